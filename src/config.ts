@@ -1,0 +1,192 @@
+/**
+ * The environment (contract section 2), read once into one frozen value. The table
+ * below is also what `tollgate serve --help` prints.
+ */
+export interface Config {
+  readonly host: string;
+  readonly port: number;
+  /** Path of a Unix socket; listens there instead of on host and port. */
+  readonly listenSocket: string | null;
+  readonly adminHost: string;
+  readonly adminPort: number;
+  readonly basePath: string;
+  /** null: the embedded database in dataDir. */
+  readonly databaseUrl: string | null;
+  readonly dataDir: string;
+  /** null: no spool. */
+  readonly spoolDir: string | null;
+  /** null: the demo upstream. */
+  readonly upstreamUrl: URL | null;
+  readonly upstreamApiKey: string | null;
+  readonly ownedBy: string;
+  readonly keyPrefix: string;
+  readonly billingTimezone: string;
+  readonly drainSeconds: number;
+  readonly logLevel: string;
+  readonly maxBodyBytes: number;
+  readonly firstByteSeconds: number;
+  readonly idleSeconds: number;
+}
+
+interface Variable {
+  readonly name: string;
+  readonly fallback: string;
+  /** How the default is shown where it is not a literal value. */
+  readonly shown?: string;
+  readonly meaning: string;
+}
+
+export const VARIABLES: readonly Variable[] = [
+  { name: 'HOST', fallback: '127.0.0.1', meaning: 'address of the API listener' },
+  { name: 'PORT', fallback: '8080', meaning: 'port of the API listener' },
+  {
+    name: 'LISTEN_SOCKET',
+    fallback: '',
+    shown: 'none',
+    meaning: 'path of a Unix socket to listen on instead of HOST and PORT',
+  },
+  {
+    name: 'ADMIN_HOST',
+    fallback: '127.0.0.1',
+    meaning: 'address of the admin listener: pages, /metrics, /livez, /readyz',
+  },
+  { name: 'ADMIN_PORT', fallback: '8081', meaning: 'port of the admin listener' },
+  { name: 'BASE_PATH', fallback: '/v1', meaning: 'path prefix of the API' },
+  {
+    name: 'DATABASE_URL',
+    fallback: '',
+    shown: 'embedded in DATA_DIR',
+    meaning: 'Postgres 14 or newer, straight or behind PgBouncer',
+  },
+  { name: 'DATA_DIR', fallback: './data', meaning: 'embedded database and spool' },
+  {
+    name: 'SPOOL_DIR',
+    fallback: '\0',
+    shown: 'DATA_DIR/spool',
+    meaning: 'local durable spool of usage records; empty turns it off',
+  },
+  {
+    name: 'UPSTREAM_URL',
+    fallback: '',
+    shown: 'demo upstream',
+    meaning: 'base address of the model-routing proxy, up to and including its /v1',
+  },
+  {
+    name: 'UPSTREAM_API_KEY',
+    fallback: '',
+    shown: 'none',
+    meaning: 'its master key, sent upstream as a bearer token, shown nowhere',
+  },
+  { name: 'OWNED_BY', fallback: 'tollgate', meaning: 'owned_by of every model entry' },
+  { name: 'KEY_PREFIX', fallback: 'svc_', meaning: 'prefix of newly minted keys' },
+  {
+    name: 'BILLING_TIMEZONE',
+    fallback: 'UTC',
+    meaning: 'IANA zone of the billing month and of the date an assistant is told',
+  },
+  { name: 'DRAIN_SECONDS', fallback: '30', meaning: 'how long SIGTERM lets open requests finish' },
+  { name: 'LOG_LEVEL', fallback: 'info', meaning: 'fatal, error, warn, info, debug, trace or silent' },
+  { name: 'MAX_BODY_BYTES', fallback: '33554432', meaning: 'largest request body accepted' },
+  { name: 'FIRST_BYTE_SECONDS', fallback: '300', meaning: 'how long the upstream may take to begin its answer' },
+  { name: 'IDLE_SECONDS', fallback: '120', meaning: 'how long the upstream may pause within its answer' },
+];
+
+const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'];
+
+/** Every mistake found, one line each; the process exits 64 on it (EX_USAGE). */
+export class ConfigError extends Error {
+  readonly mistakes: readonly string[];
+  constructor(mistakes: readonly string[]) {
+    super(mistakes.join('\n'));
+    this.mistakes = mistakes;
+  }
+}
+
+/**
+ * Reads and checks the environment. An empty variable counts as unset, save SPOOL_DIR.
+ * @param isTimeZone whether the runtime knows an IANA zone name
+ * @throws ConfigError with all mistakes at once
+ */
+export function readConfig(
+  env: Readonly<Record<string, string | undefined>>,
+  isTimeZone: (name: string) => boolean,
+): Config {
+  const mistakes: string[] = [];
+  const text = (name: string): string => {
+    const value = env[name];
+    if (value !== undefined && (value !== '' || name === 'SPOOL_DIR')) return value;
+    return (VARIABLES.find((variable) => variable.name === name) as Variable).fallback;
+  };
+  const wrong = (name: string, want: string): void => {
+    mistakes.push(`${name}: ${want}, not ${JSON.stringify(text(name))}`);
+  };
+  const whole = (name: string, least: number, most: number): number => {
+    const value = text(name);
+    const number = /^\d{1,15}$/.test(value) ? Number(value) : Number.NaN;
+    if (!(number >= least && number <= most)) wrong(name, `must be a whole number from ${least} to ${most}`);
+    return number;
+  };
+  const optional = (name: string): string | null => text(name) || null;
+
+  const basePath = text('BASE_PATH');
+  if (!/^(\/[A-Za-z0-9._~-]+)+$/.test(basePath))
+    wrong('BASE_PATH', 'must be a path like /v1, without a trailing slash');
+
+  const databaseUrl = optional('DATABASE_URL');
+  if (databaseUrl !== null && !/^postgres(ql)?:\/\//.test(databaseUrl)) {
+    mistakes.push('DATABASE_URL: must begin with postgres:// (the value is not shown: it may hold a password)');
+  }
+  const upstream = optional('UPSTREAM_URL');
+  let upstreamUrl: URL | null = null;
+  if (upstream !== null) {
+    if (URL.canParse(upstream)) upstreamUrl = new URL(upstream);
+    if (upstreamUrl === null || !/^https?:$/.test(upstreamUrl.protocol) || upstreamUrl.search || upstreamUrl.hash) {
+      wrong('UPSTREAM_URL', 'must be an http:// or https:// address such as http://127.0.0.1:4000/v1');
+    } else if (upstreamUrl.username || upstreamUrl.password) {
+      mistakes.push('UPSTREAM_URL: must not carry a user or password; use UPSTREAM_API_KEY');
+    }
+  }
+  const upstreamApiKey = optional('UPSTREAM_API_KEY');
+  if (upstreamApiKey !== null && !/^[\x21-\x7e]+$/.test(upstreamApiKey)) {
+    mistakes.push('UPSTREAM_API_KEY: must be printable ASCII without spaces (the value is not shown)');
+  }
+  const keyPrefix = text('KEY_PREFIX');
+  if (!/^[A-Za-z0-9_-]{1,16}$/.test(keyPrefix)) wrong('KEY_PREFIX', 'must be 1 to 16 letters, digits, _ or -');
+  const billingTimezone = text('BILLING_TIMEZONE');
+  if (!isTimeZone(billingTimezone)) wrong('BILLING_TIMEZONE', 'must be an IANA time zone such as Europe/Berlin');
+  const logLevel = text('LOG_LEVEL');
+  if (!LOG_LEVELS.includes(logLevel)) wrong('LOG_LEVEL', `must be one of ${LOG_LEVELS.join(', ')}`);
+
+  const dataDir = text('DATA_DIR');
+  const spool = text('SPOOL_DIR');
+  const config: Config = {
+    host: text('HOST'),
+    port: whole('PORT', 0, 65535),
+    listenSocket: optional('LISTEN_SOCKET'),
+    adminHost: text('ADMIN_HOST'),
+    adminPort: whole('ADMIN_PORT', 0, 65535),
+    basePath,
+    databaseUrl,
+    dataDir,
+    spoolDir: spool === '\0' ? `${dataDir}/spool` : spool || null,
+    upstreamUrl,
+    upstreamApiKey,
+    ownedBy: text('OWNED_BY'),
+    keyPrefix,
+    billingTimezone,
+    drainSeconds: whole('DRAIN_SECONDS', 0, 86_400),
+    logLevel,
+    maxBodyBytes: whole('MAX_BODY_BYTES', 1024, 1_073_741_824),
+    firstByteSeconds: whole('FIRST_BYTE_SECONDS', 1, 86_400),
+    idleSeconds: whole('IDLE_SECONDS', 1, 86_400),
+  };
+  if (mistakes.length > 0) throw new ConfigError(mistakes);
+  return Object.freeze(config);
+}
+
+/** The table of variables for `tollgate serve --help`. */
+export function describeConfig(): string {
+  return VARIABLES.map(
+    ({ name, fallback, shown, meaning }) => `  ${name.padEnd(20)} ${(shown ?? fallback).padEnd(22)} ${meaning}`,
+  ).join('\n');
+}

@@ -1,0 +1,15 @@
+import type { Model } from './model.ts';
+import type { Femto } from './money.ts';
+
+/** A company's settings and models as the gates read them (spec section 2.9). */
+export interface Company {
+  readonly id: string;
+  readonly name: string;
+  readonly disabledSlugs: ReadonlySet<string>;
+  readonly allowNonEu: boolean;
+  /** Femto-EUR a month; null means unlimited (null or 0 in the table). */
+  readonly budget: Femto | null;
+  /** Models of this company alone; they win over shared ones of the same slug. */
+  readonly ownModels: ReadonlyMap<string, Model>;
+  readonly sharedModels: ReadonlyMap<string, Model>;
+}

@@ -1,0 +1,36 @@
+import type { Company } from './company.ts';
+import { GatewayError, modelNotFound } from './errors.ts';
+import type { Model, ModelKind } from './model.ts';
+
+/**
+ * The model gate (spec sections 2.9, 4.1, 7). What a company may list and what it may
+ * call are decided here and nowhere else.
+ */
+
+/** The model a slug names for a company, or undefined when it is unknown or disabled: the two look alike. */
+export function findModel(company: Company, slug: string): Model | undefined {
+  if (company.disabledSlugs.has(slug)) return undefined;
+  return company.ownModels.get(slug) ?? company.sharedModels.get(slug);
+}
+
+/**
+ * The model a call may run.
+ * @throws GatewayError 404 when unknown, disabled or of the other kind; 403 when the EU gate closes on it
+ */
+export function admitModel(company: Company, slug: string, kind: ModelKind): Model {
+  const model = findModel(company, slug);
+  if (model === undefined || model.kind !== kind) throw modelNotFound(slug);
+  if (!model.euHosted && !company.allowNonEu) throw new GatewayError('non_eu_model_blocked', undefined, 'model');
+  return model;
+}
+
+/** The models GET /models lists, sorted by slug (spec section 4.1). */
+export function listModels(company: Company): Model[] {
+  const slugs = new Set([...company.ownModels.keys(), ...company.sharedModels.keys()]);
+  const listed: Model[] = [];
+  for (const slug of slugs) {
+    const model = findModel(company, slug);
+    if (model !== undefined && (model.euHosted || company.allowNonEu)) listed.push(model);
+  }
+  return listed.sort((a, b) => (a.slug < b.slug ? -1 : 1));
+}

@@ -1,0 +1,36 @@
+import { hash, randomBytes } from 'node:crypto';
+import type { ScopeSet } from './scope.ts';
+
+/**
+ * Company API keys (spec section 2.7): a prefix, then 32 characters of the RFC 4648
+ * base32 alphabet in lower case, 160 bits of entropy. Only the SHA-256 digest is ever stored.
+ */
+
+const BASE32 = 'abcdefghijklmnopqrstuvwxyz234567';
+
+/** A key as the gateway knows it once its digest was found. */
+export interface ApiKey {
+  readonly id: string;
+  readonly companyId: string;
+  readonly scopes: ScopeSet;
+  /** Milliseconds since the epoch; Infinity when the key does not expire. */
+  readonly expiresAt: number;
+}
+
+/** A new key in plaintext: to be shown once and forgotten. */
+export function mintKey(prefix: string): string {
+  let text = prefix;
+  // 256 is a multiple of 32, so the low five bits of a random byte are unbiased
+  for (const byte of randomBytes(32)) text += BASE32[byte & 31];
+  return text;
+}
+
+/** SHA-256 of a whole key, in hex: the form caches and change notices use. About 0.7 µs. */
+export function digestOf(key: string): string {
+  return hash('sha256', key, 'hex');
+}
+
+/** The part shown for identification after creation. */
+export function prefixOf(key: string): string {
+  return key.slice(0, 8);
+}

@@ -1,0 +1,15 @@
+import type { Prices } from './money.ts';
+
+export type ModelKind = 'chat' | 'embedding';
+
+/** One model as a company sees it, with what stands behind the slug (spec section 1, rule 2). */
+export interface Model {
+  readonly slug: string;
+  /** The internal identifier: goes upstream and into the ledger, never to a client. */
+  readonly upstream: string;
+  readonly kind: ModelKind;
+  readonly euHosted: boolean;
+  readonly prices: Prices;
+  /** Unix seconds; `created` of the model entry. */
+  readonly created: number;
+}

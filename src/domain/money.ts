@@ -1,0 +1,55 @@
+/**
+ * Exact EUR amounts (spec section 8). An amount is a bigint of femto-EUR
+ * (10^-15 EUR): a price has at most 12 decimals, a cost is tokens × price / 1000,
+ * so every cost is a whole number of them and no operation ever rounds.
+ */
+export type Femto = bigint;
+
+const DECIMALS = 15;
+const UNIT = 10n ** BigInt(DECIMALS);
+const NUMERIC = /^(-?)(\d+)(?:\.(\d+))?$/;
+
+/**
+ * Reads a decimal number as Postgres prints `numeric` ("12", "-0.5").
+ * Digits beyond the 15th decimal, which only in-app chat costs can have, are cut off.
+ * @throws RangeError when the text is no plain decimal number
+ */
+export function parseEur(text: string): Femto {
+  const match = NUMERIC.exec(text);
+  if (match === null) throw new RangeError(`not a decimal amount: ${text}`);
+  const [, sign, whole, fraction = ''] = match;
+  const amount = BigInt((whole as string) + fraction.padEnd(DECIMALS, '0').slice(0, DECIMALS));
+  return sign === '-' ? -amount : amount;
+}
+
+/** The amount as a decimal number Postgres reads back exactly: no exponent, no needless zeros. */
+export function formatEur(amount: Femto): string {
+  if (amount < 0n) return `-${formatEur(-amount)}`;
+  const whole = amount / UNIT;
+  const fraction = amount % UNIT;
+  if (fraction === 0n) return whole.toString();
+  return `${whole}.${fraction.toString().padStart(DECIMALS, '0').replace(/0+$/, '')}`;
+}
+
+/** Prices of one model in femto-EUR per 1000 tokens, with the decimals they were written with. */
+export interface Prices {
+  readonly input: Femto;
+  readonly output: Femto;
+  /** The same prices as decimal text: the ledger row keeps them as its price snapshot. */
+  readonly inputText: string;
+  readonly outputText: string;
+}
+
+/** @throws RangeError when a price is no plain decimal number */
+export function parsePrices(input: string, output: string): Prices {
+  return { input: parseEur(input), output: parseEur(output), inputText: input, outputText: output };
+}
+
+/**
+ * Cost of one call in femto-EUR (spec section 8, rule 3):
+ * (prompt_tokens / 1000) × input price + (completion_tokens / 1000) × output price.
+ */
+export function costOf(prices: Prices, promptTokens: number, completionTokens: number): Femto {
+  // exact: a price has at most 12 decimals, so its femto amount divides by 1000
+  return (BigInt(promptTokens) * prices.input + BigInt(completionTokens) * prices.output) / 1000n;
+}

@@ -1,0 +1,50 @@
+/**
+ * Billing months (contract, BILLING_TIMEZONE): the calendar month of a zone, named
+ * by its first day ("2026-11-01"), and the calendar date an assistant is told.
+ */
+
+/** An IANA time zone name the runtime knows. */
+export function isTimeZone(name: string): boolean {
+  try {
+    new Intl.DateTimeFormat('en', { timeZone: name });
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Calendar of one time zone. Instants are milliseconds since the epoch. */
+export class Calendar {
+  readonly timeZone: string;
+  readonly #date: Intl.DateTimeFormat;
+  // the quarter hour last asked for: no zone changes its date within one (offsets are
+  // multiples of 15 minutes and dates change on them), so one division answers nearly every call
+  #slot = Number.NaN;
+  #today = '';
+  #month = '';
+
+  constructor(timeZone: string) {
+    this.timeZone = timeZone;
+    this.#date = new Intl.DateTimeFormat('en-CA', { timeZone, year: 'numeric', month: '2-digit', day: '2-digit' });
+  }
+
+  /** The date at an instant, "2026-11-21". */
+  date(at: number): string {
+    this.#look(at);
+    return this.#today;
+  }
+
+  /** The billing month of an instant as its first day, "2026-11-01". */
+  month(at: number): string {
+    this.#look(at);
+    return this.#month;
+  }
+
+  #look(at: number): void {
+    const slot = Math.floor(at / 900_000);
+    if (slot === this.#slot) return;
+    this.#today = this.#date.format(at);
+    this.#month = `${this.#today.slice(0, 7)}-01`;
+    this.#slot = slot;
+  }
+}

@@ -1,0 +1,58 @@
+/**
+ * JSON Schemas of the request bodies (spec sections 4.2 to 4.4 and 8). They say what the
+ * gateway itself depends on; everything else passes through and is the upstream's to judge.
+ * `make generate` compiles them with ajv into validators.generated.ts.
+ */
+
+const message = {
+  type: 'object',
+  required: ['role'],
+  properties: {
+    role: { type: 'string' },
+    content: { type: ['string', 'array', 'null'] },
+  },
+  // an assistant's message may consist of tool calls alone
+  if: { properties: { role: { const: 'assistant' } } },
+  else: { required: ['content'] },
+};
+
+export const chatRequest = {
+  $id: 'chatRequest',
+  type: 'object',
+  required: ['model', 'messages'],
+  properties: {
+    model: { type: 'string' },
+    messages: { type: 'array', minItems: 1, items: message },
+    stream: { type: ['boolean', 'null'] },
+    stream_options: {
+      type: ['object', 'null'],
+      properties: { include_usage: { type: ['boolean', 'null'] } },
+    },
+  },
+};
+
+export const embeddingRequest = {
+  $id: 'embeddingRequest',
+  type: 'object',
+  required: ['model', 'input'],
+  properties: {
+    model: { type: 'string' },
+    input: { type: ['string', 'array'], minItems: 1, items: { type: 'string' } },
+    encoding_format: { enum: ['float', 'base64', null] },
+  },
+};
+
+export const assistantRunRequest = {
+  $id: 'assistantRunRequest',
+  type: 'object',
+  required: ['messages'],
+  properties: {
+    messages: { type: 'array', minItems: 1, maxItems: 50, items: message },
+    model_slug: { type: ['string', 'null'] },
+    temperature: { type: ['number', 'null'], minimum: 0, maximum: 2 },
+    max_tokens: { type: ['integer', 'null'], minimum: 1, maximum: 32000 },
+    stream: { enum: [false, null] },
+  },
+  // a run has no tools and no streaming: a member that would be ignored is refused instead
+  additionalProperties: false,
+};

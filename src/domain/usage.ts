@@ -1,0 +1,56 @@
+import type { Model } from './model.ts';
+import { costOf, type Femto, formatEur } from './money.ts';
+
+export type Endpoint = 'chat.completions' | 'embeddings' | 'assistants.run';
+export type UsageSource = 'upstream' | 'estimated';
+export type Outcome = 'completed' | 'client_aborted' | 'upstream_failed';
+
+/** Token counts of one call, whole and not negative. */
+export interface Tokens {
+  readonly prompt: number;
+  readonly completion: number;
+}
+
+/**
+ * What was decided about a request once every gate let it through. Made once, read by
+ * everything after: what was gated is what is sent, rewritten and booked.
+ */
+export interface Admission {
+  readonly requestId: string;
+  readonly companyId: string;
+  readonly keyId: string;
+  readonly model: Model;
+  readonly endpoint: Endpoint;
+  /** Milliseconds since the epoch at admission, and the billing month that instant lies in. */
+  readonly at: number;
+  readonly month: string;
+}
+
+/** One ledger row (spec section 2.8), complete when it is made: nothing is looked up later. */
+export interface UsageRecord {
+  readonly admission: Admission;
+  readonly tokens: Tokens;
+  readonly cost: Femto;
+  readonly source: UsageSource;
+  readonly outcome: Outcome;
+}
+
+export function usageRecord(admission: Admission, tokens: Tokens, source: UsageSource, outcome: Outcome): UsageRecord {
+  const cost = costOf(admission.model.prices, tokens.prompt, tokens.completion);
+  return { admission, tokens, cost, source, outcome };
+}
+
+/** The record as one JSON object whose members are the columns of `api_usage`. */
+export function serializeRecord(record: UsageRecord): string {
+  const { admission, tokens } = record;
+  const { model } = admission;
+  // names and slugs are the only free text here; everything else is ours and needs no escaping
+  return (
+    `{"billing_month":"${admission.month}","request_id":"${admission.requestId}","company_id":"${admission.companyId}"` +
+    `,"api_key_id":"${admission.keyId}","model_slug":${JSON.stringify(model.slug)}` +
+    `,"upstream_model":${JSON.stringify(model.upstream)},"endpoint":"${admission.endpoint}"` +
+    `,"prompt_tokens":${tokens.prompt},"completion_tokens":${tokens.completion},"cost_eur":${formatEur(record.cost)}` +
+    `,"price_input":${model.prices.inputText},"price_output":${model.prices.outputText}` +
+    `,"usage_source":"${record.source}","outcome":"${record.outcome}","occurred_at":"${new Date(admission.at).toISOString()}"}`
+  );
+}
