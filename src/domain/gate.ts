@@ -13,14 +13,18 @@ export function findModel(company: Company, slug: string): Model | undefined {
   return company.ownModels.get(slug) ?? company.sharedModels.get(slug);
 }
 
+/** The request member a slug came from; null when it is an assistant's default. */
+export type SlugParam = 'model' | 'model_slug' | null;
+
 /**
  * The model a call may run.
+ * @param param for the error answer
  * @throws GatewayError 404 when unknown, disabled or of the other kind; 403 when the EU gate closes on it
  */
-export function admitModel(company: Company, slug: string, kind: ModelKind): Model {
+export function admitModel(company: Company, slug: string, kind: ModelKind, param: SlugParam = 'model'): Model {
   const model = findModel(company, slug);
-  if (model === undefined || model.kind !== kind) throw modelNotFound(slug);
-  if (!model.euHosted && !company.allowNonEu) throw new GatewayError('non_eu_model_blocked', undefined, 'model');
+  if (model === undefined || model.kind !== kind) throw modelNotFound(slug, param);
+  if (!model.euHosted && !company.allowNonEu) throw new GatewayError('non_eu_model_blocked', undefined, param);
   return model;
 }
 

@@ -27,5 +27,29 @@ export interface Ledger {
   book(record: UsageRecord): void;
 }
 
+/** What the ledger asks of the database. Each call rejects with an error whose `unavailable` says whether to try again. */
+export interface LedgerStore {
+  /**
+   * Inserts records (JSON objects as `serializeRecord` writes them), each at most once ever,
+   * and returns per company and month what was really inserted. All or nothing.
+   */
+  insert(records: readonly string[]): Promise<MonthSum[]>;
+  /** Sets one record aside that can never be inserted, with the reason. */
+  setAside(record: string, reason: string): Promise<void>;
+  /** The month's spend, API and chat, of the given companies. */
+  spend(companyIds: readonly string[], months: readonly string[]): Promise<MonthSum[]>;
+  /** All figures that may have changed since the cursor, and the next cursor; null starts now. */
+  changedSpend(cursor: string | null): Promise<{ cursor: string; sums: MonthSum[] }>;
+  /** When each key was last used, milliseconds since the epoch. */
+  touchKeys(lastUsed: ReadonlyMap<string, number>): Promise<void>;
+}
+
+export interface MonthSum {
+  readonly companyId: string;
+  readonly month: string;
+  /** EUR as decimal text. */
+  readonly eur: string;
+}
+
 /** Milliseconds since the epoch. */
 export type Clock = () => number;

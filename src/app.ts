@@ -1,0 +1,147 @@
+import { once } from 'node:events';
+import { rm } from 'node:fs/promises';
+import type { Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { createAdminListener } from './admin/listener.ts';
+import type { Config } from './config.ts';
+import { startDemo } from './demo.ts';
+import { Calendar } from './domain/month.ts';
+import { nameFilter, STEERING } from './domain/steering.ts';
+import { createListener } from './gateway/listener.ts';
+import { BatchLedger } from './ledger/writer.ts';
+import type { Logger } from './log.ts';
+import { Metrics } from './metrics.ts';
+import { openChanges } from './store/changes.ts';
+import { type Database, openDatabase } from './store/database.ts';
+import { openDirectory } from './store/directory.ts';
+import { startEmbedded } from './store/embedded.ts';
+import { ledgerStore } from './store/ledger.ts';
+import { migrate } from './store/migrate.ts';
+import { Upstream } from './upstream/pool.ts';
+
+export interface App {
+  /** Base address of the API, such as http://127.0.0.1:8080/v1; known once listening. */
+  readonly apiUrl: string;
+  readonly adminUrl: string;
+  readonly db: Database;
+  /** The demo upstream answers, not a real one. */
+  readonly demo: boolean;
+  listen(): Promise<void>;
+  /** Takes no new connection, lets open requests finish for up to `seconds`; returns how many were cut. */
+  drain(seconds: number): Promise<number>;
+  /** Writes what is metered and lets go of everything; returns how many records could not be written. */
+  close(): Promise<number>;
+}
+
+const CLOSE_MS = 10_000; // how long closing waits for the database to take the last records
+
+/**
+ * Puts one gateway together: database (embedded without DATABASE_URL), migrations, caches,
+ * ledger, upstream (the demo without UPSTREAM_URL), API and admin listeners.
+ * @param root the package's folder, which holds sql/
+ */
+export async function openApp(config: Config, log: Logger, root: URL): Promise<App> {
+  const embedded = config.databaseUrl === null ? await startEmbedded({ dataDir: config.dataDir, log }) : null;
+  const db = openDatabase({ url: config.databaseUrl ?? (embedded as { url: string }).url });
+  await migrate(db, new URL('sql/', root), config.billingTimezone);
+
+  const demo = config.upstreamUrl === null ? await startDemo({ port: 0, log }) : null;
+  const upstream = new Upstream({
+    url: config.upstreamUrl ?? new URL((demo as { url: string }).url),
+    apiKey: config.upstreamApiKey,
+    firstByteMs: config.firstByteSeconds * 1000,
+    idleMs: config.idleSeconds * 1000,
+  });
+
+  const clock = Date.now;
+  const calendar = new Calendar(config.billingTimezone);
+  const metrics = new Metrics();
+  const directory = openDirectory(db, log);
+  const changes = openChanges(db, directory, log);
+  const ledger = new BatchLedger({ store: ledgerStore(db), clock, monthOf: (at) => calendar.month(at), log });
+  ledger.start();
+  metrics.gauge('tollgate_ledger_backlog', 'Usage records not yet in the database', () => ledger.backlog);
+  metrics.gauge('tollgate_ledger_set_aside', 'Usage records the database refused', () => ledger.setAside);
+
+  let draining = false;
+  const api = createListener({
+    directory,
+    ledger,
+    upstream,
+    calendar,
+    clock,
+    log,
+    metrics,
+    basePath: config.basePath,
+    ownedBy: config.ownedBy,
+    maxBodyBytes: config.maxBodyBytes,
+    isSteering: nameFilter(STEERING),
+  });
+  const admin = createAdminListener({
+    registry: metrics.registry,
+    waitingFor: () => [...(draining ? ['nothing: it is stopping'] : []), ...(ledger.available ? [] : ['the database'])],
+  });
+
+  return {
+    db,
+    demo: demo !== null,
+    get apiUrl() {
+      const base = config.listenSocket === null ? addressOf(api) : `http://localhost`;
+      return base + config.basePath;
+    },
+    get adminUrl() {
+      return addressOf(admin);
+    },
+    async listen() {
+      if (config.listenSocket === null) await listening(api, { host: config.host, port: config.port });
+      else {
+        await rm(config.listenSocket, { force: true }); // what a killed process left behind
+        await listening(api, { path: config.listenSocket });
+      }
+      await listening(admin, { host: config.adminHost, port: config.adminPort });
+    },
+    async drain(seconds) {
+      draining = true;
+      return await stopServer(api, seconds * 1000);
+    },
+    async close() {
+      api.closeAllConnections();
+      admin.close();
+      admin.closeAllConnections();
+      await upstream.destroy();
+      await demo?.close();
+      const lost = await ledger.close(CLOSE_MS);
+      changes.close();
+      await db.close();
+      await embedded?.stop();
+      return lost;
+    },
+  };
+}
+
+function addressOf(server: Server): string {
+  const { address, family, port } = server.address() as AddressInfo;
+  return `http://${family === 'IPv6' ? `[${address}]` : address}:${port}`;
+}
+
+/** Rejects when the address is taken or not ours. */
+async function listening(server: Server, where: { host: string; port: number } | { path: string }): Promise<void> {
+  server.listen({ ...where, backlog: 4096 });
+  await once(server, 'listening');
+}
+
+/** Open requests may finish; idle connections are closed at once. Resolves with the number cut at the end. */
+async function stopServer(server: Server, patienceMs: number): Promise<number> {
+  if (!server.listening) return 0;
+  const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+  const deadline = Promise.withResolvers<void>();
+  const timer = setTimeout(deadline.resolve, patienceMs);
+  // a connection that falls idle after its last answer would hold the server open
+  const sweep = setInterval(() => server.closeIdleConnections(), 50);
+  await Promise.race([closed, deadline.promise]);
+  clearTimeout(timer);
+  clearInterval(sweep);
+  const { promise, resolve } = Promise.withResolvers<number>();
+  server.getConnections((_error, count) => resolve(count ?? 0));
+  return await promise;
+}

@@ -1,0 +1,130 @@
+import { isScope, SCOPES, type Scope } from './scope.ts';
+
+/**
+ * What people may type, whether on a command line or into a form: each reader takes
+ * text and gives the value, or says what the text must be. Limits are those of `sql/`,
+ * so that a value that was read never fails there.
+ */
+export type Read<T> = (text: string) => T;
+
+/** A value without the required form. The message follows a field's name: "must be …". */
+export class FieldError extends Error {}
+
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+const SLUG = /^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}$/;
+const EMAIL = /^[^\s@<>"]+@[^\s@<>"]+$/;
+const INSTANT = /^([12]\d{3}-\d\d-\d\d)(T\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:\d\d))?$/;
+
+export function readUuid(text: string): string {
+  const id = text.toLowerCase();
+  if (!UUID.test(id)) refuse('must be an id such as 5f0c6a52-9d1e-4f6b-8a57-0d3c5f1b7e21', text);
+  return id;
+}
+
+/** A name people read: one line, 1 to 200 characters. */
+export function readName(text: string): string {
+  const name = text.trim();
+  if (name === '' || name.length > 200 || /\p{Cc}/u.test(name)) refuse('must be one line of 1 to 200 characters', text);
+  return name;
+}
+
+/** Text of any length and form. Postgres stores everything but NUL. */
+export function readText(text: string): string {
+  if (text.includes('\0')) throw new FieldError('must not hold NUL characters');
+  return text;
+}
+
+export function readSlug(text: string): string {
+  if (!SLUG.test(text)) {
+    refuse('must begin with a letter or digit and hold 1 to 128 letters, digits and . _ : / @ + - only', text);
+  }
+  return text;
+}
+
+export function readBoolean(text: string): boolean {
+  if (text !== 'true' && text !== 'false') refuse('must be true or false', text);
+  return text === 'true';
+}
+
+/** A monthly budget in EUR as exact decimal text; 0 means unlimited (spec section 2.9). */
+export function readBudget(text: string): string {
+  return decimal(text, /^\d{1,12}(\.\d{1,15})?$/, 'an amount in EUR such as 250 or 99.50, below 1e12');
+}
+
+/** EUR per 1000 tokens as exact decimal text. */
+export function readPrice(text: string): string {
+  return decimal(
+    text,
+    /^\d{1,6}(\.\d{1,12})?$/,
+    'EUR per 1000 tokens such as 0.0025, below 1000000, 12 decimals at most',
+  );
+}
+
+/** Spec section 8: 0 to 2. */
+export function readTemperature(text: string): number {
+  const value = Number(decimal(text, /^\d(\.\d{1,15})?$/, 'a number from 0 to 2'));
+  if (value > 2) refuse('must be a number from 0 to 2', text);
+  return value;
+}
+
+/** Spec section 8: 1 to 32000. */
+export function readMaxTokens(text: string): number {
+  const value = /^\d{1,5}$/.test(text) ? Number(text) : 0;
+  if (value < 1 || value > 32_000) refuse('must be a whole number from 1 to 32000', text);
+  return value;
+}
+
+export function readScope(text: string): Scope {
+  if (!isScope(text)) throw new FieldError(`must be one of ${SCOPES.join(', ')}, not ${JSON.stringify(text)}`);
+  return text;
+}
+
+export function readEmail(text: string): string {
+  const email = text.trim().toLowerCase();
+  if (!EMAIL.test(email) || email.length > 254) refuse('must be an address such as ada@example.com', text);
+  return email;
+}
+
+/** An instant: a date (its first moment in UTC), or a date and time with its offset. */
+export function readInstant(text: string): Date {
+  const [, day] = INSTANT.exec(text) ?? [];
+  const at = new Date(text);
+  // the runtime takes 30 February for 2 March
+  if (day === undefined || Number.isNaN(at.getTime()) || !isDay(day)) {
+    refuse('must be an ISO time such as 2027-01-31 or 2027-01-31T18:00:00Z', text);
+  }
+  return at;
+}
+
+/** "2026-11" as the billing month it names, "2026-11-01". */
+export function readMonth(text: string): string {
+  if (!/^[12]\d{3}-(0[1-9]|1[0-2])$/.test(text)) refuse('must be a month such as 2026-11', text);
+  return `${text}-01`;
+}
+
+export function oneOf<const T extends string>(...choices: readonly T[]): Read<T> {
+  return (text) => {
+    const choice = choices.find((each) => each === text);
+    return choice ?? refuse(`must be ${choices.slice(0, -1).join(', ')} or ${choices.at(-1)}`, text);
+  };
+}
+
+/** The value, or null for the word none: how a setting is emptied. */
+export function orNone<T>(read: Read<T>): Read<T | null> {
+  return (text) => (text === 'none' ? null : read(text));
+}
+
+function decimal(text: string, form: RegExp, want: string): string {
+  if (!form.test(text)) refuse(`must be ${want}, as a plain decimal number`, text);
+  return text;
+}
+
+function isDay(day: string): boolean {
+  const at = new Date(`${day}T00:00:00Z`);
+  return !Number.isNaN(at.getTime()) && at.toISOString().startsWith(day);
+}
+
+function refuse(want: string, text: string): never {
+  const shown = text.length > 60 ? `${text.slice(0, 60)}…` : text;
+  throw new FieldError(`${want}, not ${JSON.stringify(shown)}`);
+}

@@ -1,0 +1,62 @@
+import { randomBytes, type ScryptOptions, scrypt, timingSafeEqual } from 'node:crypto';
+import { FieldError } from './field.ts';
+
+/**
+ * Passwords of people who sign in to the administration area. A hash describes itself:
+ * `$scrypt$ln=17,r=8,p=1$<salt>$<key>` (PHC string format, unpadded base64), so that the cost can
+ * rise without touching stored ones. One hash takes some 350 ms of a pool thread and
+ * 128 MiB, never the event loop.
+ */
+
+const LEAST_CHARACTERS = 12;
+const COST = { ln: 17, r: 8, p: 1 } as const;
+const STORED = /^\$scrypt\$ln=(\d{1,2}),r=(\d{1,2}),p=(\d{1,2})\$([A-Za-z0-9+/]+)\$([A-Za-z0-9+/]+)$/;
+const MOST_MEMORY = 256 * 1024 * 1024;
+
+/** A new password. @throws FieldError when it is too short or too long to be meant */
+export function readPassword(text: string): string {
+  const { length } = [...text];
+  if (length < LEAST_CHARACTERS || length > 1024) {
+    throw new FieldError(`must have at least ${LEAST_CHARACTERS} characters and at most 1024`);
+  }
+  return text;
+}
+
+export async function hashPassword(password: string): Promise<string> {
+  const salt = randomBytes(16);
+  const key = await derive(password, salt, 32, COST);
+  return `$scrypt$ln=${COST.ln},r=${COST.r},p=${COST.p}$${base64(salt)}$${base64(key)}`;
+}
+
+/**
+ * Whether a password is the one a hash was made of. Without a hash (no such user, or one
+ * without a password) it takes as long and is false: the time tells nobody who exists.
+ * @throws Error when the stored text is no hash of ours, or asks for more than 256 MiB
+ */
+export async function verifyPassword(password: string, stored: string | null): Promise<boolean> {
+  if (stored === null) {
+    await derive(password, randomBytes(16), 32, COST);
+    return false;
+  }
+  const [, ln, r, p, salt, key] = STORED.exec(stored) ?? [];
+  if (salt === undefined || key === undefined) throw new Error('stored password hash is not in the format $scrypt$…');
+  const expected = Buffer.from(key, 'base64');
+  const actual = await derive(password, Buffer.from(salt, 'base64'), expected.length, {
+    ln: Number(ln),
+    r: Number(r),
+    p: Number(p),
+  });
+  return timingSafeEqual(actual, expected);
+}
+
+function derive(password: string, salt: Buffer, length: number, cost: { ln: number; r: number; p: number }) {
+  const options: ScryptOptions = { N: 2 ** cost.ln, r: cost.r, p: cost.p, maxmem: MOST_MEMORY };
+  return new Promise<Buffer>((resolve, reject) => {
+    // keyboards write the same letter composed or decomposed: NFC makes them one
+    scrypt(password.normalize('NFC'), salt, length, options, (error, key) => (error ? reject(error) : resolve(key)));
+  });
+}
+
+function base64(bytes: Buffer): string {
+  return bytes.toString('base64').replace(/=+$/, '');
+}

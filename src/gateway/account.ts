@@ -1,0 +1,52 @@
+import { type Admission, type Outcome, type Tokens, usageRecord } from '../domain/usage.ts';
+import type { Logger } from '../log.ts';
+import type { Services } from './services.ts';
+
+/** Bytes of text per token where the upstream told no usage: English prose in common tokenizers. */
+const BYTES_PER_TOKEN = 4;
+
+/**
+ * What one admitted call comes to: its ledger record, its metrics, its times. Settled
+ * exactly once, by whoever handles the answer.
+ */
+export class Account {
+  readonly log: Logger;
+  readonly admission: Admission;
+  readonly #services: Services;
+  readonly #promptBytes: number;
+  /** What was booked; null while or when nothing was. */
+  tokens: Tokens | null = null;
+  outcome: Outcome | null = null;
+  /** Milliseconds from admission to the first byte sent to the client; -1 before. */
+  firstByteMs = -1;
+
+  /** @param promptBytes size of the prompt, for an estimate should the upstream tell no usage */
+  constructor(services: Services, admission: Admission, promptBytes: number) {
+    this.#services = services;
+    this.admission = admission;
+    this.log = services.log;
+    this.#promptBytes = promptBytes;
+  }
+
+  firstByte(): void {
+    if (this.firstByteMs < 0) this.firstByteMs = this.#services.clock() - this.admission.at;
+  }
+
+  /**
+   * Books the call. A call that failed before any usage was known leaves no row; one that
+   * ran without telling its usage is estimated and marked so.
+   * @param usage as the upstream told it, or null
+   * @param contentBytes generated text seen
+   */
+  settle(outcome: Outcome, usage: Tokens | null, contentBytes: number): void {
+    this.outcome = outcome;
+    if (usage === null && outcome === 'upstream_failed') return;
+    this.tokens = usage ?? {
+      prompt: Math.ceil(this.#promptBytes / BYTES_PER_TOKEN),
+      completion: Math.ceil(contentBytes / BYTES_PER_TOKEN),
+    };
+    const record = usageRecord(this.admission, this.tokens, usage === null ? 'estimated' : 'upstream', outcome);
+    this.#services.ledger.book(record);
+    this.#services.metrics.booked(record);
+  }
+}

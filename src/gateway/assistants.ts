@@ -1,0 +1,83 @@
+import { type Assistant, systemMessage } from '../domain/assistant.ts';
+import { GatewayError } from '../domain/errors.ts';
+import type { Model } from '../domain/model.ts';
+import { type AssistantRunRequest, checkAssistantRun } from '../domain/request.ts';
+import type { Call, Operation } from './call.ts';
+import { JsonAnswer } from './json-answer.ts';
+import { type Judged, judge, memberNamed } from './judge.ts';
+import type { Services } from './services.ts';
+
+/** POST /assistants/{id}/run (spec section 4.4): one shot, no streaming, no persistence, no tools. */
+export const assistantRun: Operation = {
+  endpoint: 'assistants.run',
+  scope: 'assistants',
+  kind: 'chat',
+  upstreamPath: '/chat/completions',
+  async read(services, body, companyId, id) {
+    const judged = judge(body, checkAssistantRun, GOVERNED, services.isSteering);
+    const assistant = await services.directory.assistant(id, companyId);
+    if (assistant === null) throw new GatewayError('not_found', 'No such assistant.');
+    return runCall(services, judged, assistant);
+  },
+};
+
+const GOVERNED = ['messages', 'model_slug', 'temperature', 'max_tokens', 'stream'];
+
+function runCall(services: Services, judged: Judged<AssistantRunRequest>, assistant: Assistant): Call {
+  const { request, body } = judged;
+  const slug = request.model_slug ?? assistant.modelSlug;
+  if (slug === null) throw new GatewayError('model_required');
+  return {
+    slug,
+    slugParam: request.model_slug == null ? null : 'model_slug',
+    promptBytes: body.length + assistant.systemPrompt.length,
+    forward: (model) => forwardRun(judged, assistant, model, services.calendar.date(services.clock())),
+    answer: (reply, admission, account) =>
+      new JsonAnswer(reply, admission, account, (answer) => renderRun(answer, slug)),
+  };
+}
+
+/** The system message, then the caller's messages by their own bytes, then settings: the request's win over the assistant's. */
+function forwardRun(
+  { request, body, members }: Judged<AssistantRunRequest>,
+  assistant: Assistant,
+  model: Model,
+  date: string,
+): Buffer {
+  const messages = memberNamed(members, 'messages') as { valueStart: number; valueEnd: number };
+  const temperature = request.temperature ?? assistant.temperature;
+  const maxTokens = request.max_tokens ?? assistant.maxTokens;
+  const head = `{"model":${JSON.stringify(model.upstream)},"messages":[${JSON.stringify(systemMessage(assistant, date))},`;
+  const tail =
+    (temperature === null ? '' : `,"temperature":${temperature}`) +
+    (maxTokens === null ? '' : `,"max_tokens":${maxTokens}`);
+  return Buffer.concat([
+    Buffer.from(head),
+    body.subarray(messages.valueStart + 1, messages.valueEnd), // without "[", with "]": never empty, it has one message at least
+    Buffer.from(`${tail}}`),
+  ]);
+}
+
+interface Completion {
+  choices?: { message?: { content?: unknown } }[];
+  usage?: { prompt_tokens?: number; completion_tokens?: number };
+}
+
+/** The run result (spec section 2.5); null when the upstream's answer holds no message. */
+function renderRun(body: Buffer, slug: string): Buffer | null {
+  const completion = JSON.parse(body.toString()) as Completion;
+  const message = completion.choices?.[0]?.message;
+  if (message === undefined) return null;
+  const usage = {
+    prompt_tokens: completion.usage?.prompt_tokens ?? 0,
+    completion_tokens: completion.usage?.completion_tokens ?? 0,
+  };
+  return Buffer.from(JSON.stringify({ text: textOf(message.content), model: slug, usage }));
+}
+
+/** Content is a string, or parts of which the text ones count. */
+function textOf(content: unknown): string {
+  if (typeof content === 'string') return content;
+  if (!Array.isArray(content)) return '';
+  return content.map((part: { text?: unknown }) => (typeof part.text === 'string' ? part.text : '')).join('');
+}

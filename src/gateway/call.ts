@@ -1,0 +1,34 @@
+import type { Model, ModelKind } from '../domain/model.ts';
+import type { Scope } from '../domain/scope.ts';
+import type { Admission, Endpoint } from '../domain/usage.ts';
+import type { UpstreamHandler } from '../upstream/pool.ts';
+import type { Account } from './account.ts';
+import type { Reply } from './reply.ts';
+import type { Services } from './services.ts';
+
+/** One endpoint that runs a model: what it needs and how its body is read. */
+export interface Operation {
+  readonly endpoint: Endpoint;
+  readonly scope: Scope;
+  readonly kind: ModelKind;
+  /** Path below the upstream's base address. */
+  readonly upstreamPath: string;
+  /**
+   * Reads a request body.
+   * @param id the path's identifier, for assistant runs
+   * @throws GatewayError 400 or 404
+   */
+  read(services: Services, body: Buffer, companyId: string, id: string): Call | Promise<Call>;
+}
+
+/** One request, read and checked: which model it names, what goes upstream, what comes back. */
+export interface Call {
+  readonly slug: string;
+  /** The member the slug came from, for error answers. */
+  readonly slugParam: 'model' | 'model_slug' | null;
+  /** Size of the prompt, for an estimate should the upstream tell no usage. */
+  readonly promptBytes: number;
+  /** The upstream's body. */
+  forward(model: Model): Buffer;
+  answer(reply: Reply, admission: Admission, account: Account): UpstreamHandler;
+}

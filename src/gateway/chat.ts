@@ -1,0 +1,71 @@
+import { renderAnswer } from '../bytes/answer.ts';
+import { ambiguous, locateMembers, type Member, type Members } from '../bytes/json.ts';
+import { type Edit, splice } from '../bytes/splice.ts';
+import type { Model } from '../domain/model.ts';
+import { type ChatRequest, checkChat } from '../domain/request.ts';
+import type { Call, Operation } from './call.ts';
+import { JsonAnswer } from './json-answer.ts';
+import { type Judged, judge, memberNamed, quoted, twoReadings } from './judge.ts';
+import { StreamRelay } from './relay.ts';
+
+/** POST /chat/completions (spec section 4.2): the caller's own bytes go on, with two members spliced. */
+export const chat: Operation = {
+  endpoint: 'chat.completions',
+  scope: 'chat',
+  kind: 'chat',
+  upstreamPath: '/chat/completions',
+  read(services, body) {
+    return chatCall(judge(body, checkChat, GOVERNED, services.isSteering));
+  },
+};
+
+const GOVERNED = ['model', 'messages', 'stream', 'stream_options'];
+const OPTIONS = Buffer.from(',"stream_options":{"include_usage":true}');
+const OPTIONS_VALUE = Buffer.from('{"include_usage":true}');
+const INCLUDE_USAGE = Buffer.from('"include_usage":true');
+const INCLUDE_USAGE_FIRST = Buffer.from('"include_usage":true,');
+const TRUE = Buffer.from('true');
+
+function chatCall(judged: Judged<ChatRequest>): Call {
+  const { request, body } = judged;
+  const streamed = request.stream === true;
+  const usage = streamed ? usageEdit(judged) : null; // before the gates: it may refuse the body
+  return {
+    slug: request.model,
+    slugParam: 'model',
+    promptBytes: body.length,
+    forward(model: Model): Buffer {
+      const edits = [modelEdit(judged.members, model)];
+      if (usage !== null) edits.push(usage);
+      return splice(
+        body,
+        edits.sort((a, b) => a.start - b.start),
+      );
+    },
+    answer: (reply, admission, account) =>
+      streamed ? new StreamRelay(reply, admission, account) : new JsonAnswer(reply, admission, account, renderAnswer),
+  };
+}
+
+/** The slug becomes the internal model identifier (spec section 1, rule 2). */
+export function modelEdit(members: Members, model: Model): Edit {
+  const { valueStart, valueEnd } = memberNamed(members, 'model') as Member;
+  return { start: valueStart, end: valueEnd, bytes: quoted(model.upstream) };
+}
+
+/** Sets stream_options.include_usage, whatever it was, and keeps the other options (spec section 4.2, streaming 4). */
+function usageEdit({ request, body, members }: Judged<ChatRequest>): Edit {
+  const options = memberNamed(members, 'stream_options');
+  if (options === undefined) {
+    const end = (memberNamed(members, 'model') as Member).valueEnd;
+    return { start: end, end, bytes: OPTIONS };
+  }
+  const { valueStart, valueEnd } = options;
+  if (request.stream_options === null) return { start: valueStart, end: valueEnd, bytes: OPTIONS_VALUE };
+  const inner = locateMembers(body, valueStart, valueEnd) as Members;
+  if (ambiguous(inner, ['include_usage']) !== null) throw twoReadings('stream_options.include_usage');
+  const include = memberNamed(inner, 'include_usage');
+  if (include !== undefined) return { start: include.valueStart, end: include.valueEnd, bytes: TRUE };
+  const start = valueStart + 1;
+  return { start, end: start, bytes: inner.length === 0 ? INCLUDE_USAGE : INCLUDE_USAGE_FIRST };
+}

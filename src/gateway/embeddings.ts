@@ -1,0 +1,57 @@
+import { type AnswerScan, renderAnswer } from '../bytes/answer.ts';
+import { splice } from '../bytes/splice.ts';
+import { checkEmbedding } from '../domain/request.ts';
+import type { Call, Operation } from './call.ts';
+import { modelEdit } from './chat.ts';
+import { JsonAnswer } from './json-answer.ts';
+import { judge } from './judge.ts';
+
+/** POST /embeddings (spec section 4.3). */
+export const embeddings: Operation = {
+  endpoint: 'embeddings',
+  scope: 'embeddings',
+  kind: 'embedding',
+  upstreamPath: '/embeddings',
+  read(services, body): Call {
+    const judged = judge(body, checkEmbedding, GOVERNED, services.isSteering);
+    const base64 = judged.request.encoding_format === 'base64';
+    return {
+      slug: judged.request.model,
+      slugParam: 'model',
+      promptBytes: body.length,
+      forward: (model) => splice(body, [modelEdit(judged.members, model)]),
+      answer: (reply, admission, account) =>
+        new JsonAnswer(reply, admission, account, (answer, scan) => renderEmbeddings(answer, scan, base64)),
+    };
+  },
+};
+
+const GOVERNED = ['model', 'input', 'encoding_format'];
+
+/**
+ * Gives the client the encoding it asked for: some upstreams ignore `encoding_format`,
+ * and official SDKs decode what they asked for without looking.
+ */
+function renderEmbeddings(body: Buffer, scan: AnswerScan, base64: boolean): Buffer | null {
+  const rendered = renderAnswer(body, scan);
+  // a base64 vector is a string, a float vector an array; the first one tells
+  const first = /"embedding"\s*:\s*(["[])/.exec(rendered.toString('latin1', 0, 65_536));
+  if (first === null || (first[1] === '"') === base64) return rendered;
+  const answer = JSON.parse(rendered.toString()) as { data: { embedding: string | number[] }[] };
+  if (!Array.isArray(answer.data)) return null;
+  for (const entry of answer.data) entry.embedding = convert(entry.embedding);
+  return Buffer.from(JSON.stringify(answer));
+}
+
+/** Floats to base64 of little-endian 32-bit floats, or back. */
+function convert(embedding: string | number[]): string | number[] {
+  if (typeof embedding === 'string') {
+    const bytes = Buffer.from(embedding, 'base64');
+    return Array.from({ length: bytes.length >> 2 }, (_, i) => bytes.readFloatLE(i * 4));
+  }
+  const bytes = Buffer.alloc(embedding.length * 4);
+  embedding.forEach((value, i) => {
+    bytes.writeFloatLE(value, i * 4);
+  });
+  return bytes.toString('base64');
+}

@@ -1,0 +1,115 @@
+import type { JsonScan } from '../bytes/answer.ts';
+import { scanAnswer } from '../bytes/answer.ts';
+import type { GatewayError } from '../domain/errors.ts';
+import type { Admission } from '../domain/usage.ts';
+import { brokenAnswer, connectionFailure, statusFailure } from '../upstream/failure.ts';
+import type { UpstreamController, UpstreamHandler } from '../upstream/pool.ts';
+import type { Account } from './account.ts';
+import type { Reply } from './reply.ts';
+import { isJson, KeptBody, type ResponseHeaders, retryAfterOf } from './upstream-answer.ts';
+
+const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
+/** After the client left: how long the upstream may go on to tell what it charged. */
+const READ_ON_MS = 10_000;
+
+/** Makes the client's body of the upstream's; null when it is not the answer that was asked for. */
+export type Render = (body: Buffer, scan: JsonScan) => Buffer | null;
+
+/** One answer that is not streamed: kept whole, metered, rendered, sent in one write. */
+export class JsonAnswer implements UpstreamHandler {
+  readonly #reply: Reply;
+  readonly #admission: Admission;
+  readonly #account: Account;
+  readonly #render: Render;
+  readonly #body = new KeptBody(MAX_ANSWER_BYTES);
+  #controller: UpstreamController | null = null;
+  #status = 0;
+  #json = false;
+  #retryAfter: string | undefined;
+  #clientGone = false;
+  #settled = false;
+  #deadline: NodeJS.Timeout | null = null;
+
+  constructor(reply: Reply, admission: Admission, account: Account, render: Render) {
+    this.#reply = reply;
+    this.#admission = admission;
+    this.#account = account;
+    this.#render = render;
+    reply.res.on('close', () => this.#onClientClose());
+  }
+
+  onRequestStart(controller: UpstreamController): void {
+    this.#controller = controller;
+    if (this.#clientGone) {
+      this.#settled = true; // nothing was sent, nothing ran
+      controller.abort(new Error('the client left before the request was sent'));
+    }
+  }
+
+  onResponseStart(_controller: UpstreamController, status: number, headers: ResponseHeaders): void {
+    if (status < 200) return;
+    this.#status = status;
+    this.#json = isJson(headers);
+    if (status === 429) this.#retryAfter = retryAfterOf(headers);
+  }
+
+  onResponseData(controller: UpstreamController, chunk: Buffer): void {
+    this.#body.push(chunk);
+    if (this.#body.overflown) controller.abort(new Error('the answer is larger than the gateway keeps'));
+  }
+
+  onResponseEnd(): void {
+    if (this.#settled) return;
+    const body = this.#body.bytes;
+    if (this.#status !== 200) {
+      this.#warn(`status ${this.#status}: ${body.toString('utf8', 0, 2000)}`);
+      return this.#fail(statusFailure(this.#status, body, this.#retryAfter, this.#admission.model), null);
+    }
+    const scan = this.#json ? scanAnswer(body, this.#admission.model.slug) : null;
+    const rendered = scan === null || scan.error ? null : this.#render(body, scan);
+    if (scan === null || rendered === null) {
+      this.#warn('an answer of 200 that is not what was asked for');
+      return this.#fail(brokenAnswer(), scan);
+    }
+    this.#settled = true;
+    this.#account.settle(this.#clientGone ? 'client_aborted' : 'completed', scan.usage, body.length);
+    this.#clearDeadline();
+    this.#account.firstByte();
+    this.#reply.json(200, rendered);
+  }
+
+  onResponseError(_controller: UpstreamController | null, error: Error): void {
+    if (this.#settled) return;
+    this.#warn(error.message);
+    const failure = connectionFailure(error);
+    this.#fail(this.#status !== 0 && failure.name === 'service_unavailable' ? brokenAnswer() : failure, null);
+  }
+
+  #fail(error: GatewayError, scan: JsonScan | null): void {
+    this.#settled = true;
+    this.#clearDeadline();
+    this.#account.settle('upstream_failed', scan?.usage ?? null, 0);
+    this.#reply.error(error);
+  }
+
+  #warn(reason: string): void {
+    this.#account.log.warn({ request_id: this.#reply.requestId, reason }, 'upstream failed');
+  }
+
+  #onClientClose(): void {
+    if (this.#settled || this.#reply.res.writableFinished) return;
+    this.#clientGone = true;
+    if (this.#controller !== null) this.#deadline = setTimeout(() => this.#leave(), READ_ON_MS).unref();
+  }
+
+  #leave(): void {
+    if (this.#settled) return;
+    this.#settled = true;
+    this.#account.settle('client_aborted', null, 0);
+    this.#controller?.abort(new Error('the client left'));
+  }
+
+  #clearDeadline(): void {
+    if (this.#deadline !== null) clearTimeout(this.#deadline);
+  }
+}

@@ -1,0 +1,36 @@
+import type { Company } from '../domain/company.ts';
+import { modelNotFound } from '../domain/errors.ts';
+import { listModels } from '../domain/gate.ts';
+import type { Model } from '../domain/model.ts';
+
+/** GET /models (spec sections 2.1 and 4.1) and GET /models/{id}. */
+
+/** The list wrapper with every model the company may use. */
+export function renderModels(company: Company, ownedBy: string): Buffer {
+  const data = listModels(company).map((model) => entry(model, ownedBy));
+  return Buffer.from(JSON.stringify({ object: 'list', data }));
+}
+
+/**
+ * One model entry; what the list does not show is not found.
+ * @param id as it stands in the path, perhaps URL-encoded
+ * @throws GatewayError 404
+ */
+export function renderModel(company: Company, id: string, ownedBy: string): Buffer {
+  const slug = decode(id);
+  const model = listModels(company).find((listed) => listed.slug === slug);
+  if (model === undefined) throw modelNotFound(slug);
+  return Buffer.from(JSON.stringify(entry(model, ownedBy)));
+}
+
+function entry(model: Model, ownedBy: string): object {
+  return { id: model.slug, object: 'model', created: model.created, owned_by: ownedBy };
+}
+
+function decode(id: string): string {
+  try {
+    return decodeURIComponent(id);
+  } catch {
+    return id;
+  }
+}

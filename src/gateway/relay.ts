@@ -1,0 +1,205 @@
+import type { ServerResponse } from 'node:http';
+import { type FrameSink, StreamScanner } from '../bytes/sse.ts';
+import type { GatewayError } from '../domain/errors.ts';
+import type { Admission, Outcome } from '../domain/usage.ts';
+import { brokenAnswer, connectionFailure, statusFailure } from '../upstream/failure.ts';
+import type { UpstreamController, UpstreamHandler } from '../upstream/pool.ts';
+import type { Account } from './account.ts';
+import type { Reply } from './reply.ts';
+import { isEventStream, KeptBody, type ResponseHeaders, retryAfterOf } from './upstream-answer.ts';
+
+const MAX_EVENT_BYTES = 16 * 1024 * 1024;
+/** How much of an answer that is no stream is kept for its reason. */
+const MAX_REFUSAL_BYTES = 64 * 1024;
+/** After the client left or the stream was done: how long and how much is still read for the usage. */
+const READ_ON_MS = 3000;
+const READ_ON_BYTES = 256 * 1024;
+
+/**
+ * One streamed answer: upstream chunks in, patched events out (spec section 4.2,
+ * "Streaming"). The scanner calls `bytes` with what may leave; all that one chunk yields
+ * leaves in one write. A slow client pauses the upstream; a client that left is noticed,
+ * and the upstream is read on for a bounded while to learn what it charged.
+ */
+export class StreamRelay implements UpstreamHandler, FrameSink {
+  readonly #reply: Reply;
+  readonly #res: ServerResponse;
+  readonly #admission: Admission;
+  readonly #account: Account;
+  readonly #scanner: StreamScanner;
+  #controller: UpstreamController | null = null;
+  #refusal: KeptBody | null = null;
+  #status = 0;
+  #retryAfter: string | undefined;
+  #slab: Buffer = EMPTY;
+  #from = 0;
+  #to = 0;
+  #clientGone = false;
+  #settled = false;
+  #surplus = 0;
+  #deadline: NodeJS.Timeout | null = null;
+
+  constructor(reply: Reply, admission: Admission, account: Account) {
+    this.#reply = reply;
+    this.#res = reply.res;
+    this.#admission = admission;
+    this.#account = account;
+    this.#scanner = new StreamScanner(slugLiteral(admission.model.slug), this, MAX_EVENT_BYTES);
+    this.#res.on('close', () => this.#onClientClose());
+    this.#res.on('drain', () => this.#controller?.resume());
+  }
+
+  onRequestStart(controller: UpstreamController): void {
+    this.#controller = controller;
+    if (this.#clientGone) {
+      this.#settled = true; // nothing was sent, nothing ran
+      controller.abort(new Error('the client left before the request was sent'));
+    }
+  }
+
+  onResponseStart(_controller: UpstreamController, status: number, headers: ResponseHeaders): void {
+    if (status < 200) return;
+    this.#status = status;
+    if (status === 200 && isEventStream(headers)) return;
+    this.#retryAfter = retryAfterOf(headers);
+    this.#refusal = new KeptBody(MAX_REFUSAL_BYTES);
+  }
+
+  onResponseData(controller: UpstreamController, chunk: Buffer): void {
+    if (this.#refusal !== null) return this.#refusal.push(chunk);
+    if (this.#settled || this.#clientGone) this.#surplus += chunk.length;
+    if (this.#settled) {
+      if (this.#surplus > READ_ON_BYTES) controller.abort(new Error('more after the end of the stream'));
+      return;
+    }
+    this.#scanner.push(chunk);
+    if (this.#scanner.state === 'open') {
+      this.#flush(controller);
+      if (this.#surplus > READ_ON_BYTES) this.#leave(controller);
+    } else {
+      this.#finish();
+    }
+  }
+
+  onResponseEnd(): void {
+    if (this.#deadline !== null) clearTimeout(this.#deadline);
+    if (this.#settled) return;
+    if (this.#refusal !== null) return this.#refuse();
+    this.#scanner.end();
+    this.#finish();
+  }
+
+  onResponseError(_controller: UpstreamController | null, error: Error): void {
+    if (this.#deadline !== null) clearTimeout(this.#deadline);
+    if (this.#settled) return;
+    this.#account.log.warn({ request_id: this.#reply.requestId, reason: error.message }, 'upstream failed');
+    this.#fail(this.#status === 0 ? connectionFailure(error) : afterStart(error));
+  }
+
+  /** Bytes that may leave, called by the scanner. Small spans gather in a slab; each byte of it is used once. */
+  bytes(buffer: Buffer, start: number, end: number): void {
+    const length = end - start;
+    if (this.#to + length > this.#slab.length) this.#grow(length);
+    buffer.copy(this.#slab, this.#to, start, end);
+    this.#to += length;
+  }
+
+  #grow(length: number): void {
+    const waiting = this.#slab.subarray(this.#from, this.#to);
+    this.#slab = Buffer.allocUnsafe(Math.max(4096, (waiting.length + length) * 2));
+    waiting.copy(this.#slab);
+    this.#from = 0;
+    this.#to = waiting.length;
+  }
+
+  /** What gathered since the last write, or null. */
+  #gathered(): Buffer | null {
+    if (this.#to === this.#from) return null;
+    const bytes = this.#slab.subarray(this.#from, this.#to);
+    this.#from = this.#to;
+    return bytes;
+  }
+
+  #flush(controller: UpstreamController): void {
+    const bytes = this.#gathered();
+    if (bytes === null || this.#clientGone) return;
+    if (!this.#res.headersSent) this.#reply.stream();
+    this.#account.firstByte();
+    if (!this.#res.write(bytes)) controller.pause();
+  }
+
+  /** The scanner has seen the end: whole, or broken. The record is booked before the last bytes leave. */
+  #finish(): void {
+    if (this.#scanner.state !== 'done') {
+      this.#account.log.warn(
+        { request_id: this.#reply.requestId, reason: this.#scanner.reason },
+        'upstream stream broken',
+      );
+      return this.#fail(brokenAnswer());
+    }
+    this.#settle(this.#clientGone ? 'client_aborted' : 'completed');
+    const last = this.#gathered();
+    if (this.#clientGone) return;
+    if (!this.#res.headersSent) this.#reply.stream();
+    this.#account.firstByte();
+    this.#res.end(last);
+    this.#readOn(); // the upstream may close by itself; its connection is then used again
+  }
+
+  #fail(error: GatewayError): void {
+    this.#settle('upstream_failed');
+    this.#controller?.abort(error);
+    if (this.#clientGone) return;
+    if (!this.#res.headersSent) return this.#reply.error(error);
+    const complete = this.#gathered();
+    if (complete !== null) this.#res.write(complete);
+    this.#res.end(`data: ${error.body}\n\n`);
+  }
+
+  #refuse(): void {
+    const body = (this.#refusal as KeptBody).bytes;
+    this.#account.log.warn(
+      { request_id: this.#reply.requestId, status: this.#status, reason: body.toString('utf8', 0, 2000) },
+      'upstream refused',
+    );
+    const error =
+      this.#status === 200
+        ? brokenAnswer()
+        : statusFailure(this.#status, body, this.#retryAfter, this.#admission.model);
+    this.#fail(error);
+  }
+
+  #settle(outcome: Outcome): void {
+    if (this.#settled) return;
+    this.#settled = true;
+    this.#account.settle(outcome, this.#scanner.usage(), this.#scanner);
+  }
+
+  #onClientClose(): void {
+    if (this.#settled || this.#res.writableFinished) return;
+    this.#clientGone = true;
+    this.#controller?.resume();
+    if (this.#controller !== null) this.#readOn(); // else onRequestStart aborts
+  }
+
+  #readOn(): void {
+    this.#deadline ??= setTimeout(() => this.#leave(this.#controller as UpstreamController), READ_ON_MS).unref();
+  }
+
+  /** Enough was read on. */
+  #leave(controller: UpstreamController): void {
+    this.#settle('client_aborted');
+    controller.abort(new Error('the client left'));
+  }
+}
+
+const EMPTY = Buffer.alloc(0);
+
+function slugLiteral(slug: string): Buffer {
+  return Buffer.from(JSON.stringify(slug));
+}
+
+function afterStart(error: Error): GatewayError {
+  const failure = connectionFailure(error);
+  return failure.name === 'service_unavailable' ? brokenAnswer() : failure;
+}

@@ -1,0 +1,22 @@
+import type { Calendar } from '../domain/month.ts';
+import type { Clock, Directory, Ledger } from '../domain/ports.ts';
+import type { Logger } from '../log.ts';
+import type { Metrics } from '../metrics.ts';
+import type { Upstream } from '../upstream/pool.ts';
+
+/** What one gateway is made of; put together in app.ts and never changed. */
+export interface Services {
+  readonly directory: Directory;
+  readonly ledger: Ledger;
+  readonly upstream: Upstream;
+  readonly calendar: Calendar;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly metrics: Metrics;
+  /** Path prefix of the API, such as "/v1". */
+  readonly basePath: string;
+  readonly ownedBy: string;
+  readonly maxBodyBytes: number;
+  /** Whether a request member could choose another model, host or key. */
+  readonly isSteering: (member: string) => boolean;
+}

@@ -1,0 +1,113 @@
+import type { Femto } from '../domain/money.ts';
+
+interface Entry {
+  /** What the database has counted, as last read; null before it was ever read. */
+  committed: Femto | null;
+  /** Cost of our own records the database has not confirmed yet. */
+  pending: Femto;
+  /** Assumed to start at zero because the database was away when the month began. */
+  assumed: boolean;
+}
+
+/**
+ * What each company has spent, per billing month, as the budget gate reads it: the
+ * database's figure plus our own records still on their way.
+ *
+ *   month ── company ── { committed, pending }
+ *
+ * The writer alone moves amounts from pending to committed, and reads the database only
+ * between batches: a figure read never contains a batch that is still pending, so nothing
+ * is counted twice and no company is refused early.
+ */
+export class Spend {
+  readonly #months = new Map<string, Map<string, Entry>>();
+  readonly #limit: number;
+
+  /** @param limit companies remembered per month; beyond it those without pending records are forgotten */
+  constructor(limit = 200_000) {
+    this.#limit = limit;
+  }
+
+  /** Femto-EUR, or undefined when the figure has to be loaded first. */
+  get(companyId: string, month: string): Femto | undefined {
+    const entry = this.#months.get(month)?.get(companyId);
+    return entry === undefined || entry.committed === null ? undefined : entry.committed + entry.pending;
+  }
+
+  /** A record was made: counts from this very tick. */
+  add(companyId: string, month: string, cost: Femto): void {
+    this.#entry(companyId, month).pending += cost;
+  }
+
+  /** A figure read from the database. */
+  set(companyId: string, month: string, committed: Femto): void {
+    const entry = this.#entry(companyId, month);
+    entry.committed = committed;
+    entry.assumed = false;
+  }
+
+  /** A figure that changed in the database; companies never asked for are left out. */
+  refresh(companyId: string, month: string, committed: Femto): void {
+    const entry = this.#months.get(month)?.get(companyId);
+    if (entry === undefined) return;
+    entry.committed = committed;
+    entry.assumed = false;
+  }
+
+  /** A batch is settled: `written` of the `pending` amount is new in the database, the rest was there before. */
+  settle(companyId: string, month: string, pending: Femto, written: Femto): void {
+    const entry = this.#entry(companyId, month);
+    entry.pending -= pending;
+    if (entry.committed !== null) entry.committed += written;
+  }
+
+  /** Whether the company is known from an earlier month. */
+  knows(companyId: string): boolean {
+    for (const companies of this.#months.values()) if (companies.has(companyId)) return true;
+    return false;
+  }
+
+  /** The month began while the database was away: start at zero until it can be asked. */
+  assume(companyId: string, month: string): void {
+    const entry = this.#entry(companyId, month);
+    entry.committed = 0n;
+    entry.assumed = true;
+  }
+
+  /** Companies whose figure was assumed, to be loaded when the database is back. */
+  assumed(): { companyId: string; month: string }[] {
+    const found: { companyId: string; month: string }[] = [];
+    for (const [month, companies] of this.#months) {
+      for (const [companyId, entry] of companies) if (entry.assumed) found.push({ companyId, month });
+    }
+    return found;
+  }
+
+  /** Forgets months before the given one, and everything beyond the limit, where nothing is pending. */
+  prune(month: string): void {
+    for (const [name, companies] of this.#months) {
+      let surplus = name < month ? companies.size : companies.size - this.#limit;
+      for (const [companyId, entry] of companies) {
+        if (surplus <= 0) break;
+        if (entry.pending !== 0n || entry.assumed) continue;
+        companies.delete(companyId);
+        surplus -= 1;
+      }
+      if (companies.size === 0) this.#months.delete(name);
+    }
+  }
+
+  #entry(companyId: string, month: string): Entry {
+    let companies = this.#months.get(month);
+    if (companies === undefined) {
+      companies = new Map();
+      this.#months.set(month, companies);
+    }
+    let entry = companies.get(companyId);
+    if (entry === undefined) {
+      entry = { committed: null, pending: 0n, assumed: false };
+      companies.set(companyId, entry);
+    }
+    return entry;
+  }
+}
