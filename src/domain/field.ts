@@ -1,4 +1,4 @@
-import { isScope, SCOPES, type Scope } from './scope.ts';
+import { SCOPES, type Scope } from './scope.ts';
 
 /**
  * What people may type, whether on a command line or into a form: each reader takes
@@ -8,7 +8,9 @@ import { isScope, SCOPES, type Scope } from './scope.ts';
 export type Read<T> = (text: string) => T;
 
 /** A value without the required form. The message follows a field's name: "must be …". */
-export class FieldError extends Error {}
+export class FieldError extends Error {
+  override readonly name = 'FieldError';
+}
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 const SLUG = /^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}$/;
@@ -74,10 +76,7 @@ export function readMaxTokens(text: string): number {
   return value;
 }
 
-export function readScope(text: string): Scope {
-  if (!isScope(text)) throw new FieldError(`must be one of ${SCOPES.join(', ')}, not ${JSON.stringify(text)}`);
-  return text;
-}
+export const readScope: Read<Scope> = oneOf(...SCOPES);
 
 export function readEmail(text: string): string {
   const email = text.trim().toLowerCase();

@@ -6,6 +6,7 @@ export type Noun = 'company' | 'model' | 'key' | 'assistant' | 'user';
  * changed. The message is one sentence for the person who asked.
  */
 export class Refusal extends Error {
+  override readonly name = 'Refusal';
   readonly reason: 'not_found' | 'conflict';
   /** What was not found, or what is in the way. */
   readonly noun: Noun;

@@ -8,7 +8,7 @@ export type ScopeSet = number;
 export const SCOPE_BIT: Readonly<Record<Scope, ScopeSet>> = { chat: 1, embeddings: 2, assistants: 4 };
 
 export function isScope(name: string): name is Scope {
-  return name in SCOPE_BIT;
+  return Object.hasOwn(SCOPE_BIT, name);
 }
 
 /** Bits of the named scopes; names we do not know grant nothing. */

@@ -1,0 +1,41 @@
+import { scryptSync } from 'node:crypto';
+import t from 'tap';
+import { hashPassword, readPassword, verifyPassword } from '../../src/domain/password.ts';
+
+t.test('a hash describes itself, verifies its password and no other', async (t) => {
+  const stored = await hashPassword('correct horse battery');
+  t.match(stored, /^\$scrypt\$ln=17,r=8,p=1\$[A-Za-z0-9+/]{22}\$[A-Za-z0-9+/]{43}$/);
+  t.notMatch(stored, /horse/);
+  t.equal(await verifyPassword('correct horse battery', stored), true);
+  t.equal(await verifyPassword('correct horse batterz', stored), false);
+  t.equal(await verifyPassword('', stored), false);
+  t.not(await hashPassword('correct horse battery'), stored, 'every hash has its own salt');
+});
+
+t.test('hashes of another cost verify: it may rise later', async (t) => {
+  const salt = Buffer.from('0123456789abcdef');
+  const key = scryptSync('an older password', salt, 32, { N: 2 ** 10, r: 8, p: 2 });
+  const stored = `$scrypt$ln=10,r=8,p=2$${salt.toString('base64')}$${key.toString('base64')}`.replaceAll('=$', '$');
+  t.equal(await verifyPassword('an older password', stored.replaceAll(/=+(?=\$|$)/g, '')), true);
+  t.equal(await verifyPassword('another password', stored.replaceAll(/=+(?=\$|$)/g, '')), false);
+});
+
+t.test('composed and decomposed letters are the same password', async (t) => {
+  t.equal(await verifyPassword('pa\u0308sswort-123', await hashPassword('p\u00e4sswort-123')), true);
+});
+
+t.test('without a hash nothing verifies', async (t) => {
+  t.equal(await verifyPassword('correct horse battery', null), false);
+});
+
+t.test('a stored text that is no hash, or asks for too much memory, is an error and not a no', async (t) => {
+  await t.rejects(verifyPassword('x', 'plaintext'));
+  await t.rejects(verifyPassword('x', '$scrypt$ln=30,r=8,p=1$c2FsdHNhbHQ$c2FsdHNhbHQ'));
+});
+
+t.test('a new password has 12 to 1024 characters, counted as people count', async (t) => {
+  t.equal(readPassword('twelve chars'), 'twelve chars');
+  t.throws(() => readPassword('eleven char'), { name: 'FieldError' });
+  t.throws(() => readPassword('😀'.repeat(11)), { name: 'FieldError' }, 'eleven, though twenty-two code units');
+  t.throws(() => readPassword('x'.repeat(1025)), { name: 'FieldError' });
+});
