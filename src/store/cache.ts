@@ -1,0 +1,186 @@
+import { LRUCache } from 'lru-cache';
+
+/** Reads some subjects at once; those that do not exist are absent from the answer. */
+export type Read<T> = (ids: readonly string[]) => Promise<ReadonlyMap<string, T>>;
+
+export interface CacheOptions<T> {
+  /** Most entries kept. */
+  readonly max: number;
+  /** Most that all entries may weigh together, and what one weighs; for values without a natural bound. */
+  readonly maxWeight?: number;
+  readonly weigh?: (value: T) => number;
+  /** Milliseconds an absence is remembered; under one second, so that what is created works within one. */
+  readonly absenceMs?: number;
+}
+
+/** Reads running at once, subjects per read, and readings of a subject that changes faster than it can be read. */
+const READS = 2;
+const BATCH = 500;
+const READINGS = 3;
+const ABSENCES = 10_000;
+const RETRY_MS = 1000;
+
+interface Entry<T> {
+  value: T;
+  readonly epoch: number;
+}
+
+/** One subject on its way in; everyone who asks for it meanwhile waits for this one. */
+interface Load<T> {
+  readonly id: string;
+  readonly promise: Promise<T | null>;
+  readonly resolve: (value: T | null) => void;
+  readonly reject: (error: unknown) => void;
+  readings: number;
+  /** A change arrived after the current reading began: what it returns may be the past. */
+  overtaken: boolean;
+}
+
+/**
+ * A bounded cache that is told of every change, so nothing in it expires: what is known
+ * stays known for as long as a database outage lasts.
+ *
+ * - A hit is returned as it is: no promise, no allocation.
+ * - A subject is read once however many ask; subjects missed while reads are running are
+ *   read together, so a flood of unknown ones costs a few queries at a time, not one each.
+ * - A reading overtaken by a change is read again and never kept.
+ */
+export class Cache<T extends object> {
+  /** Counters for metrics; plain fields, read only outside. */
+  hits = 0;
+  misses = 0;
+  reads = 0;
+  drops = 0;
+
+  readonly #read: Read<T>;
+  readonly #entries: LRUCache<string, Entry<T>>;
+  readonly #absent: LRUCache<string, true>;
+  readonly #loads = new Map<string, Load<T>>();
+  #waiting: Load<T>[] = [];
+  #running = 0;
+  /** Entries of an earlier epoch are in doubt. */
+  #epoch = 0;
+  #retryAt = 0;
+
+  constructor(read: Read<T>, options: CacheOptions<T>) {
+    const { max, maxWeight, weigh, absenceMs = 500 } = options;
+    this.#read = read;
+    this.#entries = new LRUCache(
+      maxWeight !== undefined && weigh !== undefined
+        ? { max, maxSize: maxWeight, sizeCalculation: (entry) => weigh(entry.value) }
+        : { max },
+    );
+    this.#absent = new LRUCache({ max: ABSENCES, ttl: absenceMs });
+  }
+
+  get size(): number {
+    return this.#entries.size;
+  }
+
+  /** The value, null when it does not exist; a promise only when it has to be read. Rejects as the read did. */
+  get(id: string): T | null | Promise<T | null> {
+    const entry = this.#entries.get(id);
+    if (entry !== undefined && (entry.epoch === this.#epoch || performance.now() < this.#retryAt)) {
+      this.hits++;
+      return entry.value;
+    }
+    if (this.#absent.has(id)) {
+      this.hits++;
+      return null;
+    }
+    this.misses++;
+    return (this.#loads.get(id) ?? this.#load(id)).promise;
+  }
+
+  /** Puts another form of the same value in its place; to be called in the same tick as the get that returned it. */
+  amend(id: string, value: T): void {
+    const entry = this.#entries.get(id);
+    if (entry !== undefined) entry.value = value;
+  }
+
+  /** A subject changed: forgets it and whatever is being read of it. */
+  drop(id: string): void {
+    this.drops++;
+    this.#entries.delete(id);
+    this.#absent.delete(id);
+    const load = this.#loads.get(id);
+    if (load !== undefined) load.overtaken = true;
+  }
+
+  /** Everything changed. */
+  clear(): void {
+    this.#entries.clear();
+    this.doubt();
+  }
+
+  /**
+   * Changes may have been missed. Every entry is read again before it is used, yet where it
+   * cannot be read it still serves: doubt alone must not turn an outage into refusals.
+   */
+  doubt(): void {
+    this.drops++;
+    this.#epoch++;
+    this.#retryAt = 0;
+    this.#absent.clear();
+    for (const load of this.#loads.values()) load.overtaken = true;
+  }
+
+  #load(id: string): Load<T> {
+    const load = { id, ...Promise.withResolvers<T | null>(), readings: 0, overtaken: false };
+    this.#loads.set(id, load);
+    this.#waiting.push(load);
+    this.#readWaiting();
+    return load;
+  }
+
+  #readWaiting(): void {
+    while (this.#running < READS && this.#waiting.length > 0) {
+      const batch = this.#waiting.splice(0, BATCH);
+      this.#running++;
+      void this.#readBatch(batch).finally(() => {
+        this.#running--;
+        this.#readWaiting();
+      });
+    }
+  }
+
+  async #readBatch(batch: readonly Load<T>[]): Promise<void> {
+    this.reads++;
+    for (const load of batch) {
+      load.readings++;
+      load.overtaken = false;
+    }
+    let found: ReadonlyMap<string, T>;
+    try {
+      found = await this.#read(batch.map((load) => load.id));
+    } catch (error) {
+      this.#retryAt = performance.now() + RETRY_MS;
+      for (const load of batch) this.#fail(load, error);
+      return;
+    }
+    this.#retryAt = 0;
+    for (const load of batch) this.#settle(load, found.get(load.id) ?? null);
+  }
+
+  #settle(load: Load<T>, value: T | null): void {
+    // the last reading is answered though overtaken, so that a storm of changes starves nobody; it is not kept
+    if (load.overtaken && load.readings < READINGS) {
+      this.#waiting.push(load);
+      return;
+    }
+    this.#loads.delete(load.id);
+    this.#entries.delete(load.id);
+    if (!load.overtaken) {
+      if (value === null) this.#absent.set(load.id, true);
+      else this.#entries.set(load.id, { value, epoch: this.#epoch });
+    }
+    load.resolve(value);
+  }
+
+  #fail(load: Load<T>, error: unknown): void {
+    this.#loads.delete(load.id);
+    const doubted = this.#entries.peek(load.id);
+    if (doubted === undefined) load.reject(error);
+    else load.resolve(doubted.value);
+  }
+}

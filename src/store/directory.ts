@@ -1,0 +1,273 @@
+import { type Assistant, isEligible } from '../domain/assistant.ts';
+import type { Company } from '../domain/company.ts';
+import { GatewayError } from '../domain/errors.ts';
+import type { ApiKey } from '../domain/key.ts';
+import type { Model, ModelKind } from '../domain/model.ts';
+import { parseEur, parsePrices } from '../domain/money.ts';
+import type { Directory, Now } from '../domain/ports.ts';
+import { scopeSet } from '../domain/scope.ts';
+import type { Logger } from '../log.ts';
+import { Cache } from './cache.ts';
+import type { Follower } from './changes.ts';
+import { type Database, DatabaseUnavailable, type Sql } from './database.ts';
+
+export interface DirectoryOptions {
+  readonly db: Database;
+  readonly log: Logger;
+  /** Most entries kept of each; the least recently used go first. */
+  readonly maxKeys?: number;
+  readonly maxCompanies?: number;
+  readonly maxAssistants?: number;
+}
+
+const READ_MS = 2000;
+const MAX_PROMPT_CHARACTERS = 64 * 1024 * 1024; // of all cached assistants together
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+
+/**
+ * The hot path's view of keys, companies, models and assistants: in memory, true because
+ * the change feed says what to forget. The shared models are one map, the same for all
+ * companies; a company takes the newest the next time it is asked for.
+ */
+export class CachedDirectory implements Directory, Follower {
+  readonly keys: Cache<ApiKey>;
+  readonly companies: Cache<Company>;
+  readonly assistants: Cache<Assistant>;
+
+  readonly #db: Database;
+  readonly #log: Logger;
+  #sharedModels: ReadonlyMap<string, Model> | null = null;
+  /** The shared models changed since the last reading of them began. */
+  #sharedOutdated = true;
+  #sharedReading: Promise<void> | null = null;
+  /** Models without a price that were warned about. */
+  readonly #free = new Set<string>();
+  #failing = false;
+
+  constructor({ db, log, maxKeys = 100_000, maxCompanies = 100_000, maxAssistants = 10_000 }: DirectoryOptions) {
+    this.#db = db;
+    this.#log = log;
+    this.keys = new Cache((digests) => this.#read((sql) => readKeys(sql, digests)), { max: maxKeys });
+    this.companies = new Cache((ids) => this.#readCompanies(ids), { max: maxCompanies });
+    this.assistants = new Cache((ids) => this.#read((sql) => readAssistants(sql, ids)), {
+      max: maxAssistants,
+      maxWeight: MAX_PROMPT_CHARACTERS,
+      weigh: ({ systemPrompt }) => systemPrompt.length + 200,
+    });
+  }
+
+  key(digest: string): Now<ApiKey | null> {
+    return this.keys.get(digest);
+  }
+
+  company(id: string): Now<Company | null> {
+    const company = this.companies.get(id);
+    if (company === null || company instanceof Promise || company.sharedModels === this.#sharedModels) return company;
+    const current = { ...company, sharedModels: this.#sharedModels as ReadonlyMap<string, Model> };
+    this.companies.amend(id, current);
+    return current;
+  }
+
+  assistant(id: string, companyId: string): Now<Assistant | null> {
+    const canonical = id.toLowerCase();
+    if (!UUID.test(canonical)) return null;
+    const assistant = this.assistants.get(canonical);
+    return assistant instanceof Promise ? assistant.then((found) => own(found, companyId)) : own(assistant, companyId);
+  }
+
+  changed(kind: string, subject: string): void {
+    if (kind === 'key') this.keys.drop(subject);
+    else if (kind === 'assistant') this.assistants.drop(subject);
+    else if (kind === 'company' || (kind === 'model' && subject !== '')) this.companies.drop(subject);
+    else if (kind === 'model') this.#renewSharedModels();
+    else if (kind === 'all') {
+      for (const cache of [this.keys, this.companies, this.assistants]) cache.clear();
+      this.#renewSharedModels();
+    }
+  }
+
+  missed(): void {
+    for (const cache of [this.keys, this.companies, this.assistants]) cache.doubt();
+    this.#renewSharedModels();
+  }
+
+  polled(): void {
+    if (this.#sharedOutdated) this.#readSharedModels().catch(() => {});
+  }
+
+  /**
+   * The former map serves until the new one is there, a few milliseconds later: every company
+   * needs it, and to drop it just before the database goes away would refuse them all.
+   */
+  #renewSharedModels(): void {
+    this.#sharedOutdated = true;
+    this.#readSharedModels().catch(() => {}); // logged; the next poll tries again
+  }
+
+  /** One reading at a time; one more when a change arrived meanwhile. */
+  #readSharedModels(): Promise<void> {
+    this.#sharedReading ??= (async () => {
+      this.#sharedOutdated = false;
+      let failed = false;
+      try {
+        const models = await this.#read((sql) => readSharedModels(sql));
+        this.#warnOfFree('', models);
+        this.#sharedModels = models;
+      } catch (error) {
+        failed = true;
+        this.#sharedOutdated = true;
+        throw error;
+      } finally {
+        this.#sharedReading = null;
+        if (this.#sharedOutdated && !failed) this.#renewSharedModels();
+      }
+    })();
+    return this.#sharedReading;
+  }
+
+  async #readCompanies(ids: readonly string[]): Promise<ReadonlyMap<string, Company>> {
+    const [found] = await Promise.all([
+      this.#read((sql) => readCompanies(sql, ids)),
+      this.#sharedModels === null ? this.#readSharedModels() : null,
+    ]);
+    const companies = new Map<string, Company>();
+    for (const company of found) {
+      this.#warnOfFree(company.id, company.ownModels);
+      companies.set(company.id, { ...company, sharedModels: this.#sharedModels as ReadonlyMap<string, Model> });
+    }
+    return companies;
+  }
+
+  /** @throws GatewayError 503: what cannot be looked up is not unknown */
+  async #read<T>(query: (sql: Sql) => Promise<T>): Promise<T> {
+    try {
+      const answer = await this.#db.run(READ_MS, query).catch((error) => {
+        // a connection may die under a query; another one answers, unless there is no server
+        if (error instanceof DatabaseUnavailable && error.code !== 'DEADLINE') return this.#db.run(READ_MS, query);
+        throw error;
+      });
+      this.#failing = false;
+      return answer;
+    } catch (error) {
+      if (!this.#failing)
+        this.#log.warn({ reason: (error as Error).message }, 'directory: the database cannot be read');
+      this.#failing = true;
+      throw new GatewayError('service_unavailable');
+    }
+  }
+
+  #warnOfFree(owner: string, models: ReadonlyMap<string, Model>): void {
+    for (const { slug, prices } of models.values()) {
+      const name = `${owner}/${slug}`;
+      if (prices.input !== 0n || prices.output !== 0n) this.#free.delete(name);
+      else if (!this.#free.has(name)) {
+        this.#free.add(name);
+        this.#log.warn({ model: slug, company: owner || null }, 'this model has no price: its calls are free');
+      }
+    }
+  }
+}
+
+function own(assistant: Assistant | null, companyId: string): Assistant | null {
+  return assistant?.companyId === companyId ? assistant : null;
+}
+
+async function readKeys(sql: Sql, digests: readonly string[]): Promise<Map<string, ApiKey>> {
+  const rows = await sql<
+    { digest: string; id: string; company_id: string; scopes: string[]; expires_ms: number | null }[]
+  >`
+    select encode(digest, 'hex') as digest, id, company_id, scopes, (extract(epoch from expires_at) * 1000)::float8 as expires_ms
+    from api_keys
+    where digest = any(${digests.map((digest) => Buffer.from(digest, 'hex'))}::bytea[]) and revoked_at is null`;
+  return new Map(
+    rows.map(({ digest, id, company_id, scopes, expires_ms }) => [
+      digest,
+      { id, companyId: company_id, scopes: scopeSet(scopes), expiresAt: expires_ms ?? Number.POSITIVE_INFINITY },
+    ]),
+  );
+}
+
+interface ModelColumns {
+  slug: string;
+  upstream_model: string;
+  kind: ModelKind;
+  eu_hosted: boolean;
+  input: string;
+  output: string;
+  created: number;
+}
+
+interface CompanyColumns {
+  id: string;
+  name: string;
+  disabled_model_slugs: string[];
+  allow_non_eu_models: boolean;
+  budget: string | null;
+  models: ModelColumns[];
+}
+
+/** The company rows with the models of their own, in one query. */
+async function readCompanies(sql: Sql, ids: readonly string[]): Promise<Omit<Company, 'sharedModels'>[]> {
+  const rows = await sql<CompanyColumns[]>`
+    select c.id, c.name, c.disabled_model_slugs, c.allow_non_eu_models, c.monthly_budget_eur::text as budget,
+      (select coalesce(json_agg(own), '[]')
+       from (select ${modelColumns(sql)} from models where company_id = c.id) as own) as models
+    from companies c where c.id = any(${ids.filter((id) => UUID.test(id))}::uuid[])`;
+  return rows.map((row) => ({
+    id: row.id,
+    name: row.name,
+    disabledSlugs: new Set(row.disabled_model_slugs),
+    allowNonEu: row.allow_non_eu_models,
+    budget: row.budget === null ? null : parseEur(row.budget) || null,
+    ownModels: modelsBySlug(row.models),
+  }));
+}
+
+async function readSharedModels(sql: Sql): Promise<Map<string, Model>> {
+  return modelsBySlug(await sql<ModelColumns[]>`select ${modelColumns(sql)} from models where company_id is null`);
+}
+
+// prices as text: the digits of the table, not those a float would leave of them
+function modelColumns(sql: Sql) {
+  return sql`slug, upstream_model, kind, eu_hosted, cost_eur_per_1k_input::text as input, cost_eur_per_1k_output::text as output,
+    floor(extract(epoch from created_at))::float8 as created`;
+}
+
+function modelsBySlug(rows: readonly ModelColumns[]): Map<string, Model> {
+  return new Map(
+    rows.map(({ slug, upstream_model, kind, eu_hosted, input, output, created }) => [
+      slug,
+      { slug, upstream: upstream_model, kind, euHosted: eu_hosted, prices: parsePrices(input, output), created },
+    ]),
+  );
+}
+
+interface AssistantColumns {
+  id: string;
+  company_id: string;
+  system_prompt: string;
+  model_slug: string | null;
+  temperature: number | null;
+  max_tokens: number | null;
+  visibility: string;
+  project_id: string | null;
+}
+
+async function readAssistants(sql: Sql, ids: readonly string[]): Promise<Map<string, Assistant>> {
+  const rows = await sql<AssistantColumns[]>`
+    select id, company_id, system_prompt, model_slug, temperature::float8 as temperature, max_tokens, visibility, project_id
+    from assistants where id = any(${ids as string[]}::uuid[])`;
+  const assistants = new Map<string, Assistant>();
+  for (const row of rows) {
+    if (!isEligible(row.visibility, row.project_id)) continue;
+    assistants.set(row.id, {
+      id: row.id,
+      companyId: row.company_id,
+      systemPrompt: row.system_prompt,
+      modelSlug: row.model_slug,
+      temperature: row.temperature,
+      maxTokens: row.max_tokens,
+    });
+  }
+  return assistants;
+}
