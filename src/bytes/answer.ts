@@ -1,0 +1,67 @@
+import { OPEN_BRACE, skipSpace } from './json.ts';
+import { ObjectWalk } from './patch.ts';
+import { type Edit, splice } from './splice.ts';
+import { readUsage, type TokenCounts } from './usage.ts';
+
+/** What one pass over a whole JSON answer of the upstream tells. */
+export interface AnswerScan {
+  /** Sorted: `model` becomes the slug, members that name what stands behind go. */
+  readonly edits: readonly Edit[];
+  /** null when the upstream told none, or it cannot be read. */
+  readonly usage: TokenCounts | null;
+  /** A top-level `error` that is not null. */
+  readonly error: boolean;
+  /** Some choice has a finish_reason. */
+  readonly finished: boolean;
+  /** Bytes of generated text, as written in JSON. */
+  readonly generatedBytes: number;
+}
+
+/**
+ * Reads an answer that is not streamed (spec sections 2.2, 2.4). Strings and brackets are
+ * checked, so a truncated answer is told apart; scalars below the top level are not, so
+ * JSON.parse may still refuse it.
+ * @param slug takes the place of the upstream's model name; inserted where there is none
+ * @returns null when the body is not one JSON object
+ */
+export function scanAnswer(body: Buffer, slug: string): AnswerScan | null {
+  const start = skipSpace(body, 0, body.length);
+  if (body[start] !== OPEN_BRACE) return null;
+  const walk = new ObjectWalk();
+  const end = walk.walk(body, start, body.length, true);
+  if (end < 0 || skipSpace(body, end, body.length) !== body.length) return null;
+  const literal = Buffer.from(JSON.stringify(slug));
+  const edits: Edit[] = [];
+  if (!walk.hasModel) {
+    const bytes = Buffer.from(`"model":${JSON.stringify(slug)}${walk.kept > 0 ? ',' : ''}`);
+    edits.push({ start: start + 1, end: start + 1, bytes });
+  }
+  for (let k = 0; k < walk.editCount; k += 3) {
+    const bytes = walk.edits[k + 2] === 1 ? literal : NOTHING;
+    edits.push({ start: walk.edits[k] as number, end: walk.edits[k + 1] as number, bytes });
+  }
+  return {
+    edits,
+    usage: usageOf(body, walk),
+    error: walk.errorStart >= 0,
+    finished: walk.finished,
+    generatedBytes: walk.generated,
+  };
+}
+
+/** The answer with its edits made: what the client gets. */
+export function renderAnswer(body: Buffer, scan: AnswerScan): Buffer {
+  return splice(body, scan.edits);
+}
+
+const NOTHING = Buffer.alloc(0);
+
+function usageOf(body: Buffer, walk: ObjectWalk): TokenCounts | null {
+  try {
+    if (walk.usageStart >= 0) return readUsage(JSON.parse(body.utf8Slice(walk.usageStart, walk.usageEnd)));
+    if (walk.groqStart < 0) return null;
+    return readUsage(JSON.parse(body.utf8Slice(walk.groqStart, walk.groqEnd)).usage);
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,197 @@
+import { isUtf8 } from 'node:buffer';
+
+/**
+ * The top level of JSON objects, by their bytes. Small request bodies are parsed whole and
+ * then located (`parseObject`); large ones are scanned as they arrive (`ObjectScanner` in
+ * scan.ts). Both accept exactly what JSON.parse accepts, save objects nested too deep.
+ */
+
+/** Levels of nesting accepted, the object itself being the first. */
+export const MAX_DEPTH = 512;
+
+/** One top-level member. Spans are byte offsets; the key's holds its quotes. */
+export interface Member {
+  /** Decoded: escapes are resolved. */
+  readonly name: string;
+  readonly keyStart: number;
+  readonly keyEnd: number;
+  readonly valueStart: number;
+  readonly valueEnd: number;
+}
+export type Members = readonly Member[];
+
+/** A JSON object that was judged by its value and may be spliced by its bytes. */
+export interface ParsedObject {
+  /** As JSON.parse gives it; what ObjectScanner leaves out is told there. */
+  readonly value: Readonly<Record<string, unknown>>;
+  readonly members: Members;
+}
+
+/** Why a body is no object we accept. */
+export type JsonFault = 'invalid_json' | 'not_an_object' | 'too_deep';
+
+/** Reads a small body whole: strict JSON in strict UTF-8 without a byte order mark, one object. */
+export function parseObject(body: Buffer): ParsedObject | JsonFault {
+  const fault = beginsAsObject(body);
+  if (fault !== null) return fault;
+  if (!isUtf8(body)) return 'invalid_json';
+  let value: Record<string, unknown>;
+  try {
+    value = JSON.parse(body.utf8Slice());
+  } catch {
+    return 'invalid_json';
+  }
+  const members = locateMembers(body, 0, body.length);
+  return members === null ? 'too_deep' : { value, members };
+}
+
+/**
+ * Finds the top-level members of one JSON object, optional whitespace round it. The
+ * object's validity is judged elsewhere, by JSON.parse: here only what bounds members is looked at.
+ * @returns null when it is not one balanced object, or nested deeper than MAX_DEPTH
+ */
+export function locateMembers(bytes: Buffer, start = 0, end: number = bytes.length): Member[] | null {
+  const members: Member[] = [];
+  let i = skipSpace(bytes, start, end);
+  if (i >= end || bytes[i] !== OPEN_BRACE) return null;
+  i = skipSpace(bytes, i + 1, end);
+  if (i < end && bytes[i] === CLOSE_BRACE) return skipSpace(bytes, i + 1, end) === end ? members : null;
+  for (;;) {
+    if (i >= end || bytes[i] !== QUOTE) return null;
+    const keyStart = i;
+    const keyLast = stringEnd(bytes, i + 1, end);
+    if (keyLast < 0) return null;
+    i = skipSpace(bytes, keyLast + 1, end);
+    if (i >= end || bytes[i] !== COLON) return null;
+    const valueStart = skipSpace(bytes, i + 1, end);
+    const valueEnd = valueEndOf(bytes, valueStart, end);
+    if (valueEnd < 0) return null;
+    const name = decodeString(bytes, keyStart, keyLast + 1);
+    if (name === null) return null;
+    members.push({ name, keyStart, keyEnd: keyLast + 1, valueStart, valueEnd });
+    i = skipSpace(bytes, valueEnd, end);
+    if (i >= end) return null;
+    const c = bytes[i];
+    if (c === CLOSE_BRACE) return skipSpace(bytes, i + 1, end) === end ? members : null;
+    if (c !== COMMA) return null;
+    i = skipSpace(bytes, i + 1, end);
+  }
+}
+
+/**
+ * Tells whether readers could disagree about a governed member: it occurs twice, or some
+ * member is spelt like it but for case, under the Unicode simple folding by which Go's
+ * encoding/json matches keys (ſ is s, the Kelvin sign is k). An escaped spelling is the
+ * name it decodes to.
+ * @param governed names in lower case ASCII
+ * @returns the governed name in doubt, or null
+ */
+export function ambiguous(members: Members, governed: readonly string[]): string | null {
+  for (let i = 0; i < members.length; i++) {
+    const { name } = members[i] as Member;
+    const folded = foldCase(name);
+    if (!governed.includes(folded)) continue;
+    if (folded !== name) return folded;
+    for (let j = 0; j < i; j++) if ((members[j] as Member).name === name) return name;
+  }
+  return null;
+}
+
+/** Folds a name as far as it could be taken for a lower-case ASCII one. */
+export function foldCase(name: string): string {
+  for (let i = 0; i < name.length; i++) {
+    const c = name.charCodeAt(i);
+    if ((c >= 0x41 && c <= 0x5a) || c === 0x17f || c === 0x212a) {
+      return name.toLowerCase().replaceAll('\u017f', 's').replaceAll('\u212a', 'k');
+    }
+  }
+  return name; // nearly every name: nothing is allocated
+}
+
+export const TAB = 0x09;
+export const LF = 0x0a;
+export const CR = 0x0d;
+export const SPACE = 0x20;
+export const QUOTE = 0x22;
+export const COMMA = 0x2c;
+export const COLON = 0x3a;
+export const OPEN_BRACKET = 0x5b;
+export const BACKSLASH = 0x5c;
+export const CLOSE_BRACKET = 0x5d;
+export const OPEN_BRACE = 0x7b;
+export const CLOSE_BRACE = 0x7d;
+
+/** The first byte decides whether it is worth reading on: null when it may be an object. */
+export function beginsAsObject(bytes: Uint8Array): JsonFault | null {
+  const i = skipSpace(bytes, 0, bytes.length);
+  const c = bytes[i];
+  if (c === OPEN_BRACE) return null;
+  return c !== undefined && OTHER_VALUE.includes(c) ? 'not_an_object' : 'invalid_json';
+}
+
+const OTHER_VALUE = Buffer.from('["-0123456789tfn');
+
+/** The first byte at or after i that is no JSON whitespace, or end. */
+export function skipSpace(bytes: Uint8Array, i: number, end: number): number {
+  while (i < end) {
+    const c = bytes[i] as number;
+    if (c > SPACE || (c !== SPACE && c !== LF && c !== CR && c !== TAB)) return i;
+    i++;
+  }
+  return end;
+}
+
+/** The closing quote of a string whose content begins at i; -1 when there is none, or a control character before it. */
+export function stringEnd(bytes: Uint8Array, i: number, end: number): number {
+  for (; i < end; i++) {
+    const c = bytes[i] as number;
+    if (c === QUOTE) return i;
+    if (c === BACKSLASH) {
+      if (++i < end && (bytes[i] as number) < SPACE) return -1;
+    } else if (c < SPACE) return -1;
+  }
+  return -1;
+}
+
+/** The text of a string literal, quotes included in the span; null when its escapes are wrong. */
+export function decodeString(bytes: Buffer, start: number, end: number): string | null {
+  for (let i = start + 1; i < end - 1; i++) {
+    const c = bytes[i] as number;
+    if (c === BACKSLASH || c > 0x7e) {
+      try {
+        return JSON.parse(bytes.utf8Slice(start, end));
+      } catch {
+        return null;
+      }
+    }
+  }
+  return bytes.latin1Slice(start + 1, end - 1);
+}
+
+/** The end of the value that begins at i, or -1. Brackets are counted, not told apart. */
+function valueEndOf(bytes: Uint8Array, i: number, end: number): number {
+  if (i >= end) return -1;
+  let c = bytes[i] as number;
+  if (c === QUOTE) return stringEnd(bytes, i + 1, end) + 1 || -1;
+  if (c !== OPEN_BRACE && c !== OPEN_BRACKET) {
+    const start = i;
+    for (; i < end; i++) {
+      c = bytes[i] as number;
+      if (c <= SPACE || c === COMMA || c === CLOSE_BRACE || c === CLOSE_BRACKET) break;
+    }
+    return i === start ? -1 : i;
+  }
+  let depth = 1; // the top-level object
+  for (; i < end; i++) {
+    c = bytes[i] as number;
+    if (c === QUOTE) {
+      i = stringEnd(bytes, i + 1, end);
+      if (i < 0) return -1;
+    } else if (c === OPEN_BRACE || c === OPEN_BRACKET) {
+      if (++depth > MAX_DEPTH) return -1;
+    } else if (c === CLOSE_BRACE || c === CLOSE_BRACKET) {
+      if (--depth === 1) return i + 1;
+    }
+  }
+  return -1;
+}

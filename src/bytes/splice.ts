@@ -1,0 +1,64 @@
+/** A replacement of the bytes [start, end); start === end inserts. */
+export interface Edit {
+  readonly start: number;
+  readonly end: number;
+  readonly bytes: Uint8Array;
+}
+
+/**
+ * The body with its edits made; every other byte stays as it is. One allocation.
+ * @param edits sorted by start, not overlapping
+ */
+export function splice(body: Uint8Array, edits: readonly Edit[]): Buffer {
+  let length = body.length;
+  for (const { start, end, bytes } of edits) length += bytes.length - (end - start);
+  const out = Buffer.allocUnsafe(length);
+  let from = 0;
+  let at = 0;
+  for (const { start, end, bytes } of edits) {
+    out.set(body.subarray(from, start), at);
+    at += start - from;
+    out.set(bytes, at);
+    at += bytes.length;
+    from = end;
+  }
+  out.set(body.subarray(from), at);
+  return out;
+}
+
+/**
+ * The same for a large body that arrived in pieces: the pieces of the new body, views of
+ * the old ones with the edits' bytes between them. Nothing is copied.
+ * @param edits sorted by start, not overlapping; offsets count over all pieces
+ */
+export function splicePieces(pieces: readonly Buffer[], edits: readonly Edit[]): Buffer[] {
+  const out: Buffer[] = [];
+  let next = 0;
+  let skipTo = 0; // end of the edit last begun: bytes before it are replaced
+  let base = 0;
+  for (const piece of pieces) {
+    const end = base + piece.length;
+    let at = Math.max(base, skipTo);
+    for (let edit = edits[next]; edit !== undefined && edit.start < end; edit = edits[++next]) {
+      keep(out, piece, at - base, edit.start - base);
+      if (edit.bytes.length > 0) out.push(asBuffer(edit.bytes));
+      skipTo = edit.end;
+      at = Math.max(edit.start, skipTo);
+    }
+    keep(out, piece, at - base, piece.length);
+    base = end;
+  }
+  // insertions at the very end
+  for (let edit = edits[next]; edit !== undefined; edit = edits[++next]) {
+    if (edit.bytes.length > 0) out.push(asBuffer(edit.bytes));
+  }
+  return out;
+}
+
+function keep(out: Buffer[], piece: Buffer, start: number, end: number): void {
+  if (start < end) out.push(start === 0 && end === piece.length ? piece : piece.subarray(start, end));
+}
+
+function asBuffer(bytes: Uint8Array): Buffer {
+  return Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
+}
