@@ -12,17 +12,22 @@ export interface Follower {
   /** Changes may have been missed, of whatever kind. */
   missed(): void;
   /** The database answered, and every change it had was passed on. */
-  polled?(): void;
+  polled(): void;
 }
 
 export interface ChangesOptions {
-  readonly db: Database;
-  readonly followers: readonly Follower[];
-  readonly log: Logger;
   /** Milliseconds from one poll to the next; bounds how late a change is when no notification arrives. Default 500. */
   readonly pollMs?: number;
-  /** Seconds the rows of the feed are kept, and an interruption may last before followers must doubt everything. Default one hour. */
+  /**
+   * Seconds the rows of the feed are kept at least, and an interruption may last before the
+   * follower must doubt everything; the same for all replicas. Default one hour.
+   */
   readonly keepSeconds?: number;
+}
+
+/** Follows the feed until closed, through every loss of the database. */
+export function openChanges(db: Database, follower: Follower, log: Logger, options: ChangesOptions = {}): Changes {
+  return new Changes(db, follower, log, options);
 }
 
 const CHANNEL = 'tollgate';
@@ -46,10 +51,10 @@ interface Look {
  * The change feed. A notification is fast but may get lost (connection down, transaction
  * pooler); the rows of `changes` are certain but have to be asked for. So both:
  *
- *   commit ── NOTIFY ──────────────> followers        milliseconds, if it arrives
- *        └─── row in changes ─ poll ─> followers      at most pollMs and a query later, always
+ *   commit ── NOTIFY ──────────────> follower        milliseconds, if it arrives
+ *        └─── row in changes ─ poll ─> follower       at most pollMs and a query later, always
  *
- * The poll passes on a second time what was notified: that costs followers one more load
+ * The poll passes on a second time what was notified: that costs the follower one more load
  * per change, and nothing has to decide whether a notification was the right one.
  */
 export class Changes {
@@ -62,10 +67,14 @@ export class Changes {
   available = false;
   listening = false;
 
-  readonly #options: ChangesOptions;
-  #listener: Listening | null = null;
-  #stopped = false;
-  #running: Promise<void> = Promise.resolve();
+  readonly #db: Database;
+  readonly #follower: Follower;
+  readonly #log: Logger;
+  readonly #pollMs: number;
+  readonly #keepSeconds: number;
+  readonly #listener: Listening;
+  readonly #running: Promise<void>;
+  #closed = false;
   #trimming: Promise<void> | null = null;
   /** A poll is wanted at once; what ends the rest before it. */
   #wanted = false;
@@ -75,12 +84,13 @@ export class Changes {
   /** An old look: rows of transactions that had finished by then are trimmed once it is old enough. */
   #horizon: Look | null = null;
 
-  constructor(options: ChangesOptions) {
-    this.#options = options;
-  }
-
-  start(): void {
-    this.#listener = this.#options.db.listen(CHANNEL, {
+  constructor(db: Database, follower: Follower, log: Logger, options: ChangesOptions) {
+    this.#db = db;
+    this.#follower = follower;
+    this.#log = log;
+    this.#pollMs = options.pollMs ?? 500;
+    this.#keepSeconds = options.keepSeconds ?? 3600;
+    this.#listener = db.listen(CHANNEL, {
       onNotice: (payload) => {
         const colon = payload.indexOf(':');
         this.#pass(payload.slice(0, colon), payload.slice(colon + 1));
@@ -97,49 +107,52 @@ export class Changes {
     this.#running = this.#run();
   }
 
-  async stop(): Promise<void> {
-    this.#stopped = true;
+  /** Resolves when the last query is done. */
+  async close(): Promise<void> {
+    this.#closed = true;
     this.#wake();
-    this.#listener?.close();
+    this.#listener.close();
     this.listening = false;
     await this.#running;
     await this.#trimming;
   }
 
   async #run(): Promise<void> {
-    while (!this.#stopped) {
+    while (!this.#closed) {
       this.#wanted = false;
       await this.#poll();
-      if (!this.#wanted && !this.#stopped) await this.#rest();
+      if (!this.#wanted && !this.#closed) await this.#rest();
     }
   }
 
   async #poll(): Promise<void> {
-    const { db, log, followers, keepSeconds = 3600 } = this.#options;
     try {
-      const { changes, ...look } = await db.run(POLL_DEADLINE_MS, (sql) => lookAt(sql, this.#last?.snapshot ?? null));
-      if (this.#last === null || !follows(this.#last, look, keepSeconds)) {
+      const { changes, ...look } = await this.#db.run(POLL_DEADLINE_MS, (sql) =>
+        lookAt(sql, this.#last?.snapshot ?? null),
+      );
+      if (this.#last === null || !follows(this.#last, look, this.#keepSeconds)) {
         this.gaps++;
-        for (const follower of followers) follower.missed();
+        this.#follower.missed();
       }
       this.#last = look;
       if (changes.length > MOST_CHANGES) this.#pass('all', '');
       else for (const [kind, subject] of changes) this.#pass(kind, subject);
       this.polls++;
-      if (!this.available) log.info('change feed: following');
+      if (!this.available) this.#log.info('change feed: following');
       this.available = true;
-      for (const follower of followers) follower.polled?.();
-      this.#trim(look, keepSeconds);
+      this.#follower.polled();
+      this.#trim(look);
     } catch (error) {
       this.failures++;
-      if (this.available) log.warn({ reason: (error as Error).message }, 'change feed: interrupted');
+      if (this.available && !this.#closed)
+        this.#log.warn({ reason: (error as Error).message }, 'change feed: interrupted');
       this.available = false;
     }
   }
 
   #pass(kind: string, subject: string): void {
     this.applied++;
-    for (const follower of this.#options.followers) follower.changed(kind, subject);
+    this.#follower.changed(kind, subject);
   }
 
   /**
@@ -147,15 +160,14 @@ export class Changes {
    * finished more than `keepSeconds` ago. `created_at` would not do: it is when a transaction
    * began, and one that ran for hours would lose its rows in the moment it commits.
    */
-  #trim(look: Look, keepSeconds: number): void {
+  #trim(look: Look): void {
     const horizon = this.#horizon;
     if (horizon === null || horizon.server !== look.server) {
       this.#horizon = look;
       return;
     }
-    if (this.#trimming !== null || look.at - horizon.at <= keepSeconds + TRIM_SLACK_SECONDS) return;
-    const { db, log } = this.#options;
-    this.#trimming = db
+    if (this.#trimming !== null || look.at - horizon.at <= this.#keepSeconds + TRIM_SLACK_SECONDS) return;
+    this.#trimming = this.#db
       .run(
         TRIM_DEADLINE_MS,
         (sql) => sql`
@@ -167,7 +179,7 @@ export class Changes {
         if (count < TRIM_ROWS) this.#horizon = look;
       })
       .catch((error: Error) => {
-        log.warn({ reason: error.message }, 'change feed: could not delete old rows');
+        this.#log.warn({ reason: error.message }, 'change feed: could not delete old rows');
         this.#horizon = look; // not again before another hour
       })
       .finally(() => {
@@ -177,7 +189,7 @@ export class Changes {
 
   #rest(): Promise<void> {
     return new Promise((resolve) => {
-      const timer = setTimeout(resolve, this.#options.pollMs ?? 500);
+      const timer = setTimeout(resolve, this.#pollMs);
       this.#wake = () => {
         clearTimeout(timer);
         resolve();

@@ -12,12 +12,15 @@ import type { Follower } from './changes.ts';
 import { type Database, DatabaseUnavailable, type Sql } from './database.ts';
 
 export interface DirectoryOptions {
-  readonly db: Database;
-  readonly log: Logger;
   /** Most entries kept of each; the least recently used go first. */
   readonly maxKeys?: number;
   readonly maxCompanies?: number;
   readonly maxAssistants?: number;
+}
+
+/** An empty directory; nothing in it ages, so it has to be told of changes (changes.ts). */
+export function openDirectory(db: Database, log: Logger, options: DirectoryOptions = {}): CachedDirectory {
+  return new CachedDirectory(db, log, options);
 }
 
 const READ_MS = 2000;
@@ -44,7 +47,8 @@ export class CachedDirectory implements Directory, Follower {
   readonly #free = new Set<string>();
   #failing = false;
 
-  constructor({ db, log, maxKeys = 100_000, maxCompanies = 100_000, maxAssistants = 10_000 }: DirectoryOptions) {
+  constructor(db: Database, log: Logger, options: DirectoryOptions) {
+    const { maxKeys = 100_000, maxCompanies = 100_000, maxAssistants = 10_000 } = options;
     this.#db = db;
     this.#log = log;
     this.keys = new Cache((digests) => this.#read((sql) => readKeys(sql, digests)), { max: maxKeys });
