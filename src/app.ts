@@ -11,9 +11,9 @@ import { createListener } from './gateway/listener.ts';
 import { BatchLedger } from './ledger/writer.ts';
 import type { Logger } from './log.ts';
 import { Metrics } from './metrics.ts';
-import { openChanges } from './store/changes.ts';
+import { Changes } from './store/changes.ts';
 import { type Database, openDatabase } from './store/database.ts';
-import { openDirectory } from './store/directory.ts';
+import { CachedDirectory } from './store/directory.ts';
 import { startEmbedded } from './store/embedded.ts';
 import { ledgerStore } from './store/ledger.ts';
 import { migrate } from './store/migrate.ts';
@@ -56,10 +56,11 @@ export async function openApp(config: Config, log: Logger, root: URL): Promise<A
   const clock = Date.now;
   const calendar = new Calendar(config.billingTimezone);
   const metrics = new Metrics();
-  const directory = openDirectory(db, log);
-  const changes = openChanges(db, directory, log);
+  const directory = new CachedDirectory({ db, log });
+  const changes = new Changes({ db, followers: [directory], log });
   const ledger = new BatchLedger({ store: ledgerStore(db), clock, monthOf: (at) => calendar.month(at), log });
   ledger.start();
+  changes.start();
   metrics.gauge('tollgate_ledger_backlog', 'Usage records not yet in the database', () => ledger.backlog);
   metrics.gauge('tollgate_ledger_set_aside', 'Usage records the database refused', () => ledger.setAside);
 
@@ -111,7 +112,7 @@ export async function openApp(config: Config, log: Logger, root: URL): Promise<A
       await upstream.destroy();
       await demo?.close();
       const lost = await ledger.close(CLOSE_MS);
-      changes.close();
+      await changes.stop();
       await db.close();
       await embedded?.stop();
       return lost;

@@ -172,7 +172,7 @@ export class StreamRelay implements UpstreamHandler, FrameSink {
   #settle(outcome: Outcome): void {
     if (this.#settled) return;
     this.#settled = true;
-    this.#account.settle(outcome, this.#scanner.usage(), this.#scanner);
+    this.#account.settle(outcome, this.#scanner.usage(), this.#scanner.generatedBytes);
   }
 
   #onClientClose(): void {

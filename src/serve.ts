@@ -1,0 +1,77 @@
+import { type App, openApp } from './app.ts';
+import type { Config } from './config.ts';
+import { type Welcome, welcome } from './firstrun.ts';
+import { type Logger, openLog } from './log.ts';
+
+/**
+ * `tollgate serve`: runs until SIGTERM or SIGINT, then drains and leaves.
+ * @param root the package's folder
+ * @param demo greet with a demo company and a key that works (`make run`)
+ * @param print one line on standard output
+ * @returns the exit code: 0 when everything was written, 1 otherwise
+ * @throws when the gateway cannot start; the message says what to do
+ */
+export async function serve(config: Config, root: URL, demo: boolean, print: (line: string) => void): Promise<number> {
+  const stop = stopSignal();
+  const log = openLog(config.logLevel);
+  const app = await openApp(config, log, root);
+  try {
+    await app.listen();
+    const greeting = demo ? await welcome(app.db, config.keyPrefix, Date.now()) : null;
+    print(banner(app, greeting));
+  } catch (error) {
+    await app.close();
+    throw error;
+  }
+  log.info({ api: app.apiUrl, admin: app.adminUrl }, 'serving');
+  await stop;
+  return await leave(app, config.drainSeconds, log);
+}
+
+async function leave(app: App, drainSeconds: number, log: Logger): Promise<number> {
+  log.info({ seconds: drainSeconds }, 'draining');
+  const cut = await app.drain(drainSeconds);
+  if (cut > 0) log.warn({ connections: cut }, 'open requests outlasted the drain and were cut');
+  const lost = await app.close();
+  if (lost > 0) log.error({ records: lost }, 'usage records could not be written');
+  log.info('stopped');
+  return lost === 0 ? 0 : 1;
+}
+
+/** Resolves at the first signal to stop; a second one stops at once. */
+function stopSignal(): Promise<void> {
+  return new Promise((resolve) => {
+    let asked = false;
+    for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+      process.on(signal, () => {
+        if (asked) process.exit(1);
+        asked = true;
+        resolve();
+      });
+    }
+  });
+}
+
+function banner(app: App, greeting: Welcome | null): string {
+  const lines = ['', 'Tollgate is serving.', ''];
+  const row = (name: string, value: string): number => lines.push(`  ${name.padEnd(11)} ${value}`);
+  row('Base URL', app.apiUrl);
+  if (greeting !== null) {
+    const until = greeting.keyExpires === null ? '' : `  (until ${greeting.keyExpires.toISOString().slice(0, 16)}Z)`;
+    row('API key', `${greeting.key}${until}`);
+  }
+  row('Admin URL', app.adminUrl);
+  if (greeting?.login) row('Login', `${greeting.login.email}   ${greeting.login.password}   (shown only now)`);
+  if (app.demo) {
+    lines.push('', '  DEMO UPSTREAM: answers are made up here. Set UPSTREAM_URL to reach real models.');
+  }
+  if (greeting !== null) {
+    lines.push(
+      '',
+      '  Try it:',
+      '',
+      `  curl ${app.apiUrl}/chat/completions -H 'Authorization: Bearer ${greeting.key}' -H 'Content-Type: application/json' -d '{"model":"demo-chat","messages":[{"role":"user","content":"Hello"}]}'`,
+    );
+  }
+  return `${lines.join('\n')}\n`;
+}

@@ -1,0 +1,34 @@
+import fc from 'fast-check';
+import t from 'tap';
+import { costOf, formatEur, parseEur, parsePrices } from '../../src/domain/money.ts';
+
+t.test('cost is (prompt / 1000) × input price + (completion / 1000) × output price, to the last digit', async (t) => {
+  const prices = parsePrices('0.00015', '0.0006');
+  t.equal(formatEur(costOf(prices, 1000, 1000)), '0.00075');
+  t.equal(formatEur(costOf(prices, 1, 0)), '0.00000015');
+  t.equal(formatEur(costOf(prices, 7, 3)), '0.00000285');
+  t.equal(formatEur(costOf(parsePrices('0.000000000001', '0'), 1, 0)), '0.000000000000001');
+  t.equal(formatEur(costOf(parsePrices('2.5', '10'), 646, 0)), '1.615');
+});
+
+t.test('cost agrees with whole-number arithmetic on the decimals, for any prices and counts', async () => {
+  const price = fc.tuple(fc.bigInt(0n, 999_999n), fc.bigInt(0n, 10n ** 12n - 1n));
+  const count = fc.integer({ min: 0, max: Number.MAX_SAFE_INTEGER });
+  fc.assert(
+    fc.property(price, price, count, count, ([iw, id], [ow, od], prompt, completion) => {
+      const text = (whole: bigint, decimals: bigint): string => `${whole}.${decimals.toString().padStart(12, '0')}`;
+      const expected = BigInt(prompt) * (iw * 10n ** 12n + id) + BigInt(completion) * (ow * 10n ** 12n + od); // in 10^-15 EUR
+      const cost = costOf(parsePrices(text(iw, id), text(ow, od)), prompt, completion);
+      return cost === expected && parseEur(formatEur(cost)) === expected;
+    }),
+  );
+});
+
+t.test('amounts read and print as Postgres writes them', async (t) => {
+  for (const text of ['0', '12', '0.5', '-0.000000000000001', '123456789.123456789012345']) {
+    t.equal(formatEur(parseEur(text)), text);
+  }
+  t.equal(formatEur(parseEur('1.500')), '1.5');
+  t.equal(formatEur(parseEur('0.1234567890123459')), '0.123456789012345', 'digits beyond the 15th are cut off');
+  for (const text of ['', '1e3', 'NaN', '1,5', ' 1', '.5']) t.throws(() => parseEur(text), RangeError);
+});

@@ -1,0 +1,32 @@
+import t from 'tap';
+import { parsePrices } from '../../src/domain/money.ts';
+import { redact } from '../../src/domain/redact.ts';
+
+const MODEL = {
+  slug: 'fast',
+  upstream: 'azure/gpt-4o-eu-prod',
+  kind: 'chat',
+  euHosted: true,
+  prices: parsePrices('0', '0'),
+  created: 0,
+} as const;
+
+const CASES: readonly (readonly [string, string])[] = [
+  ["Invalid value for 'temperature': must be at most 2.", "Invalid value for 'temperature': must be at most 2."],
+  ["This model's maximum context length is 8192 tokens.", "This model's maximum context length is 8192 tokens."],
+  ['litellm.BadRequestError: OpenAIException - bad tool', 'bad tool'],
+  ['model azure/gpt-4o-eu-prod refuses this', 'model fast refuses this'],
+  ['deployment GPT-4o-EU-Prod refuses this', 'deployment fast refuses this'],
+  ['bad image at https://blob.example.com/x?sig=1 here', 'bad image at … here'],
+  ['asked 10.1.2.3:4000 and router.internal:8000/v1', 'asked … and …'],
+  ['key sk-proj-abcd1234 is wrong', 'key … is wrong'],
+  ['first line\nTraceback (most recent call last):', 'first line'],
+];
+
+t.test('the reason of a refusal keeps its sense and loses what stands behind', async (t) => {
+  for (const [from, to] of CASES) t.equal(redact(from, MODEL), to);
+});
+
+t.test('a reason is 300 characters at most', async (t) => {
+  t.equal(redact('word '.repeat(200), MODEL).length, 300);
+});

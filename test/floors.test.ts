@@ -1,0 +1,78 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { dirname, join, relative } from 'node:path';
+import t from 'tap';
+
+/** The house: imports point to a lower floor, or within the same folder; never to a sibling adapter, never in a circle. */
+const FLOORS: readonly (readonly string[])[] = [
+  ['bytes', 'config.ts', 'log.ts', 'metrics.ts'],
+  ['domain'],
+  ['store', 'ledger', 'upstream'],
+  ['gateway', 'admin'],
+  ['app.ts', 'demo.ts', 'demo', 'firstrun.ts', 'index.ts'],
+  ['main.ts', 'serve.ts', 'cli.ts', 'cli'],
+];
+
+const SRC = new URL('../src/', import.meta.url).pathname;
+const FILES = readdirSync(SRC, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.ts'));
+
+function importsOf(file: string): string[] {
+  const text = readFileSync(join(SRC, file), 'utf8');
+  return [...text.matchAll(/(?:from|import)\s*\(?\s*'(\.[^']+)'/g)].map(([, path]) =>
+    relative(SRC, join(SRC, dirname(file), path as string)),
+  );
+}
+
+const room = (file: string): string => file.split('/')[0] as string;
+const floor = (file: string): number => FLOORS.findIndex((rooms) => rooms.includes(room(file)));
+
+t.test('every file stands on a floor', async (t) => {
+  t.same(
+    FILES.filter((file) => floor(file) < 0),
+    [],
+  );
+});
+
+t.test('imports point down, or within the same room', async (t) => {
+  const wrong = FILES.flatMap((file) =>
+    importsOf(file)
+      .filter((target) => room(target) !== room(file) && floor(target) >= floor(file) && !sameTop(file, target))
+      .map((target) => `${file} imports ${target}`),
+  );
+  t.same(wrong, []);
+});
+
+/** On the two top floors files may lean on each other (app on demo, main on cli), as long as no circle forms. */
+function sameTop(file: string, target: string): boolean {
+  return floor(file) === floor(target) && floor(file) >= 4;
+}
+
+t.test('there is no import cycle', async (t) => {
+  const done = new Set<string>();
+  const cycles: string[] = [];
+  const visit = (file: string, path: readonly string[]): void => {
+    if (path.includes(file)) {
+      cycles.push([...path.slice(path.indexOf(file)), file].join(' > '));
+      return;
+    }
+    if (done.has(file)) return;
+    for (const target of importsOf(file)) visit(target, [...path, file]);
+    done.add(file);
+  };
+  for (const file of FILES) visit(file, []);
+  t.same(cycles, []);
+});
+
+t.test('floors 0 and 1 hold no socket, no database, no file and no clock', async (t) => {
+  const impure = FILES.filter((file) => ['bytes', 'domain'].includes(room(file))).flatMap((file) => {
+    const text = readFileSync(join(SRC, file), 'utf8');
+    return [
+      /'node:(net|http|https|fs|tls|dns|child_process)[^']*'/,
+      /'(postgres|undici)'/,
+      /\bDate\.now\b/,
+      /\bperformance\.now\b/,
+    ]
+      .filter((pattern) => pattern.test(text))
+      .map((pattern) => `${file}: ${pattern.source}`);
+  });
+  t.same(impure, []);
+});
