@@ -1,0 +1,118 @@
+import { readFileSync } from 'node:fs';
+import type { ConnectionOptions } from 'node:tls';
+
+/** Where one server listens. */
+export type Target = { readonly host: string; readonly port: number } | { readonly path: string };
+
+/** Which servers of several will do. */
+export type Role = 'any' | 'primary' | 'standby';
+
+/** A database URL, read. */
+export interface Address {
+  /** Tried in this order, beginning with the one that last worked. */
+  readonly targets: readonly Target[];
+  readonly role: Role;
+  readonly user: string | undefined;
+  readonly password: string | undefined;
+  readonly database: string | undefined;
+  /** false: plain; "allow", "prefer": TLS where the server has it; an object: TLS. */
+  readonly tls: false | 'allow' | 'prefer' | ConnectionOptions;
+  /** Settings of the session, `application_name` among them. */
+  readonly settings: Readonly<Record<string, string>>;
+}
+
+const URL_FORM = /^postgres(?:ql)?:\/\/(?:([^/?#]*)@)?([^/?#]*)(?:\/([^?#]*))?(?:\?([^#]*))?$/;
+
+const ROLES: Readonly<Record<string, Role>> = {
+  any: 'any',
+  primary: 'primary',
+  'read-write': 'primary',
+  standby: 'standby',
+  'read-only': 'standby',
+};
+
+/** Members of libpq addresses that mean nothing here: deadlines bound everything, the rest is the driver's business. */
+const IGNORED = ['connect_timeout', 'channel_binding', 'gssencmode', 'keepalives', 'load_balance_hosts', 'pgbouncer'];
+
+/**
+ * Reads a libpq connection URI: `postgres://user:password@host:port/database?…`. Several
+ * hosts (`a:5432,b:5433`, then the primary is looked for unless target_session_attrs says
+ * otherwise), IPv6 in brackets, Unix-socket folders (`postgres://user@/database?host=/folder`,
+ * or the folder URL-encoded in place of the host), TLS by sslmode and sslrootcert; whatever
+ * else stands in the query becomes a setting of the session. The driver's own reader knows
+ * neither folders nor IPv6 among several hosts.
+ * @throws TypeError that does not repeat the URL: it may hold a password
+ */
+export function parseAddress(url: string): Address {
+  const match = URL_FORM.exec(url);
+  if (match === null)
+    throw new TypeError('the database URL must look like postgres://user:password@host:port/database');
+  const [, userinfo = '', authority = '', path = '', search = ''] = match;
+  const query = new Map(new URLSearchParams(search));
+  const take = (name: string): string | undefined => {
+    const value = query.get(name);
+    query.delete(name);
+    return value || undefined;
+  };
+  for (const name of IGNORED) query.delete(name);
+
+  const [user, ...password] = userinfo.split(':');
+  const hosts = (take('host') ?? decode(authority)).split(',');
+  const ports = (take('port') ?? '').split(',');
+  const targets = hosts.map((host, i) => target(host, ports[i] ?? ports[0] ?? ''));
+  const attrs = take('target_session_attrs') ?? (targets.length > 1 ? 'primary' : 'any');
+  const role = ROLES[attrs];
+  if (role === undefined) {
+    throw new TypeError(`the database URL's target_session_attrs must be one of ${Object.keys(ROLES).join(', ')}`);
+  }
+  return {
+    targets,
+    role,
+    user: take('user') ?? (decode(user ?? '') || undefined),
+    password: take('password') ?? (decode(password.join(':')) || undefined),
+    database: take('dbname') ?? (decode(path) || undefined),
+    tls: tlsOf(take('sslmode') ?? take('ssl') ?? 'disable', take('sslrootcert')),
+    settings: { application_name: 'tollgate', ...Object.fromEntries(query) },
+  };
+}
+
+function target(text: string, fallbackPort: string): Target {
+  const [, host = '', ownPort = ''] = /^(\[[^\]]*\]|[^:]*)(?::(\d+))?$/.exec(text) ?? [];
+  if (host === '' && text !== '') throw new TypeError('the database URL has a host that cannot be read');
+  const port = Number(ownPort || fallbackPort || 5432);
+  if (!(port >= 1 && port <= 65535)) throw new TypeError('the database URL has a port that is none');
+  if (host.startsWith('/')) return { path: `${host}/.s.PGSQL.${port}` };
+  return { host: host.replace(/^\[|\]$/g, '') || 'localhost', port };
+}
+
+function tlsOf(mode: string, rootcert: string | undefined): Address['tls'] {
+  const ca = rootcert === undefined || rootcert === 'system' ? {} : { ca: readFileSync(rootcert, 'utf8') };
+  switch (mode) {
+    case 'disable':
+    case 'false':
+      return false;
+    case 'allow':
+    case 'prefer':
+      return mode;
+    case 'require':
+    case 'true':
+      // as libpq has it: encrypted, and verified only where a root certificate is given
+      return rootcert === undefined ? { rejectUnauthorized: false } : { ...ca, checkServerIdentity: () => undefined };
+    case 'verify-ca':
+      return { ...ca, checkServerIdentity: () => undefined };
+    case 'verify-full':
+      return ca;
+    default:
+      throw new TypeError(
+        "the database URL's sslmode must be disable, allow, prefer, require, verify-ca or verify-full",
+      );
+  }
+}
+
+function decode(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    throw new TypeError('the database URL has a % that begins no escape');
+  }
+}

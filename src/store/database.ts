@@ -1,0 +1,417 @@
+import { connect, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import postgres from 'postgres';
+import { type Address, parseAddress, type Target } from './address.ts';
+import { TYPES } from './types.ts';
+
+/** What statements are written with: the tagged template of postgres.js. */
+export type Sql = postgres.Sql;
+
+export interface DatabaseOptions {
+  /** `postgres://…`; address.ts tells about several hosts, socket folders and TLS. */
+  readonly url: string;
+  /** Connections for queries, made when first needed; each LISTEN has one more. Default 2. */
+  readonly maxConnections?: number;
+}
+
+/**
+ * The database, with a deadline on every use. Past the deadline the caller gets
+ * DatabaseUnavailable and the connection is cut off, whatever state it or the server is in.
+ */
+export interface Database {
+  /**
+   * Runs one or more statements with a connection to themselves, outside a transaction.
+   * Nothing is prepared (PgBouncer), so a statement with parameters is two round trips.
+   * @param deadlineMs milliseconds for all of it: a free connection, connecting, running
+   * @throws DatabaseUnavailable try again later; whether a statement took effect is unknown
+   * @throws DatabaseRefused the statement can never work with these values
+   * Errors of the work itself pass through.
+   */
+  run<T>(deadlineMs: number, work: (sql: Sql) => PromiseLike<T>): Promise<T>;
+  /** The same in one transaction: committed when the work resolves, rolled back when it rejects. */
+  transaction<T>(deadlineMs: number, work: (sql: Sql) => PromiseLike<T>): Promise<T>;
+  /** LISTENs on a connection of its own until closed, through every loss of the server. */
+  listen(channel: string, handlers: ListenHandlers): Listening;
+  /** Ends every connection and listener; work still running rejects. */
+  close(): Promise<void>;
+}
+
+export interface ListenHandlers {
+  onNotice(payload: string): void;
+  /** Listening from here on; what was sent before may have been missed. */
+  onReady(): void;
+  /** Not listening from here on, until the next onReady. */
+  onLost(): void;
+}
+
+export interface Listening {
+  close(): void;
+}
+
+/** The database is away, too slow, or takes no work now. The same statement may work later. */
+export class DatabaseUnavailable extends Error {
+  readonly unavailable = true;
+  /** An SQLSTATE, a code of the system or the driver, or "DEADLINE". */
+  readonly code: string;
+  constructor(code: string, reason: string) {
+    super(`database unavailable: ${reason}`);
+    this.code = code;
+  }
+}
+
+/** The database refuses this statement with these values, and always will. */
+export class DatabaseRefused extends Error {
+  readonly unavailable = false;
+  /** The SQLSTATE. */
+  readonly code: string;
+  readonly constraint: string | null;
+  constructor(error: postgres.PostgresError) {
+    // the message alone: `detail` quotes the values of the row
+    super(`database refused: ${error.message}`);
+    this.code = error.code;
+    this.constraint = error.constraint_name ?? null;
+  }
+}
+
+const HOST_MS = 1000; // for reaching one host while there are others
+const LISTEN_MS = 2000; // for connecting a listener, and for each heartbeat
+const HEARTBEAT_MS = 5000; // how often a silent listener must prove that it lives
+const LISTEN_RETRY_MS = 250;
+const FAREWELL_MS = 250;
+const CANCEL_MS = 1000;
+
+/** @throws TypeError when the URL cannot be read; the message does not repeat it */
+export function openDatabase({ url, maxConnections = 2 }: DatabaseOptions): Database {
+  const dial = dialer(parseAddress(url));
+  const idle: Connection[] = [];
+  const waiting: (() => void)[] = [];
+  const deadlines = new Set<Deadline>();
+  const listeners = new Set<Listening>();
+  let free = maxConnections;
+  let closed = false;
+
+  // one task per connection at a time: a deadline cuts off exactly what exceeded it
+  async function run<T>(deadlineMs: number, work: (sql: Sql) => PromiseLike<T>): Promise<T> {
+    if (closed) throw stopping();
+    const deadline = startDeadline(deadlineMs);
+    deadlines.add(deadline);
+    let connection: Connection | undefined;
+    let served = false;
+    try {
+      await turn(deadline);
+      served = true;
+      connection = idleConnection() ?? (await dial(deadline));
+      return await deadline.race(work(connection.sql));
+    } catch (error) {
+      const failure = explain(error);
+      if (failure instanceof DatabaseUnavailable) connection?.cut(deadline.passed);
+      throw failure;
+    } finally {
+      deadline.clear();
+      deadlines.delete(deadline);
+      if (connection?.alive) idle.push(connection);
+      if (served) release();
+    }
+  }
+
+  async function transaction<T>(deadlineMs: number, work: (sql: Sql) => PromiseLike<T>): Promise<T> {
+    return run(deadlineMs, async (sql) => {
+      // should this process vanish, the server lets go of the locks by itself
+      await sql.unsafe(`begin; set local idle_in_transaction_session_timeout = ${Math.ceil(deadlineMs)}`);
+      let value: T;
+      try {
+        value = await work(sql);
+      } catch (error) {
+        await sql.unsafe('rollback');
+        throw error;
+      }
+      const { command } = await sql.unsafe('commit');
+      if (command !== 'COMMIT') throw new Error('the work of a transaction kept a failed statement to itself');
+      return value;
+    });
+  }
+
+  function listen(channel: string, handlers: ListenHandlers): Listening {
+    const stop = new AbortController();
+    const listening = { close: () => stop.abort() };
+    listeners.add(listening);
+    void keepListening(dial, channel, handlers, stop.signal).finally(() => listeners.delete(listening));
+    return listening;
+  }
+
+  async function close(): Promise<void> {
+    closed = true;
+    for (const listening of listeners) listening.close();
+    for (const deadline of deadlines) deadline.pass(stopping());
+    await Promise.all(idle.splice(0).map((connection) => connection.farewell()));
+  }
+
+  /** Waits for the right to use one of the connections. */
+  async function turn(deadline: Deadline): Promise<void> {
+    if (free > 0) {
+      free--;
+      return;
+    }
+    const { promise, resolve } = Promise.withResolvers<void>();
+    waiting.push(resolve);
+    try {
+      await deadline.race(promise);
+    } catch (error) {
+      const place = waiting.indexOf(resolve);
+      if (place >= 0) waiting.splice(place, 1);
+      else release(); // the turn came in the tick the deadline passed
+      throw error;
+    }
+  }
+
+  function release(): void {
+    const next = waiting.shift();
+    if (next === undefined) free++;
+    else next();
+  }
+
+  /** The one used last: the others may rest. */
+  function idleConnection(): Connection | undefined {
+    let connection = idle.pop();
+    while (connection !== undefined && !connection.alive) connection = idle.pop();
+    return connection;
+  }
+
+  return { run, transaction, listen, close };
+}
+
+/** Listens, notices when that ends, and begins again; until stopped. Never rejects. */
+async function keepListening(
+  dial: Dial,
+  channel: string,
+  { onNotice, onReady, onLost }: ListenHandlers,
+  stop: AbortSignal,
+): Promise<void> {
+  while (!stop.aborted) {
+    const ended = new AbortController();
+    let connection: Connection | undefined;
+    let ready = false;
+    try {
+      connection = await withDeadline(LISTEN_MS, (deadline) => dial(deadline, onNotice, () => ended.abort()));
+      const { sql } = connection;
+      await withDeadline(LISTEN_MS, (deadline) => deadline.race(sql`listen ${sql(channel)}`));
+      ready = true;
+      if (!stop.aborted) onReady();
+      for (;;) {
+        // a frozen server and a half-open connection say nothing: ask
+        await sleep(HEARTBEAT_MS, undefined, { signal: AbortSignal.any([ended.signal, stop]) });
+        await withDeadline(LISTEN_MS, (deadline) => deadline.race(sql`select 1`));
+      }
+    } catch {
+      connection?.cut(false);
+    }
+    if (stop.aborted) return;
+    if (ready) onLost();
+    await sleep(LISTEN_RETRY_MS, undefined, { signal: stop }).catch(() => {});
+  }
+}
+
+/** Connects to a server that will do, or rejects with DatabaseUnavailable. */
+type Dial = (deadline: Deadline, onNotice?: (payload: string) => void, onClose?: () => void) => Promise<Connection>;
+
+function dialer(address: Address): Dial {
+  const { targets } = address;
+  let first = 0; // where the last attempt succeeded
+
+  return async (deadline, onNotice = () => {}, onClose = () => {}) => {
+    for (let tried = 1; ; tried++) {
+      const at = first;
+      const connection = openConnection(address, targets[at] as Target, onNotice, onClose);
+      const patience = startDeadline(tried < targets.length ? HOST_MS : Number.POSITIVE_INFINITY);
+      try {
+        await deadline.race(patience.race(connection.greet()));
+        return connection;
+      } catch (error) {
+        connection.cut(false);
+        if (first === at) first = (at + 1) % targets.length;
+        if (deadline.passed) throw error;
+        if (tried === targets.length) throw unreachable(error);
+      } finally {
+        patience.clear();
+      }
+    }
+  };
+}
+
+/**
+ * One connection: one driver instance that is never allowed to connect a second time.
+ * The driver's own reconnecting loops without end among several hosts, sends leftovers of
+ * the old session on the new one, and leaves a socket to a frozen server open (3.4.9).
+ */
+interface Connection {
+  readonly sql: Sql;
+  /** Connected, and not cut off since. */
+  readonly alive: boolean;
+  /** Connects; rejects when the server has the wrong role. */
+  greet(): Promise<void>;
+  /** Ends it at once. @param cancel asks the server to stop what it is doing for it */
+  cut(cancel: boolean): void;
+  /** Ends it politely. */
+  farewell(): Promise<void>;
+}
+
+function openConnection(
+  { role, user, password, database, tls, settings }: Address,
+  target: Target,
+  onNotice: (payload: string) => void,
+  onClose: () => void,
+): Connection {
+  let socket: Socket | undefined;
+  let alive = false;
+  let ended = false;
+  let backend: { pid: number; secret: number } | undefined;
+
+  const options = {
+    ...('path' in target ? { path: target.path } : { host: target.host, port: target.port }),
+    ...(user === undefined ? {} : { user }),
+    ...(password === undefined ? {} : { password }),
+    ...(database === undefined ? {} : { database }),
+    ssl: tls,
+    connection: settings,
+    types: TYPES,
+    max: 1,
+    prepare: false,
+    fetch_types: false,
+    idle_timeout: 0,
+    connect_timeout: 0,
+    max_lifetime: null,
+    target_session_attrs: undefined,
+    onnotice: () => {},
+    onnotify: (_channel: string, payload: string) => onNotice(payload),
+    onclose: () => {
+      alive = false;
+      onClose();
+    },
+    socket: async (): Promise<Socket> => {
+      if (socket !== undefined || ended) throw new DatabaseUnavailable('CONNECTION_CLOSED', 'the connection was lost');
+      socket = 'path' in target ? connect(target.path) : connect(target.port, target.host);
+      socket.setKeepAlive(true, 30_000).setNoDelay(true);
+      await connected(socket);
+      // the driver names the server in its TLS handshake by this member
+      return Object.assign(socket, { host: 'host' in target ? target.host : undefined });
+    },
+  };
+  const sql = postgres(options as unknown as postgres.Options<Record<string, never>>) as unknown as Sql;
+
+  return {
+    sql,
+    get alive() {
+      return alive;
+    },
+    async greet() {
+      const rows = await sql<[{ standby: boolean }]>`select pg_is_in_recovery() as standby`;
+      backend = rows.state;
+      if (role !== 'any' && rows[0].standby !== (role === 'standby')) {
+        throw new DatabaseUnavailable('WRONG_ROLE', `no server of the list is a ${role}`);
+      }
+      alive = !ended;
+    },
+    cut(cancel) {
+      if (cancel && backend !== undefined) sendCancel(target, backend);
+      alive = false;
+      ended = true;
+      socket?.destroy();
+      void sql.end({ timeout: 0 });
+    },
+    async farewell() {
+      alive = false;
+      await Promise.race([sql.end(), sleep(FAREWELL_MS)]);
+      ended = true;
+      socket?.destroy();
+    },
+  };
+}
+
+function connected(socket: Socket): Promise<void> {
+  return new Promise((resolve, reject) => {
+    socket.once('connect', resolve);
+    socket.once('error', reject);
+    socket.once('close', () => reject(new DatabaseUnavailable('CONNECTION_CLOSED', 'the connection was lost')));
+  });
+}
+
+/** Best effort; the server answers by closing, a frozen one not at all. */
+function sendCancel(target: Target, { pid, secret }: { pid: number; secret: number }): void {
+  const message = Buffer.alloc(16);
+  message.writeUInt32BE(16, 0);
+  message.writeUInt32BE(80_877_102, 4);
+  message.writeUInt32BE(pid, 8);
+  message.writeUInt32BE(secret, 12);
+  const socket = 'path' in target ? connect(target.path) : connect(target.port, target.host);
+  const timer = setTimeout(() => socket.destroy(), CANCEL_MS);
+  socket.on('error', () => {});
+  socket.on('close', () => clearTimeout(timer));
+  socket.on('data', () => {});
+  socket.write(message);
+}
+
+interface Deadline {
+  readonly passed: boolean;
+  /** Settles as the promise does, or rejects when the deadline passes first. */
+  race<T>(promise: PromiseLike<T>): Promise<T>;
+  /** Passes at once. */
+  pass(reason: Error): void;
+  clear(): void;
+}
+
+/** @param ms milliseconds; Infinity never passes by itself */
+function startDeadline(ms: number): Deadline {
+  const { promise, reject } = Promise.withResolvers<never>();
+  promise.catch(() => {});
+  let passed = false;
+  const pass = (reason: Error): void => {
+    passed = true;
+    reject(reason);
+  };
+  const late = () => pass(new DatabaseUnavailable('DEADLINE', `no answer within ${ms} ms`));
+  const timer = Number.isFinite(ms) ? setTimeout(late, ms) : undefined;
+  return {
+    get passed() {
+      return passed;
+    },
+    race: (other) => Promise.race([other, promise]),
+    pass,
+    clear: () => clearTimeout(timer),
+  };
+}
+
+async function withDeadline<T>(ms: number, work: (deadline: Deadline) => Promise<T>): Promise<T> {
+  const deadline = startDeadline(ms);
+  try {
+    return await work(deadline);
+  } finally {
+    deadline.clear();
+  }
+}
+
+// SQLSTATE classes and codes that speak of the moment, not of the statement
+const PASSING_CLASSES = ['08', '28', '3D', '40', '53', '57', '58', 'F0', 'XX'];
+const PASSING_CODES = ['25006', '25P03', '25P04', '55006', '55P03'];
+
+/** What an error of the driver means; errors of anyone else are left as they are. */
+function explain(error: unknown): unknown {
+  if (error instanceof postgres.PostgresError) {
+    const passing = PASSING_CLASSES.includes(error.code.slice(0, 2)) || PASSING_CODES.includes(error.code);
+    return passing ? new DatabaseUnavailable(error.code, error.message) : new DatabaseRefused(error);
+  }
+  if (!(error instanceof Error) || error instanceof DatabaseUnavailable) return error;
+  const code = String((error as { code?: unknown }).code ?? '');
+  if (code.startsWith('CONNECTION_') || 'syscall' in error) return new DatabaseUnavailable(code, error.message);
+  return error;
+}
+
+/** The error of an attempt to connect: whatever it is, it says nothing about the statement. */
+function unreachable(error: unknown): DatabaseUnavailable {
+  if (error instanceof DatabaseUnavailable) return error;
+  const { code = 'CONNECTION_FAILED', message } = error as { code?: string; message: string };
+  return new DatabaseUnavailable(code, message);
+}
+
+function stopping(): DatabaseUnavailable {
+  return new DatabaseUnavailable('CLOSED', 'the gateway is stopping');
+}

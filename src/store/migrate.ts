@@ -1,0 +1,100 @@
+import { createHash } from 'node:crypto';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { Database, Sql } from './database.ts';
+
+/** The migrations that belong to this program. */
+export const SQL_DIRECTORY = fileURLToPath(new URL('../../sql', import.meta.url));
+
+export interface MigrateOptions {
+  /** Folder of the files, `0001_name.sql` and so on. */
+  readonly directory?: string;
+  /** BILLING_TIMEZONE: an IANA zone. */
+  readonly billingTimezone: string;
+}
+
+/** The database and this program do not belong together, in words for the operator. Nothing was changed. */
+export class MigrationRefused extends Error {}
+
+interface Migration {
+  readonly name: string;
+  readonly text: string;
+  readonly hash: string;
+}
+
+const FILE_MS = 600_000; // an index on a large ledger takes its time, and so may another replica's
+const CHECK_MS = 10_000;
+
+/**
+ * Brings the database to this version. Safe to run by many replicas at once: each file is
+ * one transaction that begins with a lock (which PgBouncer's transaction mode respects),
+ * and who waited finds the file applied.
+ * @returns the names of the files this call applied
+ * @throws MigrationRefused when a file changed since it was applied, the database is newer, or the billing zone differs
+ * @throws DatabaseUnavailable, DatabaseRefused
+ */
+export async function migrate(db: Database, options: MigrateOptions): Promise<string[]> {
+  const migrations = readMigrations(options.directory ?? SQL_DIRECTORY);
+  const done: string[] = [];
+  let pending = await db.run(CHECK_MS, (sql) => pendingOf(sql, migrations));
+  while (pending.length > 0) {
+    pending = await db.transaction(FILE_MS, async (sql) => {
+      await sql`select pg_advisory_xact_lock(hashtext('tollgate migrations'))`;
+      const [next, ...later] = await pendingOf(sql, migrations);
+      if (next === undefined) return [];
+      await sql`create table if not exists schema_migrations (
+        name text primary key, sha256 text not null, applied_at timestamptz not null default now())`;
+      await sql.unsafe(next.text);
+      await sql`insert into schema_migrations (name, sha256) values (${next.name}, ${next.hash})`;
+      done.push(next.name);
+      return later;
+    });
+  }
+  await db.transaction(CHECK_MS, (sql) => setBillingTimezone(sql, options.billingTimezone));
+  return done;
+}
+
+function readMigrations(directory: string): Migration[] {
+  const names = readdirSync(directory).filter((name) => /^\d{4}_\w+\.sql$/.test(name));
+  return names.sort().map((name) => {
+    // a checkout with other line ends is the same program
+    const text = readFileSync(join(directory, name), 'utf8').replaceAll('\r\n', '\n');
+    return { name, text, hash: createHash('sha256').update(text).digest('hex') };
+  });
+}
+
+/** @throws MigrationRefused */
+async function pendingOf(sql: Sql, migrations: readonly Migration[]): Promise<Migration[]> {
+  const [table] = await sql<[{ exists: boolean }]>`select to_regclass('schema_migrations') is not null as exists`;
+  if (!table.exists) return [...migrations];
+  const rows = await sql<{ name: string; sha256: string }[]>`select name, sha256 from schema_migrations order by name`;
+  const applied = new Map(rows.map((row) => [row.name, row.sha256]));
+  const unknown = rows.findLast((row) => !migrations.some(({ name }) => name === row.name));
+  if (unknown !== undefined) {
+    throw new MigrationRefused(
+      `the database is newer than this program: ${unknown.name} was applied to it; run the newer version`,
+    );
+  }
+  for (const { name, hash } of migrations) {
+    const before = applied.get(name);
+    if (before !== undefined && before !== hash) {
+      throw new MigrationRefused(`${name} changed after it was applied to this database: restore the file`);
+    }
+  }
+  return migrations.filter(({ name }) => !applied.has(name));
+}
+
+/** The zone is free to choose until there is usage; then months already counted would mean something else. */
+async function setBillingTimezone(sql: Sql, zone: string): Promise<void> {
+  const [setting] = await sql<[{ value: string }]>`select value from settings where name = 'billing_timezone'`;
+  if (setting.value === zone) return;
+  await sql`select value from settings where name = 'billing_timezone' for update`;
+  const [used] = await sql<[{ used: boolean }]>`select exists (select from monthly_spend) as used`;
+  if (used.used) {
+    throw new MigrationRefused(
+      `BILLING_TIMEZONE is ${zone}, but this database already counts usage in ${setting.value}: keep ${setting.value}`,
+    );
+  }
+  await sql`update settings set value = ${zone} where name = 'billing_timezone'`;
+}

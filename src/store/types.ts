@@ -1,0 +1,64 @@
+import type postgres from 'postgres';
+
+/**
+ * How values travel where the driver's own choice does not fit: `int8` as a number while
+ * it is exact, `date` as the text it is ("2026-11-01"), arrays of common types. The driver
+ * would ask every new connection for the array types; a connection lost within that
+ * question ends the process (3.4.9), and the built-in types never change their numbers.
+ */
+export const TYPES: Record<string, postgres.PostgresType> = {
+  int8: { to: 20, from: [20], serialize: String, parse: readInt8 },
+  date: { to: 1082, from: [1082], serialize: writeDate, parse: (text: string) => text },
+  boolArray: array(1000, (text) => text === 't'),
+  byteaArray: array(1001, (text) => Buffer.from(text.slice(2), 'hex')),
+  int2Array: array(1005, Number),
+  int4Array: array(1007, Number),
+  int8Array: array(1016, readInt8),
+  float8Array: array(1022, Number),
+  textArray: array(1009),
+  varcharArray: array(1015),
+  dateArray: array(1182),
+  timestamptzArray: array(1185, (text) => new Date(text)),
+  numericArray: array(1231),
+  uuidArray: array(2951),
+};
+
+function array(oid: number, parse: (text: string) => unknown = (text) => text): postgres.PostgresType {
+  return { to: oid, from: [oid], serialize: writeArray, parse: (text: string) => readArray(text, parse) };
+}
+
+/** A one-dimensional array literal; every element quoted, which suits every type. */
+function writeArray(values: readonly unknown[] | string): string {
+  if (typeof values === 'string') return values;
+  return `{${values.map(writeElement).join(',')}}`;
+}
+
+function writeElement(value: unknown): string {
+  if (value === null) return 'NULL';
+  const text =
+    value instanceof Date
+      ? value.toISOString()
+      : value instanceof Uint8Array
+        ? `\\x${Buffer.from(value).toString('hex')}`
+        : String(value);
+  return `"${text.replace(/[\\"]/g, '\\$&')}"`;
+}
+
+/** Reads a one-dimensional array as Postgres prints it. */
+function readArray(literal: string, parse: (text: string) => unknown): unknown[] {
+  const values: unknown[] = [];
+  for (const [, quoted, bare] of literal.matchAll(/"((?:[^"\\]|\\.)*)"|([^{},"]+)/gs)) {
+    if (bare !== undefined) values.push(bare === 'NULL' ? null : parse(bare));
+    else values.push(parse((quoted as string).replace(/\\(.)/gs, '$1')));
+  }
+  return values;
+}
+
+function readInt8(text: string): number | string {
+  const value = Number(text);
+  return Number.isSafeInteger(value) ? value : text;
+}
+
+function writeDate(value: Date | string): string {
+  return value instanceof Date ? value.toISOString().slice(0, 10) : value;
+}

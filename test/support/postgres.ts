@@ -1,0 +1,127 @@
+import { spawn } from 'node:child_process';
+import { createHash, randomUUID } from 'node:crypto';
+import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir, userInfo } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { type Database, DatabaseUnavailable, openDatabase, type Sql } from '../../src/store/database.ts';
+import { type Embedded, findEmbedded, startEmbedded } from '../../src/store/embedded.ts';
+import { migrate, SQL_DIRECTORY } from '../../src/store/migrate.ts';
+
+/** What we need of a tap test. */
+interface Test {
+  teardown(after: () => unknown): unknown;
+}
+
+export interface TestDatabase {
+  readonly url: string;
+  readonly db: Database;
+}
+
+const START_MS = 60_000;
+const SHARED_DIR = join(tmpdir(), `tollgate-test-${userInfo().uid}`);
+
+/**
+ * A fresh migrated database, billing in UTC, for one test file; dropped at its teardown.
+ * It is a copy of a template on one server that all test processes share: the server of
+ * TEST_DATABASE_URL, or an embedded one in the temporary folder that the first process
+ * starts and that ends 20 s after the last one (server.ts).
+ */
+export async function testDatabase(t: Test): Promise<TestDatabase> {
+  const name = `tollgate_test_${process.pid}_${randomUUID().slice(0, 8)}`;
+  const url = await retrying(async () => {
+    const server = await sharedServer();
+    const admin = openDatabase({ url: server, maxConnections: 1 });
+    try {
+      const template = await admin.run(START_MS, (sql) => ensureTemplate(sql, server));
+      await admin.run(START_MS, (sql) => sql`create database ${sql(name)} template ${sql(template)}`);
+    } finally {
+      await admin.close();
+    }
+    return server;
+  });
+  const db = openDatabase({ url: inDatabase(url, name) });
+  t.teardown(async () => {
+    await db.close();
+    const admin = openDatabase({ url, maxConnections: 1 });
+    await admin.run(START_MS, (sql) => sql`drop database if exists ${sql(name)} with (force)`);
+    await admin.close();
+  });
+  return { url: inDatabase(url, name), db };
+}
+
+/** A server of one's own to stop, freeze or kill, with an empty database; gone at teardown. */
+export async function privateServer(t: Test, settings: Record<string, string> = {}): Promise<Embedded> {
+  const dataDir = mkdtempSync(join(tmpdir(), 'tollgate-server-'));
+  chmodSync(dataDir, 0o755); // as a data folder is: root's server runs as "nobody"
+  const server = await startEmbedded({ dataDir, log: { info: () => {} }, settings });
+  t.teardown(async () => {
+    await server.stop();
+    rmSync(dataDir, { recursive: true, force: true });
+  });
+  return server;
+}
+
+/** The same address with another database. */
+export function inDatabase(url: string, name: string): string {
+  return url.replace(/^(postgres(?:ql)?:\/\/[^/?#]*)(?:\/[^?#]*)?/, `$1/${name}`);
+}
+
+async function sharedServer(): Promise<string> {
+  const given = process.env.TEST_DATABASE_URL;
+  if (given) return given;
+  let url = findEmbedded(SHARED_DIR);
+  if (url === null) {
+    const program = fileURLToPath(new URL('server.ts', import.meta.url));
+    const { PATH = '', TMPDIR } = process.env; // nothing of the test runner's
+    const env = TMPDIR === undefined ? { PATH } : { PATH, TMPDIR };
+    spawn(process.execPath, [program, SHARED_DIR], { detached: true, stdio: 'ignore', env }).unref();
+  }
+  for (let waited = 0; url === null; waited += 20) {
+    if (waited > START_MS) throw new Error(`no test database server came up, see ${SHARED_DIR}/postgres.log`);
+    await sleep(20);
+    url = findEmbedded(SHARED_DIR);
+  }
+  return url;
+}
+
+/** The shared server may just be on its way down: the next attempt starts another. */
+async function retrying<T>(attempt: () => Promise<T>): Promise<T> {
+  for (let tried = 1; ; tried++) {
+    try {
+      return await attempt();
+    } catch (error) {
+      if (!(error instanceof DatabaseUnavailable) || tried === 5) throw error;
+      await sleep(500);
+    }
+  }
+}
+
+/** Makes the migrated template of the present `sql/`, unless somebody has. */
+async function ensureTemplate(sql: Sql, server: string): Promise<string> {
+  const hash = createHash('sha256');
+  for (const file of readdirSync(SQL_DIRECTORY).sort())
+    hash.update(file).update(readFileSync(join(SQL_DIRECTORY, file)));
+  const name = `tollgate_template_${hash.digest('hex').slice(0, 12)}`;
+  if (await exists(sql, name)) return name;
+
+  await sql`select pg_advisory_lock(hashtext('tollgate test template'))`; // held until this connection ends
+  if (await exists(sql, name)) return name;
+  const draft = 'tollgate_template_draft';
+  await sql`drop database if exists ${sql(draft)} with (force)`;
+  await sql`create database ${sql(draft)}`;
+  const db = openDatabase({ url: inDatabase(server, draft), maxConnections: 1 });
+  try {
+    await migrate(db, { billingTimezone: 'UTC' });
+  } finally {
+    await db.close();
+  }
+  await sql`alter database ${sql(draft)} rename to ${sql(name)}`;
+  return name;
+}
+
+async function exists(sql: Sql, name: string): Promise<boolean> {
+  const rows = await sql`select from pg_database where datname = ${name}`;
+  return rows.length > 0;
+}
