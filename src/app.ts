@@ -11,9 +11,9 @@ import { createListener } from './gateway/listener.ts';
 import { BatchLedger } from './ledger/writer.ts';
 import type { Logger } from './log.ts';
 import { Metrics } from './metrics.ts';
-import { Changes } from './store/changes.ts';
+import { openChanges } from './store/changes.ts';
 import { type Database, openDatabase } from './store/database.ts';
-import { CachedDirectory } from './store/directory.ts';
+import { openDirectory } from './store/directory.ts';
 import { startEmbedded } from './store/embedded.ts';
 import { ledgerStore } from './store/ledger.ts';
 import { migrate } from './store/migrate.ts';
@@ -38,12 +38,11 @@ const CLOSE_MS = 10_000; // how long closing waits for the database to take the 
 /**
  * Puts one gateway together: database (embedded without DATABASE_URL), migrations, caches,
  * ledger, upstream (the demo without UPSTREAM_URL), API and admin listeners.
- * @param root the package's folder, which holds sql/
  */
-export async function openApp(config: Config, log: Logger, root: URL): Promise<App> {
+export async function openApp(config: Config, log: Logger): Promise<App> {
   const embedded = config.databaseUrl === null ? await startEmbedded({ dataDir: config.dataDir, log }) : null;
   const db = openDatabase({ url: config.databaseUrl ?? (embedded as { url: string }).url });
-  await migrate(db, new URL('sql/', root), config.billingTimezone);
+  await migrate(db, { billingTimezone: config.billingTimezone });
 
   const demo = config.upstreamUrl === null ? await startDemo({ port: 0, log }) : null;
   const upstream = new Upstream({
@@ -56,11 +55,10 @@ export async function openApp(config: Config, log: Logger, root: URL): Promise<A
   const clock = Date.now;
   const calendar = new Calendar(config.billingTimezone);
   const metrics = new Metrics();
-  const directory = new CachedDirectory({ db, log });
-  const changes = new Changes({ db, followers: [directory], log });
+  const directory = openDirectory(db, log);
+  const changes = openChanges(db, directory, log);
   const ledger = new BatchLedger({ store: ledgerStore(db), clock, monthOf: (at) => calendar.month(at), log });
   ledger.start();
-  changes.start();
   metrics.gauge('tollgate_ledger_backlog', 'Usage records not yet in the database', () => ledger.backlog);
   metrics.gauge('tollgate_ledger_set_aside', 'Usage records the database refused', () => ledger.setAside);
 
@@ -112,7 +110,7 @@ export async function openApp(config: Config, log: Logger, root: URL): Promise<A
       await upstream.destroy();
       await demo?.close();
       const lost = await ledger.close(CLOSE_MS);
-      await changes.stop();
+      await changes.close();
       await db.close();
       await embedded?.stop();
       return lost;

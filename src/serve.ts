@@ -5,16 +5,15 @@ import { type Logger, openLog } from './log.ts';
 
 /**
  * `tollgate serve`: runs until SIGTERM or SIGINT, then drains and leaves.
- * @param root the package's folder
  * @param demo greet with a demo company and a key that works (`make run`)
  * @param print one line on standard output
  * @returns the exit code: 0 when everything was written, 1 otherwise
  * @throws when the gateway cannot start; the message says what to do
  */
-export async function serve(config: Config, root: URL, demo: boolean, print: (line: string) => void): Promise<number> {
+export async function serve(config: Config, demo: boolean, print: (line: string) => void): Promise<number> {
   const stop = stopSignal();
   const log = openLog(config.logLevel);
-  const app = await openApp(config, log, root);
+  const app = await openApp(config, log);
   try {
     await app.listen();
     const greeting = demo ? await welcome(app.db, config.keyPrefix, Date.now()) : null;

@@ -23,8 +23,17 @@ export interface Directory {
 export interface Ledger {
   /** Femto-EUR a company spent in a month, in-app chat included, own unwritten records included. */
   spent(companyId: string, month: string): Now<Femto>;
-  /** Takes a finished record; never throws and never waits (spec section 8, rule 5). */
-  book(record: UsageRecord): void;
+  /**
+   * Takes a finished record; never throws (spec section 8, rule 5).
+   * @param waiter told once when the record survives the death of the process, so that the
+   * last bytes of an answer leave only then; told at once where that cannot be had
+   */
+  book(record: UsageRecord, waiter: BookingWaiter | null): void;
+}
+
+/** Who holds back the end of an answer until it is booked. */
+export interface BookingWaiter {
+  onBooked(): void;
 }
 
 /** What the ledger asks of the database. Each call rejects with an error whose `unavailable` says whether to try again. */

@@ -1,3 +1,4 @@
+import type { BookingWaiter } from '../domain/ports.ts';
 import { type Admission, type Outcome, type Tokens, usageRecord } from '../domain/usage.ts';
 import type { Logger } from '../log.ts';
 import type { Services } from './services.ts';
@@ -37,16 +38,17 @@ export class Account {
    * ran without telling its usage is estimated and marked so.
    * @param usage as the upstream told it, or null
    * @param contentBytes generated text seen
+   * @param waiter told once when the end of the answer may leave; perhaps before this returns
    */
-  settle(outcome: Outcome, usage: Tokens | null, contentBytes: number): void {
+  settle(outcome: Outcome, usage: Tokens | null, contentBytes: number, waiter: BookingWaiter | null): void {
     this.outcome = outcome;
-    if (usage === null && outcome === 'upstream_failed') return;
+    if (usage === null && outcome === 'upstream_failed') return waiter?.onBooked();
     this.tokens = usage ?? {
       prompt: Math.ceil(this.#promptBytes / BYTES_PER_TOKEN),
       completion: Math.ceil(contentBytes / BYTES_PER_TOKEN),
     };
     const record = usageRecord(this.admission, this.tokens, usage === null ? 'estimated' : 'upstream', outcome);
-    this.#services.ledger.book(record);
     this.#services.metrics.booked(record);
+    this.#services.ledger.book(record, waiter);
   }
 }

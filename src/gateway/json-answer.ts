@@ -1,6 +1,6 @@
-import type { JsonScan } from '../bytes/answer.ts';
-import { scanAnswer } from '../bytes/answer.ts';
+import { type AnswerScan, scanAnswer } from '../bytes/answer.ts';
 import type { GatewayError } from '../domain/errors.ts';
+import type { BookingWaiter } from '../domain/ports.ts';
 import type { Admission } from '../domain/usage.ts';
 import { brokenAnswer, connectionFailure, statusFailure } from '../upstream/failure.ts';
 import type { UpstreamController, UpstreamHandler } from '../upstream/pool.ts';
@@ -13,10 +13,10 @@ const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
 const READ_ON_MS = 10_000;
 
 /** Makes the client's body of the upstream's; null when it is not the answer that was asked for. */
-export type Render = (body: Buffer, scan: JsonScan) => Buffer | null;
+export type Render = (body: Buffer, scan: AnswerScan) => Buffer | null;
 
 /** One answer that is not streamed: kept whole, metered, rendered, sent in one write. */
-export class JsonAnswer implements UpstreamHandler {
+export class JsonAnswer implements UpstreamHandler, BookingWaiter {
   readonly #reply: Reply;
   readonly #admission: Admission;
   readonly #account: Account;
@@ -26,6 +26,7 @@ export class JsonAnswer implements UpstreamHandler {
   #status = 0;
   #json = false;
   #retryAfter: string | undefined;
+  #rendered: Buffer | null = null;
   #clientGone = false;
   #settled = false;
   #deadline: NodeJS.Timeout | null = null;
@@ -72,10 +73,15 @@ export class JsonAnswer implements UpstreamHandler {
       return this.#fail(brokenAnswer(), scan);
     }
     this.#settled = true;
-    this.#account.settle(this.#clientGone ? 'client_aborted' : 'completed', scan.usage, body.length);
     this.#clearDeadline();
+    this.#rendered = rendered;
+    this.#account.settle(this.#clientGone ? 'client_aborted' : 'completed', scan.usage, scan.generatedBytes, this);
+  }
+
+  /** The record is safe: now the answer may leave. */
+  onBooked(): void {
     this.#account.firstByte();
-    this.#reply.json(200, rendered);
+    this.#reply.json(200, this.#rendered as Buffer);
   }
 
   onResponseError(_controller: UpstreamController | null, error: Error): void {
@@ -85,10 +91,10 @@ export class JsonAnswer implements UpstreamHandler {
     this.#fail(this.#status !== 0 && failure.name === 'service_unavailable' ? brokenAnswer() : failure, null);
   }
 
-  #fail(error: GatewayError, scan: JsonScan | null): void {
+  #fail(error: GatewayError, scan: AnswerScan | null): void {
     this.#settled = true;
     this.#clearDeadline();
-    this.#account.settle('upstream_failed', scan?.usage ?? null, 0);
+    this.#account.settle('upstream_failed', scan?.usage ?? null, 0, null);
     this.#reply.error(error);
   }
 
@@ -105,7 +111,7 @@ export class JsonAnswer implements UpstreamHandler {
   #leave(): void {
     if (this.#settled) return;
     this.#settled = true;
-    this.#account.settle('client_aborted', null, 0);
+    this.#account.settle('client_aborted', null, 0, null);
     this.#controller?.abort(new Error('the client left'));
   }
 

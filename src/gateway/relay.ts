@@ -1,6 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import { type FrameSink, StreamScanner } from '../bytes/sse.ts';
 import type { GatewayError } from '../domain/errors.ts';
+import type { BookingWaiter } from '../domain/ports.ts';
 import type { Admission, Outcome } from '../domain/usage.ts';
 import { brokenAnswer, connectionFailure, statusFailure } from '../upstream/failure.ts';
 import type { UpstreamController, UpstreamHandler } from '../upstream/pool.ts';
@@ -21,7 +22,7 @@ const READ_ON_BYTES = 256 * 1024;
  * leaves in one write. A slow client pauses the upstream; a client that left is noticed,
  * and the upstream is read on for a bounded while to learn what it charged.
  */
-export class StreamRelay implements UpstreamHandler, FrameSink {
+export class StreamRelay implements UpstreamHandler, FrameSink, BookingWaiter {
   readonly #reply: Reply;
   readonly #res: ServerResponse;
   readonly #admission: Admission;
@@ -137,17 +138,20 @@ export class StreamRelay implements UpstreamHandler, FrameSink {
       );
       return this.#fail(brokenAnswer());
     }
-    this.#settle(this.#clientGone ? 'client_aborted' : 'completed');
-    const last = this.#gathered();
+    this.#readOn(); // the upstream may close by itself; its connection is then used again
+    this.#settle(this.#clientGone ? 'client_aborted' : 'completed', this);
+  }
+
+  /** The record is safe: now the last bytes may leave. */
+  onBooked(): void {
     if (this.#clientGone) return;
     if (!this.#res.headersSent) this.#reply.stream();
     this.#account.firstByte();
-    this.#res.end(last);
-    this.#readOn(); // the upstream may close by itself; its connection is then used again
+    this.#res.end(this.#gathered());
   }
 
   #fail(error: GatewayError): void {
-    this.#settle('upstream_failed');
+    this.#settle('upstream_failed', null);
     this.#controller?.abort(error);
     if (this.#clientGone) return;
     if (!this.#res.headersSent) return this.#reply.error(error);
@@ -169,10 +173,10 @@ export class StreamRelay implements UpstreamHandler, FrameSink {
     this.#fail(error);
   }
 
-  #settle(outcome: Outcome): void {
+  #settle(outcome: Outcome, waiter: BookingWaiter | null): void {
     if (this.#settled) return;
     this.#settled = true;
-    this.#account.settle(outcome, this.#scanner.usage(), this.#scanner.generatedBytes);
+    this.#account.settle(outcome, this.#scanner.usage(), this.#scanner.generatedBytes, waiter);
   }
 
   #onClientClose(): void {
@@ -188,7 +192,7 @@ export class StreamRelay implements UpstreamHandler, FrameSink {
 
   /** Enough was read on. */
   #leave(controller: UpstreamController): void {
-    this.#settle('client_aborted');
+    this.#settle('client_aborted', null);
     controller.abort(new Error('the client left'));
   }
 }

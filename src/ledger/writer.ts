@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { GatewayError } from '../domain/errors.ts';
 import { type Femto, parseEur } from '../domain/money.ts';
-import type { Clock, Ledger, LedgerStore, MonthSum, Now } from '../domain/ports.ts';
+import type { BookingWaiter, Clock, Ledger, LedgerStore, MonthSum, Now } from '../domain/ports.ts';
 import { serializeRecord, type UsageRecord } from '../domain/usage.ts';
 import { Spend } from './spend.ts';
 
@@ -76,13 +76,14 @@ export class BatchLedger implements Ledger {
     return this.#spend.get(companyId, month) ?? this.#load(companyId, month);
   }
 
-  book(record: UsageRecord): void {
+  book(record: UsageRecord, waiter: BookingWaiter | null): void {
     const { companyId, month, keyId, at } = record.admission;
     this.#spend.add(companyId, month, record.cost);
     this.#queue.push({ companyId, month, cost: record.cost, json: serializeRecord(record) });
     this.#lastUsed.set(keyId, at);
     this.waitingSince ??= this.#options.clock();
     if (this.#queue.length >= MAX_BATCH) this.#wakeUp();
+    waiter?.onBooked(); // no spool: a record in memory is all there is
   }
 
   /**

@@ -182,7 +182,7 @@ async function readKeys(sql: Sql, digests: readonly string[]): Promise<Map<strin
   >`
     select encode(digest, 'hex') as digest, id, company_id, scopes, (extract(epoch from expires_at) * 1000)::float8 as expires_ms
     from api_keys
-    where digest = any(${digests.map((digest) => Buffer.from(digest, 'hex'))}::bytea[]) and revoked_at is null`;
+    where digest = any(select decode(d, 'hex') from unnest(${digests as string[]}::text[]) as t (d)) and revoked_at is null`;
   return new Map(
     rows.map(({ digest, id, company_id, scopes, expires_ms }) => [
       digest,
