@@ -55,6 +55,16 @@ export async function migrate(db: Database, options: MigrateOptions): Promise<st
   return done;
 }
 
+/**
+ * The names of the files that migrating would apply; changes nothing.
+ * @throws MigrationRefused as migrate does; DatabaseUnavailable
+ */
+export async function pendingMigrations(db: Database, directory = SQL_DIRECTORY): Promise<string[]> {
+  const migrations = readMigrations(directory);
+  const pending = await db.run(CHECK_MS, (sql) => pendingOf(sql, migrations));
+  return pending.map(({ name }) => name);
+}
+
 function readMigrations(directory: string): Migration[] {
   const names = readdirSync(directory).filter((name) => /^\d{4}_\w+\.sql$/.test(name));
   return names.sort().map((name) => {
