@@ -1,0 +1,92 @@
+import type { Test } from 'tap';
+import type { LedgerRow } from './gateway.ts';
+import type { TestUpstream } from './upstream.ts';
+import { aimockUpstream, demoUpstream } from './upstream.ts';
+import { CHAT, type Customer, EMBED, startWorld, type World } from './world.ts';
+
+/** Slugs of the models an SDK's day needs besides CHAT and EMBED. */
+export const SLUGS = {
+  /** Has a slash and a colon: SDKs encode it in addresses. */
+  encoded: 'vendor/chat:v1',
+  long: 'brand-long',
+  broken: 'brand-broken',
+  refusing: 'brand-refusing',
+  limited: 'brand-limited',
+  failing: 'brand-failing',
+} as const;
+
+/** What an SDK was told a call used. Embeddings have no completion tokens. */
+export interface Told {
+  readonly prompt_tokens: number;
+  readonly completion_tokens?: number;
+}
+
+/** One customer's day with an SDK against one upstream, and what the SDK said each call used. */
+export interface SdkDay {
+  readonly world: World;
+  readonly customer: Customer;
+  readonly assistant: string;
+  /** Notes a finished call; the ledger must have it once. */
+  told(endpoint: LedgerRow['endpoint'], usage: Told | null | undefined): void;
+  /** The ledger's rows and the calls told of, in the same form and order. */
+  compare(): Promise<{ ledger: string[]; told: string[] }>;
+}
+
+export async function startSdkDay(t: Pick<Test, 'teardown'>, upstream: TestUpstream): Promise<SdkDay> {
+  const world = await startWorld(t, {}, upstream);
+  const { parts } = upstream;
+  await world.model(SLUGS.encoded, { upstream: parts.chat });
+  for (const part of ['long', 'broken', 'refusing', 'limited', 'failing'] as const) {
+    await world.model(SLUGS[part], { upstream: parts[part] });
+  }
+  const customer = await world.newCustomer();
+  const calls: string[] = [];
+  const line = (endpoint: string, prompt: number, completion: number) => `${endpoint} ${prompt} ${completion}`;
+  return {
+    world,
+    customer,
+    assistant: await world.assistant(customer.company, { model: CHAT }),
+    told(endpoint, usage) {
+      if (!usage) throw new Error(`the SDK was told no usage for ${endpoint}`);
+      calls.push(line(endpoint, usage.prompt_tokens, usage.completion_tokens ?? 0));
+    },
+    async compare() {
+      const rows = await world.ledger(customer.company, calls.length);
+      const complete = rows.filter(({ outcome }) => outcome === 'completed');
+      return {
+        ledger: complete.map((row) => line(row.endpoint, row.prompt_tokens, row.completion_tokens)).sort(),
+        told: calls.toSorted(),
+      };
+    },
+  };
+}
+
+/** Both upstreams, started in turn: the demo, and one this project did not write. */
+export const UPSTREAMS: readonly ((t: Pick<Test, 'teardown'>) => Promise<TestUpstream>)[] = [
+  demoUpstream,
+  aimockUpstream,
+];
+
+export { CHAT, EMBED };
+
+/** A tool both upstreams call when asked about the weather. */
+export const WEATHER = {
+  name: 'get_weather',
+  description: 'Weather of a city',
+  parameters: {
+    type: 'object' as const,
+    properties: { city: { type: 'string' as const } },
+    required: ['city'],
+    additionalProperties: false,
+  },
+};
+export const WEATHER_QUESTION = 'Please get weather for Bonn';
+
+/** An output shape both upstreams fill when asked for a capital. */
+export const CAPITAL = {
+  type: 'object' as const,
+  properties: { city: { type: 'string' as const }, population: { type: 'integer' as const } },
+  required: ['city', 'population'],
+  additionalProperties: false,
+};
+export const CAPITAL_QUESTION = 'Which city was the capital?';

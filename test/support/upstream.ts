@@ -1,0 +1,148 @@
+import { once } from 'node:events';
+import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { LLMock } from '@copilotkit/aimock';
+import type { Test } from 'tap';
+import { startDemo } from '../../src/demo.ts';
+
+/**
+ * The upstreams tests run the gateway against: the demo, aimock (which this project did
+ * not write), and one scripted byte by byte. All insist on the same master key.
+ */
+
+export const MASTER_KEY = 'sk-master-never-to-be-seen-0001';
+
+/** What an upstream was asked, in its own words. */
+export interface Received {
+  readonly path: string;
+  readonly headers: Readonly<IncomingHttpHeaders>;
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into bodies freely
+  readonly body: any;
+}
+
+/** Internal names under which an upstream plays its parts. */
+export interface Parts {
+  readonly chat: string;
+  readonly embedding: string;
+  /** A stream of a thousand events and more. */
+  readonly long: string;
+  /** A stream whose connection breaks after a few events. */
+  readonly broken: string;
+  /** Answer with 400, 429 and 500. */
+  readonly refusing: string;
+  readonly limited: string;
+  readonly failing: string;
+}
+
+export interface TestUpstream {
+  readonly name: string;
+  /** Base address, ending in `/v1`. */
+  readonly url: string;
+  readonly parts: Parts;
+  /** Requests so far, oldest first. */
+  received(): Received[];
+}
+
+type Life = Pick<Test, 'teardown'>;
+
+export async function demoUpstream(t: Life): Promise<TestUpstream> {
+  const demo = await startDemo({ port: 0, journal: true, apiKey: MASTER_KEY });
+  t.teardown(() => demo.close());
+  return {
+    name: 'demo',
+    url: demo.url,
+    parts: {
+      chat: 'internal-demo-chat',
+      embedding: 'internal-demo-embedding',
+      long: 'internal-demo-long!events-2000!pace-1',
+      broken: 'internal-demo-broken!cut-after-3',
+      refusing: 'internal-demo-refusing!error-400',
+      limited: 'internal-demo-limited!error-429',
+      failing: 'internal-demo-failing!error-500',
+    },
+    received: () => demo.journal.map(({ path, headers, body }) => ({ path, headers, body: JSON.parse(String(body)) })),
+  };
+}
+
+export async function aimockUpstream(t: Life): Promise<TestUpstream> {
+  const mock = new LLMock({ port: 0, host: '127.0.0.1', auth: { apiKeys: [MASTER_KEY] }, chunkSize: 8 });
+  const parts: Parts = {
+    chat: 'internal-aimock-chat',
+    embedding: 'internal-aimock-embedding',
+    long: 'internal-aimock-long',
+    broken: 'internal-aimock-broken',
+    refusing: 'internal-aimock-refusing',
+    limited: 'internal-aimock-limited',
+    failing: 'internal-aimock-failing',
+  };
+  const refuse = (model: string, status: number) =>
+    mock.on(
+      { model },
+      {
+        status,
+        retryAfter: 7,
+        error: { message: `deployment ${model} failed at http://10.1.2.3`, type: 'x', code: 'y' },
+      },
+    );
+  refuse(parts.refusing, 400);
+  refuse(parts.limited, 429);
+  refuse(parts.failing, 500);
+  mock.on({ model: parts.long }, { content: 'once upon a time '.repeat(600) }, { latency: 1 });
+  mock.on({ model: parts.broken }, { content: 'this never ends well '.repeat(10) }, { truncateAfterChunks: 4 });
+  mock.on(
+    { model: parts.embedding },
+    { embedding: Array.from({ length: 1024 }, (_, i) => Math.fround((i % 32) / 128)) },
+  );
+  mock.on({ toolResultContains: '21 degrees' }, { content: 'It is 21 degrees in Bonn.' });
+  mock.on(
+    { userMessage: /weather/, predicate: ({ tools }) => (tools ?? []).length > 0 },
+    { toolCalls: [{ name: 'get_weather', arguments: { city: 'Bonn' } }] },
+  );
+  mock.on({ userMessage: /capital/ }, { content: { city: 'Bonn', population: 340_000 } });
+  mock.on({ model: parts.chat }, { content: 'Hello from aimock, at your service.' });
+  await mock.start();
+  t.teardown(() => mock.stop());
+  return {
+    name: 'aimock',
+    url: `${mock.url}/v1`,
+    parts,
+    received: () => mock.getRequests().map(({ path, headers, body }) => ({ path, headers, body })),
+  };
+}
+
+/** An upstream that answers with exactly what a test writes. */
+export interface Scripted {
+  readonly url: string;
+  readonly received: { readonly headers: IncomingHttpHeaders; readonly body: Buffer }[];
+  /** What to do with the requests from now on. */
+  answer(script: Script): void;
+}
+
+export type Script = (res: ServerResponse, body: Buffer, req: IncomingMessage) => void | Promise<void>;
+
+export async function scriptedUpstream(t: Life): Promise<Scripted> {
+  const received: { headers: IncomingHttpHeaders; body: Buffer }[] = [];
+  let script: Script = (res) => {
+    res.writeHead(500).end();
+  };
+  const server = createServer(async (req, res) => {
+    const body = Buffer.concat(await req.toArray());
+    received.push({ headers: req.headers, body });
+    await script(res, body, req);
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.teardown(async () => {
+    const closed = once(server, 'close');
+    server.close();
+    server.closeAllConnections();
+    await closed;
+  });
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`,
+    received,
+    answer: (next) => {
+      script = next;
+    },
+  };
+}
