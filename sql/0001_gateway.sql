@@ -93,11 +93,12 @@ create table api_usage (
   model_slug        text not null,
   upstream_model    text not null,
   endpoint          text not null check (endpoint in ('chat.completions', 'embeddings', 'assistants.run')),
-  prompt_tokens     bigint not null check (prompt_tokens >= 0),
-  completion_tokens bigint not null check (completion_tokens >= 0),
+  -- bounded, so that one absurd row can never make the counters overflow for all that follow
+  prompt_tokens     bigint not null check (prompt_tokens between 0 and 1000000000000),
+  completion_tokens bigint not null check (completion_tokens between 0 and 1000000000000),
   cost_eur          numeric not null,
-  price_input       numeric not null,
-  price_output      numeric not null,
+  price_input       numeric not null check (price_input >= 0 and price_input < 1e6),
+  price_output      numeric not null check (price_output >= 0 and price_output < 1e6),
   usage_source      text not null check (usage_source in ('upstream', 'estimated')),
   outcome           text not null check (outcome in ('completed', 'client_aborted', 'upstream_failed')),
   occurred_at       timestamptz not null,
@@ -123,8 +124,9 @@ create index monthly_spend_changed on monthly_spend (changed_xid);
 
 -- Counters move with the rows, whoever inserts them and by whatever tool. Groups
 -- are taken in key order, so two writers never wait for each other crosswise.
+-- Functions that triggers run find our tables whatever search_path their caller has.
 
-create function count_api_usage() returns trigger language plpgsql as $$
+create function count_api_usage() returns trigger language plpgsql set search_path from current as $$
 begin
   insert into monthly_spend as m (company_id, billing_month, requests, prompt_tokens, completion_tokens, api_cost_eur)
   select company_id, billing_month, count(*), sum(prompt_tokens), sum(completion_tokens), sum(cost_eur)
@@ -152,7 +154,7 @@ create trigger append_only before update or delete or truncate on api_usage
 -- run by many at once; a month whose rows already wait in the default partition is
 -- left there. Statement triggers are not inherited, so each partition gets its own:
 -- rows written straight into a partition are counted too.
-create function ensure_api_usage_partitions(from_month date, months integer) returns void language plpgsql as $$
+create function ensure_api_usage_partitions(from_month date, months integer) returns void language plpgsql set search_path from current as $$
 declare
   month date;
   part  text;
@@ -177,26 +179,23 @@ create trigger append_only before update or delete or truncate on api_usage_defa
 select ensure_api_usage_partitions(date_trunc('month', now() - interval '1 month')::date, 15);
 
 -- The calendar month of an instant in the billing time zone, as its first day.
-create function billing_month(at timestamptz) returns date language sql stable as $$
+create function billing_month(at timestamptz) returns date language sql stable set search_path from current as $$
   select date_trunc('month', at at time zone (select value from settings where name = 'billing_timezone'))::date
 $$;
 
-create function move_chat_cost() returns trigger language plpgsql as $$
+create function move_chat_cost() returns trigger language plpgsql set search_path from current as $$
+declare
+  moved text := case tg_op
+    when 'INSERT' then 'select company_id, occurred_at, cost_eur from added'
+    when 'DELETE' then 'select company_id, occurred_at, -cost_eur as cost_eur from removed'
+    else 'select company_id, occurred_at, cost_eur from added
+          union all select company_id, occurred_at, -cost_eur from removed' end;
 begin
-  if tg_op <> 'INSERT' then
-    insert into monthly_spend as m (company_id, billing_month, chat_cost_eur)
-    select company_id, billing_month(occurred_at), -sum(cost_eur)
-    from removed group by 1, 2 order by 1, 2
-    on conflict (company_id, billing_month) do update set
-      chat_cost_eur = m.chat_cost_eur + excluded.chat_cost_eur, changed_xid = excluded.changed_xid;
-  end if;
-  if tg_op <> 'DELETE' then
-    insert into monthly_spend as m (company_id, billing_month, chat_cost_eur)
-    select company_id, billing_month(occurred_at), sum(cost_eur)
-    from added group by 1, 2 order by 1, 2
-    on conflict (company_id, billing_month) do update set
-      chat_cost_eur = m.chat_cost_eur + excluded.chat_cost_eur, changed_xid = excluded.changed_xid;
-  end if;
+  execute format(
+    'insert into monthly_spend as m (company_id, billing_month, chat_cost_eur)
+     select company_id, billing_month(occurred_at), sum(cost_eur) from (%s) as moved group by 1, 2 order by 1, 2
+     on conflict (company_id, billing_month) do update set
+       chat_cost_eur = m.chat_cost_eur + excluded.chat_cost_eur, changed_xid = excluded.changed_xid', moved);
   return null;
 end $$;
 
@@ -207,7 +206,7 @@ create trigger move_chat_cost_update after update on chat_usage
 create trigger move_chat_cost_delete after delete on chat_usage
   referencing old table as removed for each statement execute function move_chat_cost();
 
-create function zero_chat_cost() returns trigger language plpgsql as $$
+create function zero_chat_cost() returns trigger language plpgsql set search_path from current as $$
 begin
   update monthly_spend set chat_cost_eur = 0, changed_xid = pg_current_xact_id() where chat_cost_eur <> 0;
   return null;
@@ -229,13 +228,13 @@ create table changes (
 create index changes_xid on changes (xid);
 create index changes_created_at on changes (created_at);
 
-create function announce_change(kind text, subject text) returns void language plpgsql as $$
+create function announce_change(kind text, subject text) returns void language plpgsql set search_path from current as $$
 begin
   insert into changes (kind, subject) values (kind, subject);
   perform pg_notify('tollgate', kind || ':' || subject);
 end $$;
 
-create function announce_row() returns trigger language plpgsql as $$
+create function announce_row() returns trigger language plpgsql set search_path from current as $$
 declare
   kind     text := tg_argv[0];
   member   text := tg_argv[1];
@@ -250,7 +249,7 @@ begin
   return null;
 end $$;
 
-create function announce_all() returns trigger language plpgsql as $$
+create function announce_all() returns trigger language plpgsql set search_path from current as $$
 begin
   perform announce_change('all', '');
   return null;

@@ -22,7 +22,7 @@ export interface Database {
   /**
    * Runs one or more statements with a connection to themselves, outside a transaction.
    * Nothing is prepared (PgBouncer), so a statement with parameters is two round trips.
-   * @param deadlineMs milliseconds for all of it: a free connection, connecting, running
+   * @param deadlineMs milliseconds for all of it: a free connection, connecting, running; Infinity for none
    * @throws DatabaseUnavailable try again later; whether a statement took effect is unknown
    * @throws DatabaseRefused the statement can never work with these values
    * Errors of the work itself pass through.
@@ -117,7 +117,8 @@ export function openDatabase({ url, maxConnections = 2 }: DatabaseOptions): Data
   async function transaction<T>(deadlineMs: number, work: (sql: Sql) => PromiseLike<T>): Promise<T> {
     return run(deadlineMs, async (sql) => {
       // should this process vanish, the server lets go of the locks by itself
-      await sql.unsafe(`begin; set local idle_in_transaction_session_timeout = ${Math.ceil(deadlineMs)}`);
+      const patience = Number.isFinite(deadlineMs) ? Math.ceil(deadlineMs) : 0;
+      await sql.unsafe(`begin; set local idle_in_transaction_session_timeout = ${patience}`);
       let value: T;
       try {
         value = await work(sql);
