@@ -24,7 +24,7 @@ create function audit_actor() returns text language sql stable as $$
   select coalesce(nullif(current_setting('tollgate.actor', true), ''), session_user::text)
 $$;
 
-create function audit_row() returns trigger language plpgsql as $$
+create function audit_row() returns trigger language plpgsql set search_path from current as $$
 declare
   before jsonb := case when tg_op <> 'INSERT' then to_jsonb(old) end;
   after  jsonb := case when tg_op <> 'DELETE' then to_jsonb(new) end;
@@ -49,7 +49,7 @@ begin
   return null;
 end $$;
 
-create function audit_truncate() returns trigger language plpgsql as $$
+create function audit_truncate() returns trigger language plpgsql set search_path from current as $$
 begin
   insert into audit_log (actor, action, subject) values (audit_actor(), 'truncate', tg_table_name);
   return null;
@@ -67,7 +67,7 @@ create trigger audit_truncate after truncate on api_keys for each statement exec
 create trigger audit_truncate after truncate on assistants for each statement execute function audit_truncate();
 create trigger audit_truncate after truncate on users for each statement execute function audit_truncate();
 
-create function refuse_audit_change() returns trigger language plpgsql as $$
+create function refuse_audit_change() returns trigger language plpgsql set search_path from current as $$
 begin
   raise exception 'audit_log is append-only' using errcode = 'restrict_violation';
 end $$;

@@ -21,7 +21,7 @@ comment on column usage_daily.day is 'calendar day of occurred_at in the billing
 
 -- one trigger does both, so partitions made later have it too. The order of tables and
 -- of rows within them is the same for every writer: none waits for another crosswise.
-create or replace function count_api_usage() returns trigger language plpgsql as $$
+create or replace function count_api_usage() returns trigger language plpgsql set search_path from current as $$
 declare
   zone text := (select value from settings where name = 'billing_timezone');
 begin

@@ -5,14 +5,10 @@ import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import type { Test } from 'tap';
 import { type Database, DatabaseUnavailable, openDatabase, type Sql } from '../../src/store/database.ts';
 import { type Embedded, findEmbedded, startEmbedded } from '../../src/store/embedded.ts';
 import { migrate, SQL_DIRECTORY } from '../../src/store/migrate.ts';
-
-/** What we need of a tap test. */
-interface Test {
-  teardown(after: () => unknown): unknown;
-}
 
 export interface TestDatabase {
   readonly url: string;
