@@ -1,0 +1,104 @@
+import type { Visibility } from '../domain/assistant.ts';
+import { Refusal } from '../domain/refusal.ts';
+import { findCompany, unknownCompany } from './company.ts';
+import type { Sql } from './database.ts';
+import { explaining } from './violation.ts';
+
+/** Members are the columns of the table (contract section 3). */
+export interface AssistantRow {
+  readonly id: string;
+  readonly company_id: string;
+  readonly name: string;
+  readonly system_prompt: string;
+  readonly model_slug: string | null;
+  readonly temperature: number | null;
+  readonly max_tokens: number | null;
+  readonly visibility: Visibility;
+  readonly project_id: string | null;
+  readonly created_at: Date;
+}
+
+/** Members that are absent stay as they are; null empties a setting. */
+export interface AssistantChanges {
+  readonly name?: string | undefined;
+  readonly system_prompt?: string | undefined;
+  readonly model_slug?: string | null | undefined;
+  readonly temperature?: number | null | undefined;
+  readonly max_tokens?: number | null | undefined;
+  readonly visibility?: Visibility | undefined;
+  readonly project_id?: string | null | undefined;
+}
+
+export interface NewAssistant extends AssistantChanges {
+  readonly company_id: string;
+  readonly name: string;
+  readonly system_prompt: string;
+}
+
+/** @throws Refusal when the company does not exist */
+export async function createAssistant(sql: Sql, assistant: NewAssistant): Promise<AssistantRow> {
+  const [row] = await explaining(
+    sql<AssistantRow[]>`
+      insert into assistants (company_id, name, system_prompt, model_slug, temperature, max_tokens, visibility, project_id)
+      values (${assistant.company_id}, ${assistant.name}, ${assistant.system_prompt}, ${assistant.model_slug ?? null},
+              ${assistant.temperature ?? null}, ${assistant.max_tokens ?? null}, ${assistant.visibility ?? 'company'},
+              ${assistant.project_id ?? null})
+      returning ${columns(sql)}`,
+    { assistants_company_id_fkey: () => unknownCompany(assistant.company_id) },
+  );
+  return row as AssistantRow;
+}
+
+/**
+ * @param company refuses assistants of other companies, for callers who act for one
+ * @throws Refusal not_found
+ */
+export async function setAssistant(
+  sql: Sql,
+  id: string,
+  changes: AssistantChanges,
+  company: string | null = null,
+): Promise<AssistantRow> {
+  const { model_slug: model, temperature, max_tokens: tokens, project_id: project } = changes;
+  const [row] = await sql<AssistantRow[]>`
+    update assistants set
+      name = coalesce(${changes.name ?? null}, name),
+      system_prompt = coalesce(${changes.system_prompt ?? null}, system_prompt),
+      model_slug = case when ${model !== undefined}::boolean then ${model ?? null} else model_slug end,
+      temperature = case when ${temperature !== undefined}::boolean then ${temperature ?? null}::numeric else temperature end,
+      max_tokens = case when ${tokens !== undefined}::boolean then ${tokens ?? null}::integer else max_tokens end,
+      visibility = coalesce(${changes.visibility ?? null}, visibility),
+      project_id = case when ${project !== undefined}::boolean then ${project ?? null}::uuid else project_id end
+    where id = ${id} and (${company}::uuid is null or company_id = ${company})
+    returning ${columns(sql)}`;
+  return row ?? unknownAssistant(id);
+}
+
+/** All assistants of a company, those the API does not show too. @throws Refusal not_found */
+export async function listAssistants(sql: Sql, company: string): Promise<AssistantRow[]> {
+  const rows = await sql<AssistantRow[]>`
+    select ${columns(sql)} from assistants where company_id = ${company} order by name, id`;
+  if (rows.length === 0) await findCompany(sql, company);
+  return rows;
+}
+
+/**
+ * @param company refuses assistants of other companies, for callers who act for one
+ * @throws Refusal not_found
+ */
+export async function removeAssistant(sql: Sql, id: string, company: string | null = null): Promise<AssistantRow> {
+  const [row] = await sql<AssistantRow[]>`
+    delete from assistants where id = ${id} and (${company}::uuid is null or company_id = ${company})
+    returning ${columns(sql)}`;
+  return row ?? unknownAssistant(id);
+}
+
+function unknownAssistant(id: string): never {
+  throw new Refusal('not_found', 'assistant', `There is no assistant ${id}.`);
+}
+
+function columns(sql: Sql) {
+  // float8 gives a number; 0 to 2 with the digits people write survives it
+  return sql`id, company_id, name, system_prompt, model_slug, temperature::float8 as temperature, max_tokens,
+    visibility, project_id, created_at`;
+}

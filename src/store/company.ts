@@ -1,0 +1,74 @@
+import { Refusal } from '../domain/refusal.ts';
+import type { Sql } from './database.ts';
+
+/** Members are the columns of the table (contract section 3). */
+export interface CompanyRow {
+  readonly id: string;
+  readonly name: string;
+  /** Sorted. */
+  readonly disabled_model_slugs: string[];
+  readonly allow_non_eu_models: boolean;
+  /** Exact decimal text in EUR; null or "0" means unlimited. */
+  readonly monthly_budget_eur: string | null;
+  readonly created_at: Date;
+}
+
+export interface NewCompany {
+  readonly name: string;
+  readonly monthly_budget_eur?: string | null | undefined;
+  readonly allow_non_eu_models?: boolean | undefined;
+}
+
+/** Members that are absent stay as they are. */
+export interface CompanyChanges {
+  readonly name?: string | undefined;
+  readonly monthly_budget_eur?: string | null | undefined;
+  readonly allow_non_eu_models?: boolean | undefined;
+  readonly disable?: readonly string[] | undefined;
+  readonly enable?: readonly string[] | undefined;
+}
+
+export async function createCompany(sql: Sql, company: NewCompany): Promise<CompanyRow> {
+  const [row] = await sql<CompanyRow[]>`
+    insert into companies (name, monthly_budget_eur, allow_non_eu_models)
+    values (${company.name}, ${company.monthly_budget_eur ?? null}, ${company.allow_non_eu_models ?? false})
+    returning ${columns(sql)}`;
+  return row as CompanyRow;
+}
+
+/**
+ * One statement, so that two people changing different settings at once both win.
+ * @throws Refusal not_found
+ */
+export async function setCompany(sql: Sql, id: string, changes: CompanyChanges): Promise<CompanyRow> {
+  const { name = null, monthly_budget_eur: budget, allow_non_eu_models: allow = null } = changes;
+  const [row] = await sql<CompanyRow[]>`
+    update companies set
+      name = coalesce(${name}, name),
+      monthly_budget_eur = case when ${budget !== undefined}::boolean then ${budget ?? null}::numeric else monthly_budget_eur end,
+      allow_non_eu_models = coalesce(${allow}, allow_non_eu_models),
+      disabled_model_slugs = array(
+        select unnest(disabled_model_slugs) union select unnest(${[...(changes.disable ?? [])]}::text[])
+        except select unnest(${[...(changes.enable ?? [])]}::text[]) order by 1)
+    where id = ${id}
+    returning ${columns(sql)}`;
+  return row ?? unknownCompany(id);
+}
+
+export async function listCompanies(sql: Sql): Promise<CompanyRow[]> {
+  return sql<CompanyRow[]>`select ${columns(sql)} from companies order by name, id`;
+}
+
+/** @throws Refusal not_found */
+export async function findCompany(sql: Sql, id: string): Promise<CompanyRow> {
+  const [row] = await sql<CompanyRow[]>`select ${columns(sql)} from companies where id = ${id}`;
+  return row ?? unknownCompany(id);
+}
+
+export function unknownCompany(id: string): never {
+  throw new Refusal('not_found', 'company', `There is no company ${id}.`);
+}
+
+function columns(sql: Sql) {
+  return sql`id, name, disabled_model_slugs, allow_non_eu_models, trim_scale(monthly_budget_eur)::text as monthly_budget_eur, created_at`;
+}

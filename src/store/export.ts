@@ -1,0 +1,45 @@
+import type { Sql } from './database.ts';
+
+/** The columns of `api_usage` (contract section 3), in the order exports have them. */
+export const LEDGER_COLUMNS = [
+  'billing_month',
+  'request_id',
+  'company_id',
+  'api_key_id',
+  'model_slug',
+  'upstream_model',
+  'endpoint',
+  'prompt_tokens',
+  'completion_tokens',
+  'cost_eur',
+  'price_input',
+  'price_output',
+  'usage_source',
+  'outcome',
+  'occurred_at',
+] as const;
+
+/** One ledger row. Tokens are numbers; EUR amounts are exact decimal text, days and instants ISO 8601 in UTC. */
+export type LedgerRow = Readonly<Record<(typeof LEDGER_COLUMNS)[number], string | number>>;
+
+/**
+ * One company's month, oldest first, in batches from a cursor: a month of any size costs
+ * the memory of one batch. It is one statement and so one snapshot. Leaving the loop
+ * closes the cursor.
+ * @param month its first day, "2026-11-01"
+ */
+export function exportLedger(
+  sql: Sql,
+  companyId: string,
+  month: string,
+  batch = 1000,
+): AsyncIterable<readonly LedgerRow[]> {
+  return sql<LedgerRow[]>`
+    select to_char(billing_month, 'YYYY-MM-DD') as billing_month, request_id, company_id, api_key_id, model_slug,
+      upstream_model, endpoint, prompt_tokens::float8 as prompt_tokens, completion_tokens::float8 as completion_tokens,
+      trim_scale(cost_eur)::text as cost_eur, trim_scale(price_input)::text as price_input,
+      trim_scale(price_output)::text as price_output, usage_source, outcome,
+      to_char(occurred_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as occurred_at
+    from api_usage where billing_month = ${month} and company_id = ${companyId}
+    order by api_usage.occurred_at, request_id`.cursor(batch);
+}

@@ -1,0 +1,94 @@
+import { digestOf, mintKey, prefixOf } from '../domain/key.ts';
+import { Refusal } from '../domain/refusal.ts';
+import type { Scope } from '../domain/scope.ts';
+import { findCompany, unknownCompany } from './company.ts';
+import type { Sql } from './database.ts';
+import { explaining } from './violation.ts';
+
+/** What may be shown of a key after its creation (spec section 2.7). Members are columns of the table. */
+export interface KeyRow {
+  readonly id: string;
+  readonly company_id: string;
+  readonly name: string;
+  /** The first 8 characters. */
+  readonly prefix: string;
+  readonly scopes: Scope[];
+  readonly created_at: Date;
+  readonly created_by: string | null;
+  readonly expires_at: Date | null;
+  readonly last_used_at: Date | null;
+  readonly revoked_at: Date | null;
+  /** By the clock of the database. */
+  readonly state: 'active' | 'expired' | 'revoked';
+}
+
+export interface NewKey {
+  readonly company_id: string;
+  readonly name: string;
+  readonly scopes: readonly Scope[];
+  readonly expires_at?: Date | null | undefined;
+  /** Who asked for it: an e-mail address, or "cli". */
+  readonly created_by: string;
+}
+
+/**
+ * Mints a key. The answer is the only place it ever stands in plaintext; the table gets its digest.
+ * @param keyPrefix what the key begins with (KEY_PREFIX)
+ * @throws Refusal when the company does not exist or the key would have expired already
+ */
+export async function createKey(
+  sql: Sql,
+  keyPrefix: string,
+  asked: NewKey,
+): Promise<KeyRow & { readonly key: string }> {
+  const key = mintKey(keyPrefix);
+  const expires = asked.expires_at ?? null;
+  const [row] = await explaining(
+    sql<KeyRow[]>`
+      insert into api_keys (company_id, name, digest, prefix, scopes, created_by, expires_at)
+      select ${asked.company_id}::uuid, ${asked.name}, ${Buffer.from(digestOf(key), 'hex')}, ${prefixOf(key)},
+             ${[...new Set(asked.scopes)]}::text[], ${asked.created_by}, ${expires}::timestamptz
+      where coalesce(${expires}::timestamptz > now(), true)
+      returning ${columns(sql)}`,
+    { api_keys_company_id_fkey: () => unknownCompany(asked.company_id) },
+  );
+  if (row === undefined) {
+    throw new Refusal('conflict', 'key', `A key that expired at ${expires?.toISOString()} would never work.`);
+  }
+  return { ...row, key };
+}
+
+/** All keys of a company, revoked ones too, newest first. @throws Refusal not_found */
+export async function listKeys(sql: Sql, company: string): Promise<KeyRow[]> {
+  const rows = await sql<KeyRow[]>`
+    select ${columns(sql)} from api_keys where company_id = ${company} order by created_at desc, id`;
+  if (rows.length === 0) await findCompany(sql, company);
+  return rows;
+}
+
+/**
+ * Revokes a key for good. A key that was revoked before keeps its first time.
+ * @param company refuses keys of other companies, for callers who act for one
+ * @throws Refusal not_found
+ */
+export async function revokeKey(
+  sql: Sql,
+  id: string,
+  company: string | null = null,
+): Promise<{ key: KeyRow; already: boolean }> {
+  const [revoked] = await sql<KeyRow[]>`
+    update api_keys set revoked_at = now()
+    where id = ${id} and revoked_at is null and (${company}::uuid is null or company_id = ${company})
+    returning ${columns(sql)}`;
+  if (revoked !== undefined) return { key: revoked, already: false };
+  const [known] = await sql<KeyRow[]>`
+    select ${columns(sql)} from api_keys
+    where id = ${id} and (${company}::uuid is null or company_id = ${company})`;
+  if (known === undefined) throw new Refusal('not_found', 'key', `There is no key ${id}.`);
+  return { key: known, already: true };
+}
+
+function columns(sql: Sql) {
+  return sql`id, company_id, name, prefix, scopes, created_at, created_by, expires_at, last_used_at, revoked_at,
+    case when revoked_at is not null then 'revoked' when expires_at <= now() then 'expired' else 'active' end as state`;
+}

@@ -1,0 +1,108 @@
+import type { ModelKind } from '../domain/model.ts';
+import { Refusal } from '../domain/refusal.ts';
+import { unknownCompany } from './company.ts';
+import type { Sql } from './database.ts';
+import { explaining } from './violation.ts';
+
+/** Members are the columns of the table (contract section 3). */
+export interface ModelRow {
+  readonly id: string;
+  readonly slug: string;
+  /** null: shared by all companies. */
+  readonly company_id: string | null;
+  readonly upstream_model: string;
+  readonly kind: ModelKind;
+  readonly eu_hosted: boolean;
+  /** Exact decimal text. */
+  readonly cost_eur_per_1k_input: string;
+  readonly cost_eur_per_1k_output: string;
+  readonly created_at: Date;
+}
+
+export type NewModel = Omit<ModelRow, 'id' | 'created_at'>;
+
+/** Members that are absent stay as they are. */
+export interface ModelChanges {
+  readonly upstream_model?: string | undefined;
+  readonly kind?: ModelKind | undefined;
+  readonly eu_hosted?: boolean | undefined;
+  readonly cost_eur_per_1k_input?: string | undefined;
+  readonly cost_eur_per_1k_output?: string | undefined;
+}
+
+/** @throws Refusal when the owner has a model of this slug already, or does not exist */
+export async function createModel(sql: Sql, model: NewModel): Promise<ModelRow> {
+  const { slug, company_id: owner } = model;
+  const taken = (): never => {
+    throw new Refusal('conflict', 'model', `${described(slug, owner)} exists already.`);
+  };
+  const [row] = await explaining(
+    sql<ModelRow[]>`
+      insert into models (slug, company_id, upstream_model, kind, eu_hosted, cost_eur_per_1k_input, cost_eur_per_1k_output)
+      values (${slug}, ${owner}, ${model.upstream_model}, ${model.kind}, ${model.eu_hosted},
+              ${model.cost_eur_per_1k_input}, ${model.cost_eur_per_1k_output})
+      returning ${columns(sql)}`,
+    {
+      models_shared_slug: taken,
+      models_company_slug: taken,
+      models_company_id_fkey: () => unknownCompany(owner as string),
+    },
+  );
+  return row as ModelRow;
+}
+
+/**
+ * Changes the shared model of a slug, or with an owner that company's own.
+ * @throws Refusal not_found
+ */
+export async function setModel(sql: Sql, slug: string, owner: string | null, changes: ModelChanges): Promise<ModelRow> {
+  const [row] = await sql<ModelRow[]>`
+    update models set
+      upstream_model = coalesce(${changes.upstream_model ?? null}, upstream_model),
+      kind = coalesce(${changes.kind ?? null}, kind),
+      eu_hosted = coalesce(${changes.eu_hosted ?? null}, eu_hosted),
+      cost_eur_per_1k_input = coalesce(${changes.cost_eur_per_1k_input ?? null}, cost_eur_per_1k_input),
+      cost_eur_per_1k_output = coalesce(${changes.cost_eur_per_1k_output ?? null}, cost_eur_per_1k_output)
+    where slug = ${slug} and company_id is not distinct from ${owner}
+    returning ${columns(sql)}`;
+  return row ?? unknownModel(slug, owner);
+}
+
+/** Every model, or with a company those it may come to see: the shared ones and its own. */
+export async function listModels(sql: Sql, company: string | null = null): Promise<ModelRow[]> {
+  return sql<ModelRow[]>`
+    select ${columns(sql)} from models
+    where ${company}::uuid is null or company_id is null or company_id = ${company}
+    order by slug, company_id nulls first`;
+}
+
+/** @throws Refusal not_found */
+export async function removeModel(sql: Sql, slug: string, owner: string | null): Promise<ModelRow> {
+  const [row] = await sql<ModelRow[]>`
+    delete from models where slug = ${slug} and company_id is not distinct from ${owner} returning ${columns(sql)}`;
+  return row ?? unknownModel(slug, owner);
+}
+
+/** Those of some slugs that name no model a company could see: most likely a slip of the pen. */
+export async function unknownSlugs(sql: Sql, company: string, slugs: readonly string[]): Promise<string[]> {
+  const rows = await sql<{ slug: string }[]>`
+    select distinct slug from unnest(${[...slugs]}::text[]) as asked (slug)
+    where not exists (select from models m where m.slug = asked.slug and (m.company_id is null or m.company_id = ${company}))
+    order by slug`;
+  return rows.map(({ slug }) => slug);
+}
+
+function unknownModel(slug: string, owner: string | null): never {
+  const what = owner === null ? `no shared model ${slug}` : `no model ${slug} of company ${owner} alone`;
+  throw new Refusal('not_found', 'model', `There is ${what}.`);
+}
+
+function described(slug: string, owner: string | null): string {
+  return owner === null ? `A shared model ${slug}` : `A model ${slug} of company ${owner}`;
+}
+
+function columns(sql: Sql) {
+  return sql`id, slug, company_id, upstream_model, kind, eu_hosted,
+    trim_scale(cost_eur_per_1k_input)::text as cost_eur_per_1k_input,
+    trim_scale(cost_eur_per_1k_output)::text as cost_eur_per_1k_output, created_at`;
+}
