@@ -1,0 +1,200 @@
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { startDatabase } from './database.ts';
+import { gatewayEntry, PEERS, type PeerName, startHelpers } from './peers.ts';
+import { drawComparison } from './picture.ts';
+import { canPin, pinSelf, which } from './process.ts';
+import { writeReport } from './report.ts';
+import { describeMachine, loadResults, Recorder, saveResults } from './results.ts';
+import { type Bench, SECTIONS } from './sections.ts';
+
+const USAGE = `Benchmarks the gateway; rewrites RESULTS.md, results.json and comparison.svg in bench/.
+
+  node bench/main.ts [options]
+
+  --only SECTION    one of ${Object.keys(SECTIONS).join(', ')}; may be repeated. Others keep their earlier results
+  --rounds N        interleaved rounds (default 7; with --quick 3)
+  --seconds N       seconds each program is measured in a round (default 4; with --quick 1)
+  --quick           a rough look, some minutes
+  --generator NAME  autocannon or wrk for non-streaming requests (default: autocannon, then wrk where installed)
+  --peers LIST      programs to compare, of ${PEERS.join(',')}
+  --ledger-rows N   rows for the scale section (default 1000000; the published table has 10000000, some 5 GB of disk)
+  --companies N     companies and keys for the scale section (default 100000)
+  --report          measure nothing, only write the report again
+  --dry-run         measure, but write nothing
+
+Environment: BENCH_PORTKEY names a folder where "npm install @portkey-ai/gateway" was run;
+BENCH_DATABASE_URL a Postgres server to use instead of the embedded one; BENCH_ENTRY another
+gateway program than dist/main.js.
+`;
+
+const FOLDER = fileURLToPath(new URL('.', import.meta.url));
+const RESULTS = join(FOLDER, 'results.json');
+
+interface Options {
+  readonly only: readonly string[];
+  readonly rounds: number;
+  readonly seconds: number;
+  readonly generators: Bench['generators'];
+  readonly peers: readonly PeerName[];
+  readonly ledgerRows: number;
+  readonly companies: number;
+  readonly reportOnly: boolean;
+  readonly dryRun: boolean;
+}
+
+async function main(options: Options): Promise<void> {
+  const results = loadResults(RESULTS);
+  if (!options.reportOnly) {
+    const measured = await measure(options);
+    Object.assign(results.sections, measured.sections);
+    results.machine = measured.machine;
+    results.versions = measured.versions;
+    if (options.dryRun) return;
+    saveResults(RESULTS, results);
+  }
+  writeFileSync(join(FOLDER, 'RESULTS.md'), writeReport(results));
+  writeFileSync(join(FOLDER, 'comparison.svg'), drawComparison(results));
+  say(`wrote bench/RESULTS.md and bench/comparison.svg`);
+}
+
+async function measure(options: Options): Promise<ReturnType<typeof loadResults>> {
+  if (process.platform !== 'linux') throw new Error('CPU time is read from /proc: the benchmark needs Linux');
+  if (options.peers.includes('gateway') && !existsSync(gatewayEntry()))
+    throw new Error('the gateway is not built: run "npx tsc" first, or "make bench"');
+  pinSelf();
+  const results = loadResults('');
+  results.machine = describeMachine(canPin);
+  const folder = mkdtempSync(join(tmpdir(), 'tollgate-bench-'));
+  const helpers = await startHelpers();
+  try {
+    // a run without the gateway needs no database
+    const server = options.peers.includes('gateway') ? await startDatabase(folder) : null;
+    try {
+      results.versions = versions(server?.version ?? '');
+      say(`${results.machine}\n${results.versions}`);
+      const databaseUrl = (await server?.seeded({ companies: 1, ledgerRows: 0 })) ?? '';
+      const bench: Bench = { ...options, folder, helpers, server, databaseUrl, say };
+      const began = performance.now();
+      for (const [index, name] of options.only.entries()) {
+        const section = SECTIONS[name];
+        if (section === undefined || (server === null && section.alone)) continue;
+        say(
+          `\n[${index + 1}/${options.only.length}] ${section.title} (${Math.round((performance.now() - began) / 1000)} s so far)`,
+        );
+        const record = new Recorder();
+        const notes = await section.run(bench, record);
+        results.sections[name] = {
+          taken: new Date().toISOString().slice(0, 10),
+          rounds: options.rounds,
+          seconds: options.seconds,
+          notes,
+          series: record.series,
+        };
+      }
+      if (databaseUrl !== '') await server?.drop(databaseUrl);
+    } finally {
+      await server?.stop();
+    }
+  } finally {
+    await helpers.stop();
+    rmSync(folder, { recursive: true, force: true });
+  }
+  return results;
+}
+
+function versions(database: string): string {
+  const parts = [`Node ${process.versions.node}`, `undici ${packageVersion('undici')}`];
+  if (database !== '') parts.push(database);
+  const program = (name: string, args: string[], pattern: RegExp): void => {
+    const path = which(name);
+    if (path === null) return;
+    try {
+      const text = execFileSync('sh', ['-c', '"$0" "$@" 2>&1 || true', path, ...args], { encoding: 'utf8' });
+      const version = pattern.exec(text)?.[1];
+      if (version) parts.push(`${name} ${version}`);
+    } catch {
+      // told by its absence
+    }
+  };
+  program('nginx', ['-v'], /nginx\/([\d.]+)/);
+  program('haproxy', ['-v'], /version ([\d.]+)/);
+  program('wrk', ['-v'], /wrk (?:debian\/)?([\d.]+)/);
+  parts.push(`autocannon ${packageVersion('autocannon')}`);
+  const portkey = process.env.BENCH_PORTKEY;
+  if (portkey) parts.push(`@portkey-ai/gateway ${packageVersion('@portkey-ai/gateway', portkey)}`);
+  return parts.join(', ');
+}
+
+function packageVersion(name: string, folder = join(FOLDER, '..')): string {
+  const path = join(folder, 'node_modules', name, 'package.json');
+  if (!existsSync(path)) return 'missing';
+  return (JSON.parse(execFileSync('cat', [path], { encoding: 'utf8' })) as { version: string }).version;
+}
+
+function say(text: string): void {
+  process.stderr.write(`${text}\n`);
+}
+
+function readOptions(): Options {
+  const { values } = parseArgs({
+    options: {
+      only: { type: 'string', multiple: true },
+      rounds: { type: 'string' },
+      seconds: { type: 'string' },
+      quick: { type: 'boolean', default: false },
+      generator: { type: 'string' },
+      peers: { type: 'string', default: PEERS.join(',') },
+      'ledger-rows': { type: 'string', default: process.env.BENCH_LEDGER_ROWS ?? '1000000' },
+      companies: { type: 'string', default: '100000' },
+      report: { type: 'boolean', default: false },
+      'dry-run': { type: 'boolean', default: false },
+      help: { type: 'boolean', default: false },
+    },
+  });
+  if (values.help) {
+    process.stdout.write(USAGE);
+    process.exit(0);
+  }
+  const whole = (name: string, text: string): number => {
+    if (!/^\d+$/.test(text)) throw new TypeError(`--${name} must be a whole number`);
+    return Number(text);
+  };
+  const generators = values.generator
+    ? [values.generator]
+    : which('wrk') === null
+      ? ['autocannon']
+      : ['autocannon', 'wrk'];
+  for (const name of generators) {
+    if (name !== 'wrk' && name !== 'autocannon') throw new TypeError('--generator must be wrk or autocannon');
+  }
+  const only = values.only ?? Object.keys(SECTIONS);
+  for (const name of only) if (!(name in SECTIONS)) throw new TypeError(`there is no section ${name}`);
+  const peers = values.peers.split(',') as PeerName[];
+  for (const name of peers) if (!PEERS.includes(name)) throw new TypeError(`there is no program ${name}`);
+  return {
+    only,
+    rounds: whole('rounds', values.rounds ?? (values.quick ? '3' : '7')),
+    seconds: whole('seconds', values.seconds ?? (values.quick ? '1' : '4')),
+    generators: generators as Bench['generators'],
+    peers,
+    ledgerRows: whole('ledger-rows', values['ledger-rows']),
+    companies: whole('companies', values.companies),
+    reportOnly: values.report,
+    dryRun: values['dry-run'],
+  };
+}
+
+process.on('SIGINT', () => process.exit(130));
+process.on('SIGTERM', () => process.exit(143));
+try {
+  await main(readOptions());
+} catch (error) {
+  const wrong = error instanceof TypeError;
+  console.error(wrong ? `${error.message}\n\n${USAGE}` : error);
+  process.exit(wrong ? 64 : 1);
+}

@@ -1,0 +1,98 @@
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { parseArgs } from 'node:util';
+import { type Dispatcher, Pool } from 'undici';
+
+/**
+ * The yardstick: the least a Node proxy can do, written as well as we can. node:http into undici's
+ * `Pool.dispatch` into `res.write`; no parsing, no authentication, no metering, no log. Small bodies
+ * are collected first, because handing undici one buffer measured cheaper than handing it a stream;
+ * large ones are streamed. Both sides have backpressure.
+ *
+ *   node bench/proxy.ts --port 4001 --upstream http://127.0.0.1:4000
+ */
+const COLLECT_BYTES = 65_536;
+
+class Exchange implements Dispatcher.DispatchHandler {
+  readonly #res: ServerResponse;
+  #controller: Dispatcher.DispatchController | null = null;
+
+  constructor(res: ServerResponse) {
+    this.#res = res;
+    res.on('close', () => {
+      if (!res.writableFinished) this.#controller?.abort(new Error('client left'));
+    });
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller;
+  }
+
+  onResponseStart(controller: Dispatcher.DispatchController, status: number): void {
+    const raw = controller.rawHeaders as Buffer[];
+    const headers: string[] = [];
+    for (let i = 0; i < raw.length; i += 2) {
+      const name = (raw[i] as Buffer).latin1Slice();
+      if (isHopByHop(name)) continue;
+      headers.push(name, (raw[i + 1] as Buffer).latin1Slice());
+    }
+    this.#res.writeHead(status, headers);
+  }
+
+  onResponseData(controller: Dispatcher.DispatchController, data: Buffer): void {
+    if (this.#res.write(data)) return;
+    controller.pause();
+    this.#res.once('drain', () => controller.resume());
+  }
+
+  onResponseEnd(): void {
+    this.#res.end();
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+    if (this.#res.headersSent) this.#res.destroy(error);
+    else this.#res.writeHead(502).end();
+  }
+}
+
+function forward(pool: Pool, origin: string, req: IncomingMessage, res: ServerResponse): void {
+  const headers: string[] = [];
+  let length = -1;
+  const raw = req.rawHeaders;
+  for (let i = 0; i < raw.length; i += 2) {
+    const name = raw[i] as string;
+    if (name === 'Host' || name === 'host' || isHopByHop(name)) continue;
+    headers.push(name, raw[i + 1] as string);
+    if (name.length === 14 && name.toLowerCase() === 'content-length') length = Number(raw[i + 1]);
+  }
+  const send = (body: Buffer | IncomingMessage | null): void => {
+    pool.dispatch(
+      { origin, path: req.url as string, method: req.method as Dispatcher.HttpMethod, headers, body },
+      new Exchange(res),
+    );
+  };
+  if (length < 0 || length > COLLECT_BYTES) return send(req.method === 'GET' ? null : req);
+  let body: Buffer | null = null;
+  req.on('data', (data: Buffer) => {
+    body = body === null ? data : Buffer.concat([body, data]);
+  });
+  req.on('end', () => send(body));
+}
+
+// Lengths first: nearly every header falls through on one comparison.
+function isHopByHop(name: string): boolean {
+  if (name.length !== 10 && name.length !== 17) return false;
+  const lower = name.toLowerCase();
+  return lower === 'connection' || lower === 'keep-alive' || lower === 'transfer-encoding';
+}
+
+const { values } = parseArgs({
+  options: {
+    port: { type: 'string', default: '4001' },
+    upstream: { type: 'string', default: 'http://127.0.0.1:4000' },
+  },
+});
+const origin = values.upstream;
+const pool = new Pool(origin);
+const server = createServer((req, res) => forward(pool, origin, req, res));
+server.listen({ port: Number(values.port), host: '127.0.0.1', backlog: 4096 });
+process.on('disconnect', () => process.exit(0));
