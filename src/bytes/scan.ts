@@ -1,0 +1,483 @@
+import { isUtf8 } from 'node:buffer';
+import {
+  BACKSLASH,
+  CLOSE_BRACE,
+  CLOSE_BRACKET,
+  COLON,
+  COMMA,
+  CR,
+  type JsonFault,
+  LF,
+  MAX_DEPTH,
+  type Member,
+  OPEN_BRACE,
+  OPEN_BRACKET,
+  type ParsedObject,
+  QUOTE,
+  SPACE,
+  TAB,
+} from './json.ts';
+
+/** Strings of more bytes than this (decoded, as UTF-8) are shortened in the reduced value. */
+export const REDUCED_STRING = 256;
+/** Containers nested deeper than this are empty in the reduced value; the top-level object is 1. */
+export const REDUCED_DEPTH = 4;
+
+/**
+ * A strict JSON reader for large request bodies, fed chunks as they arrive, so that
+ * judging 20 MiB neither pauses the event loop nor makes a value of 20 MiB. Accepts
+ * exactly what parseObject accepts: RFC 8259, UTF-8, no byte order mark, one object, at most
+ * MAX_DEPTH levels.
+ *
+ * The value it gives is reduced, for validators: what JSON.parse would give, save that
+ * strings over REDUCED_STRING bytes (keys too) are their beginning and "…", and containers
+ * below REDUCED_DEPTH are empty. Spans are offsets in the whole body.
+ */
+export class ObjectScanner {
+  #state = START;
+  #fault: JsonFault | null = null;
+  /** Offset of the chunk being pushed in the whole body. */
+  #offset = 0;
+  #depth = 0;
+  /** Kinds of the open containers by depth: 1 is an array. */
+  readonly #kinds = new Uint8Array(MAX_DEPTH + 1);
+  /** The open containers being built and the keys their next members go to, by depth. */
+  readonly #containers: (Record<string, unknown> | unknown[])[] = [];
+  readonly #keys: string[] = [];
+
+  readonly #members: Member[] = [];
+  #keyStart = 0;
+  #keyEnd = 0;
+  #valueStart = 0;
+
+  /** The string being read: whether it is a key, has escapes, how long it is so far. */
+  #isKey = false;
+  #escaped = false;
+  #rawLength = 0;
+  /** Its first bytes, where it began in an earlier chunk. */
+  #raw: Buffer = NONE;
+  #rawKept = 0;
+  #hexLeft = 0;
+  /** What the number being read began with in earlier chunks. */
+  #numberText = '';
+  #word = '';
+  #wordAt = 0;
+
+  /** An UTF-8 sequence a chunk ended in. */
+  readonly #seam = Buffer.alloc(4);
+  #seamLength = 0;
+
+  /** @returns false once the body cannot become acceptable: reading on is pointless */
+  push(chunk: Buffer): boolean {
+    if (this.#fault !== null) return false;
+    if (chunk.length === 0) return true;
+    if (this.#isText(chunk)) this.#scan(chunk);
+    else this.#fault = 'invalid_json';
+    this.#offset += chunk.length;
+    return this.#fault === null;
+  }
+
+  /** The object, or why it is none. Of several reasons it gives the first one met. */
+  end(): ParsedObject | JsonFault {
+    if (this.#fault !== null) return this.#fault;
+    if (this.#state !== END || this.#seamLength > 0) return 'invalid_json';
+    return { value: this.#containers[1] as Record<string, unknown>, members: this.#members };
+  }
+
+  #scan(b: Buffer): void {
+    const length = b.length;
+    let state = this.#state;
+    let tokenStart = 0; // of the string or number that is being read, in this chunk
+    let words: Int32Array | null = null;
+    let i = 0;
+    scan: while (i < length) {
+      const c = b[i] as number;
+      switch (state) {
+        case STRING: {
+          const near = Math.min(length, i + 12); // most strings are short
+          while (i < near && STOPS[b[i] as number] === 0) i++;
+          if (i === near && i < length) {
+            words ??= new Int32Array(b.buffer, 0, b.buffer.byteLength >> 2);
+            i = this.#passContent(b, i, words);
+          }
+          if (i === length) break scan;
+          const stop = b[i] as number;
+          if (stop === QUOTE) {
+            state = this.#endString(b, tokenStart, i);
+            i++;
+          } else if (stop === BACKSLASH) {
+            this.#escaped = true;
+            state = ESCAPE;
+            i++;
+          } else {
+            state = FAULT;
+            break scan;
+          }
+          continue;
+        }
+        case ESCAPE:
+          if (c === 0x75) {
+            this.#hexLeft = 4;
+            state = HEX;
+          } else if (ESCAPED[c] === 1) state = STRING;
+          else {
+            state = FAULT;
+            break scan;
+          }
+          i++;
+          continue;
+        case HEX:
+          if (!((c >= 0x30 && c <= 0x39) || ((c | 0x20) >= 0x61 && (c | 0x20) <= 0x66))) {
+            state = FAULT;
+            break scan;
+          }
+          if (--this.#hexLeft === 0) state = STRING;
+          i++;
+          continue;
+        case WORD:
+          if (c !== this.#word.charCodeAt(this.#wordAt)) {
+            state = FAULT;
+            break scan;
+          }
+          i++;
+          if (++this.#wordAt === this.#word.length) {
+            state = this.#endScalar(i, this.#word === 'null' ? null : this.#word === 'true');
+          }
+          continue;
+        case MINUS:
+        case ZERO:
+        case DIGITS:
+        case POINT:
+        case FRACTION:
+        case EXPONENT:
+        case EXPONENT_SIGN:
+        case EXPONENT_DIGITS: {
+          const next = numberState(state, c);
+          if (next === FAULT) {
+            if (state !== ZERO && state !== DIGITS && state !== FRACTION && state !== EXPONENT_DIGITS) {
+              state = FAULT;
+              break scan;
+            }
+            state = this.#endNumber(b, tokenStart, i); // c is looked at again
+          } else {
+            state = next;
+            i++;
+          }
+          continue;
+        }
+      }
+
+      // between tokens
+      if (c <= SPACE) {
+        if (c !== SPACE && c !== LF && c !== CR && c !== TAB) {
+          state = FAULT;
+          break;
+        }
+        i++;
+        continue;
+      }
+      switch (state) {
+        case AFTER:
+          if (c === COMMA) state = this.#kinds[this.#depth] === ARRAY ? VALUE : KEY;
+          else if (c === CLOSE_BRACE || c === CLOSE_BRACKET) state = this.#close(i, c);
+          else state = FAULT;
+          break;
+        case KEY_OR_CLOSE:
+        case KEY:
+          if (c === QUOTE) {
+            if (this.#depth === 1) this.#keyStart = this.#offset + i;
+            this.#beginString(true);
+            tokenStart = i + 1;
+            state = STRING;
+          } else if (c === CLOSE_BRACE && state === KEY_OR_CLOSE) state = this.#close(i, c);
+          else state = FAULT;
+          break;
+        case COLON_NEXT:
+          state = c === COLON ? VALUE : FAULT;
+          break;
+        case VALUE_OR_CLOSE:
+        case VALUE:
+          if (this.#depth === 1) this.#valueStart = this.#offset + i;
+          if (c === QUOTE) {
+            this.#beginString(false);
+            tokenStart = i + 1;
+            state = STRING;
+          } else if (c === OPEN_BRACE || c === OPEN_BRACKET) state = this.#open(c);
+          else if (c === CLOSE_BRACKET && state === VALUE_OR_CLOSE) state = this.#close(i, c);
+          else if (c === 0x2d || (c >= 0x30 && c <= 0x39)) {
+            tokenStart = i;
+            this.#numberText = '';
+            state = c === 0x2d ? MINUS : c === 0x30 ? ZERO : DIGITS;
+            if (state === DIGITS) {
+              // a short whole number, as in arrays of tokens: seven times faster than by its text
+              const most = Math.min(length, i + 9);
+              let value = 0;
+              let k = i;
+              for (; k < most; k++) {
+                const digit = (b[k] as number) - 0x30;
+                if (digit < 0 || digit > 9) break;
+                value = value * 10 + digit;
+              }
+              if (k < most && (b[k] === COMMA || b[k] === CLOSE_BRACKET)) {
+                state = this.#endScalar(k, value);
+                i = k;
+                continue;
+              }
+            }
+          } else state = this.#beginWord(c);
+          break;
+        case START:
+          if (c === OPEN_BRACE) state = this.#open(c);
+          else {
+            this.#fault = OTHER_VALUE.includes(c) ? 'not_an_object' : 'invalid_json';
+            return;
+          }
+          break;
+        default: // END: nothing may follow
+          state = FAULT;
+      }
+      if (state === FAULT) break;
+      i++;
+    }
+    this.#state = state;
+    if (state === FAULT) this.#fault ??= 'invalid_json';
+    else if (state >= MINUS) this.#numberText += b.latin1Slice(tokenStart, length);
+    else if (state >= STRING && state <= HEX) this.#keepRaw(b, tokenStart, length);
+  }
+
+  #open(c: number): number {
+    if (this.#depth === MAX_DEPTH) {
+      this.#fault = 'too_deep';
+      return FAULT;
+    }
+    const container = c === OPEN_BRACE ? {} : [];
+    this.#put(container);
+    this.#depth++;
+    this.#kinds[this.#depth] = c === OPEN_BRACE ? OBJECT : ARRAY;
+    if (this.#depth <= REDUCED_DEPTH) this.#containers[this.#depth] = container;
+    return c === OPEN_BRACE ? KEY_OR_CLOSE : VALUE_OR_CLOSE;
+  }
+
+  #close(i: number, c: number): number {
+    if (this.#kinds[this.#depth] !== (c === CLOSE_BRACE ? OBJECT : ARRAY)) return FAULT;
+    if (--this.#depth === 0) return END;
+    this.#endMember(i + 1);
+    return AFTER;
+  }
+
+  #beginWord(c: number): number {
+    this.#word = c === 0x74 ? 'true' : c === 0x66 ? 'false' : 'null';
+    this.#wordAt = 1;
+    return c === this.#word.charCodeAt(0) ? WORD : FAULT;
+  }
+
+  #endScalar(end: number, value: unknown): number {
+    this.#put(value);
+    this.#endMember(end);
+    return AFTER;
+  }
+
+  #endNumber(b: Buffer, start: number, end: number): number {
+    if (this.#depth > REDUCED_DEPTH) return AFTER;
+    return this.#endScalar(end, Number(this.#numberText + b.latin1Slice(start, end)));
+  }
+
+  #beginString(isKey: boolean): void {
+    this.#isKey = isKey;
+    this.#escaped = false;
+    this.#rawLength = 0;
+    this.#rawKept = 0;
+  }
+
+  /** The string whose bytes in this chunk are [start, end) is whole. */
+  #endString(b: Buffer, start: number, end: number): number {
+    if (this.#depth <= REDUCED_DEPTH) {
+      let text: string;
+      if (this.#rawLength === 0) text = reduced(b, start, end, end - start, this.#escaped);
+      else {
+        this.#keepRaw(b, start, end);
+        text = reduced(this.#raw, 0, this.#rawKept, this.#rawLength, this.#escaped);
+      }
+      if (!this.#isKey) return this.#endScalar(end + 1, text);
+      this.#keys[this.#depth] = text;
+      if (this.#depth === 1) this.#keyEnd = this.#offset + end + 1;
+    }
+    return this.#isKey ? COLON_NEXT : AFTER;
+  }
+
+  /**
+   * Passes over string content to the closing quote, a control character, an escape that
+   * takes a closer look, or the chunk's end. Four bytes at a time and over the common
+   * escapes: 0.5 ns a byte of prose instead of 1.3.
+   * @param words the memory the chunk lies in
+   */
+  #passContent(b: Buffer, i: number, words: Int32Array): number {
+    const length = b.length;
+    const base = b.byteOffset;
+    const last = (base + length) >> 2;
+    for (;;) {
+      while (i < length && ((base + i) & 3) !== 0 && STOPS[b[i] as number] === 0) i++;
+      if (((base + i) & 3) === 0) {
+        let w = (base + i) >> 2;
+        for (; w < last; w++) {
+          const v = words[w] as number;
+          const quote = v ^ 0x22222222;
+          const slash = v ^ 0x5c5c5c5c;
+          // the high bit of a byte is set where it is below 0x20, a quote or a backslash
+          const stops =
+            (((v - 0x20202020) & ~v) | ((quote - 0x01010101) & ~quote) | ((slash - 0x01010101) & ~slash)) & 0x80808080;
+          if (stops !== 0) break;
+        }
+        i = w * 4 - base;
+        while (i < length && STOPS[b[i] as number] === 0) i++;
+      }
+      if (i + 1 >= length || b[i] !== BACKSLASH || ESCAPED[b[i + 1] as number] === 0) return i;
+      this.#escaped = true;
+      i += 2;
+    }
+  }
+
+  /** Keeps the beginning of a string that goes on in the next chunk. */
+  #keepRaw(b: Buffer, start: number, end: number): void {
+    this.#rawLength += end - start;
+    if (this.#depth > REDUCED_DEPTH) return;
+    if (this.#raw.length === 0) this.#raw = Buffer.allocUnsafe(MAX_RAW);
+    this.#rawKept += b.copy(this.#raw, this.#rawKept, start, end);
+  }
+
+  #put(value: unknown): void {
+    const depth = this.#depth;
+    if (depth === 0 || depth > REDUCED_DEPTH) return;
+    const container = this.#containers[depth] as Record<string, unknown> | unknown[];
+    if (Array.isArray(container)) container.push(value);
+    else {
+      const key = this.#keys[depth] as string;
+      if (key === '__proto__') {
+        // an own member, as JSON.parse makes it: assignment would set the prototype
+        Object.defineProperty(container, key, { value, writable: true, enumerable: true, configurable: true });
+      } else container[key] = value;
+    }
+  }
+
+  #endMember(end: number): void {
+    if (this.#depth !== 1) return;
+    this.#members.push({
+      name: this.#keys[1] as string,
+      keyStart: this.#keyStart,
+      keyEnd: this.#keyEnd,
+      valueStart: this.#valueStart,
+      valueEnd: this.#offset + end,
+    });
+  }
+
+  /** Whether the bytes so far are UTF-8. The sequence a chunk ends in is judged with the next chunk. */
+  #isText(b: Buffer): boolean {
+    let from = 0;
+    if (this.#seamLength > 0) {
+      const whole = sequenceLength(this.#seam[0] as number);
+      while (this.#seamLength < whole && from < b.length) this.#seam[this.#seamLength++] = b[from++] as number;
+      if (this.#seamLength < whole) return true;
+      this.#seamLength = 0;
+      if (!isUtf8(this.#seam.subarray(0, whole))) return false;
+    }
+    let to = b.length;
+    for (let k = 1; k <= 3 && to - k >= from; k++) {
+      const c = b[to - k] as number;
+      if ((c & 0xc0) === 0x80) continue;
+      if (sequenceLength(c) > k) {
+        to -= k;
+        this.#seamLength = b.copy(this.#seam, 0, to);
+      }
+      break;
+    }
+    return isUtf8(from === 0 && to === b.length ? b : b.subarray(from, to));
+  }
+}
+
+const NONE = Buffer.alloc(0);
+const OTHER_VALUE = Buffer.from('["-0123456789tfn');
+
+const OBJECT = 0;
+const ARRAY = 1;
+
+const START = 0;
+const VALUE = 1;
+const VALUE_OR_CLOSE = 2;
+const KEY = 3;
+const KEY_OR_CLOSE = 4;
+const COLON_NEXT = 5;
+const AFTER = 6;
+const END = 7;
+const FAULT = 8;
+const WORD = 9;
+const STRING = 10;
+const ESCAPE = 11;
+const HEX = 12;
+const MINUS = 13;
+const ZERO = 14;
+const DIGITS = 15;
+const POINT = 16;
+const FRACTION = 17;
+const EXPONENT = 18;
+const EXPONENT_SIGN = 19;
+const EXPONENT_DIGITS = 20;
+
+/** The state of a number after one more byte; FAULT when the byte does not go on with it. */
+function numberState(state: number, c: number): number {
+  if (c >= 0x30 && c <= 0x39) {
+    switch (state) {
+      case MINUS:
+        return c === 0x30 ? ZERO : DIGITS;
+      case ZERO:
+        return FAULT;
+      case DIGITS:
+        return DIGITS;
+      case POINT:
+      case FRACTION:
+        return FRACTION;
+      default:
+        return EXPONENT_DIGITS;
+    }
+  }
+  if (c === 0x2e) return state === ZERO || state === DIGITS ? POINT : FAULT;
+  if (c === 0x65 || c === 0x45) return state === ZERO || state === DIGITS || state === FRACTION ? EXPONENT : FAULT;
+  if (c === 0x2b || c === 0x2d) return state === EXPONENT ? EXPONENT_SIGN : FAULT;
+  return FAULT;
+}
+
+/** 1 for bytes that end a plain run of string content. */
+const STOPS = Uint8Array.from({ length: 256 }, (_, c) => (c < SPACE || c === QUOTE || c === BACKSLASH ? 1 : 0));
+/** 1 for bytes that make a whole escape with the backslash before them. */
+const ESCAPED = Uint8Array.from({ length: 256 }, (_, c) => ('"\\/bfnrt'.includes(String.fromCharCode(c)) ? 1 : 0));
+
+/** Raw bytes of which no string of REDUCED_STRING decoded bytes has more: every one may be written \u0041. */
+const MAX_RAW = REDUCED_STRING * 6;
+/** Raw bytes a shortened string shows. */
+const SHOWN = 64;
+
+/**
+ * The string's text, or its beginning and "…".
+ * @param rawLength of the whole string, of which [start, end) holds at least the first MAX_RAW bytes
+ */
+function reduced(b: Buffer, start: number, end: number, rawLength: number, escaped: boolean): string {
+  if (!escaped) return rawLength <= REDUCED_STRING ? b.utf8Slice(start, end) : beginning(b, start);
+  if (rawLength > MAX_RAW) return beginning(b, start);
+  const text = JSON.parse(`"${b.utf8Slice(start, end)}"`) as string;
+  return Buffer.byteLength(text) <= REDUCED_STRING ? text : beginning(b, start);
+}
+
+function beginning(b: Buffer, start: number): string {
+  let end = start;
+  for (;;) {
+    const c = b[end] as number;
+    const unit = c !== BACKSLASH ? sequenceLength(c) : b[end + 1] === 0x75 ? 6 : 2;
+    if (end + unit > start + SHOWN) break;
+    end += unit;
+  }
+  return JSON.parse(`"${b.utf8Slice(start, end)}…"`);
+}
+
+/** Bytes of the UTF-8 sequence a lead byte begins. */
+function sequenceLength(lead: number): number {
+  return lead < 0xc0 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
+}
