@@ -1,0 +1,265 @@
+import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pino } from 'pino';
+import t, { type Test } from 'tap';
+import { type ChangesOptions, type Follower, openChanges } from '../../src/store/changes.ts';
+import { type Database, openDatabase } from '../../src/store/database.ts';
+import { startEmbedded } from '../../src/store/embedded.ts';
+import { migrate } from '../../src/store/migrate.ts';
+import { eventually } from '../support/client.ts';
+import { testDatabase } from '../support/postgres.ts';
+import { startProxy } from '../support/proxy.ts';
+
+const log = pino({ level: 'silent' });
+const QUERY_MS = 10_000;
+const POLL_ONLY_AT_START = { pollMs: 2 ** 31 - 1 };
+
+/** A follower that writes down what it is told. */
+class Journal implements Follower {
+  readonly told: string[] = [];
+  gaps = 0;
+  polls = 0;
+  changed(kind: string, subject: string): void {
+    this.told.push(`${kind}:${subject}`);
+  }
+  missed(): void {
+    this.gaps++;
+  }
+  polled(): void {
+    this.polls++;
+  }
+  times(change: string): number {
+    return this.told.filter((each) => each === change).length;
+  }
+  hears(change: string): Promise<unknown> {
+    return eventually(
+      () => this.told,
+      (told) => told.includes(change),
+    );
+  }
+  async morePolls(count: number): Promise<void> {
+    const before = this.polls;
+    await eventually(
+      () => this.polls,
+      (polls) => polls >= before + count,
+    );
+  }
+}
+
+/** A journal that follows the feed from now on. */
+async function follow(t: Test, db: Database, options: ChangesOptions = {}): Promise<Journal> {
+  const journal = new Journal();
+  const changes = openChanges(db, journal, log, options);
+  t.teardown(() => changes.close());
+  await journal.morePolls(1);
+  return journal;
+}
+
+function open(t: Test, url: string): Database {
+  const db = openDatabase({ url, maxConnections: 4 });
+  t.teardown(() => db.close());
+  return db;
+}
+
+/** The same database where LISTEN is never heard, as behind a transaction pooler. */
+function deaf(db: Database): Database {
+  return { ...db, listen: () => ({ close() {} }) };
+}
+
+const announce = (db: Database, kind: string, subject: string) =>
+  db.run(QUERY_MS, (sql) => sql`select announce_change(${kind}, ${subject})`);
+
+t.test('a change is told by notification alone', async (t) => {
+  const { url } = await testDatabase(t);
+  const db = open(t, url);
+  const journal = await follow(t, db, POLL_ONLY_AT_START);
+  await eventually(
+    () =>
+      db.run(
+        QUERY_MS,
+        (sql) => sql`select from pg_stat_activity where query ilike 'listen%' and datname = current_database()`,
+      ),
+    ({ length }) => length > 0,
+  );
+  // the poll that follows LISTEN may tell this one, but nothing except a notification the next
+  await announce(db, 'key', 'ab');
+  await journal.hears('key:ab');
+  await announce(db, 'key', 'ab:cd');
+  await journal.hears('key:ab:cd');
+});
+
+t.test('a change is told by poll alone, once', async (t) => {
+  const { url } = await testDatabase(t);
+  const db = open(t, url);
+  const journal = await follow(t, deaf(db), { pollMs: 20 });
+  await announce(db, 'model', '');
+  await journal.hears('model:');
+  await journal.morePolls(3);
+  t.equal(journal.times('model:'), 1);
+});
+
+t.test('what changed before following began is not told, but a gap is: it may be in memory already', async (t) => {
+  const { url } = await testDatabase(t);
+  const db = open(t, url);
+  await announce(db, 'key', 'early');
+  const journal = await follow(t, deaf(db), { pollMs: 20 });
+  await journal.morePolls(2);
+  t.same(journal.told, []);
+  t.equal(journal.gaps, 1);
+});
+
+t.test('a transaction that began first and commits last is told', async (t) => {
+  const { url } = await testDatabase(t);
+  const db = open(t, url);
+  const journal = await follow(t, deaf(db), { pollMs: 20 });
+  const written = Promise.withResolvers<void>();
+  const mayCommit = Promise.withResolvers<void>();
+  const first = db.transaction(QUERY_MS, async (sql) => {
+    await sql`select announce_change('key', 'first')`;
+    written.resolve();
+    await mayCommit.promise;
+  });
+  await written.promise;
+  await announce(db, 'key', 'second');
+  await journal.hears('key:second');
+  await journal.morePolls(3);
+  t.equal(journal.times('key:first'), 0);
+  t.equal(journal.times('key:second'), 1, 'told once, though an older transaction is still running');
+  mayCommit.resolve();
+  await first;
+  await journal.hears('key:first');
+  await journal.morePolls(3);
+  t.equal(journal.times('key:first'), 1);
+  t.equal(journal.times('key:second'), 1);
+});
+
+t.test('a change that is rolled back is not told', async (t) => {
+  const { url } = await testDatabase(t);
+  const db = open(t, url);
+  const journal = await follow(t, db, { pollMs: 20 });
+  const failing = db.transaction(QUERY_MS, async (sql) => {
+    await sql`select announce_change('key', 'undone')`;
+    throw new Error('changed my mind');
+  });
+  await t.rejects(failing, { message: 'changed my mind' });
+  await announce(db, 'key', 'done');
+  await journal.hears('key:done');
+  await journal.morePolls(2);
+  t.equal(journal.times('key:undone'), 0);
+});
+
+t.test('more changes than are worth naming are told as a change of everything', async (t) => {
+  const { url } = await testDatabase(t);
+  const db = open(t, url);
+  const journal = await follow(t, deaf(db), { pollMs: 20 });
+  await db.run(
+    QUERY_MS,
+    (sql) => sql`insert into changes (kind, subject) select 'key', n::text from generate_series(1, 10001) as n`,
+  );
+  await journal.hears('all:');
+  t.same(journal.told, ['all:']);
+});
+
+t.test('changes made while the database was out of reach are told when it is back', async (t) => {
+  const { url, db } = await testDatabase(t);
+  const proxy = await startProxy(t, url);
+  const journal = await follow(t, open(t, proxy.url), { pollMs: 20 });
+  await proxy.cut();
+  await announce(db, 'company', 'meanwhile');
+  await proxy.restore();
+  await journal.hears('company:meanwhile');
+  t.equal(journal.gaps, 1, 'no more than the one at the start');
+});
+
+t.test('a change is told though the listening connection is killed again and again', async (t) => {
+  const { url } = await testDatabase(t);
+  const db = open(t, url);
+  const journal = await follow(t, db, { pollMs: 50 });
+  for (let i = 0; i < 5; i++) {
+    await db.run(
+      QUERY_MS,
+      (sql) => sql`select pg_terminate_backend(pid) from pg_stat_activity
+        where datname = current_database() and pid <> pg_backend_pid()`,
+    );
+    await announce(db, 'key', String(i));
+    await journal.hears(`key:${i}`);
+  }
+});
+
+t.test('an interruption longer than changes are kept is a gap', async (t) => {
+  const { url } = await testDatabase(t);
+  const proxy = await startProxy(t, url);
+  const journal = await follow(t, open(t, proxy.url), { pollMs: 20, keepSeconds: 1 });
+  await journal.morePolls(3);
+  t.equal(journal.gaps, 1);
+  await proxy.cut();
+  await new Promise((resolve) => setTimeout(resolve, 1100));
+  await proxy.restore();
+  await journal.morePolls(1);
+  t.equal(journal.gaps, 2);
+});
+
+t.test('rows are deleted once they are old enough, however many there are', async (t) => {
+  const { url } = await testDatabase(t);
+  const db = open(t, url);
+  const rows = () => db.run(QUERY_MS, (sql) => sql<[{ count: number }]>`select count(*) from changes`);
+  const insert = () =>
+    db.run(
+      QUERY_MS,
+      (sql) => sql`insert into changes (kind, subject) select 'key', n::text from generate_series(1, 9000) as n`,
+    );
+  await insert();
+  const patient = await follow(t, deaf(db), { pollMs: 20 });
+  await patient.morePolls(5);
+  t.equal((await rows())[0].count, 9000, 'not yet');
+  await follow(t, deaf(db), { pollMs: 20, keepSeconds: -60 });
+  await eventually(rows, ([{ count }]) => count === 0);
+  await insert();
+  await eventually(rows, ([{ count }]) => count === 0);
+});
+
+t.test('a database that started anew is a gap: it may be another, or have lost what was told', async (t) => {
+  const dataDir = mkdtempSync(join(tmpdir(), 'tollgate-changes-'));
+  chmodSync(dataDir, 0o755);
+  const settings = { dataDir, log };
+  let server = await startEmbedded(settings);
+  t.teardown(async () => {
+    await server.stop();
+    rmSync(dataDir, { recursive: true, force: true });
+  });
+  const db = open(t, server.url);
+  await migrate(db, { billingTimezone: 'UTC' });
+  const journal = await follow(t, db, { pollMs: 20 });
+  t.equal(journal.gaps, 1);
+  await server.stop();
+  server = await startEmbedded(settings);
+  await eventually(
+    () => journal.gaps,
+    (gaps) => gaps === 2,
+  );
+  await announce(open(t, server.url), 'key', 'after');
+  await journal.hears('key:after');
+});
+
+t.test('closing ends every query, even while the database hangs', async (t) => {
+  const { url } = await testDatabase(t);
+  const proxy = await startProxy(t, url);
+  const db = openDatabase({ url: proxy.url, maxConnections: 2 });
+  const journal = new Journal();
+  const changes = openChanges(db, journal, log, { pollMs: 20 });
+  await journal.morePolls(1);
+  t.match(changes, { available: true, failures: 0 });
+  proxy.freeze();
+  await eventually(
+    () => changes.failures,
+    (failures) => failures > 0,
+  );
+  t.equal(changes.available, false);
+  await changes.close();
+  await db.close();
+  const { polls } = journal;
+  await proxy.restore();
+  await new Promise((resolve) => setTimeout(resolve, 100));
+  t.equal(journal.polls, polls);
+});

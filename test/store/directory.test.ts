@@ -1,0 +1,611 @@
+import { hash, randomUUID } from 'node:crypto';
+import { Writable } from 'node:stream';
+import { pino } from 'pino';
+import t, { type Test } from 'tap';
+import { GatewayError } from '../../src/domain/errors.ts';
+import { type Changes, type Follower, openChanges } from '../../src/store/changes.ts';
+import { type Database, openDatabase, type Sql } from '../../src/store/database.ts';
+import { type CachedDirectory, type DirectoryOptions, openDirectory } from '../../src/store/directory.ts';
+import { eventually } from '../support/client.ts';
+import { testDatabase } from '../support/postgres.ts';
+import { type Passage, startProxy } from '../support/proxy.ts';
+
+const QUERY_MS = 10_000;
+const SILENT = pino({ level: 'silent' });
+
+/** A directory on a database of its own that follows the changes plain SQL makes there. */
+interface Scene {
+  readonly directory: CachedDirectory;
+  readonly changes: Changes;
+  /** Plain SQL, straight to the database. */
+  readonly sql: <T>(query: (sql: Sql) => PromiseLike<T>) => Promise<T>;
+  readonly proxy: Passage;
+  readonly logged: string[];
+  /** Queries the directory made. */
+  readonly queries: { count: number };
+  /** Resolves when the directory was told of every change so far, as often as it is going to be. */
+  settle(): Promise<void>;
+}
+
+interface SceneOptions extends DirectoryOptions {
+  /** What the change feed has: notifications and polls, or one of them. */
+  readonly feed?: 'both' | 'notifications' | 'polls';
+  /** Runs before an answer of the database reaches the directory. */
+  readonly delay?: () => Promise<void>;
+}
+
+async function setScene(t: Test, { feed = 'both', delay, ...options }: SceneOptions = {}): Promise<Scene> {
+  const { url, db } = await testDatabase(t);
+  const proxy = await startProxy(t, url);
+  const way = openDatabase({ url: proxy.url, maxConnections: 4 });
+  const queries = { count: 0 };
+  const counted: Database = {
+    ...way,
+    async run(deadlineMs, work) {
+      queries.count++;
+      const answer = await way.run(deadlineMs, work);
+      await delay?.();
+      return answer;
+    },
+  };
+  const logged: string[] = [];
+  const stream = new Writable({
+    write: (line, _encoding, done) => {
+      logged.push(String(line));
+      done();
+    },
+  });
+  const directory = openDirectory(counted, pino(stream), options);
+  const heard = feed === 'polls' ? { ...way, listen: () => ({ close() {} }) } : way;
+  const told: string[] = [];
+  const follower: Follower = {
+    changed(kind, subject) {
+      told.push(subject);
+      directory.changed(kind, subject);
+    },
+    missed: () => directory.missed(),
+    polled: () => directory.polled(),
+  };
+  const changes = openChanges(heard, follower, SILENT, feed === 'notifications' ? { pollMs: 2 ** 31 - 1 } : {});
+  t.teardown(async () => {
+    await changes.close();
+    await way.close();
+  });
+  await eventually(
+    () => changes.polls >= (feed === 'polls' ? 1 : 2) && (feed === 'polls' || changes.listening),
+    (ready) => ready,
+  );
+  return {
+    directory,
+    changes,
+    sql: (query) => db.run(QUERY_MS, query),
+    proxy,
+    logged,
+    queries,
+    async settle() {
+      const mark = randomUUID();
+      await db.run(QUERY_MS, (sql) => sql`select announce_change('key', ${mark})`);
+      await eventually(
+        () => told.filter((subject) => subject === mark).length,
+        (times) => times === (feed === 'both' ? 2 : 1),
+      );
+    },
+  };
+}
+
+const digestOf = (name: string): string => hash('sha256', name, 'hex');
+
+async function addCompany(sql: Sql, name = 'ACME'): Promise<string> {
+  const [row] = await sql<[{ id: string }]>`insert into companies (name) values (${name}) returning id`;
+  return row.id;
+}
+
+async function addKey(sql: Sql, companyId: string, name: string): Promise<string> {
+  await sql`
+    insert into api_keys (company_id, name, digest, prefix, scopes)
+    values (${companyId}, ${name}, decode(${digestOf(name)}, 'hex'), 'svc_aaaa', '{chat,assistants}')`;
+  return digestOf(name);
+}
+
+async function addModel(sql: Sql, slug: string, companyId: string | null = null, price = '0.5'): Promise<void> {
+  await sql`
+    insert into models (slug, company_id, upstream_model, kind, eu_hosted, cost_eur_per_1k_input, cost_eur_per_1k_output, created_at)
+    values (${slug}, ${companyId}, 'internal-name', 'chat', true, ${price}, ${price}, '2026-11-21 12:00:00.9Z')`;
+}
+
+async function addAssistant(sql: Sql, companyId: string, visibility = 'company', project: string | null = null) {
+  const [row] = await sql<[{ id: string }]>`
+    insert into assistants (company_id, name, system_prompt, visibility, project_id)
+    values (${companyId}, 'Helper', 'Be brief.', ${visibility}, ${project}) returning id`;
+  return row.id;
+}
+
+/** The promise of the product: what was committed is true in every replica within one second. */
+async function withinOneSecond<T>(t: Test, look: () => T | Promise<T>, isSo: (value: T) => boolean, what: string) {
+  const committed = performance.now();
+  await eventually(look, isSo);
+  t.ok(performance.now() - committed <= 1000, what);
+}
+
+t.test('a key is loaded with what the hot path needs; revoked and unknown ones are null', async (t) => {
+  const { directory, sql } = await setScene(t);
+  const company = await sql((sql) => addCompany(sql));
+  const expires = Date.parse('2027-01-02T03:04:05.678Z');
+  const [plain, expiring, forever, revoked] = await sql(async (sql) => {
+    const digests = [];
+    for (const name of ['plain', 'expiring', 'forever', 'revoked']) digests.push(await addKey(sql, company, name));
+    await sql`update api_keys set expires_at = ${new Date(expires)}, scopes = '{}' where name = 'expiring'`;
+    await sql`update api_keys set expires_at = 'infinity' where name = 'forever'`;
+    await sql`update api_keys set revoked_at = now() where name = 'revoked'`;
+    return digests as [string, string, string, string];
+  });
+  t.match(await directory.key(plain), {
+    id: /^[0-9a-f-]{36}$/,
+    companyId: company,
+    scopes: 1 | 4,
+    expiresAt: Infinity,
+  });
+  t.match(await directory.key(expiring), { scopes: 0, expiresAt: expires });
+  t.match(await directory.key(forever), { expiresAt: Infinity });
+  t.equal(await directory.key(revoked), null);
+  t.equal(await directory.key(digestOf('unknown')), null);
+});
+
+t.test('a company is loaded with exact money, its settings and its own and the shared models', async (t) => {
+  const { directory, sql } = await setScene(t);
+  const [full, free, none] = await sql(async (sql) => {
+    const ids = [await addCompany(sql, 'Full'), await addCompany(sql, 'Free'), await addCompany(sql, 'None')] as const;
+    await sql`update companies set monthly_budget_eur = 12.000000000000001, disabled_model_slugs = '{"a,b",c}',
+      allow_non_eu_models = true where id = ${ids[0]}`;
+    await sql`update companies set monthly_budget_eur = 0.00 where id = ${ids[1]}`;
+    await addModel(sql, 'shared', null, '0.000000000001');
+    await addModel(sql, 'own', ids[0], '1.10');
+    return ids;
+  });
+  const company = await directory.company(full);
+  t.match(company, { id: full, name: 'Full', allowNonEu: true, budget: 12_000_000_000_000_001n });
+  t.same([...(company?.disabledSlugs ?? [])], ['a,b', 'c']);
+  t.same(
+    [...(company?.ownModels ?? [])],
+    [
+      [
+        'own',
+        {
+          slug: 'own',
+          upstream: 'internal-name',
+          kind: 'chat',
+          euHosted: true,
+          prices: {
+            input: 1_100_000_000_000_000n,
+            output: 1_100_000_000_000_000n,
+            inputText: '1.10',
+            outputText: '1.10',
+          },
+          created: Date.parse('2026-11-21T12:00:00Z') / 1000,
+        },
+      ],
+    ],
+  );
+  t.same([...(company?.sharedModels.keys() ?? [])], ['shared']);
+  t.equal(company?.sharedModels.get('shared')?.prices.input, 1000n);
+  const [second, third] = [await directory.company(free), await directory.company(none)];
+  t.match([second, third], [{ budget: null }, { budget: null }]);
+  t.equal(second?.sharedModels, company?.sharedModels, 'the shared models are one map');
+  t.equal(third?.ownModels.size, 0);
+  t.equal(await directory.company(randomUUID()), null);
+});
+
+t.test('an assistant of another company, an ineligible, unknown or malformed one is null', async (t) => {
+  const { directory, sql, queries } = await setScene(t);
+  const [ours, theirs] = await sql(async (sql) => [await addCompany(sql), await addCompany(sql)] as const);
+  const ids = await sql(async (sql) => ({
+    good: await addAssistant(sql, ours),
+    hidden: await Promise.all(
+      ['private', 'persons', 'teams', 'projects'].map((visibility) => addAssistant(sql, ours, visibility)),
+    ),
+    project: await addAssistant(sql, ours, 'company', randomUUID()),
+  }));
+  await sql(
+    (sql) => sql`update assistants set temperature = 0.25, max_tokens = 7, model_slug = 'm' where id = ${ids.good}`,
+  );
+  const expected = {
+    id: ids.good,
+    companyId: ours,
+    systemPrompt: 'Be brief.',
+    modelSlug: 'm',
+    temperature: 0.25,
+    maxTokens: 7,
+  };
+  t.equal(await directory.assistant(ids.good, theirs), null, 'foreign, not loaded yet');
+  t.equal(directory.assistant(ids.good, theirs), null, 'foreign, loaded');
+  t.same(await directory.assistant(ids.good, ours), expected);
+  t.same(await directory.assistant(ids.good.toUpperCase(), ours), expected);
+  for (const id of [...ids.hidden, ids.project, randomUUID()]) t.equal(await directory.assistant(id, ours), null);
+
+  queries.count = 0;
+  const malformed = ['', 'x', "'; drop table assistants", `${ids.good} `, `{${ids.good}}`, 'ä'.repeat(36), '\0'];
+  for (const id of malformed) t.equal(directory.assistant(id, ours), null);
+  t.equal(queries.count, 0, 'what is no id is not asked for');
+});
+
+t.test('what is known is returned at once, the same object each time', async (t) => {
+  const { directory, sql, queries, settle } = await setScene(t, { feed: 'notifications' });
+  const company = await sql((sql) => addCompany(sql));
+  const key = await sql((sql) => addKey(sql, company, 'key'));
+  const assistant = await sql((sql) => addAssistant(sql, company));
+  await settle();
+  const loaded = [
+    await directory.key(key),
+    await directory.company(company),
+    await directory.assistant(assistant, company),
+  ];
+  queries.count = 0;
+  for (let i = 0; i < 100; i++) {
+    t.equal(directory.key(key), loaded[0]);
+    t.equal(directory.company(company), loaded[1]);
+    t.equal(directory.assistant(assistant, company), loaded[2]);
+  }
+  t.equal(queries.count, 0);
+});
+
+t.test('however many miss one key at once, one query is made', async (t) => {
+  const { directory, sql, queries, settle } = await setScene(t, { feed: 'notifications' });
+  const company = await sql((sql) => addCompany(sql));
+  const key = await sql((sql) => addKey(sql, company, 'key'));
+  await settle();
+  queries.count = 0;
+  const found = await Promise.all(Array.from({ length: 500 }, () => directory.key(key)));
+  t.equal(new Set(found).size, 1);
+  t.equal(found[0]?.companyId, company);
+  t.equal(queries.count, 1);
+});
+
+t.test('a flood of unknown keys costs few queries, and known ones among them are found', async (t) => {
+  const { directory, sql, queries, settle } = await setScene(t, { feed: 'notifications' });
+  const company = await sql((sql) => addCompany(sql));
+  const key = await sql((sql) => addKey(sql, company, 'key'));
+  await settle();
+  queries.count = 0;
+  const flood = Array.from({ length: 5000 }, (_, i) => directory.key(digestOf(`unknown ${i}`)));
+  t.match(await directory.key(key), { companyId: company });
+  t.same(new Set(await Promise.all(flood)), new Set([null]));
+  t.ok(queries.count <= 20, `${queries.count} queries`);
+});
+
+t.test('a malformed company id is unknown and spoils nothing for others asked for with it', async (t) => {
+  const { directory, sql } = await setScene(t);
+  const company = await sql((sql) => addCompany(sql));
+  const found = await Promise.all(['1', '2', 'no id', company, 'none'].map((id) => directory.company(id)));
+  t.match(found, [null, null, null, { id: company }, null]);
+});
+
+t.test('every kind of change made by plain SQL is true within one second', async (t) => {
+  const feeds = ['notifications', 'polls', 'both'] as const;
+  t.jobs = 4;
+  for (const feed of feeds) {
+    for (const killed of feed === 'both' ? [false, true] : [false]) {
+      t.test(`${feed}${killed ? ', listening connection killed' : ''}`, { buffered: true }, async (t) => {
+        const { directory, sql } = await setScene(t, { feed });
+        const company = await sql((sql) => addCompany(sql));
+        const other = await sql((sql) => addCompany(sql));
+        const key = await sql((sql) => addKey(sql, company, 'key'));
+        const assistant = await sql((sql) => addAssistant(sql, company));
+        await sql((sql) => addModel(sql, 'shared'));
+        await sql((sql) => addModel(sql, 'own', company));
+        const now = async () => ({
+          key: await directory.key(key),
+          second: await directory.key(digestOf('second')),
+          rotated: await directory.key(digestOf('rotated')),
+          company: await directory.company(company),
+          other: await directory.company(other),
+          assistant: await directory.assistant(assistant, company),
+        });
+        type Now = Awaited<ReturnType<typeof now>>;
+
+        const change = async (what: string, query: (sql: Sql) => PromiseLike<unknown>, isSo: (now: Now) => boolean) => {
+          t.notOk(isSo(await now()), `${what}: not so before`);
+          if (killed) await sql((sql) => killListener(sql));
+          await sql(query);
+          await withinOneSecond(t, now, isSo, what);
+        };
+        await eventually(now, ({ company }) => company?.sharedModels.has('shared') === true);
+
+        await change(
+          'key created',
+          (sql) => addKey(sql, company, 'second'),
+          ({ second }) => second !== null,
+        );
+        await change(
+          'scopes narrowed',
+          (sql) => sql`update api_keys set scopes = '{embeddings}' where name = 'key'`,
+          ({ key }) => key?.scopes === 2,
+        );
+        await change(
+          'expiry set',
+          (sql) => sql`update api_keys set expires_at = '2020-01-01Z' where name = 'key'`,
+          ({ key }) => key?.expiresAt === Date.UTC(2020),
+        );
+        await change(
+          'digest replaced',
+          (sql) => sql`update api_keys set digest = decode(${digestOf('rotated')}, 'hex') where name = 'second'`,
+          ({ second, rotated }) => second === null && rotated !== null,
+        );
+        await change(
+          'key moved',
+          (sql) => sql`update api_keys set company_id = ${other} where name = 'second'`,
+          ({ rotated }) => rotated?.companyId === other,
+        );
+        await change(
+          'key revoked',
+          (sql) => sql`update api_keys set revoked_at = now() where name = 'key'`,
+          ({ key }) => key === null,
+        );
+        await change(
+          'key deleted',
+          (sql) => sql`delete from api_keys where name = 'second'`,
+          ({ rotated }) => rotated === null,
+        );
+        await change(
+          'budget lowered',
+          (sql) => sql`update companies set monthly_budget_eur = 1 where id = ${company}`,
+          ({ company }) => company?.budget === 10n ** 15n,
+        );
+        await change(
+          'model disabled',
+          (sql) => sql`update companies set disabled_model_slugs = '{shared}' where id = ${company}`,
+          ({ company }) => company?.disabledSlugs.has('shared') === true,
+        );
+        await change(
+          'EU gate of a company opened',
+          (sql) => sql`update companies set allow_non_eu_models = true where id = ${company}`,
+          ({ company }) => company?.allowNonEu === true,
+        );
+        await change(
+          'price of a shared model',
+          (sql) =>
+            sql`update models set cost_eur_per_1k_input = 2, cost_eur_per_1k_output = 0.75 where company_id is null`,
+          ({ company, other }) =>
+            [company, other].every((each) => each?.sharedModels.get('shared')?.prices.inputText === '2'),
+        );
+        await change(
+          'price of an own model',
+          (sql) => sql`update models set cost_eur_per_1k_input = 3 where company_id = ${company}`,
+          ({ company }) => company?.ownModels.get('own')?.prices.inputText === '3',
+        );
+        await change(
+          'EU gate of a shared model',
+          (sql) => sql`update models set eu_hosted = false where company_id is null`,
+          ({ other }) => other?.sharedModels.get('shared')?.euHosted === false,
+        );
+        await change(
+          'shared model created',
+          (sql) => addModel(sql, 'more'),
+          ({ other }) => other?.sharedModels.has('more') === true,
+        );
+        await change(
+          'shared model becomes one of a company alone',
+          (sql) => sql`update models set company_id = ${other} where slug = 'more'`,
+          ({ company, other }) => other?.ownModels.has('more') === true && company?.sharedModels.has('more') === false,
+        );
+        await change(
+          'own model deleted',
+          (sql) => sql`delete from models where company_id = ${company}`,
+          ({ company }) => company?.ownModels.size === 0,
+        );
+        await change(
+          'prompt of an assistant',
+          (sql) => sql`update assistants set system_prompt = 'Be long.' where id = ${assistant}`,
+          ({ assistant }) => assistant?.systemPrompt === 'Be long.',
+        );
+        await change(
+          'assistant made private',
+          (sql) => sql`update assistants set visibility = 'private' where id = ${assistant}`,
+          ({ assistant }) => assistant === null,
+        );
+        await change(
+          'assistant shared again',
+          (sql) => sql`update assistants set visibility = 'company' where id = ${assistant}`,
+          ({ assistant }) => assistant !== null,
+        );
+        await change(
+          'models truncated',
+          (sql) => sql`truncate models`,
+          ({ company, other }) => company?.sharedModels.size === 0 && other?.ownModels.size === 0,
+        );
+        await sql((sql) => addKey(sql, other, 'second'));
+        await change(
+          'company deleted, and its assistant with it',
+          (sql) => sql`delete from companies where id = ${company}`,
+          ({ company, assistant }) => company === null && assistant === null,
+        );
+        await eventually(now, ({ second }) => second !== null);
+        await change(
+          'everything truncated',
+          (sql) => sql`truncate companies cascade`,
+          ({ other, second }) => other === null && second === null,
+        );
+      });
+    }
+  }
+});
+
+/** Ends the backend that listens for the gateway of this database. */
+function killListener(sql: Sql): PromiseLike<unknown> {
+  return sql`select pg_terminate_backend(pid) from pg_stat_activity
+    where datname = current_database() and pid <> pg_backend_pid() and query ilike any(array['listen%', 'select 1'])`;
+}
+
+t.test('a load that was on its way when the key was revoked brings nothing back', async (t) => {
+  let held: PromiseWithResolvers<void> | null = null;
+  const { directory, sql, changes, queries, settle } = await setScene(t, { delay: async () => held?.promise });
+  const company = await sql((sql) => addCompany(sql));
+  const key = await sql((sql) => addKey(sql, company, 'key'));
+  await settle();
+
+  held = Promise.withResolvers<void>();
+  queries.count = 0;
+  const early = directory.key(key);
+  await eventually(
+    () => queries.count,
+    (count) => count === 1,
+  );
+  // the answer, a live key, is held back; meanwhile the key dies
+  await eventually(
+    () => sql((sql) => sql`select from pg_stat_activity where state = 'idle' and query like '%from api_keys%'`),
+    ({ length }) => length > 0,
+  );
+  const before = changes.applied;
+  await sql((sql) => sql`update api_keys set revoked_at = now() where name = 'key'`);
+  await eventually(
+    () => changes.applied,
+    (applied) => applied > before,
+  );
+  const late = directory.key(key);
+  held.resolve();
+  t.equal(await early, null);
+  t.equal(await late, null);
+  t.equal(await directory.key(key), null);
+  t.ok(queries.count >= 2, 'it was read again');
+});
+
+t.test('a database outage is invisible to what is known; what is not is refused, never called unknown', async (t) => {
+  for (const kind of ['cut', 'freeze'] as const) {
+    await t.test(kind, async (t) => {
+      const { directory, sql, proxy, changes, logged, settle } = await setScene(t);
+      const company = await sql((sql) => addCompany(sql));
+      const key = await sql((sql) => addKey(sql, company, 'key'));
+      const assistant = await sql((sql) => addAssistant(sql, company));
+      await sql((sql) => addModel(sql, 'shared'));
+      await settle();
+      const known = [
+        await directory.key(key),
+        await directory.company(company),
+        await directory.assistant(assistant, company),
+      ];
+      await proxy[kind]();
+      await eventually(
+        () => changes.available,
+        (available) => !available,
+      );
+      const refused = (lookup: unknown) =>
+        Promise.resolve(lookup).then(
+          (value) => t.fail('answered', { value }),
+          (error) => {
+            t.ok(error instanceof GatewayError);
+            t.match(error, { status: 503, retryAfter: '1', kind: { code: 'service_unavailable' } });
+          },
+        );
+      await Promise.all([
+        refused(directory.key(digestOf('unknown'))),
+        refused(directory.company(randomUUID())),
+        refused(directory.assistant(randomUUID(), company)),
+      ]);
+      t.equal(directory.key(key), known[0]);
+      t.equal(directory.company(company), known[1]);
+      t.equal(directory.assistant(assistant, company), known[2]);
+      t.equal(logged.filter((line) => line.includes('cannot be read')).length, 1, 'said once');
+
+      await sql((sql) => sql`update api_keys set revoked_at = now() where name = 'key'`);
+      await sql((sql) => addKey(sql, company, 'unknown'));
+      t.equal(directory.key(key), known[0], 'nothing can be known of the change yet');
+      await proxy.restore();
+      await eventually(
+        () => changes.available,
+        (available) => available,
+      );
+      t.equal(await directory.key(key), null, 'the first poll applies what was missed');
+      t.match(await directory.key(digestOf('unknown')), { companyId: company });
+      t.equal(directory.company(company), known[1], 'what did not change was not even read again');
+    });
+  }
+});
+
+t.test('after a gap everything is read again, and serves as it was where it cannot be', async (t) => {
+  const { directory, sql, proxy, settle } = await setScene(t, { feed: 'notifications' });
+  const company = await sql((sql) => addCompany(sql));
+  const key = await sql((sql) => addKey(sql, company, 'key'));
+  const other = await sql((sql) => addKey(sql, company, 'other'));
+  await settle();
+  const known = await directory.key(key);
+  await directory.key(other);
+  await directory.company(company);
+
+  await sql(async (sql) => {
+    await sql`alter table api_keys disable trigger announce`; // a change the feed never hears of
+    await sql`update api_keys set revoked_at = now() where name = 'other'`;
+    await sql`alter table api_keys enable trigger announce`;
+  });
+  t.ok(directory.key(other), 'nobody knows');
+  directory.missed();
+  t.equal(await directory.key(other), null);
+
+  await proxy.cut();
+  directory.missed();
+  t.equal(await directory.key(key), known);
+  t.match(await directory.company(company), { id: company });
+});
+
+t.test('the shared models are replaced as a whole; those somebody holds stay as they were', async (t) => {
+  const { directory, sql, proxy, logged } = await setScene(t);
+  const companies = await sql((sql) => Promise.all([addCompany(sql), addCompany(sql)]));
+  await sql((sql) => addModel(sql, 'one'));
+  const models = async (id = companies[0]) => [...((await directory.company(id as string))?.sharedModels.keys() ?? [])];
+  await eventually(models, ({ length }) => length === 1);
+  const held = await directory.company(companies[0] as string);
+  await sql((sql) => addModel(sql, 'two'));
+  await eventually(models, ({ length }) => length === 2);
+  t.same([...(held?.sharedModels.keys() ?? [])], ['one']);
+  t.equal((await directory.company(companies[0]))?.sharedModels, (await directory.company(companies[1]))?.sharedModels);
+
+  await proxy.cut();
+  directory.changed('model', '');
+  await eventually(
+    () => logged,
+    (lines) => lines.some((line) => line.includes('cannot be read')),
+  );
+  t.same(await models(), ['one', 'two'], 'one change just before an outage refuses nobody');
+  await sql((sql) => addModel(sql, 'three'));
+  await proxy.restore();
+  await eventually(models, ({ length }) => length === 3);
+});
+
+t.test('memory is bounded, and what had to go is loaded again', async (t) => {
+  const { directory, sql } = await setScene(t, { maxKeys: 10, maxCompanies: 10, maxAssistants: 10 });
+  const company = await sql((sql) => addCompany(sql));
+  for (let i = 0; i < 25; i++) {
+    const id = await sql((sql) => addCompany(sql, `C${i}`));
+    const key = await sql((sql) => addKey(sql, company, `key ${i}`));
+    const assistant = await sql((sql) => addAssistant(sql, company));
+    t.ok(await directory.key(key));
+    t.ok(await directory.company(id));
+    t.ok(await directory.assistant(assistant, company));
+    for (const { size } of [directory.keys, directory.companies, directory.assistants]) t.ok(size <= 10);
+  }
+  t.ok(await directory.key(digestOf('key 0')));
+});
+
+t.test('a model without a price is warned about once, without its internal name', async (t) => {
+  const { directory, sql, logged } = await setScene(t);
+  const warnings = () => logged.filter((line) => line.includes('no price'));
+  const company = await sql((sql) => addCompany(sql));
+  await sql((sql) => addModel(sql, 'gratis', null, '0'));
+  await sql((sql) => addModel(sql, 'own-gratis', company, '0.000'));
+  await sql((sql) => addModel(sql, 'paid', company));
+  await directory.company(company);
+  await eventually(warnings, ({ length }) => length === 2);
+  for (let i = 0; i < 3; i++) {
+    directory.changed('all', '');
+    await directory.company(company);
+  }
+  t.same(
+    warnings()
+      .map((line) => JSON.parse(line))
+      .map(({ level, model, company }) => ({ level, model, company }))
+      .sort((a, b) => (a.model < b.model ? -1 : 1)), // the two are read side by side
+    [
+      { level: 40, model: 'gratis', company: null },
+      { level: 40, model: 'own-gratis', company },
+    ],
+  );
+  t.notMatch(logged.join(''), 'internal-name');
+});

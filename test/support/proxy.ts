@@ -1,0 +1,66 @@
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import { parseAddress, type Target } from '../../src/store/address.ts';
+
+/** A way to a database that can be taken away. */
+export interface Passage {
+  /** The database's address, by way of the proxy. */
+  readonly url: string;
+  /** The server is gone: connections break, new ones are refused. */
+  cut(): Promise<void>;
+  /** The server hangs: connections stay, and new ones are made, but nothing moves. */
+  freeze(): void;
+  /** All is well again; frozen connections go on. */
+  restore(): Promise<void>;
+}
+
+/** Forwards to the database of a URL; closed at teardown. */
+export async function startProxy(t: { teardown(after: () => unknown): unknown }, url: string): Promise<Passage> {
+  const { targets, user = '', password = '', database = '' } = parseAddress(url);
+  const sockets = new Set<Socket>();
+  let frozen = false;
+
+  const server = createServer((client) => {
+    const target = connect(targets[0] as Extract<Target, { path: string }>);
+    for (const [from, to] of [
+      [client, target],
+      [target, client],
+    ] as const) {
+      sockets.add(from);
+      from.on('data', (data) => to.write(data));
+      from.on('error', () => {});
+      from.on('close', () => {
+        sockets.delete(from);
+        to.destroy();
+      });
+      if (frozen) from.pause(); // listening for data sets it flowing
+    }
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+
+  async function cut(): Promise<void> {
+    const closed = server.listening ? once(server, 'close') : undefined;
+    server.close();
+    for (const socket of sockets) socket.destroy();
+    await closed;
+  }
+  t.teardown(cut);
+
+  return {
+    url: `postgres://${user}:${encodeURIComponent(password)}@127.0.0.1:${port}/${database}`,
+    cut,
+    freeze() {
+      frozen = true;
+      for (const socket of sockets) socket.pause();
+    },
+    async restore() {
+      frozen = false;
+      for (const socket of sockets) socket.resume();
+      if (server.listening) return;
+      server.listen(port, '127.0.0.1');
+      await once(server, 'listening');
+    },
+  };
+}
