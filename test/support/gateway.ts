@@ -78,7 +78,7 @@ export interface LedgerRow {
 
 /** Starts a gateway for the length of a test. `env` overrides the environment it is configured by. */
 export async function startGateway(
-  t: Pick<Test, 'teardown'>,
+  t: Test,
   upstreamUrl: string,
   env: Record<string, string> = {},
 ): Promise<TestGateway> {

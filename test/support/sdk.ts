@@ -32,7 +32,7 @@ export interface SdkDay {
   compare(): Promise<{ ledger: string[]; told: string[] }>;
 }
 
-export async function startSdkDay(t: Pick<Test, 'teardown'>, upstream: TestUpstream): Promise<SdkDay> {
+export async function startSdkDay(t: Test, upstream: TestUpstream): Promise<SdkDay> {
   const world = await startWorld(t, {}, upstream);
   const { parts } = upstream;
   await world.model(SLUGS.encoded, { upstream: parts.chat });
@@ -62,10 +62,7 @@ export async function startSdkDay(t: Pick<Test, 'teardown'>, upstream: TestUpstr
 }
 
 /** Both upstreams, started in turn: the demo, and one this project did not write. */
-export const UPSTREAMS: readonly ((t: Pick<Test, 'teardown'>) => Promise<TestUpstream>)[] = [
-  demoUpstream,
-  aimockUpstream,
-];
+export const UPSTREAMS: readonly ((t: Test) => Promise<TestUpstream>)[] = [demoUpstream, aimockUpstream];
 
 export { CHAT, EMBED };
 

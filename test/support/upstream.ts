@@ -18,13 +18,15 @@ export interface Received {
   readonly headers: Readonly<IncomingHttpHeaders>;
   // biome-ignore lint/suspicious/noExplicitAny: tests look into bodies freely
   readonly body: any;
+  /** How its answer ended, where the upstream can tell. */
+  readonly outcome?: 'open' | 'complete' | 'cut';
 }
 
 /** Internal names under which an upstream plays its parts. */
 export interface Parts {
   readonly chat: string;
   readonly embedding: string;
-  /** A stream of a thousand events and more. */
+  /** A stream of some 300 events. */
   readonly long: string;
   /** A stream whose connection breaks after a few events. */
   readonly broken: string;
@@ -43,9 +45,7 @@ export interface TestUpstream {
   received(): Received[];
 }
 
-type Life = Pick<Test, 'teardown'>;
-
-export async function demoUpstream(t: Life): Promise<TestUpstream> {
+export async function demoUpstream(t: Test): Promise<TestUpstream> {
   const demo = await startDemo({ port: 0, journal: true, apiKey: MASTER_KEY });
   t.teardown(() => demo.close());
   return {
@@ -54,17 +54,17 @@ export async function demoUpstream(t: Life): Promise<TestUpstream> {
     parts: {
       chat: 'internal-demo-chat',
       embedding: 'internal-demo-embedding',
-      long: 'internal-demo-long!events-2000!pace-1',
+      long: 'internal-demo-long!events-300!pace-1',
       broken: 'internal-demo-broken!cut-after-3',
       refusing: 'internal-demo-refusing!error-400',
       limited: 'internal-demo-limited!error-429',
       failing: 'internal-demo-failing!error-500',
     },
-    received: () => demo.journal.map(({ path, headers, body }) => ({ path, headers, body: JSON.parse(String(body)) })),
+    received: () => demo.journal.map((call) => ({ ...call, body: JSON.parse(String(call.body)) })),
   };
 }
 
-export async function aimockUpstream(t: Life): Promise<TestUpstream> {
+export async function aimockUpstream(t: Test): Promise<TestUpstream> {
   const mock = new LLMock({ port: 0, host: '127.0.0.1', auth: { apiKeys: [MASTER_KEY] }, chunkSize: 8 });
   const parts: Parts = {
     chat: 'internal-aimock-chat',
@@ -87,8 +87,12 @@ export async function aimockUpstream(t: Life): Promise<TestUpstream> {
   refuse(parts.refusing, 400);
   refuse(parts.limited, 429);
   refuse(parts.failing, 500);
-  mock.on({ model: parts.long }, { content: 'once upon a time '.repeat(600) }, { latency: 1 });
-  mock.on({ model: parts.broken }, { content: 'this never ends well '.repeat(10) }, { truncateAfterChunks: 4 });
+  mock.on({ model: parts.long }, { content: 'once upon a time '.repeat(150) }, { latency: 1 });
+  mock.on(
+    { model: parts.broken },
+    { content: 'this never ends well '.repeat(10) },
+    { truncateAfterChunks: 4, latency: 5 },
+  );
   mock.on(
     { model: parts.embedding },
     { embedding: Array.from({ length: 1024 }, (_, i) => Math.fround((i % 32) / 128)) },
@@ -120,7 +124,7 @@ export interface Scripted {
 
 export type Script = (res: ServerResponse, body: Buffer, req: IncomingMessage) => void | Promise<void>;
 
-export async function scriptedUpstream(t: Life): Promise<Scripted> {
+export async function scriptedUpstream(t: Test): Promise<Scripted> {
   const received: { headers: IncomingHttpHeaders; body: Buffer }[] = [];
   let script: Script = (res) => {
     res.writeHead(500).end();

@@ -29,11 +29,7 @@ export interface Customer {
 }
 
 /** Starts a world for the length of a test; its upstream is the demo unless one is given. */
-export async function startWorld(
-  t: Pick<Test, 'teardown'>,
-  env: Record<string, string> = {},
-  given?: TestUpstream,
-): Promise<World> {
+export async function startWorld(t: Test, env: Record<string, string> = {}, given?: TestUpstream): Promise<World> {
   const upstream = given ?? (await demoUpstream(t));
   const gateway = await startGateway(t, upstream.url, env);
   await gateway.model(CHAT, { upstream: upstream.parts.chat });

@@ -1,0 +1,108 @@
+import {
+  type AIMessage,
+  type AIMessageChunk,
+  HumanMessage,
+  ToolMessage,
+  type UsageMetadata,
+} from '@langchain/core/messages';
+import { ChatOpenAI, OpenAIEmbeddings } from '@langchain/openai';
+import t from 'tap';
+import { thrownBy } from '../support/client.ts';
+import {
+  CAPITAL,
+  CAPITAL_QUESTION,
+  CHAT,
+  EMBED,
+  SLUGS,
+  startSdkDay,
+  UPSTREAMS,
+  WEATHER,
+  WEATHER_QUESTION,
+} from '../support/sdk.ts';
+
+for (const start of UPSTREAMS) {
+  const upstream = await start(t);
+  await t.test(`LangChain against ${upstream.name}`, async (t) => {
+    const day = await startSdkDay(t, upstream);
+    const { world, customer } = day;
+    const settings = { apiKey: customer.key, configuration: { baseURL: world.url }, maxRetries: 0 };
+    const chat = (model: string = CHAT) => new ChatOpenAI({ model, ...settings });
+    const told = (answer: AIMessage | AIMessageChunk) => {
+      const { input_tokens, output_tokens } = answer.usage_metadata as unknown as UsageMetadata;
+      day.told('chat.completions', { prompt_tokens: input_tokens, completion_tokens: output_tokens });
+    };
+    const tools = [{ type: 'function' as const, function: WEATHER }];
+
+    t.test('invoke', async (t) => {
+      const answer = await chat().invoke('Hello there');
+      t.match(answer.content, /Hello/);
+      t.equal(answer.response_metadata.model_name, CHAT);
+      told(answer);
+    });
+
+    t.test('stream', async (t) => {
+      let answer: AIMessageChunk | undefined;
+      for await (const chunk of await chat().stream('Hello there')) answer = answer?.concat(chunk) ?? chunk;
+      t.match(answer?.content, /Hello/);
+      told(answer as AIMessageChunk);
+    });
+
+    t.test('bindTools: the round trip', async (t) => {
+      const model = chat().bindTools(tools);
+      const question = new HumanMessage(WEATHER_QUESTION);
+      const first = await model.invoke([question]);
+      const call = first.tool_calls?.[0];
+      t.match(call, { name: WEATHER.name, args: { city: /Bonn/ } });
+      told(first);
+      const result = new ToolMessage({ content: '21 degrees', tool_call_id: call?.id as string });
+      const second = await model.invoke([question, first, result]);
+      t.match(second.content, /21 degrees/);
+      told(second);
+    });
+
+    t.test('bindTools: streamed', async (t) => {
+      let answer: AIMessageChunk | undefined;
+      for await (const chunk of await chat().bindTools(tools).stream(WEATHER_QUESTION)) {
+        answer = answer?.concat(chunk) ?? chunk;
+      }
+      t.match(answer?.tool_calls, [{ name: WEATHER.name, args: { city: /Bonn/ } }]);
+      told(answer as AIMessageChunk);
+    });
+
+    t.test('withStructuredOutput', async (t) => {
+      const model = chat().withStructuredOutput(CAPITAL, { name: 'capital', method: 'jsonSchema', includeRaw: true });
+      const { parsed, raw } = await model.invoke(CAPITAL_QUESTION);
+      t.match(parsed, { city: String, population: Number });
+      told(raw as AIMessage);
+    });
+
+    t.test('OpenAIEmbeddings, as base64 and as floats', async (t) => {
+      const vectors: number[][] = [];
+      // left to itself the SDK below asks for base64 and decodes it
+      for (const encoding of [{}, { encodingFormat: 'float' as const }]) {
+        const model = new OpenAIEmbeddings({ model: EMBED, ...encoding, ...settings });
+        vectors.push(await model.embedQuery('one'));
+        vectors.push(...(await model.embedDocuments(['one', 'two'])));
+      }
+      t.equal(vectors.length, 6);
+      for (const vector of vectors) t.equal(vector.length, 1024);
+      for (const at of [1, 3, 4]) t.same(vectors[at], vectors[0]);
+    });
+
+    t.test('errors carry the status', async (t) => {
+      t.match(await thrownBy(chat('unknown').invoke('x')), { status: 404 });
+      t.match(await thrownBy(chat(SLUGS.limited).invoke('x')), { status: 429 });
+      t.match(await thrownBy(chat(SLUGS.failing).invoke('x')), { status: 502 });
+    });
+
+    await t.test('the ledger has what the SDK was told, once each', async (t) => {
+      // OpenAIEmbeddings keeps the usage of its four calls to itself: the upstream's word is taken
+      const embeddings = (await world.ledger(customer.company, 10)).filter(({ endpoint }) => endpoint === 'embeddings');
+      t.equal(embeddings.length, 4);
+      for (const row of embeddings) day.told('embeddings', row);
+      const { ledger, told } = await day.compare();
+      t.ok(told.length >= 10);
+      t.same(ledger, told);
+    });
+  });
+}
