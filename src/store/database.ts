@@ -75,7 +75,7 @@ export class DatabaseRefused extends Error {
 
 const HOST_MS = 1000; // for reaching one host while there are others
 const LISTEN_MS = 2000; // for connecting a listener, and for each heartbeat
-const HEARTBEAT_MS = 5000; // how often a silent listener must prove that it lives
+const HEARTBEAT_MS = 2000; // how often a silent listener must prove that it lives
 const LISTEN_RETRY_MS = 250;
 const FAREWELL_MS = 250;
 const CANCEL_MS = 1000;
@@ -286,6 +286,7 @@ function openConnection(
     onnotify: (_channel: string, payload: string) => onNotice(payload),
     onclose: () => {
       alive = false;
+      void sql.end({ timeout: 0 }); // whatever is asked of it still is refused at once
       onClose();
     },
     socket: async (): Promise<Socket> => {

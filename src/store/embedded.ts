@@ -250,12 +250,16 @@ function startProgram({ logFile }: Place, identity: Identity, program: string, a
   closeSync(output);
   const { promise: ended, resolve } = Promise.withResolvers<string | null>();
   child.once('error', (error) => resolve(`the embedded database cannot run here (${error.message}): set DATABASE_URL`));
-  child.once('exit', (code) => {
-    const lines = readFileSync(logFile, 'utf8').trimEnd().split('\n');
-    const reason = lines.findLast((line) => /FATAL|PANIC|error/.test(line)) ?? lines.at(-1) ?? '';
-    resolve(code === 0 ? null : `the embedded database did not start: ${reason} (see ${logFile})`);
-  });
+  child.once('exit', (code) =>
+    resolve(code === 0 ? null : `the embedded database did not start: ${lastWords(logFile)}`),
+  );
   return { child, ended };
+}
+
+function lastWords(logFile: string): string {
+  const lines = existsSync(logFile) ? readFileSync(logFile, 'utf8').trimEnd().split('\n') : [];
+  const reason = lines.findLast((line) => /FATAL|PANIC|error/.test(line)) ?? lines.at(-1) ?? 'it ended without a word';
+  return `${reason} (see ${logFile})`;
 }
 
 function checkVersion({ cluster }: Place): void {

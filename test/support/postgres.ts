@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { createHash, randomUUID } from 'node:crypto';
 import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir, userInfo } from 'node:os';
@@ -16,6 +16,9 @@ export interface TestDatabase {
 }
 
 const START_MS = 60_000;
+const GUARD = `while kill -0 $0; do sleep 1; done
+pid=$(head -n 1 "$1/postgres/postmaster.pid") && kill -CONT $pid && kill -QUIT $pid
+rm -rf "$1"`;
 const SHARED_DIR = join(tmpdir(), `tollgate-test-${userInfo().uid}`);
 
 /**
@@ -52,11 +55,36 @@ export async function privateServer(t: Test, settings: Record<string, string> = 
   const dataDir = mkdtempSync(join(tmpdir(), 'tollgate-server-'));
   chmodSync(dataDir, 0o755); // as a data folder is: root's server runs as "nobody"
   const server = await startEmbedded({ dataDir, log: { info: () => {} }, settings });
+  // should this process be killed, its server does not outlive it by long
+  const guard = spawn('sh', ['-c', GUARD, `${process.pid}`, dataDir], { detached: true, stdio: 'ignore' });
+  guard.unref();
   t.teardown(async () => {
+    guard.kill();
     await server.stop();
     rmSync(dataDir, { recursive: true, force: true });
   });
   return server;
+}
+
+/** Stops a server in its tracks, with all its processes. @returns what lets them go on */
+export function freeze(server: Embedded): () => void {
+  const processes = execFileSync('ps', ['-A', '-o', 'pid=,ppid='], { encoding: 'utf8' }).trim().split('\n');
+  const pids = processes.map((line) => line.trim().split(/\s+/).map(Number) as [number, number]);
+  const all = [server.pid, ...pids.filter(([, parent]) => parent === server.pid).map(([pid]) => pid)];
+  for (const pid of all) process.kill(pid, 'SIGSTOP');
+  return () => {
+    for (const pid of all) process.kill(pid, 'SIGCONT');
+  };
+}
+
+/** Waits for a condition in SQL to come true. */
+export async function until(t: Test, what: string, db: Pick<Database, 'run'>, condition: string): Promise<void> {
+  for (;;) {
+    const [row] = await db.run(START_MS, (sql) => sql.unsafe<{ holds: boolean }[]>(`select ${condition} as holds`));
+    if (row?.holds) break;
+    await sleep(20);
+  }
+  t.pass(what);
 }
 
 /** The same address with another database. */
@@ -68,7 +96,7 @@ async function sharedServer(): Promise<string> {
   const given = process.env.TEST_DATABASE_URL;
   if (given) return given;
   let url = findEmbedded(SHARED_DIR);
-  if (url === null) {
+  if (url === null || !isWatched()) {
     const program = fileURLToPath(new URL('server.ts', import.meta.url));
     const { PATH = '', TMPDIR } = process.env; // nothing of the test runner's
     const env = TMPDIR === undefined ? { PATH } : { PATH, TMPDIR };
@@ -80,6 +108,15 @@ async function sharedServer(): Promise<string> {
     url = findEmbedded(SHARED_DIR);
   }
   return url;
+}
+
+/** Whether the process that started the shared server is there to stop it. */
+function isWatched(): boolean {
+  try {
+    return process.kill(Number.parseInt(readFileSync(join(SHARED_DIR, 'postgres.owner'), 'utf8'), 10), 0);
+  } catch {
+    return false;
+  }
 }
 
 /** The shared server may just be on its way down: the next attempt starts another. */

@@ -1,0 +1,354 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import t from 'tap';
+import { type Database, DatabaseRefused, DatabaseUnavailable, openDatabase } from '../../src/store/database.ts';
+import { freeze, inDatabase, privateServer, testDatabase, until } from '../support/postgres.ts';
+import { startProxy } from '../support/proxy.ts';
+
+const MS = 10_000;
+
+t.test('values keep their meaning on the way', async (t) => {
+  const { db } = await testDatabase(t);
+  const odd = ['plain', '', 'a,b', '{"q"}', 'back\\slash', 'NULL', ' ümlaut\n', '\u{1f600}'];
+  const [row] = await db.run(
+    MS,
+    (sql) => sql`select 12::int8 as small, 9223372036854775807::int8 as large, count(*) as n, 1.50::numeric as money,
+      '2026-11-01'::date as day, ${odd}::text[] as odd, ${[]}::text[] as none, array[null, 'x'] as some,
+      ${[1, 2]}::int8[] as ints, array[true, false] as flags, array['\\x00ff'::bytea] as bytes,
+      ${['1.5', '0.000000000000001']}::numeric[] as prices, ${'2026-11-01'}::date as given,
+      ${new Date(0)}::timestamptz as at, array['2026-11-01'::date] as days`,
+  );
+  t.same(row, {
+    small: 12,
+    large: '9223372036854775807',
+    n: 1,
+    money: '1.50',
+    day: '2026-11-01',
+    odd,
+    none: [],
+    some: [null, 'x'],
+    ints: [1, 2],
+    flags: [true, false],
+    bytes: [Buffer.from([0, 255])],
+    prices: ['1.5', '0.000000000000001'],
+    given: '2026-11-01',
+    at: new Date(0),
+    days: ['2026-11-01'],
+  });
+});
+
+t.test('the session is named tollgate and has no more connections than asked for', async (t) => {
+  const { url, db } = await testDatabase(t);
+  const few = openDatabase({ url: `${url}&application_name=few` });
+  t.teardown(() => few.close());
+  const answers = await Promise.all(
+    Array.from({ length: 50 }, (_, i) => few.run(MS, async (sql) => (await sql`select ${i}::int as i`)[0]?.i)),
+  );
+  t.same(answers, [...answers.keys()]);
+  const rows = await db.run(
+    MS,
+    (sql) => sql`select application_name as name, count(*) from pg_stat_activity
+      where datname = current_database() group by 1 order by 1`,
+  );
+  t.same(
+    [...rows],
+    [
+      { name: 'few', count: 2 },
+      { name: 'tollgate', count: 1 },
+    ],
+  );
+});
+
+t.test('what exceeds its deadline is refused, and ended on the server', async (t) => {
+  const { url, db } = await testDatabase(t);
+  const one = openDatabase({ url, maxConnections: 1 });
+  t.teardown(() => one.close());
+  const slow = one.run(200, (sql) => sql`select pg_sleep(60), 'slow'`);
+  const queued = one.run(100, (sql) => sql`select 1`);
+  await t.rejects(queued, { code: 'DEADLINE', unavailable: true }, 'waiting for a connection counts');
+  await t.rejects(slow, { code: 'DEADLINE', message: 'database unavailable: no answer within 200 ms' });
+  const [row] = await one.run(MS, (sql) => sql`select 2 as two`);
+  t.equal(row?.two, 2, 'the next query has a connection');
+  await until(
+    t,
+    'the statement was cancelled',
+    db,
+    `not exists (select from pg_stat_activity
+    where state = 'active' and query like '%slow%' and pid <> pg_backend_pid())`,
+  );
+});
+
+t.test('a statement that waits for a lock past its deadline never takes effect', async (t) => {
+  const { db } = await testDatabase(t);
+  await db.run(MS, (sql) => sql`create table slots (n int)`);
+  await db.transaction(MS, async (sql) => {
+    await sql`lock table slots`;
+    await t.rejects(
+      db.run(200, (other) => other`insert into slots values (1)`),
+      { code: 'DEADLINE' },
+    );
+    await until(
+      t,
+      'it stopped waiting',
+      { run: (_ms, work) => work(sql) } as Database,
+      `not exists (
+      select from pg_locks where not granted and relation = 'slots'::regclass)`,
+    );
+  });
+  t.same([...(await db.run(MS, (sql) => sql`select n from slots`))], []);
+});
+
+t.test('a frozen server', async (t) => {
+  const server = await privateServer(t);
+  const db = openDatabase({ url: server.url });
+  t.teardown(() => db.close());
+  await db.run(MS, (sql) => sql`select 1`);
+  const thaw = freeze(server);
+  try {
+    for (let round = 0; round < 3; round++) {
+      const asked = Array.from({ length: 3 }, () => db.run(150, (sql) => sql`select 1`));
+      const answers = await Promise.allSettled(asked);
+      for (const answer of answers) t.match(answer, { status: 'rejected', reason: { code: 'DEADLINE' } });
+    }
+    await sleep(20);
+    const sockets = process.getActiveResourcesInfo().filter((name) => name.startsWith('Pipe'));
+    // cancel requests wait a second for an answer, one for each connection that stood still
+    t.ok(sockets.length <= 3, `no connection stays behind: ${sockets}`);
+  } finally {
+    thaw();
+  }
+  const [row] = await db.run(MS, (sql) => sql`select 1 as one`);
+  t.equal(row?.one, 1, 'works again as soon as the server does');
+});
+
+t.test('a connection that goes nowhere', async (t) => {
+  const { url } = await testDatabase(t);
+  const proxy = await startProxy(t, url);
+  const db = openDatabase({ url: proxy.url, maxConnections: 1 });
+  t.teardown(() => db.close());
+  await db.run(MS, (sql) => sql`select 1`);
+  proxy.freeze();
+  await t.rejects(
+    db.run(200, (sql) => sql`select 1`),
+    { code: 'DEADLINE' },
+    'an established one',
+  );
+  await t.rejects(
+    db.run(200, (sql) => sql`select 1`),
+    { code: 'DEADLINE' },
+    'a new one',
+  );
+  await proxy.restore();
+  await t.resolves(db.run(MS, (sql) => sql`select 1`));
+  await proxy.cut();
+  await t.rejects(
+    db.run(MS, (sql) => sql`select 1`),
+    { unavailable: true },
+    'broken or refused, at once',
+  );
+  await t.rejects(
+    db.run(MS, (sql) => sql`select 1`),
+    { code: 'ECONNREFUSED' },
+  );
+  await proxy.restore();
+  await t.resolves(db.run(MS, (sql) => sql`select 1`));
+});
+
+t.test('connections the server ends', async (t) => {
+  const { url, db } = await testDatabase(t);
+  const victim = openDatabase({ url: `${url}&application_name=victim`, maxConnections: 1 });
+  t.teardown(() => victim.close());
+  const terminate = () =>
+    db.run(
+      MS,
+      (sql) => sql`select pg_terminate_backend(pid, 5000) from pg_stat_activity where application_name = 'victim'`,
+    );
+
+  await victim.run(MS, (sql) => sql`select 1`);
+  await terminate();
+  await t.resolves(
+    victim.run(MS, (sql) => sql`select 1`),
+    'an idle one is replaced',
+  );
+
+  const running = victim.run(MS, (sql) => sql`select pg_sleep(30)`);
+  await until(t, 'it runs', db, `exists (select from pg_stat_activity where wait_event = 'PgSleep')`);
+  const rejected = t.rejects(running, { message: /^database unavailable/ }, 'a running one is unavailable');
+  await terminate();
+  await rejected;
+  await t.resolves(victim.run(MS, (sql) => sql`select 1`));
+});
+
+t.test('transactions', async (t) => {
+  const { url, db } = await testDatabase(t);
+  await db.run(MS, (sql) => sql`create table steps (name text unique)`);
+  const names = async () => (await db.run(MS, (sql) => sql`select name from steps order by 1`)).map((row) => row.name);
+
+  t.equal(await db.transaction(MS, async (sql) => (await sql`insert into steps values ('one')`).count), 1);
+  t.same(await names(), ['one'], 'resolved: committed');
+
+  const mind = new Error('no');
+  const failing = db.transaction(MS, async (sql) => {
+    await sql`insert into steps values ('two')`;
+    throw mind;
+  });
+  t.equal(await failing.catch((error) => error), mind, 'the error of the work passes through');
+  t.same(await names(), ['one'], 'rejected: rolled back');
+
+  const hiding = db.transaction(MS, async (sql) => {
+    await sql`insert into steps values ('three')`;
+    await sql`insert into steps values ('one')`.catch(() => {});
+  });
+  await t.rejects(hiding, { message: /kept a failed statement to itself/ });
+  t.same(await names(), ['one'], 'a hidden failure does not pass for a commit');
+
+  const victim = openDatabase({ url: `${url}&application_name=victim`, maxConnections: 1 });
+  t.teardown(() => victim.close());
+  const lost = victim.transaction(MS, async (sql) => {
+    await sql`insert into steps values ('four')`;
+    await db.run(
+      MS,
+      (other) => other`select pg_terminate_backend(pid, 5000) from pg_stat_activity where application_name = 'victim'`,
+    );
+    await sql`select 1`.catch(() => {});
+    await sleep(20);
+    await sql`insert into steps values ('five')`.catch(() => {});
+    await sql`insert into steps values ('six')`;
+  });
+  await t.rejects(lost, { message: /^database unavailable/ });
+  t.same(await names(), ['one'], 'after a loss nothing runs outside the transaction');
+
+  const late = victim.transaction(200, async (sql) => {
+    await sql`insert into steps values ('seven')`;
+    await sleep(400);
+    await sql`insert into steps values ('eight')`;
+  });
+  await t.rejects(late, { code: 'DEADLINE' });
+  await sleep(300);
+  t.same(await names(), ['one'], 'a deadline rolls back');
+});
+
+t.test('errors say whether trying again can help', async (t) => {
+  const { db } = await testDatabase(t);
+  await db.run(
+    MS,
+    (sql) => sql`create table pairs (name text constraint a_name check (name <> ''), value text unique)`,
+  );
+  const refused = async (work: Parameters<Database['run']>[1]) =>
+    (await db.run(MS, work).catch((error) => error)) as unknown;
+
+  t.match(await refused((sql) => sql`insert into pairs values ('', 'confidential')`), {
+    constructor: DatabaseRefused,
+    unavailable: false,
+    code: '23514',
+    constraint: 'a_name',
+    message: 'database refused: new row for relation "pairs" violates check constraint "a_name"',
+  });
+  await db.run(MS, (sql) => sql`insert into pairs values ('a', 'confidential')`);
+  const duplicate = (await refused((sql) => sql`insert into pairs values ('b', 'confidential')`)) as Error;
+  t.match(duplicate, { code: '23505' });
+  t.notMatch(`${JSON.stringify(duplicate)}${duplicate.stack}${duplicate.cause}`, /confidential/, 'without the values');
+  t.match(await refused((sql) => sql`select nothing`), { code: '42703', unavailable: false });
+  t.match(await refused((sql) => sql`select ${'x'}::uuid`), { code: '22P02', unavailable: false });
+
+  const readOnly = db.run(MS, (sql) => sql.unsafe(`begin read only; insert into pairs values ('c', 'd')`));
+  await t.rejects(readOnly, { constructor: DatabaseUnavailable, code: '25006', unavailable: true });
+  for (const code of ['57P03', '53300', '40001', '40P01', '08006', '55P03']) {
+    const raised = db.run(MS, (sql) => sql.unsafe(`do $$ begin raise exception 'x' using errcode = '${code}'; end $$`));
+    await t.rejects(raised, { unavailable: true, code }, code);
+  }
+  await t.rejects(
+    db.run(MS, () => Promise.reject(new RangeError('mine'))),
+    new RangeError('mine'),
+    'errors of the work are left alone',
+  );
+});
+
+t.test('several hosts', async (t) => {
+  const { url } = await testDatabase(t);
+  const [one, two] = [await startProxy(t, url), await startProxy(t, url)];
+  const [a, b] = [one, two].map((proxy) => new URL(proxy.url).host);
+  const both = (rest = '') => new URL(one.url).href.replace(a as string, `${a},${b}`) + rest;
+  const db = openDatabase({ url: both('?target_session_attrs=read-write'), maxConnections: 1 });
+  t.teardown(() => db.close());
+  await t.resolves(db.run(MS, (sql) => sql`select 1`));
+  await one.cut();
+  await db.run(MS, (sql) => sql`select 1`).catch(() => {}); // the connection that breaks
+  await t.resolves(
+    db.run(MS, (sql) => sql`select 1`),
+    'the second host takes over',
+  );
+  await two.cut();
+  await db.run(MS, (sql) => sql`select 1`).catch(() => {});
+  await t.rejects(
+    db.run(MS, (sql) => sql`select 1`),
+    { code: 'ECONNREFUSED' },
+    'both are away: at once, not for ever',
+  );
+  await one.restore();
+  await t.resolves(
+    db.run(MS, (sql) => sql`select 1`),
+    'the first host takes over again',
+  );
+
+  one.freeze();
+  await two.restore();
+  await db.run(300, (sql) => sql`select 1`).catch(() => {});
+  await t.resolves(
+    db.run(MS, (sql) => sql`select 1`),
+    'a silent host is passed over within the deadline',
+  );
+
+  const standby = openDatabase({ url: both('?target_session_attrs=standby') });
+  t.teardown(() => standby.close());
+  await one.restore();
+  await t.rejects(
+    standby.run(MS, (sql) => sql`select 1`),
+    { code: 'WRONG_ROLE', unavailable: true },
+  );
+});
+
+t.test('closing', async (t) => {
+  const { url, db } = await testDatabase(t);
+  const closing = openDatabase({ url: `${url}&application_name=closing`, maxConnections: 1 });
+  closing.listen('x', { onNotice: () => {}, onReady: () => {}, onLost: () => t.fail('closing is no loss') });
+  await closing.run(MS, (sql) => sql`select 1`);
+  const running = closing.run(MS, (sql) => sql`select pg_sleep(30)`);
+  const queued = closing.run(MS, (sql) => sql`select 1`);
+  const both = Promise.all([
+    t.rejects(running, { code: 'CLOSED', unavailable: true }),
+    t.rejects(queued, { code: 'CLOSED' }),
+  ]);
+  await closing.close();
+  await both;
+  await t.rejects(
+    closing.run(MS, (sql) => sql`select 1`),
+    { code: 'CLOSED' },
+  );
+  await until(
+    t,
+    'no connection is left',
+    db,
+    `not exists (select from pg_stat_activity where application_name = 'closing')`,
+  );
+});
+
+t.test('an unreachable or unwilling server is unavailable, and no message holds the password', async (t) => {
+  const { url } = await testDatabase(t);
+  const proxy = await startProxy(t, url);
+  const port = new URL(proxy.url).port;
+  const urls = {
+    'no such database': inDatabase(url, 'nowhere'),
+    'no such socket': 'postgres://u:secret@/db?host=/nonexistent',
+    'nobody listens': 'postgres://u:secret@127.0.0.1:1/db',
+    'no such role': `postgres://stranger:secret@127.0.0.1:${port}/postgres`,
+    'no TLS there': `postgres://tollgate:secret@127.0.0.1:${port}/postgres?sslmode=require`,
+  };
+  for (const [name, address] of Object.entries(urls)) {
+    const db = openDatabase({ url: address });
+    const error = (await db.run(3000, (sql) => sql`select 1`).catch((error) => error)) as DatabaseUnavailable;
+    t.type(error, DatabaseUnavailable, name);
+    t.not(error.code, 'DEADLINE', error.message);
+    t.notMatch(`${error.message} ${error.stack} ${JSON.stringify(error)} ${error.cause}`, /secret/, name);
+    await db.close();
+  }
+});
