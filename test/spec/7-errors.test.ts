@@ -94,7 +94,6 @@ t.test('7 404: model not found, or disabled for the company: the answer is the s
   t.same(errorOf(t, await other.chat()), missing);
   t.same(errorOf(t, await other.embed()), missing);
   t.same(errorOf(t, await other.ask(`/models/${CHAT}`)), missing);
-  await world.sql`insert into companies (id, name) values (${'00000000-0000-4000-8000-000000000001'}, 'no models of its own')`;
   const unknown = (await other.chat({ model: 'brand-chut' })).text;
   t.equal((await other.chat()).text, unknown.replace('brand-chut', CHAT));
 });

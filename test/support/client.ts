@@ -23,7 +23,12 @@ export async function ask(url: string, { method, key, headers = {}, body, signal
   const response = await open(url, { method, key, headers, body, signal } as Ask);
   const text = await response.text();
   const isJson = /json/.test(response.headers.get('content-type') ?? '');
-  return { status: response.status, headers: response.headers, text, json: isJson ? JSON.parse(text) : undefined };
+  return {
+    status: response.status,
+    headers: response.headers,
+    text,
+    json: isJson && text !== '' ? JSON.parse(text) : undefined,
+  };
 }
 
 /** The same, with the answer's body still on its way. */
