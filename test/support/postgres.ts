@@ -28,26 +28,40 @@ const SHARED_DIR = join(tmpdir(), `tollgate-test-${userInfo().uid}`);
  * starts and that ends 20 s after the last one (server.ts).
  */
 export async function testDatabase(t: Test): Promise<TestDatabase> {
+  return newDatabase(t, ensureTemplate);
+}
+
+/** The same without tables. */
+export async function emptyDatabase(t: Test): Promise<TestDatabase> {
+  return newDatabase(t, async () => 'template1');
+}
+
+async function newDatabase(t: Test, source: (sql: Sql, server: string) => Promise<string>): Promise<TestDatabase> {
   const name = `tollgate_test_${process.pid}_${randomUUID().slice(0, 8)}`;
-  const url = await retrying(async () => {
-    const server = await sharedServer();
-    const admin = openDatabase({ url: server, maxConnections: 1 });
-    try {
-      const template = await admin.run(START_MS, (sql) => ensureTemplate(sql, server));
-      await admin.run(START_MS, (sql) => sql`create database ${sql(name)} template ${sql(template)}`);
-    } finally {
-      await admin.close();
-    }
-    return server;
+  const server = await retrying(async () => {
+    const url = await sharedServer();
+    await administer(url, async (sql) => {
+      const template = await source(sql, url);
+      await sql`create database ${sql(name)} template ${sql(template)}`;
+    });
+    return url;
   });
-  const db = openDatabase({ url: inDatabase(url, name) });
+  const url = inDatabase(server, name);
+  const db = openDatabase({ url });
   t.teardown(async () => {
     await db.close();
-    const admin = openDatabase({ url, maxConnections: 1 });
-    await admin.run(START_MS, (sql) => sql`drop database if exists ${sql(name)} with (force)`);
-    await admin.close();
+    await administer(server, (sql) => sql`drop database if exists ${sql(name)} with (force)`);
   });
-  return { url: inDatabase(url, name), db };
+  return { url, db };
+}
+
+async function administer(url: string, work: (sql: Sql) => PromiseLike<unknown>): Promise<void> {
+  const db = openDatabase({ url, maxConnections: 1 });
+  try {
+    await db.run(START_MS, work);
+  } finally {
+    await db.close();
+  }
 }
 
 /** A server of one's own to stop, freeze or kill, with an empty database; gone at teardown. */

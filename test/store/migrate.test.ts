@@ -1,0 +1,82 @@
+import { randomUUID } from 'node:crypto';
+import { readdirSync } from 'node:fs';
+import t from 'tap';
+import { openDatabase } from '../../src/store/database.ts';
+import { migrate, pendingMigrations, SQL_DIRECTORY } from '../../src/store/migrate.ts';
+import { emptyDatabase, testDatabase } from '../support/postgres.ts';
+
+const MS = 10_000;
+const SETTINGS = `create table settings (name text primary key, value text);
+  insert into settings values ('billing_timezone', 'UTC'); create table monthly_spend (n int);`;
+
+t.test('applies the files of this program in order, once', async (t) => {
+  const { db } = await emptyDatabase(t);
+  const files = readdirSync(SQL_DIRECTORY).sort();
+  t.same(await pendingMigrations(db), files, 'all are pending');
+  t.same(await migrate(db, { billingTimezone: 'UTC' }), files);
+  t.same(await migrate(db, { billingTimezone: 'UTC' }), [], 'a second time there is nothing to do');
+  t.same(await pendingMigrations(db), []);
+});
+
+t.test('many replicas at once apply each file once', async (t) => {
+  const { url, db } = await emptyDatabase(t);
+  const replicas = Array.from({ length: 6 }, () => openDatabase({ url }));
+  t.teardown(() => Promise.all(replicas.map((replica) => replica.close())));
+  const applied = await Promise.all(replicas.map((replica) => migrate(replica, { billingTimezone: 'Europe/Berlin' })));
+  t.same(applied.flat().sort(), readdirSync(SQL_DIRECTORY).sort());
+  const [row] = await db.run(MS, (sql) => sql`select value from settings where name = 'billing_timezone'`);
+  t.equal(row?.value, 'Europe/Berlin');
+});
+
+t.test('a file that fails leaves nothing behind, and those before it stay', async (t) => {
+  const { db } = await emptyDatabase(t);
+  const files = {
+    '0001_a.sql': SETTINGS,
+    '0002_b.sql': 'create table b (n int); select wrong;',
+    '0003_c.sql': 'select 1',
+  };
+  const options = { directory: t.testdir(files), billingTimezone: 'UTC' };
+  await t.rejects(migrate(db, options), { code: '42703' });
+  t.same(await pendingMigrations(db, options.directory), ['0002_b.sql', '0003_c.sql']);
+  const [row] = await db.run(MS, (sql) => sql`select to_regclass('b') is null as gone`);
+  t.equal(row?.gone, true);
+  const mended = { ...options, directory: t.testdir({ ...files, '0002_b.sql': 'create table b (n int)' }) };
+  t.same(await migrate(db, mended), ['0002_b.sql', '0003_c.sql']);
+});
+
+t.test('a database that is not of this program is refused and left as it is', async (t) => {
+  const { db } = await emptyDatabase(t);
+  const files = { '0001_a.sql': `${SETTINGS}\n-- end\n`, '0002_b.sql': 'create table b (n int)' };
+  const of = (given: Record<string, string>) => ({ directory: t.testdir(given), billingTimezone: 'UTC' });
+  await migrate(db, of(files));
+  const refused = async (given: Record<string, string>, message: RegExp) => {
+    const options = of(given);
+    await t.rejects(migrate(db, options), { message });
+    await t.rejects(pendingMigrations(db, options.directory), { message });
+  };
+  await refused({ '0001_a.sql': files['0001_a.sql'] }, /newer than this program: 0002_b.sql/);
+  await refused(
+    { ...files, '0002_b.sql': 'create table b (n bigint)', '0003_c.sql': 'create table c (n int)' },
+    /0002_b.sql changed/,
+  );
+  const [row] = await db.run(MS, (sql) => sql`select to_regclass('c') is null as untouched`);
+  t.equal(row?.untouched, true);
+  const crlf = { ...files, '0001_a.sql': files['0001_a.sql'].replaceAll('\n', '\r\n'), 'README.md': 'no migration' };
+  t.same(await migrate(db, of(crlf)), [], 'other line ends are no change');
+});
+
+t.test('the billing zone can be chosen until there is usage', async (t) => {
+  const { db } = await testDatabase(t);
+  const zone = async () => {
+    const [row] = await db.run(MS, (sql) => sql`select value from settings where name = 'billing_timezone'`);
+    return row?.value;
+  };
+  await migrate(db, { billingTimezone: 'Europe/Berlin' });
+  t.equal(await zone(), 'Europe/Berlin');
+  await db.run(MS, (sql) => sql`insert into chat_usage (company_id, cost_eur) values (${randomUUID()}, 1)`);
+  await t.rejects(migrate(db, { billingTimezone: 'UTC' }), {
+    message: 'BILLING_TIMEZONE is UTC, but this database already counts usage in Europe/Berlin: keep Europe/Berlin',
+  });
+  t.equal(await zone(), 'Europe/Berlin');
+  t.same(await migrate(db, { billingTimezone: 'Europe/Berlin' }), []);
+});
