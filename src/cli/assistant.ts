@@ -1,0 +1,151 @@
+import { isEligible } from '../domain/assistant.ts';
+import {
+  oneOf,
+  orNone,
+  readMaxTokens,
+  readName,
+  readSlug,
+  readTemperature,
+  readText,
+  readUuid,
+} from '../domain/field.ts';
+import {
+  type AssistantRow,
+  createAssistant,
+  listAssistants,
+  removeAssistant,
+  setAssistant,
+} from '../store/assistant.ts';
+import { unknownSlugs } from '../store/model.ts';
+import { type Command, type Context, command, optional, required, someChange } from './command.ts';
+import { card, instant, listing, orDash, yesNo } from './text.ts';
+
+const readVisibility = oneOf('company', 'private', 'persons', 'teams', 'projects');
+const operand = { shown: 'ID', meaning: 'the assistant', read: readUuid };
+const VISIBILITY_NOTE = 'The API runs an assistant only if its visibility is company and it belongs to no project.';
+const visibility = optional(
+  'WHO',
+  readVisibility,
+  'company, private, persons, teams or projects; company unless given',
+);
+
+export const assistantCommands: readonly Command[] = [
+  command({
+    name: 'assistant create',
+    summary: 'store a system prompt and settings that the API can run',
+    options: {
+      company: required('ID', readUuid, 'whose assistant'),
+      name: required('NAME', readName, 'its name'),
+      'system-prompt': required('TEXT', readText, 'what every run begins with'),
+      model: optional('SLUG', readSlug, 'default model; without one each run has to name its own'),
+      temperature: optional('T', readTemperature, '0 to 2'),
+      'max-tokens': optional('M', readMaxTokens, '1 to 32000'),
+      visibility,
+      project: optional('ID', readUuid, 'its home project'),
+    },
+    notes: VISIBILITY_NOTE,
+    async run(context, values) {
+      const asked = {
+        company_id: values.company,
+        name: values.name,
+        system_prompt: values['system-prompt'],
+        model_slug: values.model,
+        temperature: values.temperature,
+        max_tokens: values['max-tokens'],
+        visibility: values.visibility,
+        project_id: values.project,
+      };
+      const assistant = await context.transact((sql) => createAssistant(sql, asked));
+      await warnOfModel(context, assistant);
+      return { json: assistant, text: show('Assistant created.', assistant) };
+    },
+  }),
+  command({
+    name: 'assistant set',
+    summary: 'change an assistant',
+    operand,
+    options: {
+      name: optional('NAME', readName, 'a new name'),
+      'system-prompt': optional('TEXT', readText, 'what every run begins with'),
+      model: optional('SLUG', orNone(readSlug), 'default model, or none'),
+      temperature: optional('T', orNone(readTemperature), '0 to 2, or none'),
+      'max-tokens': optional('M', orNone(readMaxTokens), '1 to 32000, or none'),
+      visibility: { ...visibility, meaning: 'company, private, persons, teams or projects' },
+      project: optional('ID', orNone(readUuid), 'its home project, or none'),
+    },
+    notes: VISIBILITY_NOTE,
+    async run(context, values, id) {
+      const changes = someChange({
+        name: values.name,
+        system_prompt: values['system-prompt'],
+        model_slug: values.model,
+        temperature: values.temperature,
+        max_tokens: values['max-tokens'],
+        visibility: values.visibility,
+        project_id: values.project,
+      });
+      const assistant = await context.transact((sql) => setAssistant(sql, id, changes));
+      await warnOfModel(context, assistant);
+      return { json: assistant, text: show('Assistant changed.', assistant) };
+    },
+  }),
+  command({
+    name: 'assistant list',
+    summary: 'all assistants of a company, and whether the API runs them',
+    options: { company: required('ID', readUuid, 'whose assistants') },
+    async run({ transact }, values) {
+      const assistants = await transact((sql) => listAssistants(sql, values.company));
+      const rows = assistants.map((assistant) => [
+        assistant.id,
+        assistant.name,
+        orDash(assistant.model_slug),
+        orDash(assistant.temperature),
+        orDash(assistant.max_tokens),
+        assistant.visibility,
+        yesNo(isEligible(assistant.visibility, assistant.project_id)),
+      ]);
+      return {
+        json: assistants,
+        text: listing(
+          ['ID', 'NAME', 'MODEL', 'TEMPERATURE', 'MAX TOKENS', 'VISIBILITY', 'API'],
+          rows,
+          'The company has no assistants; "tollgate assistant create" adds one.',
+          ['TEMPERATURE', 'MAX TOKENS'],
+        ),
+      };
+    },
+  }),
+  command({
+    name: 'assistant remove',
+    summary: 'delete an assistant',
+    operand,
+    options: {},
+    async run({ transact }, _values, id) {
+      const assistant = await transact((sql) => removeAssistant(sql, id));
+      return { json: assistant, text: show('Assistant removed.', assistant) };
+    },
+  }),
+];
+
+async function warnOfModel({ transact, warn }: Context, assistant: AssistantRow): Promise<void> {
+  const { company_id: company, model_slug: model } = assistant;
+  if (model === null) return;
+  for (const slug of await transact((sql) => unknownSlugs(sql, company, [model]))) {
+    warn(`the company has no model ${slug}; runs that name no other model will get 404`);
+  }
+}
+
+function show(sentence: string, assistant: AssistantRow): string {
+  return card(sentence, {
+    id: assistant.id,
+    company: assistant.company_id,
+    name: assistant.name,
+    model: orDash(assistant.model_slug),
+    temperature: orDash(assistant.temperature),
+    'max tokens': orDash(assistant.max_tokens),
+    visibility: assistant.visibility,
+    project: orDash(assistant.project_id),
+    'API runs it': yesNo(isEligible(assistant.visibility, assistant.project_id)),
+    created: instant(assistant.created_at),
+  });
+}

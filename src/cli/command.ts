@@ -1,0 +1,188 @@
+import type { Readable } from 'node:stream';
+import { parseArgs } from 'node:util';
+import type { Config } from '../config.ts';
+import { FieldError, type Read } from '../domain/field.ts';
+import type { Sql } from '../store/database.ts';
+
+/** One verb of the contract's section 1. */
+export interface Command {
+  /** Its words: "company create". */
+  readonly name: string;
+  readonly summary: string;
+  /** The argument without a name, where there is one. */
+  readonly operand?: Operand<unknown> | undefined;
+  readonly options: Options;
+  /** What else to know, for its help. */
+  readonly notes?: string | undefined;
+  /** Works on a database that is not migrated. */
+  readonly unmigrated?: boolean | undefined;
+  run(context: Context, values: Values<Options>, operand: unknown): Promise<Outcome>;
+}
+
+/** What a command may touch. */
+export interface Context {
+  readonly config: Config;
+  /** One transaction, done in the name of "cli". Deadline one minute. */
+  transact<T>(work: (sql: Sql) => Promise<T>): Promise<T>;
+  /** Reads without a deadline, for what takes as long as there are rows. */
+  read<T>(work: (sql: Sql) => Promise<T>): Promise<T>;
+  /** Applies pending migrations; the names of their files. */
+  migrate(): Promise<string[]>;
+  readonly stdin: Readable;
+  readonly json: boolean;
+  /** Says something on standard error that does not stop the command. */
+  warn(line: string): void;
+}
+
+/** What a command has to say: a value and the same in words, or text that comes in pieces while it is read. */
+export type Outcome =
+  | { readonly json: unknown; readonly text: string; readonly exit?: 0 | 1 }
+  | { readonly pieces: (sql: Sql) => AsyncIterable<string> };
+
+export interface Operand<T> {
+  /** As its help shows it: "ID". */
+  readonly shown: string;
+  readonly meaning: string;
+  readonly read: Read<T>;
+}
+
+export interface Option<T> {
+  /** The value as its help shows it, "EUR"; null for a switch. */
+  readonly shown: string | null;
+  readonly meaning: string;
+  readonly required: boolean;
+  readonly repeated: boolean;
+  /** @param texts what was given, in order; never empty for a required option */
+  read(texts: readonly string[]): T;
+}
+
+export type Options = Readonly<Record<string, Option<unknown>>>;
+export type Values<O extends Options> = { readonly [K in keyof O]: O[K] extends Option<infer T> ? T : never };
+
+/** A command line that makes no sense. The message says what to do; the process exits 64 (EX_USAGE). */
+export class UsageError extends Error {
+  override readonly name = 'UsageError';
+}
+
+/** What went wrong outside the program, in one line that says what to do. */
+export class Failure extends Error {
+  override readonly name = 'Failure';
+}
+
+/** Lets `run` know the types of its options, and forgets them for the list of commands. */
+export function command<O extends Options, T = undefined>(definition: {
+  readonly name: string;
+  readonly summary: string;
+  readonly operand?: Operand<T>;
+  readonly options: O;
+  readonly notes?: string;
+  readonly unmigrated?: boolean;
+  run(context: Context, values: Values<O>, operand: T): Promise<Outcome>;
+}): Command {
+  return definition as unknown as Command;
+}
+
+export function required<T>(shown: string, read: Read<T>, meaning: string): Option<T> {
+  return { shown, meaning, required: true, repeated: false, read: ([text]) => read(text as string) };
+}
+
+export function optional<T>(shown: string, read: Read<T>, meaning: string): Option<T | undefined> {
+  return {
+    shown,
+    meaning,
+    required: false,
+    repeated: false,
+    read: ([text]) => (text === undefined ? undefined : read(text)),
+  };
+}
+
+export function repeated<T>(shown: string, read: Read<T>, meaning: string, least: 0 | 1 = 0): Option<T[]> {
+  return { shown, meaning, required: least === 1, repeated: true, read: (texts) => texts.map((text) => read(text)) };
+}
+
+export function flag(meaning: string, needed = false): Option<boolean> {
+  return { shown: null, meaning, required: needed, repeated: false, read: (texts) => texts.length > 0 };
+}
+
+/**
+ * Reads what follows a command's words.
+ * @throws UsageError at the first mistake
+ */
+export function parseCommand(
+  { operand, options }: Pick<Command, 'operand' | 'options'>,
+  args: readonly string[],
+): { help: boolean; json: boolean; values: Values<Options>; operand: unknown } {
+  const names = Object.keys(options);
+  const types = names.map((name) => [name, { type: options[name]?.shown === null ? 'boolean' : 'string' }] as const);
+  // not strict: the parser's own refusals do not say what would have been right
+  const { tokens } = parseArgs({
+    args: [...args],
+    options: { ...Object.fromEntries(types), json: { type: 'boolean' }, help: { type: 'boolean', short: 'h' } },
+    strict: false,
+    tokens: true,
+  });
+  const given = new Map<string, string[]>();
+  const positionals: string[] = [];
+  for (const token of tokens) {
+    if (token.kind === 'positional') positionals.push(token.value);
+    if (token.kind !== 'option') continue;
+    const { name, rawName, value, inlineValue } = token;
+    const option = Object.hasOwn(options, name) ? options[name] : undefined;
+    if (option === undefined && name !== 'json' && name !== 'help') {
+      const known = [...names, 'json'].map((each) => `--${each}`).join(', ');
+      throw new UsageError(`unknown option ${rawName}; there are ${known}`);
+    }
+    const takesValue = option !== undefined && option.shown !== null;
+    if (!takesValue && value !== undefined) {
+      throw new UsageError(`${rawName} is a switch without a value; give it to switch on, else leave it out`);
+    }
+    if (takesValue && (value === undefined || (value.startsWith('-') && !inlineValue))) {
+      throw new UsageError(`${rawName} needs a value: ${rawName}=${option.shown}`);
+    }
+    const texts = given.get(name) ?? [];
+    if (texts.length > 0 && option?.repeated === false) throw new UsageError(`${rawName} is given twice; give it once`);
+    given.set(name, [...texts, value ?? '']);
+  }
+  const json = given.has('json');
+  if (given.has('help')) return { help: true, json, values: {}, operand: undefined };
+
+  const [first, ...rest] = positionals;
+  const surplus = operand === undefined ? first : rest[0];
+  if (surplus !== undefined) {
+    throw new UsageError(
+      `unexpected ${JSON.stringify(surplus)}; text with spaces goes in quotes, switches take no value`,
+    );
+  }
+  const missing = names.filter((name) => options[name]?.required && !given.has(name)).map((name) => `--${name}`);
+  if (operand !== undefined && first === undefined) missing.unshift(operand.shown);
+  if (missing.length > 0) throw new UsageError(`missing ${missing.join(', ')}`);
+  return {
+    help: false,
+    json,
+    operand: operand && named(operand.shown, () => operand.read(first as string)),
+    values: Object.fromEntries(
+      Object.entries(options).map(([name, option]) => [
+        name,
+        named(`--${name}`, () => option.read(given.get(name) ?? [])),
+      ]),
+    ),
+  };
+}
+
+/** The changes a `set` command was given. @throws UsageError when there are none */
+export function someChange<T extends object>(changes: T): T {
+  if (Object.values(changes).every((value) => value === undefined || (Array.isArray(value) && value.length === 0))) {
+    throw new UsageError('nothing to change; give at least one setting');
+  }
+  return changes;
+}
+
+/** Says which argument a value was refused for. */
+export function named<T>(name: string, read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    if (error instanceof FieldError) throw new UsageError(`${name} ${error.message}`);
+    throw error;
+  }
+}

@@ -1,0 +1,74 @@
+import { fileURLToPath } from 'node:url';
+import { type Config, ConfigError } from '../config.ts';
+import { type Database, openDatabase } from '../store/database.ts';
+import { type Embedded, startEmbedded } from '../store/embedded.ts';
+import { MigrationRefused, migrate, pendingMigrations } from '../store/migrate.ts';
+import { type Command, type Context, Failure } from './command.ts';
+
+/** Who makes the changes of this program, in the audit log and where keys name their maker. */
+export const ACTOR = 'cli';
+
+const TRANSACTION_MS = 60_000;
+
+/**
+ * Runs a command on the database of DATABASE_URL, or on the embedded one: whoever runs
+ * that keeps running it, and if nobody does it runs for the duration of the command.
+ */
+export async function withDatabase<T>(
+  config: Config,
+  root: URL,
+  command: Command,
+  work: (access: Pick<Context, 'transact' | 'read' | 'migrate'>) => Promise<T>,
+): Promise<T> {
+  const embedded = config.databaseUrl === null ? await visit(config.dataDir) : null;
+  let db: Database | undefined;
+  try {
+    db = open(config.databaseUrl ?? (embedded as Embedded).url);
+    const database = db;
+    const options = { directory: fileURLToPath(new URL('sql', root)), billingTimezone: config.billingTimezone };
+    const bring = () => refusals(migrate(database, options));
+    const pending = await refusals(pendingMigrations(db, options.directory));
+    if (pending.length > 0 && !command.unmigrated) {
+      if (embedded === null) throw new Failure('the database is not at this version; run "tollgate migrate"');
+      // only now: migrating also settles the time zone, which is the gateway's business
+      await bring();
+    }
+    return await work({
+      transact: (change) =>
+        database.transaction(TRANSACTION_MS, async (sql) => {
+          await sql`select set_config('tollgate.actor', ${ACTOR}, true)`;
+          return await change(sql);
+        }),
+      read: (query) => database.run(Number.POSITIVE_INFINITY, query),
+      migrate: bring,
+    });
+  } finally {
+    await db?.close();
+    await embedded?.stop();
+  }
+}
+
+async function visit(dataDir: string): Promise<Embedded> {
+  try {
+    return await startEmbedded({ dataDir, log: { info: () => {} }, visiting: true });
+  } catch (error) {
+    throw new Failure(`the embedded database cannot be used: ${(error as Error).message}`);
+  }
+}
+
+function open(url: string): Database {
+  try {
+    return openDatabase({ url });
+  } catch (error) {
+    throw new ConfigError([`DATABASE_URL: ${(error as Error).message}`]);
+  }
+}
+
+async function refusals<T>(migrating: Promise<T>): Promise<T> {
+  try {
+    return await migrating;
+  } catch (error) {
+    if (error instanceof MigrationRefused) throw new Failure(error.message);
+    throw error;
+  }
+}

@@ -1,0 +1,125 @@
+import { oneOf, readBoolean, readName, readPrice, readSlug, readUuid } from '../domain/field.ts';
+import { createModel, listModels, type ModelRow, removeModel, setModel } from '../store/model.ts';
+import { type Command, type Context, command, optional, required, someChange } from './command.ts';
+import { card, instant, listing, yesNo } from './text.ts';
+
+const readKind = oneOf('chat', 'embedding');
+const slug = { shown: 'SLUG', meaning: 'the public name of the model', read: readSlug };
+const PRICE_NOTE = 'Prices are EUR per 1000 tokens, kept exactly. Old ledger rows keep the prices they were made with.';
+
+export const modelCommands: readonly Command[] = [
+  command({
+    name: 'model create',
+    summary: 'offer a model under a public slug, to all companies or to one',
+    options: {
+      slug: required('SLUG', readSlug, 'the name clients use'),
+      upstream: required('NAME', readName, 'the internal name sent upstream, shown to no client'),
+      kind: required('chat|embedding', readKind, 'what it is called for'),
+      'eu-hosted': required('true|false', readBoolean, 'whether it runs within the EU'),
+      'input-price': required('EUR', readPrice, 'per 1000 prompt tokens'),
+      'output-price': required('EUR', readPrice, 'per 1000 completion tokens'),
+      company: optional('ID', readUuid, 'for this company alone; wins over a shared model of the same slug'),
+    },
+    notes: PRICE_NOTE,
+    async run(context, values) {
+      const asked = {
+        slug: values.slug,
+        company_id: values.company ?? null,
+        upstream_model: values.upstream,
+        kind: values.kind,
+        eu_hosted: values['eu-hosted'],
+        cost_eur_per_1k_input: values['input-price'],
+        cost_eur_per_1k_output: values['output-price'],
+      };
+      const model = await context.transact((sql) => createModel(sql, asked));
+      warnOfFree(context, model);
+      return { json: model, text: show('Model created.', model) };
+    },
+  }),
+  command({
+    name: 'model set',
+    summary: 'change what stands behind a slug, or its price',
+    operand: slug,
+    options: {
+      upstream: optional('NAME', readName, 'the internal name sent upstream, shown to no client'),
+      kind: optional('chat|embedding', readKind, 'what it is called for'),
+      'eu-hosted': optional('true|false', readBoolean, 'whether it runs within the EU'),
+      'input-price': optional('EUR', readPrice, 'per 1000 prompt tokens'),
+      'output-price': optional('EUR', readPrice, 'per 1000 completion tokens'),
+      company: optional('ID', readUuid, "change this company's own model in place of the shared one"),
+    },
+    notes: `${PRICE_NOTE}\nA slug never changes: create another model and remove this one.`,
+    async run(context, values, slug) {
+      const changes = someChange({
+        upstream_model: values.upstream,
+        kind: values.kind,
+        eu_hosted: values['eu-hosted'],
+        cost_eur_per_1k_input: values['input-price'],
+        cost_eur_per_1k_output: values['output-price'],
+      });
+      const model = await context.transact((sql) => setModel(sql, slug, values.company ?? null, changes));
+      warnOfFree(context, model);
+      return { json: model, text: show('Model changed.', model) };
+    },
+  }),
+  command({
+    name: 'model list',
+    summary: 'all models with what stands behind them and their prices',
+    options: { company: optional('ID', readUuid, 'only the shared models and those of this company') },
+    async run({ transact }, values) {
+      const models = await transact((sql) => listModels(sql, values.company ?? null));
+      const rows = models.map((model) => [
+        model.slug,
+        model.kind,
+        yesNo(model.eu_hosted),
+        model.cost_eur_per_1k_input,
+        model.cost_eur_per_1k_output,
+        model.upstream_model,
+        model.company_id ?? 'all',
+      ]);
+      return {
+        json: models,
+        text: listing(
+          ['SLUG', 'KIND', 'EU', 'EUR/1K IN', 'EUR/1K OUT', 'UPSTREAM', 'COMPANY'],
+          rows,
+          'There are no models; "tollgate model create" adds one.',
+          ['EUR/1K IN', 'EUR/1K OUT'],
+        ),
+      };
+    },
+  }),
+  command({
+    name: 'model remove',
+    summary: 'offer a model no longer; its ledger rows stay',
+    operand: slug,
+    options: { company: optional('ID', readUuid, "remove this company's own model in place of the shared one") },
+    async run({ transact }, values, slug) {
+      const model = await transact((sql) => removeModel(sql, slug, values.company ?? null));
+      return { json: model, text: show('Model removed.', model) };
+    },
+  }),
+];
+
+/** An unpriced model is never silently free. */
+function warnOfFree({ warn }: Context, model: ModelRow): void {
+  const { cost_eur_per_1k_input: input, cost_eur_per_1k_output: output } = model;
+  if (input === '0' && output === '0') warn(`${model.slug} costs nothing: this model is free`);
+  else if (input === '0') warn(`${model.slug} has an input price of 0: its prompt tokens are free`);
+  // embeddings have no completion tokens
+  else if (output === '0' && model.kind === 'chat') {
+    warn(`${model.slug} has an output price of 0: its completion tokens are free`);
+  }
+}
+
+function show(sentence: string, model: ModelRow): string {
+  return card(sentence, {
+    slug: model.slug,
+    company: model.company_id ?? 'all',
+    upstream: model.upstream_model,
+    kind: model.kind,
+    'EU-hosted': yesNo(model.eu_hosted),
+    'EUR per 1000 in': model.cost_eur_per_1k_input,
+    'EUR per 1000 out': model.cost_eur_per_1k_output,
+    created: instant(model.created_at),
+  });
+}

@@ -1,0 +1,62 @@
+/** Values in words, for people at a terminal. */
+
+/** An aligned table with a heading. Numbers are to be named in `right`, to stand under each other. */
+export function table(heading: readonly string[], rows: readonly (readonly string[])[], right: readonly string[] = []) {
+  const lines = [heading, ...rows].map((row) => row.map(printable));
+  const widths = heading.map((_, column) => Math.max(...lines.map((line) => length(line[column] as string))));
+  return lines
+    .map((line) =>
+      line
+        .map((cell, column) => {
+          const space = ' '.repeat((widths[column] as number) - length(cell));
+          return right.includes(heading[column] as string) ? space + cell : cell + space;
+        })
+        .join('  ')
+        .trimEnd(),
+    )
+    .join('\n');
+}
+
+/** One thing: a sentence, then its members, one a line. */
+export function card(sentence: string, members: Readonly<Record<string, string>>): string {
+  const width = Math.max(...Object.keys(members).map(length));
+  const lines = Object.entries(members).map(([name, value]) => `  ${name.padEnd(width)}  ${printable(value)}`);
+  return [sentence, '', ...lines].join('\n');
+}
+
+/** A table, or a sentence where there is nothing to tabulate. */
+export function listing(
+  heading: readonly string[],
+  rows: readonly (readonly string[])[],
+  empty: string,
+  right: readonly string[] = [],
+): string {
+  return rows.length === 0 ? empty : table(heading, rows, right);
+}
+
+/** "2026-11-21 09:41 UTC". */
+export function instant(at: Date): string {
+  return `${minute(at)} UTC`;
+}
+
+/** The same without the zone, for columns whose heading names it; a dash for none. */
+export function minute(at: Date | null): string {
+  return at === null ? '-' : at.toISOString().slice(0, 16).replace('T', ' ');
+}
+
+export function yesNo(value: boolean): string {
+  return value ? 'yes' : 'no';
+}
+
+export function orDash(value: string | number | null): string {
+  return value === null ? '-' : String(value);
+}
+
+/** Names come from the database and anyone may have written them: none may steer the terminal. */
+function printable(text: string): string {
+  return text.replace(/\p{Cc}/gu, '\u{fffd}');
+}
+
+function length(text: string): number {
+  return [...text].length;
+}

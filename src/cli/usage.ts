@@ -1,0 +1,50 @@
+import { readMonth, readUuid } from '../domain/field.ts';
+import { summarizeUsage, type UsageSums } from '../store/usage.ts';
+import { type Command, command, optional, required } from './command.ts';
+import { budgetText } from './company.ts';
+import { card, table } from './text.ts';
+
+export const usageCommands: readonly Command[] = [
+  command({
+    name: 'usage summary',
+    summary: "a company's month: requests, tokens, EUR, per model and per endpoint",
+    options: {
+      company: required('ID', readUuid, 'whose usage'),
+      month: optional('YYYY-MM', readMonth, 'the current month in the billing time zone unless given'),
+    },
+    notes: 'EUR amounts are exact; in JSON they are strings, so that no reader rounds them.',
+    async run({ transact }, values) {
+      const usage = await transact((sql) => summarizeUsage(sql, values.company, values.month ?? null));
+      const sections = [
+        card(`Usage of ${usage.company_name} in ${usage.month}`, {
+          requests: String(usage.requests),
+          'prompt tokens': String(usage.prompt_tokens),
+          'completion tokens': String(usage.completion_tokens),
+          'EUR API': usage.api_cost_eur,
+          'EUR in-app chat': usage.chat_cost_eur,
+          'EUR in all': usage.total_cost_eur,
+          'EUR budget': budgetText(usage.monthly_budget_eur),
+        }),
+        groups(
+          'MODEL',
+          usage.by_model.map(({ model_slug, ...sums }) => [model_slug, sums]),
+        ),
+        groups(
+          'ENDPOINT',
+          usage.by_endpoint.map(({ endpoint, ...sums }) => [endpoint, sums]),
+        ),
+      ];
+      return { json: usage, text: sections.filter((section) => section !== '').join('\n\n') };
+    },
+  }),
+];
+
+function groups(title: string, entries: readonly (readonly [string, UsageSums])[]): string {
+  if (entries.length === 0) return '';
+  const numbers = ['REQUESTS', 'PROMPT TOKENS', 'COMPLETION TOKENS', 'EUR'];
+  const rows = entries.map(([name, sums]) => [
+    name,
+    ...[sums.requests, sums.prompt_tokens, sums.completion_tokens, sums.cost_eur].map(String),
+  ]);
+  return table([title, ...numbers], rows, numbers);
+}

@@ -1,0 +1,51 @@
+import type { Readable } from 'node:stream';
+import { oneOf, readEmail, readUuid } from '../domain/field.ts';
+import { readPassword } from '../domain/password.ts';
+import { ROLES } from '../domain/user.ts';
+import { createUser } from '../store/user.ts';
+import { type Command, command, flag, named, optional, required, UsageError } from './command.ts';
+import { card } from './text.ts';
+
+const MOST_INPUT = 8192;
+
+export const userCommands: readonly Command[] = [
+  command({
+    name: 'user create',
+    summary: 'let a person sign in to the administration area',
+    options: {
+      email: required('ADDRESS', readEmail, 'what they sign in with'),
+      role: required('ROLE', oneOf(...ROLES), 'operator, owner, administrator or member'),
+      company: optional('ID', readUuid, 'where they have that role; an operator has no company'),
+      'password-stdin': flag('read the password from standard input; one trailing newline is not part of it', true),
+    },
+    notes: 'Example:\n  tollgate user create --email ada@example.com --role operator --password-stdin < password.txt',
+    async run({ transact, stdin }, values) {
+      const { email, role, company } = values;
+      if (role === 'operator' && company !== undefined)
+        throw new UsageError('an operator has no --company; leave it out');
+      if (role !== 'operator' && company === undefined) throw new UsageError(`missing --company: whose ${role} it is`);
+      const password = await passwordFrom(stdin);
+      const person =
+        role === 'operator'
+          ? { email, password, role, company_id: null }
+          : { email, password, role, company_id: company as string };
+      const user = await transact((sql) => createUser(sql, person));
+      const text = card('User created.', { id: user.id, email, role, company: user.company_id ?? 'all' });
+      return { json: user, text };
+    },
+  }),
+];
+
+async function passwordFrom(stdin: Readable): Promise<string> {
+  const chunks: Buffer[] = [];
+  let length = 0;
+  for await (const chunk of stdin) {
+    chunks.push(Buffer.from(chunk));
+    length += chunk.length;
+    if (length > MOST_INPUT) break;
+  }
+  const text = Buffer.concat(chunks)
+    .toString('utf8')
+    .replace(/\r?\n$/, '');
+  return named('the password on standard input', () => readPassword(text));
+}

@@ -1,0 +1,210 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { PassThrough, Readable } from 'node:stream';
+import { text } from 'node:stream/consumers';
+import { fileURLToPath } from 'node:url';
+import t from 'tap';
+import { runCli } from '../src/cli.ts';
+import { describeConfig } from '../src/config.ts';
+import { openDatabase } from '../src/store/database.ts';
+import { ROOT, tollgate } from './support/cli.ts';
+import { inDatabase, testDatabase } from './support/postgres.ts';
+
+const VERBS = {
+  company: ['create', 'set ID', 'list'],
+  model: ['create', 'set SLUG', 'list', 'remove SLUG'],
+  key: ['create', 'list', 'revoke KEY_ID'],
+  assistant: ['create', 'set ID', 'list', 'remove ID'],
+  user: ['create'],
+  usage: ['summary'],
+  ledger: ['verify', 'export'],
+};
+
+t.test('help names every command, fits 100 columns and needs no database', async (t) => {
+  const help = await tollgate([]);
+  t.match(help, { code: 0, err: '', out: /^Tollgate \d+\.\d+\.\d+: / });
+  for (const argv of [['--help'], ['-h'], ['help']]) t.same(await tollgate(argv), help);
+  const synopses = Object.entries(VERBS).flatMap(([noun, verbs]) => verbs.map((verb) => `${noun} ${verb}`));
+  for (const synopsis of ['serve', 'migrate', ...synopses])
+    t.match(help.out, new RegExp(`^ {2}${synopsis} {2,}\\S`, 'm'));
+  t.ok(help.out.split('\n').every((line) => line.length <= 100));
+});
+
+t.test('each noun and each command explains itself within 100 columns', async (t) => {
+  for (const [noun, verbs] of Object.entries(VERBS)) {
+    const all = await tollgate([noun, '--help']);
+    t.match(all, { code: 0, err: '' });
+    t.same(await tollgate(['help', noun]), all);
+    for (const verb of verbs) {
+      const words = [noun, verb.split(' ')[0] as string];
+      const one = await tollgate([...words, '--help']);
+      t.match(one, { code: 0, err: '' });
+      t.ok(one.out.startsWith(`tollgate ${noun} ${verb}`), one.out);
+      t.ok(all.out.includes(one.out.trimEnd()));
+      t.same(await tollgate(['help', ...words]), one);
+    }
+    t.ok(
+      all.out.split('\n').every((line) => line.length <= 100),
+      noun,
+    );
+  }
+});
+
+t.test('serve --help prints every environment variable from the code that reads it', async (t) => {
+  const { code, err, out } = await tollgate(['serve', '--help']);
+  t.match({ code, err }, { code: 0, err: '' });
+  t.ok(out.includes(describeConfig()));
+});
+
+t.test('--version is the one of the package', async (t) => {
+  const { version } = (await import('../package.json', { with: { type: 'json' } })).default;
+  t.equal((await tollgate(['--version'])).out, `tollgate ${version}\n`);
+});
+
+t.test('what is no command exits 64 and says where to look, in one line', async (t) => {
+  const cases: [string[], RegExp][] = [
+    [['compny', 'list'], /"compny" is no command; "tollgate --help" lists them/],
+    [['company'], /company needs a verb; choose one of create, set, list/],
+    [['company', 'creat'], /company has no verb "creat"; choose one of create, set, list/],
+    [['--json', 'company', 'list'], /unknown option --json; options come after the command/],
+    [['serve', '--port', '1'], /unknown option --port.*"tollgate serve --help"/],
+    [['two\nlines'], /"two\\nlines"/],
+  ];
+  for (const [argv, message] of cases) {
+    const { code, out, err } = await tollgate(argv);
+    t.match({ code, out, err }, { code: 64, out: '', err: /^tollgate: [^\n]+\n$/ });
+    t.match(err, message);
+  }
+});
+
+t.test('a wrong environment exits 64 with one line per mistake', async (t) => {
+  const env = { PORT: 'eighty', DATABASE_URL: 'mysql://u:hunter2@h/d' };
+  const { code, out, err } = await tollgate(['company', 'list'], { env });
+  t.match({ code, out }, { code: 64, out: '' });
+  t.same(
+    err.split('\n').map((line) => line.split(':')[1]?.trim()),
+    ['DATABASE_URL', 'PORT', undefined],
+  );
+  t.notMatch(err, /hunter2/);
+  const unreadable = await tollgate(['company', 'list'], { env: { DATABASE_URL: 'postgres://u:hunter2@h:99999/d' } });
+  t.match(unreadable, { code: 64, out: '', err: /^tollgate: DATABASE_URL: [^\n]+\n$/ });
+  t.notMatch(unreadable.err, /hunter2/);
+});
+
+t.test('a database that cannot be reached is one line and exit 1', async (t) => {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as { port: number };
+  server.close();
+  await once(server, 'close');
+  const env = { DATABASE_URL: `postgres://u:hunter2@127.0.0.1:${port}/d` };
+  for (const argv of [['company', 'list'], ['migrate']]) {
+    const { code, out, err } = await tollgate(argv, { env });
+    t.match(
+      { code, out, err },
+      { code: 1, out: '', err: /^tollgate: database unavailable: [^\n]*DATABASE_URL[^\n]*\n$/ },
+    );
+    t.notMatch(err, /hunter2/);
+  }
+});
+
+t.test('a database that is not migrated says so, until it is', async (t) => {
+  const { db, url } = await testDatabase(t);
+  const name = `bare_${process.pid}`;
+  await db.run(10_000, (sql) => sql`create database ${sql(name)}`);
+  t.teardown(() => db.run(10_000, (sql) => sql`drop database ${sql(name)} with (force)`));
+  const env = { DATABASE_URL: inDatabase(url, name) };
+
+  for (const argv of [
+    ['company', 'list'],
+    ['ledger', 'verify'],
+  ]) {
+    t.match(await tollgate(argv, { env }), { code: 1, out: '', err: /^tollgate: .*run "tollgate migrate"\n$/ });
+  }
+  const migrated = await tollgate(['migrate', '--json'], { env });
+  t.match(migrated, { code: 0, err: '' });
+  t.equal(migrated.json.applied[0], '0001_gateway.sql');
+  t.match(await tollgate(['migrate'], { env }), { code: 0, out: 'The database is at this version.\n' });
+  t.match(await tollgate(['company', 'list'], { env }), { code: 0, err: '' });
+
+  const bare = openDatabase({ url: env.DATABASE_URL });
+  await bare.run(5000, (sql) => sql`insert into schema_migrations (name, sha256) values ('9999_future.sql', 'x')`);
+  await bare.close();
+  t.match(await tollgate(['company', 'list'], { env }), { code: 1, out: '', err: /^tollgate: .*newer.*\n$/ });
+});
+
+t.test('serve gets the configuration and whether JSON is wanted, and its exit code is ours', async (t) => {
+  const calls: unknown[] = [];
+  const serve = async (config: { port: number }, json: boolean): Promise<number> => {
+    calls.push([config.port, json]);
+    return 7;
+  };
+  t.equal((await tollgate(['serve'], { env: { PORT: '8888' }, serve })).code, 7);
+  t.equal((await tollgate(['serve', '--json'], { serve })).code, 7);
+  t.same(calls, [
+    [8888, false],
+    [8080, true],
+  ]);
+  t.match(await tollgate(['serve'], { env: { PORT: 'x' }, serve }), { code: 64, err: /PORT/ });
+  t.equal(calls.length, 2);
+});
+
+t.test('only what is not the operator’s mistake has a stack trace: it rejects', async (t) => {
+  const serve = async (): Promise<number> => {
+    throw new TypeError('a bug');
+  };
+  await t.rejects(tollgate(['serve'], { serve }), { name: 'TypeError', message: 'a bug' });
+});
+
+t.test('a reader that has gone away, as head does, is no error', async (t) => {
+  const { url } = await testDatabase(t);
+  const env = { DATABASE_URL: url };
+  const { id } = (await tollgate(['company', 'create', '--name', 'A', '--json'], { env })).json;
+  const stdout = new PassThrough();
+  stdout._transform = (_chunk, _encoding, done) =>
+    done(Object.assign(new Error('write EPIPE'), { code: 'EPIPE', syscall: 'write' }));
+  const stderr = new PassThrough();
+  const argv = ['ledger', 'export', '--company', id, '--month', '2026-11', '--csv'];
+  t.equal(await runCli({ argv, env, stdin: Readable.from([]), stdout, stderr, root: ROOT }), 0);
+  t.equal(stderr.readableLength, 0);
+});
+
+t.test('the program itself: exit codes, output, the embedded database in DATA_DIR', async (t) => {
+  const dataDir = mkdtempSync(join(tmpdir(), 'tollgate-cli-'));
+  chmodSync(dataDir, 0o755); // root's server runs as another user
+  t.teardown(() => rmSync(dataDir, { recursive: true, force: true }));
+  const env = { ...process.env, DATABASE_URL: '', DATA_DIR: dataDir };
+
+  const made = await program(['company', 'create', '--name', 'Acme', '--json'], env);
+  t.match(made, { code: 0, err: '' }, 'it migrates by itself');
+  const { id } = JSON.parse(made.out);
+  const listed = await program(['company', 'list', '--json'], env);
+  t.match({ code: listed.code, ids: JSON.parse(listed.out) }, { code: 0, ids: [{ id }] });
+  t.match(await program(['company', 'create'], env), {
+    code: 64,
+    out: '',
+    err: /^tollgate: missing --name; see [^\n]*\n$/,
+  });
+  t.match(await program(['company', 'set', '5f0c6a52-9d1e-4f6b-8a57-0d3c5f1b7e21', '--budget', '1'], env), {
+    code: 1,
+    out: '',
+  });
+  const args = ['user', 'create', '--email', 'op@example.com', '--role', 'operator', '--password-stdin'];
+  t.match(await program(args, env, 'correct horse battery\n'), { code: 0, err: '', out: /^User created\./ });
+});
+
+async function program(argv: string[], env: NodeJS.ProcessEnv, input = '') {
+  const main = fileURLToPath(new URL('src/main.ts', ROOT));
+  const child: ChildProcess = spawn(process.execPath, [main, ...argv], { env });
+  child.stdin?.end(input);
+  const [out, err, [code]] = await Promise.all([
+    text(child.stdout as Readable),
+    text(child.stderr as Readable),
+    once(child, 'close'),
+  ]);
+  return { code, out, err };
+}

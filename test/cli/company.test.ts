@@ -1,0 +1,83 @@
+import { randomUUID } from 'node:crypto';
+import t from 'tap';
+import { tollgate as run } from '../support/cli.ts';
+import { testDatabase } from '../support/postgres.ts';
+
+const { db, url } = await testDatabase(t);
+const env = { DATABASE_URL: url };
+const tollgate = (...argv: string[]) => run(argv, { env });
+
+t.test('create prints the company, as JSON with its id', async (t) => {
+  const made = await tollgate('company', 'create', '--name', 'Acme', '--budget', '25.50', '--allow-non-eu', '--json');
+  t.match(made, { code: 0, err: '', json: { name: 'Acme', monthly_budget_eur: '25.5', allow_non_eu_models: true } });
+  t.match(made.json.id, /^[0-9a-f-]{36}$/);
+  t.equal(made.out.trimEnd().split('\n').length, 1);
+
+  const human = await tollgate('company', 'create', '--name', 'Human');
+  t.match(human, { code: 0, err: '', out: /^Company created\.\n\n {2}id +[0-9a-f-]{36}\n/ });
+  t.match(human.out, /EUR per month +unlimited\n/);
+});
+
+t.test('set changes budget, gate and models; none lifts the budget', async (t) => {
+  const { id } = (await tollgate('company', 'create', '--name', 'Changing', '--json')).json;
+  const set = async (...args: string[]) => tollgate('company', 'set', id, ...args, '--json');
+  t.match((await set('--budget', '10', '--allow-non-eu', 'true')).json, {
+    monthly_budget_eur: '10',
+    allow_non_eu_models: true,
+  });
+  t.match((await set('--budget', 'none', '--allow-non-eu', 'false')).json, {
+    monthly_budget_eur: null,
+    allow_non_eu_models: false,
+  });
+  t.same((await set('--disable-model', 'b', '--disable-model', 'a')).json.disabled_model_slugs, ['a', 'b']);
+  t.same((await set('--enable-model', 'b', '--disable-model', 'c')).json.disabled_model_slugs, ['a', 'c']);
+});
+
+t.test('disabling a model that is none works, and is warned about', async (t) => {
+  const { id } = (await tollgate('company', 'create', '--name', 'Typing', '--json')).json;
+  const { code, err, json } = await tollgate('company', 'set', id, '--disable-model', 'tpyo', '--json');
+  t.match({ code, json }, { code: 0, json: { disabled_model_slugs: ['tpyo'] } });
+  t.match(err, /^tollgate: warning: the company has no model tpyo.*\n$/);
+});
+
+t.test('list shows all companies as a table or as JSON', async (t) => {
+  const list = await tollgate('company', 'list');
+  t.match(list, { code: 0, err: '', out: /^ID +NAME +EUR PER MONTH +NON-EU +DISABLED MODELS\n/ });
+  t.match(list.out, /Acme +25\.5 +yes +-\n/);
+  t.ok((await tollgate('company', 'list', '--json')).json.some(({ name }: { name: string }) => name === 'Acme'));
+});
+
+t.test('an unknown company is a refusal, a malformed one wrong usage, and neither changes anything', async (t) => {
+  const before = await tollgate('company', 'list', '--json');
+  t.match(await tollgate('company', 'set', randomUUID(), '--budget', '5'), {
+    code: 1,
+    out: '',
+    err: /^tollgate: There is no company .* "tollgate company list" shows them\.\n$/,
+  });
+  const { id } = before.json[0];
+  for (const args of [
+    ['set', 'acme', '--budget', '5'],
+    ['set', id],
+    ['set', id, '--budget', '1e3'],
+    ['set', id, '--budget', '-5'],
+    ['set', id, '--allow-non-eu'],
+    ['set', id, '--disable-model', 'a b'],
+    ['set', id, '--disable-model', 'a', '--enable-model', 'a'],
+    ['create', '--name', 'x', '--budget', 'lots'],
+    ['create', '--name', 'x', '--allow-non-eu', 'false'],
+    ['create', '--name', 'x', '--allow-non-eu=false'],
+  ]) {
+    const { code, out, err } = await tollgate('company', ...args);
+    t.match(
+      { code, out, err },
+      { code: 64, out: '', err: /^tollgate: [^\n]+; see "tollgate company (set|create) --help"\n$/ },
+      args.join(' '),
+    );
+  }
+  t.same((await tollgate('company', 'list', '--json')).json, before.json);
+});
+
+t.test('the audit log names the command line', async (t) => {
+  const rows = await db.run(5000, (sql) => sql`select distinct actor from audit_log where subject = 'companies'`);
+  t.same([...rows], [{ actor: 'cli' }]);
+});

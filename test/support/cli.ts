@@ -1,0 +1,44 @@
+import { PassThrough, Readable } from 'node:stream';
+import { text } from 'node:stream/consumers';
+import { type Invocation, runCli } from '../../src/cli.ts';
+
+/** What one command line left behind. */
+export interface Ran {
+  readonly code: number;
+  readonly out: string;
+  readonly err: string;
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into answers freely
+  readonly json: any;
+}
+
+export interface CliOptions {
+  readonly env?: Record<string, string>;
+  readonly stdin?: string;
+  readonly serve?: Invocation['serve'];
+}
+
+export const ROOT = new URL('../../', import.meta.url);
+
+/** Runs the program within this process. `json` is what it printed, where that is JSON. */
+export async function tollgate(
+  argv: readonly string[],
+  { env = {}, stdin = '', serve }: CliOptions = {},
+): Promise<Ran> {
+  const stdout = new PassThrough();
+  const stderr = new PassThrough();
+  const printed = [text(stdout), text(stderr)] as const;
+  const streams = { stdin: Readable.from([Buffer.from(stdin)]), stdout, stderr };
+  const code = await runCli({ argv, env, ...streams, root: ROOT, ...(serve && { serve }) });
+  stdout.end();
+  stderr.end();
+  const [out, err] = await Promise.all(printed);
+  return { code, out, err, json: parsed(out) };
+}
+
+function parsed(out: string): unknown {
+  try {
+    return JSON.parse(out);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,43 @@
+import { randomUUID } from 'node:crypto';
+import type { Sql } from '../../src/store/database.ts';
+
+/** A ledger row; what is left out is made up. EUR is decimal text, tokens are whole. */
+export interface SomeUsage {
+  readonly company: string;
+  readonly month?: string;
+  readonly model?: string;
+  readonly upstream?: string;
+  readonly endpoint?: string;
+  readonly prompt?: number;
+  readonly completion?: number;
+  readonly input?: string;
+  readonly output?: string;
+  readonly at?: string;
+}
+
+/** Puts rows into the ledger by plain SQL; Postgres works out the cost. */
+export async function addUsage(sql: Sql, rows: readonly SomeUsage[]): Promise<void> {
+  const json = rows.map((row) => ({
+    billing_month: row.month ?? '2026-11-01',
+    request_id: randomUUID(),
+    company_id: row.company,
+    api_key_id: randomUUID(),
+    model_slug: row.model ?? 'fast',
+    upstream_model: row.upstream ?? 'internal/fast',
+    endpoint: row.endpoint ?? 'chat.completions',
+    prompt_tokens: row.prompt ?? 0,
+    completion_tokens: row.completion ?? 0,
+    price_input: row.input ?? '0',
+    price_output: row.output ?? '0',
+    occurred_at: row.at ?? `${(row.month ?? '2026-11-01').slice(0, 7)}-15T12:00:00Z`,
+  }));
+  await sql`
+    insert into api_usage (billing_month, request_id, company_id, api_key_id, model_slug, upstream_model, endpoint,
+      prompt_tokens, completion_tokens, price_input, price_output, cost_eur, usage_source, outcome, occurred_at)
+    select billing_month, request_id, company_id, api_key_id, model_slug, upstream_model, endpoint,
+      prompt_tokens, completion_tokens, price_input, price_output,
+      (prompt_tokens * price_input + completion_tokens * price_output) * 0.001, 'upstream', 'completed', occurred_at
+    from json_to_recordset(${JSON.stringify(json)}::text::json) as row (billing_month date, request_id uuid, company_id uuid,
+      api_key_id uuid, model_slug text, upstream_model text, endpoint text, prompt_tokens bigint, completion_tokens bigint,
+      price_input numeric, price_output numeric, occurred_at timestamptz)`;
+}
