@@ -43,7 +43,7 @@ function forwardRun(
   assistant: Assistant,
   model: Model,
   date: string,
-): Buffer {
+): Buffer[] {
   const messages = memberNamed(members, 'messages') as { valueStart: number; valueEnd: number };
   const temperature = request.temperature ?? assistant.temperature;
   const maxTokens = request.max_tokens ?? assistant.maxTokens;
@@ -51,11 +51,11 @@ function forwardRun(
   const tail =
     (temperature === null ? '' : `,"temperature":${temperature}`) +
     (maxTokens === null ? '' : `,"max_tokens":${maxTokens}`);
-  return Buffer.concat([
+  return [
     Buffer.from(head),
-    body.subarray(messages.valueStart + 1, messages.valueEnd), // without "[", with "]": never empty, it has one message at least
+    body.slice(messages.valueStart + 1, messages.valueEnd), // without "[", with "]": never empty, it has one message at least
     Buffer.from(`${tail}}`),
-  ]);
+  ];
 }
 
 interface Completion {

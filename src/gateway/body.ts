@@ -1,17 +1,49 @@
 import type { IncomingMessage } from 'node:http';
+import { type JsonFault, type ParsedObject, parseObject } from '../bytes/json.ts';
+import { ObjectScanner } from '../bytes/scan.ts';
+import { type Edit, splice, splicePieces } from '../bytes/splice.ts';
 import { GatewayError } from '../domain/errors.ts';
+
+/** Bodies up to this size are parsed when they are whole; larger ones are scanned as they arrive. */
+const PARSE_BYTES = 16_384;
+
+/** A request body: its bytes as they arrived, and what a strict reader makes of them. */
+export class RequestBody {
+  readonly pieces: readonly Buffer[];
+  readonly length: number;
+  readonly object: ParsedObject | JsonFault;
+
+  constructor(pieces: readonly Buffer[], length: number, object: ParsedObject | JsonFault) {
+    this.pieces = pieces;
+    this.length = length;
+    this.object = object;
+  }
+
+  /** The bytes [start, end), copied only where they straddle pieces. */
+  slice(start: number, end: number): Buffer {
+    const first = this.pieces[0];
+    if (first !== undefined && end <= first.length) return first.subarray(start, end);
+    return Buffer.concat(this.pieces).subarray(start, end);
+  }
+
+  /** The body with edits made, as pieces of the new body: one for a small body, no copies for a large one. */
+  edited(edits: readonly Edit[]): Buffer[] {
+    const [only] = this.pieces;
+    return only !== undefined && this.pieces.length === 1 ? [splice(only, edits)] : splicePieces(this.pieces, edits);
+  }
+}
 
 /**
  * Reads a request body whole.
  * @param announced the content-length, or -1
  * @param limit bytes
- * @throws GatewayError 413 when it is larger than the limit, ClientGone when the client stops halfway
+ * @throws GatewayError 413 when it is larger than the limit; ClientGone when the client stops halfway
  */
-export function readBody(req: IncomingMessage, announced: number, limit: number): Promise<Buffer> {
+export function readBody(req: IncomingMessage, announced: number, limit: number): Promise<RequestBody> {
   if (announced > limit) return Promise.reject(new GatewayError('request_too_large'));
   return new Promise((resolve, reject) => {
-    let first: Buffer | null = null; // nearly every body is one chunk
-    let rest: Buffer[] | null = null;
+    const pieces: Buffer[] = [];
+    const scanner = announced >= 0 && announced <= PARSE_BYTES ? null : new ObjectScanner();
     let size = 0;
     req.on('data', (chunk: Buffer) => {
       size += chunk.length;
@@ -19,14 +51,12 @@ export function readBody(req: IncomingMessage, announced: number, limit: number)
         req.removeAllListeners('data');
         req.resume();
         reject(new GatewayError('request_too_large'));
-      } else if (first === null) {
-        first = chunk;
-      } else {
-        rest ??= [first];
-        rest.push(chunk);
+        return;
       }
+      pieces.push(chunk);
+      scanner?.push(chunk);
     });
-    req.on('end', () => resolve(rest === null ? (first ?? EMPTY) : Buffer.concat(rest, size)));
+    req.on('end', () => resolve(scanner === null ? small(pieces) : new RequestBody(pieces, size, scanner.end())));
     req.on('error', () => reject(new ClientGone()));
     req.on('close', () => {
       if (!req.complete) reject(new ClientGone());
@@ -34,7 +64,10 @@ export function readBody(req: IncomingMessage, announced: number, limit: number)
   });
 }
 
-const EMPTY = Buffer.alloc(0);
+function small(pieces: readonly Buffer[]): RequestBody {
+  const body = pieces.length === 1 ? (pieces[0] as Buffer) : Buffer.concat(pieces);
+  return new RequestBody([body], body.length, parseObject(body));
+}
 
 /** The client left before its request was whole: nobody is there to be answered. */
 export class ClientGone extends Error {}

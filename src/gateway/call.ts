@@ -3,6 +3,7 @@ import type { Scope } from '../domain/scope.ts';
 import type { Admission, Endpoint } from '../domain/usage.ts';
 import type { UpstreamHandler } from '../upstream/pool.ts';
 import type { Account } from './account.ts';
+import type { RequestBody } from './body.ts';
 import type { Reply } from './reply.ts';
 import type { Services } from './services.ts';
 
@@ -18,7 +19,7 @@ export interface Operation {
    * @param id the path's identifier, for assistant runs
    * @throws GatewayError 400 or 404
    */
-  read(services: Services, body: Buffer, companyId: string, id: string): Call | Promise<Call>;
+  read(services: Services, body: RequestBody, companyId: string, id: string): Call | Promise<Call>;
 }
 
 /** One request, read and checked: which model it names, what goes upstream, what comes back. */
@@ -28,7 +29,7 @@ export interface Call {
   readonly slugParam: 'model' | 'model_slug' | null;
   /** Size of the prompt, for an estimate should the upstream tell no usage. */
   readonly promptBytes: number;
-  /** The upstream's body. */
-  forward(model: Model): Buffer;
+  /** The upstream's body, in pieces. */
+  forward(model: Model): readonly Buffer[];
   answer(reply: Reply, admission: Admission, account: Account): UpstreamHandler;
 }

@@ -1,6 +1,6 @@
 import { renderAnswer } from '../bytes/answer.ts';
 import { ambiguous, locateMembers, type Member, type Members } from '../bytes/json.ts';
-import { type Edit, splice } from '../bytes/splice.ts';
+import type { Edit } from '../bytes/splice.ts';
 import type { Model } from '../domain/model.ts';
 import { type ChatRequest, checkChat } from '../domain/request.ts';
 import type { Call, Operation } from './call.ts';
@@ -34,13 +34,10 @@ function chatCall(judged: Judged<ChatRequest>): Call {
     slug: request.model,
     slugParam: 'model',
     promptBytes: body.length,
-    forward(model: Model): Buffer {
+    forward(model: Model): readonly Buffer[] {
       const edits = [modelEdit(judged.members, model)];
       if (usage !== null) edits.push(usage);
-      return splice(
-        body,
-        edits.sort((a, b) => a.start - b.start),
-      );
+      return body.edited(edits.sort((a, b) => a.start - b.start));
     },
     answer: (reply, admission, account) =>
       streamed ? new StreamRelay(reply, admission, account) : new JsonAnswer(reply, admission, account, renderAnswer),
@@ -62,10 +59,12 @@ function usageEdit({ request, body, members }: Judged<ChatRequest>): Edit {
   }
   const { valueStart, valueEnd } = options;
   if (request.stream_options === null) return { start: valueStart, end: valueEnd, bytes: OPTIONS_VALUE };
-  const inner = locateMembers(body, valueStart, valueEnd) as Members;
+  const inner = locateMembers(body.slice(valueStart, valueEnd)) as Members;
   if (ambiguous(inner, ['include_usage']) !== null) throw twoReadings('stream_options.include_usage');
   const include = memberNamed(inner, 'include_usage');
-  if (include !== undefined) return { start: include.valueStart, end: include.valueEnd, bytes: TRUE };
+  if (include !== undefined) {
+    return { start: valueStart + include.valueStart, end: valueStart + include.valueEnd, bytes: TRUE };
+  }
   const start = valueStart + 1;
   return { start, end: start, bytes: inner.length === 0 ? INCLUDE_USAGE : INCLUDE_USAGE_FIRST };
 }

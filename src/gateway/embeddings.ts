@@ -1,5 +1,4 @@
 import { type AnswerScan, renderAnswer } from '../bytes/answer.ts';
-import { splice } from '../bytes/splice.ts';
 import { checkEmbedding } from '../domain/request.ts';
 import type { Call, Operation } from './call.ts';
 import { modelEdit } from './chat.ts';
@@ -19,7 +18,7 @@ export const embeddings: Operation = {
       slug: judged.request.model,
       slugParam: 'model',
       promptBytes: body.length,
-      forward: (model) => splice(body, [modelEdit(judged.members, model)]),
+      forward: (model) => body.edited([modelEdit(judged.members, model)]),
       answer: (reply, admission, account) =>
         new JsonAnswer(reply, admission, account, (answer, scan) => renderEmbeddings(answer, scan, base64)),
     };

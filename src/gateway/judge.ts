@@ -1,30 +1,31 @@
-import { ambiguous, type JsonFault, type Member, type Members, parseObject } from '../bytes/json.ts';
+import { ambiguous, type JsonFault, type Member, type Members } from '../bytes/json.ts';
 import { type ErrorName, GatewayError } from '../domain/errors.ts';
+import type { RequestBody } from './body.ts';
 
 /** A request body that was read in one way only: what was checked is what the bytes say. */
 export interface Judged<T> {
   readonly request: T;
-  readonly body: Buffer;
+  readonly body: RequestBody;
   readonly members: Members;
 }
 
 /**
- * Reads and checks a request body (spec section 4): parsed for the judgement, kept as
- * bytes for the forwarding.
+ * Checks a request body (spec section 4): parsed for the judgement, kept as bytes for the
+ * forwarding.
  * @param check the schema check, which throws GatewayError 400
  * @param governed members the gateway decides by; readable in two ways they are refused
  * @param isSteering members that could choose another model, host or key are refused
  * @throws GatewayError 400
  */
 export function judge<T>(
-  body: Buffer,
+  body: RequestBody,
   check: (value: unknown) => T,
   governed: readonly string[],
   isSteering: (member: string) => boolean,
 ): Judged<T> {
-  const parsed = parseObject(body);
-  if (typeof parsed === 'string') throw new GatewayError(FAULTS[parsed], FAULT_TEXTS[parsed]);
-  const { value, members } = parsed;
+  const { object } = body;
+  if (typeof object === 'string') throw new GatewayError(FAULTS[object], FAULT_TEXTS[object]);
+  const { value, members } = object;
   const twice = ambiguous(members, governed);
   if (twice !== null) throw twoReadings(twice);
   for (const { name } of members) {

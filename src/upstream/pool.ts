@@ -36,9 +36,22 @@ export class Upstream {
     if (apiKey !== null) this.#headers.push('authorization', `Bearer ${apiKey}`);
   }
 
-  /** @param path below the base address, such as "/chat/completions" */
-  post(path: string, body: Buffer, handler: UpstreamHandler): void {
-    this.#pool.dispatch({ method: 'POST', path: this.#basePath + path, headers: this.#headers, body }, handler);
+  /**
+   * @param path below the base address, such as "/chat/completions"
+   * @param body in pieces, sent one after the other
+   */
+  post(path: string, body: readonly Buffer[], handler: UpstreamHandler): void {
+    const target = this.#basePath + path;
+    const [only] = body;
+    if (only !== undefined && body.length === 1) {
+      // one buffer takes undici's shortest way
+      this.#pool.dispatch({ method: 'POST', path: target, headers: this.#headers, body: only }, handler);
+      return;
+    }
+    const length = body.reduce((sum, piece) => sum + piece.length, 0);
+    const headers = [...this.#headers, 'content-length', `${length}`];
+    // undici takes any iterable of buffers; its types do not know
+    this.#pool.dispatch({ method: 'POST', path: target, headers, body: body as unknown as Buffer }, handler);
   }
 
   /** Ends idle connections and waits for those in use. */
