@@ -36,7 +36,7 @@ export class JsonAnswer implements UpstreamHandler, BookingWaiter {
     this.#admission = admission;
     this.#account = account;
     this.#render = render;
-    reply.res.on('close', () => this.#onClientClose());
+    reply.watcher = this;
   }
 
   onRequestStart(controller: UpstreamController): void {
@@ -102,7 +102,7 @@ export class JsonAnswer implements UpstreamHandler, BookingWaiter {
     this.#account.log.warn({ request_id: this.#reply.requestId, reason }, 'upstream failed');
   }
 
-  #onClientClose(): void {
+  onClientClose(): void {
     if (this.#settled || this.#reply.res.writableFinished) return;
     this.#clientGone = true;
     if (this.#controller !== null) this.#deadline = setTimeout(() => this.#leave(), READ_ON_MS).unref();

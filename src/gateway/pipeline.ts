@@ -5,6 +5,7 @@ import type { Company } from '../domain/company.ts';
 import { GatewayError } from '../domain/errors.ts';
 import { admitModel } from '../domain/gate.ts';
 import { type ApiKey, digestOf } from '../domain/key.ts';
+import type { Now } from '../domain/ports.ts';
 import { SCOPE_BIT, type Scope } from '../domain/scope.ts';
 import type { Admission } from '../domain/usage.ts';
 import { Account } from './account.ts';
@@ -13,13 +14,18 @@ import type { Operation } from './call.ts';
 import { RequestHead } from './head.ts';
 import { renderModel, renderModels } from './models.ts';
 import { Reply } from './reply.ts';
+import { RequestLine } from './request-line.ts';
 import { findRoute, type Route } from './router.ts';
 import type { Services } from './services.ts';
 
 /** One API request from its head to its answer. Never throws: whatever goes wrong is answered and logged. */
 export async function handle(services: Services, req: IncomingMessage, res: ServerResponse): Promise<void> {
-  const line = new RequestLine(services, new Reply(res, randomUUIDv7()));
-  res.on('close', () => line.write());
+  const reply = new Reply(res, randomUUIDv7());
+  const line = new RequestLine(reply);
+  res.on('close', () => {
+    reply.watcher?.onClientClose();
+    services.requestLog.tell(line);
+  });
   try {
     const route = findRoute(req.method as string, req.url as string, services.basePath);
     const head = new RequestHead(req.rawHeaders);
@@ -40,18 +46,22 @@ async function operate(
   line: RequestLine,
 ): Promise<void> {
   line.endpoint = operation.endpoint;
-  const key = await authenticate(services, head); // 401, by the digest in memory
+  const found = authenticate(services, head); // 401, by the digest in memory
+  const key = found instanceof Promise ? await found : found; // an await costs a turn even where nothing is to wait for
   line.companyId = key.companyId;
   requireScope(key, operation.scope); // 403, before a byte of the body is read
   head.requireJson(); // 415
   const body = await readBody(req, head.contentLength, services.maxBodyBytes); // 413
-  const company = await companyOf(services, key);
-  const call = await operation.read(services, body, key.companyId, id); // 400, or 404 for an assistant
+  const owner = companyOf(services, key);
+  const company = owner instanceof Promise ? await owner : owner;
+  const read = operation.read(services, body, key.companyId, id); // 400, or 404 for an assistant
+  const call = read instanceof Promise ? await read : read;
   const model = admitModel(company, call.slug, operation.kind, call.slugParam); // 404, then 403 at the EU gate
-  line.slug = model.slug; // only now: before, it is the caller's text, and could be anything
+  line.slug = model.slug;
   const at = services.clock();
   const month = services.calendar.month(at); // fixed here: gate, budget and ledger speak of the same month
-  admitBudget(company, await services.ledger.spent(company.id, month)); // 402
+  const spent = services.ledger.spent(company.id, month);
+  admitBudget(company, typeof spent === 'bigint' ? spent : await spent); // 402
   const admission: Admission = {
     requestId: line.reply.requestId,
     companyId: company.id,
@@ -80,11 +90,14 @@ async function list(services: Services, head: RequestHead, route: Route, line: R
 }
 
 /** Missing, unknown, revoked and expired keys get one identical answer (spec section 5, rule 2). */
-async function authenticate(services: Services, head: RequestHead): Promise<ApiKey> {
+function authenticate(services: Services, head: RequestHead): Now<ApiKey> {
   const token = head.bearer;
   if (token === undefined) throw new GatewayError('invalid_api_key');
   const found = services.directory.key(digestOf(token));
-  const key = found instanceof Promise ? await found : found;
+  return found instanceof Promise ? found.then((key) => live(services, key)) : live(services, found);
+}
+
+function live(services: Services, key: ApiKey | null): ApiKey {
   if (key === null || key.expiresAt <= services.clock()) throw new GatewayError('invalid_api_key');
   return key;
 }
@@ -93,9 +106,12 @@ function requireScope(key: ApiKey, scope: Scope): void {
   if ((key.scopes & SCOPE_BIT[scope]) === 0) throw new GatewayError('insufficient_scope');
 }
 
-async function companyOf(services: Services, key: ApiKey): Promise<Company> {
+function companyOf(services: Services, key: ApiKey): Now<Company> {
   const found = services.directory.company(key.companyId);
-  const company = found instanceof Promise ? await found : found;
+  return found instanceof Promise ? found.then(existing) : existing(found);
+}
+
+function existing(company: Company | null): Company {
   if (company === null) throw new GatewayError('invalid_api_key'); // deleted together with its keys a moment ago
   return company;
 }
@@ -107,37 +123,4 @@ function refuse(services: Services, req: IncomingMessage, line: RequestLine, err
   }
   // an unread body would be read to its end just to be thrown away: close instead
   line.reply.error(error instanceof GatewayError ? error : new GatewayError('internal_error'), !req.complete);
-}
-
-/** What the log and the metrics tell of one request, once its answer has left. */
-class RequestLine {
-  readonly #services: Services;
-  readonly #began = performance.now();
-  readonly reply: Reply;
-  endpoint = 'unknown';
-  companyId: string | undefined;
-  slug: string | undefined;
-  account: Account | null = null;
-
-  constructor(services: Services, reply: Reply) {
-    this.#services = services;
-    this.reply = reply;
-  }
-
-  write(): void {
-    const ms = performance.now() - this.#began;
-    const { status, requestId } = this.reply;
-    this.#services.metrics.answered(this.endpoint, status, ms / 1000);
-    this.#services.log.info({
-      request_id: requestId,
-      company: this.companyId,
-      endpoint: this.endpoint,
-      slug: this.slug,
-      status,
-      outcome: this.account?.outcome ?? undefined,
-      prompt_tokens: this.account?.tokens?.prompt,
-      completion_tokens: this.account?.tokens?.completion,
-      ms: Math.round(ms * 10) / 10,
-    });
-  }
 }

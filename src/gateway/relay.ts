@@ -46,7 +46,7 @@ export class StreamRelay implements UpstreamHandler, FrameSink, BookingWaiter {
     this.#admission = admission;
     this.#account = account;
     this.#scanner = new StreamScanner(slugLiteral(admission.model.slug), this, MAX_EVENT_BYTES);
-    this.#res.on('close', () => this.#onClientClose());
+    reply.watcher = this;
     this.#res.on('drain', () => this.#controller?.resume());
   }
 
@@ -179,7 +179,7 @@ export class StreamRelay implements UpstreamHandler, FrameSink, BookingWaiter {
     this.#account.settle(outcome, this.#scanner.usage(), this.#scanner.generatedBytes, waiter);
   }
 
-  #onClientClose(): void {
+  onClientClose(): void {
     if (this.#settled || this.#res.writableFinished) return;
     this.#clientGone = true;
     this.#controller?.resume();

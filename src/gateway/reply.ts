@@ -5,6 +5,8 @@ import type { GatewayError } from '../domain/errors.ts';
 export class Reply {
   readonly requestId: string;
   readonly res: ServerResponse;
+  /** Who handles the answer; told when the client's side is over, one way or the other. */
+  watcher: { onClientClose(): void } | null = null;
   /** The status sent; 0 while nothing was. */
   status = 0;
 

@@ -3,6 +3,7 @@ import type { Clock, Directory, Ledger } from '../domain/ports.ts';
 import type { Logger } from '../log.ts';
 import type { Metrics } from '../metrics.ts';
 import type { Upstream } from '../upstream/pool.ts';
+import type { RequestLog } from './request-line.ts';
 
 /** What one gateway is made of; put together in app.ts and never changed. */
 export interface Services {
@@ -13,6 +14,7 @@ export interface Services {
   readonly clock: Clock;
   readonly log: Logger;
   readonly metrics: Metrics;
+  readonly requestLog: RequestLog;
   /** Path prefix of the API, such as "/v1". */
   readonly basePath: string;
   readonly ownedBy: string;
