@@ -8,8 +8,9 @@ import { startDemo } from './demo.ts';
 import { Calendar } from './domain/month.ts';
 import { nameFilter, STEERING } from './domain/steering.ts';
 import { createListener } from './gateway/listener.ts';
+import { RequestLog } from './gateway/request-line.ts';
 import { BatchLedger } from './ledger/writer.ts';
-import type { Logger } from './log.ts';
+import { type Logger, lineSink } from './log.ts';
 import { Metrics } from './metrics.ts';
 import { openChanges } from './store/changes.ts';
 import { type Database, openDatabase } from './store/database.ts';
@@ -71,6 +72,7 @@ export async function openApp(config: Config, log: Logger): Promise<App> {
     clock,
     log,
     metrics,
+    requestLog: new RequestLog(lineSink(log), metrics, clock),
     basePath: config.basePath,
     ownedBy: config.ownedBy,
     maxBodyBytes: config.maxBodyBytes,
