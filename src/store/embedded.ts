@@ -137,7 +137,8 @@ function urlOf({ socketDir }: Server): string {
 
 function placeOf(dataDir: string): Place {
   const cluster = join(dataDir, 'postgres');
-  const fits = Buffer.byteLength(`${cluster}/.s.PGSQL.${PORT}`) <= SOCKET_PATH_BYTES;
+  // a comma would part it into two hosts
+  const fits = Buffer.byteLength(`${cluster}/.s.PGSQL.${PORT}`) <= SOCKET_PATH_BYTES && !cluster.includes(',');
   const hash = createHash('sha256').update(cluster).digest('hex').slice(0, 16);
   return {
     cluster,

@@ -1,0 +1,247 @@
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import t, { type Test } from 'tap';
+import { openDatabase } from '../../src/store/database.ts';
+import { type Embedded, findEmbedded, startEmbedded } from '../../src/store/embedded.ts';
+
+const MS = 10_000;
+const log = { info: () => {} };
+const root = process.getuid?.() === 0;
+
+// made once: initdb takes half a second
+const made = folder(t);
+await (await startEmbedded({ dataDir: made, log })).stop();
+
+t.test('starts a server, finds it again, and stops it with its owner', async (t) => {
+  const dataDir = folder(t);
+  t.equal(findEmbedded(dataDir), null);
+  const first = await startEmbedded({ dataDir, log });
+  await ask(first.url, 'create table kept (n int); insert into kept values (1)');
+  const second = await startEmbedded({ dataDir, log });
+  t.equal(second.pid, first.pid);
+  t.same([first.owned, second.owned], [true, false]);
+  t.equal(findEmbedded(dataDir), first.url);
+  await second.stop();
+  t.same(await ask(second.url, 'select n from kept'), [{ n: 1 }], 'who found it leaves it running');
+  await first.stop();
+  t.equal(findEmbedded(dataDir), null);
+  const third = await startEmbedded({ dataDir, log });
+  t.same(await ask(third.url, 'select n from kept'), [{ n: 1 }], 'what was written is there again');
+  t.same(
+    await ask(
+      third.url,
+      "select name, setting from pg_settings where name in ('listen_addresses', 'fsync') order by 1",
+    ),
+    [
+      { name: 'fsync', setting: 'on' },
+      { name: 'listen_addresses', setting: '' },
+    ],
+  );
+  t.equal(statSync(join(dataDir, 'postgres')).mode & 0o077, 0, 'the socket lies in a folder closed to others');
+  await third.stop();
+});
+
+t.test('many processes at once make one cluster and one server', async (t) => {
+  const dataDir = folder(t);
+  const starters = await Promise.all(Array.from({ length: 4 }, () => starter(t, dataDir)));
+  t.equal(new Set(starters.map(({ pid }) => pid)).size, 1, 'one server');
+  t.same(starters.map(({ owned }) => owned).filter(Boolean), [true], 'one owner');
+  t.same(await ask(starters[0]?.url as string, 'select 1 as one'), [{ one: 1 }]);
+  for (const each of starters.sort((a, b) => Number(a.owned) - Number(b.owned))) await each.end();
+  t.equal(findEmbedded(dataDir), null, 'it ended with its owner');
+  t.same(
+    readdirSync(dataDir).filter((name) => name.startsWith('postgres.') && name !== 'postgres.log'),
+    [],
+    'nothing half made is left',
+  );
+});
+
+t.test('a killed gateway leaves a server that the next one takes over', async (t) => {
+  const dataDir = used(t);
+  const killed = await starter(t, dataDir);
+  await ask(killed.url, 'create table kept (n int)');
+  killed.process.kill('SIGKILL');
+  await once(killed.process, 'exit');
+  t.ok(isAlive(killed.pid), 'the server goes on');
+  const next = await startEmbedded({ dataDir, log });
+  t.same([next.pid, next.owned], [killed.pid, true]);
+  t.same(await ask(next.url, 'select n from kept'), []);
+  await next.stop();
+  t.equal(findEmbedded(dataDir), null);
+});
+
+t.test('a killed server is started again, and lost nothing', async (t) => {
+  const dataDir = used(t);
+  const first = await startEmbedded({ dataDir, log });
+  await ask(first.url, 'create table kept (n int); insert into kept values (1)');
+  process.kill(first.pid, 'SIGKILL');
+  while (isAlive(first.pid)) await new Promise(setImmediate);
+  const second = await startEmbedded({ dataDir, log });
+  t.not(second.pid, first.pid);
+  t.same(await ask(second.url, 'select n from kept'), [{ n: 1 }]);
+  await second.stop();
+});
+
+t.test('a stale lock file whose process id is now another program is no obstacle', async (t) => {
+  const dataDir = used(t);
+  await (await startEmbedded({ dataDir, log })).stop();
+  const cluster = join(dataDir, 'postgres');
+  const { uid, gid } = statSync(cluster);
+  const other = spawn('sleep', ['60'], root ? { uid, gid } : {});
+  t.teardown(() => other.kill());
+  writeFileSync(
+    join(cluster, 'postmaster.pid'),
+    `${other.pid}\n${cluster}\n1700000000\n5432\n${cluster}\n\n 1 1\nready\n`,
+  );
+  t.equal(findEmbedded(dataDir), null);
+  const server = await startEmbedded({ dataDir, log });
+  t.not(server.pid, other.pid);
+  await server.stop();
+  t.ok(isAlive(other.pid as number), 'and is left alone');
+});
+
+t.test("a visitor's server becomes the gateway's", async (t) => {
+  const dataDir = used(t);
+  const visitor = await startEmbedded({ dataDir, log, visiting: true });
+  t.equal(visitor.owned, true);
+  const gateway = await startEmbedded({ dataDir, log });
+  t.same([gateway.pid, gateway.owned], [visitor.pid, true]);
+  await visitor.stop();
+  t.equal(findEmbedded(dataDir), gateway.url, 'it stays when the visitor goes');
+  const other = await startEmbedded({ dataDir, log, visiting: true });
+  t.equal(other.owned, false);
+  await other.stop();
+  t.equal(findEmbedded(dataDir), gateway.url);
+  await gateway.stop();
+  t.equal(findEmbedded(dataDir), null);
+});
+
+t.test('a path too long for a socket', async (t) => {
+  const dataDir = join(folder(t), 'long'.repeat(30));
+  mkdirSync(dataDir);
+  copyCluster(dataDir);
+  const server = await startEmbedded({ dataDir, log });
+  const socketDir = new URL(server.url.replace('@/', '@host/')).searchParams.get('host') as string;
+  t.ok(socketDir.startsWith(tmpdir()), 'it lies in the temporary folder');
+  t.equal(statSync(socketDir).mode & 0o777, 0o700);
+  t.equal(findEmbedded(dataDir), server.url);
+  t.same(await ask(server.url, 'select 1 as one'), [{ one: 1 }]);
+  await server.stop();
+  rmSync(socketDir, { recursive: true });
+});
+
+t.test('a path with blanks and quotes below a folder closed to others', async (t) => {
+  const closed = folder(t);
+  const dataDir = join(closed, 'my "data", of ours');
+  mkdirSync(dataDir);
+  chmodSync(closed, 0o700);
+  const server = await startEmbedded({ dataDir, log });
+  t.same(await ask(server.url, 'select 1 as one'), [{ one: 1 }]);
+  await server.stop();
+  const again = await startEmbedded({ dataDir, log });
+  t.same(await ask(again.url, 'select 1 as one'), [{ one: 1 }]);
+  await again.stop();
+});
+
+t.test('says in one line what is wrong', async (t) => {
+  const dataDir = used(t);
+  const server = await startEmbedded({ dataDir, log });
+  await server.stop();
+  await t.rejects(startEmbedded({ dataDir, log, settings: { shared_buffers: 'much' } }), {
+    message: /^the embedded database did not start: .*shared_buffers.* \(see .*postgres\.log\)$/,
+  });
+  writeFileSync(join(dataDir, 'postgres', 'PG_VERSION'), '17\n');
+  await t.rejects(startEmbedded({ dataDir, log }), { message: /was made by Postgres 17, the embedded one is 18/ });
+});
+
+t.test('the log does not grow for ever', async (t) => {
+  const dataDir = used(t);
+  writeFileSync(join(dataDir, 'postgres.log'), 'x'.repeat((1 << 20) + 1));
+  const server = await startEmbedded({ dataDir, log });
+  t.ok(readFileSync(join(dataDir, 'postgres.log')).length < 1 << 20);
+  await server.stop();
+});
+
+/** A data folder as people have them; removed at teardown, with the server if a test failed. */
+function folder(t: Test): string {
+  const path = mkdtempSync(join(tmpdir(), 'tollgate-embedded-'));
+  chmodSync(path, 0o755);
+  t.teardown(() => {
+    const file = join(path, 'postgres', 'postmaster.pid');
+    if (existsSync(file)) process.kill(Number.parseInt(readFileSync(file, 'utf8'), 10), 'SIGQUIT');
+    rmSync(path, { recursive: true, force: true });
+  });
+  return path;
+}
+
+/** A data folder that was used before. */
+function used(t: Test): string {
+  const path = folder(t);
+  copyCluster(path);
+  return path;
+}
+
+function copyCluster(dataDir: string): void {
+  execFileSync('cp', ['-a', join(made, 'postgres'), dataDir]);
+}
+
+async function ask(url: string, statement: string): Promise<unknown[]> {
+  const db = openDatabase({ url, maxConnections: 1 });
+  try {
+    return [...(await db.run(MS, (sql) => sql.unsafe(statement)))];
+  } finally {
+    await db.close();
+  }
+}
+
+interface Starter extends Pick<Embedded, 'url' | 'pid' | 'owned'> {
+  readonly process: ChildProcess;
+  /** Lets it stop the server if it owns it, and ends it. */
+  end(): Promise<void>;
+}
+
+/** Another process that runs the embedded database. */
+async function starter(t: Test, dataDir: string): Promise<Starter> {
+  const module = new URL('../../src/store/embedded.ts', import.meta.url).href;
+  const program = `import { startEmbedded } from ${JSON.stringify(module)};
+    const server = await startEmbedded({ dataDir: ${JSON.stringify(dataDir)}, log: { info() {} } });
+    console.log(JSON.stringify(server));
+    process.stdin.on('end', () => server.stop()).resume();`;
+  const { PATH } = process.env; // nothing of the test runner's
+  const child = spawn(process.execPath, ['--input-type=module', '--eval', program], {
+    env: { PATH },
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
+  t.teardown(() => child.kill('SIGKILL'));
+  const [line] = (await once(createInterface(child.stdout), 'line')) as [string];
+  return {
+    ...(JSON.parse(line) as Embedded),
+    process: child,
+    async end() {
+      child.stdin.end();
+      await once(child, 'exit');
+    },
+  };
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+}
