@@ -29,7 +29,7 @@ const USAGE = `Benchmarks the gateway; rewrites RESULTS.md, results.json and com
 
 Environment: BENCH_PORTKEY names a folder where "npm install @portkey-ai/gateway" was run;
 BENCH_DATABASE_URL a Postgres server to use instead of the embedded one; BENCH_ENTRY another
-gateway program than dist/main.js.
+gateway program than dist/main.js; BENCH_NODE_FLAGS more flags for the gateway, such as "--cpu-prof --cpu-prof-dir=DIR".
 `;
 
 const FOLDER = fileURLToPath(new URL('.', import.meta.url));

@@ -1,5 +1,5 @@
 import type { ChildProcess } from 'node:child_process';
-import { existsSync, mkdirSync, openSync, truncateSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, openSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -102,16 +102,19 @@ export async function startGateway(around: Surroundings, name = 'gateway'): Prom
   const folder = join(around.folder, `${name}-${port}`);
   mkdirSync(folder, { recursive: true });
   const log = join(folder, 'log');
+  const extra = (process.env.BENCH_NODE_FLAGS ?? '').split(' ').filter((flag) => flag !== '');
   const child = startPinned(
     TEST_CORES,
     process.execPath,
-    [...NODE_FLAGS, '--import', script('probe.ts'), gatewayEntry(), 'serve'],
+    [...NODE_FLAGS, ...extra, '--import', script('probe.ts'), gatewayEntry(), 'serve'],
     {
       stdio: ['ignore', 'ignore', openSync(log, 'a'), 'ipc'],
       env: await gatewayEnvironment(around, folder, port),
     },
   );
-  const peer = await peerOf(name, port, child);
+  const peer = await peerOf(name, port, child).catch((error: Error) => {
+    throw new Error(`${error.message}\n${readFileSync(log, 'utf8').slice(-2000)}`);
+  });
   return {
     ...peer,
     tidy: () => truncateSync(log),
