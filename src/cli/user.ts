@@ -16,7 +16,7 @@ export const userCommands: readonly Command[] = [
       email: required('ADDRESS', readEmail, 'what they sign in with'),
       role: required('ROLE', oneOf(...ROLES), 'operator, owner, administrator or member'),
       company: optional('ID', readUuid, 'where they have that role; an operator has no company'),
-      'password-stdin': flag('read the password from standard input; one trailing newline is not part of it', true),
+      'password-stdin': flag('read the password from standard input, without its last newline', true),
     },
     notes: 'Example:\n  tollgate user create --email ada@example.com --role operator --password-stdin < password.txt',
     async run({ transact, stdin }, values) {
