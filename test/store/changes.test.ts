@@ -187,6 +187,17 @@ t.test('a change is told though the listening connection is killed again and aga
   }
 });
 
+t.test('what was missed while nobody listened is looked for as soon as somebody does', async (t) => {
+  const { url, db } = await testDatabase(t);
+  const proxy = await startProxy(t, url);
+  const journal = await follow(t, open(t, proxy.url), POLL_ONLY_AT_START);
+  await journal.morePolls(1); // the one that follows LISTEN
+  await proxy.cut();
+  await announce(db, 'key', 'missed');
+  await proxy.restore();
+  await journal.hears('key:missed');
+});
+
 t.test('an interruption longer than changes are kept is a gap', async (t) => {
   const { url } = await testDatabase(t);
   const proxy = await startProxy(t, url);

@@ -2,6 +2,7 @@ import { hash, randomUUID } from 'node:crypto';
 import { Writable } from 'node:stream';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
+import type { Company } from '../../src/domain/company.ts';
 import { GatewayError } from '../../src/domain/errors.ts';
 import { type Changes, type Follower, openChanges } from '../../src/store/changes.ts';
 import { type Database, openDatabase, type Sql } from '../../src/store/database.ts';
@@ -162,7 +163,10 @@ t.test('a company is loaded with exact money, its settings and its own and the s
     await addModel(sql, 'own', ids[0], '1.10');
     return ids;
   });
-  const company = await directory.company(full);
+  const company = await eventually(
+    () => directory.company(full),
+    (company) => company?.sharedModels.size === 1, // its creation may still have to be heard of
+  );
   t.match(company, { id: full, name: 'Full', allowNonEu: true, budget: 12_000_000_000_000_001n });
   t.same([...(company?.disabledSlugs ?? [])], ['a,b', 'c']);
   t.same(
@@ -188,10 +192,8 @@ t.test('a company is loaded with exact money, its settings and its own and the s
   );
   t.same([...(company?.sharedModels.keys() ?? [])], ['shared']);
   t.equal(company?.sharedModels.get('shared')?.prices.input, 1000n);
-  const [second, third] = [await directory.company(free), await directory.company(none)];
-  t.match([second, third], [{ budget: null }, { budget: null }]);
-  t.equal(second?.sharedModels, company?.sharedModels, 'the shared models are one map');
-  t.equal(third?.ownModels.size, 0);
+  t.match(await directory.company(free), { budget: null, ownModels: new Map() });
+  t.match(await directory.company(none), { budget: null, ownModels: new Map() });
   t.equal(await directory.company(randomUUID()), null);
 });
 
@@ -546,7 +548,7 @@ t.test('after a gap everything is read again, and serves as it was where it cann
 });
 
 t.test('the shared models are replaced as a whole; those somebody holds stay as they were', async (t) => {
-  const { directory, sql, proxy, logged } = await setScene(t);
+  const { directory, sql, proxy, logged, settle } = await setScene(t);
   const companies = await sql((sql) => Promise.all([addCompany(sql), addCompany(sql)]));
   await sql((sql) => addModel(sql, 'one'));
   const models = async (id = companies[0]) => [...((await directory.company(id as string))?.sharedModels.keys() ?? [])];
@@ -555,8 +557,12 @@ t.test('the shared models are replaced as a whole; those somebody holds stay as 
   await sql((sql) => addModel(sql, 'two'));
   await eventually(models, ({ length }) => length === 2);
   t.same([...(held?.sharedModels.keys() ?? [])], ['one']);
-  t.equal((await directory.company(companies[0]))?.sharedModels, (await directory.company(companies[1]))?.sharedModels);
+  for (const id of companies) await directory.company(id);
+  const [first, second] = companies.map((id) => directory.company(id) as Company);
+  t.equal(first?.sharedModels, second?.sharedModels, 'they are one map for all companies');
 
+  await settle();
+  await models(); // all is in memory
   await proxy.cut();
   directory.changed('model', '');
   await eventually(
@@ -564,7 +570,11 @@ t.test('the shared models are replaced as a whole; those somebody holds stay as 
     (lines) => lines.some((line) => line.includes('cannot be read')),
   );
   t.same(await models(), ['one', 'two'], 'one change just before an outage refuses nobody');
-  await sql((sql) => addModel(sql, 'three'));
+  await sql(async (sql) => {
+    await sql`alter table models disable trigger announce`; // so that nothing but the failed reading asks for another
+    await addModel(sql, 'three');
+    await sql`alter table models enable trigger announce`;
+  });
   await proxy.restore();
   await eventually(models, ({ length }) => length === 3);
 });
