@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import type { Readable, Writable } from 'node:stream';
 import { assistantCommands } from './cli/assistant.ts';
-import { type Command, type Context, Failure, parseCommand, UsageError } from './cli/command.ts';
+import { type Command, type Context, Failure, flag, parseCommand, UsageError } from './cli/command.ts';
 import { companyCommands } from './cli/company.ts';
 import { withDatabase } from './cli/database.ts';
 import { commandHelp, overview, serveHelp } from './cli/help.ts';
@@ -14,7 +14,9 @@ import { userCommands } from './cli/user.ts';
 import { type Config, ConfigError, readConfig } from './config.ts';
 import { isTimeZone } from './domain/month.ts';
 import { type Noun, Refusal } from './domain/refusal.ts';
+import { parseAddress } from './store/address.ts';
 import { DatabaseRefused, DatabaseUnavailable } from './store/database.ts';
+import { MigrationRefused } from './store/migrate.ts';
 
 /** One run of the program, with all it may touch. */
 export interface Invocation {
@@ -26,8 +28,12 @@ export interface Invocation {
   readonly stderr: Writable;
   /** The package's folder, which holds package.json and sql/. Ends in a slash. */
   readonly root: URL;
-  /** Runs the gateway until it is told to stop; resolves with the exit code. */
-  readonly serve?: (config: Config, json: boolean) => Promise<number>;
+  /**
+   * Runs the gateway until it is told to stop; resolves with the exit code.
+   * @param demo greet with a demo company and a key that works (`make run`)
+   * @param print takes a line for standard output
+   */
+  readonly serve?: (config: Config, demo: boolean, print: (line: string) => void) => Promise<number>;
 }
 
 const COMMANDS: readonly Command[] = [
@@ -40,7 +46,11 @@ const COMMANDS: readonly Command[] = [
   ...usageCommands,
   ...ledgerCommands,
 ];
-const SERVE = { name: 'serve', summary: 'start the gateway (API and admin listener)', options: {} };
+const SERVE = {
+  name: 'serve',
+  summary: 'start the gateway (API and admin listener)',
+  options: { demo: flag('begin with a demo company and print a key that works, as "make run" does') },
+};
 
 /** What to do about a thing that was not found, and about one that is in the way. */
 const HINTS: Readonly<Record<Refusal['reason'], Readonly<Partial<Record<Noun, string>>>>> = {
@@ -90,7 +100,7 @@ async function runCommand(command: Command, args: readonly string[], invocation:
     await write(stdout, `${commandHelp(command)}\n`);
     return 0;
   }
-  const config = readConfig(invocation.env, isTimeZone);
+  const config = configure(invocation.env);
   const warnings: string[] = [];
   const exit = await withDatabase(config, root, command, async (database) => {
     const context: Context = { ...database, config, stdin, json, warn: (line) => warnings.push(line) };
@@ -109,14 +119,31 @@ async function runCommand(command: Command, args: readonly string[], invocation:
 }
 
 async function runServe(args: readonly string[], { env, stdout, serve }: Invocation): Promise<number> {
-  const { help, json } = parseCommand(SERVE, args);
+  const { help, values } = parseCommand(SERVE, args);
   if (help) {
-    await write(stdout, `${serveHelp(SERVE.summary)}\n`);
+    await write(stdout, `${serveHelp(SERVE)}\n`);
     return 0;
   }
-  const config = readConfig(env, isTimeZone);
+  const config = configure(env);
   if (serve === undefined) throw new Failure('this program cannot serve');
-  return await serve(config, json);
+  try {
+    return await serve(config, values.demo === true, (line) => stdout.write(`${line}\n`));
+  } catch (error) {
+    // what keeps a gateway from starting: an address in use, a folder that is not ours, no binaries
+    if (error instanceof Error && (error.constructor === Error || 'syscall' in error)) throw new Failure(error.message);
+    throw error;
+  }
+}
+
+/** @throws ConfigError */
+function configure(env: Invocation['env']): Config {
+  const config = readConfig(env, isTimeZone);
+  try {
+    if (config.databaseUrl !== null) parseAddress(config.databaseUrl);
+  } catch (error) {
+    throw new ConfigError([`DATABASE_URL: ${(error as Error).message}`]);
+  }
+  return config;
 }
 
 /** Help or version. @throws UsageError when the words name no command */
@@ -151,7 +178,8 @@ function explain(error: unknown, command: string | undefined): { lines: readonly
   if (error instanceof DatabaseUnavailable) {
     return { lines: [`${error.message}; check that it runs and that DATABASE_URL is right`], exit: 1 };
   }
-  if (error instanceof DatabaseRefused || error instanceof Failure) return { lines: [error.message], exit: 1 };
+  const plain = [Failure, MigrationRefused, DatabaseRefused].some((kind) => error instanceof kind);
+  if (plain) return { lines: [(error as Error).message], exit: 1 };
   throw error;
 }
 

@@ -15,6 +15,8 @@ process.exitCode = await runCli({
   stdout: process.stdout,
   stderr: process.stderr,
   root: new URL('..', import.meta.url),
+  // imported when it is asked for: no other command waits for the whole gateway to load
+  serve: async (...args) => (await import('./serve.ts')).serve(...args),
 });
 
 export {};

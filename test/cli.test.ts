@@ -8,9 +8,10 @@ import { PassThrough, Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
-import { runCli } from '../src/cli.ts';
+import { type Invocation, runCli } from '../src/cli.ts';
 import { describeConfig } from '../src/config.ts';
-import { openDatabase } from '../src/store/database.ts';
+import { DatabaseUnavailable, openDatabase } from '../src/store/database.ts';
+import { MigrationRefused } from '../src/store/migrate.ts';
 import { ROOT, tollgate } from './support/cli.ts';
 import { inDatabase, testDatabase } from './support/postgres.ts';
 
@@ -137,20 +138,35 @@ t.test('a database that is not migrated says so, until it is', async (t) => {
   t.match(await tollgate(['company', 'list'], { env }), { code: 1, out: '', err: /^tollgate: .*newer.*\n$/ });
 });
 
-t.test('serve gets the configuration and whether JSON is wanted, and its exit code is ours', async (t) => {
+t.test('serve gets the configuration, and its exit code is ours', async (t) => {
   const calls: unknown[] = [];
-  const serve = async (config: { port: number }, json: boolean): Promise<number> => {
-    calls.push([config.port, json]);
+  const serve: Invocation['serve'] = async ({ port }, demo, print) => {
+    calls.push([port, demo]);
+    print('Serving.');
     return 7;
   };
-  t.equal((await tollgate(['serve'], { env: { PORT: '8888' }, serve })).code, 7);
-  t.equal((await tollgate(['serve', '--json'], { serve })).code, 7);
+  t.match(await tollgate(['serve'], { env: { PORT: '8888' }, serve }), { code: 7, out: 'Serving.\n', err: '' });
+  t.equal((await tollgate(['serve', '--demo'], { serve })).code, 7);
   t.same(calls, [
     [8888, false],
     [8080, true],
   ]);
   t.match(await tollgate(['serve'], { env: { PORT: 'x' }, serve }), { code: 64, err: /PORT/ });
   t.equal(calls.length, 2);
+});
+
+t.test('what keeps the gateway from starting is one line and exit 1', async (t) => {
+  for (const error of [
+    Object.assign(new TypeError('listen EADDRINUSE: address already in use'), { syscall: 'listen' }),
+    new Error('no binaries: set DATABASE_URL'),
+    new MigrationRefused('the database is newer than this program'),
+    new DatabaseUnavailable('DEADLINE', 'no answer within 10 ms'),
+  ]) {
+    const serve = () => Promise.reject(error);
+    const { code, out, err } = await tollgate(['serve'], { serve });
+    t.match({ code, out, err }, { code: 1, out: '', err: /^tollgate: [^\n]+\n$/ });
+    t.ok(err.includes(error.message));
+  }
 });
 
 t.test('only what is not the operator’s mistake has a stack trace: it rejects', async (t) => {

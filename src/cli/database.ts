@@ -1,8 +1,8 @@
 import { fileURLToPath } from 'node:url';
-import { type Config, ConfigError } from '../config.ts';
+import type { Config } from '../config.ts';
 import { type Database, openDatabase } from '../store/database.ts';
 import { type Embedded, startEmbedded } from '../store/embedded.ts';
-import { MigrationRefused, migrate, pendingMigrations } from '../store/migrate.ts';
+import { migrate, pendingMigrations } from '../store/migrate.ts';
 import { type Command, type Context, Failure } from './command.ts';
 
 /** Who makes the changes of this program, in the audit log and where keys name their maker. */
@@ -23,11 +23,11 @@ export async function withDatabase<T>(
   const embedded = config.databaseUrl === null ? await visit(config.dataDir) : null;
   let db: Database | undefined;
   try {
-    db = open(config.databaseUrl ?? (embedded as Embedded).url);
+    db = openDatabase({ url: config.databaseUrl ?? (embedded as Embedded).url });
     const database = db;
     const options = { directory: fileURLToPath(new URL('sql', root)), billingTimezone: config.billingTimezone };
-    const bring = () => refusals(migrate(database, options));
-    const pending = await refusals(pendingMigrations(db, options.directory));
+    const bring = () => migrate(database, options);
+    const pending = await pendingMigrations(db, options.directory);
     if (pending.length > 0 && !command.unmigrated) {
       if (embedded === null) throw new Failure('the database is not at this version; run "tollgate migrate"');
       // only now: migrating also settles the time zone, which is the gateway's business
@@ -53,22 +53,5 @@ async function visit(dataDir: string): Promise<Embedded> {
     return await startEmbedded({ dataDir, log: { info: () => {} }, visiting: true });
   } catch (error) {
     throw new Failure(`the embedded database cannot be used: ${(error as Error).message}`);
-  }
-}
-
-function open(url: string): Database {
-  try {
-    return openDatabase({ url });
-  } catch (error) {
-    throw new ConfigError([`DATABASE_URL: ${(error as Error).message}`]);
-  }
-}
-
-async function refusals<T>(migrating: Promise<T>): Promise<T> {
-  try {
-    return await migrating;
-  } catch (error) {
-    if (error instanceof MigrationRefused) throw new Failure(error.message);
-    throw error;
   }
 }

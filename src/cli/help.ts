@@ -27,12 +27,12 @@ The database is the one of DATABASE_URL, or an embedded one in DATA_DIR (./data)
 Exit status: 0 done, 1 refused or failed, 64 wrong usage or configuration.`;
 }
 
-export function serveHelp(summary: string): string {
-  return `tollgate serve\n\n${sentence(summary)}\n\nEnvironment (variable, default, meaning):\n\n${describeConfig()}`;
+export function serveHelp(serve: Pick<Command, 'name' | 'summary' | 'options'>): string {
+  return commandHelp({ ...serve, notes: `Environment (variable, default, meaning):\n\n${describeConfig()}` });
 }
 
 /** A command's usage line, what it does, and its options. */
-export function commandHelp(command: Command): string {
+export function commandHelp(command: Omit<Command, 'run'>): string {
   const { operand, options } = command;
   const entries: [string, string][] = Object.entries(options).map(([name, option]) => [
     written(name, option),
