@@ -1,0 +1,180 @@
+import { request } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
+import t from 'tap';
+import { ask } from '../support/client.ts';
+import { startGateway } from '../support/gateway.ts';
+import { scriptedUpstream } from '../support/upstream.ts';
+
+const upstream = await scriptedUpstream(t);
+const gateway = await startGateway(t, upstream.url, { MAX_BODY_BYTES: `${4 << 20}` });
+await gateway.model('fast', { upstream: 'internal-fast' });
+const key = await gateway.key(await gateway.company());
+
+upstream.answer((res) => {
+  res.writeHead(200, { 'content-type': 'application/json' });
+  res.end(
+    '{"id":"1","object":"chat.completion","model":"internal-fast","choices":[],"usage":{"prompt_tokens":1,"completion_tokens":1}}',
+  );
+});
+
+/** Sends a body and returns the one the upstream got. */
+async function forwarded(body: string | Buffer): Promise<string> {
+  const before = upstream.received.length;
+  const { status, text } = await ask(`${gateway.url}/chat/completions`, { key, body });
+  if (status !== 200) throw new Error(`${status} ${text}`);
+  return (upstream.received[before] as { body: Buffer }).body.toString();
+}
+
+const odd =
+  '"temperature" : 0.30000000000000004 ,"seed":12345678901234567890, "future":{"é":[1e400,-0.0]},"s":"\\ud83d\\ude00\\/"';
+
+t.test('the body goes on by its own bytes, only model is replaced', async (t) => {
+  const body = (model: string): string =>
+    ` {${odd},\n "messages":[{"role":"user","content":"a\\u0000b"}],"model": ${model} }\n`;
+  t.equal(await forwarded(body('"fast"')), body('"internal-fast"'));
+  t.equal(await forwarded(body('"f\\u0061st"')), body('"internal-fast"'), 'an escaped slug is the same slug');
+});
+
+t.test('large bodies too, whatever comes last', async (t) => {
+  const filler = 'ä"\\n'.replaceAll('"', '\\"').repeat(100_000);
+  const body = (model: string): string =>
+    `{"messages":[{"role":"user","content":"${filler}"}],${odd},"model":${model}}`;
+  t.ok((await forwarded(body('"fast"'))) === body('"internal-fast"'));
+});
+
+t.test('stream_options.include_usage is set, and the other options stay', async (t) => {
+  const message = '"messages":[{"role":"user","content":"x"}]';
+  const cases: [string, string][] = [
+    ['', ',"stream_options":{"include_usage":true}'],
+    [',"stream_options":null', ',"stream_options":{"include_usage":true}'],
+    [',"stream_options":{}', ',"stream_options":{"include_usage":true}'],
+    [',"stream_options":{ "a":1}', ',"stream_options":{"include_usage":true, "a":1}'],
+    [',"stream_options":{"a":1,"include_usage":false}', ',"stream_options":{"a":1,"include_usage":true}'],
+  ];
+  upstream.answer((res) => {
+    res.writeHead(200, { 'content-type': 'text/event-stream' });
+    res.end('data: {"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":1}}\n\ndata: [DONE]\n\n');
+  });
+  for (const [given, sent] of cases) {
+    for (const filler of ['', `,"x":"${'y'.repeat(40_000)}"`]) {
+      const got = await forwarded(`{"model":"fast"${given},${message},"stream":true${filler}}`);
+      t.ok(got === `{"model":"internal-fast"${sent},${message},"stream":true${filler}}`, given);
+    }
+  }
+});
+
+t.test('a body whose governed members could be read in two ways is refused', async (t) => {
+  const before = upstream.received.length;
+  const message = '"messages":[{"role":"user","content":"x"}]';
+  for (const filler of ['', `,"x":"${'y'.repeat(40_000)}"`]) {
+    for (const twice of [
+      '"model":"fast","model":"fast"',
+      '"model":"fast","Model":"fast"',
+      '"model":"fast","mod\\u0065l":"fast"',
+      '"model":"fast","stream":true,"ſtream":false',
+      '"model":"fast","stream":true,"stream_options":{"include_usage":true,"Include_Usage":false}',
+      '"model":"fast","messages":[{"role":"user","content":"y"}]',
+    ]) {
+      const { status, json } = await ask(`${gateway.url}/chat/completions`, {
+        key,
+        body: `{${twice},${message}${filler}}`,
+      });
+      t.equal(status, 400, twice);
+      t.match(json.error.message, /could be read in two ways/);
+    }
+  }
+  t.equal(upstream.received.length, before, 'nothing went upstream');
+});
+
+t.test('members that choose another model, host, key or answer are refused, whatever their case', async (t) => {
+  const before = upstream.received.length;
+  for (const name of [
+    'fallbacks',
+    'models',
+    'api_base',
+    'API_KEY',
+    'Base_Url',
+    'mock_response',
+    'provider',
+    'litellm_metadata',
+    'extra_body',
+  ]) {
+    const body = { model: 'fast', messages: [{ role: 'user', content: 'x' }], [name]: ['other'] };
+    const { status, json } = await ask(`${gateway.url}/chat/completions`, { key, body });
+    t.equal(status, 400, name);
+    t.same([json.error.code, json.error.param], ['unsupported_parameter', name]);
+  }
+  t.equal(upstream.received.length, before, 'nothing went upstream');
+});
+
+t.test('bodies that are no JSON object are refused', async (t) => {
+  for (const body of [
+    '',
+    '{',
+    '{"model":"fast",}',
+    '{"a":NaN}',
+    '\ufeff{}',
+    '{} {}',
+    Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d]),
+  ]) {
+    const { status, json } = await ask(`${gateway.url}/chat/completions`, { key, body, method: 'POST' });
+    t.same([status, json.error.code], [400, 'invalid_json']);
+  }
+  t.equal((await ask(`${gateway.url}/chat/completions`, { key, body: '[]' })).json.error.code, 'invalid_type');
+  const deep = `{"model":"fast","messages":[{"role":"user","content":"x"}],"d":${'['.repeat(600)}${']'.repeat(600)}}`;
+  t.match((await ask(`${gateway.url}/chat/completions`, { key, body: deep })).json.error.message, /nested too deeply/);
+});
+
+t.test('a body over the limit is refused, announced or not, and the gateway serves on', async (t) => {
+  const body = `{"model":"fast","x":"${'y'.repeat(5 << 20)}"}`;
+  for (const headers of [{ 'content-length': `${body.length}` }, { 'transfer-encoding': 'chunked' }]) {
+    const { status, error } = await upload(body, headers as Record<string, string>);
+    t.ok(status === 413 || error === 'EPIPE' || error === 'ECONNRESET', `${status} ${error}`);
+  }
+  t.equal((await ask(`${gateway.url}/models`, { key })).status, 200);
+});
+
+t.test('a chunked body and Expect: 100-continue work as curl sends them', async (t) => {
+  upstream.answer((res) => {
+    res.writeHead(200, { 'content-type': 'application/json' });
+    res.end('{"model":"internal-fast","choices":[],"usage":{"prompt_tokens":1,"completion_tokens":1}}');
+  });
+  const body = '{"model":"fast","messages":[{"role":"user","content":"x"}]}';
+  t.equal((await upload(body, { 'transfer-encoding': 'chunked' })).status, 200);
+  t.equal((await upload(body, { expect: '100-continue', 'content-length': `${body.length}` })).status, 200);
+});
+
+t.test('a client that stops halfway leaves no trace but its log line', async (t) => {
+  const before = upstream.received.length;
+  const req = request(`${gateway.url}/chat/completions`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', 'content-length': '1000' },
+  });
+  req.on('error', () => {});
+  req.write('{"model":"fast"');
+  await sleep(100);
+  req.destroy();
+  await sleep(100);
+  t.equal(upstream.received.length, before);
+  t.equal((await ask(`${gateway.url}/models`, { key })).status, 200);
+});
+
+/** node:http, because fetch takes neither of these headers. */
+function upload(
+  body: string,
+  headers: Record<string, string>,
+): Promise<{ status?: number | undefined; error?: string }> {
+  return new Promise((resolve) => {
+    const req = request(`${gateway.url}/chat/completions`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', ...headers },
+    });
+    req.on('response', (res) => {
+      res.resume();
+      resolve({ status: res.statusCode });
+    });
+    req.on('error', (error: NodeJS.ErrnoException) => resolve({ error: error.code ?? error.message }));
+    if (headers.expect === undefined) req.end(body);
+    else req.on('continue', () => req.end(body));
+  });
+}

@@ -1,0 +1,176 @@
+import { once } from 'node:events';
+import type { ServerResponse } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
+import t from 'tap';
+import { open } from '../support/client.ts';
+import { startGateway } from '../support/gateway.ts';
+import { scriptedUpstream } from '../support/upstream.ts';
+
+const upstream = await scriptedUpstream(t);
+const gateway = await startGateway(t, upstream.url);
+await gateway.model('fast', { upstream: 'internal-fast', input: '1', output: '2' });
+
+const HEAD = { 'content-type': 'text/event-stream' };
+const USAGE = 'data: {"id":"1","choices":[],"usage":{"prompt_tokens":7,"completion_tokens":3}}\n\n';
+
+/** An event with so much content. */
+function event(content: string, model = 'internal-fast'): string {
+  return `data: {"id":"1","model":"${model}","choices":[{"index":0,"delta":{"content":"${content}"},"finish_reason":null}]}\n\n`;
+}
+
+/** A company of its own per test: its ledger is then only about that test. */
+async function newClient(): Promise<{ company: string; stream(signal?: AbortSignal): Promise<Response> }> {
+  const company = await gateway.company();
+  const key = await gateway.key(company);
+  const body = { model: 'fast', messages: [{ role: 'user', content: 'x' }], stream: true };
+  return {
+    company,
+    stream: (signal) => open(`${gateway.url}/chat/completions`, { key, body, ...(signal && { signal }) }),
+  };
+}
+
+function reader(response: Response): () => Promise<string> {
+  const body = (response.body as ReadableStream<Uint8Array>).getReader();
+  return async () => Buffer.from((await body.read()).value ?? []).toString();
+}
+
+t.test('an event leaves before the next one comes, the first chunk as well', async (t) => {
+  const next: (() => void)[] = [];
+  upstream.answer(async (res) => {
+    res.writeHead(200, HEAD);
+    for (let n = 0; n < 3; n++) {
+      res.write(event(`${n}`));
+      await new Promise<void>((go) => next.push(go)); // until the client has it
+    }
+    res.end(`${USAGE}data: [DONE]\n\n`);
+  });
+  const read = reader(await (await newClient()).stream());
+  for (let n = 0; n < 3; n++) {
+    t.equal(await read(), event(`${n}`, 'fast'));
+    (next.shift() as () => void)();
+  }
+  t.match(await read(), /\[DONE\]/);
+});
+
+t.test('a client that does not read holds the upstream back, and then gets every byte', async (t) => {
+  const events = 4000;
+  const content = 'y'.repeat(4000);
+  let written = 0;
+  let stalled = false;
+  upstream.answer(async (res) => {
+    res.writeHead(200, HEAD);
+    for (; written < events; written++) {
+      if (!res.write(event(content))) {
+        const drained = await Promise.race([once(res, 'drain').then(() => true), sleep(500, false)]);
+        if (!drained) {
+          stalled = true;
+          await once(res, 'drain');
+        }
+      }
+    }
+    res.end(`${USAGE}data: [DONE]\n\n`);
+  });
+  const { company, stream } = await newClient();
+  const response = await stream();
+  while (!stalled) await sleep(20);
+  t.ok(written < events, `held back after ${written} of ${events} events`);
+  t.equal((await gateway.ledger(company, 0)).length, 0, 'nothing is booked before the end');
+  const text = await response.text();
+  t.ok(text === event(content, 'fast').repeat(events) + USAGE + 'data: [DONE]\n\n');
+  t.equal((await gateway.ledger(company, 1)).length, 1);
+});
+
+t.test('a client that leaves: the upstream is read on for the usage, then let go', async (t) => {
+  let closed: Promise<unknown> | null = null;
+  upstream.answer(async (res) => {
+    closed = once(res, 'close');
+    res.writeHead(200, HEAD);
+    res.write(event('one'));
+    await sleep(300);
+    res.end(`${USAGE}data: [DONE]\n\n`);
+  });
+  const { company, stream } = await newClient();
+  const abort = new AbortController();
+  await reader(await stream(abort.signal))();
+  abort.abort();
+  const [row] = await gateway.ledger(company, 1);
+  t.match(row, {
+    prompt_tokens: 7,
+    completion_tokens: 3,
+    usage_source: 'upstream',
+    outcome: 'client_aborted',
+    cost_eur: '0.013',
+  });
+  await closed;
+});
+
+t.test('a client that leaves a stream without end: the upstream is cut, the call estimated', async (t) => {
+  let open: ServerResponse | null = null;
+  upstream.answer(async (res) => {
+    open = res;
+    res.writeHead(200, HEAD);
+    while (!res.destroyed) {
+      res.write(event('word word '));
+      await sleep(20);
+    }
+  });
+  const { company, stream } = await newClient();
+  const abort = new AbortController();
+  await reader(await stream(abort.signal))();
+  abort.abort();
+  const [row] = await gateway.ledger(company, 1);
+  t.match(row, { usage_source: 'estimated', outcome: 'client_aborted' });
+  while (!(open as unknown as ServerResponse).destroyed) await sleep(20);
+});
+
+t.test('a client that leaves before the upstream answers is booked once at most', async (t) => {
+  upstream.answer(async (res) => {
+    await sleep(300);
+    res.writeHead(200, HEAD);
+    res.end(`${event('late')}${USAGE}data: [DONE]\n\n`);
+  });
+  const { company, stream } = await newClient();
+  const abort = new AbortController();
+  const answer = stream(abort.signal).catch((error: Error) => error.name);
+  await sleep(100);
+  abort.abort();
+  t.equal(await answer, 'AbortError');
+  const rows = await gateway.ledger(company, 1);
+  t.match(rows, [{ outcome: 'client_aborted', prompt_tokens: 7, completion_tokens: 3 }]);
+});
+
+t.test('an upstream that talks on after [DONE] does not keep the client waiting', async (t) => {
+  upstream.answer(async (res) => {
+    res.writeHead(200, HEAD);
+    res.write(`${event('a')}${USAGE}data: [DONE]\n\n`);
+    while (!res.destroyed) {
+      res.write('data: {"more":true}\n\n');
+      await sleep(10);
+    }
+  });
+  const { company, stream } = await newClient();
+  const text = await (await stream()).text();
+  t.ok(text.endsWith('data: [DONE]\n\n'));
+  t.match(await gateway.ledger(company, 1), [{ outcome: 'completed', prompt_tokens: 7 }]);
+});
+
+t.test('a stream that breaks off is told to the client and never ends in [DONE]', async (t) => {
+  for (const end of [
+    (res: ServerResponse) => res.destroy(),
+    (res: ServerResponse) => res.end(),
+    (res: ServerResponse) => res.end('data: {"a":'),
+  ]) {
+    upstream.answer(async (res) => {
+      res.writeHead(200, HEAD);
+      res.write(event('a'));
+      await sleep(50);
+      end(res);
+    });
+    const { company, stream } = await newClient();
+    const text = await (await stream()).text();
+    t.equal(text.startsWith(event('a', 'fast')), true);
+    t.match(text.slice(event('a', 'fast').length), /^data: \{"error":\{.*"code":"upstream_error".*\}\}\n\n$/);
+    await sleep(200);
+    t.same(await gateway.ledger(company, 0), [], 'it failed before any usage was known');
+  }
+});
