@@ -191,7 +191,10 @@ t.test('what was missed while nobody listened is looked for as soon as somebody 
   const { url, db } = await testDatabase(t);
   const proxy = await startProxy(t, url);
   const journal = await follow(t, open(t, proxy.url), POLL_ONLY_AT_START);
-  await journal.morePolls(1); // the one that follows LISTEN
+  await eventually(
+    () => journal.polls,
+    (polls) => polls === 2, // the first one and the one that follows LISTEN
+  );
   await proxy.cut();
   await announce(db, 'key', 'missed');
   await proxy.restore();
