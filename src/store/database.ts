@@ -314,11 +314,15 @@ function openConnection(
       alive = !ended;
     },
     cut(cancel) {
-      if (cancel && backend !== undefined) sendCancel(target, backend);
       alive = false;
       ended = true;
-      socket?.destroy();
-      void sql.end({ timeout: 0 });
+      const end = () => {
+        socket?.destroy();
+        void sql.end({ timeout: 0 });
+      };
+      // a pooler forgets whom to cancel for as soon as the connection is gone
+      if (cancel && backend !== undefined) void requestCancel(target, backend).then(end);
+      else end();
     },
     async farewell() {
       alive = false;
@@ -337,8 +341,8 @@ function connected(socket: Socket): Promise<void> {
   });
 }
 
-/** Best effort; the server answers by closing, a frozen one not at all. */
-function sendCancel(target: Target, { pid, secret }: { pid: number; secret: number }): void {
+/** Asks a server to cancel what a connection of ours is doing. Resolves when it was heard, or after CANCEL_MS. */
+function requestCancel(target: Target, { pid, secret }: { pid: number; secret: number }): Promise<void> {
   const message = Buffer.alloc(16);
   message.writeUInt32BE(16, 0);
   message.writeUInt32BE(80_877_102, 4);
@@ -346,10 +350,14 @@ function sendCancel(target: Target, { pid, secret }: { pid: number; secret: numb
   message.writeUInt32BE(secret, 12);
   const socket = 'path' in target ? connect(target.path) : connect(target.port, target.host);
   const timer = setTimeout(() => socket.destroy(), CANCEL_MS);
-  socket.on('error', () => {});
-  socket.on('close', () => clearTimeout(timer));
-  socket.on('data', () => {});
-  socket.write(message);
+  return new Promise((resolve) => {
+    socket.on('error', () => {});
+    socket.on('close', () => {
+      clearTimeout(timer);
+      resolve();
+    });
+    socket.resume().write(message); // the server answers by closing, a frozen one not at all
+  });
 }
 
 interface Deadline {

@@ -246,21 +246,27 @@ function makePrivate(folder: string, { uid, gid }: Identity): void {
 /** Runs a program that logs to the log file. `ended` is null after success, otherwise the reason. */
 function startProgram({ logFile }: Place, identity: Identity, program: string, args: readonly string[]) {
   const size = existsSync(logFile) ? statSync(logFile).size : 0;
-  const output = openSync(logFile, size > LOG_BYTES ? 'w' : 'a');
+  const begin = size > LOG_BYTES ? 0 : size;
+  const output = openSync(logFile, begin < size ? 'w' : 'a');
   const child = launch(identity, program, args, output);
   closeSync(output);
   const { promise: ended, resolve } = Promise.withResolvers<string | null>();
-  child.once('error', (error) => resolve(`the embedded database cannot run here (${error.message}): set DATABASE_URL`));
-  child.once('exit', (code) =>
-    resolve(code === 0 ? null : `the embedded database did not start: ${lastWords(logFile)}`),
-  );
+  const cannot = (reason: string) => {
+    const remedy = identity.wrapper.length > 0 ? 'run as an ordinary user with a folder of its own, or ' : '';
+    return `the embedded database cannot run here (${reason}): ${remedy}set DATABASE_URL`;
+  };
+  child.once('error', (error) => resolve(cannot(error.message)));
+  child.once('exit', (code) => {
+    const reason = code === 0 ? null : lastWords(logFile, begin);
+    if (reason?.startsWith('unshare:')) resolve(cannot(reason));
+    else resolve(reason && `the embedded database did not start: ${reason} (see ${logFile})`);
+  });
   return { child, ended };
 }
 
-function lastWords(logFile: string): string {
-  const lines = existsSync(logFile) ? readFileSync(logFile, 'utf8').trimEnd().split('\n') : [];
-  const reason = lines.findLast((line) => /FATAL|PANIC|error/.test(line)) ?? lines.at(-1) ?? 'it ended without a word';
-  return `${reason} (see ${logFile})`;
+function lastWords(logFile: string, begin: number): string {
+  const lines = existsSync(logFile) ? readFileSync(logFile).subarray(begin).toString().trim().split('\n') : [];
+  return lines.findLast((line) => /FATAL|PANIC|error/.test(line)) ?? (lines.at(-1) || 'it ended without a word');
 }
 
 function checkVersion({ cluster }: Place): void {

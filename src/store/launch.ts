@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { existsSync, readFileSync, statSync, symlinkSync } from 'node:fs';
+import { userInfo } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 
 /** The programs of one Postgres version. */
@@ -16,6 +17,7 @@ export interface Identity {
 }
 
 const NOBODY = 65_534;
+const UNDER_ANOTHER_NAME = ['unshare', '--user', `--map-user=${NOBODY}`, `--map-group=${NOBODY}`, '--'];
 
 /**
  * Finds the binaries for this platform and mends their library links, which the package's
@@ -58,16 +60,26 @@ function linkLibraries(root: string): void {
 /**
  * Postgres refuses to run as root. Root becomes the owner of the cluster, or "nobody" for
  * a new one; where that user cannot reach the binaries or the data, as below a home that
- * is closed to others, root stays itself in a user namespace that calls it "nobody".
+ * is closed to others, root stays itself in a user namespace that calls it "nobody". So does
+ * a user without a name.
  * @param cluster the cluster's folder, which need not exist yet
  */
 export function identityFor(cluster: string, binaries: Binaries): Identity {
-  if (process.getuid?.() !== 0) return { wrapper: [] };
+  if (process.getuid?.() !== 0) return { wrapper: hasName() ? [] : UNDER_ANOTHER_NAME };
   const owner = existsSync(cluster) ? statSync(cluster) : null;
   const { uid, gid } = owner ?? { uid: NOBODY, gid: NOBODY };
   const paths = [binaries.postgres, join(dirname(dirname(binaries.postgres)), 'share'), dirname(cluster)];
   if (uid !== 0 && paths.every((path) => canReach(path, uid))) return { uid, gid, wrapper: [] };
-  return { wrapper: ['unshare', '--user', `--map-user=${NOBODY}`, `--map-group=${NOBODY}`, '--'] };
+  return { wrapper: UNDER_ANOTHER_NAME };
+}
+
+/** Containers may run as a user id without a name; initdb insists on one. */
+function hasName(): boolean {
+  try {
+    return userInfo().username !== '';
+  } catch {
+    return false;
+  }
 }
 
 /** Whether a user may read and enter a path, by the permission bits of it and of every folder above. */

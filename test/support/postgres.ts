@@ -1,7 +1,7 @@
 import { execFileSync, spawn } from 'node:child_process';
 import { createHash, randomUUID } from 'node:crypto';
 import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir, userInfo } from 'node:os';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
@@ -19,7 +19,7 @@ const START_MS = 60_000;
 const GUARD = `while kill -0 $0; do sleep 1; done
 pid=$(head -n 1 "$1/postgres/postmaster.pid") && kill -CONT $pid && kill -QUIT $pid
 rm -rf "$1"`;
-const SHARED_DIR = join(tmpdir(), `tollgate-test-${userInfo().uid}`);
+const SHARED_DIR = join(tmpdir(), `tollgate-test-${process.getuid?.() ?? 'shared'}`);
 
 /**
  * A fresh migrated database, billing in UTC, for one test file; dropped at its teardown.
