@@ -109,7 +109,10 @@ export function openDatabase({ url, maxConnections = 2 }: DatabaseOptions): Data
     } finally {
       deadline.clear();
       deadlines.delete(deadline);
-      if (connection?.alive) idle.push(connection);
+      if (connection?.alive) {
+        if (closed) connection.cut(false);
+        else idle.push(connection);
+      }
       if (served) release();
     }
   }
@@ -272,7 +275,7 @@ function openConnection(
     ...(user === undefined ? {} : { user }),
     ...(password === undefined ? {} : { password }),
     ...(database === undefined ? {} : { database }),
-    ssl: tls,
+    ssl: tlsTo(target, tls),
     connection: settings,
     types: TYPES,
     max: 1,
@@ -331,6 +334,12 @@ function openConnection(
       socket?.destroy();
     },
   };
+}
+
+/** A socket folder needs no TLS. A host is named, for else Node verifies the certificate of an IP address against "localhost". */
+function tlsTo(target: Target, tls: Address['tls']): Address['tls'] {
+  if ('path' in target) return false;
+  return typeof tls === 'object' ? { ...tls, host: target.host } : tls;
 }
 
 function connected(socket: Socket): Promise<void> {
@@ -419,7 +428,7 @@ function explain(error: unknown): unknown {
 function unreachable(error: unknown): DatabaseUnavailable {
   if (error instanceof DatabaseUnavailable) return error;
   const { code = 'CONNECTION_FAILED', message } = error as { code?: string; message: string };
-  return new DatabaseUnavailable(code, message);
+  return new DatabaseUnavailable(code, message || code); // a name with several addresses fails without a message
 }
 
 function stopping(): DatabaseUnavailable {

@@ -341,6 +341,7 @@ t.test('an unreachable or unwilling server is unavailable, and no message holds 
     'no such database': inDatabase(url, 'nowhere'),
     'no such socket': 'postgres://u:secret@/db?host=/nonexistent',
     'nobody listens': 'postgres://u:secret@127.0.0.1:1/db',
+    'nobody listens at any address of a name': 'postgres://u:secret@localhost:1/db',
     'no such role': `postgres://stranger:secret@127.0.0.1:${port}/postgres`,
     'no TLS there': `postgres://tollgate:secret@127.0.0.1:${port}/postgres?sslmode=require`,
   };
@@ -349,6 +350,7 @@ t.test('an unreachable or unwilling server is unavailable, and no message holds 
     const error = (await db.run(3000, (sql) => sql`select 1`).catch((error) => error)) as DatabaseUnavailable;
     t.type(error, DatabaseUnavailable, name);
     t.not(error.code, 'DEADLINE', error.message);
+    t.match(error.message, /: ./);
     t.notMatch(`${error.message} ${error.stack} ${JSON.stringify(error)} ${error.cause}`, /secret/, name);
     await db.close();
   }
