@@ -29,12 +29,14 @@ export interface NewKey {
   readonly expires_at?: Date | null | undefined;
   /** Who asked for it: an e-mail address, or "cli". */
   readonly created_by: string;
+  /** The id it shall have, so that a form sent twice makes one key; made up unless given. */
+  readonly id?: string | undefined;
 }
 
 /**
  * Mints a key. The answer is the only place it ever stands in plaintext; the table gets its digest.
  * @param keyPrefix what the key begins with (KEY_PREFIX)
- * @throws Refusal when the company does not exist or the key would have expired already
+ * @throws Refusal when the company does not exist, the id is taken, or the key would have expired already
  */
 export async function createKey(
   sql: Sql,
@@ -45,12 +47,17 @@ export async function createKey(
   const expires = asked.expires_at ?? null;
   const [row] = await explaining(
     sql<KeyRow[]>`
-      insert into api_keys (company_id, name, digest, prefix, scopes, created_by, expires_at)
-      select ${asked.company_id}::uuid, ${asked.name}, ${Buffer.from(digestOf(key), 'hex')}, ${prefixOf(key)},
+      insert into api_keys (id, company_id, name, digest, prefix, scopes, created_by, expires_at)
+      select coalesce(${asked.id ?? null}::uuid, gen_random_uuid()), ${asked.company_id}::uuid, ${asked.name}, ${Buffer.from(digestOf(key), 'hex')}, ${prefixOf(key)},
              ${[...new Set(asked.scopes)]}::text[], ${asked.created_by}, ${expires}::timestamptz
       where coalesce(${expires}::timestamptz > now(), true)
       returning ${columns(sql)}`,
-    { api_keys_company_id_fkey: () => unknownCompany(asked.company_id) },
+    {
+      api_keys_company_id_fkey: () => unknownCompany(asked.company_id),
+      api_keys_pkey: () => {
+        throw new Refusal('conflict', 'key', 'This key was created before, and it was shown only then.');
+      },
+    },
   );
   if (row === undefined) {
     throw new Refusal('conflict', 'key', `A key that expired at ${expires?.toISOString()} would never work.`);
@@ -86,6 +93,42 @@ export async function revokeKey(
     where id = ${id} and (${company}::uuid is null or company_id = ${company})`;
   if (known === undefined) throw new Refusal('not_found', 'key', `There is no key ${id}.`);
   return { key: known, already: true };
+}
+
+/** A new key in the place of another. */
+export interface Rotation {
+  /** The key to be replaced, and whose it must be. */
+  readonly id: string;
+  readonly company_id: string;
+  /** How long the old key still works, in seconds; 0 revokes it at once. */
+  readonly overlap: number;
+  readonly created_by: string;
+  /** The id of the new key. */
+  readonly new_id: string;
+}
+
+/**
+ * Mints a key with the name, scopes and expiry of another, whose end it sets. To be run in
+ * a transaction: both happen or neither.
+ * @throws Refusal when there is no such key, or it works no longer
+ */
+export async function rotateKey(
+  sql: Sql,
+  keyPrefix: string,
+  { id, company_id, overlap, created_by, new_id }: Rotation,
+): Promise<KeyRow & { readonly key: string }> {
+  const [old] = await sql<KeyRow[]>`
+    select ${columns(sql)} from api_keys where id = ${id} and company_id = ${company_id} for update`;
+  if (old === undefined) throw new Refusal('not_found', 'key', `There is no key ${id}.`);
+  if (old.state !== 'active')
+    throw new Refusal('conflict', 'key', `This key is ${old.state}: create a new one instead.`);
+  const { name, scopes, expires_at } = old;
+  const created = await createKey(sql, keyPrefix, { id: new_id, company_id, name, scopes, expires_at, created_by });
+  if (overlap === 0) await sql`update api_keys set revoked_at = now() where id = ${id}`;
+  else {
+    await sql`update api_keys set expires_at = least(expires_at, now() + make_interval(secs => ${overlap})) where id = ${id}`;
+  }
+  return created;
 }
 
 function columns(sql: Sql) {

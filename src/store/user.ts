@@ -41,3 +41,35 @@ export async function createUser(sql: Sql, user: NewUser): Promise<UserRow> {
   );
   return row as UserRow;
 }
+
+/** All users, operators first, then by company and address. */
+export async function listUsers(sql: Sql): Promise<(UserRow & { readonly company_name: string | null })[]> {
+  return sql<(UserRow & { company_name: string | null })[]>`
+    select u.id, u.email, u.company_id, u.role, u.created_at, c.name as company_name
+    from users u left join companies c on c.id = u.company_id
+    order by c.name nulls first, u.email`;
+}
+
+/** Who signs in with an address (in lower case), and the hash their password is compared with. */
+export async function findUser(
+  sql: Sql,
+  email: string,
+): Promise<{ readonly id: string; readonly password_hash: string | null } | null> {
+  const [row] = await sql<{ id: string; password_hash: string | null }[]>`
+    select id, password_hash from users where email = ${email}`;
+  return row ?? null;
+}
+
+/** @param hash of `hashPassword` @throws Refusal not_found */
+export async function setPasswordHash(sql: Sql, id: string, hash: string): Promise<void> {
+  const { count } = await sql`update users set password_hash = ${hash} where id = ${id}`;
+  if (count === 0) throw new Refusal('not_found', 'user', 'There is no such user.');
+}
+
+/** @throws Refusal not_found */
+export async function removeUser(sql: Sql, id: string): Promise<UserRow> {
+  const [row] = await sql<UserRow[]>`
+    delete from users where id = ${id} returning id, email, company_id, role, created_at`;
+  if (row === undefined) throw new Refusal('not_found', 'user', 'There is no such user.');
+  return row;
+}

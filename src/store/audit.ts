@@ -1,0 +1,34 @@
+import type { Sql } from './database.ts';
+
+/** One change. Members are columns of `audit_log`; rows before and after are without secrets. */
+export interface AuditRow {
+  readonly id: number;
+  readonly at: Date;
+  readonly actor: string;
+  readonly db_role: string;
+  readonly action: 'insert' | 'update' | 'delete' | 'truncate';
+  readonly subject: string;
+  readonly subject_id: string | null;
+  readonly company_id: string | null;
+  /** Of the company as it is called now; null for a deleted one and for what belongs to none. */
+  readonly company_name: string | null;
+  readonly before: Readonly<Record<string, unknown>> | null;
+  readonly after: Readonly<Record<string, unknown>> | null;
+}
+
+export interface AuditFilter {
+  readonly company: string | null;
+  /** Entries older than this id; null begins with the newest. */
+  readonly before: number | null;
+  readonly limit: number;
+}
+
+/** Newest first. */
+export async function listAudit(sql: Sql, { company, before, limit }: AuditFilter): Promise<AuditRow[]> {
+  return sql<AuditRow[]>`
+    select a.id, a.at, a.actor, a.db_role, a.action, a.subject, a.subject_id, a.company_id, c.name as company_name,
+      a.before, a.after
+    from audit_log a left join companies c on c.id = a.company_id
+    where (${company}::uuid is null or a.company_id = ${company}) and (${before}::bigint is null or a.id < ${before})
+    order by a.id desc limit ${limit}`;
+}

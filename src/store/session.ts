@@ -1,0 +1,52 @@
+import type { Role } from '../domain/user.ts';
+import type { Sql } from './database.ts';
+
+/** Who is signed in, as they are now: a changed role or company holds from the next request on. */
+export interface SessionRow {
+  readonly user_id: string;
+  readonly email: string;
+  readonly role: Role;
+  readonly company_id: string | null;
+  readonly company_name: string | null;
+  readonly has_password: boolean;
+}
+
+/** How long a session lives without use, and at most. Seconds. */
+export interface SessionLimits {
+  readonly idle: number;
+  readonly absolute: number;
+}
+
+/** @param digest SHA-256 of the token the browser holds */
+export async function createSession(sql: Sql, digest: Buffer, userId: string): Promise<void> {
+  await sql`insert into sessions (digest, user_id) values (${digest}, ${userId})`;
+}
+
+/** The live session of a token, and marks it as used; to the minute, so that a page costs no write. */
+export async function findSession(sql: Sql, digest: Buffer, limits: SessionLimits): Promise<SessionRow | null> {
+  const [row] = await sql<(SessionRow & { stale: boolean })[]>`
+    select u.id as user_id, u.email, u.role, u.company_id, c.name as company_name,
+      u.password_hash is not null as has_password, s.last_seen_at < now() - interval '1 minute' as stale
+    from sessions s join users u on u.id = s.user_id left join companies c on c.id = u.company_id
+    where s.digest = ${digest} and s.last_seen_at > now() - make_interval(secs => ${limits.idle})
+      and s.created_at > now() - make_interval(secs => ${limits.absolute})`;
+  if (row === undefined) return null;
+  const { stale, ...session } = row;
+  if (stale) await sql`update sessions set last_seen_at = now() where digest = ${digest}`;
+  return session;
+}
+
+export async function deleteSession(sql: Sql, digest: Buffer): Promise<void> {
+  await sql`delete from sessions where digest = ${digest}`;
+}
+
+/** Ends a user's sessions. @param keep but for this one */
+export async function deleteSessionsOf(sql: Sql, userId: string, keep: Buffer | null = null): Promise<void> {
+  await sql`delete from sessions where user_id = ${userId} and (${keep}::bytea is null or digest <> ${keep})`;
+}
+
+/** Forgets what nobody can use any more. */
+export async function pruneSessions(sql: Sql, limits: SessionLimits): Promise<void> {
+  await sql`delete from sessions where last_seen_at <= now() - make_interval(secs => ${limits.idle})
+    or created_at <= now() - make_interval(secs => ${limits.absolute})`;
+}
