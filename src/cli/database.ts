@@ -1,5 +1,6 @@
 import { fileURLToPath } from 'node:url';
 import type { Config } from '../config.ts';
+import { actingAs } from '../store/actor.ts';
 import { type Database, openDatabase } from '../store/database.ts';
 import { type Embedded, startEmbedded } from '../store/embedded.ts';
 import { migrate, pendingMigrations } from '../store/migrate.ts';
@@ -34,11 +35,7 @@ export async function withDatabase<T>(
       await bring();
     }
     return await work({
-      transact: (change) =>
-        database.transaction(TRANSACTION_MS, async (sql) => {
-          await sql`select set_config('tollgate.actor', ${ACTOR}, true)`;
-          return await change(sql);
-        }),
+      transact: (change) => actingAs(database, ACTOR, TRANSACTION_MS, change),
       read: (query) => database.run(Number.POSITIVE_INFINITY, query),
       migrate: bring,
     });
