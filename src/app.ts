@@ -1,14 +1,17 @@
+import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { rm } from 'node:fs/promises';
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { createAdminListener } from './admin/listener.ts';
-import type { Config } from './config.ts';
+import { type Config, ConfigError } from './config.ts';
 import { startDemo } from './demo.ts';
 import { Calendar } from './domain/month.ts';
 import { nameFilter, STEERING } from './domain/steering.ts';
 import { createListener } from './gateway/listener.ts';
 import { RequestLog } from './gateway/request-line.ts';
+import { fileDisk, systemProcesses } from './ledger/disk.ts';
+import { Spool } from './ledger/spool.ts';
 import { BatchLedger } from './ledger/writer.ts';
 import { type Logger, lineSink } from './log.ts';
 import { Metrics } from './metrics.ts';
@@ -43,6 +46,8 @@ const CLOSE_MS = 10_000; // how long closing waits for the database to take the 
 export async function openApp(config: Config, log: Logger): Promise<App> {
   const embedded = config.databaseUrl === null ? await startEmbedded({ dataDir: config.dataDir, log }) : null;
   const db = openDatabase({ url: config.databaseUrl ?? (embedded as { url: string }).url });
+  const writer = randomUUID();
+  const spool = openSpool(config, writer, log);
   await migrate(db, { billingTimezone: config.billingTimezone });
 
   const demo = config.upstreamUrl === null ? await startDemo({ port: 0, log }) : null;
@@ -58,10 +63,16 @@ export async function openApp(config: Config, log: Logger): Promise<App> {
   const metrics = new Metrics();
   const directory = openDirectory(db, log);
   const changes = openChanges(db, directory, log);
-  const ledger = new BatchLedger({ store: ledgerStore(db), clock, monthOf: (at) => calendar.month(at), log });
+  const ledger = new BatchLedger({
+    store: ledgerStore(db),
+    clock,
+    monthOf: (at) => calendar.month(at),
+    log,
+    writer,
+    spool,
+  });
   ledger.start();
-  metrics.gauge('tollgate_ledger_backlog', 'Usage records not yet in the database', () => ledger.backlog);
-  metrics.gauge('tollgate_ledger_set_aside', 'Usage records the database refused', () => ledger.setAside);
+  gaugeLedger(metrics, ledger);
 
   let draining = false;
   const api = createListener({
@@ -118,6 +129,36 @@ export async function openApp(config: Config, log: Logger): Promise<App> {
       return lost;
     },
   };
+}
+
+/** @throws ConfigError when the folder cannot be written */
+function openSpool(config: Config, id: string, log: Logger): Spool | null {
+  const folder = config.spoolDir;
+  if (folder === null) {
+    log.warn(
+      'SPOOL_DIR is empty: usage records wait in memory, and those not yet in the database die with the process',
+    );
+    return null;
+  }
+  try {
+    const uptime = () => performance.now();
+    return new Spool({ disk: fileDisk(false), processes: systemProcesses(), folder, id, uptime, log });
+  } catch (error) {
+    const reason = (error as Error).message;
+    throw new ConfigError([
+      `SPOOL_DIR: ${folder} cannot be written (${reason}); make it writable, choose another folder, or set it empty to do without`,
+    ]);
+  }
+}
+
+function gaugeLedger(metrics: Metrics, ledger: BatchLedger): void {
+  metrics.gauge('tollgate_ledger_backlog', 'Usage records not yet in the database', () => ledger.backlog);
+  metrics.gauge('tollgate_ledger_lag_seconds', 'How long the oldest of them has waited', () => ledger.lag / 1000);
+  metrics.gauge('tollgate_ledger_set_aside', 'Usage records the database refused', () => ledger.setAside);
+  metrics.gauge('tollgate_ledger_lost', 'Usage records lost: no disk, no database, no memory', () => ledger.lost);
+  metrics.gauge('tollgate_spool_bytes', 'Size of the spool files not yet in the database', () => ledger.spoolBytes);
+  metrics.gauge('tollgate_spool_failing', '1 while the disk refuses records', () => (ledger.spooling ? 0 : 1));
+  metrics.gauge('tollgate_reservations', 'Requests of strict budgets in flight', () => ledger.reservations);
 }
 
 function addressOf(server: Server): string {

@@ -1,6 +1,6 @@
 import type { Company } from './company.ts';
 import { GatewayError } from './errors.ts';
-import type { Femto } from './money.ts';
+import { costOf, type Femto, type Prices } from './money.ts';
 
 /**
  * The budget gate (spec section 8, rules 1, 2 and 6): refused once API and in-app chat
@@ -9,4 +9,60 @@ import type { Femto } from './money.ts';
  */
 export function admitBudget(company: Company, spent: Femto): void {
   if (company.budget !== null && spent >= company.budget) throw new GatewayError('insufficient_quota');
+}
+
+/** What a request of a company with a strict budget reserves. */
+export interface Bound {
+  readonly amount: Femto;
+  /** Whether it cannot cost more. */
+  readonly bounded: boolean;
+}
+
+/** The members of a chat request that bound its answer. Whatever they hold, they passed through unchecked. */
+export interface Bounding {
+  readonly max_tokens?: unknown;
+  readonly max_completion_tokens?: unknown;
+  readonly n?: unknown;
+  readonly best_of?: unknown;
+  readonly messages?: unknown;
+}
+
+/**
+ * What a chat request can cost at most. A token is one byte of text at least, and JSON only
+ * makes text longer, so the body's bytes are never fewer than the prompt's tokens. Without
+ * a limit on the answer, or with parts that are no text (an address of an image says nothing
+ * of its tokens), there is no such bound: then it is the prompt alone, and not bounded.
+ * @param bytes of the prompt as it goes upstream
+ */
+export function boundChat(request: Bounding, bytes: number, prices: Prices): Bound {
+  const limit = completionLimit(request);
+  const bounded = limit !== null && isText(request.messages);
+  return { amount: costOf(prices, bytes, limit ?? 0), bounded };
+}
+
+/** An embedding has no completion; its input is text (spec section 4.3). */
+export function boundEmbedding(bytes: number, prices: Prices): Bound {
+  return { amount: costOf(prices, bytes, 0), bounded: true };
+}
+
+function completionLimit({ max_tokens, max_completion_tokens, n, best_of }: Bounding): number | null {
+  const limits = [max_tokens, max_completion_tokens].filter((limit) => limit !== undefined && limit !== null);
+  const choices = [n, best_of].filter((count) => count !== undefined && count !== null);
+  if (limits.length === 0 || ![...limits, ...choices].every(isCount)) return null;
+  const limit = Math.max(...(limits as number[])) * Math.max(1, ...(choices as number[]));
+  return limit <= MOST_TOKENS ? limit : null;
+}
+
+const MOST_TOKENS = 1_000_000_000_000; // what a ledger row can hold
+
+function isCount(value: unknown): boolean {
+  return Number.isSafeInteger(value) && (value as number) >= 1;
+}
+
+function isText(messages: unknown): boolean {
+  if (!Array.isArray(messages)) return false;
+  return messages.every((message) => {
+    const { content } = (message ?? {}) as { content?: unknown };
+    return !Array.isArray(content) || content.every((part) => (part as { type?: unknown } | null)?.type === 'text');
+  });
 }

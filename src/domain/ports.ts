@@ -29,6 +29,24 @@ export interface Ledger {
    * last bytes of an answer leave only then; told at once where that cannot be had
    */
   book(record: UsageRecord, waiter: BookingWaiter | null): void;
+  /**
+   * Sets aside what a request of a strict company can cost at most, until it is booked or released.
+   * @returns whether it fits the budget
+   * Rejects with GatewayError 503 when the database cannot be asked.
+   */
+  reserve(reservation: Reservation): Promise<boolean>;
+  /** The request leaves no record: what was reserved for it is free again. */
+  release(requestId: string): void;
+}
+
+/** What one request of a strict company can cost. */
+export interface Reservation {
+  readonly requestId: string;
+  readonly companyId: string;
+  readonly month: string;
+  readonly amount: Femto;
+  /** Whether it cannot cost more: false where the request does not bound its answer. */
+  readonly bounded: boolean;
 }
 
 /** Who holds back the end of an answer until it is booked. */
@@ -40,17 +58,27 @@ export interface BookingWaiter {
 export interface LedgerStore {
   /**
    * Inserts records (JSON objects as `serializeRecord` writes them), each at most once ever,
-   * and returns per company and month what was really inserted. All or nothing.
+   * and returns per company and month what was really inserted. All or nothing. The seal it
+   * leaves is chained to the same writer's seal before.
    */
-  insert(records: readonly string[]): Promise<MonthSum[]>;
-  /** Sets one record aside that can never be inserted, with the reason. */
-  setAside(record: string, reason: string): Promise<void>;
+  insert(writer: string, records: readonly string[]): Promise<MonthSum[]>;
+  /** Sets records aside that can never be inserted, each once, with the reason. */
+  setAside(refused: readonly Refused[]): Promise<void>;
   /** The month's spend, API and chat, of the given companies. */
   spend(companyIds: readonly string[], months: readonly string[]): Promise<MonthSum[]>;
   /** All figures that may have changed since the cursor, and the next cursor; null starts now. */
   changedSpend(cursor: string | null): Promise<{ cursor: string; sums: MonthSum[] }>;
   /** When each key was last used, milliseconds since the epoch. */
   touchKeys(lastUsed: ReadonlyMap<string, number>): Promise<void>;
+  /** Makes those reservations that fit their budgets, for as long as the lease; returns their request ids. */
+  reserve(owner: string, leaseSeconds: number, wanted: readonly Reservation[]): Promise<ReadonlySet<string>>;
+  /** Ends reservations; renews the lease of others. */
+  keepReservations(ended: readonly string[], renewed: readonly string[], leaseSeconds: number): Promise<void>;
+}
+
+export interface Refused {
+  readonly record: string;
+  readonly reason: string;
 }
 
 export interface MonthSum {

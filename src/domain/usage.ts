@@ -1,5 +1,5 @@
 import type { Model } from './model.ts';
-import { costOf, type Femto, formatEur } from './money.ts';
+import { costOf, type Femto, formatEur, parseEur } from './money.ts';
 
 export type Endpoint = 'chat.completions' | 'embeddings' | 'assistants.run';
 export type UsageSource = 'upstream' | 'estimated';
@@ -40,17 +40,47 @@ export function usageRecord(admission: Admission, tokens: Tokens, source: UsageS
   return { admission, tokens, cost, source, outcome };
 }
 
-/** The record as one JSON object whose members are the columns of `api_usage`. */
+/**
+ * The record as one JSON object whose members are the columns of `api_usage`: the line in
+ * the spool and the element of a batch. ASCII alone, and without line breaks.
+ */
 export function serializeRecord(record: UsageRecord): string {
   const { admission, tokens } = record;
   const { model } = admission;
   // names and slugs are the only free text here; everything else is ours and needs no escaping
   return (
     `{"billing_month":"${admission.month}","request_id":"${admission.requestId}","company_id":"${admission.companyId}"` +
-    `,"api_key_id":"${admission.keyId}","model_slug":${JSON.stringify(model.slug)}` +
-    `,"upstream_model":${JSON.stringify(model.upstream)},"endpoint":"${admission.endpoint}"` +
+    `,"api_key_id":"${admission.keyId}","model_slug":${quote(model.slug)}` +
+    `,"upstream_model":${quote(model.upstream)},"endpoint":"${admission.endpoint}"` +
     `,"prompt_tokens":${tokens.prompt},"completion_tokens":${tokens.completion},"cost_eur":${formatEur(record.cost)}` +
     `,"price_input":${model.prices.inputText},"price_output":${model.prices.outputText}` +
     `,"usage_source":"${record.source}","outcome":"${record.outcome}","occurred_at":"${new Date(admission.at).toISOString()}"}`
   );
 }
+
+/** What the budget needs of a serialised record: whose it is and what it costs. */
+export interface RecordCost {
+  readonly requestId: string;
+  readonly companyId: string;
+  readonly month: string;
+  readonly cost: Femto;
+}
+
+/** Reads back what `serializeRecord` wrote; null when it is something else. */
+export function readRecordCost(json: string): RecordCost | null {
+  const match = RECORD.exec(json);
+  if (match === null) return null;
+  const [, month, requestId, companyId, eur] = match as unknown as [string, string, string, string, string];
+  return { requestId, companyId, month, cost: parseEur(eur) };
+}
+
+const RECORD =
+  /^\{"billing_month":"([\d-]{10})","request_id":"([\da-f-]{36})","company_id":"([\da-f-]{36})",.*,"cost_eur":(\d+(?:\.\d+)?),"price_input":/;
+
+/** A JSON string of ASCII characters. */
+function quote(text: string): string {
+  if (PLAIN.test(text)) return `"${text}"`;
+  return JSON.stringify(text).replace(/[^\x20-\x7e]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`);
+}
+
+const PLAIN = /^[\w.:/@+!-]*$/;

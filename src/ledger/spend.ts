@@ -61,10 +61,26 @@ export class Spend {
     if (entry.committed !== null) entry.committed += written;
   }
 
-  /** Whether the company is known from an earlier month. */
+  /** Whether the company was asked for in any month. */
   knows(companyId: string): boolean {
     for (const companies of this.#months.values()) if (companies.has(companyId)) return true;
     return false;
+  }
+
+  /** Companies asked for in earlier months, but not yet in this one. */
+  unread(month: string): string[] {
+    const current = this.#months.get(month);
+    const known = new Set<string>();
+    for (const [name, companies] of this.#months) {
+      if (name < month) for (const id of companies.keys()) if (current?.get(id)?.committed == null) known.add(id);
+    }
+    return [...known];
+  }
+
+  /** Counts as pending exactly what is given. */
+  resetPending(pending: Iterable<{ companyId: string; month: string; cost: Femto }>): void {
+    for (const companies of this.#months.values()) for (const entry of companies.values()) entry.pending = 0n;
+    for (const { companyId, month, cost } of pending) if (cost !== 0n) this.add(companyId, month, cost);
   }
 
   /** The month began while the database was away: start at zero until it can be asked. */

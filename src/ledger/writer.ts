@@ -1,9 +1,22 @@
-import { setTimeout as sleep } from 'node:timers/promises';
+import { randomUUID } from 'node:crypto';
 import { GatewayError } from '../domain/errors.ts';
 import { type Femto, parseEur } from '../domain/money.ts';
-import type { BookingWaiter, Clock, Ledger, LedgerStore, MonthSum, Now } from '../domain/ports.ts';
+import type {
+  BookingWaiter,
+  Clock,
+  Ledger,
+  LedgerStore,
+  MonthSum,
+  Now,
+  Refused,
+  Reservation,
+} from '../domain/ports.ts';
 import { serializeRecord, type UsageRecord } from '../domain/usage.ts';
+import { Backlog, type Batch, type Entry } from './backlog.ts';
+import { Reservations } from './reservations.ts';
 import { Spend } from './spend.ts';
+import { BEAT_MS, type Spool } from './spool.ts';
+import { systemTiming, type Timing } from './timing.ts';
 
 export interface LedgerOptions {
   readonly store: LedgerStore;
@@ -11,21 +24,25 @@ export interface LedgerOptions {
   /** The billing month of an instant. */
   readonly monthOf: (at: number) => string;
   readonly log: { warn(fields: object, text: string): void; error(fields: object, text: string): void };
+  /** Where records wait durably; none without: then the process takes them with it when it dies. */
+  readonly spool?: Spool | null;
+  /** Names this process in seals and reservations. */
+  readonly writer?: string;
+  readonly timing?: Timing;
+  /** Bounds on what waits; see BacklogOptions. */
+  readonly maxInMemory?: number;
+  readonly maxUnspooled?: number;
+  readonly maxFileBytes?: number;
 }
 
 const MAX_BATCH = 2000; // records in one statement
+const MIN_BATCH = 50; // what a batch shrinks to while the database cannot take it in time
 const FLUSH_MS = 100; // how long a record waits for company
 const POLL_MS = 250; // how old another replica's spend may be; the contract allows one second
 const TOUCH_MS = 10_000; // how old last_used_at may be
 const BACKOFF_MS = 500; // pause after the database failed
 const LOAD_PATIENCE_MS = 2000; // how long a request waits for its company's spend
-
-interface Queued {
-  readonly companyId: string;
-  readonly month: string;
-  readonly cost: Femto;
-  readonly json: string;
-}
+const DEADLOCK_TRIES = 10;
 
 interface Load {
   readonly companyId: string;
@@ -35,41 +52,101 @@ interface Load {
 }
 
 /**
- * Metering off the response path (spec section 8): records queue in memory, one loop
- * writes them in batches and reads the spend between batches. Everything that touches
- * the database happens in that loop, one thing at a time: see Spend for why.
+ * Metering (spec section 8). A finished record is appended to the spool together with all
+ * others of the same turn of the event loop, then whoever waits for it may send the end of
+ * its answer. One loop writes the backlog to the database in batches and reads the spend
+ * between batches. Everything that touches the database happens in that loop, one thing at a
+ * time (see Spend for why); reservations alone do not wait for it.
+ *
+ *   book ─┐                                ┌─> waiters: the last bytes leave
+ *   book ─┼─ end of this turn ─ one append ┤
+ *   book ─┘                                └─> backlog ─ every 100 ms, one statement ─> Postgres
  */
 export class BatchLedger implements Ledger {
   readonly #options: LedgerOptions;
+  readonly #timing: Timing;
+  readonly #writer: string;
   readonly #spend = new Spend();
-  #queue: Queued[] = [];
+  readonly #backlog: Backlog;
+  readonly #reservations: Reservations;
+  #group: Entry[] = [];
+  #waiters: BookingWaiter[] = [];
   #loads: Load[] = [];
   #lastUsed = new Map<string, number>();
   #cursor: string | null = null;
-  #polledAt = 0;
+  #batchSize = MAX_BATCH;
+  #polledAt = Number.NEGATIVE_INFINITY;
+  /** The latest month the database was read in. */
+  #polledMonth = '';
   #touchedAt = 0;
+  #beatAt = Number.NEGATIVE_INFINITY;
   #wake: (() => void) | null = null;
   #closing = false;
   #abandoned = false;
   #running: Promise<void> | null = null;
-  /** Records settled, and of these set aside, since the start. */
-  settled = 0;
-  setAside = 0;
-  /** Since when the oldest record waits, milliseconds since the epoch; null when none does. */
-  waitingSince: number | null = null;
+  #settled = 0;
+  #setAside = 0;
   available = true;
 
   constructor(options: LedgerOptions) {
+    const { store, clock, log, spool = null, writer = randomUUID(), timing = systemTiming(clock) } = options;
     this.#options = options;
+    this.#timing = timing;
+    this.#writer = writer;
+    this.#backlog = new Backlog({
+      spool,
+      clock: timing.now,
+      log,
+      ...(options.maxInMemory === undefined ? {} : { maxInMemory: options.maxInMemory }),
+      ...(options.maxUnspooled === undefined ? {} : { maxUnspooled: options.maxUnspooled }),
+      ...(options.maxFileBytes === undefined ? {} : { maxFileBytes: options.maxFileBytes }),
+    });
+    this.#reservations = new Reservations(store, writer, timing);
   }
 
+  /** Takes over what dead processes left, and begins to write. */
   start(): void {
-    this.#running ??= this.#run();
+    if (this.#running !== null) return;
+    this.#adopt();
+    this.#running = this.#run();
   }
 
   /** Records not yet in the database. */
   get backlog(): number {
-    return this.#queue.length;
+    return this.#backlog.size + this.#group.length;
+  }
+
+  /** Bytes of the spool files they wait in. */
+  get spoolBytes(): number {
+    return this.#backlog.bytes;
+  }
+
+  /** False while the disk refuses records. */
+  get spooling(): boolean {
+    return this.#backlog.spooling;
+  }
+
+  /** Milliseconds the oldest record has waited for the database; 0 when none does. */
+  get lag(): number {
+    const since = this.#backlog.since;
+    return since === null ? 0 : Math.max(0, this.#timing.now() - since);
+  }
+
+  /** Records settled, of these set aside, and records lost, since the start. */
+  get settled(): number {
+    return this.#settled;
+  }
+
+  get setAside(): number {
+    return this.#setAside;
+  }
+
+  get lost(): number {
+    return this.#backlog.lost;
+  }
+
+  get reservations(): number {
+    return this.#reservations.size;
   }
 
   spent(companyId: string, month: string): Now<Femto> {
@@ -77,119 +154,225 @@ export class BatchLedger implements Ledger {
   }
 
   book(record: UsageRecord, waiter: BookingWaiter | null): void {
-    const { companyId, month, keyId, at } = record.admission;
-    this.#spend.add(companyId, month, record.cost);
-    this.#queue.push({ companyId, month, cost: record.cost, json: serializeRecord(record) });
+    const { requestId, companyId, month, keyId, at } = record.admission;
+    const { cost } = record;
+    this.#spend.add(companyId, month, cost);
     this.#lastUsed.set(keyId, at);
-    this.waitingSince ??= this.#options.clock();
-    if (this.#queue.length >= MAX_BATCH) this.#wakeUp();
-    waiter?.onBooked(); // no spool: a record in memory is all there is
+    if (this.#group.length === 0) this.#timing.soon(() => this.#commit());
+    this.#group.push({ requestId, companyId, month, cost, json: serializeRecord(record) });
+    if (waiter !== null) this.#waiters.push(waiter);
+  }
+
+  reserve(reservation: Reservation): Promise<boolean> {
+    return this.#reservations.reserve(reservation);
+  }
+
+  release(requestId: string): void {
+    this.#reservations.release(requestId);
   }
 
   /**
-   * Writes what is queued and stops.
+   * Writes what waits and stops. What the database does not take in time stays in the spool.
    * @param patienceMs how long to go on while the database fails
-   * @returns the number of records that could not be written
+   * @returns the number of records lost for want of a spool
    */
   async close(patienceMs: number): Promise<number> {
+    this.#commit();
     this.#closing = true;
     this.#wakeUp();
-    const giveUp = new AbortController();
-    await Promise.race([this.#running, sleep(patienceMs, undefined, { signal: giveUp.signal }).catch(() => {})]);
-    giveUp.abort();
+    const late = Promise.withResolvers<void>();
+    const cancel = this.#timing.after(patienceMs, late.resolve);
+    await Promise.race([this.#running, late.promise]);
+    cancel();
     this.#abandoned = true;
-    return this.#queue.length;
+    this.#wakeUp();
+    const left = this.#backlog.size;
+    this.#backlog.close();
+    if (left === 0) return this.lost;
+    const spooled = (this.#options.spool ?? null) !== null && this.spooling;
+    if (spooled) this.#options.log.warn({ records: left }, 'ledger: records stay in the spool for the next start');
+    return this.lost + (spooled ? 0 : left);
+  }
+
+  /** Appends the records of this turn, then lets the ends of their answers go. */
+  #commit(): void {
+    if (this.#group.length === 0) return;
+    const group = this.#group;
+    const waiters = this.#waiters;
+    this.#group = [];
+    this.#waiters = [];
+    const lost = this.#backlog.lost;
+    this.#backlog.append(group);
+    if (lost === 0 && this.#backlog.lost > 0) {
+      this.#options.log.error({}, 'ledger: neither disk nor database takes records, and memory is full: they are lost');
+    }
+    for (const waiter of waiters) {
+      try {
+        waiter.onBooked();
+      } catch (error) {
+        this.#options.log.error({ reason: reasonOf(error) }, 'ledger: an answer could not be ended');
+      }
+    }
+    if (this.#backlog.size >= MAX_BATCH && this.available) this.#wakeUp();
   }
 
   async #run(): Promise<void> {
-    while (!this.#abandoned && (!this.#closing || this.#queue.length > 0)) {
+    while (!this.#abandoned && (!this.#closing || this.#backlog.size > 0)) {
       try {
+        this.#beat();
         await this.#flush();
         await this.#answerLoads();
         await this.#poll();
-        if (this.#queue.length >= MAX_BATCH || this.#loads.length > 0) continue;
+        if (!this.available) this.#options.log.warn({ records: this.backlog }, 'ledger: the database is back');
         this.available = true;
+        if (this.#backlog.size >= this.#batchSize || this.#backlog.isLong || this.#loads.length > 0) continue;
         if (!this.#closing) await this.#rest(FLUSH_MS);
       } catch (error) {
         if (this.available) {
           this.#options.log.warn({ reason: reasonOf(error) }, 'ledger: the database is away; records wait');
         }
         this.available = false;
-        this.#polledAt = 0; // a batch may have been committed although its answer was lost: read again at once
+        this.#polledAt = Number.NEGATIVE_INFINITY; // a batch may have been committed although its answer was lost: read again at once
         this.#refuseLoads();
-        await this.#rest(BACKOFF_MS);
+        if (!this.#abandoned) await this.#rest(BACKOFF_MS);
       }
     }
     await this.#touchKeys(true).catch(() => {});
+    await this.#reservations.keep(true).catch(() => {});
   }
 
   /** Writes one batch, if any record waits. */
   async #flush(): Promise<void> {
-    if (this.#queue.length === 0) return;
-    const batch = this.#queue.slice(0, MAX_BATCH);
-    await this.#write(batch);
-    this.waitingSince = this.#queue.length === 0 ? null : this.#options.clock();
+    const batch = this.#backlog.next(this.#batchSize);
+    if (batch === null) return;
+    await this.#putAside(batch);
+    try {
+      await this.#write(batch.entries);
+      this.#batchSize = Math.min(MAX_BATCH, this.#batchSize * 2);
+    } catch (error) {
+      // a batch the database cannot take in time would never get through: less of it may
+      if ((error as { code?: string }).code === 'DEADLINE') {
+        this.#batchSize = Math.max(MIN_BATCH, this.#batchSize >> 1);
+      }
+      throw error;
+    }
+  }
+
+  /** Lines of the spool that are no records any more go where refused records go. */
+  async #putAside({ damaged }: Batch): Promise<void> {
+    if (damaged.length === 0) return;
+    await this.#refuse(damaged.map(({ record, damage }) => ({ record, reason: damage as string })));
+    this.#backlog.settleDamaged();
   }
 
   /** All or nothing; a batch the database refuses is halved until the bad records stand alone. */
-  async #write(batch: readonly Queued[]): Promise<void> {
+  async #write(batch: readonly Entry[]): Promise<void> {
+    if (batch.length === 0) return;
     try {
-      this.#settle(batch, await this.#options.store.insert(batch.map((queued) => queued.json)));
+      this.#settle(batch, await this.#insert(batch));
     } catch (error) {
       if (isUnavailable(error)) throw error;
-      if (batch.length === 1) return await this.#putAside(batch[0] as Queued, reasonOf(error));
+      if (batch.length === 1) {
+        await this.#refuse([{ record: (batch[0] as Entry).json, reason: reasonOf(error) }]);
+        this.#settle(batch, []);
+        return;
+      }
       const half = batch.length >> 1;
       await this.#write(batch.slice(0, half));
       await this.#write(batch.slice(half));
     }
   }
 
-  async #putAside(bad: Queued, reason: string): Promise<void> {
-    await this.#options.store.setAside(bad.json, reason);
-    this.setAside += 1;
-    this.#options.log.error({ reason }, 'ledger: a record was refused by the database and set aside');
-    this.#settle([bad], []);
+  async #insert(batch: readonly Entry[]): Promise<MonthSum[]> {
+    const records = batch.map(({ json }) => json);
+    for (let tried = 1; ; tried++) {
+      try {
+        return await this.#options.store.insert(this.#writer, records);
+      } catch (error) {
+        // another writer was in the way: nothing happened, and nobody else has to know
+        if (!CONFLICTS.includes((error as { code?: string }).code ?? '') || tried === DEADLOCK_TRIES) throw error;
+      }
+    }
   }
 
-  /** The first records of the queue are dealt with. */
-  #settle(batch: readonly Queued[], inserted: readonly MonthSum[]): void {
-    this.#queue = this.#queue.slice(batch.length);
-    for (const { companyId, month, cost } of batch) this.#spend.settle(companyId, month, cost, 0n);
+  async #refuse(refused: readonly Refused[]): Promise<void> {
+    await this.#options.store.setAside(refused);
+    this.#setAside += refused.length;
+    this.#options.log.error(
+      { records: refused.length, reason: refused[0]?.reason },
+      'ledger: records that can never be booked were set aside',
+    );
+  }
+
+  /** The first records of the backlog are dealt with. */
+  #settle(batch: readonly Entry[], inserted: readonly MonthSum[]): void {
+    this.#backlog.settle(batch.length);
+    for (const { requestId, companyId, month, cost } of batch) {
+      if (cost !== 0n) this.#spend.settle(companyId, month, cost, 0n);
+      this.#reservations.booked(requestId);
+    }
     for (const { companyId, month, eur } of inserted) this.#spend.settle(companyId, month, 0n, parseEur(eur));
-    this.settled += batch.length;
+    this.#settled += batch.length;
+  }
+
+  #beat(): void {
+    const now = this.#timing.uptime();
+    if (now - this.#beatAt < BEAT_MS) return;
+    this.#beatAt = now;
+    if (!this.#backlog.beat()) this.#spend.resetPending(this.#backlog.entries());
+    this.#adopt();
+  }
+
+  #adopt(): void {
+    try {
+      this.#backlog.adopt();
+    } catch (error) {
+      this.#options.log.error({ reason: reasonOf(error) }, 'spool: the folder cannot be read');
+    }
   }
 
   #load(companyId: string, month: string): Promise<Femto> {
     const waiting = this.#loads.find((load) => load.companyId === companyId && load.month === month);
     if (waiting !== undefined) return waiting.promise;
     const { promise, resolve, reject } = Promise.withResolvers<Femto>();
-    const patience = setTimeout(() => settle(new GatewayError('service_unavailable')), LOAD_PATIENCE_MS);
     const settle = (error: GatewayError | null): void => {
-      clearTimeout(patience);
+      cancel();
       this.#loads = this.#loads.filter((load) => load.promise !== promise);
       // a month that began while the database was away began at zero: a company served
       // until midnight is served on
-      if (error !== null && this.#spend.knows(companyId)) this.#spend.assume(companyId, month);
+      if (error !== null && this.#mayAssume(companyId, month)) this.#spend.assume(companyId, month);
       const spent = this.#spend.get(companyId, month);
       if (spent !== undefined) resolve(spent);
       else reject(error ?? new GatewayError('service_unavailable'));
     };
+    const cancel = this.#timing.after(LOAD_PATIENCE_MS, () => settle(new GatewayError('service_unavailable')));
     this.#loads.push({ companyId, month, promise, settle });
-    this.#wakeUp();
+    if (!this.available && this.#mayAssume(companyId, month)) settle(new GatewayError('service_unavailable'));
+    else this.#wakeUp();
     return promise;
+  }
+
+  /** Whether the month began while the database was away, for a company served before. */
+  #mayAssume(companyId: string, month: string): boolean {
+    return month > this.#polledMonth && this.#polledMonth !== '' && this.#spend.knows(companyId);
   }
 
   async #answerLoads(): Promise<void> {
     const wanted = [...this.#loads, ...this.#spend.assumed()];
     if (wanted.length === 0) return;
-    const companies = [...new Set(wanted.map((load) => load.companyId))];
-    const months = [...new Set(wanted.map((load) => load.month))];
-    const sums = await this.#options.store.spend(companies, months);
-    const found = new Map(sums.map(({ companyId, month, eur }) => [`${companyId} ${month}`, parseEur(eur)]));
+    const found = await this.#read(
+      [...new Set(wanted.map((load) => load.companyId))],
+      [...new Set(wanted.map((load) => load.month))],
+    );
     for (const { companyId, month } of wanted) {
       this.#spend.set(companyId, month, found.get(`${companyId} ${month}`) ?? 0n);
     }
     for (const load of wanted) if ('settle' in load) load.settle(null);
+  }
+
+  async #read(companies: readonly string[], months: readonly string[]): Promise<Map<string, Femto>> {
+    const sums = await this.#options.store.spend(companies, months);
+    return new Map(sums.map(({ companyId, month, eur }) => [`${companyId} ${month}`, parseEur(eur)]));
   }
 
   #refuseLoads(): void {
@@ -198,19 +381,31 @@ export class BatchLedger implements Ledger {
 
   /** Reads what other replicas and the application have spent, and forgets what is over. */
   async #poll(): Promise<void> {
-    const now = this.#options.clock();
-    if (now >= this.#polledAt && now - this.#polledAt < POLL_MS) return;
+    const now = this.#timing.uptime();
+    if (now - this.#polledAt < POLL_MS) return;
     const { cursor, sums } = await this.#options.store.changedSpend(this.#cursor);
     for (const { companyId, month, eur } of sums) this.#spend.refresh(companyId, month, parseEur(eur));
     this.#cursor = cursor;
+    await this.#turnMonth(this.#options.monthOf(this.#timing.now()));
     this.#polledAt = now;
-    this.#spend.prune(this.#options.monthOf(now));
     await this.#touchKeys(false);
+    await this.#reservations.keep(false);
+  }
+
+  /** A new month: its figures are read for all at once, so that no request has to wait for them. */
+  async #turnMonth(month: string): Promise<void> {
+    if (month > this.#polledMonth) {
+      const companies = this.#spend.unread(month);
+      const found = companies.length > 0 ? await this.#read(companies, [month]) : null;
+      for (const id of companies) this.#spend.set(id, month, found?.get(`${id} ${month}`) ?? 0n);
+      this.#polledMonth = month;
+    }
+    this.#spend.prune(month);
   }
 
   async #touchKeys(final: boolean): Promise<void> {
-    const now = this.#options.clock();
-    if (this.#lastUsed.size === 0 || (!final && Math.abs(now - this.#touchedAt) < TOUCH_MS)) return;
+    const now = this.#timing.uptime();
+    if (this.#lastUsed.size === 0 || (!final && now - this.#touchedAt < TOUCH_MS)) return;
     const lastUsed = this.#lastUsed;
     this.#lastUsed = new Map();
     this.#touchedAt = now;
@@ -219,9 +414,9 @@ export class BatchLedger implements Ledger {
 
   #rest(ms: number): Promise<void> {
     return new Promise((resolve) => {
-      const timer = setTimeout(resolve, ms);
+      const cancel = this.#timing.after(ms, resolve);
       this.#wake = () => {
-        clearTimeout(timer);
+        cancel();
         resolve();
       };
     });
@@ -232,6 +427,9 @@ export class BatchLedger implements Ledger {
     this.#wake = null;
   }
 }
+
+/** Deadlock and serialization failure. */
+const CONFLICTS = ['40P01', '40001'];
 
 function isUnavailable(error: unknown): boolean {
   return (error as { unavailable?: boolean }).unavailable !== false;

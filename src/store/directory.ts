@@ -207,13 +207,14 @@ interface CompanyColumns {
   disabled_model_slugs: string[];
   allow_non_eu_models: boolean;
   budget: string | null;
+  budget_mode: string;
   models: ModelColumns[];
 }
 
 /** The company rows with the models of their own, in one query. */
 async function readCompanies(sql: Sql, ids: readonly string[]): Promise<Omit<Company, 'sharedModels'>[]> {
   const rows = await sql<CompanyColumns[]>`
-    select c.id, c.name, c.disabled_model_slugs, c.allow_non_eu_models, c.monthly_budget_eur::text as budget,
+    select c.id, c.name, c.disabled_model_slugs, c.allow_non_eu_models, c.monthly_budget_eur::text as budget, c.budget_mode,
       (select coalesce(json_agg(own), '[]')
        from (select ${modelColumns(sql)} from models where company_id = c.id) as own) as models
     from companies c where c.id = any(${ids.filter((id) => UUID.test(id))}::uuid[])`;
@@ -223,6 +224,7 @@ async function readCompanies(sql: Sql, ids: readonly string[]): Promise<Omit<Com
     disabledSlugs: new Set(row.disabled_model_slugs),
     allowNonEu: row.allow_non_eu_models,
     budget: row.budget === null ? null : parseEur(row.budget) || null,
+    strict: row.budget_mode === 'strict',
     ownModels: modelsBySlug(row.models),
   }));
 }

@@ -1,40 +1,37 @@
+import { formatEur } from '../domain/money.ts';
 import type { LedgerStore, MonthSum } from '../domain/ports.ts';
 import type { Database } from './database.ts';
 
-const INSERT_MS = 10_000; // deadline of one batch
+/**
+ * Deadline of one batch. Short, because a connection to a server that went away without a word
+ * is only noticed by it; a batch that is merely large is made smaller by the writer.
+ */
+const INSERT_MS = 4_000;
 const READ_MS = 2_000;
 
 /** The ledger's tables: api_usage, monthly_spend and what is set aside (contract section 3). */
 export function ledgerStore(db: Database): LedgerStore {
   return {
-    async insert(records): Promise<MonthSum[]> {
+    async insert(writer, records): Promise<MonthSum[]> {
       // one JSON text instead of an array per column: the record was serialised once already,
       // and constant text serves every batch size
       const json = `[${records.join(',')}]`;
       return db.run(INSERT_MS, async (sql) => [
         ...(await sql<MonthSum[]>`
-          with inserted as (
-            insert into api_usage (billing_month, request_id, company_id, api_key_id, model_slug, upstream_model, endpoint,
-              prompt_tokens, completion_tokens, cost_eur, price_input, price_output, usage_source, outcome, occurred_at)
-            select billing_month, request_id, company_id, api_key_id, model_slug, upstream_model, endpoint,
-              prompt_tokens, completion_tokens, cost_eur, price_input, price_output, usage_source, outcome, occurred_at
-            from json_to_recordset(${json}::text::json) as record (billing_month date, request_id uuid, company_id uuid,
-              api_key_id uuid, model_slug text, upstream_model text, endpoint text, prompt_tokens bigint,
-              completion_tokens bigint, cost_eur numeric, price_input numeric, price_output numeric, usage_source text,
-              outcome text, occurred_at timestamptz)
-            order by billing_month, request_id
-            on conflict do nothing
-            returning company_id, billing_month, cost_eur
-          )
-          select company_id::text as "companyId", billing_month::text as month, sum(cost_eur)::text as eur
-          from inserted group by company_id, billing_month`),
+          select company_id::text as "companyId", billing_month::text as month, cost_eur::text as eur
+          from book_usage(${writer}::uuid, ${json}::text::json)`),
       ]);
     },
 
-    async setAside(record, reason): Promise<void> {
+    async setAside(refused): Promise<void> {
+      // a text of Postgres holds no NUL, and what is damaged may
+      const records = refused.map(({ record }) => record.replaceAll('\0', '\ufffd'));
+      const reasons = refused.map(({ reason }) => reason.replaceAll('\0', '\ufffd'));
       await db.run(
         READ_MS,
-        (sql) => sql`insert into api_usage_set_aside (record, reason) values (${record}, ${reason})`,
+        (sql) => sql`
+          insert into api_usage_set_aside (record, reason)
+          select * from unnest(${records}::text[], ${reasons}::text[]) on conflict do nothing`,
       );
     },
 
@@ -71,6 +68,35 @@ export function ledgerStore(db: Database): LedgerStore {
           update api_keys k set last_used_at = greatest(k.last_used_at, used.at)
           from (select * from unnest(${ids}::uuid[], ${times}::timestamptz[]) as t (id, at) order by id) as used
           where k.id = used.id`,
+      );
+    },
+
+    async reserve(owner, leaseSeconds, wanted): Promise<ReadonlySet<string>> {
+      const requests = wanted.map(({ requestId, companyId, month, amount, bounded }) => ({
+        request_id: requestId,
+        company_id: companyId,
+        billing_month: month,
+        amount_eur: formatEur(amount),
+        bounded,
+      }));
+      const rows = await db.run(READ_MS, async (sql) => [
+        ...(await sql<{ id: string }[]>`
+          select reserve_budget(${owner}::uuid, ${leaseSeconds}::integer, ${JSON.stringify(requests)}::text::json)::text as id`),
+      ]);
+      return new Set(rows.map(({ id }) => id));
+    },
+
+    async keepReservations(ended, renewed, leaseSeconds): Promise<void> {
+      await db.run(
+        READ_MS,
+        (sql) => sql`
+          with ended as (
+            delete from budget_reservations
+            where request_id = any(${ended as string[]}::uuid[])
+              or (expires_at < clock_timestamp() and request_id <> all(${renewed as string[]}::uuid[]))
+          )
+          update budget_reservations set expires_at = clock_timestamp() + make_interval(secs => ${leaseSeconds}::integer)
+          where request_id = any(${renewed as string[]}::uuid[])`,
       );
     },
   };

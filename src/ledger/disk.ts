@@ -1,0 +1,151 @@
+import {
+  closeSync,
+  fdatasyncSync,
+  ftruncateSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  renameSync,
+  rmdirSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs';
+import { hostname } from 'node:os';
+
+/**
+ * What the spool needs of a disk. Everything is synchronous: an append goes to the page
+ * cache in a few microseconds, and an answer waits for it anyway. Failures throw.
+ */
+export interface Disk {
+  /** Creates a folder and those above it. */
+  makeFolder(path: string): void;
+  /** Names in a folder; none when there is no such folder. */
+  list(path: string): string[];
+  /** Opens a file to append to; creates it. */
+  open(path: string): SpoolFile;
+  read(path: string): Buffer;
+  write(path: string, text: string): void;
+  /** All or nothing on one file system. */
+  rename(from: string, to: string): void;
+  remove(path: string): void;
+  /** Removes an empty folder. */
+  removeFolder(path: string): void;
+  /** Changes a file's time; false when it is gone. */
+  touch(path: string): boolean;
+  /** A file's time, to see whether it changes; null when it is gone. */
+  time(path: string): number | null;
+}
+
+export interface SpoolFile {
+  /** Appends the first `length` bytes; may throw having written some of them. */
+  append(bytes: Buffer, length: number): void;
+  truncate(size: number): void;
+  close(): void;
+}
+
+/** Which process this is, and whether another is still there. */
+export interface Processes {
+  /** This process, as others can look for it. */
+  readonly self: ProcessName;
+  /** Whether a process lives; null when that cannot be told from here. */
+  isAlive(other: ProcessName): boolean | null;
+}
+
+export interface ProcessName {
+  /** Where process ids mean what they mean here: a boot of a machine, and a namespace of it. */
+  readonly place: string;
+  readonly pid: number;
+  /** Tells the process from a later one of the same id. */
+  readonly started: string;
+}
+
+/**
+ * The file system. A process that dies loses nothing it appended; a machine that loses its
+ * power loses what the kernel had not written yet, some seconds of records.
+ * @param sync wait for the disk at each append, so that a power failure loses nothing either;
+ * costs a disk flush per group of answers, during which everything else waits
+ */
+export function fileDisk(sync: boolean): Disk {
+  return {
+    makeFolder: (path) => mkdirSync(path, { recursive: true }),
+    list: (path) => orWhenGone(() => readdirSync(path).sort(), []),
+    open(path) {
+      const fd = openSync(path, 'a', 0o600);
+      return {
+        append(bytes, length) {
+          for (let at = 0; at < length; ) at += writeSync(fd, bytes, at, length - at);
+          if (sync) fdatasyncSync(fd);
+        },
+        truncate: (size) => ftruncateSync(fd, size),
+        close: () => closeSync(fd),
+      };
+    },
+    read: (path) => readFileSync(path),
+    write: (path, text) => writeFileSync(path, text, { mode: 0o600 }),
+    rename: renameSync,
+    remove: (path) => rmSync(path, { force: true }),
+    removeFolder: (path) => orWhenGone(() => rmdirSync(path), undefined),
+    touch(path) {
+      const now = Date.now() / 1000;
+      const touched = () => {
+        utimesSync(path, now, now);
+        return true;
+      };
+      return orWhenGone(touched, false);
+    },
+    time: (path) => orWhenGone(() => statSync(path).mtimeMs, null),
+  };
+}
+
+/** The operating system's processes. */
+export function systemProcesses(): Processes {
+  const place = placeOfProcesses();
+  const self = { place, pid: process.pid, started: startOf(process.pid) ?? '' };
+  return {
+    self,
+    isAlive(other) {
+      if (other.place !== place) return null;
+      if (other.pid === self.pid) return other.started === self.started;
+      try {
+        process.kill(other.pid, 0);
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code === 'ESRCH') return false;
+      }
+      const started = startOf(other.pid);
+      return started === null || started === other.started;
+    },
+  };
+}
+
+function placeOfProcesses(): string {
+  try {
+    const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
+    return `${boot} ${readlinkSync('/proc/self/ns/pid')}`;
+  } catch {
+    return hostname(); // no /proc: no containers that share a host name either
+  }
+}
+
+/** When a process started, in ticks since the boot; null where there is no /proc or no such process. */
+function startOf(pid: number): string | null {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+    return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19] ?? null; // behind the name, which may hold anything
+  } catch {
+    return null;
+  }
+}
+
+function orWhenGone<T>(work: () => T, gone: T): T {
+  try {
+    return work();
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return gone;
+    throw error;
+  }
+}

@@ -1,0 +1,72 @@
+import { crc32 } from 'node:zlib';
+
+/**
+ * How a record stands in a spool file: one line of ASCII.
+ *
+ *   000001c3 5f0a9c21 {"billing_month":"2026-11-01",…}⏎
+ *   length   CRC-32   the record, as it also goes to Postgres
+ *
+ * A line that was cut or changed is told by its length or checksum, and the next one is
+ * found behind the next line break: damage stays with the record it happened to.
+ */
+
+const HEAD = 18;
+const LF = 0x0a;
+
+/** Bytes a record takes in a spool file. */
+export function frameLength(record: string): number {
+  return HEAD + record.length + 1;
+}
+
+/**
+ * Writes one record, ASCII without line breaks, into a buffer with room for it.
+ * @returns the offset behind it
+ */
+export function writeFrame(buffer: Buffer, at: number, record: string): number {
+  const start = at + HEAD;
+  const end = start + record.length;
+  buffer.write(record, start, 'latin1');
+  buffer.write(`${hex(record.length)} ${hex(crc32(buffer.subarray(start, end)))} `, at, 'latin1');
+  buffer[end] = LF;
+  return end + 1;
+}
+
+/** A line of a spool file: a record, or what is left of one. */
+export interface Frame {
+  readonly record: string;
+  /** Why it cannot be trusted; null when it can. */
+  readonly damage: string | null;
+}
+
+/**
+ * Reads a spool file. A last line without its end was being written when the process died:
+ * nobody was told it was safe, and it is left out.
+ */
+export function readFrames(bytes: Buffer): Frame[] {
+  const frames: Frame[] = [];
+  for (let start = 0; start < bytes.length; ) {
+    const end = bytes.indexOf(LF, start);
+    if (end < 0) break;
+    frames.push(readFrame(bytes, start, end));
+    start = end + 1;
+  }
+  return frames;
+}
+
+function readFrame(bytes: Buffer, start: number, end: number): Frame {
+  const head = /^([\da-f]{8}) ([\da-f]{8}) $/.exec(bytes.latin1Slice(start, Math.min(start + HEAD, end)));
+  const body = Math.min(start + HEAD, end);
+  if (head === null)
+    return { record: bytes.latin1Slice(start, end), damage: 'a spool line without length and checksum' };
+  const record = bytes.latin1Slice(body, end);
+  if (Number.parseInt(head[1] as string, 16) !== end - body) {
+    return { record, damage: 'a spool line of another length than written' };
+  }
+  const intact = Number.parseInt(head[2] as string, 16) === crc32(bytes.subarray(body, end));
+  return { record, damage: intact ? null : 'a spool line that fails its checksum' };
+}
+
+/** Eight hexadecimal digits of a number below 2^32. */
+function hex(value: number): string {
+  return (value + 0x1_0000_0000).toString(16).slice(1);
+}

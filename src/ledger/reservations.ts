@@ -1,0 +1,93 @@
+import { GatewayError } from '../domain/errors.ts';
+import type { LedgerStore, Reservation } from '../domain/ports.ts';
+import type { Timing } from './timing.ts';
+
+export const LEASE_SECONDS = 60; // how long a reservation outlives the process that made it
+const KEEP_MS = 500; // how often ended ones are deleted
+const RENEW_MS = 20_000;
+
+interface Wanted {
+  readonly reservation: Reservation;
+  readonly resolve: (fits: boolean) => void;
+  readonly reject: (error: GatewayError) => void;
+}
+
+/**
+ * What requests of companies with a strict budget reserve (sql/0010_strict_budgets.sql).
+ * Those that ask while the database is busy deciding are decided together the next time, so
+ * a busy company waits for two round trips at most. Booking a record ends its reservation in
+ * the database; requests without one are released here.
+ */
+export class Reservations {
+  readonly #store: LedgerStore;
+  readonly #owner: string;
+  readonly #timing: Timing;
+  readonly #open = new Set<string>();
+  #wanted: Wanted[] = [];
+  #ended: string[] = [];
+  #asking = false;
+  #keptAt = Number.NEGATIVE_INFINITY;
+  #renewedAt = Number.NEGATIVE_INFINITY;
+
+  constructor(store: LedgerStore, owner: string, timing: Timing) {
+    this.#store = store;
+    this.#owner = owner;
+    this.#timing = timing;
+  }
+
+  /** Reservations of requests that are not booked in the database yet. */
+  get size(): number {
+    return this.#open.size;
+  }
+
+  reserve(reservation: Reservation): Promise<boolean> {
+    const { promise, resolve, reject } = Promise.withResolvers<boolean>();
+    this.#wanted.push({ reservation, resolve, reject });
+    if (!this.#asking) void this.#ask();
+    return promise;
+  }
+
+  /** The request leaves no record. */
+  release(requestId: string): void {
+    if (this.#open.delete(requestId)) this.#ended.push(requestId);
+  }
+
+  /** Its record is in the database. */
+  booked(requestId: string): void {
+    if (this.#open.size > 0) this.#open.delete(requestId);
+  }
+
+  /** Deletes ended reservations and renews the others, if it is time. @throws as the store does */
+  async keep(final: boolean): Promise<void> {
+    const now = this.#timing.uptime();
+    const renew = this.#open.size > 0 && now - this.#renewedAt >= RENEW_MS;
+    if (!renew && (this.#ended.length === 0 || (!final && now - this.#keptAt < KEEP_MS))) return;
+    const ended = this.#ended;
+    await this.#store.keepReservations(ended, renew ? [...this.#open] : [], LEASE_SECONDS);
+    this.#ended = this.#ended.slice(ended.length);
+    this.#keptAt = now;
+    if (renew) this.#renewedAt = now;
+  }
+
+  async #ask(): Promise<void> {
+    this.#asking = true;
+    while (this.#wanted.length > 0) {
+      const wanted = this.#wanted;
+      this.#wanted = [];
+      const ids = wanted.map(({ reservation }) => reservation.requestId);
+      try {
+        const fitting = await this.#store.reserve(
+          this.#owner,
+          LEASE_SECONDS,
+          wanted.map(({ reservation }) => reservation),
+        );
+        for (const id of fitting) this.#open.add(id);
+        for (const { reservation, resolve } of wanted) resolve(fitting.has(reservation.requestId));
+      } catch {
+        this.#ended.push(...ids); // they may have been made although the answer was lost
+        for (const { reject } of wanted) reject(new GatewayError('service_unavailable'));
+      }
+    }
+    this.#asking = false;
+  }
+}
