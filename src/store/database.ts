@@ -126,7 +126,7 @@ export function openDatabase({ url, maxConnections = 2 }: DatabaseOptions): Data
       try {
         value = await work(sql);
       } catch (error) {
-        await sql.unsafe('rollback');
+        await sql.unsafe('rollback').catch(() => {}); // fails when the connection is lost, and then happens by itself
         throw error;
       }
       const { command } = await sql.unsafe('commit');
@@ -289,7 +289,9 @@ function openConnection(
     onnotify: (_channel: string, payload: string) => onNotice(payload),
     onclose: () => {
       alive = false;
-      void sql.end({ timeout: 0 }); // whatever is asked of it still is refused at once
+      // refuses at once whatever is asked of it still; not before: over TLS it would write
+      // to a socket destroyed below it, and nobody listens for that error
+      void sql.end({ timeout: 0 });
       onClose();
     },
     socket: async (): Promise<Socket> => {
@@ -319,10 +321,7 @@ function openConnection(
     cut(cancel) {
       alive = false;
       ended = true;
-      const end = () => {
-        socket?.destroy();
-        void sql.end({ timeout: 0 });
-      };
+      const end = () => socket?.destroy();
       // a pooler forgets whom to cancel for as soon as the connection is gone
       if (cancel && backend !== undefined) void requestCancel(target, backend).then(end);
       else end();
