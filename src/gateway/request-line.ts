@@ -1,8 +1,8 @@
 import { IsoTime } from '../domain/iso.ts';
 import type { Clock } from '../domain/ports.ts';
+import type { Outcome, Tokens } from '../domain/usage.ts';
 import type { LineSink } from '../log.ts';
 import type { Metrics } from '../metrics.ts';
-import type { Account } from './account.ts';
 import type { Reply } from './reply.ts';
 
 /** What the log and the metrics tell of one request; gathered on its way, told when its answer has left. */
@@ -13,7 +13,8 @@ export class RequestLine {
   companyId: string | null = null;
   /** Set once the model was found: before, it is the caller's text, and could be anything. */
   slug: string | null = null;
-  account: Account | null = null;
+  /** How the call ended, once a model was admitted. */
+  account: { readonly outcome: Outcome | null; readonly tokens: Tokens | null } | null = null;
 
   constructor(reply: Reply) {
     this.reply = reply;
