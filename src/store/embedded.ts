@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { createHash, randomUUID } from 'node:crypto';
 import {
   chownSync,
@@ -172,11 +173,14 @@ function readServer({ cluster }: Place): Server | null {
 
 /** Whether a process is the server of the cluster: after a crash its id may be another program's. */
 function isServer(pid: number, cluster: string): boolean {
-  if (!isAlive(pid)) return false;
   try {
-    return readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes(cluster);
+    const command =
+      process.platform === 'linux'
+        ? readFileSync(`/proc/${pid}/cmdline`, 'utf8')
+        : execFileSync('ps', ['-ww', '-o', 'command=', '-p', `${pid}`], { encoding: 'utf8', stdio: 'pipe' });
+    return command.includes(cluster);
   } catch {
-    return isAlive(pid); // no /proc here, or it has just ended
+    return false; // there is no such process
   }
 }
 

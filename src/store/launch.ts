@@ -43,7 +43,11 @@ export async function findBinaries(): Promise<Binaries> {
   return binaries;
 }
 
-function linkLibraries(root: string): void {
+/**
+ * Makes the links of `native/pg-symlinks.json` that are missing.
+ * @param root folder of the package
+ */
+export function linkLibraries(root: string): void {
   const file = join(root, 'native', 'pg-symlinks.json');
   if (!existsSync(file)) return;
   const links = JSON.parse(readFileSync(file, 'utf8')) as readonly { source: string; target: string }[];
