@@ -6,6 +6,7 @@ import type { AddressInfo } from 'node:net';
 import { createAdminListener } from './admin/listener.ts';
 import { type Config, ConfigError } from './config.ts';
 import { startDemo } from './demo.ts';
+import { Estimator } from './domain/estimate.ts';
 import { Calendar } from './domain/month.ts';
 import { nameFilter, STEERING } from './domain/steering.ts';
 import { createListener } from './gateway/listener.ts';
@@ -81,6 +82,7 @@ export async function openApp(config: Config, log: Logger): Promise<App> {
     upstream,
     calendar,
     clock,
+    estimator: new Estimator(),
     log,
     metrics,
     requestLog: new RequestLog(lineSink(log), metrics, clock),

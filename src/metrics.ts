@@ -14,6 +14,7 @@ export class Metrics {
   #promptTokens = 0;
   #completionTokens = 0;
   #femto = 0n;
+  #overshoot = { month: '', by: 0n };
 
   constructor() {
     const registers = [this.registry];
@@ -44,6 +45,9 @@ export class Metrics {
         add({ source, outcome }, count);
       }
     });
+    const help =
+      'The most any company was found beyond its budget this month, in EUR; a budget lowered meanwhile shows too';
+    this.gauge('tollgate_budget_overshoot_eur', help, () => Number(this.#overshoot.by) / 1e15);
   }
 
   /** An answer has left, or its client has. */
@@ -69,6 +73,15 @@ export class Metrics {
     this.#femto += record.cost;
     const name = `${record.source} ${record.outcome}`;
     this.#records.set(name, (this.#records.get(name) ?? 0) + 1);
+  }
+
+  /**
+   * A company was found beyond its budget.
+   * @param by femto-EUR
+   */
+  overBudget(month: string, by: bigint): void {
+    if (month > this.#overshoot.month) this.#overshoot = { month, by: 0n };
+    if (month === this.#overshoot.month && by > this.#overshoot.by) this.#overshoot.by = by;
   }
 
   /** A figure read when somebody asks for it. */

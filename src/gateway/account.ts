@@ -3,9 +3,6 @@ import { type Admission, type Outcome, type Tokens, usageRecord } from '../domai
 import type { Logger } from '../log.ts';
 import type { Services } from './services.ts';
 
-/** Bytes of text per token where the upstream told no usage: English prose in common tokenizers. */
-const BYTES_PER_TOKEN = 4;
-
 /**
  * What one admitted call comes to: its ledger record, its metrics, its times. Settled
  * exactly once, by whoever handles the answer.
@@ -36,19 +33,35 @@ export class Account {
   /**
    * Books the call. A call that failed before any usage was known leaves no row; one that
    * ran without telling its usage is estimated and marked so.
-   * @param usage as the upstream told it, or null
-   * @param contentBytes generated text seen
+   * @param usage as the upstream told it, even if it is zero, or null
+   * @param events data events seen, 0 where the answer is not streamed
+   * @param generatedBytes generated text seen
    * @param waiter told once when the end of the answer may leave; perhaps before this returns
    */
-  settle(outcome: Outcome, usage: Tokens | null, contentBytes: number, waiter: BookingWaiter | null): void {
+  settle(
+    outcome: Outcome,
+    usage: Tokens | null,
+    events: number,
+    generatedBytes: number,
+    waiter: BookingWaiter | null,
+  ): void {
     this.outcome = outcome;
-    if (usage === null && outcome === 'upstream_failed') return waiter?.onBooked();
-    this.tokens = usage ?? {
-      prompt: Math.ceil(this.#promptBytes / BYTES_PER_TOKEN),
-      completion: Math.ceil(contentBytes / BYTES_PER_TOKEN),
-    };
+    if (usage === null && outcome === 'upstream_failed') {
+      this.#services.ledger.release(this.admission.requestId);
+      return waiter?.onBooked();
+    }
+    const { estimator, metrics, ledger } = this.#services;
+    const { upstream } = this.admission.model;
+    const seen = { promptBytes: this.#promptBytes, events, generatedBytes };
+    if (usage !== null && outcome === 'completed') estimator.learn(upstream, seen, usage);
+    this.tokens = usage ?? estimator.estimate(upstream, seen);
     const record = usageRecord(this.admission, this.tokens, usage === null ? 'estimated' : 'upstream', outcome);
-    this.#services.metrics.booked(record);
-    this.#services.ledger.book(record, waiter);
+    metrics.booked(record);
+    ledger.book(record, waiter);
+  }
+
+  /** Nothing was sent upstream: there is nothing to book. */
+  drop(): void {
+    this.#services.ledger.release(this.admission.requestId);
   }
 }

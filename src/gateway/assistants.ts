@@ -1,4 +1,5 @@
 import { type Assistant, systemMessage } from '../domain/assistant.ts';
+import { boundChat } from '../domain/budget.ts';
 import { GatewayError } from '../domain/errors.ts';
 import type { Model } from '../domain/model.ts';
 import { type AssistantRunRequest, checkAssistantRun } from '../domain/request.ts';
@@ -23,6 +24,8 @@ export const assistantRun: Operation = {
 
 const GOVERNED = ['messages', 'model_slug', 'temperature', 'max_tokens', 'stream'];
 
+const DATE_BYTES = 64; // more than the sentence about the date behind the prompt
+
 function runCall(services: Services, judged: Judged<AssistantRunRequest>, assistant: Assistant): Call {
   const { request, body } = judged;
   const slug = request.model_slug ?? assistant.modelSlug;
@@ -31,6 +34,10 @@ function runCall(services: Services, judged: Judged<AssistantRunRequest>, assist
     slug,
     slugParam: request.model_slug == null ? null : 'model_slug',
     promptBytes: body.length + assistant.systemPrompt.length,
+    bound(model) {
+      const limits = { max_tokens: request.max_tokens ?? assistant.maxTokens, messages: request.messages };
+      return boundChat(limits, body.length + Buffer.byteLength(assistant.systemPrompt) + DATE_BYTES, model.prices);
+    },
     forward: (model) => forwardRun(judged, assistant, model, services.calendar.date(services.clock())),
     answer: (reply, admission, account) =>
       new JsonAnswer(reply, admission, account, (answer) => renderRun(answer, slug)),

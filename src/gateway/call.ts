@@ -1,3 +1,4 @@
+import type { Bound } from '../domain/budget.ts';
 import type { Model, ModelKind } from '../domain/model.ts';
 import type { Scope } from '../domain/scope.ts';
 import type { Admission, Endpoint } from '../domain/usage.ts';
@@ -29,6 +30,8 @@ export interface Call {
   readonly slugParam: 'model' | 'model_slug' | null;
   /** Size of the prompt, for an estimate should the upstream tell no usage. */
   readonly promptBytes: number;
+  /** What the call can cost at most; asked for where the budget is strict. */
+  bound(model: Model): Bound;
   /** The upstream's body, in pieces. */
   forward(model: Model): readonly Buffer[];
   answer(reply: Reply, admission: Admission, account: Account): UpstreamHandler;

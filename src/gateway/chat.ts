@@ -1,6 +1,7 @@
 import { renderAnswer } from '../bytes/answer.ts';
 import { ambiguous, locateMembers, type Member, type Members } from '../bytes/json.ts';
 import type { Edit } from '../bytes/splice.ts';
+import { boundChat } from '../domain/budget.ts';
 import type { Model } from '../domain/model.ts';
 import { type ChatRequest, checkChat } from '../domain/request.ts';
 import type { Call, Operation } from './call.ts';
@@ -34,6 +35,7 @@ function chatCall(judged: Judged<ChatRequest>): Call {
     slug: request.model,
     slugParam: 'model',
     promptBytes: body.length,
+    bound: (model) => boundChat(request, body.length, model.prices),
     forward(model: Model): readonly Buffer[] {
       const edits = [modelEdit(judged.members, model)];
       if (usage !== null) edits.push(usage);

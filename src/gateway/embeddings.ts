@@ -1,4 +1,5 @@
 import { type AnswerScan, renderAnswer } from '../bytes/answer.ts';
+import { boundEmbedding } from '../domain/budget.ts';
 import { checkEmbedding } from '../domain/request.ts';
 import type { Call, Operation } from './call.ts';
 import { modelEdit } from './chat.ts';
@@ -18,6 +19,7 @@ export const embeddings: Operation = {
       slug: judged.request.model,
       slugParam: 'model',
       promptBytes: body.length,
+      bound: (model) => boundEmbedding(body.length, model.prices),
       forward: (model) => body.edited([modelEdit(judged.members, model)]),
       answer: (reply, admission, account) =>
         new JsonAnswer(reply, admission, account, (answer, scan) => renderEmbeddings(answer, scan, base64)),

@@ -43,6 +43,7 @@ export class JsonAnswer implements UpstreamHandler, BookingWaiter {
     this.#controller = controller;
     if (this.#clientGone) {
       this.#settled = true; // nothing was sent, nothing ran
+      this.#account.drop();
       controller.abort(new Error('the client left before the request was sent'));
     }
   }
@@ -75,7 +76,7 @@ export class JsonAnswer implements UpstreamHandler, BookingWaiter {
     this.#settled = true;
     this.#clearDeadline();
     this.#rendered = rendered;
-    this.#account.settle(this.#clientGone ? 'client_aborted' : 'completed', scan.usage, scan.generatedBytes, this);
+    this.#account.settle(this.#clientGone ? 'client_aborted' : 'completed', scan.usage, 0, scan.generatedBytes, this);
   }
 
   /** The record is safe: now the answer may leave. */
@@ -94,7 +95,7 @@ export class JsonAnswer implements UpstreamHandler, BookingWaiter {
   #fail(error: GatewayError, scan: AnswerScan | null): void {
     this.#settled = true;
     this.#clearDeadline();
-    this.#account.settle('upstream_failed', scan?.usage ?? null, 0, null);
+    this.#account.settle('upstream_failed', scan?.usage ?? null, 0, 0, null);
     this.#reply.error(error);
   }
 
@@ -111,7 +112,7 @@ export class JsonAnswer implements UpstreamHandler, BookingWaiter {
   #leave(): void {
     if (this.#settled) return;
     this.#settled = true;
-    this.#account.settle('client_aborted', null, 0, null);
+    this.#account.settle('client_aborted', null, 0, 0, null);
     this.#controller?.abort(new Error('the client left'));
   }
 

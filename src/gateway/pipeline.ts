@@ -10,7 +10,7 @@ import { SCOPE_BIT, type Scope } from '../domain/scope.ts';
 import type { Admission } from '../domain/usage.ts';
 import { Account } from './account.ts';
 import { ClientGone, readBody } from './body.ts';
-import type { Operation } from './call.ts';
+import type { Call, Operation } from './call.ts';
 import { RequestHead } from './head.ts';
 import { renderModel, renderModels } from './models.ts';
 import { Reply } from './reply.ts';
@@ -61,7 +61,9 @@ async function operate(
   const at = services.clock();
   const month = services.calendar.month(at); // fixed here: gate, budget and ledger speak of the same month
   const spent = services.ledger.spent(company.id, month);
-  admitBudget(company, typeof spent === 'bigint' ? spent : await spent); // 402
+  const sum = typeof spent === 'bigint' ? spent : await spent;
+  if (company.budget !== null && sum > company.budget) services.metrics.overBudget(month, sum - company.budget);
+  admitBudget(company, sum); // 402
   const admission: Admission = {
     requestId: line.reply.requestId,
     companyId: company.id,
@@ -71,9 +73,21 @@ async function operate(
     at,
     month,
   };
+  if (company.strict && company.budget !== null) await reserve(services, admission, call); // 402
   const account = new Account(services, admission, call.promptBytes);
+  if (line.reply.res.destroyed) {
+    account.drop();
+    throw new ClientGone(); // while something was looked up: nobody would notice any more
+  }
   line.account = account;
   services.upstream.post(operation.upstreamPath, call.forward(model), call.answer(line.reply, admission, account));
+}
+
+/** A strict budget holds whatever is in flight: what the call can cost at most has to fit. */
+async function reserve({ ledger }: Services, admission: Admission, call: Call): Promise<void> {
+  const { requestId, companyId, month, model } = admission;
+  const fits = await ledger.reserve({ requestId, companyId, month, ...call.bound(model) });
+  if (!fits) throw new GatewayError('insufficient_quota');
 }
 
 /** GET /models and /models/{id}: any valid key (spec section 5, rule 3). */

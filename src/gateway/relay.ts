@@ -54,6 +54,7 @@ export class StreamRelay implements UpstreamHandler, FrameSink, BookingWaiter {
     this.#controller = controller;
     if (this.#clientGone) {
       this.#settled = true; // nothing was sent, nothing ran
+      this.#account.drop();
       controller.abort(new Error('the client left before the request was sent'));
     }
   }
@@ -176,7 +177,10 @@ export class StreamRelay implements UpstreamHandler, FrameSink, BookingWaiter {
   #settle(outcome: Outcome, waiter: BookingWaiter | null): void {
     if (this.#settled) return;
     this.#settled = true;
-    this.#account.settle(outcome, this.#scanner.usage(), this.#scanner.generatedBytes, waiter);
+    const { events, generatedBytes } = this.#scanner;
+    // a stream that broke after its client had left was left early all the same: what ran is charged
+    if (this.#clientGone && events > 0) outcome = 'client_aborted';
+    this.#account.settle(outcome, this.#scanner.usage(), events, generatedBytes, waiter);
   }
 
   onClientClose(): void {

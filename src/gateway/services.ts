@@ -1,3 +1,4 @@
+import type { Estimator } from '../domain/estimate.ts';
 import type { Calendar } from '../domain/month.ts';
 import type { Clock, Directory, Ledger } from '../domain/ports.ts';
 import type { Logger } from '../log.ts';
@@ -12,6 +13,7 @@ export interface Services {
   readonly upstream: Upstream;
   readonly calendar: Calendar;
   readonly clock: Clock;
+  readonly estimator: Estimator;
   readonly log: Logger;
   readonly metrics: Metrics;
   readonly requestLog: RequestLog;

@@ -25,6 +25,7 @@ function company(more: Partial<Company> = {}): Company {
     disabledSlugs: new Set(),
     allowNonEu: false,
     budget: null,
+    strict: false,
     ownModels,
     sharedModels,
     ...more,
