@@ -1,5 +1,5 @@
 import { OPEN_BRACE, skipSpace } from './json.ts';
-import { ObjectWalk } from './patch.ts';
+import { ObjectWalk, REPLACE } from './patch.ts';
 import { type Edit, splice } from './splice.ts';
 import { readUsage, type TokenCounts } from './usage.ts';
 
@@ -37,7 +37,7 @@ export function scanAnswer(body: Buffer, slug: string): AnswerScan | null {
     edits.push({ start: start + 1, end: start + 1, bytes });
   }
   for (let k = 0; k < walk.editCount; k += 3) {
-    const bytes = walk.edits[k + 2] === 1 ? literal : NOTHING;
+    const bytes = walk.edits[k + 2] === REPLACE ? literal : NOTHING;
     edits.push({ start: walk.edits[k] as number, end: walk.edits[k + 1] as number, bytes });
   }
   return {

@@ -1,5 +1,6 @@
 import { COLON, CR, LF, OPEN_BRACE, OPEN_BRACKET, QUOTE, SPACE, TAB } from './json.ts';
-import { type Cut, ObjectWalk } from './patch.ts';
+import { ObjectWalk, REPLACE } from './patch.ts';
+import { Repetition } from './repetition.ts';
 import { readUsage, type TokenCounts } from './usage.ts';
 
 /** Takes what may leave. The span is valid during the call only. */
@@ -36,6 +37,7 @@ export class StreamScanner {
   readonly #sink: FrameSink;
   readonly #maxEventBytes: number;
   readonly #walk = new ObjectWalk();
+  readonly #repetition = new Repetition(this.#walk);
 
   // The span that may leave but was not handed to the sink yet.
   #span: Buffer = NONE;
@@ -57,13 +59,6 @@ export class StreamScanner {
   #afterCr = NOTHING;
   /** Bytes of a byte order mark seen at the start; 3 when that is settled. */
   #bom = 0;
-
-  // What the next event is expected to begin with, see #fast.
-  #template: Buffer = NONE;
-  #cut: Cut | null = null;
-  #candidate: Buffer = NONE;
-  #misses = 0;
-  #tries = TEMPLATE_TRIES;
 
   // The last usage object: as text, or where in the chunk being pushed it stands.
   #usageText = '';
@@ -132,26 +127,31 @@ export class StreamScanner {
 
   /**
    * The way nearly every event takes: one data line and a blank line, whole in this chunk.
-   * One pass over the object finds everything, its end included; and what the event has in
-   * common with those before it is compared instead of walked.
+   * It is matched by what it repeats of those before it or else walked, and one pass over
+   * the object finds everything, its end included.
    * @returns the offset behind the event; 0 when it is none of these, and nothing was done
    */
   #fast(b: Buffer, i: number): number {
     if (this.events === 0) return 0; // the first may need a model
-    const walk = this.#walk;
-    const cut = this.#cut;
-    let at: number;
-    if (cut !== null && startsWith(b, i, this.#template)) {
-      this.#misses = 0;
-      at = walk.resume(b, i, b.length, cut);
-    } else {
-      at = this.#learn(b, i);
+    let next = this.#repetition.match(b, i);
+    if (next === 0 || next - i > this.#maxEventBytes) {
+      next = this.#walkEvent(b, i);
+      if (next === 0) return 0;
+      this.#repetition.learn(b, i, next);
     }
-    if (at < 0 || walk.errorStart >= 0 || at - i > this.#maxEventBytes) return 0;
-    // the line's end, then the blank line's
-    let next = at;
+    this.#accept(b);
+    this.#relayPatched(b, i, next);
+    return next;
+  }
+
+  /** Walks the event [i, …) and returns the offset behind its blank line, or 0. */
+  #walkEvent(b: Buffer, i: number): number {
     const length = b.length;
-    if (next + 1 >= length) return 0;
+    let next = i + DATA.length;
+    if (!startsWith(b, i, DATA)) return 0;
+    if (next < length && b[next] === SPACE) next++;
+    next = this.#walk.walk(b, next, length, false);
+    if (next < 0 || this.#walk.errorStart >= 0 || next - i > this.#maxEventBytes || next + 1 >= length) return 0;
     let c = b[next++];
     if (c === CR) {
       if (b[next] === LF && ++next >= length) return 0;
@@ -161,39 +161,7 @@ export class StreamScanner {
       if (next === length) this.#afterCr = RELAY_LF;
       else if (b[next] === LF) next++;
     } else if (c !== LF) return 0;
-    this.#accept(b);
-    this.#relayPatched(b, i, next);
     return next;
-  }
-
-  /** Walks a data line from its start, and learns what such lines begin with. */
-  #learn(b: Buffer, i: number): number {
-    const length = b.length;
-    let start = i + DATA.length;
-    if (!startsWith(b, i, DATA)) return -1;
-    if (start < length && b[start] === SPACE) start++;
-    if (this.#cut !== null) {
-      if (++this.#misses < 3) return this.#walk.walk(b, start, length, false);
-      this.#cut = null;
-    }
-    if (this.#tries === 0) return this.#walk.walk(b, start, length, false);
-    if (this.#candidate.length === 0) {
-      const at = this.#walk.walk(b, start, length, false);
-      if (at > 0) this.#candidate = Buffer.from(b.subarray(i, Math.min(at, i + MAX_TEMPLATE)));
-      return at;
-    }
-    const common = commonPrefix(b, i, this.#candidate);
-    const at = this.#walk.walkToCut(b, start, length, i, i + common);
-    if (at > 0) {
-      this.#candidate = NONE;
-      this.#tries--;
-      this.#cut = this.#walk.takeCut();
-      if (this.#cut !== null) {
-        this.#template = Buffer.from(b.subarray(i, i + this.#cut.offset));
-        this.#misses = 0;
-      }
-    }
-    return at;
   }
 
   /** Reads one line, or the unfinished rest of the chunk, and returns the offset behind it. */
@@ -342,7 +310,7 @@ export class StreamScanner {
     const { edits, editCount } = this.#walk;
     for (let k = 0; k < editCount; k += 3) {
       this.#relay(b, from, edits[k] as number);
-      if (edits[k + 2] === 1) this.#relay(this.#slug, 0, this.#slug.length);
+      if (edits[k + 2] === REPLACE) this.#relay(this.#slug, 0, this.#slug.length);
       from = edits[k + 1] as number;
     }
     this.#relay(b, from, to);
@@ -372,7 +340,7 @@ export class StreamScanner {
         const end = edits[e + 1] as number;
         if (start > joinedEnd || end < joinedStart) continue;
         this.#relay(base, from, Math.max(start, joinedStart) + shift);
-        if (start >= joinedStart && edits[e + 2] === 1) this.#relay(this.#slug, 0, this.#slug.length);
+        if (start >= joinedStart && edits[e + 2] === REPLACE) this.#relay(this.#slug, 0, this.#slug.length);
         from = Math.min(end, joinedEnd) + shift;
       }
       this.#relay(base, from, lines[k + 3] as number);
@@ -491,6 +459,7 @@ export class StreamScanner {
   #keep(chunk: Buffer): void {
     this.#holdLines(chunk);
     this.#keepUsage();
+    this.#repetition.release();
   }
 
   #keepUsage(): void {
@@ -536,9 +505,6 @@ const DROP_LF = 1;
 const RELAY_LF = 2;
 const HOLD_LF = 3;
 
-const MAX_TEMPLATE = 1024;
-/** How often a stream's template is learned before its events are taken to have nothing in common. */
-const TEMPLATE_TRIES = 8;
 /** A straddling event's buffer up to this size is kept for the next. */
 const MAX_KEPT_HELD = 4096;
 /** Bytes of an upstream's error quoted in `reason`. */
@@ -578,13 +544,6 @@ function startsWith(b: Buffer, start: number, prefix: Buffer): boolean {
   if (b.length - start < length) return false;
   for (let i = 0; i < length; i++) if (b[start + i] !== prefix[i]) return false;
   return true;
-}
-
-function commonPrefix(b: Buffer, start: number, other: Buffer): number {
-  const length = Math.min(other.length, b.length - start);
-  let i = 0;
-  while (i < length && b[start + i] === other[i]) i++;
-  return i;
 }
 
 /** The first CR or LF at or after i, or the buffer's length. */
