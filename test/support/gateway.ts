@@ -7,7 +7,7 @@ import { openApp } from '../../src/app.ts';
 import { readConfig } from '../../src/config.ts';
 import { isTimeZone } from '../../src/domain/month.ts';
 import { parseAddress } from '../../src/store/address.ts';
-import { eventually } from './client.ts';
+import { ask, eventually } from './client.ts';
 import { testDatabase } from './postgres.ts';
 import { MASTER_KEY } from './upstream.ts';
 
@@ -24,6 +24,7 @@ export interface TestGateway {
   /** Lines logged so far. */
   readonly logged: string[];
   company(settings?: CompanySettings): Promise<string>;
+  /** Resolves when the gateway serves the model: a shared one reaches it by the change feed. */
   model(slug: string, settings: ModelSettings): Promise<void>;
   key(company: string, scopes?: readonly string[], expires?: Date | null): Promise<string>;
   assistant(company: string, settings?: AssistantSettings): Promise<string>;
@@ -115,7 +116,8 @@ export async function startGateway(
     await sql.end();
   });
 
-  return {
+  let scout: string | undefined; // key of a company that sees every shared model
+  const gateway: TestGateway = {
     url: app.apiUrl,
     adminUrl: app.adminUrl,
     databaseUrl: database.url,
@@ -133,6 +135,13 @@ export async function startGateway(
       await sql`
         insert into models (slug, company_id, upstream_model, kind, eu_hosted, cost_eur_per_1k_input, cost_eur_per_1k_output)
         values (${slug}, ${company}, ${upstream}, ${kind}, ${eu}, ${input}, ${output})`;
+      if (company !== null) return;
+      scout ??= await gateway.key(await gateway.company({ allowNonEu: true }));
+      const path = `${app.apiUrl}/models/${encodeURIComponent(slug)}`;
+      await eventually(
+        () => ask(path, { key: scout }),
+        ({ status }) => status === 200,
+      );
     },
 
     async key(company, scopes = ['chat', 'embeddings', 'assistants'], expires = null) {
