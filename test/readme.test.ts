@@ -1,0 +1,29 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import t from 'tap';
+import { VARIABLES } from '../src/config.ts';
+
+const README = new URL('../README.md', import.meta.url);
+
+/** The configuration table as Markdown, from the code that reads the environment. */
+function table(): string {
+  const rows = VARIABLES.map(
+    ({ name, fallback, shown, meaning }) => `| \`${name}\` | ${shown ?? `\`${fallback}\``} | ${meaning} |`,
+  );
+  return ['| variable | default | meaning |', '|---|---|---|', ...rows].join('\n');
+}
+
+t.test('the README tells every variable as the code reads it', async (t) => {
+  const text = readFileSync(README, 'utf8');
+  const expected = text.replace(
+    /(<!-- configuration:[^>]*-->\n)[\s\S]*?(<!-- \/configuration -->)/,
+    (_all, begin, end) => `${begin}\n${table()}\n\n${end}`,
+  );
+  if (process.env.UPDATE_README === '1') writeFileSync(README, expected);
+  t.equal(text, expected, 'run UPDATE_README=1 node test/readme.test.ts');
+});
+
+t.test('every runtime dependency has a line that says why', async (t) => {
+  const { dependencies } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'));
+  const text = readFileSync(README, 'utf8');
+  for (const name of Object.keys(dependencies)) t.match(text, `\n| ${name} |`, name);
+});
