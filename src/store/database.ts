@@ -192,19 +192,20 @@ async function keepListening(
   stop: AbortSignal,
 ): Promise<void> {
   while (!stop.aborted) {
-    const ended = new AbortController();
+    const lost = new AbortController();
+    const over = AbortSignal.any([lost.signal, stop]);
     let connection: Connection | undefined;
     let ready = false;
     try {
-      connection = await withDeadline(LISTEN_MS, (deadline) => dial(deadline, onNotice, () => ended.abort()));
+      connection = await withDeadline(LISTEN_MS, stop, (deadline) => dial(deadline, onNotice, () => lost.abort()));
       const { sql } = connection;
-      await withDeadline(LISTEN_MS, (deadline) => deadline.race(sql`listen ${sql(channel)}`));
+      await withDeadline(LISTEN_MS, stop, (deadline) => deadline.race(sql`listen ${sql(channel)}`));
       ready = true;
-      if (!stop.aborted) onReady();
+      onReady();
       for (;;) {
         // a frozen server and a half-open connection say nothing: ask
-        await sleep(HEARTBEAT_MS, undefined, { signal: AbortSignal.any([ended.signal, stop]) });
-        await withDeadline(LISTEN_MS, (deadline) => deadline.race(sql`select 1`));
+        await sleep(HEARTBEAT_MS, undefined, { signal: over });
+        await withDeadline(LISTEN_MS, stop, (deadline) => deadline.race(sql`select 1`));
       }
     } catch {
       connection?.cut(false);
@@ -398,11 +399,14 @@ function startDeadline(ms: number): Deadline {
   };
 }
 
-async function withDeadline<T>(ms: number, work: (deadline: Deadline) => Promise<T>): Promise<T> {
+async function withDeadline<T>(ms: number, stop: AbortSignal, work: (deadline: Deadline) => Promise<T>): Promise<T> {
   const deadline = startDeadline(ms);
+  const pass = () => deadline.pass(stopping());
+  stop.addEventListener('abort', pass);
   try {
     return await work(deadline);
   } finally {
+    stop.removeEventListener('abort', pass);
     deadline.clear();
   }
 }
@@ -419,8 +423,9 @@ function explain(error: unknown): unknown {
   }
   if (!(error instanceof Error) || error instanceof DatabaseUnavailable) return error;
   const code = String((error as { code?: unknown }).code ?? '');
-  if (code.startsWith('CONNECTION_') || 'syscall' in error) return new DatabaseUnavailable(code, error.message);
-  return error;
+  // what the driver passes on of the socket has the query it ended attached
+  const ofSocket = 'query' in error && ('syscall' in error || /^ERR_(SSL|TLS|STREAM)/.test(code));
+  return ofSocket || code.startsWith('CONNECTION_') ? new DatabaseUnavailable(code, error.message) : error;
 }
 
 /** The error of an attempt to connect: whatever it is, it says nothing about the statement. */

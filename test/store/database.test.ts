@@ -262,6 +262,13 @@ t.test('errors say whether trying again can help', async (t) => {
     new RangeError('mine'),
     'errors of the work are left alone',
   );
+  const disk = Object.assign(new Error('no space left'), { code: 'ENOSPC', syscall: 'write' });
+  t.equal(await db.run(MS, () => Promise.reject(disk)).catch((error) => error), disk, 'though they look like ours');
+  await t.rejects(
+    db.run(MS, (sql) => sql`select ${undefined as unknown as string}`),
+    { code: 'UNDEFINED_VALUE' },
+    'and so are mistakes in using it',
+  );
 });
 
 t.test('several hosts', async (t) => {
