@@ -169,6 +169,7 @@ export async function startGateway(
         ({ length }) => length >= rows,
       ),
   };
+  return gateway;
 }
 
 /** A connection of our own: what another program would have. */
