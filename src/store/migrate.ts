@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { Database, Sql } from './database.ts';
+import { type Database, DatabaseUnavailable, type Sql } from './database.ts';
 
 /** The migrations that belong to this program. */
 export const SQL_DIRECTORY = fileURLToPath(new URL('../../sql', import.meta.url));
@@ -52,6 +52,7 @@ export async function migrate(db: Database, options: MigrateOptions): Promise<st
     });
   }
   await db.transaction(CHECK_MS, (sql) => setBillingTimezone(sql, options.billingTimezone));
+  await ensurePartitions(db);
   return done;
 }
 
@@ -63,6 +64,23 @@ export async function pendingMigrations(db: Database, directory = SQL_DIRECTORY)
   const migrations = readMigrations(directory);
   const pending = await db.run(CHECK_MS, (sql) => pendingOf(sql, migrations));
   return pending.map(({ name }) => name);
+}
+
+/**
+ * Makes the ledger's partitions of the coming months, where fewer than three are left.
+ * Their lack costs only tidiness (the default partition takes the rows and counts them), so
+ * a ledger that is being read at length is not waited for: the next start tries again.
+ */
+async function ensurePartitions(db: Database): Promise<void> {
+  try {
+    await db.transaction(CHECK_MS, async (sql) => {
+      await sql`set local lock_timeout = '1s'`;
+      await sql`select ensure_api_usage_partitions(date_trunc('month', now())::date, 15)
+        where to_regclass('api_usage_' || to_char(now() + interval '3 months', 'YYYY_MM')) is null`;
+    });
+  } catch (error) {
+    if (!(error instanceof DatabaseUnavailable)) throw error;
+  }
 }
 
 function readMigrations(directory: string): Migration[] {

@@ -7,7 +7,8 @@ import { emptyDatabase, testDatabase } from '../support/postgres.ts';
 
 const MS = 10_000;
 const SETTINGS = `create table settings (name text primary key, value text);
-  insert into settings values ('billing_timezone', 'UTC'); create table monthly_spend (n int);`;
+  insert into settings values ('billing_timezone', 'UTC'); create table monthly_spend (n int);
+  create function ensure_api_usage_partitions(date, integer) returns void language sql as '';`;
 
 t.test('applies the files of this program in order, once', async (t) => {
   const { db } = await emptyDatabase(t);
@@ -79,4 +80,35 @@ t.test('the billing zone can be chosen until there is usage', async (t) => {
   });
   t.equal(await zone(), 'Europe/Berlin');
   t.same(await migrate(db, { billingTimezone: 'Europe/Berlin' }), []);
+});
+
+t.test('the partitions of the coming months are made in time', async (t) => {
+  const { db } = await testDatabase(t);
+  const ahead = async () => {
+    const [row] = await db.run(
+      MS,
+      (sql) => sql<{ n: number }[]>`select count(*) as n from pg_class where relkind = 'r'
+        and relname ~ '^api_usage_[0-9]' and relname > 'api_usage_' || to_char(now(), 'YYYY_MM')`,
+    );
+    return row?.n;
+  };
+  const make = () => migrate(db, { billingTimezone: 'UTC' });
+  const dropFrom = (months: number) =>
+    db.run(MS, (sql) =>
+      sql.unsafe(`do $$ declare part text; begin
+        for part in select relname from pg_class where relkind = 'r' and relname ~ '^api_usage_[0-9]'
+          and relname >= 'api_usage_' || to_char(now() + interval '${months} months', 'YYYY_MM')
+        loop execute 'drop table ' || part; end loop; end $$`),
+    );
+  await dropFrom(4);
+  await make();
+  t.equal(await ahead(), 3, 'three are enough');
+  await dropFrom(3);
+  await db.transaction(MS, async (sql) => {
+    await sql`select from api_usage limit 0`; // a reader
+    await make();
+  });
+  t.equal(await ahead(), 2, 'nobody waits for a reader of the ledger');
+  await make();
+  t.equal(await ahead(), 14);
 });
