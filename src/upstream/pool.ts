@@ -1,4 +1,4 @@
-import { type Dispatcher, Pool } from 'undici';
+import { Client, type Dispatcher } from 'undici';
 
 export interface UpstreamOptions {
   /** Base address up to and including its /v1. */
@@ -13,27 +13,49 @@ export interface UpstreamOptions {
 export type UpstreamHandler = Dispatcher.DispatchHandler;
 export type UpstreamController = Dispatcher.DispatchController;
 
+/** How often connections that were not needed since the last look are let go. */
+const TRIM_MS = 30_000;
+
 /**
  * The internal model-routing proxy. One POST each; the answer arrives as undici's
  * callbacks on the handler. Nothing of the client's own headers is ever sent.
+ *
+ * Each request in flight holds a connection of its own. Free ones wait on a stack: taking
+ * one costs the same with two streams open or two thousand, where undici's Pool looks
+ * through all of them for a free one.
  */
 export class Upstream {
-  readonly #pool: Pool;
+  readonly #origin: string;
   readonly #basePath: string;
   readonly #headers: string[];
+  readonly #clientOptions: Client.Options;
+  readonly #all = new Set<Lane>();
+  readonly #free: Lane[] = [];
+  /** The fewest that were free since the last trim: so many too many. */
+  #surplus = 0;
+  readonly #trimmer = setInterval(() => this.#trim(), TRIM_MS).unref();
 
   constructor({ url, apiKey, firstByteMs, idleMs }: UpstreamOptions) {
-    this.#pool = new Pool(url.origin, {
-      connections: null, // one connection per request in flight: a stream holds its own
+    this.#origin = url.origin;
+    this.#basePath = url.pathname.replace(/\/+$/, '');
+    this.#headers = ['content-type', 'application/json', 'accept', '*/*', 'accept-encoding', 'identity'];
+    if (apiKey !== null) this.#headers.push('authorization', `Bearer ${apiKey}`);
+    this.#clientOptions = {
       pipelining: 1,
       headersTimeout: firstByteMs,
       bodyTimeout: idleMs,
       keepAliveTimeout: 30_000,
       connect: { timeout: Math.min(firstByteMs, 10_000), noDelay: true },
-    });
-    this.#basePath = url.pathname.replace(/\/+$/, '');
-    this.#headers = ['content-type', 'application/json', 'accept', '*/*', 'accept-encoding', 'identity'];
-    if (apiKey !== null) this.#headers.push('authorization', `Bearer ${apiKey}`);
+    };
+  }
+
+  /** Connections open or opening, and of these free ones. */
+  get connections(): number {
+    return this.#all.size;
+  }
+
+  get freeConnections(): number {
+    return this.#free.length;
   }
 
   /**
@@ -41,25 +63,63 @@ export class Upstream {
    * @param body in pieces, sent one after the other
    */
   post(path: string, body: readonly Buffer[], handler: UpstreamHandler): void {
+    const lane = this.#take();
     const target = this.#basePath + path;
     const [only] = body;
-    if (only !== undefined && body.length === 1) {
-      // one buffer takes undici's shortest way
-      this.#pool.dispatch({ method: 'POST', path: target, headers: this.#headers, body: only }, handler);
-      return;
+    let headers = this.#headers;
+    if (only === undefined || body.length > 1) {
+      const length = body.reduce((sum, piece) => sum + piece.length, 0);
+      headers = [...headers, 'content-length', `${length}`];
     }
-    const length = body.reduce((sum, piece) => sum + piece.length, 0);
-    const headers = [...this.#headers, 'content-length', `${length}`];
-    // undici takes any iterable of buffers; its types do not know
-    this.#pool.dispatch({ method: 'POST', path: target, headers, body: body as unknown as Buffer }, handler);
+    // one buffer takes undici's shortest way; it takes any iterable of buffers too, which its types do not know
+    const payload = body.length === 1 ? (only as Buffer) : (body as unknown as Buffer);
+    const free = lane.client.dispatch({ method: 'POST', path: target, headers, body: payload }, handler);
+    if (free) this.#release(lane); // else it says so by 'drain'
   }
 
   /** Ends idle connections and waits for those in use. */
-  close(): Promise<void> {
-    return this.#pool.close();
+  async close(): Promise<void> {
+    clearInterval(this.#trimmer);
+    await Promise.all([...this.#all].map(({ client }) => client.close()));
   }
 
-  destroy(): Promise<void> {
-    return this.#pool.destroy();
+  async destroy(): Promise<void> {
+    clearInterval(this.#trimmer);
+    await Promise.all([...this.#all].map(({ client }) => client.destroy()));
   }
+
+  #take(): Lane {
+    const lane = this.#free.pop() ?? this.#open();
+    if (this.#free.length < this.#surplus) this.#surplus = this.#free.length;
+    lane.free = false;
+    return lane;
+  }
+
+  #release(lane: Lane): void {
+    if (lane.free) return;
+    lane.free = true;
+    this.#free.push(lane);
+  }
+
+  #open(): Lane {
+    const lane: Lane = { client: new Client(this.#origin, this.#clientOptions), free: false };
+    lane.client.on('drain', () => this.#release(lane));
+    this.#all.add(lane);
+    return lane;
+  }
+
+  #trim(): void {
+    for (const lane of this.#free.splice(0, this.#surplus)) {
+      this.#all.delete(lane);
+      void lane.client.close();
+    }
+    this.#surplus = this.#free.length;
+  }
+}
+
+/** One connection, or the place for one. */
+interface Lane {
+  readonly client: Client;
+  /** On the stack. */
+  free: boolean;
 }
