@@ -145,13 +145,15 @@ export function skipSpace(bytes: Uint8Array, i: number, end: number): number {
 export function stringEnd(bytes: Uint8Array, i: number, end: number): number {
   for (; i < end; i++) {
     const c = bytes[i] as number;
+    if (STOPS[c] === 0) continue;
     if (c === QUOTE) return i;
-    if (c === BACKSLASH) {
-      if (++i < end && (bytes[i] as number) < SPACE) return -1;
-    } else if (c < SPACE) return -1;
+    if (c !== BACKSLASH || (++i < end && (bytes[i] as number) < SPACE)) return -1;
   }
   return -1;
 }
+
+/** 1 for bytes that end a plain run of string content. */
+export const STOPS = Uint8Array.from({ length: 256 }, (_, c) => (c < SPACE || c === QUOTE || c === BACKSLASH ? 1 : 0));
 
 /** The text of a string literal, quotes included in the span; null when its escapes are wrong. */
 export function decodeString(bytes: Buffer, start: number, end: number): string | null {

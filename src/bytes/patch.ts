@@ -40,17 +40,17 @@ interface Known {
   readonly kind: number;
 }
 
-/** The members we know. */
-const KNOWN = byLength(
-  [
-    ['model', MODEL] as const,
-    ['error', ERROR] as const,
-    ['usage', USAGE] as const,
-    ['x_groq', GROQ] as const,
-    ['choices', CHOICES] as const,
-    ...LEAKS.map((name) => [name, LEAK] as const),
-  ].map(([name, kind]): [string, Known] => [name, { bytes: Buffer.from(name), kind }]),
-);
+/** The members we know: for names written with escapes, and by length for all others. */
+const NAMED = new Map<string, number>([
+  ['model', MODEL],
+  ['error', ERROR],
+  ['usage', USAGE],
+  ['x_groq', GROQ],
+  ['choices', CHOICES],
+  ...LEAKS.map((name): [string, number] => [name, LEAK]),
+]);
+const KNOWN = byLength<Known>([...NAMED].map(([name, kind]) => [name, { bytes: Buffer.from(name), kind }]));
+const NO_NAMES: readonly Known[] = [];
 
 /** A table of lists by the length of names, so that most names are told apart by a length alone. */
 function byLength<T>(entries: readonly (readonly [string, T])[]): readonly (readonly T[])[] {
@@ -107,7 +107,7 @@ export class ObjectWalk {
       const keyStart = i;
       i = stringEnd(b, i + 1, end);
       if (i < 0) return -1;
-      const kind = kindOf(b, keyStart + 1, i);
+      const kind = kindOf(b, keyStart + 1, i - keyStart - 1);
       i = spaceEnd(b, i + 1, end, lineEnds);
       if (i >= end || b[i] !== COLON) return -1;
       const valueStart = spaceEnd(b, i + 1, end, lineEnds);
@@ -197,6 +197,7 @@ export class ObjectWalk {
     let to = 0;
     for (i++; i < end; i++) {
       const c = b[i] as number;
+      if (PASSED[c] === 1) continue;
       if (c === QUOTE) {
         from = i + 1;
         i = to = stringEnd(b, from, end);
@@ -220,7 +221,7 @@ export class ObjectWalk {
           stack >>>= 1;
         }
         if (--depth === 0) return i + 1;
-      } else if (c < SPACE && c !== TAB && !(lineEnds && (c === LF || c === CR))) {
+      } else if (!lineEnds || (c !== LF && c !== CR)) {
         return -1;
       }
     }
@@ -232,28 +233,27 @@ export class ObjectWalk {
 export const REMOVE = 0;
 export const REPLACE = 1;
 
+/** 1 for bytes outside strings that mean nothing to structure. */
+const PASSED = Uint8Array.from({ length: 256 }, (_, c) =>
+  (c < SPACE && c !== TAB) || '":,{}[]'.includes(String.fromCharCode(c)) ? 0 : 1,
+);
+
 /** How many levels of brackets are told apart by kind; deeper ones are only counted. */
 const MAX_TYPED = 31;
 
 const FINISH_REASON = Buffer.from('finish_reason');
 
 /** What a top-level key, given without its quotes, is to us. */
-function kindOf(b: Buffer, start: number, end: number): number {
-  for (let i = start; i < end; i++) {
-    if (b[i] === BACKSLASH) {
-      const name = Buffer.from(decodeString(b, start - 1, end + 1) ?? '');
-      return lookUp(name, 0, name.length);
-    }
-  }
-  return lookUp(b, start, end - start);
-}
-
-function lookUp(b: Buffer, start: number, length: number): number {
-  if (length >= KNOWN.length) return PLAIN;
-  const known = KNOWN[length] as readonly Known[];
+function kindOf(b: Buffer, start: number, length: number): number {
+  const known = length < KNOWN.length ? (KNOWN[length] as readonly Known[]) : NO_NAMES;
   for (let k = 0; k < known.length; k++) {
     const { bytes, kind } = known[k] as Known;
     if (equals(b, start, length, bytes)) return kind;
+  }
+  for (let i = start; i < start + length; i++) {
+    if (b[i] !== BACKSLASH) continue;
+    const name = decodeString(b, start - 1, start + length + 1) ?? '';
+    return NAMED.get(name) ?? PLAIN;
   }
   return PLAIN;
 }

@@ -218,8 +218,9 @@ class Literal {
     }
     const words = this.#words;
     const last = words.length - 1;
-    for (let k = 0; k < last; k++) if (view.getFloat64(at + k * 8, true) !== words[k]) return false;
-    return view.getFloat64(at + length - 8, true) === words[last];
+    const end = at + length - 8;
+    for (let k = 0; k < last; k++, at += 8) if (view.getFloat64(at, true) !== words[k]) return false;
+    return view.getFloat64(end, true) === words[last];
   }
 }
 

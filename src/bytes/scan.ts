@@ -15,6 +15,7 @@ import {
   type ParsedObject,
   QUOTE,
   SPACE,
+  STOPS,
   TAB,
 } from './json.ts';
 
@@ -445,8 +446,6 @@ function numberState(state: number, c: number): number {
   return FAULT;
 }
 
-/** 1 for bytes that end a plain run of string content. */
-const STOPS = Uint8Array.from({ length: 256 }, (_, c) => (c < SPACE || c === QUOTE || c === BACKSLASH ? 1 : 0));
 /** 1 for bytes that make a whole escape with the backslash before them. */
 const ESCAPED = Uint8Array.from({ length: 256 }, (_, c) => ('"\\/bfnrt'.includes(String.fromCharCode(c)) ? 1 : 0));
 

@@ -86,12 +86,9 @@ export class StreamScanner {
     let i = 0;
     if (this.#afterCr !== NOTHING) i = this.#joinLf(chunk);
     while (i < length) {
-      if (this.#size === 0 && this.#partial === NO_LINE && this.#lines.length === 0) {
-        const next = this.#fast(chunk, i);
-        if (next > 0) {
-          i = next;
-          continue;
-        }
+      if (this.#size === 0 && this.#partial === NO_LINE) {
+        for (let next = this.#fast(chunk, i); next > 0; next = i < length ? this.#fast(chunk, i) : 0) i = next;
+        if (i === length) break;
       }
       i = this.#line(chunk, i);
       if (this.#isOver()) break;
