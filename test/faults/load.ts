@@ -1,0 +1,146 @@
+import { Agent, type IncomingMessage, request } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+/** One request in a client's own journal. */
+export interface Journalled {
+  /** Unique text in the prompt: finds the request in the upstream's journal. */
+  readonly marker: string;
+  readonly kind: Kind;
+  /** When it was sent and when its answer ended, milliseconds since the epoch. */
+  readonly at: number;
+  endedAt: number;
+  /** 0 when the connection broke before any answer. */
+  status: number;
+  requestId: string | null;
+  retryAfter: string | null;
+  /** The client received `[DONE]` or the whole body. */
+  complete: boolean;
+  /** Bytes of the answer's body that arrived. */
+  bytes: number;
+  error: string | null;
+}
+
+export type Kind = 'stream' | 'plain' | 'embedding';
+
+export interface LoadOptions {
+  /** Base addresses; worker n talks to the n-th, round and round. May change while the load runs. */
+  readonly urls: () => readonly string[];
+  readonly key: string | (() => string);
+  readonly workers: number;
+  readonly kinds?: readonly Kind[];
+  readonly chatModel?: string;
+  readonly embeddingModel?: string;
+  /** Milliseconds a worker rests between requests. */
+  readonly restMs?: number;
+  /** More members of a chat request. */
+  readonly more?: object;
+  /** Leaves after so many bytes of the answer; null stays. */
+  readonly leaveAfter?: () => number | null;
+}
+
+export interface Load {
+  readonly journal: Journalled[];
+  /** Lets open requests end, then resolves. */
+  stop(): Promise<Journalled[]>;
+}
+
+let marks = 0;
+
+/** Keeps workers busy until stopped. They never retry: every request stands in the journal as it went. */
+export function startLoad(options: LoadOptions): Load {
+  const { workers, restMs = 0, kinds = ['stream', 'plain', 'embedding'] } = options;
+  const agent = new Agent({ keepAlive: true, maxSockets: workers * 2 });
+  const journal: Journalled[] = [];
+  let stopping = false;
+
+  async function work(worker: number): Promise<void> {
+    for (let turn = worker; !stopping; turn++) {
+      const urls = options.urls();
+      const url = urls[worker % urls.length] as string;
+      const one = await send(agent, url, kinds[turn % kinds.length] as Kind, options);
+      journal.push(one);
+      if (one.status === 0)
+        await sleep(20); // nobody there: the process is being restarted
+      else if (restMs > 0) await sleep(restMs);
+    }
+  }
+  const running = Promise.all(Array.from({ length: workers }, (_, worker) => work(worker)));
+  return {
+    journal,
+    async stop() {
+      stopping = true;
+      await running;
+      agent.destroy();
+      return journal;
+    },
+  };
+}
+
+/** One request, whatever becomes of it. */
+export function send(
+  agent: Agent | undefined,
+  url: string,
+  kind: Kind,
+  options: Pick<LoadOptions, 'key' | 'chatModel' | 'embeddingModel' | 'more' | 'leaveAfter'>,
+): Promise<Journalled> {
+  const marker = `mark-${process.pid}-${marks++}-`;
+  const { chatModel = 'brand-chat', embeddingModel = 'brand-embed', more = {} } = options;
+  const key = typeof options.key === 'string' ? options.key : options.key();
+  const body =
+    kind === 'embedding'
+      ? { model: embeddingModel, input: marker }
+      : { model: chatModel, messages: [{ role: 'user', content: marker }], stream: kind === 'stream', ...more };
+  const limit = options.leaveAfter?.() ?? Number.POSITIVE_INFINITY;
+  const one: Journalled = {
+    marker,
+    kind,
+    at: Date.now(),
+    endedAt: 0,
+    status: 0,
+    requestId: null,
+    retryAfter: null,
+    complete: false,
+    bytes: 0,
+    error: null,
+  };
+  return new Promise((resolve) => {
+    const done = (error: Error | null): void => {
+      one.endedAt ||= Date.now();
+      one.error ??= error?.message ?? null;
+      resolve(one);
+    };
+    const text = JSON.stringify(body);
+    const req = request(
+      `${url}/${kind === 'embedding' ? 'embeddings' : 'chat/completions'}`,
+      {
+        method: 'POST',
+        ...(agent === undefined ? {} : { agent }),
+        headers: {
+          authorization: `Bearer ${key}`,
+          'content-type': 'application/json',
+          'content-length': Buffer.byteLength(text),
+        },
+      },
+      (res: IncomingMessage) => {
+        one.status = res.statusCode as number;
+        one.requestId = (res.headers['x-request-id'] as string | undefined) ?? null;
+        one.retryAfter = (res.headers['retry-after'] as string | undefined) ?? null;
+        let tail = '';
+        res.setEncoding('latin1').on('data', (data: string) => {
+          one.bytes += data.length;
+          tail = (tail + data).slice(-64);
+          if (one.bytes >= limit) req.destroy();
+        });
+        res.on('end', () => {
+          if (kind === 'stream' && one.status === 200) one.complete = tail.endsWith('data: [DONE]\n\n');
+          else one.complete = res.complete;
+          done(null);
+        });
+        res.on('error', done);
+        res.on('close', () => done(null));
+      },
+    );
+    req.on('error', done);
+    req.end(text);
+  });
+}

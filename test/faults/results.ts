@@ -1,0 +1,28 @@
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpus } from 'node:os';
+import { LONG } from './world.ts';
+
+const PARTS = new URL('../../.tap/faults/', import.meta.url);
+const TABLE = new URL('RESULTS.md', import.meta.url);
+
+/**
+ * Notes what an experiment measured. A long run writes the table of all of them, to be
+ * copied into the README's reliability section.
+ * @param order of the row in the table
+ */
+export function note(order: number, promise: string, experiment: string, measured: string): void {
+  if (!LONG) return;
+  mkdirSync(PARTS, { recursive: true });
+  writeFileSync(
+    new URL(`${String(order).padStart(3, '0')}.md`, PARTS),
+    `| ${promise} | ${experiment} | ${measured} |\n`,
+  );
+  const rows = readdirSync(PARTS)
+    .sort()
+    .map((name) => readFileSync(new URL(name, PARTS), 'utf8'));
+  const machine = `${cpus().length} × ${cpus()[0]?.model ?? 'CPU'}, Node ${process.versions.node}`;
+  writeFileSync(
+    TABLE,
+    `# Fault experiments\n\nWritten by \`FAULTS=long tap run test/faults\` on ${machine}. Truth is the upstream's own journal and the clients' journals.\n\n| promise | experiment | measured |\n|---|---|---|\n${rows.join('')}`,
+  );
+}

@@ -1,0 +1,102 @@
+import { randomBytes } from 'node:crypto';
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import postgres, { type Sql } from 'postgres';
+import type { Test } from 'tap';
+import { type Demo, type DemoCall, startDemo } from '../../src/demo.ts';
+import { digestOf } from '../../src/domain/key.ts';
+import { parseAddress } from '../../src/store/address.ts';
+import { testDatabase } from '../support/postgres.ts';
+import { type GatewayProcess, startProcess } from './gateway.ts';
+
+/** Full counts, some minutes each; their table goes into RESULTS.md. */
+export const LONG = process.env.FAULTS === 'long';
+
+export type Life = Pick<Test, 'teardown'>;
+
+/** A database, an upstream with a journal, one customer; and gateways as processes. */
+export interface FaultWorld {
+  readonly sql: Sql;
+  readonly databaseUrl: string;
+  readonly demo: Demo;
+  readonly company: string;
+  readonly key: string;
+  readonly spoolDir: string;
+  /** A gateway process on the database, the upstream and the spool folder of this world. */
+  gateway(env?: Record<string, string>): Promise<GatewayProcess>;
+  newCompany(settings?: { budget?: string | null; mode?: string }): Promise<{ company: string; key: string }>;
+  model(slug: string, upstream: string, prices?: { input?: string; output?: string }): Promise<void>;
+  /** The upstream's journal by the marker in the prompt. */
+  upstreamJournal(): Map<string, DemoCall>;
+  /** Spool files with their folders; empty when every record is in the database and every process gone. */
+  spoolFiles(): string[];
+}
+
+/** @param database a migrated one; a fresh one on the shared server unless given */
+export async function faultWorld(life: Life, database?: { url: string; sql: Sql }): Promise<FaultWorld> {
+  const databaseUrl = database?.url ?? (await testDatabase(life as Test)).url;
+  const sql = database?.sql ?? connect(databaseUrl);
+  if (database === undefined) life.teardown(() => sql.end({ timeout: 1 }));
+  const demo = await startDemo({ port: 0, journal: true });
+  life.teardown(() => demo.close());
+  const spoolDir = mkdtempSync(join(tmpdir(), 'tollgate-spool-'));
+  life.teardown(() => rmSync(spoolDir, { recursive: true, force: true }));
+
+  async function newCompany({ budget = null, mode = 'standard' }: { budget?: string | null; mode?: string } = {}) {
+    const [row] = await sql`
+      insert into companies (name, monthly_budget_eur, budget_mode) values ('Faults', ${budget}, ${mode}) returning id`;
+    const company = row?.id as string;
+    const key = `svc_${randomBytes(20).toString('hex')}`;
+    await sql`
+      insert into api_keys (company_id, name, digest, prefix, scopes)
+      values (${company}, 'faults', decode(${digestOf(key)}, 'hex'), ${key.slice(0, 8)}, '{chat,embeddings,assistants}')`;
+    return { company, key };
+  }
+  async function model(slug: string, upstream: string, { input = '0.37', output = '1.013' } = {}): Promise<void> {
+    const kind = upstream.includes('embed') ? 'embedding' : 'chat';
+    await sql`
+      insert into models (slug, upstream_model, kind, eu_hosted, cost_eur_per_1k_input, cost_eur_per_1k_output)
+      values (${slug}, ${upstream}, ${kind}, true, ${input}, ${output})`;
+  }
+  await model('brand-chat', 'internal-chat!events-20!pace-1');
+  await model('brand-embed', 'internal-embed');
+
+  return {
+    sql,
+    databaseUrl,
+    demo,
+    spoolDir,
+    ...(await newCompany()),
+    newCompany,
+    model,
+    gateway: (env = {}) =>
+      startProcess(life, { DATABASE_URL: databaseUrl, UPSTREAM_URL: demo.url, SPOOL_DIR: spoolDir, ...env }),
+    upstreamJournal() {
+      const journal = new Map<string, DemoCall>();
+      for (const call of demo.journal) {
+        const marker = /mark-\d+-\d+-/.exec(call.body.toString('latin1'))?.[0];
+        if (marker !== undefined) journal.set(marker, call);
+      }
+      return journal;
+    },
+    spoolFiles: () => readdirSync(spoolDir, { recursive: true, encoding: 'utf8' }),
+  };
+}
+
+/** A connection of our own, with plain text for numbers. */
+export function connect(url: string): Sql {
+  const { targets, user, password, database } = parseAddress(url);
+  const options = { ...targets[0], user, password, database, max: 4, onnotice: () => {} };
+  return postgres(options as postgres.Options<Record<string, never>>);
+}
+
+/** Looks again until it is so. @returns milliseconds it took */
+export async function until(isSo: () => boolean | Promise<boolean>, patienceMs = 20_000): Promise<number> {
+  const began = performance.now();
+  while (!(await isSo())) {
+    if (performance.now() - began > patienceMs) throw new Error(`not so after ${patienceMs} ms: ${isSo}`);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+  return performance.now() - began;
+}
