@@ -1,8 +1,9 @@
 import type { ServerResponse } from 'node:http';
+import { scanAnswer } from '../bytes/answer.ts';
 import { type FrameSink, StreamScanner } from '../bytes/sse.ts';
 import type { GatewayError } from '../domain/errors.ts';
 import type { BookingWaiter } from '../domain/ports.ts';
-import type { Admission, Outcome } from '../domain/usage.ts';
+import type { Admission, Outcome, Tokens } from '../domain/usage.ts';
 import { brokenAnswer, connectionFailure, statusFailure } from '../upstream/failure.ts';
 import type { UpstreamController, UpstreamHandler } from '../upstream/pool.ts';
 import type { Account } from './account.ts';
@@ -10,8 +11,8 @@ import type { Reply } from './reply.ts';
 import { isEventStream, KeptBody, type ResponseHeaders, retryAfterOf } from './upstream-answer.ts';
 
 const MAX_EVENT_BYTES = 16 * 1024 * 1024;
-/** How much of an answer that is no stream is kept for its reason. */
-const MAX_REFUSAL_BYTES = 64 * 1024;
+/** How much of an answer that is no stream is kept, for its reason or its usage. */
+const MAX_REFUSAL_BYTES = 1024 * 1024;
 /** After the client left or the stream was done: how long and how much is still read for the usage. */
 const READ_ON_MS = 3000;
 const READ_ON_BYTES = 256 * 1024;
@@ -19,8 +20,14 @@ const READ_ON_BYTES = 256 * 1024;
 /**
  * One streamed answer: upstream chunks in, patched events out (spec section 4.2,
  * "Streaming"). The scanner calls `bytes` with what may leave; all that one chunk yields
- * leaves in one write. A slow client pauses the upstream; a client that left is noticed,
- * and the upstream is read on for a bounded while to learn what it charged.
+ * gathers in a slab and leaves in one write. A slow client pauses the upstream; a client
+ * that left is noticed, and the upstream is read on for a bounded while to learn what it charged.
+ *
+ * The HTTP chunk is framed in the slab itself, with Node's own framing switched off: one
+ * buffer and one write instead of four and a writev.
+ *
+ *   slab: …sent | 000012c CR LF | data: {…}⏎⏎ … | CR LF | free…
+ *                ^ from         ^ from + HEAD   ^ to
  */
 export class StreamRelay implements UpstreamHandler, FrameSink, BookingWaiter {
   readonly #reply: Reply;
@@ -34,7 +41,9 @@ export class StreamRelay implements UpstreamHandler, FrameSink, BookingWaiter {
   #retryAfter: string | undefined;
   #slab: Buffer = EMPTY;
   #from = 0;
-  #to = 0;
+  #to = HEAD;
+  /** The client reads HTTP/1.1: chunks are framed. */
+  #framed = true;
   #clientGone = false;
   #settled = false;
   #surplus = 0;
@@ -98,36 +107,62 @@ export class StreamRelay implements UpstreamHandler, FrameSink, BookingWaiter {
     this.#fail(this.#status === 0 ? connectionFailure(error) : afterStart(error));
   }
 
-  /** Bytes that may leave, called by the scanner. Small spans gather in a slab; each byte of it is used once. */
+  /** Bytes that may leave, called by the scanner. Each byte of the slab is used once. */
   bytes(buffer: Buffer, start: number, end: number): void {
     const length = end - start;
-    if (this.#to + length > this.#slab.length) this.#grow(length);
+    if (this.#to + length + TAIL > this.#slab.length) this.#grow(length);
     buffer.copy(this.#slab, this.#to, start, end);
     this.#to += length;
   }
 
   #grow(length: number): void {
-    const waiting = this.#slab.subarray(this.#from, this.#to);
-    this.#slab = Buffer.allocUnsafe(Math.max(4096, (waiting.length + length) * 2));
-    waiting.copy(this.#slab);
+    const waiting = this.#slab.subarray(this.#from + HEAD, this.#to);
+    // below 4 KiB Node cuts it from a shared pool: the quickest way to a few events' room
+    this.#slab = Buffer.allocUnsafe(Math.max(SLAB_BYTES, (HEAD + waiting.length + length + TAIL) * 2));
+    waiting.copy(this.#slab, HEAD);
     this.#from = 0;
-    this.#to = waiting.length;
+    this.#to = HEAD + waiting.length;
   }
 
-  /** What gathered since the last write, or null. */
-  #gathered(): Buffer | null {
-    if (this.#to === this.#from) return null;
-    const bytes = this.#slab.subarray(this.#from, this.#to);
-    this.#from = this.#to;
+  /** What gathered since the last write, framed; null when nothing did. */
+  #gathered(last: boolean): Buffer | null {
+    const slab = this.#slab;
+    const length = this.#to - this.#from - HEAD;
+    if (length <= 0) return last && this.#framed ? LAST_CHUNK : null;
+    if (!this.#framed) {
+      const bytes = slab.subarray(this.#from + HEAD, this.#to);
+      this.#from = this.#to - HEAD;
+      return bytes;
+    }
+    for (let digit = this.#from + HEAD - 3, rest = length; digit >= this.#from; digit--, rest >>>= 4) {
+      slab[digit] = HEX.charCodeAt(rest & 15);
+    }
+    slab[this.#from + HEAD - 2] = slab[this.#to] = CR;
+    slab[this.#from + HEAD - 1] = slab[this.#to + 1] = LF;
+    let end = this.#to + 2;
+    if (last) end += LAST_CHUNK.copy(slab, end);
+    const bytes = slab.subarray(this.#from, end);
+    this.#from = end;
+    this.#to = end + HEAD;
     return bytes;
   }
 
   #flush(controller: UpstreamController): void {
-    const bytes = this.#gathered();
-    if (bytes === null || this.#clientGone) return;
-    if (!this.#res.headersSent) this.#reply.stream();
+    if (this.#clientGone) {
+      this.#to = this.#from + HEAD; // read on for the usage alone
+      return;
+    }
+    const begun = this.#res.headersSent;
+    if (this.#to - this.#from <= HEAD) return;
+    if (!begun) this.#begin();
+    const bytes = this.#gathered(false);
+    if (bytes !== null && !this.#res.write(bytes)) controller.pause();
+  }
+
+  /** Sends the head. */
+  #begin(): void {
+    this.#framed = this.#reply.stream();
     this.#account.firstByte();
-    if (!this.#res.write(bytes)) controller.pause();
   }
 
   /** The scanner has seen the end: whole, or broken. The record is booked before the last bytes leave. */
@@ -146,19 +181,21 @@ export class StreamRelay implements UpstreamHandler, FrameSink, BookingWaiter {
   /** The record is safe: now the last bytes may leave. */
   onBooked(): void {
     if (this.#clientGone) return;
-    if (!this.#res.headersSent) this.#reply.stream();
-    this.#account.firstByte();
-    this.#res.end(this.#gathered());
+    if (!this.#res.headersSent) this.#begin();
+    this.#res.end(this.#gathered(true));
   }
 
-  #fail(error: GatewayError): void {
-    this.#settle('upstream_failed', null);
+  #fail(error: GatewayError, usage: Tokens | null = this.#scanner.usage()): void {
+    this.#settle('upstream_failed', null, usage);
     this.#controller?.abort(error);
     if (this.#clientGone) return;
-    if (!this.#res.headersSent) return this.#reply.error(error);
-    const complete = this.#gathered();
-    if (complete !== null) this.#res.write(complete);
-    this.#res.end(`data: ${error.body}\n\n`);
+    if (!this.#res.headersSent) {
+      if (this.#to - this.#from <= HEAD) return this.#reply.error(error);
+      this.#begin(); // whole events came before the failure, if only just: they are the client's
+    }
+    const event = Buffer.from(`data: ${error.body}\n\n`);
+    this.bytes(event, 0, event.length);
+    this.#res.end(this.#gathered(true));
   }
 
   #refuse(): void {
@@ -167,20 +204,19 @@ export class StreamRelay implements UpstreamHandler, FrameSink, BookingWaiter {
       { request_id: this.#reply.requestId, status: this.#status, reason: body.toString('utf8', 0, 2000) },
       'upstream refused',
     );
-    const error =
-      this.#status === 200
-        ? brokenAnswer()
-        : statusFailure(this.#status, body, this.#retryAfter, this.#admission.model);
-    this.#fail(error);
+    const { model } = this.#admission;
+    if (this.#status !== 200) return this.#fail(statusFailure(this.#status, body, this.#retryAfter, model));
+    // a whole JSON answer where a stream was asked for: no use to the client, but it ran
+    this.#fail(brokenAnswer(), scanAnswer(body, model.slug)?.usage ?? null);
   }
 
-  #settle(outcome: Outcome, waiter: BookingWaiter | null): void {
+  #settle(outcome: Outcome, waiter: BookingWaiter | null, usage = this.#scanner.usage()): void {
     if (this.#settled) return;
     this.#settled = true;
     const { events, generatedBytes } = this.#scanner;
     // a stream that broke after its client had left was left early all the same: what ran is charged
     if (this.#clientGone && events > 0) outcome = 'client_aborted';
-    this.#account.settle(outcome, this.#scanner.usage(), events, generatedBytes, waiter);
+    this.#account.settle(outcome, usage, events, generatedBytes, waiter);
   }
 
   onClientClose(): void {
@@ -202,6 +238,14 @@ export class StreamRelay implements UpstreamHandler, FrameSink, BookingWaiter {
 }
 
 const EMPTY = Buffer.alloc(0);
+/** Room for a chunk's head (seven hex digits, CR LF: up to 256 MiB) and for all that may follow its data. */
+const HEAD = 9;
+const TAIL = 7;
+const SLAB_BYTES = 4000;
+const HEX = '0123456789abcdef';
+const CR = 0x0d;
+const LF = 0x0a;
+const LAST_CHUNK = Buffer.from('0\r\n\r\n');
 
 function slugLiteral(slug: string): Buffer {
   return Buffer.from(JSON.stringify(slug));

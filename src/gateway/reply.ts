@@ -52,10 +52,14 @@ export class Reply {
     this.res.end(body);
   }
 
-  /** Sends the head of an event stream; its bytes follow by way of `res`. */
-  stream(): void {
+  /**
+   * Sends the head of an event stream; its bytes follow by way of `res`.
+   * @returns whether they have to be framed as HTTP chunks: Node leaves that to the caller
+   */
+  stream(): boolean {
     this.status = 200;
-    this.res.writeHead(200, [
+    const { res } = this;
+    res.writeHead(200, [
       'content-type',
       'text/event-stream; charset=utf-8',
       'cache-control',
@@ -65,6 +69,9 @@ export class Reply {
       'x-request-id',
       this.requestId,
     ]);
+    const framed = res.chunkedEncoding; // not for HTTP/1.0
+    res.chunkedEncoding = false;
+    return framed;
   }
 
   #taken(): boolean {

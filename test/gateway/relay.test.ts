@@ -1,5 +1,6 @@
 import { once } from 'node:events';
-import type { ServerResponse } from 'node:http';
+import { Agent, type IncomingMessage, request, type ServerResponse } from 'node:http';
+import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { open } from '../support/client.ts';
@@ -76,7 +77,7 @@ t.test('a client that does not read holds the upstream back, and then gets every
   t.ok(written < events, `held back after ${written} of ${events} events`);
   t.equal((await gateway.ledger(company, 0)).length, 0, 'nothing is booked before the end');
   const text = await response.text();
-  t.ok(text === event(content, 'fast').repeat(events) + USAGE + 'data: [DONE]\n\n');
+  t.ok(text === `${event(content, 'fast').repeat(events)}${USAGE}data: [DONE]\n\n`);
   t.equal((await gateway.ledger(company, 1)).length, 1);
 });
 
@@ -173,4 +174,70 @@ t.test('a stream that breaks off is told to the client and never ends in [DONE]'
     await sleep(200);
     t.same(await gateway.ledger(company, 0), [], 'it failed before any usage was known');
   }
+});
+
+t.test('whole events that come in one packet with the failure still reach the client', async (t) => {
+  upstream.answer((res) => {
+    res.writeHead(200, HEAD);
+    res.end(`${event('a')}data: {"error":{"message":"internal-fast broke"}}\n\n`);
+  });
+  const { stream } = await newClient();
+  const response = await stream();
+  t.equal(response.status, 200);
+  t.match(await response.text(), /^data: \{"id":"1".*\n\ndata: \{"error":\{"message":"The model failed to answer\."/);
+});
+
+t.test('a whole JSON answer to a streamed request is a failure, but what ran is booked', async (t) => {
+  upstream.answer((res) => {
+    res.writeHead(200, { 'content-type': 'application/json' });
+    res.end('{"model":"internal-fast","choices":[],"usage":{"prompt_tokens":7,"completion_tokens":3}}');
+  });
+  const { company, stream } = await newClient();
+  const response = await stream();
+  t.equal(response.status, 502);
+  t.equal(response.headers.get('x-should-retry'), 'false');
+  t.match(await gateway.ledger(company, 1), [
+    { outcome: 'upstream_failed', prompt_tokens: 7, usage_source: 'upstream' },
+  ]);
+});
+
+t.test('an HTTP/1.0 client gets the events unframed, and the end is the end of the connection', async (t) => {
+  upstream.answer((res) => {
+    res.writeHead(200, HEAD);
+    res.end(`${event('a')}${USAGE}data: [DONE]\n\n`);
+  });
+  const key = await gateway.key(await gateway.company());
+  const { hostname, port } = new URL(gateway.url);
+  const body = '{"model":"fast","messages":[{"role":"user","content":"x"}],"stream":true}';
+  const socket = connect(Number(port), hostname);
+  socket.write(
+    `POST /v1/chat/completions HTTP/1.0\r\nHost: x\r\nAuthorization: Bearer ${key}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
+  );
+  const answer = Buffer.concat(await socket.toArray()).toString();
+  t.equal(answer.slice(answer.indexOf('\r\n\r\n') + 4), `${event('a', 'fast')}${USAGE}data: [DONE]\n\n`);
+  t.notMatch(answer, /transfer-encoding/i);
+});
+
+t.test('a connection serves on after a stream', async (t) => {
+  upstream.answer((res) => {
+    res.writeHead(200, HEAD);
+    res.write(event('a'));
+    setTimeout(() => res.end(`${USAGE}data: [DONE]\n\n`), 20);
+  });
+  const key = await gateway.key(await gateway.company());
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  const ports = new Set<number | undefined>();
+  for (let n = 0; n < 5; n++) {
+    const req = request(`${gateway.url}/chat/completions`, {
+      agent,
+      method: 'POST',
+      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    });
+    req.end('{"model":"fast","messages":[{"role":"user","content":"x"}],"stream":true}');
+    const [res] = (await once(req, 'response')) as [IncomingMessage];
+    ports.add(res.socket.localPort);
+    t.equal(Buffer.concat(await res.toArray()).toString(), `${event('a', 'fast')}${USAGE}data: [DONE]\n\n`);
+  }
+  t.equal(ports.size, 1);
+  agent.destroy();
 });
