@@ -8,7 +8,7 @@ import { type Config, ConfigError } from './config.ts';
 import { startDemo } from './demo.ts';
 import { Estimator } from './domain/estimate.ts';
 import { Calendar } from './domain/month.ts';
-import { nameFilter, STEERING } from './domain/steering.ts';
+import { nameFilter, refusedNames } from './domain/steering.ts';
 import { createListener } from './gateway/listener.ts';
 import { RequestLog } from './gateway/request-line.ts';
 import { fileDisk, systemProcesses } from './ledger/disk.ts';
@@ -89,7 +89,7 @@ export async function openApp(config: Config, log: Logger): Promise<App> {
     basePath: config.basePath,
     ownedBy: config.ownedBy,
     maxBodyBytes: config.maxBodyBytes,
-    isSteering: nameFilter(STEERING),
+    isSteering: nameFilter(refusedNames(config.refusedParameters)),
   });
   const admin = createAdminListener({
     registry: metrics.registry,

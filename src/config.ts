@@ -23,6 +23,8 @@ export interface Config {
   readonly billingTimezone: string;
   readonly drainSeconds: number;
   readonly logLevel: string;
+  /** As written: `refusedNames` in domain/steering.ts reads it. */
+  readonly refusedParameters: string;
   readonly maxBodyBytes: number;
   readonly firstByteSeconds: number;
   readonly idleSeconds: number;
@@ -86,6 +88,12 @@ export const VARIABLES: readonly Variable[] = [
   },
   { name: 'DRAIN_SECONDS', fallback: '30', meaning: 'how long SIGTERM lets open requests finish' },
   { name: 'LOG_LEVEL', fallback: 'info', meaning: 'fatal, error, warn, info, debug, trace or silent' },
+  {
+    name: 'REFUSED_PARAMETERS',
+    fallback: '',
+    shown: 'standard list',
+    meaning: 'request members to refuse: +name,-name adjusts the standard list, name,name replaces it',
+  },
   { name: 'MAX_BODY_BYTES', fallback: '33554432', meaning: 'largest request body accepted' },
   { name: 'FIRST_BYTE_SECONDS', fallback: '300', meaning: 'how long the upstream may take to begin its answer' },
   { name: 'IDLE_SECONDS', fallback: '120', meaning: 'how long the upstream may pause within its answer' },
@@ -157,6 +165,12 @@ export function readConfig(
   const logLevel = text('LOG_LEVEL');
   if (!LOG_LEVELS.includes(logLevel)) wrong('LOG_LEVEL', `must be one of ${LOG_LEVELS.join(', ')}`);
 
+  const refusedParameters = text('REFUSED_PARAMETERS');
+  const refused = refusedParameters.split(/[\s,]+/).filter((name) => name !== '');
+  if (new Set(refused.map((name) => /^[+-]/.test(name))).size > 1) {
+    wrong('REFUSED_PARAMETERS', 'must be names that all begin with + or -, or none of them');
+  }
+
   const dataDir = text('DATA_DIR');
   const spool = text('SPOOL_DIR');
   const config: Config = {
@@ -176,6 +190,7 @@ export function readConfig(
     billingTimezone,
     drainSeconds: whole('DRAIN_SECONDS', 0, 86_400),
     logLevel,
+    refusedParameters,
     maxBodyBytes: whole('MAX_BODY_BYTES', 1024, 1_073_741_824),
     firstByteSeconds: whole('FIRST_BYTE_SECONDS', 1, 86_400),
     idleSeconds: whole('IDLE_SECONDS', 1, 86_400),

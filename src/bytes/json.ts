@@ -80,8 +80,7 @@ export function locateMembers(bytes: Buffer, start = 0, end: number = bytes.leng
 
 /**
  * Tells whether readers could disagree about a governed member: it occurs twice, or some
- * member is spelt like it but for case, under the Unicode simple folding by which Go's
- * encoding/json matches keys (ſ is s, the Kelvin sign is k). An escaped spelling is the
+ * member is spelt like it but for case (foldCase tells how). An escaped spelling is the
  * name it decodes to.
  * @param governed names in lower case ASCII
  * @returns the governed name in doubt, or null
@@ -97,12 +96,20 @@ export function ambiguous(members: Members, governed: readonly string[]): string
   return null;
 }
 
-/** Folds a name as far as it could be taken for a lower-case ASCII one. */
+/**
+ * Folds a name as far as some reader could take it for a lower-case ASCII one: Go folds ſ and
+ * the Kelvin sign, Java the Turkish i without and with its dot, and where strings end at a
+ * NUL, so does the name.
+ */
 export function foldCase(name: string): string {
   for (let i = 0; i < name.length; i++) {
     const c = name.charCodeAt(i);
-    if ((c >= 0x41 && c <= 0x5a) || c === 0x17f || c === 0x212a) {
-      return name.toLowerCase().replaceAll('\u017f', 's').replaceAll('\u212a', 'k');
+    if ((c >= 0x41 && c <= 0x5a) || c === 0 || c === 0x17f || c === 0x212a || c === 0x130 || c === 0x131) {
+      return (name.split('\0', 1)[0] as string)
+        .replace(/[\u0130\u0131]/g, 'i')
+        .toLowerCase()
+        .replaceAll('\u017f', 's')
+        .replaceAll('\u212a', 'k');
     }
   }
   return name; // nearly every name: nothing is allocated

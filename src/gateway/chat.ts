@@ -20,7 +20,7 @@ export const chat: Operation = {
   },
 };
 
-const GOVERNED = ['model', 'messages', 'stream', 'stream_options'];
+const GOVERNED = ['model', 'messages', 'stream', 'stream_options', 'max_tokens', 'max_completion_tokens', 'n'];
 const OPTIONS = Buffer.from(',"stream_options":{"include_usage":true}');
 const OPTIONS_VALUE = Buffer.from('{"include_usage":true}');
 const INCLUDE_USAGE = Buffer.from('"include_usage":true');

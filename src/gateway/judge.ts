@@ -1,4 +1,4 @@
-import { ambiguous, type JsonFault, type Member, type Members } from '../bytes/json.ts';
+import { ambiguous, type JsonFault, locateMembers, type Member, type Members, QUOTE } from '../bytes/json.ts';
 import { type ErrorName, GatewayError } from '../domain/errors.ts';
 import type { RequestBody } from './body.ts';
 
@@ -26,14 +26,35 @@ export function judge<T>(
   const { object } = body;
   if (typeof object === 'string') throw new GatewayError(FAULTS[object], FAULT_TEXTS[object]);
   const { value, members } = object;
-  const twice = ambiguous(members, governed);
+  const twice = ambiguous(members, governed) ?? ambiguous(members, METADATA);
   if (twice !== null) throw twoReadings(twice);
-  for (const { name } of members) {
-    if (isSteering(name)) {
-      throw new GatewayError('unsupported_parameter', `Unsupported parameter: '${name}'.`, name);
-    }
+  for (const member of members) {
+    if (isSteering(member.name)) throw unsupported(member.name);
+    if (member.name === 'metadata') judgeMetadata(body, member, isSteering);
   }
   return { request: check(value), body, members };
+}
+
+const METADATA = ['metadata'];
+
+/** Routers read `metadata` too, and text in it as JSON. */
+function judgeMetadata(body: RequestBody, { valueStart, valueEnd }: Member, isSteering: (member: string) => boolean) {
+  const bytes = body.slice(valueStart, valueEnd);
+  if (bytes.equals(NULL)) return;
+  const members = locateMembers(bytes);
+  if (members === null) {
+    throw new GatewayError('invalid_type', "Invalid type for 'metadata': must be object or null.", 'metadata');
+  }
+  for (const { name, valueStart } of members) {
+    const dotted = `metadata.${name}`;
+    if (isSteering(dotted) || (bytes[valueStart] !== QUOTE && isSteering(`${dotted}[]`))) throw unsupported(dotted);
+  }
+}
+
+const NULL = Buffer.from('null');
+
+function unsupported(name: string): GatewayError {
+  return new GatewayError('unsupported_parameter', `Unsupported parameter: '${name}'.`, name);
 }
 
 export function twoReadings(param: string): GatewayError {

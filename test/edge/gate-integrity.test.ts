@@ -1,0 +1,260 @@
+import fc from 'fast-check';
+import t from 'tap';
+import { parseObject } from '../../src/bytes/json.ts';
+import { ObjectScanner } from '../../src/bytes/scan.ts';
+import { GatewayError } from '../../src/domain/errors.ts';
+import { parsePrices } from '../../src/domain/money.ts';
+import { nameFilter, REFERENCE, refusedNames, STEERING } from '../../src/domain/steering.ts';
+import { RequestBody } from '../../src/gateway/body.ts';
+import type { Call } from '../../src/gateway/call.ts';
+import { chat } from '../../src/gateway/chat.ts';
+import { embeddings } from '../../src/gateway/embeddings.ts';
+import type { Services } from '../../src/gateway/services.ts';
+import { cutAt, fuzz, places } from '../bytes/fuzz.ts';
+import { type Pairs, plain, READERS, readLeniently, type Value } from './readers.ts';
+
+const MODEL = {
+  slug: 'brand',
+  upstream: 'internal/gated',
+  kind: 'chat',
+  euHosted: true,
+  prices: parsePrices('0', '0'),
+  created: 0,
+} as const;
+const SERVICES = { isSteering: nameFilter(STEERING) } as Services;
+
+/** What some router somewhere takes for another model, host, key or answer. Written down apart from our list. */
+const DANGEROUS = [
+  ...['models', 'fallbacks', 'fallback_models', 'model_list', 'context_window_fallback_dict', 'model_id', 'engine'],
+  ...['deployment_id', 'preset', 'route', 'tags', 'prompt_id', 'base_model', 'specific_deployment', 'draft_model'],
+  ...['provider', 'provider_options', 'custom_llm_provider', 'api_base', 'base_url', 'azure_ad_token', 'api_version'],
+  ...['aws_bedrock_runtime_endpoint', 'vertex_project', 'sagemaker_base_url', 's3_endpoint_url', 'deployment_url'],
+  ...['extra_body', 'extra_headers', 'headers', 'targets', 'strategy', 'plugins', 'data_sources', 'vllm_xargs'],
+  ...['kv_transfer_params', 'bootstrap_host', 'api_key', 'user_config', 'litellm_params', 'litellm_metadata'],
+  ...['mock_response', 'input_cost_per_token', 'langfuse_host', 'guardrails', 'compound_custom', 'lora_path'],
+  'tensorzero::variant_name',
+];
+const DANGEROUS_IN_METADATA = ['api_base', 'base_url', 'api_key', 'user_config', 'model_group', 'user_api_key'];
+
+/** As it might be written for a careless reader. */
+const SPELLINGS: ((name: string) => string)[] = [
+  (name) => JSON.stringify(name),
+  (name) => JSON.stringify(name.toUpperCase()),
+  (name) => JSON.stringify(name.replace(/^./, (c) => c.toUpperCase())),
+  (name) => `"\\u00${name.charCodeAt(0).toString(16)}${name.slice(1)}"`,
+  (name) => JSON.stringify(name.replace('s', '\u017f').replace('k', '\u212a')),
+  (name) => JSON.stringify(name.replace('i', '\u0131')),
+  (name) => `"${name}\\u0000"`,
+  (name) => JSON.stringify(name.replace(/_([a-z])/g, (_, c: string) => c.toUpperCase())),
+  (name) => JSON.stringify(`${name} `),
+];
+
+const key = (names: readonly string[]) =>
+  fc.tuple(fc.constantFrom(...names), fc.nat(SPELLINGS.length * 2)).map(
+    // half of them plain
+    ([name, n]) => (SPELLINGS[n] ?? (SPELLINGS[0] as (name: string) => string))(name),
+  );
+const GOVERNED = ['model', 'messages', 'stream', 'stream_options', 'metadata', 'max_tokens', 'n'];
+const scalar = fc.constantFrom(
+  ...['"internal/other"', 'true', 'false', 'null', '1', '0.1000000000000000055', '12345678901234567890', '1e999'],
+  ...[
+    '"x"',
+    '[]',
+    '{}',
+    '["a"]',
+    '"\\ud800"',
+    '{"include_usage":false}',
+    '{"include_usage":true,"Include_Usage":false}',
+  ],
+);
+const metadata = fc
+  .array(fc.tuple(key([...DANGEROUS_IN_METADATA, 'tags', 'note']), scalar), { maxLength: 3 })
+  .map((members) => `{${members.map(([name, value]) => `${name}:${value}`).join(',')}}`);
+const nested = fc.nat(700).map((depth) => `${'['.repeat(depth)}${']'.repeat(depth)}`);
+const member = fc.oneof(
+  { weight: 3, arbitrary: fc.tuple(key([...REFERENCE].filter((name) => !GOVERNED.includes(name))), scalar) },
+  { weight: 2, arbitrary: fc.tuple(key(GOVERNED), scalar) },
+  { weight: 2, arbitrary: fc.tuple(key(DANGEROUS), scalar) },
+  { weight: 2, arbitrary: fc.tuple(fc.constant('"metadata"'), metadata) },
+  {
+    weight: 1,
+    arbitrary: fc.tuple(
+      fc.json({ maxDepth: 0 }).map((text) => JSON.stringify(text)),
+      fc.json(),
+    ),
+  },
+  { weight: 1, arbitrary: fc.tuple(key(['deep', 'future_parameter']), nested) },
+);
+const between = fc.constantFrom('', '', '', ' ', '\n', '\t', '/**/', '//\n', ',', '\0');
+/** A body that is mostly right, with what is wrong about it in any place. */
+const body = fc
+  .record({
+    own: fc.constantFrom('"model":"brand"', '"mod\\u0065l" : "brand"', '"model":"brand","stream":true'),
+    members: fc.array(member, { maxLength: 4 }),
+    at: fc.nat(4),
+    gaps: fc.array(between, { maxLength: 3 }),
+    mark: fc.constantFrom('', '', '', '', '', '\ufeff'),
+    tail: fc.constantFrom('', '', '', '', '', '\n', '{"model":"x"}', ',', '\0'),
+  })
+  .map(({ own, members, at, gaps, mark, tail }) => {
+    const parts = members.map(([name, value]) => `${name}:${value}`);
+    parts.splice(at, 0, own, '"messages":[{"role":"user","content":"hi","model":"decoy"}]');
+    const [a = '', b = '', c = ''] = gaps;
+    return `${mark}{${a}${parts.join(`,${b}`)}${c}}${tail}`;
+  });
+
+function bodyOf(bytes: Buffer, cuts: readonly number[] | null): RequestBody {
+  if (cuts === null) return new RequestBody([bytes], bytes.length, parseObject(bytes));
+  const scanner = new ObjectScanner();
+  const pieces = cutAt(bytes, cuts).filter(({ length }) => length > 0);
+  for (const piece of pieces) scanner.push(piece);
+  return new RequestBody(pieces, bytes.length, scanner.end());
+}
+
+/** What goes upstream, or the refusal. */
+function forwarded(operation: typeof chat, body: RequestBody): { call: Call; sent: Buffer } | GatewayError {
+  try {
+    const call = operation.read(SERVICES, body, 'company', '') as Call;
+    return { call, sent: Buffer.concat(call.forward(MODEL)) };
+  } catch (error) {
+    if (error instanceof GatewayError) return error;
+    throw error;
+  }
+}
+
+function pairsOf(value: Value | undefined): Pairs {
+  return value !== undefined && 'pairs' in value ? value.pairs : [];
+}
+
+t.test('whatever reader an upstream has, it runs the gated model and nothing chooses another', async (t) => {
+  let accepted = 0;
+  let runs = 0;
+  fuzz(
+    t,
+    fc.property(body, fc.option(places), (text, cuts) => {
+      runs++;
+      const result = forwarded(chat, bodyOf(Buffer.from(text), cuts));
+      if (result instanceof GatewayError) return result.status === 400;
+      accepted++;
+      const { call, sent } = result;
+      const judged = JSON.parse(text);
+      const pairs = readLeniently(sent);
+      if (pairs === null || call.slug !== 'brand') return false;
+      for (const { name, member } of READERS) {
+        const wrong = (what: string) => new Error(`${name}: ${what} in ${sent}`);
+        const value = (member_: string) => plain(member(pairs, member_));
+        if (value('model') !== MODEL.upstream) throw wrong('model');
+        if ((value('stream') === true) !== (judged.stream === true)) throw wrong('stream');
+        if (JSON.stringify(value('messages')) !== JSON.stringify(judged.messages)) throw wrong('messages');
+        const options = pairsOf(member(pairs, 'stream_options'));
+        if (judged.stream === true && plain(member(options, 'include_usage')) !== true) throw wrong('include_usage');
+        for (const danger of DANGEROUS) if (member(pairs, danger) !== undefined) throw wrong(danger);
+        const inner = pairsOf(member(pairs, 'metadata'));
+        for (const danger of DANGEROUS_IN_METADATA) {
+          if (member(inner, danger) !== undefined) throw wrong(`metadata.${danger}`);
+        }
+        const tags = member(inner, 'tags');
+        if (tags !== undefined && typeof plain(tags) !== 'string') throw wrong('metadata.tags');
+      }
+      return true;
+    }),
+  );
+  t.ok(accepted > runs / 20, `${accepted} of ${runs} bodies were accepted`);
+});
+
+t.test('small and large bodies are judged alike, to the byte', async (t) => {
+  fuzz(
+    t,
+    fc.property(body, places, (text, cuts) => {
+      const bytes = Buffer.from(text);
+      const [a, b] = [forwarded(chat, bodyOf(bytes, null)), forwarded(chat, bodyOf(bytes, cuts))];
+      if (a instanceof GatewayError || b instanceof GatewayError) {
+        return a instanceof GatewayError && b instanceof GatewayError && a.status === b.status;
+      }
+      return a.sent.equals(b.sent);
+    }),
+  );
+});
+
+t.test('an embedding request runs the gated model as well', async (t) => {
+  fuzz(
+    t,
+    fc.property(fc.array(member, { maxLength: 4 }), fc.nat(4), (members, at) => {
+      const parts = members.map(([name, value]) => `${name}:${value}`);
+      parts.splice(at, 0, '"model":"brand","input":["a"]');
+      const bytes = Buffer.from(`{${parts.join(',')}}`);
+      const result = forwarded(embeddings, bodyOf(bytes, null));
+      if (result instanceof GatewayError) return result.status === 400;
+      const pairs = readLeniently(result.sent) as Pairs;
+      return READERS.every(
+        ({ member }) =>
+          plain(member(pairs, 'model')) === MODEL.upstream &&
+          JSON.stringify(plain(member(pairs, 'input'))) === '["a"]' &&
+          DANGEROUS.every((danger) => member(pairs, danger) === undefined),
+      );
+    }),
+  );
+});
+
+t.test('parameters of the reference format, and those not invented yet, pass by their bytes', async (t) => {
+  const name = fc.oneof(
+    fc.constantFrom(...[...REFERENCE].filter((name) => !GOVERNED.includes(name))),
+    fc.stringMatching(/^new_[a-z]{3,10}_(effort|mode|level|format|level_of_detail)$/),
+  );
+  const names = fc.uniqueArray(
+    name.filter((name) => name !== 'input'),
+    {
+      maxLength: 6,
+    },
+  );
+  const values = fc.array(fc.oneof(scalar, fc.json(), fc.constant('{ "a" : 1.0 , "b":[ 1E400,-0 ] }')), {
+    minLength: 6,
+    maxLength: 6,
+  });
+  fuzz(
+    t,
+    fc.property(names, values, fc.boolean(), fc.option(places), (names, values, first, cuts) => {
+      const rest = names.map((name, i) => `${JSON.stringify(name)} :${values[i]}`).join(' , ');
+      const own = '"model": "brand","messages":[{"role":"user","content":"hi"}]';
+      const text = (own: string) => `{${(first ? [own, rest] : [rest, own]).filter((part) => part !== '').join(',')}}`;
+      const result = forwarded(chat, bodyOf(Buffer.from(text(own)), cuts));
+      if (result instanceof GatewayError) throw result;
+      return result.sent.toString() === text(own.replace('"brand"', JSON.stringify(MODEL.upstream)));
+    }),
+  );
+});
+
+t.test('metadata of the reference format passes, whatever its keys', async (t) => {
+  for (const metadata of [
+    'null',
+    '{}',
+    '{"user":"u-1","tags":"blue","config":"a","client":"acme","model":"of car","organization":"x","route":"66"}',
+  ]) {
+    const text = `{"model":"brand","messages":[{"role":"user","content":"hi"}],"metadata":${metadata}}`;
+    const result = forwarded(chat, bodyOf(Buffer.from(text), null));
+    t.notOk(result instanceof GatewayError, metadata);
+    if (!(result instanceof GatewayError)) t.ok(result.sent.toString().endsWith(`"metadata":${metadata}}`));
+  }
+  for (const metadata of [
+    '"{\\"tags\\":[\\"us\\"]}"',
+    '{"tags":["us"]}',
+    '{"tags":["us"],"tags":"x"}',
+    '{"apiBase":"x"}',
+  ]) {
+    const text = `{"model":"brand","messages":[{"role":"user","content":"hi"}],"metadata":${metadata}}`;
+    const result = forwarded(chat, bodyOf(Buffer.from(text), null));
+    t.match(result, { status: 400 }, metadata);
+  }
+});
+
+t.test('the list of refused parameters is adjustable', async (t) => {
+  t.equal(refusedNames(''), STEERING);
+  const adjusted = nameFilter(refusedNames('+service_tier, -tags +x_*'));
+  t.ok(adjusted('service_tier'), 'even a parameter of the reference format');
+  t.ok(adjusted('x_anything'));
+  t.notOk(adjusted('tags'));
+  t.ok(adjusted('fallbacks'));
+  const replaced = nameFilter(refusedNames('only_this'));
+  t.ok(replaced('onlyThis'));
+  t.notOk(replaced('fallbacks'));
+});
