@@ -14,6 +14,7 @@ import { userCommands } from './cli/user.ts';
 import { type Config, ConfigError, readConfig } from './config.ts';
 import { isTimeZone } from './domain/month.ts';
 import { type Noun, Refusal } from './domain/refusal.ts';
+import type { Announcement } from './serve.ts';
 import { parseAddress } from './store/address.ts';
 import { DatabaseRefused, DatabaseUnavailable } from './store/database.ts';
 import { MigrationRefused } from './store/migrate.ts';
@@ -31,9 +32,9 @@ export interface Invocation {
   /**
    * Runs the gateway until it is told to stop; resolves with the exit code.
    * @param demo greet with a demo company and a key that works (`make run`)
-   * @param print takes a line for standard output
+   * @param announce takes what a gateway that has started tells
    */
-  readonly serve?: (config: Config, demo: boolean, print: (line: string) => void) => Promise<number>;
+  readonly serve?: (config: Config, demo: boolean, announce: (started: Announcement) => void) => Promise<number>;
 }
 
 const COMMANDS: readonly Command[] = [
@@ -119,7 +120,7 @@ async function runCommand(command: Command, args: readonly string[], invocation:
 }
 
 async function runServe(args: readonly string[], { env, stdout, serve }: Invocation): Promise<number> {
-  const { help, values } = parseCommand(SERVE, args);
+  const { help, json, values } = parseCommand(SERVE, args);
   if (help) {
     await write(stdout, `${serveHelp(SERVE)}\n`);
     return 0;
@@ -127,7 +128,9 @@ async function runServe(args: readonly string[], { env, stdout, serve }: Invocat
   const config = configure(env);
   if (serve === undefined) throw new Failure('this program cannot serve');
   try {
-    return await serve(config, values.demo === true, (line) => stdout.write(`${line}\n`));
+    return await serve(config, values.demo === true, (started) =>
+      stdout.write(`${json ? JSON.stringify(started.json) : started.text}\n`),
+    );
   } catch (error) {
     // what keeps a gateway from starting: an address in use, a folder that is not ours, no binaries
     if (error instanceof Error && (error.constructor === Error || 'syscall' in error)) throw new Failure(error.message);
