@@ -104,13 +104,15 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded>
     if (server === null) {
       const failure = await startServer(place, { ...SETTINGS, ...options.settings });
       started = failure === null;
-      // beaten by another starter, most likely; a second failure is one
-      if (failure !== null && ++failures > 1 && readServer(place) === null) throw new Error(failure);
+      // beaten by another starter, most likely, and a second failure is one; sessions of a
+      // killed server hold its shared memory until they notice
+      if (failure?.includes('shared memory block')) await sleep(50);
+      else if (failure !== null && ++failures > 1 && readServer(place) === null) throw new Error(failure);
     } else {
       await sleep(POLL_MS); // it is on its way up or down
     }
   }
-  const owner = claim(place, options.visiting === true);
+  const owner = claim(place, started, options.visiting === true);
   const ms = Math.round(performance.now() - began);
   options.log.info({ ms, pid: server.pid, found: !started }, 'embedded database is ready');
 
@@ -120,7 +122,7 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded>
     pid,
     owned: owner !== null,
     async stop() {
-      if (owner !== null && readOwner(place) === owner) await stopServer(place, pid);
+      if (owner !== null && readOwner(place) === owner) await stopServer(place);
     },
   };
 }
@@ -298,24 +300,31 @@ function quote(folder: string): string {
   return `"${folder.replaceAll('"', '""')}"`;
 }
 
-async function stopServer(place: Place, pid: number): Promise<void> {
+async function stopServer(place: Place): Promise<void> {
+  const server = readServer(place); // another than the one we found, if that was killed and a visitor started it again
   const began = performance.now();
-  const signal = (name: NodeJS.Signals): void => {
-    if (isServer(pid, place.cluster)) process.kill(pid, name);
-  };
-  signal('SIGINT'); // fast: ends sessions, then a checkpoint
-  while (isServer(pid, place.cluster)) {
+  if (server !== null) signal(server.pid, 'SIGINT'); // fast: ends sessions, then a checkpoint
+  while (server !== null && isServer(server.pid, place.cluster)) {
     await sleep(POLL_MS);
-    if (performance.now() - began > FAST_STOP_MS) signal('SIGQUIT');
+    if (performance.now() - began > FAST_STOP_MS) signal(server.pid, 'SIGQUIT');
   }
   rmSync(place.ownerFile, { force: true });
+  if (place.socketDir !== place.cluster) rmSync(place.socketDir, { recursive: true, force: true });
+}
+
+function signal(pid: number, name: NodeJS.Signals): void {
+  try {
+    process.kill(pid, name);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error; // it has just ended
+  }
 }
 
 /** @returns the mark of our ownership, or null when the server is someone else's to stop */
-function claim(place: Place, visiting: boolean): string | null {
+function claim(place: Place, started: boolean, visiting: boolean): string | null {
   const [pid, kind] = readOwner(place)?.split(' ') ?? [];
   const owned = pid !== undefined && isAlive(Number(pid));
-  if (owned && (visiting || kind === 'gateway')) return null;
+  if (owned && (visiting || (kind === 'gateway' && !started))) return null;
   const mark = `${process.pid} ${visiting ? 'visitor' : 'gateway'} ${randomUUID()}`;
   writeFileSync(`${place.ownerFile}.${process.pid}`, mark);
   renameSync(`${place.ownerFile}.${process.pid}`, place.ownerFile);
