@@ -140,13 +140,13 @@ t.test('a database that is not migrated says so, until it is', async (t) => {
 
 t.test('serve gets the configuration, and its exit code is ours', async (t) => {
   const calls: unknown[] = [];
-  const serve: Invocation['serve'] = async ({ port }, demo, print) => {
+  const serve: Invocation['serve'] = async ({ port }, demo, announce) => {
     calls.push([port, demo]);
-    print('Serving.');
+    announce({ json: { serving: true }, text: 'Serving.' });
     return 7;
   };
   t.match(await tollgate(['serve'], { env: { PORT: '8888' }, serve }), { code: 7, out: 'Serving.\n', err: '' });
-  t.equal((await tollgate(['serve', '--demo'], { serve })).code, 7);
+  t.match(await tollgate(['serve', '--demo', '--json'], { serve }), { code: 7, out: '{"serving":true}\n' });
   t.same(calls, [
     [8888, false],
     [8080, true],
