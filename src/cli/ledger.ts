@@ -1,25 +1,62 @@
-import { readMonth, readUuid } from '../domain/field.ts';
+import { readFileSync } from 'node:fs';
+import { FieldError, readMonth, readUuid } from '../domain/field.ts';
+import { type BilledCall, EXPORT_COLUMNS, readExport, reconcile } from '../domain/reconcile.ts';
 import { findCompany } from '../store/company.ts';
 import { exportLedger, LEDGER_COLUMNS, type LedgerRow } from '../store/export.ts';
-import { verifyLedger } from '../store/verify.ts';
-import { type Command, command, flag, required, UsageError } from './command.ts';
+import { readCalls } from '../store/reconcile.ts';
+import { type Difference, type SealCheck, verifyLedger, verifySeals } from '../store/verify.ts';
+import { type Command, command, Failure, flag, optional, required, UsageError } from './command.ts';
 import { table } from './text.ts';
 
 export const ledgerCommands: readonly Command[] = [
   command({
     name: 'ledger verify',
-    summary: 'compare monthly_spend with the rows it stands for; exits 1 where they differ',
+    summary: 'check counters and seals against the rows they stand for; exits 1 where they differ',
     options: {},
-    notes: 'Reads the whole ledger in one snapshot; safe while gateways run.',
+    notes:
+      'Every counter of monthly_spend has to be the sum of its rows. Every batch left a seal, chained to the\nseal before it: a row that was edited or removed afterwards is named. Rows without a seal were written\nby another program, or before there were seals; they are counted.\nReads the whole ledger; safe while gateways run.',
     async run({ read }) {
-      const result = await read(verifyLedger);
-      const { checked, differences } = result;
-      const rows = differences.map((each) => [each.company_id, each.month, each.counter, each.counted, each.rows]);
-      const text =
-        rows.length === 0
-          ? `monthly_spend is the sum of its rows; months of companies compared: ${checked}.`
-          : table(['COMPANY', 'MONTH', 'COUNTER', 'COUNTED', 'ROWS'], rows, ['COUNTED', 'ROWS']);
-      return { json: result, text, exit: rows.length === 0 ? 0 : 1 };
+      const { checked, differences } = await read(verifyLedger);
+      const seals = await read((sql) => verifySeals(sql));
+      const parts = [countersText(checked, differences), sealsText(seals)];
+      const exit = differences.length === 0 && seals.total === 0 ? 0 : 1;
+      return { json: { checked, differences, ...seals }, text: parts.join('\n'), exit };
+    },
+  }),
+  command({
+    name: 'ledger reconcile',
+    summary: "hold the upstream's own bill against the ledger; exits 1 where they differ",
+    options: {
+      upstream: required('FILE.csv', (text) => text, "the upstream's export"),
+      within: optional('SECONDS', readSeconds, 'how far apart both may put one call; 60 unless given'),
+    },
+    notes: `The file is CSV with a heading. Columns, in any order, and the names they may have:
+  the internal model name      ${EXPORT_COLUMNS.model?.join(', ')}
+  its token counts             ${EXPORT_COLUMNS.prompt?.join(', ')}; ${EXPORT_COLUMNS.completion?.join(', ')} (0 without)
+  when, in ISO 8601            ${EXPORT_COLUMNS.time?.join(', ')}
+  our request id, if it knows  ${EXPORT_COLUMNS.id?.join(', ')}
+Calls are paired by request id, else by model, tokens and time. What the upstream billed and the
+ledger has not is "missing", the opposite "extra", the same call with other tokens "differing".`,
+    async run({ read }, { upstream: file, within = 60 }) {
+      const billed = readUpstream(file);
+      if (billed.length === 0) throw new Failure(`${file} lists no calls`);
+      const times = billed.map(({ at }) => at).sort((a, b) => a - b);
+      const slack = within * 1000;
+      const [from, to] = [(times[0] as number) - slack, (times.at(-1) as number) + slack];
+      const calls = await read((sql) => readCalls(sql, from, to));
+      const result = reconcile(billed, calls, slack);
+      const { matched, missing, extra, differing } = result;
+      const counts = `matched ${matched}, missing ${missing.length}, extra ${extra.length}, differing ${differing.length}`;
+      const rows = [
+        ...missing.map((call) => ['missing', ...describe(call), '-']),
+        ...extra.map((call) => ['extra', ...describe(call), '-']),
+        ...differing.map((pair) => ['differing', ...describe(pair.upstream), tokensOf(pair.ledger)]),
+      ];
+      const shown = rows.slice(0, MOST_SHOWN);
+      const more = rows.length > shown.length ? `\nand ${rows.length - shown.length} more; --json lists all` : '';
+      const list =
+        rows.length === 0 ? '' : `\n\n${table(['WHAT', 'CALL', 'MODEL', 'TIME', 'TOKENS', 'LEDGER'], shown)}${more}`;
+      return { json: result, text: `${counts}${list}`, exit: rows.length === 0 ? 0 : 1 };
     },
   }),
   command({
@@ -40,6 +77,52 @@ export const ledgerCommands: readonly Command[] = [
     },
   }),
 ];
+
+const MOST_SHOWN = 50;
+
+function countersText(checked: number, differences: readonly Difference[]): string {
+  if (differences.length === 0)
+    return `monthly_spend is the sum of its rows; months of companies compared: ${checked}.`;
+  const rows = differences.map((each) => [each.company_id, each.month, each.counter, each.counted, each.rows]);
+  return table(['COMPANY', 'MONTH', 'COUNTER', 'COUNTED', 'ROWS'], rows, ['COUNTED', 'ROWS']);
+}
+
+function sealsText({ seals, rows, unsealed, total, findings }: SealCheck): string {
+  const without = unsealed === 0 ? '' : ` Rows without a seal: ${unsealed}.`;
+  if (total === 0) return `Every sealed row is as it was written: ${rows} rows, ${seals} seals.${without}`;
+  const shown = findings.slice(0, MOST_SHOWN);
+  const lines = shown.map((each) => [
+    each.what,
+    each.month ?? '-',
+    each.request_id ?? '-',
+    each.writer,
+    `${each.number}`,
+  ]);
+  const more = total > shown.length ? `\nand ${total - shown.length} more` : '';
+  return `${table(['WHAT', 'MONTH', 'REQUEST', 'WRITER', 'SEAL'], lines, ['SEAL'])}${more}${without === '' ? '' : `\n${without.trim()}`}`;
+}
+
+/** @throws Failure when it cannot be read */
+function readUpstream(file: string): BilledCall[] {
+  try {
+    return readExport(readFileSync(file, 'utf8'));
+  } catch (error) {
+    throw new Failure(`${file}: ${(error as Error).message}`);
+  }
+}
+
+function readSeconds(text: string): number {
+  if (!/^\d{1,6}$/.test(text)) throw new FieldError('must be a whole number of seconds');
+  return Number(text);
+}
+
+function describe(call: BilledCall): [string, string, string, string] {
+  return [call.name, call.model, new Date(call.at).toISOString(), tokensOf(call)];
+}
+
+function tokensOf({ promptTokens, completionTokens }: BilledCall): string {
+  return `${promptTokens}+${completionTokens}`;
+}
 
 type Batches = AsyncIterable<readonly LedgerRow[]>;
 

@@ -49,3 +49,62 @@ export async function verifyLedger(sql: Sql): Promise<{ checked: number; differe
     from compared`;
   return { checked: row.checked, differences: row.differences ?? [] };
 }
+
+/** Something behind the ledger's back. */
+export interface Finding {
+  readonly what: 'row edited' | 'row missing' | 'seal edited' | 'seal missing';
+  /** The seal: whose, and its number. */
+  readonly writer: string;
+  readonly number: number;
+  /** "2026-11"; null for seals. */
+  readonly month: string | null;
+  readonly request_id: string | null;
+}
+
+export interface SealCheck {
+  readonly seals: number;
+  /** Rows that a seal stands for. */
+  readonly rows: number;
+  /** Rows no seal stands for: written by another program, or before there were seals. */
+  readonly unsealed: number;
+  /** How many there are, and the first of them. */
+  readonly total: number;
+  readonly findings: readonly Finding[];
+}
+
+/**
+ * Checks every row against the seal of the batch that brought it, and every seal against
+ * the one before it (sql/0011_seals.sql). Reads the whole ledger; safe while rows are written.
+ * @param most findings named
+ */
+export async function verifySeals(sql: Sql, most = 1000): Promise<SealCheck> {
+  const [row] = await sql<[Omit<SealCheck, 'findings'> & { findings: Finding[] | null }]>`
+    with chain as (
+      select writer, number, digest <> seal_digest(s) as edited, number > 1 + coalesce(lag(number) over seals, 0) as gap,
+        previous <> coalesce(lag(digest) over seals, '') as torn
+      from ledger_seals s window seals as (partition by writer order by number)
+    ),
+    sealed as (
+      select s.writer, s.number, s.billing_month, t.request_id, substr(s.row_digests, (t.place * 16 - 15)::integer, 16) as digest
+      from ledger_seals s, unnest(s.request_ids) with ordinality as t (request_id, place)
+    ),
+    compared as (
+      select s.writer, s.number, coalesce(s.billing_month, u.billing_month) as month,
+        coalesce(s.request_id, u.request_id) as request_id,
+        case when u.request_id is null then 'row missing' when s.request_id is null then 'row not sealed'
+          when usage_digest(u) <> s.digest then 'row edited' end as what
+      from sealed s full join api_usage u on u.billing_month = s.billing_month and u.request_id = s.request_id
+    ),
+    findings as (
+      select what, writer, number, to_char(month, 'YYYY-MM') as month, request_id from compared where what <> 'row not sealed'
+      union all
+      select case when gap then 'seal missing' else 'seal edited' end, writer, case when gap then number - 1 else number end, null, null
+      from chain where gap or edited or torn
+    )
+    select (select count(*) from chain)::integer as seals,
+      (select count(*) from compared where what is distinct from 'row not sealed')::integer as rows,
+      (select count(*) from compared where what = 'row not sealed')::integer as unsealed,
+      (select count(*) from findings)::integer as total,
+      (select json_agg(first) from (select * from findings order by what, writer, number, request_id limit ${most}) as first) as findings`;
+  return { ...row, findings: row.findings ?? [] };
+}

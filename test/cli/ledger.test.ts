@@ -1,7 +1,11 @@
 import { randomUUID } from 'node:crypto';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { PassThrough, Readable } from 'node:stream';
 import t from 'tap';
 import { runCli } from '../../src/cli.ts';
+import { ledgerStore } from '../../src/store/ledger.ts';
 import { ROOT, tollgate as run } from '../support/cli.ts';
 import { testDatabase } from '../support/postgres.ts';
 import { addUsage } from '../support/usage.ts';
@@ -87,8 +91,11 @@ t.test('a slow reader is waited for: rows do not pile up in memory', async (t) =
 });
 
 t.test('verify agrees with counters that are right, and exits 1 naming those that are not', async (t) => {
-  t.match(await tollgate('ledger', 'verify'), { code: 0, out: /^monthly_spend is the sum of its rows; .*: 3\.\n$/ });
-  t.same((await tollgate('ledger', 'verify', '--json')).json, { checked: 3, differences: [] });
+  t.match(await tollgate('ledger', 'verify'), {
+    code: 0,
+    out: /^monthly_spend is the sum of its rows; .*: 3\.\nEvery sealed row is as it was written: 0 rows, 0 seals\. Rows without a seal: 12003\.\n$/,
+  });
+  t.match((await tollgate('ledger', 'verify', '--json')).json, { checked: 3, differences: [], unsealed: 12_003 });
   await db.run(
     5000,
     (sql) =>
@@ -96,17 +103,77 @@ t.test('verify agrees with counters that are right, and exits 1 naming those tha
   );
   const { code, out } = await tollgate('ledger', 'verify');
   t.equal(code, 1);
-  t.match(out, new RegExp(`^COMPANY .*\n${company} +2026-11 +requests +3 +2\n$`));
+  t.match(out, new RegExp(`^COMPANY .*\n${company} +2026-11 +requests +3 +2\nEvery sealed row `));
   t.match(await tollgate('ledger', 'verify', '--json'), {
     code: 1,
     json: { differences: [{ counter: 'requests', counted: '3', rows: '2' }] },
   });
 });
 
-t.test('reconcile is not there yet, and nothing pretends', async (t) => {
-  t.match(await tollgate('ledger', 'reconcile'), {
-    code: 64,
-    out: '',
-    err: /ledger has no verb "reconcile"; choose one of verify, export/,
+t.test('verify names a row that was edited, one that was removed, and a seal that was', async (t) => {
+  const at = '2026-11-03T10:00:00Z';
+  const row = (n: number) =>
+    `{"billing_month":"2026-11-01","request_id":"00000000-0000-7000-8000-00000000000${n}","company_id":"${company}","api_key_id":"${company}","model_slug":"fast","upstream_model":"internal/sealed","endpoint":"embeddings","prompt_tokens":1000,"completion_tokens":0,"cost_eur":${n},"price_input":${n},"price_output":0,"usage_source":"upstream","outcome":"completed","occurred_at":"${at}"}`;
+  const store = ledgerStore(db);
+  const writer = randomUUID();
+  for (const batch of [[row(1), row(2)], [row(3)], [row(4)]]) await store.insert(writer, batch);
+  t.match((await tollgate('ledger', 'verify', '--json')).json, { seals: 3, rows: 4, total: 0 });
+
+  await db.run(5000, async (sql) => {
+    await sql.unsafe(
+      'alter table api_usage_2026_11 disable trigger user; alter table ledger_seals disable trigger user',
+    );
+    await sql`update api_usage_2026_11 set upstream_model = 'cheaper' where request_id = '00000000-0000-7000-8000-000000000001'`;
+    await sql`delete from api_usage_2026_11 where request_id = '00000000-0000-7000-8000-000000000002'`;
+    await sql`update ledger_seals set cost_eur = 0 where writer = ${writer} and number = 3`;
+    await sql`delete from ledger_seals where writer = ${writer} and number = 2`;
   });
+  const { code, json } = await tollgate('ledger', 'verify', '--json');
+  t.equal(code, 1);
+  t.match(json.findings, [
+    { what: 'row edited', request_id: '00000000-0000-7000-8000-000000000001', month: '2026-11', number: 1 },
+    { what: 'row missing', request_id: '00000000-0000-7000-8000-000000000002', month: '2026-11', number: 1 },
+    { what: 'seal edited', writer, number: 3 },
+    { what: 'seal missing', writer, number: 2 },
+  ]);
+  t.match((await tollgate('ledger', 'verify')).out, /row missing +2026-11 +00000000-0000-7000-8000-000000000002/);
+});
+
+t.test('reconcile pairs what the upstream billed with the ledger', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'tollgate-'));
+  t.teardown(() => rmSync(folder, { recursive: true }));
+  const bill = (...lines: string[]) => {
+    const file = join(folder, 'bill.csv');
+    writeFileSync(file, `startTime,model,prompt_tokens,completion_tokens,request_id,note\n${lines.join('\n')}\n`);
+    return file;
+  };
+  const others = ['00000000-0000-7000-8000-000000000003', '00000000-0000-7000-8000-000000000004'];
+  const good = bill(
+    `2026-11-03 10:00:01,internal/sealed,1000,0,${others[0]},"by id, ours"`,
+    '2026-11-03T10:00:30Z,internal/sealed,1000,0,chatcmpl-1,by time',
+    '2026-11-03T10:00:02Z,cheaper,1000,0,,',
+  );
+  t.match(await tollgate('ledger', 'reconcile', '--upstream', good), {
+    code: 0,
+    out: 'matched 3, missing 0, extra 0, differing 0\n',
+  });
+  const bad = bill(
+    '2026-11-03T09:59:59Z,internal/sealed,1000,7,,other figures',
+    '2026-11-03T10:00:00Z,internal/unknown,5,5,,never booked',
+    '2026-11-03T10:00:01Z,cheaper,1000,0,,',
+  );
+  const { code, json } = await tollgate('ledger', 'reconcile', '--upstream', bad, '--json');
+  t.equal(code, 1);
+  t.match(json, {
+    matched: 1,
+    missing: [{ name: 'line 3', model: 'internal/unknown' }],
+    extra: [{ model: 'internal/sealed' }],
+    differing: [{ upstream: { name: 'line 2' }, ledger: { promptTokens: 1000, completionTokens: 0 } }],
+  });
+  t.match(await tollgate('ledger', 'reconcile', '--upstream', bill('yesterday,a,1,1,,')), {
+    code: 1,
+    err: /line 2: "yesterday" is no ISO 8601 time/,
+  });
+  t.match(await tollgate('ledger', 'reconcile', '--upstream', join(folder, 'none.csv')), { code: 1, err: /ENOENT/ });
+  t.equal((await tollgate('ledger', 'reconcile')).code, 64);
 });

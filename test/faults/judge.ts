@@ -2,7 +2,7 @@ import type { Sql } from 'postgres';
 import type { DemoCall } from '../../src/demo.ts';
 import { costOf, formatEur, parseEur, parsePrices } from '../../src/domain/money.ts';
 import type { Sql as StoreSql } from '../../src/store/database.ts';
-import { verifyLedger } from '../../src/store/verify.ts';
+import { verifyLedger, verifySeals } from '../../src/store/verify.ts';
 import type { Journalled } from './load.ts';
 
 /** What the ledger holds, against the journals of clients and upstream. */
@@ -54,13 +54,14 @@ export async function judge(
     const cost = costOf(parsePrices(row.price_input, row.price_output), row.prompt_tokens, row.completion_tokens);
     if (formatEur(cost) !== formatEur(parseEur(row.cost))) wrong.push(`${row.request_id}: costs ${row.cost}`);
   }
-  const { differences, ...seals } = await verifyLedger(sql as unknown as StoreSql);
+  const { differences } = await verifyLedger(sql as unknown as StoreSql);
+  const seals = await verifySeals(sql as unknown as StoreSql);
   return {
     complete: complete.length,
     rows: rows.length,
     missing: complete.filter(({ requestId }) => !byRequest.has(requestId as string)).map(({ marker }) => marker),
     duplicates: rows.length - byRequest.size,
     wrong,
-    unverified: differences.length + ('findings' in seals ? (seals as { findings: unknown[] }).findings.length : 0),
+    unverified: differences.length + seals.total + seals.unsealed,
   };
 }

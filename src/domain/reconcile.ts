@@ -1,0 +1,185 @@
+/** One call, as the upstream billed it or as the ledger has it. */
+export interface BilledCall {
+  /** Where it stands: a line of a file, or a request id. */
+  readonly name: string;
+  /** The gateway's request id, where it is known. */
+  readonly requestId: string | null;
+  /** Internal model name. */
+  readonly model: string;
+  readonly promptTokens: number;
+  readonly completionTokens: number;
+  /** Milliseconds since the epoch. */
+  readonly at: number;
+}
+
+export interface Pair {
+  readonly upstream: BilledCall;
+  readonly ledger: BilledCall;
+}
+
+export interface Reconciliation {
+  readonly matched: number;
+  /** Billed by the upstream, not in the ledger. */
+  readonly missing: readonly BilledCall[];
+  /** In the ledger, not billed by the upstream. */
+  readonly extra: readonly BilledCall[];
+  /** The same call with other figures. */
+  readonly differing: readonly Pair[];
+}
+
+/**
+ * Holds the upstream's bill against the ledger. Calls are paired by request id where the
+ * upstream told it; the others by model, figures and time; and what is left by model and
+ * time alone: those are the same calls with other figures.
+ * @param withinMs how far the two clocks and a queue may put one call apart
+ */
+export function reconcile(
+  upstream: readonly BilledCall[],
+  ledger: readonly BilledCall[],
+  withinMs: number,
+): Reconciliation {
+  const differing: Pair[] = [];
+  let matched = 0;
+  const byId = new Map(ledger.map((call) => [call.requestId, call]));
+  const taken = new Set<BilledCall>();
+  let rest: BilledCall[] = [];
+  for (const call of upstream) {
+    const own = call.requestId === null ? undefined : byId.get(call.requestId);
+    if (own === undefined || taken.has(own)) {
+      rest.push(call);
+      continue;
+    }
+    taken.add(own);
+    if (figures(call) === figures(own)) matched += 1;
+    else differing.push({ upstream: call, ledger: own });
+  }
+  let own = ledger.filter((call) => !taken.has(call));
+
+  const same = pairUp(rest, own, figures, withinMs);
+  matched += same.pairs.length;
+  const alike = pairUp(same.upstream, same.ledger, ({ model }) => model, withinMs);
+  differing.push(...alike.pairs);
+  rest = alike.upstream;
+  own = alike.ledger;
+
+  // the ledger was read a little beyond the bill at both ends: what lies there may be on the next one
+  const times = upstream.map(({ at }) => at);
+  const first = times.reduce((a, b) => Math.min(a, b), Number.POSITIVE_INFINITY);
+  const last = times.reduce((a, b) => Math.max(a, b), Number.NEGATIVE_INFINITY);
+  return { matched, missing: rest, extra: own.filter(({ at }) => at >= first && at <= last), differing };
+}
+
+function figures({ model, promptTokens, completionTokens }: BilledCall): string {
+  return `${model} ${promptTokens} ${completionTokens}`;
+}
+
+/** Pairs calls of equal keys that are no further apart than allowed, earliest first. */
+function pairUp(
+  upstream: readonly BilledCall[],
+  ledger: readonly BilledCall[],
+  key: (call: BilledCall) => string,
+  withinMs: number,
+): { pairs: Pair[]; upstream: BilledCall[]; ledger: BilledCall[] } {
+  const pairs: Pair[] = [];
+  const left: BilledCall[] = [];
+  const unpaired = new Set(ledger);
+  const candidates = Map.groupBy(ledger.toSorted(byTime), key);
+  for (const [name, calls] of Map.groupBy(upstream.toSorted(byTime), key)) {
+    const own = candidates.get(name) ?? [];
+    let next = 0;
+    for (const call of calls) {
+      while (next < own.length && (own[next] as BilledCall).at < call.at - withinMs) next += 1;
+      const candidate = own[next];
+      if (candidate === undefined || candidate.at > call.at + withinMs) {
+        left.push(call);
+        continue;
+      }
+      next += 1;
+      unpaired.delete(candidate);
+      pairs.push({ upstream: call, ledger: candidate });
+    }
+  }
+  return { pairs, upstream: left, ledger: [...unpaired] };
+}
+
+function byTime(a: BilledCall, b: BilledCall): number {
+  return a.at - b.at;
+}
+
+/** An export that cannot be read, in words for the operator. */
+export class ExportError extends Error {}
+
+/** The columns of an upstream's export, with the names they go by; the first line names them, in any order. */
+export const EXPORT_COLUMNS: Readonly<Record<string, readonly string[]>> = {
+  model: ['model', 'upstream_model'],
+  prompt: ['prompt_tokens', 'input_tokens'],
+  completion: ['completion_tokens', 'output_tokens'],
+  time: ['occurred_at', 'time', 'timestamp', 'created_at', 'startTime'],
+  id: ['request_id'],
+};
+
+/**
+ * Reads an upstream's export: CSV (RFC 4180) with a heading. Needed are model,
+ * prompt_tokens and a time; completion_tokens is 0 where there is no such column, and a
+ * request_id is used where it is one of ours. Other columns are ignored.
+ * @throws ExportError naming the line
+ */
+export function readExport(text: string): BilledCall[] {
+  const [heading, ...lines] = readCsv(text);
+  if (heading === undefined) throw new ExportError('the file is empty; its first line names the columns');
+  const column = (name: string): number => {
+    const names = EXPORT_COLUMNS[name] as readonly string[];
+    return heading.cells.findIndex((cell) => names.includes(cell.trim()));
+  };
+  const at = { model: column('model'), prompt: column('prompt'), completion: column('completion') };
+  const [time, id] = [column('time'), column('id')];
+  for (const [name, place] of Object.entries({ model: at.model, prompt: at.prompt, time })) {
+    if (place < 0)
+      throw new ExportError(`there is no column ${(EXPORT_COLUMNS[name] as readonly string[]).join(' or ')}`);
+  }
+  return lines.map(({ cells, line }) => {
+    const count = (place: number): number => {
+      const cell = place < 0 ? '0' : (cells[place] ?? '').trim();
+      if (!/^\d{1,15}(\.0*)?$/.test(cell))
+        throw new ExportError(`line ${line}: ${JSON.stringify(cell)} is no number of tokens`);
+      return Number(cell);
+    };
+    const instant = Date.parse(zoned((cells[time] ?? '').trim()));
+    if (Number.isNaN(instant))
+      throw new ExportError(`line ${line}: ${JSON.stringify(cells[time])} is no ISO 8601 time`);
+    const requestId = id < 0 ? null : (cells[id] as string).trim().toLowerCase() || null;
+    return {
+      name: `line ${line}`,
+      requestId,
+      model: cells[at.model] ?? '',
+      promptTokens: count(at.prompt),
+      completionTokens: count(at.completion),
+      at: instant,
+    };
+  });
+}
+
+/** A time without a zone is UTC. */
+function zoned(time: string): string {
+  const iso = time.replace(' ', 'T');
+  return /T.*(?:Z|[+-]\d\d:?\d\d)$/i.test(iso) || !iso.includes('T') ? iso : `${iso}Z`;
+}
+
+function readCsv(text: string): { cells: string[]; line: number }[] {
+  const records: { cells: string[]; line: number }[] = [];
+  let cells: string[] = [];
+  let line = 1;
+  let began = 1;
+  for (const [, quoted, bare, end] of text
+    .replace(/^\ufeff/, '')
+    .matchAll(/(?:"((?:[^"]|"")*)"|([^",\r\n]*))(,|\r\n|\n|\r|$)/g)) {
+    cells.push(quoted === undefined ? (bare as string) : quoted.replaceAll('""', '"'));
+    line += (quoted ?? '').split('\n').length - 1;
+    if (end === ',') continue;
+    line += 1;
+    if (cells.length > 1 || cells[0] !== '') records.push({ cells, line: began });
+    cells = [];
+    began = line;
+  }
+  return records;
+}
