@@ -98,8 +98,9 @@ export async function verifySeals(sql: Sql, most = 1000): Promise<SealCheck> {
     findings as (
       select what, writer, number, to_char(month, 'YYYY-MM') as month, request_id from compared where what <> 'row not sealed'
       union all
-      select case when gap then 'seal missing' else 'seal edited' end, writer, case when gap then number - 1 else number end, null, null
-      from chain where gap or edited or torn
+      select 'seal edited', writer, number, null, null from chain where edited or (torn and not gap)
+      union all
+      select 'seal missing', writer, number - 1, null, null from chain where gap
     )
     select (select count(*) from chain)::integer as seals,
       (select count(*) from compared where what is distinct from 'row not sealed')::integer as rows,
