@@ -46,7 +46,8 @@ const CLOSE_MS = 10_000; // how long closing waits for the database to take the 
  */
 export async function openApp(config: Config, log: Logger): Promise<App> {
   const embedded = config.databaseUrl === null ? await startEmbedded({ dataDir: config.dataDir, log }) : null;
-  const db = openDatabase({ url: config.databaseUrl ?? (embedded as { url: string }).url });
+  const databaseUrl = config.databaseUrl ?? (embedded as { url: string }).url;
+  const db = openDatabase({ url: databaseUrl });
   const writer = randomUUID();
   const spool = openSpool(config, writer, log);
   await migrate(db, { billingTimezone: config.billingTimezone });
@@ -91,7 +92,24 @@ export async function openApp(config: Config, log: Logger): Promise<App> {
     maxBodyBytes: config.maxBodyBytes,
     isSteering: nameFilter(refusedNames(config.refusedParameters)),
   });
+  const apiUrl = () => (config.listenSocket === null ? addressOf(api) : 'http://localhost') + config.basePath;
+  // connections of their own: pages and exports never wait in front of the API's queries
+  const adminDb = openDatabase({ url: databaseUrl, maxConnections: 6 });
   const admin = createAdminListener({
+    db: adminDb,
+    calendar,
+    clock,
+    log,
+    keyPrefix: config.keyPrefix,
+    ownedBy: config.ownedBy,
+    api: {
+      publicUrl: () => config.apiUrl?.href.replace(/\/$/, '') ?? apiUrl(),
+      url: apiUrl,
+      socket: config.listenSocket,
+    },
+    url: config.adminUrl,
+    proxies: config.adminProxies,
+    oidc: config.oidc,
     registry: metrics.registry,
     waitingFor: () => [...(draining ? ['nothing: it is stopping'] : []), ...(ledger.available ? [] : ['the database'])],
   });
@@ -100,8 +118,7 @@ export async function openApp(config: Config, log: Logger): Promise<App> {
     db,
     demo: demo !== null,
     get apiUrl() {
-      const base = config.listenSocket === null ? addressOf(api) : `http://localhost`;
-      return base + config.basePath;
+      return apiUrl();
     },
     get adminUrl() {
       return addressOf(admin);
@@ -126,6 +143,7 @@ export async function openApp(config: Config, log: Logger): Promise<App> {
       await demo?.close();
       const lost = await ledger.close(CLOSE_MS);
       await changes.close();
+      await adminDb.close();
       await db.close();
       await embedded?.stop();
       return lost;

@@ -28,6 +28,14 @@ export interface Config {
   readonly maxBodyBytes: number;
   readonly firstByteSeconds: number;
   readonly idleSeconds: number;
+  /** Base address of the API as clients reach it; null: where it listens. */
+  readonly apiUrl: URL | null;
+  /** Address of the administration area as people reach it, without a path; null: wherever they ask for it. */
+  readonly adminUrl: URL | null;
+  /** Reverse proxies in front of the admin listener whose X-Forwarded-For counts. */
+  readonly adminProxies: number;
+  /** null: people sign in with passwords only. */
+  readonly oidc: { readonly issuer: URL; readonly clientId: string; readonly clientSecret: string | null } | null;
 }
 
 interface Variable {
@@ -97,6 +105,31 @@ export const VARIABLES: readonly Variable[] = [
   { name: 'MAX_BODY_BYTES', fallback: '33554432', meaning: 'largest request body accepted' },
   { name: 'FIRST_BYTE_SECONDS', fallback: '300', meaning: 'how long the upstream may take to begin its answer' },
   { name: 'IDLE_SECONDS', fallback: '120', meaning: 'how long the upstream may pause within its answer' },
+  {
+    name: 'API_URL',
+    fallback: '',
+    shown: 'where it listens',
+    meaning: 'base address of the API as clients reach it, shown on the admin pages',
+  },
+  {
+    name: 'ADMIN_URL',
+    fallback: '',
+    shown: 'as it is asked for',
+    meaning: 'address of the admin pages as people reach them; https makes cookies Secure',
+  },
+  {
+    name: 'ADMIN_PROXIES',
+    fallback: '0',
+    meaning: 'reverse proxies in front of the admin listener (X-Forwarded-For)',
+  },
+  {
+    name: 'OIDC_ISSUER',
+    fallback: '',
+    shown: 'none',
+    meaning: 'identity provider people may sign in with; needs ADMIN_URL',
+  },
+  { name: 'OIDC_CLIENT_ID', fallback: '', shown: 'none', meaning: 'what the provider knows these pages as' },
+  { name: 'OIDC_CLIENT_SECRET', fallback: '', shown: 'none', meaning: 'and their secret, for a confidential client' },
 ];
 
 const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'];
@@ -171,6 +204,28 @@ export function readConfig(
     wrong('REFUSED_PARAMETERS', 'must be names that all begin with + or -, or none of them');
   }
 
+  const address = (name: string): URL | null => {
+    const value = optional(name);
+    if (value === null) return null;
+    const url = URL.canParse(value) ? new URL(value) : null;
+    if (url !== null && /^https?:$/.test(url.protocol) && !url.search && !url.hash && !url.username) return url;
+    wrong(name, 'must be an http:// or https:// address');
+    return null;
+  };
+  const apiUrl = address('API_URL');
+  const adminUrl = address('ADMIN_URL');
+  if (adminUrl !== null && adminUrl.pathname !== '/') wrong('ADMIN_URL', 'must be an address without a path');
+  const issuer = address('OIDC_ISSUER');
+  const clientId = optional('OIDC_CLIENT_ID');
+  if (issuer !== null) {
+    // only this machine's own traffic may go unencrypted
+    if (issuer.protocol === 'http:' && !/^(localhost|127\.0\.0\.1|\[::1\])$/.test(issuer.hostname)) {
+      wrong('OIDC_ISSUER', 'must be an https:// address');
+    }
+    if (clientId === null) mistakes.push('OIDC_CLIENT_ID: is needed with OIDC_ISSUER');
+    if (optional('ADMIN_URL') === null) mistakes.push('ADMIN_URL: is needed with OIDC_ISSUER, to come back to');
+  }
+
   const dataDir = text('DATA_DIR');
   const spool = text('SPOOL_DIR');
   const config: Config = {
@@ -194,6 +249,11 @@ export function readConfig(
     maxBodyBytes: whole('MAX_BODY_BYTES', 1024, 1_073_741_824),
     firstByteSeconds: whole('FIRST_BYTE_SECONDS', 1, 86_400),
     idleSeconds: whole('IDLE_SECONDS', 1, 86_400),
+    apiUrl,
+    adminUrl,
+    adminProxies: whole('ADMIN_PROXIES', 0, 9),
+    oidc:
+      issuer === null || clientId === null ? null : { issuer, clientId, clientSecret: optional('OIDC_CLIENT_SECRET') },
   };
   if (mistakes.length > 0) throw new ConfigError(mistakes);
   return Object.freeze(config);

@@ -7,8 +7,11 @@ import type { Model, ModelKind } from './model.ts';
  * call are decided here and nowhere else.
  */
 
+/** What of a company decides which models it has. */
+export type Catalogue = Pick<Company, 'disabledSlugs' | 'allowNonEu' | 'ownModels' | 'sharedModels'>;
+
 /** The model a slug names for a company, or undefined when it is unknown or disabled: the two look alike. */
-export function findModel(company: Company, slug: string): Model | undefined {
+export function findModel(company: Catalogue, slug: string): Model | undefined {
   if (company.disabledSlugs.has(slug)) return undefined;
   return company.ownModels.get(slug) ?? company.sharedModels.get(slug);
 }
@@ -21,7 +24,7 @@ export type SlugParam = 'model' | 'model_slug' | null;
  * @param param for the error answer
  * @throws GatewayError 404 when unknown, disabled or of the other kind; 403 when the EU gate closes on it
  */
-export function admitModel(company: Company, slug: string, kind: ModelKind, param: SlugParam = 'model'): Model {
+export function admitModel(company: Catalogue, slug: string, kind: ModelKind, param: SlugParam = 'model'): Model {
   const model = findModel(company, slug);
   if (model === undefined || model.kind !== kind) throw modelNotFound(slug, param);
   if (!model.euHosted && !company.allowNonEu) throw new GatewayError('non_eu_model_blocked', undefined, param);
@@ -29,7 +32,7 @@ export function admitModel(company: Company, slug: string, kind: ModelKind, para
 }
 
 /** The models GET /models lists, sorted by slug (spec section 4.1). */
-export function listModels(company: Company): Model[] {
+export function listModels(company: Catalogue): Model[] {
   const slugs = new Set([...company.ownModels.keys(), ...company.sharedModels.keys()]);
   const listed: Model[] = [];
   for (const slug of slugs) {

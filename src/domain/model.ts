@@ -13,3 +13,8 @@ export interface Model {
   /** Unix seconds; `created` of the model entry. */
   readonly created: number;
 }
+
+/** A model list entry (spec section 2.1). @param ownedBy name of the operating party */
+export function modelEntry(model: Model, ownedBy: string): object {
+  return { id: model.slug, object: 'model', created: model.created, owned_by: ownedBy };
+}

@@ -1,13 +1,13 @@
 import type { Company } from '../domain/company.ts';
 import { modelNotFound } from '../domain/errors.ts';
 import { listModels } from '../domain/gate.ts';
-import type { Model } from '../domain/model.ts';
+import { modelEntry } from '../domain/model.ts';
 
 /** GET /models (spec sections 2.1 and 4.1) and GET /models/{id}. */
 
 /** The list wrapper with every model the company may use. */
 export function renderModels(company: Company, ownedBy: string): Buffer {
-  const data = listModels(company).map((model) => entry(model, ownedBy));
+  const data = listModels(company).map((model) => modelEntry(model, ownedBy));
   return Buffer.from(JSON.stringify({ object: 'list', data }));
 }
 
@@ -20,11 +20,7 @@ export function renderModel(company: Company, id: string, ownedBy: string): Buff
   const slug = decode(id);
   const model = listModels(company).find((listed) => listed.slug === slug);
   if (model === undefined) throw modelNotFound(slug);
-  return Buffer.from(JSON.stringify(entry(model, ownedBy)));
-}
-
-function entry(model: Model, ownedBy: string): object {
-  return { id: model.slug, object: 'model', created: model.created, owned_by: ownedBy };
+  return Buffer.from(JSON.stringify(modelEntry(model, ownedBy)));
 }
 
 function decode(id: string): string {

@@ -1,4 +1,4 @@
-import type { Sql } from './database.ts';
+import { DatabaseUnavailable, type Sql } from './database.ts';
 
 /** The columns of `api_usage` (contract section 3), in the order exports have them. */
 export const LEDGER_COLUMNS = [
@@ -42,4 +42,40 @@ export function exportLedger(
       to_char(occurred_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as occurred_at
     from api_usage where billing_month = ${month} and company_id = ${companyId}
     order by api_usage.occurred_at, request_id`.cursor(batch);
+}
+
+/**
+ * One company's month as CSV with a heading, oldest first: written by the database and
+ * handed on as it comes, which costs this process next to nothing. It is one snapshot.
+ * @param write takes a piece; resolves false when nobody reads on
+ * @param internal whether to tell the internal model names
+ * @throws DatabaseUnavailable when the reader left: the connection is in the middle of the answer and must go
+ */
+export async function copyLedger(
+  sql: Sql,
+  asked: { readonly companyId: string; readonly month: string; readonly internal: boolean },
+  write: (bytes: Buffer) => Promise<boolean>,
+): Promise<void> {
+  // COPY takes no parameters
+  if (!/^[0-9a-f-]{36}$/.test(asked.companyId) || !/^\d{4}-\d\d-01$/.test(asked.month))
+    throw new TypeError('not an id or a month');
+  const columns = LEDGER_COLUMNS.filter((name) => asked.internal || name !== 'upstream_model');
+  const stream = await sql
+    .unsafe(
+      `copy (select ${columns.map(csvColumn).join(', ')} from api_usage
+       where billing_month = '${asked.month}' and company_id = '${asked.companyId}'
+       order by api_usage.occurred_at, request_id) to stdout with (format csv, header)`,
+    )
+    .readable();
+  for await (const bytes of stream) {
+    if (!(await write(bytes))) throw new DatabaseUnavailable('ABANDONED', 'the reader left');
+  }
+}
+
+function csvColumn(name: (typeof LEDGER_COLUMNS)[number]): string {
+  if (name === 'cost_eur' || name.startsWith('price_')) return `trim_scale(${name}) as ${name}`;
+  if (name === 'occurred_at') {
+    return `to_char(${name} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as ${name}`;
+  }
+  return name;
 }

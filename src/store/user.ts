@@ -26,7 +26,18 @@ export type NewUser = {
 
 /** @throws Refusal when the address is taken or the company does not exist */
 export async function createUser(sql: Sql, user: NewUser): Promise<UserRow> {
-  const hash = user.password === null ? null : await hashPassword(user.password);
+  return insertUser(sql, user, user.password === null ? null : await hashPassword(user.password));
+}
+
+/**
+ * @param hash of `hashPassword`; null for people who sign in elsewhere
+ * @throws Refusal when the address is taken or the company does not exist
+ */
+export async function insertUser(
+  sql: Sql,
+  user: Pick<UserRow, 'email' | 'role' | 'company_id'>,
+  hash: string | null,
+): Promise<UserRow> {
   const [row] = await explaining(
     sql<UserRow[]>`
       insert into users (email, company_id, role, password_hash)

@@ -1,0 +1,272 @@
+import { html } from 'hono/html';
+import { isEligible } from '../domain/assistant.ts';
+import {
+  FieldError,
+  oneOf,
+  readMaxTokens,
+  readName,
+  readSlug,
+  readTemperature,
+  readText,
+  readUuid,
+} from '../domain/field.ts';
+import { admitModel } from '../domain/gate.ts';
+import {
+  type AssistantRow,
+  createAssistant,
+  listAssistants,
+  removeAssistant,
+  setAssistant,
+} from '../store/assistant.ts';
+import { type CompanyRow, findCompany } from '../store/company.ts';
+import { listModels } from '../store/model.ts';
+import { callApi } from './api.ts';
+import { badge, companyHeading, type FormState, field, type Html, hidden, problemOf, select, table } from './layout.ts';
+import { catalogueOf } from './model.ts';
+import { change, NotFound, type Problem, param, type Reply, type Route, read, redirect, type Visit } from './visit.ts';
+
+/** A company's assistants (spec section 2.6): who sees them, and what a run of one answers. */
+const BASE = '/companies/:company/assistants';
+
+export const assistantRoutes: readonly Route[] = [
+  { method: 'GET', path: BASE, action: 'assistant.read', handle: listPage },
+  { method: 'GET', path: `${BASE}/new`, action: 'assistant.write', handle: (visit) => newPage(visit, null) },
+  { method: 'POST', path: `${BASE}/new`, action: 'assistant.write', handle: create, page: newPage },
+  { method: 'GET', path: `${BASE}/:assistant`, action: 'assistant.write', handle: (visit) => editPage(visit, null) },
+  { method: 'POST', path: `${BASE}/:assistant`, action: 'assistant.write', handle: edit, page: editPage },
+  { method: 'GET', path: `${BASE}/:assistant/run`, action: 'assistant.run', handle: (v) => runPage(v, null, null) },
+  {
+    method: 'POST',
+    path: `${BASE}/:assistant/run`,
+    action: 'assistant.run',
+    slow: true,
+    handle: run,
+    page: (visit, problem) => runPage(visit, problem, null),
+  },
+  { method: 'GET', path: `${BASE}/:assistant/remove`, action: 'assistant.write', handle: removePage },
+  { method: 'POST', path: `${BASE}/:assistant/remove`, action: 'assistant.write', handle: remove },
+];
+
+const VISIBILITIES = {
+  company: 'The whole company',
+  private: 'Only its maker',
+  persons: 'Some persons',
+  teams: 'Some teams',
+  projects: 'Some projects',
+} as const;
+
+async function listPage(visit: Visit): Promise<Reply> {
+  const id = param(visit, 'company');
+  const base = `/companies/${id}/assistants`;
+  const { company, assistants, models } = await read(visit, async (sql) => ({
+    company: await findCompany(sql, id),
+    assistants: await listAssistants(sql, id),
+    models: await listModels(sql, id),
+  }));
+  const catalogue = catalogueOf(company, models);
+  const rows = assistants.map((assistant) => [
+    html`<strong>${assistant.name}</strong><br><code class="id">${assistant.id}</code>`,
+    eligibility(assistant),
+    modelState(assistant, catalogue),
+    settingsOf(assistant, visit),
+    html`<span class="row-actions"><a class="button quiet" href="${base}/${assistant.id}">Edit<span class="sr"> ${assistant.name}</span></a>
+<a class="button quiet" href="${base}/${assistant.id}/run">Try<span class="sr"> ${assistant.name}</span></a></span>`,
+  ]);
+  const columns = [
+    { title: 'Assistant' },
+    { title: 'In the API' },
+    { title: 'Default model' },
+    { title: 'Settings' },
+    { title: 'Actions' },
+  ];
+  const body = html`${companyHeading(visit, company)}
+<div class="title-row"><h1>Assistants</h1><a class="button primary" href="${base}/new">New assistant</a></div>
+<p class="lead">The API runs assistants that are shared with the whole company and belong to no project, at <code>POST /assistants/{id}/run</code>.</p>
+${table('Assistants of this company', columns, rows, 'There are no assistants yet.')}`;
+  return { kind: 'page', title: `Assistants of ${company.name}`, body };
+}
+
+/** Whether the API knows an assistant, or why not. */
+function eligibility({ visibility, project_id }: AssistantRow): Html {
+  if (isEligible(visibility, project_id)) return badge('good', 'visible');
+  const why =
+    visibility === 'company'
+      ? 'It has a home project.'
+      : `It is shared with: ${VISIBILITIES[visibility].toLowerCase()}.`;
+  return html`${badge('plain', '404')}<br><span class="muted">${why}</span>`;
+}
+
+function modelState({ model_slug }: AssistantRow, catalogue: ReturnType<typeof catalogueOf>): Html {
+  if (model_slug === null) return html`<span class="muted">none: a run must name one</span>`;
+  try {
+    admitModel(catalogue, model_slug, 'chat', null);
+    return html`<code>${model_slug}</code>`;
+  } catch (error) {
+    const why = (error as { status: number }).status === 403 ? 'blocked by the EU gate' : 'not available';
+    return html`<code>${model_slug}</code><br>${badge('warn', why)}`;
+  }
+}
+
+function settingsOf({ temperature, max_tokens }: AssistantRow, { format }: Visit): string {
+  const parts = [
+    ...(temperature === null ? [] : [`temperature ${temperature}`]),
+    ...(max_tokens === null ? [] : [`at most ${format.count(max_tokens)} tokens`]),
+  ];
+  return parts.length === 0 ? "the model's own" : parts.join(', ');
+}
+
+async function newPage(visit: Visit, problem: Problem | null): Promise<Reply> {
+  const company = await read(visit, (sql) => findCompany(sql, param(visit, 'company')));
+  const path = `/companies/${company.id}/assistants/new`;
+  return formPage(visit, company, null, path, problemOf(problem, path));
+}
+
+async function editPage(visit: Visit, problem: Problem | null): Promise<Reply> {
+  const { company, assistant } = await find(visit);
+  const path = `/companies/${company.id}/assistants/${assistant.id}`;
+  return formPage(visit, company, assistant, path, problemOf(problem, path));
+}
+
+async function formPage(
+  visit: Visit,
+  company: CompanyRow,
+  assistant: AssistantRow | null,
+  path: string,
+  state: FormState,
+): Promise<Reply> {
+  const models = await read(visit, (sql) => listModels(sql, company.id));
+  const slugs = [...new Set(models.filter(({ kind }) => kind === 'chat').map(({ slug }) => slug))];
+  const current = assistant?.model_slug ?? '';
+  if (current !== '' && !slugs.includes(current)) slugs.push(current);
+  const title = assistant === null ? 'New assistant' : `Edit ${assistant.name}`;
+  const body = html`${companyHeading(visit, company)}<h1>${title}</h1>
+<section class="card">${state.summary}
+<form method="post" action="${path}" class="stack">${hidden(visit.csrf)}
+${field(state, { name: 'name', label: 'Name', value: assistant?.name ?? '', required: true })}
+${field(state, { name: 'system_prompt', label: 'System prompt', type: 'textarea', rows: 8, value: assistant?.system_prompt ?? '', required: true, hint: 'Put before the messages of every run, together with the current date.' })}
+${select(state, {
+  name: 'model_slug',
+  label: 'Default model',
+  choices: [{ value: '', text: 'None: every run names one' }, ...slugs.map((slug) => ({ value: slug, text: slug }))],
+  value: current,
+})}
+<div class="pair">${field(state, { name: 'temperature', label: 'Temperature', inputmode: 'decimal', value: String(assistant?.temperature ?? ''), hint: '0 to 2; empty for the model’s own.' })}
+${field(state, { name: 'max_tokens', label: 'Most tokens of an answer', inputmode: 'numeric', value: String(assistant?.max_tokens ?? ''), hint: '1 to 32000; empty for the model’s own.' })}</div>
+${select(state, {
+  name: 'visibility',
+  label: 'Shared with',
+  choices: Object.entries(VISIBILITIES).map(([value, text]) => ({ value, text })),
+  value: assistant?.visibility ?? 'company',
+  hint: 'The API answers 404 unless it is the whole company.',
+})}
+${field(state, { name: 'project_id', label: 'Home project', value: assistant?.project_id ?? '', hint: 'Id of a project; an assistant with a home project is not in the API.' })}
+<div class="actions"><button class="primary">Save assistant</button> <a class="button quiet" href="/companies/${company.id}/assistants">Cancel</a>${
+    assistant === null ? '' : html` <a class="button danger" href="${path}/remove">Remove…</a>`
+  }</div></form></section>`;
+  return { kind: 'page', title, body };
+}
+
+function readFields({ form }: Visit) {
+  const fields = {
+    name: form.required('name', readName),
+    system_prompt: form.required('system_prompt', readText),
+    model_slug: form.optional('model_slug', readSlug),
+    temperature: form.optional('temperature', readTemperature),
+    max_tokens: form.optional('max_tokens', readMaxTokens),
+    visibility: form.required('visibility', oneOf('company', 'private', 'persons', 'teams', 'projects')),
+    project_id: form.optional('project_id', readUuid),
+  };
+  form.check();
+  return fields;
+}
+
+async function create(visit: Visit): Promise<Reply> {
+  const company_id = param(visit, 'company');
+  const fields = readFields(visit);
+  await change(visit, (sql) => createAssistant(sql, { company_id, ...fields }));
+  return redirect(`/companies/${company_id}/assistants?done=created`);
+}
+
+async function edit(visit: Visit): Promise<Reply> {
+  const company = param(visit, 'company');
+  const fields = readFields(visit);
+  await change(visit, (sql) => setAssistant(sql, param(visit, 'assistant'), fields, company));
+  return redirect(`/companies/${company}/assistants?done=saved`);
+}
+
+async function removePage(visit: Visit): Promise<Reply> {
+  const { company, assistant } = await find(visit);
+  const base = `/companies/${company.id}/assistants`;
+  const body = html`${companyHeading(visit, company)}<h1>Remove ${assistant.name}?</h1>
+<section class="card"><p>Runs of it get 404 within a second. This cannot be undone; the audit log keeps what it was.</p>
+<form method="post" action="${base}/${assistant.id}/remove" class="actions">${hidden(visit.csrf)}<button class="danger">Remove assistant</button> <a class="button quiet" href="${base}">Keep it</a></form></section>`;
+  return { kind: 'page', title: `Remove ${assistant.name}`, body };
+}
+
+async function remove(visit: Visit): Promise<Reply> {
+  const company = param(visit, 'company');
+  await change(visit, (sql) => removeAssistant(sql, param(visit, 'assistant'), company));
+  return redirect(`/companies/${company}/assistants?done=removed`);
+}
+
+async function runPage(visit: Visit, problem: Problem | null, result: Html | null): Promise<Reply> {
+  const { company, assistant } = await find(visit);
+  const path = `/companies/${company.id}/assistants/${assistant.id}/run`;
+  const shown = problem ?? (result === null ? null : { messages: {}, values: visit.form.values, path: visit.path });
+  const state = problemOf(shown, path);
+  const body = html`${companyHeading(visit, company)}<h1>Try ${assistant.name}</h1>
+<p class="lead">A real run through the API with one of your keys: the same checks, the same answer, and it is charged like any other.</p>
+${isEligible(assistant.visibility, assistant.project_id) ? '' : html`<p class="notice warn-notice">The API does not show this assistant: the run will get 404.</p>`}
+<section class="card">${problem === null ? '' : state.summary}
+<form method="post" action="${path}" class="stack">${hidden(visit.csrf)}
+${field(state, { name: 'message', label: 'Message', type: 'textarea', rows: 4, required: true })}
+${field(state, { name: 'key', label: 'API key', type: 'password', required: true, hint: 'With the scope “assistants”. It is used for this run and kept nowhere.' })}
+<div class="pair">${field(state, { name: 'model_slug', label: 'Model', hint: assistant.model_slug === null ? 'Needed: the assistant has no default.' : `Empty for ${assistant.model_slug}.` })}
+${field(state, { name: 'max_tokens', label: 'Most tokens', inputmode: 'numeric', hint: 'Optional.' })}</div>
+<div class="actions"><button class="primary">Run</button> <a class="button quiet" href="/companies/${company.id}/assistants">Back</a></div></form></section>
+${result ?? ''}`;
+  return { kind: 'page', title: `Try ${assistant.name}`, body };
+}
+
+async function run(visit: Visit): Promise<Reply> {
+  const { form, format, services } = visit;
+  const message = form.required('message', readText);
+  const key = form.required('key', readKey);
+  const model_slug = form.optional('model_slug', readSlug);
+  const max_tokens = form.optional('max_tokens', readMaxTokens);
+  form.check();
+  const { status, answer } = await callApi(services.api, `/assistants/${param(visit, 'assistant')}/run`, key, {
+    messages: [{ role: 'user', content: message }],
+    ...(model_slug === null ? {} : { model_slug }),
+    ...(max_tokens === null ? {} : { max_tokens }),
+  });
+  const { text, model, usage, error } = answer as {
+    text?: string;
+    model?: string;
+    usage?: { prompt_tokens: number; completion_tokens: number };
+    error?: { message: string; type: string; code: string | null };
+  };
+  const result =
+    error === undefined
+      ? html`<section class="card" role="status"><h2>Answer</h2><p class="answer">${text ?? ''}</p>
+<p class="muted">${badge('good', String(status))} by <code>${model ?? ''}</code>, ${format.count(usage?.prompt_tokens ?? 0)} tokens in, ${format.count(usage?.completion_tokens ?? 0)} out.</p></section>`
+      : html`<section class="card" role="alert"><h2>The API refused</h2><p>${badge('bad', String(status))} ${error.message}</p>
+<p class="muted">type <code>${error.type}</code>, code <code>${error.code ?? 'null'}</code></p></section>`;
+  return runPage(visit, null, result);
+}
+
+/** Anything a header can carry; the API judges it. */
+function readKey(text: string): string {
+  if (!/^[\x21-\x7e]{1,200}$/.test(text.trim())) throw new FieldError('must be an API key');
+  return text.trim();
+}
+
+async function find(visit: Visit): Promise<{ company: CompanyRow; assistant: AssistantRow }> {
+  const id = param(visit, 'company');
+  return read(visit, async (sql) => {
+    const company = await findCompany(sql, id);
+    const assistant = (await listAssistants(sql, id)).find((each) => each.id === param(visit, 'assistant'));
+    if (assistant === undefined) throw new NotFound();
+    return { company, assistant };
+  });
+}

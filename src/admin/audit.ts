@@ -1,0 +1,114 @@
+import { html } from 'hono/html';
+import { readUuid } from '../domain/field.ts';
+import { type AuditRow, listAudit } from '../store/audit.ts';
+import { listCompanies } from '../store/company.ts';
+import { badge, type Html, problemOf, select, table } from './layout.ts';
+import { NotFound, type Reply, type Route, read, type Visit } from './visit.ts';
+
+/** Every change, by page, CLI or SQL: who, what, before, after, when (operators). */
+export const auditRoutes: readonly Route[] = [
+  { method: 'GET', path: '/audit', action: 'audit.read', handle: auditPage },
+];
+
+const PER_PAGE = 50;
+
+const SUBJECTS: Readonly<Record<string, string>> = {
+  companies: 'company',
+  models: 'model',
+  api_keys: 'key',
+  assistants: 'assistant',
+  users: 'user',
+};
+const ACTIONS = {
+  insert: ['good', 'created'],
+  update: ['plain', 'changed'],
+  delete: ['bad', 'removed'],
+  truncate: ['bad', 'emptied'],
+} as const;
+
+async function auditPage(visit: Visit): Promise<Reply> {
+  const { query, format } = visit;
+  const company = idOf(query.get('company'));
+  const before = /^\d{1,15}$/.test(query.get('before') ?? '') ? Number(query.get('before')) : null;
+  const { entries, companies } = await read(visit, async (sql) => ({
+    entries: await listAudit(sql, { company, before, limit: PER_PAGE + 1 }),
+    companies: await listCompanies(sql),
+  }));
+  const shown = entries.slice(0, PER_PAGE);
+  const rows = shown.map((entry) => [
+    format.instant(entry.at),
+    who(entry),
+    html`${actionBadge(entry)} ${SUBJECTS[entry.subject] ?? entry.subject}<br><strong>${nameOf(entry)}</strong>`,
+    entry.company_name ?? html`<span class="muted">${entry.company_id === null ? 'all' : 'a removed company'}</span>`,
+    changes(entry),
+  ]);
+  const columns = [
+    { title: 'When' },
+    { title: 'Who' },
+    { title: 'What' },
+    { title: 'Company' },
+    { title: 'Before and after' },
+  ];
+  const last = shown.at(-1);
+  const filter = company === null ? '' : `&company=${company}`;
+  const body = html`<div class="title-row"><h1>Audit log</h1>
+<form method="get" action="/audit" class="months">${select(problemOf(null, ''), {
+    name: 'company',
+    label: 'Company',
+    choices: [{ value: '', text: 'All' }, ...companies.map(({ id, name }) => ({ value: id, text: name }))],
+    value: company ?? '',
+  })}<button>Show</button></form></div>
+<p class="lead">Every change by page, command line or SQL, newest first. Nothing in it can be changed or removed, and it never holds keys or passwords.</p>
+${table('Changes', columns, rows, 'Nothing has changed yet.')}
+${entries.length > PER_PAGE && last !== undefined ? html`<p><a class="button" href="/audit?before=${last.id}${filter}">Older changes</a></p>` : ''}`;
+  return { kind: 'page', title: 'Audit log', body };
+}
+
+function actionBadge({ action }: AuditRow): Html {
+  const [tone, text] = ACTIONS[action];
+  return badge(tone, text);
+}
+
+function who({ actor, db_role }: AuditRow): Html {
+  if (actor === db_role) return html`${actor}<br><span class="muted">by SQL</span>`;
+  return actor === 'cli' ? html`command line` : html`${actor}`;
+}
+
+function nameOf({ before, after }: AuditRow): string {
+  const row = after ?? before ?? {};
+  return String(row.name ?? row.slug ?? row.email ?? '');
+}
+
+/** The members that differ; all of them where there is only one side. */
+function changes({ before, after }: AuditRow): Html {
+  const names = [...new Set([...Object.keys(before ?? {}), ...Object.keys(after ?? {})])];
+  const differing = names.filter(
+    (name) =>
+      name !== 'id' && name !== 'company_id' && JSON.stringify(before?.[name]) !== JSON.stringify(after?.[name]),
+  );
+  if (differing.length === 0) return html``;
+  const list = html`<dl class="diff">${differing.map(
+    (name) =>
+      html`<dt>${name}</dt><dd>${before === null ? '' : html`<del>${shown(before[name])}</del>`}${
+        after === null ? '' : html` <ins>${shown(after[name])}</ins>`
+      }</dd>`,
+  )}</dl>`;
+  return before !== null && after !== null
+    ? list
+    : html`<details><summary>${differing.length} values</summary>${list}</details>`;
+}
+
+function shown(value: unknown): string {
+  if (value === undefined || value === null) return 'none';
+  const text = typeof value === 'string' ? value : JSON.stringify(value);
+  return text.length > 300 ? `${text.slice(0, 300)}…` : text;
+}
+
+function idOf(text: string | null): string | null {
+  if (text === null || text === '') return null;
+  try {
+    return readUuid(text);
+  } catch {
+    throw new NotFound();
+  }
+}

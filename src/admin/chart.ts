@@ -1,0 +1,151 @@
+import { html } from 'hono/html';
+import type { Format } from './format.ts';
+import type { Html } from './layout.ts';
+
+/** Cost per day of a month, stacked by series. */
+export interface DailyCost {
+  readonly days: number;
+  readonly cells: readonly { readonly day: number; readonly model: string; readonly cost_eur: string }[];
+  /** Series from the bottom up; whatever is not among them is stacked as "other models". */
+  readonly models: readonly string[];
+}
+
+export const MOST_SERIES = 6;
+const OTHER = 'other models';
+
+interface Frame {
+  readonly width: number;
+  readonly height: number;
+  readonly left: number;
+  readonly bottom: number;
+  readonly top: number;
+  /** Days between labels of the axis. */
+  readonly step: number;
+  readonly className: string;
+}
+
+// drawn twice, so that letters keep their size on a phone; the style sheet shows one
+const FRAMES: readonly Frame[] = [
+  { width: 960, height: 280, left: 76, bottom: 40, top: 12, step: 2, className: 'chart wide' },
+  { width: 360, height: 230, left: 64, bottom: 40, top: 12, step: 7, className: 'chart slim' },
+];
+
+/** A stacked bar chart with labelled axes, and the same figures as a table by its side. */
+export function costPerDay(cost: DailyCost, format: Format, month: string): Html {
+  const named = cost.models.slice(0, MOST_SERIES);
+  const series = cost.models.length > named.length ? [...named, OTHER] : named;
+  const stacks = stack(cost, series);
+  const highest = Math.max(...stacks.map(({ total }) => total));
+  const scale = axis(highest);
+  return html`<figure class="chart-frame"><figcaption class="legend">${series.map(
+    (name, at) =>
+      html`<span><svg class="key" viewBox="0 0 10 10" aria-hidden="true"><rect class="s${at}" width="10" height="10" rx="2"/></svg>${name}</span>`,
+  )}</figcaption>
+${FRAMES.map((frame) => draw(frame, { stacks, series, scale, format, month }))}</figure>`;
+}
+
+interface Stack {
+  readonly day: number;
+  readonly total: number;
+  /** EUR per series. Pixels need no more than a float; figures are written from the exact text. */
+  readonly heights: readonly number[];
+  readonly lines: readonly { readonly name: string; readonly cost_eur: string }[];
+}
+
+function stack({ days, cells }: DailyCost, series: readonly string[]): Stack[] {
+  return Array.from({ length: days }, (_, at) => {
+    const day = at + 1;
+    const mine = cells.filter((cell) => cell.day === day);
+    const heights = series.map((name) =>
+      mine
+        .filter(({ model }) => (series.includes(model) ? model : OTHER) === name)
+        .reduce((sum, { cost_eur }) => sum + Number(cost_eur), 0),
+    );
+    return {
+      day,
+      heights,
+      total: heights.reduce((sum, each) => sum + each, 0),
+      lines: mine.map(({ model, cost_eur }) => ({ name: model, cost_eur })),
+    };
+  });
+}
+
+interface Scale {
+  readonly top: number;
+  readonly ticks: readonly number[];
+  readonly decimals: number;
+}
+
+/** Round numbers up the axis. */
+function axis(highest: number): Scale {
+  if (!(highest > 0)) return { top: 1, ticks: [0, 1], decimals: 0 };
+  const power = 10 ** Math.floor(Math.log10(highest / 4));
+  const unit = [1, 2, 2.5, 5, 10].map((each) => each * power).find((each) => each * 4 >= highest) as number;
+  const count = Math.ceil(highest / unit - 1e-9);
+  const decimals = Math.min(12, Math.max(0, 1 - Math.floor(Math.log10(unit) + 1e-9)));
+  return {
+    top: unit * count,
+    ticks: Array.from({ length: count + 1 }, (_, at) => unit * at),
+    decimals: unit >= 1 && Number.isInteger(unit) ? 0 : decimals,
+  };
+}
+
+function draw(
+  frame: Frame,
+  chart: {
+    readonly stacks: readonly Stack[];
+    readonly series: readonly string[];
+    readonly scale: Scale;
+    readonly format: Format;
+    readonly month: string;
+  },
+): Html {
+  const { width, height, left, bottom, top, step, className } = frame;
+  const { stacks, scale, format, month } = chart;
+  const floor = height - bottom;
+  const y = (eur: number) => floor - (eur / scale.top) * (floor - top);
+  const slot = (width - left) / stacks.length;
+  const label = `Cost per day in ${month}, in EUR, stacked by model. The highest day cost ${format.eurAxis(Math.max(...stacks.map(({ total }) => total)), 2)}. The tables below have the figures.`;
+  return html`<svg class="${className}" viewBox="0 0 ${width} ${height}" role="img" aria-label="${label}">
+${scale.ticks.map(
+  (tick) => html`<line class="grid" x1="${left}" x2="${width}" y1="${px(y(tick))}" y2="${px(y(tick))}"/>
+<text class="tick" x="${left - 8}" y="${px(y(tick) + 4)}" text-anchor="end">${format.eurAxis(tick, scale.decimals)}</text>`,
+)}
+${stacks.map(({ day, heights, lines }) => {
+  const x = left + (day - 1) * slot;
+  let base = 0;
+  const bars = heights.map((each, at) => {
+    const from = base;
+    base += each;
+    if (each === 0) return '';
+    const tall = Math.max(0.5, y(from) - y(base));
+    return html`<rect class="s${at}" x="${px(x + slot * 0.14)}" y="${px(y(base))}" width="${px(slot * 0.72)}" height="${px(tall)}"/>`;
+  });
+  const text = [`${day} ${month}`, ...lines.map((line) => `${line.name}: ${format.eurText(line.cost_eur)}`)].join('\n');
+  return html`<g class="day"><title>${text}</title><rect class="hit" x="${px(x)}" y="${top}" width="${px(slot)}" height="${floor - top}"/>${bars}</g>${
+    (day - 1) % step === 0
+      ? html`<text class="tick" x="${px(x + slot / 2)}" y="${floor + 16}" text-anchor="middle">${day}</text>`
+      : ''
+  }`;
+})}
+<text class="axis" x="${left + (width - left) / 2}" y="${height - 4}" text-anchor="middle">Day of ${month}</text>
+</svg>`;
+}
+
+function px(value: number): string {
+  return value.toFixed(1);
+}
+
+/** How much of a budget is spent: in-app chat first, then API calls, and where the month is heading. Percent. */
+export function budgetBar(chat: number, total: number, forecast: number | null): Html {
+  const most = Math.max(100, total, forecast ?? 0);
+  const at = (percent: number) => `${((percent / most) * 100).toFixed(2)}%`;
+  const state = total >= 100 ? ' over' : total >= 80 ? ' near' : '';
+  return html`<svg class="budget${state}" role="img" aria-label="${`${total} percent of the budget is spent, ${chat} percent by in-app chat`}" width="100%" height="22">
+<rect class="track" width="100%" height="14" y="4" rx="3"/>
+${forecast === null ? '' : html`<rect class="forecast" width="${at(forecast)}" height="14" y="4" rx="3"/>`}
+<rect class="spent" width="${at(total)}" height="14" y="4" rx="3"/>
+<rect class="chat" width="${at(Math.min(chat, total))}" height="14" y="4" rx="3"/>
+<line class="limit" x1="${at(100)}" x2="${at(100)}" y1="0" y2="22"/>
+</svg>`;
+}

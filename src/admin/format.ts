@@ -1,0 +1,87 @@
+import { html } from 'hono/html';
+import type { Html } from './layout.ts';
+
+/**
+ * Figures and times for one reader. Amounts stay decimal text all the way: Intl reads it
+ * digit by digit, so nothing is ever rounded or turned into a binary fraction.
+ */
+export class Format {
+  readonly locale: string;
+  readonly timeZone: string;
+
+  /** @param acceptLanguage the header of the request */
+  constructor(acceptLanguage: string | undefined, timeZone: string) {
+    this.locale = preferred(acceptLanguage);
+    this.timeZone = timeZone;
+  }
+
+  /** An exact EUR amount. Digits beyond the cent are there, but smaller. */
+  eur(amount: string): Html {
+    const parts = this.#euro(15).formatToParts(amount as Intl.StringNumericLiteral);
+    return html`<span class="eur">${parts.map(({ type, value }) =>
+      type !== 'fraction' || value.length <= 2 ? value : html`${value.slice(0, 2)}<small>${value.slice(2)}</small>`,
+    )}</span>`;
+  }
+
+  /** The same as plain text. */
+  eurText(amount: string): string {
+    return this.#euro(15).format(amount as Intl.StringNumericLiteral);
+  }
+
+  /** A rounded amount, for axes. */
+  eurAxis(amount: number, decimals: number): string {
+    const digits = { minimumFractionDigits: decimals, maximumFractionDigits: decimals };
+    return new Intl.NumberFormat(this.locale, { style: 'currency', currency: 'EUR', ...digits }).format(amount);
+  }
+
+  /** A price with all its decimals. */
+  price(amount: string): string {
+    return this.#euro(12).format(amount as Intl.StringNumericLiteral);
+  }
+
+  count(value: number): string {
+    return new Intl.NumberFormat(this.locale).format(value);
+  }
+
+  percent(value: number): string {
+    return new Intl.NumberFormat(this.locale, { style: 'percent', maximumFractionDigits: 1 }).format(value / 100);
+  }
+
+  /** A moment in the billing time zone. */
+  instant(at: Date): Html {
+    const text = new Intl.DateTimeFormat(this.locale, {
+      dateStyle: 'medium',
+      timeStyle: 'short',
+      timeZone: this.timeZone,
+    }).format(at);
+    return html`<time datetime="${at.toISOString()}">${text}</time>`;
+  }
+
+  /** "November 2026" of "2026-11-01". */
+  month(first: string): string {
+    const format = new Intl.DateTimeFormat(this.locale, { month: 'long', year: 'numeric', timeZone: 'UTC' });
+    return format.format(new Date(`${first}T00:00:00Z`));
+  }
+
+  #euro(most: number): Intl.NumberFormat {
+    return new Intl.NumberFormat(this.locale, {
+      style: 'currency',
+      currency: 'EUR',
+      minimumFractionDigits: 2,
+      maximumFractionDigits: most,
+    });
+  }
+}
+
+/** The first language of the header the runtime knows figures of. */
+function preferred(header: string | undefined): string {
+  const wanted = (header ?? '').slice(0, 200).split(',');
+  for (const entry of wanted) {
+    const tag = entry.split(';', 1)[0]?.trim() ?? '';
+    // no extensions: they could choose other digits or calendars
+    if (!/^[A-Za-z]{2,3}(-[A-Za-z]{4})?(-[A-Za-z]{2})?$/.test(tag)) continue;
+    const [known] = Intl.NumberFormat.supportedLocalesOf([tag]);
+    if (known !== undefined) return known;
+  }
+  return 'en-IE'; // English, with the euro as the Irish write it
+}

@@ -1,0 +1,294 @@
+import { html } from 'hono/html';
+import { oneOf, readName, readPrice, readSlug, readUuid } from '../domain/field.ts';
+import { type Catalogue, findModel, listModels as listedModels } from '../domain/gate.ts';
+import { type Model, modelEntry } from '../domain/model.ts';
+import { parsePrices } from '../domain/money.ts';
+import { type CompanyRow, findCompany, listCompanies, setCompany } from '../store/company.ts';
+import { listKeys } from '../store/key.ts';
+import { createModel, listModels, type ModelRow, removeModel, setModel } from '../store/model.ts';
+import {
+  badge,
+  checkbox,
+  companyHeading,
+  type Field,
+  type FormState,
+  field,
+  type Html,
+  hidden,
+  postButton,
+  problemOf,
+  select,
+  table,
+} from './layout.ts';
+import { change, NotFound, type Problem, param, type Reply, type Route, read, redirect, type Visit } from './visit.ts';
+
+/** Models and prices (operators), and what one company may use of them. */
+export const modelRoutes: readonly Route[] = [
+  { method: 'GET', path: '/companies/:company/models', action: 'company.read', handle: companyPage },
+  { method: 'POST', path: '/companies/:company/models/disable', action: 'company.set', handle: toggle('disable') },
+  { method: 'POST', path: '/companies/:company/models/enable', action: 'company.set', handle: toggle('enable') },
+  { method: 'GET', path: '/models', action: 'model.read', handle: (visit) => listPage(visit, null) },
+  { method: 'POST', path: '/models', action: 'model.write', handle: create, page: listPage },
+  { method: 'GET', path: '/models/:model', action: 'model.read', handle: (visit) => editPage(visit, null) },
+  { method: 'POST', path: '/models/:model', action: 'model.write', handle: edit, page: editPage },
+  { method: 'GET', path: '/models/:model/remove', action: 'model.write', handle: removePage },
+  { method: 'POST', path: '/models/:model/remove', action: 'model.write', handle: remove },
+];
+
+/** A company's models as the gate of the API sees them. */
+export function catalogueOf(row: CompanyRow, models: readonly ModelRow[]): Catalogue {
+  const bySlug = (owned: boolean) =>
+    new Map(
+      models.filter(({ company_id }) => (company_id !== null) === owned).map((model) => [model.slug, modelOf(model)]),
+    );
+  return {
+    disabledSlugs: new Set(row.disabled_model_slugs),
+    allowNonEu: row.allow_non_eu_models,
+    ownModels: bySlug(true),
+    sharedModels: bySlug(false),
+  };
+}
+
+function modelOf(row: ModelRow): Model {
+  return {
+    slug: row.slug,
+    upstream: row.upstream_model,
+    kind: row.kind,
+    euHosted: row.eu_hosted,
+    prices: parsePrices(row.cost_eur_per_1k_input, row.cost_eur_per_1k_output),
+    created: Math.floor(row.created_at.getTime() / 1000),
+  };
+}
+
+async function companyPage(visit: Visit): Promise<Reply> {
+  const { format, csrf, services } = visit;
+  const id = param(visit, 'company');
+  const { row, models, keys } = await read(visit, async (sql) => ({
+    row: await findCompany(sql, id),
+    models: await listModels(sql, id),
+    keys: await listKeys(sql, id),
+  }));
+  const company = catalogueOf(row, models);
+  const listed = listedModels(company);
+  const base = `/companies/${id}/models`;
+  const rows = models.map((model) => {
+    const disabled = company.disabledSlugs.has(model.slug);
+    const isShadowed = model.company_id === null && company.ownModels.has(model.slug);
+    return [
+      html`<code>${model.slug}</code>${model.company_id === null ? '' : html` ${badge('plain', 'yours alone')}`}`,
+      model.kind,
+      euBadge(model.eu_hosted),
+      format.price(model.cost_eur_per_1k_input),
+      model.kind === 'embedding' ? html`<span class="muted">none</span>` : format.price(model.cost_eur_per_1k_output),
+      stateOf(company, model, isShadowed),
+      isShadowed
+        ? html`<span class="muted">none</span>`
+        : postButton(
+            csrf,
+            `${base}/${disabled ? 'enable' : 'disable'}`,
+            disabled ? 'Enable' : 'Disable',
+            { slug: model.slug },
+            'quiet',
+            `${disabled ? 'Enable' : 'Disable'} ${model.slug}`,
+          ),
+    ];
+  });
+  const columns = [
+    { title: 'Model' },
+    { title: 'Kind' },
+    { title: 'Hosting' },
+    { title: 'EUR per 1000 prompt tokens', figure: true },
+    { title: 'EUR per 1000 completion tokens', figure: true },
+    { title: 'State' },
+    { title: 'Action' },
+  ];
+  const entries = { object: 'list', data: listed.map((model) => modelEntry(model, services.ownedBy)) };
+  const active = keys.filter(({ state }) => state === 'active').length;
+  const body = html`${companyHeading(visit, row)}<h1>Models</h1>
+<p class="lead">${
+    row.allow_non_eu_models
+      ? html`The EU gate is <strong>open</strong>: models hosted outside the EU may be used.`
+      : html`The EU gate is <strong>closed</strong>: models hosted outside the EU are neither listed nor served.`
+  } <a href="/companies/${id}/settings">Change it in the settings</a>.</p>
+${table('Models of this company', columns, rows, 'No models are offered yet.')}
+<section class="card"><h2>What <code>GET /models</code> returns now</h2>
+<p>${listed.length} of ${new Set(models.map(({ slug }) => slug)).size} models. ${
+    active === 0
+      ? html`The company has no active key yet: <a href="/companies/${id}/access">create one</a>.`
+      : `${active === 1 ? 'The active key gets' : `Each of the ${active} active keys gets`} this answer, whatever its scopes; revoked and expired keys get 401.`
+  }</p>
+<pre tabindex="0" aria-label="Answer of GET /models">${JSON.stringify(entries, null, 2)}</pre></section>`;
+  return { kind: 'page', title: `Models of ${row.name}`, body };
+}
+
+function euBadge(euHosted: boolean): Html {
+  return euHosted ? badge('eu', 'EU') : badge('warn', 'outside the EU');
+}
+
+/** What the API does with a model, and why. */
+function stateOf(company: Catalogue, model: ModelRow, isShadowed: boolean): Html {
+  const because = (tone: 'good' | 'bad' | 'warn' | 'plain', text: string, why: string) =>
+    html`${badge(tone, text)}<br><span class="muted">${why}</span>`;
+  if (company.disabledSlugs.has(model.slug)) {
+    return because('bad', 'hidden', 'Disabled here: not listed, calls get 404.');
+  }
+  if (isShadowed) return because('plain', 'replaced', 'The company has its own model of this name.');
+  const found = findModel(company, model.slug);
+  if (found !== undefined && !found.euHosted && !company.allowNonEu) {
+    return because('warn', 'blocked', 'The EU gate is closed: not listed, calls get 403.');
+  }
+  return badge('good', 'available');
+}
+
+function toggle(direction: 'disable' | 'enable'): (visit: Visit) => Promise<Reply> {
+  return async (visit) => {
+    const id = param(visit, 'company');
+    const slug = visit.form.required('slug', readSlug);
+    visit.form.check();
+    await change(visit, (sql) => setCompany(sql, id, { [direction]: [slug] }));
+    return redirect(`/companies/${id}/models?done=saved`);
+  };
+}
+
+async function listPage(visit: Visit, problem: Problem | null): Promise<Reply> {
+  const { format, csrf } = visit;
+  const [models, companies] = await read(
+    visit,
+    async (sql) => [await listModels(sql), await listCompanies(sql)] as const,
+  );
+  const names = new Map(companies.map(({ id, name }) => [id, name]));
+  const state = problemOf(problem, '/models');
+  const rows = models.map((model) => [
+    html`<a href="/models/${model.id}"><code>${model.slug}</code></a>`,
+    html`<code>${model.upstream_model}</code>`,
+    model.kind,
+    euBadge(model.eu_hosted),
+    price(format.price(model.cost_eur_per_1k_input), model.cost_eur_per_1k_input === '0'),
+    price(format.price(model.cost_eur_per_1k_output), model.cost_eur_per_1k_output === '0' && model.kind === 'chat'),
+    model.company_id === null ? 'all' : (names.get(model.company_id) ?? 'unknown'),
+  ]);
+  const columns = [
+    { title: 'Slug' },
+    { title: 'Internal name' },
+    { title: 'Kind' },
+    { title: 'Hosting' },
+    { title: 'EUR per 1000 prompt tokens', figure: true },
+    { title: 'EUR per 1000 completion tokens', figure: true },
+    { title: 'For' },
+  ];
+  const body = html`<h1>Models and prices</h1>
+<p class="lead">Clients see the slug; the internal name goes upstream and is shown to operators only.</p>
+${table('All models', columns, rows, 'There are no models yet. Offer the first one below.')}
+<section class="card"><h2>Offer a model</h2>${state.summary}
+<form method="post" action="/models" class="stack">${hidden(csrf)}
+${field(state, { name: 'slug', label: 'Slug', required: true, hint: 'The name clients use. It never changes.' })}
+${modelFields(state, null)}
+${select(state, {
+  name: 'company',
+  label: 'For',
+  choices: [
+    { value: '', text: 'All companies' },
+    ...companies.map(({ id, name }) => ({ value: id, text: `${name} alone` })),
+  ],
+  value: '',
+  hint: "A company's own model wins over a shared one of the same slug.",
+})}
+<div class="actions"><button class="primary">Offer model</button></div></form></section>`;
+  return { kind: 'page', title: 'Models and prices', body };
+}
+
+/** An unpriced model is never silently free. */
+function price(text: string, isFree: boolean): Html | string {
+  return isFree ? html`${badge('warn', 'free')} ${text}` : text;
+}
+
+function modelFields(state: FormState, model: ModelRow | null): Html {
+  const priced = (name: string, label: string, value: string | undefined): Field => ({
+    name,
+    label,
+    required: true,
+    inputmode: 'decimal',
+    ...(value === undefined ? {} : { value }),
+  });
+  return html`${field(state, {
+    name: 'upstream',
+    label: 'Internal name',
+    required: true,
+    hint: 'What the model is called upstream.',
+    ...(model === null ? {} : { value: model.upstream_model }),
+  })}
+${select(state, {
+  name: 'kind',
+  label: 'Kind',
+  choices: [
+    { value: 'chat', text: 'Chat' },
+    { value: 'embedding', text: 'Embedding' },
+  ],
+  value: model?.kind ?? 'chat',
+})}
+${checkbox(state, { name: 'eu_hosted', label: 'Hosted in the EU', checked: model?.eu_hosted ?? true })}
+<div class="pair">${field(state, priced('input', 'EUR per 1000 prompt tokens', model?.cost_eur_per_1k_input))}
+${field(state, { ...priced('output', 'EUR per 1000 completion tokens', model?.cost_eur_per_1k_output), hint: '0 for embeddings.' })}</div>`;
+}
+
+function readModelFields({ form }: Visit) {
+  return {
+    upstream_model: form.required('upstream', readName),
+    kind: form.required('kind', oneOf('chat', 'embedding')),
+    eu_hosted: form.checked('eu_hosted'),
+    cost_eur_per_1k_input: form.required('input', readPrice),
+    cost_eur_per_1k_output: form.required('output', readPrice),
+  };
+}
+
+async function create(visit: Visit): Promise<Reply> {
+  const { form } = visit;
+  const slug = form.required('slug', readSlug);
+  const company_id = form.optional('company', readUuid);
+  const fields = readModelFields(visit);
+  form.check();
+  await change(visit, (sql) => createModel(sql, { slug, company_id, ...fields }));
+  return redirect('/models?done=created');
+}
+
+async function editPage(visit: Visit, problem: Problem | null): Promise<Reply> {
+  const model = await find(visit);
+  const path = `/models/${model.id}`;
+  const state = problemOf(problem, path);
+  const body = html`<h1>Model <code>${model.slug}</code></h1>
+<p class="lead">${model.company_id === null ? 'Shared by all companies.' : 'For one company alone.'} A new price holds for calls from now on; the ledger keeps the price each call was made at.</p>
+<section class="card">${state.summary}
+<form method="post" action="${path}" class="stack">${hidden(visit.csrf)}
+${modelFields(state, model)}
+<div class="actions"><button class="primary">Save model</button> <a class="button quiet" href="/models">Cancel</a> <a class="button danger" href="${path}/remove">Remove…</a></div></form></section>`;
+  return { kind: 'page', title: `Model ${model.slug}`, body };
+}
+
+async function edit(visit: Visit): Promise<Reply> {
+  const model = await find(visit);
+  const fields = readModelFields(visit);
+  visit.form.check();
+  await change(visit, (sql) => setModel(sql, model.slug, model.company_id, fields));
+  return redirect('/models?done=saved');
+}
+
+async function removePage(visit: Visit): Promise<Reply> {
+  const model = await find(visit);
+  const body = html`<h1>Remove <code>${model.slug}</code>?</h1>
+<section class="card"><p>Calls to it get 404 within a second. Its ledger rows stay.</p>
+<form method="post" action="/models/${model.id}/remove" class="actions">${hidden(visit.csrf)}<button class="danger">Remove model</button> <a class="button quiet" href="/models">Keep it</a></form></section>`;
+  return { kind: 'page', title: `Remove ${model.slug}`, body };
+}
+
+async function remove(visit: Visit): Promise<Reply> {
+  const model = await find(visit);
+  await change(visit, (sql) => removeModel(sql, model.slug, model.company_id));
+  return redirect('/models?done=removed');
+}
+
+async function find(visit: Visit): Promise<ModelRow> {
+  const id = param(visit, 'model');
+  const model = (await read(visit, (sql) => listModels(sql))).find((each) => each.id === id);
+  if (model === undefined) throw new NotFound();
+  return model;
+}
