@@ -25,8 +25,8 @@ import { isGenerated, type ObjectWalk } from './patch.ts';
  */
 export class Repetition {
   readonly #walk: ObjectWalk;
-  /** The event to find a pattern with. */
-  #candidate: Buffer = NONE;
+  /** An event to compare others with. */
+  #sample: Buffer = NONE;
   /** Without gaps there is no pattern. */
   #gaps: Gap[] = [];
   #literals: Literal[] = [];
@@ -89,23 +89,19 @@ export class Repetition {
 
   /** Learns from the event [i, next), which did not match and was walked. */
   learn(b: Buffer, i: number, next: number): void {
-    if (this.#gaps.length > 0) {
-      if (++this.#misses < PATIENCE) return;
-      this.#gaps = [];
-      if (this.#matches > WORTH) this.#tries = MAX_TRIES;
-    }
+    if (this.#gaps.length > 0 && ++this.#misses < PATIENCE) return;
+    if (this.#matches > WORTH) this.#tries = MAX_TRIES;
     const walk = this.#walk;
     // what a match does not tell must not be in it; and a CR at the end may be half of a line end
     if (this.#tries === 0 || walk.finished || walk.groqStart >= 0 || b[next - 1] !== LF || next - i > MAX_PATTERN)
       return;
-    if (this.#candidate.length === 0 || !this.#compare(b, i, next)) {
-      this.#candidate = Buffer.from(b.subarray(i, next));
-      return;
-    }
-    this.#candidate = NONE;
     this.#tries--;
     this.#misses = 0;
     this.#matches = 0;
+    // the sample stays: what it has in common with later events, once a second is over, is more truly common
+    if (this.#sample.length > 0 && this.#compare(b, i, next)) return;
+    this.#gaps = [];
+    this.#sample = Buffer.from(b.subarray(i, next));
   }
 
   /** Lets go of the chunk: nothing of it is looked at again. */
@@ -121,9 +117,9 @@ export class Repetition {
     return this.#view;
   }
 
-  /** Makes a pattern of the candidate and the event [i, next), where they differ in gaps only. */
+  /** Makes a pattern of the sample and the event [i, next), where they differ in gaps only. */
   #compare(b: Buffer, i: number, next: number): boolean {
-    const other = this.#candidate;
+    const other = this.#sample;
     const reader = new Reader(other);
     const gaps: Gap[] = [];
     const literals: Literal[] = [];
@@ -140,6 +136,7 @@ export class Repetition {
       const gap = reader.gap();
       if (gap === null || gaps.length === MAX_GAPS) return false;
       const from = at - (reader.at - reader.gapStart);
+      if (from <= literalStart) return false; // behind a gap that ended differently
       at = gap === DIGITS ? digitsEnd(b, from, next) : stringEnd(b, from, next);
       if (at < 0 || !reader.skip(gap)) return false;
       if (gap === GENERATED) told += at - from;
@@ -180,11 +177,11 @@ const DIGITS = 2;
 const MAX_GAPS = 8;
 const MAX_PATTERN = 2048;
 /** Events in a row that may differ before another pattern is looked for. */
-const PATIENCE = 3;
+const PATIENCE = 2;
 /** A pattern that matched so often was worth learning; the tries begin anew. */
 const WORTH = 32;
-/** Patterns learned in vain before a stream's events are taken to have nothing in common. */
-const MAX_TRIES = 8;
+/** Comparisons in vain before a stream's events are taken to have nothing in common. */
+const MAX_TRIES = 16;
 
 const NONE = Buffer.alloc(0);
 const NO_VIEW = new DataView(new ArrayBuffer(0));

@@ -353,6 +353,12 @@ export const STREAMS: readonly StreamFixture[] = [
       event('[]').replace('[]', '{"b":[[[{"c":"d"}]]]}'),
     { generated: 1 },
   ),
+  relayed(
+    'numbers that end differently',
+    ['1', '12', '1.5', '7', '1e5', '-1', '0', '1 ', '33', '"1"', '9']
+      .map((n) => event(`{"model":"internal-7b","created":${n},"a":[${n}]}`))
+      .join(''),
+  ),
   relayed('events that have all in common', HELLO.repeat(6), { generated: 30 }),
   relayed('two kinds of events by turns', (HELLO + event(chunk('{"reasoning_content":"hm"}'))).repeat(6), {
     generated: 42,

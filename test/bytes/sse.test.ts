@@ -266,3 +266,107 @@ t.test('the scanner does what the reference does, at every chunk, however the st
   );
   t.end();
 });
+
+/** Members of which the capitals are filled anew for each event: text, number, either of two words. */
+const shape = fc
+  .shuffledSubarray(
+    [
+      '"id":"c-N"',
+      '"object":"chunk"',
+      '"created":N',
+      '"model":"internal"',
+      '"model":"W"',
+      '"provider":"Internal"',
+      '"provider":"W"',
+      '"obfuscation":"T"',
+      '"error":null',
+      '"usage":null',
+      '"usage":{"prompt_tokens":7,"completion_tokens":N,"cost":0.N}',
+      '"choices":[{"index":N,"delta":{"content":"T"},"finish_reason":null}]',
+      '"choices":[{"index":0,"delta":{"W":"T","n":-N.5},"finish_reason":"F"}]',
+      '"choices":[{"finish_reason":F2,"delta":{"role":"assistant","reasoning":"T"},"logprobs":{"content":[{"token":"T","bytes":[N,N]}]}}]',
+      '"content":"T"',
+    ],
+    { minLength: 1, maxLength: 7 },
+  )
+  .chain((members) =>
+    fc.record({
+      members: fc
+        .constantFrom('', '', '', '', '', '', '"error":W', '"x_groq":{"usage":{"prompt_tokens":N}}', '"T":"x"')
+        .map((rare) => (rare === '' ? members : [...members, rare])),
+      space: fc.constantFrom('', '', ' '),
+      end: fc.constantFrom('\n\n', '\n\n', '\n\n', '\r\n\r\n', '\r\r', '\r\n\n', '\n\r'),
+    }),
+  );
+const filling = fc.record({
+  texts: fc.array(
+    fc.string({ unit: 'grapheme' }).map((text) => JSON.stringify(text).slice(1, -1)),
+    { minLength: 3, maxLength: 3 },
+  ),
+  numbers: fc.array(fc.nat(1200), { minLength: 3, maxLength: 3 }),
+  rare: fc.nat(12),
+});
+const alike = fc
+  .tuple(shape, fc.array(filling, { minLength: 6, maxLength: 14 }))
+  .map(([{ members, space, end }, fillings]) =>
+    fillings
+      .map(({ texts, numbers, rare }) => {
+        let n = 0;
+        const json = `{${members.join(`,${space}`)}}`.replace(/(?<![a-z])(F2|[TNWF])(?![A-Za-z])/g, (kind) => {
+          n++;
+          if (kind === 'T') return texts[n % 3] as string;
+          if (kind === 'N') return String(numbers[n % 3]);
+          if (kind === 'W') return rare === 0 ? 'content' : 'null';
+          if (kind === 'F2') return rare === 1 ? '"stop"' : 'null';
+          return rare === 2 ? 'stop' : '';
+        });
+        return `data: ${rare === 3 ? json.replace('{', '{"extra":1,') : json}${end}`;
+      })
+      .join(''),
+  );
+
+t.test('an event that is matched tells what it would tell walked', (t) => {
+  fuzz(
+    t,
+    fc.property(alike, places, (text, cuts) => {
+      const bytes = Buffer.from(text);
+      const tell = (chunks: readonly Buffer[]) => {
+        const sink = new Collector();
+        const scanner = new StreamScanner(Buffer.from(JSON.stringify(SLUG)), sink, MAX_EVENT_BYTES);
+        for (const chunk of chunks) scanner.push(chunk);
+        const { state, reason, events, generatedBytes, finished } = scanner;
+        return { output: sink.output, state, reason, events, generatedBytes, finished, usage: scanner.usage() };
+      };
+      // fed in bytes, no event is whole in a chunk: none is matched
+      const walked = tell([...bytes].map((byte) => Buffer.from([byte])));
+      assert.deepEqual(tell([bytes]), walked);
+      assert.deepEqual(tell(cutAt(bytes, cuts)), walked);
+    }),
+  );
+  t.end();
+});
+
+t.test('damaged streams come out the same however they are cut', (t) => {
+  const damaged = fc
+    .tuple(
+      fc.constantFrom(...STREAMS.map(({ input }) => input)),
+      fc.constantFrom(...LINE_ENDS),
+      fc.array(fc.tuple(fc.nat(), fc.oneof(fc.nat(255), fc.constantFrom(...Buffer.from('\r\n"\\{}[]:, d')))), {
+        maxLength: 4,
+      }),
+    )
+    .map(([input, lineEnd, damage]) => {
+      const bytes = framed(input, lineEnd);
+      for (const [place, byte] of damage) bytes[place % bytes.length] = byte;
+      return bytes;
+    });
+  fuzz(
+    t,
+    fc.property(damaged, places, (bytes, cuts) => {
+      const whole = feed([bytes]);
+      assert.deepEqual(feed(cutAt(bytes, cuts)), whole);
+      assert.deepEqual(feed(cutAt(bytes, [...bytes.keys()])), whole);
+    }),
+  );
+  t.end();
+});
