@@ -27,7 +27,7 @@ export class Estimator {
   /** @param model internal model name */
   learn(model: string, seen: Seen, tokens: Tokens): void {
     const rates = this.#ratesOf(model);
-    rates.prompt.learn(seen.promptBytes, tokens.prompt);
+    rates.prompt.learn(textBytes(seen), tokens.prompt);
     if (tokens.completion < LEAST) return; // what frames an answer outweighs a short one
     if (seen.events >= LEAST) rates.perEvent.learn(seen.events - FRAMING_EVENTS, tokens.completion);
     if (seen.generatedBytes >= LEAST) rates.perByte.learn(seen.generatedBytes, tokens.completion);
@@ -36,7 +36,7 @@ export class Estimator {
   estimate(model: string, seen: Seen): Tokens {
     const { prompt, perEvent, perByte } = this.#models.get(model) ?? UNTAUGHT;
     return {
-      prompt: Math.ceil(seen.promptBytes * (prompt.rate ?? 1 / BYTES_PER_TOKEN)),
+      prompt: Math.ceil(textBytes(seen) * (prompt.rate ?? 1 / BYTES_PER_TOKEN)),
       completion: Math.round(completion(seen, perEvent, perByte)),
     };
   }
@@ -53,6 +53,8 @@ export class Estimator {
 }
 
 const BYTES_PER_TOKEN = 4;
+/** Bytes of a request body around its text: names of members, the model. */
+const FRAMING_BYTES = 60;
 /** An event with more text than this holds several tokens. */
 const MOST_BYTES_PER_TOKEN = 12;
 /** Events of a whole stream without text: the role, the finish_reason, the usage. */
@@ -91,6 +93,10 @@ class Rate {
 }
 
 const UNTAUGHT: Rates = { prompt: new Rate(), perEvent: new Rate(), perByte: new Rate() };
+
+function textBytes({ promptBytes }: Seen): number {
+  return Math.max(BYTES_PER_TOKEN, promptBytes - FRAMING_BYTES);
+}
 
 function completion({ events, generatedBytes }: Seen, perEvent: Rate, perByte: Rate): number {
   if (generatedBytes === 0) return 0;
