@@ -2,14 +2,18 @@ import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { rm } from 'node:fs/promises';
 import type { Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { type AddressInfo, Server as NetServer } from 'node:net';
+import { totalmem } from 'node:os';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { createAdminListener } from './admin/listener.ts';
 import { type Config, ConfigError } from './config.ts';
 import { startDemo } from './demo.ts';
 import { Estimator } from './domain/estimate.ts';
 import { Calendar } from './domain/month.ts';
 import { nameFilter, refusedNames } from './domain/steering.ts';
+import { Deadlines } from './gateway/deadline.ts';
 import { createListener } from './gateway/listener.ts';
+import { Overload } from './gateway/overload.ts';
 import { RequestLog } from './gateway/request-line.ts';
 import { fileDisk, systemProcesses } from './ledger/disk.ts';
 import { Spool } from './ledger/spool.ts';
@@ -56,8 +60,7 @@ export async function openApp(config: Config, log: Logger): Promise<App> {
   const upstream = new Upstream({
     url: config.upstreamUrl ?? new URL((demo as { url: string }).url),
     apiKey: config.upstreamApiKey,
-    firstByteMs: config.firstByteSeconds * 1000,
-    idleMs: config.idleSeconds * 1000,
+    connectMs: config.connectSeconds * 1000 + 1000, // the gateway's own deadline comes first
   });
 
   const clock = Date.now;
@@ -76,6 +79,17 @@ export async function openApp(config: Config, log: Logger): Promise<App> {
   ledger.start();
   gaugeLedger(metrics, ledger);
 
+  const deadlines = new Deadlines({
+    connectMs: config.connectSeconds * 1000,
+    firstByteMs: config.firstByteSeconds * 1000,
+    idleMs: config.idleSeconds * 1000,
+    totalMs: config.totalSeconds * 1000,
+    stallMs: config.stallSeconds * 1000,
+  });
+  const { maxRequests, maxDelayMs, maxMemoryBytes } = config;
+  const overload = new Overload({ maxRequests, maxDelayMs, maxMemoryBytes: maxMemoryBytes ?? mostMemory() });
+  gaugeLoad(metrics, overload);
+
   let draining = false;
   const api = createListener({
     directory,
@@ -90,6 +104,16 @@ export async function openApp(config: Config, log: Logger): Promise<App> {
     basePath: config.basePath,
     ownedBy: config.ownedBy,
     maxBodyBytes: config.maxBodyBytes,
+    maxEventBytes: config.maxEventBytes,
+    limits: {
+      headerMs: config.headerSeconds * 1000,
+      bodyMs: config.bodySeconds * 1000,
+      maxHeaders: config.maxHeaders,
+      maxHeaderBytes: config.maxHeaderBytes,
+      maxConnections: config.maxConnections,
+    },
+    deadlines,
+    overload,
     isSteering: nameFilter(refusedNames(config.refusedParameters)),
   });
   const apiUrl = () => (config.listenSocket === null ? addressOf(api) : 'http://localhost') + config.basePath;
@@ -140,6 +164,8 @@ export async function openApp(config: Config, log: Logger): Promise<App> {
       admin.close();
       admin.closeAllConnections();
       await upstream.destroy();
+      deadlines.close();
+      overload.close();
       await demo?.close();
       const lost = await ledger.close(CLOSE_MS);
       await changes.close();
@@ -171,6 +197,9 @@ function openSpool(config: Config, id: string, log: Logger): Spool | null {
   }
 }
 
+/** How long a draining gateway waits for requests on connections it was to be asked on no more. */
+const MOST_QUIET_MS = 2000;
+
 function gaugeLedger(metrics: Metrics, ledger: BatchLedger): void {
   metrics.gauge('tollgate_ledger_backlog', 'Usage records not yet in the database', () => ledger.backlog);
   metrics.gauge('tollgate_ledger_lag_seconds', 'How long the oldest of them has waited', () => ledger.lag / 1000);
@@ -179,6 +208,17 @@ function gaugeLedger(metrics: Metrics, ledger: BatchLedger): void {
   metrics.gauge('tollgate_spool_bytes', 'Size of the spool files not yet in the database', () => ledger.spoolBytes);
   metrics.gauge('tollgate_spool_failing', '1 while the disk refuses records', () => (ledger.spooling ? 0 : 1));
   metrics.gauge('tollgate_reservations', 'Requests of strict budgets in flight', () => ledger.reservations);
+}
+
+function gaugeLoad(metrics: Metrics, overload: Overload): void {
+  metrics.gauge('tollgate_requests_in_flight', 'Requests being answered', () => overload.inFlight);
+  metrics.gauge('tollgate_requests_shed', 'Requests refused with 503 since the start', () => overload.refused);
+  metrics.gauge('tollgate_event_loop_delay_seconds', 'Event-loop delay, smoothed', () => overload.delayMs / 1000);
+}
+
+/** Four fifths of the container's memory, or the machine's. */
+function mostMemory(): number {
+  return 0.8 * Math.min(process.constrainedMemory() || Number.POSITIVE_INFINITY, totalmem());
 }
 
 function addressOf(server: Server): string {
@@ -192,17 +232,25 @@ async function listening(server: Server, where: { host: string; port: number } |
   await once(server, 'listening');
 }
 
-/** Open requests may finish; idle connections are closed at once. Resolves with the number cut at the end. */
+/**
+ * Open requests may finish. Connections that fall idle are left to be used once more for a
+ * moment: one closed just as a balancer sends a request on it is a request lost, while an
+ * answer that says "connection: close" loses nothing. Resolves with the number cut at the end.
+ */
 async function stopServer(server: Server, patienceMs: number): Promise<number> {
   if (!server.listening) return 0;
-  const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+  // not http.Server's own close, which would cut idle connections at once
+  const closed = new Promise<void>((resolve) => NetServer.prototype.close.call(server, () => resolve()));
+  const quietMs = Math.min(MOST_QUIET_MS, patienceMs / 4);
+  await Promise.race([closed, sleep(quietMs, undefined, { ref: false })]);
   const deadline = Promise.withResolvers<void>();
-  const timer = setTimeout(deadline.resolve, patienceMs);
+  const timer = setTimeout(deadline.resolve, patienceMs - quietMs);
   // a connection that falls idle after its last answer would hold the server open
   const sweep = setInterval(() => server.closeIdleConnections(), 50);
   await Promise.race([closed, deadline.promise]);
   clearTimeout(timer);
   clearInterval(sweep);
+  server.close(() => {}); // it has its own timers to end
   const { promise, resolve } = Promise.withResolvers<number>();
   server.getConnections((_error, count) => resolve(count ?? 0));
   return await promise;

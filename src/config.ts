@@ -26,6 +26,18 @@ export interface Config {
   /** As written: `refusedNames` in domain/steering.ts reads it. */
   readonly refusedParameters: string;
   readonly maxBodyBytes: number;
+  readonly maxEventBytes: number;
+  readonly maxHeaders: number;
+  readonly maxHeaderBytes: number;
+  readonly maxConnections: number;
+  readonly maxRequests: number;
+  /** Mean event-loop delay in milliseconds. */
+  readonly maxDelayMs: number;
+  /** null: most of what the system or its container has. */
+  readonly maxMemoryBytes: number | null;
+  readonly headerSeconds: number;
+  readonly bodySeconds: number;
+  readonly connectSeconds: number;
   readonly firstByteSeconds: number;
   readonly idleSeconds: number;
   /** Base address of the API as clients reach it; null: where it listens. */
@@ -36,6 +48,8 @@ export interface Config {
   readonly adminProxies: number;
   /** null: people sign in with passwords only. */
   readonly oidc: { readonly issuer: URL; readonly clientId: string; readonly clientSecret: string | null } | null;
+  readonly totalSeconds: number;
+  readonly stallSeconds: number;
 }
 
 interface Variable {
@@ -103,8 +117,33 @@ export const VARIABLES: readonly Variable[] = [
     meaning: 'request members to refuse: +name,-name adjusts the standard list, name,name replaces it',
   },
   { name: 'MAX_BODY_BYTES', fallback: '33554432', meaning: 'largest request body accepted' },
+  { name: 'MAX_EVENT_BYTES', fallback: '16777216', meaning: 'largest event of an upstream stream' },
+  { name: 'MAX_HEADERS', fallback: '100', meaning: 'headers a request may have' },
+  { name: 'MAX_HEADER_BYTES', fallback: '16384', meaning: 'size of all of them' },
+  { name: 'MAX_CONNECTIONS', fallback: '20000', meaning: 'client connections at once; more are closed' },
+  { name: 'MAX_REQUESTS', fallback: '15000', meaning: 'requests at once; more get 503' },
+  {
+    name: 'MAX_DELAY_MS',
+    fallback: '250',
+    meaning: 'event-loop delay from which on new requests get 503, more and more of them',
+  },
+  {
+    name: 'MAX_MEMORY_MB',
+    fallback: '',
+    shown: '80 % of all',
+    meaning: 'resident memory from which on new requests get 503',
+  },
+  { name: 'HEADER_SECONDS', fallback: '15', meaning: 'how long a client may take over its request head' },
+  { name: 'BODY_SECONDS', fallback: '120', meaning: 'and over its whole request' },
+  { name: 'CONNECT_SECONDS', fallback: '10', meaning: 'how long connecting to the upstream may take' },
   { name: 'FIRST_BYTE_SECONDS', fallback: '300', meaning: 'how long the upstream may take to begin its answer' },
   { name: 'IDLE_SECONDS', fallback: '120', meaning: 'how long the upstream may pause within its answer' },
+  { name: 'TOTAL_SECONDS', fallback: '3600', meaning: 'how long an answer may take in all' },
+  {
+    name: 'STALL_SECONDS',
+    fallback: '60',
+    meaning: 'how long a client may take nothing of an answer that waits for it',
+  },
   {
     name: 'API_URL',
     fallback: '',
@@ -247,6 +286,16 @@ export function readConfig(
     logLevel,
     refusedParameters,
     maxBodyBytes: whole('MAX_BODY_BYTES', 1024, 1_073_741_824),
+    maxEventBytes: whole('MAX_EVENT_BYTES', 1024, 1_073_741_824),
+    maxHeaders: whole('MAX_HEADERS', 10, 1999),
+    maxHeaderBytes: whole('MAX_HEADER_BYTES', 1024, 1_048_576),
+    maxConnections: whole('MAX_CONNECTIONS', 1, 1_000_000),
+    maxRequests: whole('MAX_REQUESTS', 1, 1_000_000),
+    maxDelayMs: whole('MAX_DELAY_MS', 1, 60_000),
+    maxMemoryBytes: text('MAX_MEMORY_MB') === '' ? null : whole('MAX_MEMORY_MB', 64, 16_777_216) * 1_048_576,
+    headerSeconds: whole('HEADER_SECONDS', 1, 3600),
+    bodySeconds: whole('BODY_SECONDS', 1, 86_400),
+    connectSeconds: whole('CONNECT_SECONDS', 1, 3600),
     firstByteSeconds: whole('FIRST_BYTE_SECONDS', 1, 86_400),
     idleSeconds: whole('IDLE_SECONDS', 1, 86_400),
     apiUrl,
@@ -254,6 +303,8 @@ export function readConfig(
     adminProxies: whole('ADMIN_PROXIES', 0, 9),
     oidc:
       issuer === null || clientId === null ? null : { issuer, clientId, clientSecret: optional('OIDC_CLIENT_SECRET') },
+    totalSeconds: whole('TOTAL_SECONDS', 1, 604_800),
+    stallSeconds: whole('STALL_SECONDS', 1, 86_400),
   };
   if (mistakes.length > 0) throw new ConfigError(mistakes);
   return Object.freeze(config);

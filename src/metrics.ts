@@ -14,6 +14,7 @@ export class Metrics {
   #promptTokens = 0;
   #completionTokens = 0;
   #femto = 0n;
+  #dropped = 0;
   #overshoot = { month: '', by: 0n };
 
   constructor() {
@@ -31,6 +32,9 @@ export class Metrics {
           add({ endpoint, status }, count);
         });
       }
+    });
+    this.#counter('tollgate_dropped_connections_total', 'Connections refused: MAX_CONNECTIONS', [], (add) => {
+      add({}, this.#dropped);
     });
     this.#counter('tollgate_tokens_total', 'Tokens booked', ['direction'], (add) => {
       add({ direction: 'prompt' }, this.#promptTokens);
@@ -59,6 +63,11 @@ export class Metrics {
     }
     counts[status] = (counts[status] ?? 0) + 1;
     this.#seconds.observe(seconds);
+  }
+
+  /** A connection was refused because there are too many. */
+  dropped(): void {
+    this.#dropped++;
   }
 
   /** A record was booked. */

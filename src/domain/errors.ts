@@ -75,6 +75,18 @@ const KINDS = {
     code: 'request_too_large',
     message: 'The request body is too large.',
   },
+  request_timeout: {
+    status: 408,
+    type: 'invalid_request_error',
+    code: 'request_timeout',
+    message: 'The request took too long to arrive.',
+  },
+  request_header_fields_too_large: {
+    status: 431,
+    type: 'invalid_request_error',
+    code: 'request_header_fields_too_large',
+    message: 'The request has too many or too large headers.',
+  },
   unsupported_media_type: {
     status: 415,
     type: 'invalid_request_error',

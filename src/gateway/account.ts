@@ -1,14 +1,19 @@
+import type { ServerResponse } from 'node:http';
 import type { BookingWaiter } from '../domain/ports.ts';
+import { scrub } from '../domain/redact.ts';
 import { type Admission, type Outcome, type Tokens, usageRecord } from '../domain/usage.ts';
-import type { Logger } from '../log.ts';
+import type { RequestBody } from './body.ts';
+import type { Deadline, Watch } from './deadline.ts';
 import type { Services } from './services.ts';
+
+/** A longer request is not compared with what the upstream says: nothing of that is logged. */
+const MAX_COMPARED = 16_384;
 
 /**
  * What one admitted call comes to: its ledger record, its metrics, its times. Settled
  * exactly once, by whoever handles the answer.
  */
 export class Account {
-  readonly log: Logger;
   readonly admission: Admission;
   readonly #services: Services;
   readonly #promptBytes: number;
@@ -18,12 +23,39 @@ export class Account {
   /** Milliseconds from admission to the first byte sent to the client; -1 before. */
   firstByteMs = -1;
 
-  /** @param promptBytes size of the prompt, for an estimate should the upstream tell no usage */
-  constructor(services: Services, admission: Admission, promptBytes: number) {
+  readonly #asked: RequestBody;
+
+  /**
+   * @param promptBytes size of the prompt, for an estimate should the upstream tell no usage
+   * @param asked what the client sent: the upstream may repeat it in an error, which no log may hold
+   */
+  constructor(services: Services, admission: Admission, promptBytes: number, asked: RequestBody) {
     this.#services = services;
     this.admission = admission;
-    this.log = services.log;
     this.#promptBytes = promptBytes;
+    this.#asked = asked;
+  }
+
+  get maxEventBytes(): number {
+    return this.#services.maxEventBytes;
+  }
+
+  /** What an answer to a client must not hold besides what redact finds by its form. */
+  get secrets(): readonly string[] {
+    return this.#services.upstream.secrets;
+  }
+
+  /** Watches the answer's deadlines until the response closes. */
+  watch(res: ServerResponse, onDeadline: (deadline: Deadline) => void): Watch {
+    return this.#services.deadlines.watch(res, onDeadline);
+  }
+
+  /** Tells the operator why the upstream failed, in its own words but without prompts and keys. */
+  upstreamFailed(reason: string): void {
+    this.#services.log.warn(
+      { request_id: this.admission.requestId, reason: scrub(reason, this.secrets, this.#asked.text(MAX_COMPARED)) },
+      'upstream failed',
+    );
   }
 
   firstByte(): void {

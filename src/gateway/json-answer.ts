@@ -2,9 +2,10 @@ import { type AnswerScan, scanAnswer } from '../bytes/answer.ts';
 import type { GatewayError } from '../domain/errors.ts';
 import type { BookingWaiter } from '../domain/ports.ts';
 import type { Admission } from '../domain/usage.ts';
-import { brokenAnswer, connectionFailure, statusFailure } from '../upstream/failure.ts';
+import { brokenAnswer, connectionFailure, deadlineFailure, statusFailure } from '../upstream/failure.ts';
 import type { UpstreamController, UpstreamHandler } from '../upstream/pool.ts';
 import type { Account } from './account.ts';
+import type { Deadline, Watch } from './deadline.ts';
 import type { Reply } from './reply.ts';
 import { isJson, KeptBody, type ResponseHeaders, retryAfterOf } from './upstream-answer.ts';
 
@@ -30,6 +31,7 @@ export class JsonAnswer implements UpstreamHandler, BookingWaiter {
   #clientGone = false;
   #settled = false;
   #deadline: NodeJS.Timeout | null = null;
+  readonly #watch: Watch;
 
   constructor(reply: Reply, admission: Admission, account: Account, render: Render) {
     this.#reply = reply;
@@ -37,10 +39,13 @@ export class JsonAnswer implements UpstreamHandler, BookingWaiter {
     this.#account = account;
     this.#render = render;
     reply.watcher = this;
+    this.#watch = account.watch(reply.res, (deadline) => this.#onDeadline(deadline));
   }
 
   onRequestStart(controller: UpstreamController): void {
     this.#controller = controller;
+    this.#watch.sent();
+    if (this.#settled) return controller.abort(new Error('the connection came too late'));
     if (this.#clientGone) {
       this.#settled = true; // nothing was sent, nothing ran
       this.#account.drop();
@@ -51,11 +56,13 @@ export class JsonAnswer implements UpstreamHandler, BookingWaiter {
   onResponseStart(_controller: UpstreamController, status: number, headers: ResponseHeaders): void {
     if (status < 200) return;
     this.#status = status;
+    this.#watch.answered();
     this.#json = isJson(headers);
     if (status === 429) this.#retryAfter = retryAfterOf(headers);
   }
 
   onResponseData(controller: UpstreamController, chunk: Buffer): void {
+    this.#watch.active = true;
     this.#body.push(chunk);
     if (this.#body.overflown) controller.abort(new Error('the answer is larger than the gateway keeps'));
   }
@@ -64,16 +71,20 @@ export class JsonAnswer implements UpstreamHandler, BookingWaiter {
     if (this.#settled) return;
     const body = this.#body.bytes;
     if (this.#status !== 200) {
-      this.#warn(`status ${this.#status}: ${body.toString('utf8', 0, 2000)}`);
-      return this.#fail(statusFailure(this.#status, body, this.#retryAfter, this.#admission.model), null);
+      this.#account.upstreamFailed(`status ${this.#status}: ${body.toString('utf8', 0, 2000)}`);
+      return this.#fail(
+        statusFailure(this.#status, body, this.#retryAfter, this.#admission.model, this.#account.secrets),
+        null,
+      );
     }
     const scan = this.#json ? scanAnswer(body, this.#admission.model.slug) : null;
     const rendered = scan === null || scan.error ? null : this.#render(body, scan);
     if (scan === null || rendered === null) {
-      this.#warn('an answer of 200 that is not what was asked for');
+      this.#account.upstreamFailed('an answer of 200 that is not what was asked for');
       return this.#fail(brokenAnswer(), scan);
     }
     this.#settled = true;
+    this.#watch.settled();
     this.#clearDeadline();
     this.#rendered = rendered;
     this.#account.settle(this.#clientGone ? 'client_aborted' : 'completed', scan.usage, 0, scan.generatedBytes, this);
@@ -87,23 +98,27 @@ export class JsonAnswer implements UpstreamHandler, BookingWaiter {
 
   onResponseError(_controller: UpstreamController | null, error: Error): void {
     if (this.#settled) return;
-    this.#warn(error.message);
-    const failure = connectionFailure(error);
-    this.#fail(this.#status !== 0 && failure.name === 'service_unavailable' ? brokenAnswer() : failure, null);
+    this.#account.upstreamFailed(error.message);
+    this.#fail(connectionFailure(this.#controller !== null), null);
+  }
+
+  #onDeadline(deadline: Deadline): void {
+    if (this.#settled) return;
+    this.#account.upstreamFailed(`too slow: ${deadline}`);
+    this.#fail(deadlineFailure(deadline), null);
+    this.#controller?.abort(new Error('too slow'));
   }
 
   #fail(error: GatewayError, scan: AnswerScan | null): void {
     this.#settled = true;
+    this.#watch.settled();
     this.#clearDeadline();
     this.#account.settle('upstream_failed', scan?.usage ?? null, 0, 0, null);
     this.#reply.error(error);
   }
 
-  #warn(reason: string): void {
-    this.#account.log.warn({ request_id: this.#reply.requestId, reason }, 'upstream failed');
-  }
-
   onClientClose(): void {
+    this.#watch.close();
     if (this.#settled || this.#reply.res.writableFinished) return;
     this.#clientGone = true;
     if (this.#controller !== null) this.#deadline = setTimeout(() => this.#leave(), READ_ON_MS).unref();

@@ -1,40 +1,95 @@
+import { randomUUIDv7 } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { GatewayError } from '../domain/errors.ts';
+import { type ErrorName, GatewayError } from '../domain/errors.ts';
 import { handle } from './pipeline.ts';
+import { Reply } from './reply.ts';
 import type { Services } from './services.ts';
 
-const HEADERS_MS = 15_000; // how long a client may take over its request head
-const REQUEST_MS = 120_000; // and over its whole request
 const KEEP_ALIVE_MS = 75_000; // longer than the 60 s of common balancers, so that they close first
+/** How often slow requests are looked for. */
+const CHECK_MS = 1000;
+/** What waits for a slow client before the upstream is held back: with its socket's share, 64 KiB a stream. */
+const WRITE_BUFFER_BYTES = 16_384;
+/** A refused body of up to this size is read and thrown away, which is cheaper than a new connection. */
+const FORGIVEN_BYTES = 65_536;
 
 /** A node:http server that answers the API. Not yet listening. */
 export function createListener(services: Services): Server {
+  const { limits, overload } = services;
   const onRequest = (req: IncomingMessage, res: ServerResponse): void => {
-    void handle(services, req, res);
+    if (!server.listening) res.shouldKeepAlive = false; // draining: the next request is for another replica
+    if (overload.enter()) void handle(services, req, res);
+    else shed(services, req, res);
   };
   const server = createServer(
-    { headersTimeout: HEADERS_MS, requestTimeout: REQUEST_MS, keepAliveTimeout: KEEP_ALIVE_MS, noDelay: true },
+    {
+      headersTimeout: limits.headerMs,
+      requestTimeout: Math.max(limits.bodyMs, limits.headerMs),
+      connectionsCheckingInterval: CHECK_MS,
+      keepAliveTimeout: KEEP_ALIVE_MS,
+      maxHeaderSize: limits.maxHeaderBytes,
+      highWaterMark: WRITE_BUFFER_BYTES,
+      requireHostHeader: false, // RequestHead looks, and answers in the shape of every other error
+      noDelay: true,
+    },
     onRequest,
   );
+  server.maxHeadersCount = limits.maxHeaders + 1; // Node drops those beyond without a word: one more tells
+  server.maxConnections = limits.maxConnections;
+  server.on('checkContinue', onRequest); // the pipeline asks for the body when it wants it
+  server.on('connect', (_req, socket: Duplex) => refuseSocket(socket, 'method_not_allowed'));
   server.on('clientError', refuseBrokenRequest);
+  server.on('drop', () => services.metrics.dropped());
+  // no descriptors left, for example: connections wait in the kernel until there are
+  server.on('error', (error) => services.log.error({ err: error }, 'cannot accept connections'));
   return server;
 }
 
-const STATUS_LINES: Readonly<Record<string, string>> = {
-  HPE_HEADER_OVERFLOW: '431 Request Header Fields Too Large',
-  ERR_HTTP_REQUEST_TIMEOUT: '408 Request Timeout',
+/** Refuses a request before anything is looked up or read for it. */
+function shed({ metrics }: Services, req: IncomingMessage, res: ServerResponse): void {
+  const reply = new Reply(res, randomUUIDv7());
+  const { 'content-length': length, 'transfer-encoding': encoding } = req.headers;
+  metrics.answered('shed', 503, 0);
+  reply.error(
+    new GatewayError('service_unavailable'),
+    encoding !== undefined || req.headers.expect !== undefined || Number(length ?? 0) > FORGIVEN_BYTES,
+  );
+}
+
+const NAMES: Readonly<Record<string, ErrorName>> = {
+  HPE_HEADER_OVERFLOW: 'request_header_fields_too_large',
+  ERR_HTTP_REQUEST_TIMEOUT: 'request_timeout',
 };
 
-/** Bytes that are no HTTP request: answered in the shape of every other error, then closed. */
+/** Bytes that are no HTTP request, or none in time: answered in the shape of every other error, then closed. */
 function refuseBrokenRequest(error: Error & { code?: string }, socket: Duplex): void {
-  if (!socket.writable || error.code === 'ECONNRESET') {
+  refuseSocket(socket, error.code === 'ECONNRESET' ? null : (NAMES[error.code ?? ''] ?? 'invalid_request'));
+}
+
+function refuseSocket(socket: Duplex, name: ErrorName | null): void {
+  // what follows an answer that has begun would be taken for a part of it; Node's own default looks here too
+  const { _httpMessage: begun } = socket as Duplex & { _httpMessage?: { headersSent: boolean } };
+  if (name === null || !socket.writable || begun?.headersSent) {
     socket.destroy();
     return;
   }
-  const { body } = new GatewayError('invalid_request', 'This is not an HTTP request the gateway can read.');
-  const status = STATUS_LINES[error.code ?? ''] ?? '400 Bad Request';
-  socket.end(
-    `HTTP/1.1 ${status}\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`,
+  const error = new GatewayError(
+    name,
+    name === 'invalid_request' ? 'This is not an HTTP request the gateway can read.' : undefined,
   );
+  const head = [
+    `HTTP/1.1 ${error.status} ${REASONS[error.status] ?? 'Bad Request'}`,
+    'content-type: application/json',
+    `content-length: ${Buffer.byteLength(error.body)}`,
+    `x-request-id: ${randomUUIDv7()}`,
+    'connection: close',
+  ];
+  socket.end(`${head.join('\r\n')}\r\n\r\n${error.body}`);
 }
+
+const REASONS: Readonly<Record<number, string>> = {
+  405: 'Method Not Allowed',
+  408: 'Request Timeout',
+  431: 'Request Header Fields Too Large',
+};

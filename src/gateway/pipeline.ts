@@ -24,11 +24,13 @@ export async function handle(services: Services, req: IncomingMessage, res: Serv
   const line = new RequestLine(reply);
   res.on('close', () => {
     reply.watcher?.onClientClose();
+    services.overload.leave();
     services.requestLog.tell(line);
   });
   try {
-    const route = findRoute(req.method as string, req.url as string, services.basePath);
     const head = new RequestHead(req.rawHeaders);
+    head.requireOneMeaning(req.httpVersionMinor, services.limits.maxHeaders); // 400, 431
+    const route = findRoute(req.method as string, req.url as string, services.basePath, head.host); // 404, 405
     if (route.name === 'operation') await operate(services, req, head, route.operation, route.id, line);
     else await list(services, head, route, line);
   } catch (error) {
@@ -51,6 +53,7 @@ async function operate(
   line.companyId = key.companyId;
   requireScope(key, operation.scope); // 403, before a byte of the body is read
   head.requireJson(); // 415
+  if (head.expectsContinue && head.contentLength <= services.maxBodyBytes) line.reply.res.writeContinue();
   const body = await readBody(req, head.contentLength, services.maxBodyBytes); // 413
   const owner = companyOf(services, key);
   const company = owner instanceof Promise ? await owner : owner;
@@ -74,7 +77,7 @@ async function operate(
     month,
   };
   if (company.strict && company.budget !== null) await reserve(services, admission, call); // 402
-  const account = new Account(services, admission, call.promptBytes);
+  const account = new Account(services, admission, call.promptBytes, body);
   if (line.reply.res.destroyed) {
     account.drop();
     throw new ClientGone(); // while something was looked up: nobody would notice any more

@@ -4,13 +4,13 @@ import { type FrameSink, StreamScanner } from '../bytes/sse.ts';
 import type { GatewayError } from '../domain/errors.ts';
 import type { BookingWaiter } from '../domain/ports.ts';
 import type { Admission, Outcome, Tokens } from '../domain/usage.ts';
-import { brokenAnswer, connectionFailure, statusFailure } from '../upstream/failure.ts';
+import { brokenAnswer, connectionFailure, deadlineFailure, statusFailure } from '../upstream/failure.ts';
 import type { UpstreamController, UpstreamHandler } from '../upstream/pool.ts';
 import type { Account } from './account.ts';
+import type { Deadline, Watch } from './deadline.ts';
 import type { Reply } from './reply.ts';
 import { isEventStream, KeptBody, type ResponseHeaders, retryAfterOf } from './upstream-answer.ts';
 
-const MAX_EVENT_BYTES = 16 * 1024 * 1024;
 /** How much of an answer that is no stream is kept, for its reason or its usage. */
 const MAX_REFUSAL_BYTES = 1024 * 1024;
 /** After the client left or the stream was done: how long and how much is still read for the usage. */
@@ -48,19 +48,26 @@ export class StreamRelay implements UpstreamHandler, FrameSink, BookingWaiter {
   #settled = false;
   #surplus = 0;
   #deadline: NodeJS.Timeout | null = null;
+  readonly #watch: Watch;
 
   constructor(reply: Reply, admission: Admission, account: Account) {
     this.#reply = reply;
     this.#res = reply.res;
     this.#admission = admission;
     this.#account = account;
-    this.#scanner = new StreamScanner(slugLiteral(admission.model.slug), this, MAX_EVENT_BYTES);
+    this.#scanner = new StreamScanner(slugLiteral(admission.model.slug), this, account.maxEventBytes);
     reply.watcher = this;
-    this.#res.on('drain', () => this.#controller?.resume());
+    this.#watch = account.watch(this.#res, (deadline) => this.#onDeadline(deadline));
+    this.#res.on('drain', () => {
+      this.#watch.paused = false;
+      this.#controller?.resume();
+    });
   }
 
   onRequestStart(controller: UpstreamController): void {
     this.#controller = controller;
+    this.#watch.sent();
+    if (this.#settled) return controller.abort(new Error('the connection came too late'));
     if (this.#clientGone) {
       this.#settled = true; // nothing was sent, nothing ran
       this.#account.drop();
@@ -71,12 +78,14 @@ export class StreamRelay implements UpstreamHandler, FrameSink, BookingWaiter {
   onResponseStart(_controller: UpstreamController, status: number, headers: ResponseHeaders): void {
     if (status < 200) return;
     this.#status = status;
+    this.#watch.answered();
     if (status === 200 && isEventStream(headers)) return;
     this.#retryAfter = retryAfterOf(headers);
     this.#refusal = new KeptBody(MAX_REFUSAL_BYTES);
   }
 
   onResponseData(controller: UpstreamController, chunk: Buffer): void {
+    this.#watch.active = true;
     if (this.#refusal !== null) return this.#refusal.push(chunk);
     if (this.#settled || this.#clientGone) this.#surplus += chunk.length;
     if (this.#settled) {
@@ -103,8 +112,14 @@ export class StreamRelay implements UpstreamHandler, FrameSink, BookingWaiter {
   onResponseError(_controller: UpstreamController | null, error: Error): void {
     if (this.#deadline !== null) clearTimeout(this.#deadline);
     if (this.#settled) return;
-    this.#account.log.warn({ request_id: this.#reply.requestId, reason: error.message }, 'upstream failed');
-    this.#fail(this.#status === 0 ? connectionFailure(error) : afterStart(error));
+    this.#account.upstreamFailed(error.message);
+    this.#fail(connectionFailure(this.#controller !== null));
+  }
+
+  #onDeadline(deadline: Deadline): void {
+    if (this.#settled) return;
+    this.#account.upstreamFailed(`too slow: ${deadline}`);
+    this.#fail(deadlineFailure(deadline));
   }
 
   /** Bytes that may leave, called by the scanner. Each byte of the slab is used once. */
@@ -156,7 +171,10 @@ export class StreamRelay implements UpstreamHandler, FrameSink, BookingWaiter {
     if (this.#to - this.#from <= HEAD) return;
     if (!begun) this.#begin();
     const bytes = this.#gathered(false);
-    if (bytes !== null && !this.#res.write(bytes)) controller.pause();
+    if (bytes !== null && !this.#res.write(bytes)) {
+      this.#watch.paused = true;
+      controller.pause();
+    }
   }
 
   /** Sends the head. */
@@ -168,10 +186,7 @@ export class StreamRelay implements UpstreamHandler, FrameSink, BookingWaiter {
   /** The scanner has seen the end: whole, or broken. The record is booked before the last bytes leave. */
   #finish(): void {
     if (this.#scanner.state !== 'done') {
-      this.#account.log.warn(
-        { request_id: this.#reply.requestId, reason: this.#scanner.reason },
-        'upstream stream broken',
-      );
+      this.#account.upstreamFailed(`stream broken: ${this.#scanner.reason}`);
       return this.#fail(brokenAnswer());
     }
     this.#readOn(); // the upstream may close by itself; its connection is then used again
@@ -200,12 +215,11 @@ export class StreamRelay implements UpstreamHandler, FrameSink, BookingWaiter {
 
   #refuse(): void {
     const body = (this.#refusal as KeptBody).bytes;
-    this.#account.log.warn(
-      { request_id: this.#reply.requestId, status: this.#status, reason: body.toString('utf8', 0, 2000) },
-      'upstream refused',
-    );
+    this.#account.upstreamFailed(`status ${this.#status}: ${body.toString('utf8', 0, 2000)}`);
     const { model } = this.#admission;
-    if (this.#status !== 200) return this.#fail(statusFailure(this.#status, body, this.#retryAfter, model));
+    if (this.#status !== 200) {
+      return this.#fail(statusFailure(this.#status, body, this.#retryAfter, model, this.#account.secrets));
+    }
     // a whole JSON answer where a stream was asked for: no use to the client, but it ran
     this.#fail(brokenAnswer(), scanAnswer(body, model.slug)?.usage ?? null);
   }
@@ -213,6 +227,7 @@ export class StreamRelay implements UpstreamHandler, FrameSink, BookingWaiter {
   #settle(outcome: Outcome, waiter: BookingWaiter | null, usage = this.#scanner.usage()): void {
     if (this.#settled) return;
     this.#settled = true;
+    this.#watch.settled();
     const { events, generatedBytes } = this.#scanner;
     // a stream that broke after its client had left was left early all the same: what ran is charged
     if (this.#clientGone && events > 0) outcome = 'client_aborted';
@@ -220,6 +235,7 @@ export class StreamRelay implements UpstreamHandler, FrameSink, BookingWaiter {
   }
 
   onClientClose(): void {
+    this.#watch.close();
     if (this.#settled || this.#res.writableFinished) return;
     this.#clientGone = true;
     this.#controller?.resume();
@@ -249,9 +265,4 @@ const LAST_CHUNK = Buffer.from('0\r\n\r\n');
 
 function slugLiteral(slug: string): Buffer {
   return Buffer.from(JSON.stringify(slug));
-}
-
-function afterStart(error: Error): GatewayError {
-  const failure = connectionFailure(error);
-  return failure.name === 'service_unavailable' ? brokenAnswer() : failure;
 }

@@ -14,12 +14,18 @@ const CHAT: Route = { name: 'operation', operation: chat, id: '' };
 const EMBEDDINGS: Route = { name: 'operation', operation: embeddings, id: '' };
 
 /**
- * The route of a request target. Only origin-form is known; a query is ignored, a slash
- * doubled by a base address that ends in one is forgiven.
- * @throws GatewayError 404 for an unknown path, 405 for a known one with another method
+ * The route of a request target. A query is ignored, a slash doubled by a base address that
+ * ends in one is forgiven.
+ * @param host the Host header
+ * @throws GatewayError 404 for an unknown path, 405 for a known one with another method,
+ * 400 for a target that two hops could read differently
  */
-export function findRoute(method: string, target: string, basePath: string): Route {
-  if (!target.startsWith(basePath)) throw noRoute();
+export function findRoute(method: string, target: string, basePath: string, host: string | undefined): Route {
+  if (target.charCodeAt(0) !== SLASH) target = originForm(target, host);
+  if (!target.startsWith(basePath)) {
+    requireOneMeaning(target);
+    throw noRoute();
+  }
   const query = target.indexOf('?');
   let path = query < 0 ? target.slice(basePath.length) : target.slice(basePath.length, query);
   if (path.startsWith('//')) path = path.slice(1);
@@ -32,6 +38,7 @@ export function findRoute(method: string, target: string, basePath: string): Rou
     case '/models/':
       return only('GET', method, MODELS);
   }
+  requireOneMeaning(target);
   const model = /^\/models\/(.+)$/.exec(path);
   if (model !== null) return only('GET', method, { name: 'model', id: model[1] as string });
   const run = /^\/assistants\/([^/]+)\/run$/.exec(path);
@@ -46,4 +53,30 @@ function only(expected: string, method: string, route: Route): Route {
 
 function noRoute(): GatewayError {
   return new GatewayError('not_found', 'No such route. The base address ends in the path prefix, such as /v1.');
+}
+
+const SLASH = 0x2f;
+
+/** The absolute form (RFC 9112, section 3.2.2) is for this host or for nobody. */
+function originForm(target: string, host: string | undefined): string {
+  const [, authority, rest] = /^http:\/\/([^/?#]+)(.*)$/i.exec(target) ?? [];
+  if (authority === undefined || authority.toLowerCase() !== host?.toLowerCase()) throw twoMeanings();
+  return rest as string;
+}
+
+/** Only targets off the beaten track come here: the known paths were compared whole. */
+function requireOneMeaning(target: string): void {
+  const query = target.indexOf('?');
+  const path = query < 0 ? target : target.slice(0, query);
+  // a fragment, a backslash, characters no address has, a dot segment however it is written
+  if (
+    !/^[!$%&'()*+,\-./0-9:;=@A-Z_a-z~]*$/.test(path) ||
+    /(?:^|\/|%2f|%5c)(?:\.|%2e){1,2}(?:\/|%2f|%5c|$)/i.test(path)
+  ) {
+    throw twoMeanings();
+  }
+}
+
+function twoMeanings(): GatewayError {
+  return new GatewayError('invalid_request', 'The request target could be read in two ways.');
 }

@@ -4,7 +4,19 @@ import type { Clock, Directory, Ledger } from '../domain/ports.ts';
 import type { Logger } from '../log.ts';
 import type { Metrics } from '../metrics.ts';
 import type { Upstream } from '../upstream/pool.ts';
+import type { Deadlines } from './deadline.ts';
+import type { Overload } from './overload.ts';
 import type { RequestLog } from './request-line.ts';
+
+/** What the listener accepts of clients. */
+export interface ListenerLimits {
+  readonly headerMs: number;
+  /** The whole request, its head included. */
+  readonly bodyMs: number;
+  readonly maxHeaders: number;
+  readonly maxHeaderBytes: number;
+  readonly maxConnections: number;
+}
 
 /** What one gateway is made of; put together in app.ts and never changed. */
 export interface Services {
@@ -21,6 +33,10 @@ export interface Services {
   readonly basePath: string;
   readonly ownedBy: string;
   readonly maxBodyBytes: number;
+  readonly maxEventBytes: number;
+  readonly limits: ListenerLimits;
+  readonly deadlines: Deadlines;
+  readonly overload: Overload;
   /** Whether a request member could choose another model, host or key. */
   readonly isSteering: (member: string) => boolean;
 }

@@ -7,23 +7,18 @@ import { redact } from '../domain/redact.ts';
  * upstream's own words reach the operator's log alone, save the reason of a bad request.
  */
 
-/** An error of the connection or of time, as undici reports it. */
-export function connectionFailure(error: Error & { code?: string }): GatewayError {
-  switch (error.code) {
-    case 'UND_ERR_HEADERS_TIMEOUT':
-    case 'UND_ERR_BODY_TIMEOUT':
-      return new GatewayError('upstream_timeout');
-    case 'UND_ERR_CONNECT_TIMEOUT':
-    case 'ECONNREFUSED':
-    case 'ENOTFOUND':
-    case 'EAI_AGAIN':
-    case 'EHOSTUNREACH':
-    case 'ENETUNREACH':
-    case 'ENOENT':
-      return new GatewayError('service_unavailable'); // nothing was sent: a retry is safe
-    default:
-      return brokenAnswer();
-  }
+/**
+ * The connection failed.
+ * @param sent whether the request was on its way; before, nothing ran and a retry is safe,
+ * whatever the reason: refused, no such host, no certificate, no descriptors left
+ */
+export function connectionFailure(sent: boolean): GatewayError {
+  return sent ? brokenAnswer() : new GatewayError('service_unavailable');
+}
+
+/** The upstream, or the way to it, took too long. */
+export function deadlineFailure(deadline: 'connect' | 'first_byte' | 'idle' | 'total'): GatewayError {
+  return new GatewayError(deadline === 'connect' ? 'service_unavailable' : 'upstream_timeout');
 }
 
 /** The upstream took the request, then its answer broke off or made no sense: it may have charged for it. */
@@ -37,30 +32,35 @@ export function brokenAnswer(): GatewayError {
  * An answer whose status is not 200.
  * @param body as much of it as was kept
  * @param retryAfter the upstream's header, relayed with 429 only
+ * @param secrets the upstream's host and key
  */
 export function statusFailure(
   status: number,
   body: Buffer,
   retryAfter: string | undefined,
   model: Model,
+  secrets: readonly string[],
 ): GatewayError {
   if (status === 429) {
     const error = new GatewayError('rate_limit_exceeded');
-    if (retryAfter !== undefined && /^[\w ,:]{1,40}$/.test(retryAfter)) error.retryAfter = retryAfter;
+    if (retryAfter !== undefined && RETRY_AFTER.test(retryAfter)) error.retryAfter = retryAfter;
     return error;
   }
-  if (status === 413) return new GatewayError('request_too_large', reason(body, model));
+  if (status === 413) return new GatewayError('request_too_large', reason(body, model, secrets));
   if (status === 400 || status === 422) {
     const { message, code } = readError(body);
     const tooLong = code === 'context_length_exceeded' || /maximum context length|context window/i.test(message);
-    return new GatewayError(tooLong ? 'context_length_exceeded' : 'invalid_request', reason(body, model));
+    return new GatewayError(tooLong ? 'context_length_exceeded' : 'invalid_request', reason(body, model, secrets));
   }
   return new GatewayError('upstream_error');
 }
 
-function reason(body: Buffer, model: Model): string | undefined {
+/** Seconds, or a date as HTTP writes it. */
+const RETRY_AFTER = /^(?:\d{1,6}|(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT)$/;
+
+function reason(body: Buffer, model: Model, secrets: readonly string[]): string | undefined {
   const { message } = readError(body);
-  return message === '' ? undefined : redact(message, model) || undefined;
+  return message === '' ? undefined : redact(message, model, secrets) || undefined;
 }
 
 /** The message and code of an error body in any of the shapes routers use; empty when there is none. */

@@ -5,9 +5,8 @@ export interface UpstreamOptions {
   readonly url: URL;
   /** Master key, sent as a bearer token; null sends none. */
   readonly apiKey: string | null;
-  /** How long the answer may take to begin, and to pause, in milliseconds. */
-  readonly firstByteMs: number;
-  readonly idleMs: number;
+  /** After this many milliseconds an attempt to connect is given up; deadlines of the answer are not kept here. */
+  readonly connectMs: number;
 }
 
 export type UpstreamHandler = Dispatcher.DispatchHandler;
@@ -25,6 +24,8 @@ const TRIM_MS = 30_000;
  * through all of them for a free one.
  */
 export class Upstream {
+  /** What must not be told to clients: the master key, and where the upstream is. */
+  readonly secrets: readonly string[];
   readonly #origin: string;
   readonly #basePath: string;
   readonly #headers: string[];
@@ -35,17 +36,20 @@ export class Upstream {
   #surplus = 0;
   readonly #trimmer = setInterval(() => this.#trim(), TRIM_MS).unref();
 
-  constructor({ url, apiKey, firstByteMs, idleMs }: UpstreamOptions) {
+  constructor({ url, apiKey, connectMs }: UpstreamOptions) {
     this.#origin = url.origin;
     this.#basePath = url.pathname.replace(/\/+$/, '');
     this.#headers = ['content-type', 'application/json', 'accept', '*/*', 'accept-encoding', 'identity'];
     if (apiKey !== null) this.#headers.push('authorization', `Bearer ${apiKey}`);
+    this.secrets = [...(apiKey === null ? [] : [apiKey]), url.host, url.hostname].filter((text) => text.length > 3);
     this.#clientOptions = {
       pipelining: 1,
-      headersTimeout: firstByteMs,
-      bodyTimeout: idleMs,
+      // the gateway's own: these are up to a second late and stand still while a client holds the upstream back
+      headersTimeout: 0,
+      bodyTimeout: 0,
+      allowH2: false,
       keepAliveTimeout: 30_000,
-      connect: { timeout: Math.min(firstByteMs, 10_000), noDelay: true },
+      connect: { timeout: connectMs, noDelay: true },
     };
   }
 

@@ -1,0 +1,115 @@
+import { monitorEventLoopDelay } from 'node:perf_hooks';
+import { getHeapStatistics } from 'node:v8';
+
+/** What the gateway takes on before it refuses. */
+export interface LoadLimits {
+  /** Requests in flight at once. */
+  readonly maxRequests: number;
+  /** Mean event-loop delay in milliseconds. */
+  readonly maxDelayMs: number;
+  /** Resident memory in bytes. */
+  readonly maxMemoryBytes: number;
+}
+
+const SAMPLE_MS = 100;
+const RESOLUTION_MS = 10;
+/** Of V8's own limit: beyond it the process would soon die. */
+const MOST_HEAP = 0.9;
+
+/**
+ * Refuses new requests before a byte of their body is read, when taking them on would
+ * harm those in flight (contract section 4: 503). By number and by memory it refuses
+ * whatever is too many. By event-loop delay it refuses a share that grows while the delay
+ * is too long and shrinks when it is not: refusing all at once would idle the gateway, let
+ * all in again, and swing.
+ */
+export class Overload {
+  readonly #limits: LoadLimits;
+  readonly #loop = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
+  readonly #timer: NodeJS.Timeout;
+  #inFlight = 0;
+  #refused = 0;
+  #delayMs = 0;
+  #memoryFull = false;
+  /** Of new requests, the share to refuse; and how much of a request that makes so far. */
+  #share = 0;
+  #owed = 0;
+
+  constructor(limits: LoadLimits) {
+    this.#limits = limits;
+    this.#loop.enable();
+    this.#timer = setInterval(() => this.#sample(), SAMPLE_MS).unref();
+  }
+
+  get inFlight(): number {
+    return this.#inFlight;
+  }
+  get refused(): number {
+    return this.#refused;
+  }
+  get delayMs(): number {
+    return this.#delayMs;
+  }
+
+  /** @returns false when the request is to be refused; else `leave` ends it */
+  enter(): boolean {
+    if (this.#inFlight >= this.#limits.maxRequests || this.#memoryFull || (this.#share > 0 && this.#drop())) {
+      this.#refused++;
+      return false;
+    }
+    this.#inFlight++;
+    return true;
+  }
+
+  leave(): void {
+    this.#inFlight--;
+  }
+
+  /**
+   * Takes in how the process is doing.
+   * @param delayMs mean event-loop delay since the last time
+   * @param memory resident bytes
+   * @param heap share of V8's limit in use
+   */
+  observe(delayMs: number, memory: number, heap: number): void {
+    const { maxDelayMs, maxMemoryBytes } = this.#limits;
+    this.#memoryFull = memory > maxMemoryBytes || heap > MOST_HEAP;
+    this.#delayMs = (this.#delayMs + delayMs) / 2; // one pause is no overload
+    const excess = this.#delayMs / maxDelayMs - 1;
+    this.#share = excess > 0 ? Math.min(MOST_REFUSED, this.#share + STEP * Math.min(excess, 1)) : this.#share - STEP;
+    if (this.#share < 0) this.#share = 0;
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+    this.#loop.disable();
+  }
+
+  #drop(): boolean {
+    this.#owed += this.#share;
+    if (this.#owed < 1) return false;
+    this.#owed--;
+    return true;
+  }
+
+  #sample(): void {
+    const { count, mean } = this.#loop;
+    this.#loop.reset();
+    const heap = getHeapStatistics();
+    // it measures whole intervals, so a loop at rest reads as the resolution
+    const delay = count === 0 ? 0 : Math.max(0, mean / 1e6 - RESOLUTION_MS);
+    this.observe(delay, residentBytes(), heap.used_heap_size / heap.heap_size_limit);
+  }
+}
+
+const MOST_REFUSED = 0.95; // some always get in: who waits learns that it is over
+const STEP = 0.1;
+
+/** 0 where the system does not tell. */
+function residentBytes(): number {
+  try {
+    return process.memoryUsage.rss();
+  } catch {
+    return 0; // there is no /proc
+  }
+}
