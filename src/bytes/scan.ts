@@ -18,6 +18,7 @@ import {
   STOPS,
   TAB,
 } from './json.ts';
+import { Skimmer } from './skim.ts';
 
 /** Strings of more bytes than this (decoded, as UTF-8) are shortened in the reduced value. */
 export const REDUCED_STRING = 256;
@@ -64,6 +65,8 @@ export class ObjectScanner {
   #word = '';
   #wordAt = 0;
 
+  readonly #skimmer = new Skimmer();
+
   /** An UTF-8 sequence a chunk ended in. */
   readonly #seam = Buffer.alloc(4);
   #seamLength = 0;
@@ -89,7 +92,8 @@ export class ObjectScanner {
     const length = b.length;
     let state = this.#state;
     let tokenStart = 0; // of the string or number that is being read, in this chunk
-    let words: Int32Array | null = null;
+    const skimmer = this.#skimmer;
+    skimmer.open(b);
     let i = 0;
     scan: while (i < length) {
       const c = b[i] as number;
@@ -98,8 +102,8 @@ export class ObjectScanner {
           const near = Math.min(length, i + 12); // most strings are short
           while (i < near && STOPS[b[i] as number] === 0) i++;
           if (i === near && i < length) {
-            words ??= new Int32Array(b.buffer, 0, b.buffer.byteLength >> 2);
-            i = this.#passContent(b, i, words);
+            i = skimmer.pass(i);
+            if (skimmer.escaped) this.#escaped = true;
           }
           if (i === length) break scan;
           const stop = b[i] as number;
@@ -304,38 +308,6 @@ export class ObjectScanner {
       if (this.#depth === 1) this.#keyEnd = this.#offset + end + 1;
     }
     return this.#isKey ? COLON_NEXT : AFTER;
-  }
-
-  /**
-   * Passes over string content to the closing quote, a control character, an escape that
-   * takes a closer look, or the chunk's end. Four bytes at a time and over the common
-   * escapes: 0.5 ns a byte of prose instead of 1.3.
-   * @param words the memory the chunk lies in
-   */
-  #passContent(b: Buffer, i: number, words: Int32Array): number {
-    const length = b.length;
-    const base = b.byteOffset;
-    const last = (base + length) >> 2;
-    for (;;) {
-      while (i < length && ((base + i) & 3) !== 0 && STOPS[b[i] as number] === 0) i++;
-      if (((base + i) & 3) === 0) {
-        let w = (base + i) >> 2;
-        for (; w < last; w++) {
-          const v = words[w] as number;
-          const quote = v ^ 0x22222222;
-          const slash = v ^ 0x5c5c5c5c;
-          // the high bit of a byte is set where it is below 0x20, a quote or a backslash
-          const stops =
-            (((v - 0x20202020) & ~v) | ((quote - 0x01010101) & ~quote) | ((slash - 0x01010101) & ~slash)) & 0x80808080;
-          if (stops !== 0) break;
-        }
-        i = w * 4 - base;
-        while (i < length && STOPS[b[i] as number] === 0) i++;
-      }
-      if (i + 1 >= length || b[i] !== BACKSLASH || ESCAPED[b[i + 1] as number] === 0) return i;
-      this.#escaped = true;
-      i += 2;
-    }
   }
 
   /** Keeps the beginning of a string that goes on in the next chunk. */
