@@ -79,8 +79,8 @@ interface Scale {
 /** Round numbers up the axis. */
 function axis(highest: number): Scale {
   if (!(highest > 0)) return { top: 1, ticks: [0, 1], decimals: 0 };
-  const power = 10 ** Math.floor(Math.log10(highest / 4));
-  const unit = [1, 2, 2.5, 5, 10].map((each) => each * power).find((each) => each * 4 >= highest) as number;
+  const power = 10 ** Math.floor(Math.log10(highest / 6));
+  const unit = [1, 2, 2.5, 5, 10].map((each) => each * power).find((each) => each * 6 >= highest) as number;
   const count = Math.ceil(highest / unit - 1e-9);
   const decimals = Math.min(12, Math.max(0, 1 - Math.floor(Math.log10(unit) + 1e-9)));
   return {

@@ -1,0 +1,298 @@
+import OpenAI from 'openai';
+import type { Locator, Page } from 'playwright-core';
+import t, { type Test } from 'tap';
+import { eventually } from '../support/client.ts';
+import { CHAT, OVERSEAS } from '../support/world.ts';
+import { openTab, photograph, signInTab, startBrowser, type Tab } from './browser.ts';
+import { paint } from './paint.ts';
+import { PASSWORD, startOffice } from './people.ts';
+
+/** Each role's whole day, in a real browser, with the OpenAI SDK against the same gateway. */
+
+const office = await startOffice(t);
+const browser = await startBrowser(t);
+const company = office.customer.company;
+const base = `/companies/${company}`;
+
+async function begin(t: Test, email: string, options = {}): Promise<Tab> {
+  const tab = await openTab(browser, office.adminUrl, options);
+  await signInTab(tab, email, PASSWORD);
+  t.teardown(() => tab.page.context().close());
+  return tab;
+}
+
+async function look(t: Test, page: Page, name: string): Promise<void> {
+  t.same(await photograph(page, name), [], `${name}: nothing for axe-core to find, nothing wider than a phone`);
+}
+
+function clientOf(apiKey: string): OpenAI {
+  return new OpenAI({ baseURL: office.url, apiKey, maxRetries: 0 });
+}
+
+const hello = { messages: [{ role: 'user' as const, content: 'Hello there' }] };
+const statusOf = (call: Promise<unknown>) =>
+  call.then(
+    () => 200,
+    (error: { status: number }) => error.status,
+  );
+
+await t.test('the owner: a key, its use, the gate, the budget, rotation, revocation, export', async (t) => {
+  const { page, complaints } = await begin(t, office.people.owner, { acceptDownloads: true });
+  await page.waitForURL(`**${base}/usage`);
+
+  await section(page, 'Access').click();
+  await page.getByLabel('Name').fill('Website search');
+  await page.getByLabel('Embeddings').uncheck();
+  await page.getByRole('button', { name: 'Create key' }).click();
+  const key = await page.locator('#key').innerText();
+  t.match(key, /^svc_[a-z2-7]{32}$/);
+  t.match(await page.locator('#curl').innerText(), `Authorization: Bearer ${key}`);
+  await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+  await page.getByRole('button', { name: 'Copy API key' }).click();
+  t.equal(await page.evaluate('navigator.clipboard.readText()'), key);
+  await look(t, page, 'key-created');
+  await page.getByRole('link', { name: 'I have stored the key' }).click();
+  const row = page.getByRole('row', { name: 'Website search' });
+  t.match(await row.innerText(), new RegExp(`${key.slice(0, 8)}….*active.*chat.*assistants.*owen@`, 's'));
+  t.notMatch(await page.content(), key, 'shown once');
+
+  const client = clientOf(key);
+  const answer = await client.chat.completions.create({ model: CHAT, ...hello });
+  const [entry] = await office.ledger(company, 1);
+  await section(page, 'Usage').click();
+  t.match(await page.getByRole('table', { name: 'By model' }).innerText(), CHAT);
+  const shown = await page.getByRole('row', { name: 'Website search' }).locator('.eur').textContent();
+  t.equal(digits(shown), digits(entry?.cost_eur), 'the cost is the ledger’s to the last digit');
+  t.match(await page.locator('.figures').innerText(), String(answer.usage?.total_tokens));
+
+  const models = async () => (await client.models.list()).data.map(({ id }) => id);
+  await section(page, 'Settings').click();
+  await page.getByLabel('Allow models hosted outside the EU').check();
+  await page.getByRole('button', { name: 'Save settings' }).click();
+  await page.getByText('Saved.').waitFor();
+  await eventually(models, (ids) => ids.includes(OVERSEAS));
+  t.equal(await statusOf(client.chat.completions.create({ model: OVERSEAS, ...hello })), 200);
+  await page.getByLabel('Allow models hosted outside the EU').uncheck();
+  await page.getByRole('button', { name: 'Save settings' }).click();
+  await eventually(models, (ids) => !ids.includes(OVERSEAS));
+  t.equal(await statusOf(client.chat.completions.create({ model: OVERSEAS, ...hello })), 403);
+  await section(page, 'Models').click();
+  t.match(await page.getByRole('row', { name: OVERSEAS }).innerText(), /blocked.*EU gate is closed/s);
+  const preview = JSON.parse(await page.getByLabel('Answer of GET /models').innerText());
+  t.same(preview, JSON.parse(JSON.stringify({ object: 'list', data: (await client.models.list()).data })));
+  await page.getByRole('button', { name: `Disable ${CHAT}` }).click();
+  await eventually(models, (ids) => !ids.includes(CHAT));
+  t.match(await page.getByRole('row', { name: CHAT }).innerText(), /hidden/);
+  t.equal(await statusOf(client.chat.completions.create({ model: CHAT, ...hello })), 404);
+  await page.getByRole('button', { name: `Enable ${CHAT}` }).click();
+  await eventually(models, (ids) => ids.includes(CHAT));
+
+  await section(page, 'Settings').click();
+  await page.getByLabel('Monthly budget in EUR').fill('12,50');
+  await page.getByRole('button', { name: 'Save settings' }).click();
+  t.match(await page.getByRole('alert').innerText(), /Nothing was changed/);
+  t.equal(await page.getByLabel('Monthly budget in EUR').inputValue(), '12,50', 'what was typed is still there');
+  await page.getByLabel('Monthly budget in EUR').fill('0.000001');
+  await page.getByRole('button', { name: 'Save settings' }).click();
+  await page.getByText('Saved.').waitFor();
+  await eventually(
+    () => statusOf(client.chat.completions.create({ model: CHAT, ...hello })),
+    (status) => status === 402,
+  );
+  await section(page, 'Usage').click();
+  t.match(await page.locator('.figures').innerText(), /reached: calls get 402/);
+  await section(page, 'Settings').click();
+  await page.getByLabel('Monthly budget in EUR').fill('250');
+  await page.getByRole('button', { name: 'Save settings' }).click();
+  await eventually(
+    () => statusOf(client.chat.completions.create({ model: CHAT, ...hello })),
+    (status) => status === 200,
+  );
+
+  await section(page, 'Access').click();
+  await page.getByRole('link', { name: 'Rotate Website search' }).click();
+  await page.getByLabel('Overlap').selectOption({ label: 'One hour' });
+  await page.getByRole('button', { name: 'Create the new key' }).click();
+  const second = await page.locator('#key').innerText();
+  t.not(second, key);
+  t.equal(await statusOf(client.models.list()), 200, 'the old key works during the overlap');
+  t.equal(await statusOf(clientOf(second).models.list()), 200, 'and so does the new one');
+  await page.getByRole('link', { name: 'I have stored the key' }).click();
+  t.match(
+    await page
+      .getByRole('row', { name: `${key.slice(0, 8)}` })
+      .first()
+      .innerText(),
+    /active/,
+  );
+
+  // the new one is the first of the list
+  await page.getByRole('link', { name: 'Revoke Website search' }).first().click();
+  await look(t, page, 'key-revoke');
+  await page.getByRole('button', { name: 'Revoke key' }).click();
+  await eventually(
+    () => statusOf(clientOf(second).models.list()),
+    (status) => status === 401,
+  );
+  t.equal(await statusOf(client.models.list()), 200);
+
+  await section(page, 'Usage').click();
+  const [download] = await Promise.all([
+    page.waitForEvent('download'),
+    page.getByRole('link', { name: 'Export CSV' }).click(),
+  ]);
+  const csv = String(Buffer.concat(await (await download.createReadStream()).toArray()));
+  const ledger = await office.ledger(company, 3);
+  const costAt = (csv.split('\n')[0] ?? '').split(',').indexOf('cost_eur');
+  t.same(
+    csv
+      .trim()
+      .split('\n')
+      .slice(1)
+      .map((line) => line.split(',')[costAt]),
+    ledger.map(({ cost_eur }) => cost_eur),
+  );
+  t.same(complaints, []);
+});
+
+await t.test('the administrator: an assistant, its eligibility, a run of it', async (t) => {
+  const { page, complaints } = await begin(t, office.people.administrator);
+  await section(page, 'Assistants').click();
+  await page.getByRole('link', { name: 'New assistant' }).click();
+  await page.getByLabel('Name').fill('Blurb writer');
+  await page.getByLabel('System prompt').fill('You write\ncover blurbs.');
+  await page.getByLabel('Temperature').fill('3');
+  await page.getByRole('button', { name: 'Save assistant' }).click();
+  t.match(await page.locator('.wrong').innerText(), /Temperature must be a number from 0 to 2/);
+  await look(t, page, 'assistant-form');
+  await page.getByLabel('Temperature').fill('0.7');
+  await page.getByLabel('Default model').selectOption(CHAT);
+  await page.getByLabel('Shared with').selectOption({ label: 'Only its maker' });
+  await page.getByRole('button', { name: 'Save assistant' }).click();
+  const row = page.getByRole('row', { name: 'Blurb writer' });
+  t.match(await row.innerText(), /404.*shared with: only its maker/s);
+  await page.getByRole('link', { name: 'Edit Blurb writer' }).click();
+  await page.getByLabel('Shared with').selectOption({ label: 'The whole company' });
+  await page.getByRole('button', { name: 'Save assistant' }).click();
+  t.match(await row.innerText(), /visible/);
+  const [stored] = await office.sql`select system_prompt from assistants where name = 'Blurb writer'`;
+  t.equal(stored?.system_prompt, 'You write\ncover blurbs.', 'line ends are those of a text');
+
+  await page.getByRole('link', { name: 'Try Blurb writer' }).click();
+  await page.getByLabel('Message').fill('Two sentences, please.');
+  await page.getByLabel('API key').fill('svc_wrong');
+  await page.getByRole('button', { name: 'Run', exact: true }).click();
+  t.match(await page.getByRole('alert').innerText(), /401.*invalid_api_key/s);
+  await page.getByLabel('API key').fill(office.customer.key);
+  await page.getByRole('button', { name: 'Run', exact: true }).click();
+  await page.getByRole('heading', { name: 'Answer' }).waitFor();
+  t.equal(await page.getByLabel('API key').inputValue(), '', 'the key does not come back');
+  t.equal(await page.getByLabel('Message').inputValue(), 'Two sentences, please.');
+  await look(t, page, 'assistant-run');
+  t.same(complaints, []);
+});
+
+await t.test('the operator: companies, models and prices, users, the audit log', async (t) => {
+  const { page, complaints } = await begin(t, office.people.operator);
+  await page.waitForURL('**/companies');
+  await page.getByLabel('Name').fill('Kranich & Söhne <GmbH>');
+  await page.getByLabel('Monthly budget in EUR').fill('99.50');
+  await page.getByRole('button', { name: 'Create company' }).click();
+  await page.getByText('Created.').waitFor();
+  t.match(await page.locator('.company-name').innerText(), 'Kranich & Söhne <GmbH>');
+
+  await page.getByRole('link', { name: 'Models', exact: true }).first().click();
+  await page.getByLabel('Slug').fill(CHAT);
+  await page.getByLabel('Internal name').fill('internal-new');
+  await page.getByLabel('EUR per 1000 prompt tokens').fill('0.00025');
+  await page.getByLabel('EUR per 1000 completion tokens').fill('0.0015');
+  await page.getByRole('button', { name: 'Offer model' }).click();
+  t.match(await page.getByRole('alert').innerText(), `A shared model ${CHAT} exists already`);
+  await page.getByLabel('Slug').fill('feather');
+  await page.getByRole('button', { name: 'Offer model' }).click();
+  await page.getByRole('link', { name: 'feather' }).click();
+  await page.getByLabel('EUR per 1000 prompt tokens').fill('0.000125');
+  await page.getByRole('button', { name: 'Save model' }).click();
+  t.match(digits(await page.getByRole('row', { name: 'feather' }).innerText()), digits('0.000125'));
+
+  await page.getByRole('link', { name: 'Users' }).click();
+  await page.getByLabel('E-mail address').fill('Karl@Kranich.example');
+  await page.getByLabel('Company').selectOption({ label: 'Kranich & Söhne <GmbH>' });
+  await page.getByLabel('Password').fill(PASSWORD);
+  await page.getByRole('button', { name: 'Add user' }).click();
+  await page.getByRole('link', { name: 'karl@kranich.example' }).waitFor();
+
+  await page.getByRole('link', { name: 'Audit log' }).click();
+  const log = await page.getByRole('table', { name: 'Changes' }).innerText();
+  t.match(log, /karl@kranich\.example/);
+  t.match(log, /cost_eur_per_1k_input.*0\.00025.*0\.000125/s);
+  t.match(log, /owen@customer\.example/, 'what the owner did today');
+  t.notMatch(log, /password_hash|digest/);
+  t.same(complaints, []);
+
+  const karl = await openTab(browser, office.adminUrl);
+  t.teardown(() => karl.page.context().close());
+  await signInTab(karl, 'karl@kranich.example', PASSWORD);
+  await karl.page.getByRole('heading', { name: /^Usage in/ }).waitFor();
+});
+
+await t.test('the member: signs in, sees nothing of access or usage', async (t) => {
+  const { page } = await begin(t, office.people.member);
+  await page.waitForURL('**/account');
+  t.equal(await page.getByRole('link', { name: /Access|Usage|Settings|Companies/ }).count(), 0);
+  await look(t, page, 'account-member');
+  await page.goto(`${base}/usage`);
+  await page.getByRole('heading', { name: 'Not permitted' }).waitFor();
+  await page.goto('/account');
+  await page.getByRole('button', { name: 'Sign out' }).click();
+  await page.getByText('You are signed out.').waitFor();
+  await look(t, page, 'sign-in');
+});
+
+await t.test('without JavaScript everything works', async (t) => {
+  const { page } = await begin(t, office.people.owner, { javaScriptEnabled: false });
+  await page.goto(`${base}/access`);
+  await page.getByLabel('Name').fill('No script');
+  await page.getByRole('button', { name: 'Create key' }).click();
+  t.match(await page.locator('#key').innerText(), /^svc_/);
+  t.equal(await page.getByRole('button', { name: /Copy/ }).count(), 0);
+});
+
+await t.test('a year in the life of a company, to look at', async (t) => {
+  await paint(office.sql, company);
+  const operator = await begin(t, office.people.operator);
+  const pages = {
+    companies: '/companies',
+    usage: `${base}/usage`,
+    access: `${base}/access`,
+    models: `${base}/models`,
+    assistants: `${base}/assistants`,
+    settings: `${base}/settings`,
+    'operator-models': '/models',
+    users: '/users',
+    audit: '/audit',
+  };
+  for (const [name, path] of Object.entries(pages)) {
+    await operator.page.goto(path);
+    await look(t, operator.page, name);
+  }
+  await operator.page.goto(`${base}/usage`);
+  await operator.page.locator('svg.chart.wide g.day').first().hover();
+  t.match(await operator.page.locator('.tip:visible').innerText(), /^1 .+\n.+: /);
+  const now = await operator.page.getByRole('heading', { level: 1 }).innerText();
+  await operator.page.getByLabel('Month').selectOption({ index: 1 });
+  await operator.page.getByRole('button', { name: 'Show' }).click();
+  t.not(await operator.page.getByRole('heading', { level: 1 }).innerText(), now, 'an earlier month');
+  t.match(await operator.page.locator('.figures').innerText(), /1\.400/);
+  t.same(operator.complaints, []);
+});
+
+/** The link to a section of the company's pages. */
+function section(page: Page, name: string): Locator {
+  return page.getByRole('navigation', { name: 'Company' }).getByRole('link', { name });
+}
+
+/** The digits of an amount, however its reader writes it. */
+function digits(text: string | null | undefined): string {
+  return (text ?? '').replace(/[^\d]/g, '');
+}

@@ -1,0 +1,74 @@
+import type { Sql } from 'postgres';
+
+/**
+ * A publisher's two months: models, keys, assistants, some three thousand calls and in-app
+ * chat cost, the same ones every time, so that pictures of pages show what pages are for.
+ */
+export async function paint(sql: Sql, company: string): Promise<void> {
+  await sql`update companies set monthly_budget_eur = 400, disabled_model_slugs = '{velvet-legacy}' where id = ${company}`;
+  await sql`
+    insert into models (slug, upstream_model, kind, eu_hosted, cost_eur_per_1k_input, cost_eur_per_1k_output) values
+      ('aurora-large', 'internal-aurora-70b', 'chat', true, 0.0021, 0.0063),
+      ('aurora-swift', 'internal-aurora-8b', 'chat', true, 0.00018, 0.00054),
+      ('meridian-vision', 'internal-vision-2', 'chat', true, 0.0034, 0.0102),
+      ('pacific-pro', 'internal-overseas-pro', 'chat', false, 0.0044, 0.0176),
+      ('quill-embed', 'internal-bge-m3', 'embedding', true, 0.00002, 0),
+      ('velvet-legacy', 'internal-velvet-1', 'chat', true, 0.0012, 0.0024)`;
+  await sql`
+    insert into models (slug, company_id, upstream_model, kind, eu_hosted, cost_eur_per_1k_input, cost_eur_per_1k_output)
+    values ('nordlicht-editor', ${company}, 'internal-finetune-17', 'chat', true, 0.0029, 0.0087)`;
+  const keys = await sql<{ id: string }[]>`
+    insert into api_keys (company_id, name, digest, prefix, scopes, created_by, created_at, last_used_at, expires_at, revoked_at)
+    select ${company}, name, sha256(name::bytea), prefix, scopes, 'owen@customer.example', now() - age * interval '1 day',
+      now() - used * interval '1 minute', now() + ends * interval '1 day', now() - gone * interval '1 day'
+    from (values
+      ('Newsroom CMS', 'svc_k3vq', '{chat,assistants}'::text[], 210, 4, null, null),
+      ('Archive search', 'svc_7hpa', '{embeddings}', 160, 22, null, null),
+      ('Cover blurb tool', 'svc_m2xd', '{assistants}', 41, 190, 5, null),
+      ('Intern project', 'svc_qz6e', '{chat}', 95, 70000, null, 48)) as k (name, prefix, scopes, age, used, ends, gone)
+    returning id`;
+  await sql`
+    insert into assistants (company_id, name, system_prompt, model_slug, temperature, max_tokens, visibility, project_id) values
+      (${company}, 'Headline coach', 'Suggest three headlines.', 'aurora-large', 0.8, 400, 'company', null),
+      (${company}, 'Rights desk', 'Answer questions about reprint rights.', 'pacific-pro', 0.2, null, 'company', null),
+      (${company}, 'Diary', 'Keep my diary.', null, null, null, 'private', null)`;
+  for (const [back, calls] of [
+    [1, 1400],
+    [0, 1900],
+  ] as const) {
+    await sql`
+      with made as (
+        select i, billing_month(now() - ${back} * interval '1 month') as month,
+          1 + (i * 7919 % 100) as a, 1 + (i * 104729 % 97) as b, (i * 31 % 1440) as minute
+        from generate_series(1, ${calls}::int) as i
+      ),
+      placed as (
+        select *, month::timestamp + minute * interval '1 minute' + (case when ${back} = 0
+            then (i * 997) % greatest(1, extract(day from now() at time zone 'UTC')::int)
+            else (i * 997) % 28 end) * interval '1 day' as at,
+          case when a <= 34 then 1 when a <= 60 then 2 when a <= 72 then 3 when a <= 84 then 4 when a <= 93 then 5 else 6 end as model
+        from made
+      ),
+      priced as (
+        select p.*, m.slug, m.kind, m.upstream_model, m.cost_eur_per_1k_input as price_in, m.cost_eur_per_1k_output as price_out,
+          (300 + b * 211) * (case when extract(isodow from at) >= 6 then 1 else 4 end) * (case when m.kind = 'embedding' then 30 else 1 end) as prompt,
+          case when m.kind = 'embedding' then 0 else 90 + a * b end * (case when extract(isodow from at) >= 6 then 1 else 3 end) as completion
+        from placed p join models m
+          on m.slug = (array['aurora-large', 'aurora-swift', 'quill-embed', 'nordlicht-editor', 'meridian-vision', 'velvet-legacy'])[p.model]
+      )
+      insert into api_usage (billing_month, request_id, company_id, api_key_id, model_slug, upstream_model, endpoint, prompt_tokens,
+        completion_tokens, cost_eur, price_input, price_output, usage_source, outcome, occurred_at)
+      select month, md5(i || ' ' || month)::uuid, ${company},
+        (${keys.map(({ id }) => id)}::uuid[])[case when kind = 'embedding' then 2 when i % 5 = 0 then 3 else 1 end],
+        slug, upstream_model,
+        case when kind = 'embedding' then 'embeddings' when i % 5 = 0 then 'assistants.run' else 'chat.completions' end,
+        prompt, completion, (prompt * price_in + completion * price_out) * 0.001, price_in, price_out,
+        case when i % 83 = 0 then 'estimated' else 'upstream' end,
+        case when i % 83 = 0 then 'client_aborted' when i % 211 = 0 then 'upstream_failed' else 'completed' end,
+        at at time zone 'UTC'
+      from priced`;
+    await sql`
+      insert into chat_usage (company_id, occurred_at, cost_eur)
+      select ${company}, billing_month(now() - ${back} * interval '1 month')::timestamp at time zone 'UTC', 61.2475`;
+  }
+}

@@ -1,0 +1,106 @@
+import { scryptSync } from 'node:crypto';
+import type { Test } from 'tap';
+import type { Role } from '../../src/domain/user.ts';
+import { startWorld, type World } from '../support/world.ts';
+
+export const PASSWORD = 'correct horse battery staple';
+
+export interface Office extends World {
+  /** E-mail addresses of a person of each role; those of a company work for the customer. */
+  readonly people: Readonly<Record<Role, string>>;
+}
+
+/** A world with people who may sign in with PASSWORD. */
+export async function startOffice(t: Test, env: Record<string, string> = {}): Promise<Office> {
+  const world = await startWorld(t, env);
+  const people = {
+    operator: 'olga@tollgate.example',
+    owner: 'owen@customer.example',
+    administrator: 'ada@customer.example',
+    member: 'mila@customer.example',
+  };
+  const hash = cheapHash(PASSWORD);
+  for (const [role, email] of Object.entries(people)) {
+    const company = role === 'operator' ? null : world.customer.company;
+    await world.sql`insert into users (email, company_id, role, password_hash) values (${email}, ${company}, ${role}, ${hash})`;
+  }
+  await world.sql`update companies set name = 'Nordlicht Verlag' where id = ${world.customer.company}`;
+  return { ...world, people };
+}
+
+/** A browser without a window: keeps cookies, follows no redirect, sends forms as a browser does. */
+export class Person {
+  readonly base: string;
+  readonly cookies = new Map<string, string>();
+
+  constructor(base: string) {
+    this.base = base;
+  }
+
+  async get(path: string, headers: Record<string, string> = {}): Promise<Page> {
+    return this.#send(path, { headers });
+  }
+
+  /** Sends a form from one of the pages; the token is read from any of them. */
+  async post(
+    path: string,
+    fields: Record<string, string | string[]> = {},
+    headers: Record<string, string> = {},
+  ): Promise<Page> {
+    const body = new URLSearchParams();
+    for (const [name, value] of Object.entries({ csrf: await this.csrf(), ...fields })) {
+      for (const each of [value].flat()) body.append(name, each);
+    }
+    return this.#send(path, { method: 'POST', headers: { origin: this.base, ...headers }, body });
+  }
+
+  /** The form token of this session; empty when there is none. */
+  async csrf(): Promise<string> {
+    if (![...this.cookies.keys()].some((name) => name.endsWith('tollgate'))) return '';
+    const { text } = await this.get('/account');
+    return /name="csrf" value="([^"]+)"/.exec(text)?.[1] ?? '';
+  }
+
+  async signIn(email: string, password = PASSWORD): Promise<Page> {
+    return this.post('/sign-in', { email, password });
+  }
+
+  async #send(path: string, init: RequestInit): Promise<Page> {
+    const cookie = [...this.cookies].map(([name, value]) => `${name}=${value}`).join('; ');
+    const response = await fetch(new URL(path, this.base), {
+      redirect: 'manual',
+      ...init,
+      headers: { ...(init.headers as Record<string, string>), ...(cookie === '' ? {} : { cookie }) },
+    });
+    const setCookies = response.headers.getSetCookie();
+    for (const each of setCookies) {
+      const [, name = '', value = ''] = /^([^=]+)=([^;]*)/.exec(each) ?? [];
+      if (value === '') this.cookies.delete(name);
+      else this.cookies.set(name, value);
+    }
+    return { status: response.status, headers: response.headers, setCookies, text: await response.text() };
+  }
+}
+
+export interface Page {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly setCookies: string[];
+  readonly text: string;
+}
+
+/** Somebody of the office, signed in. */
+export async function signedIn(office: Office, role: Role): Promise<Person> {
+  const person = new Person(office.adminUrl);
+  const { status } = await person.signIn(office.people[role]);
+  if (status !== 303) throw new Error(`${role} could not sign in: ${status}`);
+  return person;
+}
+
+/** A password's hash at a thousandth of the usual cost, for people whose password is no secret. */
+function cheapHash(password: string): string {
+  const salt = Buffer.alloc(16, 1);
+  const key = scryptSync(password, salt, 32, { N: 2 ** 7, r: 8, p: 1 });
+  const base64 = (bytes: Buffer) => bytes.toString('base64').replace(/=+$/, '');
+  return `$scrypt$ln=7,r=8,p=1$${base64(salt)}$${base64(key)}`;
+}

@@ -1,0 +1,100 @@
+import t from 'tap';
+import { ROUTES } from '../../src/admin/listener.ts';
+import { type Action, may, PERMISSIONS } from '../../src/admin/permission.ts';
+import { ROLES, type Role } from '../../src/domain/user.ts';
+import { Person, signedIn, startOffice } from './people.ts';
+
+/** Who sees what: the table itself, and every route asked by every role, for the own company and for another. */
+
+const office = await startOffice(t);
+const people = Object.fromEntries(
+  await Promise.all(ROLES.map(async (role) => [role, await signedIn(office, role)] as const)),
+) as Record<Role, Person>;
+const { company: foreign } = await office.newCustomer();
+const own = office.customer.company;
+
+// the specification of the area, written out once more: a slip in the table does not confirm itself
+const MAY: Readonly<Record<Role, readonly Action[]>> = {
+  operator: Object.keys(PERMISSIONS) as Action[],
+  owner: [
+    'account.use',
+    'company.read',
+    'company.set',
+    'usage.read',
+    'key.read',
+    'key.write',
+    'assistant.read',
+    'assistant.write',
+    'assistant.run',
+  ],
+  get administrator() {
+    return this.owner;
+  },
+  member: ['account.use'],
+};
+
+t.test('the table says what it should', async (t) => {
+  for (const role of ROLES) {
+    const person = { role, companyId: role === 'operator' ? null : own };
+    const allowed = (Object.keys(PERMISSIONS) as Action[]).filter((action) => may(person, action, own));
+    t.same(allowed.sort(), [...MAY[role]].sort(), role);
+    if (role !== 'operator') t.notOk(Object.keys(PERMISSIONS).some((action) => may(person, action as Action, foreign)));
+  }
+});
+
+t.test('every route asks it, for every role', async (t) => {
+  const nothing = '00000000-0000-4000-8000-000000000000';
+  const csrf = new Map(await Promise.all(ROLES.map(async (role) => [role, await people[role].csrf()] as const)));
+  for (const route of ROUTES.filter(({ path }) => path !== '/sign-out')) {
+    for (const role of ROLES) {
+      for (const company of route.path.includes(':company') ? [own, foreign] : [null]) {
+        const path = route.path.replace(':company', company ?? '').replace(/:\w+/g, nothing);
+        const ask = () =>
+          // an empty form changes nothing, whoever sends it
+          route.method === 'GET' ? people[role].get(path) : people[role].post(path, { csrf: csrf.get(role) ?? '' });
+        const { status } = await ask();
+        const isForeign = company === foreign && role !== 'operator';
+        const name = `${role}: ${route.method} ${route.path}${isForeign ? ' of another company' : ''}`;
+        if (isForeign) t.equal(status, 404, name);
+        else if (!MAY[role].includes(route.action)) t.equal(status, 403, name);
+        else t.ok(status !== 403 && status < 500, `${name} is let through (${status})`);
+      }
+    }
+  }
+});
+
+t.test('who is not signed in gets nothing but the sign-in page', async (t) => {
+  const stranger = new Person(office.adminUrl);
+  for (const route of ROUTES) {
+    const path = route.path.replace(':company', own).replace(/:\w+/g, own);
+    const { status, headers, text } =
+      route.method === 'GET' ? await stranger.get(path) : await stranger.post(path, { csrf: '' });
+    t.equal(status, 303, `${route.method} ${route.path}`);
+    t.match(headers.get('location'), /^\/sign-in/);
+    t.equal(text, '');
+  }
+});
+
+t.test('a foreign company and an unknown one look alike', async (t) => {
+  const unknown = '00000000-0000-4000-8000-000000000000';
+  const pages = await Promise.all([foreign, unknown].map((id) => people.owner.get(`/companies/${id}/usage`)));
+  t.equal(pages[0]?.status, 404);
+  t.equal(pages[0]?.text, pages[1]?.text);
+});
+
+t.test('a changed role holds from the next page on', async (t) => {
+  const person = await signedIn(office, 'administrator');
+  t.equal((await person.get(`/companies/${own}/usage`)).status, 200);
+  await office.sql`update users set role = 'member' where email = ${office.people.administrator}`;
+  t.equal((await person.get(`/companies/${own}/usage`)).status, 403);
+  await office.sql`delete from users where email = ${office.people.administrator}`;
+  t.equal((await person.get('/account')).headers.get('location'), '/sign-in?next=%2Faccount');
+});
+
+t.test('internal model names are for operators', async (t) => {
+  const { parts } = office.upstream;
+  t.match((await people.operator.get('/models')).text, parts.chat);
+  for (const page of ['models', 'usage', 'access', 'assistants', 'settings', 'usage.csv']) {
+    t.notMatch((await people.owner.get(`/companies/${own}/${page}`)).text, parts.chat, page);
+  }
+});
