@@ -1,0 +1,26 @@
+import t from 'tap';
+import { note } from '../faults/results.ts';
+import { LONG } from '../faults/world.ts';
+import { simulate } from './simulation.ts';
+
+const { SEED } = process.env;
+const SEEDS = SEED === undefined ? Array.from({ length: LONG ? 1000 : 12 }, (_, n) => n + 1) : [Number(SEED)];
+t.setTimeout(LONG ? 1_800_000 : 60_000);
+
+t.test('whatever fails in whatever order, nothing promised is lost and nothing counted twice', async (t) => {
+  const totals = { booked: 0, rows: 0, kills: 0 };
+  for (const seed of SEEDS) {
+    const { booked, rows, kills, violations } = await simulate(seed);
+    t.same(violations, [], `SEED=${seed}: ${booked} booked, ${rows} rows, ${kills} kills`);
+    totals.booked += booked;
+    totals.rows += rows;
+    totals.kills += kills;
+  }
+  t.ok(totals.kills > SEEDS.length, 'processes died');
+  note(
+    60,
+    'Nothing is lost or counted twice',
+    `seeded simulation of the metering core, ${SEEDS.length} seeds`,
+    `${totals.booked} records, ${totals.kills} process deaths, 0 violations`,
+  );
+});

@@ -1,0 +1,541 @@
+import { formatEur, parseEur, parsePrices } from '../../src/domain/money.ts';
+import { Calendar } from '../../src/domain/month.ts';
+import type { LedgerStore, MonthSum, Refused } from '../../src/domain/ports.ts';
+import { type Admission, readRecordCost, type UsageRecord, usageRecord } from '../../src/domain/usage.ts';
+import type { Disk, Processes } from '../../src/ledger/disk.ts';
+import { Spool } from '../../src/ledger/spool.ts';
+import type { Timing } from '../../src/ledger/timing.ts';
+import { BatchLedger } from '../../src/ledger/writer.ts';
+
+/**
+ * The metering core with clock, disk and database played by a seed: replicas book records
+ * while processes die, disks fill up, statements fail before or after they took effect, and
+ * clocks step. Nothing here waits for real time.
+ */
+export interface Outcome {
+  readonly booked: number;
+  readonly rows: number;
+  readonly kills: number;
+  /** What must not be; empty when all is well. */
+  readonly violations: readonly string[];
+}
+
+const REPLICAS = 3;
+const LOAD_MS = 20_000; // virtual
+const START = Date.UTC(2026, 11, 31, 23, 59, 50); // the year turns in the middle of it
+const COMPANIES = ['0', '1', '2'].map((n) => `00000000-0000-4000-8000-00000000000${n}`);
+const POISON = 'poison';
+
+export async function simulate(seed: number): Promise<Outcome> {
+  const random = generator(seed);
+  const time = new VirtualTime();
+  const disk = new VirtualDisk(random);
+  const database = new VirtualDatabase(random, time);
+  const violations: string[] = [];
+  const world: World = { random, time, disk, database, violations, booked: [], clockOffset: 0 };
+  const replicas = Array.from({ length: REPLICAS }, (_, n) => new Replica(world, n));
+  let kills = 0;
+
+  const later = (most: number, call: () => void): void => time.at(time.now + random() * most, call);
+  const busy = (): boolean => time.now < LOAD_MS;
+  const book = (): void => {
+    if (!busy()) return;
+    replicas[Math.floor(random() * REPLICAS)]?.book();
+    later(20, book);
+  };
+  const disturb = (): void => {
+    if (!busy()) return;
+    const replica = replicas[Math.floor(random() * REPLICAS)] as Replica;
+    const what = random();
+    if (what < 0.3) {
+      kills += 1;
+      replica.kill();
+      later(3000, () => replica.start());
+    } else if (what < 0.5) {
+      database.failing = true;
+      later(4000, () => {
+        database.failing = false;
+      });
+    } else if (what < 0.6) {
+      disk.full = true;
+      later(1500, () => {
+        disk.full = false;
+      });
+    } else if (what < 0.7) world.clockOffset += (random() < 0.5 ? -1 : 1) * 7_200_000 * random();
+    else database.wildUntil = time.now + 2000;
+    later(3000, disturb);
+  };
+  const look = (): void => {
+    for (const replica of replicas) replica.check();
+    if (busy()) later(100, look);
+  };
+  for (const replica of replicas) replica.start();
+  book();
+  later(1000, disturb);
+  look();
+  await time.run(LOAD_MS);
+
+  disk.full = false;
+  database.failing = false;
+  database.wildUntil = 0;
+  for (const replica of replicas) replica.start();
+  await time.run(LOAD_MS + 120_000); // those whose death cannot be looked up are adopted after 30 s
+  for (const replica of replicas) void replica.close();
+  await time.run(LOAD_MS + 140_000);
+  return {
+    booked: world.booked.length,
+    rows: database.rows.size,
+    kills,
+    violations: [...violations, ...settle(world)],
+  };
+}
+
+interface World {
+  readonly random: () => number;
+  readonly time: VirtualTime;
+  readonly disk: VirtualDisk;
+  readonly database: VirtualDatabase;
+  readonly violations: string[];
+  readonly booked: Booked[];
+  clockOffset: number;
+}
+
+interface Booked {
+  readonly record: UsageRecord;
+  readonly at: number;
+  /** The waiter was told that it survives, and the disk had taken it. */
+  promised: boolean;
+}
+
+/** After everything healed: the database holds each promised record once, and nothing that was not booked. */
+function settle({ booked, database, disk }: World): string[] {
+  const wrong: string[] = [];
+  const known = new Map(booked.map((one) => [one.record.admission.requestId, one]));
+  for (const [id, { record, promised }] of known) {
+    const poisoned = record.admission.model.slug === POISON;
+    const there = poisoned ? database.refused.has(id) : database.rows.has(id);
+    if (promised && !there) wrong.push(`${id} was promised and is not there`);
+    if (poisoned && database.rows.has(id)) wrong.push(`${id} can never be booked and is there`);
+  }
+  for (const [id, row] of database.rows) {
+    const { record } = known.get(id) ?? {};
+    if (record === undefined) wrong.push(`${id} was never booked`);
+    else if (record.cost !== row.cost || record.admission.month !== row.month)
+      wrong.push(`${id} is not as it was booked`);
+  }
+  for (const [key, spent] of database.spend) {
+    const sum = [...database.rows.values()].filter((row) => `${row.companyId} ${row.month}` === key);
+    if (sum.reduce((total, { cost }) => total + cost, 0n) !== spent.femto)
+      wrong.push(`the counter ${key} is not its rows`);
+  }
+  if (disk.files.size > 0) wrong.push(`left on the disk: ${[...disk.files.keys()].join(', ')}`);
+  return wrong;
+}
+
+/** One gateway, life after life. */
+class Replica {
+  readonly #world: World;
+  readonly #number: number;
+  #ledger: BatchLedger | null = null;
+  #life: { dead: boolean; name: string } = { dead: true, name: '' };
+  #lives = 0;
+  #startedAt = 0;
+
+  constructor(world: World, number: number) {
+    this.#world = world;
+    this.#number = number;
+  }
+
+  start(): void {
+    if (!this.#life.dead) return;
+    const { time, disk, database, random } = this.#world;
+    if (disk.full) return void time.at(time.now + 500, () => this.start()); // it says so and does not start
+    this.#lives += 1;
+    const life = { dead: false, name: `${this.#number}-${this.#lives}` };
+    this.#life = life;
+    const log = { warn: () => {}, error: () => {} };
+    const timing: Timing = {
+      now: () => START + time.now + this.#world.clockOffset,
+      uptime: () => time.now,
+      after(ms, call) {
+        let cancelled = false;
+        time.at(time.now + ms, () => cancelled || life.dead || call());
+        return () => {
+          cancelled = true;
+        };
+      },
+      soon: (call) => time.at(time.now + random(), () => life.dead || call()),
+    };
+    // whether a dead process is seen to be dead at once, or only after its silence
+    const place = random() < 0.5 ? 'here' : life.name;
+    const processes: Processes = {
+      self: { place, pid: this.#number, started: life.name },
+      isAlive: (other) => (other.place === 'here' && place === 'here' ? living.has(other.started) : null),
+    };
+    const living = disk.living;
+    living.add(life.name);
+    const spool = new Spool({ disk, processes, folder: 'spool', id: life.name, uptime: timing.uptime, log });
+    const calendar = new Calendar('UTC');
+    this.#ledger = new BatchLedger({
+      store: database.storeFor(life),
+      clock: timing.now,
+      monthOf: (at) => calendar.month(at),
+      log,
+      spool,
+      writer: life.name,
+      timing,
+      maxInMemory: 30,
+      maxFileBytes: 8 * 1024,
+    });
+    this.#startedAt = time.now;
+    this.#ledger.start();
+    for (const company of COMPANIES) this.#ask(company);
+  }
+
+  /** kill -9, perhaps in the middle of a write. */
+  kill(): void {
+    if (this.#life.dead) return;
+    this.#life.dead = true;
+    this.#world.disk.living.delete(this.#life.name);
+    this.#world.disk.tear(this.#life.name);
+  }
+
+  async close(): Promise<void> {
+    const life = this.#life;
+    await this.#ledger?.close(10_000);
+    life.dead = true;
+  }
+
+  book(): void {
+    if (this.#life.dead) return;
+    const { random, time, booked, clockOffset } = this.#world;
+    const at = START + time.now + clockOffset;
+    const poisoned = random() < 0.01;
+    const admission: Admission = {
+      requestId: `10000000-0000-7000-8000-${String(booked.length).padStart(12, '0')}`,
+      companyId: COMPANIES[Math.floor(random() * COMPANIES.length)] as string,
+      keyId: COMPANIES[0] as string,
+      model: {
+        slug: poisoned ? POISON : 'good',
+        upstream: 'ü"internal"',
+        kind: 'chat',
+        euHosted: true,
+        prices: parsePrices('0.123456789012', '1.5'),
+        created: 0,
+      },
+      endpoint: 'chat.completions',
+      at,
+      month: new Calendar('UTC').month(at),
+    };
+    const tokens = { prompt: Math.floor(random() * 1000), completion: Math.floor(random() * 1000) };
+    const one: Booked = {
+      record: usageRecord(admission, tokens, 'upstream', 'completed'),
+      at: time.now,
+      promised: false,
+    };
+    booked.push(one);
+    const ledger = this.#ledger as BatchLedger;
+    ledger.book(one.record, {
+      onBooked: () => {
+        one.promised = ledger.spooling;
+      },
+    });
+  }
+
+  /** What the budget gate would read is never above the truth, and not below what is a second old. */
+  check(): void {
+    const ledger = this.#ledger;
+    if (ledger === null || this.#life.dead) return;
+    const { booked, database, time, violations } = this.#world;
+    for (const company of COMPANIES) {
+      for (const month of ['2026-12-01', '2027-01-01']) {
+        const truth = booked
+          .filter(({ record: { admission } }) => admission.companyId === company && admission.month === month)
+          .reduce((sum, { record }) => sum + record.cost, 0n);
+        const spent = ledger.spent(company, month);
+        if (spent instanceof Promise) {
+          spent.catch(() => {}); // not known yet
+          continue;
+        }
+        if (spent > truth) violations.push(`at ${time.now} ${company} ${month}: ${formatEur(spent - truth)} too much`);
+        const settled =
+          Math.max(database.healthySince, database.wildUntil) < time.now - 3000 && this.#startedAt < time.now - 3000;
+        const old = database.spentBefore(`${company} ${month}`, time.now - 1000);
+        if (settled && spent < old)
+          violations.push(`at ${time.now} ${company} ${month}: ${formatEur(old - spent)} too little`);
+      }
+    }
+  }
+
+  #ask(company: string): void {
+    const spent = this.#ledger?.spent(company, '2026-12-01');
+    if (spent instanceof Promise) spent.catch(() => {});
+  }
+}
+
+/** Time that passes as fast as there is nothing to do. */
+class VirtualTime {
+  now = 0;
+  #events: { at: number; order: number; call: () => void }[] = [];
+  #order = 0;
+
+  at(at: number, call: () => void): void {
+    const event = { at: Math.max(at, this.now), order: this.#order++, call };
+    let low = 0;
+    let high = this.#events.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      const other = this.#events[middle] as typeof event;
+      if (other.at > event.at || (other.at === event.at && other.order > event.order)) low = middle + 1;
+      else high = middle;
+    }
+    this.#events.splice(low, 0, event); // the next one stands last
+  }
+
+  async run(until: number): Promise<void> {
+    for (;;) {
+      const next = this.#events.at(-1);
+      if (next === undefined || next.at > until) break;
+      this.#events.pop();
+      this.now = next.at;
+      next.call();
+      await new Promise((resolve) => setImmediate(resolve)); // whatever awaits goes on
+    }
+    this.now = until;
+  }
+}
+
+/** A disk in memory that survives its processes and fills up at times. */
+class VirtualDisk implements Disk {
+  readonly files = new Map<string, Buffer>();
+  readonly living = new Set<string>();
+  readonly #times = new Map<string, number>();
+  readonly #random: () => number;
+  full = false;
+
+  constructor(random: () => number) {
+    this.#random = random;
+  }
+
+  makeFolder(): void {}
+
+  list(path: string): string[] {
+    const names = [...this.files.keys()].filter((name) => name.startsWith(`${path}/`));
+    return [...new Set(names.map((name) => name.slice(path.length + 1).split('/')[0] as string))].sort();
+  }
+
+  open(path: string) {
+    if (this.full) throw new Error('ENOSPC');
+    let name = path;
+    this.files.set(name, Buffer.alloc(0));
+    const moved = (): string => {
+      // an open file follows its folder
+      if (!this.files.has(name)) name = [...this.files.keys()].find((other) => other.endsWith(name.slice(5))) ?? name;
+      return name;
+    };
+    return {
+      append: (bytes: Buffer, length: number): void => {
+        const written = this.full ? Math.floor(this.#random() * length) : length;
+        const at = moved();
+        this.files.set(at, Buffer.concat([this.files.get(at) ?? Buffer.alloc(0), bytes.subarray(0, written)]));
+        if (this.full) throw new Error('ENOSPC');
+      },
+      truncate: (size: number): void =>
+        void this.files.set(moved(), (this.files.get(moved()) as Buffer).subarray(0, size)),
+      close: (): void => {},
+    };
+  }
+
+  read(path: string): Buffer {
+    const bytes = this.files.get(path);
+    if (bytes === undefined) throw new Error('ENOENT');
+    return bytes;
+  }
+
+  write(path: string, text: string): void {
+    this.files.set(path, Buffer.from(text));
+    this.touch(path);
+  }
+
+  rename(from: string, to: string): void {
+    const moving = [...this.files].filter(([name]) => name === from || name.startsWith(`${from}/`));
+    if (moving.length === 0) throw new Error('ENOENT');
+    for (const [name, bytes] of moving) {
+      this.files.delete(name);
+      this.files.set(to + name.slice(from.length), bytes);
+    }
+  }
+
+  remove(path: string): void {
+    this.files.delete(path);
+  }
+
+  removeFolder(): void {}
+
+  touch(path: string): boolean {
+    if (!this.files.has(path)) return false;
+    this.#times.set(path, (this.#times.get(path) ?? 0) + 1);
+    return true;
+  }
+
+  time(path: string): number | null {
+    return this.files.has(path) ? (this.#times.get(path) ?? 0) : null;
+  }
+
+  /** A process died while it appended: half a line is there. */
+  tear(life: string): void {
+    const path = [...this.files.keys()]
+      .filter((name) => name.startsWith(`spool/${life}/`) && name.endsWith('.spool'))
+      .at(-1);
+    if (path === undefined || this.#random() < 0.5) return;
+    const line = '000001c3 5f0a9c21 {"billing_month":"2026-12-01","request_id":"torn';
+    const torn = Buffer.from(line.slice(0, Math.floor(this.#random() * line.length)));
+    this.files.set(path, Buffer.concat([this.files.get(path) as Buffer, torn]));
+  }
+}
+
+interface Row {
+  readonly companyId: string;
+  readonly month: string;
+  readonly cost: bigint;
+}
+
+/** A database that takes each record once, when and if it answers. */
+class VirtualDatabase {
+  readonly rows = new Map<string, Row>();
+  readonly refused = new Set<string>();
+  readonly spend = new Map<string, { femto: bigint; version: number }>();
+  /** Nobody can reach it. */
+  #failing = false;
+  /** Until then statements fail before or after they took effect. */
+  wildUntil = 0;
+  healthySince = 0;
+  #version = 0;
+  #history: { at: number; key: string; femto: bigint }[] = [];
+  readonly #random: () => number;
+  readonly #time: VirtualTime;
+
+  constructor(random: () => number, time: VirtualTime) {
+    this.#random = random;
+    this.#time = time;
+  }
+
+  set failing(failing: boolean) {
+    this.#failing = failing;
+    this.healthySince = failing ? Number.POSITIVE_INFINITY : this.#time.now;
+  }
+
+  spentBefore(key: string, at: number): bigint {
+    return this.#history.findLast((one) => one.key === key && one.at <= at)?.femto ?? 0n;
+  }
+
+  storeFor(life: { readonly dead: boolean }): LedgerStore {
+    const run = <T>(work: () => T): Promise<T> => this.#run(life, work);
+    return {
+      insert: (_writer, records) => run(() => this.#insert(records)),
+      setAside: (refused: readonly Refused[]) =>
+        run(() => {
+          for (const { record } of refused) this.refused.add(readRecordCost(record)?.requestId ?? record);
+        }),
+      spend: (companies, months) =>
+        run(() => {
+          const keys = companies.flatMap((company) => months.map((month) => `${company} ${month}`));
+          return this.#sums(keys.filter((key) => this.spend.has(key)));
+        }),
+      changedSpend: (cursor) =>
+        run(() => {
+          const keys = [...this.spend].filter(([, { version }]) => cursor !== null && version >= Number(cursor));
+          return { cursor: `${this.#version}`, sums: this.#sums(keys.map(([key]) => key)) };
+        }),
+      touchKeys: () => run(() => {}),
+      reserve: () => run(() => new Set<string>()),
+      keepReservations: () => run(() => {}),
+    };
+  }
+
+  #run<T>(life: { readonly dead: boolean }, work: () => T): Promise<T> {
+    const wild = this.#time.now < this.wildUntil;
+    const fate = wild ? this.#random() : 1;
+    return new Promise((resolve, reject) => {
+      const answer = (settle: () => void): void => void (life.dead || settle());
+      const away = (code: string) => Object.assign(new Error(code), { unavailable: true, code });
+      this.#time.at(this.#time.now + 1 + this.#random() * 30, () => {
+        if (this.#failing) return answer(() => reject(away('ECONNREFUSED')));
+        if (fate < 0.2) return answer(() => reject(away('ECONNRESET'))); // before it took effect
+        if (fate < 0.3) return answer(() => reject(away('40P01')));
+        if (fate < 0.45) {
+          // our deadline passes, the statement goes on: what comes next waits for its locks, so it is done first
+          attempt(
+            work,
+            () => {},
+            () => {},
+          );
+          return answer(() => reject(away('DEADLINE')));
+        }
+        attempt(
+          work,
+          (value) => {
+            if (fate < 0.65)
+              answer(() => reject(away('ECONNRESET'))); // it took effect, and nobody was told
+            else answer(() => resolve(value));
+          },
+          (error) => answer(() => reject(error)),
+        );
+      });
+    });
+  }
+
+  #insert(records: readonly string[]): MonthSum[] {
+    const batch = records.map((json) => ({ json, record: JSON.parse(json), cost: readRecordCost(json) }));
+    if (batch.some(({ record }) => record.model_slug === POISON)) {
+      throw Object.assign(new Error('poison'), { unavailable: false, code: '22000' });
+    }
+    const fresh = new Map<string, bigint>();
+    for (const { record, cost } of batch) {
+      if (cost === null) throw new Error('no record');
+      if (this.rows.has(record.request_id)) continue;
+      this.rows.set(record.request_id, { companyId: cost.companyId, month: cost.month, cost: cost.cost });
+      const key = `${cost.companyId} ${cost.month}`;
+      fresh.set(key, (fresh.get(key) ?? 0n) + cost.cost);
+    }
+    this.#version += 1;
+    for (const [key, femto] of fresh) {
+      const total = (this.spend.get(key)?.femto ?? 0n) + femto;
+      this.spend.set(key, { femto: total, version: this.#version });
+      this.#history.push({ at: this.#time.now, key, femto: total });
+    }
+    return [...fresh].map(([key, femto]) => sumOf(key, femto));
+  }
+
+  #sums(keys: readonly string[]): MonthSum[] {
+    return keys.map((key) => sumOf(key, this.spend.get(key)?.femto ?? 0n));
+  }
+}
+
+function sumOf(key: string, femto: bigint): MonthSum {
+  const [companyId, month] = key.split(' ') as [string, string];
+  return { companyId, month, eur: formatEur(parseEur(formatEur(femto))) };
+}
+
+function attempt<T>(work: () => T, done: (value: T) => void, failed: (error: unknown) => void): void {
+  let value: T;
+  try {
+    value = work();
+  } catch (error) {
+    failed(error);
+    return;
+  }
+  done(value);
+}
+
+/** mulberry32: the same numbers for the same seed. */
+function generator(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let t = state;
+    t = Math.imul(t ^ (t >>> 15), t | 1);
+    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
+    return ((t ^ (t >>> 14)) >>> 0) / 4_294_967_296;
+  };
+}
