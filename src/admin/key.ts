@@ -156,7 +156,7 @@ function snippetsFor(
       [
         'sdk',
         'Use it with the OpenAI SDK',
-        `${client}const answer = await client.chat.completions.create({\n  model: ${JSON.stringify(chat)},\n  messages: [{ role: 'user', content: 'Hello!' }],\n});\nconsole.log(answer.choices[0].message.content);`,
+        `${client}const answer = await client.chat.completions.create({\n  model: '${chat}',\n  messages: [{ role: 'user', content: 'Hello!' }],\n});\nconsole.log(answer.choices[0].message.content);`,
       ],
     ];
   }
@@ -166,7 +166,7 @@ function snippetsFor(
       [
         'sdk',
         'Use it with the OpenAI SDK',
-        `${client}const answer = await client.embeddings.create({\n  model: ${JSON.stringify(embedding)},\n  input: 'Hello!',\n});\nconsole.log(answer.data[0].embedding.length);`,
+        `${client}const answer = await client.embeddings.create({\n  model: '${embedding}',\n  input: 'Hello!',\n});\nconsole.log(answer.data[0].embedding.length);`,
       ],
     ];
   }

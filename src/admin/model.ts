@@ -75,7 +75,7 @@ async function companyPage(visit: Visit): Promise<Reply> {
     const disabled = company.disabledSlugs.has(model.slug);
     const isShadowed = model.company_id === null && company.ownModels.has(model.slug);
     return [
-      html`<code>${model.slug}</code>${model.company_id === null ? '' : html` ${badge('plain', 'yours alone')}`}`,
+      html`<code>${model.slug}</code>${model.company_id === null ? '' : html` ${badge('plain', 'own')}`}`,
       model.kind,
       euBadge(model.eu_hosted),
       format.price(model.cost_eur_per_1k_input),

@@ -1,0 +1,111 @@
+import { createServer } from 'node:net';
+import { OAuth2Server } from 'oauth2-mock-server';
+import t from 'tap';
+import { Person, startOffice } from './people.ts';
+
+/** Signing in with OpenID Connect, against a provider in this process. */
+
+const provider = new OAuth2Server();
+await provider.issuer.keys.generate('RS256');
+await provider.start(0, '127.0.0.1');
+t.teardown(() => provider.stop());
+const port = await freePort();
+const issuer = `http://127.0.0.1:${provider.address().port}`;
+provider.issuer.url = issuer;
+const office = await startOffice(t, {
+  ADMIN_PORT: String(port),
+  ADMIN_URL: `http://127.0.0.1:${port}`,
+  OIDC_ISSUER: issuer,
+  OIDC_CLIENT_ID: 'tollgate',
+  OIDC_CLIENT_SECRET: 'not so secret',
+});
+let claims: Record<string, unknown> = {};
+provider.service.on('beforeTokenSigning', (token) => Object.assign(token.payload, claims));
+
+/** Goes to the provider and comes back with its answer. */
+async function through(person: Person): Promise<Awaited<ReturnType<Person['get']>>> {
+  const start = await person.get('/sign-in/oidc');
+  const asked = new URL(start.headers.get('location') as string);
+  const back = await fetch(asked, { redirect: 'manual' });
+  const { pathname, search } = new URL(back.headers.get('location') as string);
+  return person.get(pathname + search);
+}
+
+t.test('the provider is asked with PKCE, state and nonce', async (t) => {
+  const person = new Person(office.adminUrl);
+  t.match((await person.get('/sign-in')).text, 'Sign in with your organisation');
+  const { headers, setCookies } = await person.get('/sign-in/oidc');
+  const { searchParams } = new URL(headers.get('location') as string);
+  t.match(Object.fromEntries(searchParams), {
+    response_type: 'code',
+    client_id: 'tollgate',
+    redirect_uri: `http://127.0.0.1:${port}/sign-in/oidc/callback`,
+    code_challenge_method: 'S256',
+    scope: 'openid email',
+  });
+  for (const name of ['code_challenge', 'state', 'nonce']) t.ok((searchParams.get(name) ?? '').length > 20, name);
+  t.match(setCookies[0], /^tollgate-oidc=.*Max-Age=600; HttpOnly; SameSite=Lax$/);
+});
+
+t.test('a verified address that is known signs in', async (t) => {
+  claims = { email: office.people.owner.toUpperCase(), email_verified: true };
+  const person = new Person(office.adminUrl);
+  const { status, headers } = await through(person);
+  t.equal(status, 303);
+  t.equal(headers.get('location'), '/');
+  t.match((await person.get('/account')).text, office.people.owner);
+  t.notOk(person.cookies.has('tollgate-oidc'), 'the attempt is over');
+});
+
+t.test('an unverified or unknown address does not', async (t) => {
+  for (const wrong of [
+    { email: office.people.owner, email_verified: false },
+    { email: office.people.owner },
+    { email: office.people.owner, email_verified: 'true' },
+    { email: 'stranger@example.com', email_verified: true },
+    { email_verified: true },
+  ]) {
+    claims = wrong;
+    const person = new Person(office.adminUrl);
+    const { status, text } = await through(person);
+    t.equal(status, 403, JSON.stringify(wrong));
+    t.match(text, 'there is no account for your verified e-mail address');
+    t.equal((await person.get('/account')).status, 303);
+  }
+});
+
+t.test('an answer to nobody’s attempt, or to another one, is refused', async (t) => {
+  claims = { email: office.people.owner, email_verified: true };
+  const victim = new Person(office.adminUrl);
+  t.equal((await victim.get('/sign-in/oidc/callback?code=x&state=y')).status, 401);
+  await victim.get('/sign-in/oidc');
+  t.equal((await victim.get('/sign-in/oidc/callback?code=x&state=y')).status, 401);
+
+  const attacker = new Person(office.adminUrl);
+  const start = await attacker.get('/sign-in/oidc');
+  const back = await fetch(start.headers.get('location') as string, { redirect: 'manual' });
+  const { pathname, search } = new URL(back.headers.get('location') as string);
+  const forced = new Person(office.adminUrl);
+  await forced.get('/sign-in/oidc');
+  t.equal((await forced.get(pathname + search)).status, 401, 'nobody is signed in as somebody else by a link');
+});
+
+t.test('a provider that is away is said to be', async (t) => {
+  const away = await startOffice(t, {
+    ADMIN_URL: 'http://127.0.0.1:1',
+    OIDC_ISSUER: 'http://127.0.0.1:1',
+    OIDC_CLIENT_ID: 'tollgate',
+  });
+  const person = new Person(away.adminUrl);
+  const { status, text } = await person.get('/sign-in/oidc');
+  t.equal(status, 503);
+  t.match(text, 'identity provider cannot be reached');
+});
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await new Promise((resolve) => server.once('listening', resolve));
+  const { port } = server.address() as { port: number };
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}

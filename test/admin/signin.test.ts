@@ -1,0 +1,195 @@
+import t from 'tap';
+import { eventually } from '../support/client.ts';
+import { PASSWORD, Person, signedIn, startOffice } from './people.ts';
+
+/** Signing in with a password, sessions, and what forms must prove. */
+
+const office = await startOffice(t);
+const { owner, operator } = office.people;
+const base = `/companies/${office.customer.company}`;
+
+t.test('the cookie is for this host, this site and no script; the table has its digest only', async (t) => {
+  const person = new Person(office.adminUrl);
+  const { status, headers, setCookies } = await person.signIn(` ${owner.toUpperCase()} `);
+  t.equal(status, 303);
+  t.equal(headers.get('location'), '/');
+  const [cookie = ''] = setCookies;
+  t.match(cookie, /^tollgate=[\w-]{43}; Path=\/; Max-Age=43200; HttpOnly; SameSite=Lax$/);
+  const token = person.cookies.get('tollgate') as string;
+  const rows = await office.sql`select encode(digest, 'hex') as digest, encode(digest, 'escape') as raw from sessions`;
+  t.notMatch(JSON.stringify(rows), token);
+  t.equal((await office.sql`select from sessions where digest = sha256(${token}::bytea)`).length, 1);
+});
+
+t.test('behind https the cookie never leaves it', async (t) => {
+  const secure = await startOffice(t, { ADMIN_URL: 'https://admin.example.com' });
+  const person = new Person(secure.adminUrl);
+  const { setCookies, headers } = await person.signIn(secure.people.owner);
+  t.match(setCookies[0], /^__Host-tollgate=[\w-]{43}; Path=\/; Max-Age=43200; HttpOnly; SameSite=Lax; Secure$/);
+  t.match(headers.get('strict-transport-security'), /max-age=31536000/);
+});
+
+t.test('a sign-in makes a new session and ends the former one', async (t) => {
+  const person = await signedIn(office, 'owner');
+  const former = person.cookies.get('tollgate') as string;
+  await person.signIn(owner);
+  t.not(person.cookies.get('tollgate'), former);
+  const thief = new Person(office.adminUrl);
+  thief.cookies.set('tollgate', former);
+  t.equal((await thief.get('/account')).status, 303);
+});
+
+t.test('a session ends: idle, old, signed out, with a new password', async (t) => {
+  const live = async (person: Person) => (await person.get('/account')).status === 200;
+  const idle = await signedIn(office, 'owner');
+  await office.sql`update sessions set last_seen_at = now() - interval '2 hours 1 second'`;
+  t.notOk(await live(idle));
+  const old = await signedIn(office, 'owner');
+  t.ok(await live(old));
+  await office.sql`update sessions set created_at = now() - interval '12 hours 1 second'`;
+  t.notOk(await live(old));
+
+  const left = await signedIn(office, 'owner');
+  const copy = new Person(office.adminUrl);
+  copy.cookies.set('tollgate', left.cookies.get('tollgate') as string);
+  const bye = await left.post('/sign-out');
+  t.match(bye.setCookies[0], /^tollgate=; Path=\/; Max-Age=0/);
+  t.notOk(await live(copy), 'on the server, not only in the browser');
+
+  const here = await signedIn(office, 'administrator');
+  const there = await signedIn(office, 'administrator');
+  const wrong = await here.post('/account/password', { current: 'not it, surely', new: 'a new long password' });
+  t.equal(wrong.status, 422);
+  t.ok(await live(there));
+  const { headers } = await here.post('/account/password', { current: PASSWORD, new: 'a new long password' });
+  t.equal(headers.get('location'), '/account?done=password');
+  t.ok(await live(here));
+  t.notOk(await live(there));
+  t.equal((await here.signIn(office.people.administrator, 'a new long password')).status, 303);
+});
+
+t.test('unknown people and wrong passwords get one answer', async (t) => {
+  const answers = await Promise.all(
+    [owner, 'nobody@customer.example', 'x', ''].map(async (email) => {
+      const { status, text, headers } = await new Person(office.adminUrl).signIn(email, 'wrong');
+      return { status, text: text.replace(/ value="[^"]*"/g, ''), headers: [...headers.keys()].join() };
+    }),
+  );
+  t.equal(answers[0]?.status, 401);
+  for (const answer of answers) t.same(answer, answers[0]);
+});
+
+t.test('every attempt costs one hash, whoever it names; one at a time, and a queue that ends', async (t) => {
+  const crowd = await startOffice(t);
+  const attempts = Array.from({ length: 12 }, (_, i) =>
+    new Person(crowd.adminUrl).signIn(`nobody${i}@example.com`, 'wrong'),
+  );
+  const statuses = (await Promise.all(attempts)).map(({ status }) => status).sort();
+  t.same(statuses, [401, 401, 401, 401, 401, 503, 503, 503, 503, 503, 503, 503], 'one hashed, four waited');
+  const { status, headers } = await new Person(crowd.adminUrl).signIn(crowd.people.owner);
+  t.equal(status, 303, 'those turned away are not counted against anybody');
+  t.ok(headers);
+});
+
+t.test('attempts are throttled, for an account that exists as for one that does not', async (t) => {
+  for (const email of [operator, 'nobody@else.example']) {
+    const person = new Person(office.adminUrl);
+    for (let i = 0; i < 5; i++) t.equal((await person.signIn(email, 'wrong')).status, 401);
+    const { status, headers, text } = await person.signIn(email, PASSWORD);
+    t.equal(status, 429, 'even with the right password');
+    t.ok(Number(headers.get('retry-after')) > 800);
+    t.match(text, /Too many attempts. Try again in 15 minutes/);
+  }
+  t.equal((await new Person(office.adminUrl).signIn(owner)).status, 303, 'others still get in');
+});
+
+t.test('a trusted proxy says where an attempt came from', async (t) => {
+  const behind = await startOffice(t, { ADMIN_PROXIES: '1' });
+  const from = (address: string) =>
+    new Person(behind.adminUrl).post(
+      '/sign-in',
+      { email: behind.people.owner, password: 'wrong' },
+      {
+        'x-forwarded-for': `203.0.113.9, ${address}`,
+      },
+    );
+  for (let i = 0; i < 5; i++) t.equal((await from('198.51.100.1')).status, 401);
+  t.equal((await from('198.51.100.1')).status, 429);
+  t.equal((await from('198.51.100.2')).status, 401);
+});
+
+t.test('a form must come from here, with the token of its session', async (t) => {
+  const person = await signedIn(office, 'owner');
+  const change = (fields: Record<string, string>, headers: Record<string, string>) =>
+    person.post(`${base}/settings`, { budget: '7', ...fields }, headers);
+  t.equal((await change({}, { origin: 'https://evil.example' })).status, 403);
+  t.equal((await change({}, { 'sec-fetch-site': 'cross-site' })).status, 403);
+  t.equal((await change({}, { 'sec-fetch-site': 'same-site' })).status, 403);
+  t.equal((await change({}, { origin: 'null' })).status, 403);
+  t.equal((await change({ csrf: '' }, {})).status, 403);
+  const other = await signedIn(office, 'owner');
+  t.equal((await change({ csrf: await other.csrf() }, {})).status, 403, 'nor with that of another session');
+  t.equal((await change({}, { 'content-type': 'text/plain' })).status, 415);
+  const [row] = await office.sql`select monthly_budget_eur from companies where id = ${office.customer.company}`;
+  t.equal(row?.monthly_budget_eur, null);
+  t.equal((await change({}, { 'sec-fetch-site': 'same-origin' })).status, 303);
+  const cross = await new Person(office.adminUrl).post(
+    '/sign-in',
+    { email: owner, password: PASSWORD },
+    { origin: 'https://evil.example' },
+  );
+  t.equal(cross.status, 403, 'nobody is signed in by another site');
+});
+
+t.test('every page is protected: no script but ours, no frame, no cache', async (t) => {
+  const person = await signedIn(office, 'owner');
+  for (const path of ['/sign-in', '/account', `${base}/usage`, '/nowhere', '/companies']) {
+    const { headers, text } = await person.get(path);
+    const policy = headers.get('content-security-policy') ?? '';
+    t.match(policy, /default-src 'none'.*script-src 'self'.*frame-ancestors 'none'/);
+    t.notMatch(policy, /unsafe/);
+    t.equal(headers.get('cache-control'), 'no-store', path);
+    t.equal(headers.get('x-content-type-options'), 'nosniff');
+    t.notMatch(text, /<style|style="|<script(?! src="\/assets\/)|\son\w+="/);
+  }
+});
+
+t.test('names are text, whatever is in them', async (t) => {
+  const person = await signedIn(office, 'owner');
+  const name = `"><script>alert(1)</script>&amp;`;
+  await person.post(`${base}/access/create`, { id: crypto.randomUUID(), name, scope: ['chat'] });
+  const { text } = await person.get(`${base}/access`);
+  t.match(text, '&quot;&gt;&lt;script&gt;alert(1)&lt;/script&gt;&amp;amp;');
+  t.notMatch(text, '<script>alert');
+});
+
+t.test('a form sent twice makes one key, shown once', async (t) => {
+  const person = await signedIn(office, 'owner');
+  const form = { id: crypto.randomUUID(), name: 'Twice', scope: ['chat'] };
+  t.match((await person.post(`${base}/access/create`, form)).text, /svc_[a-z2-7]{32}/);
+  const again = await person.post(`${base}/access/create`, form);
+  t.equal(again.status, 422);
+  t.match(again.text, /created before/);
+  t.notMatch(again.text, /svc_[a-z2-7]{32}/);
+  t.equal((await office.sql`select from api_keys where name = 'Twice'`).length, 1);
+});
+
+t.test('nothing of a key or a password is ever logged', async (t) => {
+  const logged = office.logged.join('');
+  t.notMatch(logged, PASSWORD);
+  t.notMatch(logged, /svc_[a-z2-7]{32}/);
+});
+
+t.test('more requests than pages are meant for are turned away, health is not', async (t) => {
+  const statuses = await Promise.all(
+    Array.from({ length: 400 }, () => fetch(`${office.adminUrl}/sign-in`).then(({ status }) => status)),
+  );
+  t.ok(statuses.includes(503) && statuses.includes(200));
+  t.equal((await fetch(`${office.adminUrl}/livez`)).status, 200);
+  t.equal((await fetch(`${office.adminUrl}/readyz`)).status, 200);
+  t.match(await (await fetch(`${office.adminUrl}/metrics`)).text(), /tollgate_/);
+  await eventually(
+    () => fetch(`${office.adminUrl}/sign-in`).then(({ status }) => status),
+    (status) => status === 200,
+  );
+});
