@@ -11,6 +11,8 @@ export interface AnswerScan {
   readonly usage: TokenCounts | null;
   /** A top-level `error` that is not null. */
   readonly error: boolean;
+  /** It has an array of `choices`. */
+  readonly choices: boolean;
   /** Some choice has a finish_reason. */
   readonly finished: boolean;
   /** Bytes of generated text, as written in JSON. */
@@ -44,6 +46,7 @@ export function scanAnswer(body: Buffer, slug: string): AnswerScan | null {
     edits,
     usage: usageOf(body, walk),
     error: walk.errorStart >= 0,
+    choices: walk.hasChoices,
     finished: walk.finished,
     generatedBytes: walk.generated,
   };

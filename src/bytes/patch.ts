@@ -16,7 +16,34 @@ import {
 } from './json.ts';
 
 /** Top-level members that name what stands behind the gateway; taken out with their comma. */
-const LEAKS = ['provider', '_hidden_params', 'provider_specific_fields'];
+const LEAKS = [
+  'provider',
+  '_hidden_params',
+  'provider_specific_fields',
+  '_response_headers',
+  '_response_ms',
+  'response_ms',
+  'response_cost',
+  'litellm_params',
+  'litellm_metadata',
+  'litellm_call_id',
+  'deployment',
+  'deployment_id',
+  'deployment_name',
+  'api_base',
+  'base_url',
+  'model_id',
+  'model_info',
+  'model_group',
+  'upstream',
+  'upstream_model',
+  'router',
+  'backend',
+  'region',
+  'server',
+  'host',
+  'hostname',
+];
 
 /** Nested members whose string values are text the model generated. */
 const GENERATED = byLength(
@@ -73,6 +100,8 @@ export class ObjectWalk {
   readonly edits: number[] = [];
   editCount = 0;
   hasModel = false;
+  /** `choices` is an array. */
+  hasChoices = false;
   /** Members left when the edits are made. */
   kept = 0;
   /** The span of a top-level `error` that is not null; start is -1 when there is none. */
@@ -144,6 +173,7 @@ export class ObjectWalk {
   begin(): void {
     this.editCount = 0;
     this.hasModel = false;
+    this.hasChoices = false;
     this.kept = 0;
     this.errorStart = -1;
     this.usageStart = -1;
@@ -177,6 +207,8 @@ export class ObjectWalk {
         this.usageStart = start;
         this.usageEnd = end;
       }
+    } else if (kind === CHOICES) {
+      this.hasChoices = first === OPEN_BRACKET;
     } else if (kind === GROQ && first === OPEN_BRACE) {
       this.groqStart = start;
       this.groqEnd = end;

@@ -1,4 +1,4 @@
-import { renderAnswer } from '../bytes/answer.ts';
+import { type AnswerScan, renderAnswer } from '../bytes/answer.ts';
 import { ambiguous, locateMembers, type Member, type Members } from '../bytes/json.ts';
 import type { Edit } from '../bytes/splice.ts';
 import { boundChat } from '../domain/budget.ts';
@@ -42,8 +42,14 @@ function chatCall(judged: Judged<ChatRequest>): Call {
       return body.edited(edits.sort((a, b) => a.start - b.start));
     },
     answer: (reply, admission, account) =>
-      streamed ? new StreamRelay(reply, admission, account) : new JsonAnswer(reply, admission, account, renderAnswer),
+      streamed
+        ? new StreamRelay(reply, admission, account)
+        : new JsonAnswer(reply, admission, account, renderCompletion),
   };
+}
+
+function renderCompletion(body: Buffer, scan: AnswerScan): Buffer | null {
+  return scan.choices ? renderAnswer(body, scan) : null;
 }
 
 /** The slug becomes the internal model identifier (spec section 1, rule 2). */

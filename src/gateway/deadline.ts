@@ -119,11 +119,12 @@ export class Watch {
       this.#since = now;
     }
     const age = now - this.#began;
-    if (age >= limits.totalMs) this.#expire('total');
+    if (this.#state === CONNECTING) {
+      if (age >= Math.min(limits.connectMs, limits.firstByteMs)) this.#expire('connect');
+    } else if (age >= limits.totalMs) this.#expire('total');
     else if (this.#state === ANSWERING) {
       if (now - this.#since >= limits.idleMs) this.#expire('idle');
     } else if (age >= limits.firstByteMs) this.#expire('first_byte');
-    else if (this.#state === CONNECTING && age >= limits.connectMs) this.#expire('connect');
   }
 
   #expire(deadline: Deadline): void {

@@ -37,7 +37,8 @@ function renderEmbeddings(body: Buffer, scan: AnswerScan, base64: boolean): Buff
   const rendered = renderAnswer(body, scan);
   // a base64 vector is a string, a float vector an array; the first one tells
   const first = /"embedding"\s*:\s*(["[])/.exec(rendered.toString('latin1', 0, 65_536));
-  if (first === null || (first[1] === '"') === base64) return rendered;
+  if (first === null) return /"data"\s*:\s*\[/.test(rendered.toString('latin1', 0, 65_536)) ? rendered : null;
+  if ((first[1] === '"') === base64) return rendered;
   const answer = JSON.parse(rendered.toString()) as { data: { embedding: string | number[] }[] };
   if (!Array.isArray(answer.data)) return null;
   for (const entry of answer.data) entry.embedding = convert(entry.embedding);

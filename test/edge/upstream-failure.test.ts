@@ -1,0 +1,405 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { gzipSync } from 'node:zlib';
+import OpenAI from 'openai';
+import t, { type Test } from 'tap';
+import { type Answer, ask, chunksOf, dataOf, thrownBy } from '../support/client.ts';
+import { startGateway, type TestGateway } from '../support/gateway.ts';
+import { type Customer, customerWith } from '../support/world.ts';
+import { chunk, httpAnswer, rawUpstream, STREAM_HEAD } from './raw.ts';
+
+/** Every failure of an upstream, on every endpoint: one documented answer (contract section 4, "Errors"). */
+
+const SECONDS = { CONNECT_SECONDS: '1', FIRST_BYTE_SECONDS: '1', IDLE_SECONDS: '1', TOTAL_SECONDS: '3' };
+t.setTimeout(120_000);
+const upstream = await rawUpstream(t);
+const gateway = await startGateway(t, upstream.url, { ...SECONDS, MAX_EVENT_BYTES: '100000' });
+const { customer, assistant } = await furnish(gateway);
+
+async function furnish(gateway: TestGateway): Promise<{ customer: Customer; assistant: string }> {
+  const company = await gateway.company();
+  await gateway.model('brand-chat', { upstream: 'internal-chat', company });
+  await gateway.model('brand-embed', { upstream: 'internal-embed', kind: 'embedding', company });
+  const assistant = await gateway.assistant(company, { model: 'brand-chat' });
+  return { customer: customerWith(gateway.url, company, await gateway.key(company)), assistant };
+}
+
+type Call = (customer: Customer, assistant: string) => Promise<Answer>;
+const CALLS: Record<string, Call> = {
+  chat: (customer) => customer.chat(),
+  stream: (customer) => customer.chat({ stream: true }),
+  embeddings: (customer) => customer.embed(),
+  assistant: (customer, assistant) => customer.run(assistant),
+};
+
+const COMPLETION = JSON.stringify({
+  id: 'chatcmpl-1',
+  object: 'chat.completion',
+  created: 1,
+  model: 'internal-chat',
+  choices: [{ index: 0, message: { role: 'assistant', content: 'Hello' }, finish_reason: 'stop' }],
+  usage: { prompt_tokens: 3, completion_tokens: 5, total_tokens: 8 },
+});
+const EMBEDDING = JSON.stringify({
+  object: 'list',
+  model: 'internal-embed',
+  data: [{ object: 'embedding', index: 0, embedding: [0.5, 0.25] }],
+  usage: { prompt_tokens: 3, total_tokens: 3 },
+});
+const event = (more: object) =>
+  `data: ${JSON.stringify({ id: 'c', object: 'chat.completion.chunk', model: 'internal-chat', ...more })}\n\n`;
+const TOKEN = event({ choices: [{ index: 0, delta: { role: 'assistant', content: 'Hel' }, finish_reason: null }] });
+const FINISH = event({ choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] });
+const USAGE = event({ choices: [], usage: { prompt_tokens: 3, completion_tokens: 5, total_tokens: 8 } });
+const DONE = 'data: [DONE]\n\n';
+
+type Expected = readonly [status: number, type: string, code: string | null];
+const BROKEN: Expected = [502, 'api_error', 'upstream_error'];
+const UNREACHABLE: Expected = [503, 'overloaded_error', 'service_unavailable'];
+const SLOW: Expected = [504, 'timeout_error', 'upstream_timeout'];
+const INVALID: Expected = [400, 'invalid_request_error', null];
+
+interface Failure {
+  readonly play: (socket: Socket, streamed: boolean) => void | Promise<void>;
+  readonly expected: Expected;
+  /** On these calls alone. */
+  readonly only?: readonly string[];
+}
+
+const send = (bytes: string | Buffer) => (socket: Socket) => void socket.write(bytes);
+const json = (status: number, body: unknown, more: readonly string[] = []) =>
+  send(httpAnswer(status, 'application/json', typeof body === 'string' ? body : JSON.stringify(body), more));
+const OK_HEAD = 'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n';
+
+const FAILURES: Record<string, Failure> = {
+  'closed before any byte': { play: (socket) => void socket.end(), expected: BROKEN },
+  'reset before any byte': { play: (socket) => void socket.resetAndDestroy(), expected: BROKEN },
+  'no HTTP at all': { play: send('SSH-2.0-OpenSSH_9.2\r\n'), expected: BROKEN },
+  silence: { play: () => {}, expected: SLOW },
+  'a head that never ends': { play: (socket) => trickle(socket, 'HTTP/1.1 200 OK\r\n', 'x-a: 1\r\n'), expected: SLOW },
+  'a flood of 103s': {
+    play: (socket) => trickle(socket, '', 'HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n'.repeat(50)),
+    expected: SLOW,
+  },
+  'a head of 100 KB': { play: send(`${OK_HEAD}x: ${'a'.repeat(100_000)}\r\n\r\n`), expected: BROKEN },
+  'two lengths': { play: send(`${OK_HEAD}content-length: 5\r\ncontent-length: 6\r\n\r\nhello!`), expected: BROKEN },
+  'a head, then silence': { play: send(`${OK_HEAD}content-length: 50\r\n\r\n`), expected: SLOW },
+  'half a body, then silence': {
+    play: (socket, streamed) =>
+      void socket.write(streamed ? STREAM_HEAD + chunk('data: {"id') : `${OK_HEAD}content-length: 500\r\n\r\n{"id":`),
+    expected: SLOW,
+  },
+  'bytes for ever, one by one': {
+    play: (socket, streamed) =>
+      trickle(socket, streamed ? STREAM_HEAD : `${OK_HEAD}transfer-encoding: chunked\r\n\r\n`, chunk(' ')),
+    expected: SLOW,
+  },
+  'half a body, then closed': {
+    play: (socket) => void socket.end(`${OK_HEAD}content-length: 500\r\n\r\n${COMPLETION.slice(0, 60)}`),
+    expected: BROKEN,
+  },
+  'half a body, then reset': {
+    play: async (socket) => {
+      socket.write(`${OK_HEAD}content-length: 500\r\n\r\n${COMPLETION.slice(0, 60)}`);
+      await sleep(20);
+      socket.resetAndDestroy();
+    },
+    expected: BROKEN,
+  },
+  'an HTML page': { play: send(httpAnswer(200, 'text/html', '<html>internal-chat</html>')), expected: BROKEN },
+  'HTML called JSON': { play: send(httpAnswer(200, 'application/json', '<html>internal</html>')), expected: BROKEN },
+  'JSON called text': { play: send(httpAnswer(200, 'text/plain', COMPLETION)), expected: BROKEN },
+  'no content type': { play: send('HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}'), expected: BROKEN },
+  'an empty body': { play: json(200, ''), expected: BROKEN },
+  'an empty object': { play: json(200, '{}'), expected: BROKEN },
+  'an object of another kind': { play: json(200, { detail: 'internal-chat is not here' }), expected: BROKEN },
+  'an array': { play: json(200, '[]'), expected: BROKEN },
+  'JSON cut and called whole': { play: json(200, COMPLETION.slice(0, -20)), expected: BROKEN },
+  'two objects': { play: json(200, COMPLETION + COMPLETION), expected: BROKEN },
+  'an error in a 200': { play: json(200, { error: { message: 'internal-chat failed', code: 500 } }), expected: BROKEN },
+  'an error text in a 200': { play: json(200, { error: 'internal-chat failed' }), expected: BROKEN },
+  'compressed and declared': {
+    play: send(httpAnswer(200, 'application/json', gzipSync(COMPLETION), ['content-encoding: gzip'])),
+    expected: BROKEN,
+  },
+  'compressed and not declared': {
+    play: send(httpAnswer(200, 'application/json', gzipSync(COMPLETION))),
+    expected: BROKEN,
+  },
+  'a wrong length': {
+    play: (socket) => void socket.end(`${OK_HEAD}content-length: 5000\r\n\r\n${COMPLETION}`),
+    expected: BROKEN,
+  },
+  'a broken chunk': { play: send(`${OK_HEAD}transfer-encoding: chunked\r\n\r\nZZ\r\n`), expected: BROKEN },
+  'no content for a stream': { play: send('HTTP/1.1 204 No Content\r\n\r\n'), expected: BROKEN },
+  'half of it (206)': { play: json(206, COMPLETION), expected: BROKEN },
+  'a redirect': { play: json(302, '', ['location: http://internal.example/v1']), expected: BROKEN },
+  'a permanent redirect': { play: json(308, '', ['location: http://127.0.0.1:1/internal']), expected: BROKEN },
+  'a switch of protocols': {
+    play: send('HTTP/1.1 101 Switching\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n'),
+    expected: BROKEN,
+  },
+  'a stream for a plain request': {
+    play: (socket) => void socket.write(`${STREAM_HEAD + chunk(TOKEN + FINISH + USAGE + DONE)}0\r\n\r\n`),
+    expected: BROKEN,
+    only: ['chat', 'embeddings', 'assistant'],
+  },
+  'JSON for a stream': { play: json(200, COMPLETION), expected: BROKEN, only: ['stream'] },
+  'an error event first': {
+    play: streamOf('data: {"error":{"message":"internal-chat","code":"x"}}\n\n'),
+    expected: BROKEN,
+    only: ['stream'],
+  },
+  'an error event named so': {
+    play: streamOf('event: error\ndata: {"message":"internal"}\n\n'),
+    expected: BROKEN,
+    only: ['stream'],
+  },
+  'an error field': { play: streamOf('error: {"message":"internal"}\n\n'), expected: BROKEN, only: ['stream'] },
+  'a bare JSON line': { play: streamOf('{"error":{"message":"internal"}}\n'), expected: BROKEN, only: ['stream'] },
+  'HTML in a stream': { play: streamOf('<html>internal</html>\n\n'), expected: BROKEN, only: ['stream'] },
+  'an empty stream': { play: streamOf(''), expected: BROKEN, only: ['stream'] },
+  'an event larger than allowed': {
+    play: streamOf(`data: {"a":"${'x'.repeat(200_000)}"}\n\n`),
+    expected: BROKEN,
+    only: ['stream'],
+  },
+};
+for (const status of [400, 422])
+  FAILURES[`status ${status}`] = { play: json(status, { error: { message: 'bad top_p' } }), expected: INVALID };
+FAILURES['status 413'] = {
+  play: json(413, { error: 'too big' }),
+  expected: [413, 'invalid_request_error', 'request_too_large'],
+};
+FAILURES['status 429'] = {
+  play: json(429, { error: { message: 'internal-chat' } }, ['retry-after: 7']),
+  expected: [429, 'rate_limit_error', 'rate_limit_exceeded'],
+};
+for (let status = 400; status < 600; status += status < 430 || (status >= 500 && status < 512) ? 1 : 7) {
+  FAILURES[`status ${status}`] ??= { play: json(status, { error: { message: 'internal-chat' } }), expected: BROKEN };
+}
+
+function streamOf(text: string) {
+  return (socket: Socket) => void socket.write(`${STREAM_HEAD}${text === '' ? '' : chunk(text)}0\r\n\r\n`);
+}
+
+async function trickle(socket: Socket, first: string, rest: string): Promise<void> {
+  socket.write(first);
+  while (!socket.destroyed) {
+    socket.write(rest);
+    await sleep(50);
+  }
+}
+
+function isError(t: Test, name: string, { status, headers, text, json }: Answer, expected: Expected): void {
+  t.same([status, json?.error?.type, json?.error?.code], expected, `${name}: ${text.slice(0, 200)}`);
+  t.match(headers.get('x-request-id'), /^[0-9a-f-]{36}$/, name);
+  t.notMatch(`${[...headers]}${text}`, /internal|127\.0\.0\.1|SSH|ECONN|UND_/, name);
+  // a retry could charge twice unless nothing ran
+  const safe = status === 503 || status === 429 || status === 400 || status === 413;
+  if (!safe && (status !== 502 || headers.get('x-should-retry') !== null))
+    t.equal(headers.get('x-should-retry'), 'false', name);
+}
+
+t.test('an upstream that answers well is answered well', async (t) => {
+  upstream.answer((socket, request) => {
+    if (request.includes('"stream":true'))
+      socket.write(`${STREAM_HEAD + chunk(TOKEN + FINISH + USAGE + DONE)}0\r\n\r\n`);
+    else json(200, request.includes('/embeddings') ? EMBEDDING : COMPLETION)(socket);
+  });
+  for (const [name, call] of Object.entries(CALLS)) t.equal((await call(customer, assistant)).status, 200, name);
+});
+
+t.test('every failure is one documented answer on every endpoint', async (t) => {
+  const late: number[] = [];
+  for (const [name, { play, expected, only = Object.keys(CALLS) }] of Object.entries(FAILURES)) {
+    upstream.answer((socket, request) => void play(socket, request.includes('"stream":true')));
+    await Promise.all(
+      only.map(async (kind) => {
+        const began = performance.now();
+        isError(t, `${kind}, ${name}`, await (CALLS[kind] as Call)(customer, assistant), expected);
+        if (expected === SLOW) late.push(performance.now() - began);
+      }),
+    );
+  }
+  t.comment(`time-outs came after ${late.map((ms) => (ms / 1000).toFixed(2)).join(' ')} s`);
+  const rows = await gateway.ledger(customer.company, 0);
+  t.equal(rows.filter(({ outcome }) => outcome === 'completed').length, 4, 'only what succeeded is booked as such');
+});
+
+t.test('unreachable in any way is 503: nothing ran, a retry is safe', async (t) => {
+  const hole = await blackHole(t);
+  const urls = {
+    refused: 'http://127.0.0.1:1/v1',
+    blackholed: hole,
+    'unknown host': 'http://no-such-host.invalid/v1',
+    'no TLS there': upstream.url.replace('http:', 'https:'),
+  };
+  for (const [name, url] of Object.entries(urls)) {
+    const other = await startGateway(t, url, SECONDS);
+    const { customer, assistant } = await furnish(other);
+    const answers = Object.entries(CALLS).map(async ([kind, call]) => {
+      const answer = await call(customer, assistant);
+      isError(t, `${kind}, ${name}`, answer, UNREACHABLE);
+      t.equal(answer.headers.get('retry-after'), '1');
+      t.equal(answer.headers.get('x-should-retry'), null);
+    });
+    await Promise.all(answers);
+    t.equal((await other.ledger(customer.company, 0)).length, 0);
+  }
+});
+
+/** A port whose SYNs vanish: its process is stopped and its backlog full. */
+async function blackHole(t: Test): Promise<string> {
+  const program = `const s = require('net').createServer().listen({ port: 0, host: '127.0.0.1', backlog: 1 }, () => console.log(s.address().port))`;
+  const child: ChildProcess = spawn(process.execPath, ['-e', program], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const [line] = await once(child.stdout as NonNullable<typeof child.stdout>, 'data');
+  const port = Number(String(line));
+  child.kill('SIGSTOP');
+  const fillers = Array.from({ length: 4 }, () => connect(port, '127.0.0.1').on('error', () => {}));
+  t.teardown(() => {
+    for (const filler of fillers) filler.destroy();
+    child.kill('SIGKILL');
+  });
+  await sleep(100);
+  return `http://127.0.0.1:${port}/v1`;
+}
+
+t.test('a stream cut at any byte is never dressed as whole', async (t) => {
+  const body = TOKEN + TOKEN + FINISH + USAGE + DONE;
+  const step = process.env.FUZZ_RUNS === undefined ? 29 : 1;
+  for (const ending of ['close', 'reset', 'clean'] as const) {
+    for (let at = 0; at < body.length; at += step) {
+      upstream.answer(async (socket) => {
+        if (ending === 'clean') {
+          socket.write(`${STREAM_HEAD + (at === 0 ? '' : chunk(body.slice(0, at)))}0\r\n\r\n`);
+          return;
+        }
+        socket.write(STREAM_HEAD + (at === 0 ? '' : chunk(body.slice(0, at)).slice(0, -2)));
+        await sleep(2);
+        if (ending === 'close') socket.end();
+        else socket.resetAndDestroy();
+      });
+      const { status, text, headers } = await customer.chat({ stream: true });
+      const ended = dataOf(text).at(-1) === '[DONE]';
+      const said = body.slice(0, at);
+      const whole = said.includes('[DONE]') || (ending === 'clean' && said.endsWith('\n\n') && said.includes('"stop"'));
+      if (ended !== whole) t.fail(`${ending} at ${at}: ${text}`);
+      if (!whole) {
+        const error = status === 200 ? chunksOf(text).at(-1).error : JSON.parse(text).error;
+        if (error?.code !== 'upstream_error') t.fail(`${ending} at ${at}: ${status} ${text}`);
+        if (status !== 200 && headers.get('x-should-retry') !== 'false') t.fail(`${ending} at ${at}: retry`);
+      }
+    }
+    t.pass(ending);
+  }
+});
+
+t.test('a JSON answer cut at any byte is a failure', async (t) => {
+  const bytes = httpAnswer(200, 'application/json', COMPLETION);
+  const step = process.env.FUZZ_RUNS === undefined ? 37 : 1;
+  for (let at = 0; at < bytes.length; at += step) {
+    upstream.answer((socket) => void socket.end(bytes.subarray(0, at)));
+    const answer = await customer.chat();
+    if (answer.status !== 502) t.fail(`at ${at}: ${answer.status} ${answer.text}`);
+  }
+  t.pass('every cut');
+});
+
+t.test('after the first event: every failure ends in one error event', async (t) => {
+  const endings: Record<string, readonly [(socket: Socket) => void | Promise<void>, string]> = {
+    silence: [() => {}, 'upstream_timeout'],
+    'comments for ever': [(socket) => trickle(socket, '', chunk(': internal\n\n')), 'upstream_timeout'],
+    'an error event': [
+      (socket) => void socket.write(chunk('data: {"error":{"message":"internal-x"}}\n\n')),
+      'upstream_error',
+    ],
+    'an error string': [(socket) => void socket.write(chunk('data: {"error":"internal-x"}\n\n')), 'upstream_error'],
+    'a named error event': [
+      (socket) => void socket.write(chunk('event: error\ndata: {"detail":"internal-x"}\n\n')),
+      'upstream_error',
+    ],
+    'no JSON': [(socket) => void socket.write(chunk('data: internal-x\n\n')), 'upstream_error'],
+    'a huge event': [(socket) => void socket.write(chunk(`data: {"x":"${'y'.repeat(150_000)}`)), 'upstream_error'],
+    'a broken chunk': [(socket) => void socket.write('zz\r\n'), 'upstream_error'],
+    'a reset': [(socket) => void socket.resetAndDestroy(), 'upstream_error'],
+  };
+  for (const [name, [play, code]] of Object.entries(endings)) {
+    upstream.answer(async (socket) => {
+      socket.write(STREAM_HEAD + chunk(TOKEN));
+      await sleep(30);
+      await play(socket);
+    });
+    const { status, text } = await customer.chat({ stream: true });
+    t.equal(status, 200, name);
+    t.equal(chunksOf(text).at(-1).error?.code, code, `${name}: ${text.slice(0, 400)}`);
+    t.equal(chunksOf(text)[0].choices[0].delta.content, 'Hel', name);
+    t.notMatch(text, /DONE|internal/, name);
+  }
+});
+
+t.test('usage missing or told twice: the answer passes, the ledger has one row', async (t) => {
+  const plays: Record<string, readonly [string, string, string]> = {
+    missing: [TOKEN + FINISH + DONE, 'estimated', ''],
+    twice: [
+      TOKEN + event({ choices: [], usage: { prompt_tokens: 1, completion_tokens: 1 } }) + FINISH + USAGE + DONE,
+      'upstream',
+      '3 5',
+    ],
+    null: [TOKEN + FINISH + event({ choices: [], usage: null }) + DONE, 'estimated', ''],
+  };
+  for (const [name, [body, source, tokens]] of Object.entries(plays)) {
+    const company = await gateway.company();
+    await gateway.model('brand-chat', { upstream: 'internal-chat', company });
+    const client = customerWith(gateway.url, company, await gateway.key(company));
+    upstream.answer((socket) => void socket.write(`${STREAM_HEAD}${chunk(body)}0\r\n\r\n`));
+    const { text } = await client.chat({ stream: true });
+    t.equal(dataOf(text).at(-1), '[DONE]', name);
+    const rows = await gateway.ledger(company, 1);
+    t.match(rows, [{ outcome: 'completed', usage_source: source }], name);
+    if (tokens !== '') t.equal(`${rows[0]?.prompt_tokens} ${rows[0]?.completion_tokens}`, tokens);
+  }
+});
+
+t.test('the official SDK throws its documented class', async (t) => {
+  const openai = new OpenAI({ baseURL: gateway.url, apiKey: customer.key, maxRetries: 0 });
+  const params = { model: 'brand-chat', messages: [{ role: 'user' as const, content: 'x' }] };
+  const create = (stream: boolean) => async () => {
+    if (!stream) return await openai.chat.completions.create(params);
+    for await (const _ of await openai.chat.completions.create({ ...params, stream: true }));
+  };
+  const classes: readonly (readonly [string, unknown])[] = [
+    ['status 400', OpenAI.BadRequestError],
+    ['status 422', OpenAI.BadRequestError],
+    ['status 429', OpenAI.RateLimitError],
+    ['status 401', OpenAI.InternalServerError],
+    ['status 404', OpenAI.InternalServerError],
+    ['status 500', OpenAI.InternalServerError],
+    ['silence', OpenAI.InternalServerError],
+    ['closed before any byte', OpenAI.InternalServerError],
+    ['an HTML page', OpenAI.InternalServerError],
+  ];
+  for (const [name, Class] of classes) {
+    upstream.answer((socket) => void (FAILURES[name] as Failure).play(socket, false));
+    for (const stream of [false, true]) {
+      const error = (await thrownBy(create(stream)())) as Error;
+      t.ok(error instanceof (Class as new () => Error), `${name}: ${error.constructor.name}`);
+    }
+  }
+  upstream.answer(async (socket) => {
+    socket.write(STREAM_HEAD + chunk(TOKEN));
+    await sleep(20);
+    socket.destroy();
+  });
+  t.ok((await thrownBy(create(true)())) instanceof OpenAI.APIError, 'a broken stream throws');
+});
+
+t.test('a client that keeps its connection can go on after any failure', async (t) => {
+  upstream.answer((socket) => void socket.resetAndDestroy());
+  t.equal((await customer.chat()).status, 502);
+  upstream.answer((socket) => json(200, COMPLETION)(socket));
+  t.equal((await customer.chat()).status, 200);
+  t.equal((await ask(`${gateway.url}/models`, { key: customer.key })).status, 200);
+});
