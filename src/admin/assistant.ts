@@ -82,7 +82,7 @@ async function listPage(visit: Visit): Promise<Reply> {
   const body = html`${companyHeading(visit, company)}
 <div class="title-row"><h1>Assistants</h1><a class="button primary" href="${base}/new">New assistant</a></div>
 <p class="lead">The API runs assistants that are shared with the whole company and belong to no project, at <code>POST /assistants/{id}/run</code>.</p>
-${table('Assistants of this company', columns, rows, 'There are no assistants yet.')}`;
+${table('Assistants of this company', columns, rows, 'There are no assistants yet.', true)}`;
   return { kind: 'page', title: `Assistants of ${company.name}`, body };
 }
 

@@ -59,7 +59,7 @@ async function auditPage(visit: Visit): Promise<Reply> {
     value: company ?? '',
   })}<button>Show</button></form></div>
 <p class="lead">Every change by page, command line or SQL, newest first. Nothing in it can be changed or removed, and it never holds keys or passwords.</p>
-${table('Changes', columns, rows, 'Nothing has changed yet.')}
+${table('Changes', columns, rows, 'Nothing has changed yet.', true)}
 ${entries.length > PER_PAGE && last !== undefined ? html`<p><a class="button" href="/audit?before=${last.id}${filter}">Older changes</a></p>` : ''}`;
   return { kind: 'page', title: 'Audit log', body };
 }

@@ -80,13 +80,14 @@ interface Scale {
 function axis(highest: number): Scale {
   if (!(highest > 0)) return { top: 1, ticks: [0, 1], decimals: 0 };
   const power = 10 ** Math.floor(Math.log10(highest / 6));
-  const unit = [1, 2, 2.5, 5, 10].map((each) => each * power).find((each) => each * 6 >= highest) as number;
+  const mantissa = [1, 2, 2.5, 5, 10].find((each) => each * power * 6 >= highest) as number;
+  const unit = mantissa * power;
   const count = Math.ceil(highest / unit - 1e-9);
-  const decimals = Math.min(12, Math.max(0, 1 - Math.floor(Math.log10(unit) + 1e-9)));
+  const decimals = Math.max(0, (mantissa === 2.5 ? 1 : 0) - Math.floor(Math.log10(unit) + 1e-9));
   return {
     top: unit * count,
     ticks: Array.from({ length: count + 1 }, (_, at) => unit * at),
-    decimals: unit >= 1 && Number.isInteger(unit) ? 0 : decimals,
+    decimals: decimals === 1 ? 2 : Math.min(decimals, 12), // a tenth of a euro is written in cents
   };
 }
 

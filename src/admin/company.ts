@@ -42,7 +42,7 @@ async function listPage(visit: Visit, problem: Problem | null): Promise<Reply> {
     { title: 'Disabled models', figure: true },
   ];
   const body = html`<h1>Companies</h1>
-${table('All companies', columns, rows, 'There are no companies yet. Create the first one below.')}
+${table('All companies', columns, rows, 'There are no companies yet. Create the first one below.', true)}
 <section class="card"><h2>Create a company</h2>${state.summary}
 <form method="post" action="/companies" class="stack">${hidden(csrf)}
 ${field(state, { name: 'name', label: 'Name', required: true })}

@@ -84,7 +84,7 @@ async function accessPage(visit: Visit, problem: Problem | null): Promise<Reply>
   ];
   const body = html`${companyHeading(visit, company)}<h1>Access</h1>
 <p class="lead">Applications reach the API at <code>${visit.services.api.publicUrl()}</code> with one of these keys. Keep them on servers, like passwords.</p>
-${table('API keys', columns, rows, 'There are no keys yet. Create the first one below.')}
+${table('API keys', columns, rows, 'There are no keys yet. Create the first one below.', true)}
 <section class="card" id="create"><h2>Create a key</h2>${state.summary}
 <form method="post" action="${base}/create" class="stack">${hidden(csrf)}<input type="hidden" name="id" value="${randomUUID()}">
 ${field(state, { name: 'name', label: 'Name', required: true, hint: 'What will use it, such as “Website search”.' })}

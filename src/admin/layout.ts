@@ -210,16 +210,20 @@ export interface Column {
   readonly figure?: boolean;
 }
 
-/** A table; on a phone every row becomes a card. Explicit roles keep it a table for screen readers there too. */
+/**
+ * A table; on a phone every row becomes a card. Explicit roles keep it a table for screen readers there too.
+ * @param isTitled the page's heading says what it is: its caption is for screen readers only
+ */
 export function table(
   caption: string,
   columns: readonly Column[],
   rows: readonly (readonly (Html | string | number)[])[],
   empty: string,
+  isTitled = false,
 ): Html {
   if (rows.length === 0) return html`<p class="empty">${empty}</p>`;
   const figure = (at: number) => (columns[at]?.figure ? raw(' class="figure"') : '');
-  return html`<table role="table"><caption>${caption}</caption><thead role="rowgroup"><tr role="row">${columns.map(
+  return html`<table role="table"><caption${isTitled ? raw(' class="sr"') : ''}>${caption}</caption><thead role="rowgroup"><tr role="row">${columns.map(
     ({ title }, at) => html`<th role="columnheader" scope="col"${figure(at)}>${title}</th>`,
   )}</tr></thead><tbody role="rowgroup">${rows.map(
     (row) =>

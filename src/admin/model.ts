@@ -110,7 +110,7 @@ async function companyPage(visit: Visit): Promise<Reply> {
       ? html`The EU gate is <strong>open</strong>: models hosted outside the EU may be used.`
       : html`The EU gate is <strong>closed</strong>: models hosted outside the EU are neither listed nor served.`
   } <a href="/companies/${id}/settings">Change it in the settings</a>.</p>
-${table('Models of this company', columns, rows, 'No models are offered yet.')}
+${table('Models of this company', columns, rows, 'No models are offered yet.', true)}
 <section class="card"><h2>What <code>GET /models</code> returns now</h2>
 <p>${listed.length} of ${new Set(models.map(({ slug }) => slug)).size} models. ${
     active === 0
@@ -178,7 +178,7 @@ async function listPage(visit: Visit, problem: Problem | null): Promise<Reply> {
   ];
   const body = html`<h1>Models and prices</h1>
 <p class="lead">Clients see the slug; the internal name goes upstream and is shown to operators only.</p>
-${table('All models', columns, rows, 'There are no models yet. Offer the first one below.')}
+${table('All models', columns, rows, 'There are no models yet. Offer the first one below.', true)}
 <section class="card"><h2>Offer a model</h2>${state.summary}
 <form method="post" action="/models" class="stack">${hidden(csrf)}
 ${field(state, { name: 'slug', label: 'Slug', required: true, hint: 'The name clients use. It never changes.' })}

@@ -43,7 +43,7 @@ async function listPage(visit: Visit, problem: Problem | null): Promise<Reply> {
   const columns = [{ title: 'E-mail address' }, { title: 'Role' }, { title: 'Company' }, { title: 'Created' }];
   const body = html`<h1>Users</h1>
 <p class="lead">Owners and administrators manage keys, usage, settings and assistants of their company. Members may sign in and see none of it. Operators see everything.</p>
-${table('All users', columns, rows, 'There are no users.')}
+${table('All users', columns, rows, 'There are no users.', true)}
 <section class="card"><h2>Add a user</h2>${state.summary}
 <form method="post" action="/users" class="stack">${hidden(visit.csrf)}
 ${field(state, { name: 'email', label: 'E-mail address', type: 'email', required: true })}

@@ -114,7 +114,7 @@ export async function readUsageMonth(sql: Sql, companyId: string, month: string 
       'by_endpoint', coalesce((select jsonb_agg(sums || jsonb_build_object('name', endpoint) order by cost desc, endpoint)
         from lines where of = 29), '[]'),
       'by_ending', coalesce((select jsonb_agg(sums || jsonb_build_object('outcome', outcome, 'usage_source', usage_source)
-        order by outcome, usage_source desc) from lines where of = 30), '[]'),
+        order by outcome <> 'completed', outcome, usage_source desc) from lines where of = 30), '[]'),
       'by_day', coalesce((select jsonb_agg(jsonb_build_object('day', extract(day from day), 'model', model_slug, 'cost_eur', trim_scale(cost)::text)
         order by day, model_slug) from lines where of = 7 and date_trunc('month', day) = f.month), '[]'),
       'months', (select jsonb_agg(to_char(month, 'YYYY-MM-DD') order by month desc) from (

@@ -1,0 +1,61 @@
+import t from 'tap';
+import { budgetBar, costPerDay, MOST_SERIES } from '../../src/admin/chart.ts';
+import { Format } from '../../src/admin/format.ts';
+
+/** The chart: bars as high as their cost, axes that can be read. */
+
+const format = new Format('en-IE', 'UTC');
+const wide = (markup: string) => /<svg class="chart wide".+?<\/svg>/s.exec(markup)?.[0] ?? '';
+
+function bars(svg: string, series: number): number[] {
+  return [...svg.matchAll(new RegExp(`<rect class="s${series}"[^>]* height="([\\d.]+)"`, 'g'))].map(([, height]) =>
+    Number(height),
+  );
+}
+
+t.test('heights are in proportion, stacks stand on each other', async (t) => {
+  const cells = [
+    { day: 1, model: 'a', cost_eur: '1' },
+    { day: 1, model: 'b', cost_eur: '3' },
+    { day: 30, model: 'a', cost_eur: '4' },
+  ];
+  const svg = wide(String(costPerDay({ days: 30, cells, models: ['a', 'b'] }, format, 'June 2026')));
+  const [first = 0, last = 0] = bars(svg, 0);
+  const [second = 0] = bars(svg, 1);
+  t.ok(Math.abs(last / first - 4) < 0.02);
+  t.ok(Math.abs(second / first - 3) < 0.02);
+  t.match(svg, '<title>1 June 2026\na: €1.00\nb: €3.00</title>');
+});
+
+t.test('the axis has a few round numbers from zero to above the highest day', async (t) => {
+  for (const [cost, ticks] of [
+    ['10.3', ['€0', '€2', '€4', '€6', '€8', '€10', '€12']],
+    ['0.00042', ['€0.0000', '€0.0001', '€0.0002', '€0.0003', '€0.0004', '€0.0005']],
+    ['123456', ['€0', '€25,000', '€50,000', '€75,000', '€100,000', '€125,000']],
+    ['0', ['€0', '€1']],
+  ] as const) {
+    const cells = [{ day: 3, model: 'a', cost_eur: cost }];
+    const svg = wide(String(costPerDay({ days: 31, cells, models: ['a'] }, format, 'July 2026')));
+    t.same(
+      [...svg.matchAll(/<text class="tick"[^>]+end">([^<]+)</g)].map(([, text]) => text),
+      ticks,
+      cost,
+    );
+  }
+});
+
+t.test('what comes after the dearest models is stacked as one', async (t) => {
+  const models = Array.from({ length: MOST_SERIES + 3 }, (_, i) => `model-${i}`);
+  const cells = models.map((model) => ({ day: 1, model, cost_eur: '1' }));
+  const svg = wide(String(costPerDay({ days: 30, cells, models }, format, 'June 2026')));
+  const [named = 0] = bars(svg, 0);
+  const [rest = 0] = bars(svg, MOST_SERIES);
+  t.ok(Math.abs(rest / named - 3) < 0.02);
+});
+
+t.test('a budget that is passed still fits its bar', async (t) => {
+  const bar = String(budgetBar(10, 250, null));
+  t.match(bar, 'class="budget over"');
+  t.match(bar, '<rect class="spent" width="100.00%"');
+  t.match(bar, 'x1="40.00%"');
+});

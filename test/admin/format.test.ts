@@ -1,0 +1,39 @@
+import t from 'tap';
+import { Format } from '../../src/admin/format.ts';
+
+/** Figures for one reader, to the last digit. */
+
+const german = new Format('de-DE,de;q=0.9', 'UTC');
+const plain = (text: string) => text.replaceAll(/[\u00a0\u202f]/g, ' ');
+
+t.test('an amount keeps every digit, however many', async (t) => {
+  t.equal(plain(german.eurText('12345678901234.123456789012345')), '12.345.678.901.234,123456789012345 €');
+  t.equal(plain(german.eurText('0.1')), '0,10 €');
+  t.equal(plain(german.eurText('0')), '0,00 €');
+  t.equal(plain(german.eurText('-0.000000000000001')), '-0,000000000000001 €');
+  t.equal(plain(german.price('0.000000000001')), '0,000000000001 €');
+});
+
+t.test('digits beyond the cent are there, but smaller', async (t) => {
+  t.equal(plain(String(german.eur('1234.56789'))), '<span class="eur">1.234,56<small>789</small> €</span>');
+  t.equal(plain(String(german.eur('1234.5'))), '<span class="eur">1.234,50 €</span>');
+});
+
+t.test('the reader’s language decides, if it is one', async (t) => {
+  const eur = (header: string | undefined) => plain(new Format(header, 'UTC').eurText('1234.5'));
+  t.equal(eur('de'), '1.234,50 €');
+  t.equal(eur('de-AT'), '€ 1.234,50');
+  t.equal(eur('xx-XX, fr;q=0.5'), '1 234,50 €');
+  t.equal(eur(undefined), '€1,234.50');
+  for (const odd of ['', '*', 'zz', '-', 'de-u-nu-thai', ';;;', 'x'.repeat(5000)])
+    t.match(eur(odd), /1[.,]234[.,]50/, odd);
+});
+
+t.test('times are those of the billing time zone', async (t) => {
+  const format = new Format('en-GB', 'Pacific/Auckland');
+  t.match(
+    String(format.instant(new Date('2026-11-30T12:00:00Z'))),
+    /datetime="2026-11-30T12:00:00.000Z">1 Dec 2026, 01:00</,
+  );
+  t.equal(format.month('2026-12-01'), 'December 2026');
+});

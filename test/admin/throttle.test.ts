@@ -1,0 +1,59 @@
+import { setImmediate as tick } from 'node:timers/promises';
+import t from 'tap';
+import { Throttle } from '../../src/admin/throttle.ts';
+import { Busy, Turnstile } from '../../src/admin/turnstile.ts';
+
+/** What bounds sign-in attempts. */
+
+t.test('a throttle closes after its failures and opens when the window ends', async (t) => {
+  let now = 1_000_000;
+  const throttle = new Throttle({ failures: 2, windowMs: 60_000 }, () => now);
+  t.equal(throttle.closedFor('a'), 0);
+  throttle.attempt('a');
+  throttle.attempt('a');
+  t.equal(throttle.closedFor('a'), 60);
+  t.equal(throttle.closedFor('b'), 0, 'others are not concerned');
+  now += 59_001;
+  t.equal(throttle.closedFor('a'), 1);
+  now += 999;
+  t.equal(throttle.closedFor('a'), 0);
+  throttle.attempt('a');
+  t.equal(throttle.closedFor('a'), 0, 'a new window counts from one');
+});
+
+t.test('a success is no failure', async (t) => {
+  const throttle = new Throttle({ failures: 1, windowMs: 60_000 }, () => 0);
+  for (let i = 0; i < 5; i++) {
+    t.equal(throttle.closedFor('a'), 0);
+    throttle.attempt('a');
+    throttle.forgive('a');
+  }
+});
+
+t.test('a turnstile lets in so many, keeps so many waiting in order, and refuses the rest', async (t) => {
+  const turnstile = new Turnstile({ atOnce: 1, places: 2 });
+  const gates = [0, 1, 2].map(() => Promise.withResolvers<void>());
+  const begun: number[] = [];
+  const runs = gates.map(({ promise }, i) =>
+    turnstile.run(async () => {
+      begun.push(i);
+      await promise;
+    }),
+  );
+  await t.rejects(
+    turnstile.run(async () => t.fail('never run')),
+    Busy,
+  );
+  t.same(begun, [0]);
+  gates[0]?.resolve();
+  await runs[0];
+  await tick();
+  t.same(begun, [0, 1]);
+  gates[1]?.reject(new Error('broke'));
+  await t.rejects(runs[1] as Promise<void>, /broke/, 'a failure ends a turn as well');
+  await tick();
+  t.same(begun, [0, 1, 2]);
+  gates[2]?.resolve();
+  await runs[2];
+  t.equal(await turnstile.run(async () => 'free again'), 'free again');
+});
