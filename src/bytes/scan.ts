@@ -18,7 +18,7 @@ import {
   STOPS,
   TAB,
 } from './json.ts';
-import { Skimmer } from './skim.ts';
+import { load, MAX_LOAD, pass } from './skim.ts';
 
 /** Strings of more bytes than this (decoded, as UTF-8) are shortened in the reduced value. */
 export const REDUCED_STRING = 256;
@@ -65,8 +65,6 @@ export class ObjectScanner {
   #word = '';
   #wordAt = 0;
 
-  readonly #skimmer = new Skimmer();
-
   /** An UTF-8 sequence a chunk ended in. */
   readonly #seam = Buffer.alloc(4);
   #seamLength = 0;
@@ -92,8 +90,8 @@ export class ObjectScanner {
     const length = b.length;
     let state = this.#state;
     let tokenStart = 0; // of the string or number that is being read, in this chunk
-    const skimmer = this.#skimmer;
-    skimmer.open(b);
+    let loadedFrom = 0; // what of the chunk was given to skim.ts
+    let loadedTo = 0;
     let i = 0;
     scan: while (i < length) {
       const c = b[i] as number;
@@ -102,8 +100,15 @@ export class ObjectScanner {
           const near = Math.min(length, i + 12); // most strings are short
           while (i < near && STOPS[b[i] as number] === 0) i++;
           if (i === near && i < length) {
-            i = skimmer.pass(i);
-            if (skimmer.escaped) this.#escaped = true;
+            if (i >= loadedTo) {
+              loadedFrom = i;
+              loadedTo = Math.min(length, i + MAX_LOAD);
+              load(b, loadedFrom, loadedTo);
+            }
+            const passed = pass(i - loadedFrom, loadedTo - loadedFrom);
+            if ((passed & 1) === 1) this.#escaped = true;
+            i = loadedFrom + (passed >> 1);
+            if (i === loadedTo) continue;
           }
           if (i === length) break scan;
           const stop = b[i] as number;

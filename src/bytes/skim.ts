@@ -1,5 +1,3 @@
-import { QUOTE } from './json.ts';
-
 /**
  * Passes over the content of JSON strings, sixteen bytes at a time: what a large body is
  * made of. For 20 MiB of base64 a loop in JavaScript takes 19 ms and one over four bytes at
@@ -49,45 +47,27 @@ const { m, f } = new WebAssembly.Instance(new WebAssembly.Module(MODULE)).export
   f: (at: number, end: number) => number;
 };
 const MEMORY = new Uint8Array(m.buffer);
-const WINDOW_AT = 512;
-const WINDOW_BYTES = 65_536;
+const CONTENT_AT = 512;
+const QUOTE = 0x22;
 // which bytes make a whole escape with a backslash before them
 for (const c of Buffer.from('"\\/bfnrt')) MEMORY[c] = 1;
 
-/** One chunk, skimmed from front to back. The memory is everybody's: `open` before each use. */
-export class Skimmer {
-  /** The content passed over last held an escape. */
-  escaped = false;
-  #chunk: Uint8Array = MEMORY;
-  #from = 0;
-  #to = 0;
+/** The most that one `load` takes. */
+export const MAX_LOAD = 65_536;
 
-  open(chunk: Uint8Array): void {
-    this.#chunk = chunk;
-    this.#from = 0;
-    this.#to = 0;
-  }
+/** Makes [from, to) the bytes that `pass` looks at, until the next load by anybody. */
+export function load(b: Buffer, from: number, to: number): void {
+  b.copy(MEMORY, CONTENT_AT, from, to);
+  MEMORY[CONTENT_AT + to - from] = QUOTE; // so that it stops
+}
 
-  /**
-   * Passes over string content from i.
-   * @returns the first offset that takes a closer look (a quote, a control character, a
-   * backslash with what is no simple escape or not in the chunk), or the chunk's length
-   */
-  pass(i: number): number {
-    this.escaped = false;
-    for (;;) {
-      if (i >= this.#to) this.#load(i);
-      const result = f(i - this.#from, this.#to - this.#from);
-      if ((result & 1) === 1) this.escaped = true;
-      i = this.#from + (result >>> 1);
-      if (i < this.#to || i === this.#chunk.length) return i;
-    }
-  }
-
-  #load(i: number): void {
-    this.#from = i;
-    this.#to = Math.min(this.#chunk.length, i + WINDOW_BYTES);
-    MEMORY.set(this.#chunk.subarray(i, this.#to), WINDOW_AT);
-    MEMORY[WINDOW_AT + this.#to - i] = QUOTE; // so that it stops
-  }
+/**
+ * Passes over string content among the bytes loaded.
+ * @param at where it begins, from the start of what was loaded
+ * @param length of what was loaded
+ * @returns twice the first offset that takes a closer look (a quote, a control character, a
+ * backslash with what is no simple escape) or the length, plus 1 when it passed an escape
+ */
+export function pass(at: number, length: number): number {
+  return f(at, length);
 }
