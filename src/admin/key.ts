@@ -100,7 +100,7 @@ function stateOf({ state, expires_at }: KeyRow): Html {
   if (state === 'revoked') return badge('bad', 'revoked');
   if (state === 'expired') return badge('bad', 'expired');
   const soon = expires_at !== null && expires_at.getTime() - Date.now() < 7 * 86_400_000;
-  return soon ? badge('warn', 'active, ends soon') : badge('good', 'active');
+  return soon ? badge('warn', 'ends soon') : badge('good', 'active');
 }
 
 async function create(visit: Visit): Promise<Reply> {

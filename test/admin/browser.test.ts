@@ -123,7 +123,7 @@ await t.test('the owner: a key, its use, the gate, the budget, rotation, revocat
       .getByRole('row', { name: `${key.slice(0, 8)}` })
       .first()
       .innerText(),
-    /active/,
+    /ends soon/,
   );
 
   // the new one is the first of the list
