@@ -310,9 +310,26 @@ export function readConfig(
   return Object.freeze(config);
 }
 
-/** The table of variables for `tollgate serve --help`. */
+const HELP_WIDTH = 100;
+
+/** The table of variables for `tollgate serve --help`, wrapped where it would be too wide. */
 export function describeConfig(): string {
-  return VARIABLES.map(
-    ({ name, fallback, shown, meaning }) => `  ${name.padEnd(20)} ${(shown ?? fallback).padEnd(22)} ${meaning}`,
-  ).join('\n');
+  const column = (cells: readonly string[]): number => Math.max(...cells.map((cell) => cell.length)) + 2;
+  const names = column(VARIABLES.map(({ name }) => name));
+  const defaults = column(VARIABLES.map(({ fallback, shown }) => shown ?? fallback));
+  const indent = 2 + names + defaults;
+  return VARIABLES.map(({ name, fallback, shown, meaning }) => {
+    const lines = wrapped(meaning, HELP_WIDTH - indent).join(`\n${' '.repeat(indent)}`);
+    return `  ${name.padEnd(names)}${(shown ?? fallback).padEnd(defaults)}${lines}`;
+  }).join('\n');
+}
+
+function wrapped(text: string, width: number): string[] {
+  const lines = [''];
+  for (const word of text.split(' ')) {
+    const line = lines.at(-1) as string;
+    if (line.length + word.length >= width) lines.push(word);
+    else lines[lines.length - 1] = line === '' ? word : `${line} ${word}`;
+  }
+  return lines;
 }
