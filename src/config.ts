@@ -286,7 +286,7 @@ export function readConfig(
     logLevel,
     refusedParameters,
     maxBodyBytes: whole('MAX_BODY_BYTES', 1024, 1_073_741_824),
-    maxEventBytes: whole('MAX_EVENT_BYTES', 1024, 1_073_741_824),
+    maxEventBytes: whole('MAX_EVENT_BYTES', 1024, 134_217_728), // a chunk's head has room for 256 MiB
     maxHeaders: whole('MAX_HEADERS', 10, 1999),
     maxHeaderBytes: whole('MAX_HEADER_BYTES', 1024, 1_048_576),
     maxConnections: whole('MAX_CONNECTIONS', 1, 1_000_000),
