@@ -9,7 +9,7 @@ import { gatewayEntry, PEERS, type PeerName, startHelpers } from './peers.ts';
 import { drawComparison } from './picture.ts';
 import { canPin, pinSelf, which } from './process.ts';
 import { writeReport } from './report.ts';
-import { describeMachine, loadResults, Recorder, saveResults } from './results.ts';
+import { describeMachine, loadResults, Recorder, type Results, saveResults } from './results.ts';
 import { type Bench, SECTIONS } from './sections.ts';
 
 const USAGE = `Benchmarks the gateway; rewrites RESULTS.md, results.json and comparison.svg in bench/.
@@ -49,32 +49,25 @@ interface Options {
 
 async function main(options: Options): Promise<void> {
   const results = loadResults(RESULTS);
-  if (!options.reportOnly) {
-    const measured = await measure(options);
-    Object.assign(results.sections, measured.sections);
-    results.machine = measured.machine;
-    results.versions = measured.versions;
-    if (options.dryRun) return;
-    saveResults(RESULTS, results);
-  }
-  writeFileSync(join(FOLDER, 'RESULTS.md'), writeReport(results));
-  writeFileSync(join(FOLDER, 'comparison.svg'), drawComparison(results));
-  say(`wrote bench/RESULTS.md and bench/comparison.svg`);
+  if (options.reportOnly) write(results);
+  else await measure(options, results);
 }
 
-async function measure(options: Options): Promise<ReturnType<typeof loadResults>> {
+/** Sections one after the other; each is written down as soon as it is over. */
+async function measure(options: Options, results: Results): Promise<void> {
   if (process.platform !== 'linux') throw new Error('CPU time is read from /proc: the benchmark needs Linux');
-  if (options.peers.includes('gateway') && !existsSync(gatewayEntry()))
-    throw new Error('the gateway is not built: run "npx tsc" first, or "make bench"');
+  if (options.peers.includes('gateway') && !existsSync(gatewayEntry())) {
+    throw new Error('the gateway is not built: run "make bench", or "npx tsc" first');
+  }
   pinSelf();
-  const results = loadResults('');
-  results.machine = describeMachine(canPin);
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-bench-'));
+  process.once('exit', () => rmSync(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 }));
   const helpers = await startHelpers();
   try {
     // a run without the gateway needs no database
     const server = options.peers.includes('gateway') ? await startDatabase(folder) : null;
     try {
+      results.machine = describeMachine(canPin);
       results.versions = versions(server?.version ?? '');
       say(`${results.machine}\n${results.versions}`);
       const databaseUrl = (await server?.seeded({ companies: 1, ledgerRows: 0 })) ?? '';
@@ -83,9 +76,8 @@ async function measure(options: Options): Promise<ReturnType<typeof loadResults>
       for (const [index, name] of options.only.entries()) {
         const section = SECTIONS[name];
         if (section === undefined || (server === null && section.alone)) continue;
-        say(
-          `\n[${index + 1}/${options.only.length}] ${section.title} (${Math.round((performance.now() - began) / 1000)} s so far)`,
-        );
+        const minutes = ((performance.now() - began) / 60_000).toFixed(1);
+        say(`\n[${index + 1}/${options.only.length}] ${section.title} (${minutes} min so far)`);
         const record = new Recorder();
         const notes = await section.run(bench, record);
         results.sections[name] = {
@@ -95,6 +87,7 @@ async function measure(options: Options): Promise<ReturnType<typeof loadResults>
           notes,
           series: record.series,
         };
+        if (!options.dryRun) write(results);
       }
       if (databaseUrl !== '') await server?.drop(databaseUrl);
     } finally {
@@ -102,9 +95,14 @@ async function measure(options: Options): Promise<ReturnType<typeof loadResults>
     }
   } finally {
     await helpers.stop();
-    rmSync(folder, { recursive: true, force: true });
   }
-  return results;
+}
+
+function write(results: Results): void {
+  saveResults(RESULTS, results);
+  writeFileSync(join(FOLDER, 'RESULTS.md'), writeReport(results));
+  writeFileSync(join(FOLDER, 'comparison.svg'), drawComparison(results));
+  say('wrote bench/RESULTS.md, results.json and comparison.svg');
 }
 
 function versions(database: string): string {
@@ -189,6 +187,7 @@ function readOptions(): Options {
   };
 }
 
+process.setMaxListeners(64); // each program started listens for the end of this one
 process.on('SIGINT', () => process.exit(130));
 process.on('SIGTERM', () => process.exit(143));
 try {

@@ -17,7 +17,7 @@ export function drawComparison({ sections, machine }: Results): string {
     parts.push(draw(one, top));
     top += TITLE + one.bars.length * ROW + AXIS;
   }
-  const height = top + 26;
+  const height = top + 42;
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${height}" width="${WIDTH}" height="${height}" role="img" aria-label="${escapeXml(summary(panels))}">
 <style>
 text { font: 13px system-ui, sans-serif; fill: #1f2328 }
@@ -37,6 +37,7 @@ text { font: 13px system-ui, sans-serif; fill: #1f2328 }
 }
 </style>
 ${parts.join('\n')}
+<text class="small" x="8" y="${height - 26}">Tollgate authenticates, gates, meters and logs every request; the others only pass bytes on, and Portkey and the naive proxy parse them.</text>
 <text class="small" x="8" y="${height - 10}">Median of interleaved rounds, line from lowest to highest; less is better. ${escapeXml(machine)}.</text>
 </svg>
 `;
@@ -55,7 +56,7 @@ interface Panel {
 }
 
 const WIDTH = 820;
-const LEFT = 270;
+const LEFT = 200;
 const RIGHT = 740; // where the longest bar ends; its figure follows
 const TITLE = 30;
 const ROW = 26;

@@ -191,7 +191,7 @@ export const LABELS: Readonly<Record<string, string>> = {
   nginx: 'nginx, passing through',
   haproxy: 'HAProxy, passing through',
   portkey: 'Portkey gateway',
-  naive: 'naive Node proxy (fetch, JSON per event)',
+  naive: 'naive Node proxy',
 };
 
 function programs(data: Section, series: string): string[] {

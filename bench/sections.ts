@@ -173,7 +173,7 @@ async function openStreams(bench: Bench, record: Recorder): Promise<string[]> {
         { do: 'start', load: { ...loadOf(peer, OPEN_STREAMS), body: { bytes: 1024, stream: true } } },
         true,
       );
-      await untilOpen(bench);
+      await untilOpen(bench, peer);
       const held = residentBytes(peer.pid as number) - before;
       await peer.probe('gc');
       const collected = residentBytes(peer.pid as number) - before;
@@ -192,14 +192,14 @@ async function openStreams(bench: Bench, record: Recorder): Promise<string[]> {
   return ['Memory per stream after a garbage collection for the gateway; the others are read as they stand.'];
 }
 
-async function untilOpen(bench: Bench): Promise<void> {
+async function untilOpen(bench: Bench, peer: Peer): Promise<void> {
   for (let tries = 0; tries < 200; tries++) {
     const { events, errors } = await bench.helpers.load({ do: 'read' }, true);
     refuseErrors(errors);
     if (events >= OPEN_STREAMS) return;
     await sleep(50);
   }
-  throw new Error(`${OPEN_STREAMS} streams did not open`);
+  throw new Error(`${peer.name}: not all of ${OPEN_STREAMS} streams opened`);
 }
 
 /** Bodies as text and as a base64 image; the longest pause of the gateway's event loop at the largest. */
@@ -328,8 +328,13 @@ async function scale(bench: Bench, record: Recorder): Promise<string[]> {
       bench.say(`warming up ${peer.name}, every key used`);
       const load = { ...loadOf(peer, CONNECTIONS), keys };
       await bench.helpers.load({ do: 'start', load });
-      await sleep(3000);
-      while ((await bench.helpers.load({ do: 'read' })).done < keys * 1.1) await sleep(200);
+      for (let done = 0; done < keys * 1.1; ) {
+        await sleep(3000);
+        const seen = await bench.helpers.load({ do: 'read' });
+        refuseErrors(seen.errors);
+        done = seen.done;
+        bench.say(`${done} answers`);
+      }
       await bench.helpers.load({ do: 'stop' });
     }
     const peers = gateways.map(({ peer }) => peer);
