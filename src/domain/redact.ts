@@ -4,13 +4,17 @@ import type { Model } from './model.ts';
  * The reason of an upstream's refusal, fit for a client (contract section 4, "Upstream
  * error texts"): its first line, the internal model name become the slug, no hosts,
  * addresses or keys, 300 characters at most.
- * @param secrets the upstream's own host and key, whatever form they have
+ * @param secrets other models' internal names, the upstream's host and key, whatever form they have
  */
 export function redact(text: string, model: Model, secrets: readonly string[] = []): string {
   let line = text.trimStart().split(/[\r\n]/, 1)[0] as string;
+  if (/^Traceback\b/.test(line)) return '';
+  line = line.replace(ROUTING, '');
   // "litellm.BadRequestError: OpenAIException - reason": the class names tell what stands behind
   line = line.replace(/^(?:[\w.]*(?:Error|Exception)\b[\s:-]*)+/, '');
-  for (const secret of secrets) line = replaceIgnoringCase(line, secret, '…');
+  for (const secret of secrets) {
+    for (const name of internalNames(secret)) line = replaceIgnoringCase(line, name, '…');
+  }
   for (const name of internalNames(model.upstream)) line = replaceIgnoringCase(line, name, model.slug);
   line = line.replace(
     /\b(deployment|provider|router|upstream|backend)([ =:]+)(["'`]?)[\w./@:-]*[\d_./@:-][\w./@:-]*\3/gi,
@@ -76,10 +80,16 @@ function internalNames(upstream: string): string[] {
 }
 
 function replaceIgnoringCase(text: string, name: string, by: string): string {
+  if (!text.toLowerCase().includes(name.toLowerCase())) return text;
   return text.replace(new RegExp(name.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'), 'gi'), () => by);
 }
 
+/** What routers append about where else they tried. */
+const ROUTING =
+  /[\s,.;]*\b(?:received model group|available model group|no fallback model|(?:context_window_)?fallbacks?\s*=|model_group\s*=|litellm retried).*$/i;
+
 const SECRETS: readonly RegExp[] = [
+  /\b(?:azure|azure_ai|openai|anthropic|bedrock|sagemaker|vertex_ai|gemini|google|mistral|mistralai|cohere|groq|together_ai|fireworks_ai|deepseek|openrouter|huggingface|ollama|hosted_vllm|vllm|xai|x-ai|perplexity|replicate|watsonx|databricks|nvidia|nvidia_nim|meta-llama|qwen)\/[\w.:@/-]+/gi, // models by vendor
   /\b[a-z][a-z0-9+.-]*:\/\/\S+/gi, // addresses
   /\b(?:bearer\s+)\S+/gi,
   /\b(?:sk|pk|rk|svc|key|token)[-_][\w*.-]{4,}/gi, // keys, whole or masked

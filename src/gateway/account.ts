@@ -1,8 +1,8 @@
 import type { ServerResponse } from 'node:http';
+import type { Company } from '../domain/company.ts';
 import type { BookingWaiter } from '../domain/ports.ts';
 import { scrub } from '../domain/redact.ts';
 import { type Admission, type Outcome, type Tokens, usageRecord } from '../domain/usage.ts';
-import type { RequestBody } from './body.ts';
 import type { Deadline, Watch } from './deadline.ts';
 import type { Services } from './services.ts';
 
@@ -16,6 +16,7 @@ const MAX_COMPARED = 16_384;
 export class Account {
   readonly admission: Admission;
   readonly #services: Services;
+  readonly #company: Company;
   readonly #promptBytes: number;
   /** What was booked; null while or when nothing was. */
   tokens: Tokens | null = null;
@@ -23,17 +24,25 @@ export class Account {
   /** Milliseconds from admission to the first byte sent to the client; -1 before. */
   firstByteMs = -1;
 
-  readonly #asked: RequestBody;
+  /** What went upstream; null where it is too long to compare errors with. */
+  readonly #sent: readonly Buffer[] | null;
 
   /**
    * @param promptBytes size of the prompt, for an estimate should the upstream tell no usage
-   * @param asked what the client sent: the upstream may repeat it in an error, which no log may hold
+   * @param sent what goes upstream: an error may repeat it, which no log may hold
    */
-  constructor(services: Services, admission: Admission, promptBytes: number, asked: RequestBody) {
+  constructor(
+    services: Services,
+    admission: Admission,
+    company: Company,
+    promptBytes: number,
+    sent: readonly Buffer[],
+  ) {
     this.#services = services;
     this.admission = admission;
+    this.#company = company;
     this.#promptBytes = promptBytes;
-    this.#asked = asked;
+    this.#sent = promptBytes > MAX_COMPARED ? null : sent;
   }
 
   get maxEventBytes(): number {
@@ -42,7 +51,10 @@ export class Account {
 
   /** What an answer to a client must not hold besides what redact finds by its form. */
   get secrets(): readonly string[] {
-    return this.#services.upstream.secrets;
+    const { ownModels, sharedModels } = this.#company;
+    // after a fallback a router names models that were not asked for
+    const names = [...ownModels.values(), ...sharedModels.values()].map(({ upstream }) => upstream);
+    return [...this.#services.upstream.secrets, ...names.filter((name) => name !== this.admission.model.upstream)];
   }
 
   /** Watches the answer's deadlines until the response closes. */
@@ -52,8 +64,11 @@ export class Account {
 
   /** Tells the operator why the upstream failed, in its own words but without prompts and keys. */
   upstreamFailed(reason: string): void {
+    const { requestId, model } = this.admission;
+    // the internal name went along, and may be told
+    const prompt = this.#sent && Buffer.concat(this.#sent).toString().replace(JSON.stringify(model.upstream), '');
     this.#services.log.warn(
-      { request_id: this.admission.requestId, reason: scrub(reason, this.secrets, this.#asked.text(MAX_COMPARED)) },
+      { request_id: requestId, reason: scrub(reason, this.#services.upstream.keys, prompt) },
       'upstream failed',
     );
   }

@@ -19,11 +19,6 @@ export class RequestBody {
     this.object = object;
   }
 
-  /** The whole body as text; null when it is longer than `limit` bytes. */
-  text(limit: number): string | null {
-    return this.length > limit ? null : Buffer.concat(this.pieces).toString('utf8');
-  }
-
   /** The bytes [start, end), copied only where they straddle pieces. */
   slice(start: number, end: number): Buffer {
     const first = this.pieces[0];

@@ -77,13 +77,14 @@ async function operate(
     month,
   };
   if (company.strict && company.budget !== null) await reserve(services, admission, call); // 402
-  const account = new Account(services, admission, call.promptBytes, body);
+  const sent = call.forward(model);
+  const account = new Account(services, admission, company, call.promptBytes, sent);
   if (line.reply.res.destroyed) {
     account.drop();
     throw new ClientGone(); // while something was looked up: nobody would notice any more
   }
   line.account = account;
-  services.upstream.post(operation.upstreamPath, call.forward(model), call.answer(line.reply, admission, account));
+  services.upstream.post(operation.upstreamPath, sent, call.answer(line.reply, admission, account));
 }
 
 /** A strict budget holds whatever is in flight: what the call can cost at most has to fit. */

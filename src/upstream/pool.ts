@@ -24,7 +24,9 @@ const TRIM_MS = 30_000;
  * through all of them for a free one.
  */
 export class Upstream {
-  /** What must not be told to clients: the master key, and where the upstream is. */
+  /** What must not be logged: the master key. */
+  readonly keys: readonly string[];
+  /** What must not be told to clients: the key, and where the upstream is. */
   readonly secrets: readonly string[];
   readonly #origin: string;
   readonly #basePath: string;
@@ -41,7 +43,8 @@ export class Upstream {
     this.#basePath = url.pathname.replace(/\/+$/, '');
     this.#headers = ['content-type', 'application/json', 'accept', '*/*', 'accept-encoding', 'identity'];
     if (apiKey !== null) this.#headers.push('authorization', `Bearer ${apiKey}`);
-    this.secrets = [...(apiKey === null ? [] : [apiKey]), url.host, url.hostname].filter((text) => text.length > 3);
+    this.keys = apiKey === null ? [] : [apiKey];
+    this.secrets = [...this.keys, url.host, url.hostname];
     this.#clientOptions = {
       pipelining: 1,
       // the gateway's own: these are up to a second late and stand still while a client holds the upstream back

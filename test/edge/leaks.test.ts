@@ -1,0 +1,248 @@
+import type { Socket } from 'node:net';
+import t, { type Test } from 'tap';
+import { ask } from '../support/client.ts';
+import { startGateway } from '../support/gateway.ts';
+import { MASTER_KEY } from '../support/upstream.ts';
+import { chunk, httpAnswer, rawUpstream, speak } from './raw.ts';
+
+/**
+ * Canaries in everything an upstream can say: no byte of them may reach a client or a
+ * metric; neither keys nor prompts may reach a log of any level.
+ */
+
+const CANARY = 'canary';
+const MODEL = 'azure/canary-model-7b';
+const PROMPT = 'My secret diary: on the fourth of July I met Äpfelchen "Bob" the unicorn';
+const SYSTEM = 'You guard the treasure of the hidden valley and must never tell where it lies';
+
+t.setTimeout(120_000);
+const upstream = await rawUpstream(t);
+// its host is one as well: by this name
+const url = upstream.url.replace('127.0.0.1', 'localhost');
+const gateway = await startGateway(t, url, { FIRST_BYTE_SECONDS: '1', IDLE_SECONDS: '1', CONNECT_SECONDS: '1' });
+const company = await gateway.company();
+await gateway.model('brand-chat', { upstream: MODEL, company });
+await gateway.model('brand-embed', { upstream: 'canary-embed', kind: 'embedding', company });
+const assistant = await gateway.assistant(company, { model: 'brand-chat', prompt: SYSTEM });
+const key = await gateway.key(company);
+
+const messages = [{ role: 'user', content: PROMPT }];
+const CALLS: Record<string, readonly [path: string, body: object]> = {
+  chat: ['/chat/completions', { model: 'brand-chat', messages }],
+  stream: ['/chat/completions', { model: 'brand-chat', messages, stream: true }],
+  embeddings: ['/embeddings', { model: 'brand-embed', input: PROMPT }],
+  assistant: [`/assistants/${assistant}/run`, { messages }],
+};
+
+/** Names and values as routers and clouds send them. */
+const HEADERS = [
+  'server: canary-server',
+  'via: 1.1 canary-edge',
+  'x-litellm-model-id: canary-id',
+  'x-litellm-model-api-base: https://canary-host',
+  'llm_provider-x-request-id: canary',
+  'x-ms-region: canary-region',
+  'x-ms-deployment-name: canary-deployment',
+  'openai-organization: canary-org',
+  'openai-project: canary-project',
+  'x-portkey-provider: canary',
+  'x-request-id: canary-request',
+  'set-cookie: canary=1',
+  'link: <https://canary>; rel=canary',
+  'etag: canary',
+  'x-should-retry: canary',
+  'retry-after: canary',
+  'retry-after-ms: canary',
+  'content-language: canary',
+  'access-control-allow-origin: https://canary',
+  'www-authenticate: Bearer realm=canary',
+  'location: https://canary.example/v1',
+  'trailer: x-canary',
+];
+
+/** Every text an error may hold, what was asked and the master key among them. */
+const TEXTS = [
+  `litellm.BadRequestError: AzureException - model ${MODEL} at https://canary.azure.example/openai refuses`,
+  `deployment canary-eu-1 of localhost:${new URL(url).port} said no`,
+  `Incorrect API key provided: ${MASTER_KEY}`,
+  'Invalid messages: ECHO',
+  `Invalid messages: ${JSON.stringify('ECHO')}`,
+  'Traceback (most recent call last):\n  File "/app/canary.py", line 1',
+  'bad request\nTraceback canary',
+  `No deployments available for CANARY-MODEL-7B, fallbacks=[{'${MODEL}': ['azure/canary-model-7b']}]`,
+];
+
+const reference = {
+  id: 'chatcmpl-1',
+  object: 'chat.completion',
+  created: 1,
+  choices: [{ index: 0, message: { role: 'assistant', content: 'Hello' }, finish_reason: 'stop' }],
+  data: [{ object: 'embedding', index: 0, embedding: [0.5] }],
+  usage: { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 },
+};
+const SPOKEN = {
+  provider: 'canary',
+  _hidden_params: { api_base: 'canary', model_id: 'canary' },
+  provider_specific_fields: { deployment: 'canary' },
+  _response_headers: { 'x-canary': 'canary' },
+  litellm_metadata: { canary: 1 },
+  deployment: 'canary',
+};
+
+function stream(...events: string[]): string {
+  const head = ['HTTP/1.1 200 canary', 'content-type: text/event-stream; x=canary', ...HEADERS];
+  const trailers = 'x-canary: canary\r\nserver-timing: canary\r\n';
+  return `${head.join('\r\n')}\r\ntransfer-encoding: chunked\r\n\r\n${events.map(chunk).join('')}0\r\n${trailers}\r\n`;
+}
+const data = (value: unknown) => `data: ${JSON.stringify(value)}\n\n`;
+const TOKEN = { id: 'c', choices: [{ index: 0, delta: { content: 'Hi' }, finish_reason: null }] };
+const DONE = `${data({ ...reference, object: 'chat.completion.chunk' })}data: [DONE]\n\n`;
+
+const plays: Record<string, string | Buffer | null | ((asked: string) => Buffer)> = {
+  'an honest answer': httpAnswer(
+    200,
+    'application/json; x=canary',
+    JSON.stringify({ model: MODEL, ...reference, ...SPOKEN }),
+    HEADERS,
+  ),
+  'another model': httpAnswer(
+    200,
+    'application/json',
+    JSON.stringify({ ...SPOKEN, ...reference, model: 'canary-fallback' }),
+    HEADERS,
+  ),
+  'model in escapes': httpAnswer(
+    200,
+    'application/json',
+    `{"mod\\u0065l":"canary","provid\\u0065r":"canary",${JSON.stringify(reference).slice(1)}`,
+  ),
+  'early hints': `HTTP/1.1 103 canary\r\nlink: <canary>\r\n\r\n${httpAnswer(200, 'application/json', JSON.stringify(reference), HEADERS)}`,
+  'a stream': stream(
+    ': canary processing\n\n',
+    `event: canary\nid: canary\nretry: 1\ncanary: canary\n${data({ model: MODEL, ...TOKEN, ...SPOKEN })}`,
+    data({ ...SPOKEN, ...TOKEN, model: 'canary-fallback' }),
+    'event: canary\n\n',
+    DONE + data({ model: 'canary', after: 'canary' }),
+  ),
+  'a stream of one event in pieces': stream(
+    ...(`data: {"provider":"canary","mod\\u0065l":"canary",\ndata: ${JSON.stringify(TOKEN).slice(1)}\n\n${DONE}`.match(
+      /[\s\S]{1,7}/g,
+    ) ?? []),
+  ),
+  'a stream that ends in an error': stream(
+    data({ model: MODEL, ...TOKEN }),
+    data({ error: { message: TEXTS[0], type: 'canary', code: 'canary' } }),
+  ),
+  'a stream that ends in no JSON': stream(data({ model: MODEL, ...TOKEN }), `data: ${TEXTS[3]}\n\n`),
+  'a named error': stream(
+    data({ model: MODEL, ...TOKEN }),
+    `event: error\ndata: ${JSON.stringify({ canary: TEXTS[4] })}\n\n`,
+  ),
+  'a bare error line': stream(
+    data({ model: MODEL, ...TOKEN }),
+    `${JSON.stringify({ error: { message: TEXTS[1] } })}\n\n`,
+  ),
+  'a field line error': stream(data({ model: MODEL, ...TOKEN }), `error: ${JSON.stringify({ message: TEXTS[2] })}\n\n`),
+  'a stream that stops': stream(data({ model: MODEL, ...TOKEN })).replace(/0\r\nx-canary[\s\S]*$/, ''),
+  'an HTML page': httpAnswer(200, 'text/html', '<h1>canary</h1>', HEADERS),
+  'a redirect': httpAnswer(302, 'text/html', 'canary', HEADERS),
+  'a wrong answer': httpAnswer(200, 'application/json', '{"canary":"canary"}', HEADERS),
+  'an error in a 200': httpAnswer(200, 'application/json', JSON.stringify({ error: TEXTS[0] }), HEADERS),
+  'no HTTP': 'canary canary\r\n\r\n',
+  silence: null,
+};
+for (const status of [400, 401, 403, 404, 408, 413, 418, 422, 429, 451, 500, 502, 503, 529]) {
+  TEXTS.forEach((message, i) => {
+    const shapes = [
+      { error: { message, type: 'canary', code: 'canary', param: 'canary', provider_specific_fields: 'canary' } },
+      { error: message, canary: 'canary' },
+      { detail: message },
+      { message, request_id: 'canary' },
+    ];
+    const text = JSON.stringify(shapes[i % 4]);
+    plays[`status ${status}, text ${i}`] = (asked) =>
+      httpAnswer(status, 'application/json', text.replaceAll('ECHO', JSON.stringify(asked).slice(1, -1)), HEADERS);
+  });
+  plays[`status ${status}, plain`] = httpAnswer(status, 'text/plain', 'canary down', HEADERS);
+}
+
+function clean(t: Test, name: string, text: string): void {
+  if (new RegExp(`${CANARY}|${MASTER_KEY}|Traceback`, 'i').test(text)) t.fail(`${name}: ${text}`);
+  if (text.includes('localhost')) t.fail(`${name} names the host: ${text}`);
+}
+
+t.test('no byte of what stands behind reaches a client', async (t) => {
+  for (const [name, bytes] of Object.entries(plays)) {
+    upstream.answer((socket: Socket, request) => {
+      const asked = request.includes('treasure') ? `${PROMPT} after ${SYSTEM}` : PROMPT;
+      if (bytes !== null) socket.write(typeof bytes === 'function' ? bytes(asked) : bytes);
+      if (/stops|no HTTP|in no JSON/.test(name)) setTimeout(() => socket.destroy(), 20);
+    });
+    const answers = Object.entries(CALLS).map(async ([kind, [path, body]]) => {
+      const text = JSON.stringify(body);
+      const head = [
+        `POST /v1${path} HTTP/1.1`,
+        'host: x',
+        `authorization: Bearer ${key}`,
+        'content-type: application/json',
+        'connection: close',
+        `content-length: ${Buffer.byteLength(text)}`,
+      ];
+      const answer = await speak(gateway.url, [`${head.join('\r\n')}\r\n\r\n${text}`], 3000);
+      if (answer.status < 200) t.fail(`${kind}, ${name}: no answer`);
+      clean(t, `${kind}, ${name}`, answer.text);
+    });
+    await Promise.all(answers);
+  }
+  t.pass(`${Object.keys(plays).length} surfaces, ${Object.keys(CALLS).length} endpoints`);
+});
+
+t.test('nor do the ways in which it cannot be reached tell of it', async (t) => {
+  for (const address of ['http://canary.invalid/v1', 'http://localhost:1/v1', 'https://localhost:1/v1']) {
+    const other = await startGateway(t, address, { CONNECT_SECONDS: '1' });
+    const company = await other.company();
+    await other.model('brand-chat', { upstream: MODEL, company });
+    const key = await other.key(company);
+    const body = { model: 'brand-chat', messages };
+    const answer = await ask(`${other.url}/chat/completions`, { key, body });
+    t.equal(answer.status, 503);
+    clean(t, address, `${[...answer.headers]} ${answer.text}`);
+  }
+});
+
+t.test('no metric names it, nor a key or a company', async (t) => {
+  const { text } = await ask(`${gateway.adminUrl}/metrics`);
+  t.match(text, /tollgate_requests_total/);
+  clean(t, 'metrics', text);
+  t.notOk(text.includes(company));
+  t.notOk(text.includes('svc_'));
+});
+
+t.test('neither keys nor prompts are in the log at any level', async (t) => {
+  const log = gateway.logged.join('');
+  t.match(log, /"reason":"status 400/, 'the reasons are');
+  t.match(log, /canary-model-7b/, 'and may name the model');
+  t.match(log, /ECONN|getaddrinfo|too slow/, 'and why nothing came');
+  t.notOk(log.includes(MASTER_KEY), 'master key');
+  t.notOk(log.includes(key), 'company key');
+  t.notOk(log.includes(key.slice(8)), 'the secret part of it');
+  for (const words of ['secret diary', 'fourth of July', 'unicorn', 'treasure', 'hidden valley', 'where it lies']) {
+    t.notOk(log.includes(words), `prompt: ${words}`);
+  }
+});
+
+t.test('a prompt too long to compare with is not quoted either', async (t) => {
+  const long = `${'word '.repeat(6000)}${PROMPT}`;
+  upstream.answer(
+    (socket) =>
+      void socket.write(
+        httpAnswer(400, 'application/json', JSON.stringify({ error: { message: `Invalid: ${PROMPT}` } })),
+      ),
+  );
+  const answer = await ask(`${gateway.url}/chat/completions`, {
+    key,
+    body: { model: 'brand-chat', messages: [{ role: 'user', content: long }] },
+  });
+  t.equal(answer.status, 400);
+  t.notOk(gateway.logged.join('').includes('diary'));
+});
