@@ -8,7 +8,6 @@ import { assistantRoutes } from './assistant.ts';
 import { auditRoutes } from './audit.ts';
 import { companyRoutes } from './company.ts';
 import { Format } from './format.ts';
-import { Hasher } from './hasher.ts';
 import { keyRoutes } from './key.ts';
 import { chrome, document, type Html, notice, plainChrome } from './layout.ts';
 import { modelRoutes } from './model.ts';
@@ -96,7 +95,7 @@ class Area {
   readonly #assets: Assets = readAssets();
   readonly #sessions: Sessions;
   readonly #signIn: SignIn;
-  readonly #hashing = new Hasher();
+  readonly #hashing = new Turnstile({ atOnce: 1, places: 4 });
   readonly #pages = new Turnstile({ atOnce: PAGES_AT_ONCE, places: PAGES_WAITING });
   readonly #slow = new Turnstile({ atOnce: SLOW_AT_ONCE, places: 0 });
   readonly #secure: boolean;

@@ -66,13 +66,18 @@ export function chunksOf(text: string): any[] {
     .map((data) => JSON.parse(data));
 }
 
-/** Looks again until it is so; fails after five seconds. */
-export async function eventually<T>(look: () => T | Promise<T>, isSo: (value: T) => boolean): Promise<T> {
-  const deadline = performance.now() + 5000;
+/** Looks again until it is so; fails after five seconds, unless told otherwise. */
+export async function eventually<T>(
+  look: () => T | Promise<T>,
+  isSo: (value: T) => boolean,
+  patienceMs = 5000,
+): Promise<T> {
+  const deadline = performance.now() + patienceMs;
   for (;;) {
     const value = await look();
     if (isSo(value)) return value;
-    if (performance.now() > deadline) throw new Error(`still so after 5 s: ${JSON.stringify(value)}`);
+    if (performance.now() > deadline)
+      throw new Error(`still so after ${patienceMs / 1000} s: ${JSON.stringify(value)}`);
     await new Promise((resolve) => setTimeout(resolve, 10));
   }
 }

@@ -1,0 +1,199 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import t, { type Test } from 'tap';
+import { ask, eventually, open } from '../support/client.ts';
+import { startGateway, type TestGateway } from '../support/gateway.ts';
+import { MASTER_KEY, scriptedUpstream } from '../support/upstream.ts';
+import { CHAT, customerWith, startWorld } from '../support/world.ts';
+import { parseAnswer, speak } from './raw.ts';
+
+t.setTimeout(60_000);
+const HEAD = { 'content-type': 'text/event-stream' };
+const EVENT = `data: {"id":"1","choices":[{"index":0,"delta":{"content":"${'y'.repeat(4000)}"},"finish_reason":null}]}\n\n`;
+const upstream = await scriptedUpstream(t);
+
+async function furnish(gateway: TestGateway) {
+  const company = await gateway.company();
+  await gateway.model(CHAT, { upstream: 'internal-x', company });
+  return customerWith(gateway.url, company, await gateway.key(company));
+}
+
+function head(url: string, key: string, length: number, more = ''): string {
+  return `POST /v1/chat/completions HTTP/1.1\r\nhost: ${new URL(url).host}\r\nauthorization: Bearer ${key}\r\ncontent-type: application/json\r\ncontent-length: ${length}\r\n${more}\r\n`;
+}
+
+/** A connection that sent a request and reads nothing. */
+async function stalledClient(t: Test, url: string, key: string, body: object): Promise<Socket> {
+  const { hostname, port } = new URL(url);
+  const socket = connect(Number(port), hostname);
+  t.teardown(() => socket.destroy());
+  socket.on('error', () => {});
+  await once(socket, 'connect');
+  socket.pause();
+  const text = JSON.stringify(body);
+  socket.write(head(url, key, text.length) + text);
+  return socket;
+}
+
+t.test('a client that takes nothing is cut, and so is its upstream', async (t) => {
+  const gateway = await startGateway(t, upstream.url, { STALL_SECONDS: '1' });
+  const { key, company } = await furnish(gateway);
+  const messages = [{ role: 'user', content: 'x' }];
+  let cut = false;
+  upstream.answer(async (res) => {
+    res.on('close', () => {
+      cut = true;
+    });
+    res.writeHead(200, HEAD);
+    while (!res.destroyed) if (!res.write(EVENT)) await Promise.race([once(res, 'drain'), once(res, 'close')]);
+  });
+  await stalledClient(t, gateway.url, key, { model: CHAT, messages, stream: true });
+  await eventually(
+    () => cut,
+    (is) => is,
+    20_000,
+  );
+  t.match(await gateway.ledger(company, 1), [{ outcome: 'client_aborted' }]);
+
+  // a large answer that is not streamed waits in the gateway alone
+  const content = 'z'.repeat(20_000_000);
+  upstream.answer((res) => {
+    res.setHeader('content-type', 'application/json');
+    res.end(JSON.stringify({ choices: [{ message: { content } }], usage: { prompt_tokens: 1, completion_tokens: 1 } }));
+  });
+  await stalledClient(t, gateway.url, key, { model: CHAT, messages });
+  const inFlight = async () =>
+    Number(/^tollgate_requests_in_flight (\d+)$/m.exec((await ask(`${gateway.adminUrl}/metrics`)).text)?.[1]);
+  await eventually(inFlight, (n) => n === 1);
+  await eventually(inFlight, (n) => n === 0, 20_000);
+});
+
+t.test('requests beyond MAX_REQUESTS are refused before their body is read, and welcome afterwards', async (t) => {
+  const world = await startWorld(t, { MAX_REQUESTS: '3' });
+  const { customer } = world;
+  await world.part(customer, 'waiting', 'internal-x!stall-after-1');
+  const leave = new AbortController();
+  const body = { model: 'waiting', messages: [{ role: 'user', content: 'x' }], stream: true };
+  const streams = [1, 2, 3].map(() =>
+    open(`${world.url}/chat/completions`, { key: customer.key, body, signal: leave.signal }),
+  );
+  await Promise.all(streams);
+  const refused = await customer.chat();
+  t.match(refused.json, { error: { type: 'overloaded_error', code: 'service_unavailable' } });
+  t.equal(refused.status, 503);
+  t.equal(refused.headers.get('retry-after'), '1');
+  t.equal(refused.headers.get('x-should-retry'), null, 'left to the client');
+  t.match(refused.headers.get('x-request-id'), /^[0-9a-f-]{36}$/);
+  const unread = await speak(world.url, [head(world.url, customer.key, 30_000_000)]);
+  t.equal(unread.status, 503, 'before any of 30 MB was sent');
+  t.equal(unread.headers.get('connection'), 'close');
+  const expecting = await speak(world.url, [head(world.url, customer.key, 500, 'expect: 100-continue\r\n')]);
+  t.equal(expecting.status, 503);
+  t.equal((await ask(`${world.adminUrl}/readyz`)).status, 200, 'and it can still be asked how it is');
+  leave.abort();
+  await eventually(
+    () => customer.chat(),
+    ({ status }) => status === 200,
+  );
+  t.equal((await world.ledger(customer.company, 1)).filter(({ outcome }) => outcome === 'completed').length, 1);
+});
+
+t.test('too little memory refuses everything with 503', async (t) => {
+  const gateway = await startGateway(t, upstream.url, { MAX_MEMORY_MB: '64' });
+  const customer = await furnish(gateway);
+  const answer = await eventually(
+    () => customer.chat(),
+    ({ status }) => status === 503,
+  );
+  t.equal(answer.json.error.code, 'service_unavailable');
+});
+
+t.test('connections beyond MAX_CONNECTIONS are closed, and counted', async (t) => {
+  const gateway = await startGateway(t, upstream.url, { MAX_CONNECTIONS: '5' });
+  const { hostname, port } = new URL(gateway.url);
+  const sockets = Array.from({ length: 8 }, () => connect(Number(port), hostname).on('error', () => {}));
+  t.teardown(() => sockets.forEach((socket) => void socket.destroy()));
+  const closed = () => sockets.filter(({ destroyed, readableEnded }) => destroyed || readableEnded).length;
+  for (const socket of sockets) socket.resume();
+  await eventually(closed, (n) => n === 3);
+  t.match((await ask(`${gateway.adminUrl}/metrics`)).text, /^tollgate_dropped_connections_total 3$/m);
+});
+
+t.test(
+  'without descriptors left it refuses, lives on, and recovers',
+  { skip: process.platform !== 'linux' },
+  async (t) => {
+    upstream.answer((res) => {
+      res.setHeader('content-type', 'application/json');
+      res.end('{"choices":[{"message":{"content":"hi"}}],"usage":{"prompt_tokens":1,"completion_tokens":1}}');
+    });
+    const gateway = await startGateway(t, upstream.url);
+    const customer = await furnish(gateway);
+    const url = await serveWith(t, 'ulimit -n 70', gateway.databaseUrl);
+    const other = customerWith(url, customer.company, customer.key);
+    t.equal((await other.chat()).status, 200);
+    const { hostname, port } = new URL(url);
+    const sockets = Array.from({ length: 150 }, () => connect(Number(port), hostname).on('error', () => {}));
+    await sleep(500);
+    const starved = await Promise.race([other.chat().catch(() => null), sleep(1500, 'waiting')]);
+    t.ok(
+      starved === null || starved === 'waiting' || (starved as { status: number }).status >= 200,
+      'whatever it says, it lives',
+    );
+    for (const socket of sockets) socket.destroy();
+    const answer = await eventually(
+      () => other.chat().catch(() => null),
+      (answer) => answer?.status === 200,
+      15_000,
+    );
+    t.equal(answer?.status, 200);
+  },
+);
+
+/** `tollgate serve` as a process of its own, started by a shell after `prelude`. @returns its base address */
+async function serveWith(t: Test, prelude: string, databaseUrl: string): Promise<string> {
+  const program = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+  const env = {
+    PATH: process.env.PATH,
+    PORT: '0',
+    ADMIN_PORT: '0',
+    DATABASE_URL: databaseUrl,
+    UPSTREAM_URL: upstream.url,
+    UPSTREAM_API_KEY: MASTER_KEY,
+    SPOOL_DIR: '',
+    LOG_LEVEL: 'warn',
+  };
+  const child = spawn('sh', ['-c', `${prelude}; exec "$0" "$1" serve --json`, process.execPath, program], {
+    env,
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  t.teardown(async () => {
+    if (child.exitCode !== null) return;
+    const gone = once(child, 'exit');
+    child.kill('SIGKILL');
+    await gone;
+  });
+  const [line] = await once(child.stdout, 'data');
+  return JSON.parse(String(line)).base_url;
+}
+
+t.test('bytes that never become a request, in any number, harm nobody', async (t) => {
+  const world = await startWorld(t, { HEADER_SECONDS: '1', BODY_SECONDS: '1' });
+  const { hostname, port } = new URL(world.url);
+  const slow = Array.from({ length: 300 }, () => connect(Number(port), hostname).on('error', () => {}));
+  t.teardown(() => slow.forEach((socket) => void socket.destroy()));
+  const answers: string[] = [];
+  for (const socket of slow) {
+    socket.write('POST /v1/chat/completions HTTP/1.1\r\nx-a: ');
+    socket.on('data', (data: Buffer) => answers.push(data.toString()));
+  }
+  t.equal((await world.customer.chat()).status, 200);
+  await eventually(
+    () => answers.length,
+    (n) => n === 300,
+  );
+  t.ok(answers.every((answer) => parseAnswer(answer).status === 408));
+});
