@@ -21,7 +21,8 @@ import {
 import { type CompanyRow, findCompany } from '../store/company.ts';
 import { listModels } from '../store/model.ts';
 import { callApi } from './api.ts';
-import { badge, companyHeading, type FormState, field, type Html, hidden, problemOf, select, table } from './layout.ts';
+import type { Html } from './html.ts';
+import { badge, companyHeading, type FormState, field, hidden, problemOf, select, table } from './layout.ts';
 import { catalogueOf } from './model.ts';
 import { change, NotFound, type Problem, param, type Reply, type Route, read, redirect, type Visit } from './visit.ts';
 

@@ -2,7 +2,8 @@ import { html } from 'hono/html';
 import { readUuid } from '../domain/field.ts';
 import { type AuditRow, listAudit } from '../store/audit.ts';
 import { listCompanies } from '../store/company.ts';
-import { badge, type Html, problemOf, select, table } from './layout.ts';
+import type { Html } from './html.ts';
+import { badge, problemOf, select, table } from './layout.ts';
 import { NotFound, type Reply, type Route, read, type Visit } from './visit.ts';
 
 /** Every change, by page, CLI or SQL: who, what, before, after, when (operators). */

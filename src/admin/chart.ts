@@ -1,6 +1,6 @@
 import { html } from 'hono/html';
 import type { Format } from './format.ts';
-import type { Html } from './layout.ts';
+import type { Html } from './html.ts';
 
 /** Cost per day of a month, stacked by series. */
 export interface DailyCost {

@@ -1,5 +1,5 @@
 import { html } from 'hono/html';
-import type { Html } from './layout.ts';
+import type { Html } from './html.ts';
 
 /**
  * Figures and times for one reader. Amounts stay decimal text all the way: Intl reads it

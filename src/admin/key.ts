@@ -7,18 +7,8 @@ import { findCompany } from '../store/company.ts';
 import { spendOfKeys } from '../store/daily.ts';
 import { createKey, type KeyRow, listKeys, revokeKey, rotateKey } from '../store/key.ts';
 import { listModels } from '../store/model.ts';
-import {
-  badge,
-  checkbox,
-  companyHeading,
-  copyable,
-  field,
-  type Html,
-  hidden,
-  problemOf,
-  select,
-  table,
-} from './layout.ts';
+import type { Html } from './html.ts';
+import { badge, checkbox, companyHeading, copyable, field, hidden, problemOf, select, table } from './layout.ts';
 import { catalogueOf } from './model.ts';
 import { change, NotFound, type Problem, param, type Reply, type Route, read, redirect, type Visit } from './visit.ts';
 

@@ -1,10 +1,10 @@
 import { html, raw } from 'hono/html';
 import type { Assets } from './assets.ts';
+import type { Html } from './html.ts';
 import { may, type Person } from './permission.ts';
 import type { Problem, Visit } from './visit.ts';
 
-/** The frame of every page, and the parts pages are made of. Everything interpolated is escaped. */
-export type Html = ReturnType<typeof html>;
+/** The frame of every page, and the parts pages are made of. */
 
 /** What a page says after a form was done, by the word in its address. */
 const NOTICES: Readonly<Record<string, string>> = {

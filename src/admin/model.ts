@@ -6,6 +6,7 @@ import { parsePrices } from '../domain/money.ts';
 import { type CompanyRow, findCompany, listCompanies, setCompany } from '../store/company.ts';
 import { listKeys } from '../store/key.ts';
 import { createModel, listModels, type ModelRow, removeModel, setModel } from '../store/model.ts';
+import type { Html } from './html.ts';
 import {
   badge,
   checkbox,
@@ -13,7 +14,6 @@ import {
   type Field,
   type FormState,
   field,
-  type Html,
   hidden,
   postButton,
   problemOf,

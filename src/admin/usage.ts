@@ -4,7 +4,8 @@ import { readUsageMonth, type Sums, type UsageGroup, type UsageMonth } from '../
 import { copyLedger } from '../store/export.ts';
 import { budgetBar, costPerDay } from './chart.ts';
 import type { Format } from './format.ts';
-import { badge, companyHeading, type Html, table } from './layout.ts';
+import type { Html } from './html.ts';
+import { badge, companyHeading, table } from './layout.ts';
 import { NotFound, param, type Reply, type Route, read, type Visit } from './visit.ts';
 
 /** A company's month (spec section 5, rule 6), and its ledger as CSV. */

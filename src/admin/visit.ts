@@ -3,7 +3,7 @@ import { actingAs } from '../store/actor.ts';
 import type { Sql } from '../store/database.ts';
 import type { SessionRow } from '../store/session.ts';
 import type { Format } from './format.ts';
-import type { Html } from './layout.ts';
+import type { Html } from './html.ts';
 import type { Action } from './permission.ts';
 import type { AdminServices } from './services.ts';
 import type { Turnstile } from './turnstile.ts';
