@@ -1,4 +1,5 @@
 import { html } from 'hono/html';
+import { formatEur, parseEur } from '../domain/money.ts';
 import type { Format } from './format.ts';
 import type { Html } from './html.ts';
 
@@ -122,7 +123,9 @@ ${stacks.map(({ day, heights, lines }) => {
     const tall = Math.max(0.5, y(from) - y(base));
     return html`<rect class="s${at}" x="${px(x + slot * 0.14)}" y="${px(y(base))}" width="${px(slot * 0.72)}" height="${px(tall)}"/>`;
   });
-  const text = [`${day} ${month}`, ...lines.map((line) => `${line.name}: ${format.eurText(line.cost_eur)}`)].join('\n');
+  const sum = formatEur(lines.reduce((eur, { cost_eur }) => eur + parseEur(cost_eur), 0n));
+  const named = lines.map(({ name, cost_eur }) => `${name}: ${format.eurText(cost_eur)}`);
+  const text = [`${day} ${month}: ${format.eurText(sum)}`, ...named].join('\n');
   return html`<g class="day"><title>${text}</title><rect class="hit" x="${px(x)}" y="${top}" width="${px(slot)}" height="${floor - top}"/>${bars}</g>${
     (day - 1) % step === 0
       ? html`<text class="tick" x="${px(x + slot / 2)}" y="${floor + 16}" text-anchor="middle">${day}</text>`

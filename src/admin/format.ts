@@ -1,6 +1,12 @@
 import { html } from 'hono/html';
 import type { Html } from './html.ts';
 
+const AGES = [
+  ['day', 86_400],
+  ['hour', 3600],
+  ['minute', 60],
+] as const;
+
 /**
  * Figures and times for one reader. Amounts stay decimal text all the way: Intl reads it
  * digit by digit, so nothing is ever rounded or turned into a binary fraction.
@@ -49,18 +55,26 @@ export class Format {
 
   /** A moment in the billing time zone. */
   instant(at: Date): Html {
-    const text = new Intl.DateTimeFormat(this.locale, {
-      dateStyle: 'medium',
-      timeStyle: 'short',
-      timeZone: this.timeZone,
-    }).format(at);
-    return html`<time datetime="${at.toISOString()}">${text}</time>`;
+    return html`<time datetime="${at.toISOString()}">${this.#moment().format(at)}</time>`;
+  }
+
+  /** How long ago a moment is, "5 minutes ago", with the moment itself to point at. */
+  ago(at: Date, now: number): Html {
+    const seconds = Math.min(0, Math.round((at.getTime() - now) / 1000));
+    const [unit, length] = AGES.find(([, each]) => -seconds >= each) ?? (['second', 1] as const);
+    const relative = new Intl.RelativeTimeFormat(this.locale, { numeric: 'auto' });
+    const exact = this.#moment().format(at);
+    return html`<time datetime="${at.toISOString()}" title="${exact}">${relative.format(Math.ceil(seconds / length), unit)}</time>`;
   }
 
   /** "November 2026" of "2026-11-01". */
   month(first: string): string {
     const format = new Intl.DateTimeFormat(this.locale, { month: 'long', year: 'numeric', timeZone: 'UTC' });
     return format.format(new Date(`${first}T00:00:00Z`));
+  }
+
+  #moment(): Intl.DateTimeFormat {
+    return new Intl.DateTimeFormat(this.locale, { dateStyle: 'medium', timeStyle: 'short', timeZone: this.timeZone });
   }
 
   #euro(most: number): Intl.NumberFormat {

@@ -40,7 +40,7 @@ const OVERLAPS: Readonly<Record<string, string>> = {
 };
 
 async function accessPage(visit: Visit, problem: Problem | null): Promise<Reply> {
-  const { format, csrf } = visit;
+  const { format, csrf, services } = visit;
   const id = param(visit, 'company');
   const base = `/companies/${id}/access`;
   const { company, keys, spent } = await read(visit, async (sql) => ({
@@ -51,10 +51,10 @@ async function accessPage(visit: Visit, problem: Problem | null): Promise<Reply>
   const state = problemOf(problem, `${base}/create`);
   const rows = keys.map((key) => [
     html`<strong>${key.name}</strong><br><code>${key.prefix}…</code>`,
-    stateOf(key),
+    stateOf(key, services.clock()),
     html`<span class="scopes">${key.scopes.map((scope) => badge('plain', scope))}</span>`,
     html`${format.instant(key.created_at)}<br><span class="muted">${key.created_by ?? 'unknown'}</span>`,
-    key.last_used_at === null ? html`<span class="muted">never</span>` : format.instant(key.last_used_at),
+    key.last_used_at === null ? html`<span class="muted">never</span>` : format.ago(key.last_used_at, services.clock()),
     key.expires_at === null ? html`<span class="muted">never</span>` : format.instant(key.expires_at),
     format.eur(spent.get(key.id) ?? '0'),
     key.state === 'active'
@@ -73,7 +73,7 @@ async function accessPage(visit: Visit, problem: Problem | null): Promise<Reply>
     { title: 'Actions' },
   ];
   const body = html`${companyHeading(visit, company)}<h1>Access</h1>
-<p class="lead">Applications reach the API at <code>${visit.services.api.publicUrl()}</code> with one of these keys. Keep them on servers, like passwords.</p>
+<p class="lead">Applications reach the API at <code>${services.api.publicUrl()}</code> with one of these keys. Keep them on servers, like passwords.</p>
 ${table('API keys', columns, rows, 'There are no keys yet. Create the first one below.', true)}
 <section class="card" id="create"><h2>Create a key</h2>${state.summary}
 <form method="post" action="${base}/create" class="stack">${hidden(csrf)}<input type="hidden" name="id" value="${randomUUID()}">
@@ -81,15 +81,15 @@ ${field(state, { name: 'name', label: 'Name', required: true, hint: 'What will u
 <fieldset><legend>Scopes</legend>${SCOPES.map((scope) =>
     checkbox(state, { name: 'scope', value: scope, label: SCOPE_TEXTS[scope], checked: true }),
   )}${state.message('scope') === null ? '' : html`<p class="wrong">${state.message('scope')}</p>`}</fieldset>
-${field(state, { name: 'expires', label: 'Last day', type: 'date', hint: `Optional. The key works until the end of this day, ${visit.services.calendar.timeZone} time.` })}
+${field(state, { name: 'expires', label: 'Last day', type: 'date', hint: `Optional. The key works until the end of this day, ${services.calendar.timeZone} time.` })}
 <div class="actions"><button class="primary">Create key</button></div></form></section>`;
   return { kind: 'page', title: `Access of ${company.name}`, body };
 }
 
-function stateOf({ state, expires_at }: KeyRow): Html {
+function stateOf({ state, expires_at }: KeyRow, now: number): Html {
   if (state === 'revoked') return badge('bad', 'revoked');
   if (state === 'expired') return badge('bad', 'expired');
-  const soon = expires_at !== null && expires_at.getTime() - Date.now() < 7 * 86_400_000;
+  const soon = expires_at !== null && expires_at.getTime() - now < 7 * 86_400_000;
   return soon ? badge('warn', 'ends soon') : badge('good', 'active');
 }
 

@@ -1,6 +1,9 @@
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
 import OpenAI from 'openai';
 import type { Locator, Page } from 'playwright-core';
 import t, { type Test } from 'tap';
+import { formatEur, parseEur } from '../../src/domain/money.ts';
 import { eventually } from '../support/client.ts';
 import { CHAT, OVERSEAS } from '../support/world.ts';
 import { openTab, photograph, signInTab, startBrowser, type Tab } from './browser.ts';
@@ -11,6 +14,7 @@ import { PASSWORD, startOffice } from './people.ts';
 
 const office = await startOffice(t);
 const browser = await startBrowser(t);
+const run = promisify(execFile);
 const company = office.customer.company;
 const base = `/companies/${company}`;
 
@@ -46,7 +50,8 @@ await t.test('the owner: a key, its use, the gate, the budget, rotation, revocat
   await page.getByRole('button', { name: 'Create key' }).click();
   const key = await page.locator('#key').innerText();
   t.match(key, /^svc_[a-z2-7]{32}$/);
-  t.match(await page.locator('#curl').innerText(), `Authorization: Bearer ${key}`);
+  const { stdout } = await run('sh', ['-c', `${await page.locator('#curl').innerText()} -s`]);
+  t.match(JSON.parse(stdout), { object: 'chat.completion', choices: [{ finish_reason: 'stop' }] }, 'curl, as pasted');
   await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
   await page.getByRole('button', { name: 'Copy API key' }).click();
   t.equal(await page.evaluate('navigator.clipboard.readText()'), key);
@@ -58,12 +63,15 @@ await t.test('the owner: a key, its use, the gate, the budget, rotation, revocat
 
   const client = clientOf(key);
   const answer = await client.chat.completions.create({ model: CHAT, ...hello });
-  const [entry] = await office.ledger(company, 1);
+  const entries = await office.ledger(company, 2);
+  const cost = formatEur(entries.reduce((sum, { cost_eur }) => sum + parseEur(cost_eur), 0n));
   await section(page, 'Usage').click();
   t.match(await page.getByRole('table', { name: 'By model' }).innerText(), CHAT);
   const shown = await page.getByRole('row', { name: 'Website search' }).locator('.eur').textContent();
-  t.equal(digits(shown), digits(entry?.cost_eur), 'the cost is the ledger’s to the last digit');
-  t.match(await page.locator('.figures').innerText(), String(answer.usage?.total_tokens));
+  t.equal(digits(shown).replace(/0+$/, ''), digits(cost), 'the cost is the ledger’s to the last digit');
+  t.ok(answer.usage?.total_tokens);
+  const tokens = entries.reduce((sum, each) => sum + each.prompt_tokens + each.completion_tokens, 0);
+  t.match(await page.locator('.figures').innerText(), String(tokens));
 
   const models = async () => (await client.models.list()).data.map(({ id }) => id);
   await section(page, 'Settings').click();
@@ -142,7 +150,7 @@ await t.test('the owner: a key, its use, the gate, the budget, rotation, revocat
     page.getByRole('link', { name: 'Export CSV' }).click(),
   ]);
   const csv = String(Buffer.concat(await (await download.createReadStream()).toArray()));
-  const ledger = await office.ledger(company, 3);
+  const ledger = await office.ledger(company, 4);
   const costAt = (csv.split('\n')[0] ?? '').split(',').indexOf('cost_eur');
   t.same(
     csv
@@ -278,7 +286,7 @@ await t.test('a year in the life of a company, to look at', async (t) => {
   }
   await operator.page.goto(`${base}/usage`);
   await operator.page.locator('svg.chart.wide g.day').first().hover();
-  t.match(await operator.page.locator('.tip:visible').innerText(), /^1 .+\n.+: /);
+  t.match(await operator.page.locator('.tip:visible').innerText(), /^1 .+: .+\n.+: /);
   const now = await operator.page.getByRole('heading', { level: 1 }).innerText();
   await operator.page.getByLabel('Month').selectOption({ index: 1 });
   await operator.page.getByRole('button', { name: 'Show' }).click();

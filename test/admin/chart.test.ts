@@ -24,7 +24,7 @@ t.test('heights are in proportion, stacks stand on each other', async (t) => {
   const [second = 0] = bars(svg, 1);
   t.ok(Math.abs(last / first - 4) < 0.02);
   t.ok(Math.abs(second / first - 3) < 0.02);
-  t.match(svg, '<title>1 June 2026\na: €1.00\nb: €3.00</title>');
+  t.match(svg, '<title>1 June 2026: €4.00\na: €1.00\nb: €3.00</title>');
 });
 
 t.test('the axis has a few round numbers from zero to above the highest day', async (t) => {

@@ -36,4 +36,16 @@ t.test('times are those of the billing time zone', async (t) => {
     /datetime="2026-11-30T12:00:00.000Z">1 Dec 2026, 01:00</,
   );
   t.equal(format.month('2026-12-01'), 'December 2026');
+  const now = Date.parse('2026-11-30T12:00:00Z');
+  for (const [seconds, text] of [
+    [-5, 'now'],
+    [0, 'now'],
+    [59, '59 seconds ago'],
+    [60, '1 minute ago'],
+    [7199, '1 hour ago'],
+    [86_400, 'yesterday'],
+    [20 * 86_400, '20 days ago'],
+  ] as const) {
+    t.match(String(format.ago(new Date(now - seconds * 1000), now)), `>${text}<`);
+  }
 });
