@@ -1,0 +1,119 @@
+import { randomUUID } from 'node:crypto';
+import t from 'tap';
+import { formatEur, parseEur } from '../../src/domain/money.ts';
+import { readUsageMonth, type UsageMonth } from '../../src/store/daily.ts';
+import { openDatabase } from '../../src/store/database.ts';
+import { eventually } from '../support/client.ts';
+import { signedIn, startOffice } from './people.ts';
+import { insertUsage } from './rows.ts';
+
+/** A company's month: the same figures as the ledger's, however they are grouped. */
+
+const office = await startOffice(t);
+const db = openDatabase({ url: office.databaseUrl });
+t.teardown(() => db.close());
+const company = office.customer.company;
+const others = [randomUUID(), randomUUID()];
+const month = `${new Date().toISOString().slice(0, 7)}-01`;
+const [ownKey] = await office.sql`select id from api_keys where company_id = ${company}`;
+await db.run(30_000, (sql) =>
+  insertUsage(sql, { companies: [company, ...others], keys: [ownKey?.id, randomUUID()], rows: 3000, seed: 1, month }),
+);
+
+const read = (id: string, asked: string | null = null) => db.run(5000, (sql) => readUsageMonth(sql, id, asked));
+const eur = (lines: readonly { cost_eur: string }[]) =>
+  formatEur(lines.reduce((sum, { cost_eur }) => sum + parseEur(cost_eur), 0n));
+const requests = (lines: readonly { requests: number }[]) => lines.reduce((sum, each) => sum + each.requests, 0);
+
+t.test('every table and the chart add up to the ledger, to the last digit', async (t) => {
+  const usage = await read(company);
+  const [ledger] = await office.sql`
+    select count(*)::integer as requests, trim_scale(sum(cost_eur))::text as eur, sum(prompt_tokens)::integer as prompt,
+      count(*) filter (where usage_source = 'estimated')::integer as estimated,
+      count(*) filter (where outcome <> 'completed')::integer as unfinished
+    from api_usage where company_id = ${company}`;
+  t.equal(usage.api_cost_eur, ledger?.eur);
+  t.ok((ledger?.eur.split('.')[1] ?? '').length > 8, 'there are digits to lose');
+  t.equal(usage.requests, ledger?.requests);
+  t.equal(usage.prompt_tokens, ledger?.prompt);
+  for (const name of ['by_model', 'by_key', 'by_endpoint', 'by_ending'] as const) {
+    t.equal(eur(usage[name]), ledger?.eur, name);
+    t.equal(requests(usage[name]), ledger?.requests, name);
+  }
+  t.equal(eur(usage.by_day), ledger?.eur, 'by_day');
+  for (const name of ['by_model', 'by_key', 'by_endpoint'] as const) {
+    const sum = (part: 'estimated' | 'unfinished') => usage[name].reduce((all, each) => all + each[part], 0);
+    t.equal(sum('estimated'), ledger?.estimated);
+    t.equal(sum('unfinished'), ledger?.unfinished);
+  }
+  t.same(
+    usage.by_model.map(({ cost_eur }) => parseEur(cost_eur)),
+    usage.by_model.map(({ cost_eur }) => parseEur(cost_eur)).sort((a, b) => (a > b ? -1 : 1)),
+    'dearest first',
+  );
+  t.same(usage.by_key.map(({ name }) => name).sort(), [null, 'test'].sort(), 'a key that is gone still counts');
+});
+
+t.test('in-app chat counts toward the budget, and is told apart', async (t) => {
+  await office.sql`insert into chat_usage (company_id, cost_eur) values (${company}, 0.25)`;
+  const before = await read(company);
+  t.equal(before.chat_cost_eur, '0.25');
+  t.equal(before.total_percent, null, 'without a budget there is no share of it');
+  await office.sql`update companies set monthly_budget_eur = 1 where id = ${company}`;
+  const usage = await read(company);
+  t.equal(usage.chat_percent, 25);
+  t.equal(parseEur(usage.total_cost_eur), parseEur(usage.api_cost_eur) + parseEur('0.25'));
+  await office.sql`update companies set monthly_budget_eur = 0 where id = ${company}`;
+  t.equal((await read(company)).budget_eur, null, '0 is unlimited');
+});
+
+t.test('the forecast goes on at the pace so far; a past month has none', async (t) => {
+  const { forecast_eur, total_cost_eur, days_in_month }: UsageMonth = await read(company);
+  const elapsed = (Date.now() - Date.parse(`${month}T00:00:00Z`)) / 86_400_000;
+  if (elapsed < 1) t.equal(forecast_eur, null);
+  else {
+    const expected = (Number(total_cost_eur) * days_in_month) / elapsed;
+    t.ok(Math.abs(Number(forecast_eur) - expected) < 0.02, `${forecast_eur} is about ${expected}`);
+  }
+  const past = await read(company, '2020-02-01');
+  t.match(past, { current: false, forecast_eur: null, requests: 0, total_cost_eur: '0', days_in_month: 29 });
+  t.ok(past.months.includes('2020-02-01') && past.months.includes(month));
+});
+
+t.test('the export is the ledger, without internal names for those who may not see them', async (t) => {
+  const owner = await signedIn(office, 'owner');
+  const { headers, text } = await owner.get(`/companies/${company}/usage.csv?month=${month.slice(0, 7)}`);
+  t.match(headers.get('content-disposition'), `filename="usage-${month.slice(0, 7)}.csv"`);
+  const [heading = '', ...lines] = text.trim().split('\n');
+  t.notMatch(heading, 'upstream_model');
+  t.equal(lines.length, 1000);
+  const at = heading.split(',').indexOf('cost_eur');
+  t.equal(eur(lines.map((line) => ({ cost_eur: line.split(',')[at] as string }))), (await read(company)).api_cost_eur);
+  const operator = await signedIn(office, 'operator');
+  t.match((await operator.get(`/companies/${company}/usage.csv`)).text.split('\n')[0], 'upstream_model');
+  for (const odd of ['2026-13', 'x', "2026-01'--"]) {
+    t.equal((await owner.get(`/companies/${company}/usage.csv?month=${encodeURIComponent(odd)}`)).status, 404, odd);
+    t.equal((await owner.get(`/companies/${company}/usage?month=${encodeURIComponent(odd)}`)).status, 404, odd);
+  }
+});
+
+t.test('who leaves an export early takes nothing along', async (t) => {
+  const owner = await signedIn(office, 'owner');
+  await db.run(60_000, (sql) =>
+    insertUsage(sql, { companies: [company], keys: [ownKey?.id], rows: 60_000, seed: 2, month }),
+  );
+  const cookie = [...owner.cookies].map((pair) => pair.join('=')).join('; ');
+  const path = `${office.adminUrl}/companies/${company}/usage.csv`;
+  for (let round = 0; round < 8; round++) {
+    const leave = new AbortController();
+    const { body } = await fetch(path, { headers: { cookie }, signal: leave.signal });
+    await body?.getReader().read();
+    leave.abort();
+  }
+  const whole = await eventually(
+    () => owner.get(`/companies/${company}/usage.csv`),
+    ({ status }) => status === 200,
+  );
+  t.equal(whole.text.trim().split('\n').length, 61_001);
+  t.equal((await owner.get(`/companies/${company}/usage`)).status, 200);
+});
