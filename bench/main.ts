@@ -17,9 +17,9 @@ const USAGE = `Benchmarks the gateway; rewrites RESULTS.md, results.json and com
   node bench/main.ts [options]
 
   --only SECTION    one of ${Object.keys(SECTIONS).join(', ')}; may be repeated. Others keep their earlier results
-  --rounds N        interleaved rounds (default 7; with --quick 3)
-  --seconds N       seconds each program is measured in a round (default 4; with --quick 1)
-  --quick           a rough look, some minutes
+  --rounds N        interleaved rounds (default 5; with --quick 3)
+  --seconds N       seconds each program is measured in a round (default 3; with --quick 1)
+  --quick           a rough look: some ten minutes instead of thirty
   --generator NAME  autocannon or wrk for non-streaming requests (default: autocannon, then wrk where installed)
   --peers LIST      programs to compare, of ${PEERS.join(',')}
   --ledger-rows N   rows for the scale section (default 1000000; the published table has 10000000, some 5 GB of disk)
@@ -176,8 +176,8 @@ function readOptions(): Options {
   for (const name of peers) if (!PEERS.includes(name)) throw new TypeError(`there is no program ${name}`);
   return {
     only,
-    rounds: whole('rounds', values.rounds ?? (values.quick ? '3' : '7')),
-    seconds: whole('seconds', values.seconds ?? (values.quick ? '1' : '4')),
+    rounds: whole('rounds', values.rounds ?? (values.quick ? '3' : '5')),
+    seconds: whole('seconds', values.seconds ?? (values.quick ? '1' : '3')),
     generators: generators as Bench['generators'],
     peers,
     ledgerRows: whole('ledger-rows', values['ledger-rows']),

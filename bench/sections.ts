@@ -73,6 +73,8 @@ export const SECTIONS: Readonly<Record<string, SectionRun>> = {
 
 const CONNECTIONS = 64;
 const OPEN_STREAMS = 2000;
+/** V8 goes on optimising a gateway for some 50,000 requests. */
+const WARM_SECONDS = 6;
 
 /** 1 KiB in, 1 KiB out, 64 connections, each request followed by the next; with each load generator there is. */
 async function requests(bench: Bench, record: Recorder): Promise<string[]> {
@@ -82,7 +84,7 @@ async function requests(bench: Bench, record: Recorder): Promise<string[]> {
       const measure = requestGenerator(bench, generator);
       bench.say(`load by ${generator}`);
       await rounds(bench, peers, async (peer, warm) => {
-        const { cpu, done, p50, p99 } = await measure(peer, warm ? Math.max(3, bench.seconds) : bench.seconds);
+        const { cpu, done, p50, p99 } = await measure(peer, warm ? WARM_SECONDS : bench.seconds);
         if (!warm) record.add(generator, peer.name, { cpu: cpu / done, rate: done / bench.seconds, p50, p99 });
         return peer.pid === null ? `${rounded(done / bench.seconds)}/s` : `${rounded(cpu / done)} µs`;
       });
@@ -137,7 +139,7 @@ async function burst(bench: Bench, record: Recorder): Promise<string[]> {
       await bench.helpers.mode({ mode: 'burst', chunkPerEvent });
       await rounds(bench, peers, async (peer, warm) => {
         const load = { ...loadOf(peer, 16), body: { bytes: 1024, stream: true } };
-        const window = await closedLoop(bench, peer, load, warm ? 3 : bench.seconds);
+        const window = await closedLoop(bench, peer, load, warm ? WARM_SECONDS : bench.seconds);
         if (!warm) {
           record.add(series, peer.name, {
             cpu: window.cpu / window.events,
@@ -163,7 +165,7 @@ async function openStreams(bench: Bench, record: Recorder): Promise<string[]> {
       const plain = loadOf(peer, CONNECTIONS);
       await helpers.mode({ mode: 'open' });
       if (warm) {
-        await closedLoop(bench, peer, plain, 2);
+        await closedLoop(bench, peer, plain, WARM_SECONDS);
         return '';
       }
       const alone = await closedLoop(bench, peer, plain, bench.seconds);
@@ -217,7 +219,7 @@ async function bodies(bench: Bench, record: Recorder): Promise<string[]> {
         bench.say(series);
         await rounds(bench, peers, async (peer, warm) => {
           const load = { ...loadOf(peer, connections), body: { bytes, image } };
-          const window = await closedLoop(bench, peer, load, warm ? 1 : bench.seconds);
+          const window = await closedLoop(bench, peer, load, warm ? WARM_SECONDS / 2 : bench.seconds);
           if (!warm)
             record.add(series, peer.name, { cpu: window.cpu / window.done, rate: window.done / window.seconds });
           return `${rounded(window.cpu / window.done)} µs`;
