@@ -6,6 +6,7 @@ import { note } from './results.ts';
 import { faultWorld, LONG } from './world.ts';
 
 const STOPS = LONG ? 20 : 3;
+t.setTimeout(LONG ? 600_000 : 60_000);
 
 t.test('SIGTERM under load loses nothing and cuts nothing', async (t) => {
   const world = await faultWorld(t);

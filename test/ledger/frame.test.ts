@@ -1,0 +1,58 @@
+import t from 'tap';
+import { type Frame, frameLength, readFrames, writeFrame } from '../../src/ledger/frame.ts';
+
+const RECORDS = ['{"a":1}', '{"b":"two"}', `{"c":"${'x'.repeat(500)}"}`];
+
+function framed(records: readonly string[]): Buffer {
+  const bytes = Buffer.alloc(records.reduce((sum, record) => sum + frameLength(record), 0));
+  let at = 0;
+  for (const record of records) at = writeFrame(bytes, at, record);
+  return bytes;
+}
+
+const good = (frames: readonly Frame[]): string[] =>
+  frames.filter(({ damage }) => damage === null).map(({ record }) => record);
+
+t.test('what was written is read back', async (t) => {
+  const bytes = framed(RECORDS);
+  t.match(bytes.toString(), /^00000007 [\da-f]{8} \{"a":1\}\n0000000b /, 'a line people can read');
+  t.same(
+    readFrames(bytes),
+    RECORDS.map((record) => ({ record, damage: null })),
+  );
+  t.same(readFrames(Buffer.alloc(0)), []);
+});
+
+t.test('cut anywhere, the records before the cut are there and nothing else is', async (t) => {
+  const bytes = framed(RECORDS);
+  const ends = RECORDS.map((_, n) => framed(RECORDS.slice(0, n + 1)).length);
+  for (let cut = 0; cut <= bytes.length; cut++) {
+    const frames = readFrames(bytes.subarray(0, cut));
+    const whole = ends.filter((end) => end <= cut).length;
+    if (frames.length !== whole || frames.some(({ damage }) => damage !== null)) t.fail(`cut at ${cut}`);
+  }
+  t.pass(`${bytes.length} cuts`);
+});
+
+t.test('a changed bit costs its own record, or two when it was the line break', async (t) => {
+  const bytes = framed(RECORDS);
+  for (let bit = 0; bit < bytes.length * 8; bit++) {
+    const changed = Buffer.from(bytes);
+    changed[bit >> 3] = (changed[bit >> 3] as number) ^ (1 << (bit & 7));
+    const left = good(readFrames(changed));
+    if (left.length < RECORDS.length - 2 || !left.every((record) => RECORDS.includes(record))) t.fail(`bit ${bit}`);
+    if (left.length === RECORDS.length) t.fail(`bit ${bit} went unnoticed`);
+  }
+  t.pass(`${bytes.length * 8} bits`);
+});
+
+t.test('damage is told with its reason and what is left of the line', async (t) => {
+  const text = framed(['{"a":1}']).toString();
+  t.match(readFrames(Buffer.from(text.replace('1}', '2}'))), [{ record: '{"a":2}', damage: /checksum/ }]);
+  t.match(readFrames(Buffer.from(text.replace('1}', '1 }'))), [{ damage: /length/ }]);
+  t.match(readFrames(Buffer.from('garbage\n')), [{ record: 'garbage', damage: /without/ }]);
+  t.match(readFrames(Buffer.concat([Buffer.alloc(9), Buffer.from(`\n${text}`)])), [
+    { damage: /without/ },
+    { record: '{"a":1}', damage: null },
+  ]);
+});

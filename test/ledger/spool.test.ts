@@ -1,0 +1,261 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import {
+  appendFileSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { Backlog, type Entry } from '../../src/ledger/backlog.ts';
+import { type Disk, fileDisk, type Processes, type SpoolFile, systemProcesses } from '../../src/ledger/disk.ts';
+import { Spool } from '../../src/ledger/spool.ts';
+
+interface Bench {
+  readonly folder: string;
+  readonly logged: string[];
+  uptime: number;
+  disk: Disk;
+  backlog(id: string, more?: { processes?: Processes; maxInMemory?: number; maxFileBytes?: number }): Backlog;
+}
+
+function bench(t: Test): Bench {
+  const folder = mkdtempSync(join(tmpdir(), 'tollgate-spool-'));
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+  const logged: string[] = [];
+  const write = (fields: object, text: string): void => void logged.push(`${text} ${JSON.stringify(fields)}`);
+  const log = { warn: write, error: write };
+  const self: Bench = {
+    folder,
+    logged,
+    uptime: 0,
+    disk: fileDisk(false),
+    backlog(id, { processes = living(id), ...more } = {}) {
+      const spool = new Spool({ disk: self.disk, processes, folder, id, uptime: () => self.uptime, log });
+      return new Backlog({ spool, clock: () => 0, log, maxUnspooled: 100, ...more });
+    },
+  };
+  return self;
+}
+
+/** A process everybody can look up: alive as long as it is in the set. */
+const alive = new Set<string>();
+function living(id: string): Processes {
+  alive.add(id);
+  return { self: { place: 'here', pid: 1, started: id }, isAlive: ({ started }) => alive.has(started) };
+}
+
+const month = '2026-11-01';
+const id = (n: number): string => `00000000-0000-7000-8000-${String(n).padStart(12, '0')}`;
+function entry(n: number): Entry {
+  const json = `{"billing_month":"${month}","request_id":"${id(n)}","company_id":"${id(0)}","api_key_id":"x","cost_eur":0.5,"price_input":1}`;
+  return { requestId: id(n), companyId: id(0), month, cost: 500_000_000_000_000n, json };
+}
+const entries = (from: number, to: number): Entry[] => Array.from({ length: to - from }, (_, n) => entry(from + n));
+
+/** Everything that waits, in order. */
+function drain(backlog: Backlog, max = 7): { ids: number[]; damaged: string[]; cost: bigint } {
+  const ids: number[] = [];
+  const damaged: string[] = [];
+  let cost = 0n;
+  for (;;) {
+    const batch = backlog.next(max);
+    if (batch === null) return { ids, damaged, cost };
+    damaged.push(...batch.damaged.map(({ record }) => record));
+    if (batch.damaged.length > 0) backlog.settleDamaged();
+    for (const one of batch.entries) {
+      ids.push(Number(one.requestId.slice(-12)));
+      cost += one.cost;
+    }
+    if (batch.entries.length > 0) backlog.settle(batch.entries.length);
+  }
+}
+
+const range = (from: number, to: number): number[] => Array.from({ length: to - from }, (_, n) => from + n);
+const files = (folder: string): string[] =>
+  readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.spool'));
+
+t.test('records come out as they went in, and leave nothing behind', async (t) => {
+  const { folder, backlog: open } = bench(t);
+  const backlog = open('a');
+  for (let n = 0; n < 100; n += 10) backlog.append(entries(n, n + 10));
+  t.equal(backlog.size, 100);
+  t.ok(backlog.bytes > 10_000);
+  t.same(drain(backlog).ids, range(0, 100));
+  t.equal(backlog.size, 0);
+  t.equal(backlog.bytes, 0);
+  t.equal(files(folder).length, 1, 'the file is used again');
+  backlog.append(entries(0, 1));
+  t.same(drain(backlog).ids, [0]);
+  backlog.close();
+  t.same(readdirSync(folder), []);
+});
+
+t.test('what a dead process left is adopted whole, torn tail and all, and counts for no one', async (t) => {
+  const { folder, logged, backlog: open } = bench(t);
+  open('a').append(entries(0, 20));
+  appendFileSync(join(folder, 'a', '00000001.spool'), '000000c3 00000000 {"billing_mon');
+  alive.delete('a');
+  const backlog = open('b');
+  t.equal(backlog.adopt(), 20);
+  t.match(logged.join(), /took over.*20/);
+  backlog.append(entries(20, 25));
+  const { ids, damaged, cost } = drain(backlog);
+  t.same(ids, range(0, 25), 'older ones first');
+  t.same(damaged, [], 'nobody was promised the torn record');
+  t.equal(cost, 5n * 500_000_000_000_000n, 'only its own are pending in its spend');
+  backlog.close();
+  t.same(readdirSync(folder), []);
+});
+
+t.test('a damaged record is reported and costs the others nothing', async (t) => {
+  const { folder, backlog: open } = bench(t);
+  open('a').append(entries(0, 3));
+  const path = join(folder, 'a', '00000001.spool');
+  const lines = readFileSync(path, 'utf8').split('\n');
+  lines[1] = (lines[1] as string).replace('0.5', '0.4');
+  writeFileSync(path, lines.join('\n'));
+  alive.delete('a');
+  const backlog = open('b');
+  backlog.adopt();
+  t.match(drain(backlog), { ids: [0, 2], damaged: [/"cost_eur":0\.4/] });
+});
+
+t.test('a living process is left alone, and two adopters do not share', async (t) => {
+  const { backlog: open } = bench(t);
+  const a = open('a');
+  a.append(entries(0, 5));
+  const [b, c] = [open('b'), open('c')];
+  t.equal(b.adopt(), 0);
+  alive.delete('a');
+  t.same([b.adopt(), c.adopt()], [5, 0]);
+  b.append(entries(5, 6));
+  alive.delete('b');
+  t.equal(c.adopt(), 6, 'what the adopter had adopted too');
+  t.same(
+    drain(c).ids.sort((x, y) => x - y),
+    range(0, 6),
+  );
+});
+
+t.test('one that cannot be looked up is dead after 30 s of silence, whatever the clocks say', async (t) => {
+  const world = bench(t);
+  const real = world.disk;
+  world.disk = {
+    ...real,
+    // the test is faster than a file's time
+    touch(path) {
+      if (real.time(path) === null) return false;
+      utimesSync(path, world.uptime, world.uptime);
+      return true;
+    },
+  };
+  const elsewhere = (name: string): Processes => ({ self: { place: name, pid: 1, started: '' }, isAlive: () => null });
+  const a = world.backlog('a', { processes: elsewhere('container a') });
+  a.append(entries(0, 5));
+  const b = world.backlog('b', { processes: elsewhere('container b') });
+  for (world.uptime = 0; world.uptime <= 120_000; world.uptime += 5000) {
+    a.beat();
+    if (b.adopt() !== 0) t.fail(`taken for dead at ${world.uptime}`);
+  }
+  const silentSince = world.uptime - 5000;
+  while (b.adopt() === 0 && world.uptime < 300_000) world.uptime += 5000;
+  t.ok(world.uptime - silentSince >= 30_000 && world.uptime - silentSince <= 40_000, 'adopted');
+  t.equal(a.beat(), false, 'should it live on, it notices');
+  a.append(entries(5, 6));
+  t.same(drain(a).ids, range(0, 6), 'what it has in memory it writes too: the database takes each once');
+  t.same(drain(b).ids, range(0, 5));
+});
+
+t.test('memory stays bounded; the rest waits on the disk and comes back in order', async (t) => {
+  const { folder, backlog: open } = bench(t);
+  const backlog = open('a', { maxInMemory: 50, maxFileBytes: 4000 });
+  for (let n = 0; n < 1000; n += 5) backlog.append(entries(n, n + 5));
+  const kept = [...backlog.entries()].length;
+  t.ok(kept <= 50, `${kept} in memory`);
+  t.equal(backlog.size, 1000);
+  t.ok(files(folder).length > 10);
+  const first: number[] = [];
+  for (let n = 1000; n < 1100; n += 5) {
+    const batch = backlog.next(20) as { entries: readonly Entry[] };
+    first.push(...batch.entries.map(({ requestId }) => Number(requestId.slice(-12))));
+    backlog.settle(batch.entries.length);
+    backlog.append(entries(n, n + 5));
+    const now = [...backlog.entries()].length;
+    if (now > 100) t.fail(`${now} in memory while it is drained`);
+  }
+  const { ids, cost } = drain(backlog);
+  t.same([...first, ...ids], range(0, 1100));
+  t.equal(cost, BigInt(ids.length) * 500_000_000_000_000n, 'read back with what they cost');
+  t.ok(files(folder).length <= 1, 'and their files are gone');
+});
+
+t.test('a disk that refuses is told loudly, loses nothing while the process lives, and is used again', async (t) => {
+  const world = bench(t);
+  const real = world.disk;
+  let full = false;
+  world.disk = {
+    ...real,
+    open(path): SpoolFile {
+      const file = real.open(path);
+      return {
+        ...file,
+        append(bytes, length) {
+          file.append(bytes, full ? length >> 1 : length); // half of it, then no more space
+          if (full) throw new Error('ENOSPC: no space left on device');
+        },
+      };
+    },
+  };
+  const backlog = world.backlog('a');
+  backlog.append(entries(0, 5));
+  full = true;
+  backlog.append(entries(5, 10));
+  t.equal(backlog.spooling, false);
+  t.match(world.logged.join(), /the disk refuses records.*ENOSPC/);
+  backlog.append(entries(10, 15));
+  t.equal(world.logged.length, 1, 'once');
+  full = false;
+  backlog.append(entries(15, 20));
+  t.equal(backlog.spooling, true);
+  t.same(drain(backlog).ids, range(0, 20));
+
+  full = true;
+  for (let n = 0; n < 300; n += 10) backlog.append(entries(n, n + 10));
+  t.equal(backlog.lost, 200, 'with the database away too, memory is bounded, and what is lost is counted');
+  full = false;
+  backlog.append(entries(500, 501));
+  t.same(drain(backlog).ids, [...range(0, 100), 500]);
+});
+
+t.test('a folder that cannot be written is an error at the start', async (t) => {
+  const { folder, backlog: open } = bench(t);
+  mkdirSync(join(folder, 'x'));
+  writeFileSync(join(folder, 'a'), 'a file');
+  t.throws(() => open('a'), /a|EEXIST|ENOTDIR/);
+});
+
+t.test('the system knows which processes live', async (t) => {
+  const { self, isAlive } = systemProcesses();
+  t.equal(isAlive(self), true);
+  t.equal(isAlive({ ...self, started: 'earlier' }), false, 'a former process of the same id');
+  t.equal(isAlive({ ...self, place: 'elsewhere' }), null);
+  const child = spawn(process.execPath, ['-e', 'setTimeout(() => {}, 60_000)']);
+  await once(child, 'spawn');
+  const other = { ...self, pid: child.pid as number, started: startOf(child.pid as number) };
+  t.equal(isAlive(other), true);
+  child.kill('SIGKILL');
+  await once(child, 'exit');
+  t.equal(isAlive(other), false);
+});
+
+function startOf(pid: number): string {
+  const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+  return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19] as string;
+}

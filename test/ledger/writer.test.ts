@@ -1,0 +1,373 @@
+import { randomUUID } from 'node:crypto';
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { parseEur, parsePrices } from '../../src/domain/money.ts';
+import { Calendar } from '../../src/domain/month.ts';
+import type { LedgerStore } from '../../src/domain/ports.ts';
+import { serializeRecord, type UsageRecord, usageRecord } from '../../src/domain/usage.ts';
+import { fileDisk, systemProcesses } from '../../src/ledger/disk.ts';
+import { Spool } from '../../src/ledger/spool.ts';
+import { BatchLedger, type LedgerOptions } from '../../src/ledger/writer.ts';
+import type { Database, Sql } from '../../src/store/database.ts';
+import { ledgerStore } from '../../src/store/ledger.ts';
+import { verifyLedger, verifySeals } from '../../src/store/verify.ts';
+import { eventually } from '../support/client.ts';
+import { testDatabase } from '../support/postgres.ts';
+
+const { db } = await testDatabase(t);
+const store = ledgerStore(db);
+const calendar = new Calendar('UTC');
+const read = <T>(work: (sql: Sql) => Promise<T>): Promise<T> => db.run(30_000, work);
+
+const MODEL = {
+  slug: 'fast',
+  upstream: 'internal "fast" ünï',
+  kind: 'chat',
+  euHosted: true,
+  prices: parsePrices('0.5', '1.5'),
+  created: 0,
+} as const;
+
+function record(
+  companyId: string,
+  more: { at?: number; slug?: string; requestId?: string; month?: string } = {},
+): UsageRecord {
+  const at = more.at ?? Date.now();
+  const model = { ...MODEL, slug: more.slug ?? MODEL.slug };
+  const admission = {
+    requestId: more.requestId ?? randomUUID(),
+    companyId,
+    keyId: randomUUID(),
+    model,
+    endpoint: 'chat.completions',
+    at,
+    month: more.month ?? calendar.month(at),
+  } as const;
+  return usageRecord(admission, { prompt: 1000, completion: 1000 }, 'upstream', 'completed');
+}
+
+const COST = parseEur('2');
+
+interface Opened {
+  readonly ledger: BatchLedger;
+  readonly logged: string[];
+  readonly folder: string;
+}
+
+function open(t: Test, options: Partial<LedgerOptions> & { folder?: string } = {}): Opened {
+  const folder = options.folder ?? mkdtempSync(join(tmpdir(), 'tollgate-spool-'));
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+  const logged: string[] = [];
+  const write = (fields: object, text: string): void => void logged.push(`${text} ${JSON.stringify(fields)}`);
+  const log = { warn: write, error: write };
+  const uptime = () => performance.now();
+  const spool = new Spool({
+    disk: fileDisk(false),
+    processes: systemProcesses(),
+    folder,
+    id: randomUUID(),
+    uptime,
+    log,
+  });
+  const ledger = new BatchLedger({
+    store,
+    clock: Date.now,
+    monthOf: (at) => calendar.month(at),
+    log,
+    spool,
+    ...options,
+  });
+  return { ledger, logged, folder };
+}
+
+/** Whether an error says so: the database is away, or refuses for good. */
+function failure(unavailable: boolean, code = 'TEST'): Error {
+  return Object.assign(new Error(code), { unavailable, code });
+}
+
+async function rowsOf(company: string): Promise<{ rows: number; spent: string }> {
+  const [row] = await read(
+    (sql) => sql<{ rows: number; spent: string }[]>`
+      select (select count(*)::integer from api_usage where company_id = ${company}) as rows,
+        coalesce((select sum(api_cost_eur)::text from monthly_spend where company_id = ${company}), '0') as spent`,
+  );
+  return row as { rows: number; spent: string };
+}
+
+async function nothingWrong(t: Test): Promise<void> {
+  t.same((await read(verifyLedger)).differences, [], 'counters are the sums of their rows');
+  t.equal((await read((sql) => verifySeals(sql))).total, 0, 'seals hold');
+}
+
+t.test('an answer ends once its record is on the disk, and not before', async (t) => {
+  const away: LedgerStore = { ...store, insert: () => Promise.reject(failure(true)) };
+  const { ledger, folder } = open(t, { store: away });
+  ledger.start();
+  const told: string[] = [];
+  ledger.book(record(randomUUID()), { onBooked: () => told.push('a') });
+  ledger.book(record(randomUUID()), { onBooked: () => told.push('b') });
+  t.same(told, [], 'not in the same breath');
+  await new Promise((resolve) => setImmediate(resolve));
+  t.same(told, ['a', 'b'], 'although the database is away');
+  t.ok(ledger.spoolBytes > 500);
+  t.equal(await ledger.close(100), 0, 'what is in the spool is not lost');
+  t.ok(readdirSync(folder, { recursive: true }).some((name) => String(name).endsWith('.spool')));
+
+  const other = open(t, { folder });
+  other.ledger.start();
+  t.equal(other.ledger.backlog, 0, 'not while its owner lives');
+  await other.ledger.close(5000);
+});
+
+t.test('a waiter that fails costs the others nothing', async (t) => {
+  const { ledger, logged } = open(t);
+  let told = false;
+  const bad = () => {
+    throw new Error('broken pipe');
+  };
+  ledger.book(record(randomUUID()), { onBooked: bad });
+  ledger.book(record(randomUUID()), {
+    onBooked: () => {
+      told = true;
+    },
+  });
+  await new Promise((resolve) => setImmediate(resolve));
+  t.ok(told);
+  t.match(logged.join(), /broken pipe/);
+  ledger.start();
+  await ledger.close(5000);
+});
+
+t.test('a batch three times by two writers, acknowledgements lost, changes nothing', async (t) => {
+  const company = randomUUID();
+  const records = Array.from({ length: 300 }, () => record(company));
+  let lost = 0;
+  const forgetful: LedgerStore = {
+    ...store,
+    async insert(writer, batch) {
+      const sums = await store.insert(writer, batch);
+      if (lost < 6 && Math.random() < 0.7) {
+        lost += 1;
+        throw failure(true);
+      }
+      return sums;
+    },
+  };
+  const ledgers = [open(t, { store: forgetful }), open(t, { store: forgetful })].map(({ ledger }) => ledger);
+  for (const ledger of ledgers) ledger.start();
+  for (const ledger of ledgers) t.equal(await ledger.spent(company, calendar.month(Date.now())), 0n);
+  for (let n = 0; n < 3; n++) {
+    for (const ledger of ledgers) for (const one of records) ledger.book(one, null);
+    await new Promise((resolve) => setTimeout(resolve, 120));
+  }
+  await eventually(
+    () => ledgers.map(({ backlog }) => backlog),
+    ([a, b]) => a === 0 && b === 0,
+  );
+  t.match(await rowsOf(company), { rows: 300, spent: /^600(\.0*)?$/ });
+  for (const ledger of ledgers) {
+    const spent = await eventually(
+      () => ledger.spent(company, calendar.month(Date.now())),
+      (sum) => sum === 300n * COST,
+    );
+    t.equal(spent, 300n * COST, 'and neither counts anything twice');
+    t.equal(await ledger.close(5000), 0);
+  }
+  await nothingWrong(t);
+});
+
+t.test('a deadlock is nobody else’s business', async (t) => {
+  const company = randomUUID();
+  let deadlocks = 3;
+  const unlucky: LedgerStore = {
+    ...store,
+    insert: (writer, batch) => (deadlocks-- > 0 ? Promise.reject(failure(true, '40P01')) : store.insert(writer, batch)),
+  };
+  const { ledger, logged } = open(t, { store: unlucky });
+  ledger.start();
+  ledger.book(record(company), null);
+  await eventually(
+    () => ledger.backlog,
+    (size) => size === 0,
+  );
+  t.same(logged, []);
+  t.equal((await rowsOf(company)).rows, 1);
+  await ledger.close(5000);
+});
+
+t.test('1 % of poison hurts only itself', async (t) => {
+  const company = randomUUID();
+  const { ledger, logged } = open(t);
+  // what a table would never take: a month that does not begin on its first day
+  for (let n = 0; n < 1000; n++) ledger.book(record(company, n % 100 === 7 ? { month: '2026-11-21' } : {}), null);
+  ledger.start();
+  t.equal(await ledger.close(20_000), 0);
+  t.equal((await rowsOf(company)).rows, 990);
+  t.equal(ledger.setAside, 10);
+  const aside = await read(
+    (sql) =>
+      sql`select reason, record::json ->> 'billing_month' as month from api_usage_set_aside where record like ${`%${company}%`}`,
+  );
+  t.equal(aside.length, 10);
+  t.match(aside[0], { month: '2026-11-21', reason: /check constraint/ });
+  t.match(logged.join(), /set aside/);
+  await nothingWrong(t);
+});
+
+t.test('a batch the database cannot take in time gets smaller until it can', async (t) => {
+  const company = randomUUID();
+  const sizes: number[] = [];
+  const slow: LedgerStore = {
+    ...store,
+    insert(writer, batch) {
+      sizes.push(batch.length);
+      return batch.length > 300 ? Promise.reject(failure(true, 'DEADLINE')) : store.insert(writer, batch);
+    },
+  };
+  const { ledger } = open(t, { store: slow });
+  for (let n = 0; n < 800; n++) ledger.book(record(company), null);
+  ledger.start();
+  t.equal(await ledger.close(20_000), 0);
+  t.equal((await rowsOf(company)).rows, 800);
+  t.ok(sizes.some((size) => size <= 300));
+});
+
+t.test('the month is the one of the admission, over every turn and step of the clock', async (t) => {
+  for (const [zone, turn] of [
+    ['Europe/Berlin', '2026-12-31T23:00:00Z'], // New Year there, an hour before UTC
+    ['Europe/Berlin', '2026-03-29T01:00:00Z'], // the night that is an hour short
+    ['Europe/Berlin', '2026-10-25T01:00:00Z'], // and the one that is an hour longer
+    ['America/New_York', '2026-11-01T04:00:00Z'], // a month that begins in its night of the clock change
+  ] as const) {
+    const company = randomUUID();
+    const local = new Calendar(zone);
+    let now = Date.parse(turn) - 7_200_000;
+    const { ledger } = open(t, { clock: () => now, monthOf: (at) => local.month(at) });
+    ledger.start();
+    const truth = new Map<string, number>();
+    const format = new Intl.DateTimeFormat('en-CA', { timeZone: zone, year: 'numeric', month: '2-digit' });
+    // forth in steps of ten minutes, with jumps of two hours either way
+    for (let n = 0; n < 30; n++) {
+      now += n % 10 === 4 ? 7_200_000 : n % 10 === 7 ? -7_200_000 : 600_000;
+      const month = `${format.format(now)}-01`;
+      truth.set(month, (truth.get(month) ?? 0) + 1);
+      await ledger.spent(company, local.month(now));
+      ledger.book(record(company, { at: now, month: local.month(now) }), null);
+    }
+    t.equal(await ledger.close(5000), 0);
+    const months = await read(
+      (sql) => sql<{ month: string; rows: number }[]>`
+        select billing_month::text as month, count(*)::integer as rows from api_usage where company_id = ${company} group by 1`,
+    );
+    t.same(new Map(months.map(({ month, rows }) => [month, rows])), truth, `${zone} around ${turn}`);
+  }
+  await nothingWrong(t);
+});
+
+t.test('a month that begins while the database is away begins at nothing, and is read when it is back', async (t) => {
+  const company = randomUUID();
+  await store.insert(randomUUID(), [serializeRecord(record(company, { at: Date.parse('2026-11-30T12:00:00Z') }))]);
+  let away = false;
+  const flaky = Object.fromEntries(
+    Object.entries(store).map(([name, call]) => [
+      name,
+      (...args: never[]) =>
+        away ? Promise.reject(failure(true)) : (call as (...a: never[]) => Promise<unknown>)(...args),
+    ]),
+  ) as unknown as LedgerStore;
+  let now = Date.parse('2026-11-30T23:59:59Z');
+  const { ledger } = open(t, { store: flaky, clock: () => now });
+  ledger.start();
+  t.equal(await ledger.spent(company, '2026-11-01'), COST);
+  await new Promise((resolve) => setTimeout(resolve, 300)); // it has read the old month
+  away = true;
+  now += 2000;
+  t.equal(await ledger.spent(company, '2026-12-01'), 0n, 'served on');
+  const stranger = await Promise.resolve(ledger.spent(randomUUID(), '2026-12-01')).catch((error) => error);
+  t.match(stranger, { name: 'service_unavailable' });
+  ledger.book(record(company, { at: now, month: '2026-12-01' }), null);
+  t.equal(await ledger.spent(company, '2026-12-01'), COST);
+  await db.run(
+    5000,
+    (sql) =>
+      sql`insert into chat_usage (company_id, occurred_at, cost_eur) values (${company}, '2026-12-01T00:00:01Z', 1)`,
+  );
+  away = false;
+  const spent = await eventually(
+    () => ledger.spent(company, '2026-12-01'),
+    (sum) => sum === COST + parseEur('1'),
+  );
+  t.equal(spent, COST + parseEur('1'));
+  await ledger.close(5000);
+});
+
+t.test('a strict budget: what fits is admitted, once, by whatever replica, and never more', async (t) => {
+  const { company } = await strictCompany(db, '10');
+  const month = calendar.month(Date.now());
+  const ledgers = [open(t), open(t), open(t)].map(({ ledger }) => ledger);
+  for (const ledger of ledgers) ledger.start();
+  const wants = Array.from({ length: 60 }, (_, n) => ({ requestId: randomUUID(), on: ledgers[n % 3] as BatchLedger }));
+  const fits = await Promise.all(
+    wants.map(({ requestId, on }) =>
+      on.reserve({ requestId, companyId: company, month, amount: parseEur('3'), bounded: true }),
+    ),
+  );
+  const admitted = wants.filter((_, n) => fits[n]);
+  t.equal(admitted.length, 3, 'three times 3 of 10');
+  const [first, second, third] = admitted as [(typeof wants)[0], (typeof wants)[0], (typeof wants)[0]];
+  const ask = (amount: string, bounded = true) =>
+    (ledgers[0] as BatchLedger).reserve({
+      requestId: randomUUID(),
+      companyId: company,
+      month,
+      amount: parseEur(amount),
+      bounded,
+    });
+  t.equal(await ask('1.000000000000001'), false);
+
+  first.on.book(record(company, { requestId: first.requestId }), null); // costs 2
+  await eventually(
+    () => rowsOf(company),
+    ({ rows }) => rows === 1,
+  );
+  t.equal(await ask('2.000000000000001'), false, '2 are spent and 6 reserved');
+  t.equal(await ask('2'), true);
+  second.on.release(second.requestId);
+  await eventually(
+    () => read((sql) => sql`select from budget_reservations where request_id = ${second.requestId}`),
+    ({ length }) => length === 0,
+  );
+  t.equal(await ask('0', false), true, 'without a bound: as long as it is not reached');
+  await read(
+    (sql) =>
+      sql`update budget_reservations set expires_at = now() - interval '1 second' where request_id = ${third.requestId}`,
+  );
+  t.equal(await ask('6'), true, 'a lease that ran out holds nothing');
+  t.equal(await ask('0.1'), false);
+  for (const ledger of ledgers) await ledger.close(5000);
+});
+
+t.test('a strict budget is not guessed at: without the database there is no answer', async (t) => {
+  const { company } = await strictCompany(db, '10');
+  const away: LedgerStore = { ...store, reserve: () => Promise.reject(failure(true)) };
+  const { ledger } = open(t, { store: away });
+  const asked = ledger.reserve({
+    requestId: randomUUID(),
+    companyId: company,
+    month: '2026-11-01',
+    amount: 1n,
+    bounded: true,
+  });
+  t.match(await asked.catch((error) => error), { name: 'service_unavailable' });
+});
+
+async function strictCompany(database: Database, budget: string): Promise<{ company: string }> {
+  const [row] = await database.run(
+    5000,
+    (sql) => sql<{ id: string }[]>`
+      insert into companies (name, monthly_budget_eur, budget_mode) values ('Strict', ${budget}, 'strict') returning id`,
+  );
+  return { company: (row as { id: string }).id };
+}
