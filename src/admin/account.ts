@@ -1,5 +1,5 @@
 import { html } from 'hono/html';
-import { hashPassword, readPassword, verifyPassword } from '../domain/password.ts';
+import { readPassword } from '../domain/password.ts';
 import { deleteSession, deleteSessionsOf } from '../store/session.ts';
 import { findUser, setPasswordHash } from '../store/user.ts';
 import { field, hidden, problemOf } from './layout.ts';
@@ -50,12 +50,10 @@ async function setPassword(visit: Visit): Promise<Reply> {
   const wanted = form.required('new', readPassword);
   form.check();
   const user = await read(visit, (sql) => findUser(sql, person.email));
-  const hash = await hashing.run(async () => {
-    if (!(await verifyPassword(current, user?.password_hash ?? null))) {
-      throw new FormRefused({ current: 'is wrong.' });
-    }
-    return hashPassword(wanted);
-  });
+  if (!(await hashing.verify(current, async () => user?.password_hash ?? null))) {
+    throw new FormRefused({ current: 'is wrong.' });
+  }
+  const hash = await hashing.hash(wanted);
   await change(visit, async (sql) => {
     await setPasswordHash(sql, person.user_id, hash);
     await deleteSessionsOf(sql, person.user_id, session);

@@ -8,6 +8,7 @@ import { assistantRoutes } from './assistant.ts';
 import { auditRoutes } from './audit.ts';
 import { companyRoutes } from './company.ts';
 import { Format } from './format.ts';
+import { Hasher } from './hasher.ts';
 import type { Html } from './html.ts';
 import { keyRoutes } from './key.ts';
 import { chrome, document, notice, plainChrome } from './layout.ts';
@@ -96,7 +97,7 @@ class Area {
   readonly #assets: Assets = readAssets();
   readonly #sessions: Sessions;
   readonly #signIn: SignIn;
-  readonly #hashing = new Turnstile({ atOnce: 1, places: 4 });
+  readonly #hashing = new Hasher();
   readonly #pages = new Turnstile({ atOnce: PAGES_AT_ONCE, places: PAGES_WAITING });
   readonly #slow = new Turnstile({ atOnce: SLOW_AT_ONCE, places: 0 });
   readonly #secure: boolean;

@@ -1,14 +1,14 @@
 import type { IncomingMessage } from 'node:http';
 import { html } from 'hono/html';
-import { verifyPassword } from '../domain/password.ts';
 import { findUser } from '../store/user.ts';
+import type { Hasher } from './hasher.ts';
 import type { Html } from './html.ts';
 import { field, problemOf } from './layout.ts';
 import { Oidc } from './oidc.ts';
 import type { AdminServices } from './services.ts';
 import type { Sessions } from './session.ts';
 import { Throttle } from './throttle.ts';
-import { Busy, type Turnstile } from './turnstile.ts';
+import { Busy } from './turnstile.ts';
 
 /**
  * Signing in. Whether an address belongs to somebody is told neither by the answer nor by
@@ -31,12 +31,12 @@ export class SignIn {
   readonly oidc: Oidc | null;
   readonly #services: AdminServices;
   readonly #sessions: Sessions;
-  readonly #hashing: Turnstile;
+  readonly #hashing: Hasher;
   readonly #byBoth: Throttle;
   readonly #byAddress: Throttle;
   readonly #byAccount: Throttle;
 
-  constructor(services: AdminServices, sessions: Sessions, hashing: Turnstile) {
+  constructor(services: AdminServices, sessions: Sessions, hashing: Hasher) {
     this.#services = services;
     this.#sessions = sessions;
     this.#hashing = hashing;
@@ -66,7 +66,7 @@ export class SignIn {
       for (const [throttle, subject] of counted) throttle.forgive(subject);
     };
     try {
-      const id = await this.#hashing.run(() => this.#check(email, password));
+      const id = await this.#check(email, password);
       if (id === null) return { status: 401, message: WRONG };
       forgive();
       return { cookies: [await this.#sessions.begin(id, this.#sessions.token(req))] };
@@ -93,8 +93,13 @@ export class SignIn {
   }
 
   async #check(email: string, password: string): Promise<string | null> {
-    const user = await this.#services.db.run(READ_MS, (sql) => findUser(sql, email));
-    return (await verifyPassword(password, user?.password_hash ?? null)) ? (user?.id ?? null) : null;
+    let id: string | null = null;
+    const isRight = await this.#hashing.verify(password, async () => {
+      const user = await this.#services.db.run(READ_MS, (sql) => findUser(sql, email));
+      id = user?.id ?? null;
+      return user?.password_hash ?? null;
+    });
+    return isRight ? id : null;
   }
 }
 

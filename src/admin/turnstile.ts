@@ -5,8 +5,7 @@ export class Busy extends Error {
 
 /**
  * Lets a bounded number of tasks run at once and a bounded number wait; who comes beyond
- * that is refused at once. Password hashing goes through one of these, one at a time: a
- * flood of sign-ins takes one thread of the pool and 128 MiB, never more.
+ * that is refused at once.
  */
 export class Turnstile {
   readonly #atOnce: number;

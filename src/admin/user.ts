@@ -1,6 +1,6 @@
 import { html } from 'hono/html';
 import { oneOf, readEmail, readUuid } from '../domain/field.ts';
-import { hashPassword, readPassword } from '../domain/password.ts';
+import { readPassword } from '../domain/password.ts';
 import { ROLES } from '../domain/user.ts';
 import { listCompanies } from '../store/company.ts';
 import { deleteSessionsOf } from '../store/session.ts';
@@ -72,7 +72,7 @@ async function create(visit: Visit): Promise<Reply> {
   if (role !== 'operator' && company_id === null) form.refuse('company', 'must be chosen for this role.');
   form.check();
   // hashed before the transaction begins: it takes its time
-  const hash = password === null ? null : await hashing.run(() => hashPassword(password));
+  const hash = password === null ? null : await hashing.hash(password);
   await change(visit, (sql) => insertUser(sql, { email, role, company_id }, hash));
   return redirect('/users?done=created');
 }
@@ -99,7 +99,7 @@ async function setPassword(visit: Visit): Promise<Reply> {
   const id = param(visit, 'user');
   const password = form.required('password', readPassword);
   form.check();
-  const hash = await hashing.run(() => hashPassword(password));
+  const hash = await hashing.hash(password);
   await change(visit, async (sql) => {
     await setPasswordHash(sql, id, hash);
     await deleteSessionsOf(sql, id, id === visit.person.user_id ? visit.session : null);

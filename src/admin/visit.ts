@@ -3,10 +3,10 @@ import { actingAs } from '../store/actor.ts';
 import type { Sql } from '../store/database.ts';
 import type { SessionRow } from '../store/session.ts';
 import type { Format } from './format.ts';
+import type { Hasher } from './hasher.ts';
 import type { Html } from './html.ts';
 import type { Action } from './permission.ts';
 import type { AdminServices } from './services.ts';
-import type { Turnstile } from './turnstile.ts';
 
 const READ_MS = 5000;
 const CHANGE_MS = 5000;
@@ -27,7 +27,7 @@ export interface Visit {
   /** What was sent; empty for GET. */
   readonly form: Form;
   /** Whatever hashes a password goes through here. */
-  readonly hashing: Turnstile;
+  readonly hashing: Hasher;
 }
 
 export interface Route {

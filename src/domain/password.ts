@@ -22,9 +22,12 @@ export function readPassword(text: string): string {
   return text;
 }
 
-export async function hashPassword(password: string): Promise<string> {
+/** Computes a key with scrypt, wherever. */
+export type Scrypt = (password: string, salt: Buffer, length: number, options: ScryptOptions) => Promise<Buffer>;
+
+export async function hashPassword(password: string, compute: Scrypt = onPool): Promise<string> {
   const salt = randomBytes(16);
-  const key = await derive(password, salt, 32, COST);
+  const key = await derive(compute, password, salt, 32, COST);
   return `$scrypt$ln=${COST.ln},r=${COST.r},p=${COST.p}$${base64(salt)}$${base64(key)}`;
 }
 
@@ -33,15 +36,19 @@ export async function hashPassword(password: string): Promise<string> {
  * without a password) it takes as long and is false: the time tells nobody who exists.
  * @throws Error when the stored text is no hash of ours, or asks for more than 256 MiB
  */
-export async function verifyPassword(password: string, stored: string | null): Promise<boolean> {
+export async function verifyPassword(
+  password: string,
+  stored: string | null,
+  compute: Scrypt = onPool,
+): Promise<boolean> {
   if (stored === null) {
-    await derive(password, randomBytes(16), 32, COST);
+    await derive(compute, password, randomBytes(16), 32, COST);
     return false;
   }
   const [, ln, r, p, salt, key] = STORED.exec(stored) ?? [];
   if (salt === undefined || key === undefined) throw new Error('stored password hash is not in the format $scrypt$…');
   const expected = Buffer.from(key, 'base64');
-  const actual = await derive(password, Buffer.from(salt, 'base64'), expected.length, {
+  const actual = await derive(compute, password, Buffer.from(salt, 'base64'), expected.length, {
     ln: Number(ln),
     r: Number(r),
     p: Number(p),
@@ -49,11 +56,21 @@ export async function verifyPassword(password: string, stored: string | null): P
   return timingSafeEqual(actual, expected);
 }
 
-function derive(password: string, salt: Buffer, length: number, cost: { ln: number; r: number; p: number }) {
+function derive(
+  compute: Scrypt,
+  password: string,
+  salt: Buffer,
+  length: number,
+  cost: { ln: number; r: number; p: number },
+): Promise<Buffer> {
   const options: ScryptOptions = { N: 2 ** cost.ln, r: cost.r, p: cost.p, maxmem: MOST_MEMORY };
-  return new Promise<Buffer>((resolve, reject) => {
-    // keyboards write the same letter composed or decomposed: NFC makes them one
-    scrypt(password.normalize('NFC'), salt, length, options, (error, key) => (error ? reject(error) : resolve(key)));
+  // keyboards write the same letter composed or decomposed: NFC makes them one
+  return compute(password.normalize('NFC'), salt, length, options);
+}
+
+function onPool(password: string, salt: Buffer, length: number, options: ScryptOptions): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    scrypt(password, salt, length, options, (error, key) => (error ? reject(error) : resolve(key)));
   });
 }
 
