@@ -57,6 +57,9 @@ export class StreamScanner {
   #partial = NO_LINE;
   /** What becomes of an LF that may follow the CR the last chunk ended with. */
   #afterCr = NOTHING;
+  /** Where the next LF and CR stand in the chunk, if that was looked for. */
+  #nextLf = -1;
+  #nextCr = -1;
   /** Bytes of a byte order mark seen at the start; 3 when that is settled. */
   #bom = 0;
 
@@ -84,9 +87,11 @@ export class StreamScanner {
     }
     const length = chunk.length;
     let i = 0;
+    this.#nextLf = -1;
+    this.#nextCr = -1;
     if (this.#afterCr !== NOTHING) i = this.#joinLf(chunk);
     while (i < length) {
-      if (this.#size === 0 && this.#partial === NO_LINE) {
+      if (this.#lines.length === 0 && this.#partial === NO_LINE) {
         for (let next = this.#fast(chunk, i); next > 0; next = i < length ? this.#fast(chunk, i) : 0) i = next;
         if (i === length) break;
       }
@@ -131,11 +136,12 @@ export class StreamScanner {
   #fast(b: Buffer, i: number): number {
     if (this.events === 0) return 0; // the first may need a model
     let next = this.#repetition.match(b, i);
-    if (next === 0 || next - i > this.#maxEventBytes) {
+    if (next === 0 || this.#size + next - i > this.#maxEventBytes) {
       next = this.#walkEvent(b, i);
       if (next === 0) return 0;
       this.#repetition.learn(b, i, next);
     }
+    this.#size = 0;
     this.#accept(b);
     this.#relayPatched(b, i, next);
     return next;
@@ -145,10 +151,11 @@ export class StreamScanner {
   #walkEvent(b: Buffer, i: number): number {
     const length = b.length;
     let next = i + DATA.length;
-    if (!startsWith(b, i, DATA)) return 0;
+    if (!startsWith(b, i, length, DATA)) return 0;
     if (next < length && b[next] === SPACE) next++;
     next = this.#walk.walk(b, next, length, false);
-    if (next < 0 || this.#walk.errorStart >= 0 || next - i > this.#maxEventBytes || next + 1 >= length) return 0;
+    if (next < 0 || this.#walk.errorStart >= 0 || next + 1 >= length) return 0;
+    if (this.#size + next - i > this.#maxEventBytes) return 0;
     let c = b[next++];
     if (c === CR) {
       if (b[next] === LF && ++next >= length) return 0;
@@ -164,7 +171,7 @@ export class StreamScanner {
   /** Reads one line, or the unfinished rest of the chunk, and returns the offset behind it. */
   #line(chunk: Buffer, i: number): number {
     const length = chunk.length;
-    const end = lineEnd(chunk, i);
+    const end = this.#lineEnd(chunk, i);
     if (end === length) {
       this.#holdLine(chunk, i);
       return length;
@@ -187,6 +194,20 @@ export class StreamScanner {
     }
     if (cr) this.#afterCr = after;
     return next;
+  }
+
+  /** The first CR or LF at or after i, or the chunk's length. */
+  #lineEnd(chunk: Buffer, i: number): number {
+    const length = chunk.length;
+    const near = Math.min(i + 64, length);
+    for (; i < near; i++) {
+      const c = chunk[i] as number;
+      if (c <= CR && (c === LF || c === CR)) return i;
+    }
+    // each is looked for once in a chunk: an event of megabytes takes a fiftieth of the time
+    if (this.#nextLf < i) this.#nextLf = (chunk.indexOf(LF, i) + 1 || length + 1) - 1;
+    if (this.#nextCr < i) this.#nextCr = (chunk.indexOf(CR, i) + 1 || length + 1) - 1;
+    return Math.min(this.#nextLf, this.#nextCr);
   }
 
   /** Takes a whole line and returns what becomes of an LF behind its CR. */
@@ -365,7 +386,7 @@ export class StreamScanner {
     if (this.#lines.length !== 4) return false;
     const end = this.#lines[2] as number;
     const start = skipBlank(this.#base, this.#lines[1] as number, end);
-    return startsWith(this.#base, start, DONE) && skipBlank(this.#base, start + DONE.length, end) === end;
+    return startsWith(this.#base, start, end, DONE) && skipBlank(this.#base, start + DONE.length, end) === end;
   }
 
   #finish(): void {
@@ -513,9 +534,10 @@ function faultOf(b: Buffer, start: number, end: number): string {
   if (isField(b, start, end, EVENT)) {
     let value = Math.min(start + EVENT.length, end);
     if (value < end && b[value] === SPACE) value++;
-    return end - value === 5 && startsWith(b, value, ERROR.subarray(0, 5)) ? 'an error event' : '';
+    return end - value === 5 && startsWith(b, value, end, ERROR.subarray(0, 5)) ? 'an error event' : '';
   }
-  const first = b[skipBlank(b, start, end)];
+  const content = skipBlank(b, start, end);
+  const first = content < end ? b[content] : SPACE;
   if (first === OPEN_BRACE || first === OPEN_BRACKET || first === QUOTE || first === LESS_THAN) {
     return quote('a line that is no event: ', b, start, end);
   }
@@ -536,21 +558,11 @@ function isField(b: Buffer, start: number, end: number, name: Buffer): boolean {
   return end - start === length || b[start + length] === COLON;
 }
 
-function startsWith(b: Buffer, start: number, prefix: Buffer): boolean {
+function startsWith(b: Buffer, start: number, end: number, prefix: Buffer): boolean {
   const length = prefix.length;
-  if (b.length - start < length) return false;
+  if (end - start < length) return false;
   for (let i = 0; i < length; i++) if (b[start + i] !== prefix[i]) return false;
   return true;
-}
-
-/** The first CR or LF at or after i, or the buffer's length. */
-function lineEnd(b: Buffer, i: number): number {
-  const length = b.length;
-  for (; i < length; i++) {
-    const c = b[i] as number;
-    if (c <= CR && (c === LF || c === CR)) return i;
-  }
-  return length;
 }
 
 /** The first byte at or after i that is no JSON whitespace, or end. */

@@ -371,6 +371,8 @@ export const STREAMS: readonly StreamFixture[] = [
   whole('[DONE] with other fields', `${HELLO}event: done⏎id: 1⏎data: [DONE]⏎⏎`, slugged(HELLO) + DONE),
   whole('[DONE] without its blank line', `${HELLO}data: [DONE]⏎`, slugged(HELLO) + DONE),
   whole('[DONE] without its line end', `${HELLO}data: [DONE]`, slugged(HELLO) + DONE),
+  whole('[DONE] and a line of blanks', `${HELLO}data: [DONE]⏎ `, slugged(HELLO) + DONE),
+  whole('lines of blanks', ` ⏎⏎\t⏎${HELLO} ⏎${UPSTREAM_DONE}`, slugged(HELLO) + DONE),
   whole('nothing but [DONE]', UPSTREAM_DONE, DONE),
   whole('no [DONE], but a finish_reason', HELLO + STOP + USAGE, slugged(HELLO + STOP + USAGE) + DONE, { usage: USED }),
   whole('no [DONE], a finish_reason, then blank lines and a comment', `${STOP}⏎⏎: bye`, slugged(STOP) + DONE),

@@ -10,7 +10,7 @@ export function fuzz<Ts extends [unknown, ...unknown[]]>(t: Test, property: fc.I
   const numRuns = Number(process.env.FUZZ_RUNS ?? 200);
   t.comment(`FUZZ_SEED=${seed} FUZZ_RUNS=${numRuns}`);
   const { failed, errorInstance, counterexample } = fc.check(property, { seed, numRuns });
-  t.notOk(failed, 'holds', { counterexample: fc.stringify(counterexample), error: String(errorInstance) });
+  t.notOk(failed, 'holds', { counterexample: shown(counterexample), error: String(errorInstance) });
 }
 
 /** Where to cut a buffer; for `cutAt`. */
@@ -26,4 +26,9 @@ export function cutAt(buffer: Buffer, places: readonly number[]): Buffer[] {
     from = cut;
   }
   return chunks;
+}
+
+/** Buffers as latin1 text: a stream is easier to read than its byte values. */
+function shown(values: readonly unknown[] | null): string {
+  return JSON.stringify(values, (_, value) => (value?.type === 'Buffer' ? Buffer.from(value).latin1Slice() : value));
 }
