@@ -1,10 +1,16 @@
-import { orNone, readBoolean, readBudget, readName, readSlug, readUuid } from '../domain/field.ts';
+import { oneOf, orNone, readBoolean, readBudget, readName, readSlug, readUuid } from '../domain/field.ts';
 import { type CompanyRow, createCompany, listCompanies, setCompany } from '../store/company.ts';
 import { unknownSlugs } from '../store/model.ts';
 import { type Command, command, flag, optional, repeated, required, someChange, UsageError } from './command.ts';
 import { card, instant, listing, yesNo } from './text.ts';
 
 const budget = optional('EUR', orNone(readBudget), 'monthly budget; none or 0 is unlimited');
+
+const mode = optional(
+  'standard|strict',
+  oneOf('standard', 'strict'),
+  'strict: reserve what each request can cost at most, and never exceed the budget',
+);
 
 export const companyCommands: readonly Command[] = [
   command({
@@ -13,12 +19,14 @@ export const companyCommands: readonly Command[] = [
     options: {
       name: required('NAME', readName, 'its name'),
       budget,
+      'budget-mode': mode,
       'allow-non-eu': flag('may use models hosted outside the EU'),
     },
     async run({ transact }, values) {
       const asked = {
         name: values.name,
         monthly_budget_eur: values.budget,
+        budget_mode: values['budget-mode'],
         allow_non_eu_models: values['allow-non-eu'],
       };
       const company = await transact((sql) => createCompany(sql, asked));
@@ -32,6 +40,7 @@ export const companyCommands: readonly Command[] = [
     options: {
       name: optional('NAME', readName, 'a new name'),
       budget,
+      'budget-mode': mode,
       'allow-non-eu': optional('true|false', readBoolean, 'whether it may use models hosted outside the EU'),
       'disable-model': repeated('SLUG', readSlug, 'hide and refuse this model; may be given several times'),
       'enable-model': repeated('SLUG', readSlug, 'the opposite; may be given several times'),
@@ -44,6 +53,7 @@ export const companyCommands: readonly Command[] = [
       const changes = someChange({
         name: values.name,
         monthly_budget_eur: values.budget,
+        budget_mode: values['budget-mode'],
         allow_non_eu_models: values['allow-non-eu'],
         disable,
         enable,
@@ -91,6 +101,7 @@ function show(sentence: string, company: CompanyRow): string {
     id: company.id,
     name: company.name,
     'EUR per month': budgetText(company.monthly_budget_eur),
+    'budget mode': company.budget_mode,
     'non-EU models': company.allow_non_eu_models ? 'allowed' : 'refused',
     'disabled models': company.disabled_model_slugs.join(', ') || '-',
     created: instant(company.created_at),

@@ -1,6 +1,8 @@
 import { Refusal } from '../domain/refusal.ts';
 import type { Sql } from './database.ts';
 
+export type BudgetMode = 'standard' | 'strict';
+
 /** Members are the columns of the table (contract section 3). */
 export interface CompanyRow {
   readonly id: string;
@@ -10,12 +12,15 @@ export interface CompanyRow {
   readonly allow_non_eu_models: boolean;
   /** Exact decimal text in EUR; null or "0" means unlimited. */
   readonly monthly_budget_eur: string | null;
+  /** strict: what a request can cost at most is reserved before it is sent. */
+  readonly budget_mode: BudgetMode;
   readonly created_at: Date;
 }
 
 export interface NewCompany {
   readonly name: string;
   readonly monthly_budget_eur?: string | null | undefined;
+  readonly budget_mode?: BudgetMode | undefined;
   readonly allow_non_eu_models?: boolean | undefined;
 }
 
@@ -23,6 +28,7 @@ export interface NewCompany {
 export interface CompanyChanges {
   readonly name?: string | undefined;
   readonly monthly_budget_eur?: string | null | undefined;
+  readonly budget_mode?: BudgetMode | undefined;
   readonly allow_non_eu_models?: boolean | undefined;
   readonly disable?: readonly string[] | undefined;
   readonly enable?: readonly string[] | undefined;
@@ -30,8 +36,9 @@ export interface CompanyChanges {
 
 export async function createCompany(sql: Sql, company: NewCompany): Promise<CompanyRow> {
   const [row] = await sql<CompanyRow[]>`
-    insert into companies (name, monthly_budget_eur, allow_non_eu_models)
-    values (${company.name}, ${company.monthly_budget_eur ?? null}, ${company.allow_non_eu_models ?? false})
+    insert into companies (name, monthly_budget_eur, budget_mode, allow_non_eu_models)
+    values (${company.name}, ${company.monthly_budget_eur ?? null}, ${company.budget_mode ?? 'standard'},
+      ${company.allow_non_eu_models ?? false})
     returning ${columns(sql)}`;
   return row as CompanyRow;
 }
@@ -41,11 +48,17 @@ export async function createCompany(sql: Sql, company: NewCompany): Promise<Comp
  * @throws Refusal not_found
  */
 export async function setCompany(sql: Sql, id: string, changes: CompanyChanges): Promise<CompanyRow> {
-  const { name = null, monthly_budget_eur: budget, allow_non_eu_models: allow = null } = changes;
+  const {
+    name = null,
+    monthly_budget_eur: budget,
+    budget_mode: mode = null,
+    allow_non_eu_models: allow = null,
+  } = changes;
   const [row] = await sql<CompanyRow[]>`
     update companies set
       name = coalesce(${name}, name),
       monthly_budget_eur = case when ${budget !== undefined}::boolean then ${budget ?? null}::numeric else monthly_budget_eur end,
+      budget_mode = coalesce(${mode}, budget_mode),
       allow_non_eu_models = coalesce(${allow}, allow_non_eu_models),
       disabled_model_slugs = array(
         select unnest(disabled_model_slugs) union select unnest(${[...(changes.disable ?? [])]}::text[])
@@ -70,5 +83,6 @@ export function unknownCompany(id: string): never {
 }
 
 function columns(sql: Sql) {
-  return sql`id, name, disabled_model_slugs, allow_non_eu_models, trim_scale(monthly_budget_eur)::text as monthly_budget_eur, created_at`;
+  return sql`id, name, disabled_model_slugs, allow_non_eu_models, trim_scale(monthly_budget_eur)::text as monthly_budget_eur,
+    budget_mode, created_at`;
 }

@@ -81,3 +81,12 @@ t.test('the audit log names the command line', async (t) => {
   const rows = await db.run(5000, (sql) => sql`select distinct actor from audit_log where subject = 'companies'`);
   t.same([...rows], [{ actor: 'cli' }]);
 });
+
+t.test('a budget is standard unless it is said to be strict', async (t) => {
+  const { json } = await tollgate('company', 'create', '--name', 'Careful', '--budget', '5', '--json');
+  t.equal(json.budget_mode, 'standard');
+  const set = (mode: string) => tollgate('company', 'set', json.id, '--budget-mode', mode, '--json');
+  t.match((await set('strict')).json, { budget_mode: 'strict', monthly_budget_eur: '5' });
+  t.equal((await set('lenient')).code, 64);
+  t.match((await tollgate('company', 'set', json.id, '--name', 'Same', '--json')).json, { budget_mode: 'strict' });
+});
