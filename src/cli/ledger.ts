@@ -11,10 +11,10 @@ import { table } from './text.ts';
 export const ledgerCommands: readonly Command[] = [
   command({
     name: 'ledger verify',
-    summary: 'check counters and seals against the rows they stand for; exits 1 where they differ',
+    summary: 'check counters and seals against their rows; exits 1 where they differ',
     options: {},
     notes:
-      'Every counter of monthly_spend has to be the sum of its rows. Every batch left a seal, chained to the\nseal before it: a row that was edited or removed afterwards is named. Rows without a seal were written\nby another program, or before there were seals; they are counted.\nReads the whole ledger; safe while gateways run.',
+      'Every counter of monthly_spend has to be the sum of its rows. Every batch left a seal, chained to\nthe seal before it: a row that was edited or removed afterwards is named. Rows without a seal were\nwritten by another program, or before there were seals; they are counted.\nReads the whole ledger; safe while gateways run.',
     async run({ read }) {
       const { checked, differences } = await read(verifyLedger);
       const seals = await read((sql) => verifySeals(sql));
@@ -32,7 +32,8 @@ export const ledgerCommands: readonly Command[] = [
     },
     notes: `The file is CSV with a heading. Columns, in any order, and the names they may have:
   the internal model name      ${EXPORT_COLUMNS.model?.join(', ')}
-  its token counts             ${EXPORT_COLUMNS.prompt?.join(', ')}; ${EXPORT_COLUMNS.completion?.join(', ')} (0 without)
+  prompt tokens                ${EXPORT_COLUMNS.prompt?.join(', ')}
+  completion tokens            ${EXPORT_COLUMNS.completion?.join(', ')} (0 without)
   when, in ISO 8601            ${EXPORT_COLUMNS.time?.join(', ')}
   our request id, if it knows  ${EXPORT_COLUMNS.id?.join(', ')}
 Calls are paired by request id, else by model, tokens and time. What the upstream billed and the

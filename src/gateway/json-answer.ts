@@ -78,7 +78,7 @@ export class JsonAnswer implements UpstreamHandler, BookingWaiter {
       );
     }
     const scan = this.#json ? scanAnswer(body, this.#admission.model.slug) : null;
-    const rendered = scan === null || scan.error ? null : this.#render(body, scan);
+    const rendered = scan === null || scan.error ? null : this.#renderOrNull(body, scan);
     if (scan === null || rendered === null) {
       this.#account.upstreamFailed('an answer of 200 that is not what was asked for');
       return this.#fail(brokenAnswer(), scan);
@@ -88,6 +88,16 @@ export class JsonAnswer implements UpstreamHandler, BookingWaiter {
     this.#clearDeadline();
     this.#rendered = rendered;
     this.#account.settle(this.#clientGone ? 'client_aborted' : 'completed', scan.usage, 0, scan.generatedBytes, this);
+  }
+
+  /** The scan looks at structure alone; an endpoint that parses the answer may still find it is no JSON. */
+  #renderOrNull(body: Buffer, scan: AnswerScan): Buffer | null {
+    try {
+      return this.#render(body, scan);
+    } catch (error) {
+      if (error instanceof SyntaxError || error instanceof TypeError) return null;
+      throw error;
+    }
   }
 
   /** The record is safe: now the answer may leave. */
