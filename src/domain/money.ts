@@ -6,7 +6,7 @@
 export type Femto = bigint;
 
 const DECIMALS = 15;
-const UNIT = 10n ** BigInt(DECIMALS);
+const ZERO = 0x30;
 const NUMERIC = /^(-?)(\d+)(?:\.(\d+))?$/;
 
 /**
@@ -25,10 +25,11 @@ export function parseEur(text: string): Femto {
 /** The amount as a decimal number Postgres reads back exactly: no exponent, no needless zeros. */
 export function formatEur(amount: Femto): string {
   if (amount < 0n) return `-${formatEur(-amount)}`;
-  const whole = amount / UNIT;
-  const fraction = amount % UNIT;
-  if (fraction === 0n) return whole.toString();
-  return `${whole}.${fraction.toString().padStart(DECIMALS, '0').replace(/0+$/, '')}`;
+  const digits = amount.toString().padStart(DECIMALS + 1, '0');
+  const point = digits.length - DECIMALS;
+  let end = digits.length;
+  while (end > point && digits.charCodeAt(end - 1) === ZERO) end--;
+  return end === point ? digits.slice(0, point) : `${digits.slice(0, point)}.${digits.slice(point, end)}`;
 }
 
 /** Prices of one model in femto-EUR per 1000 tokens, with the decimals they were written with. */

@@ -57,7 +57,7 @@ export interface BookingWaiter {
 /** What the ledger asks of the database. Each call rejects with an error whose `unavailable` says whether to try again. */
 export interface LedgerStore {
   /**
-   * Inserts records (JSON objects as `serializeRecord` writes them), each at most once ever,
+   * Inserts records (JSON objects as RecordWriter writes them), each at most once ever,
    * and returns per company and month what was really inserted. All or nothing. The seal it
    * leaves is chained to the same writer's seal before.
    */

@@ -1,3 +1,4 @@
+import { IsoTime } from './iso.ts';
 import type { Model } from './model.ts';
 import { costOf, type Femto, formatEur, parseEur } from './money.ts';
 
@@ -41,21 +42,36 @@ export function usageRecord(admission: Admission, tokens: Tokens, source: UsageS
 }
 
 /**
- * The record as one JSON object whose members are the columns of `api_usage`: the line in
- * the spool and the element of a batch. ASCII alone, and without line breaks.
+ * Writes records as JSON objects whose members are the columns of `api_usage`: the line in
+ * the spool and the element of a batch. ASCII alone, and without line breaks. What is the
+ * same for all calls of a model is written once.
  */
-export function serializeRecord(record: UsageRecord): string {
-  const { admission, tokens } = record;
-  const { model } = admission;
-  // names and slugs are the only free text here; everything else is ours and needs no escaping
-  return (
-    `{"billing_month":"${admission.month}","request_id":"${admission.requestId}","company_id":"${admission.companyId}"` +
-    `,"api_key_id":"${admission.keyId}","model_slug":${quote(model.slug)}` +
-    `,"upstream_model":${quote(model.upstream)},"endpoint":"${admission.endpoint}"` +
-    `,"prompt_tokens":${tokens.prompt},"completion_tokens":${tokens.completion},"cost_eur":${formatEur(record.cost)}` +
-    `,"price_input":${model.prices.inputText},"price_output":${model.prices.outputText}` +
-    `,"usage_source":"${record.source}","outcome":"${record.outcome}","occurred_at":"${new Date(admission.at).toISOString()}"}`
-  );
+export class RecordWriter {
+  readonly #iso = new IsoTime();
+  readonly #models = new WeakMap<Model, readonly [names: string, prices: string]>();
+
+  serialize({ admission, tokens, cost, source, outcome }: UsageRecord): string {
+    const { model } = admission;
+    let parts = this.#models.get(model);
+    if (parts === undefined) {
+      parts = partsOf(model);
+      this.#models.set(model, parts);
+    }
+    return (
+      `{"billing_month":"${admission.month}","request_id":"${admission.requestId}","company_id":"${admission.companyId}"` +
+      `,"api_key_id":"${admission.keyId}",${parts[0]},"endpoint":"${admission.endpoint}"` +
+      `,"prompt_tokens":${tokens.prompt},"completion_tokens":${tokens.completion},"cost_eur":${formatEur(cost)}` +
+      `,${parts[1]},"usage_source":"${source}","outcome":"${outcome}","occurred_at":"${this.#iso.of(admission.at)}"}`
+    );
+  }
+}
+
+function partsOf({ slug, upstream, prices }: Model): [string, string] {
+  // names and slugs are the only free text of a record; everything else is ours and needs no escaping
+  return [
+    `"model_slug":${quote(slug)},"upstream_model":${quote(upstream)}`,
+    `"price_input":${prices.inputText},"price_output":${prices.outputText}`,
+  ];
 }
 
 /** What the budget needs of a serialised record: whose it is and what it costs. */
@@ -66,7 +82,7 @@ export interface RecordCost {
   readonly cost: Femto;
 }
 
-/** Reads back what `serializeRecord` wrote; null when it is something else. */
+/** Reads back what RecordWriter wrote; null when it is something else. */
 export function readRecordCost(json: string): RecordCost | null {
   const match = RECORD.exec(json);
   if (match === null) return null;

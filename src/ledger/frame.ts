@@ -12,6 +12,7 @@ import { crc32 } from 'node:zlib';
 
 const HEAD = 18;
 const LF = 0x0a;
+const SPACE = 0x20;
 
 /** Bytes a record takes in a spool file. */
 export function frameLength(record: string): number {
@@ -24,9 +25,11 @@ export function frameLength(record: string): number {
  */
 export function writeFrame(buffer: Buffer, at: number, record: string): number {
   const start = at + HEAD;
-  const end = start + record.length;
-  buffer.write(record, start, 'latin1');
-  buffer.write(`${hex(record.length)} ${hex(crc32(buffer.subarray(start, end)))} `, at, 'latin1');
+  const end = start + buffer.write(record, start, 'latin1');
+  writeHex(buffer, at, end - start);
+  buffer[at + 8] = SPACE;
+  writeHex(buffer, at + 9, crc32(buffer.subarray(start, end)));
+  buffer[at + 17] = SPACE;
   buffer[end] = LF;
   return end + 1;
 }
@@ -66,7 +69,11 @@ function readFrame(bytes: Buffer, start: number, end: number): Frame {
   return { record, damage: intact ? null : 'a spool line that fails its checksum' };
 }
 
-/** Eight hexadecimal digits of a number below 2^32. */
-function hex(value: number): string {
-  return (value + 0x1_0000_0000).toString(16).slice(1);
+/** Writes eight hexadecimal digits of a number below 2^32. */
+function writeHex(buffer: Buffer, at: number, value: number): void {
+  for (let i = 7; i >= 0; i--) {
+    const digit = value & 15;
+    buffer[at + i] = digit < 10 ? 0x30 + digit : 0x57 + digit;
+    value >>>= 4;
+  }
 }

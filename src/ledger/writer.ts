@@ -11,7 +11,7 @@ import type {
   Refused,
   Reservation,
 } from '../domain/ports.ts';
-import { serializeRecord, type UsageRecord } from '../domain/usage.ts';
+import { RecordWriter, type UsageRecord } from '../domain/usage.ts';
 import { Backlog, type Batch, type Entry } from './backlog.ts';
 import { Reservations } from './reservations.ts';
 import { Spend } from './spend.ts';
@@ -66,6 +66,7 @@ export class BatchLedger implements Ledger {
   readonly #options: LedgerOptions;
   readonly #timing: Timing;
   readonly #writer: string;
+  readonly #records = new RecordWriter();
   readonly #spend = new Spend();
   readonly #backlog: Backlog;
   readonly #reservations: Reservations;
@@ -159,7 +160,7 @@ export class BatchLedger implements Ledger {
     this.#spend.add(companyId, month, cost);
     this.#lastUsed.set(keyId, at);
     if (this.#group.length === 0) this.#timing.soon(() => this.#commit());
-    this.#group.push({ requestId, companyId, month, cost, json: serializeRecord(record) });
+    this.#group.push({ requestId, companyId, month, cost, json: this.#records.serialize(record) });
     if (waiter !== null) this.#waiters.push(waiter);
   }
 

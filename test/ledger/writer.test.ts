@@ -6,7 +6,7 @@ import t, { type Test } from 'tap';
 import { parseEur, parsePrices } from '../../src/domain/money.ts';
 import { Calendar } from '../../src/domain/month.ts';
 import type { LedgerStore } from '../../src/domain/ports.ts';
-import { serializeRecord, type UsageRecord, usageRecord } from '../../src/domain/usage.ts';
+import { RecordWriter, type UsageRecord, usageRecord } from '../../src/domain/usage.ts';
 import { fileDisk, systemProcesses } from '../../src/ledger/disk.ts';
 import { Spool } from '../../src/ledger/spool.ts';
 import { BatchLedger, type LedgerOptions } from '../../src/ledger/writer.ts';
@@ -268,7 +268,9 @@ t.test('the month is the one of the admission, over every turn and step of the c
 
 t.test('a month that begins while the database is away begins at nothing, and is read when it is back', async (t) => {
   const company = randomUUID();
-  await store.insert(randomUUID(), [serializeRecord(record(company, { at: Date.parse('2026-11-30T12:00:00Z') }))]);
+  await store.insert(randomUUID(), [
+    new RecordWriter().serialize(record(company, { at: Date.parse('2026-11-30T12:00:00Z') })),
+  ]);
   let away = false;
   const flaky = Object.fromEntries(
     Object.entries(store).map(([name, call]) => [
