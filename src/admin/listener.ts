@@ -123,7 +123,7 @@ class Area {
       res.setHeader('cache-control', 'public, max-age=31536000, immutable');
       return send(res, 200, asset.type, asset.body);
     }
-    const query = new URL(req.url as string, 'http://localhost').searchParams;
+    const query = new URLSearchParams((req.url as string).slice(path.length + 1));
     try {
       // sign-in attempts wait for hashing, not here: they must not keep pages from others
       if (path === '/sign-in' || path.startsWith('/sign-in/')) await this.#answerStranger(path, query, req, res);
@@ -244,7 +244,7 @@ class Area {
 
   /** @throws Refused */
   async #readForm(req: IncomingMessage, most: number): Promise<URLSearchParams> {
-    if (!isFromHere(req)) throw new Refused(403, 'This form did not come from this site.');
+    if (!isFromHere(req, this.#services.url)) throw new Refused(403, 'This form did not come from this site.');
     if (!/^application\/x-www-form-urlencoded\b/i.test(req.headers['content-type'] ?? '')) {
       throw new Refused(415, 'Forms are sent as application/x-www-form-urlencoded.');
     }
@@ -307,11 +307,11 @@ function complaint(error: unknown): Readonly<Record<string, string>> | null {
 }
 
 /** Proof that a form was sent by one of our own pages; browsers send it with every form. */
-function isFromHere(req: IncomingMessage): boolean {
+function isFromHere(req: IncomingMessage, url: URL | null): boolean {
   const site = req.headers['sec-fetch-site'];
   if (site !== undefined) return site === 'same-origin';
   const { origin = '', host } = req.headers;
-  return URL.canParse(origin) && new URL(origin).host === host;
+  return URL.canParse(origin) && (new URL(origin).host === host || origin === url?.origin);
 }
 
 function isReading(req: IncomingMessage): boolean {

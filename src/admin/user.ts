@@ -52,10 +52,10 @@ ${select(state, {
   name: 'company',
   label: 'Company',
   choices: [
-    { value: '', text: 'All (operators only)' },
+    { value: '', text: 'Choose one (none for an operator)' },
     ...companies.map(({ id, name }) => ({ value: id, text: name })),
   ],
-  value: companies[0]?.id ?? '',
+  value: '',
 })}</div>
 ${field(state, { name: 'password', label: 'Password', type: 'password', autocomplete: 'new-password', hint: 'At least 12 characters; empty for people who sign in with their organisation only.' })}
 <div class="actions"><button class="primary">Add user</button></div></form></section>`;
@@ -68,7 +68,7 @@ async function create(visit: Visit): Promise<Reply> {
   const role = form.required('role', oneOf(...ROLES));
   const company_id = form.optional('company', readUuid);
   const password = form.optional('password', readPassword);
-  if (role === 'operator' && company_id !== null) form.refuse('company', 'must be “all” for an operator.');
+  if (role === 'operator' && company_id !== null) form.refuse('company', 'must not be chosen for an operator.');
   if (role !== 'operator' && company_id === null) form.refuse('company', 'must be chosen for this role.');
   form.check();
   // hashed before the transaction begins: it takes its time

@@ -1,3 +1,4 @@
+import { request } from 'node:http';
 import t from 'tap';
 import { eventually } from '../support/client.ts';
 import { PASSWORD, Person, signedIn, startOffice } from './people.ts';
@@ -151,6 +152,23 @@ t.test('every page is protected: no script but ours, no frame, no cache', async 
     t.equal(headers.get('cache-control'), 'no-store', path);
     t.equal(headers.get('x-content-type-options'), 'nosniff');
     t.notMatch(text, /<style|style="|<script(?! src="\/assets\/)|\son\w+="/);
+  }
+});
+
+t.test('odd paths are not found, and nothing breaks', async (t) => {
+  const person = await signedIn(office, 'owner');
+  const cookie = `tollgate=${person.cookies.get('tollgate')}`;
+  for (const path of ['//', '/%', '/..%2f', '/companies/x/usage', `${base}/usage/`, '/a?b?c&%', 'http://[', '*']) {
+    const status = await new Promise((resolve, reject) => {
+      const { hostname, port } = new URL(office.adminUrl);
+      request({ hostname, port, path, headers: { cookie } }, (response) => {
+        response.resume();
+        resolve(response.statusCode);
+      })
+        .on('error', reject)
+        .end();
+    });
+    t.equal(status, 404, path);
   }
 });
 

@@ -97,6 +97,16 @@ t.test('the export is the ledger, without internal names for those who may not s
   }
 });
 
+t.test('pages never read the ledger itself, however large it is', async (t) => {
+  const owner = await signedIn(office, 'owner');
+  await office.sql.begin(async (sql) => {
+    await sql`lock table api_usage in access exclusive mode`;
+    for (const page of ['usage', 'access']) {
+      t.equal((await owner.get(`/companies/${company}/${page}`)).status, 200, page);
+    }
+  });
+});
+
 t.test('who leaves an export early takes nothing along', async (t) => {
   const owner = await signedIn(office, 'owner');
   await db.run(60_000, (sql) =>

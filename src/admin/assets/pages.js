@@ -1,6 +1,8 @@
 // Conveniences only: every page works without them.
 
-for (const button of document.querySelectorAll('button[data-copy]')) {
+// browsers give no clipboard to pages that came by plain http from another machine
+const buttons = navigator.clipboard ? document.querySelectorAll('button[data-copy]') : [];
+for (const button of buttons) {
   button.hidden = false;
   const original = button.innerHTML;
   button.addEventListener('click', async () => {
