@@ -1,6 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import t from 'tap';
 import { VARIABLES } from '../src/config.ts';
+import { STEERING } from '../src/domain/steering.ts';
 
 const README = new URL('../README.md', import.meta.url);
 
@@ -12,12 +13,16 @@ function table(): string {
   return ['| variable | default | meaning |', '|---|---|---|', ...rows].join('\n');
 }
 
-t.test('the README tells every variable as the code reads it', async (t) => {
+/** The text with everything between `<!-- name: … -->` and `<!-- /name -->` replaced. */
+function filled(text: string, name: string, content: string): string {
+  const block = new RegExp(`(<!-- ${name}:[^>]*-->\\n)[\\s\\S]*?(<!-- /${name} -->)`);
+  return text.replace(block, (_all, begin, end) => `${begin}\n${content}\n\n${end}`);
+}
+
+t.test('the README tells every variable and every refused member as the code has them', async (t) => {
   const text = readFileSync(README, 'utf8');
-  const expected = text.replace(
-    /(<!-- configuration:[^>]*-->\n)[\s\S]*?(<!-- \/configuration -->)/,
-    (_all, begin, end) => `${begin}\n${table()}\n\n${end}`,
-  );
+  const refused = STEERING.map((name) => `\`${name}\``).join(', ');
+  const expected = filled(filled(text, 'configuration', table()), 'refused', refused);
   if (process.env.UPDATE_README === '1') writeFileSync(README, expected);
   t.equal(text, expected, 'run UPDATE_README=1 node test/readme.test.ts');
 });
