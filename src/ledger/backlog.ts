@@ -11,6 +11,8 @@ export interface Entry {
   readonly month: string;
   /** Counted as pending in the spend of its company; 0 for records of processes that are gone. */
   readonly cost: Femto;
+  /** When it came, milliseconds since the epoch. */
+  readonly at: number;
   readonly json: string;
 }
 
@@ -84,7 +86,8 @@ export class Backlog {
 
   /** When the oldest record came, milliseconds since the epoch; null when none waits. */
   get since(): number | null {
-    return this.size === 0 ? null : (this.#segments.find(isWaiting) as Segment).since;
+    const oldest = this.#segments.find(isWaiting);
+    return oldest === undefined ? null : (oldest.memory?.[0]?.at ?? oldest.since);
   }
 
   /** The records survive the death of the process when this returns, if `spooling` says so. Never throws. */
@@ -131,7 +134,6 @@ export class Backlog {
     const segment = this.#segments.find(isWaiting) as Segment;
     (segment.memory as Entry[]).splice(0, count);
     segment.settled += count;
-    segment.since = this.#options.clock(); // about: what is left came since the batch was taken
     this.#inMemory -= count;
     this.size -= count;
     if (!isWaiting(segment)) this.#emptied(segment);
@@ -276,9 +278,7 @@ export class Backlog {
       return false;
     }
     segment.damaged = frames.filter(({ damage }) => damage !== null);
-    segment.memory = frames
-      .filter(({ damage }) => damage === null)
-      .map(({ record }) => toEntry(record, segment.foreign));
+    segment.memory = frames.filter(({ damage }) => damage === null).map(({ record }) => toEntry(record, segment));
     this.size += segment.memory.length - segment.count;
     this.#inMemory += segment.memory.length;
     segment.count = segment.memory.length;
@@ -334,10 +334,10 @@ function isWaiting(segment: Segment): boolean {
   return segment.settled < segment.count || segment.damaged.length > 0;
 }
 
-function toEntry(json: string, foreign: boolean): Entry {
+function toEntry(json: string, { foreign, since: at }: Segment): Entry {
   const cost = readRecordCost(json);
-  if (cost === null) return { requestId: '', companyId: '', month: '', cost: 0n, json };
-  return foreign ? { ...cost, cost: 0n, json } : { ...cost, json };
+  if (cost === null) return { requestId: '', companyId: '', month: '', cost: 0n, at, json };
+  return foreign ? { ...cost, cost: 0n, at, json } : { ...cost, at, json };
 }
 
 function reasonOf(error: unknown): string {

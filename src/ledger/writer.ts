@@ -160,7 +160,14 @@ export class BatchLedger implements Ledger {
     this.#spend.add(companyId, month, cost);
     this.#lastUsed.set(keyId, at);
     if (this.#group.length === 0) this.#timing.soon(() => this.#commit());
-    this.#group.push({ requestId, companyId, month, cost, json: this.#records.serialize(record) });
+    this.#group.push({
+      requestId,
+      companyId,
+      month,
+      cost,
+      at: this.#timing.now(),
+      json: this.#records.serialize(record),
+    });
     if (waiter !== null) this.#waiters.push(waiter);
   }
 

@@ -88,7 +88,10 @@ async function endure(t: Test, outage: Outage, gateway: GatewayProcess, journal:
   await sleep(Math.max(0, outage.ms - (performance.now() - began)));
   const backlog = await metric(gateway, 'tollgate_ledger_backlog');
   await outage.end();
-  const healthy = await until(async () => (await metric(gateway, 'tollgate_ledger_lag_seconds')) < 1, 30_000);
+  const drained = async (): Promise<boolean> =>
+    (await metric(gateway, 'tollgate_ledger_lag_seconds')) < 1 &&
+    (await metric(gateway, 'tollgate_ledger_backlog')) < 300;
+  const healthy = await until(drained, 30_000);
 
   const during = journal.slice(before);
   t.ok(during.length > 10, `${during.length} requests meanwhile`);

@@ -55,7 +55,7 @@ const month = '2026-11-01';
 const id = (n: number): string => `00000000-0000-7000-8000-${String(n).padStart(12, '0')}`;
 function entry(n: number): Entry {
   const json = `{"billing_month":"${month}","request_id":"${id(n)}","company_id":"${id(0)}","api_key_id":"x","cost_eur":0.5,"price_input":1}`;
-  return { requestId: id(n), companyId: id(0), month, cost: 500_000_000_000_000n, json };
+  return { requestId: id(n), companyId: id(0), month, cost: 500_000_000_000_000n, at: n, json };
 }
 const entries = (from: number, to: number): Entry[] => Array.from({ length: to - from }, (_, n) => entry(from + n));
 
@@ -180,12 +180,14 @@ t.test('memory stays bounded; the rest waits on the disk and comes back in order
   const kept = [...backlog.entries()].length;
   t.ok(kept <= 50, `${kept} in memory`);
   t.equal(backlog.size, 1000);
+  t.equal(backlog.since, 0);
   t.ok(files(folder).length > 10);
   const first: number[] = [];
   for (let n = 1000; n < 1100; n += 5) {
     const batch = backlog.next(20) as { entries: readonly Entry[] };
     first.push(...batch.entries.map(({ requestId }) => Number(requestId.slice(-12))));
     backlog.settle(batch.entries.length);
+    if (first.length < 40) t.equal(backlog.since, first.length, 'the oldest still waits since it came');
     backlog.append(entries(n, n + 5));
     const now = [...backlog.entries()].length;
     if (now > 100) t.fail(`${now} in memory while it is drained`);
