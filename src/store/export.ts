@@ -70,6 +70,9 @@ export async function copyLedger(
   for await (const bytes of stream) {
     if (!(await write(bytes))) throw new DatabaseUnavailable('ABANDONED', 'the reader left');
   }
+  // A full buffer makes the driver (3.4.9) pause its socket until the stream is read on, which
+  // an ended stream never is: the end of the statement, and all that follows, would not arrive.
+  stream._read(0);
 }
 
 function csvColumn(name: (typeof LEDGER_COLUMNS)[number]): string {

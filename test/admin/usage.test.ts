@@ -3,6 +3,7 @@ import t from 'tap';
 import { formatEur, parseEur } from '../../src/domain/money.ts';
 import { readUsageMonth, type UsageMonth } from '../../src/store/daily.ts';
 import { openDatabase } from '../../src/store/database.ts';
+import { copyLedger } from '../../src/store/export.ts';
 import { eventually } from '../support/client.ts';
 import { signedIn, startOffice } from './people.ts';
 import { insertUsage } from './rows.ts';
@@ -94,6 +95,25 @@ t.test('the export is the ledger, without internal names for those who may not s
   for (const odd of ['2026-13', 'x', "2026-01'--"]) {
     t.equal((await owner.get(`/companies/${company}/usage.csv?month=${encodeURIComponent(odd)}`)).status, 404, odd);
     t.equal((await owner.get(`/companies/${company}/usage?month=${encodeURIComponent(odd)}`)).status, 404, odd);
+  }
+});
+
+t.test('a connection is as good as new after an export, however slow its reader', async (t) => {
+  const single = openDatabase({ url: office.databaseUrl, maxConnections: 1 });
+  t.teardown(() => single.close());
+  const asked = { companyId: company, month, internal: true };
+  for (let round = 0; round < 5; round++) {
+    let bytes = 0;
+    await single.run(20_000, (sql) =>
+      copyLedger(sql, asked, async (piece) => {
+        bytes += piece.length;
+        if (round > 0) await new Promise((resolve) => setTimeout(resolve, bytes % 3));
+        return true;
+      }),
+    );
+    t.ok(bytes > 100_000);
+    const [row] = await single.run(5000, (sql) => sql`select ${round}::integer as round`);
+    t.equal(row?.round, round);
   }
 });
 
