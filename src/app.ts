@@ -4,7 +4,6 @@ import { rm } from 'node:fs/promises';
 import type { Server } from 'node:http';
 import { type AddressInfo, Server as NetServer } from 'node:net';
 import { totalmem } from 'node:os';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { createAdminListener } from './admin/listener.ts';
 import { type Config, ConfigError } from './config.ts';
 import { startDemo } from './demo.ts';
@@ -12,7 +11,7 @@ import { Estimator } from './domain/estimate.ts';
 import { Calendar } from './domain/month.ts';
 import { nameFilter, refusedNames } from './domain/steering.ts';
 import { Deadlines } from './gateway/deadline.ts';
-import { createListener } from './gateway/listener.ts';
+import { createListener, type Listener } from './gateway/listener.ts';
 import { Overload } from './gateway/overload.ts';
 import { RequestLog } from './gateway/request-line.ts';
 import { fileDisk, systemProcesses } from './ledger/disk.ts';
@@ -91,7 +90,7 @@ export async function openApp(config: Config, log: Logger): Promise<App> {
   gaugeLoad(metrics, overload);
 
   let draining = false;
-  const api = createListener({
+  const listener = createListener({
     directory,
     ledger,
     upstream,
@@ -119,6 +118,7 @@ export async function openApp(config: Config, log: Logger): Promise<App> {
   const apiUrl = () => (config.listenSocket === null ? addressOf(api) : 'http://localhost') + config.basePath;
   // connections of their own: pages and exports never wait in front of the API's queries
   const adminDb = openDatabase({ url: databaseUrl, maxConnections: 6 });
+  const api = listener.server;
   const admin = createAdminListener({
     db: adminDb,
     calendar,
@@ -157,7 +157,7 @@ export async function openApp(config: Config, log: Logger): Promise<App> {
     },
     async drain(seconds) {
       draining = true;
-      return await stopServer(api, seconds * 1000);
+      return await stopServer(listener, seconds * 1000);
     },
     async close() {
       api.closeAllConnections();
@@ -197,8 +197,8 @@ function openSpool(config: Config, id: string, log: Logger): Spool | null {
   }
 }
 
-/** How long a draining gateway waits for requests on connections it was to be asked on no more. */
-const MOST_QUIET_MS = 2000;
+/** How long a draining gateway keeps a connection nobody uses: balancers send on it what they began to. */
+const MOST_IDLE_MS = 2000;
 
 function gaugeLedger(metrics: Metrics, ledger: BatchLedger): void {
   metrics.gauge('tollgate_ledger_backlog', 'Usage records not yet in the database', () => ledger.backlog);
@@ -233,24 +233,19 @@ async function listening(server: Server, where: { host: string; port: number } |
 }
 
 /**
- * Open requests may finish. Connections that fall idle are left to be used once more for a
- * moment: one closed just as a balancer sends a request on it is a request lost, while an
- * answer that says "connection: close" loses nothing. Resolves with the number cut at the end.
+ * Open requests may finish; whoever asks on an open connection is answered once more and
+ * told to close it. Resolves with the number of connections cut at the end.
  */
-async function stopServer(server: Server, patienceMs: number): Promise<number> {
+async function stopServer({ server, letIdleGo }: Listener, patienceMs: number): Promise<number> {
   if (!server.listening) return 0;
   // not http.Server's own close, which would cut idle connections at once
   const closed = new Promise<void>((resolve) => NetServer.prototype.close.call(server, () => resolve()));
-  const quietMs = Math.min(MOST_QUIET_MS, patienceMs / 4);
-  await Promise.race([closed, sleep(quietMs, undefined, { ref: false })]);
+  letIdleGo(Math.min(MOST_IDLE_MS, patienceMs / 4));
   const deadline = Promise.withResolvers<void>();
-  const timer = setTimeout(deadline.resolve, patienceMs - quietMs);
-  // a connection that falls idle after its last answer would hold the server open
-  const sweep = setInterval(() => server.closeIdleConnections(), 50);
+  const timer = setTimeout(deadline.resolve, patienceMs);
   await Promise.race([closed, deadline.promise]);
   clearTimeout(timer);
-  clearInterval(sweep);
-  server.close(() => {}); // it has its own timers to end
+  server.close(() => {}); // it has timers of its own to end
   const { promise, resolve } = Promise.withResolvers<number>();
   server.getConnections((_error, count) => resolve(count ?? 0));
   return await promise;

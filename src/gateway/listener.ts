@@ -1,5 +1,6 @@
 import { randomUUIDv7 } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { type ErrorName, GatewayError } from '../domain/errors.ts';
 import { handle } from './pipeline.ts';
@@ -14,8 +15,19 @@ const WRITE_BUFFER_BYTES = 16_384;
 /** A refused body of up to this size is read and thrown away, which is cheaper than a new connection. */
 const FORGIVEN_BYTES = 65_536;
 
+/** The API's server, and how it lets go of connections nobody uses. */
+export interface Listener {
+  readonly server: Server;
+  /**
+   * For draining: connections that are idle, or fall idle from now on, are closed after so
+   * many milliseconds more, unless they are used again. Closed at once, some would meet a
+   * request that is just on its way, and lose it.
+   */
+  letIdleGo(ms: number): void;
+}
+
 /** A node:http server that answers the API. Not yet listening. */
-export function createListener(services: Services): Server {
+export function createListener(services: Services): Listener {
   const { limits, overload } = services;
   const onRequest = (req: IncomingMessage, res: ServerResponse): void => {
     if (!server.listening) res.shouldKeepAlive = false; // draining: the next request is for another replica
@@ -35,6 +47,11 @@ export function createListener(services: Services): Server {
     },
     onRequest,
   );
+  const sockets = new Set<Socket>();
+  server.on('connection', (socket) => {
+    sockets.add(socket);
+    socket.on('close', () => sockets.delete(socket));
+  });
   server.maxHeadersCount = limits.maxHeaders + 1; // Node drops those beyond without a word: one more tells
   server.maxConnections = limits.maxConnections;
   server.on('checkContinue', onRequest); // the pipeline asks for the body when it wants it
@@ -43,7 +60,24 @@ export function createListener(services: Services): Server {
   server.on('drop', () => services.metrics.dropped());
   // no descriptors left, for example: connections wait in the kernel until there are
   server.on('error', (error) => services.log.error({ err: error }, 'cannot accept connections'));
-  return server;
+  return {
+    server,
+    letIdleGo(ms) {
+      server.keepAliveTimeout = ms;
+      server.keepAliveTimeoutBuffer = 0;
+      for (const socket of sockets) {
+        if (answerOf(socket) !== null) continue;
+        // Node takes its own timer back when the next request comes, but knows of none before the first
+        if (socket.bytesRead > 0) socket.setTimeout(ms);
+        else setTimeout(() => void (socket.bytesRead === 0 && socket.destroy()), ms).unref();
+      }
+    },
+  };
+}
+
+/** The answer a connection is busy with; null when it is idle. Node's own default for broken requests looks here too. */
+function answerOf(socket: Duplex): { readonly headersSent: boolean } | null {
+  return (socket as Duplex & { _httpMessage?: { headersSent: boolean } })._httpMessage ?? null;
 }
 
 /** Refuses a request before anything is looked up or read for it. */
@@ -68,9 +102,8 @@ function refuseBrokenRequest(error: Error & { code?: string }, socket: Duplex): 
 }
 
 function refuseSocket(socket: Duplex, name: ErrorName | null): void {
-  // what follows an answer that has begun would be taken for a part of it; Node's own default looks here too
-  const { _httpMessage: begun } = socket as Duplex & { _httpMessage?: { headersSent: boolean } };
-  if (name === null || !socket.writable || begun?.headersSent) {
+  // what follows an answer that has begun would be taken for a part of it
+  if (name === null || !socket.writable || answerOf(socket)?.headersSent) {
     socket.destroy();
     return;
   }

@@ -1,0 +1,125 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { createInterface, type Interface } from 'node:readline';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import t, { type Test } from 'tap';
+import { startGateway } from '../support/gateway.ts';
+import { MASTER_KEY } from '../support/upstream.ts';
+import { type Customer, customerWith } from '../support/world.ts';
+
+/** Thousands of clients that mean no good. Minutes long: only with EDGE_HEAVY=1; EDGE_CLIENTS sets how many. */
+t.setTimeout(600_000);
+const skip = process.env.EDGE_HEAVY ? false : 'takes minutes: set EDGE_HEAVY=1';
+const file = (name: string) => fileURLToPath(new URL(name, import.meta.url));
+
+interface Child {
+  readonly process: ChildProcess;
+  readonly lines: Interface;
+  line(): Promise<Record<string, unknown>>;
+}
+
+function start(t: Test, args: readonly string[], env: NodeJS.ProcessEnv = process.env): Child {
+  // as many descriptors as the system gives
+  const child = spawn('sh', ['-c', 'ulimit -n "$(ulimit -Hn)"; exec "$0" "$@"', process.execPath, ...args], {
+    env,
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
+  const lines = createInterface({ input: child.stdout as NodeJS.ReadableStream });
+  t.teardown(async () => {
+    if (child.exitCode !== null) return;
+    const gone = once(child, 'exit');
+    child.kill('SIGKILL');
+    await gone;
+  });
+  return { process: child, lines, line: async () => JSON.parse((await once(lines, 'line'))[0]) };
+}
+
+/** A gateway of its own process in front of an upstream of its own process. */
+async function serve(t: Test, streamBytes: number, env: Record<string, string> = {}) {
+  const upstream = start(t, [file('heavy.ts'), 'upstream', `${streamBytes}`]);
+  const { url: upstreamUrl } = (await upstream.line()) as { url: string };
+  const other = await startGateway(t, upstreamUrl); // brings a database
+  const company = await other.company();
+  await other.model('slow', { upstream: 'internal-slow', company });
+  await other.model('quick', { upstream: 'quick', company });
+  const key = await other.key(company);
+  const gateway = start(t, [file('../../src/main.ts'), 'serve', '--json'], {
+    PATH: process.env.PATH,
+    PORT: '0',
+    ADMIN_PORT: '0',
+    DATABASE_URL: other.databaseUrl,
+    UPSTREAM_URL: upstreamUrl,
+    UPSTREAM_API_KEY: MASTER_KEY,
+    SPOOL_DIR: '',
+    LOG_LEVEL: 'warn',
+    STALL_SECONDS: '600',
+    ...env,
+  });
+  const { base_url: url } = (await gateway.line()) as { base_url: string };
+  const customer = customerWith(url, company, key);
+  await customer.chat({ model: 'quick' });
+  const pid = gateway.process.pid as number;
+  return { customer, url, key, rss: () => residentKiB(pid) };
+}
+
+function residentKiB(pid: number): number {
+  return Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]);
+}
+
+/** Latencies of so many healthy requests, one after the other, in milliseconds, sorted. */
+async function healthy(t: Test, customer: Customer, count: number): Promise<number[]> {
+  const times: number[] = [];
+  for (let n = 0; n < count; n++) {
+    const began = performance.now();
+    const { status } = await customer.chat({ model: 'quick' });
+    if (status !== 200) t.fail(`a healthy client got ${status}`);
+    times.push(performance.now() - began);
+  }
+  return times.sort((a, b) => a - b);
+}
+
+const at = (sorted: readonly number[], share: number) =>
+  (sorted[Math.floor(sorted.length * share)] as number).toFixed(1);
+
+t.test('slow readers with a megabyte each waiting', { skip, timeout: 300_000 }, async (t) => {
+  const count = Number(process.env.EDGE_CLIENTS ?? 9000);
+  const { customer, url, key, rss } = await serve(t, 1_000_000);
+  const before = await healthy(t, customer, 200);
+  const idle = rss();
+  const clients = start(t, [file('heavy.ts'), 'clients', url, key, `${count}`, 'slow']);
+  const { connected } = await clients.line();
+  t.equal(connected, count);
+  await sleep(10_000);
+  const first = rss();
+  const during = await healthy(t, customer, 500);
+  await sleep(15_000);
+  const later = rss();
+  const each = (later - idle) / count;
+  t.comment(
+    `${count} slow readers: ${idle} KiB idle, ${first} KiB, 15 s later ${later} KiB: ${each.toFixed(1)} KiB each`,
+  );
+  t.comment(
+    `healthy p50/p99 ms: ${at(before, 0.5)}/${at(before, 0.99)} before, ${at(during, 0.5)}/${at(during, 0.99)} during`,
+  );
+  t.ok(each <= 64, `${each.toFixed(1)} KiB per stream`);
+  t.ok(later < first * 1.1, 'flat');
+});
+
+t.test('slowloris', { skip, timeout: 300_000 }, async (t) => {
+  const { customer, url, key, rss } = await serve(t, 1000);
+  const before = await healthy(t, customer, 200);
+  const idle = rss();
+  const clients = start(t, [file('heavy.ts'), 'clients', url, key, '8000', 'slowloris']);
+  const { connected, closed } = await clients.line();
+  const during = await healthy(t, customer, 500);
+  t.comment(`slowloris: ${connected} connected, ${closed} cut by then; ${((rss() - idle) / 8000).toFixed(1)} KiB each`);
+  await sleep(18_000);
+  clients.process.stdin?.write('\n');
+  const then = await clients.line();
+  t.comment(
+    `healthy p50/p99 ms: ${at(before, 0.5)}/${at(before, 0.99)} before, ${at(during, 0.5)}/${at(during, 0.99)} during`,
+  );
+  t.equal(then.closed, 8000, 'all cut after HEADER_SECONDS');
+});
