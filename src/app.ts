@@ -188,7 +188,7 @@ function openSpool(config: Config, id: string, log: Logger): Spool | null {
   }
   try {
     const uptime = () => performance.now();
-    return new Spool({ disk: fileDisk(false), processes: systemProcesses(), folder, id, uptime, log });
+    return new Spool({ disk: fileDisk(config.spoolFsync), processes: systemProcesses(), folder, id, uptime, log });
   } catch (error) {
     const reason = (error as Error).message;
     throw new ConfigError([

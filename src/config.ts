@@ -15,6 +15,8 @@ export interface Config {
   readonly dataDir: string;
   /** null: no spool. */
   readonly spoolDir: string | null;
+  /** Each group of records waits for the disk. */
+  readonly spoolFsync: boolean;
   /** null: the demo upstream. */
   readonly upstreamUrl: URL | null;
   readonly upstreamApiKey: string | null;
@@ -88,6 +90,11 @@ export const VARIABLES: readonly Variable[] = [
     fallback: '\0',
     shown: 'DATA_DIR/spool',
     meaning: 'local durable spool of usage records; empty turns it off',
+  },
+  {
+    name: 'SPOOL_FSYNC',
+    fallback: 'off',
+    meaning: 'on: answers end once the disk has their record; power failures lose nothing',
   },
   {
     name: 'UPSTREAM_URL',
@@ -265,6 +272,8 @@ export function readConfig(
     if (optional('ADMIN_URL') === null) mistakes.push('ADMIN_URL: is needed with OIDC_ISSUER, to come back to');
   }
 
+  const fsync = text('SPOOL_FSYNC');
+  if (fsync !== 'on' && fsync !== 'off') wrong('SPOOL_FSYNC', 'must be on or off');
   const dataDir = text('DATA_DIR');
   const spool = text('SPOOL_DIR');
   const config: Config = {
@@ -277,6 +286,7 @@ export function readConfig(
     databaseUrl,
     dataDir,
     spoolDir: spool === '\0' ? `${dataDir}/spool` : spool || null,
+    spoolFsync: fsync === 'on',
     upstreamUrl,
     upstreamApiKey,
     ownedBy: text('OWNED_BY'),

@@ -11,7 +11,7 @@ import { isJson, KeptBody, type ResponseHeaders, retryAfterOf } from './upstream
 
 const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
 /** After the client left: how long the upstream may go on to tell what it charged. */
-const READ_ON_MS = 10_000;
+const READ_ON_MS = 60_000;
 
 /** Makes the client's body of the upstream's; null when it is not the answer that was asked for. */
 export type Render = (body: Buffer, scan: AnswerScan) => Buffer | null;
