@@ -72,13 +72,19 @@ export class Person {
       ...init,
       headers: { ...(init.headers as Record<string, string>), ...(cookie === '' ? {} : { cookie }) },
     });
+    const text = await response.text();
+    if (text === 'too many requests\n') {
+      // tests click faster than people
+      await new Promise((resolve) => setTimeout(resolve, 100));
+      return this.#send(path, init);
+    }
     const setCookies = response.headers.getSetCookie();
     for (const each of setCookies) {
       const [, name = '', value = ''] = /^([^=]+)=([^;]*)/.exec(each) ?? [];
       if (value === '') this.cookies.delete(name);
       else this.cookies.set(name, value);
     }
-    return { status: response.status, headers: response.headers, setCookies, text: await response.text() };
+    return { status: response.status, headers: response.headers, setCookies, text };
   }
 }
 
