@@ -1,0 +1,50 @@
+import t from 'tap';
+import { tokens } from '../../src/demo/answer.ts';
+import { boundChat, boundEmbedding } from '../../src/domain/budget.ts';
+import { parseEur, parsePrices } from '../../src/domain/money.ts';
+
+const PRICES = parsePrices('1', '10'); // EUR per 1000 tokens: 0.001 and 0.01 each
+const messages = [{ role: 'user', content: 'Hello' }];
+const amount = (eur: string, bounded = true) => ({ amount: parseEur(eur), bounded });
+
+t.test('a limit on the answer bounds the call: bytes of the prompt, and all choices', async (t) => {
+  t.same(boundChat({ messages, max_tokens: 5 }, 100, PRICES), amount('0.15'));
+  t.same(boundChat({ messages, max_completion_tokens: 5 }, 100, PRICES), amount('0.15'));
+  t.same(
+    boundChat({ messages, max_tokens: 5, max_completion_tokens: 7 }, 100, PRICES),
+    amount('0.17'),
+    'the larger one',
+  );
+  t.same(boundChat({ messages, max_tokens: 5, n: 3 }, 100, PRICES), amount('0.25'));
+  t.same(boundChat({ messages, max_tokens: 5, n: null, best_of: 2 }, 100, PRICES), amount('0.2'));
+});
+
+t.test('without a limit that can be read there is no bound', async (t) => {
+  const unbounded = amount('0.1', false);
+  t.same(boundChat({ messages }, 100, PRICES), unbounded);
+  t.same(boundChat({ messages, max_tokens: null }, 100, PRICES), unbounded);
+  for (const max_tokens of ['5', 0, -1, 1.5, 1e15, {}]) {
+    t.equal(boundChat({ messages, max_tokens }, 100, PRICES).bounded, false, JSON.stringify(max_tokens));
+  }
+  t.equal(boundChat({ messages, max_tokens: 5, n: '2' }, 100, PRICES).bounded, false);
+});
+
+t.test('parts that are no text say nothing of their tokens', async (t) => {
+  const parts = (content: unknown) =>
+    boundChat({ messages: [{ role: 'user', content }], max_tokens: 5 }, 100, PRICES).bounded;
+  t.equal(parts([{ type: 'text', text: 'Hello' }]), true);
+  t.equal(parts([{ type: 'image_url', image_url: { url: 'https://a/b.png' } }]), false);
+  t.equal(parts([null]), false);
+  t.equal(boundChat({ messages: 'x', max_tokens: 5 }, 100, PRICES).bounded, false);
+});
+
+t.test('an embedding is bounded by its bytes', async (t) => {
+  t.same(boundEmbedding(100, PRICES), amount('0.1'));
+});
+
+t.test('a body never has fewer bytes than its prompt has tokens', async (t) => {
+  for (const text of ['', 'a b c d', '!?!?!?', '你好，世界', '👩‍👩‍👧‍👦', '\u0000\n\t', 'x'.repeat(1000)]) {
+    const body = JSON.stringify({ model: 'm', messages: [{ role: 'user', content: text }] });
+    t.ok(Buffer.byteLength(body) >= tokens(text).length + 7, JSON.stringify(text));
+  }
+});
