@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { DEMO_CHAT_MODEL, DEMO_EMBEDDING_MODEL } from './demo.ts';
+import { actingAs } from './store/actor.ts';
 import { createAssistant } from './store/assistant.ts';
 import { createCompany, listCompanies } from './store/company.ts';
 import type { Database, Sql } from './store/database.ts';
@@ -19,6 +20,8 @@ export interface Welcome {
 
 const COMPANY = 'Demo company';
 const OPERATOR = 'operator@localhost';
+/** Who the audit log names. */
+const ACTOR = 'make run';
 const DAY_MS = 86_400_000;
 
 /**
@@ -28,7 +31,7 @@ const DAY_MS = 86_400_000;
  * @returns null when there is no demo company to welcome anybody to
  */
 export async function welcome(db: Database, keyPrefix: string, now: number): Promise<Welcome | null> {
-  return db.transaction(10_000, async (sql) => {
+  return actingAs(db, ACTOR, 10_000, async (sql) => {
     // two first starts at once must not make two companies
     await sql`select pg_advisory_xact_lock(hashtext('tollgate first run'))`;
     const companies = await listCompanies(sql);
@@ -60,7 +63,7 @@ function createDemoKey(sql: Sql, keyPrefix: string, companyId: string, expires_a
     name: expires_at === null ? 'first key' : 'key of one start',
     scopes: ['chat', 'embeddings', 'assistants'],
     expires_at,
-    created_by: 'make run',
+    created_by: ACTOR,
   });
 }
 
