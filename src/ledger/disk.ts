@@ -16,6 +16,7 @@ import {
   writeSync,
 } from 'node:fs';
 import { hostname } from 'node:os';
+import { dirname } from 'node:path';
 
 /**
  * What the spool needs of a disk. Everything is synchronous: an append goes to the page
@@ -72,7 +73,7 @@ export interface ProcessName {
  */
 export function fileDisk(sync: boolean): Disk {
   return {
-    makeFolder: (path) => mkdirSync(path, { recursive: true }),
+    makeFolder,
     list: (path) => orWhenGone(() => readdirSync(path).sort(), []),
     open(path) {
       const fd = openSync(path, 'a', 0o600);
@@ -138,6 +139,19 @@ function startOf(pid: number): string | null {
     return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19] ?? null; // behind the name, which may hold anything
   } catch {
     return null;
+  }
+}
+
+/** Not mkdir's own `recursive`: that tries for ever where a folder takes no new ones and says ENOENT (Node 26.10). */
+function makeFolder(path: string): void {
+  try {
+    mkdirSync(path);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'EEXIST') return;
+    if (code !== 'ENOENT' || dirname(path) === path) throw error;
+    makeFolder(dirname(path));
+    mkdirSync(path);
   }
 }
 
