@@ -58,7 +58,9 @@ t.test('a database outage is invisible to known keys and loses nothing', async (
       end: () => proxy.loseAnswers(0),
     },
   ];
-  for (const outage of outages) await t.test(outage.name, (t) => endure(t, outage, gateway, load.journal));
+  for (const [n, outage] of outages.entries()) {
+    await t.test(outage.name, (t) => endure(t, outage, gateway, load.journal, 10 + n));
+  }
 
   const clients = await load.stop();
   await until(async () => (await metric(gateway, 'tollgate_ledger_backlog')) === 0);
@@ -79,7 +81,13 @@ t.test('a database outage is invisible to known keys and loses nothing', async (
   );
 });
 
-async function endure(t: Test, outage: Outage, gateway: GatewayProcess, journal: readonly Journalled[]): Promise<void> {
+async function endure(
+  t: Test,
+  outage: Outage,
+  gateway: GatewayProcess,
+  journal: readonly Journalled[],
+  order: number,
+): Promise<void> {
   const before = journal.length;
   await outage.begin();
   const began = performance.now();
@@ -108,9 +116,8 @@ async function endure(t: Test, outage: Outage, gateway: GatewayProcess, journal:
     healthy < HEALTHY_MS,
     `healthy after ${Math.round(healthy)} ms, drained after ${Math.round(drained)} ms, under load`,
   );
-  const order = 10 + ['server stopped', 'server frozen', 'network frozen'].indexOf(outage.name);
   note(
-    away ? order : 14 + outage.name.length / 100,
+    order,
     'A database outage is invisible to known keys',
     `${outage.name}, ${outage.ms / 1000} s under load`,
     `${during.length} requests, 0 failed${stranger === null ? '' : `; unknown key ${stranger.status} after ${stranger.endedAt - stranger.at} ms`}; ${backlog} records waited; healthy ${Math.round(healthy)} ms after the end, drained under load after ${Math.round(drained)} ms`,
