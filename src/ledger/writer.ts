@@ -76,6 +76,11 @@ export class BatchLedger implements Ledger {
   #lastUsed = new Map<string, number>();
   #cursor: string | null = null;
   #batchSize = MAX_BATCH;
+  /**
+   * The last record of a batch that may have been committed although its answer was lost. Until
+   * it is settled nothing is read: the figures would contain what still counts as pending.
+   */
+  #uncertain: Entry | null = null;
   #polledAt = Number.NEGATIVE_INFINITY;
   /** The latest month the database was read in. */
   #polledMonth = '';
@@ -229,6 +234,7 @@ export class BatchLedger implements Ledger {
       try {
         this.#beat();
         await this.#flush();
+        if (this.#uncertain !== null) continue;
         await this.#answerLoads();
         await this.#poll();
         if (!this.available) this.#options.log.warn({ records: this.backlog }, 'ledger: the database is back');
@@ -240,7 +246,7 @@ export class BatchLedger implements Ledger {
           this.#options.log.warn({ reason: reasonOf(error) }, 'ledger: the database is away; records wait');
         }
         this.available = false;
-        this.#polledAt = Number.NEGATIVE_INFINITY; // a batch may have been committed although its answer was lost: read again at once
+        this.#polledAt = Number.NEGATIVE_INFINITY;
         this.#refuseLoads();
         if (!this.#abandoned) await this.#rest(BACKOFF_MS);
       }
@@ -252,7 +258,10 @@ export class BatchLedger implements Ledger {
   /** Writes one batch, if any record waits. */
   async #flush(): Promise<void> {
     const batch = this.#backlog.next(this.#batchSize);
-    if (batch === null) return;
+    if (batch === null) {
+      this.#uncertain = null;
+      return;
+    }
     await this.#putAside(batch);
     try {
       await this.#write(batch.entries);
@@ -262,6 +271,7 @@ export class BatchLedger implements Ledger {
       if ((error as { code?: string }).code === 'DEADLINE') {
         this.#batchSize = Math.max(MIN_BATCH, this.#batchSize >> 1);
       }
+      this.#uncertain ??= batch.entries.at(-1) ?? null;
       throw error;
     }
   }
@@ -315,6 +325,7 @@ export class BatchLedger implements Ledger {
   /** The first records of the backlog are dealt with. */
   #settle(batch: readonly Entry[], inserted: readonly MonthSum[]): void {
     this.#backlog.settle(batch.length);
+    if (this.#uncertain !== null && batch.includes(this.#uncertain)) this.#uncertain = null;
     for (const { requestId, companyId, month, cost } of batch) {
       if (cost !== 0n) this.#spend.settle(companyId, month, cost, 0n);
       this.#reservations.booked(requestId);
@@ -327,7 +338,10 @@ export class BatchLedger implements Ledger {
     const now = this.#timing.uptime();
     if (now - this.#beatAt < BEAT_MS) return;
     this.#beatAt = now;
-    if (!this.#backlog.beat()) this.#spend.resetPending(this.#backlog.entries());
+    if (!this.#backlog.beat()) {
+      this.#spend.resetPending(this.#backlog.entries());
+      this.#uncertain = null;
+    }
     this.#adopt();
   }
 

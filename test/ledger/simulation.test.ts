@@ -4,7 +4,14 @@ import { LONG } from '../faults/world.ts';
 import { simulate } from './simulation.ts';
 
 const { SEED } = process.env;
-const SEEDS = SEED === undefined ? Array.from({ length: LONG ? 500 : 12 }, (_, n) => n + 1) : [Number(SEED)];
+/** Seeds that found something once. */
+const TELLING = [72, 100, 108, 147, 336];
+const SEEDS =
+  SEED !== undefined
+    ? [Number(SEED)]
+    : LONG
+      ? Array.from({ length: 500 }, (_, n) => n + 1)
+      : [...TELLING, 1, 2, 3, 4, 5];
 t.setTimeout(LONG ? 1_800_000 : 60_000);
 
 t.test('whatever fails in whatever order, nothing promised is lost and nothing counted twice', async (t) => {
