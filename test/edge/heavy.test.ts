@@ -5,6 +5,7 @@ import { createInterface, type Interface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
+import { ask } from '../support/client.ts';
 import { startGateway } from '../support/gateway.ts';
 import { MASTER_KEY } from '../support/upstream.ts';
 import { type Customer, customerWith } from '../support/world.ts';
@@ -57,11 +58,11 @@ async function serve(t: Test, streamBytes: number, env: Record<string, string> =
     STALL_SECONDS: '600',
     ...env,
   });
-  const { base_url: url } = (await gateway.line()) as { base_url: string };
+  const { base_url: url, admin_url: adminUrl } = (await gateway.line()) as { base_url: string; admin_url: string };
   const customer = customerWith(url, company, key);
   await customer.chat({ model: 'quick' });
   const pid = gateway.process.pid as number;
-  return { customer, url, key, rss: () => residentKiB(pid) };
+  return { customer, url, adminUrl, key, rss: () => residentKiB(pid) };
 }
 
 function residentKiB(pid: number): number {
@@ -85,7 +86,7 @@ const at = (sorted: readonly number[], share: number) =>
 
 t.test('slow readers with a megabyte each waiting', { skip, timeout: 300_000 }, async (t) => {
   const count = Number(process.env.EDGE_CLIENTS ?? 9000);
-  const { customer, url, key, rss } = await serve(t, 1_000_000);
+  const { customer, url, adminUrl, key, rss } = await serve(t, 1_000_000);
   const before = await healthy(t, customer, 200);
   const idle = rss();
   const clients = start(t, [file('heavy.ts'), 'clients', url, key, `${count}`, 'slow']);
@@ -103,6 +104,9 @@ t.test('slow readers with a megabyte each waiting', { skip, timeout: 300_000 }, 
   t.comment(
     `healthy p50/p99 ms: ${at(before, 0.5)}/${at(before, 0.99)} before, ${at(during, 0.5)}/${at(during, 0.99)} during`,
   );
+  const { text } = await ask(`${adminUrl}/metrics`);
+  const mebibytes = [...text.matchAll(/^nodejs_(heap_size_\w+|external_memory)_bytes (\d+)$/gm)];
+  t.comment(mebibytes.map(([, name, bytes]) => `${name} ${(Number(bytes) / 1048576).toFixed(0)} MiB`).join(', '));
   t.ok(each <= 64, `${each.toFixed(1)} KiB per stream`);
   t.ok(later < first * 1.1, 'flat');
 });
