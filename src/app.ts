@@ -135,7 +135,8 @@ export async function openApp(config: Config, log: Logger): Promise<App> {
     proxies: config.adminProxies,
     oidc: config.oidc,
     registry: metrics.registry,
-    waitingFor: () => [...(draining ? ['nothing: it is stopping'] : []), ...(ledger.available ? [] : ['the database'])],
+    // not the database: without it known keys are served on, and a balancer would take all replicas away at once
+    waitingFor: () => (draining ? ['its open requests: it is stopping'] : []),
   });
 
   return {

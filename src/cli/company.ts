@@ -9,7 +9,7 @@ const budget = optional('EUR', orNone(readBudget), 'monthly budget; none or 0 is
 const mode = optional(
   'standard|strict',
   oneOf('standard', 'strict'),
-  'strict: reserve what each request can cost at most, and never exceed the budget',
+  'strict: reserve the most a request can cost; never overrun',
 );
 
 export const companyCommands: readonly Command[] = [

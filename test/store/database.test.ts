@@ -47,7 +47,7 @@ t.test('the session is named tollgate and has no more connections than asked for
   const rows = await db.run(
     MS,
     (sql) => sql`select application_name as name, count(*) from pg_stat_activity
-      where datname = current_database() group by 1 order by 1`,
+      where datname = current_database() and backend_type = 'client backend' group by 1 order by 1`,
   );
   t.same(
     [...rows],
