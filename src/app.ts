@@ -203,6 +203,9 @@ const MOST_IDLE_MS = 2000;
 
 function gaugeLedger(metrics: Metrics, ledger: BatchLedger): void {
   metrics.gauge('tollgate_ledger_backlog', 'Usage records not yet in the database', () => ledger.backlog);
+  metrics.gauge('tollgate_database_available', '1 while the database takes records and answers', () =>
+    ledger.available ? 1 : 0,
+  );
   metrics.gauge('tollgate_ledger_lag_seconds', 'How long the oldest of them has waited', () => ledger.lag / 1000);
   metrics.gauge('tollgate_ledger_set_aside', 'Usage records the database refused', () => ledger.setAside);
   metrics.gauge('tollgate_ledger_lost', 'Usage records lost: no disk, no database, no memory', () => ledger.lost);

@@ -101,7 +101,7 @@ async function endure(
   await sleep(Math.max(0, outage.ms - (performance.now() - began)));
   const backlog = await metric(gateway, 'tollgate_ledger_backlog');
   await outage.end();
-  const healthy = await until(async () => (await fetch(`${gateway.adminUrl}/readyz`)).status === 200, 30_000);
+  const healthy = await until(async () => (await metric(gateway, 'tollgate_database_available')) === 1, 30_000);
   // a handful always waits while there is load
   const drained = healthy + (await until(async () => (await metric(gateway, 'tollgate_ledger_backlog')) < 300, 30_000));
 
