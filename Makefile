@@ -16,7 +16,7 @@ test: $(INSTALLED)
 	@node test/run.ts
 
 bench: build
-	@node bench/main.ts
+	@node bench/main.ts $(ARGS)
 
 check: $(INSTALLED)
 	@biome check .
