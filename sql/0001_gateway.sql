@@ -226,7 +226,6 @@ create table changes (
   created_at timestamptz not null default now()
 );
 create index changes_xid on changes (xid);
-create index changes_created_at on changes (created_at);
 
 create function announce_change(kind text, subject text) returns void language plpgsql set search_path from current as $$
 begin

@@ -30,6 +30,8 @@ import { Upstream } from './upstream/pool.ts';
 export interface App {
   /** Base address of the API, such as http://127.0.0.1:8080/v1; known once listening. */
   readonly apiUrl: string;
+  /** Path of the Unix socket that answers to it; null where it is host and port. */
+  readonly apiSocket: string | null;
   readonly adminUrl: string;
   readonly db: Database;
   /** The demo upstream answers, not a real one. */
@@ -142,6 +144,7 @@ export async function openApp(config: Config, log: Logger): Promise<App> {
   return {
     db,
     demo: demo !== null,
+    apiSocket: config.listenSocket,
     get apiUrl() {
       return apiUrl();
     },

@@ -64,6 +64,7 @@ function facts(app: App, greeting: Welcome | null): object {
   const { key = null, keyExpires = null, login = null, companyId = null } = greeting ?? {};
   return {
     base_url: app.apiUrl,
+    socket: app.apiSocket,
     admin_url: app.adminUrl,
     demo_upstream: app.demo,
     company_id: companyId,
@@ -77,6 +78,7 @@ function banner(app: App, greeting: Welcome | null): string {
   const lines = ['', 'Tollgate is serving.', ''];
   const row = (name: string, value: string): number => lines.push(`  ${name.padEnd(11)} ${value}`);
   row('Base URL', app.apiUrl);
+  if (app.apiSocket !== null) row('Socket', app.apiSocket);
   if (greeting !== null) {
     const until = greeting.keyExpires === null ? '' : `  (until ${greeting.keyExpires.toISOString().slice(0, 16)}Z)`;
     row('API key', `${greeting.key}${until}`);
@@ -87,11 +89,12 @@ function banner(app: App, greeting: Welcome | null): string {
     lines.push('', '  DEMO UPSTREAM: answers are made up here. Set UPSTREAM_URL to reach real models.');
   }
   if (greeting !== null) {
+    const curl = app.apiSocket === null ? 'curl' : `curl --unix-socket '${app.apiSocket}'`;
     lines.push(
       '',
       '  Try it:',
       '',
-      `  curl ${app.apiUrl}/chat/completions -H 'Authorization: Bearer ${greeting.key}' -H 'Content-Type: application/json' -d '{"model":"demo-chat","messages":[{"role":"user","content":"Hello"}]}'`,
+      `  ${curl} ${app.apiUrl}/chat/completions -H 'Authorization: Bearer ${greeting.key}' -H 'Content-Type: application/json' -d '{"model":"demo-chat","messages":[{"role":"user","content":"Hello"}]}'`,
     );
   }
   return `${lines.join('\n')}\n`;

@@ -10,7 +10,7 @@ import type { Services } from './services.ts';
 const MAX_COMPARED = 16_384;
 
 /**
- * What one admitted call comes to: its ledger record, its metrics, its times. Settled
+ * What one admitted call comes to: its ledger record and its metrics. Settled
  * exactly once, by whoever handles the answer.
  */
 export class Account {
@@ -21,9 +21,6 @@ export class Account {
   /** What was booked; null while or when nothing was. */
   tokens: Tokens | null = null;
   outcome: Outcome | null = null;
-  /** Milliseconds from admission to the first byte sent to the client; -1 before. */
-  firstByteMs = -1;
-
   /** What went upstream; null where it is too long to compare errors with. */
   readonly #sent: readonly Buffer[] | null;
 
@@ -71,10 +68,6 @@ export class Account {
       { request_id: requestId, reason: scrub(reason, this.#services.upstream.keys, prompt) },
       'upstream failed',
     );
-  }
-
-  firstByte(): void {
-    if (this.firstByteMs < 0) this.firstByteMs = this.#services.clock() - this.admission.at;
   }
 
   /**

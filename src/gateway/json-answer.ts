@@ -102,7 +102,6 @@ export class JsonAnswer implements UpstreamHandler, BookingWaiter {
 
   /** The record is safe: now the answer may leave. */
   onBooked(): void {
-    this.#account.firstByte();
     this.#reply.json(200, this.#rendered as Buffer);
   }
 

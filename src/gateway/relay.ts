@@ -8,6 +8,7 @@ import { brokenAnswer, connectionFailure, deadlineFailure, statusFailure } from 
 import type { UpstreamController, UpstreamHandler } from '../upstream/pool.ts';
 import type { Account } from './account.ts';
 import type { Deadline, Watch } from './deadline.ts';
+import { quoted } from './judge.ts';
 import type { Reply } from './reply.ts';
 import { isEventStream, KeptBody, type ResponseHeaders, retryAfterOf } from './upstream-answer.ts';
 
@@ -55,7 +56,7 @@ export class StreamRelay implements UpstreamHandler, FrameSink, BookingWaiter {
     this.#res = reply.res;
     this.#admission = admission;
     this.#account = account;
-    this.#scanner = new StreamScanner(slugLiteral(admission.model.slug), this, account.maxEventBytes);
+    this.#scanner = new StreamScanner(quoted(admission.model.slug), this, account.maxEventBytes);
     reply.watcher = this;
     this.#watch = account.watch(this.#res, (deadline) => this.#onDeadline(deadline));
     this.#res.on('drain', () => {
@@ -167,9 +168,8 @@ export class StreamRelay implements UpstreamHandler, FrameSink, BookingWaiter {
       this.#to = this.#from + HEAD; // read on for the usage alone
       return;
     }
-    const begun = this.#res.headersSent;
     if (this.#to - this.#from <= HEAD) return;
-    if (!begun) this.#begin();
+    if (!this.#res.headersSent) this.#begin();
     const bytes = this.#gathered(false);
     if (bytes !== null && !this.#res.write(bytes)) {
       this.#watch.paused = true;
@@ -180,7 +180,6 @@ export class StreamRelay implements UpstreamHandler, FrameSink, BookingWaiter {
   /** Sends the head. */
   #begin(): void {
     this.#framed = this.#reply.stream();
-    this.#account.firstByte();
   }
 
   /** The scanner has seen the end: whole, or broken. The record is booked before the last bytes leave. */
@@ -262,7 +261,3 @@ const HEX = '0123456789abcdef';
 const CR = 0x0d;
 const LF = 0x0a;
 const LAST_CHUNK = Buffer.from('0\r\n\r\n');
-
-function slugLiteral(slug: string): Buffer {
-  return Buffer.from(JSON.stringify(slug));
-}
