@@ -46,12 +46,17 @@ function judgeMetadata(body: RequestBody, { valueStart, valueEnd }: Member, isSt
     throw new GatewayError('invalid_type', "Invalid type for 'metadata': must be object or null.", 'metadata');
   }
   for (const { name, valueStart } of members) {
-    const dotted = `metadata.${name}`;
+    const dotted = `metadata.${beforeNul(name)}`;
     if (isSteering(dotted) || (bytes[valueStart] !== QUOTE && isSteering(`${dotted}[]`))) throw unsupported(dotted);
   }
 }
 
 const NULL = Buffer.from('null');
+
+/** What a reader of C strings makes of a name; what follows would hide the mark of `metadata.x[]`. */
+function beforeNul(name: string): string {
+  return name.split('\0', 1)[0] as string;
+}
 
 function unsupported(name: string): GatewayError {
   return new GatewayError('unsupported_parameter', `Unsupported parameter: '${name}'.`, name);

@@ -240,6 +240,7 @@ t.test('metadata of the reference format passes, whatever its keys', async (t) =
     '{"tags":["us"]}',
     '{"tags":["us"],"tags":"x"}',
     '{"apiBase":"x"}',
+    '{"tags\\u0000":["us"]}',
   ]) {
     const text = `{"model":"brand","messages":[{"role":"user","content":"hi"}],"metadata":${metadata}}`;
     const result = forwarded(chat, bodyOf(Buffer.from(text), null));

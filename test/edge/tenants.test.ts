@@ -11,7 +11,7 @@ import { demoUpstream } from '../support/upstream.ts';
 
 t.setTimeout(120_000);
 const STEPS = Math.min(Number(process.env.FUZZ_RUNS ?? 120), 5000);
-const SEED = Number(process.env.FUZZ_SEED ?? Date.now() & 0x7fffffff);
+const SEED = Number(process.env.FUZZ_SEED ?? 1);
 const SLUGS = ['alpha', 'beta', 'gamma'];
 const SHARED: Record<string, boolean> = { alpha: true, beta: false }; // whether EU-hosted
 
