@@ -2,14 +2,47 @@ import { destination, type Logger, pino } from 'pino';
 
 export type { Logger } from 'pino';
 
+/** Gathered text is written when there is so much of it, or after so long. */
+const GATHER_CHARACTERS = 12_288;
+const GATHER_MS = 250;
+
 /**
- * JSON logs on standard error, one line each. Lines gather in memory and are written by
- * the kilobyte, asynchronously, at the latest after a quarter of a second: a write per
- * line cost more than the rest of the log together. The process' exit writes what is left.
+ * JSON logs on standard error, one line each. Lines gather in memory and are written many
+ * at a time, asynchronously: a write per line cost more than the rest of the log together.
+ * The process' exit writes what is left.
  */
 export function openLog(level: string): Logger {
-  const sink = destination({ fd: 2, sync: false, minLength: 8192, periodicFlush: 250 });
-  return pino({ level, base: null, timestamp: pino.stdTimeFunctions.isoTime }, sink);
+  const output = new GatheredOutput();
+  process.on('exit', () => output.flushSync());
+  return pino({ level, base: null, timestamp: pino.stdTimeFunctions.isoTime }, output);
+}
+
+/**
+ * Lines on their way to standard error. pino's own destination gathers too, but measures all
+ * it has with every line: 4 µs each under load, instead of 0.4.
+ */
+class GatheredOutput {
+  readonly #output = destination({ fd: 2, sync: false });
+  #text = '';
+  #timer: NodeJS.Timeout | null = null;
+
+  write(line: string): void {
+    this.#text += line;
+    if (this.#text.length >= GATHER_CHARACTERS) this.#flush();
+    else this.#timer ??= setTimeout(() => this.#flush(), GATHER_MS).unref();
+  }
+
+  flushSync(): void {
+    this.#flush();
+    this.#output.flushSync();
+  }
+
+  #flush(): void {
+    if (this.#timer !== null) clearTimeout(this.#timer);
+    this.#timer = null;
+    if (this.#text !== '') this.#output.write(this.#text);
+    this.#text = '';
+  }
 }
 
 /** Takes finished lines, past the logger's serialisation: 0.3 µs instead of 3 for the one line of every request. */
