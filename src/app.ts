@@ -12,6 +12,7 @@ import { Calendar } from './domain/month.ts';
 import { nameFilter, refusedNames } from './domain/steering.ts';
 import { Deadlines } from './gateway/deadline.ts';
 import { createListener, type Listener } from './gateway/listener.ts';
+import { Slabs } from './gateway/outflow.ts';
 import { Overload } from './gateway/overload.ts';
 import { RequestLog } from './gateway/request-line.ts';
 import { fileDisk, systemProcesses } from './ledger/disk.ts';
@@ -115,6 +116,7 @@ export async function openApp(config: Config, log: Logger): Promise<App> {
     },
     deadlines,
     overload,
+    slabs: new Slabs(),
     isSteering: nameFilter(refusedNames(config.refusedParameters)),
   });
   const apiUrl = () => (config.listenSocket === null ? addressOf(api) : 'http://localhost') + config.basePath;

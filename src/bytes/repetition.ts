@@ -39,7 +39,8 @@ export class Repetition {
   #matches = 0;
   #tries = MAX_TRIES;
 
-  #chunk: Buffer = NONE;
+  /** The memory of the last chunk: that of many small ones, as a rule. */
+  #memory: ArrayBufferLike | null = null;
   #view: DataView = NO_VIEW;
 
   constructor(walk: ObjectWalk) {
@@ -54,12 +55,19 @@ export class Repetition {
     const gaps = this.#gaps;
     const literals = this.#literals;
     if (gaps.length === 0) return 0;
-    const view = b === this.#chunk ? this.#view : this.#look(b);
+    const memory = b.buffer;
+    if (memory !== this.#memory) {
+      this.#memory = memory;
+      this.#view = new DataView(memory);
+    }
+    const view = this.#view;
+    const offset = b.byteOffset;
+    const end = offset + b.length;
     let at = i;
     let generated = this.#generated;
     for (let k = 0; ; k++) {
       const literal = literals[k] as Literal;
-      if (!literal.isAt(view, at)) return 0;
+      if (!literal.isAt(view, offset + at, end)) return 0;
       literal.start = at;
       at += literal.length;
       if (k === gaps.length) break;
@@ -104,17 +112,10 @@ export class Repetition {
     this.#sample = Buffer.from(b.subarray(i, next));
   }
 
-  /** Lets go of the chunk: nothing of it is looked at again. */
+  /** Lets go of the last chunk's memory. */
   release(): void {
-    if (this.#chunk === NONE) return;
-    this.#chunk = NONE;
+    this.#memory = null;
     this.#view = NO_VIEW;
-  }
-
-  #look(b: Buffer): DataView {
-    this.#chunk = b;
-    this.#view = new DataView(b.buffer, b.byteOffset, b.length);
-    return this.#view;
   }
 
   /** Makes a pattern of the sample and the event [i, next), where they differ in gaps only. */
@@ -206,9 +207,9 @@ class Literal {
   }
 
   /** Doubles that are equal are equal bytes: neither zeros nor NaNs can be made of JSON's bytes. */
-  isAt(view: DataView, at: number): boolean {
+  isAt(view: DataView, at: number, limit: number): boolean {
     const length = this.length;
-    if (at + length > view.byteLength) return false;
+    if (at + length > limit) return false;
     if (length < 8) {
       for (let k = 0; k < length; k++) if (view.getUint8(at + k) !== this.#bytes[k]) return false;
       return true;

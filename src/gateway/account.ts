@@ -4,6 +4,7 @@ import type { BookingWaiter } from '../domain/ports.ts';
 import { scrub } from '../domain/redact.ts';
 import { type Admission, type Outcome, type Tokens, usageRecord } from '../domain/usage.ts';
 import type { Deadline, Watch } from './deadline.ts';
+import type { Slabs } from './outflow.ts';
 import type { Services } from './services.ts';
 
 /** A longer request is not compared with what the upstream says: nothing of that is logged. */
@@ -44,6 +45,10 @@ export class Account {
 
   get maxEventBytes(): number {
     return this.#services.maxEventBytes;
+  }
+
+  get slabs(): Slabs {
+    return this.#services.slabs;
   }
 
   /** What an answer to a client must not hold besides what redact finds by its form. */

@@ -9,6 +9,7 @@ import type { UpstreamController, UpstreamHandler } from '../upstream/pool.ts';
 import type { Account } from './account.ts';
 import type { Deadline, Watch } from './deadline.ts';
 import { quoted } from './judge.ts';
+import { Outflow } from './outflow.ts';
 import type { Reply } from './reply.ts';
 import { isEventStream, KeptBody, type ResponseHeaders, retryAfterOf } from './upstream-answer.ts';
 
@@ -20,15 +21,10 @@ const READ_ON_BYTES = 256 * 1024;
 
 /**
  * One streamed answer: upstream chunks in, patched events out (spec section 4.2,
- * "Streaming"). The scanner calls `bytes` with what may leave; all that one chunk yields
- * gathers in a slab and leaves in one write. A slow client pauses the upstream; a client
- * that left is noticed, and the upstream is read on for a bounded while to learn what it charged.
- *
- * The HTTP chunk is framed in the slab itself, with Node's own framing switched off: one
- * buffer and one write instead of four and a writev.
- *
- *   slab: …sent | 000012c CR LF | data: {…}⏎⏎ … | CR LF | free…
- *                ^ from         ^ from + HEAD   ^ to
+ * "Streaming"). The scanner calls `bytes` with what may leave; all that one read of the
+ * upstream's socket yields, in however many HTTP chunks, gathers and leaves in one
+ * write. A slow client pauses the upstream; a client that left is noticed, and the upstream
+ * is read on for a bounded while to learn what it charged.
  */
 export class StreamRelay implements UpstreamHandler, FrameSink, BookingWaiter {
   readonly #reply: Reply;
@@ -40,11 +36,9 @@ export class StreamRelay implements UpstreamHandler, FrameSink, BookingWaiter {
   #refusal: KeptBody | null = null;
   #status = 0;
   #retryAfter: string | undefined;
-  #slab: Buffer = EMPTY;
-  #from = 0;
-  #to = HEAD;
-  /** The client reads HTTP/1.1: chunks are framed. */
-  #framed = true;
+  readonly #out: Outflow;
+  /** A flush follows this read. */
+  #flushing = false;
   #clientGone = false;
   #settled = false;
   #surplus = 0;
@@ -56,13 +50,10 @@ export class StreamRelay implements UpstreamHandler, FrameSink, BookingWaiter {
     this.#res = reply.res;
     this.#admission = admission;
     this.#account = account;
+    this.#out = new Outflow(reply, account.slabs, () => this.#onDrain());
     this.#scanner = new StreamScanner(quoted(admission.model.slug), this, account.maxEventBytes);
     reply.watcher = this;
     this.#watch = account.watch(this.#res, (deadline) => this.#onDeadline(deadline));
-    this.#res.on('drain', () => {
-      this.#watch.paused = false;
-      this.#controller?.resume();
-    });
   }
 
   onRequestStart(controller: UpstreamController): void {
@@ -94,12 +85,11 @@ export class StreamRelay implements UpstreamHandler, FrameSink, BookingWaiter {
       return;
     }
     this.#scanner.push(chunk);
-    if (this.#scanner.state === 'open') {
-      this.#flush(controller);
-      if (this.#surplus > READ_ON_BYTES) this.#leave(controller);
-    } else {
-      this.#finish();
-    }
+    if (this.#scanner.state !== 'open') return this.#finish();
+    if (this.#surplus > READ_ON_BYTES) this.#leave(controller);
+    if (this.#flushing) return;
+    this.#flushing = true;
+    process.nextTick(flush, this); // behind all chunks of this read
   }
 
   onResponseEnd(): void {
@@ -123,63 +113,27 @@ export class StreamRelay implements UpstreamHandler, FrameSink, BookingWaiter {
     this.#fail(deadlineFailure(deadline));
   }
 
-  /** Bytes that may leave, called by the scanner. Each byte of the slab is used once. */
+  /** Bytes that may leave, called by the scanner. */
   bytes(buffer: Buffer, start: number, end: number): void {
-    const length = end - start;
-    if (this.#to + length + TAIL > this.#slab.length) this.#grow(length);
-    buffer.copy(this.#slab, this.#to, start, end);
-    this.#to += length;
+    if (!this.#clientGone && !this.#out.add(buffer, start, end)) this.#pause();
   }
 
-  #grow(length: number): void {
-    const waiting = this.#slab.subarray(this.#from + HEAD, this.#to);
-    // below 4 KiB Node cuts it from a shared pool: the quickest way to a few events' room
-    this.#slab = Buffer.allocUnsafe(Math.max(SLAB_BYTES, (HEAD + waiting.length + length + TAIL) * 2));
-    waiting.copy(this.#slab, HEAD);
-    this.#from = 0;
-    this.#to = HEAD + waiting.length;
+  /** Sends what gathered; the end of a stream waits until it is booked. */
+  flush(): void {
+    this.#flushing = false;
+    this.#scanner.release();
+    if (!this.#settled && !this.#clientGone && !this.#out.flush()) this.#pause();
   }
 
-  /** What gathered since the last write, framed; null when nothing did. */
-  #gathered(last: boolean): Buffer | null {
-    const slab = this.#slab;
-    const length = this.#to - this.#from - HEAD;
-    if (length <= 0) return last && this.#framed ? LAST_CHUNK : null;
-    if (!this.#framed) {
-      const bytes = slab.subarray(this.#from + HEAD, this.#to);
-      this.#from = this.#to - HEAD;
-      return bytes;
-    }
-    for (let digit = this.#from + HEAD - 3, rest = length; digit >= this.#from; digit--, rest >>>= 4) {
-      slab[digit] = HEX.charCodeAt(rest & 15);
-    }
-    slab[this.#from + HEAD - 2] = slab[this.#to] = CR;
-    slab[this.#from + HEAD - 1] = slab[this.#to + 1] = LF;
-    let end = this.#to + 2;
-    if (last) end += LAST_CHUNK.copy(slab, end);
-    const bytes = slab.subarray(this.#from, end);
-    this.#from = end;
-    this.#to = end + HEAD;
-    return bytes;
+  #pause(): void {
+    this.#watch.paused = true;
+    this.#controller?.pause();
   }
 
-  #flush(controller: UpstreamController): void {
-    if (this.#clientGone) {
-      this.#to = this.#from + HEAD; // read on for the usage alone
-      return;
-    }
-    if (this.#to - this.#from <= HEAD) return;
-    if (!this.#res.headersSent) this.#begin();
-    const bytes = this.#gathered(false);
-    if (bytes !== null && !this.#res.write(bytes)) {
-      this.#watch.paused = true;
-      controller.pause();
-    }
-  }
-
-  /** Sends the head. */
-  #begin(): void {
-    this.#framed = this.#reply.stream();
+  #onDrain(): void {
+    if (!this.#watch.paused) return;
+    this.#watch.paused = false;
+    this.#controller?.resume();
   }
 
   /** The scanner has seen the end: whole, or broken. The record is booked before the last bytes leave. */
@@ -194,22 +148,18 @@ export class StreamRelay implements UpstreamHandler, FrameSink, BookingWaiter {
 
   /** The record is safe: now the last bytes may leave. */
   onBooked(): void {
-    if (this.#clientGone) return;
-    if (!this.#res.headersSent) this.#begin();
-    this.#res.end(this.#gathered(true));
+    if (!this.#clientGone) this.#out.end();
   }
 
   #fail(error: GatewayError, usage: Tokens | null = this.#scanner.usage()): void {
     this.#settle('upstream_failed', null, usage);
     this.#controller?.abort(error);
     if (this.#clientGone) return;
-    if (!this.#res.headersSent) {
-      if (this.#to - this.#from <= HEAD) return this.#reply.error(error);
-      this.#begin(); // whole events came before the failure, if only just: they are the client's
-    }
+    // whole events that came before the failure, if only just, are the client's
+    if (!this.#res.headersSent && this.#out.isEmpty) return this.#reply.error(error);
     const event = Buffer.from(`data: ${error.body}\n\n`);
-    this.bytes(event, 0, event.length);
-    this.#res.end(this.#gathered(true));
+    this.#out.add(event, 0, event.length);
+    this.#out.end();
   }
 
   #refuse(): void {
@@ -227,6 +177,7 @@ export class StreamRelay implements UpstreamHandler, FrameSink, BookingWaiter {
     if (this.#settled) return;
     this.#settled = true;
     this.#watch.settled();
+    this.#scanner.release();
     const { events, generatedBytes } = this.#scanner;
     // a stream that broke after its client had left was left early all the same: what ran is charged
     if (this.#clientGone && events > 0) outcome = 'client_aborted';
@@ -237,6 +188,7 @@ export class StreamRelay implements UpstreamHandler, FrameSink, BookingWaiter {
     this.#watch.close();
     if (this.#settled || this.#res.writableFinished) return;
     this.#clientGone = true;
+    this.#out.drop();
     this.#controller?.resume();
     if (this.#controller !== null) this.#readOn(); // else onRequestStart aborts
   }
@@ -252,12 +204,6 @@ export class StreamRelay implements UpstreamHandler, FrameSink, BookingWaiter {
   }
 }
 
-const EMPTY = Buffer.alloc(0);
-/** Room for a chunk's head (seven hex digits, CR LF: up to 256 MiB) and for all that may follow its data. */
-const HEAD = 9;
-const TAIL = 7;
-const SLAB_BYTES = 4000;
-const HEX = '0123456789abcdef';
-const CR = 0x0d;
-const LF = 0x0a;
-const LAST_CHUNK = Buffer.from('0\r\n\r\n');
+function flush(relay: StreamRelay): void {
+  relay.flush();
+}

@@ -5,6 +5,7 @@ import type { Logger } from '../log.ts';
 import type { Metrics } from '../metrics.ts';
 import type { Upstream } from '../upstream/pool.ts';
 import type { Deadlines } from './deadline.ts';
+import type { Slabs } from './outflow.ts';
 import type { Overload } from './overload.ts';
 import type { RequestLog } from './request-line.ts';
 
@@ -37,6 +38,7 @@ export interface Services {
   readonly limits: ListenerLimits;
   readonly deadlines: Deadlines;
   readonly overload: Overload;
+  readonly slabs: Slabs;
   /** Whether a request member could choose another model, host or key. */
   readonly isSteering: (member: string) => boolean;
 }
