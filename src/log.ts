@@ -3,7 +3,7 @@ import { destination, type Logger, pino } from 'pino';
 export type { Logger } from 'pino';
 
 /** Gathered text is written when there is so much of it, or after so long. */
-const GATHER_CHARACTERS = 12_288;
+const GATHER_CHARACTERS = 49_152;
 const GATHER_MS = 250;
 
 /**

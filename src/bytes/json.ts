@@ -67,7 +67,7 @@ export function locateMembers(bytes: Buffer, start = 0, end: number = bytes.leng
     const valueStart = skipSpace(bytes, i + 1, end);
     const valueEnd = valueEndOf(bytes, valueStart, end);
     if (valueEnd < 0) return null;
-    const name = decodeString(bytes, keyStart, keyLast + 1);
+    const name = usualName(bytes, keyStart + 1, keyLast) ?? decodeString(bytes, keyStart, keyLast + 1);
     if (name === null) return null;
     members.push({ name, keyStart, keyEnd: keyLast + 1, valueStart, valueEnd });
     i = skipSpace(bytes, valueEnd, end);
@@ -177,6 +177,29 @@ function longStringEnd(b: Buffer, i: number, end: number): number {
 
 /** 1 for bytes that end a plain run of string content. */
 export const STOPS = Uint8Array.from({ length: 256 }, (_, c) => (c < SPACE || c === QUOTE || c === BACKSLASH ? 1 : 0));
+
+/** Names met in nearly every request, by their length: found by their bytes, they are not made anew (0.2 µs each). */
+const USUAL: readonly (readonly { readonly name: string; readonly bytes: Buffer }[])[] = Array.from(
+  { length: 22 },
+  (_, length) =>
+    ['model', 'messages', 'stream', 'stream_options', 'include_usage', 'temperature', 'top_p', 'tools', 'tool_choice']
+      .concat(['max_tokens', 'max_completion_tokens', 'input', 'user', 'seed', 'response_format', 'metadata'])
+      .filter((name) => name.length === length)
+      .map((name) => ({ name, bytes: Buffer.from(name) })),
+);
+
+function usualName(b: Buffer, start: number, end: number): string | null {
+  const length = end - start;
+  const candidates = USUAL[length];
+  if (candidates === undefined) return null;
+  for (let k = 0; k < candidates.length; k++) {
+    const { name, bytes } = candidates[k] as { name: string; bytes: Buffer };
+    let i = 0;
+    while (i < length && b[start + i] === bytes[i]) i++;
+    if (i === length) return name;
+  }
+  return null;
+}
 
 /** The text of a string literal, quotes included in the span; null when its escapes are wrong. */
 export function decodeString(bytes: Buffer, start: number, end: number): string | null {

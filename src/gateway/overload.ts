@@ -12,7 +12,7 @@ export interface LoadLimits {
 }
 
 const SAMPLE_MS = 100;
-const RESOLUTION_MS = 10;
+const RESOLUTION_MS = 25;
 /** Of V8's own limit: beyond it the process would soon die. */
 const MOST_HEAP = 0.9;
 
