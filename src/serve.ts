@@ -83,7 +83,7 @@ function banner(app: App, greeting: Welcome | null): string {
     const until = greeting.keyExpires === null ? '' : `  (until ${greeting.keyExpires.toISOString().slice(0, 16)}Z)`;
     row('API key', `${greeting.key}${until}`);
   }
-  row('Admin URL', app.adminUrl);
+  if (app.adminUrl !== null) row('Admin URL', app.adminUrl);
   if (greeting?.login) row('Login', `${greeting.login.email}   ${greeting.login.password}   (shown only now)`);
   if (app.demo) {
     lines.push('', '  DEMO UPSTREAM: answers are made up here. Set UPSTREAM_URL to reach real models.');

@@ -8,7 +8,7 @@ const FLOORS: readonly (readonly string[])[] = [
   ['domain'],
   ['store', 'ledger', 'upstream'],
   ['gateway', 'admin'],
-  ['app.ts', 'demo.ts', 'demo', 'firstrun.ts', 'index.ts'],
+  ['app.ts', 'engine.ts', 'demo.ts', 'demo', 'firstrun.ts', 'index.ts'],
   ['main.ts', 'serve.ts', 'cli.ts', 'cli'],
 ];
 
