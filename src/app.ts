@@ -87,6 +87,7 @@ export async function openApp(config: Config, log: Logger): Promise<App> {
       return await stopServer(listener, seconds * 1000);
     },
     async close() {
+      if (api.listening) api.close();
       api.closeAllConnections();
       admin?.close();
       admin?.closeAllConnections();

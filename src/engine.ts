@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { totalmem } from 'node:os';
+import { setImmediate } from 'node:timers/promises';
 import { type Config, ConfigError } from './config.ts';
 import { type Demo, startDemo } from './demo.ts';
 import { Estimator } from './domain/estimate.ts';
@@ -31,11 +32,15 @@ export interface Engine {
   readonly databaseUrl: string;
   /** The demo upstream answers, not a real one. */
   readonly demo: boolean;
-  /** Cuts what is open, writes what is metered and lets go of everything; how many records could not be written. */
+  /**
+   * Writes what is metered and lets go of everything; how many records could not be written.
+   * Whoever holds connections to clients cuts them just before.
+   */
   close(): Promise<number>;
 }
 
 const CLOSE_MS = 10_000; // how long closing waits for the database to take the last records
+const NOTICE_MS = 1000; // and for clients that were cut to be noticed
 
 /** Database connections of the API: queries, and the change feed's LISTEN. */
 const QUERY_CONNECTIONS = 2;
@@ -127,6 +132,10 @@ export async function openEngine(config: Config, log: Logger): Promise<Engine> {
       isSteering: nameFilter(refusedNames(config.refusedParameters)),
     },
     async close() {
+      // what was cut a moment ago is about to be noticed; before the upstream goes, for then it would be its failure, and free
+      for (const end = performance.now() + NOTICE_MS; overload.inFlight > 0 && performance.now() < end; ) {
+        await setImmediate();
+      }
       await upstream.destroy();
       deadlines.close();
       overload.close();
