@@ -3,6 +3,7 @@ import { type App, openApp } from './app.ts';
 import type { Config } from './config.ts';
 import { type Welcome, welcome } from './firstrun.ts';
 import { type Logger, openLog } from './log.ts';
+import { reclaimAtRest } from './reclaim.ts';
 
 /** What a gateway that has started tells: as one JSON value, and in words. */
 export interface Announcement {
@@ -31,6 +32,7 @@ export async function serve(config: Config, demo: boolean, announce: (started: A
     await app.close();
     throw error;
   }
+  reclaimAtRest();
   log.info({ api: app.apiUrl, admin: app.adminUrl }, 'serving');
   await stop;
   return await leave(app, config.drainSeconds, log);

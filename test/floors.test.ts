@@ -9,7 +9,7 @@ const FLOORS: readonly (readonly string[])[] = [
   ['store', 'ledger', 'upstream'],
   ['gateway', 'admin'],
   ['app.ts', 'engine.ts', 'demo.ts', 'demo', 'firstrun.ts', 'index.ts'],
-  ['main.ts', 'serve.ts', 'health.ts', 'cli.ts', 'cli'],
+  ['main.ts', 'serve.ts', 'health.ts', 'reclaim.ts', 'cli.ts', 'cli'],
 ];
 
 const SRC = new URL('../src/', import.meta.url).pathname;
