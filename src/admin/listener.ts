@@ -17,7 +17,7 @@ const REQUEST_MS = 30_000;
 
 /**
  * The admin listener: /livez, /readyz and /metrics, and the administration area. That is
- * loaded when its first page is asked for: 20 MB and 80 ms that a sidecar never spends.
+ * loaded when its first page is asked for: 10 MB and 70 ms that a sidecar never spends.
  * Not yet listening.
  * @param pages what the administration area is made of; null: there are no pages
  */
