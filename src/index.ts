@@ -46,14 +46,14 @@ export interface GatewayOptions {
   /** Base address of the model-routing proxy, up to and including its `/v1`. */
   readonly upstream: string | URL;
   /** The proxy's master key, sent to it as a bearer token; none is sent without. */
-  readonly upstreamApiKey?: string;
+  readonly upstreamApiKey?: string | undefined;
   /**
    * A folder on local disk for usage records on their way to the database; gateways may share
    * it. null: they wait in memory, and those not yet in the database die with the process.
    */
   readonly spool: string | null;
   /** Takes what there is to log. Default: JSON lines on standard error. */
-  readonly logger?: GatewayLogger;
+  readonly logger?: GatewayLogger | undefined;
   /** Limits and the like. Nothing is read from the environment. */
   readonly settings?: { readonly [name in Setting]?: string | number };
 }
@@ -101,7 +101,7 @@ export interface Gateway {
  *
  *   const gateway = await createGateway({ database, upstream, spool: './spool' });
  *   createServer(gateway.serverOptions, (req, res) => {
- *     if (req.url.startsWith('/v1/')) gateway.handler(req, res);
+ *     if (req.url?.startsWith('/v1/')) gateway.handler(req, res);
  *     else …
  *   });
  *

@@ -11,9 +11,11 @@ const MODULES = join(ROOT, 'node_modules');
 /** A TypeScript program of somebody who has the package, as strict as they come. */
 const CONSUMER = `
 import { createServer } from 'node:http';
+import { pino } from 'pino';
 import { ConfigError, createGateway, type Gateway, type GatewayLogger, type GatewayOptions } from 'tollgate';
 
 const logger: GatewayLogger = console;
+export const other: GatewayLogger = pino();
 const options: GatewayOptions = { database: '', upstream: new URL('http://127.0.0.1/v1'), spool: null, logger };
 // @ts-expect-error a spool must be chosen or declined
 export const careless: GatewayOptions = { database: '', upstream: '' };
@@ -31,6 +33,11 @@ try {
   console.log(mistakes.join());
 }
 `;
+
+/** The program the README shows. */
+const SHOWN = /```ts\n(import \{ createServer \} from 'node:http';\n[\s\S]*?)```/.exec(
+  readFileSync(join(ROOT, 'README.md'), 'utf8'),
+)?.[1] as string;
 
 t.test('the packed package imports, type-checks and runs from a bare folder', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-package-'));
@@ -64,8 +71,9 @@ t.test('the packed package imports, type-checks and runs from a bare folder', as
   }
   writeFileSync(join(home, 'package.json'), '{ "type": "module" }');
   writeFileSync(join(home, 'program.ts'), CONSUMER);
+  writeFileSync(join(home, 'shown.ts'), `import { pino } from 'pino';\n${SHOWN}`);
   const options = ['--strict', '--module', 'nodenext', '--target', 'es2024', '--types', 'node', '--noEmit'];
-  run(join(MODULES, '.bin/tsc'), [...options, '--exactOptionalPropertyTypes', 'program.ts'], home);
+  run(join(MODULES, '.bin/tsc'), [...options, '--exactOptionalPropertyTypes', 'program.ts', 'shown.ts'], home);
   t.match(run(process.execPath, ['program.ts'], home), 'database: is needed');
   t.match(run(process.execPath, [join(installed, bin.tollgate), '--version'], home), /^tollgate \d/);
 });
