@@ -8,10 +8,13 @@ export interface Config {
   /** Path of a Unix socket; listens there instead of on host and port. */
   readonly listenSocket: string | null;
   readonly adminHost: string;
-  readonly adminPort: number;
+  /** null: no admin listener. */
+  readonly adminPort: number | null;
   readonly basePath: string;
   /** null: the embedded database in dataDir. */
   readonly databaseUrl: string | null;
+  /** Connections at most, the change feed's and those of the admin pages included; at least 3. */
+  readonly databaseConnections: number;
   readonly dataDir: string;
   /** null: no spool. */
   readonly spoolDir: string | null;
@@ -76,13 +79,18 @@ export const VARIABLES: readonly Variable[] = [
     fallback: '127.0.0.1',
     meaning: 'address of the admin listener: pages, /metrics, /livez, /readyz',
   },
-  { name: 'ADMIN_PORT', fallback: '8081', meaning: 'port of the admin listener' },
+  { name: 'ADMIN_PORT', fallback: '8081', meaning: 'port of the admin listener; off: there is none' },
   { name: 'BASE_PATH', fallback: '/v1', meaning: 'path prefix of the API' },
   {
     name: 'DATABASE_URL',
     fallback: '',
     shown: 'embedded in DATA_DIR',
     meaning: 'Postgres 14 or newer, straight or behind PgBouncer',
+  },
+  {
+    name: 'DATABASE_CONNECTIONS',
+    fallback: '9',
+    meaning: 'database connections at most: 3 for the API, the rest for the admin pages; 3: no pages',
   },
   { name: 'DATA_DIR', fallback: './data', meaning: 'embedded database and spool' },
   {
@@ -281,9 +289,10 @@ export function readConfig(
     port: whole('PORT', 0, 65535),
     listenSocket: optional('LISTEN_SOCKET'),
     adminHost: text('ADMIN_HOST'),
-    adminPort: whole('ADMIN_PORT', 0, 65535),
+    adminPort: text('ADMIN_PORT') === 'off' ? null : whole('ADMIN_PORT', 0, 65535),
     basePath,
     databaseUrl,
+    databaseConnections: whole('DATABASE_CONNECTIONS', 3, 100),
     dataDir,
     spoolDir: spool === '\0' ? `${dataDir}/spool` : spool || null,
     spoolFsync: fsync === 'on',

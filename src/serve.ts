@@ -3,6 +3,7 @@ import { type App, openApp } from './app.ts';
 import type { Config } from './config.ts';
 import { type Welcome, welcome } from './firstrun.ts';
 import { type Logger, openLog } from './log.ts';
+import { reclaimAtRest } from './reclaim.ts';
 
 /** What a gateway that has started tells: as one JSON value, and in words. */
 export interface Announcement {
@@ -31,6 +32,7 @@ export async function serve(config: Config, demo: boolean, announce: (started: A
     await app.close();
     throw error;
   }
+  reclaimAtRest();
   log.info({ api: app.apiUrl, admin: app.adminUrl }, 'serving');
   await stop;
   return await leave(app, config.drainSeconds, log);
@@ -83,7 +85,7 @@ function banner(app: App, greeting: Welcome | null): string {
     const until = greeting.keyExpires === null ? '' : `  (until ${greeting.keyExpires.toISOString().slice(0, 16)}Z)`;
     row('API key', `${greeting.key}${until}`);
   }
-  row('Admin URL', app.adminUrl);
+  if (app.adminUrl !== null) row('Admin URL', app.adminUrl);
   if (greeting?.login) row('Login', `${greeting.login.email}   ${greeting.login.password}   (shown only now)`);
   if (app.demo) {
     lines.push('', '  DEMO UPSTREAM: answers are made up here. Set UPSTREAM_URL to reach real models.');

@@ -8,8 +8,8 @@ const FLOORS: readonly (readonly string[])[] = [
   ['domain'],
   ['store', 'ledger', 'upstream'],
   ['gateway', 'admin'],
-  ['app.ts', 'demo.ts', 'demo', 'firstrun.ts', 'index.ts'],
-  ['main.ts', 'serve.ts', 'cli.ts', 'cli'],
+  ['app.ts', 'engine.ts', 'demo.ts', 'demo', 'firstrun.ts', 'index.ts'],
+  ['main.ts', 'serve.ts', 'health.ts', 'reclaim.ts', 'cli.ts', 'cli'],
 ];
 
 const SRC = new URL('../src/', import.meta.url).pathname;

@@ -1,4 +1,3 @@
-import type { Registry } from 'prom-client';
 import type { Calendar } from '../domain/month.ts';
 import type { Clock } from '../domain/ports.ts';
 import type { Logger } from '../log.ts';
@@ -11,9 +10,6 @@ export interface AdminServices {
   readonly calendar: Calendar;
   readonly clock: Clock;
   readonly log: Logger;
-  readonly registry: Registry;
-  /** What the gateway still waits for, in words; empty when it is ready for traffic. */
-  waitingFor(): string[];
   readonly keyPrefix: string;
   readonly ownedBy: string;
   readonly api: ApiAddress;

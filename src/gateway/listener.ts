@@ -1,11 +1,11 @@
 import { randomUUIDv7 } from 'node:crypto';
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { createServer, type IncomingMessage, type Server, type ServerOptions, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { type ErrorName, GatewayError } from '../domain/errors.ts';
 import { handle } from './pipeline.ts';
 import { Reply } from './reply.ts';
-import type { Services } from './services.ts';
+import type { ListenerLimits, Services } from './services.ts';
 
 const KEEP_ALIVE_MS = 75_000; // longer than the 60 s of common balancers, so that they close first
 /** How often slow requests are looked for. */
@@ -28,25 +28,9 @@ export interface Listener {
 
 /** A node:http server that answers the API. Not yet listening. */
 export function createListener(services: Services): Listener {
-  const { limits, overload } = services;
-  const onRequest = (req: IncomingMessage, res: ServerResponse): void => {
-    if (!server.listening) res.shouldKeepAlive = false; // draining: the next request is for another replica
-    if (overload.enter()) void handle(services, req, res);
-    else shed(services, req, res);
-  };
-  const server = createServer(
-    {
-      headersTimeout: limits.headerMs,
-      requestTimeout: Math.max(limits.bodyMs, limits.headerMs),
-      connectionsCheckingInterval: CHECK_MS,
-      keepAliveTimeout: KEEP_ALIVE_MS,
-      maxHeaderSize: limits.maxHeaderBytes,
-      highWaterMark: WRITE_BUFFER_BYTES,
-      requireHostHeader: false, // RequestHead looks, and answers in the shape of every other error
-      noDelay: true,
-    },
-    onRequest,
-  );
+  const { limits } = services;
+  const onRequest = createHandler(services, () => !server.listening); // draining: the next request is for another replica
+  const server = createServer(serverOptions(limits), onRequest);
   const sockets = new Set<Socket>();
   server.on('connection', (socket) => {
     sockets.add(socket);
@@ -72,6 +56,36 @@ export function createListener(services: Services): Listener {
         else setTimeout(() => void (socket.bytesRead === 0 && socket.destroy()), ms).unref();
       }
     },
+  };
+}
+
+/**
+ * Answers requests of the API on any node:http server.
+ * @param leaving whether answers should close their connections
+ */
+export function createHandler(
+  services: Services,
+  leaving: () => boolean,
+): (req: IncomingMessage, res: ServerResponse) => void {
+  const { overload } = services;
+  return (req, res) => {
+    if (leaving()) res.shouldKeepAlive = false;
+    if (overload.enter()) void handle(services, req, res);
+    else shed(services, req, res);
+  };
+}
+
+/** What a server has to be created with for the limits to hold. */
+export function serverOptions(limits: ListenerLimits): ServerOptions {
+  return {
+    headersTimeout: limits.headerMs,
+    requestTimeout: Math.max(limits.bodyMs, limits.headerMs),
+    connectionsCheckingInterval: CHECK_MS,
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    maxHeaderSize: limits.maxHeaderBytes,
+    highWaterMark: WRITE_BUFFER_BYTES,
+    requireHostHeader: false, // RequestHead looks, and answers in the shape of every other error
+    noDelay: true,
   };
 }
 

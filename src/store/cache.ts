@@ -68,7 +68,7 @@ export class Cache<T extends object> {
     this.#entries = new LRUCache(
       maxWeight !== undefined && weigh !== undefined
         ? { max, maxSize: maxWeight, sizeCalculation: (entry) => weigh(entry.value) }
-        : { max },
+        : { maxSize: max, sizeCalculation: () => 1 }, // `max` takes the memory of a full cache at once
     );
     this.#absent = new LRUCache({ max: ABSENCES, ttl: absenceMs });
   }

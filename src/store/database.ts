@@ -329,7 +329,7 @@ function openConnection(
     },
     async farewell() {
       alive = false;
-      await Promise.race([sql.end(), sleep(FAREWELL_MS)]);
+      await Promise.race([sql.end(), sleep(FAREWELL_MS, undefined, { ref: false })]);
       ended = true;
       socket?.destroy();
     },

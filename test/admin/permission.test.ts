@@ -1,5 +1,5 @@
 import t from 'tap';
-import { ROUTES } from '../../src/admin/listener.ts';
+import { ROUTES } from '../../src/admin/area.ts';
 import { type Action, may, PERMISSIONS } from '../../src/admin/permission.ts';
 import { ROLES, type Role } from '../../src/domain/user.ts';
 import { Person, signedIn, startOffice } from './people.ts';

@@ -119,7 +119,7 @@ export async function startGateway(
   let scout: string | undefined; // key of a company that sees every shared model
   const gateway: TestGateway = {
     url: app.apiUrl,
-    adminUrl: app.adminUrl,
+    adminUrl: app.adminUrl as string,
     databaseUrl: database.url,
     sql,
     logged,

@@ -1,0 +1,194 @@
+import { randomUUID } from 'node:crypto';
+import { totalmem } from 'node:os';
+import { setImmediate } from 'node:timers/promises';
+import { type Config, ConfigError } from './config.ts';
+import { type Demo, startDemo } from './demo.ts';
+import { Estimator } from './domain/estimate.ts';
+import { Calendar } from './domain/month.ts';
+import { nameFilter, refusedNames } from './domain/steering.ts';
+import { Deadlines } from './gateway/deadline.ts';
+import { Slabs } from './gateway/outflow.ts';
+import { Overload } from './gateway/overload.ts';
+import { RequestLog } from './gateway/request-line.ts';
+import type { Services } from './gateway/services.ts';
+import { fileDisk, systemProcesses } from './ledger/disk.ts';
+import { Spool } from './ledger/spool.ts';
+import { BatchLedger } from './ledger/writer.ts';
+import { type Logger, lineSink } from './log.ts';
+import { Metrics } from './metrics.ts';
+import { openChanges } from './store/changes.ts';
+import { type Database, openDatabase } from './store/database.ts';
+import { openDirectory } from './store/directory.ts';
+import { type Embedded, startEmbedded } from './store/embedded.ts';
+import { ledgerStore } from './store/ledger.ts';
+import { migrate } from './store/migrate.ts';
+import { Upstream } from './upstream/pool.ts';
+
+/** A gateway without a server: all that answers a request, and what lies behind. */
+export interface Engine {
+  /** For `createListener` and `createHandler`. */
+  readonly services: Services;
+  readonly db: Database;
+  readonly databaseUrl: string;
+  /** The demo upstream answers, not a real one. */
+  readonly demo: boolean;
+  /**
+   * Writes what is metered and lets go of everything; how many records could not be written.
+   * Whoever holds connections to clients cuts them just before.
+   */
+  close(): Promise<number>;
+}
+
+const CLOSE_MS = 10_000; // how long closing waits for the database to take the last records
+const NOTICE_MS = 1000; // and for clients that were cut to be noticed
+
+/** Database connections of the API: queries, and the change feed's LISTEN. */
+const QUERY_CONNECTIONS = 2;
+export const API_CONNECTIONS = QUERY_CONNECTIONS + 1;
+
+/**
+ * Puts one gateway together: database (embedded without DATABASE_URL), migrations, caches,
+ * ledger, upstream (the demo without UPSTREAM_URL).
+ * @throws ConfigError, MigrationRefused, DatabaseUnavailable, DatabaseRefused; nothing is left open then
+ */
+export async function openEngine(config: Config, log: Logger): Promise<Engine> {
+  const embedded = config.databaseUrl === null ? await startEmbedded({ dataDir: config.dataDir, log }) : null;
+  const databaseUrl = config.databaseUrl ?? (embedded as Embedded).url;
+  const db = openDatabase({ url: databaseUrl, maxConnections: QUERY_CONNECTIONS });
+  const writer = randomUUID();
+  let spool: Spool | null = null;
+  let demo: Demo | null;
+  try {
+    spool = openSpool(config, writer, log);
+    await migrate(db, { billingTimezone: config.billingTimezone });
+    demo = config.upstreamUrl === null ? await startDemo({ port: 0, log }) : null;
+  } catch (error) {
+    spool?.close();
+    await db.close();
+    await embedded?.stop();
+    throw error;
+  }
+  const upstream = new Upstream({
+    url: config.upstreamUrl ?? new URL((demo as Demo).url),
+    apiKey: config.upstreamApiKey,
+    connectMs: config.connectSeconds * 1000 + 1000, // the gateway's own deadline comes first
+  });
+
+  const clock = Date.now;
+  const calendar = new Calendar(config.billingTimezone);
+  const metrics = new Metrics();
+  const directory = openDirectory(db, log);
+  const changes = openChanges(db, directory, log);
+  const ledger = new BatchLedger({
+    store: ledgerStore(db),
+    clock,
+    monthOf: (at) => calendar.month(at),
+    log,
+    writer,
+    spool,
+  });
+  ledger.start();
+  gaugeLedger(metrics, ledger);
+
+  const deadlines = new Deadlines({
+    connectMs: config.connectSeconds * 1000,
+    firstByteMs: config.firstByteSeconds * 1000,
+    idleMs: config.idleSeconds * 1000,
+    totalMs: config.totalSeconds * 1000,
+    stallMs: config.stallSeconds * 1000,
+  });
+  const { maxRequests, maxDelayMs, maxMemoryBytes } = config;
+  const overload = new Overload({ maxRequests, maxDelayMs, maxMemoryBytes: maxMemoryBytes ?? mostMemory() });
+  gaugeLoad(metrics, overload);
+
+  return {
+    db,
+    databaseUrl,
+    demo: demo !== null,
+    services: {
+      directory,
+      ledger,
+      upstream,
+      calendar,
+      clock,
+      estimator: new Estimator(),
+      log,
+      metrics,
+      requestLog: new RequestLog(lineSink(log), metrics, clock),
+      basePath: config.basePath,
+      ownedBy: config.ownedBy,
+      maxBodyBytes: config.maxBodyBytes,
+      maxEventBytes: config.maxEventBytes,
+      limits: {
+        headerMs: config.headerSeconds * 1000,
+        bodyMs: config.bodySeconds * 1000,
+        maxHeaders: config.maxHeaders,
+        maxHeaderBytes: config.maxHeaderBytes,
+        maxConnections: config.maxConnections,
+      },
+      deadlines,
+      overload,
+      slabs: new Slabs(),
+      isSteering: nameFilter(refusedNames(config.refusedParameters)),
+    },
+    async close() {
+      // what was cut a moment ago is about to be noticed; before the upstream goes, for then it would be its failure, and free
+      for (const end = performance.now() + NOTICE_MS; overload.inFlight > 0 && performance.now() < end; ) {
+        await setImmediate();
+      }
+      await upstream.destroy();
+      deadlines.close();
+      overload.close();
+      await demo?.close();
+      const lost = await ledger.close(CLOSE_MS);
+      await changes.close();
+      await db.close();
+      await embedded?.stop();
+      return lost;
+    },
+  };
+}
+
+/** @throws ConfigError when the folder cannot be written */
+function openSpool(config: Config, id: string, log: Logger): Spool | null {
+  const folder = config.spoolDir;
+  if (folder === null) {
+    log.warn(
+      'SPOOL_DIR is empty: usage records wait in memory, and those not yet in the database die with the process',
+    );
+    return null;
+  }
+  try {
+    const uptime = () => performance.now();
+    return new Spool({ disk: fileDisk(config.spoolFsync), processes: systemProcesses(), folder, id, uptime, log });
+  } catch (error) {
+    const reason = (error as Error).message;
+    throw new ConfigError([
+      `SPOOL_DIR: ${folder} cannot be written (${reason}); make it writable, choose another folder, or set it empty to do without`,
+    ]);
+  }
+}
+
+function gaugeLedger(metrics: Metrics, ledger: BatchLedger): void {
+  metrics.gauge('tollgate_ledger_backlog', 'Usage records not yet in the database', () => ledger.backlog);
+  metrics.gauge('tollgate_database_available', '1 while the database takes records and answers', () =>
+    ledger.available ? 1 : 0,
+  );
+  metrics.gauge('tollgate_ledger_lag_seconds', 'How long the oldest of them has waited', () => ledger.lag / 1000);
+  metrics.gauge('tollgate_ledger_set_aside', 'Usage records the database refused', () => ledger.setAside);
+  metrics.gauge('tollgate_ledger_lost', 'Usage records lost: no disk, no database, no memory', () => ledger.lost);
+  metrics.gauge('tollgate_spool_bytes', 'Size of the spool files not yet in the database', () => ledger.spoolBytes);
+  metrics.gauge('tollgate_spool_failing', '1 while the disk refuses records', () => (ledger.spooling ? 0 : 1));
+  metrics.gauge('tollgate_reservations', 'Requests of strict budgets in flight', () => ledger.reservations);
+}
+
+function gaugeLoad(metrics: Metrics, overload: Overload): void {
+  metrics.gauge('tollgate_requests_in_flight', 'Requests being answered', () => overload.inFlight);
+  metrics.gauge('tollgate_requests_shed', 'Requests refused with 503 since the start', () => overload.refused);
+  metrics.gauge('tollgate_event_loop_delay_seconds', 'Event-loop delay, smoothed', () => overload.delayMs / 1000);
+}
+
+/** Four fifths of the container's memory, or the machine's. */
+function mostMemory(): number {
+  return 0.8 * Math.min(process.constrainedMemory() || Number.POSITIVE_INFINITY, totalmem());
+}

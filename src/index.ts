@@ -1,0 +1,178 @@
+import { randomUUIDv7 } from 'node:crypto';
+import type { IncomingMessage, ServerOptions, ServerResponse } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { pino } from 'pino';
+import { ConfigError, readConfig } from './config.ts';
+import { GatewayError } from './domain/errors.ts';
+import { isTimeZone } from './domain/month.ts';
+import { openEngine } from './engine.ts';
+import { createHandler, serverOptions } from './gateway/listener.ts';
+import { Reply } from './gateway/reply.ts';
+import { parseAddress } from './store/address.ts';
+
+export { ConfigError } from './config.ts';
+export { DatabaseRefused, DatabaseUnavailable } from './store/database.ts';
+export { MigrationRefused } from './store/migrate.ts';
+
+/** What `createGateway` may be told besides, by the names and with the defaults of `tollgate serve --help`. */
+const SETTINGS = [
+  'BASE_PATH',
+  'OWNED_BY',
+  'BILLING_TIMEZONE',
+  'LOG_LEVEL',
+  'SPOOL_FSYNC',
+  'REFUSED_PARAMETERS',
+  'MAX_BODY_BYTES',
+  'MAX_EVENT_BYTES',
+  'MAX_HEADERS',
+  'MAX_HEADER_BYTES',
+  'MAX_REQUESTS',
+  'MAX_DELAY_MS',
+  'MAX_MEMORY_MB',
+  'HEADER_SECONDS',
+  'BODY_SECONDS',
+  'CONNECT_SECONDS',
+  'FIRST_BYTE_SECONDS',
+  'IDLE_SECONDS',
+  'TOTAL_SECONDS',
+  'STALL_SECONDS',
+] as const;
+
+export type Setting = (typeof SETTINGS)[number];
+
+export interface GatewayOptions {
+  /** `postgres://user:password@host:port/database`, straight or behind PgBouncer. Takes three connections at most. */
+  readonly database: string;
+  /** Base address of the model-routing proxy, up to and including its `/v1`. */
+  readonly upstream: string | URL;
+  /** The proxy's master key, sent to it as a bearer token; none is sent without. */
+  readonly upstreamApiKey?: string | undefined;
+  /**
+   * A folder on local disk for usage records on their way to the database; gateways may share
+   * it. null: they wait in memory, and those not yet in the database die with the process.
+   */
+  readonly spool: string | null;
+  /** Takes what there is to log. Default: JSON lines on standard error. */
+  readonly logger?: GatewayLogger | undefined;
+  /** Limits and the like. Nothing is read from the environment. */
+  readonly settings?: { readonly [name in Setting]?: string | number };
+}
+
+/** A pino logger is one. Fields hold no keys, prompts or internal model names, save where the upstream's own words are told. */
+export interface GatewayLogger {
+  error(fields: object, text: string): void;
+  warn(fields: object, text: string): void;
+  info(fields: object, text: string): void;
+  debug(fields: object, text: string): void;
+}
+
+export interface Gateway {
+  /**
+   * Answers a request of the API, for a path below BASE_PATH (`/v1`); others get its 404. Takes
+   * the request as the server emitted it: its body unread, `req.url` whole, HTTP/1.1.
+   */
+  readonly handler: (req: IncomingMessage, res: ServerResponse) => void;
+  /**
+   * What to create the server with for HEADER_SECONDS, BODY_SECONDS, MAX_HEADER_BYTES and the
+   * memory bound of slow readers to hold; else that server's own limits do. The server's alone
+   * are also its number of connections (`maxConnections`), what is answered to bytes that are
+   * no HTTP (`clientError`), and CONNECT and upgrades, of which the API has none.
+   */
+  readonly serverOptions: ServerOptions;
+  /** Everything measured, in the Prometheus text format. */
+  metrics(): Promise<string>;
+  /**
+   * Resolves once no answer is open, or after so many seconds; answers close their connections
+   * from now on. Stop the server from accepting more before.
+   * @returns how many answers are still open
+   */
+  drain(seconds: number): Promise<number>;
+  /**
+   * Cuts answers still open, writes what is metered, for up to 10 s, and lets go of everything.
+   * Later requests get 503.
+   * @returns how many usage records could neither be written nor spooled; 0 is good
+   */
+  close(): Promise<number>;
+}
+
+/**
+ * A gateway inside somebody's own server. Brings the database to this version first; when it
+ * resolves the gateway is ready. It handles no signals, sets no flags and never exits.
+ *
+ *   const gateway = await createGateway({ database, upstream, spool: './spool' });
+ *   createServer(gateway.serverOptions, (req, res) => {
+ *     if (req.url?.startsWith('/v1/')) gateway.handler(req, res);
+ *     else …
+ *   });
+ *
+ * @throws ConfigError all that is wrong with the options, one line each in `mistakes`
+ * @throws MigrationRefused the database belongs to another version or billing zone
+ * @throws DatabaseUnavailable, DatabaseRefused
+ */
+export async function createGateway(options: GatewayOptions): Promise<Gateway> {
+  const config = readOptions(options);
+  const { services, close } = await openEngine(config, loggerTo(options.logger, config.logLevel));
+  const open = new Set<ServerResponse>();
+  let leaving = false;
+  let closed: Promise<number> | null = null;
+  const handle = createHandler(services, () => leaving);
+
+  return {
+    serverOptions: serverOptions(services.limits),
+    handler(req, res) {
+      if (closed !== null) return new Reply(res, randomUUIDv7()).error(new GatewayError('service_unavailable'), true);
+      open.add(res);
+      res.once('close', () => open.delete(res));
+      handle(req, res);
+    },
+    metrics: () => services.metrics.registry.metrics(),
+    async drain(seconds) {
+      leaving = true;
+      for (const end = performance.now() + seconds * 1000; open.size > 0 && performance.now() < end; ) await sleep(20);
+      return open.size;
+    },
+    close() {
+      for (const res of open) res.destroy();
+      closed ??= close();
+      return closed;
+    },
+  };
+}
+
+/** The options as the environment would say them: one place knows what is right. @throws ConfigError */
+function readOptions({ database, upstream, upstreamApiKey = '', spool, settings = {} }: GatewayOptions) {
+  const unknown = Object.keys(settings).filter((name) => !SETTINGS.includes(name as Setting));
+  if (unknown.length > 0) throw new ConfigError(unknown.map((name) => `${name}: is no setting of createGateway`));
+  const missing = Object.entries({ database, upstream }).filter(([, value]) => !value);
+  if (missing.length > 0) throw new ConfigError(missing.map(([name]) => `${name}: is needed`));
+  try {
+    parseAddress(database);
+  } catch (error) {
+    throw new ConfigError([(error as Error).message]);
+  }
+  const given = Object.entries(settings).map(([name, value]) => [name, String(value)]);
+  return readConfig(
+    {
+      ...Object.fromEntries(given),
+      DATABASE_URL: database,
+      UPSTREAM_URL: String(upstream),
+      UPSTREAM_API_KEY: upstreamApiKey,
+      SPOOL_DIR: spool ?? '',
+    },
+    isTimeZone,
+  );
+}
+
+const METHODS = { 20: 'debug', 30: 'info', 40: 'warn', 50: 'error', 60: 'error' } as const;
+
+/** Lines go through pino and past it: whoever takes them as values takes all of them. */
+function loggerTo(logger: GatewayLogger | undefined, level: string) {
+  const own = { level, base: null, timestamp: pino.stdTimeFunctions.isoTime };
+  if (logger === undefined) return pino(own, process.stderr);
+  return pino(own, {
+    write(line) {
+      const { level, time: _ours, msg = 'request', ...fields } = JSON.parse(line);
+      logger[METHODS[level as keyof typeof METHODS] ?? 'debug'](fields, msg);
+    },
+  });
+}

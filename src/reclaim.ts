@@ -1,0 +1,27 @@
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+
+const EVERY_MS = 15_000;
+const QUIET = 0.05; // of a core; polls and samples alone take 0.02
+const WORTH_BYTES = 32 * 1_048_576;
+
+/**
+ * Gives back what the start and each rush left behind, once they are over. V8 collects garbage
+ * when it allocates, so a gateway at rest would keep the memory of its busiest second: 250 MB
+ * where 110 do. Costs a pause of some 50 ms each, at rest. For a process of one's own: it sets
+ * a flag of V8.
+ */
+export function reclaimAtRest(everyMs = EVERY_MS): void {
+  let kept = 0;
+  let cpu = process.cpuUsage();
+  const look = () => {
+    const { user, system } = process.cpuUsage(cpu);
+    cpu = process.cpuUsage();
+    if (user + system > QUIET * everyMs * 1000 || process.memoryUsage.rss() < kept + WORTH_BYTES) return;
+    setFlagsFromString('--expose-gc');
+    const collect = runInNewContext('gc') as NodeJS.GCFunction;
+    collect({ type: 'major', execution: 'sync', flavor: 'last-resort' });
+    kept = process.memoryUsage.rss();
+  };
+  setInterval(look, everyMs).unref();
+}

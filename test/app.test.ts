@@ -1,0 +1,94 @@
+import { Writable } from 'node:stream';
+import { pino } from 'pino';
+import t, { type Test } from 'tap';
+import { type App, openApp } from '../src/app.ts';
+import { readConfig } from '../src/config.ts';
+import { isTimeZone } from '../src/domain/month.ts';
+import { ask, open, thrownBy } from './support/client.ts';
+import { MASTER_KEY } from './support/upstream.ts';
+import { CHAT, startWorld, type World } from './support/world.ts';
+
+const MESSAGES = [{ role: 'user', content: 'Hello there' }];
+
+/** One more replica of a world's gateway. Its database connections are named "replica". */
+async function replica(t: Test, world: World, env: Record<string, string> = {}): Promise<App> {
+  const settings = {
+    PORT: '0',
+    ADMIN_PORT: '0',
+    DATABASE_URL: `${world.databaseUrl}&application_name=replica`,
+    UPSTREAM_URL: world.upstream.url,
+    UPSTREAM_API_KEY: MASTER_KEY,
+    SPOOL_DIR: '',
+    ...env,
+  };
+  const silent = new Writable({ write: (_line, _encoding, done) => done() });
+  const app = await openApp(readConfig(settings, isTimeZone), pino({ level: 'error' }, silent));
+  await app.listen();
+  t.teardown(() => app.close());
+  return app;
+}
+
+t.test('what is cut when the drain is over is booked: it ran', async (t) => {
+  const world = await startWorld(t);
+  const { customer } = world;
+  const app = await replica(t, world);
+  await world.part(customer, 'slow', world.upstream.parts.long);
+  const body = { model: 'slow', messages: MESSAGES, stream: true };
+  const answer = await open(`${app.apiUrl}/chat/completions`, { key: customer.key, body });
+  const reader = (answer.body as ReadableStream<Uint8Array>).getReader();
+  await reader.read();
+  t.equal(await app.drain(0.05), 1);
+  const broken = thrownBy(
+    (async () => {
+      while (!(await reader.read()).done);
+    })(),
+  );
+  t.equal(await app.close(), 0);
+  t.ok(await broken);
+  t.match(await world.ledger(customer.company, 1), [{ outcome: 'client_aborted' }]);
+});
+
+t.test('DATABASE_CONNECTIONS holds for API, change feed and pages together', async (t) => {
+  const world = await startWorld(t);
+  const { sql, customer } = world;
+  const app = await replica(t, world, { DATABASE_CONNECTIONS: '5' });
+  let most = 0;
+  let done = false;
+  const watch = (async () => {
+    while (!done) {
+      const [row] =
+        await sql`select count(*)::integer as open from pg_stat_activity where application_name = 'replica'`;
+      most = Math.max(most, row?.open);
+    }
+  })();
+  const caller = async () => {
+    for (let i = 0; i < 20; i++) {
+      const key = await world.key(customer.company); // each one is looked up
+      await ask(`${app.apiUrl}/chat/completions`, { key, body: { model: CHAT, messages: MESSAGES } });
+    }
+  };
+  const headers = { cookie: `tollgate=${'0'.repeat(43)}`, connection: 'close' };
+  const visitor = async () => {
+    for (let i = 0; i < 10; i++) t.equal((await ask(`${app.adminUrl}/`, { headers })).status, 303);
+  };
+  await Promise.all([caller, caller, caller, caller, visitor, visitor, visitor].map((work) => work()));
+  done = true;
+  await watch;
+  t.equal(most, 5);
+});
+
+t.test('with three connections there are no pages, but health and metrics', async (t) => {
+  const world = await startWorld(t);
+  const app = await replica(t, world, { DATABASE_CONNECTIONS: '3' });
+  t.match(await ask(`${app.adminUrl}/`), { status: 404, text: /no administration pages/ });
+  t.match(await ask(`${app.adminUrl}/livez`), { status: 200, text: 'ok\n' });
+  t.match(await ask(`${app.adminUrl}/readyz`), { status: 200, text: 'ready\n' });
+  t.match(await ask(`${app.adminUrl}/metrics`), { status: 200, text: /^tollgate_requests_in_flight 0$/m });
+});
+
+t.test('ADMIN_PORT=off leaves the API alone', async (t) => {
+  const world = await startWorld(t);
+  const app = await replica(t, world, { ADMIN_PORT: 'off' });
+  t.equal(app.adminUrl, null);
+  t.match(await ask(`${app.apiUrl}/models`, { key: world.customer.key }), { status: 200 });
+});

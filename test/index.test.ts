@@ -1,0 +1,148 @@
+import { once } from 'node:events';
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import OpenAI from 'openai';
+import t, { type Test } from 'tap';
+import {
+  ConfigError,
+  createGateway,
+  DatabaseUnavailable,
+  type GatewayLogger,
+  type GatewayOptions,
+} from '../src/index.ts';
+import { ask, open, thrownBy } from './support/client.ts';
+import { MASTER_KEY } from './support/upstream.ts';
+import { CHAT, startWorld } from './support/world.ts';
+
+const MESSAGES = [{ role: 'user' as const, content: 'Hello there' }];
+
+/** Process-wide things an embedded gateway has no business with. */
+const processWide = () => ['SIGTERM', 'SIGINT', 'exit', 'uncaughtException'].map((name) => process.listenerCount(name));
+
+/** A gateway beside an application's own routes in one server, on the database of a world. */
+async function host(t: Test, options: Partial<GatewayOptions> = {}) {
+  const world = await startWorld(t);
+  const lines: [level: string, fields: object, text: string][] = [];
+  const take = (level: string) => (fields: object, text: string) => void lines.push([level, fields, text]);
+  const logger: GatewayLogger = { error: take('error'), warn: take('warn'), info: take('info'), debug: take('debug') };
+  const gateway = await createGateway({
+    database: `${world.databaseUrl}&application_name=embedded`,
+    upstream: world.upstream.url,
+    upstreamApiKey: MASTER_KEY,
+    spool: null,
+    logger,
+    ...options,
+  });
+  const server = createServer(gateway.serverOptions, (req, res) => {
+    if (req.url === '/hello') res.end('the application itself');
+    else gateway.handler(req, res);
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.teardown(async () => {
+    await gateway.close();
+    server.closeAllConnections();
+    server.close();
+  });
+  const base = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return { world, gateway, server, base, lines };
+}
+
+t.test('a gateway stands beside an application’s own routes; an SDK does not know the difference', async (t) => {
+  const before = processWide();
+  const spool = mkdtempSync(join(tmpdir(), 'tollgate-embedded-'));
+  t.teardown(() => rmSync(spool, { recursive: true, force: true }));
+  const { world, gateway, base, lines } = await host(t, { spool });
+  const { company, key } = world.customer;
+  const client = new OpenAI({ baseURL: `${base}/v1`, apiKey: key, maxRetries: 0 });
+
+  const answer = await client.chat.completions.create({ model: CHAT, messages: MESSAGES });
+  t.equal(answer.model, CHAT);
+  const stream = await client.chat.completions.create({
+    model: CHAT,
+    messages: MESSAGES,
+    stream: true,
+    stream_options: { include_usage: true },
+  });
+  let told = 0;
+  for await (const { usage } of stream) told = usage?.completion_tokens ?? told;
+  t.equal((await ask(`${base}/hello`)).text, 'the application itself');
+  t.match(await ask(`${base}/elsewhere`), { status: 404, json: { error: { type: 'not_found_error' } } });
+
+  const rows = await world.ledger(company, 2);
+  t.same(
+    rows.map((row) => row.completion_tokens),
+    [answer.usage?.completion_tokens, told],
+  );
+  t.match(await gateway.metrics(), /^tollgate_requests_total\{endpoint="chat\.completions",status="200"\} 2$/m);
+  const requests = lines.filter(([, , text]) => text === 'request').map(([level, fields]) => ({ level, ...fields }));
+  t.match(requests, [{ level: 'info', slug: CHAT, status: 200, company }, { status: 200 }, { status: 404 }]);
+  t.notMatch(JSON.stringify(lines), key);
+
+  t.equal(await gateway.drain(5), 0);
+  t.equal(await gateway.close(), 0);
+  t.same(readdirSync(spool), [], 'the spool is empty');
+  t.match(await ask(`${base}/v1/models`, { key }), { status: 503, json: { error: { code: 'service_unavailable' } } });
+  t.equal((await ask(`${base}/hello`)).status, 200, 'the application serves on');
+  t.same(processWide(), before, 'signals and exits are the application’s');
+});
+
+t.test('draining waits for open answers, closing cuts and books them', async (t) => {
+  const { world, gateway, base } = await host(t);
+  const { customer } = world;
+  await world.part(customer, 'slow', world.upstream.parts.long);
+  const body = { model: 'slow', messages: MESSAGES, stream: true };
+  const answer = await open(`${base}/v1/chat/completions`, { key: customer.key, body });
+  const reader = (answer.body as ReadableStream<Uint8Array>).getReader();
+  await reader.read();
+  t.equal(await gateway.drain(0.05), 1, 'one is still open');
+  const broken = thrownBy(
+    (async () => {
+      while (!(await reader.read()).done);
+    })(),
+  );
+  t.equal(await gateway.close(), 0);
+  t.ok(await broken, 'its client sees it broken');
+  t.match(await world.ledger(customer.company, 1), [{ outcome: 'client_aborted' }]);
+});
+
+t.test('it takes three database connections at most, however busy', async (t) => {
+  const { world, base } = await host(t);
+  const { sql, customer } = world;
+  let most = 0;
+  let done = false;
+  const watch = (async () => {
+    while (!done) {
+      const [row] =
+        await sql`select count(*)::integer as open from pg_stat_activity where application_name = 'embedded'`;
+      most = Math.max(most, row?.open);
+    }
+  })();
+  const worker = async () => {
+    for (let i = 0; i < 20; i++) {
+      const key = await world.key(customer.company); // each one is looked up
+      const body = { model: CHAT, messages: MESSAGES };
+      t.equal((await ask(`${base}/v1/chat/completions`, { key, body })).status, 200);
+    }
+  };
+  await Promise.all(Array.from({ length: 8 }, worker));
+  done = true;
+  await watch;
+  t.equal(most, 3);
+});
+
+t.test('what is wrong with the options is told before anything is opened', async (t) => {
+  const good = { database: 'postgres://127.0.0.1:1/x', upstream: 'http://127.0.0.1:1/v1', spool: null };
+  const mistakes = async (options: object) => {
+    const error = await thrownBy(createGateway({ ...good, ...options } as GatewayOptions));
+    return error instanceof ConfigError ? error.mistakes : error;
+  };
+  t.match(await mistakes({ settings: { MAX_BODY_BYTES: 1, BASE_PATH: 'v1' } }), [/^BASE_PATH: /, /^MAX_BODY_BYTES: /]);
+  t.match(await mistakes({ settings: { PORT: 80 } }), ['PORT: is no setting of createGateway']);
+  t.match(await mistakes({ database: '', upstream: '' }), ['database: is needed', 'upstream: is needed']);
+  t.match(await mistakes({ database: 'postgres://host:0/x' }), [/port/]);
+  t.ok((await mistakes({})) instanceof DatabaseUnavailable, 'a database that is away is no mistake in the options');
+});

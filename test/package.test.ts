@@ -1,0 +1,79 @@
+import { execFileSync } from 'node:child_process';
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import t from 'tap';
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url));
+const MODULES = join(ROOT, 'node_modules');
+
+/** A TypeScript program of somebody who has the package, as strict as they come. */
+const CONSUMER = `
+import { createServer } from 'node:http';
+import { pino } from 'pino';
+import { ConfigError, createGateway, type Gateway, type GatewayLogger, type GatewayOptions } from 'tollgate';
+
+const logger: GatewayLogger = console;
+export const other: GatewayLogger = pino();
+const options: GatewayOptions = { database: '', upstream: new URL('http://127.0.0.1/v1'), spool: null, logger };
+// @ts-expect-error a spool must be chosen or declined
+export const careless: GatewayOptions = { database: '', upstream: '' };
+// @ts-expect-error no such setting
+export const misspelt: GatewayOptions = { ...options, settings: { MAX_BODY: 1 } };
+export const serve = async (gateway: Gateway): Promise<number> => {
+  createServer(gateway.serverOptions, gateway.handler).close();
+  return (await gateway.drain(1)) + (await gateway.close());
+};
+try {
+  await createGateway(options);
+} catch (error) {
+  if (!(error instanceof ConfigError)) throw error;
+  const mistakes: readonly string[] = error.mistakes;
+  console.log(mistakes.join());
+}
+`;
+
+/** The program the README shows. */
+const SHOWN = /```ts\n(import \{ createServer \} from 'node:http';\n[\s\S]*?)```/.exec(
+  readFileSync(join(ROOT, 'README.md'), 'utf8'),
+)?.[1] as string;
+
+t.test('the packed package imports, type-checks and runs from a bare folder', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'tollgate-package-'));
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+  const run = (command: string, args: readonly string[], cwd: string): string =>
+    execFileSync(command, args, { cwd, encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] });
+
+  const source = join(folder, 'source');
+  for (const name of ['package.json', 'README.md', 'LICENSE', 'sql', 'src', 'test/app.test.ts']) {
+    cpSync(join(ROOT, name), join(source, name), { recursive: true });
+  }
+  run(join(MODULES, '.bin/tsc'), ['-p', ROOT, '--outDir', join(source, 'dist')], ROOT);
+  const [packed] = JSON.parse(run('npm', ['pack', '--json', '--ignore-scripts', '--offline'], source));
+  const files: string[] = packed.files.map(({ path }: { path: string }) => path);
+  const folders = new Set(files.map((path) => (dirname(path) === '.' ? path : (path.split('/')[0] as string))));
+  t.same([...folders].sort(), ['LICENSE', 'README.md', 'dist', 'package.json', 'sql', 'src']);
+  t.same(
+    files.filter((path) => /^src\/(?!admin\/assets\/)|test/.test(path)),
+    [],
+    'of the sources only what pages show',
+  );
+
+  const home = join(folder, 'home');
+  const installed = join(home, 'node_modules/tollgate');
+  mkdirSync(installed, { recursive: true });
+  run('tar', ['-xzf', join(source, packed.filename), '--strip-components=1', '-C', installed], home);
+  const { dependencies, bin } = JSON.parse(readFileSync(join(installed, 'package.json'), 'utf8'));
+  mkdirSync(join(home, 'node_modules/@types'));
+  for (const name of [...Object.keys(dependencies), '@types/node', 'undici-types']) {
+    symlinkSync(join(MODULES, name), join(home, 'node_modules', name));
+  }
+  writeFileSync(join(home, 'package.json'), '{ "type": "module" }');
+  writeFileSync(join(home, 'program.ts'), CONSUMER);
+  writeFileSync(join(home, 'shown.ts'), `import { pino } from 'pino';\n${SHOWN}`);
+  const options = ['--strict', '--module', 'nodenext', '--target', 'es2024', '--types', 'node', '--noEmit'];
+  run(join(MODULES, '.bin/tsc'), [...options, '--exactOptionalPropertyTypes', 'program.ts', 'shown.ts'], home);
+  t.match(run(process.execPath, ['program.ts'], home), 'database: is needed');
+  t.match(run(process.execPath, [join(installed, bin.tollgate), '--version'], home), /^tollgate \d/);
+});

@@ -1,0 +1,112 @@
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
+import { request } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import t, { type Test } from 'tap';
+import { MASTER_KEY } from './support/upstream.ts';
+import { CHAT, startWorld, type World } from './support/world.ts';
+
+/** The program as the container image has it, allowed to write nowhere but where it is told to. */
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url));
+
+/** What the Dockerfile copies, in a folder of its own. */
+function image(t: Test): string {
+  const folder = mkdtempSync(join(tmpdir(), 'tollgate-image-'));
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+  for (const name of ['package.json', 'sql', 'src/admin/assets']) {
+    cpSync(join(ROOT, name), join(folder, name), { recursive: true });
+  }
+  execFileSync(join(ROOT, 'node_modules/.bin/tsc'), ['-p', ROOT, '--outDir', join(folder, 'dist')]);
+  const { dependencies } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'));
+  mkdirSync(join(folder, 'node_modules'));
+  for (const name of Object.keys(dependencies)) {
+    symlinkSync(join(ROOT, 'node_modules', name), join(folder, 'node_modules', name));
+  }
+  return folder;
+}
+
+interface Sidecar {
+  readonly env: Record<string, string>;
+  readonly child: ChildProcess;
+  readonly facts: { readonly socket: string; readonly admin_url: string | null };
+}
+
+/** `serve` on a socket; a write outside of `writable` is an error. */
+async function start(t: Test, program: string, world: World, writable: string, more = {}): Promise<Sidecar> {
+  const env = {
+    LISTEN_SOCKET: join(writable, 'api.sock'),
+    DATABASE_URL: `${world.databaseUrl}&application_name=sidecar`,
+    DATABASE_CONNECTIONS: '3',
+    UPSTREAM_URL: world.upstream.url,
+    UPSTREAM_API_KEY: MASTER_KEY,
+    LOG_LEVEL: 'error',
+    ADMIN_PORT: '0',
+    ...more,
+  };
+  const only = ['--permission', '--allow-fs-read=*', `--allow-fs-write=${writable}`, '--allow-net'];
+  const child = spawn(process.execPath, [...only, join(program, 'dist/main.js'), 'serve', '--json'], {
+    cwd: '/',
+    env,
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  t.teardown(() => child.kill('SIGKILL'));
+  let printed = '';
+  for await (const piece of child.stdout.iterator({ destroyOnReturn: false })) {
+    printed += piece;
+    if (printed.includes('\n')) break;
+  }
+  return { env, child, facts: JSON.parse(printed) };
+}
+
+function chat({ facts }: Sidecar, key: string): Promise<number | undefined> {
+  const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' };
+  return new Promise((resolve, reject) => {
+    request({ socketPath: facts.socket, method: 'POST', path: '/v1/chat/completions', headers, agent: false }, (res) =>
+      res.resume().on('end', () => resolve(res.statusCode)),
+    )
+      .on('error', reject)
+      .end(JSON.stringify({ model: CHAT, messages: [{ role: 'user', content: 'Hello' }] }));
+  });
+}
+
+async function exitOf(child: ChildProcess): Promise<number | null> {
+  return (await once(child, 'exit'))[0] as number | null;
+}
+
+t.test('a sidecar writes to its spool and its socket alone, and takes three connections', async (t) => {
+  const program = image(t);
+  const world = await startWorld(t);
+  const { customer, sql } = world;
+  const health = (env: Record<string, string>) =>
+    exitOf(spawn(process.execPath, [join(program, 'dist/health.js')], { env, stdio: 'inherit' }));
+
+  for (const spooling of [true, false]) {
+    await t.test(spooling ? 'with a spool' : 'without', async (t) => {
+      const writable = mkdtempSync(join(tmpdir(), 'tollgate-writable-'));
+      t.teardown(() => rmSync(writable, { recursive: true, force: true }));
+      const more = spooling ? { SPOOL_DIR: join(writable, 'spool') } : { SPOOL_DIR: '', ADMIN_PORT: 'off' };
+      const sidecar = await start(t, program, world, writable, more);
+      t.same(new Set(await Promise.all(Array.from({ length: 50 }, () => chat(sidecar, customer.key)))), new Set([200]));
+      const [row] =
+        await sql`select count(*)::integer as open from pg_stat_activity where application_name = 'sidecar'`;
+      t.ok(row?.open <= 3, `${row?.open} connections`);
+
+      const { admin_url } = sidecar.facts;
+      const env = { ...sidecar.env, ...(admin_url === null ? {} : { ADMIN_PORT: new URL(admin_url).port }) };
+      t.equal(await health(env), 0, 'it is healthy');
+      sidecar.child.kill('SIGTERM');
+      t.equal(await exitOf(sidecar.child), 0);
+      t.equal(await health(env), 1, 'and then it is not');
+      t.same(
+        readdirSync(writable, { recursive: true }).filter((name) => name !== 'api.sock'),
+        spooling ? ['spool'] : [],
+        'nothing is left in the spool',
+      );
+    });
+  }
+  t.equal((await world.ledger(customer.company, 100)).length, 100);
+});
