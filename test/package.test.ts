@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
+import { compile, tsc } from './support/compile.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const MODULES = join(ROOT, 'node_modules');
@@ -49,7 +50,7 @@ t.test('the packed package imports, type-checks and runs from a bare folder', as
   for (const name of ['package.json', 'README.md', 'LICENSE', 'sql', 'src', 'test/app.test.ts']) {
     cpSync(join(ROOT, name), join(source, name), { recursive: true });
   }
-  run(join(MODULES, '.bin/tsc'), ['-p', ROOT, '--outDir', join(source, 'dist')], ROOT);
+  compile(join(source, 'dist'));
   const [packed] = JSON.parse(run('npm', ['pack', '--json', '--ignore-scripts', '--offline'], source));
   const files: string[] = packed.files.map(({ path }: { path: string }) => path);
   const folders = new Set(files.map((path) => (dirname(path) === '.' ? path : (path.split('/')[0] as string))));
@@ -73,7 +74,7 @@ t.test('the packed package imports, type-checks and runs from a bare folder', as
   writeFileSync(join(home, 'program.ts'), CONSUMER);
   writeFileSync(join(home, 'shown.ts'), `import { pino } from 'pino';\n${SHOWN}`);
   const options = ['--strict', '--module', 'nodenext', '--target', 'es2024', '--types', 'node', '--noEmit'];
-  run(join(MODULES, '.bin/tsc'), [...options, '--exactOptionalPropertyTypes', 'program.ts', 'shown.ts'], home);
+  tsc([...options, '--exactOptionalPropertyTypes', 'program.ts', 'shown.ts'], home);
   t.match(run(process.execPath, ['program.ts'], home), 'database: is needed');
   t.match(run(process.execPath, [join(installed, bin.tollgate), '--version'], home), /^tollgate \d/);
 });

@@ -1,4 +1,4 @@
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
 import { request } from 'node:http';
@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
+import { compile } from './support/compile.ts';
 import { MASTER_KEY } from './support/upstream.ts';
 import { CHAT, startWorld, type World } from './support/world.ts';
 
@@ -20,7 +21,7 @@ function image(t: Test): string {
   for (const name of ['package.json', 'sql', 'src/admin/assets']) {
     cpSync(join(ROOT, name), join(folder, name), { recursive: true });
   }
-  execFileSync(join(ROOT, 'node_modules/.bin/tsc'), ['-p', ROOT, '--outDir', join(folder, 'dist')]);
+  compile(join(folder, 'dist'));
   const { dependencies } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'));
   mkdirSync(join(folder, 'node_modules'));
   for (const name of Object.keys(dependencies)) {

@@ -1,0 +1,18 @@
+import { execFileSync } from 'node:child_process';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+
+/**
+ * Runs tsc. The test runner gives every child process its own loader, by NODE_OPTIONS, and
+ * tsc cannot be loaded by it.
+ */
+export function tsc(args: readonly string[], cwd = ROOT): void {
+  execFileSync('env', ['-u', 'NODE_OPTIONS', join(ROOT, 'node_modules/.bin/tsc'), ...args], { cwd, stdio: 'inherit' });
+}
+
+/** The program as `make run` compiles it, in another folder. */
+export function compile(outDir: string): void {
+  tsc(['-p', ROOT, '--outDir', outDir]);
+}
