@@ -49,7 +49,9 @@ async function start(t: Test, program: string, world: World, writable: string, m
     ...more,
   };
   const only = ['--permission', '--allow-fs-read=*', `--allow-fs-write=${writable}`, '--allow-net'];
-  const child = spawn(process.execPath, [...only, join(program, 'dist/main.js'), 'serve', '--json'], {
+  // not the test runner's own loader, which needs more than this process may do
+  const node = ['-u', 'NODE_OPTIONS', process.execPath, ...only];
+  const child = spawn('env', [...node, join(program, 'dist/main.js'), 'serve', '--json'], {
     cwd: '/',
     env,
     stdio: ['ignore', 'pipe', 'inherit'],
