@@ -2,6 +2,7 @@ import type { Femto } from '../domain/money.ts';
 import { readRecordCost } from '../domain/usage.ts';
 import type { SpoolFile } from './disk.ts';
 import { type Frame, frameLength, readFrames, writeFrame } from './frame.ts';
+import { framesOf } from './page.ts';
 import type { Spool } from './spool.ts';
 
 /** A record on its way to the database. */
@@ -14,6 +15,8 @@ export interface Entry {
   /** When it came, milliseconds since the epoch. */
   readonly at: number;
   readonly json: string;
+  /** Nobody will ask for `json` any more. */
+  release?(): void;
 }
 
 /** The oldest records that wait. */
@@ -97,6 +100,7 @@ export class Backlog {
     if (!spooled) {
       if (this.#inMemory + entries.length > maxUnspooled) {
         this.lost += entries.length;
+        for (const entry of entries) entry.release?.();
         return;
       }
       this.#unspooledSegment();
@@ -108,7 +112,7 @@ export class Backlog {
     if (segment.memory !== null) {
       for (const entry of entries) segment.memory.push(entry);
       this.#inMemory += entries.length;
-    }
+    } else for (const entry of entries) entry.release?.();
   }
 
   /** At most `max` of the oldest records; null when none wait. They stay until they are settled. */
@@ -132,7 +136,7 @@ export class Backlog {
   /** The first `count` records of the last batch are dealt with. */
   settle(count: number): void {
     const segment = this.#segments.find(isWaiting) as Segment;
-    (segment.memory as Entry[]).splice(0, count);
+    for (const entry of (segment.memory as Entry[]).splice(0, count)) entry.release?.();
     segment.settled += count;
     this.#inMemory -= count;
     this.size -= count;
@@ -205,16 +209,12 @@ export class Backlog {
 
   /** Appends to the newest file. False when the disk refused; then nothing of it counts as written. */
   #write(spool: Spool, entries: readonly Entry[]): boolean {
-    let length = 0;
-    for (const { json } of entries) length += frameLength(json);
-    if (length > this.#scratch.length) this.#scratch = Buffer.allocUnsafe(length * 2);
-    let at = 0;
-    for (const { json } of entries) at = writeFrame(this.#scratch, at, json);
-
+    const frames = framesOf(entries) ?? this.#framed(entries);
+    const { length } = frames;
     let segment: Segment | undefined;
     try {
       segment = this.#openSegment(spool, entries.length);
-      (segment.file as SpoolFile).append(this.#scratch, length);
+      (segment.file as SpoolFile).append(frames, length);
       segment.bytes += length;
       this.bytes += length;
       if (!this.spooling) this.#options.log.warn({}, 'spool: records reach the disk again');
@@ -231,6 +231,15 @@ export class Backlog {
       if (segment !== undefined) this.#abandonFile(segment);
       return false;
     }
+  }
+
+  #framed(entries: readonly Entry[]): Buffer {
+    let length = 0;
+    for (const { json } of entries) length += frameLength(json);
+    if (length > this.#scratch.length) this.#scratch = Buffer.allocUnsafe(length * 2);
+    let at = 0;
+    for (const { json } of entries) at = writeFrame(this.#scratch, at, json);
+    return this.#scratch.subarray(0, at);
   }
 
   /** The segment to append to, with a file: the newest one unless it is full. @throws when the disk refuses */

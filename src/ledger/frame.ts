@@ -34,6 +34,11 @@ export function writeFrame(buffer: Buffer, at: number, record: string): number {
   return end + 1;
 }
 
+/** The record in a whole frame that stands at [from, to). */
+export function frameRecord(buffer: Buffer, from: number, to: number): string {
+  return buffer.latin1Slice(from + HEAD, to - 1);
+}
+
 /** A line of a spool file: a record, or what is left of one. */
 export interface Frame {
   readonly record: string;

@@ -13,6 +13,7 @@ import type {
 } from '../domain/ports.ts';
 import { RecordWriter, type UsageRecord } from '../domain/usage.ts';
 import { Backlog, type Batch, type Entry } from './backlog.ts';
+import { Pages } from './page.ts';
 import { Reservations } from './reservations.ts';
 import { Spend } from './spend.ts';
 import { BEAT_MS, type Spool } from './spool.ts';
@@ -67,6 +68,7 @@ export class BatchLedger implements Ledger {
   readonly #timing: Timing;
   readonly #writer: string;
   readonly #records = new RecordWriter();
+  readonly #pages = new Pages();
   readonly #spend = new Spend();
   readonly #backlog: Backlog;
   readonly #reservations: Reservations;
@@ -165,14 +167,8 @@ export class BatchLedger implements Ledger {
     this.#spend.add(companyId, month, cost);
     this.#lastUsed.set(keyId, at);
     if (this.#group.length === 0) this.#timing.soon(() => this.#commit());
-    this.#group.push({
-      requestId,
-      companyId,
-      month,
-      cost,
-      at: this.#timing.now(),
-      json: this.#records.serialize(record),
-    });
+    const json = this.#records.serialize(record);
+    this.#group.push(this.#pages.keep(requestId, companyId, month, cost, this.#timing.now(), json));
     if (waiter !== null) this.#waiters.push(waiter);
   }
 
