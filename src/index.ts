@@ -6,6 +6,7 @@ import { ConfigError, readConfig } from './config.ts';
 import { GatewayError } from './domain/errors.ts';
 import { isTimeZone } from './domain/month.ts';
 import { openEngine } from './engine.ts';
+import { Crowd } from './gateway/crowd.ts';
 import { createHandler, serverOptions } from './gateway/listener.ts';
 import { Reply } from './gateway/reply.ts';
 import { parseAddress } from './store/address.ts';
@@ -112,7 +113,7 @@ export interface Gateway {
 export async function createGateway(options: GatewayOptions): Promise<Gateway> {
   const config = readOptions(options);
   const { services, close } = await openEngine(config, loggerTo(options.logger, config.logLevel));
-  const open = new Set<ServerResponse>();
+  const open = new Crowd<{ readonly res: ServerResponse; place: number }>();
   let leaving = false;
   let closed: Promise<number> | null = null;
   const handle = createHandler(services, () => leaving);
@@ -121,8 +122,9 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
     serverOptions: serverOptions(services.limits),
     handler(req, res) {
       if (closed !== null) return new Reply(res, randomUUIDv7()).error(new GatewayError('service_unavailable'), true);
-      open.add(res);
-      res.once('close', () => open.delete(res));
+      const answer = { res, place: -1 };
+      open.join(answer);
+      res.once('close', () => open.leave(answer));
       handle(req, res);
     },
     metrics: () => services.metrics.registry.metrics(),
@@ -132,7 +134,7 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
       return open.size;
     },
     close() {
-      for (const res of open) res.destroy();
+      open.forEach(({ res }) => res.destroy());
       closed ??= close();
       return closed;
     },

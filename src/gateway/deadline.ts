@@ -1,4 +1,5 @@
 import type { ServerResponse } from 'node:http';
+import { Crowd, type Member } from './crowd.ts';
 
 /** How long each part of a request may take, in milliseconds. */
 export interface TimeLimits {
@@ -26,14 +27,10 @@ const CLIENT_TICKS = 10;
  * disarmed with every chunk; here a chunk costs one store, and every tick looks at each
  * request once: 30 ns each, 3 ms a second for a thousand. (undici's own timeouts stand
  * still while the client holds the upstream back, and are up to a second late.)
- *
- * Requests stand in an array. A Set leaves its old tables behind when it has seen enough of
- * them come and go, each with whoever was in it: half of all requests then outlived the young
- * generation, and garbage collection took a fifth of the whole.
  */
 export class Deadlines {
   readonly #limits: TimeLimits;
-  readonly #open: Watch[] = [];
+  readonly #open = new Crowd<Watch>();
   readonly #timer: NodeJS.Timeout;
   #ticks = 0;
 
@@ -53,8 +50,7 @@ export class Deadlines {
   /** @param now monotonic milliseconds */
   look(now: number): void {
     const clients = ++this.#ticks % CLIENT_TICKS === 0;
-    // from the end: a request that leaves is replaced by one that was looked at already
-    for (let i = this.#open.length - 1; i >= 0; i--) this.#open[i]?.look(now, this.#limits, clients);
+    this.#open.forEach((watch) => watch.look(now, this.#limits, clients));
   }
 
   close(): void {
@@ -68,7 +64,8 @@ const ANSWERING = 2;
 const SETTLED = 3;
 
 /** One request under watch. */
-export class Watch {
+export class Watch implements Member {
+  place = -1;
   /** Set by whoever hears from the upstream. */
   active = true;
   /** The client holds the upstream back: its silence is not its fault. */
@@ -76,19 +73,17 @@ export class Watch {
   #state = CONNECTING;
   readonly #res: ServerResponse;
   readonly #onDeadline: (deadline: Deadline) => void;
-  readonly #open: Watch[];
-  /** Its place among the open; -1 when it is closed. */
-  #at: number;
+  readonly #open: Crowd<Watch>;
   #began = -1;
   #since = -1;
   #waiting = 0;
   #waitingSince = -1;
 
-  constructor(res: ServerResponse, onDeadline: (deadline: Deadline) => void, open: Watch[]) {
+  constructor(res: ServerResponse, onDeadline: (deadline: Deadline) => void, open: Crowd<Watch>) {
     this.#res = res;
     this.#onDeadline = onDeadline;
     this.#open = open;
-    this.#at = open.push(this) - 1;
+    open.join(this);
   }
 
   /** The connection stands. */
@@ -109,13 +104,7 @@ export class Watch {
 
   /** The client's side is over. */
   close(): void {
-    if (this.#at < 0) return;
-    const last = this.#open.pop() as Watch;
-    if (last !== this) {
-      this.#open[this.#at] = last;
-      last.#at = this.#at;
-    }
-    this.#at = -1;
+    this.#open.leave(this);
   }
 
   look(now: number, limits: TimeLimits, client: boolean): void {
