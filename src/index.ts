@@ -134,7 +134,7 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
       return open.size;
     },
     close() {
-      open.forEach(({ res }) => res.destroy());
+      open.each(({ res }) => res.destroy());
       closed ??= close();
       return closed;
     },

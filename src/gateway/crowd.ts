@@ -33,7 +33,7 @@ export class Crowd<T extends Member> {
   }
 
   /** Each member; those called may leave. */
-  forEach(call: (member: T) => void): void {
+  each(call: (member: T) => void): void {
     // from the end: whoever leaves is replaced by one that was called already
     for (let i = this.#members.length - 1; i >= 0; i--) {
       const member = this.#members[i];

@@ -50,7 +50,7 @@ export class Deadlines {
   /** @param now monotonic milliseconds */
   look(now: number): void {
     const clients = ++this.#ticks % CLIENT_TICKS === 0;
-    this.#open.forEach((watch) => watch.look(now, this.#limits, clients));
+    this.#open.each((watch) => watch.look(now, this.#limits, clients));
   }
 
   close(): void {

@@ -20,7 +20,7 @@ t.test('it holds who joined and did not leave, whatever the order', async (t) =>
         }
       }
       const found: number[] = [];
-      crowd.forEach(({ n }) => found.push(n));
+      crowd.each(({ n }) => found.push(n));
       return crowd.size === model.size && JSON.stringify(found.sort()) === JSON.stringify([...model].sort());
     }),
     { seed: 1 },
@@ -33,7 +33,7 @@ t.test('each is called once, also when those called leave', async (t) => {
   const members = Array.from({ length: 7 }, (_, n) => ({ n, place: -1 }));
   for (const member of members) crowd.join(member);
   const called: number[] = [];
-  crowd.forEach((member) => {
+  crowd.each((member) => {
     called.push(member.n);
     if (member.n % 2 === 0) crowd.leave(member);
   });
