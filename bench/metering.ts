@@ -3,13 +3,16 @@ import { parsePrices } from '../src/domain/money.ts';
 import { Calendar } from '../src/domain/month.ts';
 import type { Admission } from '../src/domain/usage.ts';
 import { usageRecord } from '../src/domain/usage.ts';
+import { fileDisk, systemProcesses } from '../src/ledger/disk.ts';
+import { Spool } from '../src/ledger/spool.ts';
 import { BatchLedger } from '../src/ledger/writer.ts';
 import { openDatabase } from '../src/store/database.ts';
 import { ledgerStore } from '../src/store/ledger.ts';
 import { INTERNAL_MODEL, SLUG } from './payload.ts';
 
 /**
- * The ledger alone, wired as in the gateway, into the database of DATABASE_URL. Prints one JSON object:
+ * The ledger alone, wired as in the gateway, with a spool in SPOOL_DIR, into the database of
+ * DATABASE_URL. Prints one JSON object:
  * cpu   microseconds of this process per row, rows arriving at 10,000/s, until the last is committed
  * book  the part of it spent in the request: making the record and handing it over
  * rate  rows per second into Postgres when they wait in line
@@ -22,7 +25,17 @@ const clock = Date.now;
 const calendar = new Calendar('UTC');
 const db = openDatabase({ url: process.env.DATABASE_URL as string });
 const log = { warn: fail, error: fail };
-const ledger = new BatchLedger({ store: ledgerStore(db), clock, monthOf: (at) => calendar.month(at), log });
+const writer = randomUUID();
+const spool = new Spool({
+  disk: fileDisk(false),
+  processes: systemProcesses(),
+  folder: process.env.SPOOL_DIR as string,
+  id: writer,
+  uptime: () => performance.now(),
+  log,
+});
+const monthOf = (at: number) => calendar.month(at);
+const ledger = new BatchLedger({ store: ledgerStore(db), clock, monthOf, log, writer, spool });
 ledger.start();
 
 const prices = parsePrices('0.0005', '0.0015');
