@@ -1,23 +1,8 @@
-import type { Femto } from '../domain/money.ts';
 import { readRecordCost } from '../domain/usage.ts';
 import type { SpoolFile } from './disk.ts';
 import { type Frame, frameLength, readFrames, writeFrame } from './frame.ts';
-import { framesOf } from './page.ts';
+import { type Entry, framesOf } from './page.ts';
 import type { Spool } from './spool.ts';
-
-/** A record on its way to the database. */
-export interface Entry {
-  readonly requestId: string;
-  readonly companyId: string;
-  readonly month: string;
-  /** Counted as pending in the spend of its company; 0 for records of processes that are gone. */
-  readonly cost: Femto;
-  /** When it came, milliseconds since the epoch. */
-  readonly at: number;
-  readonly json: string;
-  /** Nobody will ask for `json` any more. */
-  release?(): void;
-}
 
 /** The oldest records that wait. */
 export interface Batch {

@@ -1,6 +1,19 @@
 import type { Femto } from '../domain/money.ts';
-import type { Entry } from './backlog.ts';
 import { frameLength, frameRecord, writeFrame } from './frame.ts';
+
+/** A record on its way to the database. */
+export interface Entry {
+  readonly requestId: string;
+  readonly companyId: string;
+  readonly month: string;
+  /** Counted as pending in the spend of its company; 0 for records of processes that are gone. */
+  readonly cost: Femto;
+  /** When it came, milliseconds since the epoch. */
+  readonly at: number;
+  readonly json: string;
+  /** Nobody will ask for `json` any more. */
+  release?(): void;
+}
 
 const PAGE_BYTES = 262_144;
 /** Empty pages kept for use again; what a second of high load takes. */

@@ -12,8 +12,8 @@ import type {
   Reservation,
 } from '../domain/ports.ts';
 import { RecordWriter, type UsageRecord } from '../domain/usage.ts';
-import { Backlog, type Batch, type Entry } from './backlog.ts';
-import { Pages } from './page.ts';
+import { Backlog, type Batch } from './backlog.ts';
+import { type Entry, Pages } from './page.ts';
 import { Reservations } from './reservations.ts';
 import { Spend } from './spend.ts';
 import { BEAT_MS, type Spool } from './spool.ts';

@@ -13,8 +13,9 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import { Backlog, type Entry } from '../../src/ledger/backlog.ts';
+import { Backlog } from '../../src/ledger/backlog.ts';
 import { type Disk, fileDisk, type Processes, type SpoolFile, systemProcesses } from '../../src/ledger/disk.ts';
+import type { Entry } from '../../src/ledger/page.ts';
 import { Spool } from '../../src/ledger/spool.ts';
 
 interface Bench {
