@@ -32,6 +32,12 @@ export async function startProcess(life: Life, env: Record<string, string>): Pro
   return { url, adminUrl, log, exited, signal: (name) => void child.kill(name) };
 }
 
+/** One figure of a gateway's metrics. */
+export async function metric(gateway: Pick<GatewayProcess, 'adminUrl'>, name: string): Promise<number> {
+  const text = await (await fetch(`${gateway.adminUrl}/metrics`)).text();
+  return Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(text)?.[1]);
+}
+
 async function addresses(child: ChildProcess, exited: Promise<unknown>, log: string[]): Promise<[string, string]> {
   const banner = new Promise<[string, string]>((resolve) => {
     let text = '';
