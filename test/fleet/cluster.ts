@@ -16,7 +16,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Sql } from 'postgres';
-import { type Binaries, findBinaries, identityFor, launch } from '../../src/store/launch.ts';
+import { type Binaries, findBinaries, type Identity, identityFor, launch } from '../../src/store/launch.ts';
 import { childrenOf } from '../faults/server.ts';
 import { connect, type Life } from '../faults/world.ts';
 
@@ -67,11 +67,17 @@ export async function newCluster(life: Life, given?: Binaries): Promise<Cluster>
   const folder = join(root, 'data');
   const log = openSync(join(root, 'initdb.log'), 'a');
   const options = ['--username=tollgate', '--auth=trust', '--encoding=UTF8', '--locale=C', '--no-sync'];
-  const child = launch(identityFor(folder, binaries), binaries.initdb, ['-D', folder, ...options], log);
+  const child = launch(userFor(folder, binaries), binaries.initdb, ['-D', folder, ...options], log);
   closeSync(log);
   const [code] = await once(child, 'exit');
   if (code !== 0) throw new Error(readFileSync(join(root, 'initdb.log'), 'utf8'));
   return openCluster(life, binaries, folder);
+}
+
+/** A system's programs can be reached by everybody. */
+function userFor(folder: string, binaries: Binaries): Identity {
+  if (!binaries.postgres.startsWith('/usr/')) return identityFor(folder, binaries);
+  return process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534, wrapper: [] } : { wrapper: [] };
 }
 
 async function openCluster(life: Life, binaries: Binaries, folder: string): Promise<Cluster> {
@@ -119,7 +125,7 @@ async function openCluster(life: Life, binaries: Binaries, folder: string): Prom
       });
       const log = openSync(`${folder}.log`, 'a');
       const args = ['-D', folder, ...flags.flatMap(([name, value]) => ['-c', `${name}=${value}`])];
-      const child = launch(identityFor(folder, binaries), binaries.postgres, args, log);
+      const child = launch(userFor(folder, binaries), binaries.postgres, args, log);
       closeSync(log);
       pid = child.pid as number;
       exited = once(child, 'exit');
