@@ -14,7 +14,7 @@ export function note(order: number, promise: string, experiment: string, measure
   if (!LONG) return;
   mkdirSync(PARTS, { recursive: true });
   writeFileSync(
-    new URL(`${String(order).padStart(3, '0')}.md`, PARTS),
+    new URL(`${order.toFixed(1).padStart(5, '0')}.md`, PARTS),
     `| ${promise} | ${experiment} | ${measured} |\n`,
   );
   const rows = readdirSync(PARTS)

@@ -11,12 +11,12 @@ import {
   rmSync,
   writeFileSync,
 } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Sql } from 'postgres';
 import { type Binaries, findBinaries, type Identity, identityFor, launch } from '../../src/store/launch.ts';
+import { freePort } from '../faults/pooler.ts';
 import { childrenOf } from '../faults/server.ts';
 import { connect, type Life } from '../faults/world.ts';
 
@@ -160,14 +160,4 @@ async function ready(sql: Sql, log: string): Promise<void> {
       if (performance.now() - began > READY_MS) throw new Error(readFileSync(log, 'utf8'), { cause: error });
     }
   }
-}
-
-/** A port nobody listens on at the moment. */
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as { port: number };
-  server.close();
-  await once(server, 'close');
-  return port;
 }

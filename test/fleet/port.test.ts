@@ -1,7 +1,7 @@
 import t from 'tap';
 import { startLoad } from '../faults/load.ts';
+import { freePort } from '../faults/pooler.ts';
 import { faultWorld, until } from '../faults/world.ts';
-import { freePort } from './cluster.ts';
 
 t.setTimeout(60_000);
 
