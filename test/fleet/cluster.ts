@@ -24,6 +24,8 @@ import { connect, type Life } from '../faults/world.ts';
 export interface Cluster {
   readonly port: number;
   readonly url: string;
+  /** What the server says. */
+  readonly log: string;
   /** A connection of our own, made anew with every start. */
   readonly sql: Sql;
   start(settings?: Record<string, string>): Promise<void>;
@@ -110,6 +112,7 @@ async function openCluster(life: Life, binaries: Binaries, folder: string): Prom
   const cluster: Cluster = {
     port,
     url,
+    log: `${folder}.log`,
     get sql() {
       return sql as Sql;
     },
