@@ -9,6 +9,7 @@ import { judge } from '../faults/judge.ts';
 import { startLoad } from '../faults/load.ts';
 import { note } from '../faults/results.ts';
 import { faultWorld, LONG, until } from '../faults/world.ts';
+import { tollgate } from '../support/cli.ts';
 import { type Cluster, newCluster } from './cluster.ts';
 
 t.setTimeout(LONG ? 600_000 : 90_000);
@@ -143,4 +144,21 @@ t.test('a repeated batch is not acknowledged before the standby has what it repe
   standby.signal('SIGCONT');
   t.same(await store.insert(writer, [record]), [], 'now it is known to be there already');
   t.equal((await standby.sql`select from api_usage`).length, 1, 'and the standby has it');
+});
+
+t.test('reports can be read from a standby', async (t) => {
+  const { primary, standby } = await pair(t);
+  const [row] = await primary.sql`insert into companies (name) values ('Reports') returning id`;
+  await until(async () => (await standby.sql`select from companies`).length === 1);
+  const targets = `127.0.0.1:${primary.port},127.0.0.1:${standby.port}`;
+  const env = { DATABASE_URL: `postgres://tollgate@${targets}/postgres?target_session_attrs=standby` };
+  for (const argv of [
+    ['ledger', 'verify'],
+    ['ledger', 'export', '--company', row?.id, '--month', '2026-11'],
+    ['usage', 'summary', '--company', row?.id],
+    ['company', 'list'],
+  ]) {
+    t.match(await tollgate(argv, { env }), { code: 0, err: '' }, argv.slice(0, 2).join(' '));
+  }
+  t.match(await tollgate(['company', 'create', '--name', 'No'], { env }), { code: 1, err: /read-only/ });
 });
