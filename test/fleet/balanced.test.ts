@@ -5,21 +5,33 @@ import { formatEur } from '../../src/domain/money.ts';
 import { cross, crossingWorld } from '../faults/crossing.ts';
 import type { GatewayProcess } from '../faults/gateway.ts';
 import { judge } from '../faults/judge.ts';
-import { type Journalled, startLoad } from '../faults/load.ts';
+import { type Journalled, send, startLoad } from '../faults/load.ts';
 import { configFile, freePort, installed, startService } from '../faults/pooler.ts';
 import { note } from '../faults/results.ts';
-import { type Life, LONG, until } from '../faults/world.ts';
+import { faultWorld, type Life, LONG, until } from '../faults/world.ts';
 
 t.setTimeout(LONG ? 300_000 : 90_000);
 const ROUNDS = LONG ? 5 : 1;
 const haproxy = installed('haproxy');
 
-/** HAProxy as the README has it. @returns its address */
-async function startBalancer(life: Life, gateways: readonly GatewayProcess[]): Promise<string> {
+/**
+ * HAProxy as the README has it: one cell for all, and another for keys of the prefix `svcb_`.
+ * @returns its address
+ */
+async function startBalancer(
+  life: Life,
+  cell: readonly GatewayProcess[],
+  other: readonly GatewayProcess[] = [],
+): Promise<string> {
   const port = await freePort();
-  const servers = gateways.map(({ url, adminUrl }, n) => {
-    return `  server tollgate${n} ${new URL(url).host} check port ${new URL(adminUrl).port} inter 200ms fall 1 rise 1`;
-  });
+  const backend = (name: string, gateways: readonly GatewayProcess[]): string => `
+backend ${name}
+  balance leastconn
+  http-reuse safe
+  option httpchk GET /readyz
+  default-server check inter 1s fall 1 rise 1 observe layer4 error-limit 1 on-error mark-down
+${gateways.map(({ url, adminUrl }, n) => `  server ${name}${n} ${new URL(url).host} port ${new URL(adminUrl).port}`).join('\n')}
+`;
   const file = configFile(
     life,
     'haproxy.cfg',
@@ -31,18 +43,15 @@ defaults
   timeout client 1h
   timeout server 1h
   option http-no-delay
-  option redispatch
+  option redispatch 1
   retries 3
   retry-on conn-failure
 frontend clients
   bind 127.0.0.1:${port}
-  default_backend tollgate
-backend tollgate
-  balance leastconn
-  http-reuse safe
-  option httpchk GET /readyz
-${servers.join('\n')}
-`,
+  acl b hdr_beg(authorization) -i "bearer svcb_"
+  use_backend b if b
+  default_backend a
+${backend('a', cell)}${backend('b', other)}`,
   );
   startService(life, haproxy as string, ['-db', '-q', '-f', file]);
   const url = `http://127.0.0.1:${port}/v1`;
@@ -153,4 +162,27 @@ t.test('four replicas behind HAProxy are one gateway', { skip: haproxy === null 
     });
     t.same(world.spoolFiles(), []);
   });
+});
+
+t.test('cells are told apart by the prefix of the key', { skip: haproxy === null && 'no haproxy here' }, async (t) => {
+  const worlds = [await faultWorld(t), await faultWorld(t)] as const;
+  const cells = await Promise.all(worlds.map((world) => world.gateway()));
+  const url = await startBalancer(t, cells.slice(0, 1), cells.slice(1));
+  const [a, b] = worlds;
+  const key = `svcb_${'k'.repeat(32)}`;
+  await b.sql`insert into api_keys (company_id, name, digest, prefix, scopes)
+    values (${b.company}, 'b', decode(${digestOf(key)}, 'hex'), 'svcb_kkk', '{chat}')`;
+  t.equal((await send(undefined, url, 'plain', { key: a.key })).status, 200);
+  t.equal((await send(undefined, url, 'plain', { key })).status, 200);
+  t.equal(
+    (await send(undefined, url, 'plain', { key: b.key })).status,
+    401,
+    'a key of the other cell without its prefix',
+  );
+  for (const [world, count] of [
+    [a, 1],
+    [b, 1],
+  ] as const) {
+    await until(async () => (await world.sql`select from api_usage`).length === count);
+  }
 });
