@@ -25,9 +25,13 @@ export interface Assumptions {
   readonly companies: number;
   /** How long a request may wait for a replica's event loop, p99, in milliseconds. */
   readonly waitMs: number;
+  /** How busy a replica may be, how many requests it may have open (MAX_REQUESTS), and how few of them make a cell: one may die. */
+  readonly replicaBusy: number;
+  readonly open: number;
+  readonly leastReplicas: number;
   /** How long a row may take from its request to its commit, p99, in milliseconds: budgets hold to within a second. */
   readonly lagMs: number;
-  /** Cores of each Postgres, and how much of them may be busy. */
+  /** Most cores a Postgres may have, and how much of them may be busy. */
   readonly databaseCores: number;
   readonly databaseBusy: number;
   /** What a commit waits for disk and standby, in milliseconds. */
@@ -44,6 +48,9 @@ export const ASSUMED: Assumptions = {
   rate: 1_000_000,
   companies: 100_000,
   waitMs: 5,
+  replicaBusy: 0.6,
+  open: 15_000,
+  leastReplicas: 3,
   lagMs: 500,
   databaseCores: 32,
   databaseBusy: 0.6,
@@ -61,6 +68,8 @@ export interface Plan {
   readonly replicaBusy: number;
   readonly waitMs: number;
   readonly rowsPerSecond: number;
+  /** Cores of a cell's Postgres, and how busy they are. */
+  readonly databaseCores: number;
   readonly databaseBusy: number;
   readonly lagMs: number;
   readonly changedPerPoll: number;
@@ -71,14 +80,27 @@ const FLUSH_MS = 100;
 const SPEND_MS = 250;
 const CHANGES_MS = 500;
 const MOST_ROWS = 2000; // in one batch
+const ARRIVALS = 80_000; // of one run
+const LEAST_CORES = 4; // of a Postgres
 
-/** The smallest number of cells that keeps every bound. @throws Error when none does */
+/**
+ * The number of cells that takes the fewest cores, of those that keep every bound: in large
+ * cells replicas spend their time on each other's figures, small ones are many databases.
+ * @throws Error when no number keeps the bounds
+ */
 export function makePlan(measured: Measured, assumed: Assumptions = ASSUMED): Plan {
-  for (let cells = 1; cells <= 4096; cells = Math.max(cells + 1, Math.floor(cells * 1.1))) {
+  let best: Plan | null = null;
+  for (let cells = 1; cells <= 4096; cells = Math.max(cells + 1, Math.floor(cells * 1.2))) {
+    if (best !== null && cells * LEAST_CORES > coresOf(best)) break;
     const plan = tryPlan(measured, assumed, cells);
-    if (plan !== null) return plan;
+    if (plan !== null && (best === null || coresOf(plan) < coresOf(best))) best = plan;
   }
-  throw new Error('no number of cells keeps the bounds');
+  if (best === null) throw new Error('no number of cells keeps the bounds');
+  return best;
+}
+
+function coresOf({ cells, replicasPerCell, databaseCores }: Plan): number {
+  return cells * (replicasPerCell + databaseCores);
 }
 
 function tryPlan(measured: Measured, assumed: Assumptions, cells: number): Plan | null {
@@ -96,27 +118,32 @@ function tryPlan(measured: Measured, assumed: Assumptions, cells: number): Plan 
     stallMs: pollStall / 1000,
     stallEveryMs: SPEND_MS,
   };
-  const best = highestRate(loop, assumed.waitMs);
-  if (best === null) return null;
-  const replicas = Math.ceil(cellRate / best.rate);
-  const database = simulateDatabase({
+  const most = highestRate(loop, assumed);
+  if (most === 0) return null;
+  const replicas = Math.max(assumed.leastReplicas, Math.ceil(cellRate / most));
+  const { busy, p99Ms } = simulateLoop(loop, cellRate / replicas, ARRIVALS);
+  const work = {
     replicas,
     rowsPerReplica: cellRate / replicas,
     rowMicros,
     pollMicros,
     changesMicros: costOfPoll(measured, 0).micros,
     commitMs: assumed.commitMs,
-    cores: assumed.databaseCores,
-  });
+  };
+  const ample = simulateDatabase({ ...work, cores: assumed.databaseCores });
+  if (ample.busy > assumed.databaseBusy) return null;
+  const cores = Math.max(LEAST_CORES, Math.ceil((ample.busy * assumed.databaseCores) / assumed.databaseBusy));
+  const database = simulateDatabase({ ...work, cores });
   if (database.busy > assumed.databaseBusy || database.lagMs > assumed.lagMs) return null;
   return {
     assumed,
     cells,
     replicasPerCell: replicas,
     replicaRate: cellRate / replicas,
-    replicaBusy: best.busy,
-    waitMs: best.waitMs,
+    replicaBusy: busy,
+    waitMs: p99Ms,
     rowsPerSecond: cellRate,
+    databaseCores: cores,
     databaseBusy: database.busy,
     lagMs: database.lagMs,
     changedPerPoll: changed,
@@ -149,20 +176,17 @@ export interface Loop {
   readonly stallEveryMs: number;
 }
 
-/** The highest rate at which p99 of the waiting stays within bounds; null when pauses alone exceed them. */
-function highestRate(loop: Loop, waitMs: number): { rate: number; busy: number; waitMs: number } | null {
+/** The highest rate that keeps a replica's bounds; 0 when pauses alone exceed them. */
+function highestRate(loop: Loop, { waitMs, replicaBusy, open, upstreamSeconds }: Assumptions): number {
   const most = 1e6 / loop.requestMicros;
-  let best: { rate: number; busy: number; waitMs: number } | null = null;
-  let [low, high] = [0, 1];
+  let [low, high] = [0, Math.min(1, open / upstreamSeconds / most)];
   for (let n = 0; n < 9; n++) {
     const share = (low + high) / 2;
-    const { p99Ms, busy } = simulateLoop(loop, most * share, 120_000);
-    if (p99Ms <= waitMs) {
-      best = { rate: most * share, busy, waitMs: p99Ms };
-      low = share;
-    } else high = share;
+    const { p99Ms, busy } = simulateLoop(loop, most * share, ARRIVALS);
+    if (p99Ms <= waitMs && busy <= replicaBusy) low = share;
+    else high = share;
   }
-  return best;
+  return most * low;
 }
 
 /**
@@ -335,7 +359,7 @@ export function describePlan(plan: Plan, measured: Measured): string {
     ['one replica', `${whole(plan.replicaRate)}/s, ${percent(plan.replicaBusy)} busy`, ''],
     ['wait for its event loop, p99', `${plan.waitMs.toFixed(1)} ms`, ''],
     [
-      'cores of gateways',
+      'cores of gateways, busy (each replica has one)',
       whole((plan.rowsPerSecond * measured.replicas.oneAtFour) / 1e6),
       whole((assumed.rate * measured.replicas.oneAtFour) / 1e6),
     ],
@@ -346,8 +370,8 @@ export function describePlan(plan: Plan, measured: Measured): string {
     ],
     [
       'cores of Postgres, busy',
-      `${(plan.databaseBusy * assumed.databaseCores).toFixed(1)} of ${assumed.databaseCores}`,
-      whole(plan.databaseBusy * assumed.databaseCores * cells),
+      `${(plan.databaseBusy * plan.databaseCores).toFixed(1)} of ${plan.databaseCores}`,
+      `${whole(plan.databaseBusy * plan.databaseCores * cells)} of ${whole(plan.databaseCores * cells)}`,
     ],
     ['request to committed row, p99', `${whole(plan.lagMs)} ms`, ''],
     ['figures in a look at spend', whole(plan.changedPerPoll), ''],
@@ -376,13 +400,13 @@ export function describePlan(plan: Plan, measured: Measured): string {
   ];
   return `## Plan for ${whole(assumed.rate)} requests per second
 
-A simulation (bench/plan.ts) of a replica's event loop and of the Postgres of a cell, fed with the figures above. No such fleet was run.
+A simulation (bench/plan.ts) of a replica's event loop and of the Postgres of a cell, fed with the figures above: of all numbers of cells that keep the bounds, the one that takes the fewest cores. No such fleet was run.
 
 | | a cell | all |
 |---|---:|---:|
 ${rows.map((row) => `| ${row.join(' | ')} |`).join('\n')}
 
-Assumed: ${whole(assumed.companies)} companies sending at once, all alike, evenly spread; non-streaming requests of ${whole(assumed.bytes)} bytes in and out together, arriving at random; an upstream that takes ${assumed.upstreamSeconds} s and is never the limit, so that ${whole(open)} requests are open in a replica, ${whole(assumed.openBytes / 1024)} KiB each; a wait of ${assumed.waitMs} ms (p99) for the event loop; rows committed within ${assumed.lagMs} ms (p99); Postgres with ${assumed.databaseCores} cores like this machine's, at most ${percent(assumed.databaseBusy)} busy, whose commits take ${assumed.commitMs} ms. Costs per row and per poll are taken to stay as measured on two cores: locks between writers of more cores, vacuum, checkpoints and replication are not in it, nor is a company much larger than the others, whose counters are one row that its writers take turns at.
+Assumed: ${whole(assumed.companies)} companies sending at once, all alike, evenly spread; non-streaming requests of ${whole(assumed.bytes)} bytes in and out together, arriving at random; an upstream that takes ${assumed.upstreamSeconds} s and is never the limit, so that ${whole(open)} requests are open in a replica, ${whole(assumed.openBytes / 1024)} KiB each; replicas at most ${percent(assumed.replicaBusy)} busy with at most ${whole(assumed.open)} requests open, at least ${assumed.leastReplicas} in a cell, so that one may die; a wait of ${assumed.waitMs} ms (p99) for the event loop; rows committed within ${assumed.lagMs} ms (p99); cores like this machine's; Postgres with at most ${assumed.databaseCores} of them, at most ${percent(assumed.databaseBusy)} busy, whose commits take ${assumed.commitMs} ms. Costs per row and per poll are taken to stay as measured on two cores: locks between writers of more cores, vacuum, checkpoints and replication are not in it, nor is a company much larger than the others, whose counters are one row that its writers take turns at.
 `;
 }
 
