@@ -92,6 +92,7 @@ if (values.help) {
 }
 const rounds = Number(values.rounds);
 const seconds = Number(values.seconds);
+let made = 0; // ledger records
 process.setMaxListeners(64);
 process.on('SIGINT', () => process.exit(130));
 process.on('SIGTERM', () => process.exit(143));
@@ -123,8 +124,8 @@ async function measure(parts: ReadonlySet<string>): Promise<void> {
     if (parts.has('replicas') || parts.has('connections') || parts.has('polls')) await gateways(server, folder, parts);
     if (parts.has('rows')) await rows(server);
     if (parts.has('polls')) await spendPolls(server);
-    writeFileSync(FIGURES, `${JSON.stringify(figures, null, 2)}\n`);
   } finally {
+    writeFileSync(FIGURES, `${JSON.stringify(figures, null, 2)}\n`);
     await server.stop();
   }
 }
@@ -158,7 +159,7 @@ async function gateways(server: DatabaseServer, folder: string, parts: ReadonlyS
   const database = await serverPid(db.run.bind(db));
   try {
     await eventually('haproxy does not listen', 10, () => reach(four));
-    const rate = 800;
+    const rate = 400;
     let answered = 0;
     const run = async (port: number, perSecond: number, members: readonly Gateway[], duration: number) => {
       const before = [cpuOf(members), postgresMicros(database), cpuMicros(balancer.pid as number)] as const;
@@ -380,8 +381,6 @@ async function rows(server: DatabaseServer): Promise<void> {
     }
   }
 }
-
-let made = 0;
 
 function record([company, key]: readonly [string, string]): string {
   const n = made++;
