@@ -104,7 +104,11 @@ export function openDatabase({ url, maxConnections = 2 }: DatabaseOptions): Data
       return await deadline.race(work(connection.sql));
     } catch (error) {
       const failure = explain(error);
-      if (failure instanceof DatabaseUnavailable) connection?.cut(deadline.passed);
+      if (failure instanceof DatabaseUnavailable) {
+        connection?.cut(deadline.passed);
+        // a server that is frozen or cut off would keep each of the others waiting for a deadline of its own
+        if (deadline.passed && connection !== undefined) for (const other of idle.splice(0)) other.cut(false);
+      }
       throw failure;
     } finally {
       deadline.clear();
