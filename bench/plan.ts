@@ -112,7 +112,7 @@ function tryPlan(measured: Measured, assumed: Assumptions, cells: number): Plan 
   const changed = companies * (1 - Math.exp((-perCompany * SPEND_MS) / 1000));
   const { micros: pollMicros, client: pollStall } = costOfPoll(measured, changed);
   const loop = {
-    requestMicros: measured.replicas.oneAtFour,
+    requestMicros: measured.replicas.flatOut,
     gcPauseMs: measured.replicas.gcPauseMs,
     gcEvery: measured.replicas.gcEvery,
     stallMs: pollStall / 1000,
@@ -120,8 +120,10 @@ function tryPlan(measured: Measured, assumed: Assumptions, cells: number): Plan 
   };
   const most = highestRate(loop, assumed);
   if (most === 0) return null;
-  const replicas = Math.max(assumed.leastReplicas, Math.ceil(cellRate / most));
-  const { busy, p99Ms } = simulateLoop(loop, cellRate / replicas, ARRIVALS);
+  let replicas = Math.max(assumed.leastReplicas, Math.ceil(cellRate / most));
+  let simulated = simulateLoop(loop, cellRate / replicas, ARRIVALS);
+  for (; simulated.p99Ms > assumed.waitMs; simulated = simulateLoop(loop, cellRate / replicas, ARRIVALS)) replicas += 1;
+  const { busy, p99Ms } = simulated;
   const work = {
     replicas,
     rowsPerReplica: cellRate / replicas,
@@ -360,8 +362,8 @@ export function describePlan(plan: Plan, measured: Measured): string {
     ['wait for its event loop, p99', `${plan.waitMs.toFixed(1)} ms`, ''],
     [
       'cores of gateways, busy (each replica has one)',
-      whole((plan.rowsPerSecond * measured.replicas.oneAtFour) / 1e6),
-      whole((assumed.rate * measured.replicas.oneAtFour) / 1e6),
+      whole((plan.rowsPerSecond * measured.replicas.flatOut) / 1e6),
+      whole((assumed.rate * measured.replicas.flatOut) / 1e6),
     ],
     [
       'cores of HAProxy',
@@ -406,7 +408,7 @@ A simulation (bench/plan.ts) of a replica's event loop and of the Postgres of a 
 |---|---:|---:|
 ${rows.map((row) => `| ${row.join(' | ')} |`).join('\n')}
 
-Assumed: ${whole(assumed.companies)} companies sending at once, all alike, evenly spread; non-streaming requests of ${whole(assumed.bytes)} bytes in and out together, arriving at random; an upstream that takes ${assumed.upstreamSeconds} s and is never the limit, so that ${whole(open)} requests are open in a replica, ${whole(assumed.openBytes / 1024)} KiB each; replicas at most ${percent(assumed.replicaBusy)} busy with at most ${whole(assumed.open)} requests open, at least ${assumed.leastReplicas} in a cell, so that one may die; a wait of ${assumed.waitMs} ms (p99) for the event loop; rows committed within ${assumed.lagMs} ms (p99); cores like this machine's; Postgres with at most ${assumed.databaseCores} of them, at most ${percent(assumed.databaseBusy)} busy, whose commits take ${assumed.commitMs} ms. Costs per row and per poll are taken to stay as measured on two cores: locks between writers of more cores, vacuum, checkpoints and replication are not in it, nor is a company much larger than the others, whose counters are one row that its writers take turns at.
+Assumed: ${whole(assumed.companies)} companies sending at once, all alike, evenly spread; non-streaming requests of ${whole(assumed.bytes)} bytes in and out together, arriving at random; an upstream that takes ${assumed.upstreamSeconds} s and is never the limit, so that ${whole(open)} requests are open in a replica, ${whole(assumed.openBytes / 1024)} KiB each; replicas at most ${percent(assumed.replicaBusy)} busy with at most ${whole(assumed.open)} requests open, at least ${assumed.leastReplicas} in a cell, so that one may die; a wait of ${assumed.waitMs} ms (p99) for the event loop; rows committed within ${assumed.lagMs} ms (p99); cores like this machine's; Postgres with at most ${assumed.databaseCores} of them, at most ${percent(assumed.databaseBusy)} busy, whose commits take ${assumed.commitMs} ms. A request costs what it costs a replica that is busy all the time; costs per row and per poll are taken to stay as measured on two cores: locks between writers of more cores, vacuum, checkpoints and replication are not in it, nor is a company much larger than the others, whose counters are one row that its writers take turns at.
 `;
 }
 

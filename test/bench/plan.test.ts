@@ -46,6 +46,7 @@ t.test('a plan keeps its bounds, and more load takes more of everything', async 
       four: 112,
       quotients: [1],
       oneAtFour: 100,
+      flatOut: 80,
       postgres: 40,
       haproxy: 15,
       p50: 1,
