@@ -1,9 +1,10 @@
 import { once } from 'node:events';
 import { rm } from 'node:fs/promises';
 import type { Server } from 'node:http';
-import { type AddressInfo, Server as NetServer } from 'node:net';
+import { type AddressInfo, type ListenOptions, Server as NetServer } from 'node:net';
 import { createAdminListener } from './admin/listener.ts';
 import type { Config } from './config.ts';
+import type { Clock } from './domain/ports.ts';
 import { API_CONNECTIONS, openEngine } from './engine.ts';
 import { createListener, type Listener } from './gateway/listener.ts';
 import type { Logger } from './log.ts';
@@ -27,9 +28,12 @@ export interface App {
   close(): Promise<number>;
 }
 
-/** Puts an engine behind its API and admin listeners. @throws as `openEngine` does */
-export async function openApp(config: Config, log: Logger): Promise<App> {
-  const engine = await openEngine(config, log);
+/**
+ * Puts an engine behind its API and admin listeners. @throws as `openEngine` does
+ * @param now milliseconds since the epoch; it says what month it is
+ */
+export async function openApp(config: Config, log: Logger, now: Clock = Date.now): Promise<App> {
+  const engine = await openEngine(config, log, now);
   const { calendar, clock, metrics } = engine.services;
   const listener = createListener(engine.services);
   const api = listener.server;
@@ -75,7 +79,8 @@ export async function openApp(config: Config, log: Logger): Promise<App> {
       return admin === null ? null : addressOf(admin);
     },
     async listen() {
-      if (config.listenSocket === null) await listening(api, { host: config.host, port: config.port });
+      if (config.listenSocket === null)
+        await listening(api, { host: config.host, port: config.port, reusePort: config.reusePort });
       else {
         await rm(config.listenSocket, { force: true }); // what a killed process left behind
         await listening(api, { path: config.listenSocket });
@@ -106,7 +111,7 @@ function addressOf(server: Server): string {
 }
 
 /** Rejects when the address is taken or not ours. */
-async function listening(server: Server, where: { host: string; port: number } | { path: string }): Promise<void> {
+async function listening(server: Server, where: ListenOptions): Promise<void> {
   server.listen({ ...where, backlog: 4096 });
   await once(server, 'listening');
 }

@@ -7,6 +7,8 @@ export interface Config {
   readonly port: number;
   /** Path of a Unix socket; listens there instead of on host and port. */
   readonly listenSocket: string | null;
+  /** Several processes may listen on the port. */
+  readonly reusePort: boolean;
   readonly adminHost: string;
   /** null: no admin listener. */
   readonly adminPort: number | null;
@@ -73,6 +75,11 @@ export const VARIABLES: readonly Variable[] = [
     fallback: '',
     shown: 'none',
     meaning: 'path of a Unix socket to listen on instead of HOST and PORT',
+  },
+  {
+    name: 'REUSE_PORT',
+    fallback: 'off',
+    meaning: 'on: several processes listen on PORT, and Linux spreads connections over them',
   },
   {
     name: 'ADMIN_HOST',
@@ -280,14 +287,17 @@ export function readConfig(
     if (optional('ADMIN_URL') === null) mistakes.push('ADMIN_URL: is needed with OIDC_ISSUER, to come back to');
   }
 
-  const fsync = text('SPOOL_FSYNC');
-  if (fsync !== 'on' && fsync !== 'off') wrong('SPOOL_FSYNC', 'must be on or off');
+  const onOff = (name: string): boolean => {
+    if (text(name) !== 'on' && text(name) !== 'off') wrong(name, 'must be on or off');
+    return text(name) === 'on';
+  };
   const dataDir = text('DATA_DIR');
   const spool = text('SPOOL_DIR');
   const config: Config = {
     host: text('HOST'),
     port: whole('PORT', 0, 65535),
     listenSocket: optional('LISTEN_SOCKET'),
+    reusePort: onOff('REUSE_PORT'),
     adminHost: text('ADMIN_HOST'),
     adminPort: text('ADMIN_PORT') === 'off' ? null : whole('ADMIN_PORT', 0, 65535),
     basePath,
@@ -295,7 +305,7 @@ export function readConfig(
     databaseConnections: whole('DATABASE_CONNECTIONS', 3, 100),
     dataDir,
     spoolDir: spool === '\0' ? `${dataDir}/spool` : spool || null,
-    spoolFsync: fsync === 'on',
+    spoolFsync: onOff('SPOOL_FSYNC'),
     upstreamUrl,
     upstreamApiKey,
     ownedBy: text('OWNED_BY'),

@@ -5,6 +5,7 @@ import { type Config, ConfigError } from './config.ts';
 import { type Demo, startDemo } from './demo.ts';
 import { Estimator } from './domain/estimate.ts';
 import { Calendar } from './domain/month.ts';
+import type { Clock } from './domain/ports.ts';
 import { nameFilter, refusedNames } from './domain/steering.ts';
 import { Deadlines } from './gateway/deadline.ts';
 import { Slabs } from './gateway/outflow.ts';
@@ -49,9 +50,10 @@ export const API_CONNECTIONS = QUERY_CONNECTIONS + 1;
 /**
  * Puts one gateway together: database (embedded without DATABASE_URL), migrations, caches,
  * ledger, upstream (the demo without UPSTREAM_URL).
+ * @param clock milliseconds since the epoch; it says what month it is
  * @throws ConfigError, MigrationRefused, DatabaseUnavailable, DatabaseRefused; nothing is left open then
  */
-export async function openEngine(config: Config, log: Logger): Promise<Engine> {
+export async function openEngine(config: Config, log: Logger, clock: Clock = Date.now): Promise<Engine> {
   const embedded = config.databaseUrl === null ? await startEmbedded({ dataDir: config.dataDir, log }) : null;
   const databaseUrl = config.databaseUrl ?? (embedded as Embedded).url;
   const db = openDatabase({ url: databaseUrl, maxConnections: QUERY_CONNECTIONS });
@@ -74,7 +76,6 @@ export async function openEngine(config: Config, log: Logger): Promise<Engine> {
     connectMs: config.connectSeconds * 1000 + 1000, // the gateway's own deadline comes first
   });
 
-  const clock = Date.now;
   const calendar = new Calendar(config.billingTimezone);
   const metrics = new Metrics();
   const directory = openDirectory(db, log);

@@ -133,7 +133,10 @@ t.test('a database that is not migrated says so, until it is', async (t) => {
   t.match(await tollgate(['company', 'list'], { env }), { code: 0, err: '' });
 
   const bare = openDatabase({ url: env.DATABASE_URL });
-  await bare.run(5000, (sql) => sql`insert into schema_migrations (name, sha256) values ('9999_future.sql', 'x')`);
+  await bare.run(
+    5000,
+    (sql) => sql`insert into schema_migrations (name, sha256, needs) values ('9999_future.sql', 'x', '9999')`,
+  );
   await bare.close();
   t.match(await tollgate(['company', 'list'], { env }), { code: 1, out: '', err: /^tollgate: .*newer.*\n$/ });
 });

@@ -4,7 +4,14 @@ import { type BilledCall, EXPORT_COLUMNS, readExport, reconcile } from '../domai
 import { findCompany } from '../store/company.ts';
 import { exportLedger, LEDGER_COLUMNS, type LedgerRow } from '../store/export.ts';
 import { readCalls } from '../store/reconcile.ts';
-import { type Difference, type SealCheck, verifyLedger, verifySeals } from '../store/verify.ts';
+import {
+  type DailyCheck,
+  type Difference,
+  type SealCheck,
+  verifyDaily,
+  verifyLedger,
+  verifySeals,
+} from '../store/verify.ts';
 import { type Command, command, Failure, flag, optional, required, UsageError } from './command.ts';
 import { table } from './text.ts';
 
@@ -14,13 +21,14 @@ export const ledgerCommands: readonly Command[] = [
     summary: 'check counters and seals against their rows; exits 1 where they differ',
     options: {},
     notes:
-      'Every counter of monthly_spend has to be the sum of its rows. Every batch left a seal, chained to\nthe seal before it: a row that was edited or removed afterwards is named. Rows without a seal were\nwritten by another program, or before there were seals; they are counted.\nReads the whole ledger; safe while gateways run.',
+      'Every counter of monthly_spend and every figure of usage_daily has to be the sum of its rows.\nEvery batch left a seal, chained to\nthe seal before it: a row that was edited or removed afterwards is named. Rows without a seal were\nwritten by another program, or before there were seals; they are counted.\nReads the whole ledger; safe while gateways run.',
     async run({ read }) {
       const { checked, differences } = await read(verifyLedger);
+      const daily = await read((sql) => verifyDaily(sql));
       const seals = await read((sql) => verifySeals(sql));
-      const parts = [countersText(checked, differences), sealsText(seals)];
-      const exit = differences.length === 0 && seals.total === 0 ? 0 : 1;
-      return { json: { checked, differences, ...seals }, text: parts.join('\n'), exit };
+      const parts = [countersText(checked, differences), dailyText(daily), sealsText(seals)];
+      const exit = differences.length + daily.total + seals.total === 0 ? 0 : 1;
+      return { json: { checked, differences, daily, ...seals }, text: parts.join('\n'), exit };
     },
   }),
   command({
@@ -86,6 +94,14 @@ function countersText(checked: number, differences: readonly Difference[]): stri
     return `monthly_spend is the sum of its rows; months of companies compared: ${checked}.`;
   const rows = differences.map((each) => [each.company_id, each.month, each.counter, each.counted, each.rows]);
   return table(['COMPANY', 'MONTH', 'COUNTER', 'COUNTED', 'ROWS'], rows, ['COUNTED', 'ROWS']);
+}
+
+function dailyText({ checked, total, differences }: DailyCheck): string {
+  if (total === 0) return `usage_daily is the sum of its rows; groups of calls compared: ${checked}.`;
+  const shown = differences.slice(0, MOST_SHOWN);
+  const rows = shown.map((each) => [each.company_id, each.day, each.model_slug, each.counter, each.counted, each.rows]);
+  const more = total > shown.length ? `\nand ${total - shown.length} more` : '';
+  return `${table(['COMPANY', 'DAY', 'MODEL', 'COUNTER', 'COUNTED', 'ROWS'], rows, ['COUNTED', 'ROWS'])}${more}`;
 }
 
 function sealsText({ seals, rows, unsealed, total, findings }: SealCheck): string {

@@ -1,5 +1,6 @@
 import type { Logger } from '../log.ts';
 import type { Database, Listening, Sql } from './database.ts';
+import { serverIdentity } from './server.ts';
 
 /** Keeps something in memory that the change feed keeps true. Its methods never throw and never wait. */
 export interface Follower {
@@ -41,7 +42,7 @@ const MOST_CHANGES = 10_000; // beyond it, dropping everything is cheaper than n
 interface Look {
   /** `xmin:xmax:running,…`: which transactions had finished. */
   readonly snapshot: string;
-  /** When the server process started: another value is another server, or the same after a crash. */
+  /** Which server and database (server.ts). */
   readonly server: string;
   /** The database's clock, seconds. */
   readonly at: number;
@@ -211,7 +212,7 @@ async function lookAt(sql: Sql, since: string | null): Promise<Look & { readonly
   // one statement, so that the rows and the new snapshot are of the same instant
   const [row] = await sql<[Look & { changes: [string, string][] }]>`
     select pg_current_snapshot()::text as snapshot,
-      extract(epoch from pg_postmaster_start_time())::text as server,
+      ${serverIdentity(sql)} as server,
       extract(epoch from now())::float8 as at,
       (select coalesce(json_agg(json_build_array(kind, subject)), '[]')
        from (select distinct kind, subject from changes

@@ -104,7 +104,11 @@ export function openDatabase({ url, maxConnections = 2 }: DatabaseOptions): Data
       return await deadline.race(work(connection.sql));
     } catch (error) {
       const failure = explain(error);
-      if (failure instanceof DatabaseUnavailable) connection?.cut(deadline.passed);
+      if (failure instanceof DatabaseUnavailable) {
+        connection?.cut(deadline.passed);
+        // a server that is frozen or cut off would keep each of the others waiting for a deadline of its own
+        if (deadline.passed && connection !== undefined) for (const other of idle.splice(0)) other.cut(false);
+      }
       throw failure;
     } finally {
       deadline.clear();
@@ -227,7 +231,7 @@ function dialer(address: Address): Dial {
     for (let tried = 1; ; tried++) {
       const at = first;
       const connection = openConnection(address, targets[at] as Target, onNotice, onClose);
-      const patience = startDeadline(tried < targets.length ? HOST_MS : Number.POSITIVE_INFINITY);
+      const patience = startDeadline(targets.length > 1 ? HOST_MS : Number.POSITIVE_INFINITY);
       try {
         await deadline.race(patience.race(connection.greet()));
         return connection;
@@ -235,7 +239,8 @@ function dialer(address: Address): Dial {
         connection.cut(false);
         if (first === at) first = (at + 1) % targets.length;
         if (deadline.passed) throw error;
-        if (tried === targets.length) throw unreachable(error);
+        // after one that keeps silent the others are asked again: one of them may have been promoted meanwhile
+        if (tried >= targets.length && !patience.passed) throw unreachable(error);
       } finally {
         patience.clear();
       }

@@ -1,6 +1,7 @@
 import { formatEur } from '../domain/money.ts';
 import type { LedgerStore, MonthSum } from '../domain/ports.ts';
 import type { Database } from './database.ts';
+import { serverIdentity } from './server.ts';
 
 /**
  * Deadline of one batch. Short, because a connection to a server that went away without a word
@@ -8,6 +9,7 @@ import type { Database } from './database.ts';
  */
 const INSERT_MS = 4_000;
 const READ_MS = 2_000;
+const READ_ALL_MS = 10_000; // some hundred thousand figures
 
 /** The ledger's tables: api_usage, monthly_spend and what is set aside (contract section 3). */
 export function ledgerStore(db: Database): LedgerStore {
@@ -47,16 +49,26 @@ export function ledgerStore(db: Database): LedgerStore {
     async changedSpend(cursor): Promise<{ cursor: string; sums: MonthSum[] }> {
       // A transaction that takes an id early may commit late: everything from the oldest
       // transaction that was still running at the last look is read again.
-      return db.run(READ_MS, async (sql) => {
-        const rows = await sql<({ xmin: string } & { [K in keyof MonthSum]: MonthSum[K] | null })[]>`
-          select pg_snapshot_xmin(pg_current_snapshot())::text as xmin, m.company_id::text as "companyId",
-            m.billing_month::text as month, (m.api_cost_eur + m.chat_cost_eur)::text as eur
-          from (values (1)) as one left join monthly_spend m on m.changed_xid >= ${cursor}::text::xid8`;
-        return {
-          cursor: rows[0]?.xmin as string,
-          sums: rows.filter((row): row is typeof row & MonthSum => row.eur !== null),
-        };
+      const [before, since] = cursor?.split(' ') ?? [null, null];
+      const { server, xmin, sums } = await db.run(READ_MS, async (sql) => {
+        const rows = await sql<({ server: string; xmin: string } & { [K in keyof MonthSum]: MonthSum[K] | null })[]>`
+          select ${serverIdentity(sql)} as server, pg_snapshot_xmin(pg_current_snapshot())::text as xmin,
+            m.company_id::text as "companyId", m.billing_month::text as month, (m.api_cost_eur + m.chat_cost_eur)::text as eur
+          from (values (1)) as one left join monthly_spend m on m.changed_xid >= ${since ?? null}::text::xid8`;
+        const { server, xmin } = rows[0] as (typeof rows)[0];
+        return { server, xmin, sums: rows.filter((row): row is typeof row & MonthSum => row.eur !== null) };
       });
+      const next = `${server} ${xmin}`;
+      if (before === null || before === server) return { cursor: next, sums };
+      // the ids of a server that took over, or was restored, may be behind those we saw: read all that is current
+      return db.run(READ_ALL_MS, async (sql) => ({
+        cursor: next,
+        sums: [
+          ...(await sql<MonthSum[]>`
+            select company_id::text as "companyId", billing_month::text as month, (api_cost_eur + chat_cost_eur)::text as eur
+            from monthly_spend where billing_month > now() - interval '2 months'`),
+        ],
+      }));
     },
 
     async touchKeys(lastUsed): Promise<void> {

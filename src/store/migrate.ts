@@ -3,6 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type Database, DatabaseUnavailable, type Sql } from './database.ts';
+import { forgetOtherCluster } from './restored.ts';
 
 /** The migrations that belong to this program. */
 export const SQL_DIRECTORY = fileURLToPath(new URL('../../sql', import.meta.url));
@@ -21,6 +22,8 @@ interface Migration {
   readonly name: string;
   readonly text: string;
   readonly hash: string;
+  /** Number of the file a program must have to run beside this one; null: any program may. */
+  readonly needs: string | null;
 }
 
 const FILE_MS = 600_000; // an index on a large ledger takes its time, and so may another replica's
@@ -30,8 +33,15 @@ const CHECK_MS = 10_000;
  * Brings the database to this version. Safe to run by many replicas at once: each file is
  * one transaction that begins with a lock (which PgBouncer's transaction mode respects),
  * and who waited finds the file applied.
+ *
+ * Versions run side by side: a file that this program does not know is one that programs
+ * before it can live with, unless its head says `-- needs NNNN`. Then only programs that have
+ * the file of that number run on. A column nobody uses any more since 0015 is dropped by a
+ * file that needs 0015; one that breaks every program before it needs its own number.
+ *
+ * A database restored from a dump of another server is made one of this server.
  * @returns the names of the files this call applied
- * @throws MigrationRefused when a file changed since it was applied, the database is newer, or the billing zone differs
+ * @throws MigrationRefused when a file changed since it was applied, the database needs a newer program, or the billing zone differs
  * @throws DatabaseUnavailable, DatabaseRefused
  */
 export async function migrate(db: Database, options: MigrateOptions): Promise<string[]> {
@@ -44,15 +54,18 @@ export async function migrate(db: Database, options: MigrateOptions): Promise<st
       const [next, ...later] = await pendingOf(sql, migrations);
       if (next === undefined) return [];
       await sql`create table if not exists schema_migrations (
-        name text primary key, sha256 text not null, applied_at timestamptz not null default now())`;
+        name text primary key, sha256 text not null, applied_at timestamptz not null default now(), needs text)`;
+      // only where it is missing: the lock would keep replicas from starting while a long file runs
+      if (!(await hasNeeds(sql))) await sql`alter table schema_migrations add column needs text`;
       await sql.unsafe(next.text);
-      await sql`insert into schema_migrations (name, sha256) values (${next.name}, ${next.hash})`;
+      await sql`insert into schema_migrations (name, sha256, needs) values (${next.name}, ${next.hash}, ${next.needs})`;
       done.push(next.name);
       return later;
     });
   }
   await db.transaction(CHECK_MS, (sql) => setBillingTimezone(sql, options.billingTimezone));
   await ensurePartitions(db);
+  await forgetOtherCluster(db);
   return done;
 }
 
@@ -88,20 +101,32 @@ function readMigrations(directory: string): Migration[] {
   return names.sort().map((name) => {
     // a checkout with other line ends is the same program
     const text = readFileSync(join(directory, name), 'utf8').replaceAll('\r\n', '\n');
-    return { name, text, hash: createHash('sha256').update(text).digest('hex') };
+    const head = /^(--.*\n)*/.exec(text)?.[0] ?? '';
+    const needs = /^-- needs (\d{4})\b/m.exec(head)?.[1] ?? null;
+    return { name, text, hash: createHash('sha256').update(text).digest('hex'), needs };
   });
+}
+
+async function hasNeeds(sql: Sql): Promise<boolean> {
+  const rows = await sql`
+    select from pg_attribute where attrelid = 'schema_migrations'::regclass and attname = 'needs' and not attisdropped`;
+  return rows.length > 0;
 }
 
 /** @throws MigrationRefused */
 async function pendingOf(sql: Sql, migrations: readonly Migration[]): Promise<Migration[]> {
   const [table] = await sql<[{ exists: boolean }]>`select to_regclass('schema_migrations') is not null as exists`;
   if (!table.exists) return [...migrations];
-  const rows = await sql<{ name: string; sha256: string }[]>`select name, sha256 from schema_migrations order by name`;
+  const rows = await sql<{ name: string; sha256: string; needs: string | null }[]>`
+    select name, sha256, to_jsonb(m) ->> 'needs' as needs from schema_migrations m order by name`; // the column may be missing
   const applied = new Map(rows.map((row) => [row.name, row.sha256]));
-  const unknown = rows.findLast((row) => !migrations.some(({ name }) => name === row.name));
-  if (unknown !== undefined) {
+  const newest = migrations.at(-1)?.name.slice(0, 4) ?? '';
+  const tooNew = rows.findLast(
+    ({ name, needs }) => needs !== null && needs > newest && !migrations.some((known) => known.name === name),
+  );
+  if (tooNew !== undefined) {
     throw new MigrationRefused(
-      `the database is newer than this program: ${unknown.name} was applied to it; run the newer version`,
+      `the database is newer than this program: ${tooNew.name} was applied to it, and only programs that have file ${tooNew.needs} can run with it; run the newer version`,
     );
   }
   for (const { name, hash } of migrations) {

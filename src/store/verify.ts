@@ -50,6 +50,61 @@ export async function verifyLedger(sql: Sql): Promise<{ checked: number; differe
   return { checked: row.checked, differences: row.differences ?? [] };
 }
 
+/** A figure of `usage_daily` that is not the sum of the rows it stands for. */
+export interface DailyDifference {
+  readonly company_id: string;
+  /** "2026-11-21", in the billing time zone. */
+  readonly day: string;
+  readonly model_slug: string;
+  readonly counter: 'requests' | 'prompt_tokens' | 'completion_tokens' | 'cost_eur';
+  /** Exact decimal text: what the table says, and what the rows add up to. */
+  readonly counted: string;
+  readonly rows: string;
+}
+
+export interface DailyCheck {
+  /** Rows of `usage_daily` compared. */
+  readonly checked: number;
+  /** How many figures differ, and the first of them. */
+  readonly total: number;
+  readonly differences: readonly DailyDifference[];
+}
+
+/**
+ * Compares `usage_daily`, which pages show, with the rows of `api_usage`: every figure of every
+ * group of calls. Reads the whole ledger in one snapshot; safe while rows are written.
+ * @param most differences named
+ */
+export async function verifyDaily(sql: Sql, most = 1000): Promise<DailyCheck> {
+  const [row] = await sql<[{ checked: number; total: number; differences: DailyDifference[] | null }]>`
+    with rows as (
+      select company_id, billing_month, (occurred_at at time zone z.value)::date as day, model_slug, api_key_id, endpoint,
+        usage_source, outcome, count(*) as requests, sum(prompt_tokens) as prompt_tokens,
+        sum(completion_tokens) as completion_tokens, sum(cost_eur) as cost_eur
+      from api_usage, settings z where z.name = 'billing_timezone' group by 1, 2, 3, 4, 5, 6, 7, 8
+    ),
+    compared as (
+      select company_id, day, model_slug, api_key_id, counter, counted, rows
+      from rows r full join usage_daily d
+        using (company_id, billing_month, day, model_slug, api_key_id, endpoint, usage_source, outcome)
+      cross join lateral (values
+        ('requests', d.requests, r.requests),
+        ('prompt_tokens', d.prompt_tokens, r.prompt_tokens),
+        ('completion_tokens', d.completion_tokens, r.completion_tokens),
+        ('cost_eur', d.cost_eur, r.cost_eur)
+      ) as pair (counter, counted, rows)
+    ),
+    different as (
+      select * from compared where coalesce(counted, 0) <> coalesce(rows, 0)
+      order by day, company_id, model_slug, api_key_id, counter
+    )
+    select (select count(*) / 4 from compared)::integer as checked, (select count(*) from different)::integer as total,
+      (select json_agg(json_build_object('company_id', company_id, 'day', to_char(day, 'YYYY-MM-DD'), 'model_slug', model_slug,
+          'counter', counter, 'counted', trim_scale(coalesce(counted, 0))::text, 'rows', trim_scale(coalesce(rows, 0))::text))
+        from (select * from different limit ${most}) as first) as differences`;
+  return { ...row, differences: row.differences ?? [] };
+}
+
 /** Something behind the ledger's back. */
 export interface Finding {
   readonly what: 'row edited' | 'row missing' | 'seal edited' | 'seal missing';

@@ -93,7 +93,7 @@ t.test('a slow reader is waited for: rows do not pile up in memory', async (t) =
 t.test('verify agrees with counters that are right, and exits 1 naming those that are not', async (t) => {
   t.match(await tollgate('ledger', 'verify'), {
     code: 0,
-    out: /^monthly_spend is the sum of its rows; .*: 3\.\nEvery sealed row is as it was written: 0 rows, 0 seals\. Rows without a seal: 12003\.\n$/,
+    out: /^monthly_spend is the sum of its rows; .*: 3\.\nusage_daily is the sum of its rows; .*: 12003\.\nEvery sealed row is as it was written: 0 rows, 0 seals\. Rows without a seal: 12003\.\n$/,
   });
   t.match((await tollgate('ledger', 'verify', '--json')).json, { checked: 3, differences: [], unsealed: 12_003 });
   await db.run(
@@ -103,10 +103,25 @@ t.test('verify agrees with counters that are right, and exits 1 naming those tha
   );
   const { code, out } = await tollgate('ledger', 'verify');
   t.equal(code, 1);
-  t.match(out, new RegExp(`^COMPANY .*\n${company} +2026-11 +requests +3 +2\nEvery sealed row `));
+  t.match(out, new RegExp(`^COMPANY .*\n${company} +2026-11 +requests +3 +2\nusage_daily is `));
   t.match(await tollgate('ledger', 'verify', '--json'), {
     code: 1,
     json: { differences: [{ counter: 'requests', counted: '3', rows: '2' }] },
+  });
+});
+
+t.test('verify holds what pages show against the rows, too', async (t) => {
+  await db.run(
+    5000,
+    (sql) => sql`update usage_daily set cost_eur = cost_eur + 0.05
+      where company_id = ${company} and day = '2026-11-02' and model_slug = 'fast'`,
+  );
+  const { code, out } = await tollgate('ledger', 'verify');
+  t.equal(code, 1);
+  t.match(out, new RegExp(`COMPANY +DAY .*\n${company} +2026-11-02 +fast +cost_eur +0\\.15 +0\\.1\nEvery sealed row `));
+  t.match((await tollgate('ledger', 'verify', '--json')).json.daily, {
+    total: 1,
+    differences: [{ company_id: company, day: '2026-11-02', counter: 'cost_eur', counted: '0.15', rows: '0.1' }],
   });
 });
 

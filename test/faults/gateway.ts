@@ -10,6 +10,7 @@ export interface GatewayProcess {
   readonly adminUrl: string;
   /** Everything it logged. */
   readonly log: string[];
+  readonly pid: number;
   signal(name: NodeJS.Signals): void;
   /** Its exit code; null when a signal ended it. */
   readonly exited: Promise<number | null>;
@@ -18,9 +19,12 @@ export interface GatewayProcess {
 const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 const START_MS = 30_000;
 
-/** Starts `tollgate serve`; resolves once it listens, rejects with its last words when it does not. */
-export async function startProcess(life: Life, env: Record<string, string>): Promise<GatewayProcess> {
-  const child = spawn(process.execPath, [MAIN, 'serve'], {
+/**
+ * Starts `tollgate serve`; resolves once it listens, rejects with its last words when it does not.
+ * @param main the program; this version's unless given
+ */
+export async function startProcess(life: Life, env: Record<string, string>, main = MAIN): Promise<GatewayProcess> {
+  const child = spawn(process.execPath, [main, 'serve'], {
     env: { PATH: process.env.PATH ?? '', PORT: '0', ADMIN_PORT: '0', LOG_LEVEL: 'warn', DRAIN_SECONDS: '20', ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
@@ -29,7 +33,13 @@ export async function startProcess(life: Life, env: Record<string, string>): Pro
   const log: string[] = [];
   child.stderr.setEncoding('utf8').on('data', (text: string) => log.push(text));
   const [url, adminUrl] = await addresses(child, exited, log);
-  return { url, adminUrl, log, exited, signal: (name) => void child.kill(name) };
+  return { url, adminUrl, log, pid: child.pid as number, exited, signal: (name) => void child.kill(name) };
+}
+
+/** One figure of a gateway's metrics. */
+export async function metric(gateway: Pick<GatewayProcess, 'adminUrl'>, name: string): Promise<number> {
+  const text = await (await fetch(`${gateway.adminUrl}/metrics`)).text();
+  return Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(text)?.[1]);
 }
 
 async function addresses(child: ChildProcess, exited: Promise<unknown>, log: string[]): Promise<[string, string]> {

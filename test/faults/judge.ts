@@ -2,7 +2,7 @@ import type { Sql } from 'postgres';
 import type { DemoCall } from '../../src/demo.ts';
 import { costOf, formatEur, parseEur, parsePrices } from '../../src/domain/money.ts';
 import type { Sql as StoreSql } from '../../src/store/database.ts';
-import { verifyLedger, verifySeals } from '../../src/store/verify.ts';
+import { verifyDaily, verifyLedger, verifySeals } from '../../src/store/verify.ts';
 import type { Journalled } from './load.ts';
 
 /** What the ledger holds, against the journals of clients and upstream. */
@@ -55,6 +55,7 @@ export async function judge(
     if (formatEur(cost) !== formatEur(parseEur(row.cost))) wrong.push(`${row.request_id}: costs ${row.cost}`);
   }
   const { differences } = await verifyLedger(sql as unknown as StoreSql);
+  const daily = await verifyDaily(sql as unknown as StoreSql);
   const seals = await verifySeals(sql as unknown as StoreSql);
   return {
     complete: complete.length,
@@ -62,6 +63,6 @@ export async function judge(
     missing: complete.filter(({ requestId }) => !byRequest.has(requestId as string)).map(({ marker }) => marker),
     duplicates: rows.length - byRequest.size,
     wrong,
-    unverified: differences.length + seals.total + seals.unsealed,
+    unverified: differences.length + daily.total + seals.total + seals.unsealed,
   };
 }

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
-import type { GatewayProcess } from './gateway.ts';
+import { type GatewayProcess, metric } from './gateway.ts';
 import { judge } from './judge.ts';
 import { type Journalled, send, startLoad } from './load.ts';
 import { startFaultProxy } from './proxy.ts';
@@ -137,10 +137,4 @@ function setIntervalLater(work: () => unknown): { begin(): void; end(): void } {
     },
     end: () => clearInterval(timer),
   };
-}
-
-/** One figure of a gateway's metrics. */
-async function metric(gateway: GatewayProcess, name: string): Promise<number> {
-  const text = await (await fetch(`${gateway.adminUrl}/metrics`)).text();
-  return Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(text)?.[1]);
 }

@@ -45,7 +45,8 @@ export async function ownServer(life: Life): Promise<OwnServer> {
   };
 }
 
-function childrenOf(parent: number): number[] {
+/** Process ids of a process's children. */
+export function childrenOf(parent: number): number[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
     .filter((pid) => {

@@ -24,7 +24,7 @@ export interface FaultWorld {
   readonly key: string;
   readonly spoolDir: string;
   /** A gateway process on the database, the upstream and the spool folder of this world. */
-  gateway(env?: Record<string, string>): Promise<GatewayProcess>;
+  gateway(env?: Record<string, string>, main?: string): Promise<GatewayProcess>;
   newCompany(settings?: { budget?: string | null; mode?: string }): Promise<{ company: string; key: string }>;
   model(slug: string, upstream: string, prices?: { input?: string; output?: string }): Promise<void>;
   /** The upstream's journal by the marker in the prompt. */
@@ -70,8 +70,8 @@ export async function faultWorld(life: Life, database?: { url: string; sql: Sql 
     ...(await newCompany()),
     newCompany,
     model,
-    gateway: (env = {}) =>
-      startProcess(life, { DATABASE_URL: databaseUrl, UPSTREAM_URL: demo.url, SPOOL_DIR: spoolDir, ...env }),
+    gateway: (env = {}, main) =>
+      startProcess(life, { DATABASE_URL: databaseUrl, UPSTREAM_URL: demo.url, SPOOL_DIR: spoolDir, ...env }, main),
     upstreamJournal() {
       const journal = new Map<string, DemoCall>();
       for (const call of demo.journal) {

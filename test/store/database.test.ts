@@ -315,6 +315,43 @@ t.test('several hosts', async (t) => {
   );
 });
 
+t.test('of a host that falls silent no second connection is waited for', async (t) => {
+  const { url } = await testDatabase(t);
+  const [one, two] = [await startProxy(t, url), await startProxy(t, url)];
+  const [a, b] = [one, two].map((proxy) => new URL(proxy.url).host);
+  const db = openDatabase({ url: new URL(one.url).href.replace(a as string, `${a},${b}`), maxConnections: 3 });
+  t.teardown(() => db.close());
+  const slow = () => db.run(MS, (sql) => sql`select pg_sleep(0.1)`);
+  await Promise.all([slow(), slow(), slow()]);
+  one.freeze();
+  await t.rejects(
+    db.run(300, (sql) => sql`select 1`),
+    { code: 'DEADLINE' },
+  );
+  await t.resolves(
+    db.run(4000, (sql) => sql`select 1`),
+    'the next asks the other host',
+  );
+});
+
+t.test('a silent host does not keep from asking the others again', async (t) => {
+  const { url } = await testDatabase(t);
+  const [one, two] = [await startProxy(t, url), await startProxy(t, url)];
+  const [a, b] = [one, two].map((proxy) => new URL(proxy.url).host);
+  const db = openDatabase({ url: new URL(one.url).href.replace(a as string, `${a},${b}`), maxConnections: 1 });
+  t.teardown(() => db.close());
+  await one.cut();
+  await db.run(MS, (sql) => sql`select 1`); // by the second host, which is asked first from now on
+  await two.cut();
+  await one.restore();
+  one.freeze();
+  await db.run(MS, (sql) => sql`select 1`).catch(() => {}); // the connection that breaks
+  const asking = db.run(5000, (sql) => sql`select 1`);
+  await sleep(300);
+  await two.restore();
+  await t.resolves(asking);
+});
+
 t.test('closing', async (t) => {
   const { url, db } = await testDatabase(t);
   const closing = openDatabase({ url: `${url}&application_name=closing`, maxConnections: 1 });

@@ -7,7 +7,8 @@ import { emptyDatabase, testDatabase } from '../support/postgres.ts';
 
 const MS = 10_000;
 const SETTINGS = `create table settings (name text primary key, value text);
-  insert into settings values ('billing_timezone', 'UTC'); create table monthly_spend (n int);
+  insert into settings values ('billing_timezone', 'UTC'); create table monthly_spend (changed_xid xid8);
+  create table changes (xid xid8);
   create function ensure_api_usage_partitions(date, integer) returns void language sql as '';`;
 
 t.test('applies the files of this program in order, once', async (t) => {
@@ -21,7 +22,7 @@ t.test('applies the files of this program in order, once', async (t) => {
 
 t.test('many replicas at once apply each file once', async (t) => {
   const { url, db } = await emptyDatabase(t);
-  const replicas = Array.from({ length: 6 }, () => openDatabase({ url }));
+  const replicas = Array.from({ length: 8 }, () => openDatabase({ url }));
   t.teardown(() => Promise.all(replicas.map((replica) => replica.close())));
   const applied = await Promise.all(replicas.map((replica) => migrate(replica, { billingTimezone: 'Europe/Berlin' })));
   t.same(applied.flat().sort(), readdirSync(SQL_DIRECTORY).sort());
@@ -47,7 +48,7 @@ t.test('a file that fails leaves nothing behind, and those before it stay', asyn
 
 t.test('a database that is not of this program is refused and left as it is', async (t) => {
   const { db } = await emptyDatabase(t);
-  const files = { '0001_a.sql': `${SETTINGS}\n-- end\n`, '0002_b.sql': 'create table b (n int)' };
+  const files = { '0001_a.sql': `${SETTINGS}\n-- end\n`, '0002_b.sql': '-- needs 0002\ncreate table b (n int)' };
   const of = (given: Record<string, string>) => ({ directory: t.testdir(given), billingTimezone: 'UTC' });
   await migrate(db, of(files));
   const refused = async (given: Record<string, string>, message: RegExp) => {
@@ -64,6 +65,38 @@ t.test('a database that is not of this program is refused and left as it is', as
   t.equal(row?.untouched, true);
   const crlf = { ...files, '0001_a.sql': files['0001_a.sql'].replaceAll('\n', '\r\n'), 'README.md': 'no migration' };
   t.same(await migrate(db, of(crlf)), [], 'other line ends are no change');
+});
+
+t.test('a program runs on with files it does not know, unless one needs a newer program', async (t) => {
+  const { db } = await emptyDatabase(t);
+  const files: Record<string, string> = {
+    '0001_a.sql': SETTINGS,
+    '0002_b.sql': 'create table b (n int, old int)',
+    '0003_c.sql': '-- Nobody reads b.old from here on.\nalter table b alter column old drop not null',
+    '0004_d.sql': '-- Drops it. Written by programs\n-- needs 0003 only.\nalter table b drop column old',
+  };
+  const upTo = (count: number) => ({
+    directory: t.testdir(Object.fromEntries(Object.entries(files).slice(0, count))),
+    billingTimezone: 'UTC',
+  });
+  t.same(await migrate(db, upTo(3)), ['0001_a.sql', '0002_b.sql', '0003_c.sql']);
+  t.same(await migrate(db, upTo(2)), [], 'the version before starts');
+  t.same(await migrate(db, upTo(4)), ['0004_d.sql']);
+  t.same(await migrate(db, upTo(3)), [], 'the one before that is the oldest that may');
+  await t.rejects(migrate(db, upTo(2)), {
+    message:
+      'the database is newer than this program: 0004_d.sql was applied to it, and only programs that have file 0003 can run with it; run the newer version',
+  });
+});
+
+t.test('a database from before files could need a program learns to', async (t) => {
+  const { db } = await emptyDatabase(t);
+  const files = { '0001_a.sql': SETTINGS };
+  await migrate(db, { directory: t.testdir(files), billingTimezone: 'UTC' });
+  await db.run(MS, (sql) => sql`alter table schema_migrations drop column needs`);
+  const directory = t.testdir({ ...files, '0002_b.sql': '-- needs 0002\nselect 1' });
+  t.same(await migrate(db, { directory, billingTimezone: 'UTC' }), ['0002_b.sql']);
+  await t.rejects(migrate(db, { directory: t.testdir(files), billingTimezone: 'UTC' }), { message: /newer than this/ });
 });
 
 t.test('the billing zone can be chosen until there is usage', async (t) => {

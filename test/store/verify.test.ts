@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
 import type { Sql } from '../../src/store/database.ts';
-import { verifyLedger } from '../../src/store/verify.ts';
+import { verifyDaily, verifyLedger } from '../../src/store/verify.ts';
 import { testDatabase } from '../support/postgres.ts';
 import { addUsage } from '../support/usage.ts';
 
@@ -48,4 +48,29 @@ t.test('each counter that is off is named, with what it says and what the rows a
     { company_id: company, month: '2026-11', counter: 'requests', counted: '3', rows: '2' },
     { company_id: chatOnly, month: '2027-01', counter: 'prompt_tokens', counted: '7', rows: '0' },
   ]);
+});
+
+t.test('usage by day: a figure that is off, a group without rows and rows without a group are named', async (t) => {
+  const before = await run((sql) => verifyDaily(sql));
+  t.same(before, { checked: 3, total: 0, differences: [] });
+  await run(async (sql) => {
+    await sql`update usage_daily set completion_tokens = 5 where company_id = ${company} and completion_tokens = 4`;
+    await sql`delete from usage_daily where company_id = ${company} and billing_month = '2026-10-01'`;
+    await sql`insert into usage_daily
+      select company_id, billing_month, '2026-11-30', model_slug, api_key_id, endpoint, usage_source, outcome, 1, 0, 0, 0
+      from usage_daily where completion_tokens = 5`;
+  });
+  const { checked, total, differences } = await run((sql) => verifyDaily(sql));
+  t.same({ checked, total }, { checked: 4, total: 5 });
+  t.same(
+    differences.map(({ day, counter, counted, rows }) => [day, counter, counted, rows]),
+    [
+      ['2026-10-15', 'cost_eur', '0', '0.0005'],
+      ['2026-10-15', 'prompt_tokens', '0', '5'],
+      ['2026-10-15', 'requests', '0', '1'],
+      ['2026-11-15', 'completion_tokens', '5', '4'],
+      ['2026-11-30', 'requests', '1', '0'],
+    ],
+  );
+  t.equal((await run((sql) => verifyDaily(sql, 2))).differences.length, 2);
 });

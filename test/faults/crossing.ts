@@ -1,0 +1,77 @@
+import { formatEur, parseEur } from '../../src/domain/money.ts';
+import { type Journalled, startLoad } from './load.ts';
+import { type FaultWorld, faultWorld, type Life, until } from './world.ts';
+
+const PRICE = '1'; // EUR per 1000 tokens, in and out
+const TOKENS = 20;
+
+/** One company driven over its budget. EUR in femto. */
+export interface Crossing {
+  readonly budget: bigint;
+  readonly spent: bigint;
+  /** Cost of what was in flight when the budget was reached, and of what was admitted in the second after. */
+  readonly allowed: bigint;
+  /** 402 although less than the budget was spent, by the upstream's journal. */
+  readonly early: readonly Journalled[];
+  readonly refused: number;
+}
+
+/** A world with a model of a known price. */
+export async function crossingWorld(life: Life): Promise<FaultWorld> {
+  const world = await faultWorld(life);
+  await world.model('priced', `internal-priced!events-${TOKENS}!pace-1`, { input: PRICE, output: PRICE });
+  return world;
+}
+
+/**
+ * Drives a new company over its budget.
+ * @param replicas how many share the budget; one knows all it admits
+ */
+export async function cross(
+  world: FaultWorld,
+  urls: readonly string[],
+  mode: string,
+  workers: number,
+  replicas: number,
+): Promise<Crossing> {
+  const budget = parseEur('12');
+  const { company, key } = await world.newCompany({ budget: formatEur(budget), mode });
+  // at 99 % to begin with, by the application's own chat
+  await world.sql`insert into chat_usage (company_id, cost_eur) values (${company}, ${formatEur((budget * 99n) / 100n / 4n)})`;
+  const load = startLoad({
+    urls: () => urls,
+    key,
+    workers,
+    kinds: ['plain', 'stream'],
+    chatModel: 'priced',
+    more: { max_tokens: TOKENS },
+    restMs: 5,
+  });
+  await until(() => load.journal.filter(({ status }) => status === 402).length > workers * 4, 30_000);
+  const journal = await load.stop();
+
+  const upstream = world.upstreamJournal();
+  const chat = (budget * 99n) / 100n / 4n;
+  const cost = ({ marker }: Journalled): bigint => {
+    const usage = upstream.get(marker)?.usage;
+    return usage === null || usage === undefined ? 0n : BigInt(usage.total_tokens) * (parseEur(PRICE) / 1000n);
+  };
+  const served = journal.filter(({ status }) => status === 200).sort((a, b) => a.endedAt - b.endedAt);
+  let spent = chat;
+  let crossedAt = Number.POSITIVE_INFINITY;
+  for (const one of served) {
+    spent += cost(one);
+    if (spent >= budget && crossedAt === Number.POSITIVE_INFINITY) crossedAt = one.endedAt;
+  }
+  // in flight at the crossing; with other replicas also what was admitted within the second after it
+  const allowed = served
+    .filter(({ at, endedAt }) => endedAt >= crossedAt && at <= crossedAt + (replicas > 1 ? 1000 : 0))
+    .reduce((sum, one) => sum + cost(one), 0n);
+  const early = journal.filter(({ status, endedAt }) => {
+    if (status !== 402) return false;
+    // spent for certain and perhaps: what ended at the client before the refusal did, and what was still open
+    const perhaps = served.filter(({ at }) => at <= endedAt).reduce((sum, one) => sum + cost(one), chat);
+    return perhaps < budget;
+  });
+  return { budget, spent, allowed, early, refused: journal.filter(({ status }) => status === 402).length };
+}

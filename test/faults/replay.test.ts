@@ -1,0 +1,89 @@
+import { randomUUID } from 'node:crypto';
+import { cpSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import t from 'tap';
+import { metric } from './gateway.ts';
+import { judge } from './judge.ts';
+import { type Journalled, startLoad } from './load.ts';
+import { startFaultProxy } from './proxy.ts';
+import { note } from './results.ts';
+import { faultWorld, LONG, until } from './world.ts';
+
+const SEGMENTS = LONG ? 10 : 3;
+const RECORDS = LONG ? 2000 : 250;
+const REPLAYS = 3;
+t.setTimeout(LONG ? 600_000 : 90_000);
+
+t.test('spool files replayed by two writers at once, again and again, count once', async (t) => {
+  const world = await faultWorld(t);
+  const folder = (): string => {
+    const path = mkdtempSync(join(tmpdir(), 'tollgate-replay-'));
+    t.teardown(() => rmSync(path, { recursive: true, force: true }));
+    return path;
+  };
+
+  // gateways that die while the database is away leave their records behind
+  const clients: Journalled[] = [];
+  const left: string[] = [];
+  for (let n = 0; n < SEGMENTS; n++) {
+    const proxy = await startFaultProxy(t, world.databaseUrl);
+    const spool = folder();
+    const gateway = await world.gateway({ DATABASE_URL: proxy.url, SPOOL_DIR: spool });
+    const load = startLoad({ urls: () => [gateway.url], key: world.key, workers: 16 });
+    await until(() => load.journal.filter(({ status }) => status === 200).length > 20);
+    proxy.freeze();
+    const before = load.journal.length;
+    await until(() => load.journal.length > before + RECORDS, 60_000);
+    gateway.signal('SIGKILL');
+    await gateway.exited;
+    clients.push(...(await load.stop()));
+    left.push(...readdirSync(spool).map((name) => join(spool, name)));
+  }
+  t.equal(left.length, SEGMENTS);
+
+  // each writer finds every one of them three times over
+  const spools = [folder(), folder()];
+  for (const spool of spools) {
+    for (const dead of left) {
+      for (let n = 0; n < REPLAYS; n++) cpSync(dead, join(spool, randomUUID()), { recursive: true });
+    }
+  }
+  const proxy = await startFaultProxy(t, world.databaseUrl);
+  proxy.loseAnswers(0.6);
+  const writers = await Promise.all(
+    spools.map((spool) => world.gateway({ DATABASE_URL: proxy.url, SPOOL_DIR: spool, LOG_LEVEL: 'error' })),
+  );
+  await until(() => proxy.lost >= 6, 60_000);
+  await sleep(LONG ? 5000 : 500);
+  proxy.loseAnswers(0);
+  await until(async () => {
+    const backlogs = await Promise.all(writers.map((writer) => metric(writer, 'tollgate_ledger_backlog')));
+    return backlogs.every((records) => records === 0);
+  }, 120_000);
+  for (const writer of writers) writer.signal('SIGTERM');
+  t.same(await Promise.all(writers.map(({ exited }) => exited)), [0, 0]);
+  t.same(
+    spools.flatMap((spool) => readdirSync(spool)),
+    [],
+    'both are done with all of them',
+  );
+  t.same(
+    writers.map(({ log }) => log.join('')),
+    ['', ''],
+    'and had nothing to complain of',
+  );
+  const verdict = await judge(world.sql, clients, world.upstreamJournal());
+  t.ok(verdict.complete > SEGMENTS * RECORDS * 0.9, `${verdict.complete} complete answers, ${verdict.rows} rows`);
+  t.match(verdict, { missing: [], duplicates: 0, wrong: [], unverified: 0 });
+  t.equal((await world.sql`select from api_usage_set_aside`).length, 0);
+  const [{ deadlocks } = { deadlocks: 0 }] = await world.sql<{ deadlocks: number }[]>`
+    select deadlocks::integer from pg_stat_database where datname = current_database()`;
+  note(
+    20,
+    'A late or repeated batch changes nothing',
+    `${SEGMENTS} spool files of killed gateways, each replayed ${REPLAYS} times by each of two writers at once, acknowledgements lost`,
+    `${verdict.complete} complete answers, ${verdict.rows} rows, ${verdict.missing.length} missing, ${verdict.duplicates} duplicates, ${proxy.lost} acknowledgements lost, ${verdict.unverified} differences in counters and seals; ${deadlocks} deadlocks, none reached a caller`,
+  );
+});

@@ -1,0 +1,188 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import t from 'tap';
+import { digestOf } from '../../src/domain/key.ts';
+import { formatEur } from '../../src/domain/money.ts';
+import { cross, crossingWorld } from '../faults/crossing.ts';
+import type { GatewayProcess } from '../faults/gateway.ts';
+import { judge } from '../faults/judge.ts';
+import { type Journalled, send, startLoad } from '../faults/load.ts';
+import { configFile, freePort, installed, startService } from '../faults/pooler.ts';
+import { note } from '../faults/results.ts';
+import { faultWorld, type Life, LONG, until } from '../faults/world.ts';
+
+t.setTimeout(LONG ? 300_000 : 90_000);
+const ROUNDS = LONG ? 5 : 1;
+const haproxy = installed('haproxy');
+
+/**
+ * HAProxy as the README has it: one cell for all, and another for keys of the prefix `svcb_`.
+ * @returns its address
+ */
+async function startBalancer(
+  life: Life,
+  cell: readonly GatewayProcess[],
+  other: readonly GatewayProcess[] = [],
+): Promise<string> {
+  const port = await freePort();
+  const backend = (name: string, gateways: readonly GatewayProcess[]): string => `
+backend ${name}
+  balance leastconn
+  http-reuse safe
+  option httpchk GET /readyz
+  default-server check inter 1s fall 1 rise 1 observe layer4 error-limit 1 on-error mark-down
+${gateways.map(({ url, adminUrl }, n) => `  server ${name}${n} ${new URL(url).host} port ${new URL(adminUrl).port}`).join('\n')}
+`;
+  const file = configFile(
+    life,
+    'haproxy.cfg',
+    `global
+  maxconn 8000
+defaults
+  mode http
+  timeout connect 2s
+  timeout client 1h
+  timeout server 1h
+  option http-no-delay
+  option redispatch 1
+  retries 3
+  retry-on conn-failure
+frontend clients
+  bind 127.0.0.1:${port}
+  acl b hdr_beg(authorization) -i "bearer svcb_"
+  use_backend b if b
+  default_backend a
+${backend('a', cell)}${backend('b', other)}`,
+  );
+  startService(life, haproxy as string, ['-db', '-q', '-f', file]);
+  const url = `http://127.0.0.1:${port}/v1`;
+  await until(() =>
+    fetch(`${url}/models`).then(
+      ({ status }) => status === 401,
+      () => false,
+    ),
+  );
+  return url;
+}
+
+t.test('four replicas behind HAProxy are one gateway', { skip: haproxy === null && 'no haproxy here' }, async (t) => {
+  const world = await crossingWorld(t);
+  const gateways = await Promise.all([1, 2, 3, 4].map(() => world.gateway()));
+  const url = await startBalancer(t, gateways);
+
+  await t.test('a budget holds', async (t) => {
+    for (const mode of ['standard', 'strict']) {
+      let worst = 0n;
+      let bound = 0n;
+      for (let round = 0; round < ROUNDS; round++) {
+        const { budget, spent, allowed, early } = await cross(world, [url], mode, LONG ? 64 : 32, 4);
+        const over = spent > budget ? spent - budget : 0n;
+        if (mode === 'standard') t.same(early, [], 'no 402 while less than the budget was spent');
+        t.ok(
+          over <= (mode === 'strict' ? 0n : allowed),
+          `${mode}: ${formatEur(over)} EUR over, ${formatEur(allowed)} allowed`,
+        );
+        if (over > worst) worst = over;
+        if (allowed > bound) bound = allowed;
+      }
+      const bounded = mode === 'strict' ? '' : ` (bound of that run: ${formatEur(bound)}), no early 402`;
+      note(
+        mode === 'strict' ? 63.1 : 63,
+        'Four replicas behind HAProxy are one gateway',
+        `${mode} budget, 64 workers, ${ROUNDS} times`,
+        `overshoot at most ${formatEur(worst)} EUR${bounded}`,
+      );
+    }
+  });
+
+  await t.test('a revoked key dies everywhere at once', async (t) => {
+    const late: number[] = [];
+    for (let round = 0; round < ROUNDS * 4; round++) {
+      const { key } = await world.newCompany();
+      const load = startLoad({ urls: () => [url], key, workers: 16, kinds: ['plain'], restMs: 8 });
+      await until(() => load.journal.filter(({ status }) => status === 200).length > 50);
+      await world.sql`update api_keys set revoked_at = now() where digest = decode(${digestOf(key)}, 'hex')`;
+      const committed = Date.now();
+      await sleep(1100);
+      const journal = await load.stop();
+      late.push(Math.max(0, ...journal.filter(({ status }) => status === 200).map(({ at }) => at - committed)));
+      t.same(
+        journal.filter(({ at, status }) => at > committed + 1000 && status !== 401),
+        [],
+      );
+      if (!LONG) break;
+    }
+    late.sort((a, b) => a - b);
+    t.ok((late.at(-1) as number) <= 1000, `the last 200 came ${late.at(-1)} ms after the commit`);
+    note(
+      63.2,
+      'Four replicas behind HAProxy are one gateway',
+      `key revoked by SQL, ${late.length} times`,
+      `last 200 after the commit: median ${late[late.length >> 1]} ms, worst ${late.at(-1)} ms`,
+    );
+  });
+
+  await t.test('one is stopped, one dies, one joins', async (t) => {
+    const load = startLoad({ urls: () => [url], key: world.key, workers: 16, restMs: 10 });
+    const served = (count: number) => {
+      const before = load.journal.length;
+      return until(() => load.journal.length > before + count);
+    };
+    await served(100);
+    (gateways[0] as GatewayProcess).signal('SIGTERM');
+    t.equal(await (gateways[0] as GatewayProcess).exited, 0);
+    await served(100);
+    t.same(
+      load.journal.filter(({ status, complete }) => status !== 200 || !complete),
+      [],
+      'a stop is noticed by nobody',
+    );
+
+    (gateways[1] as GatewayProcess).signal('SIGKILL');
+    const died = Date.now();
+    await (gateways[1] as GatewayProcess).exited;
+    await until(() => load.journal.filter(({ at }) => at > died + 1000).length > 50);
+    const clients: Journalled[] = await load.stop();
+    const failed = clients.filter(({ status, complete }) => status !== 200 || !complete);
+    t.ok(failed.length <= 16, `of the dead one's requests in flight ${failed.length} failed`);
+    t.same(
+      failed.filter(({ at }) => at > died + 1000),
+      [],
+      'and none after',
+    );
+    // what it left in the spool is booked by the next that starts in its folder
+    const next = await world.gateway();
+    await until(async () => (await judge(world.sql, clients, world.upstreamJournal())).missing.length === 0);
+    for (const gateway of [gateways[2], gateways[3], next] as GatewayProcess[]) gateway.signal('SIGTERM');
+    await Promise.all(([gateways[2], gateways[3], next] as GatewayProcess[]).map(({ exited }) => exited));
+    t.match(await judge(world.sql, clients, world.upstreamJournal()), {
+      missing: [],
+      duplicates: 0,
+      wrong: [],
+      unverified: 0,
+    });
+    t.same(world.spoolFiles(), []);
+  });
+});
+
+t.test('cells are told apart by the prefix of the key', { skip: haproxy === null && 'no haproxy here' }, async (t) => {
+  const worlds = [await faultWorld(t), await faultWorld(t)] as const;
+  const cells = await Promise.all(worlds.map((world) => world.gateway()));
+  const url = await startBalancer(t, cells.slice(0, 1), cells.slice(1));
+  const [a, b] = worlds;
+  const key = `svcb_${'k'.repeat(32)}`;
+  await b.sql`insert into api_keys (company_id, name, digest, prefix, scopes)
+    values (${b.company}, 'b', decode(${digestOf(key)}, 'hex'), 'svcb_kkk', '{chat}')`;
+  t.equal((await send(undefined, url, 'plain', { key: a.key })).status, 200);
+  t.equal((await send(undefined, url, 'plain', { key })).status, 200);
+  t.equal(
+    (await send(undefined, url, 'plain', { key: b.key })).status,
+    401,
+    'a key of the other cell without its prefix',
+  );
+  for (const [world, count] of [
+    [a, 1],
+    [b, 1],
+  ] as const) {
+    await until(async () => (await world.sql`select from api_usage`).length === count);
+  }
+});

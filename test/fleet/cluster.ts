@@ -1,0 +1,166 @@
+import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import {
+  chmodSync,
+  closeSync,
+  existsSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Sql } from 'postgres';
+import { type Binaries, findBinaries, type Identity, identityFor, launch } from '../../src/store/launch.ts';
+import { freePort } from '../faults/pooler.ts';
+import { childrenOf } from '../faults/server.ts';
+import { connect, type Life } from '../faults/world.ts';
+
+/** A Postgres server with its own folder and TCP port, as a fleet has it: to kill, copy, promote. */
+export interface Cluster {
+  readonly port: number;
+  readonly url: string;
+  /** What the server says. */
+  readonly log: string;
+  /** A connection of our own, made anew with every start. */
+  readonly sql: Sql;
+  start(settings?: Record<string, string>): Promise<void>;
+  /** Ends it in order, everything on disk. */
+  stop(): Promise<void>;
+  /** To the server and all its processes at once: with SIGKILL, as if the machine were gone. */
+  signal(name: NodeJS.Signals): void;
+  /** Another cluster with the same files; this one has to be stopped. */
+  copy(): Promise<Cluster>;
+  /** Starts as a standby of another one. */
+  follow(primary: Cluster): Promise<void>;
+}
+
+/** Programs of the operating system's own Postgres. */
+export interface SystemPrograms extends Binaries {
+  readonly dump: string;
+  readonly restore: string;
+}
+
+const READY_MS = 30_000;
+const GUARD = 'while kill -0 $0; do sleep 1; done; kill -CONT $1; kill -QUIT $1';
+
+/** The newest installed Postgres that brings its tools along; null when there is none. */
+export function systemPrograms(): SystemPrograms | null {
+  const root = '/usr/lib/postgresql';
+  const versions = existsSync(root) ? readdirSync(root).sort((a, b) => Number(b) - Number(a)) : [];
+  for (const version of versions) {
+    const of = (name: string) => join(root, version, 'bin', name);
+    const programs = { initdb: of('initdb'), postgres: of('postgres'), dump: of('pg_dump'), restore: of('pg_restore') };
+    if (Object.values(programs).every((path) => existsSync(path))) return programs;
+  }
+  return null;
+}
+
+/** A new and empty cluster that does not run yet, by the embedded package's programs unless others are given. */
+export async function newCluster(life: Life, given?: Binaries): Promise<Cluster> {
+  const binaries = given ?? (await findBinaries());
+  const root = mkdtempSync(join(tmpdir(), 'tollgate-cluster-'));
+  chmodSync(root, 0o777); // root's server runs as "nobody"
+  life.teardown(() => rmSync(root, { recursive: true, force: true, maxRetries: 5 }));
+  const folder = join(root, 'data');
+  const log = openSync(join(root, 'initdb.log'), 'a');
+  const options = ['--username=tollgate', '--auth=trust', '--encoding=UTF8', '--locale=C', '--no-sync'];
+  const child = launch(userFor(folder, binaries), binaries.initdb, ['-D', folder, ...options], log);
+  closeSync(log);
+  const [code] = await once(child, 'exit');
+  if (code !== 0) throw new Error(readFileSync(join(root, 'initdb.log'), 'utf8'));
+  return openCluster(life, binaries, folder);
+}
+
+/** A system's programs can be reached by everybody. */
+function userFor(folder: string, binaries: Binaries): Identity {
+  if (!binaries.postgres.startsWith('/usr/')) return identityFor(folder, binaries);
+  return process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534, wrapper: [] } : { wrapper: [] };
+}
+
+async function openCluster(life: Life, binaries: Binaries, folder: string): Promise<Cluster> {
+  const port = await freePort();
+  const url = `postgres://tollgate@127.0.0.1:${port}/postgres`;
+  let pid = 0;
+  let sql: Sql | null = null;
+  let exited: Promise<unknown> = Promise.resolve();
+
+  const signal = (name: NodeJS.Signals): void => {
+    for (const each of pid === 0 ? [] : [pid, ...childrenOf(pid)]) {
+      try {
+        process.kill(each, name);
+      } catch {
+        // it has just ended
+      }
+    }
+  };
+  const end = async (name: NodeJS.Signals): Promise<void> => {
+    await sql?.end({ timeout: 0 });
+    if (pid === 0) return;
+    signal('SIGCONT');
+    if (name === 'SIGKILL') signal(name);
+    else process.kill(pid, name);
+    await exited;
+    pid = 0;
+  };
+  life.teardown(() => end('SIGKILL'));
+
+  const cluster: Cluster = {
+    port,
+    url,
+    log: `${folder}.log`,
+    get sql() {
+      return sql as Sql;
+    },
+    async start(settings = {}) {
+      const flags = Object.entries({
+        listen_addresses: '127.0.0.1',
+        port: `${port}`,
+        unix_socket_directories: '',
+        fsync: 'off', // the processes die here, not the machine
+        shared_buffers: '16MB',
+        max_connections: '60',
+        ...settings,
+      });
+      const log = openSync(`${folder}.log`, 'a');
+      const args = ['-D', folder, ...flags.flatMap(([name, value]) => ['-c', `${name}=${value}`])];
+      const child = launch(userFor(folder, binaries), binaries.postgres, args, log);
+      closeSync(log);
+      pid = child.pid as number;
+      exited = once(child, 'exit');
+      spawn('sh', ['-c', GUARD, `${process.pid}`, `${pid}`], { detached: true, stdio: 'ignore' }).unref();
+      sql = connect(url);
+      await ready(sql, `${folder}.log`);
+    },
+    stop: () => end('SIGINT'),
+    signal,
+    async copy() {
+      const root = mkdtempSync(join(tmpdir(), 'tollgate-cluster-'));
+      chmodSync(root, 0o777);
+      life.teardown(() => rmSync(root, { recursive: true, force: true, maxRetries: 5 }));
+      execFileSync('cp', ['-a', folder, join(root, 'data')]);
+      return openCluster(life, binaries, join(root, 'data'));
+    },
+    async follow(primary) {
+      writeFileSync(join(folder, 'standby.signal'), '');
+      const conninfo = `host=127.0.0.1 port=${primary.port} user=tollgate application_name=standby`;
+      await cluster.start({ primary_conninfo: conninfo, wal_receiver_status_interval: '1s' });
+    },
+  };
+  return cluster;
+}
+
+async function ready(sql: Sql, log: string): Promise<void> {
+  for (const began = performance.now(); ; await sleep(20)) {
+    try {
+      await sql`select 1`;
+      return;
+    } catch (error) {
+      if (performance.now() - began > READY_MS) throw new Error(readFileSync(log, 'utf8'), { cause: error });
+    }
+  }
+}

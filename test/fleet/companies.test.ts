@@ -1,0 +1,200 @@
+import { randomUUID } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import t from 'tap';
+import { openDatabase } from '../../src/store/database.ts';
+import { migrate } from '../../src/store/migrate.ts';
+import { send, startLoad } from '../faults/load.ts';
+import { faultWorld, until } from '../faults/world.ts';
+import { newCluster } from './cluster.ts';
+
+/**
+ * What a database spread over companies has to know: which statements a serving gateway really
+ * sends, by the plans the server ran, those inside functions and triggers too.
+ */
+t.setTimeout(60_000);
+
+interface Node {
+  readonly 'Node Type': string;
+  readonly 'Relation Name'?: string;
+  readonly Alias?: string;
+  readonly Plans?: readonly Node[];
+  readonly [member: string]: unknown;
+}
+
+interface Statement {
+  readonly text: string;
+  readonly plan: Node;
+}
+
+/** Reads and writes of one company's row by another name than the company's: by design, and why. */
+const BY_OTHER_NAME: Readonly<Record<string, string>> = {
+  'api_keys by digest': 'who asks is what has to be found out; once per key and replica',
+  'api_keys by id': 'last_used_at, every ten seconds for all keys together',
+  'assistants by id': 'the path names the assistant; that it is the company’s own is checked after; cached',
+  'budget_reservations by expires_at, request_id':
+    'leases of many requests kept or ended together; strict companies only',
+  'budget_reservations by request_id': 'ended by the batch that books them; strict companies only',
+  'monthly_spend by changed_xid': 'what other replicas have spent since the last look: all companies at once',
+};
+
+const server = await newCluster(t);
+await server.start({
+  shared_preload_libraries: 'auto_explain',
+  'auto_explain.log_min_duration': '0',
+  'auto_explain.log_nested_statements': 'on',
+  'auto_explain.log_verbose': 'on',
+  'auto_explain.log_format': 'json',
+  log_line_prefix: '%a|',
+});
+const db = openDatabase({ url: `${server.url}?application_name=setup` });
+await migrate(db, { billingTimezone: 'UTC' });
+await db.close();
+
+// of each statement the plan for a large table: that is what is joined where
+await server.sql`alter system set enable_seqscan = off`;
+await server.sql`select pg_reload_conf()`;
+
+/** Every statement that gateways sent, each once. */
+function sent(): Statement[] {
+  const log = readFileSync(server.log, 'utf8');
+  const statements = new Map<string, Statement>();
+  for (const [, json] of log.matchAll(/^tollgate\|LOG: {2}duration: [\d.]+ ms {2}plan:\n((?:\t.*\n)+)/gm)) {
+    const { 'Query Text': text, Plan: plan } = JSON.parse((json as string).replaceAll('\n\t', '\n'));
+    statements.set(text, { text, plan });
+  }
+  return [...statements.values()];
+}
+
+function nodesOf(node: Node): Node[] {
+  return [node, ...(node.Plans ?? []).flatMap(nodesOf)];
+}
+
+/** Everything that restricts or joins rows in nodes of a plan. */
+function conditionsOf(nodes: readonly Node[]): string {
+  const members = ['Index Cond', 'Recheck Cond', 'Filter', 'Hash Cond', 'Merge Cond', 'Join Filter'];
+  return nodes
+    .flatMap((node) => members.map((member) => node[member]))
+    .filter((condition) => condition !== undefined)
+    .join(' ');
+}
+
+/** Tables that hold rows of companies. */
+async function tablesOfCompanies(): Promise<ReadonlySet<string>> {
+  const rows = await server.sql<{ name: string }[]>`
+    select c.relname as name from pg_attribute a join pg_class c on c.oid = attrelid
+    where attname = 'company_id' and relkind in ('r', 'p') and not relispartition and relnamespace = 'public'::regnamespace`;
+  return new Set(['companies', ...rows.map(({ name }) => name)]);
+}
+
+/** Which statements join, which of them across companies, and what is found by another name than the company's. */
+function examine(statements: readonly Statement[], ofCompanies: ReadonlySet<string>) {
+  const across = new Set<string>();
+  const byOtherName = new Set<string>();
+  let joins = 0;
+  for (const { text, plan } of statements) {
+    const nodes = nodesOf(plan);
+    const conditions = conditionsOf(nodes);
+    const read = new Map<string, string>(); // alias to table
+    for (const node of nodes) {
+      const table = node['Relation Name']?.replace(/^api_usage_(default|\d{4}_\d\d)$/, 'api_usage');
+      if (table !== undefined && ofCompanies.has(table) && /Scan$/.test(node['Node Type'])) {
+        read.set(node.Alias as string, table);
+      }
+    }
+    // two parts of a statement may look at one table, each for itself
+    const joined =
+      new Set(read.values()).size > 1 || (read.size > 1 && nodes.some((node) => /Join|Loop/.test(node['Node Type'])));
+    if (joined) joins += 1;
+    for (const [alias, table] of read) {
+      const column = table === 'companies' ? 'id' : 'company_id';
+      // in a plan of one table its columns stand without a name before them
+      const name = `(?:${alias}\\.)${read.size === 1 ? '?' : ''}${column}`;
+      const named = new RegExp(`(^|[( ])${name} (=|IS NULL)|= ${name}\\)`).test(conditions);
+      if (named) continue;
+      if (joined) across.add(text);
+      const own = conditionsOf(nodes.filter((node) => node.Alias === alias));
+      const columns = [...own.matchAll(/([a-z_]+) (?:=|>=|<|<>) /g)].map(([, word]) => word);
+      byOtherName.add(`${table} by ${[...new Set(columns)].sort().join(', ') || 'nothing'}`);
+    }
+  }
+  return { joins, across: [...across], byOtherName: [...byOtherName].sort() };
+}
+
+t.test('no statement of a serving gateway joins across companies', async (t) => {
+  const world = await faultWorld(t, { url: server.url, sql: server.sql });
+  const strict = await world.newCompany({ budget: '100', mode: 'strict' });
+  const assistant = randomUUID();
+  await world.sql`insert into assistants (id, company_id, name, system_prompt, model_slug)
+    values (${assistant}, ${world.company}, 'A', 'Be brief.', 'brand-chat')`;
+  await world.sql`insert into models (slug, company_id, upstream_model, kind, eu_hosted, cost_eur_per_1k_input, cost_eur_per_1k_output)
+    values ('own', ${world.company}, 'internal-own', 'chat', true, 1, 1)`;
+  const gateway = await world.gateway();
+
+  const loads = [world.key, strict.key].map((key) =>
+    startLoad({ urls: () => [gateway.url], key, workers: 2, restMs: 20, more: { max_tokens: 30 } }),
+  );
+  await until(() => loads.every(({ journal }) => journal.filter(({ status }) => status === 200).length > 20));
+  const ask = (path: string, body?: object) =>
+    fetch(`${gateway.url}${path}`, {
+      method: body === undefined ? 'GET' : 'POST',
+      headers: { authorization: `Bearer ${world.key}`, 'content-type': 'application/json' },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+  const run = await ask(`/assistants/${assistant}/run`, { messages: [{ role: 'user', content: 'Hi' }] });
+  t.equal(run.status, 200);
+  t.equal((await ask('/models')).status, 200);
+  t.equal((await send(undefined, gateway.url, 'plain', { key: 'svc_unknown' })).status, 401);
+  t.equal((await send(undefined, gateway.url, 'plain', { key: strict.key, chatModel: 'none' })).status, 404);
+  await world.sql`insert into chat_usage (company_id, cost_eur) values (${world.company}, 1)`;
+  await world.sql`update companies set name = 'Renamed'`;
+  await sleep(1200); // polls
+  for (const load of loads) await load.stop();
+  gateway.signal('SIGTERM');
+  t.equal(await gateway.exited, 0);
+
+  const statements = sent();
+  t.ok(statements.length > 15, `${statements.length} different statements`);
+  const { joins, across, byOtherName } = examine(statements, await tablesOfCompanies());
+  t.same(across, []);
+  t.ok(joins >= 2, `${joins} statements read several tables, each by its company`);
+  t.same(byOtherName, Object.keys(BY_OTHER_NAME).sort(), 'what is not found by company is known, and why');
+});
+
+t.test('one that did would be found', async (t) => {
+  const before = sent().length;
+  const gateway = openDatabase({ url: server.url });
+  t.teardown(() => gateway.close());
+  await gateway.run(5000, (sql) => sql`select from assistants a join models m on m.slug = a.model_slug`);
+  await gateway.run(5000, (sql) => sql`select from assistants a join models m using (company_id)`);
+  const { joins, across } = examine(sent().slice(before), await tablesOfCompanies());
+  t.equal(joins, 2);
+  t.same(across, ['select from assistants a join models m on m.slug = a.model_slug']);
+});
+
+t.test(
+  'unique keys that do not carry the company are known: a table spread by company would need it in them',
+  async (t) => {
+    const keys = await server.sql<{ key: string }[]>`
+    select format('%s (%s)', c.relname, string_agg(a.attname, ', ' order by k.place)) as key
+    from pg_index i join pg_class c on c.oid = i.indrelid
+    cross join unnest(i.indkey) with ordinality as k (attnum, place)
+    join pg_attribute a on a.attrelid = c.oid and a.attnum = k.attnum
+    where i.indisunique and not c.relispartition and c.relnamespace = 'public'::regnamespace
+      and exists (select from pg_attribute b where b.attrelid = c.oid and b.attname = 'company_id')
+    group by c.relname, i.indexrelid having not 'company_id' = any(array_agg(a.attname::text))`;
+    t.same(keys.map(({ key }) => key).sort(), [
+      'api_keys (digest)',
+      'api_keys (id)',
+      'api_usage (billing_month, request_id)',
+      'assistants (id)',
+      'audit_log (id)',
+      'budget_reservations (request_id)',
+      'chat_usage (id)',
+      'models (id)',
+      'models (slug)',
+      'users (email)',
+      'users (id)',
+    ]);
+  },
+);

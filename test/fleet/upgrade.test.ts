@@ -1,0 +1,88 @@
+import { cpSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import t, { type Test } from 'tap';
+import { digestOf } from '../../src/domain/key.ts';
+import { judge } from '../faults/judge.ts';
+import { send, startLoad } from '../faults/load.ts';
+import { faultWorld, until } from '../faults/world.ts';
+
+t.setTimeout(90_000);
+const ROOT = fileURLToPath(new URL('../../', import.meta.url));
+
+/** The program as it will be: this one with more migrations. @returns its main file */
+function nextVersion(t: Test, files: Record<string, string>): string {
+  const folder = mkdtempSync(join(tmpdir(), 'tollgate-next-'));
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+  for (const part of ['src', 'sql', 'package.json']) cpSync(join(ROOT, part), join(folder, part), { recursive: true });
+  symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
+  for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, 'sql', name), text);
+  return join(folder, 'src/main.ts');
+}
+
+const ADDITIVE = `-- Companies get a region.
+alter table companies add column region text not null default 'eu';
+create table regions (name text primary key);
+`;
+const BREAKING = `-- Programs before this one would read a column that is gone.
+-- needs 9002
+alter table companies rename column region to home;
+`;
+
+t.test('a fleet is upgraded one replica at a time, and back', async (t) => {
+  const world = await faultWorld(t);
+  const next = nextVersion(t, { '9001_region.sql': ADDITIVE });
+  const old = await world.gateway();
+  const urls = [old.url];
+  const load = startLoad({ urls: () => urls, key: world.key, workers: 8, restMs: 15 });
+  const served = (count: number) => {
+    const before = load.journal.length;
+    return until(() => load.journal.length >= before + count);
+  };
+  await served(60);
+  const newer = await world.gateway({}, next);
+  urls.push(newer.url);
+  t.equal((await world.sql`select from companies where region = 'eu'`).length, 1, 'the newer one has migrated');
+  await served(100);
+  const old2 = await world.gateway();
+  urls.push(old2.url);
+  await served(100);
+  t.pass('the older one runs on, and another of its version starts beside it');
+
+  await world.sql`update api_keys set revoked_at = now() where digest = decode(${digestOf(world.key)}, 'hex')`;
+  const revoked = Date.now();
+  await until(() => load.journal.filter(({ at }) => at > revoked + 1000).length > 20);
+  const clients = await load.stop();
+  const after = clients.filter(({ at }) => at > revoked + 1000);
+  t.same(
+    after.filter(({ status }) => status !== 401),
+    [],
+    'a change reaches both versions',
+  );
+  t.same(
+    clients.filter(({ at, status }) => at < revoked && status !== 200),
+    [],
+    'and no request failed before',
+  );
+  for (const gateway of [newer, old, old2]) gateway.signal('SIGTERM');
+  t.same(await Promise.all([newer, old, old2].map(({ exited }) => exited)), [0, 0, 0]);
+  const verdict = await judge(world.sql, clients, world.upstreamJournal());
+  t.ok(verdict.complete > 200);
+  t.match(verdict, { missing: [], duplicates: 0, wrong: [], unverified: 0 });
+  t.same([...(await world.sql`select distinct writer from ledger_seals`)].length, 3, 'all three booked');
+});
+
+t.test('a version that needs all others gone says so, and they do not start', async (t) => {
+  const world = await faultWorld(t);
+  const next = nextVersion(t, { '9001_region.sql': ADDITIVE });
+  const breaking = nextVersion(t, { '9001_region.sql': ADDITIVE, '9002_home.sql': BREAKING });
+  await world.gateway({}, next);
+  const gateway = await world.gateway({}, breaking);
+  for (const main of [undefined, next]) {
+    await t.rejects(world.gateway({}, main), {
+      message: /exited with 1: tollgate: the database is newer than this program: 9002_home\.sql was applied to it/,
+    });
+  }
+  t.equal((await send(undefined, gateway.url, 'plain', { key: world.key })).status, 200);
+});
