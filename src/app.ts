@@ -59,6 +59,7 @@ export async function openApp(config: Config, log: Logger, now: Clock = Date.now
     oidc: config.oidc,
   };
   let draining = false;
+  metrics.gauge('tollgate_draining', '1 while open requests finish before a stop', () => (draining ? 1 : 0));
   const health = {
     log,
     registry: metrics.registry,

@@ -17,9 +17,9 @@ import { Spool } from './ledger/spool.ts';
 import { BatchLedger } from './ledger/writer.ts';
 import { type Logger, lineSink } from './log.ts';
 import { Metrics } from './metrics.ts';
-import { openChanges } from './store/changes.ts';
+import { type Changes, openChanges } from './store/changes.ts';
 import { type Database, openDatabase } from './store/database.ts';
-import { openDirectory } from './store/directory.ts';
+import { type CachedDirectory, openDirectory } from './store/directory.ts';
 import { type Embedded, startEmbedded } from './store/embedded.ts';
 import { ledgerStore } from './store/ledger.ts';
 import { migrate } from './store/migrate.ts';
@@ -90,6 +90,7 @@ export async function openEngine(config: Config, log: Logger, clock: Clock = Dat
   });
   ledger.start();
   gaugeLedger(metrics, ledger);
+  gaugeDirectory(metrics, directory, changes);
 
   const deadlines = new Deadlines({
     connectMs: config.connectSeconds * 1000,
@@ -176,16 +177,37 @@ function gaugeLedger(metrics: Metrics, ledger: BatchLedger): void {
     ledger.available ? 1 : 0,
   );
   metrics.gauge('tollgate_ledger_lag_seconds', 'How long the oldest of them has waited', () => ledger.lag / 1000);
-  metrics.gauge('tollgate_ledger_set_aside', 'Usage records the database refused', () => ledger.setAside);
-  metrics.gauge('tollgate_ledger_lost', 'Usage records lost: no disk, no database, no memory', () => ledger.lost);
+  metrics.counter('tollgate_ledger_set_aside_total', 'Usage records the database refused', [], (add) => {
+    add({}, ledger.setAside);
+  });
+  metrics.counter('tollgate_ledger_lost_total', 'Usage records lost: no disk, no database, no memory', [], (add) => {
+    add({}, ledger.lost);
+  });
   metrics.gauge('tollgate_spool_bytes', 'Size of the spool files not yet in the database', () => ledger.spoolBytes);
   metrics.gauge('tollgate_spool_failing', '1 while the disk refuses records', () => (ledger.spooling ? 0 : 1));
   metrics.gauge('tollgate_reservations', 'Requests of strict budgets in flight', () => ledger.reservations);
 }
 
+function gaugeDirectory(metrics: Metrics, { keys, companies, assistants }: CachedDirectory, changes: Changes): void {
+  const caches = Object.entries({ keys, companies, assistants });
+  const count = (name: string, help: string, read: (cache: (typeof caches)[number][1]) => number): void =>
+    metrics.counter(name, help, ['cache'], (add) => {
+      for (const [cache, counted] of caches) add({ cache }, read(counted));
+    });
+  count('tollgate_cache_hits_total', 'Looked up in memory', ({ hits }) => hits);
+  count('tollgate_cache_misses_total', 'Not in memory: had to be read', ({ misses }) => misses);
+  count('tollgate_cache_reads_total', 'Queries that read them, many at once', ({ reads }) => reads);
+  metrics.gauge('tollgate_cached_keys', 'Keys in memory', () => keys.size);
+  metrics.gauge('tollgate_changes_listening', '1 while changes are notified; else they are asked for', () =>
+    changes.listening ? 1 : 0,
+  );
+}
+
 function gaugeLoad(metrics: Metrics, overload: Overload): void {
   metrics.gauge('tollgate_requests_in_flight', 'Requests being answered', () => overload.inFlight);
-  metrics.gauge('tollgate_requests_shed', 'Requests refused with 503 since the start', () => overload.refused);
+  metrics.counter('tollgate_requests_shed_total', 'Requests refused with 503 for overload', [], (add) => {
+    add({}, overload.refused);
+  });
   metrics.gauge('tollgate_event_loop_delay_seconds', 'Event-loop delay, smoothed', () => overload.delayMs / 1000);
 }
 

@@ -117,6 +117,7 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
   let leaving = false;
   let closed: Promise<number> | null = null;
   const handle = createHandler(services, () => leaving);
+  services.metrics.gauge('tollgate_draining', '1 while open requests finish before a stop', () => (leaving ? 1 : 0));
 
   return {
     serverOptions: serverOptions(services.limits),

@@ -3,6 +3,7 @@ import type { Company } from '../domain/company.ts';
 import type { BookingWaiter } from '../domain/ports.ts';
 import { scrub } from '../domain/redact.ts';
 import { type Admission, type Outcome, type Tokens, usageRecord } from '../domain/usage.ts';
+import type { Metrics } from '../metrics.ts';
 import type { Deadline, Watch } from './deadline.ts';
 import type { Slabs } from './outflow.ts';
 import type { Services } from './services.ts';
@@ -45,6 +46,10 @@ export class Account {
 
   get maxEventBytes(): number {
     return this.#services.maxEventBytes;
+  }
+
+  get metrics(): Metrics {
+    return this.#services.metrics;
   }
 
   get slabs(): Slabs {

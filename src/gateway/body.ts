@@ -12,11 +12,14 @@ export class RequestBody {
   readonly pieces: readonly Buffer[];
   readonly length: number;
   readonly object: ParsedObject | JsonFault;
+  /** When it was whole; monotonic milliseconds. */
+  readonly wholeAt: number;
 
-  constructor(pieces: readonly Buffer[], length: number, object: ParsedObject | JsonFault) {
+  constructor(pieces: readonly Buffer[], length: number, object: ParsedObject | JsonFault, wholeAt = 0) {
     this.pieces = pieces;
     this.length = length;
     this.object = object;
+    this.wholeAt = wholeAt;
   }
 
   /** The bytes [start, end), copied only where they straddle pieces. */
@@ -56,7 +59,10 @@ export function readBody(req: IncomingMessage, announced: number, limit: number)
       pieces.push(chunk);
       scanner?.push(chunk);
     });
-    req.on('end', () => resolve(scanner === null ? small(pieces) : new RequestBody(pieces, size, scanner.end())));
+    req.on('end', () => {
+      const now = performance.now();
+      resolve(scanner === null ? small(pieces, now) : new RequestBody(pieces, size, scanner.end(), now));
+    });
     req.on('error', () => reject(new ClientGone()));
     req.on('close', () => {
       if (!req.complete) reject(new ClientGone());
@@ -64,9 +70,9 @@ export function readBody(req: IncomingMessage, announced: number, limit: number)
   });
 }
 
-function small(pieces: readonly Buffer[]): RequestBody {
+function small(pieces: readonly Buffer[], wholeAt: number): RequestBody {
   const body = pieces.length === 1 ? (pieces[0] as Buffer) : Buffer.concat(pieces);
-  return new RequestBody([body], body.length, parseObject(body));
+  return new RequestBody([body], body.length, parseObject(body), wholeAt);
 }
 
 /** The client left before its request was whole: nobody is there to be answered. */

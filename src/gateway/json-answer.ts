@@ -69,6 +69,7 @@ export class JsonAnswer implements UpstreamHandler, BookingWaiter {
 
   onResponseEnd(): void {
     if (this.#settled) return;
+    this.#reply.endedAt = performance.now();
     const body = this.#body.bytes;
     if (this.#status !== 200) {
       this.#account.upstreamFailed(`status ${this.#status}: ${body.toString('utf8', 0, 2000)}`);

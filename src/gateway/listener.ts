@@ -105,7 +105,7 @@ const REFUSE_MS = 200;
 function shed({ metrics }: Services, req: IncomingMessage, res: ServerResponse): void {
   const reply = new Reply(res, randomUUIDv7());
   const { 'content-length': length, 'transfer-encoding': encoding } = req.headers;
-  metrics.answered('shed', 503, 0);
+  metrics.answered('shed', 503);
   const close = encoding !== undefined || req.headers.expect !== undefined || Number(length ?? 0) > FORGIVEN_BYTES;
   setTimeout(() => reply.error(new GatewayError('service_unavailable'), close), REFUSE_MS).unref();
 }

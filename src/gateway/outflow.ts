@@ -107,6 +107,7 @@ export class Outflow {
   end(): void {
     if (!this.#res.headersSent) this.#framed = this.#reply.stream();
     this.#res.end(this.#framed && this.isEmpty ? LAST_CHUNK : this.#gathered(true));
+    this.#reply.leftAt = performance.now();
     this.#letGo();
   }
 

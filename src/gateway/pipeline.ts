@@ -55,7 +55,9 @@ async function operate(
   requireScope(key, operation.scope); // 403, before a byte of the body is read
   head.requireJson(); // 415
   if (head.expectsContinue && head.contentLength <= services.maxBodyBytes) line.reply.res.writeContinue();
+  line.askedAt = performance.now();
   const body = await readBody(req, head.contentLength, services.maxBodyBytes); // 413
+  line.wholeAt = body.wholeAt;
   const owner = companyOf(services, key);
   const company = owner instanceof Promise ? await owner : owner;
   const read = operation.read(services, body, key.companyId, id); // 400, or 404 for an assistant
@@ -86,6 +88,7 @@ async function operate(
   }
   line.account = account;
   services.upstream.post(operation.upstreamPath, sent, call.answer(line.reply, admission, account));
+  line.sentAt = performance.now();
 }
 
 /** A strict budget holds whatever is in flight: what the call can cost at most has to fit. */

@@ -54,6 +54,7 @@ export class StreamRelay implements UpstreamHandler, FrameSink, BookingWaiter {
     this.#scanner = new StreamScanner(quoted(admission.model.slug), this, account.maxEventBytes);
     reply.watcher = this;
     this.#watch = account.watch(this.#res, (deadline) => this.#onDeadline(deadline));
+    account.metrics.openStreams++;
   }
 
   onRequestStart(controller: UpstreamController): void {
@@ -176,6 +177,7 @@ export class StreamRelay implements UpstreamHandler, FrameSink, BookingWaiter {
   #settle(outcome: Outcome, waiter: BookingWaiter | null, usage = this.#scanner.usage()): void {
     if (this.#settled) return;
     this.#settled = true;
+    this.#reply.endedAt = performance.now();
     this.#watch.settled();
     this.#scanner.release();
     const { events, generatedBytes } = this.#scanner;
@@ -186,6 +188,7 @@ export class StreamRelay implements UpstreamHandler, FrameSink, BookingWaiter {
 
   onClientClose(): void {
     this.#watch.close();
+    this.#account.metrics.openStreams--;
     if (this.#settled || this.#res.writableFinished) return;
     this.#clientGone = true;
     this.#out.drop();

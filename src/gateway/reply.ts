@@ -9,6 +9,11 @@ export class Reply {
   watcher: { onClientClose(): void } | null = null;
   /** The status sent; 0 while nothing was. */
   status = 0;
+  /** When the upstream's answer was seen to end, or was given up; monotonic milliseconds, NaN before. */
+  endedAt = Number.NaN;
+  /** When the first bytes of a stream left, and the last of any answer. */
+  streamedAt = Number.NaN;
+  leftAt = Number.NaN;
 
   constructor(res: ServerResponse, requestId: string) {
     this.res = res;
@@ -30,6 +35,7 @@ export class Reply {
     // as latin1 text header and body leave in one write instead of a writev: 12 % of the whole request
     if (body.length <= 65_536) this.res.end(body.toString('latin1'), 'latin1');
     else this.res.end(body);
+    this.leftAt = performance.now();
   }
 
   /** The one writer of error answers (spec section 7). */
@@ -50,6 +56,7 @@ export class Reply {
     if (closeConnection) headers.push('connection', 'close');
     this.res.writeHead(error.status, headers);
     this.res.end(body);
+    this.leftAt = performance.now();
   }
 
   /**
@@ -58,6 +65,7 @@ export class Reply {
    */
   stream(): boolean {
     this.status = 200;
+    this.streamedAt = performance.now();
     const { res } = this;
     res.writeHead(200, [
       'content-type',
