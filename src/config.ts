@@ -55,6 +55,12 @@ export interface Config {
   readonly adminProxies: number;
   /** null: people sign in with passwords only. */
   readonly oidc: { readonly issuer: URL; readonly clientId: string; readonly clientSecret: string | null } | null;
+  /** Base address of a collector for OTLP over HTTP; null: no traces. */
+  readonly otlpUrl: URL | null;
+  readonly otlpHeaders: Readonly<Record<string, string>>;
+  readonly serviceName: string;
+  /** Share of the traces begun here that are recorded. */
+  readonly traceShare: number;
   readonly totalSeconds: number;
   readonly stallSeconds: number;
 }
@@ -191,6 +197,24 @@ export const VARIABLES: readonly Variable[] = [
   },
   { name: 'OIDC_CLIENT_ID', fallback: '', shown: 'none', meaning: 'what the provider knows these pages as' },
   { name: 'OIDC_CLIENT_SECRET', fallback: '', shown: 'none', meaning: 'and their secret, for a confidential client' },
+  {
+    name: 'OTEL_EXPORTER_OTLP_ENDPOINT',
+    fallback: '',
+    shown: 'no traces',
+    meaning: 'base address of an OpenTelemetry collector (OTLP over HTTP, JSON); /v1/traces is added',
+  },
+  {
+    name: 'OTEL_EXPORTER_OTLP_HEADERS',
+    fallback: '',
+    shown: 'none',
+    meaning: 'headers for it, name=value,name=value, values percent-encoded; shown nowhere',
+  },
+  { name: 'OTEL_SERVICE_NAME', fallback: 'tollgate', meaning: 'service.name of the traces' },
+  {
+    name: 'OTEL_TRACES_SAMPLER_ARG',
+    fallback: '1',
+    meaning: 'share of the traces begun here that are recorded, 0 to 1; a caller that has one decides itself',
+  },
 ];
 
 const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'];
@@ -291,6 +315,22 @@ export function readConfig(
     if (text(name) !== 'on' && text(name) !== 'off') wrong(name, 'must be on or off');
     return text(name) === 'on';
   };
+
+  const otlp = optional('OTEL_EXPORTER_OTLP_ENDPOINT');
+  const otlpUrl = otlp !== null && URL.canParse(otlp) ? new URL(otlp) : null;
+  if (otlp !== null && (otlpUrl === null || !/^https?:$/.test(otlpUrl.protocol) || /[@?#]/.test(otlp))) {
+    mistakes.push(
+      'OTEL_EXPORTER_OTLP_ENDPOINT: must be an http:// or https:// address without user, query or fragment',
+    );
+  }
+  const otlpHeaders = readHeaders(text('OTEL_EXPORTER_OTLP_HEADERS'));
+  if (otlpHeaders === null) {
+    mistakes.push('OTEL_EXPORTER_OTLP_HEADERS: must be name=value,name=value (the value is not shown)');
+  }
+  const share = text('OTEL_TRACES_SAMPLER_ARG');
+  if (!/^(?:0(?:\.\d*)?|1(?:\.0*)?|\.\d+)$/.test(share))
+    wrong('OTEL_TRACES_SAMPLER_ARG', 'must be a number from 0 to 1');
+
   const dataDir = text('DATA_DIR');
   const spool = text('SPOOL_DIR');
   const config: Config = {
@@ -332,11 +372,33 @@ export function readConfig(
     adminProxies: whole('ADMIN_PROXIES', 0, 9),
     oidc:
       issuer === null || clientId === null ? null : { issuer, clientId, clientSecret: optional('OIDC_CLIENT_SECRET') },
+    otlpUrl,
+    otlpHeaders: otlpHeaders ?? {},
+    serviceName: text('OTEL_SERVICE_NAME'),
+    traceShare: Number(share),
     totalSeconds: whole('TOTAL_SECONDS', 1, 604_800),
     stallSeconds: whole('STALL_SECONDS', 1, 86_400),
   };
   if (mistakes.length > 0) throw new ConfigError(mistakes);
   return Object.freeze(config);
+}
+
+/** Headers as OpenTelemetry writes them in a variable; null when they are not. */
+function readHeaders(list: string): Record<string, string> | null {
+  const headers: Record<string, string> = {};
+  for (const pair of list.split(',').filter((text) => text.trim() !== '')) {
+    const [, name, encoded] = /^\s*([\w!#$%&'*+.^`|~-]+)\s*=\s*(.*?)\s*$/.exec(pair) ?? [];
+    if (name === undefined || encoded === undefined) return null;
+    let value: string;
+    try {
+      value = decodeURIComponent(encoded);
+    } catch {
+      return null;
+    }
+    if (!/^[\x20-\x7e]*$/.test(value)) return null;
+    headers[name.toLowerCase()] = value;
+  }
+  return headers;
 }
 
 const HELP_WIDTH = 100;

@@ -99,6 +99,7 @@ export async function openEngine(config: Config, log: Logger, clock: Clock = Dat
     totalMs: config.totalSeconds * 1000,
     stallMs: config.stallSeconds * 1000,
   });
+  const tracing = await openTracing(config, writer, metrics, log);
   const { maxRequests, maxDelayMs, maxMemoryBytes } = config;
   const overload = new Overload({ maxRequests, maxDelayMs, maxMemoryBytes: maxMemoryBytes ?? mostMemory() });
   gaugeLoad(metrics, overload);
@@ -117,6 +118,7 @@ export async function openEngine(config: Config, log: Logger, clock: Clock = Dat
       log,
       metrics,
       requestLog: new RequestLog(lineSink(log), metrics, clock),
+      tracer: tracing?.tracer ?? null,
       basePath: config.basePath,
       ownedBy: config.ownedBy,
       maxBodyBytes: config.maxBodyBytes,
@@ -143,6 +145,7 @@ export async function openEngine(config: Config, log: Logger, clock: Clock = Dat
       overload.close();
       await demo?.close();
       const lost = await ledger.close(CLOSE_MS);
+      await tracing?.exporter.close();
       await changes.close();
       await db.close();
       await embedded?.stop();
@@ -169,6 +172,23 @@ function openSpool(config: Config, id: string, log: Logger): Spool | null {
       `SPOOL_DIR: ${folder} cannot be written (${reason}); make it writable, choose another folder, or set it empty to do without`,
     ]);
   }
+}
+
+/** Loaded only where it is asked for. */
+async function openTracing(config: Config, instance: string, metrics: Metrics, log: Logger) {
+  const { otlpUrl, otlpHeaders: headers, serviceName: service, traceShare: share, basePath, ownedBy } = config;
+  if (otlpUrl === null) return null;
+  const [{ SpanExporter }, { Tracer }] = await Promise.all([
+    import('./tracing/exporter.ts'),
+    import('./gateway/trace.ts'),
+  ]);
+  const url = new URL(`${otlpUrl.href.replace(/\/+$/, '')}/v1/traces`);
+  const exporter = new SpanExporter({ url, headers, service, instance, log });
+  metrics.counter('tollgate_trace_spans_total', 'Spans a collector took, and those dropped', ['result'], (add) => {
+    add({ result: 'exported' }, exporter.exported);
+    add({ result: 'dropped' }, exporter.dropped);
+  });
+  return { exporter, tracer: new Tracer({ exporter, basePath, provider: ownedBy, share }) };
 }
 
 function gaugeLedger(metrics: Metrics, ledger: BatchLedger): void {

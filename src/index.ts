@@ -37,6 +37,10 @@ const SETTINGS = [
   'IDLE_SECONDS',
   'TOTAL_SECONDS',
   'STALL_SECONDS',
+  'OTEL_EXPORTER_OTLP_ENDPOINT',
+  'OTEL_EXPORTER_OTLP_HEADERS',
+  'OTEL_SERVICE_NAME',
+  'OTEL_TRACES_SAMPLER_ARG',
 ] as const;
 
 export type Setting = (typeof SETTINGS)[number];

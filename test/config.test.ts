@@ -69,6 +69,39 @@ t.test('a wrong value that may hold a secret is not repeated', async (t) => {
   t.notMatch(found.join('\n'), secret);
 });
 
+t.test('the variables of OpenTelemetry mean what they mean elsewhere', async (t) => {
+  const config = readConfig(
+    {
+      OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector:4318/',
+      OTEL_EXPORTER_OTLP_HEADERS: 'Authorization=Bearer%20a%2Cb, x-tenant = one=two,',
+      OTEL_SERVICE_NAME: 'gate',
+      OTEL_TRACES_SAMPLER_ARG: '0.25',
+    },
+    isTimeZone,
+  );
+  t.equal(config.otlpUrl?.href, 'http://collector:4318/');
+  t.same(config.otlpHeaders, { authorization: 'Bearer a,b', 'x-tenant': 'one=two' });
+  t.match(config, { serviceName: 'gate', traceShare: 0.25 });
+  t.match(readConfig({}, isTimeZone), { otlpUrl: null, otlpHeaders: {}, traceShare: 1 });
+  const secret = 'hunter2';
+  const found = mistakes({
+    OTEL_EXPORTER_OTLP_ENDPOINT: `http://me:${secret}@collector:4318`,
+    OTEL_EXPORTER_OTLP_HEADERS: `authorization: ${secret}`,
+    OTEL_TRACES_SAMPLER_ARG: '2',
+  });
+  t.same(
+    found.map((line) => line.split(':')[0]),
+    ['OTEL_EXPORTER_OTLP_ENDPOINT', 'OTEL_EXPORTER_OTLP_HEADERS', 'OTEL_TRACES_SAMPLER_ARG'],
+  );
+  t.notMatch(found.join(), secret);
+  for (const headers of ['a=%', 'a=%c3%bc', 'a=b%0d%0ac', 'a b=c', '=c']) {
+    t.equal(mistakes({ OTEL_EXPORTER_OTLP_HEADERS: headers }).length, 1, headers);
+  }
+  for (const share of ['-1', '1.5', 'all', '1e-1', '.']) {
+    t.equal(mistakes({ OTEL_TRACES_SAMPLER_ARG: share }).length, 1, share);
+  }
+});
+
 t.test('the configuration cannot be changed afterwards', async (t) => {
   t.throws(() => Object.assign(readConfig({}, isTimeZone), { port: 1 }), TypeError);
 });

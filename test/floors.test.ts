@@ -6,7 +6,7 @@ import t from 'tap';
 const FLOORS: readonly (readonly string[])[] = [
   ['bytes', 'config.ts', 'log.ts', 'metrics.ts'],
   ['domain'],
-  ['store', 'ledger', 'upstream'],
+  ['store', 'ledger', 'upstream', 'tracing'],
   ['gateway', 'admin'],
   ['app.ts', 'engine.ts', 'demo.ts', 'demo', 'firstrun.ts', 'index.ts'],
   ['main.ts', 'serve.ts', 'health.ts', 'reclaim.ts', 'cli.ts', 'cli'],

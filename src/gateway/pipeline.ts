@@ -23,6 +23,7 @@ import type { Services } from './services.ts';
 export async function handle(services: Services, req: IncomingMessage, res: ServerResponse): Promise<void> {
   const reply = new Reply(res, randomUUIDv7());
   const line = new RequestLine(reply);
+  if (services.tracer !== null) line.trace = services.tracer.begin(req, reply.requestId);
   res.on('close', () => {
     reply.watcher?.onClientClose();
     services.overload.leave();
@@ -87,7 +88,8 @@ async function operate(
     throw new ClientGone(); // while something was looked up: nobody would notice any more
   }
   line.account = account;
-  services.upstream.post(operation.upstreamPath, sent, call.answer(line.reply, admission, account));
+  const answer = call.answer(line.reply, admission, account);
+  services.upstream.post(operation.upstreamPath, sent, answer, line.trace?.outgoing);
   line.sentAt = performance.now();
 }
 

@@ -5,6 +5,14 @@ import type { LineSink } from '../log.ts';
 import type { Metrics } from '../metrics.ts';
 import type { Reply } from './reply.ts';
 
+/** What tracing keeps of a request. */
+export interface RequestTrace {
+  readonly traceId: string;
+  /** The `traceparent` that goes upstream. */
+  readonly outgoing: string;
+  end(line: RequestLine): void;
+}
+
 /**
  * What the log and the metrics tell of one request; gathered on its way, told when its answer
  * has left. Instants are monotonic milliseconds, NaN until they come; each costs 45 ns.
@@ -27,6 +35,8 @@ export class RequestLine {
   slug: string | null = null;
   /** How the call ended, once a model was admitted. */
   account: { readonly outcome: Outcome | null; readonly tokens: Tokens | null } | null = null;
+  /** null: tracing is off. */
+  trace: RequestTrace | null = null;
 
   constructor(reply: Reply) {
     this.reply = reply;
@@ -71,10 +81,12 @@ export class RequestLog {
     const { added } = line;
     this.#metrics.answered(line.endpoint, status);
     this.#metrics.took(ms, added, streamedAt - line.began);
+    line.trace?.end(line);
     if (this.#sink === null) return;
     const { account } = line;
     // every value is ours and plain, but for the slug
     let text = `{"level":30,"time":"${this.#iso.of(this.#clock())}","request_id":"${requestId}","endpoint":"${line.endpoint}","status":${status},"ms":${ms.toFixed(1)},"added_us":${Math.round(added * 1000)}`;
+    if (line.trace !== null) text += `,"trace_id":"${line.trace.traceId}"`;
     if (line.companyId !== null) text += `,"company":"${line.companyId}"`;
     if (line.slug !== null) text += `,"slug":${JSON.stringify(line.slug)}`;
     if (account !== null && account.outcome !== null) {

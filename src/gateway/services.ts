@@ -8,6 +8,7 @@ import type { Deadlines } from './deadline.ts';
 import type { Slabs } from './outflow.ts';
 import type { Overload } from './overload.ts';
 import type { RequestLog } from './request-line.ts';
+import type { Tracer } from './trace.ts';
 
 /** What the listener accepts of clients. */
 export interface ListenerLimits {
@@ -30,6 +31,8 @@ export interface Services {
   readonly log: Logger;
   readonly metrics: Metrics;
   readonly requestLog: RequestLog;
+  /** null: tracing is off. */
+  readonly tracer: Tracer | null;
   /** Path prefix of the API, such as "/v1". */
   readonly basePath: string;
   readonly ownedBy: string;

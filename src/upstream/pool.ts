@@ -69,8 +69,9 @@ export class Upstream {
   /**
    * @param path below the base address, such as "/chat/completions"
    * @param body in pieces, sent one after the other
+   * @param traceparent the gateway's own, where there is a trace
    */
-  post(path: string, body: readonly Buffer[], handler: UpstreamHandler): void {
+  post(path: string, body: readonly Buffer[], handler: UpstreamHandler, traceparent?: string): void {
     const lane = this.#take();
     const target = this.#basePath + path;
     const [only] = body;
@@ -79,6 +80,7 @@ export class Upstream {
       const length = body.reduce((sum, piece) => sum + piece.length, 0);
       headers = [...headers, 'content-length', `${length}`];
     }
+    if (traceparent !== undefined) headers = [...headers, 'traceparent', traceparent];
     // one buffer takes undici's shortest way; it takes any iterable of buffers too, which its types do not know
     const payload = body.length === 1 ? (only as Buffer) : (body as unknown as Buffer);
     const free = lane.client.dispatch({ method: 'POST', path: target, headers, body: payload }, handler);

@@ -1,0 +1,182 @@
+import { randomFillSync } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
+import type { SpanExporter } from '../tracing/exporter.ts';
+import { boolean, CLIENT, double, encodeSpan, integer, SERVER, text } from '../tracing/otlp.ts';
+import { formatTraceparent, parseTraceparent, SAMPLED } from '../tracing/traceparent.ts';
+import type { RequestLine, RequestTrace } from './request-line.ts';
+
+export interface TracerOptions {
+  readonly exporter: SpanExporter;
+  readonly basePath: string;
+  /** What stands for the provider: who really runs a model is nobody's business. */
+  readonly provider: string;
+  /** Share of the traces begun here that are recorded; others follow their caller. */
+  readonly share: number;
+}
+
+/**
+ * Two spans a request: one of kind SERVER after the HTTP conventions, and, once it went
+ * upstream, one of kind CLIENT within after those for generative AI (OpenTelemetry semantic
+ * conventions 1.41, "Development": names change, so all of them are in this file). The latter
+ * is the parent of whatever the upstream records. No prompts, no keys, no internal names,
+ * nothing a client may write freely.
+ */
+export class Tracer {
+  readonly options: TracerOptions;
+
+  constructor(options: TracerOptions) {
+    this.options = options;
+  }
+
+  /** Continues the caller's trace; begins one where there is none. */
+  begin(req: IncomingMessage, requestId: string): RequestTrace {
+    const header = traceparentOf(req.rawHeaders);
+    const caller = header === null ? null : parseTraceparent(header);
+    if (caller !== null) return new Spans(this.options, req, caller.traceId, caller.parentId, caller.flags);
+    // whoever has a request id has found its trace
+    const flags = Math.random() < this.options.share ? SAMPLED : 0;
+    return new Spans(this.options, req, requestId.replaceAll('-', ''), null, flags);
+  }
+}
+
+class Spans implements RequestTrace {
+  readonly traceId: string;
+  readonly outgoing: string;
+  readonly #options: TracerOptions;
+  readonly #parentId: string | null;
+  readonly #serverId = newSpanId();
+  readonly #clientId = newSpanId();
+  readonly #sampled: boolean;
+  readonly #method: string;
+  readonly #path: string;
+  readonly #address: string | undefined;
+  readonly #port: number | undefined;
+
+  constructor(options: TracerOptions, req: IncomingMessage, traceId: string, parentId: string | null, flags: number) {
+    this.#options = options;
+    this.traceId = traceId;
+    this.#parentId = parentId;
+    this.#sampled = (flags & SAMPLED) !== 0;
+    this.outgoing = formatTraceparent({ traceId, parentId: this.#clientId, flags });
+    const { method, url, socket } = req;
+    this.#method = METHODS.includes(method as string) ? (method as string) : '_OTHER';
+    this.#path = (url as string).split('?', 1)[0] as string;
+    this.#address = socket.localAddress; // undefined on a Unix socket
+    this.#port = socket.localPort;
+  }
+
+  end(line: RequestLine): void {
+    if (!this.#sampled) return;
+    const now = performance.now();
+    const { exporter } = this.#options;
+    if (line.sentAt > 0 && line.slug !== null) exporter.add(this.#client(line, line.slug, now));
+    exporter.add(this.#server(line, now));
+  }
+
+  #server(line: RequestLine, now: number): string {
+    const { exporter, basePath } = this.#options;
+    const { status, requestId } = line.reply;
+    const route = routeOf(line.endpoint, this.#path, basePath);
+    const attributes = [
+      text('http.request.method', this.#method),
+      text('url.scheme', 'http'),
+      text('tollgate.request_id', requestId),
+      integer('tollgate.added_us', Math.round(line.added * 1000)),
+    ];
+    if (route !== null) attributes.push(text('http.route', route));
+    // a path that is no route, or has an identifier in it, is the caller's own text
+    if (route === this.#path) attributes.push(text('url.path', route));
+    if (status > 0) attributes.push(integer('http.response.status_code', status));
+    if (this.#address !== undefined) attributes.push(text('server.address', this.#address));
+    if (this.#port !== undefined) attributes.push(integer('server.port', this.#port));
+    if (line.companyId !== null) attributes.push(text('tollgate.company_id', line.companyId));
+    const error = status >= 500 ? `${status}` : status === 200 ? failureOf(line) : null;
+    if (error !== null) attributes.push(text('error.type', error));
+    return encodeSpan({
+      traceId: this.traceId,
+      spanId: this.#serverId,
+      parentId: this.#parentId,
+      name: route === null ? this.#method : `${this.#method} ${route}`,
+      kind: SERVER,
+      start: exporter.offset + line.began,
+      end: exporter.offset + now,
+      attributes,
+      failed: error !== null,
+    });
+  }
+
+  #client(line: RequestLine, slug: string, now: number): string {
+    const { exporter, provider } = this.#options;
+    const { endedAt, streamedAt } = line.reply;
+    const operation = line.endpoint === 'embeddings' ? 'embeddings' : 'chat';
+    const attributes = [
+      text('gen_ai.operation.name', operation),
+      text('gen_ai.provider.name', provider),
+      text('gen_ai.request.model', slug),
+      text('gen_ai.response.model', slug),
+    ];
+    if (streamedAt > 0) {
+      attributes.push(boolean('gen_ai.request.stream', true));
+      attributes.push(double('gen_ai.response.time_to_first_chunk', (streamedAt - line.sentAt) / 1000));
+    }
+    const { tokens = null, outcome = null } = line.account ?? {};
+    if (tokens !== null) {
+      attributes.push(integer('gen_ai.usage.input_tokens', tokens.prompt));
+      if (operation === 'chat') attributes.push(integer('gen_ai.usage.output_tokens', tokens.completion));
+    }
+    attributes.push(text('tollgate.outcome', outcome ?? 'client_aborted')); // none yet: the upstream is still read
+    const error = failureOf(line);
+    if (error !== null) attributes.push(text('error.type', error));
+    return encodeSpan({
+      traceId: this.traceId,
+      spanId: this.#clientId,
+      parentId: this.#serverId,
+      name: `${operation} ${slug}`,
+      kind: CLIENT,
+      start: exporter.offset + line.sentAt,
+      end: exporter.offset + (endedAt > 0 ? endedAt : now),
+      attributes,
+      failed: error !== null,
+    });
+  }
+}
+
+/** `error.type` of a failed upstream: the status the client got, or upstream_failed where that was 200 already. */
+function failureOf({ account, reply }: RequestLine): string | null {
+  if (account?.outcome !== 'upstream_failed') return null;
+  return reply.status >= 400 ? `${reply.status}` : 'upstream_failed';
+}
+
+/** The template of a path; null where it is no route. */
+function routeOf(endpoint: string, path: string, basePath: string): string | null {
+  if (endpoint === 'models') return basePath + (/\/models\/?$/.test(path) ? '/models' : '/models/{model}');
+  const route = ROUTES[endpoint];
+  return route === undefined ? null : basePath + route;
+}
+
+const ROUTES: Readonly<Record<string, string>> = {
+  'chat.completions': '/chat/completions',
+  embeddings: '/embeddings',
+  'assistants.run': '/assistants/{id}/run',
+};
+
+const METHODS = ['CONNECT', 'DELETE', 'GET', 'HEAD', 'OPTIONS', 'PATCH', 'POST', 'PUT', 'TRACE'];
+
+/** The one header of this name; null where there is none, or several. */
+function traceparentOf(raw: readonly string[]): string | null {
+  let found: string | null = null;
+  for (let i = 0; i < raw.length; i += 2) {
+    const name = raw[i] as string;
+    if (name.length !== 11 || name.toLowerCase() !== 'traceparent') continue;
+    if (found !== null) return null;
+    found = raw[i + 1] as string;
+  }
+  return found;
+}
+
+/** 16 hex digits; zero once in 2^64, which then is one trace that breaks. */
+function newSpanId(): string {
+  return randomFillSync(SPAN_ID).toString('hex');
+}
+
+const SPAN_ID = Buffer.alloc(8);

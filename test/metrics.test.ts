@@ -1,0 +1,57 @@
+import { Histogram, Registry } from 'prom-client';
+import t from 'tap';
+import { Metrics } from '../src/metrics.ts';
+
+t.test('plain buckets are told as prom-client would tell them', async (t) => {
+  const metrics = new Metrics();
+  const registry = new Registry();
+  const help = 'Time from request to the end of the answer';
+  const buckets = [0.005, 0.025, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
+  const theirs = new Histogram({ name: 'tollgate_request_seconds', help, buckets, registers: [registry] });
+  for (const ms of [0, 4, 5, 5.5, 25, 99, 100, 100.5, 2500, 299_999, 300_000, 300_001, 9e9]) {
+    metrics.took(ms, 0, Number.NaN);
+    theirs.observe(ms / 1000);
+  }
+  const ours = await metrics.registry.getSingleMetricAsString('tollgate_request_seconds');
+  t.equal(ours, await registry.getSingleMetricAsString('tollgate_request_seconds'));
+});
+
+t.test('what is not streamed has no first byte of its own', async (t) => {
+  const metrics = new Metrics();
+  metrics.took(1000, 2, Number.NaN);
+  metrics.took(1000, 0.1, 200);
+  const text = await metrics.registry.metrics();
+  t.match(text, /^tollgate_first_byte_seconds_count 1$/m);
+  t.match(text, /^tollgate_first_byte_seconds_sum 0\.2$/m);
+  t.match(text, /^tollgate_added_seconds_count 2$/m);
+  t.match(text, /^tollgate_added_seconds_bucket\{le="0\.0001"\} 1$/m);
+});
+
+t.test('counters are told by their labels, and again without counting twice', async (t) => {
+  const metrics = new Metrics();
+  metrics.answered('chat.completions', 200);
+  metrics.answered('chat.completions', 200);
+  metrics.answered('shed', 503);
+  metrics.answered('models', 0);
+  const tokens = { prompt: 3, completion: 4 };
+  metrics.booked({ tokens, cost: 2_500_000_000_000_000n, source: 'upstream', outcome: 'completed' });
+  metrics.booked({ tokens, cost: 0n, source: 'estimated', outcome: 'client_aborted' });
+  metrics.booked({ tokens, cost: 250_000_000_000_000n, source: 'estimated', outcome: 'client_aborted' });
+  await metrics.registry.metrics();
+  const text = await metrics.registry.metrics();
+  const told = text.split('\n').filter((line) => /^tollgate_(requests|usage|tokens|cost)/.test(line));
+  t.same(told, [
+    'tollgate_requests_total{endpoint="chat.completions",status="200"} 2',
+    'tollgate_requests_total{endpoint="shed",status="503"} 1',
+    'tollgate_requests_total{endpoint="models",status="0"} 1',
+    'tollgate_tokens_total{direction="prompt"} 9',
+    'tollgate_tokens_total{direction="completion"} 12',
+    'tollgate_cost_eur_total 2.75',
+    'tollgate_usage_records_total{source="upstream",outcome="completed"} 1',
+    'tollgate_usage_records_total{source="upstream",outcome="client_aborted"} 0',
+    'tollgate_usage_records_total{source="upstream",outcome="upstream_failed"} 0',
+    'tollgate_usage_records_total{source="estimated",outcome="completed"} 0',
+    'tollgate_usage_records_total{source="estimated",outcome="client_aborted"} 2',
+    'tollgate_usage_records_total{source="estimated",outcome="upstream_failed"} 0',
+  ]);
+});

@@ -1,0 +1,147 @@
+import t, { type Test } from 'tap';
+import { type ExporterOptions, SpanExporter } from '../../src/tracing/exporter.ts';
+import { boolean, CLIENT, double, encodeSpan, integer, SERVER, text } from '../../src/tracing/otlp.ts';
+import { eventually } from '../support/client.ts';
+import { startCollector } from '../support/collector.ts';
+
+const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736';
+
+function exporterTo(t: Test, url: string, more: Partial<ExporterOptions> = {}) {
+  const logged: string[] = [];
+  const log = {
+    warn: (fields: object, text: string) => void logged.push(`${text}: ${JSON.stringify(fields)}`),
+    info: (_fields: object, text: string) => void logged.push(text),
+  };
+  const exporter = new SpanExporter({
+    url: new URL(`${url}/v1/traces`),
+    headers: {},
+    service: 'test',
+    instance: 'one',
+    log,
+    gatherMs: 20,
+    pauseMs: 20,
+    ...more,
+  });
+  t.teardown(() => exporter.close());
+  return { exporter, logged };
+}
+
+function span(number: number): string {
+  return encodeSpan({
+    traceId: TRACE,
+    spanId: (number + 1).toString(16).padStart(16, '0'),
+    parentId: number % 2 === 0 ? null : '00f067aa0ba902b7',
+    name: `chat "märchen" ${number}`,
+    kind: number % 2 === 0 ? SERVER : CLIENT,
+    start: Date.now() - 0.25,
+    end: Date.now(),
+    attributes: [text('a', 'quote " and ü'), integer('b', 42), double('c', 1), boolean('d', true)],
+    failed: number === 1,
+  });
+}
+
+t.test('spans arrive as the protocol has them, many in one post', async (t) => {
+  const collector = await startCollector(t);
+  const { exporter } = exporterTo(t, collector.url, { headers: { 'x-key': 'secret' } });
+  for (let i = 0; i < 3; i++) exporter.add(span(i));
+  const [first, second] = await collector.arrived(3);
+  t.equal(collector.posts.length, 1);
+  t.equal(collector.posts[0]?.headers['x-key'], 'secret');
+  t.match(first, {
+    traceId: TRACE,
+    spanId: '0000000000000001',
+    name: 'chat "märchen" 0',
+    kind: 2,
+    attributes: { a: 'quote " and ü', b: 42, c: 1, d: true },
+    resource: { 'service.name': 'test', 'service.instance.id': 'one' },
+  });
+  t.equal(first?.parentSpanId, undefined);
+  t.equal(first?.status, undefined);
+  t.match(second, { parentSpanId: '00f067aa0ba902b7', kind: 3, status: { code: 2 } });
+  const took = BigInt(first?.endTimeUnixNano ?? 0) - BigInt(first?.startTimeUnixNano ?? 0);
+  t.ok(took > 200_000n && took < 300_000n, 'a quarter of a millisecond');
+  await eventually(
+    () => exporter.exported,
+    (count) => count === 3,
+  );
+});
+
+t.test('a collector in trouble is asked again, then told of as well again', async (t) => {
+  const collector = await startCollector(t);
+  const { exporter, logged } = exporterTo(t, collector.url);
+  collector.answer((res) => void res.writeHead(503).end());
+  exporter.add(span(0));
+  await eventually(
+    () => collector.posts.length,
+    (posts) => posts === 2,
+  );
+  collector.answer((res) => void res.writeHead(200).end());
+  await eventually(
+    () => exporter.exported,
+    (count) => count === 1,
+  );
+  t.equal(exporter.dropped, 0);
+  t.same(logged, ['traces cannot be exported: {"reason":"status 503"}', 'traces are exported again']);
+});
+
+t.test('what it refuses, or does not take in four tries, is dropped and counted', async (t) => {
+  const collector = await startCollector(t);
+  const { exporter } = exporterTo(t, collector.url);
+  collector.answer((res) => void res.writeHead(400).end());
+  exporter.add(span(0));
+  await eventually(
+    () => exporter.dropped,
+    (count) => count === 1,
+  );
+  t.equal(collector.posts.length, 1, 'not tried again');
+  collector.answer((res) => void res.destroy());
+  exporter.add(span(1));
+  await eventually(
+    () => exporter.dropped,
+    (count) => count === 2,
+  );
+  t.equal(collector.posts.length, 5);
+  collector.answer((res) => void res.writeHead(200).end('{"partialSuccess":{"rejectedSpans":"2"}}'));
+  for (let i = 0; i < 3; i++) exporter.add(span(i));
+  await eventually(
+    () => exporter.exported,
+    (count) => count === 1,
+  );
+  t.equal(exporter.dropped, 4);
+});
+
+t.test('one that says nothing is given up', async (t) => {
+  const collector = await startCollector(t);
+  const { exporter, logged } = exporterTo(t, collector.url, { timeoutMs: 30 });
+  collector.answer(() => {});
+  exporter.add(span(0));
+  await eventually(
+    () => exporter.dropped,
+    (count) => count === 1,
+  );
+  t.match(logged[0], /aborted/);
+});
+
+t.test('the queue is bounded', async (t) => {
+  const { exporter, logged } = exporterTo(t, 'http://127.0.0.1:1', { pauseMs: 60_000 });
+  for (let i = 0; i < 10_000; i++) exporter.add(span(i));
+  t.equal(exporter.dropped, 10_000 - 4096 - 256, 'but for those waiting, and those on their way');
+  await eventually(
+    () => logged.length,
+    (lines) => lines === 1,
+  );
+  await exporter.close();
+  t.equal(exporter.dropped, 10_000);
+  t.match(logged[0], /ECONNREFUSED/);
+});
+
+t.test('closing sends what waits', async (t) => {
+  const collector = await startCollector(t);
+  const { exporter } = exporterTo(t, collector.url, { gatherMs: 60_000 });
+  for (let i = 0; i < 600; i++) exporter.add(span(i));
+  await exporter.close();
+  t.equal(collector.spans().length, 600);
+  t.equal(exporter.exported, 600);
+  exporter.add(span(0));
+  t.equal(exporter.dropped, 1, 'too late');
+});
