@@ -86,6 +86,22 @@ t.test('with three connections there are no pages, but health and metrics', asyn
   t.match(await ask(`${app.adminUrl}/metrics`), { status: 200, text: /^tollgate_requests_in_flight 0$/m });
 });
 
+t.test('while it drains it is alive, but not ready, and says what it waits for', async (t) => {
+  const world = await startWorld(t);
+  const { customer } = world;
+  const app = await replica(t, world);
+  await world.part(customer, 'slow', world.upstream.parts.long);
+  const body = { model: 'slow', messages: MESSAGES, stream: true };
+  const answer = await open(`${app.apiUrl}/chat/completions`, { key: customer.key, body });
+  const drained = app.drain(10);
+  const waiting = 'waiting for its open requests: it is stopping\n';
+  t.match(await ask(`${app.adminUrl}/readyz`), { status: 503, text: waiting });
+  t.match(await ask(`${app.adminUrl}/livez`), { status: 200 });
+  t.match(await ask(`${app.adminUrl}/metrics`), { text: /^tollgate_draining 1$/m });
+  await answer.text();
+  t.equal(await drained, 0);
+});
+
 t.test('ADMIN_PORT=off leaves the API alone', async (t) => {
   const world = await startWorld(t);
   const app = await replica(t, world, { ADMIN_PORT: 'off' });

@@ -22,20 +22,21 @@ export interface TracerOptions {
  * nothing a client may write freely.
  */
 export class Tracer {
-  readonly options: TracerOptions;
+  readonly #options: TracerOptions;
+  readonly #ids = new SpanIds();
 
   constructor(options: TracerOptions) {
-    this.options = options;
+    this.#options = options;
   }
 
   /** Continues the caller's trace; begins one where there is none. */
   begin(req: IncomingMessage, requestId: string): RequestTrace {
     const header = traceparentOf(req.rawHeaders);
     const caller = header === null ? null : parseTraceparent(header);
-    if (caller !== null) return new Spans(this.options, req, caller.traceId, caller.parentId, caller.flags);
+    if (caller !== null) return new Spans(this.#options, this.#ids, req, caller.traceId, caller.parentId, caller.flags);
     // whoever has a request id has found its trace
-    const flags = Math.random() < this.options.share ? SAMPLED : 0;
-    return new Spans(this.options, req, requestId.replaceAll('-', ''), null, flags);
+    const flags = Math.random() < this.#options.share ? SAMPLED : 0;
+    return new Spans(this.#options, this.#ids, req, requestId.replaceAll('-', ''), null, flags);
   }
 }
 
@@ -44,22 +45,31 @@ class Spans implements RequestTrace {
   readonly outgoing: string;
   readonly #options: TracerOptions;
   readonly #parentId: string | null;
-  readonly #serverId = newSpanId();
-  readonly #clientId = newSpanId();
+  readonly #serverId: string;
+  readonly #clientId: string;
   readonly #sampled: boolean;
   readonly #method: string;
   readonly #path: string;
   readonly #address: string | undefined;
   readonly #port: number | undefined;
 
-  constructor(options: TracerOptions, req: IncomingMessage, traceId: string, parentId: string | null, flags: number) {
+  constructor(
+    options: TracerOptions,
+    ids: SpanIds,
+    req: IncomingMessage,
+    traceId: string,
+    parentId: string | null,
+    flags: number,
+  ) {
     this.#options = options;
+    this.#serverId = ids.next();
+    this.#clientId = ids.next();
     this.traceId = traceId;
     this.#parentId = parentId;
     this.#sampled = (flags & SAMPLED) !== 0;
     this.outgoing = formatTraceparent({ traceId, parentId: this.#clientId, flags });
     const { method, url, socket } = req;
-    this.#method = METHODS.includes(method as string) ? (method as string) : '_OTHER';
+    this.#method = METHODS[method as string] === undefined ? '_OTHER' : (method as string);
     this.#path = (url as string).split('?', 1)[0] as string;
     this.#address = socket.localAddress; // undefined on a Unix socket
     this.#port = socket.localPort;
@@ -78,8 +88,8 @@ class Spans implements RequestTrace {
     const { status, requestId } = line.reply;
     const route = routeOf(line.endpoint, this.#path, basePath);
     const attributes = [
-      text('http.request.method', this.#method),
-      text('url.scheme', 'http'),
+      METHODS[this.#method] ?? OTHER_METHOD,
+      SCHEME,
       text('tollgate.request_id', requestId),
       integer('tollgate.added_us', Math.round(line.added * 1000)),
     ];
@@ -110,13 +120,13 @@ class Spans implements RequestTrace {
     const { endedAt, streamedAt } = line.reply;
     const operation = line.endpoint === 'embeddings' ? 'embeddings' : 'chat';
     const attributes = [
-      text('gen_ai.operation.name', operation),
+      operation === 'chat' ? CHAT : EMBEDDINGS,
       text('gen_ai.provider.name', provider),
       text('gen_ai.request.model', slug),
       text('gen_ai.response.model', slug),
     ];
     if (streamedAt > 0) {
-      attributes.push(boolean('gen_ai.request.stream', true));
+      attributes.push(STREAM);
       attributes.push(double('gen_ai.response.time_to_first_chunk', (streamedAt - line.sentAt) / 1000));
     }
     const { tokens = null, outcome = null } = line.account ?? {};
@@ -160,7 +170,18 @@ const ROUTES: Readonly<Record<string, string>> = {
   'assistants.run': '/assistants/{id}/run',
 };
 
-const METHODS = ['CONNECT', 'DELETE', 'GET', 'HEAD', 'OPTIONS', 'PATCH', 'POST', 'PUT', 'TRACE'];
+// attributes that are always the same
+const METHODS: Readonly<Record<string, string>> = Object.fromEntries(
+  ['CONNECT', 'DELETE', 'GET', 'HEAD', 'OPTIONS', 'PATCH', 'POST', 'PUT', 'TRACE'].map((method) => [
+    method,
+    text('http.request.method', method),
+  ]),
+);
+const OTHER_METHOD = text('http.request.method', '_OTHER');
+const SCHEME = text('url.scheme', 'http');
+const CHAT = text('gen_ai.operation.name', 'chat');
+const EMBEDDINGS = text('gen_ai.operation.name', 'embeddings');
+const STREAM = boolean('gen_ai.request.stream', true);
 
 /** The one header of this name; null where there is none, or several. */
 function traceparentOf(raw: readonly string[]): string | null {
@@ -174,9 +195,20 @@ function traceparentOf(raw: readonly string[]): string | null {
   return found;
 }
 
-/** 16 hex digits; zero once in 2^64, which then is one trace that breaks. */
-function newSpanId(): string {
-  return randomFillSync(SPAN_ID).toString('hex');
-}
+const ID_BYTES = 8;
 
-const SPAN_ID = Buffer.alloc(8);
+/** Random ids of 16 hex digits; all zero, which none may be, once in 2^64. The system is asked for many at once: 1 µs each. */
+class SpanIds {
+  readonly #random = Buffer.alloc(512 * ID_BYTES);
+  #at = this.#random.length;
+
+  next(): string {
+    if (this.#at === this.#random.length) {
+      randomFillSync(this.#random);
+      this.#at = 0;
+    }
+    const from = this.#at;
+    this.#at += ID_BYTES;
+    return this.#random.toString('hex', from, this.#at);
+  }
+}

@@ -20,7 +20,7 @@ export interface ExporterOptions {
 /** Spans that wait at most, some 4 MB; more are dropped. */
 const MOST_WAITING = 4096;
 /** Spans in one post: few enough not to hold the event loop up. */
-const BATCH = 256;
+const BATCH = 512;
 const TRIES = 4;
 const MOST_PAUSE_MS = 30_000;
 const CLOSE_MS = 2000;
@@ -65,7 +65,10 @@ export class SpanExporter {
       return;
     }
     this.#waiting.push(span);
-    if (this.#sending !== null) return;
+    if (this.#sending === null) this.#sendSoon();
+  }
+
+  #sendSoon(): void {
     if (this.#waiting.length >= BATCH) this.#send();
     else this.#timer ??= setTimeout(() => this.#send(), this.#options.gatherMs ?? 1000).unref();
   }
@@ -75,7 +78,7 @@ export class SpanExporter {
     this.#closing = true;
     const deadline = Promise.withResolvers<void>();
     const timer = setTimeout(deadline.resolve, CLOSE_MS);
-    this.#send();
+    if (this.#waiting.length > 0) this.#send();
     this.#wake?.();
     await Promise.race([this.#sending, deadline.promise]);
     clearTimeout(timer);
@@ -87,23 +90,25 @@ export class SpanExporter {
   #send(): void {
     if (this.#timer !== null) clearTimeout(this.#timer);
     this.#timer = null;
-    this.#sending ??= this.#sendAll().finally(() => {
+    this.#sending ??= this.#sendWaiting().finally(() => {
       this.#sending = null;
+      if (this.#waiting.length > 0 && !this.#closing) this.#sendSoon();
     });
   }
 
-  async #sendAll(): Promise<void> {
-    while (this.#waiting.length > 0) {
+  /** Whole batches, after a first one of any size; when closing all that waits. */
+  async #sendWaiting(): Promise<void> {
+    do {
       this.offset = Date.now() - performance.now(); // the clock may have been set
       const batch = this.#waiting.splice(0, BATCH);
-      const dropped = await this.#deliver(encodeRequest(this.#resource, 'tollgate', batch), batch.length);
+      const dropped = await this.#deliver(Buffer.from(encodeRequest(this.#resource, 'tollgate', batch)), batch.length);
       this.dropped += dropped;
       this.exported += batch.length - dropped;
-    }
+    } while (this.#waiting.length >= BATCH || (this.#closing && this.#waiting.length > 0));
   }
 
   /** @returns how many spans of the batch were not taken */
-  async #deliver(body: string, count: number): Promise<number> {
+  async #deliver(body: Buffer, count: number): Promise<number> {
     let pause = this.#options.pauseMs ?? 1000;
     for (let tries = 1; ; tries++) {
       const { rejected, reason, again, after } = await this.#post(body);
@@ -133,7 +138,7 @@ export class SpanExporter {
     this.#failing = reason !== null;
   }
 
-  #post(body: string): Promise<Posted> {
+  #post(body: Buffer): Promise<Posted> {
     const { url, headers } = this.#options;
     const { promise, resolve } = Promise.withResolvers<Posted>();
     const fail = (error: Error): void => resolve({ rejected: 0, reason: error.message, again: true, after: null });
@@ -142,7 +147,7 @@ export class SpanExporter {
       {
         method: 'POST',
         agent: this.#agent,
-        headers: { ...headers, 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) },
+        headers: { ...headers, 'content-type': 'application/json', 'content-length': body.length },
         signal: AbortSignal.timeout(this.#timeoutMs),
       },
       (answer) => {
