@@ -9,6 +9,7 @@ const collector = await startCollector(t);
 const world = await startWorld(t, { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url });
 const { customer } = world;
 await world.part(customer, 'brand-failing', world.upstream.parts.failing);
+await world.part(customer, 'brand-slow', world.upstream.parts.long);
 await customer.chat();
 await customer.chat({ stream: true });
 await customer.chat({ model: 'brand-failing' });
@@ -57,7 +58,6 @@ t.test('requests, tokens, money, times, streams, ledger and caches are measured'
 });
 
 t.test('a stream counts as open until its client is gone', async (t) => {
-  await world.part(customer, 'brand-slow', world.upstream.parts.long);
   const leaving = new AbortController();
   const open = async () =>
     Number(/^tollgate_open_streams (\d+)$/m.exec((await ask(`${world.adminUrl}/metrics`)).text)?.[1]);

@@ -103,6 +103,10 @@ t.test('refusals and failures', async (t) => {
   const seen = async (answer: { headers: Headers }, count: number) =>
     trace(collector, traceOf(answer.headers.get('x-request-id')), count);
 
+  const { failing, limited, broken } = world.upstream.parts;
+  for (const [slug, upstream] of Object.entries({ failing, limited, broken }))
+    await world.part(customer, slug, upstream);
+
   const lost = await customer.ask('/secret-diary?and=more', { method: 'PROPFIND' });
   const [unknown] = await seen(lost, 1);
   t.match(unknown, { name: '_OTHER', status: undefined, attributes: { 'http.response.status_code': 404 } });
@@ -111,19 +115,16 @@ t.test('refusals and failures', async (t) => {
   const [gated] = await seen(await ask(`${world.url}/chat/completions`, { body: {} }), 1);
   t.match(gated, { attributes: { 'http.response.status_code': 401, 'error.type': undefined }, status: undefined });
 
-  await world.part(customer, 'failing', world.upstream.parts.failing);
   const [server, client] = await seen(await customer.chat({ model: 'failing' }), 2);
   for (const span of [server, client]) t.match(span, { attributes: { 'error.type': '502' }, status: { code: 2 } });
   t.match(client, { attributes: { 'tollgate.outcome': 'upstream_failed' } });
 
-  await world.part(customer, 'limited', world.upstream.parts.limited);
-  const limited = await seen(await customer.chat({ model: 'limited' }), 2);
-  t.equal(limited[0]?.status, undefined, 'what the server answers with 4xx is not its error');
-  t.match(limited[1], { attributes: { 'error.type': '429' }, status: { code: 2 } });
+  const refused = await seen(await customer.chat({ model: 'limited' }), 2);
+  t.equal(refused[0]?.status, undefined, 'what the server answers with 4xx is not its error');
+  t.match(refused[1], { attributes: { 'error.type': '429' }, status: { code: 2 } });
 
-  await world.part(customer, 'broken', world.upstream.parts.broken);
-  const broken = await seen(await customer.chat({ model: 'broken', stream: true }), 2);
-  for (const span of broken) t.match(span, { attributes: { 'error.type': 'upstream_failed' }, status: { code: 2 } });
+  const cut = await seen(await customer.chat({ model: 'broken', stream: true }), 2);
+  for (const span of cut) t.match(span, { attributes: { 'error.type': 'upstream_failed' }, status: { code: 2 } });
 });
 
 t.test("a caller's trace is continued, and nothing else of its headers goes upstream", async (t) => {
