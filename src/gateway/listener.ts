@@ -39,8 +39,11 @@ export function createListener(services: Services): Listener {
   server.maxHeadersCount = limits.maxHeaders + 1; // Node drops those beyond without a word: one more tells
   server.maxConnections = limits.maxConnections;
   server.on('checkContinue', onRequest); // the pipeline asks for the body when it wants it
-  server.on('connect', (_req, socket: Duplex) => refuseSocket(socket, 'method_not_allowed'));
-  server.on('clientError', refuseBrokenRequest);
+  const broken = (status: number | null): void => {
+    if (status !== null) services.metrics.answered('broken', status);
+  };
+  server.on('connect', (_req, socket: Duplex) => broken(refuseSocket(socket, 'method_not_allowed')));
+  server.on('clientError', (error, socket) => broken(refuseBrokenRequest(error, socket)));
   server.on('drop', () => services.metrics.dropped());
   // no descriptors left, for example: connections wait in the kernel until there are
   server.on('error', (error) => services.log.error({ err: error }, 'cannot accept connections'));
@@ -116,15 +119,16 @@ const NAMES: Readonly<Record<string, ErrorName>> = {
 };
 
 /** Bytes that are no HTTP request, or none in time: answered in the shape of every other error, then closed. */
-function refuseBrokenRequest(error: Error & { code?: string }, socket: Duplex): void {
-  refuseSocket(socket, error.code === 'ECONNRESET' ? null : (NAMES[error.code ?? ''] ?? 'invalid_request'));
+function refuseBrokenRequest(error: Error & { code?: string }, socket: Duplex): number | null {
+  return refuseSocket(socket, error.code === 'ECONNRESET' ? null : (NAMES[error.code ?? ''] ?? 'invalid_request'));
 }
 
-function refuseSocket(socket: Duplex, name: ErrorName | null): void {
+/** @returns the status answered; null where nothing can be */
+function refuseSocket(socket: Duplex, name: ErrorName | null): number | null {
   // what follows an answer that has begun would be taken for a part of it
   if (name === null || !socket.writable || answerOf(socket)?.headersSent) {
     socket.destroy();
-    return;
+    return null;
   }
   const error = new GatewayError(
     name,
@@ -138,6 +142,7 @@ function refuseSocket(socket: Duplex, name: ErrorName | null): void {
     'connection: close',
   ];
   socket.end(`${head.join('\r\n')}\r\n\r\n${error.body}`);
+  return error.status;
 }
 
 const REASONS: Readonly<Record<number, string>> = {

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import t from 'tap';
+import { speak } from '../edge/raw.ts';
 import { ask, eventually } from '../support/client.ts';
 import { startCollector } from '../support/collector.ts';
 import { CHAT, startWorld } from '../support/world.ts';
@@ -15,6 +16,7 @@ await customer.chat({ stream: true });
 await customer.chat({ model: 'brand-failing' });
 await customer.chat({ model: 'unheard-of' });
 await customer.embed();
+await speak(world.url, ['no request\r\n\r\n'], 2000);
 await world.ledger(customer.company, 3);
 const text = await eventually(
   async () => (await ask(`${world.adminUrl}/metrics`)).text,
@@ -39,6 +41,7 @@ t.test('requests, tokens, money, times, streams, ledger and caches are measured'
   t.equal(value('tollgate_requests_total{endpoint="chat.completions",status="200"}'), 2);
   t.equal(value('tollgate_requests_total{endpoint="chat.completions",status="502"}'), 1);
   t.equal(value('tollgate_requests_total{endpoint="chat.completions",status="404"}'), 1);
+  t.equal(value('tollgate_requests_total{endpoint="broken",status="400"}'), 1);
   t.equal(value('tollgate_usage_records_total{source="upstream",outcome="completed"}'), 3);
   t.ok(value('tollgate_tokens_total{direction="completion"}') > 0);
   t.ok(value('tollgate_cost_eur_total') > 0);
