@@ -17,6 +17,9 @@ export interface AnswerScan {
   readonly finished: boolean;
   /** Bytes of generated text, as written in JSON. */
   readonly generatedBytes: number;
+  /** The longest piece of it, without its quotes. */
+  readonly textStart: number;
+  readonly textEnd: number;
 }
 
 /**
@@ -49,6 +52,8 @@ export function scanAnswer(body: Buffer, slug: string): AnswerScan | null {
     choices: walk.hasChoices,
     finished: walk.finished,
     generatedBytes: walk.generated,
+    textStart: walk.textStart,
+    textEnd: walk.textEnd,
   };
 }
 

@@ -117,6 +117,9 @@ export class ObjectWalk {
   finished = false;
   /** Bytes of generated text, as written in JSON. */
   generated = 0;
+  /** The longest piece of it, without its quotes. */
+  textStart = 0;
+  textEnd = 0;
 
   /**
    * Walks the object that begins at i.
@@ -180,6 +183,8 @@ export class ObjectWalk {
     this.groqStart = -1;
     this.finished = false;
     this.generated = 0;
+    this.textStart = 0;
+    this.textEnd = 0;
   }
 
   /** Notes an edit, behind those noted before. */
@@ -234,7 +239,13 @@ export class ObjectWalk {
         from = i + 1;
         i = to = stringEnd(b, from, end);
         if (i < 0) return -1;
-        if (generating) this.generated += to - from;
+        if (generating) {
+          this.generated += to - from;
+          if (to - from > this.textEnd - this.textStart) {
+            this.textStart = from;
+            this.textEnd = to;
+          }
+        }
         generating = false;
       } else if (c === COLON) {
         generating = isGenerated(b, from, to - from);

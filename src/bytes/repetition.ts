@@ -65,6 +65,8 @@ export class Repetition {
     const end = offset + b.length;
     let at = i;
     let generated = this.#generated;
+    let textStart = 0;
+    let textEnd = 0;
     for (let k = 0; ; k++) {
       const literal = literals[k] as Literal;
       if (!literal.isAt(view, offset + at, end)) return 0;
@@ -75,13 +77,20 @@ export class Repetition {
       const kind = gaps[k];
       at = kind === DIGITS ? digitsEnd(b, at, b.length) : stringEnd(b, at, b.length);
       if (at < 0) return 0;
-      if (kind === GENERATED) generated += at - from;
+      if (kind !== GENERATED) continue;
+      generated += at - from;
+      if (at - from > textEnd - textStart) {
+        textStart = from;
+        textEnd = at;
+      }
     }
     this.#misses = 0;
     this.#matches++;
     const walk = this.#walk;
     walk.begin();
     walk.generated = generated;
+    walk.textStart = textStart;
+    walk.textEnd = textEnd;
     const edits = this.#edits;
     for (let k = 0; k < edits.length; k++) {
       const { first, start, end, kind } = edits[k] as Place;

@@ -1,6 +1,7 @@
 import { COLON, CR, LF, OPEN_BRACE, OPEN_BRACKET, QUOTE, SPACE, TAB } from './json.ts';
 import { ObjectWalk, REPLACE } from './patch.ts';
 import { Repetition } from './repetition.ts';
+import { TextSample } from './sample.ts';
 import { readUsage, type TokenCounts } from './usage.ts';
 
 /** Takes what may leave. The span is valid during the call only. */
@@ -28,10 +29,13 @@ export class StreamScanner {
   reason = '';
   /** Data events relayed. */
   events = 0;
-  /** Bytes of generated text relayed, as written in JSON. */
+  /** Those of them that brought generated text, and its bytes as written in JSON. */
+  textEvents = 0;
   generatedBytes = 0;
   /** Some choice was given a finish_reason. */
   finished = false;
+  /** Some of the generated text, should its tokens have to be estimated. */
+  readonly sample = new TextSample();
 
   readonly #slug: Buffer;
   readonly #sink: FrameSink;
@@ -302,7 +306,13 @@ export class StreamScanner {
   #accept(b: Buffer): void {
     const walk = this.#walk;
     this.events++;
-    this.generatedBytes += walk.generated;
+    if (walk.generated > 0) {
+      this.generatedBytes += walk.generated;
+      this.textEvents++;
+      if (this.generatedBytes > this.sample.due) {
+        this.sample.add(b, walk.textStart, walk.textEnd, this.generatedBytes);
+      }
+    }
     if (walk.finished) this.finished = true;
     if (walk.usageStart >= 0) {
       this.#usageBuffer = b;

@@ -1,43 +1,56 @@
+import type { Piece, TextSample } from '../bytes/sample.ts';
+import { type Prompt, promptTokens } from './prompt.ts';
+import { countWeighted } from './tokens.ts';
 import type { Tokens } from './usage.ts';
 
-/** What the gateway saw of a call whose usage it may never be told. */
-export interface Seen {
-  /** Size of the request body. */
-  readonly promptBytes: number;
-  /** Data events of the stream so far; 0 where the answer is not streamed. */
-  readonly events: number;
-  /** Generated text so far, as written in JSON. */
+/** What was seen of an answer. */
+export interface Generated {
+  /** Data events that brought generated text; 0 where the answer is not streamed. */
+  readonly textEvents: number;
+  /** Generated text, as written in JSON. */
   readonly generatedBytes: number;
+  readonly sample: TextSample | null;
 }
+
+/** Nothing was generated, or nothing of it was seen. */
+export const NOTHING_SEEN: Generated = { textEvents: 0, generatedBytes: 0, sample: null };
 
 /**
  * Token counts where the upstream told none: a client left before the usage chunk, or the
  * upstream never sends one.
  *
- * Most upstreams stream one token per event, some several, and each model cuts text in its
- * own way. So every call whose usage is known teaches the model's rates (tokens per byte of
- * prompt, per event, per byte of answer), newer calls more than older; and of the two rates
- * for answers the one that would have predicted the last calls better is used. Before there
- * was any such call, common tokenizers on English prose are taken: 4 bytes per token, and an
- * event of that order of size is one token.
+ * The texts themselves tell most: prompt and answer are counted as tokenizers of today cut
+ * text (tokens.ts), as far as they were kept. Most upstreams stream one token per event,
+ * and then the events are the count, exactly. How a model's own count differs from both,
+ * calls whose usage is known teach: the first eight of each model, and then one every five
+ * seconds, since counting takes longer than all the rest of a request. Of the two ways to
+ * count an answer the one that would have predicted those calls better is then used.
  */
 export class Estimator {
   readonly #models = new Map<string, Rates>();
 
-  /** @param model internal model name */
-  learn(model: string, seen: Seen, tokens: Tokens): void {
+  /**
+   * Takes a call whose usage is known; most of them cost one look at a clock.
+   * @param model internal model name
+   * @param at milliseconds since the epoch
+   */
+  learn(model: string, at: number, prompt: Prompt, generated: Generated, tokens: Tokens): void {
     const rates = this.#ratesOf(model);
-    rates.prompt.learn(textBytes(seen), tokens.prompt);
+    if (rates.lessons >= FIRST_LESSONS && Math.abs(at - rates.learnedAt) < LESSON_MS) return;
+    rates.lessons++;
+    rates.learnedAt = at;
+    rates.prompt.learn(promptTokens(prompt), tokens.prompt);
     if (tokens.completion < LEAST) return; // what frames an answer outweighs a short one
-    if (seen.events >= LEAST) rates.perEvent.learn(seen.events - FRAMING_EVENTS, tokens.completion);
-    if (seen.generatedBytes >= LEAST) rates.perByte.learn(seen.generatedBytes, tokens.completion);
+    const { textEvents, generatedBytes, sample } = generated;
+    if (textEvents >= LEAST) rates.perEvent.learn(textEvents, tokens.completion);
+    if (sample !== null) rates.counted.learn(countWeighted(sample.read(generatedBytes)), tokens.completion);
   }
 
-  estimate(model: string, seen: Seen): Tokens {
-    const { prompt, perEvent, perByte } = this.#models.get(model) ?? UNTAUGHT;
+  estimate(model: string, prompt: Prompt, generated: Generated): Tokens {
+    const rates = this.#models.get(model) ?? UNTAUGHT;
     return {
-      prompt: Math.ceil(textBytes(seen) * (prompt.rate ?? 1 / BYTES_PER_TOKEN)),
-      completion: Math.round(completion(seen, perEvent, perByte)),
+      prompt: Math.max(1, Math.round(promptTokens(prompt) * (rates.prompt.rate ?? 1))),
+      completion: Math.round(completion(generated, rates)),
     };
   }
 
@@ -45,31 +58,31 @@ export class Estimator {
     let rates = this.#models.get(model);
     if (rates === undefined) {
       if (this.#models.size >= MOST_MODELS) this.#models.clear();
-      rates = { prompt: new Rate(), perEvent: new Rate(), perByte: new Rate() };
+      rates = untaught();
       this.#models.set(model, rates);
     }
     return rates;
   }
 }
 
-const BYTES_PER_TOKEN = 4;
-/** Bytes of a request body around its text: names of members, the model. */
-const FRAMING_BYTES = 60;
-/** An event with more text than this holds several tokens. */
-const MOST_BYTES_PER_TOKEN = 12;
-/** Events of a whole stream without text: the role, the finish_reason, the usage. */
-const FRAMING_EVENTS = 3;
+const FIRST_LESSONS = 8;
+const LESSON_MS = 5000;
 const LEAST = 16;
 const MOST_MODELS = 10_000;
-const MEMORY = 0.95; // weight of all calls before the last
+const MEMORY = 0.9; // weight of all lessons before the last
+/** More tokens than this in the mean event, or more events of several words, are several tokens an event. */
+const MOST_PER_EVENT = 1.4;
+const MOST_SPLIT = 0.02;
 
 interface Rates {
   readonly prompt: Rate;
   readonly perEvent: Rate;
-  readonly perByte: Rate;
+  readonly counted: Rate;
+  lessons: number;
+  learnedAt: number;
 }
 
-/** Tokens per something: the weighted mean of the calls so far, and how far off it was of late. */
+/** Tokens per something: the weighted mean of the lessons so far, and how far off it was of late. */
 class Rate {
   #tokens = 0;
   #amount = 0;
@@ -92,20 +105,25 @@ class Rate {
   }
 }
 
-const UNTAUGHT: Rates = { prompt: new Rate(), perEvent: new Rate(), perByte: new Rate() };
-
-function textBytes({ promptBytes }: Seen): number {
-  return Math.max(BYTES_PER_TOKEN, promptBytes - FRAMING_BYTES);
+function untaught(): Rates {
+  return { prompt: new Rate(), perEvent: new Rate(), counted: new Rate(), lessons: 0, learnedAt: 0 };
 }
 
-function completion({ events, generatedBytes }: Seen, perEvent: Rate, perByte: Rate): number {
-  if (generatedBytes === 0) return 0;
-  const textEvents = Math.max(1, events - 1); // the first event of a stream carries the role
-  const byBytes = generatedBytes * (perByte.rate ?? 1 / BYTES_PER_TOKEN);
-  if (events === 0) return byBytes;
-  if (perEvent.rate !== undefined && (perByte.rate === undefined || perEvent.error <= perByte.error)) {
-    return textEvents * perEvent.rate;
-  }
-  if (perByte.rate !== undefined) return byBytes;
-  return generatedBytes / textEvents <= MOST_BYTES_PER_TOKEN ? textEvents : byBytes;
+const UNTAUGHT = untaught();
+
+function completion({ textEvents, generatedBytes, sample }: Generated, { perEvent, counted }: Rates): number {
+  if (generatedBytes === 0 || sample === null) return 0;
+  if (textEvents > 0 && perEvent.error < counted.error) return textEvents * (perEvent.rate ?? 1);
+  const pieces = sample.read(generatedBytes);
+  const tokens = countWeighted(pieces);
+  const undecided = perEvent.error === counted.error; // there were not two lessons yet
+  if (textEvents > 0 && undecided && isTokenEach(pieces, tokens / textEvents)) return textEvents * (perEvent.rate ?? 1);
+  return tokens * (counted.rate ?? 1);
+}
+
+/** Whether events bring a token each: no token has a space between its letters. */
+function isTokenEach(pieces: readonly Piece[], perEvent: number): boolean {
+  if (perEvent > MOST_PER_EVENT) return false;
+  const split = pieces.filter(({ text }) => /\S\s+\S/.test(text));
+  return split.length <= pieces.length * MOST_SPLIT;
 }

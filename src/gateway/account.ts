@@ -1,15 +1,14 @@
 import type { ServerResponse } from 'node:http';
 import type { Company } from '../domain/company.ts';
+import type { Generated } from '../domain/estimate.ts';
 import type { BookingWaiter } from '../domain/ports.ts';
+import { keepPrompt, type Prompt } from '../domain/prompt.ts';
 import { scrub } from '../domain/redact.ts';
 import { type Admission, type Outcome, type Tokens, usageRecord } from '../domain/usage.ts';
 import type { Metrics } from '../metrics.ts';
 import type { Deadline, Watch } from './deadline.ts';
 import type { Slabs } from './outflow.ts';
 import type { Services } from './services.ts';
-
-/** A longer request is not compared with what the upstream says: nothing of that is logged. */
-const MAX_COMPARED = 16_384;
 
 /**
  * What one admitted call comes to: its ledger record and its metrics. Settled
@@ -19,29 +18,17 @@ export class Account {
   readonly admission: Admission;
   readonly #services: Services;
   readonly #company: Company;
-  readonly #promptBytes: number;
+  readonly #prompt: Prompt;
   /** What was booked; null while or when nothing was. */
   tokens: Tokens | null = null;
   outcome: Outcome | null = null;
-  /** What went upstream; null where it is too long to compare errors with. */
-  readonly #sent: readonly Buffer[] | null;
 
-  /**
-   * @param promptBytes size of the prompt, for an estimate should the upstream tell no usage
-   * @param sent what goes upstream: an error may repeat it, which no log may hold
-   */
-  constructor(
-    services: Services,
-    admission: Admission,
-    company: Company,
-    promptBytes: number,
-    sent: readonly Buffer[],
-  ) {
+  /** @param sent what goes upstream: an error may repeat it, which no log may hold, and an estimate needs it */
+  constructor(services: Services, admission: Admission, company: Company, sent: readonly Buffer[]) {
     this.#services = services;
     this.admission = admission;
     this.#company = company;
-    this.#promptBytes = promptBytes;
-    this.#sent = promptBytes > MAX_COMPARED ? null : sent;
+    this.#prompt = keepPrompt(sent);
   }
 
   get maxEventBytes(): number {
@@ -72,8 +59,9 @@ export class Account {
   /** Tells the operator why the upstream failed, in its own words but without prompts and keys. */
   upstreamFailed(reason: string): void {
     const { requestId, model } = this.admission;
+    const { whole, pieces } = this.#prompt; // of a longer request nothing that the upstream says is logged
     // the internal name went along, and may be told
-    const prompt = this.#sent && Buffer.concat(this.#sent).toString().replace(JSON.stringify(model.upstream), '');
+    const prompt = whole ? Buffer.concat(pieces).toString().replace(JSON.stringify(model.upstream), '') : null;
     this.#services.log.warn(
       { request_id: requestId, reason: scrub(reason, this.#services.upstream.keys, prompt) },
       'upstream failed',
@@ -84,17 +72,9 @@ export class Account {
    * Books the call. A call that failed before any usage was known leaves no row; one that
    * ran without telling its usage is estimated and marked so.
    * @param usage as the upstream told it, even if it is zero, or null
-   * @param events data events seen, 0 where the answer is not streamed
-   * @param generatedBytes generated text seen
    * @param waiter told once when the end of the answer may leave; perhaps before this returns
    */
-  settle(
-    outcome: Outcome,
-    usage: Tokens | null,
-    events: number,
-    generatedBytes: number,
-    waiter: BookingWaiter | null,
-  ): void {
+  settle(outcome: Outcome, usage: Tokens | null, generated: Generated, waiter: BookingWaiter | null): void {
     this.outcome = outcome;
     if (usage === null && outcome === 'upstream_failed') {
       this.#services.ledger.release(this.admission.requestId);
@@ -102,9 +82,9 @@ export class Account {
     }
     const { estimator, metrics, ledger } = this.#services;
     const { upstream } = this.admission.model;
-    const seen = { promptBytes: this.#promptBytes, events, generatedBytes };
-    if (usage !== null && outcome === 'completed') estimator.learn(upstream, seen, usage);
-    this.tokens = usage ?? estimator.estimate(upstream, seen);
+    if (usage !== null && outcome === 'completed')
+      estimator.learn(upstream, this.admission.at, this.#prompt, generated, usage);
+    this.tokens = usage ?? estimator.estimate(upstream, this.#prompt, generated);
     const record = usageRecord(this.admission, this.tokens, usage === null ? 'estimated' : 'upstream', outcome);
     metrics.booked(record);
     ledger.book(record, waiter);

@@ -34,7 +34,6 @@ function runCall(services: Services, judged: Judged<AssistantRunRequest>, assist
   return {
     slug,
     slugParam: request.model_slug == null ? null : 'model_slug',
-    promptBytes: body.length + assistant.systemPrompt.length,
     bound(model) {
       const limits = { max_tokens: request.max_tokens ?? assistant.maxTokens, messages: request.messages };
       return boundChat(limits, body.length + Buffer.byteLength(assistant.systemPrompt) + DATE_BYTES, model.prices);

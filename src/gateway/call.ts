@@ -28,8 +28,6 @@ export interface Call {
   readonly slug: string;
   /** The member the slug came from, for error answers. */
   readonly slugParam: 'model' | 'model_slug' | null;
-  /** Size of the prompt, for an estimate should the upstream tell no usage. */
-  readonly promptBytes: number;
   /** What the call can cost at most; asked for where the budget is strict. */
   bound(model: Model): Bound;
   /** The upstream's body, in pieces. */

@@ -34,7 +34,6 @@ function chatCall(judged: Judged<ChatRequest>): Call {
   return {
     slug: request.model,
     slugParam: 'model',
-    promptBytes: body.length,
     bound: (model) => boundChat(request, body.length, model.prices),
     forward(model: Model): readonly Buffer[] {
       const edits = [modelEdit(judged.members, model)];

@@ -18,7 +18,6 @@ export const embeddings: Operation = {
     return {
       slug: judged.request.model,
       slugParam: 'model',
-      promptBytes: body.length,
       bound: (model) => boundEmbedding(body.length, model.prices),
       forward: (model) => body.edited([modelEdit(judged.members, model)]),
       answer: (reply, admission, account) =>

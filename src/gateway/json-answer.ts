@@ -1,5 +1,7 @@
 import { type AnswerScan, scanAnswer } from '../bytes/answer.ts';
+import { TextSample } from '../bytes/sample.ts';
 import type { GatewayError } from '../domain/errors.ts';
+import { type Generated, NOTHING_SEEN } from '../domain/estimate.ts';
 import type { BookingWaiter } from '../domain/ports.ts';
 import type { Admission } from '../domain/usage.ts';
 import { brokenAnswer, connectionFailure, deadlineFailure, statusFailure } from '../upstream/failure.ts';
@@ -88,7 +90,8 @@ export class JsonAnswer implements UpstreamHandler, BookingWaiter {
     this.#watch.settled();
     this.#clearDeadline();
     this.#rendered = rendered;
-    this.#account.settle(this.#clientGone ? 'client_aborted' : 'completed', scan.usage, 0, scan.generatedBytes, this);
+    const outcome = this.#clientGone ? 'client_aborted' : 'completed';
+    this.#account.settle(outcome, scan.usage, new Whole(body, scan), this);
   }
 
   /** The scan looks at structure alone; an endpoint that parses the answer may still find it is no JSON. */
@@ -123,7 +126,7 @@ export class JsonAnswer implements UpstreamHandler, BookingWaiter {
     this.#settled = true;
     this.#watch.settled();
     this.#clearDeadline();
-    this.#account.settle('upstream_failed', scan?.usage ?? null, 0, 0, null);
+    this.#account.settle('upstream_failed', scan?.usage ?? null, NOTHING_SEEN, null);
     this.#reply.error(error);
   }
 
@@ -137,11 +140,35 @@ export class JsonAnswer implements UpstreamHandler, BookingWaiter {
   #leave(): void {
     if (this.#settled) return;
     this.#settled = true;
-    this.#account.settle('client_aborted', null, 0, 0, null);
+    this.#account.settle('client_aborted', null, NOTHING_SEEN, null);
     this.#controller?.abort(new Error('the client left'));
   }
 
   #clearDeadline(): void {
     if (this.#deadline !== null) clearTimeout(this.#deadline);
+  }
+}
+
+/** The text of an answer that came whole. */
+class Whole implements Generated {
+  readonly textEvents = 0;
+  readonly #body: Buffer;
+  readonly #scan: AnswerScan;
+
+  constructor(body: Buffer, scan: AnswerScan) {
+    this.#body = body;
+    this.#scan = scan;
+  }
+
+  get generatedBytes(): number {
+    return this.#scan.generatedBytes;
+  }
+
+  /** Made when it is asked for, which is seldom: most upstreams tell their usage. */
+  get sample(): TextSample {
+    const { textStart, textEnd } = this.#scan;
+    const sample = new TextSample();
+    sample.add(this.#body, textStart, textEnd, textEnd - textStart);
+    return sample;
   }
 }

@@ -82,7 +82,7 @@ async function operate(
   };
   if (company.strict && company.budget !== null) await reserve(services, admission, call); // 402
   const sent = call.forward(model);
-  const account = new Account(services, admission, company, call.promptBytes, sent);
+  const account = new Account(services, admission, company, sent);
   if (line.reply.res.destroyed) {
     account.drop();
     throw new ClientGone(); // while something was looked up: nobody would notice any more

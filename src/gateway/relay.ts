@@ -180,10 +180,9 @@ export class StreamRelay implements UpstreamHandler, FrameSink, BookingWaiter {
     this.#reply.endedAt = performance.now();
     this.#watch.settled();
     this.#scanner.release();
-    const { events, generatedBytes } = this.#scanner;
     // a stream that broke after its client had left was left early all the same: what ran is charged
-    if (this.#clientGone && events > 0) outcome = 'client_aborted';
-    this.#account.settle(outcome, usage, events, generatedBytes, waiter);
+    if (this.#clientGone && this.#scanner.events > 0) outcome = 'client_aborted';
+    this.#account.settle(outcome, usage, this.#scanner, waiter);
   }
 
   onClientClose(): void {

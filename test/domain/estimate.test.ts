@@ -1,47 +1,95 @@
-import t from 'tap';
-import { Estimator, type Seen } from '../../src/domain/estimate.ts';
+import t, { type Test } from 'tap';
+import { TextSample } from '../../src/bytes/sample.ts';
+import { Estimator, type Generated, NOTHING_SEEN } from '../../src/domain/estimate.ts';
+import { keepPrompt, type Prompt } from '../../src/domain/prompt.ts';
 
-const seen = (events: number, generatedBytes: number, promptBytes = 460): Seen => ({
-  events,
-  generatedBytes,
-  promptBytes,
+/** An answer of these events. */
+function answer(...texts: readonly string[]): Generated {
+  const sample = new TextSample();
+  let size = 0;
+  for (const text of texts) {
+    const bytes = Buffer.from(JSON.stringify(text).slice(1, -1));
+    size += bytes.length;
+    if (size > sample.due) sample.add(bytes, 0, bytes.length, size);
+  }
+  return { textEvents: texts.length, generatedBytes: size, sample };
+}
+
+const WORDS = ' the river runs through the old town and many people come to see it each day'.split(/(?= )/);
+const words = (count: number): string[] => Array.from({ length: count }, (_, n) => WORDS[n % WORDS.length] as string);
+const chunks = (count: number, size: number): string[] => Array.from({ length: count }, () => words(size).join(''));
+const prompt = (text: string): Prompt =>
+  keepPrompt([Buffer.from(JSON.stringify({ model: 'm', messages: [{ role: 'user', content: text }] }))]);
+const SHORT = prompt('Where does the river go?');
+
+const near = (t: Test, found: number, wanted: number): boolean =>
+  t.ok(Math.abs(found - wanted) <= Math.max(3, wanted / 10), `${found}, not far from ${wanted}`);
+
+t.test('untaught, an event of a word is a token, however the text is counted', async (t) => {
+  const estimator = new Estimator();
+  t.equal(estimator.estimate('m', SHORT, answer(...words(500))).completion, 500);
+  const halves = words(500)
+    .flatMap((word) => [word.slice(0, 2), word.slice(2)])
+    .filter((half) => half !== '');
+  t.equal(estimator.estimate('m', SHORT, answer(...halves)).completion, halves.length, 'a small vocabulary');
 });
 
-t.test('untaught, an event of a token’s size is a token, a larger one is several', async (t) => {
+t.test('untaught, events of several words are counted by their text', async (t) => {
   const estimator = new Estimator();
-  t.same(estimator.estimate('m', seen(101, 500)), { prompt: 100, completion: 100 });
-  t.same(estimator.estimate('m', seen(11, 4000)), { prompt: 100, completion: 1000 });
-  t.same(estimator.estimate('m', seen(0, 400)), { prompt: 100, completion: 100 }, 'an answer that is not streamed');
+  near(t, estimator.estimate('m', SHORT, answer(...chunks(100, 6))).completion, 600);
+  near(t, estimator.estimate('m', SHORT, answer(...chunks(1, 5000))).completion, 5000);
+  near(t, estimator.estimate('m', SHORT, { ...answer(words(400).join('')), textEvents: 0 }).completion, 400);
+});
+
+t.test('a text that changes its kind is counted by all of it', async (t) => {
+  const digits = Array.from({ length: 300 }, (_, n) => `${1000 + n},`); // three tokens each
+  near(t, new Estimator().estimate('m', SHORT, answer(...chunks(50, 6), ...digits)).completion, 300 + 900);
 });
 
 t.test('nothing generated is nothing', async (t) => {
   const estimator = new Estimator();
-  t.equal(estimator.estimate('m', seen(0, 0)).completion, 0);
-  t.equal(estimator.estimate('m', seen(1, 0)).completion, 0, 'the role alone');
+  t.equal(estimator.estimate('m', SHORT, NOTHING_SEEN).completion, 0);
+  t.equal(estimator.estimate('m', SHORT, answer('')).completion, 0, 'the role alone');
 });
 
-t.test('a model’s own calls teach its rates, and each model has its own', async (t) => {
+t.test('a model’s own calls teach how it counts, and each model has its own way', async (t) => {
   const estimator = new Estimator();
-  // three bytes a token, two tokens an event, a prompt token every 8 bytes
-  for (let n = 0; n < 20; n++) estimator.learn('m', seen(103, 600, 860), { prompt: 100, completion: 200 });
-  const { prompt, completion } = estimator.estimate('m', seen(51, 300, 1660));
-  t.equal(prompt, 200);
-  t.ok(Math.abs(completion - 100) <= 2, `${completion}`);
-  t.same(estimator.estimate('other', seen(101, 500)), { prompt: 100, completion: 100 });
+  const text = answer(...chunks(40, 7));
+  const long = prompt(words(300).join(''));
+  const untaught = estimator.estimate('m', long, text);
+  for (let n = 0; n < 8; n++) {
+    estimator.learn('m', n, long, text, { prompt: untaught.prompt * 2, completion: untaught.completion * 3 });
+  }
+  const taught = estimator.estimate('m', long, answer(...chunks(20, 14)));
+  near(t, taught.prompt, untaught.prompt * 2);
+  near(t, taught.completion, untaught.completion * 3);
+  t.same(estimator.estimate('other', long, text), untaught);
 });
 
-t.test('of events and bytes, what told the last calls better decides', async (t) => {
+t.test('of events and text, what told the last calls better decides', async (t) => {
   const byEvents = new Estimator();
-  const byBytes = new Estimator();
-  for (let n = 0; n < 50; n++) {
-    const wild = 100 + ((n * 37) % 200);
-    byEvents.learn('m', seen(103, wild * 4), { prompt: 1, completion: 100 }); // a token an event, of any length
-    byBytes.learn('m', seen(23 + (n % 40), 400), { prompt: 1, completion: 100 }); // events of any size
+  const byText = new Estimator();
+  for (let n = 0; n < 8; n++) {
+    const wild = chunks(50, 3 + ((n * 5) % 7));
+    byEvents.learn('m', n, SHORT, answer(...wild), { prompt: 9, completion: 50 }); // whatever an event holds
+    byText.learn('m', n, SHORT, answer(...wild), { prompt: 9, completion: wild.join('').split(' ').length - 1 });
   }
-  t.ok(Math.abs(byEvents.estimate('m', seen(51, 900)).completion - 50) <= 2);
-  t.ok(Math.abs(byBytes.estimate('m', seen(51, 200)).completion - 50) <= 2);
+  t.equal(byEvents.estimate('m', SHORT, answer(...chunks(30, 9))).completion, 30);
+  near(t, byText.estimate('m', SHORT, answer(...chunks(30, 9))).completion, 270);
+});
+
+t.test('after the first lessons a call teaches every five seconds at most', async (t) => {
+  const estimator = new Estimator();
+  const lesson = (at: number, tokens: number): void =>
+    estimator.learn('m', at, SHORT, NOTHING_SEEN, { prompt: tokens, completion: 0 });
+  for (let n = 0; n < 8; n++) lesson(1000, 100);
+  t.equal(estimator.estimate('m', SHORT, NOTHING_SEEN).prompt, 100);
+  lesson(5999, 900);
+  t.equal(estimator.estimate('m', SHORT, NOTHING_SEEN).prompt, 100);
+  lesson(6000, 900);
+  t.ok(estimator.estimate('m', SHORT, NOTHING_SEEN).prompt > 150);
 });
 
 t.test('a prompt of any size has a token at least', async (t) => {
-  t.equal(new Estimator().estimate('m', seen(0, 0, 10)).prompt, 1);
+  t.equal(new Estimator().estimate('m', keepPrompt([Buffer.from('{"input":""}')]), NOTHING_SEEN).prompt, 1);
 });
