@@ -1,0 +1,58 @@
+import t from 'tap';
+import { keepPrompt, promptTokens } from '../../src/domain/prompt.ts';
+import { countTokens } from '../../src/domain/tokens.ts';
+import { TEXTS } from '../faults/upstream.ts';
+
+const prose = TEXTS.prose as string;
+const body = (value: object): Buffer[] => [Buffer.from(JSON.stringify({ model: 'm', ...value }))];
+const tokensOf = (pieces: readonly Buffer[]): number => promptTokens(keepPrompt(pieces));
+const near = (found: number, wanted: number, share: number): boolean => Math.abs(found - wanted) <= wanted * share;
+
+t.test('a small body is kept as it is, and its messages are counted with what frames them', async (t) => {
+  const pieces = body({
+    messages: [
+      { role: 'system', content: prose },
+      { role: 'user', content: [{ type: 'text', text: prose }] },
+    ],
+  });
+  t.equal(keepPrompt(pieces).pieces, pieces);
+  t.equal(tokensOf(pieces), 3 + 2 * (4 + countTokens(prose)));
+  const tools = [{ type: 'function', function: { name: 'weather', parameters: {} } }];
+  t.equal(tokensOf(body({ messages: [], tools })), 3 + countTokens(JSON.stringify(tools)));
+});
+
+t.test('the texts of an embedding are counted', async (t) => {
+  t.equal(tokensOf(body({ input: prose })), countTokens(prose));
+  t.equal(tokensOf(body({ input: [prose, prose] })), 2 * countTokens(prose));
+  t.equal(tokensOf(body({ input: [17, 4, 99] })), 3, 'tokens already');
+});
+
+t.test('of a large body pieces are kept, and they tell the whole', async (t) => {
+  const content = prose.repeat(1000);
+  const [whole] = body({ messages: [{ role: 'user', content }] }) as [Buffer];
+  for (const cut of [whole.length, 1000, 65_536]) {
+    const pieces = Array.from({ length: Math.ceil(whole.length / cut) }, (_, n) =>
+      whole.subarray(n * cut, (n + 1) * cut),
+    );
+    const kept = keepPrompt(pieces);
+    t.ok(kept.pieces.reduce((sum, { length }) => sum + length, 0) <= 8192);
+    t.ok(near(promptTokens(kept), 1000 * countTokens(prose), 0.1), `${promptTokens(kept)}`);
+  }
+});
+
+t.test('pieces smaller than what is kept of each are no trouble', async (t) => {
+  const [whole] = body({ messages: [{ role: 'user', content: prose.repeat(200) }] }) as [Buffer];
+  const pieces = Array.from({ length: Math.ceil(whole.length / 100) }, (_, n) =>
+    whole.subarray(n * 100, (n + 1) * 100),
+  );
+  t.ok(near(tokensOf(pieces), 200 * countTokens(prose), 0.15), `${tokensOf(pieces)}`);
+});
+
+t.test('an image is not counted by the letters of its file', async (t) => {
+  const url = `data:image/png;base64,${Buffer.alloc(200_000, 'a picture of noise').toString('base64')}`;
+  const image = { type: 'image_url', image_url: { url } };
+  const found = tokensOf(
+    body({ messages: [{ role: 'user', content: [{ type: 'text', text: 'What is this?' }, image] }] }),
+  );
+  t.ok(found > 300 && found < 5000, `${found}`);
+});
