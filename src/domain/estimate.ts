@@ -1,6 +1,6 @@
 import type { Piece, TextSample } from '../bytes/sample.ts';
 import { type Prompt, promptTokens } from './prompt.ts';
-import { countWeighted } from './tokens.ts';
+import { countTokens, countWeighted } from './tokens.ts';
 import type { Tokens } from './usage.ts';
 
 /** What was seen of an answer. */
@@ -70,9 +70,9 @@ const LESSON_MS = 5000;
 const LEAST = 16;
 const MOST_MODELS = 10_000;
 const MEMORY = 0.9; // weight of all lessons before the last
-/** More tokens than this in the mean event, or more events of several words, are several tokens an event. */
-const MOST_PER_EVENT = 1.4;
+/** The share of events of several words, and the tokens in the mean event, beyond which it is several tokens an event. */
 const MOST_SPLIT = 0.02;
+const MOST_PER_EVENT = 1.5;
 
 interface Rates {
   readonly prompt: Rate;
@@ -115,15 +115,14 @@ function completion({ textEvents, generatedBytes, sample }: Generated, { perEven
   if (generatedBytes === 0 || sample === null) return 0;
   if (textEvents > 0 && perEvent.error < counted.error) return textEvents * (perEvent.rate ?? 1);
   const pieces = sample.read(generatedBytes);
-  const tokens = countWeighted(pieces);
   const undecided = perEvent.error === counted.error; // there were not two lessons yet
-  if (textEvents > 0 && undecided && isTokenEach(pieces, tokens / textEvents)) return textEvents * (perEvent.rate ?? 1);
-  return tokens * (counted.rate ?? 1);
+  if (textEvents > 0 && undecided && isTokenEach(pieces)) return textEvents * (perEvent.rate ?? 1);
+  return countWeighted(pieces) * (counted.rate ?? 1);
 }
 
-/** Whether events bring a token each: no token has a space between its letters. */
-function isTokenEach(pieces: readonly Piece[], perEvent: number): boolean {
-  if (perEvent > MOST_PER_EVENT) return false;
+/** Whether events bring a token each: then hardly one has a space between its letters, or looks like two. */
+function isTokenEach(pieces: readonly Piece[]): boolean {
   const split = pieces.filter(({ text }) => /\S\s+\S/.test(text));
-  return split.length <= pieces.length * MOST_SPLIT;
+  const tokens = pieces.reduce((sum, { text }) => sum + countTokens(text), 0);
+  return split.length <= pieces.length * MOST_SPLIT && tokens <= pieces.length * MOST_PER_EVENT;
 }

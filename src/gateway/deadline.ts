@@ -30,7 +30,7 @@ const CLIENT_TICKS = 10;
  */
 export class Deadlines {
   readonly #limits: TimeLimits;
-  readonly #open = new Crowd<Watch>();
+  readonly #open = new Watches();
   readonly #timer: NodeJS.Timeout;
   #ticks = 0;
 
@@ -58,6 +58,14 @@ export class Deadlines {
   }
 }
 
+/** Calls that are read on though their clients left. */
+const MOST_ABANDONED = 1000;
+
+/** The requests under watch, and how many of them have no client any more. */
+class Watches extends Crowd<Watch> {
+  abandoned = 0;
+}
+
 const CONNECTING = 0;
 const WAITING = 1;
 const ANSWERING = 2;
@@ -73,13 +81,14 @@ export class Watch implements Member {
   #state = CONNECTING;
   readonly #res: ServerResponse;
   readonly #onDeadline: (deadline: Deadline) => void;
-  readonly #open: Crowd<Watch>;
+  readonly #open: Watches;
+  #abandoned = false;
   #began = -1;
   #since = -1;
   #waiting = 0;
   #waitingSince = -1;
 
-  constructor(res: ServerResponse, onDeadline: (deadline: Deadline) => void, open: Crowd<Watch>) {
+  constructor(res: ServerResponse, onDeadline: (deadline: Deadline) => void, open: Watches) {
     this.#res = res;
     this.#onDeadline = onDeadline;
     this.#open = open;
@@ -102,8 +111,21 @@ export class Watch implements Member {
     this.#state = SETTLED;
   }
 
-  /** The client's side is over. */
+  /**
+   * The client left, and the answer is awaited all the same, within the same limits.
+   * @returns false when too many are awaited in vain already
+   */
+  abandon(): boolean {
+    if (this.#open.abandoned >= MOST_ABANDONED) return false;
+    this.#open.abandoned++;
+    this.#abandoned = true;
+    return true;
+  }
+
+  /** The client's side is over, and nothing more is awaited. */
   close(): void {
+    if (this.#abandoned) this.#open.abandoned--;
+    this.#abandoned = false;
     this.#open.leave(this);
   }
 

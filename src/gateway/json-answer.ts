@@ -12,13 +12,16 @@ import type { Reply } from './reply.ts';
 import { isJson, KeptBody, type ResponseHeaders, retryAfterOf } from './upstream-answer.ts';
 
 const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
-/** After the client left: how long the upstream may go on to tell what it charged. */
-const READ_ON_MS = 60_000;
-
 /** Makes the client's body of the upstream's; null when it is not the answer that was asked for. */
 export type Render = (body: Buffer, scan: AnswerScan) => Buffer | null;
 
-/** One answer that is not streamed: kept whole, metered, rendered, sent in one write. */
+/**
+ * One answer that is not streamed: kept whole, metered, rendered, sent in one write.
+ *
+ * Where the client left, the answer is awaited all the same, within the deadlines of every
+ * call: until it is whole nothing of it is seen, and an estimate could only guess what was
+ * generated, while waiting costs an idle connection. What never comes is booked by its prompt.
+ */
 export class JsonAnswer implements UpstreamHandler, BookingWaiter {
   readonly #reply: Reply;
   readonly #admission: Admission;
@@ -32,7 +35,6 @@ export class JsonAnswer implements UpstreamHandler, BookingWaiter {
   #rendered: Buffer | null = null;
   #clientGone = false;
   #settled = false;
-  #deadline: NodeJS.Timeout | null = null;
   readonly #watch: Watch;
 
   constructor(reply: Reply, admission: Admission, account: Account, render: Render) {
@@ -86,9 +88,7 @@ export class JsonAnswer implements UpstreamHandler, BookingWaiter {
       this.#account.upstreamFailed('an answer of 200 that is not what was asked for');
       return this.#fail(brokenAnswer(), scan);
     }
-    this.#settled = true;
-    this.#watch.settled();
-    this.#clearDeadline();
+    this.#end();
     this.#rendered = rendered;
     const outcome = this.#clientGone ? 'client_aborted' : 'completed';
     this.#account.settle(outcome, scan.usage, new Whole(body, scan), this);
@@ -111,6 +111,8 @@ export class JsonAnswer implements UpstreamHandler, BookingWaiter {
 
   onResponseError(_controller: UpstreamController | null, error: Error): void {
     if (this.#settled) return;
+    // the gateway stops: that is no failure of the upstream
+    if (this.#clientGone && (error as NodeJS.ErrnoException).code === 'UND_ERR_DESTROYED') return this.#leave();
     this.#account.upstreamFailed(error.message);
     this.#fail(connectionFailure(this.#controller !== null), null);
   }
@@ -118,34 +120,36 @@ export class JsonAnswer implements UpstreamHandler, BookingWaiter {
   #onDeadline(deadline: Deadline): void {
     if (this.#settled) return;
     this.#account.upstreamFailed(`too slow: ${deadline}`);
+    if (this.#clientGone) return this.#leave();
     this.#fail(deadlineFailure(deadline), null);
     this.#controller?.abort(new Error('too slow'));
   }
 
   #fail(error: GatewayError, scan: AnswerScan | null): void {
-    this.#settled = true;
-    this.#watch.settled();
-    this.#clearDeadline();
+    this.#end();
     this.#account.settle('upstream_failed', scan?.usage ?? null, NOTHING_SEEN, null);
     this.#reply.error(error);
   }
 
   onClientClose(): void {
-    this.#watch.close();
-    if (this.#settled || this.#reply.res.writableFinished) return;
+    if (this.#settled || this.#reply.res.writableFinished) return this.#watch.close();
     this.#clientGone = true;
-    if (this.#controller !== null) this.#deadline = setTimeout(() => this.#leave(), READ_ON_MS).unref();
+    if (this.#controller === null)
+      this.#watch.close(); // onRequestStart aborts
+    else if (!this.#watch.abandon()) this.#leave();
   }
 
+  /** Enough was waited for. */
   #leave(): void {
-    if (this.#settled) return;
-    this.#settled = true;
+    this.#end();
     this.#account.settle('client_aborted', null, NOTHING_SEEN, null);
     this.#controller?.abort(new Error('the client left'));
   }
 
-  #clearDeadline(): void {
-    if (this.#deadline !== null) clearTimeout(this.#deadline);
+  #end(): void {
+    this.#settled = true;
+    this.#watch.settled();
+    if (this.#clientGone) this.#watch.close();
   }
 }
 

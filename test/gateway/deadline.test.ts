@@ -114,3 +114,23 @@ t.test('more that waits for a client is no progress of his', async (t) => {
   });
   t.equal(res.destroyed, 1);
 });
+
+t.test('so many answers are awaited though their clients left, and no more', async (t) => {
+  const deadlines = new Deadlines(LIMITS);
+  deadlines.close();
+  const watch = () => deadlines.watch({ writableLength: 0 } as ServerResponse, () => {});
+  const abandoned = Array.from({ length: 1000 }, watch);
+  t.ok(abandoned.every((each) => each.abandon()));
+  t.notOk(watch().abandon());
+  abandoned[17]?.close();
+  t.ok(watch().abandon(), 'one has come');
+  t.notOk(watch().abandon());
+});
+
+t.test('an answer awaited though its client left has the deadlines of all', async (t) => {
+  const { watch, told, pass } = start();
+  watch.sent();
+  t.ok(watch.abandon());
+  pass(6000);
+  t.same(told, ['first_byte']);
+});

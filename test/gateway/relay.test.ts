@@ -140,6 +140,42 @@ t.test('a client that leaves before the upstream answers is booked once at most'
   t.match(rows, [{ outcome: 'client_aborted', prompt_tokens: 7, completion_tokens: 3 }]);
 });
 
+t.test('an answer that is not streamed is awaited though its client left, as long as any', async (t) => {
+  const impatient = await startGateway(t, upstream.url, { FIRST_BYTE_SECONDS: '1' });
+  await impatient.model('whole', { upstream: 'internal-whole', input: '1', output: '2' });
+  const body = { model: 'whole', messages: [{ role: 'user', content: 'x' }] };
+  const leave = async (): Promise<string> => {
+    const company = await impatient.company();
+    const key = await impatient.key(company);
+    const abort = new AbortController();
+    const answer = open(`${impatient.url}/chat/completions`, { key, body, signal: abort.signal });
+    await arrived.promise;
+    abort.abort();
+    await t.rejects(answer);
+    return company;
+  };
+  let arrived = Promise.withResolvers<void>();
+  upstream.answer(async (res) => {
+    arrived.resolve();
+    await sleep(500);
+    res.writeHead(200, { 'content-type': 'application/json' });
+    res.end('{"choices":[{"message":{"content":"late"}}],"usage":{"prompt_tokens":7,"completion_tokens":3}}');
+  });
+  const told = await impatient.ledger(await leave(), 1);
+  t.match(told, [{ outcome: 'client_aborted', usage_source: 'upstream', prompt_tokens: 7, completion_tokens: 3 }]);
+
+  arrived = Promise.withResolvers<void>();
+  let closed: Promise<unknown> | null = null;
+  upstream.answer((res) => {
+    closed = once(res, 'close');
+    arrived.resolve();
+  });
+  const silent = await impatient.ledger(await leave(), 1);
+  t.match(silent, [{ outcome: 'client_aborted', usage_source: 'estimated', completion_tokens: 0 }], 'the prompt alone');
+  t.ok((silent[0]?.prompt_tokens ?? 0) > 0);
+  await closed;
+});
+
 t.test('an upstream that talks on after [DONE] does not keep the client waiting', async (t) => {
   upstream.answer(async (res) => {
     res.writeHead(200, HEAD);
