@@ -57,7 +57,7 @@ function countPiece(text: string, words: Words): number {
         const next = end < length ? kindAt(text, end) : LINE;
         const joined = before !== SPACE && next >= LOWER && next <= MARKED; // ".map" may be one token
         tokens += end - i === 1 ? (joined ? 0.32 : 0.99) : end - i === 2 ? 1.22 : 1.11;
-        if (end - i > 8) tokens += 0.26 * changesIn(text, i, end);
+        if (end - i > 8) tokens += 0.6 * changesIn(text, i, end);
         break;
       }
       case CYRILLIC:

@@ -19,6 +19,8 @@ const BATCH = 500;
 const READINGS = 3;
 const ABSENCES = 10_000;
 const RETRY_MS = 1000;
+/** How long a reading may keep those waiting for whom there is a value in doubt: a database that answers at all takes less. */
+const PATIENCE_MS = 250;
 
 interface Entry<T> {
   value: T;
@@ -115,7 +117,8 @@ export class Cache<T extends object> {
 
   /**
    * Changes may have been missed. Every entry is read again before it is used, yet where it
-   * cannot be read it still serves: doubt alone must not turn an outage into refusals.
+   * cannot be read, or not at once, it still serves: doubt alone must not turn an outage into
+   * refusals, nor a database that froze into seconds of waiting.
    */
   doubt(): void {
     this.drops++;
@@ -130,7 +133,20 @@ export class Cache<T extends object> {
     this.#loads.set(id, load);
     this.#waiting.push(load);
     this.#readWaiting();
+    if (this.#entries.peek(id) !== undefined) this.#bePatient(load);
     return load;
+  }
+
+  /** Answers with the value in doubt where the reading takes long; the reading goes on. */
+  #bePatient(load: Load<T>): void {
+    const timer = setTimeout(() => {
+      const doubted = this.#entries.peek(load.id); // unless it is known to have changed meanwhile
+      if (doubted === undefined) return;
+      this.#retryAt = performance.now() + RETRY_MS;
+      load.resolve(doubted.value);
+    }, PATIENCE_MS);
+    const stop = (): void => clearTimeout(timer);
+    load.promise.then(stop, stop);
   }
 
   #readWaiting(): void {

@@ -169,6 +169,29 @@ t.test('what is in doubt is read again, yet serves where it cannot be read', asy
   t.equal(cache.size, 1);
 });
 
+t.test('what is in doubt serves after a moment where the reading takes long, and the reading goes on', async (t) => {
+  const { reads, read } = source();
+  const cache = new Cache(read, { max: 10 });
+  const first = Promise.all(['a', 'b', 'c'].map((id) => cache.get(id)));
+  for (let n = 0; n < 2; n++) {
+    for (const { answer } of reads) answer({ a: 'old', b: 'old', c: 'old' });
+    await tick();
+  }
+  await first;
+  const before = reads.length;
+  cache.doubt();
+  const [a, c] = [cache.get('a'), cache.get('c')];
+  cache.drop('c'); // it is known to have changed
+  t.same(await a, { text: 'old' });
+  t.same(cache.get('b'), { text: 'old' }, 'nobody else waits for a source that does not answer');
+  t.equal(await Promise.race([c, Promise.resolve('waits')]), 'waits');
+  for (const { answer } of reads.slice(before)) answer({ a: 'new' });
+  await tick();
+  for (const { answer } of reads.slice(before)) answer({});
+  t.same(cache.get('a'), { text: 'new' });
+  t.ok(cache.get('b') instanceof Promise, 'the source answers again: the others are read');
+});
+
 t.test('what changed does not serve, even where it cannot be read', async (t) => {
   const { reads, read } = source();
   const cache = new Cache(read, { max: 10 });

@@ -547,6 +547,18 @@ t.test('after a gap everything is read again, and serves as it was where it cann
   t.match(await directory.company(company), { id: company });
 });
 
+t.test('a database that freezes while everything is in doubt keeps nobody waiting until the deadline', async (t) => {
+  const { directory, sql, proxy, logged, settle } = await setScene(t, { feed: 'notifications' });
+  const company = await sql((sql) => addCompany(sql));
+  const keys = await sql((sql) => Promise.all(['one', 'two', 'three'].map((name) => addKey(sql, company, name))));
+  await settle();
+  const known = await Promise.all(keys.map((key) => directory.key(key)));
+  proxy.freeze();
+  directory.missed();
+  t.same(await Promise.all(keys.map((key) => directory.key(key))), known);
+  t.notMatch(logged.join(), /cannot be read/, 'no query was given up yet');
+});
+
 t.test('the shared models are replaced as a whole; those somebody holds stay as they were', async (t) => {
   const { directory, sql, proxy, logged, settle } = await setScene(t);
   const companies = await sql((sql) => Promise.all([addCompany(sql), addCompany(sql)]));
