@@ -44,7 +44,8 @@ export const ledgerCommands: readonly Command[] = [
   completion tokens            ${EXPORT_COLUMNS.completion?.join(', ')} (0 without)
   when, in ISO 8601            ${EXPORT_COLUMNS.time?.join(', ')}
   our request id, if it knows  ${EXPORT_COLUMNS.id?.join(', ')}
-Calls are paired by request id, else by model, tokens and time. What the upstream billed and the
+Every call brings the upstream our request id as x-request-id. Calls are paired by it, else by
+model, tokens and time. What the upstream billed and the
 ledger has not is "missing", the opposite "extra", the same call with other tokens "differing".`,
     async run({ read }, { upstream: file, within = 60 }) {
       const billed = readUpstream(file);

@@ -115,13 +115,13 @@ export const EXPORT_COLUMNS: Readonly<Record<string, readonly string[]>> = {
   prompt: ['prompt_tokens', 'input_tokens'],
   completion: ['completion_tokens', 'output_tokens'],
   time: ['occurred_at', 'time', 'timestamp', 'created_at', 'startTime'],
-  id: ['request_id'],
+  id: ['request_id', 'x-request-id'],
 };
 
 /**
  * Reads an upstream's export: CSV (RFC 4180) with a heading. Needed are model,
  * prompt_tokens and a time; completion_tokens is 0 where there is no such column, and a
- * request_id is used where it is one of ours. Other columns are ignored.
+ * request_id is used where it is one of ours: every call brings it as x-request-id. Other columns are ignored.
  * @throws ExportError naming the line
  */
 export function readExport(text: string): BilledCall[] {

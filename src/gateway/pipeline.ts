@@ -89,7 +89,7 @@ async function operate(
   }
   line.account = account;
   const answer = call.answer(line.reply, admission, account);
-  services.upstream.post(operation.upstreamPath, sent, answer, line.trace?.outgoing);
+  services.upstream.post(operation.upstreamPath, admission.requestId, sent, answer, line.trace?.outgoing);
   line.sentAt = performance.now();
 }
 

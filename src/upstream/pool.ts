@@ -18,7 +18,8 @@ const TRIM_MS = 30_000;
 
 /**
  * The internal model-routing proxy. One POST each; the answer arrives as undici's
- * callbacks on the handler. Nothing of the client's own headers is ever sent.
+ * callbacks on the handler. Nothing of the client's own headers is ever sent. Our request
+ * id is, so that the upstream's bill can name the calls of the ledger (0.2 µs).
  *
  * Each request in flight holds a connection of its own. Free ones wait on a stack: taking
  * one costs the same with two streams open or two thousand, where undici's Pool looks
@@ -31,6 +32,7 @@ export class Upstream {
   readonly secrets: readonly string[];
   readonly #origin: string;
   readonly #basePath: string;
+  /** The second is the request's id: undici takes what it needs before `dispatch` returns. */
   readonly #headers: string[];
   readonly #clientOptions: Client.Options;
   readonly #all = new Set<Lane>();
@@ -42,7 +44,8 @@ export class Upstream {
   constructor({ url, apiKey, connectMs }: UpstreamOptions) {
     this.#origin = url.origin;
     this.#basePath = url.pathname.replace(/\/+$/, '');
-    this.#headers = ['content-type', 'application/json', 'accept', '*/*', 'accept-encoding', 'identity'];
+    this.#headers = ['x-request-id', '', 'content-type', 'application/json', 'accept', '*/*'];
+    this.#headers.push('accept-encoding', 'identity');
     if (apiKey !== null) this.#headers.push('authorization', `Bearer ${apiKey}`);
     this.keys = apiKey === null ? [] : [apiKey];
     this.secrets = [...this.keys, url.host, url.hostname];
@@ -71,11 +74,12 @@ export class Upstream {
    * @param body in pieces, sent one after the other
    * @param traceparent the gateway's own, where there is a trace
    */
-  post(path: string, body: readonly Buffer[], handler: UpstreamHandler, traceparent?: string): void {
+  post(path: string, requestId: string, body: readonly Buffer[], handler: UpstreamHandler, traceparent?: string): void {
     const lane = this.#take();
     const target = this.#basePath + path;
     const [only] = body;
     let headers = this.#headers;
+    headers[1] = requestId;
     if (only === undefined || body.length > 1) {
       const length = body.reduce((sum, piece) => sum + piece.length, 0);
       headers = [...headers, 'content-length', `${length}`];

@@ -140,6 +140,31 @@ t.test('a client that leaves before the upstream answers is booked once at most'
   t.match(rows, [{ outcome: 'client_aborted', prompt_tokens: 7, completion_tokens: 3 }]);
 });
 
+t.test('the upstream is told our request id, each call its own, and never the client’s', async (t) => {
+  const before = upstream.received.length;
+  upstream.answer((res) => {
+    res.writeHead(200, { 'content-type': 'application/json' });
+    res.end('{"choices":[{"message":{"content":"a"}}],"usage":{"prompt_tokens":7,"completion_tokens":3}}');
+  });
+  const company = await gateway.company();
+  const key = await gateway.key(company);
+  const large = 'x'.repeat(100_000); // goes on in pieces
+  const answers = await Promise.all(
+    ['a', 'b', large].map((content) =>
+      open(`${gateway.url}/chat/completions`, {
+        key,
+        headers: { 'x-request-id': 'mine' },
+        body: { model: 'fast', messages: [{ role: 'user', content }] },
+      }),
+    ),
+  );
+  await Promise.all(answers.map((answer) => answer.arrayBuffer()));
+  const told = upstream.received.slice(before).map(({ headers }) => headers['x-request-id']);
+  t.same(told.sort(), answers.map(({ headers }) => headers.get('x-request-id')).sort());
+  const booked = (await gateway.ledger(company, 3)).map(({ request_id }) => request_id);
+  t.same(booked.sort(), told, 'the one in the ledger');
+});
+
 t.test('an answer that is not streamed is awaited though its client left, as long as any', async (t) => {
   const impatient = await startGateway(t, upstream.url, { FIRST_BYTE_SECONDS: '1' });
   await impatient.model('whole', { upstream: 'internal-whole', input: '1', output: '2' });
