@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { FieldError, readMonth, readUuid } from '../domain/field.ts';
-import { type BilledCall, EXPORT_COLUMNS, readExport, reconcile } from '../domain/reconcile.ts';
+import { type BilledCall, EXPORT_COLUMNS, readExport, reconcile, spanOf } from '../domain/reconcile.ts';
 import { findCompany } from '../store/company.ts';
 import { exportLedger, LEDGER_COLUMNS, type LedgerRow } from '../store/export.ts';
 import { readCalls } from '../store/reconcile.ts';
@@ -50,10 +50,9 @@ ledger has not is "missing", the opposite "extra", the same call with other toke
     async run({ read }, { upstream: file, within = 60 }) {
       const billed = readUpstream(file);
       if (billed.length === 0) throw new Failure(`${file} lists no calls`);
-      const times = billed.map(({ at }) => at).sort((a, b) => a - b);
       const slack = within * 1000;
-      const [from, to] = [(times[0] as number) - slack, (times.at(-1) as number) + slack];
-      const calls = await read((sql) => readCalls(sql, from, to));
+      const [first, last] = spanOf(billed);
+      const calls = await read((sql) => readCalls(sql, first - slack, last + slack));
       const result = reconcile(billed, calls, slack);
       const { matched, missing, extra, differing } = result;
       const counts = `matched ${matched}, missing ${missing.length}, extra ${extra.length}, differing ${differing.length}`;

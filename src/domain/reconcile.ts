@@ -69,6 +69,29 @@ export function reconcile(
   return { matched, missing: rest, extra: own.filter(({ at }) => at >= first && at <= last), differing };
 }
 
+/**
+ * The first and the last instant at which calls of a bill may have been admitted. An
+ * upstream tells when it was asked, or when it was done; an id of ours tells when we gave it out.
+ */
+export function spanOf(calls: readonly BilledCall[]): readonly [first: number, last: number] {
+  let first = Number.POSITIVE_INFINITY;
+  let last = Number.NEGATIVE_INFINITY;
+  for (const { at, requestId } of calls) {
+    const given = requestId === null ? at : givenAt(requestId);
+    const began = Math.abs(given - at) <= LONGEST_CALL_MS ? given : at; // else it is none of ours
+    first = Math.min(first, at, began);
+    last = Math.max(last, at, began);
+  }
+  return [first, last];
+}
+
+const LONGEST_CALL_MS = 8 * 24 * 3600 * 1000;
+
+/** The milliseconds a UUID of version 7 begins with; NaN when it is none. */
+function givenAt(id: string): number {
+  return /^[\da-f]{8}-[\da-f]{4}-7/.test(id) ? Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16) : Number.NaN;
+}
+
 function figures({ model, promptTokens, completionTokens }: BilledCall): string {
   return `${model} ${promptTokens} ${completionTokens}`;
 }
