@@ -7,10 +7,10 @@ export interface Piece {
 
 /**
  * Keeps some of a generated text while it passes, so that its tokens can be estimated. Of a
- * stream of small events, where the events count better, the first 16 and then one about
- * every 64 bytes; of others the first 4 KiB whole. Later on a piece each time the text has
+ * stream of small events, where the events count better, the first 8 and then one about
+ * every 128 bytes; of others the first 4 KiB whole. Later on a piece each time the text has
  * grown by a share of itself, so that what comes late counts as much as what came early: a
- * stream of 100 KB leaves 5 KiB or 14, and none more than 16. An event that is not due
+ * stream of 100 KB leaves 1 KiB or 14, and none more than 16. An event that is not due
  * costs its stream one comparison.
  */
 export class TextSample {
@@ -36,7 +36,7 @@ export class TextSample {
     while (at < size && this.#length <= MOST) {
       const taken = Math.min(size - at, PIECE);
       this.#keep(b, from + at - start, taken, at);
-      if (this.#sparse) at += Math.max(64, at >> 5);
+      if (this.#sparse) at += Math.max(128, at >> 4);
       else at = Math.max(at + taken, at < FIRST ? 0 : at + (at >> 7));
     }
     this.due = this.#length <= MOST ? at : Number.POSITIVE_INFINITY;
@@ -76,7 +76,7 @@ export class TextSample {
 const NONE = Buffer.alloc(0);
 /** An event with less text than this holds few tokens. */
 const SMALL = 12;
-const FIRST_EVENTS = 16;
+const FIRST_EVENTS = 8;
 const FIRST = 4096;
 const PIECE = 256;
 /** Nothing more is kept beyond this. */
