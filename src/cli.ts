@@ -109,7 +109,7 @@ async function runCommand(command: Command, args: readonly string[], invocation:
     if ('pieces' in outcome) {
       await database.read(async (sql) => {
         for await (const piece of outcome.pieces(sql)) if (!(await write(stdout, piece))) break;
-      });
+      }, outcome.company);
       return 0;
     }
     await write(stdout, `${json ? JSON.stringify(outcome.json) : outcome.text}\n`);

@@ -23,6 +23,7 @@ import { type CachedDirectory, openDirectory } from './store/directory.ts';
 import { type Embedded, startEmbedded } from './store/embedded.ts';
 import { ledgerStore } from './store/ledger.ts';
 import { migrate } from './store/migrate.ts';
+import { raiseWall } from './store/wall.ts';
 import { Upstream } from './upstream/pool.ts';
 
 /** A gateway without a server: all that answers a request, and what lies behind. */
@@ -42,6 +43,8 @@ export interface Engine {
 
 const CLOSE_MS = 10_000; // how long closing waits for the database to take the last records
 const NOTICE_MS = 1000; // and for clients that were cut to be noticed
+const NO_WALL =
+  'no second wall between companies: the database user may not make the role tollgate_tenant; let an administrator of the server run "create role tollgate_tenant nologin; grant tollgate_tenant to <this user>", then restart';
 
 /** Database connections of the API: queries, and the change feed's LISTEN. */
 const QUERY_CONNECTIONS = 2;
@@ -63,6 +66,7 @@ export async function openEngine(config: Config, log: Logger, clock: Clock = Dat
   try {
     spool = openSpool(config, writer, log);
     await migrate(db, { billingTimezone: config.billingTimezone });
+    if (!(await raiseWall(db))) log.warn({}, NO_WALL);
     demo = config.upstreamUrl === null ? await startDemo({ port: 0, log }) : null;
   } catch (error) {
     spool?.close();

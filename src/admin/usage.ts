@@ -153,7 +153,7 @@ async function download(visit: Visit): Promise<Reply> {
     async send(write) {
       // internal names are for operators
       const asked = { companyId: id, month, internal: visit.person.role === 'operator' };
-      await visit.services.db.run(EXPORT_MS, (sql) => copyLedger(sql, asked, write));
+      await read(visit, (sql) => copyLedger(sql, asked, write), EXPORT_MS);
     },
   };
 }

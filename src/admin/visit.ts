@@ -2,6 +2,7 @@ import { FieldError, type Read } from '../domain/field.ts';
 import { actingAs } from '../store/actor.ts';
 import type { Sql } from '../store/database.ts';
 import type { SessionRow } from '../store/session.ts';
+import { enterCompany, within } from '../store/wall.ts';
 import type { Format } from './format.ts';
 import type { Hasher } from './hasher.ts';
 import type { Html } from './html.ts';
@@ -129,14 +130,20 @@ export class Form {
   }
 }
 
-/** Reads what a page shows. */
-export function read<T>(visit: Visit, query: (sql: Sql) => PromiseLike<T>): Promise<T> {
-  return visit.services.db.run(READ_MS, query);
+/** Reads what a page shows; of a company's page, behind the wall between companies. */
+export function read<T>(visit: Visit, query: (sql: Sql) => PromiseLike<T>, deadlineMs = READ_MS): Promise<T> {
+  const { services, params } = visit;
+  if (params.company === undefined) return services.db.run(deadlineMs, query);
+  return within(services.db, params.company, deadlineMs, query);
 }
 
-/** Changes something on behalf of the visitor, whom the audit log names. All or nothing. */
+/** Changes something on behalf of the visitor, whom the audit log names. All or nothing; walled as `read` is. */
 export function change<T>(visit: Visit, work: (sql: Sql) => PromiseLike<T>): Promise<T> {
-  return actingAs(visit.services.db, visit.person.email, CHANGE_MS, work);
+  const { services, params, person } = visit;
+  return actingAs(services.db, person.email, CHANGE_MS, async (sql) => {
+    if (params.company !== undefined) await enterCompany(sql, params.company);
+    return work(sql);
+  });
 }
 
 /** An identifier of the path that the route promises. */

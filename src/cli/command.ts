@@ -24,8 +24,11 @@ export interface Context {
   readonly config: Config;
   /** One transaction, done in the name of "cli". Deadline one minute. */
   transact<T>(work: (sql: Sql) => Promise<T>): Promise<T>;
-  /** Reads without a deadline, for what takes as long as there are rows. */
-  read<T>(work: (sql: Sql) => Promise<T>): Promise<T>;
+  /**
+   * Reads without a deadline, for what takes as long as there are rows.
+   * @param company behind the wall between companies: what is read is of this one alone
+   */
+  read<T>(work: (sql: Sql) => Promise<T>, company?: string): Promise<T>;
   /** Applies pending migrations; the names of their files. */
   migrate(): Promise<string[]>;
   readonly stdin: Readable;
@@ -37,7 +40,7 @@ export interface Context {
 /** What a command has to say: a value and the same in words, or text that comes in pieces while it is read. */
 export type Outcome =
   | { readonly json: unknown; readonly text: string; readonly exit?: 0 | 1 }
-  | { readonly pieces: (sql: Sql) => AsyncIterable<string> };
+  | { readonly pieces: (sql: Sql) => AsyncIterable<string>; readonly company: string };
 
 export interface Operand<T> {
   /** As its help shows it: "ID". */

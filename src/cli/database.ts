@@ -4,6 +4,7 @@ import { actingAs } from '../store/actor.ts';
 import { type Database, openDatabase } from '../store/database.ts';
 import { type Embedded, startEmbedded } from '../store/embedded.ts';
 import { migrate, pendingMigrations } from '../store/migrate.ts';
+import { within } from '../store/wall.ts';
 import { type Command, type Context, Failure } from './command.ts';
 
 /** Who makes the changes of this program, in the audit log and where keys name their maker. */
@@ -36,7 +37,10 @@ export async function withDatabase<T>(
     }
     return await work({
       transact: (change) => actingAs(database, ACTOR, TRANSACTION_MS, change),
-      read: (query) => database.run(Number.POSITIVE_INFINITY, query),
+      read: (query, company) =>
+        company === undefined
+          ? database.run(Number.POSITIVE_INFINITY, query)
+          : within(database, company, Number.POSITIVE_INFINITY, query),
       migrate: bring,
     });
   } finally {

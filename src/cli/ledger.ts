@@ -82,7 +82,7 @@ ledger has not is "missing", the opposite "extra", the same call with other toke
       if (csv && json) throw new UsageError('--csv and --json exclude each other; choose one');
       await transact((sql) => findCompany(sql, company));
       const format = csv ? csvOf : json ? arrayOf : linesOf;
-      return { pieces: (sql) => format(exportLedger(sql, company, month)) };
+      return { pieces: (sql) => format(exportLedger(sql, company, month)), company };
     },
   }),
 ];

@@ -13,8 +13,8 @@ export const usageCommands: readonly Command[] = [
       month: optional('YYYY-MM', readMonth, 'the current month in the billing time zone unless given'),
     },
     notes: 'EUR amounts are exact; in JSON they are strings, so that no reader rounds them.',
-    async run({ transact }, values) {
-      const usage = await transact((sql) => summarizeUsage(sql, values.company, values.month ?? null));
+    async run({ read }, { company, month }) {
+      const usage = await read((sql) => summarizeUsage(sql, company, month ?? null), company);
       const sections = [
         card(`Usage of ${usage.company_name} in ${usage.month}`, {
           requests: String(usage.requests),

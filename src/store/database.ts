@@ -130,7 +130,8 @@ export function openDatabase({ url, maxConnections = 2 }: DatabaseOptions): Data
       try {
         value = await work(sql);
       } catch (error) {
-        await sql.unsafe('rollback').catch(() => {}); // fails when the connection is lost, and then happens by itself
+        // a connection that is about to be cut rolls back by itself, and may be in the middle of an answer
+        if (!(explain(error) instanceof DatabaseUnavailable)) await sql.unsafe('rollback').catch(() => {});
         throw error;
       }
       const { command } = await sql.unsafe('commit');
