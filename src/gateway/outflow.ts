@@ -1,8 +1,8 @@
 import type { ServerResponse } from 'node:http';
 import type { Reply } from './reply.ts';
 
-/** Holds nearly everything one read of the upstream's socket yields (64 KiB), framed. */
-const SLAB_BYTES = 69_632;
+/** Holds nearly everything one read of the upstream's socket yields (16 KiB), framed. */
+const SLAB_BYTES = 20_480;
 /** Unused slabs kept: a stream that ends keeps its own until it is booked, as may others of the same turn. */
 const MOST_FREE = 32;
 
@@ -95,9 +95,12 @@ export class Outflow {
       }
       flowing = socket.write(bytes);
       if (begins) socket.uncork();
-      // more than the stream's limit is no matter where the system took all of it
-      if (!flowing && socket.writableLength === 0) flowing = true;
-      if (!flowing) socket.once('drain', this.#onDrain);
+      // the stream's own limit is no matter: whatever the system did not take pins a slab
+      const waits = socket.writableLength > 0;
+      if (waits && flowing)
+        socket.write(NOTHING, this.#onDrain); // no 'drain' follows; this comes behind
+      else if (waits) socket.once('drain', this.#onDrain);
+      flowing = !waits;
     }
     this.#letGo();
     return flowing;

@@ -5,7 +5,7 @@ import type { GatewayError } from '../domain/errors.ts';
 import type { BookingWaiter } from '../domain/ports.ts';
 import type { Admission, Outcome, Tokens } from '../domain/usage.ts';
 import { brokenAnswer, connectionFailure, deadlineFailure, statusFailure } from '../upstream/failure.ts';
-import type { UpstreamController, UpstreamHandler } from '../upstream/pool.ts';
+import type { Lane, UpstreamController, UpstreamHandler } from '../upstream/pool.ts';
 import type { Account } from './account.ts';
 import type { Deadline, Watch } from './deadline.ts';
 import { quoted } from './judge.ts';
@@ -33,6 +33,7 @@ export class StreamRelay implements UpstreamHandler, FrameSink, BookingWaiter {
   readonly #account: Account;
   readonly #scanner: StreamScanner;
   #controller: UpstreamController | null = null;
+  #lane: Lane | null = null;
   #refusal: KeptBody | null = null;
   #status = 0;
   #retryAfter: string | undefined;
@@ -57,6 +58,10 @@ export class StreamRelay implements UpstreamHandler, FrameSink, BookingWaiter {
     account.metrics.openStreams++;
   }
 
+  onLane(lane: Lane): void {
+    this.#lane = lane;
+  }
+
   onRequestStart(controller: UpstreamController): void {
     this.#controller = controller;
     this.#watch.sent();
@@ -68,7 +73,8 @@ export class StreamRelay implements UpstreamHandler, FrameSink, BookingWaiter {
     }
   }
 
-  onResponseStart(_controller: UpstreamController, status: number, headers: ResponseHeaders): void {
+  onResponseStart(controller: UpstreamController, status: number, headers: ResponseHeaders): void {
+    controller.rawHeaders = null; // they would keep the whole first read for as long as the stream lasts
     if (status < 200) return;
     this.#status = status;
     this.#watch.answered();
@@ -129,12 +135,18 @@ export class StreamRelay implements UpstreamHandler, FrameSink, BookingWaiter {
   #pause(): void {
     this.#watch.paused = true;
     this.#controller?.pause();
+    this.#lane?.pause();
+  }
+
+  #resume(): void {
+    this.#lane?.resume();
+    this.#controller?.resume();
   }
 
   #onDrain(): void {
     if (!this.#watch.paused) return;
     this.#watch.paused = false;
-    this.#controller?.resume();
+    this.#resume();
   }
 
   /** The scanner has seen the end: whole, or broken. The record is booked before the last bytes leave. */
@@ -191,7 +203,7 @@ export class StreamRelay implements UpstreamHandler, FrameSink, BookingWaiter {
     if (this.#settled || this.#res.writableFinished) return;
     this.#clientGone = true;
     this.#out.drop();
-    this.#controller?.resume();
+    this.#resume();
     if (this.#controller !== null) this.#readOn(); // else onRequestStart aborts
   }
 

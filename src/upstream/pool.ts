@@ -1,4 +1,6 @@
-import type { Dispatcher } from 'undici';
+import type { Socket } from 'node:net';
+import type { buildConnector, Dispatcher } from 'undici';
+import connectorOf from 'undici/lib/core/connect.js';
 import Client from 'undici/lib/dispatcher/client.js'; // alone: fetch, WebSocket and the rest are 30 ms of every start
 
 export interface UpstreamOptions {
@@ -10,7 +12,10 @@ export interface UpstreamOptions {
   readonly connectMs: number;
 }
 
-export type UpstreamHandler = Dispatcher.DispatchHandler;
+export interface UpstreamHandler extends Dispatcher.DispatchHandler {
+  /** Told before anything else which connection answers; it serves others once the answer has ended. */
+  onLane?(lane: Lane): void;
+}
 export type UpstreamController = Dispatcher.DispatchController;
 
 /** How often connections that were not needed since the last look are let go. */
@@ -35,6 +40,7 @@ export class Upstream {
   /** The second is the request's id: undici takes what it needs before `dispatch` returns. */
   readonly #headers: string[];
   readonly #clientOptions: Client.Options;
+  readonly #connect: buildConnector.connector;
   readonly #all = new Set<Lane>();
   readonly #free: Lane[] = [];
   /** The fewest that were free since the last trim: so many too many. */
@@ -56,8 +62,14 @@ export class Upstream {
       bodyTimeout: 0,
       allowH2: false,
       keepAliveTimeout: 30_000,
-      connect: { timeout: connectMs, noDelay: true },
     };
+    this.#connect = connectorOf({
+      timeout: connectMs,
+      allowH2: false,
+      noDelay: true,
+      highWaterMark: READ_BYTES,
+      ...(url.protocol === 'http:' && { onread: sharedReads() }),
+    });
   }
 
   /** Connections open or opening, and of these free ones. */
@@ -76,6 +88,8 @@ export class Upstream {
    */
   post(path: string, requestId: string, body: readonly Buffer[], handler: UpstreamHandler, traceparent?: string): void {
     const lane = this.#take();
+    lane.resume(); // whoever had it before may have gone while it was held back
+    handler.onLane?.(lane);
     const target = this.#basePath + path;
     const [only] = body;
     let headers = this.#headers;
@@ -116,7 +130,7 @@ export class Upstream {
   }
 
   #open(): Lane {
-    const lane: Lane = { client: new Client(this.#origin, this.#clientOptions), free: false };
+    const lane = new Lane(this.#origin, this.#clientOptions, this.#connect);
     lane.client.on('drain', () => this.#release(lane));
     this.#all.add(lane);
     return lane;
@@ -132,8 +146,54 @@ export class Upstream {
 }
 
 /** One connection, or the place for one. */
-interface Lane {
+export class Lane {
   readonly client: Client;
   /** On the stack. */
-  free: boolean;
+  free = false;
+  #socket: Socket | null = null;
+  #held = false;
+
+  constructor(origin: string, options: Client.Options, connect: buildConnector.connector) {
+    this.client = new Client(origin, {
+      ...options,
+      connect: (where, callback) =>
+        connect(where, (...outcome) => {
+          this.#socket = outcome[1];
+          callback(...outcome);
+        }),
+    });
+  }
+
+  /**
+   * Reads nothing more, from this very moment. Pausing undici's controller does not do that: it
+   * takes two more reads, which a slow client's stream would hold.
+   */
+  pause(): void {
+    this.#held = true;
+    this.#socket?.pause();
+  }
+
+  resume(): void {
+    if (!this.#held) return;
+    this.#held = false;
+    this.#socket?.resume();
+  }
+}
+
+/** What is read at once: most of what a stream with a slow client holds. */
+const READ_BYTES = 16_384;
+
+/**
+ * All connections read into one buffer, and what was read is copied out of it. By itself Node
+ * allocates 64 KiB for each read and shrinks it afterwards.
+ */
+function sharedReads() {
+  return {
+    buffer: Buffer.allocUnsafeSlow(READ_BYTES),
+    callback(this: Socket, bytes: number, buffer: Buffer): boolean {
+      const chunk = Buffer.allocUnsafeSlow(bytes); // in Node's pool reads would pin it between small things that last
+      buffer.copy(chunk, 0, 0, bytes);
+      return this.push(chunk);
+    },
+  };
 }
