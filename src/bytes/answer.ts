@@ -23,11 +23,9 @@ export interface AnswerScan {
 }
 
 /**
- * Reads an answer that is not streamed (spec sections 2.2, 2.4). Strings and brackets are
- * checked, so a truncated answer is told apart; scalars below the top level are not, so
- * JSON.parse may still refuse it.
+ * Reads an answer that is not streamed (spec sections 2.2, 2.4).
  * @param slug takes the place of the upstream's model name; inserted where there is none
- * @returns null when the body is not one JSON object
+ * @returns null when the body is not one JSON object, to the letter: a broken answer is not handed on as whole
  */
 export function scanAnswer(body: Buffer, slug: string): AnswerScan | null {
   const start = skipSpace(body, 0, body.length);

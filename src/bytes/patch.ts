@@ -89,8 +89,8 @@ function byLength<T>(entries: readonly (readonly [string, T])[]): readonly (read
 /**
  * Walks one JSON object of an upstream's answer and finds what has to change in it: the
  * values of its top-level `model`, and members that name what stands behind. What else the
- * gateway wants to know of the answer falls out of the same pass. Brackets and strings are
- * checked, scalars below the top level are not.
+ * gateway wants to know of the answer falls out of the same pass. What JSON.parse would
+ * refuse has no end here.
  *
  * A removed member takes the comma before it along; where nothing kept stands before it,
  * everything up to the next member kept.
@@ -223,19 +223,24 @@ export class ObjectWalk {
   /** The end of a top-level value, or -1. */
   #valueEnd(b: Buffer, i: number, end: number, kind: number, lineEnds: boolean): number {
     if (i >= end) return -1;
+    const start = i;
     const first = b[i] as number;
     if (first === QUOTE) return stringEnd(b, i + 1, end) + 1 || -1;
     if (first !== OPEN_BRACE && first !== OPEN_BRACKET) return scalarEnd(b, i, end);
 
     let depth = 1; // brackets open
     let stack = first === OPEN_BRACKET ? 1 : 0; // their kinds, innermost lowest; 1 is an array
+    let next = first === OPEN_BRACKET ? VALUE_OR_CLOSE : KEY_OR_CLOSE;
+    let deepFrom = -1; // where brackets were too deep to tell their kinds
     let generating = false; // the next string is generated text
     let from = 0; // the last string, to know it when a colon makes it a key
     let to = 0;
     for (i++; i < end; i++) {
       const c = b[i] as number;
-      if (PASSED[c] === 1) continue;
+      if (c === SPACE || c === TAB) continue;
       if (c === QUOTE) {
+        if (next >= COLON_ONLY) return -1;
+        next = next >= KEY ? COLON_ONLY : AFTER_VALUE;
         from = i + 1;
         i = to = stringEnd(b, from, end);
         if (i < 0) return -1;
@@ -248,27 +253,43 @@ export class ObjectWalk {
         }
         generating = false;
       } else if (c === COLON) {
+        if (next !== COLON_ONLY) return -1;
+        next = VALUE;
         generating = isGenerated(b, from, to - from);
         if (kind === CHOICES && depth === 2 && equals(b, from, to - from, FINISH_REASON)) {
           const value = spaceEnd(b, i + 1, end, lineEnds);
           if (value + 1 < end && b[value] === QUOTE && b[value + 1] !== QUOTE) this.finished = true;
         }
       } else if (c === COMMA) {
+        if (next !== AFTER_VALUE) return -1;
+        next = (stack & 1) === 1 ? VALUE : KEY;
         generating = false;
       } else if (c === OPEN_BRACE || c === OPEN_BRACKET) {
+        if (next > VALUE_OR_CLOSE) return -1;
+        next = c === OPEN_BRACKET ? VALUE_OR_CLOSE : KEY_OR_CLOSE;
         generating = false;
-        if (++depth <= MAX_TYPED) stack = (stack << 1) | (c === OPEN_BRACKET ? 1 : 0);
-      } else if (c === CLOSE_BRACE || c === CLOSE_BRACKET) {
-        if (depth <= MAX_TYPED) {
-          if ((stack & 1) !== (c === CLOSE_BRACKET ? 1 : 0)) return -1;
-          stack >>>= 1;
+        if (++depth > MAX_TYPED) {
+          // nobody nests like this: worth no stack of its own
+          deepFrom = i;
+          break;
         }
+        stack = (stack << 1) | (c === OPEN_BRACKET ? 1 : 0);
+      } else if (c === CLOSE_BRACE || c === CLOSE_BRACKET) {
+        if (next !== AFTER_VALUE && next !== (c === CLOSE_BRACKET ? VALUE_OR_CLOSE : KEY_OR_CLOSE)) return -1;
+        if ((stack & 1) !== (c === CLOSE_BRACKET ? 1 : 0)) return -1;
+        stack >>>= 1;
+        next = AFTER_VALUE;
         if (--depth === 0) return i + 1;
-      } else if (!lineEnds || (c !== LF && c !== CR)) {
-        return -1;
+      } else if (c === LF || c === CR) {
+        if (!lineEnds) return -1;
+      } else {
+        if (next > VALUE_OR_CLOSE) return -1;
+        next = AFTER_VALUE;
+        i = scalarEnd(b, i, end) - 1;
+        if (i < 0) return -1;
       }
     }
-    return -1;
+    return deepFrom < 0 ? -1 : deepEnd(b, start, deepFrom, depth, end, lineEnds);
   }
 }
 
@@ -276,12 +297,15 @@ export class ObjectWalk {
 export const REMOVE = 0;
 export const REPLACE = 1;
 
-/** 1 for bytes outside strings that mean nothing to structure. */
-const PASSED = Uint8Array.from({ length: 256 }, (_, c) =>
-  (c < SPACE && c !== TAB) || '":,{}[]'.includes(String.fromCharCode(c)) ? 0 : 1,
-);
+// What may come next, in an order that lets one comparison tell.
+const VALUE = 0;
+const VALUE_OR_CLOSE = 1;
+const KEY = 2;
+const KEY_OR_CLOSE = 3;
+const COLON_ONLY = 4;
+const AFTER_VALUE = 5;
 
-/** How many levels of brackets are told apart by kind; deeper ones are only counted. */
+/** How many levels of brackets are told apart by kind. */
 const MAX_TYPED = 31;
 
 const FINISH_REASON = Buffer.from('finish_reason');
@@ -315,16 +339,60 @@ function equals(b: Buffer, start: number, length: number, name: Buffer): boolean
   return true;
 }
 
-/** The end of a number, true, false or null, or -1. */
-function scalarEnd(b: Buffer, start: number, end: number): number {
-  const first = b[start] as number;
-  if (first !== 0x2d && (first < 0x30 || first > 0x39) && first !== 0x74 && first !== 0x66 && first !== 0x6e) return -1;
-  let i = start + 1;
-  for (; i < end; i++) {
-    const c = b[i] as number;
-    if (c <= SPACE || c === COMMA || c === CLOSE_BRACE || c === CLOSE_BRACKET) break;
+/** The end of a number, true, false or null, or -1. What follows it is not looked at. */
+function scalarEnd(b: Buffer, i: number, end: number): number {
+  const first = b[i] as number;
+  if (first === 0x6e) return i + 4 <= end && equals(b, i, 4, NULL) ? i + 4 : -1;
+  if (first === 0x74) return i + 4 <= end && equals(b, i, 4, TRUE) ? i + 4 : -1;
+  if (first === 0x66) return i + 5 <= end && equals(b, i, 5, FALSE) ? i + 5 : -1;
+  if (first === 0x2d) i++;
+  let from = i;
+  if (b[i] === 0x30 && i < end) i++;
+  else i = digitsEnd(b, i, end);
+  if (i === from) return -1;
+  if (i < end && b[i] === 0x2e) {
+    from = ++i;
+    i = digitsEnd(b, i, end);
+    if (i === from) return -1;
+  }
+  if (i < end && (b[i] === 0x65 || b[i] === 0x45)) {
+    i++;
+    if (i < end && (b[i] === 0x2b || b[i] === 0x2d)) i++;
+    from = i;
+    i = digitsEnd(b, i, end);
+    if (i === from) return -1;
   }
   return i;
+}
+
+function digitsEnd(b: Buffer, i: number, end: number): number {
+  while (i < end && (b[i] as number) >= 0x30 && (b[i] as number) <= 0x39) i++;
+  return i;
+}
+
+const NULL = Buffer.from('null');
+const TRUE = Buffer.from('true');
+const FALSE = Buffer.from('false');
+
+/** The end of the value that begins at start and has `depth` brackets open with the one at i; -1 when it is no JSON. */
+function deepEnd(b: Buffer, start: number, i: number, depth: number, end: number, lineEnds: boolean): number {
+  for (i++; i < end; i++) {
+    const c = b[i] as number;
+    if (c === QUOTE) {
+      i = stringEnd(b, i + 1, end);
+      if (i < 0) return -1;
+    } else if (c === OPEN_BRACE || c === OPEN_BRACKET) depth++;
+    else if (c === CLOSE_BRACE || c === CLOSE_BRACKET) {
+      if (--depth > 0) continue;
+      try {
+        JSON.parse(b.utf8Slice(start, i + 1));
+        return i + 1;
+      } catch {
+        return -1;
+      }
+    } else if (!lineEnds && (c === LF || c === CR)) return -1;
+  }
+  return -1;
 }
 
 function spaceEnd(b: Buffer, i: number, end: number, lineEnds: boolean): number {

@@ -77,6 +77,8 @@ export class Repetition {
       const kind = gaps[k];
       at = kind === DIGITS ? digitsEnd(b, at, b.length) : stringEnd(b, at, b.length);
       if (at < 0) return 0;
+      // 017 is no number, though it may be the end of one: the walk tells
+      if (kind === DIGITS && at > from + 1 && b[from] === 0x30) return 0;
       if (kind !== GENERATED) continue;
       generated += at - from;
       if (at - from > textEnd - textStart) {

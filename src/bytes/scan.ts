@@ -6,6 +6,7 @@ import {
   COLON,
   COMMA,
   CR,
+  ESCAPED,
   type JsonFault,
   LF,
   MAX_DEPTH,
@@ -422,9 +423,6 @@ function numberState(state: number, c: number): number {
   if (c === 0x2b || c === 0x2d) return state === EXPONENT ? EXPONENT_SIGN : FAULT;
   return FAULT;
 }
-
-/** 1 for bytes that make a whole escape with the backslash before them. */
-const ESCAPED = Uint8Array.from({ length: 256 }, (_, c) => ('"\\/bfnrt'.includes(String.fromCharCode(c)) ? 1 : 0));
 
 /** Raw bytes of which no string of REDUCED_STRING decoded bytes has more: every one may be written \u0041. */
 const MAX_RAW = REDUCED_STRING * 6;

@@ -1,5 +1,8 @@
+import assert from 'node:assert/strict';
+import fc from 'fast-check';
 import t from 'tap';
 import { type AnswerScan, renderAnswer, scanAnswer } from '../../src/bytes/answer.ts';
+import { fuzz } from './fuzz.ts';
 
 const SLUG = 'acme/large';
 
@@ -43,7 +46,7 @@ t.test('usage of an answer', (t) => {
     prompt: 1,
     completion: 2,
   });
-  for (const none of ['{}', '{"usage":null}', '{"usage":{}}', '{"usage":{"prompt_tokens":x}}', '{"x_groq":{"id":1}}']) {
+  for (const none of ['{}', '{"usage":null}', '{"usage":{}}', '{"x_groq":{"id":1}}']) {
     t.equal(scanned(none).usage, null, none);
   }
   t.end();
@@ -87,5 +90,70 @@ t.test('a truncated answer is never taken for a whole one', (t) => {
     if (scanAnswer(answer.subarray(0, end), SLUG) !== null) t.fail(`taken at ${end}`);
   }
   t.ok(scanAnswer(answer, SLUG));
+  t.end();
+});
+
+t.test('an answer is whole where JSON.parse says so, and nowhere else', (t) => {
+  const broken = [
+    'tru',
+    'nul',
+    'True',
+    '01',
+    '-',
+    '1.',
+    '.5',
+    '1e',
+    '+1',
+    'NaN',
+    '1 2',
+    '"\\x"',
+    '"\\u12g4"',
+    '"\t"',
+    '{"a"}',
+    '{"a":}',
+  ];
+  const whole = ['true', '0', '-0.5e+10', '1E5', '"\\u12aF\\n"', '[ 1 , 2 ]', '{ "a" : [ ] }'];
+  for (const value of [...broken, ...whole]) {
+    for (const json of [`{"x":${value}}`, `{"choices":[${value}]}`, `{"choices":[{"x":${value},"y":[]}],"id":"1"}`]) {
+      t.equal(rendered(json) !== null, whole.includes(value), json);
+    }
+  }
+  for (const json of [
+    '{"a":[1,]}',
+    '{"a":[,1]}',
+    '{"a":{"b":1,}}',
+    '{"a":{1:2}}',
+    '{"a":[1:2]}',
+    '{"a":[]]}',
+    '{"a":{"b":1"c":2}}',
+  ]) {
+    t.equal(rendered(json), null, json);
+  }
+  const deep = (inner: string) => `{"a":${'['.repeat(50)}${inner}${']'.repeat(50)}}`;
+  t.not(rendered(deep('"]",1')), null, 'deep');
+  t.equal(rendered(deep('tru')), null, 'deep and broken');
+
+  const seeds = fc.oneof(
+    fc.json({ maxDepth: 5 }).map((text) => `{"choices":[${text}],"usage":${text}}`),
+    fc
+      .array(fc.constantFrom(...'{}[]:,"01-.eE+ \\u\n\t', 'true', 'null', 'false', '"a"', '"a":', '1'))
+      .map((parts) => `{"choices":[${parts.join('')}]}`),
+  );
+  const damage = fc.array(fc.tuple(fc.nat(), fc.oneof(fc.nat(127), fc.constantFrom(...Buffer.from('{}[]:,"0\\')))), {
+    maxLength: 2,
+  });
+  fuzz(
+    t,
+    fc.property(seeds, damage, (text, damage) => {
+      const body = Buffer.from(text);
+      for (const [place, byte] of damage) body[place % body.length] = byte;
+      let value: unknown = null;
+      try {
+        value = JSON.parse(body.toString());
+      } catch {}
+      const isObject = typeof value === 'object' && value !== null && !Array.isArray(value);
+      assert.equal(scanAnswer(body, SLUG) !== null, isObject, body.latin1Slice());
+    }),
+  );
   t.end();
 });

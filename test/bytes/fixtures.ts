@@ -157,8 +157,6 @@ export const STREAMS: readonly StreamFixture[] = [
   }),
   relayed('usage that cannot be', STOP + event('{"usage":{"prompt_tokens":-1,"completion_tokens":2}}')),
   relayed('usage that is no object', STOP + event('{"usage":"19","x_groq":[]}')),
-  relayed('usage that is no JSON', STOP + event('{"usage":{"prompt_tokens":nineteen}}')),
-  relayed('x_groq that is no JSON', STOP + event('{"x_groq":{"usage":nothing}}')),
   relayed(
     'usage inside other members',
     STOP + event('{"a":{"usage":{"prompt_tokens":1,"completion_tokens":1}},"choices":[{"usage":{"prompt_tokens":1}}]}'),
@@ -384,6 +382,14 @@ export const STREAMS: readonly StreamFixture[] = [
 
   // broken
   broken('nothing at all', '', ''),
+  broken('usage that is no JSON', STOP + event('{"usage":{"prompt_tokens":nineteen}}') + STOP, slugged(STOP)),
+  broken('x_groq that is no JSON', STOP + event('{"x_groq":{"usage":nothing}}') + STOP, slugged(STOP)),
+  broken('a word cut short', STOP + event('{"choices":[{"x":tru}]}') + STOP, slugged(STOP)),
+  broken('a number that is none', STOP + event('{"choices":[{"x":[01]}]}') + STOP, slugged(STOP)),
+  broken('an escape that is none', STOP + event('{"choices":[{"x":"\\x"}]}') + STOP, slugged(STOP)),
+  broken('no comma', STOP + event('{"choices":[{"x":1 "y":2}]}') + STOP, slugged(STOP)),
+  broken('a comma too many', STOP + event('{"choices":[1,]}') + STOP, slugged(STOP)),
+  broken('a member without a value', STOP + event('{"choices":[{"x"}]}') + STOP, slugged(STOP)),
   broken('comments alone', ': x⏎⏎', ':\n\n'),
   broken('just stops between events', HELLO + HELLO, slugged(HELLO + HELLO), { generated: 10 }),
   broken('stops with an empty finish_reason', event(chunk('{}', '""')), slugged(event(chunk('{}', '""')))),
