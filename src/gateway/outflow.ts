@@ -42,13 +42,18 @@ export class Outflow {
   /** The client reads HTTP/1.1: chunks are framed. */
   #framed = true;
   readonly #onDrain: () => void;
+  /** Bytes wait for the client, and `onDrain` is going to be told. */
+  #waits = false;
 
   /** @param onDrain told when the client has caught up after `flush` or `add` returned false */
   constructor(reply: Reply, slabs: Slabs, onDrain: () => void) {
     this.#reply = reply;
     this.#res = reply.res;
     this.#slabs = slabs;
-    this.#onDrain = onDrain;
+    this.#onDrain = () => {
+      this.#waits = false;
+      onDrain();
+    };
   }
 
   get isEmpty(): boolean {
@@ -87,21 +92,22 @@ export class Outflow {
     let flowing: boolean;
     if (socket === null) {
       flowing = res.write(bytes); // it waits for the answer before it on the same connection
-      if (!flowing) res.once('drain', this.#onDrain);
+      if (!flowing && !this.#waits) res.once('drain', this.#onDrain);
     } else {
       if (begins) {
         socket.cork();
         res.flushHeaders();
       }
-      flowing = socket.write(bytes);
+      const told = !socket.write(bytes); // by 'drain'
       if (begins) socket.uncork();
       // the stream's own limit is no matter: whatever the system did not take pins a slab
-      const waits = socket.writableLength > 0;
-      if (waits && flowing)
-        socket.write(NOTHING, this.#onDrain); // no 'drain' follows; this comes behind
-      else if (waits) socket.once('drain', this.#onDrain);
-      flowing = !waits;
+      flowing = socket.writableLength === 0;
+      if (!flowing && !this.#waits) {
+        if (told) socket.once('drain', this.#onDrain);
+        else socket.write(NOTHING, this.#onDrain); // comes behind
+      }
     }
+    if (!flowing) this.#waits = true; // one listener, however much is added before it is told
     this.#letGo();
     return flowing;
   }

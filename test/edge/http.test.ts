@@ -198,6 +198,26 @@ t.test('trailers and pipelined requests are kept apart', async (t) => {
   t.equal(forwarded(), before + 2);
 });
 
+t.test('many pipelined requests on one connection are answered in order, with no listener too many', async (t) => {
+  const warnings: Error[] = [];
+  const note = (warning: Error) => warnings.push(warning);
+  process.on('warning', note);
+  t.teardown(() => process.off('warning', note));
+  const count = 40;
+  const answer = await say(
+    request(CHAT_LINE, plainHeaders).repeat(count - 1) + request(CHAT_LINE, [...plainHeaders, 'connection: close']),
+  );
+  t.equal(answer.text.match(/HTTP\/1\.1 200/g)?.length, count);
+  // streamed, and read late: everything waits
+  const streaming = BODY.replace('{', '{"stream":true,');
+  const streams = await say(
+    request(CHAT_LINE, plainHeaders, streaming).repeat(count - 1) +
+      request(CHAT_LINE, [...plainHeaders, 'connection: close'], streaming),
+  );
+  t.equal(streams.text.match(/data: \[DONE\]/g)?.length, count);
+  t.same(warnings, []);
+});
+
 t.test('a request that follows a refused one in the same packet is never run', async (t) => {
   const before = forwarded();
   const smuggled = request(CHAT_LINE, plainHeaders);
@@ -243,7 +263,7 @@ async function behind(
   probe.close();
   const conf = join(folder, 'proxy.conf');
   writeFileSync(conf, config(port).replaceAll('FOLDER', folder));
-  const child = spawn(program, args(conf), { stdio: 'ignore', cwd: folder });
+  const child = spawn(program, args(conf), { stdio: 'ignore', cwd: folder, env: { HOME: folder } });
   t.teardown(async () => {
     const gone = once(child, 'exit');
     child.kill('SIGKILL');
@@ -291,10 +311,29 @@ backend gateway
   server one ${HOST}
 `,
     ),
+  caddy: (t) =>
+    behind(
+      t,
+      '/usr/bin/caddy',
+      (conf) => ['run', '--adapter', 'caddyfile', '--config', conf],
+      (port) => `
+{
+  admin off
+  auto_https off
+  storage file_system FOLDER
+}
+http://127.0.0.1:${port} {
+  bind 127.0.0.1
+  reverse_proxy ${HOST}
+}
+`,
+    ),
 };
 
 for (const [name, start] of Object.entries(PROXIES)) {
-  const skip = existsSync(`/usr/sbin/${name}`) ? false : `${name} is not installed`;
+  const skip = ['sbin', 'bin'].some((folder) => existsSync(`/usr/${folder}/${name}`))
+    ? false
+    : `${name} is not installed`;
   t.test(`behind ${name}: answers, streams, and no smuggling`, { skip }, async (t) => {
     const url = await start(t);
     const messages = [{ role: 'user', content: 'Hello' }];
@@ -323,7 +362,9 @@ for (const [name, start] of Object.entries(PROXIES)) {
     for (const probe of probes) {
       const answer = await speak(url, [probe], 300);
       // a proxy may understand pipelining: what counts is that each request is judged as itself
-      t.ok(answer.status === 0 || answer.status >= 400, `${answer.status} for ${probe.slice(0, 60)}`);
+      // (Caddy answers CONNECT itself)
+      const ours = /x-request-id/i.test(answer.text);
+      t.ok(answer.status === 0 || answer.status >= 400 || !ours, `${answer.status} for ${probe.slice(0, 60)}`);
     }
     const ran = forwarded() - before;
     t.ok(ran <= 2, `${ran} pipelined requests ran, each with its own key`);
