@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import t from 'tap';
 import { type JsonFault, MAX_DEPTH, type ParsedObject, parseObject } from '../../src/bytes/json.ts';
-import { ObjectScanner, REDUCED_DEPTH, REDUCED_STRING } from '../../src/bytes/scan.ts';
+import { ObjectScanner, REDUCED_DEPTH, REDUCED_ITEMS, REDUCED_STRING } from '../../src/bytes/scan.ts';
 import { cutAt, fuzz, places } from './fuzz.ts';
 
 function scan(chunks: readonly Buffer[]): ParsedObject | JsonFault {
@@ -263,5 +263,27 @@ t.test('small and large path agree on whatever fuzzing makes', (t) => {
       agree(bytes, cuts);
     }),
   );
+  t.end();
+});
+
+t.test('a long array lacks only what is like the item kept before it', (t) => {
+  const value = (items: string) => {
+    const scanner = new ObjectScanner();
+    scanner.push(Buffer.from(`{"a":[${items}]}`));
+    return ((scanner.end() as ParsedObject).value as { a: unknown[] }).a;
+  };
+  const many = (item: string, times = REDUCED_ITEMS) => Array.from({ length: times }, () => item).join();
+  t.equal(value(many('1')).length, REDUCED_ITEMS);
+  t.equal(value(`${many('1')},2,3`).length, REDUCED_ITEMS);
+  t.same(value(`${many('1')},2,"x","y",null,null,true,[],[1],{},{},4`).slice(REDUCED_ITEMS), [
+    'x',
+    null,
+    true,
+    [],
+    {},
+    {},
+    4,
+  ]);
+  t.equal(value(many('{}', REDUCED_ITEMS + 9)).length, REDUCED_ITEMS + 9, 'objects are all looked at');
   t.end();
 });

@@ -197,3 +197,32 @@ t.test('bytes that never become a request, in any number, harm nobody', async (t
   );
   t.ok(answers.every((answer) => parseAnswer(answer).status === 408));
 });
+
+t.test('events far larger than what is read at once wait for a client without a listener each', async (t) => {
+  const gateway = await startGateway(t, upstream.url, { MAX_EVENT_BYTES: '2000000' });
+  const { key } = await furnish(gateway);
+  const warnings: Error[] = [];
+  const note = (warning: Error) => warnings.push(warning);
+  process.on('warning', note);
+  t.teardown(() => process.off('warning', note));
+  let stuck = false;
+  upstream.answer(async (res) => {
+    res.writeHead(200, HEAD);
+    const large = EVENT.replace('yyyy', 'y'.repeat(1_000_000));
+    for (let n = 0; n < 20; n++) res.write(large); // more than all buffers on the way hold
+    await sleep(1500);
+    stuck = true;
+  });
+  const messages = [{ role: 'user', content: 'x' }];
+  const client = await stalledClient(t, gateway.url, key, { model: CHAT, messages, stream: true });
+  await eventually(
+    () => stuck,
+    (is) => is,
+    20_000,
+  );
+  t.same(
+    warnings.map(({ message }) => message),
+    [],
+  );
+  client.destroy();
+});

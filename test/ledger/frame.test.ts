@@ -1,5 +1,8 @@
+import assert from 'node:assert/strict';
+import fc from 'fast-check';
 import t from 'tap';
 import { type Frame, frameLength, readFrames, writeFrame } from '../../src/ledger/frame.ts';
+import { fuzz } from '../bytes/fuzz.ts';
 
 const RECORDS = ['{"a":1}', '{"b":"two"}', `{"c":"${'x'.repeat(500)}"}`];
 
@@ -56,3 +59,40 @@ t.test('damage is told with its reason and what is left of the line', async (t) 
     { record: '{"a":1}', damage: null },
   ]);
 });
+
+t.test(
+  'whatever happens to a file, each record is read back as written, or told as damage, or was never finished',
+  (t) => {
+    const record = fc
+      .oneof(fc.json(), fc.string({ unit: fc.constantFrom(...'0123456789abcdef {}":,'), maxLength: 60 }))
+      .map((text) => text.replace(/[^\x20-\x7e]/g, '?'));
+    const change = fc.record({ at: fc.nat(), cut: fc.nat(12), put: fc.uint8Array({ maxLength: 12 }) });
+    fuzz(
+      t,
+      fc.property(
+        fc.array(record, { maxLength: 8 }),
+        fc.array(change, { maxLength: 3 }),
+        fc.nat(),
+        (records, changes, end) => {
+          const written = framed(records);
+          assert.deepEqual(good(readFrames(written)), records);
+          let bytes = written;
+          for (const { at, cut, put } of changes) {
+            const from = at % (bytes.length + 1);
+            bytes = Buffer.concat([bytes.subarray(0, from), put, bytes.subarray(from + cut)]);
+          }
+          if (end % 3 === 0) bytes = bytes.subarray(0, end % (bytes.length + 1));
+          const frames = readFrames(bytes);
+          // nothing is lost but an unfinished last line, and nothing made up
+          assert.equal(frames.length, bytes.filter((byte) => byte === 10).length);
+          for (const each of good(frames)) assert.ok(records.includes(each), each);
+          // what no change touched is still there
+          const lines = new Set(bytes.latin1Slice().split('\n').slice(0, -1));
+          const whole = records.filter((each) => lines.has(framed([each]).toString('latin1').slice(0, -1)));
+          assert.deepEqual(new Set(good(frames)), new Set(whole));
+        },
+      ),
+    );
+    t.end();
+  },
+);
