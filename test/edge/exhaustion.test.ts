@@ -1,0 +1,155 @@
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { closeSync, mkdirSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs';
+import { connect, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import t, { type Test } from 'tap';
+import { ask, eventually } from '../support/client.ts';
+import { startGateway } from '../support/gateway.ts';
+import { MASTER_KEY, scriptedUpstream } from '../support/upstream.ts';
+import { type Customer, customerWith } from '../support/world.ts';
+
+/** A full disk and a lack of descriptors degrade the gateway, and it never lies: real processes, real limits. */
+t.setTimeout(120_000);
+const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+const upstream = await scriptedUpstream(t);
+upstream.answer((res) => {
+  res.setHeader('content-type', 'application/json');
+  res.end('{"choices":[{"message":{"content":"hi"}}],"usage":{"prompt_tokens":1,"completion_tokens":1}}');
+});
+
+/** A gateway that a shell command starts: "$@" is its own. */
+async function serve(t: Test, shell: string, args: readonly string[], env: Record<string, string>) {
+  const other = await startGateway(t, upstream.url); // brings a database
+  const company = await other.company();
+  await other.model('quick', { upstream: 'internal', company });
+  const key = await other.key(company);
+  const child: ChildProcess = spawn(
+    args[0] as string,
+    [...args.slice(1), 'sh', '-c', shell, process.execPath, MAIN, 'serve', '--json'],
+    {
+      env: {
+        PATH: process.env.PATH,
+        PORT: '0',
+        ADMIN_PORT: '0',
+        DATABASE_URL: other.databaseUrl,
+        UPSTREAM_URL: upstream.url,
+        UPSTREAM_API_KEY: MASTER_KEY,
+        LOG_LEVEL: 'warn',
+        ...env,
+      },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    },
+  );
+  t.teardown(async () => {
+    if (child.exitCode !== null) return;
+    const gone = once(child, 'exit');
+    child.kill('SIGKILL');
+    await gone;
+  });
+  let log = '';
+  (child.stderr as NodeJS.ReadableStream).on('data', (chunk) => {
+    log += chunk;
+  });
+  const [line] = await once(createInterface({ input: child.stdout as NodeJS.ReadableStream }), 'line');
+  const { base_url: url, admin_url: adminUrl } = JSON.parse(line) as { base_url: string; admin_url: string };
+  const customer = customerWith(url, company, key);
+  const failing = async () => /^tollgate_spool_failing (\d)$/m.exec((await ask(`${adminUrl}/metrics`)).text)?.[1];
+  const rows = (count: number) => other.ledger(company, count);
+  return { child, url, customer, failing, rows, log: () => log };
+}
+
+/** The statuses of so many calls, one after the other; 0 for a connection that was refused or closed. */
+async function calls(customer: Customer, count: number): Promise<number[]> {
+  const statuses: number[] = [];
+  for (let n = 0; n < count; n++) {
+    const answer = await customer.chat({ model: 'quick' }).catch(() => ({ status: 0 }));
+    statuses.push(answer.status);
+  }
+  return statuses;
+}
+
+const namespaces = spawnSync('unshare', ['-m', 'mount', '-t', 'tmpfs', 'tmpfs', '/mnt']).status === 0;
+
+t.test('a full disk', { skip: namespaces ? false : 'a mount namespace is not permitted here' }, async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'tollgate-full-'));
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+  mkdirSync(join(folder, 'spool'));
+  const spool = join(folder, 'spool');
+  const shell = `mount -t tmpfs -o size=256k tmpfs '${spool}' && exec "$0" "$@"`;
+  const { child, customer, failing, rows, log } = await serve(t, shell, ['unshare', '-m'], { SPOOL_DIR: spool });
+  t.same(new Set(await calls(customer, 20)), new Set([200]));
+  t.equal(await failing(), '0');
+
+  const filler = `/proc/${child.pid}/root${spool}/filler`;
+  const fill = () => {
+    const fd = openSync(filler, 'a');
+    try {
+      for (;;) writeSync(fd, Buffer.alloc(4096));
+    } catch (error) {
+      t.match(error, { code: 'ENOSPC' });
+    } finally {
+      closeSync(fd);
+    }
+  };
+  fill();
+  const during: number[] = [];
+  await eventually(
+    async () => {
+      during.push(...(await calls(customer, 20)));
+      return failing();
+    },
+    (told) => told === '1',
+  );
+  during.push(...(await calls(customer, 50)));
+  t.same(new Set(during), new Set([200]), 'requests go on');
+  await eventually(log, (text) => text.includes('spool')); // it tells the operator
+  t.equal((await rows(20 + during.length)).length, 20 + during.length, 'and every call is in the ledger');
+
+  rmSync(filler);
+  const after: number[] = [];
+  await eventually(
+    async () => {
+      after.push(...(await calls(customer, 5)));
+      return failing();
+    },
+    (told) => told === '0',
+    30_000,
+  );
+  const all = 20 + during.length + after.length;
+  t.equal((await rows(all)).length, all, 'room again: it spools again, by itself');
+});
+
+t.test('no descriptors left', async (t) => {
+  const { child, url, customer, rows } = await serve(t, 'ulimit -n 100; exec "$0" "$@"', ['env'], { SPOOL_DIR: '' });
+  t.same(new Set(await calls(customer, 5)), new Set([200]));
+  const { hostname, port } = new URL(url);
+  const idle: Socket[] = [];
+  for (let n = 0; n < 200; n++) idle.push(connect(Number(port), hostname).on('error', () => {}));
+  t.teardown(() => idle.forEach((socket) => void socket.destroy()));
+  await sleep(500);
+  const during = await calls(customer, 20);
+  t.ok(
+    during.every((status) => status === 200 || status === 503 || status === 0),
+    `answered, told 503, or not connected, and no other thing: ${[...new Set(during)]}`,
+  );
+  t.equal(child.exitCode, null, 'it lives');
+  for (const socket of idle) socket.destroy();
+  const after: number[] = [];
+  await eventually(
+    async () => {
+      after.push(...(await calls(customer, 1)));
+      return after.at(-1);
+    },
+    (status) => status === 200,
+    30_000,
+  );
+  after.push(...(await calls(customer, 20)));
+  t.same(new Set(after.slice(-20)), new Set([200]), 'it recovers by itself');
+  const answered = 5 + [...during, ...after].filter((status) => status === 200).length;
+  t.equal((await rows(answered)).length, answered, 'what was answered is in the ledger, and nothing else');
+});
