@@ -153,3 +153,39 @@ t.test('no descriptors left', async (t) => {
   const answered = 5 + [...during, ...after].filter((status) => status === 200).length;
   t.equal((await rows(answered)).length, answered, 'what was answered is in the ledger, and nothing else');
 });
+
+t.test('more memory than allowed: refused before anything is read, and told so', async (t) => {
+  const { customer, url } = await serve(t, 'exec "$0" "$@"', ['env'], { SPOOL_DIR: '', MAX_MEMORY_MB: '64' });
+  await eventually(
+    () => calls(customer, 1),
+    ([status]) => status === 503, // from the first look at the memory on
+  );
+  const refused = await ask(`${url}/models`, { key: 'svc_unknown' });
+  t.equal(refused.status, 503);
+  t.match(refused.text, '"code":"service_unavailable"');
+  t.ok(refused.headers.get('retry-after'), 'with retry-after');
+});
+
+t.test('a loop that lags: a part is refused, the rest answered, and all again when it is over', async (t) => {
+  const { customer, rows } = await serve(t, 'exec "$0" "$@"', ['env'], { SPOOL_DIR: '', MAX_DELAY_MS: '1' });
+  const statuses: number[] = [];
+  await eventually(
+    async () => {
+      statuses.push(...(await Promise.all(Array.from({ length: 100 }, () => calls(customer, 5)))).flat());
+      return new Set(statuses);
+    },
+    (seen) => seen.has(503) && seen.has(200),
+    30_000,
+  );
+  t.same([...new Set(statuses)].sort(), [200, 503]);
+  await eventually(
+    async () => {
+      const some = await calls(customer, 20);
+      statuses.push(...some);
+      return some;
+    },
+    (some) => some.every((status) => status === 200),
+  );
+  const answered = statuses.filter((status) => status === 200).length;
+  t.equal((await rows(answered)).length, answered, 'who was refused paid nothing');
+});
