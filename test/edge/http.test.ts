@@ -185,6 +185,7 @@ t.test('nothing of the client reaches the upstream but the body', async (t) => {
   t.equal(path, '/v1/chat/completions');
   t.same(Object.keys(headers).sort(), [
     ...['accept', 'accept-encoding', 'authorization', 'connection', 'content-length', 'content-type', 'host'],
+    'x-request-id', // our own
   ]);
   t.notMatch(JSON.stringify(headers), /canary|1\.2\.3\.4|svc_/);
 });
