@@ -19,7 +19,7 @@ export function openLog(level: string): Logger {
 
 /**
  * Lines on their way to standard error. pino's own destination gathers too, but measures all
- * it has with every line: 4 µs each under load, instead of 0.4.
+ * it has with every line: some 4 µs each under load.
  */
 class GatheredOutput {
   readonly #output = destination({ fd: 2, sync: false });

@@ -10,7 +10,7 @@ const WORTH_BYTES = 32 * 1_048_576;
  * Gives back what the start and each rush left behind, once they are over. V8 collects garbage
  * when it allocates, so a gateway at rest would keep the memory of its busiest second: 250 MB
  * where 110 do. Costs a pause of some 50 ms each, at rest, and of the first 20,000 requests
- * after it some 50 µs each. For a process of one's own: it sets a flag of V8.
+ * after it some 40 µs each. For a process of one's own: it sets a flag of V8.
  */
 export function reclaimAtRest(everyMs = EVERY_MS): void {
   let kept = 0;

@@ -94,7 +94,7 @@ export class JsonAnswer implements UpstreamHandler, BookingWaiter {
     this.#account.settle(outcome, scan.usage, new Whole(body, scan), this);
   }
 
-  /** The scan looks at structure alone; an endpoint that parses the answer may still find it is no JSON. */
+  /** It is JSON, but an endpoint that looks into it may find something else than it asked for. */
   #renderOrNull(body: Buffer, scan: AnswerScan): Buffer | null {
     try {
       return this.#render(body, scan);

@@ -125,7 +125,7 @@ function authenticate(services: Services, req: IncomingMessage, head: RequestHea
   return found instanceof Promise ? found.then((key) => live(services, key)) : live(services, found);
 }
 
-/** The digest of the key; remembered with the connection, which nearly always brings the same key again (1.3 µs). */
+/** The digest of the key; remembered with the connection, which nearly always brings the same key again (1 µs). */
 function digestOn(socket: Socket & { [LAST]?: { authorization: string; digest: string } }, head: RequestHead): string {
   const last = socket[LAST];
   if (last !== undefined && last.authorization === head.authorization) return last.digest;
