@@ -144,7 +144,7 @@ export async function openEngine(config: Config, log: Logger, clock: Clock = Dat
       for (const end = performance.now() + NOTICE_MS; overload.inFlight > 0 && performance.now() < end; ) {
         await setImmediate();
       }
-      await upstream.destroy();
+      upstream.destroy();
       deadlines.close();
       overload.close();
       await demo?.close();

@@ -39,7 +39,7 @@ export class Repetition {
   #matches = 0;
   #tries = MAX_TRIES;
 
-  /** The memory of the last chunk: that of many small ones, as a rule. */
+  /** The memory of the last chunk: all reads share theirs. A view of it takes 1 µs to make. */
   #memory: ArrayBufferLike | null = null;
   #view: DataView = NO_VIEW;
 
@@ -121,12 +121,6 @@ export class Repetition {
     if (this.#sample.length > 0 && this.#compare(b, i, next)) return;
     this.#gaps = [];
     this.#sample = Buffer.from(b.subarray(i, next));
-  }
-
-  /** Lets go of the last chunk's memory. */
-  release(): void {
-    this.#memory = null;
-    this.#view = NO_VIEW;
   }
 
   /** Makes a pattern of the sample and the event [i, next), where they differ in gaps only. */

@@ -483,11 +483,6 @@ export class StreamScanner {
     return seen === 0 ? chunk : Buffer.concat([BOM.subarray(0, seen), chunk]);
   }
 
-  /** To be called when no more chunks of the same memory follow at once: it is not pinned any longer. */
-  release(): void {
-    this.#repetition.release();
-  }
-
   /** Keeps what is needed of a chunk. */
   #keep(chunk: Buffer): void {
     this.#holdLines(chunk);

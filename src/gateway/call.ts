@@ -2,7 +2,7 @@ import type { Bound } from '../domain/budget.ts';
 import type { Model, ModelKind } from '../domain/model.ts';
 import type { Scope } from '../domain/scope.ts';
 import type { Admission, Endpoint } from '../domain/usage.ts';
-import type { UpstreamHandler } from '../upstream/pool.ts';
+import type { UpstreamHandler } from '../upstream/lane.ts';
 import type { Account } from './account.ts';
 import type { RequestBody } from './body.ts';
 import type { Reply } from './reply.ts';

@@ -5,11 +5,11 @@ import { type Generated, NOTHING_SEEN } from '../domain/estimate.ts';
 import type { BookingWaiter } from '../domain/ports.ts';
 import type { Admission } from '../domain/usage.ts';
 import { brokenAnswer, connectionFailure, deadlineFailure, statusFailure } from '../upstream/failure.ts';
-import type { UpstreamController, UpstreamHandler } from '../upstream/pool.ts';
+import { type AnswerHead, type Lane, Stopped, type UpstreamHandler } from '../upstream/lane.ts';
 import type { Account } from './account.ts';
 import type { Deadline, Watch } from './deadline.ts';
 import type { Reply } from './reply.ts';
-import { isJson, KeptBody, type ResponseHeaders, retryAfterOf } from './upstream-answer.ts';
+import { isJson, KeptBody } from './upstream-answer.ts';
 
 const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
 /** Makes the client's body of the upstream's; null when it is not the answer that was asked for. */
@@ -28,7 +28,7 @@ export class JsonAnswer implements UpstreamHandler, BookingWaiter {
   readonly #account: Account;
   readonly #render: Render;
   readonly #body = new KeptBody(MAX_ANSWER_BYTES);
-  #controller: UpstreamController | null = null;
+  #lane: Lane | null = null;
   #status = 0;
   #json = false;
   #retryAfter: string | undefined;
@@ -46,32 +46,34 @@ export class JsonAnswer implements UpstreamHandler, BookingWaiter {
     this.#watch = account.watch(reply.res, (deadline) => this.#onDeadline(deadline));
   }
 
-  onRequestStart(controller: UpstreamController): void {
-    this.#controller = controller;
+  onConnected(lane: Lane): boolean {
     this.#watch.sent();
-    if (this.#settled) return controller.abort(new Error('the connection came too late'));
+    if (this.#settled) return false; // it took too long
     if (this.#clientGone) {
       this.#settled = true; // nothing was sent, nothing ran
       this.#account.drop();
-      controller.abort(new Error('the client left before the request was sent'));
+      return false;
     }
+    this.#lane = lane;
+    return true;
   }
 
-  onResponseStart(_controller: UpstreamController, status: number, headers: ResponseHeaders): void {
-    if (status < 200) return;
-    this.#status = status;
+  onHead(head: AnswerHead): void {
+    this.#status = head.status;
     this.#watch.answered();
-    this.#json = isJson(headers);
-    if (status === 429) this.#retryAfter = retryAfterOf(headers);
+    this.#json = isJson(head);
+    this.#retryAfter = head.retryAfter;
   }
 
-  onResponseData(controller: UpstreamController, chunk: Buffer): void {
+  onData(bytes: Buffer, last: boolean): void {
     this.#watch.active = true;
-    this.#body.push(chunk);
-    if (this.#body.overflown) controller.abort(new Error('the answer is larger than the gateway keeps'));
+    this.#body.push(bytes, last);
+    if (!this.#body.overflown) return;
+    this.#lane?.abort(this);
+    this.onError(new Error('the answer is larger than the gateway keeps'));
   }
 
-  onResponseEnd(): void {
+  onEnd(): void {
     if (this.#settled) return;
     this.#reply.endedAt = performance.now();
     const body = this.#body.bytes;
@@ -109,12 +111,11 @@ export class JsonAnswer implements UpstreamHandler, BookingWaiter {
     this.#reply.json(200, this.#rendered as Buffer);
   }
 
-  onResponseError(_controller: UpstreamController | null, error: Error): void {
+  onError(error: Error): void {
     if (this.#settled) return;
-    // the gateway stops: that is no failure of the upstream
-    if (this.#clientGone && (error as NodeJS.ErrnoException).code === 'UND_ERR_DESTROYED') return this.#leave();
+    if (this.#clientGone && error instanceof Stopped) return this.#leave(); // that is no failure of the upstream
     this.#account.upstreamFailed(error.message);
-    this.#fail(connectionFailure(this.#controller !== null), null);
+    this.#fail(connectionFailure(this.#lane !== null), null);
   }
 
   #onDeadline(deadline: Deadline): void {
@@ -122,7 +123,7 @@ export class JsonAnswer implements UpstreamHandler, BookingWaiter {
     this.#account.upstreamFailed(`too slow: ${deadline}`);
     if (this.#clientGone) return this.#leave();
     this.#fail(deadlineFailure(deadline), null);
-    this.#controller?.abort(new Error('too slow'));
+    this.#lane?.abort(this);
   }
 
   #fail(error: GatewayError, scan: AnswerScan | null): void {
@@ -134,8 +135,8 @@ export class JsonAnswer implements UpstreamHandler, BookingWaiter {
   onClientClose(): void {
     if (this.#settled || this.#reply.res.writableFinished) return this.#watch.close();
     this.#clientGone = true;
-    if (this.#controller === null)
-      this.#watch.close(); // onRequestStart aborts
+    if (this.#lane === null)
+      this.#watch.close(); // onConnected gives up
     else if (!this.#watch.abandon()) this.#leave();
   }
 
@@ -143,7 +144,7 @@ export class JsonAnswer implements UpstreamHandler, BookingWaiter {
   #leave(): void {
     this.#end();
     this.#account.settle('client_aborted', null, NOTHING_SEEN, null);
-    this.#controller?.abort(new Error('the client left'));
+    this.#lane?.abort(this);
   }
 
   #end(): void {

@@ -5,13 +5,13 @@ import type { GatewayError } from '../domain/errors.ts';
 import type { BookingWaiter } from '../domain/ports.ts';
 import type { Admission, Outcome, Tokens } from '../domain/usage.ts';
 import { brokenAnswer, connectionFailure, deadlineFailure, statusFailure } from '../upstream/failure.ts';
-import type { Lane, UpstreamController, UpstreamHandler } from '../upstream/pool.ts';
+import type { AnswerHead, Lane, UpstreamHandler } from '../upstream/lane.ts';
 import type { Account } from './account.ts';
 import type { Deadline, Watch } from './deadline.ts';
 import { quoted } from './judge.ts';
 import { Outflow } from './outflow.ts';
 import type { Reply } from './reply.ts';
-import { isEventStream, KeptBody, type ResponseHeaders, retryAfterOf } from './upstream-answer.ts';
+import { isEventStream, KeptBody } from './upstream-answer.ts';
 
 /** How much of an answer that is no stream is kept, for its reason or its usage. */
 const MAX_REFUSAL_BYTES = 1024 * 1024;
@@ -22,8 +22,7 @@ const READ_ON_BYTES = 256 * 1024;
 /**
  * One streamed answer: upstream chunks in, patched events out (spec section 4.2,
  * "Streaming"). The scanner calls `bytes` with what may leave; all that one read of the
- * upstream's socket yields, in however many HTTP chunks, gathers and leaves in one
- * write. A slow client pauses the upstream; a client that left is noticed, and the upstream
+ * upstream's socket yields gathers and leaves in one write. A slow client pauses the upstream; a client that left is noticed, and the upstream
  * is read on for a bounded while to learn what it charged.
  */
 export class StreamRelay implements UpstreamHandler, FrameSink, BookingWaiter {
@@ -32,14 +31,11 @@ export class StreamRelay implements UpstreamHandler, FrameSink, BookingWaiter {
   readonly #admission: Admission;
   readonly #account: Account;
   readonly #scanner: StreamScanner;
-  #controller: UpstreamController | null = null;
   #lane: Lane | null = null;
   #refusal: KeptBody | null = null;
   #status = 0;
   #retryAfter: string | undefined;
   readonly #out: Outflow;
-  /** A flush follows this read. */
-  #flushing = false;
   #clientGone = false;
   #settled = false;
   #surplus = 0;
@@ -58,60 +54,53 @@ export class StreamRelay implements UpstreamHandler, FrameSink, BookingWaiter {
     account.metrics.openStreams++;
   }
 
-  onLane(lane: Lane): void {
-    this.#lane = lane;
-  }
-
-  onRequestStart(controller: UpstreamController): void {
-    this.#controller = controller;
+  onConnected(lane: Lane): boolean {
     this.#watch.sent();
-    if (this.#settled) return controller.abort(new Error('the connection came too late'));
+    if (this.#settled) return false; // it took too long
     if (this.#clientGone) {
       this.#settled = true; // nothing was sent, nothing ran
       this.#account.drop();
-      controller.abort(new Error('the client left before the request was sent'));
+      return false;
     }
+    this.#lane = lane;
+    return true;
   }
 
-  onResponseStart(controller: UpstreamController, status: number, headers: ResponseHeaders): void {
-    controller.rawHeaders = null; // they would keep the whole first read for as long as the stream lasts
-    if (status < 200) return;
-    this.#status = status;
+  onHead(head: AnswerHead): void {
+    this.#status = head.status;
     this.#watch.answered();
-    if (status === 200 && isEventStream(headers)) return;
-    this.#retryAfter = retryAfterOf(headers);
+    if (head.status === 200 && isEventStream(head)) return;
+    this.#retryAfter = head.retryAfter;
     this.#refusal = new KeptBody(MAX_REFUSAL_BYTES);
   }
 
-  onResponseData(controller: UpstreamController, chunk: Buffer): void {
+  onData(bytes: Buffer, last: boolean): void {
     this.#watch.active = true;
-    if (this.#refusal !== null) return this.#refusal.push(chunk);
-    if (this.#settled || this.#clientGone) this.#surplus += chunk.length;
+    if (this.#refusal !== null) return this.#refusal.push(bytes, last);
+    if (this.#settled || this.#clientGone) this.#surplus += bytes.length;
     if (this.#settled) {
-      if (this.#surplus > READ_ON_BYTES) controller.abort(new Error('more after the end of the stream'));
+      if (this.#surplus > READ_ON_BYTES) this.#lane?.abort(this); // more after the end of the stream
       return;
     }
-    this.#scanner.push(chunk);
-    if (this.#scanner.state !== 'open') return this.#finish();
-    if (this.#surplus > READ_ON_BYTES) this.#leave(controller);
-    if (this.#flushing) return;
-    this.#flushing = true;
-    process.nextTick(flush, this); // behind all chunks of this read
+    this.#scanner.push(bytes);
+    if (this.#scanner.state !== 'open') return this.#finish(last);
+    if (this.#surplus > READ_ON_BYTES) return this.#leave();
+    if (!this.#clientGone && !this.#out.flush()) this.#pause();
   }
 
-  onResponseEnd(): void {
+  onEnd(): void {
     if (this.#deadline !== null) clearTimeout(this.#deadline);
     if (this.#settled) return;
     if (this.#refusal !== null) return this.#refuse();
     this.#scanner.end();
-    this.#finish();
+    this.#finish(true);
   }
 
-  onResponseError(_controller: UpstreamController | null, error: Error): void {
+  onError(error: Error): void {
     if (this.#deadline !== null) clearTimeout(this.#deadline);
     if (this.#settled) return;
     this.#account.upstreamFailed(error.message);
-    this.#fail(connectionFailure(this.#controller !== null));
+    this.#fail(connectionFailure(this.#lane !== null));
   }
 
   #onDeadline(deadline: Deadline): void {
@@ -125,37 +114,24 @@ export class StreamRelay implements UpstreamHandler, FrameSink, BookingWaiter {
     if (!this.#clientGone && !this.#out.add(buffer, start, end)) this.#pause();
   }
 
-  /** Sends what gathered; the end of a stream waits until it is booked. */
-  flush(): void {
-    this.#flushing = false;
-    this.#scanner.release();
-    if (!this.#settled && !this.#clientGone && !this.#out.flush()) this.#pause();
-  }
-
   #pause(): void {
     this.#watch.paused = true;
-    this.#controller?.pause();
-    this.#lane?.pause();
-  }
-
-  #resume(): void {
-    this.#lane?.resume();
-    this.#controller?.resume();
+    this.#lane?.pause(this);
   }
 
   #onDrain(): void {
     if (!this.#watch.paused) return;
     this.#watch.paused = false;
-    this.#resume();
+    this.#lane?.resume(this);
   }
 
   /** The scanner has seen the end: whole, or broken. The record is booked before the last bytes leave. */
-  #finish(): void {
+  #finish(last: boolean): void {
     if (this.#scanner.state !== 'done') {
       this.#account.upstreamFailed(`stream broken: ${this.#scanner.reason}`);
       return this.#fail(brokenAnswer());
     }
-    this.#readOn(); // the upstream may close by itself; its connection is then used again
+    if (!last) this.#readOn(); // the connection is used again if the answer ends by itself
     this.#settle(this.#clientGone ? 'client_aborted' : 'completed', this);
   }
 
@@ -166,7 +142,7 @@ export class StreamRelay implements UpstreamHandler, FrameSink, BookingWaiter {
 
   #fail(error: GatewayError, usage: Tokens | null = this.#scanner.usage()): void {
     this.#settle('upstream_failed', null, usage);
-    this.#controller?.abort(error);
+    this.#lane?.abort(this);
     if (this.#clientGone) return;
     // whole events that came before the failure, if only just, are the client's
     if (!this.#res.headersSent && this.#out.isEmpty) return this.#reply.error(error);
@@ -191,7 +167,6 @@ export class StreamRelay implements UpstreamHandler, FrameSink, BookingWaiter {
     this.#settled = true;
     this.#reply.endedAt = performance.now();
     this.#watch.settled();
-    this.#scanner.release();
     // a stream that broke after its client had left was left early all the same: what ran is charged
     if (this.#clientGone && this.#scanner.events > 0) outcome = 'client_aborted';
     this.#account.settle(outcome, usage, this.#scanner, waiter);
@@ -203,21 +178,18 @@ export class StreamRelay implements UpstreamHandler, FrameSink, BookingWaiter {
     if (this.#settled || this.#res.writableFinished) return;
     this.#clientGone = true;
     this.#out.drop();
-    this.#resume();
-    if (this.#controller !== null) this.#readOn(); // else onRequestStart aborts
+    if (this.#lane === null) return; // onConnected gives up
+    this.#lane.resume(this);
+    this.#readOn();
   }
 
   #readOn(): void {
-    this.#deadline ??= setTimeout(() => this.#leave(this.#controller as UpstreamController), READ_ON_MS).unref();
+    this.#deadline ??= setTimeout(() => this.#leave(), READ_ON_MS).unref();
   }
 
   /** Enough was read on. */
-  #leave(controller: UpstreamController): void {
+  #leave(): void {
     this.#settle('client_aborted', null);
-    controller.abort(new Error('the client left'));
+    this.#lane?.abort(this);
   }
-}
-
-function flush(relay: StreamRelay): void {
-  relay.flush();
 }

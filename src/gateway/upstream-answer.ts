@@ -1,32 +1,24 @@
-import type { IncomingHttpHeaders } from 'node:http';
+import type { AnswerHead } from '../upstream/lane.ts';
 
 /** Reading the upstream's answer head and keeping what is not a stream. */
 
-export type ResponseHeaders = IncomingHttpHeaders;
-
-export function isEventStream(headers: ResponseHeaders): boolean {
-  return /^text\/event-stream\b/i.test(headers['content-type'] ?? '') && isIdentity(headers);
+export function isEventStream(head: AnswerHead): boolean {
+  return /^text\/event-stream\b/i.test(head.contentType ?? '') && isIdentity(head);
 }
 
-export function isJson(headers: ResponseHeaders): boolean {
-  return /^application\/(?:[\w.-]+\+)?json\b/i.test(headers['content-type'] ?? '') && isIdentity(headers);
+export function isJson(head: AnswerHead): boolean {
+  return /^application\/(?:[\w.-]+\+)?json\b/i.test(head.contentType ?? '') && isIdentity(head);
 }
 
 /** We ask for identity; an edge that compresses all the same sends what we cannot patch. */
-function isIdentity(headers: ResponseHeaders): boolean {
-  const encoding = headers['content-encoding'];
-  return encoding === undefined || encoding.toLowerCase() === 'identity';
+function isIdentity({ contentEncoding }: AnswerHead): boolean {
+  return contentEncoding === undefined || contentEncoding.toLowerCase() === 'identity';
 }
 
-export function retryAfterOf(headers: ResponseHeaders): string | undefined {
-  const value: string | string[] | undefined = headers['retry-after'];
-  return Array.isArray(value) ? value[0] : value;
-}
-
-/** A body kept whole, up to a limit. */
+/** A body kept whole, up to a limit; it is valid as long as the last bytes that were pushed. */
 export class KeptBody {
   readonly #limit: number;
-  #first: Buffer | null = null; // nearly every body is one chunk
+  #first: Buffer | null = null; // nearly every body comes in one read
   #rest: Buffer[] | null = null;
   #size = 0;
   /** More arrived than is kept. */
@@ -36,14 +28,18 @@ export class KeptBody {
     this.#limit = limit;
   }
 
-  push(chunk: Buffer): void {
+  /**
+   * @param bytes copied, unless they are the whole body
+   * @param last no more follow
+   */
+  push(bytes: Buffer, last: boolean): void {
     if (this.overflown) return;
-    this.#size += chunk.length;
+    this.#size += bytes.length;
     if (this.#size > this.#limit) this.overflown = true;
-    else if (this.#first === null) this.#first = chunk;
+    else if (this.#first === null) this.#first = last ? bytes : Buffer.from(bytes);
     else {
       this.#rest ??= [this.#first];
-      this.#rest.push(chunk);
+      this.#rest.push(last ? bytes : Buffer.from(bytes));
     }
   }
 
