@@ -190,7 +190,7 @@ export class ResponseReader {
 
   #length(b: Buffer, colon: number, to: number): void {
     const value = textOf(b, colon, to);
-    if (this.#contentLength >= 0 || !/^\d{1,15}$/.test(value)) return this.#break('a malformed content-length');
+    if (this.#contentLength >= 0 || !/^0*\d{1,15}$/.test(value)) return this.#break('a malformed content-length');
     this.#contentLength = Number(value);
   }
 
@@ -226,10 +226,10 @@ export class ResponseReader {
     let k = from;
     for (; k < to; k++) {
       const digit = HEX[b[k] as number] as number;
-      if (digit === NO_DIGIT) break;
+      if (digit === NO_DIGIT || size > MAX_CHUNK_BYTES) break;
       size = size * 16 + digit;
     }
-    if (k === from || k - from > MAX_SIZE_DIGITS) return this.#break('a malformed chunk size');
+    if (k === from || size > MAX_CHUNK_BYTES) return this.#break('a malformed chunk size');
     while (k < to && (b[k] === SPACE || b[k] === TAB)) k++;
     if (k < to && b[k] !== SEMICOLON) return this.#break('a malformed chunk size'); // chunk extensions are not told
     this.#headBytes = 0;
@@ -291,8 +291,7 @@ const UNTIL_CLOSE = 7;
 /** Of a head, and of the trailers; what Node accepts too. */
 const MAX_HEAD_BYTES = 16_384;
 const TOO_LARGE = 'a head larger than allowed';
-/** Chunks of up to 4 GiB. */
-const MAX_SIZE_DIGITS = 8;
+const MAX_CHUNK_BYTES = 2 ** 32;
 
 const NONE = Buffer.alloc(0);
 const HTTP = Buffer.from('HTTP/1.');

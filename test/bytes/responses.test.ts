@@ -1,7 +1,7 @@
 import { request } from 'node:http';
 import { Duplex } from 'node:stream';
 import t from 'tap';
-import { answers, eachTwist, type GeneratedAnswer } from './answers.ts';
+import { answers, eachTwist, type GeneratedAnswer } from './responses.ts';
 
 t.test('the same seed makes the same answers, another one others', async (t) => {
   t.strictSame([...answers(7, 200)], [...answers(7, 200)]);
