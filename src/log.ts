@@ -2,8 +2,8 @@ import { destination, type Logger, pino } from 'pino';
 
 export type { Logger } from 'pino';
 
-/** Gathered text is written when there is so much of it, or after so long. */
-const GATHER_CHARACTERS = 49_152;
+/** Gathered lines are written when they fill this, or after so long. */
+const GATHER_BYTES = 65_536;
 const GATHER_MS = 250;
 
 /**
@@ -18,18 +18,21 @@ export function openLog(level: string): Logger {
 }
 
 /**
- * Lines on their way to standard error. pino's own destination gathers too, but measures all
- * it has with every line: some 4 µs each under load.
+ * Lines on their way to standard error. pino's own destination gathers too, but as text, which
+ * is in a hundred pieces by the time it is made bytes of: some 7 µs a line under load. Here
+ * each becomes bytes at once.
  */
 class GatheredOutput {
-  readonly #output = destination({ fd: 2, sync: false });
-  #text = '';
+  readonly #output = destination({ fd: 2, sync: false, contentMode: 'buffer' });
+  readonly #lines = Buffer.allocUnsafeSlow(GATHER_BYTES);
+  #length = 0;
   #timer: NodeJS.Timeout | null = null;
 
   write(line: string): void {
-    this.#text += line;
-    if (this.#text.length >= GATHER_CHARACTERS) this.#flush();
-    else this.#timer ??= setTimeout(() => this.#flush(), GATHER_MS).unref();
+    if (this.#length + line.length * MOST_BYTES > GATHER_BYTES) this.#flush();
+    if (line.length * MOST_BYTES > GATHER_BYTES) this.#output.write(Buffer.from(line) as unknown as string);
+    else this.#length += this.#lines.utf8Write(line, this.#length);
+    this.#timer ??= setTimeout(() => this.#flush(), GATHER_MS).unref();
   }
 
   flushSync(): void {
@@ -40,10 +43,16 @@ class GatheredOutput {
   #flush(): void {
     if (this.#timer !== null) clearTimeout(this.#timer);
     this.#timer = null;
-    if (this.#text !== '') this.#output.write(this.#text);
-    this.#text = '';
+    if (this.#length > 0) {
+      // a copy: it may take a while until it is written
+      this.#output.write(Buffer.from(this.#lines.subarray(0, this.#length)) as unknown as string);
+    }
+    this.#length = 0;
   }
 }
+
+/** Bytes of a character in UTF-8 at most, per UTF-16 unit. */
+const MOST_BYTES = 3;
 
 /** Takes finished lines, past the logger's serialisation: 0.3 µs instead of 3 for the one line of every request. */
 export type LineSink = (line: string) => void;

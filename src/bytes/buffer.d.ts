@@ -2,5 +2,6 @@
 interface Buffer {
   latin1Slice(start?: number, end?: number): string;
   latin1Write(text: string, offset: number): number;
+  utf8Write(text: string, offset: number): number;
   utf8Slice(start?: number, end?: number): string;
 }
