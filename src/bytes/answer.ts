@@ -1,6 +1,6 @@
 import { OPEN_BRACE, skipSpace } from './json.ts';
 import { ObjectWalk, REPLACE } from './patch.ts';
-import { type Edit, splice } from './splice.ts';
+import { type Edit, splice, spliceText } from './splice.ts';
 import { readUsage, type TokenCounts } from './usage.ts';
 
 /** What one pass over a whole JSON answer of the upstream tells. */
@@ -33,10 +33,11 @@ export function scanAnswer(body: Buffer, slug: string): AnswerScan | null {
   const walk = new ObjectWalk();
   const end = walk.walk(body, start, body.length, true);
   if (end < 0 || skipSpace(body, end, body.length) !== body.length) return null;
-  const literal = Buffer.from(JSON.stringify(slug));
+  const quoted = JSON.stringify(slug);
+  const literal = Buffer.from(quoted);
   const edits: Edit[] = [];
   if (!walk.hasModel) {
-    const bytes = Buffer.from(`"model":${JSON.stringify(slug)}${walk.kept > 0 ? ',' : ''}`);
+    const bytes = Buffer.from(`"model":${quoted}${walk.kept > 0 ? ',' : ''}`);
     edits.push({ start: start + 1, end: start + 1, bytes });
   }
   for (let k = 0; k < walk.editCount; k += 3) {
@@ -58,6 +59,11 @@ export function scanAnswer(body: Buffer, slug: string): AnswerScan | null {
 /** The answer with its edits made: what the client gets. */
 export function renderAnswer(body: Buffer, scan: AnswerScan): Buffer {
   return splice(body, scan.edits);
+}
+
+/** The same as latin1 text, a character for each byte. */
+export function renderAnswerText(body: Buffer, scan: AnswerScan): string {
+  return spliceText(body, scan.edits);
 }
 
 const NOTHING = Buffer.alloc(0);

@@ -26,9 +26,20 @@ export function splice(body: Uint8Array, edits: readonly Edit[]): Buffer {
   return out;
 }
 
+/** The same as latin1 text, a character for each byte: a small body leaves as one string with its head. */
+export function spliceText(body: Buffer, edits: readonly Edit[]): string {
+  let text = '';
+  let from = 0;
+  for (const { start, end, bytes } of edits) {
+    text += body.latin1Slice(from, start) + asBuffer(bytes).latin1Slice();
+    from = end;
+  }
+  return text + body.latin1Slice(from);
+}
+
 /**
- * The same for a large body that arrived in pieces: the pieces of the new body, views of
- * the old ones with the edits' bytes between them. Nothing is copied.
+ * The same for a body in pieces: the pieces of the new body, views of the old ones
+ * with the edits' bytes between them. Nothing is copied.
  * @param edits sorted by start, not overlapping; offsets count over all pieces
  */
 export function splicePieces(pieces: readonly Buffer[], edits: readonly Edit[]): Buffer[] {

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { type JsonFault, type ParsedObject, parseObject } from '../bytes/json.ts';
 import { ObjectScanner } from '../bytes/scan.ts';
-import { type Edit, splice, splicePieces } from '../bytes/splice.ts';
+import { type Edit, splicePieces } from '../bytes/splice.ts';
 import { GatewayError } from '../domain/errors.ts';
 
 /** Bodies up to this size are parsed when they are whole; larger ones are scanned as they arrive. */
@@ -29,10 +29,9 @@ export class RequestBody {
     return Buffer.concat(this.pieces).subarray(start, end);
   }
 
-  /** The body with edits made, as pieces of the new body: one for a small body, no copies for a large one. */
+  /** The body with edits made, as pieces of the new body: nothing is copied. */
   edited(edits: readonly Edit[]): Buffer[] {
-    const [only] = this.pieces;
-    return only !== undefined && this.pieces.length === 1 ? [splice(only, edits)] : splicePieces(this.pieces, edits);
+    return splicePieces(this.pieces, edits);
   }
 }
 
@@ -63,7 +62,7 @@ export function readBody(req: IncomingMessage, announced: number, limit: number)
       const now = performance.now();
       resolve(scanner === null ? small(pieces, now) : new RequestBody(pieces, size, scanner.end(), now));
     });
-    req.on('error', () => reject(new ClientGone()));
+    // always told, unlike 'error', which nobody has to listen to here
     req.on('close', () => {
       if (!req.complete) reject(new ClientGone());
     });

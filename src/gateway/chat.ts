@@ -1,4 +1,4 @@
-import { type AnswerScan, renderAnswer } from '../bytes/answer.ts';
+import { type AnswerScan, renderAnswer, renderAnswerText } from '../bytes/answer.ts';
 import { ambiguous, locateMembers, type Member, type Members } from '../bytes/json.ts';
 import type { Edit } from '../bytes/splice.ts';
 import { boundChat } from '../domain/budget.ts';
@@ -8,6 +8,7 @@ import type { Call, Operation } from './call.ts';
 import { JsonAnswer } from './json-answer.ts';
 import { type Judged, judge, memberNamed, quoted, twoReadings } from './judge.ts';
 import { StreamRelay } from './relay.ts';
+import { MOST_TEXT } from './reply.ts';
 
 /** POST /chat/completions (spec section 4.2): the caller's own bytes go on, with two members spliced. */
 export const chat: Operation = {
@@ -47,8 +48,9 @@ function chatCall(judged: Judged<ChatRequest>): Call {
   };
 }
 
-function renderCompletion(body: Buffer, scan: AnswerScan): Buffer | null {
-  return scan.choices ? renderAnswer(body, scan) : null;
+function renderCompletion(body: Buffer, scan: AnswerScan): Buffer | string | null {
+  if (!scan.choices) return null;
+  return body.length <= MOST_TEXT ? renderAnswerText(body, scan) : renderAnswer(body, scan);
 }
 
 /** The slug becomes the internal model identifier (spec section 1, rule 2). */

@@ -12,8 +12,11 @@ import type { Reply } from './reply.ts';
 import { isJson, KeptBody } from './upstream-answer.ts';
 
 const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
-/** Makes the client's body of the upstream's; null when it is not the answer that was asked for. */
-export type Render = (body: Buffer, scan: AnswerScan) => Buffer | null;
+/**
+ * Makes the client's body of the upstream's, as bytes or as latin1 text; null when it is not
+ * the answer that was asked for.
+ */
+export type Render = (body: Buffer, scan: AnswerScan) => Buffer | string | null;
 
 /**
  * One answer that is not streamed: kept whole, metered, rendered, sent in one write.
@@ -32,7 +35,7 @@ export class JsonAnswer implements UpstreamHandler, BookingWaiter {
   #status = 0;
   #json = false;
   #retryAfter: string | undefined;
-  #rendered: Buffer | null = null;
+  #rendered: Buffer | string | null = null;
   #clientGone = false;
   #settled = false;
   readonly #watch: Watch;
@@ -97,7 +100,7 @@ export class JsonAnswer implements UpstreamHandler, BookingWaiter {
   }
 
   /** It is JSON, but an endpoint that looks into it may find something else than it asked for. */
-  #renderOrNull(body: Buffer, scan: AnswerScan): Buffer | null {
+  #renderOrNull(body: Buffer, scan: AnswerScan): Buffer | string | null {
     try {
       return this.#render(body, scan);
     } catch (error) {
@@ -108,7 +111,7 @@ export class JsonAnswer implements UpstreamHandler, BookingWaiter {
 
   /** The record is safe: now the answer may leave. */
   onBooked(): void {
-    this.#reply.json(200, this.#rendered as Buffer);
+    this.#reply.json(200, this.#rendered as Buffer | string);
   }
 
   onError(error: Error): void {

@@ -1,6 +1,9 @@
 import type { ServerResponse } from 'node:http';
 import type { GatewayError } from '../domain/errors.ts';
 
+/** A body of more bytes leaves as they are, for less than making them text would cost. */
+export const MOST_TEXT = 65_536;
+
 /** The client's side of one request: every answer leaves through here and carries our own request id. */
 export class Reply {
   readonly requestId: string;
@@ -20,8 +23,11 @@ export class Reply {
     this.requestId = requestId;
   }
 
-  /** A whole JSON answer in one write. */
-  json(status: number, body: Buffer): void {
+  /**
+   * A whole JSON answer in one write.
+   * @param body as bytes, or as latin1 text
+   */
+  json(status: number, body: Buffer | string): void {
     if (this.#taken()) return;
     this.status = status;
     this.res.writeHead(status, [
@@ -33,7 +39,8 @@ export class Reply {
       this.requestId,
     ]);
     // as latin1 text header and body leave in one write instead of a writev: 12 % of the whole request
-    if (body.length <= 65_536) this.res.end(body.toString('latin1'), 'latin1');
+    if (typeof body === 'string') this.res.end(body, 'latin1');
+    else if (body.length <= MOST_TEXT) this.res.end(body.latin1Slice(), 'latin1');
     else this.res.end(body);
     this.leftAt = performance.now();
   }
