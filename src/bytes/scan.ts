@@ -46,7 +46,7 @@ export class ObjectScanner {
   #offset = 0;
   #depth = 0;
   /** Kinds of the open containers by depth: 1 is an array. */
-  readonly #kinds = new Uint8Array(MAX_DEPTH + 1);
+  readonly #kinds: number[] = [OBJECT];
   /** The open containers being built and the keys their next members go to, by depth. */
   readonly #containers: (Record<string, unknown> | unknown[])[] = [];
   readonly #keys: string[] = [];
@@ -70,7 +70,7 @@ export class ObjectScanner {
   #wordAt = 0;
 
   /** An UTF-8 sequence a chunk ended in. */
-  readonly #seam = Buffer.alloc(4);
+  #seam: Buffer = NONE;
   #seamLength = 0;
 
   /** @returns false once the body cannot become acceptable: reading on is pointless */
@@ -369,6 +369,7 @@ export class ObjectScanner {
       if ((c & 0xc0) === 0x80) continue;
       if (sequenceLength(c) > k) {
         to -= k;
+        if (this.#seam === NONE) this.#seam = Buffer.allocUnsafe(4);
         this.#seamLength = b.copy(this.#seam, 0, to);
       }
       break;
