@@ -137,7 +137,7 @@ async function chat(call: DemoCall, res: ServerResponse): Promise<void> {
       burst += text;
       continue;
     }
-    if (!res.write(text)) await Promise.race([once(res, 'drain'), once(res, 'close')]);
+    if (!res.write(text)) await writable(res);
     await pause(res, behaviour.pace);
     if (res.destroyed) return;
   }
@@ -226,6 +226,18 @@ function sendObject(
 
 function sendJson(res: ServerResponse, status: number, body: string | Buffer): void {
   res.writeHead(status, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }).end(body);
+}
+
+/** Until more may be written, or nobody is there to write for. Leaves no listener behind. */
+export function writable(res: ServerResponse): Promise<void> {
+  return new Promise((resolve) => {
+    const done = (): void => {
+      res.off('drain', done).off('close', done);
+      resolve();
+    };
+    if (res.destroyed) resolve();
+    else res.on('drain', done).on('close', done);
+  });
 }
 
 /** Waits, but no longer than the caller stays. */

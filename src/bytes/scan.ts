@@ -10,6 +10,7 @@ import {
   type JsonFault,
   LF,
   MAX_DEPTH,
+  MAX_MEMBERS,
   type Member,
   OPEN_BRACE,
   OPEN_BRACKET,
@@ -27,17 +28,26 @@ export const REDUCED_STRING = 256;
 export const REDUCED_DEPTH = 4;
 /** Of an array longer than this, items of the same kind as the one kept before them are left out, but for objects. */
 export const REDUCED_ITEMS = 16_384;
+/** Numbers written in more bytes than this are NaN in the reduced value. */
+export const REDUCED_NUMBER = 1024;
+/**
+ * Values the reduced value may have; each costs a validator some 20 ns, and an object of as
+ * many members is a pause of 5 ms whenever its table grows. A body needs 131 KB for so many,
+ * and 20,000 messages are not that many.
+ */
+export const MAX_VALUES = 65_536;
 
 /**
  * A strict JSON reader for large request bodies, fed chunks as they arrive, so that
  * judging 20 MiB neither pauses the event loop nor makes a value of 20 MiB. Accepts
  * exactly what parseObject accepts: RFC 8259, UTF-8, no byte order mark, one object, at most
- * MAX_DEPTH levels.
+ * MAX_DEPTH levels and MAX_MEMBERS members; and at most MAX_VALUES values.
  *
  * The value it gives is reduced, for validators: what JSON.parse would give, save that
  * strings over REDUCED_STRING bytes (keys too) are their beginning and "…", containers
- * below REDUCED_DEPTH are empty, and arrays over REDUCED_ITEMS lack items like their last:
- * growing an array of millions is a pause of 70 ms. Spans are offsets in the whole body.
+ * below REDUCED_DEPTH are empty, numbers over REDUCED_NUMBER bytes are NaN, and arrays over
+ * REDUCED_ITEMS lack items like their last: growing an array of millions is a pause of 70 ms.
+ * Spans are offsets in the whole body.
  */
 export class ObjectScanner {
   #state = START;
@@ -45,6 +55,8 @@ export class ObjectScanner {
   /** Offset of the chunk being pushed in the whole body. */
   #offset = 0;
   #depth = 0;
+  /** Put into the reduced value so far. */
+  #values = 0;
   /** Kinds of the open containers by depth: 1 is an array. */
   readonly #kinds: number[] = [OBJECT];
   /** The open containers being built and the keys their next members go to, by depth. */
@@ -64,7 +76,7 @@ export class ObjectScanner {
   #raw: Buffer = NONE;
   #rawKept = 0;
   #hexLeft = 0;
-  /** What the number being read began with in earlier chunks. */
+  /** What the number being read began with in earlier chunks, as far as it is looked at. */
   #numberText = '';
   #word = '';
   #wordAt = 0;
@@ -255,7 +267,7 @@ export class ObjectScanner {
     }
     this.#state = state;
     if (state === FAULT) this.#fault ??= 'invalid_json';
-    else if (state >= MINUS) this.#numberText += b.latin1Slice(tokenStart, length);
+    else if (state >= MINUS) this.#numberText = this.#numberUpTo(b, tokenStart, length);
     else if (state >= STRING && state <= HEX) this.#keepRaw(b, tokenStart, length);
   }
 
@@ -265,7 +277,7 @@ export class ObjectScanner {
       return FAULT;
     }
     const container = c === OPEN_BRACE ? {} : [];
-    this.#put(container);
+    if (!this.#put(container)) return FAULT;
     this.#depth++;
     this.#kinds[this.#depth] = c === OPEN_BRACE ? OBJECT : ARRAY;
     if (this.#depth <= REDUCED_DEPTH) this.#containers[this.#depth] = container;
@@ -275,8 +287,7 @@ export class ObjectScanner {
   #close(i: number, c: number): number {
     if (this.#kinds[this.#depth] !== (c === CLOSE_BRACE ? OBJECT : ARRAY)) return FAULT;
     if (--this.#depth === 0) return END;
-    this.#endMember(i + 1);
-    return AFTER;
+    return this.#endMember(i + 1);
   }
 
   #beginWord(c: number): number {
@@ -286,14 +297,18 @@ export class ObjectScanner {
   }
 
   #endScalar(end: number, value: unknown): number {
-    this.#put(value);
-    this.#endMember(end);
-    return AFTER;
+    return this.#put(value) ? this.#endMember(end) : FAULT;
   }
 
   #endNumber(b: Buffer, start: number, end: number): number {
     if (this.#depth > REDUCED_DEPTH) return AFTER;
-    return this.#endScalar(end, Number(this.#numberText + b.latin1Slice(start, end)));
+    const text = this.#numberUpTo(b, start, end);
+    return this.#endScalar(end, text.length > REDUCED_NUMBER ? Number.NaN : Number(text));
+  }
+
+  /** The text of the number so far, but no more of it than is looked at: of 20 MiB it would be a pause of 40 ms. */
+  #numberUpTo(b: Buffer, start: number, end: number): string {
+    return this.#numberText + b.latin1Slice(start, Math.min(end, start + REDUCED_NUMBER + 1 - this.#numberText.length));
   }
 
   #beginString(isKey: boolean): void {
@@ -327,12 +342,14 @@ export class ObjectScanner {
     this.#rawKept += b.copy(this.#raw, this.#rawKept, start, end);
   }
 
-  #put(value: unknown): void {
+  /** @returns false when there are too many values */
+  #put(value: unknown): boolean {
     const depth = this.#depth;
-    if (depth === 0 || depth > REDUCED_DEPTH) return;
+    if (depth === 0 || depth > REDUCED_DEPTH) return true;
     const container = this.#containers[depth] as Record<string, unknown> | unknown[];
     if (Array.isArray(container)) {
-      if (container.length < REDUCED_ITEMS || !isAlike(container[container.length - 1], value)) container.push(value);
+      if (container.length >= REDUCED_ITEMS && isAlike(container[container.length - 1], value)) return true;
+      container.push(value);
     } else {
       const key = this.#keys[depth] as string;
       if (key === '__proto__') {
@@ -340,10 +357,18 @@ export class ObjectScanner {
         Object.defineProperty(container, key, { value, writable: true, enumerable: true, configurable: true });
       } else container[key] = value;
     }
+    if (++this.#values <= MAX_VALUES) return true;
+    this.#fault = 'too_many_values';
+    return false;
   }
 
-  #endMember(end: number): void {
-    if (this.#depth !== 1) return;
+  /** @returns the state after it */
+  #endMember(end: number): number {
+    if (this.#depth !== 1) return AFTER;
+    if (this.#members.length === MAX_MEMBERS) {
+      this.#fault = 'too_many_members';
+      return FAULT;
+    }
     this.#members.push({
       name: this.#keys[1] as string,
       keyStart: this.#keyStart,
@@ -351,6 +376,7 @@ export class ObjectScanner {
       valueStart: this.#valueStart,
       valueEnd: this.#offset + end,
     });
+    return AFTER;
   }
 
   /** Whether the bytes so far are UTF-8. The sequence a chunk ends in is judged with the next chunk. */

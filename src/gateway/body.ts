@@ -24,9 +24,14 @@ export class RequestBody {
 
   /** The bytes [start, end), copied only where they straddle pieces. */
   slice(start: number, end: number): Buffer {
-    const first = this.pieces[0];
-    if (first !== undefined && end <= first.length) return first.subarray(start, end);
-    return Buffer.concat(this.pieces).subarray(start, end);
+    const found: Buffer[] = [];
+    let from = 0; // of the piece, in the body
+    for (const piece of this.pieces) {
+      if (from >= end) break;
+      if (from + piece.length > start) found.push(piece.subarray(Math.max(0, start - from), end - from));
+      from += piece.length;
+    }
+    return found.length === 1 ? (found[0] as Buffer) : Buffer.concat(found);
   }
 
   /** The body with edits made, as pieces of the new body: nothing is copied. */

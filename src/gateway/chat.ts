@@ -1,12 +1,12 @@
 import { type AnswerScan, renderAnswer, renderAnswerText } from '../bytes/answer.ts';
-import { ambiguous, locateMembers, type Member, type Members } from '../bytes/json.ts';
+import { ambiguous, type Member, type Members } from '../bytes/json.ts';
 import type { Edit } from '../bytes/splice.ts';
 import { boundChat } from '../domain/budget.ts';
 import type { Model } from '../domain/model.ts';
 import { type ChatRequest, checkChat } from '../domain/request.ts';
 import type { Call, Operation } from './call.ts';
 import { JsonAnswer } from './json-answer.ts';
-import { type Judged, judge, memberNamed, quoted, twoReadings } from './judge.ts';
+import { bytesWithin, type Judged, judge, memberNamed, membersWithin, quoted, twoReadings } from './judge.ts';
 import { StreamRelay } from './relay.ts';
 import { MOST_TEXT } from './reply.ts';
 
@@ -68,7 +68,7 @@ function usageEdit({ request, body, members }: Judged<ChatRequest>): Edit {
   }
   const { valueStart, valueEnd } = options;
   if (request.stream_options === null) return { start: valueStart, end: valueEnd, bytes: OPTIONS_VALUE };
-  const inner = locateMembers(body.slice(valueStart, valueEnd)) as Members;
+  const inner = membersWithin(bytesWithin(body, options), options) as Members;
   if (ambiguous(inner, ['include_usage']) !== null) throw twoReadings('stream_options.include_usage');
   const include = memberNamed(inner, 'include_usage');
   if (include !== undefined) {

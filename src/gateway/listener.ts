@@ -5,6 +5,7 @@ import type { Duplex } from 'node:stream';
 import { type ErrorName, GatewayError } from '../domain/errors.ts';
 import { handle } from './pipeline.ts';
 import { Reply } from './reply.ts';
+import { RequestLine } from './request-line.ts';
 import type { ListenerLimits, Services } from './services.ts';
 
 const KEEP_ALIVE_MS = 75_000; // longer than the 60 s of common balancers, so that they close first
@@ -105,8 +106,13 @@ function answerOf(socket: Duplex): { readonly headersSent: boolean } | null {
 const REFUSE_MS = 200;
 
 /** Refuses a request before anything is looked up or read for it. */
-function shed({ metrics }: Services, req: IncomingMessage, res: ServerResponse): void {
+function shed({ metrics, tracer }: Services, req: IncomingMessage, res: ServerResponse): void {
   const reply = new Reply(res, randomUUIDv7());
+  if (tracer !== null) {
+    const line = new RequestLine(reply);
+    const trace = tracer.begin(req, reply.requestId);
+    res.on('close', () => trace.end(line));
+  }
   const { 'content-length': length, 'transfer-encoding': encoding } = req.headers;
   metrics.answered('shed', 503);
   const close = encoding !== undefined || req.headers.expect !== undefined || Number(length ?? 0) > FORGIVEN_BYTES;

@@ -1,8 +1,15 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import t from 'tap';
-import { type JsonFault, MAX_DEPTH, type ParsedObject, parseObject } from '../../src/bytes/json.ts';
-import { ObjectScanner, REDUCED_DEPTH, REDUCED_ITEMS, REDUCED_STRING } from '../../src/bytes/scan.ts';
+import { type JsonFault, MAX_DEPTH, MAX_MEMBERS, type ParsedObject, parseObject } from '../../src/bytes/json.ts';
+import {
+  MAX_VALUES,
+  ObjectScanner,
+  REDUCED_DEPTH,
+  REDUCED_ITEMS,
+  REDUCED_NUMBER,
+  REDUCED_STRING,
+} from '../../src/bytes/scan.ts';
 import { cutAt, fuzz, places } from './fuzz.ts';
 
 function scan(chunks: readonly Buffer[]): ParsedObject | JsonFault {
@@ -16,13 +23,17 @@ function agree(body: Buffer, cuts: readonly number[]): void {
   const parsed = parseObject(body);
   const scanned = scan(cutAt(body, cuts));
   if (typeof parsed === 'string' || typeof scanned === 'string') {
-    // a body both broken and too deep is refused for what is met first
-    if (parsed !== 'invalid_json' || scanned !== 'too_deep') assert.deepEqual(scanned, parsed);
+    // a body refused for several reasons is refused for what is met first, or for the gravest
+    if (parsed !== scanned)
+      assert(REASONS.indexOf(parsed as JsonFault) < REASONS.indexOf(scanned as JsonFault), `${parsed} ${scanned}`);
     return;
   }
   isReduced(scanned.value, parsed.value, 1);
   assert.deepEqual(scanned.members, parsed.members);
 }
+
+/** The gravest first; an accepted body has none of them. */
+const REASONS: readonly JsonFault[] = ['invalid_json', 'too_deep', 'too_many_members'];
 
 /** Fails unless value is the whole value reduced as the scanner promises. */
 function isReduced(value: unknown, whole: unknown, depth: number): void {
@@ -43,6 +54,7 @@ function isReduced(value: unknown, whole: unknown, depth: number): void {
 }
 
 const nested = (levels: number, inner = '1') => `{"a":${'['.repeat(levels - 1)}${inner}${']'.repeat(levels - 1)}}`;
+const members = (count: number, first = 0) => Array.from({ length: count }, (_, n) => `"${n + first}":${n}`).join();
 const plain = (length: number) => 'abcdefghij'.repeat(Math.ceil(length / 10)).slice(0, length);
 
 const shown = (text: string) => JSON.stringify(text.slice(0, 60)).replace(/[^ -~]/g, '?');
@@ -68,6 +80,8 @@ const ACCEPTED = [
   '{"a":{"b":[{"c":[{"d":1}],"e":"x"}]}}',
   '{"messages":[{"role":"user","content":[{"type":"text","text":"hi"},{"type":"image_url"}]}]}',
   nested(MAX_DEPTH),
+  `{${members(MAX_MEMBERS)}}`,
+  `{"a":{${members(MAX_MEMBERS + 1)}}}`,
 ];
 
 const REFUSED = [
@@ -136,6 +150,13 @@ const REFUSED = [
   'ÿ',
   nested(MAX_DEPTH + 1),
   `${nested(MAX_DEPTH + 1)}x`,
+  `{${members(MAX_MEMBERS + 1)}}`,
+  `{${'"a":1,'.repeat(MAX_MEMBERS)}"a":1}`,
+  `{${members(MAX_MEMBERS + 1)}`,
+  `{${members(MAX_MEMBERS)},}`,
+  `{${members(MAX_MEMBERS)},"a"}`,
+  `{${members(MAX_MEMBERS)},"a":${nested(MAX_DEPTH)}}`,
+  `{${members(MAX_MEMBERS)},"a":01}`,
 ];
 
 t.test('small and large path agree on accepted bodies, fed whole and byte by byte', (t) => {
@@ -196,6 +217,7 @@ t.test('reasons for a refusal', (t) => {
   t.strictSame(both('[{}]'), ['not_an_object', 'not_an_object']);
   t.strictSame(both(nested(MAX_DEPTH + 1)), ['too_deep', 'too_deep']);
   t.strictSame(both('{"a":1'), ['invalid_json', 'invalid_json']);
+  t.strictSame(both(`{${members(MAX_MEMBERS + 1)}}`), ['too_many_members', 'too_many_members']);
   t.end();
 });
 
@@ -214,6 +236,50 @@ t.test('a long key is shortened, in the value and in its member', (t) => {
   const name = `${plain(64)}…`;
   t.strictSame(scanned.value, { [name]: 1 });
   t.match(scanned.members, [{ name, keyStart: 1, keyEnd: 3003, valueStart: 3004, valueEnd: 3005 }]);
+  t.end();
+});
+
+t.test('a long number is NaN, wherever it is cut', (t) => {
+  for (const [head, digit] of [
+    ['', '1'],
+    ['-', '1'],
+    ['0.', '0'],
+    ['1e', '1'],
+  ] as const) {
+    const number = (length: number) => head + digit.repeat(length - head.length);
+    for (const length of [REDUCED_NUMBER - 1, REDUCED_NUMBER, REDUCED_NUMBER + 1, 3 * REDUCED_NUMBER]) {
+      const body = Buffer.from(`{"a":${number(length)}}`);
+      const expected = { a: length > REDUCED_NUMBER ? Number.NaN : Number(number(length)) };
+      const cuts = [[], [6], [5 + REDUCED_NUMBER], [6 + REDUCED_NUMBER], [7, 500, 1500], [...body.keys()]];
+      for (const cut of cuts) assert.deepEqual((scan(cutAt(body, cut)) as ParsedObject).value, expected);
+    }
+  }
+  t.pass('agreed');
+  t.end();
+});
+
+t.test('so many values and no more, wherever they stand; what is left out does not count', (t) => {
+  const filled = (count: number, item: (n: number) => string) =>
+    Array.from({ length: count }, (_, n) => item(n)).join();
+  const most = MAX_VALUES - 1; // the container is one
+  const bodies: Record<string, (more: number) => string> = {
+    objects: (more) => `{"a":[${filled(most + more, () => '{}')}]}`,
+    'members of an object': (more) => `{"a":{${filled(most + more, (n) => `"${n}":0`)}}}`,
+    'the same member': (more) => `{"a":{${filled(most + more, () => '"a":0')}}}`,
+    'values of two kinds': (more) => `{"a":[${filled(most + more, (n) => (n % 2 === 0 ? '1' : '""'))}]}`,
+    messages: (more) => `{"a":[${filled(most / 3, () => '{"role":"user","content":""}')}${',{}'.repeat(more)}]}`,
+    'in the fourth level': (more) => `{"a":[[${filled(most - 1 + more, () => '{}')}]]}`,
+  };
+  for (const [name, body] of Object.entries(bodies)) {
+    for (const cuts of [[], [70_000, 90_000], Array.from({ length: 40 }, (_, n) => n * 5003)]) {
+      t.type(scan(cutAt(Buffer.from(body(0)), cuts)), 'object', name);
+      t.equal(scan(cutAt(Buffer.from(body(1)), cuts)), 'too_many_values', name);
+    }
+  }
+  for (const item of ['1', '"x"', 'null', '[]']) {
+    t.type(scan([Buffer.from(`{"a":[${filled(MAX_VALUES * 2, () => item)}]}`)]), 'object', item);
+  }
+  t.type(scan([Buffer.from(`{"a":[[[[${filled(MAX_VALUES * 2, () => '{}')}]]]]}`)]), 'object', 'in the fifth level');
   t.end();
 });
 

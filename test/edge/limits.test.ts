@@ -4,6 +4,7 @@ import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
+import { writable } from '../../src/demo.ts';
 import { ask, eventually, open } from '../support/client.ts';
 import { startGateway, type TestGateway } from '../support/gateway.ts';
 import { MASTER_KEY, scriptedUpstream } from '../support/upstream.ts';
@@ -48,7 +49,7 @@ t.test('a client that takes nothing is cut, and so is its upstream', async (t) =
       cut = true;
     });
     res.writeHead(200, HEAD);
-    while (!res.destroyed) if (!res.write(EVENT)) await Promise.race([once(res, 'drain'), once(res, 'close')]);
+    while (!res.destroyed) if (!res.write(EVENT)) await writable(res);
   });
   await stalledClient(t, gateway.url, key, { model: CHAT, messages, stream: true });
   await eventually(

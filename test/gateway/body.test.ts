@@ -1,6 +1,8 @@
 import { request } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
+import { RequestBody } from '../../src/gateway/body.ts';
+import { cutAt } from '../bytes/fuzz.ts';
 import { ask } from '../support/client.ts';
 import { startGateway } from '../support/gateway.ts';
 import { scriptedUpstream } from '../support/upstream.ts';
@@ -123,6 +125,59 @@ t.test('bodies that are no JSON object are refused', async (t) => {
   t.equal((await ask(`${gateway.url}/chat/completions`, { key, body: '[]' })).json.error.code, 'invalid_type');
   const deep = `{"model":"fast","messages":[{"role":"user","content":"x"}],"d":${'['.repeat(600)}${']'.repeat(600)}}`;
   t.match((await ask(`${gateway.url}/chat/completions`, { key, body: deep })).json.error.message, /nested too deeply/);
+});
+
+t.test('more members and values than any client sends are refused, and told', async (t) => {
+  const before = upstream.received.length;
+  const message = '"model":"fast","messages":[{"role":"user","content":"x"}]';
+  const many = (count: number, item = (n: number) => `"${n}":0`) =>
+    Array.from({ length: count }, (_, n) => item(n)).join();
+  const cases: Record<string, [body: string, told: RegExp]> = {
+    members: [`{${message},${many(1023)}}`, /more than 1024 members/],
+    'members of a small body': [`{${message},${many(1200, () => '"":0')}}`, /more than 1024 members/],
+    messages: [
+      `{"model":"fast","messages":[${many(22_000, () => '{"role":"user","content":""}')}]}`,
+      /more than 65536 values/,
+    ],
+    'members of metadata': [`{${message},"metadata":{${many(1025)}}}`, /'metadata' has more than 1024 members/],
+    'large metadata': [
+      `{${message},"metadata":{"a":"${'x'.repeat(65_536)}"}}`,
+      /'metadata' is larger than 65536 bytes/,
+    ],
+    'members of stream_options': [
+      `{${message},"stream":true,"stream_options":{${many(1025)}}}`,
+      /'stream_options' has more than 1024 members/,
+    ],
+    'large stream_options': [
+      `{${message},"stream":true,"stream_options":{"a":"${'x'.repeat(65_536)}"}}`,
+      /'stream_options' is larger than 65536 bytes/,
+    ],
+  };
+  for (const [name, [body, told]] of Object.entries(cases)) {
+    const { status, json } = await ask(`${gateway.url}/chat/completions`, { key, body });
+    t.equal(status, 400, name);
+    t.match(json.error, { type: 'invalid_request_error', message: told }, name);
+  }
+  t.equal(upstream.received.length, before, 'nothing went upstream');
+  upstream.answer((res) => {
+    res.writeHead(200, { 'content-type': 'application/json' });
+    res.end('{"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":1}}');
+  });
+  const most = `{${message},"metadata":{${many(1024)}},${many(1021, (n) => `"x${n}":0`)}}`;
+  t.equal((await ask(`${gateway.url}/chat/completions`, { key, body: most })).status, 200, 'and not one less');
+});
+
+t.test('a value is cut out of pieces wherever they end', async (t) => {
+  const bytes = Buffer.from('0123456789');
+  for (const cuts of [[], [5], [1, 2, 3], [...bytes.keys()], [0, 10]]) {
+    const body = new RequestBody(cutAt(bytes, cuts), bytes.length, 'invalid_json');
+    for (let start = 0; start < 10; start++) {
+      for (let end = start + 1; end <= 10; end++) {
+        const expected = bytes.toString('latin1', start, end);
+        if (body.slice(start, end).toString() !== expected) t.fail(`${cuts}: ${start} to ${end}`);
+      }
+    }
+  }
 });
 
 t.test('a body over the limit is refused, announced or not, and the gateway serves on', async (t) => {

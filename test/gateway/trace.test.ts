@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap';
-import { ask, eventually } from '../support/client.ts';
+import { ask, eventually, open } from '../support/client.ts';
 import { type Collector, type Span, startCollector } from '../support/collector.ts';
 import { MASTER_KEY, scriptedUpstream } from '../support/upstream.ts';
 import { CHAT, EMBED, INTERNAL, startWorld, type World } from '../support/world.ts';
@@ -125,6 +125,34 @@ t.test('refusals and failures', async (t) => {
 
   const cut = await seen(await customer.chat({ model: 'broken', stream: true }), 2);
   for (const span of cut) t.match(span, { attributes: { 'error.type': 'upstream_failed' }, status: { code: 2 } });
+});
+
+t.test('a request shed by overload has its span, in the trace of its caller', async (t) => {
+  const { world, collector } = await tracedWorld(t, { MAX_REQUESTS: '1' });
+  const { customer } = world;
+  await world.part(customer, 'waiting', 'internal-x!stall-after-1');
+  const leave = new AbortController();
+  t.teardown(() => leave.abort());
+  const waiting = { model: 'waiting', messages: MESSAGES, stream: true };
+  await open(`${world.url}/chat/completions`, { key: customer.key, body: waiting, signal: leave.signal });
+
+  const began = await customer.chat();
+  t.equal(began.status, 503);
+  const requestId = String(began.headers.get('x-request-id'));
+  const [alone] = await trace(collector, traceOf(requestId), 1);
+  t.match(alone, {
+    name: 'POST',
+    kind: 2,
+    parentSpanId: undefined,
+    status: { code: 2 },
+    attributes: { 'http.response.status_code': 503, 'error.type': '503', 'tollgate.request_id': requestId },
+  });
+  t.match(alone?.attributes, { 'http.route': undefined, 'tollgate.company_id': undefined }, 'nothing was looked up');
+
+  const headers = { traceparent: `00-${TRACE}-${PARENT}-01` };
+  const body = { model: CHAT, messages: MESSAGES };
+  t.equal((await ask(`${world.url}/chat/completions`, { key: customer.key, body, headers })).status, 503);
+  t.match(await trace(collector, TRACE, 1), [{ parentSpanId: PARENT, status: { code: 2 } }]);
 });
 
 t.test("a caller's trace is continued, and nothing else of its headers goes upstream", async (t) => {
