@@ -26,7 +26,7 @@ export type Members = readonly Member[];
 
 /** A JSON object that was judged by its value and may be spliced by its bytes. */
 export interface ParsedObject {
-  /** As JSON.parse gives it; what ObjectScanner leaves out is told there. */
+  /** As JSON.parse gives it, save that long strings are their beginning; what else ObjectScanner leaves out is told there. */
   readonly value: Readonly<Record<string, unknown>>;
   readonly members: Members;
 }
@@ -37,28 +37,73 @@ export type JsonFault = 'invalid_json' | 'not_an_object' | 'too_deep' | 'too_man
 /**
  * Reads a small body whole: strict JSON in strict UTF-8 without a byte order mark, one object.
  * It does not count values as ObjectScanner does: too many of them need a body of 131 KB.
+ *
+ * Locating the members passes over long strings, and looks at their bytes as closely as
+ * JSON.parse does. So they are taken out for it but for their beginning: a body of 16 KiB of
+ * text takes 10 µs instead of 22.
  */
 export function parseObject(body: Buffer): ParsedObject | JsonFault {
   const fault = beginsAsObject(body);
   if (fault !== null) return fault;
   if (!isUtf8(body)) return 'invalid_json';
-  let value: Record<string, unknown>;
-  try {
-    value = JSON.parse(body.utf8Slice());
-  } catch {
-    return 'invalid_json';
-  }
-  const members = locateMembers(body, 0, body.length);
+  const long: number[] = [];
+  const members = locateMembers(body, 0, body.length, long);
+  const value = parse(members === null ? body.utf8Slice() : shortened(body, long));
+  if (value === undefined) return 'invalid_json';
   if (members === null) return 'too_deep';
   return members.length > MAX_MEMBERS ? 'too_many_members' : { value, members };
+}
+
+function parse(text: string): Record<string, unknown> | undefined {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** The text of the body with long strings, whose spans are given, as their beginning and "…". */
+function shortened(body: Buffer, long: readonly number[]): string {
+  let text = '';
+  let from = 0;
+  for (let k = 0; k < long.length; k += 2) {
+    text += `${body.utf8Slice(from, beginningEnd(body, long[k] as number))}…`;
+    from = long[k + 1] as number;
+  }
+  return text + body.utf8Slice(from, body.length);
+}
+
+/** Raw bytes a shortened string shows at most. */
+const SHOWN = 64;
+
+/** Where the beginning ends that is shown of a long string whose content begins at `start`: between characters. */
+export function beginningEnd(b: Buffer, start: number): number {
+  let end = start;
+  for (;;) {
+    const c = b[end] as number;
+    const unit = c !== BACKSLASH ? sequenceLength(c) : b[end + 1] === 0x75 ? 6 : 2;
+    if (end + unit > start + SHOWN) return end;
+    end += unit;
+  }
+}
+
+/** Bytes of the UTF-8 sequence a lead byte begins. */
+export function sequenceLength(lead: number): number {
+  return lead < 0xc0 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
 }
 
 /**
  * Finds the top-level members of one JSON object, optional whitespace round it. The
  * object's validity is judged elsewhere, by JSON.parse: here only what bounds members is looked at.
+ * @param long takes the spans of the contents of long strings, pair by pair; such strings are valid
  * @returns null when it is not one balanced object, or nested deeper than MAX_DEPTH
  */
-export function locateMembers(bytes: Buffer, start = 0, end: number = bytes.length): Member[] | null {
+export function locateMembers(
+  bytes: Buffer,
+  start = 0,
+  end: number = bytes.length,
+  long: number[] | null = null,
+): Member[] | null {
   const members: Member[] = [];
   let i = skipSpace(bytes, start, end);
   if (i >= end || bytes[i] !== OPEN_BRACE) return null;
@@ -72,7 +117,7 @@ export function locateMembers(bytes: Buffer, start = 0, end: number = bytes.leng
     i = skipSpace(bytes, keyLast + 1, end);
     if (i >= end || bytes[i] !== COLON) return null;
     const valueStart = skipSpace(bytes, i + 1, end);
-    const valueEnd = valueEndOf(bytes, valueStart, end);
+    const valueEnd = valueEndOf(bytes, valueStart, end, long);
     if (valueEnd < 0) return null;
     const name = usualName(bytes, keyStart + 1, keyLast) ?? decodeString(bytes, keyStart, keyLast + 1);
     if (name === null) return null;
@@ -241,11 +286,18 @@ export function decodeString(bytes: Buffer, start: number, end: number): string 
   return bytes.latin1Slice(start + 1, end - 1);
 }
 
+/** Strings of more bytes than this, as they are written, are shortened in the value; longer than any name we look up. */
+export const LONG_STRING = 512;
+
 /** The end of the value that begins at i, or -1. Brackets are counted, not told apart. */
-function valueEndOf(bytes: Buffer, i: number, end: number): number {
+function valueEndOf(bytes: Buffer, i: number, end: number, long: number[] | null): number {
   if (i >= end) return -1;
   let c = bytes[i] as number;
-  if (c === QUOTE) return stringEnd(bytes, i + 1, end) + 1 || -1;
+  if (c === QUOTE) {
+    const last = stringEnd(bytes, i + 1, end);
+    if (long !== null && last - i - 1 > LONG_STRING) long.push(i + 1, last);
+    return last + 1 || -1;
+  }
   if (c !== OPEN_BRACE && c !== OPEN_BRACKET) {
     const start = i;
     for (; i < end; i++) {
@@ -258,8 +310,11 @@ function valueEndOf(bytes: Buffer, i: number, end: number): number {
   for (; i < end; i++) {
     c = bytes[i] as number;
     if (c === QUOTE) {
-      i = stringEnd(bytes, i + 1, end);
+      const content = i + 1;
+      i = stringEnd(bytes, content, end);
       if (i < 0) return -1;
+      if (long !== null && i - content > LONG_STRING && bytes[skipSpace(bytes, i + 1, end)] !== COLON)
+        long.push(content, i);
     } else if (c === OPEN_BRACE || c === OPEN_BRACKET) {
       if (++depth > MAX_DEPTH) return -1;
     } else if (c === CLOSE_BRACE || c === CLOSE_BRACKET) {

@@ -1,6 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import {
   BACKSLASH,
+  beginningEnd,
   CLOSE_BRACE,
   CLOSE_BRACKET,
   COLON,
@@ -9,6 +10,7 @@ import {
   ESCAPED,
   type JsonFault,
   LF,
+  LONG_STRING,
   MAX_DEPTH,
   MAX_MEMBERS,
   type Member,
@@ -18,12 +20,11 @@ import {
   QUOTE,
   SPACE,
   STOPS,
+  sequenceLength,
   TAB,
 } from './json.ts';
 import { load, MAX_LOAD, pass } from './skim.ts';
 
-/** Strings of more bytes than this (decoded, as UTF-8) are shortened in the reduced value. */
-export const REDUCED_STRING = 256;
 /** Containers nested deeper than this are empty in the reduced value; the top-level object is 1. */
 export const REDUCED_DEPTH = 4;
 /** Of an array longer than this, items of the same kind as the one kept before them are left out, but for objects. */
@@ -44,7 +45,7 @@ export const MAX_VALUES = 65_536;
  * MAX_DEPTH levels and MAX_MEMBERS members; and at most MAX_VALUES values.
  *
  * The value it gives is reduced, for validators: what JSON.parse would give, save that
- * strings over REDUCED_STRING bytes (keys too) are their beginning and "…", containers
+ * strings over LONG_STRING bytes (keys too) are their beginning and "…", containers
  * below REDUCED_DEPTH are empty, numbers over REDUCED_NUMBER bytes are NaN, and arrays over
  * REDUCED_ITEMS lack items like their last: growing an array of millions is a pause of 70 ms.
  * Spans are offsets in the whole body.
@@ -338,7 +339,7 @@ export class ObjectScanner {
   #keepRaw(b: Buffer, start: number, end: number): void {
     this.#rawLength += end - start;
     if (this.#depth > REDUCED_DEPTH) return;
-    if (this.#raw.length === 0) this.#raw = Buffer.allocUnsafe(MAX_RAW);
+    if (this.#raw.length === 0) this.#raw = Buffer.allocUnsafe(LONG_STRING);
     this.#rawKept += b.copy(this.#raw, this.#rawKept, start, end);
   }
 
@@ -462,34 +463,16 @@ function isAlike(one: unknown, other: unknown): boolean {
   return Array.isArray(one) && Array.isArray(other);
 }
 
-/** Raw bytes of which no string of REDUCED_STRING decoded bytes has more: every one may be written \u0041. */
-const MAX_RAW = REDUCED_STRING * 6;
-/** Raw bytes a shortened string shows. */
-const SHOWN = 64;
-
 /**
  * The string's text, or its beginning and "…".
- * @param rawLength of the whole string, of which [start, end) holds at least the first MAX_RAW bytes
+ * @param rawLength of the whole string, of which [start, end) holds at least the first LONG_STRING bytes
  */
 function reduced(b: Buffer, start: number, end: number, rawLength: number, escaped: boolean): string {
-  if (!escaped) return rawLength <= REDUCED_STRING ? b.utf8Slice(start, end) : beginning(b, start);
-  if (rawLength > MAX_RAW) return beginning(b, start);
-  const text = JSON.parse(`"${b.utf8Slice(start, end)}"`) as string;
-  return Buffer.byteLength(text) <= REDUCED_STRING ? text : beginning(b, start);
+  if (rawLength > LONG_STRING) return beginning(b, start);
+  const text = b.utf8Slice(start, end);
+  return escaped ? JSON.parse(`"${text}"`) : text;
 }
 
 function beginning(b: Buffer, start: number): string {
-  let end = start;
-  for (;;) {
-    const c = b[end] as number;
-    const unit = c !== BACKSLASH ? sequenceLength(c) : b[end + 1] === 0x75 ? 6 : 2;
-    if (end + unit > start + SHOWN) break;
-    end += unit;
-  }
-  return JSON.parse(`"${b.utf8Slice(start, end)}…"`);
-}
-
-/** Bytes of the UTF-8 sequence a lead byte begins. */
-function sequenceLength(lead: number): number {
-  return lead < 0xc0 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
+  return JSON.parse(`"${b.utf8Slice(start, beginningEnd(b, start))}…"`);
 }

@@ -5,7 +5,7 @@ import { type Edit, splicePieces } from '../bytes/splice.ts';
 import { GatewayError } from '../domain/errors.ts';
 
 /** Bodies up to this size are parsed when they are whole; larger ones are scanned as they arrive. */
-const PARSE_BYTES = 16_384;
+const PARSE_BYTES = 65_536;
 
 /** A request body: its bytes as they arrived, and what a strict reader makes of them. */
 export class RequestBody {

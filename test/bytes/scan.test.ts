@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import t from 'tap';
-import { type JsonFault, MAX_DEPTH, MAX_MEMBERS, type ParsedObject, parseObject } from '../../src/bytes/json.ts';
 import {
-  MAX_VALUES,
-  ObjectScanner,
-  REDUCED_DEPTH,
-  REDUCED_ITEMS,
-  REDUCED_NUMBER,
-  REDUCED_STRING,
-} from '../../src/bytes/scan.ts';
+  type JsonFault,
+  LONG_STRING,
+  MAX_DEPTH,
+  MAX_MEMBERS,
+  type ParsedObject,
+  parseObject,
+} from '../../src/bytes/json.ts';
+import { MAX_VALUES, ObjectScanner, REDUCED_DEPTH, REDUCED_ITEMS, REDUCED_NUMBER } from '../../src/bytes/scan.ts';
 import { cutAt, fuzz, places } from './fuzz.ts';
 
 function scan(chunks: readonly Buffer[]): ParsedObject | JsonFault {
@@ -28,6 +28,7 @@ function agree(body: Buffer, cuts: readonly number[]): void {
       assert(REASONS.indexOf(parsed as JsonFault) < REASONS.indexOf(scanned as JsonFault), `${parsed} ${scanned}`);
     return;
   }
+  isShortened(parsed.value, JSON.parse(body.toString()));
   isReduced(scanned.value, parsed.value, 1);
   assert.deepEqual(scanned.members, parsed.members);
 }
@@ -35,12 +36,23 @@ function agree(body: Buffer, cuts: readonly number[]): void {
 /** The gravest first; an accepted body has none of them. */
 const REASONS: readonly JsonFault[] = ['invalid_json', 'too_deep', 'too_many_members'];
 
-/** Fails unless value is the whole value reduced as the scanner promises. */
-function isReduced(value: unknown, whole: unknown, depth: number): void {
-  if (typeof whole === 'string' && Buffer.byteLength(whole) > REDUCED_STRING) {
-    assert(typeof value === 'string' && value.length > 1 && value.length < 100 && value.endsWith('…'));
+/** Fails unless value is the whole value, with long strings as their beginning. */
+function isShortened(value: unknown, whole: unknown): void {
+  if (typeof value === 'string' && typeof whole === 'string' && value !== whole) {
+    assert(value.length > 1 && value.length < 100 && value.endsWith('…'));
     assert(whole.startsWith(value.slice(0, -1)));
+    assert(whole.length > LONG_STRING / 6); // it may be written \u0041
   } else if (typeof whole !== 'object' || whole === null) {
+    assert.deepEqual(value, whole);
+  } else {
+    assert.deepEqual(Reflect.ownKeys(value as object), Reflect.ownKeys(whole));
+    for (const key of Reflect.ownKeys(whole)) isShortened(Reflect.get(value as object, key), Reflect.get(whole, key));
+  }
+}
+
+/** Fails unless value is what the parser gives, reduced as the scanner promises. */
+function isReduced(value: unknown, whole: unknown, depth: number): void {
+  if (typeof whole !== 'object' || whole === null) {
     assert.deepEqual(value, whole);
   } else if (depth > REDUCED_DEPTH) {
     assert.deepEqual(value, Array.isArray(whole) ? [] : {});
@@ -72,11 +84,12 @@ const ACCEPTED = [
   '{"__proto__":{"polluted":1},"constructor":1,"a":{"__proto__":null,"toString":2}}',
   '{"a":1,"a":2,"\\u0061":3}',
   '{"2":"b","1":"a","x":[{"1":1,"0":0}]}',
-  `{"a":"${plain(REDUCED_STRING)}","b":"${plain(REDUCED_STRING + 1)}"}`,
-  `{"a":"${'é'.repeat(128)}","b":"${'é'.repeat(129)}","c":"x${'é'.repeat(128)}","d":"${'漢'.repeat(86)}","e":"${'😀'.repeat(65)}"}`,
-  `{"a":"${'\\u0041'.repeat(256)}","b":"${'\\u0041'.repeat(257)}","c":"${'\\n'.repeat(256)}","d":"${'\\n'.repeat(257)}"}`,
-  `{"a":"${'\\ud83d\\ude00'.repeat(64)}","b":"${'\\ud83d\\ude00'.repeat(65)}","c":"${'\\ud83d'.repeat(86)}"}`,
-  `{"a":"${plain(63)}\\u00e9${plain(300)}","b":"${plain(63)}é${plain(300)}","c":"${plain(62)}\\n${plain(300)}"}`,
+  `{"a":"${plain(LONG_STRING)}","b":"${plain(LONG_STRING + 1)}","c":["${plain(LONG_STRING + 1)}",{"d":"${plain(LONG_STRING + 1)}"}]}`,
+  `{"a":"${'é'.repeat(256)}","b":"${'é'.repeat(257)}","c":"x${'é'.repeat(256)}","d":"${'漢'.repeat(171)}","e":"${'😀'.repeat(129)}"}`,
+  `{"a":"${'\\u0041'.repeat(85)}","b":"${'\\u0041'.repeat(86)}","c":"${'\\n'.repeat(256)}","d":"${'\\n'.repeat(257)}"}`,
+  `{"a":"${'\\ud83d\\ude00'.repeat(42)}","b":"${'\\ud83d\\ude00'.repeat(43)}","c":"${'\\ud83d'.repeat(86)}"}`,
+  `{"a":"${plain(63)}\\u00e9${plain(500)}","b":"${plain(63)}é${plain(500)}","c":"${plain(62)}\\n${plain(500)}"}`,
+  `{"a":{"b":["${plain(600)}" , "${plain(600)}"\n],"c" : "${plain(700)}" },"d":"${plain(800)}"}`,
   '{"a":{"b":[{"c":[{"d":1}],"e":"x"}]}}',
   '{"messages":[{"role":"user","content":[{"type":"text","text":"hi"},{"type":"image_url"}]}]}',
   nested(MAX_DEPTH),
@@ -306,6 +319,17 @@ const body = fc.oneof(
   fc
     .dictionary(fc.string({ unit: 'grapheme' }), fc.jsonValue({ stringUnit: 'grapheme', maxDepth: 6 }))
     .map((value) => JSON.stringify(value, null, 1)),
+  // with long strings, written plainly or all in escapes
+  fc
+    .tuple(
+      fc.array(fc.tuple(fc.string({ unit: 'grapheme', maxLength: 20 }), fc.nat(90)), { minLength: 1, maxLength: 5 }),
+      fc.boolean(),
+    )
+    .map(([texts, escapes]) => {
+      const [first, ...rest] = texts.map(([text, times]) => text.repeat(times));
+      const json = JSON.stringify({ a: first, b: [rest, { c: rest.at(-1) ?? 1, d: [first] }] });
+      return escapes ? json.replace(/[^ -~]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`) : json;
+    }),
   // made of tokens, mostly invalid
   fc
     .array(
