@@ -25,8 +25,7 @@ const CLIENT_TICKS = 10;
 /**
  * The deadlines of all requests under one timer. A timer per request would be armed and
  * disarmed with every chunk; here a chunk costs one store, and every tick looks at each
- * request once: 30 ns each, 3 ms a second for a thousand. (undici's own timeouts stand
- * still while the client holds the upstream back, and are up to a second late.)
+ * request once: 30 ns each, 3 ms a second for a thousand.
  */
 export class Deadlines {
   readonly #limits: TimeLimits;

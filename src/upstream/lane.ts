@@ -51,9 +51,9 @@ const IDLE_MS = 30_000;
 const CLOSING_MS = 1000;
 
 /**
- * One connection to the upstream, and the one request on it. Written by hand: of a whole
- * proxied request undici's client takes a fifth, most of it for what is not needed here
- * (pipelining, retries, redirects, any method, any body), and it copies what it reads.
+ * One connection to the upstream, and the one request on it. Written by hand: undici's client
+ * took 13 µs more of a whole request's 74, for what is not needed here (pipelining, any
+ * method, any body, timers), and made a buffer of every chunk it read.
  */
 export class Lane {
   /** Until when it may be used again, if it is free; monotonic milliseconds. */
