@@ -3,6 +3,8 @@ import { createServer, type IncomingMessage, type Server, type ServerOptions, ty
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { type ErrorName, GatewayError } from '../domain/errors.ts';
+import { BareRequest } from './bare-request.ts';
+import { RequestHead } from './head.ts';
 import { handle } from './pipeline.ts';
 import { Reply } from './reply.ts';
 import { RequestLine } from './request-line.ts';
@@ -31,7 +33,7 @@ export interface Listener {
 export function createListener(services: Services): Listener {
   const { limits } = services;
   const onRequest = createHandler(services, () => !server.listening); // draining: the next request is for another replica
-  const server = createServer(serverOptions(limits), onRequest);
+  const server = createServer({ ...serverOptions(limits), IncomingMessage: BareRequest }, onRequest);
   const sockets = new Set<Socket>();
   server.on('connection', (socket) => {
     sockets.add(socket);
@@ -113,9 +115,9 @@ function shed({ metrics, tracer }: Services, req: IncomingMessage, res: ServerRe
     const trace = tracer.begin(req, reply.requestId);
     res.on('close', () => trace.end(line));
   }
-  const { 'content-length': length, 'transfer-encoding': encoding } = req.headers;
+  const { contentLength, transferEncoding, expectsContinue } = new RequestHead(req.rawHeaders);
   metrics.answered('shed', 503);
-  const close = encoding !== undefined || req.headers.expect !== undefined || Number(length ?? 0) > FORGIVEN_BYTES;
+  const close = transferEncoding !== undefined || expectsContinue || contentLength > FORGIVEN_BYTES;
   setTimeout(() => reply.error(new GatewayError('service_unavailable'), close), REFUSE_MS).unref();
 }
 
