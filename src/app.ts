@@ -62,7 +62,7 @@ export async function openApp(config: Config, log: Logger, now: Clock = Date.now
   metrics.gauge('tollgate_draining', '1 while open requests finish before a stop', () => (draining ? 1 : 0));
   const health = {
     log,
-    registry: metrics.registry,
+    metrics: () => metrics.text(),
     // not the database: without it known keys are served on, and a balancer would take all replicas away at once
     waitingFor: () => (draining ? ['its open requests: it is stopping'] : []),
   };

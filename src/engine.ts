@@ -188,7 +188,7 @@ async function openTracing(config: Config, instance: string, metrics: Metrics, l
   ]);
   const url = new URL(`${otlpUrl.href.replace(/\/+$/, '')}/v1/traces`);
   const exporter = new SpanExporter({ url, headers, service, instance, log });
-  metrics.counter('tollgate_trace_spans_total', 'Spans a collector took, and those dropped', ['result'], (add) => {
+  metrics.counter('tollgate_trace_spans_total', 'Spans a collector took, and those dropped', (add) => {
     add({ result: 'exported' }, exporter.exported);
     add({ result: 'dropped' }, exporter.dropped);
   });
@@ -201,10 +201,10 @@ function gaugeLedger(metrics: Metrics, ledger: BatchLedger): void {
     ledger.available ? 1 : 0,
   );
   metrics.gauge('tollgate_ledger_lag_seconds', 'How long the oldest of them has waited', () => ledger.lag / 1000);
-  metrics.counter('tollgate_ledger_set_aside_total', 'Usage records the database refused', [], (add) => {
+  metrics.counter('tollgate_ledger_set_aside_total', 'Usage records the database refused', (add) => {
     add({}, ledger.setAside);
   });
-  metrics.counter('tollgate_ledger_lost_total', 'Usage records lost: no disk, no database, no memory', [], (add) => {
+  metrics.counter('tollgate_ledger_lost_total', 'Usage records lost: no disk, no database, no memory', (add) => {
     add({}, ledger.lost);
   });
   metrics.gauge('tollgate_spool_bytes', 'Size of the spool files not yet in the database', () => ledger.spoolBytes);
@@ -215,7 +215,7 @@ function gaugeLedger(metrics: Metrics, ledger: BatchLedger): void {
 function gaugeDirectory(metrics: Metrics, { keys, companies, assistants }: CachedDirectory, changes: Changes): void {
   const caches = Object.entries({ keys, companies, assistants });
   const count = (name: string, help: string, read: (cache: (typeof caches)[number][1]) => number): void =>
-    metrics.counter(name, help, ['cache'], (add) => {
+    metrics.counter(name, help, (add) => {
       for (const [cache, counted] of caches) add({ cache }, read(counted));
     });
   count('tollgate_cache_hits_total', 'Looked up in memory', ({ hits }) => hits);
@@ -229,7 +229,7 @@ function gaugeDirectory(metrics: Metrics, { keys, companies, assistants }: Cache
 
 function gaugeLoad(metrics: Metrics, overload: Overload): void {
   metrics.gauge('tollgate_requests_in_flight', 'Requests being answered', () => overload.inFlight);
-  metrics.counter('tollgate_requests_shed_total', 'Requests refused with 503 for overload', [], (add) => {
+  metrics.counter('tollgate_requests_shed_total', 'Requests refused with 503 for overload', (add) => {
     add({}, overload.refused);
   });
   metrics.gauge('tollgate_event_loop_delay_seconds', 'Event-loop delay, smoothed', () => overload.delayMs / 1000);

@@ -132,7 +132,7 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
       res.once('close', () => open.leave(answer));
       handle(req, res);
     },
-    metrics: () => services.metrics.registry.metrics(),
+    metrics: async () => services.metrics.text(),
     async drain(seconds) {
       leaving = true;
       for (const end = performance.now() + seconds * 1000; open.size > 0 && performance.now() < end; ) await sleep(20);

@@ -1,13 +1,14 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import type { Registry } from 'prom-client';
 import type { Logger } from '../log.ts';
+import { Metrics } from '../metrics.ts';
 import { reasonOf, send } from './answer.ts';
 import type { AdminServices } from './services.ts';
 
 /** What machines are told of the gateway. */
 export interface Health {
   readonly log: Logger;
-  readonly registry: Registry;
+  /** In the Prometheus text format. */
+  metrics(): string;
   /** What the gateway still waits for, in words; empty when it is ready for traffic. */
   waitingFor(): string[];
 }
@@ -42,14 +43,14 @@ export function createAdminListener(health: Health, pages: AdminServices | null)
 }
 
 async function answerHealth(
-  { registry, waitingFor }: Health,
+  { metrics, waitingFor }: Health,
   path: string,
   req: IncomingMessage,
   res: ServerResponse,
 ): Promise<void> {
   if (req.method !== 'GET' && req.method !== 'HEAD') return send(res, 405, 'text/plain', 'method not allowed\n');
   if (path === '/livez') return send(res, 200, 'text/plain', 'ok\n');
-  if (path === '/metrics') return send(res, 200, registry.contentType, await registry.metrics());
+  if (path === '/metrics') return send(res, 200, Metrics.contentType, metrics());
   const waiting = waitingFor();
   if (waiting.length === 0) return send(res, 200, 'text/plain', 'ready\n');
   return send(res, 503, 'text/plain', waiting.map((what) => `waiting for ${what}\n`).join(''));
