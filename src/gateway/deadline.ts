@@ -1,5 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import { Crowd, type Member } from './crowd.ts';
+import { Ticker } from './ticker.ts';
 
 /** How long each part of a request may take, in milliseconds. */
 export interface TimeLimits {
@@ -30,12 +31,15 @@ const CLIENT_TICKS = 10;
 export class Deadlines {
   readonly #limits: TimeLimits;
   readonly #open = new Watches();
-  readonly #timer: NodeJS.Timeout;
+  readonly #ticker: Ticker;
   #ticks = 0;
 
   constructor(limits: TimeLimits) {
     this.#limits = limits;
-    this.#timer = setInterval(() => this.look(performance.now()), TICK_MS).unref();
+    this.#ticker = new Ticker(TICK_MS, () => {
+      this.look(performance.now());
+      return this.#open.size > 0;
+    });
   }
 
   /**
@@ -43,6 +47,7 @@ export class Deadlines {
    * @param onDeadline told at most once, and not after `settled`
    */
   watch(res: ServerResponse, onDeadline: (deadline: Deadline) => void): Watch {
+    this.#ticker.wake();
     return new Watch(res, onDeadline, this.#open);
   }
 
@@ -53,7 +58,7 @@ export class Deadlines {
   }
 
   close(): void {
-    clearInterval(this.#timer);
+    this.#ticker.rest();
   }
 }
 

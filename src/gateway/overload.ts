@@ -1,5 +1,6 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { getHeapStatistics } from 'node:v8';
+import { Ticker } from './ticker.ts';
 
 /** What the gateway takes on before it refuses. */
 export interface LoadLimits {
@@ -26,8 +27,14 @@ const MOST_HEAP = 0.9;
 export class Overload {
   readonly #limits: LoadLimits;
   readonly #loop = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
-  readonly #timer: NodeJS.Timeout;
+  readonly #ticker = new Ticker(
+    SAMPLE_MS,
+    () => this.#sample(),
+    () => this.#loop.disable(),
+  );
   #inFlight = 0;
+  /** A request came since the last sample. */
+  #asked = false;
   #refused = 0;
   #delayMs = 0;
   #memoryFull = false;
@@ -37,8 +44,6 @@ export class Overload {
 
   constructor(limits: LoadLimits) {
     this.#limits = limits;
-    this.#loop.enable();
-    this.#timer = setInterval(() => this.#sample(), SAMPLE_MS).unref();
   }
 
   get inFlight(): number {
@@ -53,6 +58,8 @@ export class Overload {
 
   /** @returns false when the request is to be refused; else `leave` ends it */
   enter(): boolean {
+    this.#asked = true;
+    if (this.#ticker.resting) this.#watch();
     if (this.#inFlight >= this.#limits.maxRequests || this.#memoryFull || (this.#share > 0 && this.#drop())) {
       this.#refused++;
       return false;
@@ -81,8 +88,7 @@ export class Overload {
   }
 
   close(): void {
-    clearInterval(this.#timer);
-    this.#loop.disable();
+    this.#ticker.rest();
   }
 
   #drop(): boolean {
@@ -92,13 +98,24 @@ export class Overload {
     return true;
   }
 
-  #sample(): void {
+  /** Begins to sample: whatever held up the loop while nobody asked harmed no request. */
+  #watch(): void {
+    this.#loop.reset();
+    this.#loop.enable();
+    this.#ticker.wake();
+  }
+
+  /** @returns whether sampling is to go on */
+  #sample(): boolean {
     const { count, mean } = this.#loop;
     this.#loop.reset();
     const heap = getHeapStatistics();
     // it measures whole intervals, so a loop at rest reads as the resolution
     const delay = count === 0 ? 0 : Math.max(0, mean / 1e6 - RESOLUTION_MS);
     this.observe(delay, residentBytes(), heap.used_heap_size / heap.heap_size_limit);
+    const busy = this.#asked || this.#inFlight > 0 || this.#share > 0 || this.#memoryFull;
+    this.#asked = false;
+    return busy;
   }
 }
 

@@ -39,7 +39,8 @@ export interface LedgerOptions {
 const MAX_BATCH = 2000; // records in one statement
 const MIN_BATCH = 50; // what a batch shrinks to while the database cannot take it in time
 const FLUSH_MS = 100; // how long a record waits for company
-const POLL_MS = 250; // how old another replica's spend may be; the contract allows one second
+const POLL_MS = 250; // how old another replica's spend may be while this one writes; the contract allows one second
+const REST_POLL_MS = 800; // and while it does not
 const TOUCH_MS = 10_000; // how old last_used_at may be
 const BACKOFF_MS = 500; // pause after the database failed
 const LOAD_PATIENCE_MS = 2000; // how long a request waits for its company's spend
@@ -62,6 +63,8 @@ interface Load {
  *   book ─┐                                ┌─> waiters: the last bytes leave
  *   book ─┼─ end of this turn ─ one append ┤
  *   book ─┘                                └─> backlog ─ every 100 ms, one statement ─> Postgres
+ *
+ * While nothing is booked the loop rests from one look at the spend to the next.
  */
 export class BatchLedger implements Ledger {
   readonly #options: LedgerOptions;
@@ -84,11 +87,15 @@ export class BatchLedger implements Ledger {
    */
   #uncertain: Entry | null = null;
   #polledAt = Number.NEGATIVE_INFINITY;
+  /** How long after that the next time is. */
+  #pollMs = REST_POLL_MS;
   /** The latest month the database was read in. */
   #polledMonth = '';
   #touchedAt = 0;
   #beatAt = Number.NEGATIVE_INFINITY;
   #wake: (() => void) | null = null;
+  /** Resting with nothing to write. */
+  #resting = false;
   #closing = false;
   #abandoned = false;
   #running: Promise<void> | null = null;
@@ -222,7 +229,7 @@ export class BatchLedger implements Ledger {
         this.#options.log.error({ reason: reasonOf(error) }, 'ledger: an answer could not be ended');
       }
     }
-    if (this.#backlog.size >= MAX_BATCH && this.available) this.#wakeUp();
+    if (this.#resting || (this.#backlog.size >= MAX_BATCH && this.available)) this.#wakeUp();
   }
 
   async #run(): Promise<void> {
@@ -236,7 +243,7 @@ export class BatchLedger implements Ledger {
         if (!this.available) this.#options.log.warn({ records: this.backlog }, 'ledger: the database is back');
         this.available = true;
         if (this.#backlog.size >= this.#batchSize || this.#backlog.isLong || this.#loads.length > 0) continue;
-        if (!this.#closing) await this.#rest(FLUSH_MS);
+        await this.#gather();
       } catch (error) {
         if (this.available) {
           this.#options.log.warn({ reason: reasonOf(error) }, 'ledger: the database is away; records wait');
@@ -249,6 +256,16 @@ export class BatchLedger implements Ledger {
     }
     await this.#touchKeys(true).catch(() => {});
     await this.#reservations.keep(true).catch(() => {});
+  }
+
+  /** Rests until a record comes, then while others gather; or until the spend is to be read. */
+  async #gather(): Promise<void> {
+    if (this.backlog === 0 && !this.#closing) {
+      this.#resting = true;
+      await this.#rest(Math.max(1, this.#polledAt + this.#pollMs - this.#timing.uptime()));
+      this.#resting = false;
+    }
+    if (this.backlog > 0 && this.#loads.length === 0 && !this.#closing) await this.#rest(FLUSH_MS);
   }
 
   /** Writes one batch, if any record waits. */
@@ -328,6 +345,7 @@ export class BatchLedger implements Ledger {
     }
     for (const { companyId, month, eur } of inserted) this.#spend.settle(companyId, month, 0n, parseEur(eur));
     this.#settled += batch.length;
+    this.#pollMs = POLL_MS;
   }
 
   #beat(): void {
@@ -400,12 +418,13 @@ export class BatchLedger implements Ledger {
   /** Reads what other replicas and the application have spent, and forgets what is over. */
   async #poll(): Promise<void> {
     const now = this.#timing.uptime();
-    if (now - this.#polledAt < POLL_MS) return;
+    if (now - this.#polledAt < this.#pollMs) return;
     const { cursor, sums } = await this.#options.store.changedSpend(this.#cursor);
     for (const { companyId, month, eur } of sums) this.#spend.refresh(companyId, month, parseEur(eur));
     this.#cursor = cursor;
     await this.#turnMonth(this.#options.monthOf(this.#timing.now()));
     this.#polledAt = now;
+    this.#pollMs = REST_POLL_MS;
     await this.#touchKeys(false);
     await this.#reservations.keep(false);
   }

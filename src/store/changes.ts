@@ -1,6 +1,6 @@
 import type { Logger } from '../log.ts';
 import type { Database, Listening, Sql } from './database.ts';
-import { serverIdentity } from './server.ts';
+import { inlined, serverIdentity } from './server.ts';
 
 /** Keeps something in memory that the change feed keeps true. Its methods never throw and never wait. */
 export interface Follower {
@@ -17,7 +17,7 @@ export interface Follower {
 }
 
 export interface ChangesOptions {
-  /** Milliseconds from one poll to the next; bounds how late a change is when no notification arrives. Default 500. */
+  /** Milliseconds from one poll to the next; bounds how late a change is when no notification arrives. Default 800. */
   readonly pollMs?: number;
   /**
    * Seconds the rows of the feed are kept at least, and an interruption may last before the
@@ -89,7 +89,7 @@ export class Changes {
     this.#db = db;
     this.#follower = follower;
     this.#log = log;
-    this.#pollMs = options.pollMs ?? 500;
+    this.#pollMs = options.pollMs ?? 800;
     this.#keepSeconds = options.keepSeconds ?? 3600;
     this.#listener = db.listen(CHANNEL, {
       onNotice: (payload) => {
@@ -216,9 +216,9 @@ async function lookAt(sql: Sql, since: string | null): Promise<Look & { readonly
       extract(epoch from now())::float8 as at,
       (select coalesce(json_agg(json_build_array(kind, subject)), '[]')
        from (select distinct kind, subject from changes
-             where xid >= pg_snapshot_xmin(${since}::pg_snapshot) -- for the index
-               and not pg_visible_in_snapshot(xid, ${since}::pg_snapshot)
-             limit ${MOST_CHANGES + 1}) as fresh) as changes`;
+             where xid >= pg_snapshot_xmin(${inlined(sql, since)}::pg_snapshot) -- for the index
+               and not pg_visible_in_snapshot(xid, ${inlined(sql, since)}::pg_snapshot)
+             limit ${inlined(sql, `${MOST_CHANGES + 1}`)}) as fresh) as changes`;
   return row;
 }
 

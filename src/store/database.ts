@@ -75,7 +75,7 @@ export class DatabaseRefused extends Error {
 
 const HOST_MS = 1000; // for reaching one host while there are others
 const LISTEN_MS = 2000; // for connecting a listener, and for each heartbeat
-const HEARTBEAT_MS = 2000; // how often a silent listener must prove that it lives
+const HEARTBEAT_MS = 10_000; // how often a silent listener must prove that it lives; who listens asks besides
 const LISTEN_RETRY_MS = 250;
 const FAREWELL_MS = 250;
 const CANCEL_MS = 1000;

@@ -1,7 +1,7 @@
 import { formatEur } from '../domain/money.ts';
 import type { LedgerStore, MonthSum } from '../domain/ports.ts';
 import type { Database } from './database.ts';
-import { serverIdentity } from './server.ts';
+import { inlined, serverIdentity } from './server.ts';
 
 /**
  * Deadline of one batch. Short, because a connection to a server that went away without a word
@@ -54,7 +54,7 @@ export function ledgerStore(db: Database): LedgerStore {
         const rows = await sql<({ server: string; xmin: string } & { [K in keyof MonthSum]: MonthSum[K] | null })[]>`
           select ${serverIdentity(sql)} as server, pg_snapshot_xmin(pg_current_snapshot())::text as xmin,
             m.company_id::text as "companyId", m.billing_month::text as month, (m.api_cost_eur + m.chat_cost_eur)::text as eur
-          from (values (1)) as one left join monthly_spend m on m.changed_xid >= ${since ?? null}::text::xid8`;
+          from (values (1)) as one left join monthly_spend m on m.changed_xid >= ${inlined(sql, since ?? null)}::xid8`;
         const { server, xmin } = rows[0] as (typeof rows)[0];
         return { server, xmin, sums: rows.filter((row): row is typeof row & MonthSum => row.eur !== null) };
       });

@@ -8,10 +8,10 @@ const TICK = 100;
 /** A watch under a clock that this test turns. */
 function start() {
   const deadlines = new Deadlines(LIMITS);
-  deadlines.close(); // no timer of its own
   const res = { writableLength: 0, destroyed: 0, destroy: () => void res.destroyed++ };
   const told: Deadline[] = [];
   const watch = deadlines.watch(res as unknown as ServerResponse, (deadline) => told.push(deadline));
+  deadlines.close(); // no timer of its own
   let now = 0;
   deadlines.look(now);
   return {
