@@ -83,7 +83,6 @@ export async function openEngine(config: Config, log: Logger, clock: Clock = Dat
   const calendar = new Calendar(config.billingTimezone);
   const metrics = new Metrics();
   const directory = openDirectory(db, log);
-  const changes = openChanges(db, directory, log);
   const ledger = new BatchLedger({
     store: ledgerStore(db),
     clock,
@@ -93,6 +92,7 @@ export async function openEngine(config: Config, log: Logger, clock: Clock = Dat
     spool,
   });
   ledger.start();
+  const changes = openChanges(db, directory, log, { onSpend: (changed) => ledger.heard(changed) });
   gaugeLedger(metrics, ledger);
   gaugeDirectory(metrics, directory, changes);
 

@@ -40,7 +40,7 @@ const MAX_BATCH = 2000; // records in one statement
 const MIN_BATCH = 50; // what a batch shrinks to while the database cannot take it in time
 const FLUSH_MS = 100; // how long a record waits for company
 const POLL_MS = 250; // how old another replica's spend may be while this one writes; the contract allows one second
-const REST_POLL_MS = 800; // and while it does not
+const REST_POLL_MS = 850; // and while it does not, and nobody tells it whether there is any
 const TOUCH_MS = 10_000; // how old last_used_at may be
 const BACKOFF_MS = 500; // pause after the database failed
 const LOAD_PATIENCE_MS = 2000; // how long a request waits for its company's spend
@@ -64,7 +64,8 @@ interface Load {
  *   book ─┼─ end of this turn ─ one append ┤
  *   book ─┘                                └─> backlog ─ every 100 ms, one statement ─> Postgres
  *
- * While nothing is booked the loop rests from one look at the spend to the next.
+ * While nothing is booked the loop rests from one look at the spend to the next; who looks at
+ * the database anyway saves it even that.
  */
 export class BatchLedger implements Ledger {
   readonly #options: LedgerOptions;
@@ -179,6 +180,18 @@ export class BatchLedger implements Ledger {
     if (waiter !== null) this.#waiters.push(waiter);
   }
 
+  /**
+   * Somebody looked at the database.
+   * @param changed whether any company's spend may be another than when this was last told
+   */
+  heard(changed: boolean): void {
+    if (this.#pollMs === REST_POLL_MS) {
+      if (changed) this.#pollMs = 0;
+      else if (Number.isFinite(this.#polledAt)) this.#polledAt = this.#timing.uptime();
+    }
+    if (this.#resting) this.#wakeUp();
+  }
+
   reserve(reservation: Reservation): Promise<boolean> {
     return this.#reservations.reserve(reservation);
   }
@@ -240,6 +253,8 @@ export class BatchLedger implements Ledger {
         if (this.#uncertain !== null) continue;
         await this.#answerLoads();
         await this.#poll();
+        await this.#touchKeys(false);
+        await this.#reservations.keep(false);
         if (!this.available) this.#options.log.warn({ records: this.backlog }, 'ledger: the database is back');
         this.available = true;
         if (this.#backlog.size >= this.#batchSize || this.#backlog.isLong || this.#loads.length > 0) continue;
@@ -418,15 +433,14 @@ export class BatchLedger implements Ledger {
   /** Reads what other replicas and the application have spent, and forgets what is over. */
   async #poll(): Promise<void> {
     const now = this.#timing.uptime();
-    if (now - this.#polledAt < this.#pollMs) return;
+    const month = this.#options.monthOf(this.#timing.now());
+    if (now - this.#polledAt < this.#pollMs && month <= this.#polledMonth) return;
+    this.#pollMs = REST_POLL_MS; // before the reading: what is heard meanwhile may not be in it
     const { cursor, sums } = await this.#options.store.changedSpend(this.#cursor);
     for (const { companyId, month, eur } of sums) this.#spend.refresh(companyId, month, parseEur(eur));
     this.#cursor = cursor;
-    await this.#turnMonth(this.#options.monthOf(this.#timing.now()));
+    await this.#turnMonth(month);
     this.#polledAt = now;
-    this.#pollMs = REST_POLL_MS;
-    await this.#touchKeys(false);
-    await this.#reservations.keep(false);
   }
 
   /** A new month: its figures are read for all at once, so that no request has to wait for them. */

@@ -17,13 +17,15 @@ export interface Follower {
 }
 
 export interface ChangesOptions {
-  /** Milliseconds from one poll to the next; bounds how late a change is when no notification arrives. Default 800. */
+  /** Milliseconds from one poll to the next; bounds how late a change is when no notification arrives. Default 750. */
   readonly pollMs?: number;
   /**
    * Seconds the rows of the feed are kept at least, and an interruption may last before the
    * follower must doubt everything; the same for all replicas. Default one hour.
    */
   readonly keepSeconds?: number;
+  /** Told at every poll whether any company's spend may have changed since the poll before. */
+  readonly onSpend?: (changed: boolean) => void;
 }
 
 /** Follows the feed until closed, through every loss of the database. */
@@ -48,6 +50,14 @@ interface Look {
   readonly at: number;
 }
 
+/** What it found new. */
+interface Found {
+  /** Kind and subject. */
+  readonly changes: readonly [string, string][];
+  /** Figures of spend are among it. */
+  readonly spent: boolean;
+}
+
 /**
  * The change feed. A notification is fast but may get lost (connection down, transaction
  * pooler); the rows of `changes` are certain but have to be asked for. So both:
@@ -57,6 +67,9 @@ interface Look {
  *
  * The poll passes on a second time what was notified: that costs the follower one more load
  * per change, and nothing has to decide whether a notification was the right one.
+ *
+ * A poll is most of what an idle gateway costs, so there is only this one: it finds out for
+ * the ledger, too, whether there is spend to read.
  */
 export class Changes {
   /** Counters for metrics; plain fields, read only outside. */
@@ -73,6 +86,7 @@ export class Changes {
   readonly #log: Logger;
   readonly #pollMs: number;
   readonly #keepSeconds: number;
+  readonly #onSpend: (changed: boolean) => void;
   readonly #listener: Listening;
   readonly #running: Promise<void>;
   #closed = false;
@@ -89,8 +103,9 @@ export class Changes {
     this.#db = db;
     this.#follower = follower;
     this.#log = log;
-    this.#pollMs = options.pollMs ?? 800;
+    this.#pollMs = options.pollMs ?? 750;
     this.#keepSeconds = options.keepSeconds ?? 3600;
+    this.#onSpend = options.onSpend ?? (() => {});
     this.#listener = db.listen(CHANNEL, {
       onNotice: (payload) => {
         const colon = payload.indexOf(':');
@@ -128,10 +143,12 @@ export class Changes {
 
   async #poll(): Promise<void> {
     try {
-      const { changes, ...look } = await this.#db.run(POLL_DEADLINE_MS, (sql) =>
+      const { changes, spent, ...look } = await this.#db.run(POLL_DEADLINE_MS, (sql) =>
         lookAt(sql, this.#last?.snapshot ?? null),
       );
-      if (this.#last === null || !follows(this.#last, look, this.#keepSeconds)) {
+      const gap = this.#last === null || !follows(this.#last, look, this.#keepSeconds);
+      this.#onSpend(spent || gap);
+      if (gap) {
         this.gaps++;
         this.#follower.missed();
       }
@@ -208,9 +225,9 @@ export class Changes {
  * transactions had finished by then; the rows of all others are new. So each row is passed
  * on once, however long some transaction keeps the oldest running id from moving on.
  */
-async function lookAt(sql: Sql, since: string | null): Promise<Look & { readonly changes: [string, string][] }> {
+async function lookAt(sql: Sql, since: string | null): Promise<Look & Found> {
   // one statement, so that the rows and the new snapshot are of the same instant
-  const [row] = await sql<[Look & { changes: [string, string][] }]>`
+  const [row] = await sql<[Look & Found]>`
     select pg_current_snapshot()::text as snapshot,
       ${serverIdentity(sql)} as server,
       extract(epoch from now())::float8 as at,
@@ -218,7 +235,10 @@ async function lookAt(sql: Sql, since: string | null): Promise<Look & { readonly
        from (select distinct kind, subject from changes
              where xid >= pg_snapshot_xmin(${inlined(sql, since)}::pg_snapshot) -- for the index
                and not pg_visible_in_snapshot(xid, ${inlined(sql, since)}::pg_snapshot)
-             limit ${inlined(sql, `${MOST_CHANGES + 1}`)}) as fresh) as changes`;
+             limit ${inlined(sql, `${MOST_CHANGES + 1}`)}) as fresh) as changes,
+      exists (select from monthly_spend
+              where changed_xid >= pg_snapshot_xmin(${inlined(sql, since)}::pg_snapshot)
+                and not pg_visible_in_snapshot(changed_xid, ${inlined(sql, since)}::pg_snapshot)) as spent`;
   return row;
 }
 

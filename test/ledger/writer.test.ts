@@ -9,6 +9,7 @@ import type { LedgerStore } from '../../src/domain/ports.ts';
 import { RecordWriter, type UsageRecord, usageRecord } from '../../src/domain/usage.ts';
 import { fileDisk, systemProcesses } from '../../src/ledger/disk.ts';
 import { Spool } from '../../src/ledger/spool.ts';
+import type { Timing } from '../../src/ledger/timing.ts';
 import { BatchLedger, type LedgerOptions } from '../../src/ledger/writer.ts';
 import type { Database, Sql } from '../../src/store/database.ts';
 import { ledgerStore } from '../../src/store/ledger.ts';
@@ -373,3 +374,106 @@ async function strictCompany(database: Database, budget: string): Promise<{ comp
   );
   return { company: (row as { id: string }).id };
 }
+
+/** A clock that moves when it is told to; what is ready then is dealt with. */
+class Clock implements Timing {
+  #now = Date.parse('2026-11-21T12:00:00Z');
+  #due: { at: number; call: () => void }[] = [];
+  readonly now = (): number => this.#now;
+  readonly uptime = this.now;
+  after(ms: number, call: () => void): () => void {
+    const entry = { at: this.#now + ms, call };
+    this.#due.push(entry);
+    return () => {
+      this.#due = this.#due.filter((each) => each !== entry);
+    };
+  }
+  soon(call: () => void): void {
+    setImmediate(call);
+  }
+  async pass(ms: number): Promise<void> {
+    const end = this.#now + ms;
+    for (;;) {
+      for (let turns = 0; turns < 5; turns++) await new Promise((resolve) => setImmediate(resolve));
+      const next = this.#due.toSorted((a, b) => a.at - b.at)[0];
+      if (next === undefined || next.at > end) break;
+      this.#due = this.#due.filter((each) => each !== next);
+      this.#now = Math.max(this.#now, next.at);
+      next.call();
+    }
+    this.#now = end;
+  }
+}
+
+/** A ledger under such a clock, with a database that answers at once and counts. */
+function rest(t: Test) {
+  const clock = new Clock();
+  const asked = { spend: 0, inserts: 0, away: false };
+  const answer = <T>(value: T): Promise<T> => (asked.away ? Promise.reject(failure(true)) : Promise.resolve(value));
+  const quiet: LedgerStore = {
+    ...store,
+    insert: () => answer([]).finally(() => asked.inserts++),
+    changedSpend: () => answer({ cursor: 'c', sums: [] }).finally(() => asked.spend++),
+    touchKeys: () => answer(undefined),
+  };
+  const { ledger } = open(t, { store: quiet, timing: clock, clock: () => clock.now() });
+  t.teardown(() => ledger.close(0));
+  ledger.start();
+  return { ledger, clock, asked };
+}
+
+t.test('at rest the spend is read so often that it is never older than a second', async (t) => {
+  const { clock, asked } = rest(t);
+  await clock.pass(100);
+  t.equal(asked.spend, 1);
+  for (let second = 1; second <= 10; second++) {
+    await clock.pass(1000);
+    t.ok(asked.spend > second, `${asked.spend} readings`);
+  }
+  t.ok(asked.spend <= 13, 'and not much more often');
+});
+
+t.test('who hears that no spend changed does not read it; who hears that some did, reads at once', async (t) => {
+  const { ledger, clock, asked } = rest(t);
+  await clock.pass(100);
+  for (let n = 0; n < 20; n++) {
+    ledger.heard(false);
+    await clock.pass(750);
+  }
+  t.equal(asked.spend, 1);
+  ledger.heard(true);
+  await clock.pass(1);
+  t.equal(asked.spend, 2);
+  await clock.pass(2000);
+  t.equal(asked.spend, 4, 'and by itself where nobody tells it any more');
+});
+
+t.test('what is heard changes nothing for a database that was away: it is asked until it answers', async (t) => {
+  const { ledger, clock, asked } = rest(t);
+  await clock.pass(100);
+  asked.away = true;
+  await clock.pass(1000);
+  t.notOk(ledger.available);
+  const before = asked.spend;
+  for (let n = 0; n < 10; n++) {
+    ledger.heard(false);
+    await clock.pass(100);
+  }
+  t.ok(asked.spend > before);
+  t.notOk(ledger.available);
+  asked.away = false;
+  await clock.pass(1000);
+  t.ok(ledger.available);
+});
+
+t.test('the first record after a rest is written as soon as any', async (t) => {
+  const { ledger, clock, asked } = rest(t);
+  await clock.pass(5000);
+  ledger.book(record(randomUUID(), { at: clock.now() }), null);
+  await clock.pass(90);
+  t.equal(asked.inserts, 0, 'others may join it');
+  ledger.book(record(randomUUID(), { at: clock.now() }), null);
+  await clock.pass(10);
+  t.equal(asked.inserts, 1);
+  t.equal(ledger.backlog, 0);
+});

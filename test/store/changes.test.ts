@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { type ChangesOptions, type Follower, openChanges } from '../../src/store/changes.ts';
-import { type Database, openDatabase } from '../../src/store/database.ts';
+import { type Database, openDatabase, type Sql } from '../../src/store/database.ts';
 import { startEmbedded } from '../../src/store/embedded.ts';
 import { migrate } from '../../src/store/migrate.ts';
 import { eventually } from '../support/client.ts';
@@ -87,6 +87,44 @@ t.test('a change is told by notification alone', async (t) => {
   await journal.hears('key:ab');
   await announce(db, 'key', 'ab:cd');
   await journal.hears('key:ab:cd');
+});
+
+t.test('each poll tells whether there is spend the one before did not see', async (t) => {
+  const { url } = await testDatabase(t);
+  const db = open(t, url);
+  const told: boolean[] = [];
+  const journal = await follow(t, deaf(db), { pollMs: 20, onSpend: (changed) => told.push(changed) });
+  await journal.morePolls(2);
+  t.ok(told.shift(), 'at first, all of it');
+  t.notOk(told.includes(true), 'then nothing new');
+  const spend = (sql: Sql) => sql`
+    insert into chat_usage (company_id, cost_eur)
+    select id, 1 from companies limit 1`;
+  await db.run(QUERY_MS, (sql) => sql`insert into companies (name) values ('ACME')`);
+  for (const round of [1, 2]) {
+    told.length = 0;
+    await db.run(QUERY_MS, spend);
+    await eventually(
+      () => told,
+      (told) => told.includes(true),
+    );
+    await journal.morePolls(3);
+    t.equal(told.filter((changed) => changed).length, 1, `once, round ${round}`);
+  }
+
+  // a long transaction holds the snapshot back: what was told stays told, what it wrote comes last
+  told.length = 0;
+  await db.transaction(QUERY_MS, async (sql) => {
+    await spend(sql);
+    await journal.morePolls(3);
+    t.notOk(told.includes(true), 'not before the commit');
+  });
+  await eventually(
+    () => told,
+    (told) => told.includes(true),
+  );
+  await journal.morePolls(3);
+  t.equal(told.filter((changed) => changed).length, 1);
 });
 
 t.test('a change is told by poll alone, once', async (t) => {
