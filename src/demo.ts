@@ -1,12 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
 import { answerChat, answerEmbeddings, Refusal } from './demo/answer.ts';
 import { completion, events, reportedModel, type Usage } from './demo/chat.ts';
 import { type Behaviour, behaviourOf, leakyError, leakyHeaders } from './demo/fault.ts';
+import { createServer } from './http.ts';
 import type { Logger } from './log.ts';
 
 /**

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { totalmem } from 'node:os';
 import { setImmediate } from 'node:timers/promises';
 import { type Config, ConfigError } from './config.ts';
-import { type Demo, startDemo } from './demo.ts';
+import type { Demo } from './demo.ts';
 import { Estimator } from './domain/estimate.ts';
 import { Calendar } from './domain/month.ts';
 import type { Clock } from './domain/ports.ts';
@@ -67,7 +67,7 @@ export async function openEngine(config: Config, log: Logger, clock: Clock = Dat
     spool = openSpool(config, writer, log);
     await migrate(db, { billingTimezone: config.billingTimezone });
     if (!(await raiseWall(db))) log.warn({}, NO_WALL);
-    demo = config.upstreamUrl === null ? await startDemo({ port: 0, log }) : null;
+    demo = config.upstreamUrl === null ? await openDemo(log) : null;
   } catch (error) {
     spool?.close();
     await db.close();
@@ -176,6 +176,12 @@ function openSpool(config: Config, id: string, log: Logger): Spool | null {
       `SPOOL_DIR: ${folder} cannot be written (${reason}); make it writable, choose another folder, or set it empty to do without`,
     ]);
   }
+}
+
+/** Loaded only where it answers. */
+async function openDemo(log: Logger): Promise<Demo> {
+  const { startDemo } = await import('./demo.ts');
+  return await startDemo({ port: 0, log });
 }
 
 /** Loaded only where it is asked for. */

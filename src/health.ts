@@ -1,4 +1,5 @@
-import { get, type RequestOptions } from 'node:http';
+import type { RequestOptions } from 'node:http';
+import { get } from './http.ts';
 
 /**
  * `node dist/health.js`: a container's health check, in the environment of its gateway.

@@ -4,7 +4,7 @@ import t from 'tap';
 
 /** The house: imports point to a lower floor, or within the same folder; never to a sibling adapter, never in a circle. */
 const FLOORS: readonly (readonly string[])[] = [
-  ['bytes', 'config.ts', 'log.ts', 'metrics.ts'],
+  ['bytes', 'config.ts', 'http.ts', 'log.ts', 'metrics.ts'],
   ['domain'],
   ['store', 'ledger', 'upstream', 'tracing'],
   ['gateway', 'admin'],
@@ -75,4 +75,11 @@ t.test('floors 0 and 1 hold no socket, no database, no file and no clock', async
       .map((pattern) => `${file}: ${pattern.source}`);
   });
   t.same(impure, []);
+});
+
+t.test('node:http is imported for its types alone: as a value it loads all of fetch and HTTP/2', async (t) => {
+  const loading = FILES.filter((file) =>
+    /^import (?!type ).*'node:http2?'/m.test(readFileSync(join(SRC, file), 'utf8')),
+  );
+  t.same(loading, []);
 });

@@ -1,4 +1,5 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import { createServer } from '../http.ts';
 import type { Logger } from '../log.ts';
 import { Metrics } from '../metrics.ts';
 import { reasonOf, send } from './answer.ts';

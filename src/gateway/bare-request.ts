@@ -1,4 +1,4 @@
-import { IncomingMessage } from 'node:http';
+import { IncomingMessage } from '../http.ts';
 
 /**
  * A request whose `headers` are `expect` alone; all of them are in `rawHeaders`. Node looks for

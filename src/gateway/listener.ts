@@ -1,8 +1,9 @@
 import { randomUUIDv7 } from 'node:crypto';
-import { createServer, type IncomingMessage, type Server, type ServerOptions, type ServerResponse } from 'node:http';
+import type { IncomingMessage, Server, ServerOptions, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { type ErrorName, GatewayError } from '../domain/errors.ts';
+import { createServer } from '../http.ts';
 import { BareRequest } from './bare-request.ts';
 import { RequestHead } from './head.ts';
 import { handle } from './pipeline.ts';

@@ -67,12 +67,13 @@ export class Cache<T extends object> {
   constructor(read: Read<T>, options: CacheOptions<T>) {
     const { max, maxWeight, weigh, absenceMs = 500 } = options;
     this.#read = read;
+    // `max` takes the memory of a full cache at once
     this.#entries = new LRUCache(
       maxWeight !== undefined && weigh !== undefined
         ? { max, maxSize: maxWeight, sizeCalculation: (entry) => weigh(entry.value) }
-        : { maxSize: max, sizeCalculation: () => 1 }, // `max` takes the memory of a full cache at once
+        : { maxSize: max, sizeCalculation: () => 1 },
     );
-    this.#absent = new LRUCache({ max: ABSENCES, ttl: absenceMs });
+    this.#absent = new LRUCache({ maxSize: ABSENCES, sizeCalculation: () => 1, ttl: absenceMs });
   }
 
   get size(): number {

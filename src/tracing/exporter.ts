@@ -1,5 +1,6 @@
-import { Agent as HttpAgent, request as httpRequest } from 'node:http';
+import type { Agent } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
+import { Agent as HttpAgent, request as httpRequest } from '../http.ts';
 import { encodeRequest, text } from './otlp.ts';
 
 export interface ExporterOptions {
@@ -39,7 +40,7 @@ export class SpanExporter {
 
   readonly #options: ExporterOptions;
   readonly #resource: readonly string[];
-  readonly #agent: HttpAgent;
+  readonly #agent: Agent;
   readonly #timeoutMs: number;
   #waiting: string[] = [];
   #timer: NodeJS.Timeout | null = null;
@@ -54,8 +55,8 @@ export class SpanExporter {
     this.#options = options;
     this.#timeoutMs = timeoutMs;
     this.#resource = [text('service.name', service), text('service.instance.id', instance)];
-    const Agent = url.protocol === 'https:' ? HttpsAgent : HttpAgent;
-    this.#agent = new Agent({ keepAlive: true, maxSockets: 1 });
+    const AgentFor = url.protocol === 'https:' ? HttpsAgent : HttpAgent;
+    this.#agent = new AgentFor({ keepAlive: true, maxSockets: 1 });
   }
 
   /** Takes a span as `encodeSpan` makes it. */
