@@ -34,11 +34,17 @@ export function ledgerStore(db: Database): LedgerStore {
       // a text of Postgres holds no NUL, and what is damaged may
       const records = refused.map(({ record }) => record.replaceAll('\0', '\ufffd'));
       const reasons = refused.map(({ reason }) => reason.replaceAll('\0', '\ufffd'));
+      // what is there already may be on the primary alone: a repetition writes a few bytes of log, so
+      // that it too waits for the synchronous standby (see sql/0012_repeated_batches.sql)
       await db.run(
         READ_MS,
         (sql) => sql`
-          insert into api_usage_set_aside (record, reason)
-          select * from unnest(${records}::text[], ${reasons}::text[]) on conflict do nothing`,
+          with kept as (
+            insert into api_usage_set_aside (record, reason)
+            select * from unnest(${records}::text[], ${reasons}::text[]) on conflict do nothing
+            returning id
+          )
+          select pg_logical_emit_message(true, 'tollgate', 'repeated') where not exists (select from kept)`,
       );
     },
 

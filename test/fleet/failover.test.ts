@@ -148,6 +148,21 @@ t.test('a repeated batch is not acknowledged before the standby has what it repe
   t.equal((await standby.sql`select from api_usage`).length, 1, 'and the standby has it');
 });
 
+t.test('nor is a record that is set aside once more', async (t) => {
+  const { primary, standby } = await pair(t);
+  const db = openDatabase({ url: primary.url });
+  t.teardown(() => db.close());
+  const store = ledgerStore(db);
+  const refused = [{ record: '{"cost_eur":-1}', reason: 'below zero' }];
+  standby.signal('SIGSTOP');
+  await t.rejects(store.setAside(refused), { unavailable: true, code: 'DEADLINE' });
+  await until(async () => (await primary.sql`select from api_usage_set_aside`).length === 1); // the wait was cancelled
+  await t.rejects(store.setAside(refused), { unavailable: true, code: 'DEADLINE' }, 'still only there');
+  standby.signal('SIGCONT');
+  await store.setAside(refused);
+  t.equal((await standby.sql`select from api_usage_set_aside`).length, 1, 'the standby has it');
+});
+
 t.test('reports can be read from a standby', async (t) => {
   const { primary, standby } = await pair(t);
   const [row] = await primary.sql`insert into companies (name) values ('Reports') returning id`;
