@@ -57,11 +57,11 @@ export interface BookingWaiter {
 /** What the ledger asks of the database. Each call rejects with an error whose `unavailable` says whether to try again. */
 export interface LedgerStore {
   /**
-   * Inserts records (JSON objects as RecordWriter writes them), each at most once ever,
+   * Inserts records (a JSON array of objects as RecordWriter writes them), each at most once ever,
    * and returns per company and month what was really inserted. All or nothing. The seal it
    * leaves is chained to the same writer's seal before.
    */
-  insert(writer: string, records: readonly string[]): Promise<MonthSum[]>;
+  insert(writer: string, records: string): Promise<MonthSum[]>;
   /** Sets records aside that can never be inserted, each once, with the reason. */
   setAside(refused: readonly Refused[]): Promise<void>;
   /** The month's spend, API and chat, of the given companies. */

@@ -13,6 +13,9 @@ import { crc32 } from 'node:zlib';
 const HEAD = 18;
 const LF = 0x0a;
 const SPACE = 0x20;
+const COMMA = 0x2c;
+const LEFT_BRACKET = 0x5b;
+const RIGHT_BRACKET = 0x5d;
 
 /** Bytes a record takes in a spool file. */
 export function frameLength(record: string): number {
@@ -37,6 +40,28 @@ export function writeFrame(buffer: Buffer, at: number, record: string): number {
 /** The record in a whole frame that stands at [from, to). */
 export function frameRecord(buffer: Buffer, from: number, to: number): string {
   return buffer.latin1Slice(from + HEAD, to - 1);
+}
+
+/** Writes one record where arrays are made of frames. @returns the offset behind it */
+export function writeMember(buffer: Buffer, at: number, record: string): number {
+  blankHead(buffer, at);
+  const end = at + HEAD + buffer.write(record, at + HEAD, 'latin1');
+  buffer[end] = LF;
+  return end + 1;
+}
+
+/** Makes a further member of an array of a frame: a comma before its record, blanks for the rest of its head. */
+export function blankHead(buffer: Buffer, at: number): void {
+  for (let i = at; i < at + HEAD - 1; i++) buffer[i] = SPACE;
+  buffer[at + HEAD - 1] = COMMA;
+}
+
+/** The JSON array of the frames at [0, to), whose heads are blank. */
+export function closeArray(buffer: Buffer, to: number): string {
+  if (to === 0) return '[]';
+  buffer[HEAD - 1] = LEFT_BRACKET;
+  buffer[to - 1] = RIGHT_BRACKET;
+  return buffer.latin1Slice(HEAD - 1, to);
 }
 
 /** A line of a spool file: a record, or what is left of one. */

@@ -1,5 +1,6 @@
 import type { Femto } from '../domain/money.ts';
-import { frameLength, frameRecord, writeFrame } from './frame.ts';
+import { readRecordCost } from '../domain/usage.ts';
+import { blankHead, closeArray, frameLength, frameRecord, writeFrame, writeMember } from './frame.ts';
 
 /** A record on its way to the database. */
 export interface Entry {
@@ -20,6 +21,7 @@ const PAGE_BYTES = 262_144;
 const MOST_FREE = 32;
 
 interface Page {
+  readonly owner: Pages;
   readonly bytes: Buffer;
   used: number;
   /** Entries that still need their text. */
@@ -32,7 +34,7 @@ interface Page {
  * collected by marking the whole heap: V8's threads for that took 17 % of the CPU, now 9.
  */
 export class Pages {
-  #page: Page = newPage();
+  #page: Page = newPage(this);
   readonly #free: Page[] = [];
 
   /** Keeps a record. @param at when it came, milliseconds since the epoch */
@@ -44,7 +46,7 @@ export class Pages {
     const from = page.used;
     page.used = writeFrame(page.bytes, from, json);
     page.live++;
-    return new KeptEntry(requestId, companyId, month, cost, at, this, page, from, page.used);
+    return new KeptEntry(companyId, month, cost, at, page, from, page.used);
   }
 
   /** @internal */
@@ -56,45 +58,36 @@ export class Pages {
   }
 
   #turn(): void {
-    this.#page = this.#free.pop() ?? newPage();
+    this.#page = this.#free.pop() ?? newPage(this);
   }
 }
 
-function newPage(): Page {
-  return { bytes: Buffer.allocUnsafeSlow(PAGE_BYTES), used: 0, live: 0 };
+function newPage(owner: Pages): Page {
+  return { owner, bytes: Buffer.allocUnsafeSlow(PAGE_BYTES), used: 0, live: 0 };
 }
 
 class KeptEntry implements Entry {
-  readonly requestId: string;
   readonly companyId: string;
   readonly month: string;
   readonly cost: Femto;
   readonly at: number;
-  readonly #pages: Pages;
   readonly page: Page;
   readonly from: number;
   readonly to: number;
 
-  constructor(
-    requestId: string,
-    companyId: string,
-    month: string,
-    cost: Femto,
-    at: number,
-    pages: Pages,
-    page: Page,
-    from: number,
-    to: number,
-  ) {
-    this.requestId = requestId;
+  constructor(companyId: string, month: string, cost: Femto, at: number, page: Page, from: number, to: number) {
     this.companyId = companyId;
     this.month = month;
     this.cost = cost;
     this.at = at;
-    this.#pages = pages;
     this.page = page;
     this.from = from;
     this.to = to;
+  }
+
+  /** Read back where it is asked for, with a strict budget: Node makes an id of some twenty strings, kept alive for each record. */
+  get requestId(): string {
+    return readRecordCost(this.json)?.requestId ?? '';
   }
 
   get json(): string {
@@ -102,7 +95,7 @@ class KeptEntry implements Entry {
   }
 
   release(): void {
-    this.#pages.release(this.page);
+    this.page.owner.release(this.page);
   }
 }
 
@@ -112,4 +105,54 @@ export function framesOf(entries: readonly Entry[]): Buffer | null {
   const last = entries.at(-1);
   if (!(first instanceof KeptEntry && last instanceof KeptEntry) || first.page !== last.page) return null;
   return first.page.bytes.subarray(first.from, last.to);
+}
+
+/**
+ * Makes one JSON array of the records of a batch. They are put together as bytes, page by page,
+ * with punctuation over the heads of their frames, and become a string once:
+ *
+ *   000001c3 5f0a9c21 {"billing_month":…}⏎000001bf 77ab01d4 {"billing_month":…}⏎
+ *                    [{"billing_month":…}                  ,{"billing_month":…}]
+ *
+ * A string for each record, joined, took 0.35 µs of a row more.
+ */
+export class BatchText {
+  #bytes = Buffer.alloc(0);
+
+  of(entries: readonly Entry[]): string {
+    const bytes = this.#room(entries);
+    let at = 0;
+    for (let next = 0; next < entries.length; ) {
+      const entry = entries[next] as Entry;
+      if (entry instanceof KeptEntry) {
+        const { page, from } = entry;
+        const end = endOfRun(entries, next);
+        const shift = at - from;
+        at += page.bytes.copy(bytes, at, from, (entries[end - 1] as KeptEntry).to);
+        for (; next < end; next++) blankHead(bytes, shift + (entries[next] as KeptEntry).from);
+      } else {
+        at = writeMember(bytes, at, entry.json);
+        next += 1;
+      }
+    }
+    return closeArray(bytes, at);
+  }
+
+  #room(entries: readonly Entry[]): Buffer {
+    let room = 0;
+    for (const entry of entries) room += entry instanceof KeptEntry ? entry.to - entry.from : frameLength(entry.json);
+    if (room > this.#bytes.length) this.#bytes = Buffer.allocUnsafeSlow(2 * room);
+    return this.#bytes;
+  }
+}
+
+/** Where entries that lie together from one on end. */
+function endOfRun(entries: readonly Entry[], from: number): number {
+  let last = entries[from] as KeptEntry;
+  for (let next = from + 1; next < entries.length; next++) {
+    const entry = entries[next];
+    if (!(entry instanceof KeptEntry) || entry.page !== last.page || entry.from !== last.to) return next;
+    last = entry;
+  }
+  return entries.length;
 }

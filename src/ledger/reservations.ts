@@ -54,7 +54,7 @@ export class Reservations {
 
   /** Its record is in the database. */
   booked(requestId: string): void {
-    if (this.#open.size > 0) this.#open.delete(requestId);
+    this.#open.delete(requestId);
   }
 
   /** Deletes ended reservations and renews the others, if it is time. @throws as the store does */

@@ -13,7 +13,7 @@ import type {
 } from '../domain/ports.ts';
 import { RecordWriter, type UsageRecord } from '../domain/usage.ts';
 import { Backlog, type Batch } from './backlog.ts';
-import { type Entry, Pages } from './page.ts';
+import { BatchText, type Entry, Pages } from './page.ts';
 import { Reservations } from './reservations.ts';
 import { Spend } from './spend.ts';
 import { BEAT_MS, type Spool } from './spool.ts';
@@ -73,6 +73,7 @@ export class BatchLedger implements Ledger {
   readonly #writer: string;
   readonly #records = new RecordWriter();
   readonly #pages = new Pages();
+  readonly #batchText = new BatchText();
   readonly #spend = new Spend();
   readonly #backlog: Backlog;
   readonly #reservations: Reservations;
@@ -330,7 +331,7 @@ export class BatchLedger implements Ledger {
   }
 
   async #insert(batch: readonly Entry[]): Promise<MonthSum[]> {
-    const records = batch.map(({ json }) => json);
+    const records = this.#batchText.of(batch);
     for (let tried = 1; ; tried++) {
       try {
         return await this.#options.store.insert(this.#writer, records);
@@ -352,12 +353,10 @@ export class BatchLedger implements Ledger {
 
   /** The first records of the backlog are dealt with. */
   #settle(batch: readonly Entry[], inserted: readonly MonthSum[]): void {
+    if (this.reservations > 0) for (const { requestId } of batch) this.#reservations.booked(requestId);
     this.#backlog.settle(batch.length);
     if (this.#uncertain !== null && batch.includes(this.#uncertain)) this.#uncertain = null;
-    for (const { requestId, companyId, month, cost } of batch) {
-      if (cost !== 0n) this.#spend.settle(companyId, month, cost, 0n);
-      this.#reservations.booked(requestId);
-    }
+    for (const { companyId, month, cost } of batch) if (cost !== 0n) this.#spend.settle(companyId, month, cost, 0n);
     for (const { companyId, month, eur } of inserted) this.#spend.settle(companyId, month, 0n, parseEur(eur));
     this.#settled += batch.length;
     this.#pollMs = POLL_MS;

@@ -15,25 +15,36 @@ const READ_ALL_MS = 10_000; // some hundred thousand figures
 export function ledgerStore(db: Database): LedgerStore {
   return {
     async insert(writer, records): Promise<MonthSum[]> {
-      // one JSON text instead of an array per column: the record was serialised once already,
-      // and constant text serves every batch size
-      const json = `[${records.join(',')}]`;
-      return db.run(INSERT_MS, async (sql) => [
-        ...(await sql<MonthSum[]>`
-          select company_id::text as "companyId", billing_month::text as month, cost_eur::text as eur
-          from book_usage(${writer}::uuid, ${json}::text::json)`),
-      ]);
+      // one JSON text instead of an array per column: the record was serialised once already, and
+      // constant text serves every batch size; the sums come as one text too, for the driver takes
+      // 3 µs for a row
+      const sums = await db.run(
+        INSERT_MS,
+        async (sql) =>
+          (
+            await sql<{ sums: string | null }[]>`
+              select string_agg(company_id || ' ' || billing_month || ' ' || cost_eur, ',') as sums
+              from book_usage(${writer}::uuid, ${records}::text::json)`
+          )[0]?.sums ?? null,
+      );
+      return sums === null ? [] : sums.split(',').map(readSum);
     },
 
     async setAside(refused): Promise<void> {
       // a text of Postgres holds no NUL, and what is damaged may
       const records = refused.map(({ record }) => record.replaceAll('\0', '\ufffd'));
       const reasons = refused.map(({ reason }) => reason.replaceAll('\0', '\ufffd'));
+      // what is there already may be on the primary alone: a repetition writes a few bytes of log, so
+      // that it too waits for the synchronous standby (see sql/0012_repeated_batches.sql)
       await db.run(
         READ_MS,
         (sql) => sql`
-          insert into api_usage_set_aside (record, reason)
-          select * from unnest(${records}::text[], ${reasons}::text[]) on conflict do nothing`,
+          with kept as (
+            insert into api_usage_set_aside (record, reason)
+            select * from unnest(${records}::text[], ${reasons}::text[]) on conflict do nothing
+            returning id
+          )
+          select pg_logical_emit_message(true, 'tollgate', 'repeated') where not exists (select from kept)`,
       );
     },
 
@@ -112,4 +123,9 @@ export function ledgerStore(db: Database): LedgerStore {
       );
     },
   };
+}
+
+function readSum(text: string): MonthSum {
+  const [companyId, month, eur] = text.split(' ') as [string, string, string];
+  return { companyId, month, eur };
 }

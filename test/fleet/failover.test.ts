@@ -119,31 +119,48 @@ t.test('a repeated batch is not acknowledged before the standby has what it repe
   t.teardown(() => db.close());
   const store = ledgerStore(db);
   const company = randomUUID();
-  const record = JSON.stringify({
-    billing_month: '2026-11-01',
-    request_id: randomUUID(),
-    company_id: company,
-    api_key_id: randomUUID(),
-    model_slug: 'm',
-    upstream_model: 'u',
-    endpoint: 'embeddings',
-    prompt_tokens: 1000,
-    completion_tokens: 0,
-    cost_eur: '1',
-    price_input: '1',
-    price_output: '0',
-    usage_source: 'upstream',
-    outcome: 'completed',
-    occurred_at: new Date().toISOString(),
-  });
+  const records = JSON.stringify([
+    {
+      billing_month: '2026-11-01',
+      request_id: randomUUID(),
+      company_id: company,
+      api_key_id: randomUUID(),
+      model_slug: 'm',
+      upstream_model: 'u',
+      endpoint: 'embeddings',
+      prompt_tokens: 1000,
+      completion_tokens: 0,
+      cost_eur: '1',
+      price_input: '1',
+      price_output: '0',
+      usage_source: 'upstream',
+      outcome: 'completed',
+      occurred_at: new Date().toISOString(),
+    },
+  ]);
   const writer = randomUUID();
   standby.signal('SIGSTOP');
-  await t.rejects(store.insert(writer, [record]), { unavailable: true, code: 'DEADLINE' });
+  await t.rejects(store.insert(writer, records), { unavailable: true, code: 'DEADLINE' });
   await until(async () => (await primary.sql`select from api_usage`).length === 1); // the wait was cancelled: it is on the primary
-  await t.rejects(store.insert(writer, [record]), { unavailable: true, code: 'DEADLINE' }, 'still only there');
+  await t.rejects(store.insert(writer, records), { unavailable: true, code: 'DEADLINE' }, 'still only there');
   standby.signal('SIGCONT');
-  t.same(await store.insert(writer, [record]), [], 'now it is known to be there already');
+  t.same(await store.insert(writer, records), [], 'now it is known to be there already');
   t.equal((await standby.sql`select from api_usage`).length, 1, 'and the standby has it');
+});
+
+t.test('nor is a record that is set aside once more', async (t) => {
+  const { primary, standby } = await pair(t);
+  const db = openDatabase({ url: primary.url });
+  t.teardown(() => db.close());
+  const store = ledgerStore(db);
+  const refused = [{ record: '{"cost_eur":-1}', reason: 'below zero' }];
+  standby.signal('SIGSTOP');
+  await t.rejects(store.setAside(refused), { unavailable: true, code: 'DEADLINE' });
+  await until(async () => (await primary.sql`select from api_usage_set_aside`).length === 1); // the wait was cancelled
+  await t.rejects(store.setAside(refused), { unavailable: true, code: 'DEADLINE' }, 'still only there');
+  standby.signal('SIGCONT');
+  await store.setAside(refused);
+  t.equal((await standby.sql`select from api_usage_set_aside`).length, 1, 'the standby has it');
 });
 
 t.test('reports can be read from a standby', async (t) => {

@@ -485,8 +485,8 @@ class VirtualDatabase {
     });
   }
 
-  #insert(records: readonly string[]): MonthSum[] {
-    const batch = records.map((json) => ({ json, record: JSON.parse(json), cost: readRecordCost(json) }));
+  #insert(records: string): MonthSum[] {
+    const batch = membersOf(records).map((json) => ({ json, record: JSON.parse(json), cost: readRecordCost(json) }));
     if (batch.some(({ record }) => record.model_slug === POISON)) {
       throw Object.assign(new Error('poison'), { unavailable: false, code: '22000' });
     }
@@ -510,6 +510,16 @@ class VirtualDatabase {
   #sums(keys: readonly string[]): MonthSum[] {
     return keys.map((key) => sumOf(key, this.spend.get(key)?.femto ?? 0n));
   }
+}
+
+/** The texts of an array's members, each as it was written. */
+function membersOf(array: string): string[] {
+  const members = array
+    .slice(1, -1)
+    .split(/(?<=\})\s*,(?=\{)/)
+    .map((json) => json.trim());
+  if (members.length !== JSON.parse(array).length) throw new Error('no array of records');
+  return members;
 }
 
 function sumOf(key: string, femto: bigint): MonthSum {

@@ -1,0 +1,68 @@
+import t from 'tap';
+import { readFrames } from '../../src/ledger/frame.ts';
+import { BatchText, type Entry, framesOf, Pages } from '../../src/ledger/page.ts';
+
+const company = '00000000-0000-4000-8000-000000000001';
+
+function json(n: number): string {
+  const id = `00000000-0000-7000-8000-${String(n).padStart(12, '0')}`;
+  return `{"billing_month":"2026-11-01","request_id":"${id}","company_id":"${company}","note":"${'x'.repeat(n % 700)}","cost_eur":0.${n},"price_input":1}`;
+}
+
+function kept(pages: Pages, from: number, to: number): Entry[] {
+  const numbers = Array.from({ length: to - from }, (_, i) => from + i);
+  return numbers.map((n) => pages.keep('', company, '2026-11-01', 1n, 0, json(n)));
+}
+
+function loaded(n: number): Entry {
+  return { requestId: '', companyId: company, month: '2026-11-01', cost: 0n, at: 0, json: json(n) };
+}
+
+t.test('a batch is one JSON array of its records, wherever they lie', async (t) => {
+  const pages = new Pages();
+  const text = new BatchText();
+  const entries = kept(pages, 0, 3000); // a page holds some 500
+  const all = text.of(entries);
+  t.same(JSON.parse(all), JSON.parse(`[${entries.map((entry) => entry.json).join(',')}]`));
+  t.match(all, /^\[\{.*\}\]$/s);
+  for (const [from, to] of [
+    [0, 1],
+    [7, 8],
+    [0, 1500],
+    [1500, 3000],
+    [2999, 3000],
+  ] as const) {
+    const half = entries.slice(from, to);
+    t.same(JSON.parse(text.of(half)), JSON.parse(`[${half.map((entry) => entry.json).join(',')}]`), `${from} to ${to}`);
+  }
+  t.equal(text.of(entries), all, 'again, with nothing left of a shorter one');
+  t.equal(text.of([]), '[]');
+});
+
+t.test('records in memory and such as were read back from the disk make one array', async (t) => {
+  const text = new BatchText();
+  const [a, b, c, d] = kept(new Pages(), 0, 4) as [Entry, Entry, Entry, Entry];
+  for (const mixed of [
+    [loaded(10), a, b, loaded(11), c],
+    [a, loaded(10)],
+    [loaded(10), loaded(11)],
+    [a, c, d], // one between them is missing
+    [b, a],
+  ]) {
+    t.equal(text.of(mixed).replace(/\}\s*,\{/g, '},{'), `[${mixed.map((entry) => entry.json).join(',')}]`);
+  }
+});
+
+t.test('an array leaves the frames as they are', async (t) => {
+  const entries = kept(new Pages(), 0, 3);
+  new BatchText().of(entries);
+  t.same(
+    readFrames(framesOf(entries) as Buffer),
+    [0, 1, 2].map((n) => ({ record: json(n), damage: null })),
+  );
+});
+
+t.test('an entry knows its request', async (t) => {
+  const [entry] = kept(new Pages(), 42, 43);
+  t.equal(entry?.requestId, '00000000-0000-7000-8000-000000000042');
+});
