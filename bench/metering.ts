@@ -133,6 +133,6 @@ async function settled(): Promise<void> {
   while (ledger.backlog > 0) await new Promise((resolve) => setTimeout(resolve, 1));
 }
 
-function fail(_fields: object, text: string): never {
-  throw new Error(text);
+function fail(fields: object, text: string): never {
+  throw new Error(`${text} ${JSON.stringify(fields)}`);
 }
