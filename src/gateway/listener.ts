@@ -7,6 +7,7 @@ import { createServer } from '../http.ts';
 import { BareRequest } from './bare-request.ts';
 import { RequestHead } from './head.ts';
 import { handle } from './pipeline.ts';
+import { Refusals } from './refusals.ts';
 import { Reply } from './reply.ts';
 import { RequestLine } from './request-line.ts';
 import type { ListenerLimits, Services } from './services.ts';
@@ -75,10 +76,11 @@ export function createHandler(
   leaving: () => boolean,
 ): (req: IncomingMessage, res: ServerResponse) => void {
   const { overload } = services;
+  const shed = createShedder(services);
   return (req, res) => {
     if (leaving()) res.shouldKeepAlive = false;
     if (overload.enter()) void handle(services, req, res);
-    else shed(services, req, res);
+    else shed(req, res);
   };
 }
 
@@ -101,25 +103,33 @@ function answerOf(socket: Duplex): { readonly headersSent: boolean } | null {
   return (socket as Duplex & { _httpMessage?: { headersSent: boolean } })._httpMessage ?? null;
 }
 
-/**
- * How long a refusal for overload waits. Clients that try again at once would otherwise keep
- * the gateway busy with refusals: at five times as many connections as it takes on, 35 % of
- * the goodput was left.
- */
-const REFUSE_MS = 200;
+/** How often refusals that are due are looked for. */
+const TICK_MS = 50;
 
-/** Refuses a request before anything is looked up or read for it. */
-function shed({ metrics, tracer }: Services, req: IncomingMessage, res: ServerResponse): void {
-  const reply = new Reply(res, randomUUIDv7());
-  if (tracer !== null) {
-    const line = new RequestLine(reply);
-    const trace = tracer.begin(req, reply.requestId);
-    res.on('close', () => trace.end(line));
-  }
-  const { contentLength, transferEncoding, expectsContinue } = new RequestHead(req.rawHeaders);
-  metrics.answered('shed', 503);
-  const close = transferEncoding !== undefined || expectsContinue || contentLength > FORGIVEN_BYTES;
-  setTimeout(() => reply.error(new GatewayError('service_unavailable'), close), REFUSE_MS).unref();
+/** Refuses requests, in their turn, before anything is looked up or read for them. */
+function createShedder({ metrics, tracer }: Services): (req: IncomingMessage, res: ServerResponse) => void {
+  const refusals = new Refusals<{ reply: Reply; close: boolean }>();
+  const error = new GatewayError('service_unavailable'); // one for all: an error notes where it was made, for 5 µs
+  let timer: NodeJS.Timeout | null = null;
+  const tick = (): void => {
+    for (const { reply, close } of refusals.take(performance.now())) reply.error(error, close);
+    if (refusals.waiting > 0 || timer === null) return;
+    clearInterval(timer);
+    timer = null;
+  };
+  return (req, res) => {
+    const reply = new Reply(res, randomUUIDv7());
+    if (tracer !== null) {
+      const line = new RequestLine(reply);
+      const trace = tracer.begin(req, reply.requestId);
+      res.on('close', () => trace.end(line));
+    }
+    metrics.answered('shed', 503);
+    const { transferEncoding, expectsContinue, contentLength } = new RequestHead(req.rawHeaders);
+    const close = transferEncoding !== undefined || expectsContinue || contentLength > FORGIVEN_BYTES;
+    refusals.add({ reply, close }, performance.now());
+    timer ??= setInterval(tick, TICK_MS).unref();
+  };
 }
 
 const NAMES: Readonly<Record<string, ErrorName>> = {
