@@ -10,7 +10,7 @@ export const MOST_WAITING = 10_000;
  * Requests that are to be refused for overload, the oldest first. They wait, and leave at a
  * bounded pace: a refusal costs half of what an answer does or more, and clients that try again
  * at once would have the gateway do little else. With five times as many connections as it
- * takes on, refused 200 ms later each, 72 to 89 % of the goodput was left; so it is over 90.
+ * takes on, refused 200 ms later each, 72 to 89 % of the goodput was left; so it is about 90.
  *
  * 250 a second are 2 to 3 % of a core; where thousands wait it is more, so that none waits for
  * much longer than MOST_MS.

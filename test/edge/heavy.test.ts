@@ -5,6 +5,7 @@ import { createInterface, type Interface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
+import { Connection, newTally, parseTarget, requestBytes } from '../../bench/client.ts';
 import { ask } from '../support/client.ts';
 import { startGateway } from '../support/gateway.ts';
 import { MASTER_KEY } from '../support/upstream.ts';
@@ -62,7 +63,14 @@ async function serve(t: Test, streamBytes: number, env: Record<string, string> =
   const customer = customerWith(url, company, key);
   await customer.chat({ model: 'quick' });
   const pid = gateway.process.pid as number;
-  return { customer, url, adminUrl, key, rss: () => residentKiB(pid) };
+  const cpu = () => ({ gateway: cpuTicks(pid), upstream: cpuTicks(upstream.process.pid as number) });
+  return { customer, url, adminUrl, key, rss: () => residentKiB(pid), cpu };
+}
+
+/** Time on the processor so far, in hundredths of a second. */
+function cpuTicks(pid: number): number {
+  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? [];
+  return Number(fields[11]) + Number(fields[12]);
 }
 
 function residentKiB(pid: number): number {
@@ -109,6 +117,51 @@ t.test('slow readers with a megabyte each waiting', { skip, timeout: 300_000 }, 
   t.comment(mebibytes.map(([, name, bytes]) => `${name} ${(Number(bytes) / 1048576).toFixed(0)} MiB`).join(', '));
   t.ok(each <= 64, `${each.toFixed(1)} KiB per stream`);
   t.ok(later < first * 1.1, 'flat');
+});
+
+t.test('five times as many connections as it takes on, all insisting', { skip, timeout: 300_000 }, async (t) => {
+  const taken = 200;
+  const { customer, url, key, cpu } = await serve(t, 1000, { MAX_REQUESTS: `${taken}` });
+  const target = parseTarget(url);
+  const body = Buffer.from('{"model":"quick","messages":[{"role":"user","content":"x"}]}');
+  const bytes = requestBytes(target, '/chat/completions', { authorization: `Bearer ${key}` }, body);
+  /**
+   * Answers and refusals a second; whoever got either asks again at once. `work` is the gateway's
+   * processor time by the upstream's, which has the answered requests alone: however much of the
+   * machine others take, it tells what refusals cost.
+   */
+  const load = async (connections: number): Promise<{ good: number; refused: number; work: number }> => {
+    const tally = newTally();
+    const all = Array.from({ length: connections }, () => new Connection(target, tally));
+    for (const connection of all) {
+      const next = (): void => connection.send(bytes, next);
+      next();
+    }
+    const count = () => [tally.done, tally.statuses.get(503) ?? 0] as const;
+    await sleep(2000);
+    const [done, refused] = count();
+    const began = cpu();
+    await sleep(4000);
+    const [doneLater, refusedLater] = count();
+    const ended = cpu();
+    const work = (ended.gateway - began.gateway) / (ended.upstream - began.upstream);
+    for (const connection of all) connection.close();
+    await sleep(500);
+    return { good: (doneLater - done) / 4, refused: (refusedLater - refused) / 4, work };
+  };
+  await load(taken); // warm
+  const ratios: number[] = [];
+  for (let round = 0; round < 5; round++) {
+    const [before, during, after] = [await load(taken), await load(5 * taken), await load(taken)];
+    ratios.push((before.work + after.work) / 2 / during.work);
+    const [one, five, again] = [before, during, after].map(({ good }) => `${good.toFixed(0)} answers/s`);
+    t.comment(
+      `${one}; with five times the connections ${five}, ${during.refused.toFixed(0)} refusals/s; then ${again}`,
+    );
+  }
+  const median = ratios.sort((a, b) => a - b)[2] as number;
+  t.ok(median >= 0.85, `${(median * 100).toFixed(1)} % of the gateway's work still goes into answers`);
+  t.equal((await customer.chat({ model: 'quick' })).status, 200);
 });
 
 t.test('slowloris', { skip, timeout: 300_000 }, async (t) => {
