@@ -11,6 +11,7 @@ import { Refusals } from './refusals.ts';
 import { Reply } from './reply.ts';
 import { RequestLine } from './request-line.ts';
 import type { ListenerLimits, Services } from './services.ts';
+import { Ticker } from './ticker.ts';
 
 const KEEP_ALIVE_MS = 75_000; // longer than the 60 s of common balancers, so that they close first
 /** How often slow requests are looked for. */
@@ -110,13 +111,10 @@ const TICK_MS = 50;
 function createShedder({ metrics, tracer }: Services): (req: IncomingMessage, res: ServerResponse) => void {
   const refusals = new Refusals<{ reply: Reply; close: boolean }>();
   const error = new GatewayError('service_unavailable'); // one for all: an error notes where it was made, for 5 µs
-  let timer: NodeJS.Timeout | null = null;
-  const tick = (): void => {
+  const ticker = new Ticker(TICK_MS, () => {
     for (const { reply, close } of refusals.take(performance.now())) reply.error(error, close);
-    if (refusals.waiting > 0 || timer === null) return;
-    clearInterval(timer);
-    timer = null;
-  };
+    return refusals.waiting > 0;
+  });
   return (req, res) => {
     const reply = new Reply(res, randomUUIDv7());
     if (tracer !== null) {
@@ -128,7 +126,7 @@ function createShedder({ metrics, tracer }: Services): (req: IncomingMessage, re
     const { transferEncoding, expectsContinue, contentLength } = new RequestHead(req.rawHeaders);
     const close = transferEncoding !== undefined || expectsContinue || contentLength > FORGIVEN_BYTES;
     refusals.add({ reply, close }, performance.now());
-    timer ??= setInterval(tick, TICK_MS).unref();
+    ticker.wake();
   };
 }
 
