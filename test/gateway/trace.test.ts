@@ -4,6 +4,7 @@ import { type Collector, type Span, startCollector } from '../support/collector.
 import { MASTER_KEY, scriptedUpstream } from '../support/upstream.ts';
 import { CHAT, EMBED, INTERNAL, startWorld, type World } from '../support/world.ts';
 
+t.setTimeout(60_000); // a database for each test
 const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736';
 const PARENT = '00f067aa0ba902b7';
 const MESSAGES = [{ role: 'user', content: 'My secret diary' }];
