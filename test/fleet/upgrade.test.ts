@@ -50,6 +50,7 @@ t.test('a fleet is upgraded one replica at a time, and back', async (t) => {
   await served(100);
   t.pass('the older one runs on, and another of its version starts beside it');
 
+  const revoking = Date.now();
   await world.sql`update api_keys set revoked_at = now() where digest = decode(${digestOf(world.key)}, 'hex')`;
   const revoked = Date.now();
   await until(() => load.journal.filter(({ at }) => at > revoked + 1000).length > 20);
@@ -61,7 +62,7 @@ t.test('a fleet is upgraded one replica at a time, and back', async (t) => {
     'a change reaches both versions',
   );
   t.same(
-    clients.filter(({ at, status }) => at < revoked && status !== 200),
+    clients.filter(({ endedAt, status }) => endedAt < revoking && status !== 200),
     [],
     'and no request failed before',
   );
