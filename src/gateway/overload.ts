@@ -13,6 +13,8 @@ export interface LoadLimits {
 }
 
 const SAMPLE_MS = 100;
+/** Memory is looked at less often: asking the system for it takes as long as answering three requests. */
+const MEMORY_SAMPLES = 5;
 const RESOLUTION_MS = 25;
 /** Of V8's own limit: beyond it the process would soon die. */
 const MOST_HEAP = 0.9;
@@ -39,6 +41,8 @@ export class Overload {
   #refused = 0;
   #delayMs = 0;
   #memoryFull = false;
+  #samples = 0;
+  #memory = 0;
   /** Of new requests, the share to refuse; and how much of a request that makes so far. */
   #share = 0;
   #owed = 0;
@@ -114,7 +118,8 @@ export class Overload {
     const heap = getHeapStatistics();
     // it measures whole intervals, so a loop at rest reads as the resolution
     const delay = count === 0 ? 0 : Math.max(0, mean / 1e6 - RESOLUTION_MS);
-    this.observe(delay, residentBytes(), heap.used_heap_size / heap.heap_size_limit);
+    if (this.#samples++ % MEMORY_SAMPLES === 0) this.#memory = residentBytes();
+    this.observe(delay, this.#memory, heap.used_heap_size / heap.heap_size_limit);
     const busy = this.#asked || this.#inFlight > 0 || this.#share > 0 || this.#memoryFull;
     this.#asked = false;
     return busy;
