@@ -7,7 +7,7 @@ import { gzipSync } from 'node:zlib';
 import { answerChat, answerEmbeddings, Refusal } from './demo/answer.ts';
 import { completion, events, reportedModel, type Usage } from './demo/chat.ts';
 import { type Behaviour, behaviourOf, leakyError, leakyHeaders } from './demo/fault.ts';
-import { createServer } from './http.ts';
+import { createServer, writable } from './http.ts';
 import type { Logger } from './log.ts';
 
 /**
@@ -227,18 +227,6 @@ function sendObject(
 
 function sendJson(res: ServerResponse, status: number, body: string | Buffer): void {
   res.writeHead(status, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }).end(body);
-}
-
-/** Until more may be written, or nobody is there to write for. Leaves no listener behind. */
-export function writable(res: ServerResponse): Promise<void> {
-  return new Promise((resolve) => {
-    const done = (): void => {
-      res.off('drain', done).off('close', done);
-      resolve();
-    };
-    if (res.destroyed) resolve();
-    else res.on('drain', done).on('close', done);
-  });
 }
 
 /** Waits, but no longer than the caller stays. */

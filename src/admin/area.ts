@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { html } from 'hono/html';
 import { Refusal } from '../domain/refusal.ts';
+import { writable } from '../http.ts';
 import { DatabaseUnavailable } from '../store/database.ts';
 import { accountRoutes } from './account.ts';
 import { reasonOf, send } from './answer.ts';
@@ -286,18 +287,9 @@ function isLocal(path: string): boolean {
 }
 
 /** Waits while the reader is slower; false when it has gone. */
-function writeTo(res: ServerResponse, bytes: Buffer): Promise<boolean> {
-  if (res.destroyed) return Promise.resolve(false);
-  if (res.write(bytes)) return Promise.resolve(true);
-  return new Promise((resolve) => {
-    const settle = () => {
-      res.off('drain', settle);
-      res.off('close', settle);
-      resolve(!res.destroyed);
-    };
-    res.on('drain', settle);
-    res.on('close', settle);
-  });
+async function writeTo(res: ServerResponse, bytes: Buffer): Promise<boolean> {
+  if (!res.destroyed && !res.write(bytes)) await writable(res);
+  return !res.destroyed;
 }
 
 function explain(error: unknown): { status: number; message: string } {

@@ -40,7 +40,7 @@ export type JsonFault = 'invalid_json' | 'not_an_object' | 'too_deep' | 'too_man
  *
  * Locating the members passes over long strings, and looks at their bytes as closely as
  * JSON.parse does. So they are taken out for it but for their beginning: a body of 16 KiB of
- * text takes 10 µs instead of 22.
+ * text takes 8 µs instead of 22.
  */
 export function parseObject(body: Buffer): ParsedObject | JsonFault {
   const fault = beginsAsObject(body);
@@ -238,7 +238,10 @@ function isHex(b: Buffer, i: number, end: number): boolean {
   return value >= 0;
 }
 
-const HEX = Int8Array.from({ length: 256 }, (_, c) => (/[\da-fA-F]/.test(String.fromCharCode(c)) ? 1 : -1));
+/** The value of a hexadecimal digit; -1 for other bytes. */
+export const HEX = Int8Array.from({ length: 256 }, (_, c) =>
+  /[\da-fA-F]/.test(String.fromCharCode(c)) ? Number.parseInt(String.fromCharCode(c), 16) : -1,
+);
 
 /** 1 for bytes that make a whole escape with the backslash before them. */
 export const ESCAPED = Uint8Array.from({ length: 256 }, (_, c) =>

@@ -1,4 +1,4 @@
-import { COLON, CR, LF, SPACE, TAB } from './json.ts';
+import { COLON, CR, HEX, LF, SPACE, TAB } from './json.ts';
 
 export type ResponseState = 'open' | 'done' | 'broken';
 
@@ -37,7 +37,8 @@ export class ResponseReader {
   #headBytes = 0;
   /** Bytes of the body, or of its chunk, that are still to come. */
   #rest = 0;
-  #minor = ONE;
+  /** It is HTTP/1.0. */
+  #old = false;
   #contentLength = -1;
   #chunked = false;
   /** A line that straddles reads. */
@@ -136,8 +137,8 @@ export class ResponseReader {
   }
 
   #statusLine(b: Buffer, from: number, to: number): void {
-    const minor = b[from + 7];
-    if (to - from < 12 || !startsWith(b, from, HTTP) || (minor !== ZERO && minor !== ONE) || b[from + 8] !== SPACE) {
+    const version = b.latin1Slice(from, Math.min(from + 9, to));
+    if (to - from < 12 || (version !== 'HTTP/1.1 ' && version !== 'HTTP/1.0 ')) {
       return this.#break('no HTTP/1.1 answer');
     }
     let status = 0;
@@ -150,7 +151,7 @@ export class ResponseReader {
       return this.#break('no HTTP/1.1 answer');
     }
     this.status = status;
-    this.#minor = minor;
+    this.#old = version === 'HTTP/1.0 ';
     this.#expected = HEADER;
   }
 
@@ -203,7 +204,7 @@ export class ResponseReader {
       return;
     }
     if (this.#chunked && this.#contentLength >= 0) return this.#break('both a length and chunks');
-    if (this.#minor === ZERO) {
+    if (this.#old) {
       if (this.#chunked) return this.#break('chunks in an HTTP/1.0 answer');
       this.reusable = false;
     }
@@ -226,7 +227,7 @@ export class ResponseReader {
     let k = from;
     for (; k < to; k++) {
       const digit = HEX[b[k] as number] as number;
-      if (digit === NO_DIGIT || size > MAX_CHUNK_BYTES) break;
+      if (digit < 0 || size > MAX_CHUNK_BYTES) break;
       size = size * 16 + digit;
     }
     if (k === from || size > MAX_CHUNK_BYTES) return this.#break('a malformed chunk size');
@@ -294,7 +295,6 @@ const TOO_LARGE = 'a head larger than allowed';
 const MAX_CHUNK_BYTES = 2 ** 32;
 
 const NONE = Buffer.alloc(0);
-const HTTP = Buffer.from('HTTP/1.');
 const CONNECTION = Buffer.from('connection');
 const KEEP_ALIVE = Buffer.from('keep-alive');
 const RETRY_AFTER = Buffer.from('retry-after');
@@ -304,17 +304,11 @@ const CONTENT_ENCODING = Buffer.from('content-encoding');
 const TRANSFER_ENCODING = Buffer.from('transfer-encoding');
 
 const ZERO = 0x30;
-const ONE = 0x31;
 const SEMICOLON = 0x3b;
 
 /** What no line may hold but its end. */
 const CONTROL = Uint8Array.from({ length: 256 }, (_, c) => ((c < SPACE && c !== TAB) || c === 0x7f ? 1 : 0));
 
-const NO_DIGIT = 16;
-const HEX = Uint8Array.from({ length: 256 }, (_, c) => {
-  const digit = '0123456789abcdef'.indexOf(String.fromCharCode(c).toLowerCase());
-  return digit < 0 ? NO_DIGIT : digit;
-});
 /** Characters of a header's name (RFC 9110, section 5.6.2). */
 const TOKEN = Uint8Array.from({ length: 256 }, (_, c) =>
   /[!#$%&'*+\-.^_`|~0-9A-Za-z]/.test(String.fromCharCode(c)) ? 1 : 0,
@@ -337,10 +331,5 @@ function textOf(b: Buffer, colon: number, to: number): string {
 /** Whether the name, of the same length, is this one, given in lower case. */
 function isName(b: Buffer, from: number, name: Buffer): boolean {
   for (let k = 0; k < name.length; k++) if (((b[from + k] as number) | 0x20) !== name[k]) return false;
-  return true;
-}
-
-function startsWith(b: Buffer, from: number, prefix: Buffer): boolean {
-  for (let k = 0; k < prefix.length; k++) if (b[from + k] !== prefix[k]) return false;
   return true;
 }

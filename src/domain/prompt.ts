@@ -14,8 +14,7 @@ export interface Prompt {
 
 /** @param body as it goes upstream, in pieces */
 export function keepPrompt(body: readonly Buffer[]): Prompt {
-  const [only] = body;
-  const bytes = body.length === 1 ? (only as Buffer).length : body.reduce((sum, { length }) => sum + length, 0);
+  const bytes = body.reduce((sum, { length }) => sum + length, 0);
   if (bytes <= MOST_WHOLE) return { bytes, pieces: body, whole: true };
   const pieces: Buffer[] = [];
   let before = 0;

@@ -1,8 +1,8 @@
 import type { ServerResponse } from 'node:http';
 import type { Reply } from './reply.ts';
 
-/** Holds nearly everything one read of the upstream's socket yields (32 KiB), framed. */
-const SLAB_BYTES = 36_864;
+/** Holds nearly everything one read of the upstream's socket yields (16 KiB), framed. */
+const SLAB_BYTES = 20_480;
 /** Unused slabs kept: a stream that ends keeps its own until it is booked, as may others of the same turn. */
 const MOST_FREE = 32;
 

@@ -22,8 +22,9 @@ const READ_ON_BYTES = 256 * 1024;
 /**
  * One streamed answer: upstream chunks in, patched events out (spec section 4.2,
  * "Streaming"). The scanner calls `bytes` with what may leave; all that one read of the
- * upstream's socket yields gathers and leaves in one write. A slow client pauses the upstream; a client that left is noticed, and the upstream
- * is read on for a bounded while to learn what it charged.
+ * upstream's socket yields gathers and leaves in one write. A slow client pauses the
+ * upstream; a client that left is noticed, and the upstream is read on for a bounded while
+ * to learn what it charged.
  */
 export class StreamRelay implements UpstreamHandler, FrameSink, BookingWaiter {
   readonly #reply: Reply;

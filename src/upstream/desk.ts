@@ -9,7 +9,13 @@ const DESK_BYTES = 65_536;
  * V8's heap.
  */
 export class Desk {
+  readonly #encrypted: boolean;
   #buffer = Buffer.allocUnsafeSlow(DESK_BYTES);
+
+  /** @param encrypted connections are TLS: what is written is taken later, so each request has a buffer of its own */
+  constructor(encrypted: boolean) {
+    this.#encrypted = encrypted;
+  }
 
   /**
    * Sends a request.
@@ -20,11 +26,12 @@ export class Desk {
     for (let k = 0; k < body.length; k++) length += (body[k] as Buffer).length;
     head += `content-length: ${length}\r\n\r\n`;
     if (head.length + length > DESK_BYTES) return writePieces(socket, head, body);
-    const buffer = this.#buffer;
+    const buffer = this.#encrypted ? Buffer.allocUnsafe(head.length + length) : this.#buffer;
     let at = buffer.latin1Write(head, 0);
     for (let k = 0; k < body.length; k++) at += (body[k] as Buffer).copy(buffer, at);
     socket.write(buffer.subarray(0, at));
-    if (socket.writableLength > 0) this.#buffer = Buffer.allocUnsafeSlow(DESK_BYTES); // it goes with what waits
+    // it goes with what waits
+    if (buffer === this.#buffer && socket.writableLength > 0) this.#buffer = Buffer.allocUnsafeSlow(DESK_BYTES);
   }
 }
 

@@ -71,7 +71,7 @@ export class Lane {
   constructor(home: LaneHome, connect: buildConnector.connector, where: buildConnector.Options) {
     this.#home = home;
     connect(where, (...[error, socket]) => {
-      if (error !== null) this.#leave(error);
+      if (error !== null) this.close(error);
       else this.#connected(socket);
     });
   }
@@ -107,9 +107,16 @@ export class Lane {
     this.close();
   }
 
-  /** Closes the connection. */
-  close(error = new Error('closed')): void {
-    this.#leave(error);
+  /** Closes the connection; whoever waits for an answer is told why. */
+  close(reason = new Error('closed')): void {
+    if (this.#gone) return;
+    this.#gone = true;
+    const handler = this.#handler ?? this.#request?.handler;
+    this.#handler = null;
+    this.#request = null;
+    this.#socket?.destroy();
+    this.#home.onGone(this);
+    handler?.onError(reason);
   }
 
   /** Takes what was read, [0, end) of the buffer that all connections share. */
@@ -136,9 +143,9 @@ export class Lane {
     }
     this.#socket = socket;
     (socket as LaneSocket)[LANE] = this;
-    socket.on('error', (error) => this.#leave(error));
+    socket.on('error', (error) => this.close(error));
     socket.on('end', () => this.#ended());
-    socket.on('close', () => this.#leave(new Error('the connection closed')));
+    socket.on('close', () => this.close(new Error('the connection closed')));
     const request = this.#request;
     this.#request = null;
     if (request !== null) this.send(request.handler, request.head, request.body);
@@ -171,19 +178,8 @@ export class Lane {
     const handler = this.#handler;
     const reader = this.#reader;
     reader.close();
-    if (handler === null || reader.state !== 'done') return this.#leave(new Error(reader.reason));
+    if (handler === null || reader.state !== 'done') return this.close(new Error(reader.reason));
     this.#done(handler);
-  }
-
-  #leave(error: Error): void {
-    if (this.#gone) return;
-    this.#gone = true;
-    const handler = this.#handler ?? this.#request?.handler;
-    this.#handler = null;
-    this.#request = null;
-    this.#socket?.destroy();
-    this.#home.onGone(this);
-    handler?.onError(error);
   }
 }
 
@@ -191,7 +187,7 @@ const LANE = Symbol('lane');
 type LaneSocket = Socket & { [LANE]?: Lane };
 
 /** What is read at once. As much may wait for a slow client, who has to get along with 64 KiB in all. */
-const READ_BYTES = 32_768;
+const READ_BYTES = 16_384;
 
 /**
  * Makes all connections read into one buffer, where Node would allocate 64 KiB for each read

@@ -27,7 +27,7 @@ export class Upstream implements LaneHome {
   readonly keys: readonly string[];
   /** What must not be told to clients: the key, and where the upstream is. */
   readonly secrets: readonly string[];
-  readonly desk = new Desk();
+  readonly desk: Desk;
   readonly #basePath: string;
   /** The head of a request behind its path, up to its id. */
   readonly #head: string;
@@ -38,6 +38,7 @@ export class Upstream implements LaneHome {
   readonly #trimmer = setInterval(() => this.#trim(), TRIM_MS).unref();
 
   constructor({ url, apiKey, connectMs }: UpstreamOptions) {
+    this.desk = new Desk(url.protocol === 'https:');
     this.#basePath = url.pathname.replace(/\/+$/, '');
     const headers = [`host: ${url.host}`, 'content-type: application/json', 'accept: */*', 'accept-encoding: identity'];
     if (apiKey !== null) headers.push(`authorization: Bearer ${apiKey}`);
