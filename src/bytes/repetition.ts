@@ -120,7 +120,10 @@ export class Repetition {
     // the sample stays: what it has in common with later events, once a second is over, is more truly common
     if (this.#sample.length > 0 && this.#compare(b, i, next)) return;
     this.#gaps = [];
-    this.#sample = Buffer.from(b.subarray(i, next));
+    const length = next - i;
+    const sample = this.#sample;
+    this.#sample = sample.length < length ? Buffer.allocUnsafe(length) : sample.subarray(0, length);
+    b.copy(this.#sample, 0, i, next);
   }
 
   /** Makes a pattern of the sample and the event [i, next), where they differ in gaps only. */
@@ -196,14 +199,15 @@ const NO_VIEW = new DataView(new ArrayBuffer(0));
 class Literal {
   start: number;
   readonly length: number;
-  /** Eight bytes each; the last eight may overlap those before. Fewer than eight are kept as they are. */
+  /** Eight bytes each; the last eight may overlap those before. */
   readonly #words: Float64Array;
+  /** Fewer than eight. */
   readonly #bytes: Buffer;
 
   constructor(b: Buffer, start: number, end: number) {
     this.start = start;
     this.length = end - start;
-    this.#bytes = Buffer.from(b.subarray(start, end));
+    this.#bytes = this.length < 8 ? Buffer.from(b.subarray(start, end)) : NONE;
     const view = new DataView(b.buffer, b.byteOffset + start, end - start);
     const count = this.length < 8 ? 0 : Math.ceil(this.length / 8);
     this.#words = Float64Array.from({ length: count }, (_, k) =>

@@ -63,7 +63,8 @@ export class TextSample {
     const length = this.#length;
     let kept = this.#kept;
     if (length + size > kept.length) {
-      kept = Buffer.allocUnsafe(Math.max(256, 2 * kept.length, length + size));
+      // not of Node's pool: a stream that lasts would keep the 64 KiB alive that others have long left
+      kept = Buffer.allocUnsafeSlow(Math.min(MOST + PIECE, Math.max(256, 2 * kept.length, length + size)));
       this.#kept.copy(kept, 0, 0, length);
       this.#kept = kept;
     }

@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import fc from 'fast-check';
 import t from 'tap';
 import { StreamScanner } from '../../src/bytes/sse.ts';
@@ -56,6 +58,27 @@ for (const [lineEnd, name] of [
     t.end();
   });
 }
+
+t.test('a stream under way keeps 32 KiB outside the heap at most, whatever is alive beside it', (t) => {
+  setFlagsFromString('--expose-gc');
+  const collect = runInNewContext('gc') as NodeJS.GCFunction;
+  const sink = { bytes() {} };
+  const streams = Array.from({ length: 200 }, () => new StreamScanner(Buffer.from('"m"'), sink, MAX_EVENT_BYTES));
+  const event = Buffer.from(
+    `data: {"model":"internal","choices":[{"index":0,"delta":{"content":"${'y'.repeat(900)}"}}]}\n\n`,
+  );
+  const bytes = Buffer.concat(Array.from({ length: 200 }, () => event));
+  collect();
+  const before = process.memoryUsage().arrayBuffers;
+  for (let at = 0; at < bytes.length; at += 10_000) {
+    for (const stream of streams) stream.push(bytes.subarray(at, at + 10_000));
+  }
+  collect();
+  const each = (process.memoryUsage().arrayBuffers - before) / streams.length;
+  t.ok(each <= 32_768, `${each.toFixed(0)} bytes each`);
+  for (const stream of streams) t.equal(stream.state, 'open');
+  t.end();
+});
 
 t.test('the fixtures are what the reference makes of them', (t) => {
   for (const { name, input, output, state } of STREAMS) {
