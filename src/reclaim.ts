@@ -1,3 +1,4 @@
+import { executionAsyncResource } from 'node:async_hooks';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 
@@ -16,6 +17,7 @@ const START_LOOKS = 10;
  * after it some 40 µs each. For a process of one's own: it sets a flag of V8.
  */
 export function reclaimAtRest(everyMs = EVERY_MS): void {
+  keepTickShape();
   let kept = 0;
   let quiet = 0;
   let cpu = process.cpuUsage();
@@ -39,4 +41,19 @@ export function reclaimAtRest(everyMs = EVERY_MS): void {
     if (--starting <= 0) clearInterval(start);
   }, START_MS).unref();
   setInterval(() => look(QUIET_LOOKS), everyMs).unref();
+}
+
+/** One of the objects that Node makes for each `process.nextTick`. */
+let _tick: object;
+
+/**
+ * Keeps what V8 has learned of `process.nextTick`. Its object has computed names, and the
+ * shapes on the way to it live only as long as one of the objects does: a collection while
+ * none is queued ends them, and from then on V8 (14.6) makes each such object in its runtime,
+ * 0.4 µs apiece, five times a request.
+ */
+function keepTickShape(): void {
+  process.nextTick(() => {
+    _tick = executionAsyncResource();
+  });
 }
