@@ -1,4 +1,3 @@
-import { randomUUIDv7 } from 'node:crypto';
 import type { IncomingMessage, ServerOptions, ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pino } from 'pino';
@@ -9,6 +8,7 @@ import { openEngine } from './engine.ts';
 import { Crowd } from './gateway/crowd.ts';
 import { createHandler, serverOptions } from './gateway/listener.ts';
 import { Reply } from './gateway/reply.ts';
+import { newRequestId } from './gateway/request-id.ts';
 import { parseAddress } from './store/address.ts';
 
 export { ConfigError } from './config.ts';
@@ -126,7 +126,7 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
   return {
     serverOptions: serverOptions(services.limits),
     handler(req, res) {
-      if (closed !== null) return new Reply(res, randomUUIDv7()).error(new GatewayError('service_unavailable'), true);
+      if (closed !== null) return new Reply(res, newRequestId()).error(new GatewayError('service_unavailable'), true);
       const answer = { res, place: -1 };
       open.join(answer);
       res.once('close', () => open.leave(answer));

@@ -3,6 +3,7 @@ import { type JsonFault, type ParsedObject, parseObject } from '../bytes/json.ts
 import { ObjectScanner } from '../bytes/scan.ts';
 import { type Edit, splicePieces } from '../bytes/splice.ts';
 import { GatewayError } from '../domain/errors.ts';
+import { BareRequest, type BodySink } from './bare-request.ts';
 
 /** Bodies up to this size are parsed when they are whole; larger ones are scanned as they arrive. */
 const PARSE_BYTES = 65_536;
@@ -40,44 +41,61 @@ export class RequestBody {
   }
 }
 
+/** Who waits for a request body: told once, with one or the other. */
+export interface BodyWaiter {
+  onBody(body: RequestBody): void;
+  /** GatewayError 413 when it is larger than the limit. */
+  onNoBody(error: GatewayError): void;
+}
+
 /**
- * Reads a request body whole.
+ * Reads a request body whole. A client that stops halfway is nothing to tell: its connection
+ * is closed, and whoever answers it is told that.
  * @param announced the content-length, or -1
  * @param limit bytes
- * @throws GatewayError 413 when it is larger than the limit; ClientGone when the client stops halfway
  */
-export function readBody(req: IncomingMessage, announced: number, limit: number): Promise<RequestBody> {
-  if (announced > limit) return Promise.reject(new GatewayError('request_too_large'));
-  return new Promise((resolve, reject) => {
-    const pieces: Buffer[] = [];
-    const scanner = announced >= 0 && announced <= PARSE_BYTES ? null : new ObjectScanner();
-    let size = 0;
-    req.on('data', (chunk: Buffer) => {
-      size += chunk.length;
-      if (size > limit) {
-        req.removeAllListeners('data');
-        req.resume();
-        reject(new GatewayError('request_too_large'));
-        return;
-      }
-      pieces.push(chunk);
-      scanner?.push(chunk);
-    });
-    req.on('end', () => {
-      const now = performance.now();
-      resolve(scanner === null ? small(pieces, now) : new RequestBody(pieces, size, scanner.end(), now));
-    });
-    // always told, unlike 'error', which nobody has to listen to here
-    req.on('close', () => {
-      if (!req.complete) reject(new ClientGone());
-    });
-  });
+export function readBody(req: IncomingMessage, announced: number, limit: number, waiter: BodyWaiter): void {
+  if (announced > limit) return waiter.onNoBody(new GatewayError('request_too_large'));
+  const reader = new BodyReader(announced, limit, waiter);
+  if (req instanceof BareRequest && req.handOver(reader)) return;
+  req.on('data', (piece: Buffer) => reader.onPiece(piece));
+  req.on('end', () => reader.onWhole());
 }
 
-function small(pieces: readonly Buffer[], wholeAt: number): RequestBody {
-  const body = pieces.length === 1 ? (pieces[0] as Buffer) : Buffer.concat(pieces);
-  return new RequestBody([body], body.length, parseObject(body), wholeAt);
-}
+class BodyReader implements BodySink {
+  readonly #limit: number;
+  #waiter: BodyWaiter | null;
+  readonly #pieces: Buffer[] = [];
+  readonly #scanner: ObjectScanner | null;
+  #size = 0;
 
-/** The client left before its request was whole: nobody is there to be answered. */
-export class ClientGone extends Error {}
+  constructor(announced: number, limit: number, waiter: BodyWaiter) {
+    this.#limit = limit;
+    this.#waiter = waiter;
+    this.#scanner = announced >= 0 && announced <= PARSE_BYTES ? null : new ObjectScanner();
+  }
+
+  onPiece(piece: Buffer): void {
+    const waiter = this.#waiter;
+    if (waiter === null) return; // the rest of one that is too large
+    this.#size += piece.length;
+    if (this.#size > this.#limit) {
+      this.#waiter = null;
+      this.#pieces.length = 0;
+      return waiter.onNoBody(new GatewayError('request_too_large'));
+    }
+    this.#pieces.push(piece);
+    this.#scanner?.push(piece);
+  }
+
+  onWhole(): void {
+    this.#waiter?.onBody(this.#body(performance.now()));
+  }
+
+  #body(wholeAt: number): RequestBody {
+    const pieces = this.#pieces;
+    if (this.#scanner !== null) return new RequestBody(pieces, this.#size, this.#scanner.end(), wholeAt);
+    const body = pieces.length === 1 ? (pieces[0] as Buffer) : Buffer.concat(pieces);
+    return new RequestBody([body], body.length, parseObject(body), wholeAt);
+  }
+}

@@ -1,14 +1,15 @@
-import { randomUUIDv7 } from 'node:crypto';
 import type { IncomingMessage, Server, ServerOptions, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { type ErrorName, GatewayError } from '../domain/errors.ts';
 import { createServer } from '../http.ts';
 import { BareRequest } from './bare-request.ts';
+import { BareResponse } from './bare-response.ts';
 import { RequestHead } from './head.ts';
 import { handle } from './pipeline.ts';
 import { Refusals } from './refusals.ts';
 import { Reply } from './reply.ts';
+import { newRequestId } from './request-id.ts';
 import { RequestLine } from './request-line.ts';
 import type { ListenerLimits, Services } from './services.ts';
 import { Ticker } from './ticker.ts';
@@ -36,7 +37,10 @@ export interface Listener {
 export function createListener(services: Services): Listener {
   const { limits } = services;
   const onRequest = createHandler(services, () => !server.listening); // draining: the next request is for another replica
-  const server = createServer({ ...serverOptions(limits), IncomingMessage: BareRequest }, onRequest);
+  const server = createServer(
+    { ...serverOptions(limits), IncomingMessage: BareRequest, ServerResponse: BareResponse },
+    onRequest,
+  );
   const sockets = new Set<Socket>();
   server.on('connection', (socket) => {
     sockets.add(socket);
@@ -80,7 +84,7 @@ export function createHandler(
   const shed = createShedder(services);
   return (req, res) => {
     if (leaving()) res.shouldKeepAlive = false;
-    if (overload.enter()) void handle(services, req, res);
+    if (overload.enter()) handle(services, req, res);
     else shed(req, res);
   };
 }
@@ -116,7 +120,7 @@ function createShedder({ metrics, tracer }: Services): (req: IncomingMessage, re
     return refusals.waiting > 0;
   });
   return (req, res) => {
-    const reply = new Reply(res, randomUUIDv7());
+    const reply = new Reply(res, newRequestId());
     if (tracer !== null) {
       const line = new RequestLine(reply);
       const trace = tracer.begin(req, reply.requestId);
@@ -155,7 +159,7 @@ function refuseSocket(socket: Duplex, name: ErrorName | null): number | null {
     `HTTP/1.1 ${error.status} ${REASONS[error.status] ?? 'Bad Request'}`,
     'content-type: application/json',
     `content-length: ${Buffer.byteLength(error.body)}`,
-    `x-request-id: ${randomUUIDv7()}`,
+    `x-request-id: ${newRequestId()}`,
     'connection: close',
   ];
   socket.end(`${head.join('\r\n')}\r\n\r\n${error.body}`);

@@ -1,4 +1,3 @@
-import { randomUUIDv7 } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { admitBudget } from '../domain/budget.ts';
@@ -7,90 +6,166 @@ import { GatewayError } from '../domain/errors.ts';
 import { admitModel } from '../domain/gate.ts';
 import { type ApiKey, digestOf } from '../domain/key.ts';
 import type { Now } from '../domain/ports.ts';
-import { SCOPE_BIT, type Scope } from '../domain/scope.ts';
+import { SCOPE_BIT } from '../domain/scope.ts';
 import type { Admission } from '../domain/usage.ts';
 import { Account } from './account.ts';
-import { ClientGone, readBody } from './body.ts';
+import { type BodyWaiter, type RequestBody, readBody } from './body.ts';
 import type { Call, Operation } from './call.ts';
 import { RequestHead } from './head.ts';
 import { renderModel, renderModels } from './models.ts';
 import { Reply } from './reply.ts';
+import { newRequestId } from './request-id.ts';
 import { RequestLine } from './request-line.ts';
 import { findRoute, type Route } from './router.ts';
 import type { Services } from './services.ts';
 
-/** One API request from its head to its answer. Never throws: whatever goes wrong is answered and logged. */
-export async function handle(services: Services, req: IncomingMessage, res: ServerResponse): Promise<void> {
-  const reply = new Reply(res, randomUUIDv7());
-  const line = new RequestLine(reply);
-  if (services.tracer !== null) line.trace = services.tracer.begin(req, reply.requestId);
-  res.on('close', () => {
-    reply.watcher?.onClientClose();
-    services.overload.leave();
-    services.requestLog.tell(line);
-  });
-  try {
-    const head = new RequestHead(req.rawHeaders);
-    head.requireOneMeaning(req.httpVersionMinor, services.limits.maxHeaders); // 400, 431
-    const route = findRoute(req.method as string, req.url as string, services.basePath, head.host); // 404, 405
-    if (route.name === 'operation') await operate(services, req, head, route.operation, route.id, line);
-    else await list(services, req, head, route, line);
-  } catch (error) {
-    refuse(services, req, line, error);
-  }
+/** Answers one API request. Never throws: whatever goes wrong is answered and logged. */
+export function handle(services: Services, req: IncomingMessage, res: ServerResponse): void {
+  new Exchange(services, req, res).begin();
 }
 
-/** The order of checks is the contract's: key, scope, body, model or assistant, EU gate, budget, upstream. */
-async function operate(
-  services: Services,
-  req: IncomingMessage,
-  head: RequestHead,
-  operation: Operation,
-  id: string,
-  line: RequestLine,
-): Promise<void> {
-  line.endpoint = operation.endpoint;
-  const found = authenticate(services, req, head); // 401, by the digest in memory
-  const key = found instanceof Promise ? await found : found; // an await costs a turn even where nothing is to wait for
-  line.companyId = key.companyId;
-  requireScope(key, operation.scope); // 403, before a byte of the body is read
-  head.requireJson(); // 415
-  if (head.expectsContinue && head.contentLength <= services.maxBodyBytes) line.reply.res.writeContinue();
-  line.askedAt = performance.now();
-  const body = await readBody(req, head.contentLength, services.maxBodyBytes); // 413
-  line.wholeAt = body.wholeAt;
-  const owner = companyOf(services, key);
-  const company = owner instanceof Promise ? await owner : owner;
-  const read = operation.read(services, body, key.companyId, id); // 400, or 404 for an assistant
-  const call = read instanceof Promise ? await read : read;
-  const model = admitModel(company, call.slug, operation.kind, call.slugParam); // 404, then 403 at the EU gate
-  line.slug = model.slug;
-  const at = services.clock();
-  const month = services.calendar.month(at); // fixed here: gate, budget and ledger speak of the same month
-  const spent = services.ledger.spent(company.id, month);
-  const sum = typeof spent === 'bigint' ? spent : await spent;
-  if (company.budget !== null && sum > company.budget) services.metrics.overBudget(month, sum - company.budget);
-  admitBudget(company, sum); // 402
-  const admission: Admission = {
-    requestId: line.reply.requestId,
-    companyId: company.id,
-    keyId: key.id,
-    model,
-    endpoint: operation.endpoint,
-    at,
-    month,
-  };
-  if (company.strict && company.budget !== null) await reserve(services, admission, call); // 402
-  const sent = call.forward(model);
-  const account = new Account(services, admission, company, sent);
-  if (line.reply.res.destroyed) {
-    account.drop();
-    throw new ClientGone(); // while something was looked up: nobody would notice any more
+/**
+ * One API request from its head to its answer. The order of checks is the contract's: key,
+ * scope, body, model or assistant, EU gate, budget, upstream. What is asked for is nearly
+ * always in memory, and nothing is waited for then: a promise costs a turn of its own.
+ */
+class Exchange implements BodyWaiter {
+  readonly #services: Services;
+  readonly #req: IncomingMessage;
+  readonly #line: RequestLine;
+  readonly #head: RequestHead;
+  #operation: Operation | null = null;
+  /** The path's identifier. */
+  #id = '';
+  #key: ApiKey | null = null;
+
+  constructor(services: Services, req: IncomingMessage, res: ServerResponse) {
+    const reply = new Reply(res, newRequestId());
+    const line = new RequestLine(reply);
+    this.#services = services;
+    this.#req = req;
+    this.#line = line;
+    this.#head = new RequestHead(req.rawHeaders);
+    if (services.tracer !== null) line.trace = services.tracer.begin(req, reply.requestId);
+    res.on('close', () => {
+      reply.watcher?.onClientClose();
+      services.overload.leave();
+      services.requestLog.tell(line);
+    });
   }
-  line.account = account;
-  const answer = call.answer(line.reply, admission, account);
-  services.upstream.post(operation.upstreamPath, admission.requestId, sent, answer, line.trace?.outgoing);
-  line.sentAt = performance.now();
+
+  begin(): void {
+    const { basePath, limits } = this.#services;
+    const { method, url, httpVersionMinor } = this.#req;
+    try {
+      this.#head.requireOneMeaning(httpVersionMinor, limits.maxHeaders); // 400, 431
+      const route = findRoute(method as string, url as string, basePath, this.#head.host); // 404, 405
+      if (route.name !== 'operation') return void this.#list(route);
+      this.#operation = route.operation;
+      this.#id = route.id;
+      this.#line.endpoint = route.operation.endpoint;
+      const found = this.#authenticate(); // 401, by the digest in memory
+      if (found instanceof Promise) found.then((key) => this.#receive(key)).catch((error) => this.#refuse(error));
+      else this.#receive(found);
+    } catch (error) {
+      this.#refuse(error);
+    }
+  }
+
+  #receive(key: ApiKey): void {
+    const { scope } = this.#operation as Operation;
+    const { maxBodyBytes } = this.#services;
+    this.#key = key;
+    this.#line.companyId = key.companyId;
+    if ((key.scopes & SCOPE_BIT[scope]) === 0) throw new GatewayError('insufficient_scope'); // 403, before a byte of the body is read
+    this.#head.requireJson(); // 415
+    const { expectsContinue, contentLength } = this.#head;
+    if (expectsContinue && contentLength <= maxBodyBytes) this.#line.reply.res.writeContinue();
+    this.#line.askedAt = performance.now();
+    readBody(this.#req, contentLength, maxBodyBytes, this); // 413
+  }
+
+  onNoBody(error: GatewayError): void {
+    this.#refuse(error);
+  }
+
+  onBody(body: RequestBody): void {
+    this.#line.wholeAt = body.wholeAt;
+    void this.#run(body, this.#operation as Operation, this.#key as ApiKey);
+  }
+
+  async #run(body: RequestBody, operation: Operation, key: ApiKey): Promise<void> {
+    const services = this.#services;
+    const line = this.#line;
+    try {
+      const owner = companyOf(services, key);
+      const company = owner instanceof Promise ? await owner : owner;
+      const read = operation.read(services, body, key.companyId, this.#id); // 400, or 404 for an assistant
+      const call = read instanceof Promise ? await read : read;
+      const model = admitModel(company, call.slug, operation.kind, call.slugParam); // 404, then 403 at the EU gate
+      line.slug = model.slug;
+      const at = services.clock();
+      const month = services.calendar.month(at); // fixed here: gate, budget and ledger speak of the same month
+      const spent = services.ledger.spent(company.id, month);
+      const sum = typeof spent === 'bigint' ? spent : await spent;
+      if (company.budget !== null && sum > company.budget) services.metrics.overBudget(month, sum - company.budget);
+      admitBudget(company, sum); // 402
+      const admission: Admission = {
+        requestId: line.reply.requestId,
+        companyId: company.id,
+        keyId: key.id,
+        model,
+        endpoint: operation.endpoint,
+        at,
+        month,
+      };
+      if (company.strict && company.budget !== null) await reserve(services, admission, call); // 402
+      const sent = call.forward(model);
+      const account = new Account(services, admission, company, sent);
+      if (line.reply.res.destroyed) return account.drop(); // while something was looked up: nobody is there to be answered
+      line.account = account;
+      const answer = call.answer(line.reply, admission, account);
+      services.upstream.post(operation.upstreamPath, admission.requestId, sent, answer, line.trace?.outgoing);
+      line.sentAt = performance.now();
+    } catch (error) {
+      this.#refuse(error);
+    }
+  }
+
+  /** GET /models and /models/{id}: any valid key (spec section 5, rule 3). */
+  async #list(route: Route): Promise<void> {
+    const services = this.#services;
+    const line = this.#line;
+    line.endpoint = 'models';
+    try {
+      const key = await this.#authenticate();
+      line.companyId = key.companyId;
+      const company = await companyOf(services, key);
+      const { ownedBy } = services;
+      line.reply.json(
+        200,
+        route.name === 'model' ? renderModel(company, route.id, ownedBy) : renderModels(company, ownedBy),
+      );
+    } catch (error) {
+      this.#refuse(error);
+    }
+  }
+
+  /** Missing, unknown, revoked and expired keys get one identical answer (spec section 5, rule 2). */
+  #authenticate(): Now<ApiKey> {
+    const services = this.#services;
+    const found = services.directory.key(digestOn(this.#req.socket, this.#head));
+    return found instanceof Promise ? found.then((key) => live(services, key)) : live(services, found);
+  }
+
+  #refuse(error: unknown): void {
+    const { reply } = this.#line;
+    if (!(error instanceof GatewayError)) {
+      this.#services.log.error({ request_id: reply.requestId, err: error }, 'request failed');
+    }
+    // an unread body would be read to its end just to be thrown away: close instead
+    reply.error(error instanceof GatewayError ? error : new GatewayError('internal_error'), !this.#req.complete);
+  }
 }
 
 /** A strict budget holds whatever is in flight: what the call can cost at most has to fit. */
@@ -98,31 +173,6 @@ async function reserve({ ledger }: Services, admission: Admission, call: Call): 
   const { requestId, companyId, month, model } = admission;
   const fits = await ledger.reserve({ requestId, companyId, month, ...call.bound(model) });
   if (!fits) throw new GatewayError('insufficient_quota');
-}
-
-/** GET /models and /models/{id}: any valid key (spec section 5, rule 3). */
-async function list(
-  services: Services,
-  req: IncomingMessage,
-  head: RequestHead,
-  route: Route,
-  line: RequestLine,
-): Promise<void> {
-  line.endpoint = 'models';
-  const key = await authenticate(services, req, head);
-  line.companyId = key.companyId;
-  const company = await companyOf(services, key);
-  const { ownedBy } = services;
-  line.reply.json(
-    200,
-    route.name === 'model' ? renderModel(company, route.id, ownedBy) : renderModels(company, ownedBy),
-  );
-}
-
-/** Missing, unknown, revoked and expired keys get one identical answer (spec section 5, rule 2). */
-function authenticate(services: Services, req: IncomingMessage, head: RequestHead): Now<ApiKey> {
-  const found = services.directory.key(digestOn(req.socket, head));
-  return found instanceof Promise ? found.then((key) => live(services, key)) : live(services, found);
 }
 
 /** The digest of the key; remembered with the connection, which nearly always brings the same key again (1 µs). */
@@ -143,10 +193,6 @@ function live(services: Services, key: ApiKey | null): ApiKey {
   return key;
 }
 
-function requireScope(key: ApiKey, scope: Scope): void {
-  if ((key.scopes & SCOPE_BIT[scope]) === 0) throw new GatewayError('insufficient_scope');
-}
-
 function companyOf(services: Services, key: ApiKey): Now<Company> {
   const found = services.directory.company(key.companyId);
   return found instanceof Promise ? found.then(existing) : existing(found);
@@ -155,13 +201,4 @@ function companyOf(services: Services, key: ApiKey): Now<Company> {
 function existing(company: Company | null): Company {
   if (company === null) throw new GatewayError('invalid_api_key'); // deleted together with its keys a moment ago
   return company;
-}
-
-function refuse(services: Services, req: IncomingMessage, line: RequestLine, error: unknown): void {
-  if (error instanceof ClientGone) return;
-  if (!(error instanceof GatewayError)) {
-    services.log.error({ request_id: line.reply.requestId, err: error }, 'request failed');
-  }
-  // an unread body would be read to its end just to be thrown away: close instead
-  line.reply.error(error instanceof GatewayError ? error : new GatewayError('internal_error'), !req.complete);
 }

@@ -1,0 +1,45 @@
+import { randomFillSync } from 'node:crypto';
+
+/**
+ * Makes a request id: a UUID of version 7 (RFC 9562, section 5.7), which sorts by the
+ * millisecond it was made in. Node's own is thirty pieces of text that are put together
+ * later: 0.8 µs of a request.
+ *
+ *   019aa8f0-3b5c-7xxx-yxxx-xxxxxxxxxxxx    x: random, y: 8 to b
+ *
+ * @param at milliseconds since the epoch
+ */
+export function newRequestId(at = Date.now()): string {
+  if (at !== writtenAt) {
+    writtenAt = at;
+    const digits = at.toString(16).padStart(12, '0');
+    text.latin1Write(digits.slice(0, 8), 0);
+    text.latin1Write(digits.slice(8), 9);
+  }
+  if (used === random.length) {
+    randomFillSync(random);
+    used = 0;
+  }
+  for (let k = 0; k < PLACES.length; k++) {
+    const place = PLACES[k] as number;
+    const byte = random[used++] as number;
+    text[place] = HEX[byte >> 4] as number;
+    text[place + 1] = HEX[byte & 15] as number;
+  }
+  text[14] = HEX[VERSION] as number;
+  text[19] = HEX[VARIANT | ((random[used++] as number) & 3)] as number;
+  return text.latin1Slice(0, 36);
+}
+
+/** Where the random bytes stand, two digits each. */
+const PLACES = [14, 16, 19, 21, 24, 26, 28, 30, 32, 34];
+const VERSION = 7;
+const VARIANT = 8;
+const HEX = Buffer.from('0123456789abcdef');
+
+const text = Buffer.from('00000000-0000-0000-0000-000000000000');
+let writtenAt = -1;
+
+/** Drawn for 512 ids at a time. */
+const random = Buffer.allocUnsafeSlow(512 * (PLACES.length + 1));
+let used = random.length;
