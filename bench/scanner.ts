@@ -57,7 +57,7 @@ const results = {
   'the same event with JSON.parse and JSON.stringify': time(reserializeAll, events.length),
   'every stream of the tests, per KiB': time(scanFixtures, fixtureBytes / 1024),
   'answer of 1 KiB, scanned and rendered': time(() => {
-    const found = scanAnswer(answerBody, SLUG);
+    const found = scanAnswer(answerBody, slug);
     if (found === null) throw new Error('an answer of ours is refused');
     renderAnswer(answerBody, found);
   }, 1),

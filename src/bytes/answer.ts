@@ -1,7 +1,7 @@
 import { OPEN_BRACE, skipSpace } from './json.ts';
 import { ObjectWalk, REPLACE } from './patch.ts';
 import { type Edit, splice, spliceText } from './splice.ts';
-import { readUsage, type TokenCounts } from './usage.ts';
+import { readUsage, readUsageText, type TokenCounts } from './usage.ts';
 
 /** What one pass over a whole JSON answer of the upstream tells. */
 export interface AnswerScan {
@@ -24,24 +24,22 @@ export interface AnswerScan {
 
 /**
  * Reads an answer that is not streamed (spec sections 2.2, 2.4).
- * @param slug takes the place of the upstream's model name; inserted where there is none
+ * @param slug a JSON string, quotes included: takes the place of the upstream's model name; inserted where there is none
  * @returns null when the body is not one JSON object, to the letter: a broken answer is not handed on as whole
  */
-export function scanAnswer(body: Buffer, slug: string): AnswerScan | null {
+export function scanAnswer(body: Buffer, slug: Buffer): AnswerScan | null {
   const start = skipSpace(body, 0, body.length);
   if (body[start] !== OPEN_BRACE) return null;
   const walk = new ObjectWalk();
   const end = walk.walk(body, start, body.length, true);
   if (end < 0 || skipSpace(body, end, body.length) !== body.length) return null;
-  const quoted = JSON.stringify(slug);
-  const literal = Buffer.from(quoted);
   const edits: Edit[] = [];
   if (!walk.hasModel) {
-    const bytes = Buffer.from(`"model":${quoted}${walk.kept > 0 ? ',' : ''}`);
+    const bytes = Buffer.concat([MODEL, slug, walk.kept > 0 ? COMMA : NOTHING]);
     edits.push({ start: start + 1, end: start + 1, bytes });
   }
   for (let k = 0; k < walk.editCount; k += 3) {
-    const bytes = walk.edits[k + 2] === REPLACE ? literal : NOTHING;
+    const bytes = walk.edits[k + 2] === REPLACE ? slug : NOTHING;
     edits.push({ start: walk.edits[k] as number, end: walk.edits[k + 1] as number, bytes });
   }
   return {
@@ -67,10 +65,12 @@ export function renderAnswerText(body: Buffer, scan: AnswerScan): string {
 }
 
 const NOTHING = Buffer.alloc(0);
+const MODEL = Buffer.from('"model":');
+const COMMA = Buffer.from(',');
 
 function usageOf(body: Buffer, walk: ObjectWalk): TokenCounts | null {
   try {
-    if (walk.usageStart >= 0) return readUsage(JSON.parse(body.utf8Slice(walk.usageStart, walk.usageEnd)));
+    if (walk.usageStart >= 0) return readUsageText(body.utf8Slice(walk.usageStart, walk.usageEnd));
     if (walk.groqStart < 0) return null;
     return readUsage(JSON.parse(body.utf8Slice(walk.groqStart, walk.groqEnd)).usage);
   } catch {

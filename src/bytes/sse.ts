@@ -2,7 +2,7 @@ import { COLON, CR, LF, OPEN_BRACE, OPEN_BRACKET, QUOTE, SPACE, TAB } from './js
 import { ObjectWalk, REPLACE } from './patch.ts';
 import { Repetition } from './repetition.ts';
 import { TextSample } from './sample.ts';
-import { readUsage, type TokenCounts } from './usage.ts';
+import { readUsageText, type TokenCounts } from './usage.ts';
 
 /** Takes what may leave. The span is valid during the call only. */
 export interface FrameSink {
@@ -125,7 +125,7 @@ export class StreamScanner {
   usage(): TokenCounts | null {
     if (this.#usageText === '') return null;
     try {
-      return readUsage(JSON.parse(this.#usageText));
+      return readUsageText(this.#usageText);
     } catch {
       return null;
     }

@@ -6,7 +6,8 @@ import type { Model } from '../domain/model.ts';
 import { type ChatRequest, checkChat } from '../domain/request.ts';
 import type { Call, Operation } from './call.ts';
 import { JsonAnswer } from './json-answer.ts';
-import { bytesWithin, type Judged, judge, memberNamed, membersWithin, quoted, twoReadings } from './judge.ts';
+import { bytesWithin, type Judged, judge, memberNamed, membersWithin, twoReadings } from './judge.ts';
+import { literalsOf } from './literal.ts';
 import { StreamRelay } from './relay.ts';
 import { MOST_TEXT } from './reply.ts';
 
@@ -56,7 +57,7 @@ function renderCompletion(body: Buffer, scan: AnswerScan): Buffer | string | nul
 /** The slug becomes the internal model identifier (spec section 1, rule 2). */
 export function modelEdit(members: Members, model: Model): Edit {
   const { valueStart, valueEnd } = memberNamed(members, 'model') as Member;
-  return { start: valueStart, end: valueEnd, bytes: quoted(model.upstream) };
+  return { start: valueStart, end: valueEnd, bytes: literalsOf(model).upstream };
 }
 
 /** Sets stream_options.include_usage, whatever it was, and keeps the other options (spec section 4.2, streaming 4). */

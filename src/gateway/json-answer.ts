@@ -8,6 +8,7 @@ import { brokenAnswer, connectionFailure, deadlineFailure, statusFailure } from 
 import { type AnswerHead, type Lane, Stopped, type UpstreamHandler } from '../upstream/lane.ts';
 import type { Account } from './account.ts';
 import type { Deadline, Watch } from './deadline.ts';
+import { literalsOf } from './literal.ts';
 import type { Reply } from './reply.ts';
 import { isJson, KeptBody } from './upstream-answer.ts';
 
@@ -87,7 +88,7 @@ export class JsonAnswer implements UpstreamHandler, BookingWaiter {
         null,
       );
     }
-    const scan = this.#json ? scanAnswer(body, this.#admission.model.slug) : null;
+    const scan = this.#json ? scanAnswer(body, literalsOf(this.#admission.model).slug) : null;
     const rendered = scan === null || scan.error ? null : this.#renderOrNull(body, scan);
     if (scan === null || rendered === null) {
       this.#account.upstreamFailed('an answer of 200 that is not what was asked for');

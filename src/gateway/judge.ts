@@ -117,8 +117,3 @@ export function memberNamed(members: Members, name: string): Member | undefined 
   for (const member of members) if (member.name === name) return member;
   return undefined;
 }
-
-/** A JSON string literal. */
-export function quoted(text: string): Buffer {
-  return Buffer.from(JSON.stringify(text));
-}

@@ -8,7 +8,7 @@ import { brokenAnswer, connectionFailure, deadlineFailure, statusFailure } from 
 import type { AnswerHead, Lane, UpstreamHandler } from '../upstream/lane.ts';
 import type { Account } from './account.ts';
 import type { Deadline, Watch } from './deadline.ts';
-import { quoted } from './judge.ts';
+import { literalsOf } from './literal.ts';
 import { Outflow } from './outflow.ts';
 import type { Reply } from './reply.ts';
 import { isEventStream, KeptBody } from './upstream-answer.ts';
@@ -49,7 +49,7 @@ export class StreamRelay implements UpstreamHandler, FrameSink, BookingWaiter {
     this.#admission = admission;
     this.#account = account;
     this.#out = new Outflow(reply, account.slabs, () => this.#onDrain());
-    this.#scanner = new StreamScanner(quoted(admission.model.slug), this, account.maxEventBytes);
+    this.#scanner = new StreamScanner(literalsOf(admission.model).slug, this, account.maxEventBytes);
     reply.watcher = this;
     this.#watch = account.watch(this.#res, (deadline) => this.#onDeadline(deadline));
     account.metrics.openStreams++;
@@ -160,7 +160,7 @@ export class StreamRelay implements UpstreamHandler, FrameSink, BookingWaiter {
       return this.#fail(statusFailure(this.#status, body, this.#retryAfter, model, this.#account.secrets));
     }
     // a whole JSON answer where a stream was asked for: no use to the client, but it ran
-    this.#fail(brokenAnswer(), scanAnswer(body, model.slug)?.usage ?? null);
+    this.#fail(brokenAnswer(), scanAnswer(body, literalsOf(model).slug)?.usage ?? null);
   }
 
   #settle(outcome: Outcome, waiter: BookingWaiter | null, usage = this.#scanner.usage()): void {
