@@ -29,10 +29,22 @@ class GatheredOutput {
   #timer: NodeJS.Timeout | null = null;
 
   write(line: string): void {
-    if (this.#length + line.length * MOST_BYTES > GATHER_BYTES) this.#flush();
-    if (line.length * MOST_BYTES > GATHER_BYTES) this.#output.write(Buffer.from(line) as unknown as string);
-    else this.#length += this.#lines.utf8Write(line, this.#length);
+    const room = this.#makeRoom(line.length * MOST_BYTES);
+    if (room) this.#length += this.#lines.utf8Write(line, this.#length);
+    else this.#output.write(Buffer.from(line) as unknown as string);
+  }
+
+  /** Of a line that is ASCII the pieces are written one by one: it is not put together as text first. */
+  writeAscii(line: string): void {
+    if (this.#makeRoom(line.length)) this.#length += this.#lines.latin1Write(line, this.#length);
+    else this.write(line);
+  }
+
+  /** @returns false when so many bytes never fit */
+  #makeRoom(bytes: number): boolean {
+    if (this.#length + bytes > GATHER_BYTES) this.#flush();
     this.#timer ??= setTimeout(() => this.#flush(), GATHER_MS).unref();
+    return bytes <= GATHER_BYTES;
   }
 
   flushSync(): void {
@@ -54,12 +66,13 @@ class GatheredOutput {
 /** Bytes of a character in UTF-8 at most, per UTF-16 unit. */
 const MOST_BYTES = 3;
 
-/** Takes finished lines, past the logger's serialisation: 0.3 µs instead of 3 for the one line of every request. */
+/** Takes finished lines of ASCII, past the logger's serialisation: 0.3 µs instead of 3 for the one line of every request. */
 export type LineSink = (line: string) => void;
 
 /** @returns null when the log leaves out informational lines */
 export function lineSink(log: Logger): LineSink | null {
   if (!log.isLevelEnabled('info')) return null;
   const stream = (log as unknown as Record<symbol, { write(text: string): void }>)[pino.symbols.streamSym];
+  if (stream instanceof GatheredOutput) return (line) => stream.writeAscii(line);
   return stream === undefined ? null : (line) => stream.write(line);
 }

@@ -62,12 +62,12 @@ function parse(text: string): Record<string, unknown> | undefined {
   }
 }
 
-/** The text of the body with long strings, whose spans are given, as their beginning and "…". */
+/** The text of the body with long strings, whose spans are given, as their beginning and "...". */
 function shortened(body: Buffer, long: readonly number[]): string {
   let text = '';
   let from = 0;
   for (let k = 0; k < long.length; k += 2) {
-    text += `${body.utf8Slice(from, beginningEnd(body, long[k] as number))}…`;
+    text += `${body.utf8Slice(from, beginningEnd(body, long[k] as number))}...`;
     from = long[k + 1] as number;
   }
   return text + body.utf8Slice(from, body.length);

@@ -45,7 +45,7 @@ export const MAX_VALUES = 65_536;
  * MAX_DEPTH levels and MAX_MEMBERS members; and at most MAX_VALUES values.
  *
  * The value it gives is reduced, for validators: what JSON.parse would give, save that
- * strings over LONG_STRING bytes (keys too) are their beginning and "…", containers
+ * strings over LONG_STRING bytes (keys too) are their beginning and "...", containers
  * below REDUCED_DEPTH are empty, numbers over REDUCED_NUMBER bytes are NaN, and arrays over
  * REDUCED_ITEMS lack items like their last: growing an array of millions is a pause of 70 ms.
  * Spans are offsets in the whole body.
@@ -464,7 +464,7 @@ function isAlike(one: unknown, other: unknown): boolean {
 }
 
 /**
- * The string's text, or its beginning and "…".
+ * The string's text, or its beginning and "...".
  * @param rawLength of the whole string, of which [start, end) holds at least the first LONG_STRING bytes
  */
 function reduced(b: Buffer, start: number, end: number, rawLength: number, escaped: boolean): string {
@@ -474,5 +474,5 @@ function reduced(b: Buffer, start: number, end: number, rawLength: number, escap
 }
 
 function beginning(b: Buffer, start: number): string {
-  return JSON.parse(`"${b.utf8Slice(start, beginningEnd(b, start))}…"`);
+  return JSON.parse(`"${b.utf8Slice(start, beginningEnd(b, start))}..."`);
 }

@@ -75,7 +75,7 @@ export class RecordWriter {
 function constantOf({ slug, upstream, prices }: Model): Constant {
   // names and slugs are the only free text of a record; everything else is ours and needs no escaping
   const names = (endpoint: Endpoint): string =>
-    `","model_slug":${quote(slug)},"upstream_model":${quote(upstream)},"endpoint":"${endpoint}","prompt_tokens":`;
+    `","model_slug":${asciiJson(slug)},"upstream_model":${asciiJson(upstream)},"endpoint":"${endpoint}","prompt_tokens":`;
   const end = (source: UsageSource, outcome: Outcome): string =>
     `,"price_input":${prices.inputText},"price_output":${prices.outputText}` +
     `,"usage_source":"${source}","outcome":"${outcome}","occurred_at":"`;
@@ -114,7 +114,7 @@ const RECORD =
   /^\{"billing_month":"([\d-]{10})","request_id":"([\da-f-]{36})","company_id":"([\da-f-]{36})",.*,"cost_eur":(\d+(?:\.\d+)?),"price_input":/;
 
 /** A JSON string of ASCII characters. */
-function quote(text: string): string {
+export function asciiJson(text: string): string {
   if (PLAIN.test(text)) return `"${text}"`;
   return JSON.stringify(text).replace(/[^\x20-\x7e]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }

@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import { performance } from 'node:perf_hooks';
 import { type JsonFault, type ParsedObject, parseObject } from '../bytes/json.ts';
 import { ObjectScanner } from '../bytes/scan.ts';
 import { type Edit, splicePieces } from '../bytes/splice.ts';

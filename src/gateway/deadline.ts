@@ -1,4 +1,5 @@
 import type { ServerResponse } from 'node:http';
+import { performance } from 'node:perf_hooks';
 import { Crowd, type Member } from './crowd.ts';
 import { Ticker } from './ticker.ts';
 

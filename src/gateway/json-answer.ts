@@ -1,3 +1,4 @@
+import { performance } from 'node:perf_hooks';
 import { type AnswerScan, scanAnswer } from '../bytes/answer.ts';
 import { TextSample } from '../bytes/sample.ts';
 import type { GatewayError } from '../domain/errors.ts';

@@ -1,4 +1,5 @@
 import type { ServerResponse } from 'node:http';
+import { performance } from 'node:perf_hooks';
 import type { Reply } from './reply.ts';
 
 /** Holds nearly everything one read of the upstream's socket yields (16 KiB), framed. */

@@ -1,4 +1,5 @@
 import type { ServerResponse } from 'node:http';
+import { performance } from 'node:perf_hooks';
 import { scanAnswer } from '../bytes/answer.ts';
 import { type FrameSink, StreamScanner } from '../bytes/sse.ts';
 import type { GatewayError } from '../domain/errors.ts';

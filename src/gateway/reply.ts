@@ -1,4 +1,5 @@
 import type { ServerResponse } from 'node:http';
+import { performance } from 'node:perf_hooks';
 import type { GatewayError } from '../domain/errors.ts';
 import { BareResponse } from './bare-response.ts';
 

@@ -1,6 +1,7 @@
+import { performance } from 'node:perf_hooks';
 import { IsoTime } from '../domain/iso.ts';
 import type { Clock } from '../domain/ports.ts';
-import type { Outcome, Tokens } from '../domain/usage.ts';
+import { asciiJson, type Outcome, type Tokens } from '../domain/usage.ts';
 import type { LineSink } from '../log.ts';
 import type { Metrics } from '../metrics.ts';
 import type { Reply } from './reply.ts';
@@ -88,7 +89,7 @@ export class RequestLog {
     let text = `{"level":30,"time":"${this.#iso.of(this.#clock())}","request_id":"${requestId}","endpoint":"${line.endpoint}","status":${status},"ms":${ms.toFixed(1)},"added_us":${Math.round(added * 1000)}`;
     if (line.trace !== null) text += `,"trace_id":"${line.trace.traceId}"`;
     if (line.companyId !== null) text += `,"company":"${line.companyId}"`;
-    if (line.slug !== null) text += `,"slug":${JSON.stringify(line.slug)}`;
+    if (line.slug !== null) text += `,"slug":${asciiJson(line.slug)}`;
     if (account !== null && account.outcome !== null) {
       text += `,"outcome":"${account.outcome}"`;
       if (account.tokens !== null) {

@@ -28,7 +28,7 @@ export function frameLength(record: string): number {
  */
 export function writeFrame(buffer: Buffer, at: number, record: string): number {
   const start = at + HEAD;
-  const end = start + buffer.write(record, start, 'latin1');
+  const end = start + buffer.latin1Write(record, start);
   writeHex(buffer, at, end - start);
   buffer[at + 8] = SPACE;
   writeHex(buffer, at + 9, crc32(buffer.subarray(start, end)));
@@ -45,7 +45,7 @@ export function frameRecord(buffer: Buffer, from: number, to: number): string {
 /** Writes one record where arrays are made of frames. @returns the offset behind it */
 export function writeMember(buffer: Buffer, at: number, record: string): number {
   blankHead(buffer, at);
-  const end = at + HEAD + buffer.write(record, at + HEAD, 'latin1');
+  const end = at + HEAD + buffer.latin1Write(record, at + HEAD);
   buffer[end] = LF;
   return end + 1;
 }

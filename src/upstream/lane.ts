@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net';
+import { performance } from 'node:perf_hooks';
 import type { buildConnector } from 'undici';
 import { ResponseReader } from '../bytes/response.ts';
 import type { Desk } from './desk.ts';

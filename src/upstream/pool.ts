@@ -1,3 +1,4 @@
+import { performance } from 'node:perf_hooks';
 import type { buildConnector } from 'undici';
 import connectorOf from 'undici/lib/core/connect.js'; // alone: all of undici is 30 ms of every start
 import { Desk } from './desk.ts';
