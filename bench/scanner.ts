@@ -1,5 +1,5 @@
 import { renderAnswer, scanAnswer } from '../src/bytes/answer.ts';
-import { parseObject } from '../src/bytes/json.ts';
+import { parseObject } from '../src/bytes/parse.ts';
 import { ObjectScanner } from '../src/bytes/scan.ts';
 import { StreamScanner } from '../src/bytes/sse.ts';
 import { chatStream, framed, MAX_EVENT_BYTES, SLUG, STREAMS } from '../test/bytes/fixtures.ts';

@@ -1,11 +1,9 @@
-import { isUtf8 } from 'node:buffer';
 import { load, MAX_LOAD, pass } from './skim.ts';
 
 /**
- * The top level of JSON objects, by their bytes. Small request bodies are parsed whole and
- * then located (`parseObject`); large ones are scanned as they arrive (`ObjectScanner` in
- * scan.ts). Both accept exactly what JSON.parse accepts, save objects nested too deep or with
- * too many members.
+ * JSON objects by their bytes. Small request bodies are read whole (`parseObject` in parse.ts),
+ * large ones as they arrive (`ObjectScanner` in scan.ts). Both accept exactly what JSON.parse
+ * accepts, save objects nested too deep or with too many members. Here is what they share.
  */
 
 /** Levels of nesting accepted, the object itself being the first. */
@@ -26,52 +24,18 @@ export type Members = readonly Member[];
 
 /** A JSON object that was judged by its value and may be spliced by its bytes. */
 export interface ParsedObject {
-  /** As JSON.parse gives it, save that long strings are their beginning; what else ObjectScanner leaves out is told there. */
+  /**
+   * What JSON.parse would give, reduced to what validators look at: strings over LONG_STRING
+   * bytes (keys too) are their beginning and "...", those over SHORT_STRING below the top
+   * level "..." alone, containers below REDUCED_DEPTH are empty, and numbers over
+   * REDUCED_NUMBER bytes are NaN.
+   */
   readonly value: Readonly<Record<string, unknown>>;
   readonly members: Members;
 }
 
 /** Why a body is no object we accept. */
 export type JsonFault = 'invalid_json' | 'not_an_object' | 'too_deep' | 'too_many_members' | 'too_many_values';
-
-/**
- * Reads a small body whole: strict JSON in strict UTF-8 without a byte order mark, one object.
- * It does not count values as ObjectScanner does: too many of them need a body of 131 KB.
- *
- * Locating the members passes over long strings, and looks at their bytes as closely as
- * JSON.parse does. So they are taken out for it but for their beginning: a body of 16 KiB of
- * text takes 8 µs instead of 22.
- */
-export function parseObject(body: Buffer): ParsedObject | JsonFault {
-  const fault = beginsAsObject(body);
-  if (fault !== null) return fault;
-  if (!isUtf8(body)) return 'invalid_json';
-  const long: number[] = [];
-  const members = locateMembers(body, 0, body.length, long);
-  const value = parse(members === null ? body.utf8Slice() : shortened(body, long));
-  if (value === undefined) return 'invalid_json';
-  if (members === null) return 'too_deep';
-  return members.length > MAX_MEMBERS ? 'too_many_members' : { value, members };
-}
-
-function parse(text: string): Record<string, unknown> | undefined {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
-
-/** The text of the body with long strings, whose spans are given, as their beginning and "...". */
-function shortened(body: Buffer, long: readonly number[]): string {
-  let text = '';
-  let from = 0;
-  for (let k = 0; k < long.length; k += 2) {
-    text += `${body.utf8Slice(from, beginningEnd(body, long[k] as number))}...`;
-    from = long[k + 1] as number;
-  }
-  return text + body.utf8Slice(from, body.length);
-}
 
 /** Raw bytes a shortened string shows at most. */
 const SHOWN = 64;
@@ -94,16 +58,10 @@ export function sequenceLength(lead: number): number {
 
 /**
  * Finds the top-level members of one JSON object, optional whitespace round it. The
- * object's validity is judged elsewhere, by JSON.parse: here only what bounds members is looked at.
- * @param long takes the spans of the contents of long strings, pair by pair; such strings are valid
+ * object's validity is judged elsewhere: here only what bounds members is looked at.
  * @returns null when it is not one balanced object, or nested deeper than MAX_DEPTH
  */
-export function locateMembers(
-  bytes: Buffer,
-  start = 0,
-  end: number = bytes.length,
-  long: number[] | null = null,
-): Member[] | null {
+export function locateMembers(bytes: Buffer, start = 0, end: number = bytes.length): Member[] | null {
   const members: Member[] = [];
   let i = skipSpace(bytes, start, end);
   if (i >= end || bytes[i] !== OPEN_BRACE) return null;
@@ -117,9 +75,9 @@ export function locateMembers(
     i = skipSpace(bytes, keyLast + 1, end);
     if (i >= end || bytes[i] !== COLON) return null;
     const valueStart = skipSpace(bytes, i + 1, end);
-    const valueEnd = valueEndOf(bytes, valueStart, end, long);
+    const valueEnd = valueEndOf(bytes, valueStart, end);
     if (valueEnd < 0) return null;
-    const name = usualName(bytes, keyStart + 1, keyLast) ?? decodeString(bytes, keyStart, keyLast + 1);
+    const name = usualText(bytes, keyStart + 1, keyLast) ?? decodeString(bytes, keyStart, keyLast + 1);
     if (name === null) return null;
     members.push({ name, keyStart, keyEnd: keyLast + 1, valueStart, valueEnd });
     i = skipSpace(bytes, valueEnd, end);
@@ -181,15 +139,8 @@ export const CLOSE_BRACKET = 0x5d;
 export const OPEN_BRACE = 0x7b;
 export const CLOSE_BRACE = 0x7d;
 
-/** The first byte decides whether it is worth reading on: null when it may be an object. */
-export function beginsAsObject(bytes: Uint8Array): JsonFault | null {
-  const i = skipSpace(bytes, 0, bytes.length);
-  const c = bytes[i];
-  if (c === OPEN_BRACE) return null;
-  return c !== undefined && OTHER_VALUE.includes(c) ? 'not_an_object' : 'invalid_json';
-}
-
-const OTHER_VALUE = Buffer.from('["-0123456789tfn');
+/** What a JSON value other than an object begins with. */
+export const OTHER_VALUE = Buffer.from('["-0123456789tfn');
 
 /** The first byte at or after i that is no JSON whitespace, or end. */
 export function skipSpace(bytes: Uint8Array, i: number, end: number): number {
@@ -201,10 +152,37 @@ export function skipSpace(bytes: Uint8Array, i: number, end: number): number {
   return end;
 }
 
+/** The end of the number that begins at i, or -1. What follows it is not looked at. */
+export function numberEnd(b: Buffer, i: number, end: number): number {
+  if (i < end && b[i] === 0x2d) i++;
+  let from = i;
+  if (i < end && b[i] === 0x30) i++;
+  else i = digitsEnd(b, i, end);
+  if (i === from) return -1;
+  if (i < end && b[i] === 0x2e) {
+    from = ++i;
+    i = digitsEnd(b, i, end);
+    if (i === from) return -1;
+  }
+  if (i < end && (b[i] === 0x65 || b[i] === 0x45)) {
+    i++;
+    if (i < end && (b[i] === 0x2b || b[i] === 0x2d)) i++;
+    from = i;
+    i = digitsEnd(b, i, end);
+    if (i === from) return -1;
+  }
+  return i;
+}
+
+function digitsEnd(b: Buffer, i: number, end: number): number {
+  while (i < end && (b[i] as number) >= 0x30 && (b[i] as number) <= 0x39) i++;
+  return i;
+}
+
 /** The closing quote of a string whose content begins at i; -1 when there is none, or before it what no string has. */
 export function stringEnd(b: Buffer, i: number, end: number): number {
   // one plain loop and nothing else: with escapes handled in a loop round it, V8 takes twice as long
-  const near = Math.min(i + 40, end);
+  const near = Math.min(i + 64, end);
   while (i < near && STOPS[b[i] as number] === 0) i++;
   return i < end && b[i] === QUOTE ? i : longStringEnd(b, i, end);
 }
@@ -251,17 +229,18 @@ export const ESCAPED = Uint8Array.from({ length: 256 }, (_, c) =>
 /** 1 for bytes that end a plain run of string content. */
 export const STOPS = Uint8Array.from({ length: 256 }, (_, c) => (c < SPACE || c === QUOTE || c === BACKSLASH ? 1 : 0));
 
-/** Names met in nearly every request, by their length: found by their bytes, they are not made anew. */
+/** Texts met in nearly every request, by their length: found by their bytes, they are not made anew. */
 const USUAL: readonly (readonly { readonly name: string; readonly bytes: Buffer }[])[] = Array.from(
   { length: 22 },
   (_, length) =>
     ['model', 'messages', 'stream', 'stream_options', 'include_usage', 'temperature', 'top_p', 'tools', 'tool_choice']
       .concat(['max_tokens', 'max_completion_tokens', 'input', 'user', 'seed', 'response_format', 'metadata'])
+      .concat(['role', 'content', 'system', 'developer', 'assistant', 'tool', 'type', 'text', 'function', 'name'])
       .filter((name) => name.length === length)
       .map((name) => ({ name, bytes: Buffer.from(name) })),
 );
 
-function usualName(b: Buffer, start: number, end: number): string | null {
+export function usualText(b: Buffer, start: number, end: number): string | null {
   const length = end - start;
   const candidates = USUAL[length];
   if (candidates === undefined) return null;
@@ -291,16 +270,18 @@ export function decodeString(bytes: Buffer, start: number, end: number): string 
 
 /** Strings of more bytes than this, as they are written, are shortened in the value; longer than any name we look up. */
 export const LONG_STRING = 512;
+/** The same below the top level, where nothing is looked up but roles and types. */
+export const SHORT_STRING = 32;
+/** Containers nested deeper than this are empty in the value; the top-level object is 1. */
+export const REDUCED_DEPTH = 4;
+/** Numbers written in more bytes than this are NaN in the value. */
+export const REDUCED_NUMBER = 1024;
 
 /** The end of the value that begins at i, or -1. Brackets are counted, not told apart. */
-function valueEndOf(bytes: Buffer, i: number, end: number, long: number[] | null): number {
+function valueEndOf(bytes: Buffer, i: number, end: number): number {
   if (i >= end) return -1;
   let c = bytes[i] as number;
-  if (c === QUOTE) {
-    const last = stringEnd(bytes, i + 1, end);
-    if (long !== null && last - i - 1 > LONG_STRING) long.push(i + 1, last);
-    return last + 1 || -1;
-  }
+  if (c === QUOTE) return stringEnd(bytes, i + 1, end) + 1 || -1;
   if (c !== OPEN_BRACE && c !== OPEN_BRACKET) {
     const start = i;
     for (; i < end; i++) {
@@ -313,11 +294,8 @@ function valueEndOf(bytes: Buffer, i: number, end: number, long: number[] | null
   for (; i < end; i++) {
     c = bytes[i] as number;
     if (c === QUOTE) {
-      const content = i + 1;
-      i = stringEnd(bytes, content, end);
+      i = stringEnd(bytes, i + 1, end);
       if (i < 0) return -1;
-      if (long !== null && i - content > LONG_STRING && bytes[skipSpace(bytes, i + 1, end)] !== COLON)
-        long.push(content, i);
     } else if (c === OPEN_BRACE || c === OPEN_BRACKET) {
       if (++depth > MAX_DEPTH) return -1;
     } else if (c === CLOSE_BRACE || c === CLOSE_BRACKET) {

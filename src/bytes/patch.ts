@@ -7,6 +7,7 @@ import {
   CR,
   decodeString,
   LF,
+  numberEnd,
   OPEN_BRACE,
   OPEN_BRACKET,
   QUOTE,
@@ -345,29 +346,7 @@ function scalarEnd(b: Buffer, i: number, end: number): number {
   if (first === 0x6e) return i + 4 <= end && equals(b, i, 4, NULL) ? i + 4 : -1;
   if (first === 0x74) return i + 4 <= end && equals(b, i, 4, TRUE) ? i + 4 : -1;
   if (first === 0x66) return i + 5 <= end && equals(b, i, 5, FALSE) ? i + 5 : -1;
-  if (first === 0x2d) i++;
-  let from = i;
-  if (b[i] === 0x30 && i < end) i++;
-  else i = digitsEnd(b, i, end);
-  if (i === from) return -1;
-  if (i < end && b[i] === 0x2e) {
-    from = ++i;
-    i = digitsEnd(b, i, end);
-    if (i === from) return -1;
-  }
-  if (i < end && (b[i] === 0x65 || b[i] === 0x45)) {
-    i++;
-    if (i < end && (b[i] === 0x2b || b[i] === 0x2d)) i++;
-    from = i;
-    i = digitsEnd(b, i, end);
-    if (i === from) return -1;
-  }
-  return i;
-}
-
-function digitsEnd(b: Buffer, i: number, end: number): number {
-  while (i < end && (b[i] as number) >= 0x30 && (b[i] as number) <= 0x39) i++;
-  return i;
+  return numberEnd(b, i, end);
 }
 
 const NULL = Buffer.from('null');

@@ -1,7 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import {
   BACKSLASH,
-  beginningEnd,
   CLOSE_BRACE,
   CLOSE_BRACKET,
   COLON,
@@ -16,21 +15,22 @@ import {
   type Member,
   OPEN_BRACE,
   OPEN_BRACKET,
+  OTHER_VALUE,
   type ParsedObject,
   QUOTE,
+  REDUCED_DEPTH,
+  REDUCED_NUMBER,
+  SHORT_STRING,
   SPACE,
   STOPS,
   sequenceLength,
   TAB,
 } from './json.ts';
+import { beginning, setMember } from './parse.ts';
 import { load, MAX_LOAD, pass } from './skim.ts';
 
-/** Containers nested deeper than this are empty in the reduced value; the top-level object is 1. */
-export const REDUCED_DEPTH = 4;
 /** Of an array longer than this, items of the same kind as the one kept before them are left out, but for objects. */
 export const REDUCED_ITEMS = 16_384;
-/** Numbers written in more bytes than this are NaN in the reduced value. */
-export const REDUCED_NUMBER = 1024;
 /**
  * Values the reduced value may have; each costs a validator some 20 ns, and an object of as
  * many members is a pause of 5 ms whenever its table grows. A body needs 131 KB for so many,
@@ -44,11 +44,9 @@ export const MAX_VALUES = 65_536;
  * exactly what parseObject accepts: RFC 8259, UTF-8, no byte order mark, one object, at most
  * MAX_DEPTH levels and MAX_MEMBERS members; and at most MAX_VALUES values.
  *
- * The value it gives is reduced, for validators: what JSON.parse would give, save that
- * strings over LONG_STRING bytes (keys too) are their beginning and "...", containers
- * below REDUCED_DEPTH are empty, numbers over REDUCED_NUMBER bytes are NaN, and arrays over
- * REDUCED_ITEMS lack items like their last: growing an array of millions is a pause of 70 ms.
- * Spans are offsets in the whole body.
+ * The value it gives is reduced (see ParsedObject), and arrays over REDUCED_ITEMS lack items
+ * like their last: growing an array of millions is a pause of 70 ms. Spans are offsets in the
+ * whole body.
  */
 export class ObjectScanner {
   #state = START;
@@ -322,11 +320,12 @@ export class ObjectScanner {
   /** The string whose bytes in this chunk are [start, end) is whole. */
   #endString(b: Buffer, start: number, end: number): number {
     if (this.#depth <= REDUCED_DEPTH) {
+      const most = this.#isKey || this.#depth === 1 ? LONG_STRING : SHORT_STRING;
       let text: string;
-      if (this.#rawLength === 0) text = reduced(b, start, end, end - start, this.#escaped);
+      if (this.#rawLength === 0) text = reduced(b, start, end, end - start, most, this.#escaped);
       else {
         this.#keepRaw(b, start, end);
-        text = reduced(this.#raw, 0, this.#rawKept, this.#rawLength, this.#escaped);
+        text = reduced(this.#raw, 0, this.#rawKept, this.#rawLength, most, this.#escaped);
       }
       if (!this.#isKey) return this.#endScalar(end + 1, text);
       this.#keys[this.#depth] = text;
@@ -353,10 +352,7 @@ export class ObjectScanner {
       container.push(value);
     } else {
       const key = this.#keys[depth] as string;
-      if (key === '__proto__') {
-        // an own member, as JSON.parse makes it: assignment would set the prototype
-        Object.defineProperty(container, key, { value, writable: true, enumerable: true, configurable: true });
-      } else container[key] = value;
+      setMember(container, key, value);
     }
     if (++this.#values <= MAX_VALUES) return true;
     this.#fault = 'too_many_values';
@@ -406,7 +402,6 @@ export class ObjectScanner {
 }
 
 const NONE = Buffer.alloc(0);
-const OTHER_VALUE = Buffer.from('["-0123456789tfn');
 
 const OBJECT = 0;
 const ARRAY = 1;
@@ -464,15 +459,12 @@ function isAlike(one: unknown, other: unknown): boolean {
 }
 
 /**
- * The string's text, or its beginning and "...".
+ * The string's text, or what stands for it.
  * @param rawLength of the whole string, of which [start, end) holds at least the first LONG_STRING bytes
+ * @param most bytes whose text is made whole
  */
-function reduced(b: Buffer, start: number, end: number, rawLength: number, escaped: boolean): string {
-  if (rawLength > LONG_STRING) return beginning(b, start);
+function reduced(b: Buffer, start: number, end: number, rawLength: number, most: number, escaped: boolean): string {
+  if (rawLength > most) return most === LONG_STRING ? beginning(b, start) : '...';
   const text = b.utf8Slice(start, end);
   return escaped ? JSON.parse(`"${text}"`) : text;
-}
-
-function beginning(b: Buffer, start: number): string {
-  return JSON.parse(`"${b.utf8Slice(start, beginningEnd(b, start))}..."`);
 }

@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { performance } from 'node:perf_hooks';
-import { type JsonFault, type ParsedObject, parseObject } from '../bytes/json.ts';
+import type { JsonFault, ParsedObject } from '../bytes/json.ts';
+import { parseObject } from '../bytes/parse.ts';
 import { ObjectScanner } from '../bytes/scan.ts';
 import { type Edit, splicePieces } from '../bytes/splice.ts';
 import { GatewayError } from '../domain/errors.ts';

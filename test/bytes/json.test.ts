@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import t from 'tap';
-import { ambiguous, foldCase, locateMembers, MAX_DEPTH, type Member, parseObject } from '../../src/bytes/json.ts';
+import { ambiguous, foldCase, locateMembers, MAX_DEPTH, type Member } from '../../src/bytes/json.ts';
+import { parseObject } from '../../src/bytes/parse.ts';
 import { fuzz } from './fuzz.ts';
 
 /** Names, keys and values as texts. */

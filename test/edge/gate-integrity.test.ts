@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { parseObject } from '../../src/bytes/json.ts';
+import { parseObject } from '../../src/bytes/parse.ts';
 import { ObjectScanner } from '../../src/bytes/scan.ts';
 import { GatewayError } from '../../src/domain/errors.ts';
 import { parsePrices } from '../../src/domain/money.ts';
