@@ -2,6 +2,8 @@ import type { Socket } from 'node:net';
 
 /** Requests up to this size, head and body, leave in one write. */
 const DESK_BYTES = 65_536;
+/** Of larger ones so much at a time: the system would take 20 MiB in one go, a pause of 15 ms. */
+const TURN_BYTES = 1_048_576;
 
 /**
  * Where requests are put together. One buffer serves them all, one after the other, as long
@@ -20,24 +22,66 @@ export class Desk {
   /**
    * Sends a request.
    * @param head all of it but the content-length and the empty line
+   * @returns what is left of it, and leaves by itself; null when nothing is
    */
-  write(socket: Socket, head: string, body: readonly Buffer[]): void {
+  write(socket: Socket, head: string, body: readonly Buffer[]): Remainder | null {
     let length = 0;
     for (let k = 0; k < body.length; k++) length += (body[k] as Buffer).length;
     head += `content-length: ${length}\r\n\r\n`;
-    if (head.length + length > DESK_BYTES) return writePieces(socket, head, body);
+    if (head.length + length > DESK_BYTES) return new Remainder(socket, head, body);
     const buffer = this.#encrypted ? Buffer.allocUnsafe(head.length + length) : this.#buffer;
     let at = buffer.latin1Write(head, 0);
     for (let k = 0; k < body.length; k++) at += (body[k] as Buffer).copy(buffer, at);
     socket.write(buffer.subarray(0, at));
     // it goes with what waits
     if (buffer === this.#buffer && socket.writableLength > 0) this.#buffer = Buffer.allocUnsafeSlow(DESK_BYTES);
+    return null;
   }
 }
 
-function writePieces(socket: Socket, head: string, body: readonly Buffer[]): void {
-  socket.cork();
-  socket.write(head, 'latin1');
-  for (const piece of body) socket.write(piece);
-  socket.uncork();
+/** A large request on its way: some of it in each turn of the event loop, as the system takes it. */
+export class Remainder {
+  readonly #socket: Socket;
+  readonly #body: readonly Buffer[];
+  /** The piece that is next, and where in it. */
+  #next = 0;
+  #from = 0;
+
+  constructor(socket: Socket, head: string, body: readonly Buffer[]) {
+    this.#socket = socket;
+    this.#body = body;
+    this.#send(head);
+  }
+
+  /** Nothing of it is left here; the socket may still hold the last of it. */
+  get isOut(): boolean {
+    return this.#next === this.#body.length;
+  }
+
+  #send(head = ''): void {
+    const socket = this.#socket;
+    if (socket.destroyed) return;
+    socket.cork();
+    if (head !== '') socket.write(head, 'latin1');
+    for (let room = TURN_BYTES; room > 0 && !this.isOut; ) {
+      const bytes = this.#take(room);
+      room -= bytes.length;
+      if (room > 0 || this.isOut) socket.write(bytes);
+      else socket.write(bytes, (error) => void (error ?? setImmediate(() => this.#send())));
+    }
+    socket.uncork();
+  }
+
+  /** The next bytes of one piece, so many at most. */
+  #take(most: number): Buffer {
+    const piece = this.#body[this.#next] as Buffer;
+    const from = this.#from;
+    const to = Math.min(piece.length, from + most);
+    this.#from = to;
+    if (to === piece.length) {
+      this.#next++;
+      this.#from = 0;
+    }
+    return to - from === piece.length ? piece : piece.subarray(from, to);
+  }
 }

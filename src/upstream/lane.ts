@@ -2,7 +2,7 @@ import type { Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
 import type { buildConnector } from 'undici';
 import { ResponseReader } from '../bytes/response.ts';
-import type { Desk } from './desk.ts';
+import type { Desk, Remainder } from './desk.ts';
 
 /** Whoever handles an answer. One of `onEnd` and `onError` is told last, unless it gave up by itself. */
 export interface UpstreamHandler {
@@ -67,6 +67,8 @@ export class Lane {
   #request: Request | null = null;
   /** Whose answer is awaited, or being read. */
   #handler: UpstreamHandler | null = null;
+  /** What is left of a large request. */
+  #remainder: Remainder | null = null;
   #held = false;
 
   constructor(home: LaneHome, connect: buildConnector.connector, where: buildConnector.Options) {
@@ -85,7 +87,7 @@ export class Lane {
     }
     if (!handler.onConnected(this)) return this.#free(IDLE_MS);
     this.#handler = handler;
-    this.#home.desk.write(this.#socket, head, body);
+    this.#remainder = this.#home.desk.write(this.#socket, head, body);
   }
 
   /** Reads nothing more, from this very moment. */
@@ -158,7 +160,7 @@ export class Lane {
     const socket = this.#socket as Socket;
     this.#handler = null;
     // an answer that came before the request was out: what is left of it would not be understood
-    if (!reader.reusable || socket.writableLength > 0) {
+    if (!reader.reusable || socket.writableLength > 0 || this.#remainder?.isOut === false) {
       this.close();
       return handler.onEnd();
     }

@@ -52,6 +52,15 @@ t.test('large bodies arrive byte for byte, though the buffer of small ones is us
   t.strictSame(requests.map((text) => text.split('\r\n\r\n')[1]).sort(), bodies.map((body) => `${body}!`).sort());
 });
 
+t.test('a body of several megabytes leaves part by part, wherever the parts end', async (t) => {
+  const { upstream, requests } = await serve(t, (socket) => socket.write(OK));
+  for (const pieces of [16, 17, 32, 50]) {
+    const body = Array.from({ length: pieces }, (_, n) => Buffer.alloc(65_536, `${n % 10}`));
+    await post(upstream, body).ended;
+    t.ok((requests.at(-1) as string).endsWith(`\r\n\r\n${body.join('')}`), `${pieces} pieces`);
+  }
+});
+
 t.test('no request follows where it could be lost or misunderstood', async (t) => {
   const cases: [string, (socket: Socket) => void][] = [
     ['the answer says so', (socket) => socket.write(OK.replace('\r\n\r\n', '\r\nconnection: close\r\n\r\n'))],
