@@ -1,8 +1,9 @@
-import { randomUUID, randomUUIDv7 } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import { parsePrices } from '../src/domain/money.ts';
 import { Calendar } from '../src/domain/month.ts';
 import type { Admission } from '../src/domain/usage.ts';
 import { usageRecord } from '../src/domain/usage.ts';
+import { newRequestId } from '../src/gateway/request-id.ts';
 import { fileDisk, systemProcesses } from '../src/ledger/disk.ts';
 import { Spool } from '../src/ledger/spool.ts';
 import { systemTiming } from '../src/ledger/timing.ts';
@@ -126,7 +127,7 @@ function admission(n: number): Admission {
   const at = clock();
   const { companyId, keyId } = companies[n % COMPANIES] as (typeof companies)[number];
   const month = calendar.month(at);
-  return { requestId: randomUUIDv7(), companyId, keyId, model, endpoint: 'chat.completions', at, month };
+  return { requestId: newRequestId(), companyId, keyId, model, endpoint: 'chat.completions', at, month };
 }
 
 async function settled(): Promise<void> {
