@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import t from 'tap';
 import { ambiguous, foldCase, locateMembers, MAX_DEPTH, type Member } from '../../src/bytes/json.ts';
-import { parseObject } from '../../src/bytes/parse.ts';
 import { fuzz } from './fuzz.ts';
 
 /** Names, keys and values as texts. */
@@ -69,17 +68,6 @@ t.test('nesting is limited', (t) => {
   const nested = (levels: number) => `{"a":${'['.repeat(levels - 1)}${']'.repeat(levels - 1)}}`;
   t.equal(texts(nested(MAX_DEPTH))?.length, 1);
   t.equal(texts(nested(MAX_DEPTH + 1)), null);
-  t.equal(parseObject(Buffer.from(nested(MAX_DEPTH + 1))), 'too_deep');
-  t.end();
-});
-
-t.test('a small body is read strictly, as an object', (t) => {
-  const parsed = parseObject(Buffer.from('{"a":[1e999,"\\ud800"]}'));
-  t.match(parsed, { value: { a: [Number.POSITIVE_INFINITY, '\ud800'] }, members: [{ name: 'a' }] });
-  t.equal(parseObject(Buffer.from('[1]')), 'not_an_object');
-  t.equal(parseObject(Buffer.from('\ufeff{}')), 'invalid_json');
-  t.equal(parseObject(Buffer.from('{"a":"\xff"}', 'latin1')), 'invalid_json');
-  t.equal(parseObject(Buffer.from('{"a":"x"}', 'utf16le')), 'invalid_json');
   t.end();
 });
 
