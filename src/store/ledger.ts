@@ -16,8 +16,7 @@ export function ledgerStore(db: Database): LedgerStore {
   return {
     async insert(writer, records): Promise<MonthSum[]> {
       // one JSON text instead of an array per column: the record was serialised once already, and
-      // constant text serves every batch size; the sums come as one text too, for the driver takes
-      // 3 µs for a row
+      // constant text serves every batch size; the sums come as one text too
       const sums = await db.run(
         INSERT_MS,
         async (sql) =>
@@ -27,7 +26,7 @@ export function ledgerStore(db: Database): LedgerStore {
               from book_usage(${writer}::uuid, ${records}::text::json)`
           )[0]?.sums ?? null,
       );
-      return sums === null ? [] : sums.split(',').map(readSum);
+      return readSums(sums);
     },
 
     async setAside(refused): Promise<void> {
@@ -62,15 +61,15 @@ export function ledgerStore(db: Database): LedgerStore {
       // transaction that was still running at the last look is read again.
       const [before, since] = cursor?.split(' ') ?? [null, null];
       const { server, xmin, sums } = await db.run(READ_MS, async (sql) => {
-        const rows = await sql<({ server: string; xmin: string } & { [K in keyof MonthSum]: MonthSum[K] | null })[]>`
-          select ${serverIdentity(sql)} as server, pg_snapshot_xmin(pg_current_snapshot())::text as xmin,
-            m.company_id::text as "companyId", m.billing_month::text as month, (m.api_cost_eur + m.chat_cost_eur)::text as eur
-          from (values (1)) as one left join monthly_spend m on m.changed_xid >= ${inlined(sql, since ?? null)}::xid8`;
-        const { server, xmin } = rows[0] as (typeof rows)[0];
-        return { server, xmin, sums: rows.filter((row): row is typeof row & MonthSum => row.eur !== null) };
+        const [row] = await sql<{ server: string; xmin: string; sums: string | null }[]>`
+          select ${serverIdentity(sql)} as server, pg_snapshot_xmin(pg_current_snapshot())::text as xmin, (
+            select string_agg(company_id || ' ' || billing_month || ' ' || (api_cost_eur + chat_cost_eur), ',')
+            from monthly_spend where changed_xid >= ${inlined(sql, since ?? null)}::xid8
+          ) as sums`;
+        return row as { server: string; xmin: string; sums: string | null };
       });
       const next = `${server} ${xmin}`;
-      if (before === null || before === server) return { cursor: next, sums };
+      if (before === null || before === server) return { cursor: next, sums: readSums(sums) };
       // the ids of a server that took over, or was restored, may be behind those we saw: read all that is current
       return db.run(READ_ALL_MS, async (sql) => ({
         cursor: next,
@@ -125,7 +124,11 @@ export function ledgerStore(db: Database): LedgerStore {
   };
 }
 
-function readSum(text: string): MonthSum {
-  const [companyId, month, eur] = text.split(' ') as [string, string, string];
-  return { companyId, month, eur };
+/** Sums as one text: the driver takes 3 µs for a row. */
+function readSums(text: string | null): MonthSum[] {
+  if (text === null) return [];
+  return text.split(',').map((sum) => {
+    const [companyId, month, eur] = sum.split(' ') as [string, string, string];
+    return { companyId, month, eur };
+  });
 }
