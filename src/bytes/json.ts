@@ -41,7 +41,7 @@ export type JsonFault = 'invalid_json' | 'not_an_object' | 'too_deep' | 'too_man
 const SHOWN = 64;
 
 /** Where the beginning ends that is shown of a long string whose content begins at `start`: between characters. */
-export function beginningEnd(b: Buffer, start: number): number {
+function beginningEnd(b: Buffer, start: number): number {
   let end = start;
   for (;;) {
     const c = b[end] as number;
@@ -49,6 +49,17 @@ export function beginningEnd(b: Buffer, start: number): number {
     if (end + unit > start + SHOWN) return end;
     end += unit;
   }
+}
+
+/** What is shown of a long string. */
+export function beginning(b: Buffer, start: number): string {
+  return JSON.parse(`"${b.utf8Slice(start, beginningEnd(b, start))}..."`);
+}
+
+/** Makes a member of its own, as JSON.parse does: an assignment of `__proto__` would set the prototype. */
+export function setMember(object: Record<string, unknown>, name: string, value: unknown): void {
+  if (name !== '__proto__') object[name] = value;
+  else Object.defineProperty(object, name, { value, writable: true, enumerable: true, configurable: true });
 }
 
 /** Bytes of the UTF-8 sequence a lead byte begins. */

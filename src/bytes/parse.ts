@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import {
-  beginningEnd,
+  beginning,
   CLOSE_BRACE,
   CLOSE_BRACKET,
   COLON,
@@ -20,6 +20,7 @@ import {
   REDUCED_DEPTH,
   REDUCED_NUMBER,
   SHORT_STRING,
+  setMember,
   skipSpace,
   stringEnd,
   usualText,
@@ -210,15 +211,4 @@ function keyText(b: Buffer, start: number, end: number): string {
   const text = decodeString(b, start - 1, end + 1) as string;
   if (length <= SHORT_STRING && text.length === length) KEYS[place] = text; // no escapes, and ASCII
   return text;
-}
-
-/** What is shown of a long string. */
-export function beginning(b: Buffer, start: number): string {
-  return JSON.parse(`"${b.utf8Slice(start, beginningEnd(b, start))}..."`);
-}
-
-/** Makes a member of its own, as JSON.parse does: an assignment of `__proto__` would set the prototype. */
-export function setMember(object: Record<string, unknown>, name: string, value: unknown): void {
-  if (name !== '__proto__') object[name] = value;
-  else Object.defineProperty(object, name, { value, writable: true, enumerable: true, configurable: true });
 }

@@ -1,6 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import {
   BACKSLASH,
+  beginning,
   CLOSE_BRACE,
   CLOSE_BRACKET,
   COLON,
@@ -24,9 +25,9 @@ import {
   SPACE,
   STOPS,
   sequenceLength,
+  setMember,
   TAB,
 } from './json.ts';
-import { beginning, setMember } from './parse.ts';
 import { load, MAX_LOAD, pass } from './skim.ts';
 
 /** Of an array longer than this, items of the same kind as the one kept before them are left out, but for objects. */

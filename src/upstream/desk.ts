@@ -2,7 +2,7 @@ import type { Socket } from 'node:net';
 
 /** Requests up to this size, head and body, leave in one write. */
 const DESK_BYTES = 65_536;
-/** Of larger ones so much at a time: the system would take 20 MiB in one go, a pause of 15 ms. */
+/** Of larger ones so much at a time: the system would take 20 MiB in one go, and everything wait meanwhile. */
 const TURN_BYTES = 1_048_576;
 
 /**
@@ -42,7 +42,8 @@ export class Desk {
 /** A large request on its way: some of it in each turn of the event loop, as the system takes it. */
 export class Remainder {
   readonly #socket: Socket;
-  readonly #body: readonly Buffer[];
+  /** Let go of once it is out: the answer may take long, and the connection is used again. */
+  #body: readonly Buffer[];
   /** The piece that is next, and where in it. */
   #next = 0;
   #from = 0;
@@ -81,6 +82,10 @@ export class Remainder {
     if (to === piece.length) {
       this.#next++;
       this.#from = 0;
+      if (this.isOut) {
+        this.#body = [];
+        this.#next = 0;
+      }
     }
     return to - from === piece.length ? piece : piece.subarray(from, to);
   }
