@@ -1,5 +1,6 @@
 import { Readable } from 'node:stream';
 import { IncomingMessage } from '../http.ts';
+import { RequestHead } from './head.ts';
 
 /** Takes the bytes of a request's body. */
 export interface BodySink {
@@ -21,6 +22,12 @@ const streamEnded = Object.getOwnPropertyDescriptor(Readable.prototype, 'readabl
  */
 export class BareRequest extends IncomingMessage {
   #sink: BodySink | null = null;
+  #head: RequestHead | null = null;
+
+  get head(): RequestHead {
+    this.#head ??= new RequestHead(this.rawHeaders);
+    return this.#head;
+  }
 
   /**
    * Hands the body over to a sink, which gets it without backpressure.

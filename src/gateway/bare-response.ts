@@ -12,12 +12,22 @@ export class BareResponse extends ServerResponse<BareRequest> {
    * @param body latin1 text: a character for each byte
    */
   sendJson(requestId: string, body: string): void {
+    this.ownHead(requestId, body.length);
+    this.end(body, 'latin1');
+  }
+
+  /** Told behind `sendJson`, once whoever sent it has noted so. */
+  sent(): void {}
+
+  /** Makes the head of a JSON answer. */
+  protected ownHead(requestId: string, length: number): string {
     const internals = this as unknown as Internals;
     const { shouldKeepAlive, _keepAliveTimeout: idleMs } = internals;
     const connection = shouldKeepAlive ? `keep-alive\r\nKeep-Alive: timeout=${Math.floor(idleMs / 1000)}` : 'close';
-    internals._header = `${HEAD}${body.length}\r\nx-request-id: ${requestId}\r\nDate: ${httpDate()}\r\nConnection: ${connection}\r\n\r\n`;
+    const head = `${HEAD}${length}\r\nx-request-id: ${requestId}\r\nDate: ${httpDate()}\r\nConnection: ${connection}\r\n\r\n`;
+    internals._header = head;
     internals._last = !shouldKeepAlive;
-    this.end(body, 'latin1');
+    return head;
   }
 }
 

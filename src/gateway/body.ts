@@ -6,6 +6,7 @@ import { ObjectScanner } from '../bytes/scan.ts';
 import { type Edit, splicePieces } from '../bytes/splice.ts';
 import { GatewayError } from '../domain/errors.ts';
 import { BareRequest, type BodySink } from './bare-request.ts';
+import { RepeatedRequest } from './repeated.ts';
 
 /** Bodies up to this size are parsed when they are whole; larger ones are scanned as they arrive. */
 const PARSE_BYTES = 65_536;
@@ -56,12 +57,23 @@ export interface BodyWaiter {
  * @param announced the content-length, or -1
  * @param limit bytes
  */
-export function readBody(req: IncomingMessage, announced: number, limit: number, waiter: BodyWaiter): void {
+export function readBody(
+  req: IncomingMessage | RepeatedRequest,
+  announced: number,
+  limit: number,
+  waiter: BodyWaiter,
+): void {
+  if (req instanceof RepeatedRequest) return takeBody(req.body, limit, waiter);
   if (announced > limit) return waiter.onNoBody(new GatewayError('request_too_large'));
   const reader = new BodyReader(announced, limit, waiter);
   if (req instanceof BareRequest && req.handOver(reader)) return;
   req.on('data', (piece: Buffer) => reader.onPiece(piece));
   req.on('end', () => reader.onWhole());
+}
+
+function takeBody(body: Buffer, limit: number, waiter: BodyWaiter): void {
+  if (body.length > limit) return waiter.onNoBody(new GatewayError('request_too_large'));
+  waiter.onBody(new RequestBody([body], body.length, parseObject(body), performance.now()));
 }
 
 class BodyReader implements BodySink {

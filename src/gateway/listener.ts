@@ -6,9 +6,10 @@ import { type ErrorName, GatewayError } from '../domain/errors.ts';
 import { createServer } from '../http.ts';
 import { BareRequest } from './bare-request.ts';
 import { BareResponse } from './bare-response.ts';
-import { RequestHead } from './head.ts';
-import { handle } from './pipeline.ts';
+import { noteRequest, watchConnections } from './connection.ts';
+import { handle, headOf } from './pipeline.ts';
 import { Refusals } from './refusals.ts';
+import type { RepeatedRequest } from './repeated.ts';
 import { Reply } from './reply.ts';
 import { newRequestId } from './request-id.ts';
 import { RequestLine } from './request-line.ts';
@@ -37,11 +38,17 @@ export interface Listener {
 /** A node:http server that answers the API. Not yet listening. */
 export function createListener(services: Services): Listener {
   const { limits } = services;
-  const onRequest = createHandler(services, () => !server.listening); // draining: the next request is for another replica
+  const leaving = (): boolean => !server.listening; // draining: the next request is for another replica
+  const answer = createHandler(services, leaving);
+  const onRequest = (req: BareRequest, res: BareResponse): void => {
+    noteRequest(req, res);
+    answer(req, res);
+  };
   const server = createServer(
     { ...serverOptions(limits), IncomingMessage: BareRequest, ServerResponse: BareResponse },
     onRequest,
   );
+  watchConnections(server, answer, leaving);
   const sockets = new Set<Socket>();
   server.on('connection', (socket) => {
     sockets.add(socket);
@@ -80,7 +87,7 @@ export function createListener(services: Services): Listener {
 export function createHandler(
   services: Services,
   leaving: () => boolean,
-): (req: IncomingMessage, res: ServerResponse) => void {
+): (req: IncomingMessage | RepeatedRequest, res: ServerResponse) => void {
   const { overload } = services;
   const shed = createShedder(services);
   return (req, res) => {
@@ -113,7 +120,10 @@ function answerOf(socket: Duplex): { readonly headersSent: boolean } | null {
 const TICK_MS = 50;
 
 /** Refuses requests, in their turn, before anything is looked up or read for them. */
-function createShedder({ metrics, tracer }: Services): (req: IncomingMessage, res: ServerResponse) => void {
+function createShedder({
+  metrics,
+  tracer,
+}: Services): (req: IncomingMessage | RepeatedRequest, res: ServerResponse) => void {
   const refusals = new Refusals<{ reply: Reply; close: boolean }>();
   const error = new GatewayError('service_unavailable'); // one for all: an error notes where it was made, for 5 µs
   const ticker = new Ticker(TICK_MS, () => {
@@ -128,7 +138,7 @@ function createShedder({ metrics, tracer }: Services): (req: IncomingMessage, re
       res.on('close', () => trace.end(line));
     }
     metrics.answered('shed', 503);
-    const { transferEncoding, expectsContinue, contentLength } = new RequestHead(req.rawHeaders);
+    const { transferEncoding, expectsContinue, contentLength } = headOf(req);
     const close = transferEncoding !== undefined || expectsContinue || contentLength > FORGIVEN_BYTES;
     refusals.add({ reply, close }, performance.now());
     ticker.wake();

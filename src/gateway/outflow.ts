@@ -86,9 +86,9 @@ export class Outflow {
   flush(): boolean {
     if (this.isEmpty) return true;
     const res = this.#res;
-    const { socket } = res;
     const begins = !res.headersSent;
     if (begins) this.#framed = this.#reply.stream();
+    const { socket } = res;
     const bytes = this.#gathered(false);
     let flowing: boolean;
     if (socket === null) {

@@ -10,10 +10,12 @@ import type { Now } from '../domain/ports.ts';
 import { SCOPE_BIT } from '../domain/scope.ts';
 import type { Admission } from '../domain/usage.ts';
 import { Account } from './account.ts';
+import { BareRequest } from './bare-request.ts';
 import { type BodyWaiter, type RequestBody, readBody } from './body.ts';
 import type { Call, Operation } from './call.ts';
 import { RequestHead } from './head.ts';
 import { renderModel, renderModels } from './models.ts';
+import { RepeatedRequest } from './repeated.ts';
 import { Reply } from './reply.ts';
 import { newRequestId } from './request-id.ts';
 import { RequestLine } from './request-line.ts';
@@ -21,7 +23,7 @@ import { findRoute, type Route } from './router.ts';
 import type { Services } from './services.ts';
 
 /** Answers one API request. Never throws: whatever goes wrong is answered and logged. */
-export function handle(services: Services, req: IncomingMessage, res: ServerResponse): void {
+export function handle(services: Services, req: IncomingMessage | RepeatedRequest, res: ServerResponse): void {
   new Exchange(services, req, res).begin();
 }
 
@@ -32,7 +34,7 @@ export function handle(services: Services, req: IncomingMessage, res: ServerResp
  */
 class Exchange implements BodyWaiter {
   readonly #services: Services;
-  readonly #req: IncomingMessage;
+  readonly #req: IncomingMessage | RepeatedRequest;
   readonly #line: RequestLine;
   readonly #head: RequestHead;
   #operation: Operation | null = null;
@@ -40,13 +42,13 @@ class Exchange implements BodyWaiter {
   #id = '';
   #key: ApiKey | null = null;
 
-  constructor(services: Services, req: IncomingMessage, res: ServerResponse) {
+  constructor(services: Services, req: IncomingMessage | RepeatedRequest, res: ServerResponse) {
     const reply = new Reply(res, newRequestId());
     const line = new RequestLine(reply);
     this.#services = services;
     this.#req = req;
     this.#line = line;
-    this.#head = new RequestHead(req.rawHeaders);
+    this.#head = headOf(req);
     if (services.tracer !== null) line.trace = services.tracer.begin(req, reply.requestId);
     res.on('close', () => {
       reply.watcher?.onClientClose();
@@ -167,6 +169,11 @@ class Exchange implements BodyWaiter {
     // an unread body would be read to its end just to be thrown away: close instead
     reply.error(error instanceof GatewayError ? error : new GatewayError('internal_error'), !this.#req.complete);
   }
+}
+
+/** The head of a request, however it was read. */
+export function headOf(req: IncomingMessage | RepeatedRequest): RequestHead {
+  return req instanceof RepeatedRequest || req instanceof BareRequest ? req.head : new RequestHead(req.rawHeaders);
 }
 
 /** A strict budget holds whatever is in flight: what the call can cost at most has to fit. */

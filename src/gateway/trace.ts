@@ -3,6 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import type { SpanExporter } from '../tracing/exporter.ts';
 import { boolean, CLIENT, double, encodeSpan, integer, SERVER, text } from '../tracing/otlp.ts';
 import { formatTraceparent, parseTraceparent, SAMPLED } from '../tracing/traceparent.ts';
+import type { RepeatedRequest } from './repeated.ts';
 import type { RequestLine, RequestTrace } from './request-line.ts';
 
 export interface TracerOptions {
@@ -30,7 +31,7 @@ export class Tracer {
   }
 
   /** Continues the caller's trace; begins one where there is none. */
-  begin(req: IncomingMessage, requestId: string): RequestTrace {
+  begin(req: IncomingMessage | RepeatedRequest, requestId: string): RequestTrace {
     const header = traceparentOf(req.rawHeaders);
     const caller = header === null ? null : parseTraceparent(header);
     if (caller !== null) return new Spans(this.#options, this.#ids, req, caller.traceId, caller.parentId, caller.flags);
@@ -56,7 +57,7 @@ class Spans implements RequestTrace {
   constructor(
     options: TracerOptions,
     ids: SpanIds,
-    req: IncomingMessage,
+    req: IncomingMessage | RepeatedRequest,
     traceId: string,
     parentId: string | null,
     flags: number,
