@@ -44,17 +44,17 @@ export class HeadPattern {
   }
 
   /**
-   * Makes a pattern of a head that a reader of HTTP has accepted: the bytes [0, end), the blank
-   * line included. They are copied.
+   * Makes a pattern of a head that a reader of HTTP has accepted, its blank line included.
+   * @param head copied
    * @returns null when it is too long or says no length in the usual way
    */
-  static of(bytes: Buffer, end: number): HeadPattern | null {
-    if (end > MOST_BYTES) return null;
-    const text = bytes.latin1Slice(0, end);
+  static of(head: Buffer): HeadPattern | null {
+    if (head.length > MOST_BYTES) return null;
+    const text = head.latin1Slice();
     const length = onlyHole(text, LENGTH, LENGTH_NAME);
     if (length === null) return null;
-    const copy = Buffer.allocUnsafeSlow(end); // a slice of Node's pool would keep all of that alive with the connection
-    bytes.copy(copy, 0, 0, end);
+    const copy = Buffer.allocUnsafeSlow(head.length); // a slice of Node's pool would keep all of that alive with the connection
+    head.copy(copy);
     return new HeadPattern(copy, length, onlyHole(text, TOKEN, TOKEN_NAME));
   }
 
@@ -130,9 +130,13 @@ function startsAt(bytes: Buffer, at: number, literal: Buffer): boolean {
   return bytes.length >= end && bytes.compare(literal, 0, literal.length, at, end) === 0;
 }
 
-/** Where a head ends, behind its blank line; -1 when the bytes hold no whole one. */
-export function headEnd(bytes: Buffer): number {
-  const blank = bytes.indexOf(BLANK_LINE);
+/**
+ * Where the head that begins at `start` ends, behind its blank line.
+ * @returns -1 when the bytes hold no whole one, or empty lines stand before it
+ */
+export function headEnd(bytes: Buffer, start: number): number {
+  if (bytes[start] === CR || bytes[start] === LF) return -1;
+  const blank = bytes.indexOf(BLANK_LINE, start);
   return blank < 0 ? -1 : blank + BLANK_LINE.length;
 }
 

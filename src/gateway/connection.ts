@@ -56,12 +56,12 @@ class Connection implements AnswerOwner {
   /** What came while a repeated request was being answered. */
   #held: Buffer | null = null;
 
-  // What Node's parser was given since it last rested between two requests:
+  // Offsets in what Node's parser was given: its end, where the piece at hand begins, and where
+  // the next request will; NaN once that cannot be told.
   #fed = 0;
-  /** the first of it, until its request was read; */
-  #first: Buffer | null = null;
-  /** the bytes that its one request takes, -1 when that cannot be told. */
-  #whole = -1;
+  #from = 0;
+  #next = 0;
+  #piece: Buffer | null = null;
 
   constructor(socket: Socket, feed: Feed, server: Server, handler: Handler, leaving: () => boolean) {
     this.socket = socket;
@@ -84,30 +84,26 @@ class Connection implements AnswerOwner {
     if (this.#parserRests()) {
       if (this.#pattern !== null && this.#repeats(this.#pattern, chunk)) return;
       this.#strangers++;
-      this.#fed = 0;
-      this.#whole = -1;
-      this.#first = chunk;
     }
+    this.#from = this.#fed;
     this.#fed += chunk.length;
+    this.#piece = chunk;
     if (this.socket.parser != null) this.#feed.call(this.socket, chunk); // none: it left HTTP behind, or is closing
-    this.#first = null;
+    this.#piece = null;
   }
 
   /** Node's parser read the head of a request. */
   onRequest(req: BareRequest, res: ServerResponse): void {
-    const first = this.#first;
-    this.#first = null;
-    if (first === null) {
-      this.#whole = -1; // another one, or its head came in pieces
-      return;
-    }
-    const end = headEnd(first);
+    const start = this.#next - this.#from;
+    const piece = this.#piece;
+    const end = piece === null || !(start >= 0) ? -1 : headEnd(piece, start);
     const { head } = req;
-    if (end < 0 || head.contentLength < 0 || head.transferEncoding !== undefined) return;
-    this.#whole = end + head.contentLength;
+    this.#next = Number.NaN;
+    if (end < 0 || head.transferEncoding !== undefined || head.upgrades) return;
+    this.#next = this.#from + end + Math.max(0, head.contentLength);
     // one that differs from the last may begin a new series; looked for ever more seldom
     if ((this.#strangers & (this.#strangers - 1)) !== 0 || !mayRepeat(req, res)) return;
-    this.#pattern = HeadPattern.of(first, end);
+    this.#pattern = HeadPattern.of((piece as Buffer).subarray(start, end));
     const { method, url, rawHeaders } = req as { method: string; url: string; rawHeaders: string[] };
     this.#known = { method, url, rawHeaders, head };
   }
@@ -128,7 +124,7 @@ class Connection implements AnswerOwner {
 
   /** Between two requests, the one before being answered. */
   #parserRests(): boolean {
-    return this.#fed === 0 || (this.#fed === this.#whole && this.socket._httpMessage == null);
+    return this.#fed === this.#next && this.socket._httpMessage == null;
   }
 
   #repeats(pattern: HeadPattern, chunk: Buffer): boolean {
@@ -151,8 +147,6 @@ class Connection implements AnswerOwner {
 }
 
 /** A plain HTTP/1.1 request whose connection stays open. */
-function mayRepeat(req: BareRequest, res: ServerResponse): boolean {
-  const { method, httpVersion, head, rawHeaders } = req;
-  if (method !== 'POST' || httpVersion !== '1.1' || !res.shouldKeepAlive || head.expectsContinue) return false;
-  return !rawHeaders.some((name, i) => i % 2 === 0 && name.toLowerCase() === 'upgrade');
+function mayRepeat({ method, httpVersion, head }: BareRequest, res: ServerResponse): boolean {
+  return method === 'POST' && httpVersion === '1.1' && res.shouldKeepAlive && !head.expectsContinue;
 }

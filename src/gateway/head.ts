@@ -14,6 +14,8 @@ export class RequestHead {
   contentLength = -1;
   /** The client waits for "100 Continue" before it sends its body. */
   expectsContinue = false;
+  /** The client would rather speak another protocol; the API has none. */
+  upgrades = false;
   readonly count: number;
   /** A header that occurs twice and that two hops could read differently. */
   #twice: string | null = null;
@@ -32,6 +34,9 @@ export class RequestHead {
           break;
         case 6:
           if (name.toLowerCase() === 'expect') this.expectsContinue = /^100-continue$/i.test(raw[i + 1] as string);
+          break;
+        case 7:
+          if (name.toLowerCase() === 'upgrade') this.upgrades = true;
           break;
         case 13:
           if (name.toLowerCase() === 'authorization') {
