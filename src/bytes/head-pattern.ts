@@ -58,9 +58,12 @@ export class HeadPattern {
     return new HeadPattern(copy, length, onlyHole(text, TOKEN, TOKEN_NAME));
   }
 
-  /** @returns where the body begins; -1 when the bytes do not begin with a whole head of this pattern */
-  match(bytes: Buffer): number {
-    if (startsAt(bytes, 0, this.#bytes)) {
+  /**
+   * @param end of the bytes
+   * @returns where the body begins; -1 when they do not begin with a whole head of this pattern
+   */
+  match(bytes: Buffer, end: number): number {
+    if (startsAt(bytes, 0, end, this.#bytes)) {
       this.contentLength = this.#length;
       this.token = this.#token;
       this.sameToken = true;
@@ -69,20 +72,20 @@ export class HeadPattern {
     let at = 0;
     for (let i = 0; i < this.#holes.length; i++) {
       const literal = this.#literals[i] as Buffer;
-      if (!startsAt(bytes, at, literal)) return -1;
+      if (!startsAt(bytes, at, end, literal)) return -1;
       at += literal.length;
-      at = this.#holes[i] === 'length' ? this.#readLength(bytes, at) : this.#readToken(bytes, at);
+      at = this.#holes[i] === 'length' ? this.#readLength(bytes, at, end) : this.#readToken(bytes, at, end);
       if (at < 0) return -1;
     }
     const last = this.#literals.at(-1) as Buffer;
-    return startsAt(bytes, at, last) ? at + last.length : -1;
+    return startsAt(bytes, at, end, last) ? at + last.length : -1;
   }
 
   /** A number as the pattern's own was written: without a leading zero. @returns the offset behind it, or -1 */
-  #readLength(bytes: Buffer, at: number): number {
+  #readLength(bytes: Buffer, at: number, end: number): number {
     const from = at;
     let length = 0;
-    for (; at < bytes.length && at - from < 8; at++) {
+    for (; at < end && at - from < 8; at++) {
       const digit = (bytes[at] as number) - ZERO;
       if (digit < 0 || digit > 9) break;
       length = length * 10 + digit;
@@ -93,13 +96,13 @@ export class HeadPattern {
   }
 
   /** Visible characters up to the line's end. @returns the offset behind them, or -1 */
-  #readToken(bytes: Buffer, at: number): number {
-    const end = bytes.indexOf(CR, at);
-    if (end <= at || end - at > MOST_TOKEN) return -1;
-    for (let i = at; i < end; i++) if ((bytes[i] as number) <= SPACE || (bytes[i] as number) >= DELETE) return -1;
-    this.token = bytes.latin1Slice(at, end);
+  #readToken(bytes: Buffer, from: number, end: number): number {
+    let at = from;
+    while (at < end && (bytes[at] as number) > SPACE && (bytes[at] as number) < DELETE) at++;
+    if (at === from || at - from > MOST_TOKEN) return -1;
+    this.token = bytes.latin1Slice(from, at);
     this.sameToken = this.token === this.#token;
-    return end;
+    return at;
   }
 }
 
@@ -125,9 +128,9 @@ function onlyHole(text: string, form: RegExp, name: RegExp): Hole | null {
   return { from: to - (only[1] as string).length, to };
 }
 
-function startsAt(bytes: Buffer, at: number, literal: Buffer): boolean {
-  const end = at + literal.length;
-  return bytes.length >= end && bytes.compare(literal, 0, literal.length, at, end) === 0;
+function startsAt(bytes: Buffer, at: number, end: number, literal: Buffer): boolean {
+  const to = at + literal.length;
+  return to <= end && bytes.compare(literal, 0, literal.length, at, to) === 0;
 }
 
 /**

@@ -63,7 +63,7 @@ export function readBody(
   limit: number,
   waiter: BodyWaiter,
 ): void {
-  if (req instanceof RepeatedRequest) return takeBody(req.body, limit, waiter);
+  if (req instanceof RepeatedRequest) return takeBody(req.takeBody(), limit, waiter);
   if (announced > limit) return waiter.onNoBody(new GatewayError('request_too_large'));
   const reader = new BodyReader(announced, limit, waiter);
   if (req instanceof BareRequest && req.handOver(reader)) return;

@@ -3,34 +3,39 @@ import type { Socket } from 'node:net';
 import { HeadPattern, headEnd } from '../bytes/head-pattern.ts';
 import type { BareRequest } from './bare-request.ts';
 import { type AnswerOwner, type KnownHead, RepeatedRequest, RepeatedResponse } from './repeated.ts';
+import { type Reader, readShared } from './shared-read.ts';
 
 type Handler = (req: RepeatedRequest, res: ServerResponse) => void;
 
 /**
  * Stands before Node's parser on each connection of a server, and takes requests that repeat
  * the head of one before them past it: what a request costs in node:http is its head, read into
- * some twenty strings, and the objects and timers around it, 5 µs of 40.
+ * some twenty strings, and the objects and timers around it, 6 µs of 40.
  *
  *   socket ─┬─ all else ───────────────────────────────> Node's parser ─> IncomingMessage ──┬─> handler
  *           └─ a known head and its whole body, alone ──────────────────> RepeatedRequest ──┘
  *
  * Everything about a connection remains the server's: its limits, its timers, its errors.
  * @param leaving whether answers should close their connections: then all goes Node's way
+ * @returns the open connections
  */
-export function watchConnections(server: Server, handler: Handler, leaving: () => boolean): void {
-  server.on('connection', (socket: Socket) => {
-    const [feed] = socket.listeners('data');
-    if (feed === undefined) return;
-    const connection = new Connection(socket, feed as Feed, server, handler, leaving);
-    socket.off('data', feed as Feed);
-    socket.on('data', (chunk: Buffer) => connection.onData(chunk));
-    socket.on('close', () => connection.onClose());
-    (socket as Watched)[CONNECTION] = connection;
+export function watchConnections(server: Server, handler: Handler, leaving: () => boolean): ReadonlySet<Socket> {
+  const sockets = new Set<Socket>();
+  const [accept] = server.listeners('connection') as [(this: Server, socket: Socket) => void];
+  server.off('connection', accept);
+  server.on('connection', (accepted: Socket) => {
+    const connection = new Connection(server, handler, leaving);
+    const socket = readShared(accepted, server, connection) ?? accepted;
+    accept.call(server, socket);
+    connection.begin(socket);
+    sockets.add(socket);
+    socket.on('close', () => sockets.delete(socket));
   });
   // its timer is the one that Node starts behind an answer, and does not know of repeated requests
   server.on('timeout', (socket: Watched) => {
     if (!socket[CONNECTION]?.isAnswering) socket.destroy();
   });
+  return sockets;
 }
 
 /** For the server's handler: a request that Node's parser read; those behind it may repeat its head. */
@@ -42,9 +47,9 @@ type Feed = (this: Socket, chunk: Buffer) => void;
 type Watched = Socket & { [CONNECTION]?: Connection; parser?: object | null; _httpMessage?: object | null };
 const CONNECTION = Symbol('connection');
 
-class Connection implements AnswerOwner {
-  readonly socket: Watched;
-  readonly #feed: Feed;
+class Connection implements AnswerOwner, Reader {
+  socket!: Watched;
+  #feed!: Feed;
   readonly #server: Server;
   readonly #handler: Handler;
   readonly #leaving: () => boolean;
@@ -63,12 +68,21 @@ class Connection implements AnswerOwner {
   #next = 0;
   #piece: Buffer | null = null;
 
-  constructor(socket: Socket, feed: Feed, server: Server, handler: Handler, leaving: () => boolean) {
-    this.socket = socket;
-    this.#feed = feed;
+  constructor(server: Server, handler: Handler, leaving: () => boolean) {
     this.#server = server;
     this.#handler = handler;
     this.#leaving = leaving;
+  }
+
+  /** Node's server has made the socket its own. */
+  begin(socket: Watched): void {
+    const [feed] = socket.listeners('data') as [Feed];
+    this.socket = socket;
+    this.#feed = feed;
+    socket[CONNECTION] = this;
+    socket.off('data', feed);
+    socket.on('data', (chunk: Buffer) => this.onRead(chunk, chunk.length)); // and Node's parser reads no more by itself
+    socket.on('close', () => this.#answering?.close());
   }
 
   get keepAliveMs(): number {
@@ -79,16 +93,19 @@ class Connection implements AnswerOwner {
     return this.#answering !== null;
   }
 
-  onData(chunk: Buffer): void {
-    if (this.#answering !== null) return this.#hold(chunk);
+  /** Bytes came, [0, end), in a buffer that is used again. */
+  onRead(bytes: Buffer, end: number): void {
+    if (this.#answering !== null) return this.#hold(copied(bytes, 0, end));
     if (this.#parserRests()) {
-      if (this.#pattern !== null && this.#repeats(this.#pattern, chunk)) return;
+      if (this.#pattern !== null && this.#repeats(this.#pattern, bytes, end)) return;
       this.#strangers++;
     }
+    if (this.socket.parser == null) return; // it left HTTP behind, or is closing
+    const piece = copied(bytes, 0, end);
     this.#from = this.#fed;
-    this.#fed += chunk.length;
-    this.#piece = chunk;
-    if (this.socket.parser != null) this.#feed.call(this.socket, chunk); // none: it left HTTP behind, or is closing
+    this.#fed += end;
+    this.#piece = piece;
+    this.#feed.call(this.socket, piece);
     this.#piece = null;
   }
 
@@ -115,11 +132,7 @@ class Connection implements AnswerOwner {
     if (held === null) return;
     this.#held = null;
     this.socket.resume();
-    this.onData(held);
-  }
-
-  onClose(): void {
-    this.#answering?.close();
+    this.onRead(held, held.length);
   }
 
   /** Between two requests, the one before being answered. */
@@ -127,12 +140,12 @@ class Connection implements AnswerOwner {
     return this.#fed === this.#next && this.socket._httpMessage == null;
   }
 
-  #repeats(pattern: HeadPattern, chunk: Buffer): boolean {
-    const from = pattern.match(chunk);
-    if (from < 0 || from + pattern.contentLength !== chunk.length || this.#leaving()) return false;
+  #repeats(pattern: HeadPattern, bytes: Buffer, end: number): boolean {
+    const from = pattern.match(bytes, end);
+    if (from < 0 || from + pattern.contentLength !== end || this.#leaving()) return false;
     this.#strangers = 0;
     const token = pattern.sameToken ? null : pattern.token;
-    const req = new RepeatedRequest(this.socket, this.#known as KnownHead, token, chunk.subarray(from));
+    const req = new RepeatedRequest(this.socket, this.#known as KnownHead, token, copied(bytes, from, end));
     const res = new RepeatedResponse(req, this);
     this.#answering = res;
     this.#handler(req, res);
@@ -144,6 +157,12 @@ class Connection implements AnswerOwner {
     this.#held = this.#held === null ? chunk : Buffer.concat([this.#held, chunk]);
     this.socket.pause();
   }
+}
+
+function copied(bytes: Buffer, from: number, end: number): Buffer {
+  const copy = Buffer.allocUnsafe(end - from);
+  bytes.copy(copy, 0, from, end);
+  return copy;
 }
 
 /** A plain HTTP/1.1 request whose connection stays open. */

@@ -1,5 +1,4 @@
 import type { IncomingMessage, Server, ServerOptions, ServerResponse } from 'node:http';
-import type { Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
 import type { Duplex } from 'node:stream';
 import { type ErrorName, GatewayError } from '../domain/errors.ts';
@@ -48,12 +47,7 @@ export function createListener(services: Services): Listener {
     { ...serverOptions(limits), IncomingMessage: BareRequest, ServerResponse: BareResponse },
     onRequest,
   );
-  watchConnections(server, answer, leaving);
-  const sockets = new Set<Socket>();
-  server.on('connection', (socket) => {
-    sockets.add(socket);
-    socket.on('close', () => sockets.delete(socket));
-  });
+  const sockets = watchConnections(server, answer, leaving);
   server.maxHeadersCount = limits.maxHeaders + 1; // Node drops those beyond without a word: one more tells
   server.maxConnections = limits.maxConnections;
   server.on('checkContinue', onRequest); // the pipeline asks for the body when it wants it

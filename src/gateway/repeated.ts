@@ -21,20 +21,29 @@ export class RepeatedRequest {
   readonly httpVersionMinor = 1;
   readonly complete = true;
   readonly socket: Socket;
-  readonly body: Buffer;
+  #body: Buffer;
 
   /** @param token of the Authorization field, where it is another one than in the known head */
   constructor(socket: Socket, known: KnownHead, token: string | null, body: Buffer) {
     this.socket = socket;
     this.method = known.method;
     this.url = known.url;
-    this.body = body;
+    this.#body = body;
     const raw = known.rawHeaders as string[];
     this.rawHeaders =
       token === null ? raw : raw.map((text, i) => (isAuthorization(raw[i - 1]) ? `Bearer ${token}` : text));
     this.head = token === null ? known.head : new RequestHead(this.rawHeaders);
   }
+
+  /** Its body, and lets go of it: a stream lasts longer than it is needed. */
+  takeBody(): Buffer {
+    const body = this.#body;
+    this.#body = NONE;
+    return body;
+  }
 }
+
+const NONE = Buffer.alloc(0);
 
 function isAuthorization(name: string | undefined): boolean {
   return name?.length === 13 && name.toLowerCase() === 'authorization';

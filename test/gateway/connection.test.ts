@@ -1,7 +1,9 @@
 import { once } from 'node:events';
 import type { Server, ServerResponse } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
+import { duplexPair } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
 import fc from 'fast-check';
 import t, { type Test } from 'tap';
 import { GatewayError } from '../../src/domain/errors.ts';
@@ -317,4 +319,31 @@ t.test('bytes behind a CONNECT go nowhere', async (t) => {
   await sleep(30);
   t.equal(heard.text, '');
   heard.socket.destroy();
+});
+
+t.test('a stream that is no socket is read all the same', async (t) => {
+  const { server, seen } = await serve(t, true);
+  const [client, stream] = duplexPair();
+  server.emit('connection', stream);
+  let text = '';
+  client.setEncoding('latin1').on('data', (chunk: string) => {
+    text += chunk;
+  });
+  for (const answers of [1, 2, 3]) {
+    client.write(post('a'));
+    await until(() => text.match(/"text":"a"/g)?.length === answers);
+  }
+  t.equal(seen.repeated, 2);
+  client.destroy();
+});
+
+t.test('connections are counted until they are closed', async (t) => {
+  const { server, port } = await serve(t, true);
+  const count = promisify(server.getConnections.bind(server));
+  const heard = [open(port), open(port)];
+  for (const one of heard) await inTurn(one, [post('a'), post('a')]);
+  t.equal(await count(), 2);
+  for (const one of heard) one.socket.destroy();
+  for (let tries = 0; tries < 100 && (await count()) > 0; tries++) await sleep(5);
+  t.equal(await count(), 0);
 });
