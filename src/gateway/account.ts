@@ -59,9 +59,10 @@ export class Account {
   /** Tells the operator why the upstream failed, in its own words but without prompts and keys. */
   upstreamFailed(reason: string): void {
     const { requestId, model } = this.admission;
-    const { whole, pieces } = this.#prompt; // of a longer request nothing that the upstream says is logged
+    const { kept, pieces } = this.#prompt; // of a longer request nothing that the upstream says is logged
     // the internal name went along, and may be told
-    const prompt = whole ? Buffer.concat(pieces).toString().replace(JSON.stringify(model.upstream), '') : null;
+    const prompt =
+      kept === 'short' ? Buffer.concat(pieces).toString().replace(JSON.stringify(model.upstream), '') : null;
     this.#services.log.warn(
       { request_id: requestId, reason: scrub(reason, this.#services.upstream.keys, prompt) },
       'upstream failed',
