@@ -205,7 +205,7 @@ function longStringEnd(b: Buffer, i: number, end: number): number {
     const to = Math.min(end, i + size);
     load(b, from, to);
     while (i < to) {
-      i = from + (pass(i - from, to - from) >> 1);
+      i = from + (pass(i - from) >> 1);
       if (i === to) break;
       const c = b[i];
       if (c === QUOTE) return i;

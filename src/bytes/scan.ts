@@ -121,7 +121,7 @@ export class ObjectScanner {
               loadedTo = Math.min(length, i + MAX_LOAD);
               load(b, loadedFrom, loadedTo);
             }
-            const passed = pass(i - loadedFrom, loadedTo - loadedFrom);
+            const passed = pass(i - loadedFrom);
             if ((passed & 1) === 1) this.#escaped = true;
             i = loadedFrom + (passed >> 1);
             if (i === loadedTo) continue;
