@@ -40,6 +40,15 @@ t.test('of a large body pieces are kept, and they tell the whole', async (t) => 
   }
 });
 
+t.test('a body of middling size is kept as it is, and its pieces tell the whole', (t) => {
+  const pieces = body({ messages: [{ role: 'user', content: prose.repeat(100) }] });
+  const kept = keepPrompt(pieces);
+  t.equal(kept.pieces, pieces);
+  t.equal(kept.kept, 'long');
+  t.ok(near(promptTokens(kept), 100 * countTokens(prose), 0.15), `${promptTokens(kept)}`);
+  t.end();
+});
+
 t.test('pieces smaller than what is kept of each are no trouble', async (t) => {
   const [whole] = body({ messages: [{ role: 'user', content: prose.repeat(200) }] }) as [Buffer];
   const pieces = Array.from({ length: Math.ceil(whole.length / 100) }, (_, n) =>
