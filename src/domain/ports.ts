@@ -59,9 +59,10 @@ export interface LedgerStore {
   /**
    * Inserts records (a JSON array of objects as RecordWriter writes them), each at most once ever,
    * and returns per company and month what was really inserted. All or nothing. The seal it
-   * leaves is chained to the same writer's seal before.
+   * leaves is chained to the same writer's seal before. The bytes must stay as they are until it
+   * has succeeded, or for good where it fails.
    */
-  insert(writer: string, records: string): Promise<MonthSum[]>;
+  insert(writer: string, records: Buffer): Promise<MonthSum[]>;
   /** Sets records aside that can never be inserted, each once, with the reason. */
   setAside(refused: readonly Refused[]): Promise<void>;
   /** The month's spend, API and chat, of the given companies. */

@@ -57,11 +57,11 @@ export function blankHead(buffer: Buffer, at: number): void {
 }
 
 /** The JSON array of the frames at [0, to), whose heads are blank. */
-export function closeArray(buffer: Buffer, to: number): string {
-  if (to === 0) return '[]';
+export function closeArray(buffer: Buffer, to: number): Buffer {
+  if (to === 0) return Buffer.from('[]');
   buffer[HEAD - 1] = LEFT_BRACKET;
   buffer[to - 1] = RIGHT_BRACKET;
-  return buffer.latin1Slice(HEAD - 1, to);
+  return buffer.subarray(HEAD - 1, to);
 }
 
 /** A line of a spool file: a record, or what is left of one. */

@@ -109,17 +109,19 @@ export function framesOf(entries: readonly Entry[]): Buffer | null {
 
 /**
  * Makes one JSON array of the records of a batch. They are put together as bytes, page by page,
- * with punctuation over the heads of their frames, and become a string once:
+ * with punctuation over the heads of their frames, and leave as they are:
  *
  *   000001c3 5f0a9c21 {"billing_month":…}⏎000001bf 77ab01d4 {"billing_month":…}⏎
  *                    [{"billing_month":…}                  ,{"billing_month":…}]
  *
- * A string for each record, joined, took 0.35 µs of a row more.
+ * A string for each record, joined, took 0.35 µs of a row more; one of all of them is a large
+ * object of V8's for every batch, and made it collect its whole heap more often.
  */
 export class BatchText {
   #bytes = Buffer.alloc(0);
 
-  of(entries: readonly Entry[]): string {
+  /** The array's bytes, until the next one is made or they are let go of. */
+  of(entries: readonly Entry[]): Buffer {
     const bytes = this.#room(entries);
     let at = 0;
     for (let next = 0; next < entries.length; ) {
@@ -136,6 +138,11 @@ export class BatchText {
       }
     }
     return closeArray(bytes, at);
+  }
+
+  /** Somebody may still read the last array: it is left as it is. */
+  letGo(): void {
+    this.#bytes = Buffer.alloc(0);
   }
 
   #room(entries: readonly Entry[]): Buffer {

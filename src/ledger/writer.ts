@@ -337,7 +337,9 @@ export class BatchLedger implements Ledger {
         return await this.#options.store.insert(this.#writer, records);
       } catch (error) {
         // another writer was in the way: nothing happened, and nobody else has to know
-        if (!CONFLICTS.includes((error as { code?: string }).code ?? '') || tried === DEADLOCK_TRIES) throw error;
+        if (CONFLICTS.includes((error as { code?: string }).code ?? '') && tried < DEADLOCK_TRIES) continue;
+        this.#batchText.letGo(); // a connection that is given up may still be sending it
+        throw error;
       }
     }
   }

@@ -19,11 +19,11 @@ export function ledgerStore(db: Database): LedgerStore {
       // constant text serves every batch size; the sums come as one text too
       const sums = await db.run(
         INSERT_MS,
-        async (sql) =>
+        async (sql, large) =>
           (
             await sql<{ sums: string | null }[]>`
               select string_agg(company_id || ' ' || billing_month || ' ' || cost_eur, ',') as sums
-              from book_usage(${writer}::uuid, ${records}::text::json)`
+              from book_usage(${writer}::uuid, ${large(records)}::text::json)`
           )[0]?.sums ?? null,
       );
       return readSums(sums);

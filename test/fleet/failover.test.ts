@@ -119,25 +119,27 @@ t.test('a repeated batch is not acknowledged before the standby has what it repe
   t.teardown(() => db.close());
   const store = ledgerStore(db);
   const company = randomUUID();
-  const records = JSON.stringify([
-    {
-      billing_month: '2026-11-01',
-      request_id: randomUUID(),
-      company_id: company,
-      api_key_id: randomUUID(),
-      model_slug: 'm',
-      upstream_model: 'u',
-      endpoint: 'embeddings',
-      prompt_tokens: 1000,
-      completion_tokens: 0,
-      cost_eur: '1',
-      price_input: '1',
-      price_output: '0',
-      usage_source: 'upstream',
-      outcome: 'completed',
-      occurred_at: new Date().toISOString(),
-    },
-  ]);
+  const records = Buffer.from(
+    JSON.stringify([
+      {
+        billing_month: '2026-11-01',
+        request_id: randomUUID(),
+        company_id: company,
+        api_key_id: randomUUID(),
+        model_slug: 'm',
+        upstream_model: 'u',
+        endpoint: 'embeddings',
+        prompt_tokens: 1000,
+        completion_tokens: 0,
+        cost_eur: '1',
+        price_input: '1',
+        price_output: '0',
+        usage_source: 'upstream',
+        outcome: 'completed',
+        occurred_at: new Date().toISOString(),
+      },
+    ]),
+  );
   const writer = randomUUID();
   standby.signal('SIGSTOP');
   await t.rejects(store.insert(writer, records), { unavailable: true, code: 'DEADLINE' });

@@ -22,7 +22,7 @@ t.test('a batch is one JSON array of its records, wherever they lie', async (t) 
   const pages = new Pages();
   const text = new BatchText();
   const entries = kept(pages, 0, 3000); // a page holds some 500
-  const all = text.of(entries);
+  const all = `${text.of(entries)}`;
   t.same(JSON.parse(all), JSON.parse(`[${entries.map((entry) => entry.json).join(',')}]`));
   t.match(all, /^\[\{.*\}\]$/s);
   for (const [from, to] of [
@@ -33,10 +33,14 @@ t.test('a batch is one JSON array of its records, wherever they lie', async (t) 
     [2999, 3000],
   ] as const) {
     const half = entries.slice(from, to);
-    t.same(JSON.parse(text.of(half)), JSON.parse(`[${half.map((entry) => entry.json).join(',')}]`), `${from} to ${to}`);
+    t.same(
+      JSON.parse(`${text.of(half)}`),
+      JSON.parse(`[${half.map((entry) => entry.json).join(',')}]`),
+      `${from} to ${to}`,
+    );
   }
-  t.equal(text.of(entries), all, 'again, with nothing left of a shorter one');
-  t.equal(text.of([]), '[]');
+  t.equal(`${text.of(entries)}`, all, 'again, with nothing left of a shorter one');
+  t.equal(`${text.of([])}`, '[]');
 });
 
 t.test('records in memory and such as were read back from the disk make one array', async (t) => {
@@ -49,8 +53,18 @@ t.test('records in memory and such as were read back from the disk make one arra
     [a, c, d], // one between them is missing
     [b, a],
   ]) {
-    t.equal(text.of(mixed).replace(/\}\s*,\{/g, '},{'), `[${mixed.map((entry) => entry.json).join(',')}]`);
+    t.equal(`${text.of(mixed)}`.replace(/\}\s*,\{/g, '},{'), `[${mixed.map((entry) => entry.json).join(',')}]`);
   }
+});
+
+t.test('an array that may still be on its way stays as it is', async (t) => {
+  const text = new BatchText();
+  const entries = kept(new Pages(), 0, 4);
+  const sent = text.of(entries.slice(0, 2));
+  const before = `${sent}`;
+  text.letGo();
+  text.of(entries.slice(2));
+  t.equal(`${sent}`, before);
 });
 
 t.test('an array leaves the frames as they are', async (t) => {

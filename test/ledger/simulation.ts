@@ -485,8 +485,12 @@ class VirtualDatabase {
     });
   }
 
-  #insert(records: string): MonthSum[] {
-    const batch = membersOf(records).map((json) => ({ json, record: JSON.parse(json), cost: readRecordCost(json) }));
+  #insert(records: Buffer): MonthSum[] {
+    const batch = membersOf(records.toString()).map((json) => ({
+      json,
+      record: JSON.parse(json),
+      cost: readRecordCost(json),
+    }));
     if (batch.some(({ record }) => record.model_slug === POISON)) {
       throw Object.assign(new Error('poison'), { unavailable: false, code: '22000' });
     }

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { type Database, DatabaseRefused, DatabaseUnavailable, openDatabase } from '../../src/store/database.ts';
@@ -77,6 +78,29 @@ t.test('what exceeds its deadline is refused, and ended on the server', async (t
   );
 });
 
+t.test('a large text', async (t) => {
+  const { url, db } = await testDatabase(t);
+  const one = openDatabase({ url, maxConnections: 1 });
+  const perhapsTls = openDatabase({ url: `${url}&sslmode=prefer`, maxConnections: 1 });
+  t.teardown(() => Promise.all([one.close(), perhapsTls.close()]));
+  for (const database of [one, perhapsTls, db]) {
+    for (const size of [0, 1, 1024, 3_000_000]) {
+      const text = Buffer.alloc(size, `${size} characters `);
+      const [row] = await database.run(
+        MS,
+        (sql, large) =>
+          sql`select ${'before'}::text as before, md5(${large(text)}::text) as md5, ${'behind'}::text as behind`,
+      );
+      const md5 = createHash('md5').update(text).digest('hex');
+      t.same({ ...row }, { before: 'before', md5, behind: 'behind' }, `${size} bytes`);
+    }
+  }
+  const refused = one.run(MS, (sql, large) => sql`select ${large(Buffer.from('lost'))}::text from nowhere`);
+  await t.rejects(refused, { code: '42P01' });
+  const [row] = await one.run(MS, (sql) => sql`select ${'kept'}::text as text`);
+  t.equal(row?.text, 'kept', 'nothing of it reaches another statement');
+});
+
 t.test('a statement that waits for a lock past its deadline never takes effect', async (t) => {
   const { db } = await testDatabase(t);
   await db.run(MS, (sql) => sql`create table slots (n int)`);
@@ -89,7 +113,7 @@ t.test('a statement that waits for a lock past its deadline never takes effect',
     await until(
       t,
       'it stopped waiting',
-      { run: (_ms, work) => work(sql) } as Database,
+      { run: (_ms, work) => work(sql, String) } as Database,
       `not exists (
       select from pg_locks where not granted and relation = 'slots'::regclass)`,
     );
