@@ -1,12 +1,13 @@
 import type { Femto } from '../domain/money.ts';
 
-interface Entry {
+/** One company in one month. */
+export interface Account {
+  readonly companyId: string;
+  readonly month: string;
   /** What the database has counted, as last read; null before it was ever read. */
   committed: Femto | null;
   /** Cost of our own records the database has not confirmed yet. */
   pending: Femto;
-  /** Assumed to start at zero because the database was away when the month began. */
-  assumed: boolean;
 }
 
 /**
@@ -20,7 +21,9 @@ interface Entry {
  * is counted twice and no company is refused early.
  */
 export class Spend {
-  readonly #months = new Map<string, Map<string, Entry>>();
+  readonly #months = new Map<string, Map<string, Account>>();
+  /** Assumed to start at zero because the database was away when the month began. */
+  readonly #assumed = new Set<Account>();
   readonly #limit: number;
 
   /** @param limit companies remembered per month; beyond it those without pending records are forgotten */
@@ -30,35 +33,40 @@ export class Spend {
 
   /** Femto-EUR, or undefined when the figure has to be loaded first. */
   get(companyId: string, month: string): Femto | undefined {
-    const entry = this.#months.get(month)?.get(companyId);
-    return entry === undefined || entry.committed === null ? undefined : entry.committed + entry.pending;
+    const account = this.#months.get(month)?.get(companyId);
+    return account === undefined || account.committed === null ? undefined : account.committed + account.pending;
   }
 
-  /** A record was made: counts from this very tick. */
-  add(companyId: string, month: string, cost: Femto): void {
-    this.#entry(companyId, month).pending += cost;
+  /**
+   * A record was made: counts from this very tick.
+   * @returns where it counts: not forgotten before its pending amount is taken back
+   */
+  add(companyId: string, month: string, cost: Femto): Account {
+    const account = this.#account(companyId, month);
+    account.pending += cost;
+    return account;
   }
 
   /** A figure read from the database. */
   set(companyId: string, month: string, committed: Femto): void {
-    const entry = this.#entry(companyId, month);
-    entry.committed = committed;
-    entry.assumed = false;
+    const account = this.#account(companyId, month);
+    account.committed = committed;
+    this.#assumed.delete(account);
   }
 
   /** A figure that changed in the database; companies never asked for are left out. */
   refresh(companyId: string, month: string, committed: Femto): void {
-    const entry = this.#months.get(month)?.get(companyId);
-    if (entry === undefined) return;
-    entry.committed = committed;
-    entry.assumed = false;
+    const account = this.#months.get(month)?.get(companyId);
+    if (account === undefined) return;
+    account.committed = committed;
+    this.#assumed.delete(account);
   }
 
   /** A batch is settled: `written` of the `pending` amount is new in the database, the rest was there before. */
   settle(companyId: string, month: string, pending: Femto, written: Femto): void {
-    const entry = this.#entry(companyId, month);
-    entry.pending -= pending;
-    if (entry.committed !== null) entry.committed += written;
+    const account = this.#account(companyId, month);
+    account.pending -= pending;
+    if (account.committed !== null) account.committed += written;
   }
 
   /** Whether the company was asked for in any month. */
@@ -79,33 +87,29 @@ export class Spend {
 
   /** Counts as pending exactly what is given. */
   resetPending(pending: Iterable<{ companyId: string; month: string; cost: Femto }>): void {
-    for (const companies of this.#months.values()) for (const entry of companies.values()) entry.pending = 0n;
+    for (const companies of this.#months.values()) for (const account of companies.values()) account.pending = 0n;
     for (const { companyId, month, cost } of pending) if (cost !== 0n) this.add(companyId, month, cost);
   }
 
   /** The month began while the database was away: start at zero until it can be asked. */
   assume(companyId: string, month: string): void {
-    const entry = this.#entry(companyId, month);
-    entry.committed = 0n;
-    entry.assumed = true;
+    const account = this.#account(companyId, month);
+    account.committed = 0n;
+    this.#assumed.add(account);
   }
 
   /** Companies whose figure was assumed, to be loaded when the database is back. */
-  assumed(): { companyId: string; month: string }[] {
-    const found: { companyId: string; month: string }[] = [];
-    for (const [month, companies] of this.#months) {
-      for (const [companyId, entry] of companies) if (entry.assumed) found.push({ companyId, month });
-    }
-    return found;
+  assumed(): Iterable<Account> {
+    return this.#assumed;
   }
 
   /** Forgets months before the given one, and everything beyond the limit, where nothing is pending. */
   prune(month: string): void {
     for (const [name, companies] of this.#months) {
       let surplus = name < month ? companies.size : companies.size - this.#limit;
-      for (const [companyId, entry] of companies) {
+      for (const [companyId, account] of companies) {
         if (surplus <= 0) break;
-        if (entry.pending !== 0n || entry.assumed) continue;
+        if (account.pending !== 0n || this.#assumed.has(account)) continue;
         companies.delete(companyId);
         surplus -= 1;
       }
@@ -113,17 +117,17 @@ export class Spend {
     }
   }
 
-  #entry(companyId: string, month: string): Entry {
+  #account(companyId: string, month: string): Account {
     let companies = this.#months.get(month);
     if (companies === undefined) {
       companies = new Map();
       this.#months.set(month, companies);
     }
-    let entry = companies.get(companyId);
-    if (entry === undefined) {
-      entry = { committed: null, pending: 0n, assumed: false };
-      companies.set(companyId, entry);
+    let account = companies.get(companyId);
+    if (account === undefined) {
+      account = { companyId, month, committed: null, pending: 0n };
+      companies.set(companyId, account);
     }
-    return entry;
+    return account;
   }
 }
