@@ -330,8 +330,8 @@ function isWaiting(segment: Segment): boolean {
 
 function toEntry(json: string, { foreign, since: at }: Segment): Entry {
   const cost = readRecordCost(json);
-  if (cost === null) return { requestId: '', companyId: '', month: '', cost: 0n, at, json };
-  return foreign ? { ...cost, cost: 0n, at, json } : { ...cost, at, json };
+  if (cost === null) return { requestId: '', companyId: '', month: '', account: null, cost: 0n, at, json };
+  return { ...cost, cost: foreign ? 0n : cost.cost, account: null, at, json };
 }
 
 function reasonOf(error: unknown): string {

@@ -1,6 +1,7 @@
 import type { Femto } from '../domain/money.ts';
 import { readRecordCost } from '../domain/usage.ts';
 import { blankHead, closeArray, frameLength, frameRecord, writeFrame, writeMember } from './frame.ts';
+import type { Account } from './spend.ts';
 
 /** A record on its way to the database. */
 export interface Entry {
@@ -9,6 +10,8 @@ export interface Entry {
   readonly month: string;
   /** Counted as pending in the spend of its company; 0 for records of processes that are gone. */
   readonly cost: Femto;
+  /** Where it is counted; null for what was read back from the disk, which is looked up. */
+  readonly account: Account | null;
   /** When it came, milliseconds since the epoch. */
   readonly at: number;
   readonly json: string;
@@ -38,15 +41,17 @@ export class Pages {
   readonly #free: Page[] = [];
 
   /** Keeps a record. @param at when it came, milliseconds since the epoch */
-  keep(requestId: string, companyId: string, month: string, cost: Femto, at: number, json: string): Entry {
+  keep(requestId: string, account: Account, cost: Femto, at: number, json: string): Entry {
     const length = frameLength(json);
-    if (length > PAGE_BYTES) return { requestId, companyId, month, cost, at, json };
+    if (length > PAGE_BYTES) {
+      return { requestId, companyId: account.companyId, month: account.month, account, cost, at, json };
+    }
     if (this.#page.used + length > PAGE_BYTES) this.#turn();
     const page = this.#page;
     const from = page.used;
     page.used = writeFrame(page.bytes, from, json);
     page.live++;
-    return new KeptEntry(companyId, month, cost, at, page, from, page.used);
+    return new KeptEntry(account, cost, at, page, from, page.used);
   }
 
   /** @internal */
@@ -67,17 +72,15 @@ function newPage(owner: Pages): Page {
 }
 
 class KeptEntry implements Entry {
-  readonly companyId: string;
-  readonly month: string;
+  readonly account: Account;
   readonly cost: Femto;
   readonly at: number;
   readonly page: Page;
   readonly from: number;
   readonly to: number;
 
-  constructor(companyId: string, month: string, cost: Femto, at: number, page: Page, from: number, to: number) {
-    this.companyId = companyId;
-    this.month = month;
+  constructor(account: Account, cost: Femto, at: number, page: Page, from: number, to: number) {
+    this.account = account;
     this.cost = cost;
     this.at = at;
     this.page = page;
@@ -88,6 +91,14 @@ class KeptEntry implements Entry {
   /** Read back where it is asked for, with a strict budget: Node makes an id of some twenty strings, kept alive for each record. */
   get requestId(): string {
     return readRecordCost(this.json)?.requestId ?? '';
+  }
+
+  get companyId(): string {
+    return this.account.companyId;
+  }
+
+  get month(): string {
+    return this.account.month;
   }
 
   get json(): string {

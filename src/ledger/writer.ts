@@ -78,6 +78,9 @@ export class BatchLedger implements Ledger {
   readonly #backlog: Backlog;
   readonly #reservations: Reservations;
   #group: Entry[] = [];
+  /** When its first record came. */
+  #groupAt = 0;
+  readonly #commitGroup = (): void => this.#commit();
   #waiters: BookingWaiter[] = [];
   #loads: Load[] = [];
   #lastUsed = new Map<string, number>();
@@ -173,11 +176,14 @@ export class BatchLedger implements Ledger {
   book(record: UsageRecord, waiter: BookingWaiter | null): void {
     const { requestId, companyId, month, keyId, at } = record.admission;
     const { cost } = record;
-    this.#spend.add(companyId, month, cost);
+    const account = this.#spend.add(companyId, month, cost);
     this.#lastUsed.set(keyId, at);
-    if (this.#group.length === 0) this.#timing.soon(() => this.#commit());
+    if (this.#group.length === 0) {
+      this.#timing.soon(this.#commitGroup);
+      this.#groupAt = this.#timing.now();
+    }
     const json = this.#records.serialize(record);
-    this.#group.push(this.#pages.keep(requestId, companyId, month, cost, this.#timing.now(), json));
+    this.#group.push(this.#pages.keep(requestId, account, cost, this.#groupAt, json));
     if (waiter !== null) this.#waiters.push(waiter);
   }
 
@@ -358,7 +364,11 @@ export class BatchLedger implements Ledger {
     if (this.reservations > 0) for (const { requestId } of batch) this.#reservations.booked(requestId);
     this.#backlog.settle(batch.length);
     if (this.#uncertain !== null && batch.includes(this.#uncertain)) this.#uncertain = null;
-    for (const { companyId, month, cost } of batch) if (cost !== 0n) this.#spend.settle(companyId, month, cost, 0n);
+    for (const entry of batch) {
+      const { account, cost } = entry;
+      if (account !== null) account.pending -= cost;
+      else if (cost !== 0n) this.#spend.settle(entry.companyId, entry.month, cost, 0n);
+    }
     for (const { companyId, month, eur } of inserted) this.#spend.settle(companyId, month, 0n, parseEur(eur));
     this.#settled += batch.length;
     this.#pollMs = POLL_MS;

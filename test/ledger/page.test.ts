@@ -3,6 +3,7 @@ import { readFrames } from '../../src/ledger/frame.ts';
 import { BatchText, type Entry, framesOf, Pages } from '../../src/ledger/page.ts';
 
 const company = '00000000-0000-4000-8000-000000000001';
+const account = { companyId: company, month: '2026-11-01', committed: null, pending: 0n };
 
 function json(n: number): string {
   const id = `00000000-0000-7000-8000-${String(n).padStart(12, '0')}`;
@@ -11,11 +12,11 @@ function json(n: number): string {
 
 function kept(pages: Pages, from: number, to: number): Entry[] {
   const numbers = Array.from({ length: to - from }, (_, i) => from + i);
-  return numbers.map((n) => pages.keep('', company, '2026-11-01', 1n, 0, json(n)));
+  return numbers.map((n) => pages.keep('', account, 1n, 0, json(n)));
 }
 
 function loaded(n: number): Entry {
-  return { requestId: '', companyId: company, month: '2026-11-01', cost: 0n, at: 0, json: json(n) };
+  return { requestId: '', companyId: company, month: '2026-11-01', account: null, cost: 0n, at: 0, json: json(n) };
 }
 
 t.test('a batch is one JSON array of its records, wherever they lie', async (t) => {

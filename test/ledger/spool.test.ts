@@ -56,7 +56,7 @@ const month = '2026-11-01';
 const id = (n: number): string => `00000000-0000-7000-8000-${String(n).padStart(12, '0')}`;
 function entry(n: number): Entry {
   const json = `{"billing_month":"${month}","request_id":"${id(n)}","company_id":"${id(0)}","api_key_id":"x","cost_eur":0.5,"price_input":1}`;
-  return { requestId: id(n), companyId: id(0), month, cost: 500_000_000_000_000n, at: n, json };
+  return { requestId: id(n), companyId: id(0), month, account: null, cost: 500_000_000_000_000n, at: n, json };
 }
 const entries = (from: number, to: number): Entry[] => Array.from({ length: to - from }, (_, n) => entry(from + n));
 
