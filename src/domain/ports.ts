@@ -70,7 +70,7 @@ export interface LedgerStore {
   /** All figures that may have changed since the cursor, and the next cursor; null starts now. */
   changedSpend(cursor: string | null): Promise<{ cursor: string; sums: MonthSum[] }>;
   /** When each key was last used, milliseconds since the epoch. */
-  touchKeys(lastUsed: ReadonlyMap<string, number>): Promise<void>;
+  touchKeys(lastUsed: readonly (readonly [keyId: string, at: number])[]): Promise<void>;
   /** Makes those reservations that fit their budgets, for as long as the lease; returns their request ids. */
   reserve(owner: string, leaseSeconds: number, wanted: readonly Reservation[]): Promise<ReadonlySet<string>>;
   /** Ends reservations; renews the lease of others. */

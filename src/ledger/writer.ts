@@ -42,6 +42,7 @@ const FLUSH_MS = 100; // how long a record waits for company
 const POLL_MS = 250; // how old another replica's spend may be while this one writes; the contract allows one second
 const REST_POLL_MS = 850; // and while it does not, and nobody tells it whether there is any
 const TOUCH_MS = 10_000; // how old last_used_at may be
+const MAX_TOUCHED = 3000; // keys in one statement: the loop waits some 100 ms for it, and 2 s for 100,000, which is the deadline
 const BACKOFF_MS = 500; // pause after the database failed
 const LOAD_PATIENCE_MS = 2000; // how long a request waits for its company's spend
 const DEADLOCK_TRIES = 10;
@@ -84,6 +85,8 @@ export class BatchLedger implements Ledger {
   #waiters: BookingWaiter[] = [];
   #loads: Load[] = [];
   #lastUsed = new Map<string, number>();
+  /** The last time's, while the database is told of them. */
+  #touched: [keyId: string, at: number][] = [];
   #cursor: string | null = null;
   #batchSize = MAX_BATCH;
   /**
@@ -466,12 +469,16 @@ export class BatchLedger implements Ledger {
   }
 
   async #touchKeys(final: boolean): Promise<void> {
-    const now = this.#timing.uptime();
-    if (this.#lastUsed.size === 0 || (!final && now - this.#touchedAt < TOUCH_MS)) return;
-    const lastUsed = this.#lastUsed;
-    this.#lastUsed = new Map();
-    this.#touchedAt = now;
-    await this.#options.store.touchKeys(lastUsed);
+    do {
+      const now = this.#timing.uptime();
+      if (this.#touched.length === 0) {
+        if (this.#lastUsed.size === 0 || (!final && now - this.#touchedAt < TOUCH_MS)) return;
+        this.#touched = [...this.#lastUsed];
+        this.#lastUsed = new Map();
+        this.#touchedAt = now;
+      }
+      await this.#options.store.touchKeys(this.#touched.splice(-MAX_TOUCHED));
+    } while (final);
   }
 
   #rest(ms: number): Promise<void> {

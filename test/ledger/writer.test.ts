@@ -422,6 +422,58 @@ function rest(t: Test) {
   return { ledger, clock, asked };
 }
 
+t.test('keys know when they were last used, to the millisecond, and never earlier', async (t) => {
+  const at = Date.parse('2026-11-21T10:15:30.123Z');
+  const keys = await read(
+    (sql) => sql<{ id: string }[]>`
+      with company as (insert into companies (name, monthly_budget_eur) values ('touched', 1) returning id)
+      insert into api_keys (company_id, name, digest, prefix, scopes)
+      select id, 'key ' || n, sha256(convert_to('touched' || n, 'UTF8')), 'svc_xxxx', array['chat'] from company, generate_series(1, 3) n
+      returning id::text`,
+  );
+  const [a, b] = keys.map(({ id }) => id) as [string, string];
+  await store.touchKeys([
+    [b, at + 877],
+    [a, at],
+  ]);
+  await store.touchKeys([
+    [a, at - 1],
+    [randomUUID(), at],
+  ]);
+  const rows = await read(
+    (sql) => sql<{ at: string | null }[]>`
+      select extract(epoch from last_used_at)::text as at from api_keys
+      where id = any(${keys.map(({ id }) => id)}::uuid[]) order by name`,
+  );
+  t.same(
+    rows.map((row) => row.at),
+    ['1795256130.123000', '1795256131.000000', null],
+  );
+});
+
+t.test('many keys are told a portion at a time, each once, and the rest at the end', async (t) => {
+  const clock = new Clock();
+  const told: string[][] = [];
+  const quiet: LedgerStore = {
+    ...store,
+    insert: async () => [],
+    changedSpend: async () => ({ cursor: 'c', sums: [] }),
+    touchKeys: async (used) => void told.push(used.map(([id]) => id)),
+  };
+  const { ledger } = open(t, { store: quiet, timing: clock, clock: () => clock.now() });
+  ledger.start();
+  await clock.pass(20_000);
+  for (let n = 0; n < 7000; n++) ledger.book(record(randomUUID()), null);
+  await clock.pass(100);
+  t.ok((told[0]?.length ?? 0) < 7000, 'the loop goes on in between');
+  await clock.pass(2000);
+  t.equal(new Set(told.flat()).size, 7000);
+  for (let n = 0; n < 7000; n++) ledger.book(record(randomUUID()), null);
+  await Promise.all([ledger.close(60_000), clock.pass(5000)]);
+  t.equal(told.flat().length, 14_000);
+  t.equal(new Set(told.flat()).size, 14_000);
+});
+
 t.test('at rest the spend is read so often that it is never older than a second', async (t) => {
   const { clock, asked } = rest(t);
   await clock.pass(100);
