@@ -373,7 +373,7 @@ async function rows(server: DatabaseServer): Promise<void> {
               record(ids[(done + n) % companies] as readonly [string, string]),
             );
             const at = performance.now();
-            await store.insert(writer, Buffer.from(`[${records.join(',')}]`));
+            await store.insert(writer, Buffer.from(`[${records.join(',')}]`), null);
             times.push(performance.now() - at);
             done += batch;
           }

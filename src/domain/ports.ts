@@ -61,8 +61,10 @@ export interface LedgerStore {
    * and returns per company and month what was really inserted. All or nothing. The seal it
    * leaves is chained to the same writer's seal before. The bytes must stay as they are until it
    * has succeeded, or for good where it fails.
+   * @param total what all of them cost together, for who knows the sums of it; null asks for them anyway
+   * @returns "all" when just that was inserted: no cost is negative, so it was every record that costs anything
    */
-  insert(writer: string, records: Buffer): Promise<MonthSum[]>;
+  insert(writer: string, records: Buffer, total: Femto | null): Promise<MonthSum[] | 'all'>;
   /** Sets records aside that can never be inserted, each once, with the reason. */
   setAside(refused: readonly Refused[]): Promise<void>;
   /** The month's spend, API and chat, of the given companies. */

@@ -339,11 +339,12 @@ export class BatchLedger implements Ledger {
     }
   }
 
-  async #insert(batch: readonly Entry[]): Promise<MonthSum[]> {
+  async #insert(batch: readonly Entry[]): Promise<MonthSum[] | 'all'> {
     const records = this.#batchText.of(batch);
+    const total = totalOf(batch);
     for (let tried = 1; ; tried++) {
       try {
-        return await this.#options.store.insert(this.#writer, records);
+        return await this.#options.store.insert(this.#writer, records, total);
       } catch (error) {
         // another writer was in the way: nothing happened, and nobody else has to know
         if (CONFLICTS.includes((error as { code?: string }).code ?? '') && tried < DEADLOCK_TRIES) continue;
@@ -363,16 +364,22 @@ export class BatchLedger implements Ledger {
   }
 
   /** The first records of the backlog are dealt with. */
-  #settle(batch: readonly Entry[], inserted: readonly MonthSum[]): void {
+  #settle(batch: readonly Entry[], inserted: readonly MonthSum[] | 'all'): void {
     if (this.reservations > 0) for (const { requestId } of batch) this.#reservations.booked(requestId);
     this.#backlog.settle(batch.length);
     if (this.#uncertain !== null && batch.includes(this.#uncertain)) this.#uncertain = null;
     for (const entry of batch) {
       const { account, cost } = entry;
-      if (account !== null) account.pending -= cost;
-      else if (cost !== 0n) this.#spend.settle(entry.companyId, entry.month, cost, 0n);
+      if (account === null) {
+        if (cost !== 0n) this.#spend.settle(entry.companyId, entry.month, cost, 0n);
+        continue;
+      }
+      account.pending -= cost;
+      if (inserted === 'all' && account.committed !== null) account.committed += cost;
     }
-    for (const { companyId, month, eur } of inserted) this.#spend.settle(companyId, month, 0n, parseEur(eur));
+    if (inserted !== 'all') {
+      for (const { companyId, month, eur } of inserted) this.#spend.settle(companyId, month, 0n, parseEur(eur));
+    }
     this.#settled += batch.length;
     this.#pollMs = POLL_MS;
   }
@@ -495,6 +502,19 @@ export class BatchLedger implements Ledger {
     this.#wake?.();
     this.#wake = null;
   }
+}
+
+/**
+ * What the records cost together; null when some were read back, whose cost may count for nobody here.
+ * With it the sums of a batch need not be read: 0.6 µs of a row where each is another company's.
+ */
+function totalOf(batch: readonly Entry[]): Femto | null {
+  let total = 0n;
+  for (const { account, cost } of batch) {
+    if (account === null) return null;
+    total += cost;
+  }
+  return total;
 }
 
 /** Deadlock and serialization failure. */

@@ -14,7 +14,7 @@ const READ_ALL_MS = 10_000; // some hundred thousand figures
 /** The ledger's tables: api_usage, monthly_spend and what is set aside (contract section 3). */
 export function ledgerStore(db: Database): LedgerStore {
   return {
-    async insert(writer, records): Promise<MonthSum[]> {
+    async insert(writer, records, total): Promise<MonthSum[] | 'all'> {
       // one JSON text instead of an array per column: the record was serialised once already, and
       // constant text serves every batch size; the sums come as one text too
       const sums = await db.run(
@@ -22,11 +22,12 @@ export function ledgerStore(db: Database): LedgerStore {
         async (sql, large) =>
           (
             await sql<{ sums: string | null }[]>`
-              select string_agg(company_id || ' ' || billing_month || ' ' || cost_eur, ',') as sums
+              select case when sum(cost_eur) = ${total === null ? null : formatEur(total)}::numeric then 'all'
+                else string_agg(company_id || ' ' || billing_month || ' ' || cost_eur, ',') end as sums
               from book_usage(${writer}::uuid, ${large(records)}::text::json)`
           )[0]?.sums ?? null,
       );
-      return readSums(sums);
+      return sums === 'all' ? sums : readSums(sums);
     },
 
     async setAside(refused): Promise<void> {

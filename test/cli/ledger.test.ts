@@ -131,7 +131,8 @@ t.test('verify names a row that was edited, one that was removed, and a seal tha
     `{"billing_month":"2026-11-01","request_id":"00000000-0000-7000-8000-00000000000${n}","company_id":"${company}","api_key_id":"${company}","model_slug":"fast","upstream_model":"internal/sealed","endpoint":"embeddings","prompt_tokens":1000,"completion_tokens":0,"cost_eur":${n},"price_input":${n},"price_output":0,"usage_source":"upstream","outcome":"completed","occurred_at":"${at}"}`;
   const store = ledgerStore(db);
   const writer = randomUUID();
-  for (const batch of [`${row(1)},${row(2)}`, row(3), row(4)]) await store.insert(writer, Buffer.from(`[${batch}]`));
+  for (const batch of [`${row(1)},${row(2)}`, row(3), row(4)])
+    await store.insert(writer, Buffer.from(`[${batch}]`), null);
   t.match((await tollgate('ledger', 'verify', '--json')).json, { seals: 3, rows: 4, total: 0 });
 
   await db.run(5000, async (sql) => {

@@ -142,11 +142,11 @@ t.test('a repeated batch is not acknowledged before the standby has what it repe
   );
   const writer = randomUUID();
   standby.signal('SIGSTOP');
-  await t.rejects(store.insert(writer, records), { unavailable: true, code: 'DEADLINE' });
+  await t.rejects(store.insert(writer, records, null), { unavailable: true, code: 'DEADLINE' });
   await until(async () => (await primary.sql`select from api_usage`).length === 1); // the wait was cancelled: it is on the primary
-  await t.rejects(store.insert(writer, records), { unavailable: true, code: 'DEADLINE' }, 'still only there');
+  await t.rejects(store.insert(writer, records, null), { unavailable: true, code: 'DEADLINE' }, 'still only there');
   standby.signal('SIGCONT');
-  t.same(await store.insert(writer, records), [], 'now it is known to be there already');
+  t.same(await store.insert(writer, records, null), [], 'now it is known to be there already');
   t.equal((await standby.sql`select from api_usage`).length, 1, 'and the standby has it');
 });
 

@@ -432,7 +432,7 @@ class VirtualDatabase {
   storeFor(life: { readonly dead: boolean }): LedgerStore {
     const run = <T>(work: () => T): Promise<T> => this.#run(life, work);
     return {
-      insert: (_writer, records) => run(() => this.#insert(records)),
+      insert: (_writer, records, total) => run(() => this.#insert(records, total)),
       setAside: (refused: readonly Refused[]) =>
         run(() => {
           for (const { record } of refused) this.refused.add(readRecordCost(record)?.requestId ?? record);
@@ -485,7 +485,7 @@ class VirtualDatabase {
     });
   }
 
-  #insert(records: Buffer): MonthSum[] {
+  #insert(records: Buffer, total: bigint | null): MonthSum[] | 'all' {
     const batch = membersOf(records.toString()).map((json) => ({
       json,
       record: JSON.parse(json),
@@ -508,7 +508,8 @@ class VirtualDatabase {
       this.spend.set(key, { femto: total, version: this.#version });
       this.#history.push({ at: this.#time.now, key, femto: total });
     }
-    return [...fresh].map(([key, femto]) => sumOf(key, femto));
+    const sum = [...fresh.values()].reduce((all, femto) => all + femto, 0n);
+    return fresh.size > 0 && sum === total ? 'all' : [...fresh].map(([key, femto]) => sumOf(key, femto));
   }
 
   #sums(keys: readonly string[]): MonthSum[] {

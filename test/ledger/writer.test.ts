@@ -147,8 +147,8 @@ t.test('a batch three times by two writers, acknowledgements lost, changes nothi
   let lost = 0;
   const forgetful: LedgerStore = {
     ...store,
-    async insert(writer, batch) {
-      const sums = await store.insert(writer, batch);
+    async insert(writer, batch, total) {
+      const sums = await store.insert(writer, batch, total);
       if (lost < 6 && Math.random() < 0.7) {
         lost += 1;
         throw failure(true);
@@ -184,7 +184,8 @@ t.test('a deadlock is nobody else’s business', async (t) => {
   let deadlocks = 3;
   const unlucky: LedgerStore = {
     ...store,
-    insert: (writer, batch) => (deadlocks-- > 0 ? Promise.reject(failure(true, '40P01')) : store.insert(writer, batch)),
+    insert: (writer, batch, total) =>
+      deadlocks-- > 0 ? Promise.reject(failure(true, '40P01')) : store.insert(writer, batch, total),
   };
   const { ledger, logged } = open(t, { store: unlucky });
   ledger.start();
@@ -222,10 +223,10 @@ t.test('a batch the database cannot take in time gets smaller until it can', asy
   const sizes: number[] = [];
   const slow: LedgerStore = {
     ...store,
-    insert(writer, batch) {
+    insert(writer, batch, total) {
       const size = JSON.parse(batch.toString()).length;
       sizes.push(size);
-      return size > 300 ? Promise.reject(failure(true, 'DEADLINE')) : store.insert(writer, batch);
+      return size > 300 ? Promise.reject(failure(true, 'DEADLINE')) : store.insert(writer, batch, total);
     },
   };
   const { ledger } = open(t, { store: slow });
@@ -271,7 +272,7 @@ t.test('the month is the one of the admission, over every turn and step of the c
 t.test('a month that begins while the database is away begins at nothing, and is read when it is back', async (t) => {
   const company = randomUUID();
   const before = new RecordWriter().serialize(record(company, { at: Date.parse('2026-11-30T12:00:00Z') }));
-  await store.insert(randomUUID(), Buffer.from(`[${before}]`));
+  await store.insert(randomUUID(), Buffer.from(`[${before}]`), null);
   let away = false;
   const flaky = Object.fromEntries(
     Object.entries(store).map(([name, call]) => [
@@ -421,6 +422,19 @@ function rest(t: Test) {
   ledger.start();
   return { ledger, clock, asked };
 }
+
+t.test('the sums of a batch are told unless all of it was inserted', async (t) => {
+  const company = randomUUID();
+  const writer = randomUUID();
+  const records = [1, 2, 3].map(() => new RecordWriter().serialize(record(company)));
+  const insert = (some: readonly string[], total: bigint | null) =>
+    store.insert(writer, Buffer.from(`[${some}]`), total);
+  const sum = (eur: RegExp) => [{ companyId: company, month: calendar.month(Date.now()), eur }];
+  t.match(await insert(records.slice(0, 1), null), sum(/^2(\.0+)?$/), 'nobody knows what they cost');
+  t.match(await insert(records.slice(0, 2), 2n * COST), sum(/^2(\.0+)?$/), 'one was there already');
+  t.same(await insert(records.slice(0, 2), 2n * COST), [], 'both were');
+  t.equal(await insert(records.slice(2), COST), 'all');
+});
 
 t.test('keys know when they were last used, to the millisecond, and never earlier', async (t) => {
   const at = Date.parse('2026-11-21T10:15:30.123Z');
