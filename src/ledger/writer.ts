@@ -389,7 +389,7 @@ export class BatchLedger implements Ledger {
     if (now - this.#beatAt < BEAT_MS) return;
     this.#beatAt = now;
     if (!this.#backlog.beat()) {
-      this.#spend.resetPending(this.#backlog.entries());
+      this.#spend.resetPending([...this.#backlog.entries(), ...this.#group]);
       this.#uncertain = null;
     }
     this.#adopt();
