@@ -79,7 +79,7 @@ function takeBody(body: Buffer, limit: number, waiter: BodyWaiter): void {
 class BodyReader implements BodySink {
   readonly #limit: number;
   #waiter: BodyWaiter | null;
-  readonly #pieces: Buffer[] = [];
+  #pieces: Buffer[] = [];
   readonly #scanner: ObjectScanner | null;
   #size = 0;
 
@@ -103,7 +103,11 @@ class BodyReader implements BodySink {
   }
 
   onWhole(): void {
-    this.#waiter?.onBody(this.#body(performance.now()));
+    const waiter = this.#waiter;
+    if (waiter === null) return;
+    const body = this.#body(performance.now());
+    this.#pieces = []; // this lives as long as the request, which may be long, and they may be large
+    waiter.onBody(body);
   }
 
   #body(wholeAt: number): RequestBody {
