@@ -31,9 +31,15 @@ export interface App {
 /**
  * Puts an engine behind its API and admin listeners. @throws as `openEngine` does
  * @param now milliseconds since the epoch; it says what month it is
+ * @param collectYoung has V8 collect its young generation
  */
-export async function openApp(config: Config, log: Logger, now: Clock = Date.now): Promise<App> {
-  const engine = await openEngine(config, log, now);
+export async function openApp(
+  config: Config,
+  log: Logger,
+  now: Clock = Date.now,
+  collectYoung: (() => void) | null = null,
+): Promise<App> {
+  const engine = await openEngine(config, log, now, collectYoung);
   const { calendar, clock, metrics } = engine.services;
   const listener = createListener(engine.services);
   const api = listener.server;

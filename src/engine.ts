@@ -7,6 +7,7 @@ import { Estimator } from './domain/estimate.ts';
 import { Calendar } from './domain/month.ts';
 import type { Clock } from './domain/ports.ts';
 import { nameFilter, refusedNames } from './domain/steering.ts';
+import { BodyMemory } from './gateway/body-memory.ts';
 import { Deadlines } from './gateway/deadline.ts';
 import { Slabs } from './gateway/outflow.ts';
 import { Overload } from './gateway/overload.ts';
@@ -54,9 +55,15 @@ export const API_CONNECTIONS = QUERY_CONNECTIONS + 1;
  * Puts one gateway together: database (embedded without DATABASE_URL), migrations, caches,
  * ledger, upstream (the demo without UPSTREAM_URL).
  * @param clock milliseconds since the epoch; it says what month it is
+ * @param collectYoung has V8 collect its young generation; null where the process is somebody else's
  * @throws ConfigError, MigrationRefused, DatabaseUnavailable, DatabaseRefused; nothing is left open then
  */
-export async function openEngine(config: Config, log: Logger, clock: Clock = Date.now): Promise<Engine> {
+export async function openEngine(
+  config: Config,
+  log: Logger,
+  clock: Clock = Date.now,
+  collectYoung: (() => void) | null = null,
+): Promise<Engine> {
   const embedded = config.databaseUrl === null ? await startEmbedded({ dataDir: config.dataDir, log }) : null;
   const databaseUrl = config.databaseUrl ?? (embedded as Embedded).url;
   const db = openDatabase({ url: databaseUrl, maxConnections: QUERY_CONNECTIONS });
@@ -126,6 +133,7 @@ export async function openEngine(config: Config, log: Logger, clock: Clock = Dat
       basePath: config.basePath,
       ownedBy: config.ownedBy,
       maxBodyBytes: config.maxBodyBytes,
+      bodyMemory: new BodyMemory(collectYoung),
       maxEventBytes: config.maxEventBytes,
       limits: {
         headerMs: config.headerSeconds * 1000,

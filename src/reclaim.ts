@@ -30,9 +30,7 @@ export function reclaimAtRest(everyMs = EVERY_MS): void {
     looked += passedMs;
     quiet = user + system > QUIET * passedMs * 1000 ? 0 : quiet + 1;
     if (quiet < enough || process.memoryUsage.rss() < kept + WORTH_BYTES) return;
-    setFlagsFromString('--expose-gc');
-    const collect = runInNewContext('gc') as NodeJS.GCFunction;
-    collect({ type: 'major', execution: 'sync', flavor: 'last-resort' });
+    collector()({ type: 'major', execution: 'sync', flavor: 'last-resort' });
     kept = process.memoryUsage.rss();
     starting = 0;
   };
@@ -41,6 +39,21 @@ export function reclaimAtRest(everyMs = EVERY_MS): void {
     if (--starting <= 0) clearInterval(start);
   }, START_MS).unref();
   setInterval(() => look(QUIET_LOOKS), everyMs).unref();
+}
+
+let collect: NodeJS.GCFunction | null = null;
+
+/** V8's collector: made when it is first asked for, which takes a millisecond. */
+function collector(): NodeJS.GCFunction {
+  if (collect !== null) return collect;
+  setFlagsFromString('--expose-gc');
+  collect = runInNewContext('gc') as NodeJS.GCFunction;
+  return collect;
+}
+
+/** Has V8 collect its young generation, now. */
+export function collectYoung(): void {
+  collector()({ type: 'minor' });
 }
 
 /** One of the objects that Node makes for each `process.nextTick`. */

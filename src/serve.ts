@@ -3,7 +3,7 @@ import { type App, openApp } from './app.ts';
 import type { Config } from './config.ts';
 import { type Welcome, welcome } from './firstrun.ts';
 import { type Logger, openLog } from './log.ts';
-import { reclaimAtRest } from './reclaim.ts';
+import { collectYoung, reclaimAtRest } from './reclaim.ts';
 
 /** What a gateway that has started tells: as one JSON value, and in words. */
 export interface Announcement {
@@ -26,7 +26,7 @@ export async function serve(config: Config, demo: boolean, announce: (started: A
   setFlagsFromString('--memory-reducer-delay-ms=60000');
   const stop = stopSignal();
   const log = openLog(config.logLevel);
-  const app = await openApp(config, log);
+  const app = await openApp(config, log, Date.now, collectYoung);
   try {
     await app.listen();
     const greeting = demo ? await welcome(app.db, config.keyPrefix, Date.now()) : null;

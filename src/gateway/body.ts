@@ -6,6 +6,7 @@ import { ObjectScanner } from '../bytes/scan.ts';
 import { type Edit, splicePieces } from '../bytes/splice.ts';
 import { GatewayError } from '../domain/errors.ts';
 import { BareRequest, type BodySink } from './bare-request.ts';
+import type { BodyMemory } from './body-memory.ts';
 import { RepeatedRequest } from './repeated.ts';
 
 /** Bodies up to this size are parsed when they are whole; larger ones are scanned as they arrive. */
@@ -61,30 +62,34 @@ export function readBody(
   req: IncomingMessage | RepeatedRequest,
   announced: number,
   limit: number,
+  memory: BodyMemory,
   waiter: BodyWaiter,
 ): void {
-  if (req instanceof RepeatedRequest) return takeBody(req.takeBody(), limit, waiter);
+  if (req instanceof RepeatedRequest) return takeBody(req.takeBody(), limit, memory, waiter);
   if (announced > limit) return waiter.onNoBody(new GatewayError('request_too_large'));
-  const reader = new BodyReader(announced, limit, waiter);
+  const reader = new BodyReader(announced, limit, memory, waiter);
   if (req instanceof BareRequest && req.handOver(reader)) return;
   req.on('data', (piece: Buffer) => reader.onPiece(piece));
   req.on('end', () => reader.onWhole());
 }
 
-function takeBody(body: Buffer, limit: number, waiter: BodyWaiter): void {
+function takeBody(body: Buffer, limit: number, memory: BodyMemory, waiter: BodyWaiter): void {
+  memory.took(body.length);
   if (body.length > limit) return waiter.onNoBody(new GatewayError('request_too_large'));
   waiter.onBody(new RequestBody([body], body.length, parseObject(body), performance.now()));
 }
 
 class BodyReader implements BodySink {
   readonly #limit: number;
+  readonly #memory: BodyMemory;
   #waiter: BodyWaiter | null;
   #pieces: Buffer[] = [];
   readonly #scanner: ObjectScanner | null;
   #size = 0;
 
-  constructor(announced: number, limit: number, waiter: BodyWaiter) {
+  constructor(announced: number, limit: number, memory: BodyMemory, waiter: BodyWaiter) {
     this.#limit = limit;
+    this.#memory = memory;
     this.#waiter = waiter;
     this.#scanner = announced >= 0 && announced <= PARSE_BYTES ? null : new ObjectScanner();
   }
@@ -92,6 +97,7 @@ class BodyReader implements BodySink {
   onPiece(piece: Buffer): void {
     const waiter = this.#waiter;
     if (waiter === null) return; // the rest of one that is too large
+    this.#memory.took(piece.length);
     this.#size += piece.length;
     if (this.#size > this.#limit) {
       this.#waiter = null;

@@ -77,7 +77,7 @@ class Exchange implements BodyWaiter {
 
   #receive(key: ApiKey): void {
     const { scope } = this.#operation as Operation;
-    const { maxBodyBytes } = this.#services;
+    const { maxBodyBytes, bodyMemory } = this.#services;
     this.#key = key;
     this.#line.companyId = key.companyId;
     if ((key.scopes & SCOPE_BIT[scope]) === 0) throw new GatewayError('insufficient_scope'); // 403, before a byte of the body is read
@@ -85,7 +85,7 @@ class Exchange implements BodyWaiter {
     const { expectsContinue, contentLength } = this.#head;
     if (expectsContinue && contentLength <= maxBodyBytes) this.#line.reply.res.writeContinue();
     this.#line.askedAt = performance.now();
-    readBody(this.#req, contentLength, maxBodyBytes, this); // 413
+    readBody(this.#req, contentLength, maxBodyBytes, bodyMemory, this); // 413
   }
 
   onNoBody(error: GatewayError): void {

@@ -4,6 +4,7 @@ import type { Clock, Directory, Ledger } from '../domain/ports.ts';
 import type { Logger } from '../log.ts';
 import type { Metrics } from '../metrics.ts';
 import type { Upstream } from '../upstream/pool.ts';
+import type { BodyMemory } from './body-memory.ts';
 import type { Deadlines } from './deadline.ts';
 import type { Slabs } from './outflow.ts';
 import type { Overload } from './overload.ts';
@@ -37,6 +38,7 @@ export interface Services {
   readonly basePath: string;
   readonly ownedBy: string;
   readonly maxBodyBytes: number;
+  readonly bodyMemory: BodyMemory;
   readonly maxEventBytes: number;
   readonly limits: ListenerLimits;
   readonly deadlines: Deadlines;

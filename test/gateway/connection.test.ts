@@ -10,6 +10,7 @@ import { GatewayError } from '../../src/domain/errors.ts';
 import { BareRequest } from '../../src/gateway/bare-request.ts';
 import { BareResponse } from '../../src/gateway/bare-response.ts';
 import { readBody } from '../../src/gateway/body.ts';
+import { BodyMemory } from '../../src/gateway/body-memory.ts';
 import { noteRequest, watchConnections } from '../../src/gateway/connection.ts';
 import { RepeatedRequest } from '../../src/gateway/repeated.ts';
 import { Reply } from '../../src/gateway/reply.ts';
@@ -37,7 +38,7 @@ function answer(req: BareRequest | RepeatedRequest, res: ServerResponse, seen: S
   if (req instanceof RepeatedRequest) seen.repeated++;
   res.on('close', () => seen.closed++);
   const reply = new Reply(res, 'id');
-  readBody(req, req.head.contentLength, 100_000, {
+  readBody(req, req.head.contentLength, 100_000, new BodyMemory(null), {
     onBody(body) {
       const text = body.slice(0, body.length).latin1Slice();
       const heard = JSON.stringify({ method: req.method, url: req.url, key: req.head.authorization, text });
