@@ -20,8 +20,8 @@ export class RequestHead {
   /** A header that occurs twice and that two hops could read differently. */
   #twice: string | null = null;
 
-  constructor(raw: readonly string[]) {
-    this.count = raw.length >> 1;
+  constructor(raw: readonly string[], count = raw.length >> 1) {
+    this.count = count;
     for (let i = 0; i < raw.length; i += 2) {
       const name = raw[i] as string;
       // the lengths of the names differ, but for other headers of the same length
@@ -72,6 +72,21 @@ export class RequestHead {
     }
   }
 
+  /** The same head with another bearer token. */
+  withBearer(token: string): RequestHead {
+    const head = new RequestHead(NO_HEADERS, this.count);
+    head.authorization = `Bearer ${token}`;
+    head.contentType = this.contentType;
+    head.contentEncoding = this.contentEncoding;
+    head.host = this.host;
+    head.transferEncoding = this.transferEncoding;
+    head.contentLength = this.contentLength;
+    head.expectsContinue = this.expectsContinue;
+    head.upgrades = this.upgrades;
+    head.#twice = this.#twice;
+    return head;
+  }
+
   /**
    * Refuses what two hops could read differently and Node's parser lets through.
    * @param minorVersion of HTTP/1.x
@@ -111,6 +126,7 @@ export class RequestHead {
   }
 }
 
+const NO_HEADERS: readonly string[] = [];
 const JSON_TYPE = /^application\/json[ \t]*(?:;[ \t]*charset="?utf-8"?[ \t]*)?$/i;
 /** A name, an IPv4 or an IPv6 address, perhaps with a port; empty is allowed (RFC 9112, section 3.2). */
 const HOST = /^(?:[\w.~%-]*|\[[0-9a-f:.]+\])(?::\d{0,5})?$/i;

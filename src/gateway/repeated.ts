@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import type { BareRequest } from './bare-request.ts';
 import { BareResponse } from './bare-response.ts';
-import { RequestHead } from './head.ts';
+import type { RequestHead } from './head.ts';
 
 /** The head that a connection's requests repeat, as Node's parser read it. */
 export interface KnownHead {
@@ -15,7 +15,8 @@ export interface KnownHead {
 export class RepeatedRequest {
   readonly method: string;
   readonly url: string;
-  readonly rawHeaders: string[];
+  /** As the known head has them, its key included. */
+  readonly rawHeaders: readonly string[];
   readonly head: RequestHead;
   readonly httpVersionMajor = 1;
   readonly httpVersionMinor = 1;
@@ -29,10 +30,8 @@ export class RepeatedRequest {
     this.method = known.method;
     this.url = known.url;
     this.#body = body;
-    const raw = known.rawHeaders as string[];
-    this.rawHeaders =
-      token === null ? raw : raw.map((text, i) => (isAuthorization(raw[i - 1]) ? `Bearer ${token}` : text));
-    this.head = token === null ? known.head : new RequestHead(this.rawHeaders);
+    this.rawHeaders = known.rawHeaders;
+    this.head = token === null ? known.head : known.head.withBearer(token);
   }
 
   /** Its body, and lets go of it: a stream lasts longer than it is needed. */
@@ -44,10 +43,6 @@ export class RepeatedRequest {
 }
 
 const NONE = Buffer.alloc(0);
-
-function isAuthorization(name: string | undefined): boolean {
-  return name?.length === 13 && name.toLowerCase() === 'authorization';
-}
 
 /** Whose connection it is: told when the answer is out, and the connection free again. */
 export interface AnswerOwner {

@@ -64,7 +64,7 @@ export class Backlog {
   spooling = true;
 
   constructor(options: BacklogOptions) {
-    this.#options = { maxInMemory: 20_000, maxUnspooled: 200_000, maxFileBytes: 4 * 1024 * 1024, ...options };
+    this.#options = { maxInMemory: 50_000, maxUnspooled: 200_000, maxFileBytes: 4 * 1024 * 1024, ...options };
   }
 
   /** Whether records wait in several files. */
