@@ -182,7 +182,7 @@ class Connection implements AnswerOwner, Reader, Member {
     this.#answering = null;
     if (this.#leaving()) this.socket.setTimeout(this.#server.keepAliveTimeout); // as Node does behind its own
     const held = this.#held;
-    if (held === null) return;
+    if (held === null || this.socket.destroyed) return;
     this.#held = null;
     this.socket.resume();
     this.onRead(held, held.length);

@@ -237,6 +237,51 @@ t.test('a request sent before the answer to the one before it waits for its turn
   heard.socket.destroy();
 });
 
+t.test('a body may come in pieces; one that takes long is for the parser, and its deadlines', async (t) => {
+  const { port, seen } = await serve(t, true);
+  const heard = open(port);
+  const inPieces = async (pauseMs: number): Promise<void> => {
+    const body = `a${'x'.repeat(40_000)}`;
+    const whole = post(body);
+    heard.text = '';
+    for (const at of [0, 1, 2]) {
+      heard.socket.write(whole.slice((at * whole.length) / 3, ((at + 1) * whole.length) / 3));
+      if (at === 0) await sleep(pauseMs);
+      await sleep(10);
+    }
+    await until(() => heard.text.endsWith('}'));
+    t.ok(heard.text.includes(body));
+  };
+  await inTurn(heard, [post('a')]);
+  await inPieces(0);
+  t.equal(seen.repeated, 1);
+  await inPieces(2300);
+  t.equal(seen.repeated, 1);
+  await inPieces(0);
+  t.equal(seen.repeated, 2, 'and the next one passes the parser by again');
+  heard.socket.write(`${post('a').slice(0, -1)}`);
+  await sleep(10);
+  heard.socket.end();
+  await until(() => heard.ended);
+  t.match(heard.text, /HTTP\/1\.1 400/, 'half a request');
+});
+
+t.test('a large body is for the parser alone, and small ones behind it pass it by again', async (t) => {
+  const { port, seen } = await serve(t, true);
+  const heard = open(port);
+  await inTurn(heard, [post('a'), post('a'), post('a'.repeat(99_000)), post('a'), post('b'.repeat(200_000)), post('a')]);
+  t.equal(seen.repeated, 2, 'the second was refused before it was read');
+  const other = open(port);
+  await inTurn(other, [post('a'), post('a')]);
+  other.text = '';
+  other.socket.write(`${post('a'.repeat(99_000))}${post('aaa')}`);
+  await until(() => other.text.includes('"text":"aaa"'));
+  t.match(other.text, /"text":"aaa"/, 'also where the next one is sent along');
+  t.match((await inTurn(other, [post('a')]))[0], /"text":"a"/);
+  heard.socket.destroy();
+  other.socket.destroy();
+});
+
 t.test('a client that leaves before its answer is noticed', async (t) => {
   for (const way of ['n', 'l', 'p', 'b', 's']) {
     const { port, seen } = await serve(t, true);
