@@ -47,8 +47,9 @@ export class RequestLine {
    * Milliseconds the gateway itself took of the request: all of its time but waiting for the
    * client's body and for the upstream. From the head to the request being handed on, and
    * from the upstream's end to the last write, booking included; looking up and reserving in
-   * the database too. Not in it: the events of a stream on their way through, and what Node
-   * and the system do before the head is read and after the last write.
+   * the database too. Not in it: the events of a stream on their way through, what Node and
+   * the system do before the head is read and after the last write, and waiting for the other
+   * requests of a turn of the event loop, before and after.
    */
   get added(): number {
     const { endedAt, leftAt } = this.reply;

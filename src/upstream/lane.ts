@@ -2,7 +2,7 @@ import type { Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
 import type { buildConnector } from 'undici';
 import { ResponseReader } from '../bytes/response.ts';
-import type { Desk, Remainder } from './desk.ts';
+import type { Desk, Remainder, Sender } from './desk.ts';
 
 /** Whoever handles an answer. One of `onEnd` and `onError` is told last, unless it gave up by itself. */
 export interface UpstreamHandler {
@@ -56,14 +56,14 @@ const CLOSING_MS = 1000;
  * took 13 µs more of a whole request's 74, for what is not needed here (pipelining, any
  * method, any body, timers), and made a buffer of every chunk it read.
  */
-export class Lane {
+export class Lane implements Sender {
   /** Until when it may be used again, if it is free; monotonic milliseconds. */
   freeUntil = 0;
   readonly #home: LaneHome;
   readonly #reader = new ResponseReader();
   #socket: Socket | null = null;
   #gone = false;
-  /** Waits for the connection. */
+  /** Waits for the connection, or for its turn. */
   #request: Request | null = null;
   /** Whose answer is awaited, or being read. */
   #handler: UpstreamHandler | null = null;
@@ -81,13 +81,19 @@ export class Lane {
 
   /** Sends a request. The lane has to be free, or new. */
   send(handler: UpstreamHandler, head: string, body: readonly Buffer[]): void {
-    if (this.#socket === null) {
-      this.#request = { handler, head, body };
-      return;
+    if (this.#socket !== null) {
+      if (!handler.onConnected(this)) return this.#free(IDLE_MS);
+      this.#handler = handler;
     }
-    if (!handler.onConnected(this)) return this.#free(IDLE_MS);
-    this.#handler = handler;
-    this.#remainder = this.#home.desk.write(this.#socket, head, body);
+    this.#request = { handler, head, body };
+    if (this.#socket !== null) this.#home.desk.enter(this);
+  }
+
+  onTurn(): void {
+    const request = this.#request;
+    this.#request = null;
+    // none when the connection was closed meanwhile
+    if (request !== null) this.#remainder = this.#home.desk.write(this.#socket as Socket, request.head, request.body);
   }
 
   /** Reads nothing more, from this very moment. */
@@ -107,6 +113,7 @@ export class Lane {
   abort(handler: UpstreamHandler): void {
     if (handler !== this.#handler) return;
     this.#handler = null;
+    this.#request = null;
     this.close();
   }
 
@@ -160,7 +167,8 @@ export class Lane {
     const socket = this.#socket as Socket;
     this.#handler = null;
     // an answer that came before the request was out: what is left of it would not be understood
-    if (!reader.reusable || socket.writableLength > 0 || this.#remainder?.isOut === false) {
+    if (!reader.reusable || this.#request !== null || socket.writableLength > 0 || this.#remainder?.isOut === false) {
+      this.#request = null;
       this.close();
       return handler.onEnd();
     }

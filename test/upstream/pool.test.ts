@@ -121,6 +121,26 @@ t.test('whoever gave up is told nothing and nothing is sent for him', async (t) 
   t.equal(upstream.connections, 1);
 });
 
+t.test('requests of one turn of the event loop leave together, but for those that were given up', async (t) => {
+  const { upstream, requests } = await serve(t, (socket) => socket.write(OK));
+  for (const { ended } of Array.from({ length: 5 }, () => post(upstream))) await ended;
+  requests.length = 0;
+  const [first, second, third, fourth, fifth] = Array.from({ length: 5 }, (_, n) =>
+    post(upstream, [Buffer.from(`{"n":${n}}`)]),
+  ) as [Call, Call, Call, Call, Call];
+  third.lane?.abort(third);
+  fourth.lane?.close(new Error('broken'));
+  fifth.lane?.read(Buffer.from(OK), OK.length); // an answer to nothing
+  t.equal(await first.ended, 'ok');
+  t.equal(await second.ended, 'ok');
+  await t.rejects(fourth.ended, /broken/);
+  t.equal(await fifth.ended, 'ok');
+  t.equal(third.text, '');
+  t.equal(upstream.connections, 2);
+  await sleep(50);
+  t.strictSame(requests.map((text) => text.split('\r\n\r\n')[1]).sort(), ['{"n":0}', '{"n":1}']);
+});
+
 t.test('only its own handler can pause or abort a connection', async (t) => {
   const { upstream, sockets } = await serve(t, () => {});
   const old = post(upstream);
