@@ -97,7 +97,6 @@ class BodyReader implements BodySink {
   onPiece(piece: Buffer): void {
     const waiter = this.#waiter;
     if (waiter === null) return; // the rest of one that is too large
-    this.#memory.took(piece.length);
     this.#size += piece.length;
     if (this.#size > this.#limit) {
       this.#waiter = null;
@@ -112,6 +111,7 @@ class BodyReader implements BodySink {
     const waiter = this.#waiter;
     if (waiter === null) return;
     const body = this.#body(performance.now());
+    this.#memory.took(body.length);
     this.#pieces = []; // this lives as long as the request, which may be long, and they may be large
     waiter.onBody(body);
   }

@@ -119,7 +119,8 @@ class Connection implements AnswerOwner, Reader, Member {
 
   /** Node's server has made the socket its own. */
   begin(socket: Watched): void {
-    const [feed] = socket.listeners('data') as [Feed];
+    const [feed] = socket.listeners('data') as [Feed?];
+    if (feed === undefined) return; // then Node reads in a way that is unknown here, and may
     this.socket = socket;
     this.#feed = feed;
     socket[CONNECTION] = this;

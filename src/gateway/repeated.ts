@@ -104,7 +104,13 @@ export class RepeatedResponse extends BareResponse {
   #over(): void {
     claim(this.#owner.socket, null);
     this.close();
-    this.#owner.onAnswered();
+    this.#free();
+  }
+
+  /** The connection closes behind it, or is free. */
+  #free(): void {
+    if ((this as unknown as Internals)._last) this.#owner.socket.destroySoon();
+    else this.#owner.onAnswered();
   }
 
   #attach(): void {
@@ -116,8 +122,7 @@ export class RepeatedResponse extends BareResponse {
     this.on('finish', () => {
       this.detachSocket(socket);
       process.nextTick(() => this.close());
-      if ((this as unknown as Internals)._last) socket.destroySoon();
-      else this.#owner.onAnswered();
+      this.#free();
     });
   }
 

@@ -269,7 +269,14 @@ t.test('a body may come in pieces; one that takes long is for the parser, and it
 t.test('a large body is for the parser alone, and small ones behind it pass it by again', async (t) => {
   const { port, seen } = await serve(t, true);
   const heard = open(port);
-  await inTurn(heard, [post('a'), post('a'), post('a'.repeat(99_000)), post('a'), post('b'.repeat(200_000)), post('a')]);
+  await inTurn(heard, [
+    post('a'),
+    post('a'),
+    post('a'.repeat(99_000)),
+    post('a'),
+    post('b'.repeat(200_000)),
+    post('a'),
+  ]);
   t.equal(seen.repeated, 2, 'the second was refused before it was read');
   const other = open(port);
   await inTurn(other, [post('a'), post('a')]);
