@@ -179,6 +179,27 @@ t.test('a batch three times by two writers, acknowledgements lost, changes nothi
   await nothingWrong(t);
 });
 
+t.test('what is booked in the turn in which another gateway has the spool is counted once', async (t) => {
+  class TakenSpool extends Spool {
+    override beat(): boolean {
+      return false;
+    }
+  }
+  const folder = mkdtempSync(join(tmpdir(), 'tollgate-spool-'));
+  const log = { warn() {}, error() {} };
+  const place = { disk: fileDisk(false), processes: systemProcesses(), folder, id: randomUUID(), log };
+  const { ledger } = open(t, { folder, spool: new TakenSpool({ ...place, uptime: () => performance.now() }) });
+  const company = randomUUID();
+  ledger.book(record(company), null);
+  ledger.start();
+  await eventually(
+    () => ledger.backlog,
+    (waiting) => waiting === 0,
+  );
+  t.equal(await ledger.spent(company, calendar.month(Date.now())), COST);
+  await ledger.close(5000);
+});
+
 t.test('a deadlock is nobody else’s business', async (t) => {
   const company = randomUUID();
   let deadlocks = 3;
