@@ -1,4 +1,4 @@
-/** Some two times what a core's cache holds. */
+/** Measured: from 2 to 6 MiB it is all the same, with 8 and 16 bodies of 16 KiB cost more than without. */
 const MOST_BYTES = 4 * 1_048_576;
 
 /**

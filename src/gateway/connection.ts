@@ -36,7 +36,7 @@ export function watchConnections(server: Server, handler: Handler, leaving: () =
   });
   // its timer is the one that Node starts behind an answer, and does not know of repeated requests
   server.on('timeout', (socket: Watched) => {
-    if (!socket[CONNECTION]?.isAnswering) socket.destroy();
+    if (!socket[CONNECTION]?.isBusy) socket.destroy();
   });
   return sockets;
 }
@@ -137,8 +137,9 @@ class Connection implements AnswerOwner, Reader, Member {
     return this.#server.keepAliveTimeout;
   }
 
-  get isAnswering(): boolean {
-    return this.#answering !== null;
+  /** With a repeated request, or a part of one. */
+  get isBusy(): boolean {
+    return this.#answering !== null || this.#part !== null;
   }
 
   /** Bytes came, [0, end), in a buffer that is used again. */

@@ -15,7 +15,7 @@ const shared = Buffer.allocUnsafeSlow(READ_BYTES);
  * Makes of a connection a server has accepted one that reads into a buffer all of them share.
  * Of a server's sockets Node takes 64 KiB from the system for each read, gives back what was not
  * needed, and leaves the rest to the collector: 2.5 µs for the one read of a request. Clients'
- * sockets have an option against that (\`onread\`), servers' have not; so the system's handle
+ * sockets have an option against that (`onread`), servers' have not; so the system's handle
  * moves to a socket made as a client's is.
  * @returns null for what is no such connection: a server can be given any stream
  */

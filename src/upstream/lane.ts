@@ -132,7 +132,7 @@ export class Lane implements Sender {
   /** Takes what was read, [0, end) of the buffer that all connections share. */
   read(buffer: Buffer, end: number): void {
     const handler = this.#handler;
-    if (handler === null) return this.close(); // nobody asked
+    if (handler === null || this.#request !== null) return this.close(new Error('bytes before any request')); // whatever they are, nobody asked
     const reader = this.#reader;
     const headed = reader.hasHead;
     reader.read(buffer, 0, end);
@@ -167,8 +167,7 @@ export class Lane implements Sender {
     const socket = this.#socket as Socket;
     this.#handler = null;
     // an answer that came before the request was out: what is left of it would not be understood
-    if (!reader.reusable || this.#request !== null || socket.writableLength > 0 || this.#remainder?.isOut === false) {
-      this.#request = null;
+    if (!reader.reusable || socket.writableLength > 0 || this.#remainder?.isOut === false) {
       this.close();
       return handler.onEnd();
     }
