@@ -31,6 +31,11 @@ export class Account {
     this.#prompt = keepPrompt(sent);
   }
 
+  /** What was sent is looked at until it is settled. */
+  get keepsSent(): boolean {
+    return this.#prompt.kept !== 'sampled';
+  }
+
   get maxEventBytes(): number {
     return this.#services.maxEventBytes;
   }

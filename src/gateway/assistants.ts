@@ -60,7 +60,7 @@ function forwardRun(
     (maxTokens === null ? '' : `,"max_tokens":${maxTokens}`);
   return [
     Buffer.from(head),
-    body.slice(messages.valueStart + 1, messages.valueEnd), // without "[", with "]": never empty, it has one message at least
+    ...body.views(messages.valueStart + 1, messages.valueEnd), // without "[", with "]": never empty, it has one message at least
     Buffer.from(`${tail}}`),
   ];
 }

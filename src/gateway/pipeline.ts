@@ -128,7 +128,8 @@ class Exchange implements BodyWaiter {
       if (line.reply.res.destroyed) return account.drop(); // while something was looked up: nobody is there to be answered
       line.account = account;
       const answer = call.answer(line.reply, admission, account);
-      services.upstream.post(operation.upstreamPath, admission.requestId, sent, answer, line.trace?.outgoing);
+      const onOut = account.keepsSent ? null : () => body.letGo();
+      services.upstream.post(operation.upstreamPath, admission.requestId, sent, answer, line.trace?.outgoing, onOut);
       line.sentAt = performance.now();
     } catch (error) {
       this.#refuse(error);

@@ -53,19 +53,21 @@ export class Desk {
   /**
    * Sends a request.
    * @param head all of it but the content-length and the empty line
+   * @param onOut told when the system has taken all of it, and the body's memory may be used again
    * @returns what is left of it, and leaves by itself; null when nothing is
    */
-  write(socket: Socket, head: string, body: readonly Buffer[]): Remainder | null {
+  write(socket: Socket, head: string, body: readonly Buffer[], onOut: (() => void) | null): Remainder | null {
     let length = 0;
     for (let k = 0; k < body.length; k++) length += (body[k] as Buffer).length;
     head += `content-length: ${length}\r\n\r\n`;
-    if (head.length + length > DESK_BYTES) return new Remainder(socket, head, body);
+    if (head.length + length > DESK_BYTES) return new Remainder(socket, head, body, onOut);
     const buffer = this.#encrypted ? Buffer.allocUnsafe(head.length + length) : this.#buffer;
     let at = buffer.latin1Write(head, 0);
     for (let k = 0; k < body.length; k++) at += (body[k] as Buffer).copy(buffer, at);
     socket.write(buffer.subarray(0, at));
     // it goes with what waits
     if (buffer === this.#buffer && socket.writableLength > 0) this.#buffer = Buffer.allocUnsafeSlow(DESK_BYTES);
+    onOut?.(); // what the system has not taken is a copy
     return null;
   }
 }
@@ -78,10 +80,12 @@ export class Remainder {
   /** The piece that is next, and where in it. */
   #next = 0;
   #from = 0;
+  readonly #onOut: (() => void) | null;
 
-  constructor(socket: Socket, head: string, body: readonly Buffer[]) {
+  constructor(socket: Socket, head: string, body: readonly Buffer[], onOut: (() => void) | null) {
     this.#socket = socket;
     this.#body = body;
+    this.#onOut = onOut;
     this.#send(head);
   }
 
@@ -98,7 +102,8 @@ export class Remainder {
     for (let room = TURN_BYTES; room > 0 && !this.isOut; ) {
       const bytes = this.#take(room);
       room -= bytes.length;
-      if (room > 0 || this.isOut) socket.write(bytes);
+      if (this.isOut) socket.write(bytes, (error) => void (error ?? this.#onOut?.()));
+      else if (room > 0) socket.write(bytes);
       else socket.write(bytes, (error) => void (error ?? setImmediate(() => this.#send())));
     }
     socket.uncork();

@@ -44,6 +44,7 @@ interface Request {
   readonly handler: UpstreamHandler;
   readonly head: string;
   readonly body: readonly Buffer[];
+  readonly onOut: (() => void) | null;
 }
 
 /** No connection is kept unused for longer. */
@@ -79,13 +80,16 @@ export class Lane implements Sender {
     });
   }
 
-  /** Sends a request. The lane has to be free, or new. */
-  send(handler: UpstreamHandler, head: string, body: readonly Buffer[]): void {
+  /**
+   * Sends a request. The lane has to be free, or new.
+   * @param onOut told when the system has taken all of it, if ever
+   */
+  send(handler: UpstreamHandler, head: string, body: readonly Buffer[], onOut: (() => void) | null): void {
     if (this.#socket !== null) {
       if (!handler.onConnected(this)) return this.#free(IDLE_MS);
       this.#handler = handler;
     }
-    this.#request = { handler, head, body };
+    this.#request = { handler, head, body, onOut };
     if (this.#socket !== null) this.#home.desk.enter(this);
   }
 
@@ -93,7 +97,9 @@ export class Lane implements Sender {
     const request = this.#request;
     this.#request = null;
     // none when the connection was closed meanwhile
-    if (request !== null) this.#remainder = this.#home.desk.write(this.#socket as Socket, request.head, request.body);
+    if (request === null) return;
+    const { head, body, onOut } = request;
+    this.#remainder = this.#home.desk.write(this.#socket as Socket, head, body, onOut);
   }
 
   /** Reads nothing more, from this very moment. */
@@ -158,7 +164,7 @@ export class Lane implements Sender {
     socket.on('close', () => this.close(new Error('the connection closed')));
     const request = this.#request;
     this.#request = null;
-    if (request !== null) this.send(request.handler, request.head, request.body);
+    if (request !== null) this.send(request.handler, request.head, request.body, request.onOut);
   }
 
   /** The answer is whole. The lane is free before its handler knows, which may have another request at hand. */

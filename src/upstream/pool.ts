@@ -68,11 +68,19 @@ export class Upstream implements LaneHome {
    * @param path below the base address, such as "/chat/completions"
    * @param body in pieces, sent one after the other
    * @param traceparent the gateway's own, where there is a trace
+   * @param onOut told when the body's memory may be used again; never where the request is given up before that
    */
-  post(path: string, requestId: string, body: readonly Buffer[], handler: UpstreamHandler, traceparent?: string): void {
+  post(
+    path: string,
+    requestId: string,
+    body: readonly Buffer[],
+    handler: UpstreamHandler,
+    traceparent?: string,
+    onOut: (() => void) | null = null,
+  ): void {
     let head = `POST ${this.#basePath}${path}${this.#head}${requestId}\r\n`;
     if (traceparent !== undefined) head += `traceparent: ${traceparent}\r\n`;
-    this.#take().send(handler, head, body);
+    this.#take().send(handler, head, body, onOut);
   }
 
   /** Closes all connections; whoever waits for an answer is told `Stopped`. */

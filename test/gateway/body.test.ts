@@ -1,4 +1,6 @@
+import { once } from 'node:events';
 import { request } from 'node:http';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { RequestBody } from '../../src/gateway/body.ts';
@@ -42,6 +44,65 @@ t.test('large bodies too, whatever comes last', async (t) => {
   const body = (model: string): string =>
     `{"messages":[{"role":"user","content":"${filler}"}],${odd},"model":${model}}`;
   t.ok((await forwarded(body('"fast"'))) === body('"internal-fast"'));
+});
+
+t.test('large bodies that use the same memory, at once and one after the other, stay apart', async (t) => {
+  const body = (model: string, n: number): string =>
+    `{"n":${n},"messages":[{"role":"user","content":"${`${n % 10}`.repeat(100_000 + 300_000 * (n % 10))}"}],"model":${model}}`;
+  const before = upstream.received.length;
+  for (let n = 0; n < 40; n += 8) {
+    const round = Array.from({ length: 8 }, (_, k) => n + k);
+    const sent = round.map((n) => ask(`${gateway.url}/chat/completions`, { key, body: body('"fast"', n) }));
+    for (const { status } of await Promise.all(sent)) t.equal(status, 200);
+  }
+  const received = upstream.received.slice(before).map(({ body }) => body.toString());
+  t.equal(received.length, 40);
+  for (const text of received) {
+    const n = Number(/^{"n":(\d+)/.exec(text)?.[1]);
+    t.ok(text === body('"internal-fast"', n), `body ${n}`);
+  }
+  t.equal(new Set(received).size, 40);
+});
+
+t.test('a large body stays whole while its upstream reads nothing, whatever others send meanwhile', async (t) => {
+  const slow = createServer();
+  const sockets: Socket[] = [];
+  slow.on('connection', (socket) => sockets.push(socket.pause()));
+  slow.listen(0, '127.0.0.1');
+  await once(slow, 'listening');
+  const around = await startGateway(t, `http://127.0.0.1:${(slow.address() as AddressInfo).port}/v1`);
+  t.teardown(() => {
+    for (const socket of sockets) socket.destroy();
+    slow.close();
+  });
+  await around.model('fast', { upstream: 'internal-fast' });
+  const key = await around.key(await around.company());
+  const body = (model: string, letter: string): string =>
+    `{"messages":[{"role":"user","content":"${letter.repeat(15 << 20)}"}],"model":${model}}`;
+  const answers: Promise<{ status: number }>[] = [];
+  for (const letter of ['a', 'b', 'c']) {
+    answers.push(ask(`${around.url}/chat/completions`, { key, body: body('"fast"', letter) }));
+    while (sockets.length < answers.length) await sleep(5);
+    await sleep(50);
+  }
+  const whole = sockets.map(async (socket, n) => {
+    const chunks: Buffer[] = [];
+    let left = Number.POSITIVE_INFINITY;
+    for await (const chunk of socket.resume() as AsyncIterable<Buffer>) {
+      chunks.push(chunk);
+      left -= chunk.length;
+      if (chunks.length === 1) {
+        const [head] = chunk.latin1Slice().split('\r\n\r\n', 1) as [string];
+        left = Number(/content-length: (\d+)/.exec(head)?.[1]) + head.length + 4 - chunk.length;
+      }
+      if (left === 0) break;
+    }
+    const text = Buffer.concat(chunks).latin1Slice();
+    t.ok(text.endsWith(`\r\n\r\n${body('"internal-fast"', 'abc'[n] as string)}`), `body ${n}`);
+  });
+  await Promise.all(whole);
+  for (const socket of sockets) socket.destroy();
+  for (const { status } of await Promise.all(answers)) t.equal(status, 502);
 });
 
 t.test('stream_options.include_usage is set, and the other options stay', async (t) => {
@@ -196,20 +257,29 @@ t.test('a chunked body and Expect: 100-continue work as curl sends them', async 
   });
   const body = '{"model":"fast","messages":[{"role":"user","content":"x"}]}';
   t.equal((await upload(body, { 'transfer-encoding': 'chunked' })).status, 200);
+  const large = `{"x":"${'y'.repeat(1 << 20)}",${body.slice(1)}`;
+  t.equal((await upload(large, { 'transfer-encoding': 'chunked' })).status, 200);
+  const sent = upstream.received.slice(-2).map(({ body }) => body.toString().replace('internal-fast', 'fast'));
+  t.ok(sent[0] === body && sent[1] === large, 'whole');
   t.equal((await upload(body, { expect: '100-continue', 'content-length': `${body.length}` })).status, 200);
 });
 
 t.test('a client that stops halfway leaves no trace but its log line', async (t) => {
   const before = upstream.received.length;
-  const req = request(`${gateway.url}/chat/completions`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', 'content-length': '1000' },
-  });
-  req.on('error', () => {});
-  req.write('{"model":"fast"');
-  await sleep(100);
-  req.destroy();
-  await sleep(100);
+  for (const [announced, sent] of [
+    [1000, '{"model":"fast"'],
+    [4 << 20, `{"model":"fast","x":"${'y'.repeat(3 << 20)}`],
+  ] as const) {
+    const req = request(`${gateway.url}/chat/completions`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', 'content-length': `${announced}` },
+    });
+    req.on('error', () => {});
+    req.write(sent);
+    await sleep(100);
+    req.destroy();
+    await sleep(100);
+  }
   t.equal(upstream.received.length, before);
   t.equal((await ask(`${gateway.url}/models`, { key })).status, 200);
 });

@@ -61,6 +61,30 @@ t.test('a body of several megabytes leaves part by part, wherever the parts end'
   }
 });
 
+t.test("a body's memory may be used again once the system has taken all of it", async (t) => {
+  const { upstream, sockets } = await serve(t, (socket) => socket.write(OK));
+  const body = Array.from({ length: 400 }, () => Buffer.alloc(65_536, 'x'));
+  let out = 0;
+  const send = (pieces: readonly Buffer[]): Call => {
+    const call = new Call();
+    upstream.post('/x', 'id', pieces, call, undefined, () => out++);
+    return call;
+  };
+  for (const pieces of [body, body.slice(0, 16), body.slice(0, 17), [Buffer.from('{}')], []]) {
+    out = 0;
+    await send(pieces).ended;
+    t.equal(out, 1, `${pieces.length} pieces`);
+  }
+  out = 0;
+  for (const socket of sockets) socket.pause();
+  const call = send(body);
+  await sleep(100);
+  t.equal(out, 0, 'some of it still waits');
+  call.lane?.abort(call);
+  await sleep(50);
+  t.equal(out, 0, 'nor afterwards: who knows who reads it');
+});
+
 t.test('no request follows where it could be lost or misunderstood', async (t) => {
   const cases: [string, (socket: Socket) => void][] = [
     ['the answer says so', (socket) => socket.write(OK.replace('\r\n\r\n', '\r\nconnection: close\r\n\r\n'))],
