@@ -19,9 +19,9 @@ const LEAST_FREED = 4096;
  * that no cache held. Collected after 4 MiB, which takes a millisecond, the same memory serves
  * again: 44 instead of 56 µs for a body of 16 KiB.
  *
- * Large ones lie in slabs, lent to one body at a time. As garbage each 20 MiB had V8 mark its
- * whole heap, which were nearly all of the longest pauses, and 7 of 25 ms of CPU; fresh memory,
- * which the system has to clear, was 5 more.
+ * Large ones lie in slabs, lent to one body at a time. As garbage, 20 MiB had V8 mark its whole
+ * heap nearly every time: pauses of 17 ms, where 4 are left, and a quarter of the CPU. Memory
+ * that the system has to clear before it serves was as much again, more than the copy costs.
  */
 export class BodyMemory {
   readonly #collectYoung: (() => void) | null;

@@ -89,8 +89,11 @@ export function readBody(
   if (req instanceof RepeatedRequest) return takeBody(req.takeBody(), limit, memory, waiter);
   if (announced > limit) return waiter.onNoBody(new GatewayError('request_too_large'));
   const reader = new BodyReader(announced, limit, memory, waiter);
-  if (req instanceof BareRequest && req.handOver(reader)) return;
-  req.on('data', (piece: Buffer) => reader.take(piece)); // others may listen too
+  if (req instanceof BareRequest && req.handOver(reader)) {
+    reader.ownsPieces = true;
+    return;
+  }
+  req.on('data', (piece: Buffer) => reader.onPiece(piece)); // others may listen too
   req.on('end', () => reader.onWhole());
 }
 
@@ -101,32 +104,26 @@ function takeBody(body: Buffer, limit: number, memory: BodyMemory, waiter: BodyW
 }
 
 class BodyReader implements BodySink {
+  /** Nobody else looks at the pieces. */
+  ownsPieces = false;
   readonly #limit: number;
   readonly #memory: BodyMemory;
   #waiter: BodyWaiter | null;
-  /** Of a small body. */
+  /** Of a body that is small so far. */
   #pieces: Buffer[] = [];
-  /** Of a large one. */
+  /** Of one that is not: a slab for whoever sends a byte would be a lot for little. */
+  #lease: Lease | null = null;
   readonly #scanner: ObjectScanner | null;
-  #lease: Lease | null;
   #size = 0;
 
   constructor(announced: number, limit: number, memory: BodyMemory, waiter: BodyWaiter) {
-    const small = announced >= 0 && announced <= PARSE_BYTES;
     this.#limit = limit;
     this.#memory = memory;
     this.#waiter = waiter;
-    this.#scanner = small ? null : new ObjectScanner();
-    this.#lease = small ? null : new Lease(memory);
+    this.#scanner = announced >= 0 && announced <= PARSE_BYTES ? null : new ObjectScanner();
   }
 
   onPiece(piece: Buffer): void {
-    this.take(piece);
-    if (this.#scanner !== null) free(piece);
-  }
-
-  /** Of a large body it takes a copy. */
-  take(piece: Buffer): void {
     const waiter = this.#waiter;
     if (waiter === null) return; // the rest of one that is too large
     this.#size += piece.length;
@@ -136,9 +133,9 @@ class BodyReader implements BodySink {
       this.#lease?.end();
       return waiter.onNoBody(new GatewayError('request_too_large'));
     }
-    if (this.#scanner === null) this.#pieces.push(piece);
-    else this.#scanner.push(piece);
-    this.#lease?.add(piece);
+    this.#scanner?.push(piece);
+    this.#pieces.push(piece);
+    if (this.#size > PARSE_BYTES) this.#move();
   }
 
   onWhole(): void {
@@ -151,20 +148,24 @@ class BodyReader implements BodySink {
     waiter.onBody(body);
   }
 
+  /** The pieces at hand to leased memory. */
+  #move(): void {
+    this.#lease ??= new Lease(this.#memory);
+    for (const piece of this.#pieces) {
+      this.#lease.add(piece);
+      if (this.ownsPieces) free(piece);
+    }
+    this.#pieces.length = 0;
+  }
+
   #body(wholeAt: number): RequestBody {
     const lease = this.#lease;
-    if (this.#scanner === null || lease === null) {
-      const pieces = this.#pieces;
-      const body = pieces.length === 1 ? (pieces[0] as Buffer) : Buffer.concat(pieces);
-      this.#memory.took(body.length);
-      return new RequestBody([body], body.length, parseObject(body), wholeAt);
+    const pieces = lease?.pieces ?? this.#pieces;
+    if (lease !== null && this.#scanner !== null) {
+      return new RequestBody(pieces, this.#size, this.#scanner.end(), wholeAt, lease);
     }
-    const object = this.#scanner.end();
-    if (this.#size > PARSE_BYTES) return new RequestBody(lease.pieces, this.#size, object, wholeAt, lease);
-    // it did not tell its size, and is small after all: it stays longer than a slab should
-    const body = Buffer.concat(lease.pieces);
-    lease.end();
+    const body = pieces.length === 1 ? (pieces[0] as Buffer) : Buffer.concat(pieces);
     this.#memory.took(body.length);
-    return new RequestBody([body], body.length, object, wholeAt);
+    return new RequestBody([body], body.length, this.#scanner?.end() ?? parseObject(body), wholeAt);
   }
 }
