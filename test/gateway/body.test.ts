@@ -64,6 +64,23 @@ t.test('large bodies that use the same memory, at once and one after the other, 
   t.equal(new Set(received).size, 40);
 });
 
+t.test("an assistant's messages go on by their own bytes, large as they are", async (t) => {
+  const company = await gateway.company();
+  const key = await gateway.key(company);
+  const id = await gateway.assistant(company, { model: 'fast' });
+  upstream.answer((res) => {
+    res.writeHead(200, { 'content-type': 'application/json' });
+    res.end('{"choices":[{"message":{"content":"a"}}],"usage":{"prompt_tokens":1,"completion_tokens":1}}');
+  });
+  for (const size of [10, 100_000, 1_500_000]) {
+    const messages = `[ {"role":"user", "content":"${'ä'.repeat(size)}"} ]`;
+    const before = upstream.received.length;
+    const { status } = await ask(`${gateway.url}/assistants/${id}/run`, { key, body: `{"messages":${messages}}` });
+    t.equal(status, 200);
+    t.ok((upstream.received[before] as { body: Buffer }).body.toString().includes(messages.slice(1)), `${size}`);
+  }
+});
+
 t.test('a large body stays whole while its upstream reads nothing, whatever others send meanwhile', async (t) => {
   const slow = createServer();
   const sockets: Socket[] = [];
