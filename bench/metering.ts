@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import type { Payer } from '../src/domain/key.ts';
 import { parsePrices } from '../src/domain/money.ts';
 import { Calendar } from '../src/domain/month.ts';
 import type { Admission } from '../src/domain/usage.ts';
@@ -54,7 +55,12 @@ ledger.start();
 
 const prices = parsePrices('0.0005', '0.0015');
 const model = { slug: SLUG, upstream: INTERNAL_MODEL, kind: 'chat', euHosted: true, prices, created: 0 } as const;
-const companies = Array.from({ length: COMPANIES }, () => ({ companyId: randomUUID(), keyId: randomUUID() }));
+const companies: Payer[] = Array.from({ length: COMPANIES }, () => ({
+  id: randomUUID(),
+  companyId: randomUUID(),
+  account: null,
+  usedAt: 0,
+}));
 
 await arrive(PACE * WARM_SECONDS, true);
 await arrive(PACE, false);
@@ -133,9 +139,9 @@ function meter(admission: Admission, n: number): void {
 
 function admission(n: number): Admission {
   const at = clock();
-  const { companyId, keyId } = companies[n % COMPANIES] as (typeof companies)[number];
+  const payer = companies[n % COMPANIES] as Payer;
   const month = calendar.month(at);
-  return { requestId: newRequestId(), companyId, keyId, model, endpoint: 'chat.completions', at, month };
+  return { requestId: newRequestId(), payer, model, endpoint: 'chat.completions', at, month };
 }
 
 async function settled(): Promise<void> {

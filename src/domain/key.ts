@@ -1,4 +1,5 @@
 import { hash, randomBytes } from 'node:crypto';
+import type { Account } from './budget.ts';
 import type { ScopeSet } from './scope.ts';
 
 /**
@@ -8,10 +9,18 @@ import type { ScopeSet } from './scope.ts';
 
 const BASE32 = 'abcdefghijklmnopqrstuvwxyz234567';
 
-/** A key as the gateway knows it once its digest was found. */
-export interface ApiKey {
+/** A key as the ledger sees it, and what the ledger notes with it to look nothing up: nobody else touches that. */
+export interface Payer {
   readonly id: string;
   readonly companyId: string;
+  /** Where its company's spend was last counted. */
+  account: Account | null;
+  /** When it was last used, milliseconds since the epoch; 0 once the database is to be told. */
+  usedAt: number;
+}
+
+/** A key as the gateway knows it once its digest was found. */
+export interface ApiKey extends Payer {
   readonly scopes: ScopeSet;
   /** Milliseconds since the epoch; Infinity when the key does not expire. */
   readonly expiresAt: number;

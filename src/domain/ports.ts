@@ -1,6 +1,6 @@
 import type { Assistant } from './assistant.ts';
 import type { Company } from './company.ts';
-import type { ApiKey } from './key.ts';
+import type { ApiKey, Payer } from './key.ts';
 import type { Femto } from './money.ts';
 import type { UsageRecord } from './usage.ts';
 
@@ -14,15 +14,16 @@ export type Now<T> = T | Promise<T>;
 export interface Directory {
   /** The live key with this SHA-256 digest (hex); null when unknown or revoked. */
   key(digest: string): Now<ApiKey | null>;
-  company(id: string): Now<Company | null>;
+  /** The company of a key found here. */
+  companyOf(key: ApiKey): Now<Company | null>;
   /** An assistant of this company that is eligible for the API; null otherwise (spec section 2.6). */
   assistant(id: string, companyId: string): Now<Assistant | null>;
 }
 
 /** Where metering goes and what the budget gate reads. */
 export interface Ledger {
-  /** Femto-EUR a company spent in a month, in-app chat included, own unwritten records included. */
-  spent(companyId: string, month: string): Now<Femto>;
+  /** Femto-EUR the company of a key spent in a month, in-app chat included, own unwritten records included. */
+  spentOf(payer: Payer, month: string): Now<Femto>;
   /**
    * Takes a finished record; never throws (spec section 8, rule 5).
    * @param waiter told once when the record survives the death of the process, so that the
@@ -71,7 +72,7 @@ export interface LedgerStore {
   spend(companyIds: readonly string[], months: readonly string[]): Promise<MonthSum[]>;
   /** All figures that may have changed since the cursor, and the next cursor; null starts now. */
   changedSpend(cursor: string | null): Promise<{ cursor: string; sums: MonthSum[] }>;
-  /** When each key was last used, milliseconds since the epoch. */
+  /** When each key was last used, milliseconds since the epoch; a key read anew meanwhile may be in it twice. */
   touchKeys(lastUsed: readonly (readonly [keyId: string, at: number])[]): Promise<void>;
   /** Makes those reservations that fit their budgets, for as long as the lease; returns their request ids. */
   reserve(owner: string, leaseSeconds: number, wanted: readonly Reservation[]): Promise<ReadonlySet<string>>;

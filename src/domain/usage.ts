@@ -1,4 +1,5 @@
 import { IsoTime } from './iso.ts';
+import type { Payer } from './key.ts';
 import type { Model } from './model.ts';
 import { costOf, type Femto, formatEur, parseEur } from './money.ts';
 
@@ -18,8 +19,7 @@ export interface Tokens {
  */
 export interface Admission {
   readonly requestId: string;
-  readonly companyId: string;
-  readonly keyId: string;
+  readonly payer: Payer;
   readonly model: Model;
   readonly endpoint: Endpoint;
   /** Milliseconds since the epoch at admission, and the billing month that instant lies in. */
@@ -64,8 +64,8 @@ export class RecordWriter {
       this.#models.set(model, constant);
     }
     return (
-      `{"billing_month":"${admission.month}","request_id":"${admission.requestId}","company_id":"${admission.companyId}"` +
-      `,"api_key_id":"${admission.keyId}${constant.names[admission.endpoint]}${tokens.prompt}` +
+      `{"billing_month":"${admission.month}","request_id":"${admission.requestId}","company_id":"${admission.payer.companyId}"` +
+      `,"api_key_id":"${admission.payer.id}${constant.names[admission.endpoint]}${tokens.prompt}` +
       `,"completion_tokens":${tokens.completion},"cost_eur":${formatEur(cost)}` +
       `${constant.end[source][outcome]}${this.#iso.of(admission.at)}"}`
     );

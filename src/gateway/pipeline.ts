@@ -109,14 +109,13 @@ class Exchange implements BodyWaiter {
       line.slug = model.slug;
       const at = services.clock();
       const month = services.calendar.month(at); // fixed here: gate, budget and ledger speak of the same month
-      const spent = services.ledger.spent(company.id, month);
+      const spent = services.ledger.spentOf(key, month);
       const sum = typeof spent === 'bigint' ? spent : await spent;
       if (company.budget !== null && sum > company.budget) services.metrics.overBudget(month, sum - company.budget);
       admitBudget(company, sum); // 402
       const admission: Admission = {
         requestId: line.reply.requestId,
-        companyId: company.id,
-        keyId: key.id,
+        payer: key,
         model,
         endpoint: operation.endpoint,
         at,
@@ -179,8 +178,8 @@ export function headOf(req: IncomingMessage | RepeatedRequest): RequestHead {
 
 /** A strict budget holds whatever is in flight: what the call can cost at most has to fit. */
 async function reserve({ ledger }: Services, admission: Admission, call: Call): Promise<void> {
-  const { requestId, companyId, month, model } = admission;
-  const fits = await ledger.reserve({ requestId, companyId, month, ...call.bound(model) });
+  const { requestId, payer, month, model } = admission;
+  const fits = await ledger.reserve({ requestId, companyId: payer.companyId, month, ...call.bound(model) });
   if (!fits) throw new GatewayError('insufficient_quota');
 }
 
@@ -203,7 +202,7 @@ function live(services: Services, key: ApiKey | null): ApiKey {
 }
 
 function companyOf(services: Services, key: ApiKey): Now<Company> {
-  const found = services.directory.company(key.companyId);
+  const found = services.directory.companyOf(key);
   return found instanceof Promise ? found.then(existing) : existing(found);
 }
 

@@ -1,7 +1,7 @@
+import type { Account } from '../domain/budget.ts';
 import type { Femto } from '../domain/money.ts';
 import { readRecordCost } from '../domain/usage.ts';
 import { blankHead, closeArray, frameLength, frameRecord, writeFrame, writeMember } from './frame.ts';
-import type { Account } from './spend.ts';
 
 /** A record on its way to the database. */
 export interface Entry {

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { GatewayError } from '../domain/errors.ts';
+import type { Payer } from '../domain/key.ts';
 import { type Femto, parseEur } from '../domain/money.ts';
 import type {
   BookingWaiter,
@@ -84,9 +85,10 @@ export class BatchLedger implements Ledger {
   readonly #commitGroup = (): void => this.#commit();
   #waiters: BookingWaiter[] = [];
   #loads: Load[] = [];
-  #lastUsed = new Map<string, number>();
+  /** Keys used since the database was last told. */
+  #used: Payer[] = [];
   /** The last time's, while the database is told of them. */
-  #touched: [keyId: string, at: number][] = [];
+  #touched: Payer[] = [];
   #cursor: string | null = null;
   #batchSize = MAX_BATCH;
   /**
@@ -172,15 +174,20 @@ export class BatchLedger implements Ledger {
     return this.#reservations.size;
   }
 
+  spentOf(payer: Payer, month: string): Now<Femto> {
+    return this.#spend.of(payer, month) ?? this.#load(payer.companyId, month);
+  }
+
   spent(companyId: string, month: string): Now<Femto> {
     return this.#spend.get(companyId, month) ?? this.#load(companyId, month);
   }
 
   book(record: UsageRecord, waiter: BookingWaiter | null): void {
-    const { requestId, companyId, month, keyId, at } = record.admission;
+    const { requestId, payer, month, at } = record.admission;
     const { cost } = record;
-    const account = this.#spend.add(companyId, month, cost);
-    this.#lastUsed.set(keyId, at);
+    const account = this.#spend.add(payer, month, cost);
+    if (payer.usedAt === 0) this.#used.push(payer);
+    payer.usedAt = at;
     if (this.#group.length === 0) {
       this.#timing.soon(this.#commitGroup);
       this.#groupAt = this.#timing.now();
@@ -371,14 +378,11 @@ export class BatchLedger implements Ledger {
     for (const entry of batch) {
       const { account, cost } = entry;
       if (account === null) {
-        if (cost !== 0n) this.#spend.settle(entry.companyId, entry.month, cost, 0n);
-        continue;
-      }
-      account.pending -= cost;
-      if (inserted === 'all' && account.committed !== null) account.committed += cost;
+        if (cost !== 0n) this.#spend.settleSum(entry.companyId, entry.month, cost, 0n);
+      } else this.#spend.settle(account, cost, inserted === 'all');
     }
     if (inserted !== 'all') {
-      for (const { companyId, month, eur } of inserted) this.#spend.settle(companyId, month, 0n, parseEur(eur));
+      for (const { companyId, month, eur } of inserted) this.#spend.settleSum(companyId, month, 0n, parseEur(eur));
     }
     this.#settled += batch.length;
     this.#pollMs = POLL_MS;
@@ -479,12 +483,12 @@ export class BatchLedger implements Ledger {
     do {
       const now = this.#timing.uptime();
       if (this.#touched.length === 0) {
-        if (this.#lastUsed.size === 0 || (!final && now - this.#touchedAt < TOUCH_MS)) return;
-        this.#touched = [...this.#lastUsed];
-        this.#lastUsed = new Map();
+        if (this.#used.length === 0 || (!final && now - this.#touchedAt < TOUCH_MS)) return;
+        this.#touched = this.#used;
+        this.#used = [];
         this.#touchedAt = now;
       }
-      await this.#options.store.touchKeys(this.#touched.splice(-MAX_TOUCHED));
+      await this.#options.store.touchKeys(this.#touched.splice(-MAX_TOUCHED).map(useOf));
     } while (final);
   }
 
@@ -515,6 +519,13 @@ function totalOf(batch: readonly Entry[]): Femto | null {
     total += cost;
   }
   return total;
+}
+
+/** When a key was last used; from now on it counts as not used. */
+function useOf(payer: Payer): [keyId: string, at: number] {
+  const at = payer.usedAt;
+  payer.usedAt = 0;
+  return [payer.id, at];
 }
 
 /** Deadlock and serialization failure. */

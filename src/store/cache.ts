@@ -22,8 +22,10 @@ const RETRY_MS = 1000;
 /** How long a reading may keep those waiting for whom there is a value in doubt: a database that answers at all takes less. */
 const PATIENCE_MS = 250;
 
-interface Entry<T> {
-  value: T;
+/** What is kept of a subject. Who remembers it finds the value without looking the subject up: see `still`. */
+export interface Entry<T> {
+  /** null once the subject has changed or had to make room. */
+  value: T | null;
   readonly epoch: number;
 }
 
@@ -46,6 +48,8 @@ interface Load<T> {
  * - A subject is read once however many ask; subjects missed while reads are running are
  *   read together, so a flood of unknown ones costs a few queries at a time, not one each.
  * - A reading overtaken by a change is read again and never kept.
+ * - The least recently used make room. Who was used is noted only once there is none: it moves
+ *   an entry in a list, and touches its neighbours' memory too, all of it cold with 100,000 of them.
  */
 export class Cache<T extends object> {
   /** Counters for metrics; plain fields, read only outside. */
@@ -56,6 +60,8 @@ export class Cache<T extends object> {
 
   readonly #read: Read<T>;
   readonly #entries: LRUCache<string, Entry<T>>;
+  /** As many entries are sure to have room. */
+  readonly #roomy: number;
   readonly #absent: LRUCache<string, true>;
   readonly #loads = new Map<string, Load<T>>();
   #waiting: Load<T>[] = [];
@@ -67,12 +73,17 @@ export class Cache<T extends object> {
   constructor(read: Read<T>, options: CacheOptions<T>) {
     const { max, maxWeight, weigh, absenceMs = 500 } = options;
     this.#read = read;
+    const weighed = maxWeight !== undefined && weigh !== undefined;
+    this.#roomy = weighed ? 0 : max - 1;
     // `max` takes the memory of a full cache at once
-    this.#entries = new LRUCache(
-      maxWeight !== undefined && weigh !== undefined
-        ? { max, maxSize: maxWeight, sizeCalculation: (entry) => weigh(entry.value) }
-        : { maxSize: max, sizeCalculation: () => 1 },
-    );
+    this.#entries = new LRUCache({
+      ...(weighed
+        ? { max, maxSize: maxWeight, sizeCalculation: ({ value }: Entry<T>) => weigh(value as T) }
+        : { maxSize: max, sizeCalculation: () => 1 }),
+      dispose(entry) {
+        entry.value = null;
+      },
+    });
     this.#absent = new LRUCache({ maxSize: ABSENCES, sizeCalculation: () => 1, ttl: absenceMs });
   }
 
@@ -82,11 +93,9 @@ export class Cache<T extends object> {
 
   /** The value, null when it does not exist; a promise only when it has to be read. Rejects as the read did. */
   get(id: string): T | null | Promise<T | null> {
-    const entry = this.#entries.get(id);
-    if (entry !== undefined && (entry.epoch === this.#epoch || performance.now() < this.#retryAt)) {
-      this.hits++;
-      return entry.value;
-    }
+    const entry = this.#entries.size <= this.#roomy ? this.#entries.peek(id) : this.#entries.get(id);
+    const value = entry === undefined ? null : this.still(entry);
+    if (value !== null) return value;
     if (this.#absent.has(id)) {
       this.hits++;
       return null;
@@ -95,10 +104,17 @@ export class Cache<T extends object> {
     return (this.#loads.get(id) ?? this.#load(id)).promise;
   }
 
-  /** Puts another form of the same value in its place; to be called in the same tick as the get that returned it. */
-  amend(id: string, value: T): void {
-    const entry = this.#entries.get(id);
-    if (entry !== undefined) entry.value = value;
+  /** The entry a get in the same tick found, to be remembered. */
+  entry(id: string): Entry<T> | null {
+    return this.#entries.peek(id) ?? null;
+  }
+
+  /** The value of an entry, as a get would find it; null where only a get can tell. It does not count as used by this. */
+  still(entry: Entry<T>): T | null {
+    if (entry.value === null) return null;
+    if (entry.epoch !== this.#epoch && performance.now() >= this.#retryAt) return null;
+    this.hits++;
+    return entry.value;
   }
 
   /** A subject changed: forgets it and whatever is being read of it. */

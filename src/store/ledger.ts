@@ -90,8 +90,8 @@ export function ledgerStore(db: Database): LedgerStore {
         (sql, large) => sql`
           update api_keys k set last_used_at = greatest(k.last_used_at, used.at)
           from (
-            select left(key, 36)::uuid as id, to_timestamp(right(key, -36)::float8 / 1000) as at
-            from unnest(string_to_array(${large(keys)}::text, ',')) as key order by id
+            select left(key, 36)::uuid as id, max(to_timestamp(right(key, -36)::float8 / 1000)) as at
+            from unnest(string_to_array(${large(keys)}::text, ',')) as key group by id order by id
           ) as used
           where k.id = used.id`,
       );

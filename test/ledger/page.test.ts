@@ -3,7 +3,7 @@ import { readFrames } from '../../src/ledger/frame.ts';
 import { BatchText, type Entry, framesOf, Pages } from '../../src/ledger/page.ts';
 
 const company = '00000000-0000-4000-8000-000000000001';
-const account = { companyId: company, month: '2026-11-01', committed: null, pending: 0n };
+const account = { companyId: company, month: '2026-11-01', spent: 0n, pending: 0n, read: false, forgotten: false };
 
 function json(n: number): string {
   const id = `00000000-0000-7000-8000-${String(n).padStart(12, '0')}`;

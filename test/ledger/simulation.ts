@@ -1,3 +1,4 @@
+import type { Payer } from '../../src/domain/key.ts';
 import { formatEur, parseEur, parsePrices } from '../../src/domain/money.ts';
 import { Calendar } from '../../src/domain/month.ts';
 import type { LedgerStore, MonthSum, Refused } from '../../src/domain/ports.ts';
@@ -137,6 +138,8 @@ class Replica {
   readonly #world: World;
   readonly #number: number;
   #ledger: BatchLedger | null = null;
+  /** A key of each company. */
+  #payers: Payer[] = [];
   #life: { dead: boolean; name: string } = { dead: true, name: '' };
   #lives = 0;
   #startedAt = 0;
@@ -188,6 +191,7 @@ class Replica {
       maxFileBytes: 8 * 1024,
     });
     this.#startedAt = time.now;
+    this.#payers = COMPANIES.map((companyId) => ({ id: COMPANIES[0] as string, companyId, account: null, usedAt: 0 }));
     this.#ledger.start();
     for (const company of COMPANIES) this.#ask(company);
   }
@@ -213,8 +217,7 @@ class Replica {
     const poisoned = random() < 0.01;
     const admission: Admission = {
       requestId: `10000000-0000-7000-8000-${String(booked.length).padStart(12, '0')}`,
-      companyId: COMPANIES[Math.floor(random() * COMPANIES.length)] as string,
-      keyId: COMPANIES[0] as string,
+      payer: this.#payers[Math.floor(random() * COMPANIES.length)] as Payer,
       model: {
         slug: poisoned ? POISON : 'good',
         upstream: 'ü"internal"',
@@ -247,16 +250,19 @@ class Replica {
     const ledger = this.#ledger;
     if (ledger === null || this.#life.dead) return;
     const { booked, database, time, violations } = this.#world;
-    for (const company of COMPANIES) {
+    for (const [index, company] of COMPANIES.entries()) {
       for (const month of ['2026-12-01', '2027-01-01']) {
         const truth = booked
-          .filter(({ record: { admission } }) => admission.companyId === company && admission.month === month)
+          .filter(({ record: { admission } }) => admission.payer.companyId === company && admission.month === month)
           .reduce((sum, { record }) => sum + record.cost, 0n);
         const spent = ledger.spent(company, month);
+        const remembered = ledger.spentOf(this.#payers[index] as Payer, month);
+        if (remembered instanceof Promise) remembered.catch(() => {});
         if (spent instanceof Promise) {
           spent.catch(() => {}); // not known yet
           continue;
         }
+        if (remembered !== spent) violations.push(`at ${time.now} ${company} ${month}: a key remembers ${remembered}`);
         if (spent > truth) violations.push(`at ${time.now} ${company} ${month}: ${formatEur(spent - truth)} too much`);
         const settled =
           Math.max(database.healthySince, database.wildUntil) < time.now - 3000 && this.#startedAt < time.now - 3000;

@@ -39,8 +39,7 @@ function record(
   const model = { ...MODEL, slug: more.slug ?? MODEL.slug };
   const admission = {
     requestId: more.requestId ?? randomUUID(),
-    companyId,
-    keyId: randomUUID(),
+    payer: { id: randomUUID(), companyId, account: null, usedAt: 0 },
     model,
     endpoint: 'chat.completions',
     at,
@@ -470,6 +469,7 @@ t.test('keys know when they were last used, to the millisecond, and never earlie
   await store.touchKeys([
     [b, at + 877],
     [a, at],
+    [b, at + 876], // the same key, as it was in memory before it was read anew
   ]);
   await store.touchKeys([
     [a, at - 1],
@@ -507,6 +507,32 @@ t.test('many keys are told a portion at a time, each once, and the rest at the e
   await Promise.all([ledger.close(60_000), clock.pass(5000)]);
   t.equal(told.flat().length, 14_000);
   t.equal(new Set(told.flat()).size, 14_000);
+});
+
+t.test('a key used often is told once each time, with its last use', async (t) => {
+  const clock = new Clock();
+  const told: (readonly [string, number])[][] = [];
+  const quiet: LedgerStore = {
+    ...store,
+    insert: async () => [],
+    changedSpend: async () => ({ cursor: 'c', sums: [] }),
+    touchKeys: async (used) => void told.push([...used]),
+  };
+  const { ledger } = open(t, { store: quiet, timing: clock, clock: () => clock.now() });
+  const { admission, ...rest } = record(randomUUID(), { at: clock.now() });
+  const use = (at: number): void =>
+    ledger.book({ ...rest, admission: { ...admission, requestId: randomUUID(), at } }, null);
+  ledger.start();
+  const began = clock.now();
+  for (const later of [0, 1, 2]) use(began + later);
+  await clock.pass(20_000);
+  use(began + 21_000);
+  await clock.pass(20_000);
+  await Promise.all([ledger.close(60_000), clock.pass(5000)]);
+  t.same(told.flat(), [
+    [admission.payer.id, began + 2],
+    [admission.payer.id, began + 21_000],
+  ]);
 });
 
 t.test('at rest the spend is read so often that it is never older than a second', async (t) => {

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { Cache } from '../../src/store/cache.ts';
+import { Cache, type Entry } from '../../src/store/cache.ts';
 
 interface Value {
   readonly text: string;
@@ -220,4 +220,64 @@ t.test('the bound holds: the least recently used goes first', async (t) => {
   for (const id of ['aaaa', 'bbbb', 'cccc']) await weighed.get(id);
   t.equal(weighed.size, 2);
   t.same(await weighed.get('longer than all of it'), { text: 'longer than all of it' }, 'answered, not kept');
+  t.equal(weighed.size, 2, 'nobody made room for it');
+});
+
+t.test('who is asked for stays, however many others come and go', async (t) => {
+  const read = async (ids: readonly string[]) => new Map(ids.map((id) => [id, { text: id }]));
+  const cache = new Cache(read, { max: 10 });
+  await cache.get('asked for');
+  for (let n = 0; n < 1000; n++) {
+    t.same(cache.get('asked for'), { text: 'asked for' });
+    t.ok(cache.get(`${n}`) instanceof Promise);
+    await cache.get(`${n}`);
+    if (n % 7 === 0) cache.drop(`${n - 3}`);
+    if (n === 500) {
+      cache.clear();
+      await cache.get('asked for');
+    }
+    t.ok(cache.size <= 10);
+  }
+  for (let n = 1000; n < 1020; n++) await cache.get(`${n}`);
+  t.ok(cache.get('asked for') instanceof Promise, 'no longer');
+});
+
+t.test('an entry remembered is as good as a get, and for no longer', async (t) => {
+  const { reads, read } = source();
+  const cache = new Cache(read, { max: 2 });
+  const held = async (id: string, text: string) => {
+    const value = cache.get(id);
+    reads.at(-1)?.answer({ [id]: text });
+    t.same(await value, { text });
+    return cache.entry(id) as Entry<Value>;
+  };
+  t.equal(cache.entry('a'), null);
+
+  const one = await held('a', 'one');
+  t.equal(cache.still(one), cache.get('a'));
+  cache.drop('a');
+  t.equal(cache.still(one), null, 'it changed');
+  const two = await held('a', 'two');
+  t.equal(cache.still(one), null, 'and what there is now is another');
+
+  cache.clear();
+  t.equal(cache.still(two), null, 'everything changed');
+
+  const three = await held('a', 'three');
+  cache.doubt();
+  t.equal(cache.still(three), null, 'it may have changed');
+  const doubted = cache.get('a');
+  reads.at(-1)?.fail();
+  t.same(await doubted, { text: 'three' });
+  t.same(cache.still(three), { text: 'three' }, 'it cannot be read, and serves');
+
+  const b = await held('b', 'b');
+  t.equal(cache.still(three), null, 'the source answers again');
+  const four = await held('a', 'four');
+  t.same(cache.still(four), { text: 'four' });
+  await held('c', 'c');
+  t.same(cache.still(four), { text: 'four' }, 'it came later');
+  t.equal(cache.still(b), null, 'it made room');
+  for (const id of ['d', 'e', 'f']) await held(id, id);
+  t.equal(cache.still(four), null, 'so did it, in the end');
 });

@@ -6,7 +6,12 @@ import type { Company } from '../../src/domain/company.ts';
 import { GatewayError } from '../../src/domain/errors.ts';
 import { type Changes, type Follower, openChanges } from '../../src/store/changes.ts';
 import { type Database, openDatabase, type Sql } from '../../src/store/database.ts';
-import { type CachedDirectory, type DirectoryOptions, openDirectory } from '../../src/store/directory.ts';
+import {
+  type CachedDirectory,
+  type DirectoryOptions,
+  type KnownKey,
+  openDirectory,
+} from '../../src/store/directory.ts';
 import { eventually } from '../support/client.ts';
 import { testDatabase } from '../support/postgres.ts';
 import { type Passage, startProxy } from '../support/proxy.ts';
@@ -99,6 +104,11 @@ const digestOf = (name: string): string => hash('sha256', name, 'hex');
 async function addCompany(sql: Sql, name = 'ACME'): Promise<string> {
   const [row] = await sql<[{ id: string }]>`insert into companies (name) values (${name}) returning id`;
   return row.id;
+}
+
+/** A key that somebody holds on to. */
+function heldKey(companyId: string): KnownKey {
+  return { id: '', companyId, scopes: 0, expiresAt: Infinity, company: null, account: null, usedAt: 0 };
 }
 
 async function addKey(sql: Sql, companyId: string, name: string): Promise<string> {
@@ -245,6 +255,7 @@ t.test('what is known is returned at once, the same object each time', async (t)
   for (let i = 0; i < 100; i++) {
     t.equal(directory.key(key), loaded[0]);
     t.equal(directory.company(company), loaded[1]);
+    t.equal(directory.companyOf(loaded[0] as KnownKey), loaded[1]);
     t.equal(directory.assistant(assistant, company), loaded[2]);
   }
   t.equal(queries.count, 0);
@@ -298,10 +309,11 @@ t.test('every kind of change made by plain SQL is true within one second', async
           key: await directory.key(key),
           second: await directory.key(digestOf('second')),
           rotated: await directory.key(digestOf('rotated')),
-          company: await directory.company(company),
+          company: await directory.companyOf(mine), // found once, then remembered with the key
           other: await directory.company(other),
           assistant: await directory.assistant(assistant, company),
         });
+        const mine = heldKey(company);
         type Now = Awaited<ReturnType<typeof now>>;
 
         const change = async (what: string, query: (sql: Sql) => PromiseLike<unknown>, isSo: (now: Now) => boolean) => {
@@ -504,6 +516,7 @@ t.test('a database outage is invisible to what is known; what is not is refused,
       ]);
       t.equal(directory.key(key), known[0]);
       t.equal(directory.company(company), known[1]);
+      t.equal(directory.companyOf(known[0] as KnownKey), known[1]);
       t.equal(directory.assistant(assistant, company), known[2]);
       t.equal(logged.filter((line) => line.includes('cannot be read')).length, 1, 'said once');
 
@@ -530,21 +543,24 @@ t.test('after a gap everything is read again, and serves as it was where it cann
   await settle();
   const known = await directory.key(key);
   await directory.key(other);
-  await directory.company(company);
+  await directory.companyOf(known as KnownKey);
 
   await sql(async (sql) => {
-    await sql`alter table api_keys disable trigger announce`; // a change the feed never hears of
+    for (const table of ['api_keys', 'companies']) await sql`alter table ${sql(table)} disable trigger announce`; // changes the feed never hears of
     await sql`update api_keys set revoked_at = now() where name = 'other'`;
-    await sql`alter table api_keys enable trigger announce`;
+    await sql`update companies set allow_non_eu_models = true`;
+    for (const table of ['api_keys', 'companies']) await sql`alter table ${sql(table)} enable trigger announce`;
   });
   t.ok(directory.key(other), 'nobody knows');
+  t.match(directory.companyOf(known as KnownKey), { allowNonEu: false });
   directory.missed();
   t.equal(await directory.key(other), null);
+  t.match(await directory.companyOf(known as KnownKey), { allowNonEu: true }, 'what a key remembers is in doubt too');
 
   await proxy.cut();
   directory.missed();
   t.equal(await directory.key(key), known);
-  t.match(await directory.company(company), { id: company });
+  t.match(await directory.companyOf(known as KnownKey), { id: company, allowNonEu: true });
 });
 
 t.test('a database that freezes while everything is in doubt keeps nobody waiting until the deadline', async (t) => {
@@ -604,6 +620,22 @@ t.test('memory is bounded, and what had to go is loaded again', async (t) => {
     for (const { size } of [directory.keys, directory.companies, directory.assistants]) t.ok(size <= 10);
   }
   t.ok(await directory.key(digestOf('key 0')));
+});
+
+t.test('a company that had to go is loaded again, though a key remembers where it was', async (t) => {
+  const { directory, sql, queries, settle } = await setScene(t, { maxCompanies: 2 });
+  const [company, ...others] = await sql((sql) => Promise.all(['a', 'b', 'c'].map((name) => addCompany(sql, name))));
+  const key = heldKey(company as string);
+  await settle();
+  const before = await directory.companyOf(key);
+  t.equal(directory.companyOf(key), before);
+  for (let n = 0; n < 2; n++) for (const id of others) await directory.company(id); // it was asked for: it goes in the second round
+  queries.count = 0;
+  const again = directory.companyOf(key);
+  t.ok(again instanceof Promise);
+  t.same(await again, before);
+  t.ok(queries.count > 0);
+  t.equal(directory.companyOf(key), directory.company(company as string), 'and remembered anew');
 });
 
 t.test('a model without a price is warned about once, without its internal name', async (t) => {
