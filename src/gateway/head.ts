@@ -19,6 +19,8 @@ export class RequestHead {
   readonly count: number;
   /** A header that occurs twice and that two hops could read differently. */
   #twice: string | null = null;
+  /** null: there is none; undefined: not looked for yet. */
+  #bearer: string | null | undefined;
 
   constructor(raw: readonly string[], count = raw.length >> 1) {
     this.count = count;
@@ -76,6 +78,7 @@ export class RequestHead {
   withBearer(token: string): RequestHead {
     const head = new RequestHead(NO_HEADERS, this.count);
     head.authorization = `Bearer ${token}`;
+    head.#bearer = token.length > MOST_TOKEN ? null : token; // known already: it is not taken out again
     head.contentType = this.contentType;
     head.contentEncoding = this.contentEncoding;
     head.host = this.host;
@@ -107,12 +110,10 @@ export class RequestHead {
     }
   }
 
-  /** The bearer token (RFC 6750), or undefined when there is none that could be a key. */
-  get bearer(): string | undefined {
-    const value = this.authorization;
-    if (value === undefined || value.length < 8 || value.length > 512) return undefined;
-    if (value.charCodeAt(6) !== 0x20 || value.slice(0, 6).toLowerCase() !== 'bearer') return undefined;
-    return value.slice(7).trim();
+  /** The bearer token (RFC 6750), or null when there is none that could be a key. */
+  get bearer(): string | null {
+    if (this.#bearer === undefined) this.#bearer = bearerOf(this.authorization);
+    return this.#bearer;
   }
 
   /** @throws GatewayError 415 unless the body is plain JSON in UTF-8 */
@@ -124,6 +125,15 @@ export class RequestHead {
     if (contentType === 'application/json') return;
     if (contentType === undefined || !JSON_TYPE.test(contentType)) throw new GatewayError('unsupported_media_type');
   }
+}
+
+const SCHEME = 'bearer ';
+const MOST_TOKEN = 505;
+
+function bearerOf(value = ''): string | null {
+  const { length } = SCHEME;
+  if (value.length <= length || value.length > length + MOST_TOKEN) return null;
+  return value.slice(0, length).toLowerCase() === SCHEME ? value.slice(length).trim() : null;
 }
 
 const NO_HEADERS: readonly string[] = [];

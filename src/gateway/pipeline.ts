@@ -184,17 +184,17 @@ async function reserve({ ledger }: Services, admission: Admission, call: Call): 
 }
 
 /** The digest of the key; remembered with the connection, which nearly always brings the same key again (1 µs). */
-function digestOn(socket: Socket & { [LAST]?: { authorization: string; digest: string } }, head: RequestHead): string {
-  const last = socket[LAST];
-  if (last !== undefined && last.authorization === head.authorization) return last.digest;
+function digestOn(socket: Socket & { [LAST]?: { token: string; digest: string } }, head: RequestHead): string {
   const token = head.bearer;
-  if (token === undefined) throw new GatewayError('invalid_api_key');
+  if (token === null) throw new GatewayError('invalid_api_key');
+  const last = socket[LAST];
+  if (last !== undefined && last.token === token) return last.digest;
   const digest = digestOf(token);
-  socket[LAST] = { authorization: head.authorization as string, digest };
+  socket[LAST] = { token, digest };
   return digest;
 }
 
-const LAST = Symbol('last authorization');
+const LAST = Symbol('last token');
 
 function live(services: Services, key: ApiKey | null): ApiKey {
   if (key === null || key.expiresAt <= services.clock()) throw new GatewayError('invalid_api_key');
