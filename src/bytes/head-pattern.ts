@@ -63,10 +63,10 @@ export class HeadPattern {
    * @returns where the body begins; -1 when they do not begin with a whole head of this pattern
    */
   match(bytes: Buffer, end: number): number {
-    if (startsAt(bytes, 0, end, this.#bytes)) {
+    // where keys alternate on a connection, it will not be the very same head
+    if (this.sameToken && startsAt(bytes, 0, end, this.#bytes)) {
       this.contentLength = this.#length;
       this.token = this.#token;
-      this.sameToken = true;
       return this.#bytes.length;
     }
     let at = 0;
