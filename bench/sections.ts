@@ -270,7 +270,7 @@ async function metering(bench: Bench, record: Recorder): Promise<string[]> {
     bench.say(`round ${round + 1}: ${JSON.stringify(readings)}`);
     await server.drop(url);
   }
-  return [];
+  return ['A round has 20 s to warm up, then 10 s with metering, alternating with as many without.'];
 }
 
 /** From starting the process to the first whole answer; memory two seconds later. */
