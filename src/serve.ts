@@ -22,7 +22,7 @@ export async function serve(config: Config, demo: boolean, announce: (started: A
   // a larger young generation: the garbage of a request dies before it would be copied, 4 % of its cost
   setFlagsFromString('--max-semi-space-size=32');
   // rows that wait for their batch outlive the young generation; V8 lets so small a heap as ours grow by
-  // 2 MB before it marks all of it, four times a second: let it double instead, 2 to 3 % of a request
+  // 2 MB before it marks all of it, twice a second: let it double instead, 2 to 3 % of a request
   setFlagsFromString('--heap-growing-percent=100');
   // V8 tidies up after eight seconds' rest and forgets optimised code with it, 10 % of the cost of what
   // comes next; reclaimAtRest does so after a minute
