@@ -20,7 +20,7 @@ const LEAST_FREED = 4096;
  * again: 44 instead of 56 µs for a body of 16 KiB.
  *
  * Large ones lie in slabs, lent to one body at a time. As garbage, 20 MiB had V8 mark its whole
- * heap nearly every time: pauses of 17 ms, where 4 are left, and a quarter of the CPU. Memory
+ * heap nearly every time: pauses of 17 ms, where 4 to 10 are left, and a quarter of the CPU. Memory
  * that the system has to clear before it serves was as much again, more than the copy costs.
  */
 export class BodyMemory {

@@ -178,10 +178,6 @@ export class BatchLedger implements Ledger {
     return this.#spend.of(payer, month) ?? this.#load(payer.companyId, month);
   }
 
-  spent(companyId: string, month: string): Now<Femto> {
-    return this.#spend.get(companyId, month) ?? this.#load(companyId, month);
-  }
-
   book(record: UsageRecord, waiter: BookingWaiter | null): void {
     const { requestId, payer, month, at } = record.admission;
     const { cost } = record;

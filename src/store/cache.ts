@@ -109,7 +109,7 @@ export class Cache<T extends object> {
     return this.#entries.peek(id) ?? null;
   }
 
-  /** The value of an entry, as a get would find it; null where only a get can tell. It does not count as used by this. */
+  /** The value of an entry, as a get would find it; null where only a get can tell. No use that counts when room is made. */
   still(entry: Entry<T>): T | null {
     if (entry.value === null) return null;
     if (entry.epoch !== this.#epoch && performance.now() >= this.#retryAt) return null;

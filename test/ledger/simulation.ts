@@ -255,7 +255,7 @@ class Replica {
         const truth = booked
           .filter(({ record: { admission } }) => admission.payer.companyId === company && admission.month === month)
           .reduce((sum, { record }) => sum + record.cost, 0n);
-        const spent = ledger.spent(company, month);
+        const spent = ledger.spentOf(stranger(company), month);
         const remembered = ledger.spentOf(this.#payers[index] as Payer, month);
         if (remembered instanceof Promise) remembered.catch(() => {});
         if (spent instanceof Promise) {
@@ -274,9 +274,14 @@ class Replica {
   }
 
   #ask(company: string): void {
-    const spent = this.#ledger?.spent(company, '2026-12-01');
+    const spent = this.#ledger?.spentOf(stranger(company), '2026-12-01');
     if (spent instanceof Promise) spent.catch(() => {});
   }
+}
+
+/** A key that remembers nothing: the figure is looked up. */
+function stranger(companyId: string): Payer {
+  return { id: '', companyId, account: null, usedAt: 0 };
 }
 
 /** Time that passes as fast as there is nothing to do. */

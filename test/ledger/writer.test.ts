@@ -3,6 +3,7 @@ import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
+import type { Payer } from '../../src/domain/key.ts';
 import { parseEur, parsePrices } from '../../src/domain/money.ts';
 import { Calendar } from '../../src/domain/month.ts';
 import type { LedgerStore } from '../../src/domain/ports.ts';
@@ -31,6 +32,11 @@ const MODEL = {
   created: 0,
 } as const;
 
+/** A key nobody has used yet. */
+function payer(companyId: string): Payer {
+  return { id: randomUUID(), companyId, account: null, usedAt: 0 };
+}
+
 function record(
   companyId: string,
   more: { at?: number; slug?: string; requestId?: string; month?: string } = {},
@@ -39,7 +45,7 @@ function record(
   const model = { ...MODEL, slug: more.slug ?? MODEL.slug };
   const admission = {
     requestId: more.requestId ?? randomUUID(),
-    payer: { id: randomUUID(), companyId, account: null, usedAt: 0 },
+    payer: payer(companyId),
     model,
     endpoint: 'chat.completions',
     at,
@@ -157,7 +163,7 @@ t.test('a batch three times by two writers, acknowledgements lost, changes nothi
   };
   const ledgers = [open(t, { store: forgetful }), open(t, { store: forgetful })].map(({ ledger }) => ledger);
   for (const ledger of ledgers) ledger.start();
-  for (const ledger of ledgers) t.equal(await ledger.spent(company, calendar.month(Date.now())), 0n);
+  for (const ledger of ledgers) t.equal(await ledger.spentOf(payer(company), calendar.month(Date.now())), 0n);
   for (let n = 0; n < 3; n++) {
     for (const ledger of ledgers) for (const one of records) ledger.book(one, null);
     await new Promise((resolve) => setTimeout(resolve, 120));
@@ -169,7 +175,7 @@ t.test('a batch three times by two writers, acknowledgements lost, changes nothi
   t.match(await rowsOf(company), { rows: 300, spent: /^600(\.0*)?$/ });
   for (const ledger of ledgers) {
     const spent = await eventually(
-      () => ledger.spent(company, calendar.month(Date.now())),
+      () => ledger.spentOf(payer(company), calendar.month(Date.now())),
       (sum) => sum === 300n * COST,
     );
     t.equal(spent, 300n * COST, 'and neither counts anything twice');
@@ -195,7 +201,7 @@ t.test('what is booked in the turn in which another gateway has the spool is cou
     () => ledger.backlog,
     (waiting) => waiting === 0,
   );
-  t.equal(await ledger.spent(company, calendar.month(Date.now())), COST);
+  t.equal(await ledger.spentOf(payer(company), calendar.month(Date.now())), COST);
   await ledger.close(5000);
 });
 
@@ -276,7 +282,7 @@ t.test('the month is the one of the admission, over every turn and step of the c
       now += n % 10 === 4 ? 7_200_000 : n % 10 === 7 ? -7_200_000 : 600_000;
       const month = `${format.format(now)}-01`;
       truth.set(month, (truth.get(month) ?? 0) + 1);
-      await ledger.spent(company, local.month(now));
+      await ledger.spentOf(payer(company), local.month(now));
       ledger.book(record(company, { at: now, month: local.month(now) }), null);
     }
     t.equal(await ledger.close(5000), 0);
@@ -304,15 +310,15 @@ t.test('a month that begins while the database is away begins at nothing, and is
   let now = Date.parse('2026-11-30T23:59:59Z');
   const { ledger } = open(t, { store: flaky, clock: () => now });
   ledger.start();
-  t.equal(await ledger.spent(company, '2026-11-01'), COST);
+  t.equal(await ledger.spentOf(payer(company), '2026-11-01'), COST);
   await new Promise((resolve) => setTimeout(resolve, 300)); // it has read the old month
   away = true;
   now += 2000;
-  t.equal(await ledger.spent(company, '2026-12-01'), 0n, 'served on');
-  const stranger = await Promise.resolve(ledger.spent(randomUUID(), '2026-12-01')).catch((error) => error);
+  t.equal(await ledger.spentOf(payer(company), '2026-12-01'), 0n, 'served on');
+  const stranger = await Promise.resolve(ledger.spentOf(payer(randomUUID()), '2026-12-01')).catch((error) => error);
   t.match(stranger, { name: 'service_unavailable' });
   ledger.book(record(company, { at: now, month: '2026-12-01' }), null);
-  t.equal(await ledger.spent(company, '2026-12-01'), COST);
+  t.equal(await ledger.spentOf(payer(company), '2026-12-01'), COST);
   await db.run(
     5000,
     (sql) =>
@@ -320,7 +326,7 @@ t.test('a month that begins while the database is away begins at nothing, and is
   );
   away = false;
   const spent = await eventually(
-    () => ledger.spent(company, '2026-12-01'),
+    () => ledger.spentOf(payer(company), '2026-12-01'),
     (sum) => sum === COST + parseEur('1'),
   );
   t.equal(spent, COST + parseEur('1'));
