@@ -20,7 +20,6 @@ import { INTERNAL_MODEL, SLUG } from './payload.ts';
  *       committed; less what the same arrivals take when nothing is metered. A second of the one
  *       follows a second of the other: whatever slows the machine for a while slows both. The
  *       ledger looks at the spend in both, some 0.05 µs of a row in the second where it rests
- * book  the part of it spent in the request: making the record and handing it over
  * share what one request alone in its turn pays before its answer may end, the append to the
  *       spool included: median microseconds, requests one behind the other
  * rate  rows per second into Postgres when they wait in line
@@ -67,12 +66,11 @@ const companies: Payer[] = Array.from({ length: COMPANIES }, () => ({
 await arrive(PACE * WARM_SECONDS, true);
 await arrive(PACE, false);
 const seconds = Math.max(LEAST_SECONDS, Number(process.env.BENCH_SECONDS ?? LEAST_SECONDS));
-const paced = { cpu: 0, book: 0 };
+let cpu = 0;
 for (let second = 0; second < seconds; second++) {
   const metered = await measured(() => arrive(PACE, true));
   const unmetered = await measured(() => arrive(PACE, false));
-  paced.cpu += (metered.cpu - unmetered.cpu) / PACE / seconds;
-  paced.book += metered.value / PACE / seconds;
+  cpu += (metered - unmetered) / PACE / seconds;
 }
 
 const bookings: number[] = [];
@@ -94,7 +92,7 @@ const lost = await ledger.close(10_000);
 await db.close();
 if (lost > 0 || ledger.setAside > 0) fail({}, `${lost} rows lost, ${ledger.setAside} set aside`);
 
-console.log(JSON.stringify({ ...paced, share, rate }));
+console.log(JSON.stringify({ cpu, share, rate }));
 
 /** Does some work and notes the milliseconds it took, if they are wanted. */
 function timed(work: () => void, into: number[] | null): void {
@@ -107,29 +105,25 @@ function median(values: number[]): number {
   return values.sort((a, b) => a - b)[values.length >> 1] as number;
 }
 
-/** @returns microseconds of CPU, and what came of the work */
-async function measured<T>(work: () => Promise<T>): Promise<{ cpu: number; value: T }> {
+/** @returns microseconds of CPU that some work took */
+async function measured(work: () => Promise<void>): Promise<number> {
   const before = process.cpuUsage();
-  const value = await work();
+  await work();
   const { user, system } = process.cpuUsage(before);
-  return { cpu: user + system, value };
+  return user + system;
 }
 
-/** Requests come at the pace, metered or not; waits until their rows are committed. @returns microseconds spent booking */
-async function arrive(rows: number, metered: boolean): Promise<number> {
+/** Requests come at the pace, metered or not; waits until their rows are committed. */
+async function arrive(rows: number, metered: boolean): Promise<void> {
   const start = performance.now();
-  let booking = 0;
   for (let arrived = 0; arrived < rows; ) {
     await new Promise((resolve) => setTimeout(resolve, 1));
     const due = Math.min(rows, ((performance.now() - start) / 1000) * PACE);
     const admitted: Admission[] = [];
     for (; arrived < due; arrived++) admitted.push(admission(arrived));
-    const at = performance.now();
     if (metered) for (let n = 0; n < admitted.length; n++) meter(admitted[n] as Admission, n);
-    booking += performance.now() - at;
   }
   await settled();
-  return booking * 1000;
 }
 
 function meter(admission: Admission, n: number): void {

@@ -278,7 +278,6 @@ function meteringTable(data: Section): string {
 
 const METERING: Readonly<Record<string, string>> = {
   cpu: 'gateway CPU per ledger row at 10,000 rows/s, µs',
-  book: 'of which in the request (book), µs',
   share: 'what one request pays before its answer may end, spool included, µs',
   rate: 'rows/s into Postgres when they wait in line, until committed',
 };

@@ -1,3 +1,5 @@
+import { writePadded, writeWhole } from '../bytes/decimal.ts';
+
 /**
  * Exact EUR amounts (spec section 8). An amount is a bigint of femto-EUR
  * (10^-15 EUR): a price has at most 12 decimals, a cost is tokens × price / 1000,
@@ -7,6 +9,8 @@ export type Femto = bigint;
 
 const DECIMALS = 15;
 const ZERO = 0x30;
+const POINT = 0x2e;
+const MOST_EXACT = BigInt(Number.MAX_SAFE_INTEGER);
 const NUMERIC = /^(-?)(\d+)(?:\.(\d+))?$/;
 
 /**
@@ -30,6 +34,21 @@ export function formatEur(amount: Femto): string {
   let end = digits.length;
   while (end > point && digits.charCodeAt(end - 1) === ZERO) end--;
   return end === point ? digits.slice(0, point) : `${digits.slice(0, point)}.${digits.slice(point, end)}`;
+}
+
+/** Writes what formatEur gives into bytes with room for it. @returns the offset behind it */
+export function writeEur(bytes: Buffer, at: number, amount: Femto): number {
+  if (amount < 0n || amount > MOST_EXACT) return at + bytes.latin1Write(formatEur(amount), at);
+  // nine euros at most, as a number still exact: a quarter of the time that a bigint's text takes
+  const femto = Number(amount);
+  const micro = Math.floor(femto / 1e9);
+  const eur = Math.floor(micro / 1e6);
+  const point = writeWhole(bytes, at, eur);
+  bytes[point] = POINT;
+  let end = writePadded(bytes, point + 1, micro - eur * 1e6, 6);
+  end = writePadded(bytes, end, femto - micro * 1e9, 9);
+  while (bytes[end - 1] === ZERO) end--;
+  return end === point + 1 ? point : end;
 }
 
 /** Prices of one model in femto-EUR per 1000 tokens, with the decimals they were written with. */

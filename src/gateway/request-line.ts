@@ -1,7 +1,8 @@
 import { performance } from 'node:perf_hooks';
 import { IsoTime } from '../domain/iso.ts';
 import type { Clock } from '../domain/ports.ts';
-import { asciiJson, type Outcome, type Tokens } from '../domain/usage.ts';
+import { asciiJson } from '../domain/record.ts';
+import type { Outcome, Tokens } from '../domain/usage.ts';
 import type { LineSink } from '../log.ts';
 import type { Metrics } from '../metrics.ts';
 import type { Reply } from './reply.ts';

@@ -1,4 +1,4 @@
-import { readRecordCost } from '../domain/usage.ts';
+import { readRecordCost } from '../domain/record.ts';
 import type { SpoolFile } from './disk.ts';
 import { type Frame, frameLength, readFrames, writeFrame } from './frame.ts';
 import { type Entry, framesOf } from './page.ts';
@@ -144,7 +144,7 @@ export class Backlog {
         (spool as Spool).discard(path);
         continue;
       }
-      const bytes = frames.reduce((sum, { record }) => sum + frameLength(record), 0);
+      const bytes = frames.reduce((sum, { record }) => sum + frameLength(record.length), 0);
       const segment = { path, file: null, memory: null, damaged: [], settled: 0, since: clock(), foreign: true };
       this.#segments.unshift({ ...segment, count: frames.length, bytes });
       this.size += frames.length;
@@ -220,7 +220,7 @@ export class Backlog {
 
   #framed(entries: readonly Entry[]): Buffer {
     let length = 0;
-    for (const { json } of entries) length += frameLength(json);
+    for (const { json } of entries) length += frameLength(json.length);
     if (length > this.#scratch.length) this.#scratch = Buffer.allocUnsafe(length * 2);
     let at = 0;
     for (const { json } of entries) at = writeFrame(this.#scratch, at, json);

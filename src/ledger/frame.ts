@@ -10,16 +10,17 @@ import { crc32 } from 'node:zlib';
  * found behind the next line break: damage stays with the record it happened to.
  */
 
-const HEAD = 18;
+/** Bytes before the record. */
+export const HEAD = 18;
 const LF = 0x0a;
 const SPACE = 0x20;
 const COMMA = 0x2c;
 const LEFT_BRACKET = 0x5b;
 const RIGHT_BRACKET = 0x5d;
 
-/** Bytes a record takes in a spool file. */
-export function frameLength(record: string): number {
-  return HEAD + record.length + 1;
+/** Bytes a record of some length takes in a spool file. */
+export function frameLength(record: number): number {
+  return HEAD + record + 1;
 }
 
 /**
@@ -27,11 +28,15 @@ export function frameLength(record: string): number {
  * @returns the offset behind it
  */
 export function writeFrame(buffer: Buffer, at: number, record: string): number {
+  return closeFrame(buffer, at, at + HEAD + buffer.latin1Write(record, at + HEAD));
+}
+
+/** Frames a record that was written HEAD bytes behind `at`, up to `end`. @returns the offset behind the frame */
+export function closeFrame(buffer: Buffer, at: number, end: number): number {
   const start = at + HEAD;
-  const end = start + buffer.latin1Write(record, start);
   writeHex(buffer, at, end - start);
   buffer[at + 8] = SPACE;
-  writeHex(buffer, at + 9, crc32(buffer.subarray(start, end)));
+  writeHex(buffer, at + 9, crc32(new Uint8Array(buffer.buffer, buffer.byteOffset + start, end - start)));
   buffer[at + 17] = SPACE;
   buffer[end] = LF;
   return end + 1;

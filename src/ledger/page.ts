@@ -1,7 +1,8 @@
 import type { Account } from '../domain/budget.ts';
 import type { Femto } from '../domain/money.ts';
-import { readRecordCost } from '../domain/usage.ts';
-import { blankHead, closeArray, frameLength, frameRecord, writeFrame, writeMember } from './frame.ts';
+import { RecordWriter, readRecordCost } from '../domain/record.ts';
+import type { UsageRecord } from '../domain/usage.ts';
+import { blankHead, closeArray, closeFrame, frameLength, frameRecord, HEAD, writeMember } from './frame.ts';
 
 /** A record on its way to the database. */
 export interface Entry {
@@ -37,21 +38,19 @@ interface Page {
  * collected by marking the whole heap: V8's threads for that took 17 % of the CPU, now 9.
  */
 export class Pages {
-  #page: Page = newPage(this);
+  readonly #records = new RecordWriter();
+  #page: Page = newPage(this, PAGE_BYTES);
   readonly #free: Page[] = [];
 
   /** Keeps a record. @param at when it came, milliseconds since the epoch */
-  keep(requestId: string, account: Account, cost: Femto, at: number, json: string): Entry {
-    const length = frameLength(json);
-    if (length > PAGE_BYTES) {
-      return { requestId, companyId: account.companyId, month: account.month, account, cost, at, json };
-    }
-    if (this.#page.used + length > PAGE_BYTES) this.#turn();
+  keep(record: UsageRecord, account: Account, at: number): Entry {
+    const room = frameLength(this.#records.room(record));
+    if (this.#page.used + room > this.#page.bytes.length) this.#turn(room);
     const page = this.#page;
     const from = page.used;
-    page.used = writeFrame(page.bytes, from, json);
+    page.used = closeFrame(page.bytes, from, this.#records.write(record, page.bytes, from + HEAD));
     page.live++;
-    return new KeptEntry(account, cost, at, page, from, page.used);
+    return new KeptEntry(account, record.cost, at, page, from, page.used);
   }
 
   /** @internal */
@@ -59,16 +58,17 @@ export class Pages {
     page.live--;
     if (page.live > 0) return;
     page.used = 0;
-    if (page !== this.#page && this.#free.length < MOST_FREE) this.#free.push(page);
+    const usual = page.bytes.length === PAGE_BYTES;
+    if (page !== this.#page && usual && this.#free.length < MOST_FREE) this.#free.push(page);
   }
 
-  #turn(): void {
-    this.#page = this.#free.pop() ?? newPage(this);
+  #turn(room: number): void {
+    this.#page = room > PAGE_BYTES ? newPage(this, room) : (this.#free.pop() ?? newPage(this, PAGE_BYTES));
   }
 }
 
-function newPage(owner: Pages): Page {
-  return { owner, bytes: Buffer.allocUnsafeSlow(PAGE_BYTES), used: 0, live: 0 };
+function newPage(owner: Pages, size: number): Page {
+  return { owner, bytes: Buffer.allocUnsafeSlow(size), used: 0, live: 0 };
 }
 
 class KeptEntry implements Entry {
@@ -158,7 +158,8 @@ export class BatchText {
 
   #room(entries: readonly Entry[]): Buffer {
     let room = 0;
-    for (const entry of entries) room += entry instanceof KeptEntry ? entry.to - entry.from : frameLength(entry.json);
+    for (const entry of entries)
+      room += entry instanceof KeptEntry ? entry.to - entry.from : frameLength(entry.json.length);
     if (room > this.#bytes.length) this.#bytes = Buffer.allocUnsafeSlow(2 * room);
     return this.#bytes;
   }

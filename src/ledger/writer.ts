@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import type { Account } from '../domain/budget.ts';
 import { GatewayError } from '../domain/errors.ts';
 import type { Payer } from '../domain/key.ts';
 import { type Femto, parseEur } from '../domain/money.ts';
@@ -12,7 +13,7 @@ import type {
   Refused,
   Reservation,
 } from '../domain/ports.ts';
-import { RecordWriter, type UsageRecord } from '../domain/usage.ts';
+import type { UsageRecord } from '../domain/usage.ts';
 import { Backlog, type Batch } from './backlog.ts';
 import { BatchText, type Entry, Pages } from './page.ts';
 import { Reservations } from './reservations.ts';
@@ -48,6 +49,12 @@ const BACKOFF_MS = 500; // pause after the database failed
 const LOAD_PATIENCE_MS = 2000; // how long a request waits for its company's spend
 const DEADLOCK_TRIES = 10;
 
+interface Booked {
+  readonly record: UsageRecord;
+  /** Where it is counted. */
+  readonly account: Account;
+}
+
 interface Load {
   readonly companyId: string;
   readonly month: string;
@@ -73,14 +80,13 @@ export class BatchLedger implements Ledger {
   readonly #options: LedgerOptions;
   readonly #timing: Timing;
   readonly #writer: string;
-  readonly #records = new RecordWriter();
   readonly #pages = new Pages();
   readonly #batchText = new BatchText();
   readonly #spend = new Spend();
   readonly #backlog: Backlog;
   readonly #reservations: Reservations;
-  #group: Entry[] = [];
-  /** When its first record came. */
+  /** What was booked in this turn, and when the first of it came. */
+  #group: Booked[] = [];
   #groupAt = 0;
   readonly #commitGroup = (): void => this.#commit();
   #waiters: BookingWaiter[] = [];
@@ -179,17 +185,15 @@ export class BatchLedger implements Ledger {
   }
 
   book(record: UsageRecord, waiter: BookingWaiter | null): void {
-    const { requestId, payer, month, at } = record.admission;
-    const { cost } = record;
-    const account = this.#spend.add(payer, month, cost);
+    const { payer, month, at } = record.admission;
+    const account = this.#spend.add(payer, month, record.cost);
     if (payer.usedAt === 0) this.#used.push(payer);
     payer.usedAt = at;
     if (this.#group.length === 0) {
       this.#timing.soon(this.#commitGroup);
       this.#groupAt = this.#timing.now();
     }
-    const json = this.#records.serialize(record);
-    this.#group.push(this.#pages.keep(requestId, account, cost, this.#groupAt, json));
+    this.#group.push({ record, account });
     if (waiter !== null) this.#waiters.push(waiter);
   }
 
@@ -239,12 +243,13 @@ export class BatchLedger implements Ledger {
   /** Appends the records of this turn, then lets the ends of their answers go. */
   #commit(): void {
     if (this.#group.length === 0) return;
-    const group = this.#group;
+    // made now, one behind the other, the records cost half a microsecond less than each between other work
+    const entries = this.#group.map(({ record, account }) => this.#pages.keep(record, account, this.#groupAt));
     const waiters = this.#waiters;
     this.#group = [];
     this.#waiters = [];
     const lost = this.#backlog.lost;
-    this.#backlog.append(group);
+    this.#backlog.append(entries);
     if (lost === 0 && this.#backlog.lost > 0) {
       this.#options.log.error({}, 'ledger: neither disk nor database takes records, and memory is full: they are lost');
     }
@@ -389,7 +394,8 @@ export class BatchLedger implements Ledger {
     if (now - this.#beatAt < BEAT_MS) return;
     this.#beatAt = now;
     if (!this.#backlog.beat()) {
-      this.#spend.resetPending([...this.#backlog.entries(), ...this.#group]);
+      this.#commit(); // what was booked in this turn has a new file to go to
+      this.#spend.resetPending(this.#backlog.entries());
       this.#uncertain = null;
     }
     this.#adopt();

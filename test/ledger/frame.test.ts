@@ -7,7 +7,7 @@ import { fuzz } from '../bytes/fuzz.ts';
 const RECORDS = ['{"a":1}', '{"b":"two"}', `{"c":"${'x'.repeat(500)}"}`];
 
 function framed(records: readonly string[]): Buffer {
-  const bytes = Buffer.alloc(records.reduce((sum, record) => sum + frameLength(record), 0));
+  const bytes = Buffer.alloc(records.reduce((sum, record) => sum + frameLength(record.length), 0));
   let at = 0;
   for (const record of records) at = writeFrame(bytes, at, record);
   return bytes;

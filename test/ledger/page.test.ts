@@ -1,18 +1,29 @@
 import t from 'tap';
+import { parsePrices } from '../../src/domain/money.ts';
+import { type UsageRecord, usageRecord } from '../../src/domain/usage.ts';
 import { readFrames } from '../../src/ledger/frame.ts';
 import { BatchText, type Entry, framesOf, Pages } from '../../src/ledger/page.ts';
+import { recordText } from '../support/record.ts';
 
 const company = '00000000-0000-4000-8000-000000000001';
 const account = { companyId: company, month: '2026-11-01', spent: 0n, pending: 0n, read: false, forgotten: false };
 
+function record(n: number, upstream = 'x'.repeat(1 + (n % 700))): UsageRecord {
+  const requestId = `00000000-0000-7000-8000-${String(n).padStart(12, '0')}`;
+  const payer = { id: company, companyId: company, account: null, usedAt: 0 };
+  const prices = parsePrices('0.0005', '0.0015');
+  const model = { slug: 'chat', upstream, kind: 'chat', euHosted: true, prices, created: 0 } as const;
+  const admission = { requestId, payer, model, endpoint: 'chat.completions', at: n, month: '2026-11-01' } as const;
+  return usageRecord(admission, { prompt: n, completion: n }, 'upstream', 'completed');
+}
+
 function json(n: number): string {
-  const id = `00000000-0000-7000-8000-${String(n).padStart(12, '0')}`;
-  return `{"billing_month":"2026-11-01","request_id":"${id}","company_id":"${company}","note":"${'x'.repeat(n % 700)}","cost_eur":0.${n},"price_input":1}`;
+  return recordText(record(n));
 }
 
 function kept(pages: Pages, from: number, to: number): Entry[] {
   const numbers = Array.from({ length: to - from }, (_, i) => from + i);
-  return numbers.map((n) => pages.keep('', account, 1n, 0, json(n)));
+  return numbers.map((n) => pages.keep(record(n), account, 0));
 }
 
 function loaded(n: number): Entry {
@@ -75,6 +86,18 @@ t.test('an array leaves the frames as they are', async (t) => {
     readFrames(framesOf(entries) as Buffer),
     [0, 1, 2].map((n) => ({ record: json(n), damage: null })),
   );
+});
+
+t.test('a record larger than a page is kept like any other', async (t) => {
+  const pages = new Pages();
+  const records = [record(1), record(2, 'y'.repeat(300_000)), record(3)];
+  const entries = records.map((record) => pages.keep(record, account, 0));
+  t.same(
+    entries.map((entry) => entry.json),
+    records.map(recordText),
+  );
+  for (const entry of entries) entry.release?.();
+  t.equal(pages.keep(record(4), account, 0).json, json(4), 'and its room is not used again');
 });
 
 t.test('an entry knows its request', async (t) => {

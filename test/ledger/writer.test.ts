@@ -7,7 +7,7 @@ import type { Payer } from '../../src/domain/key.ts';
 import { parseEur, parsePrices } from '../../src/domain/money.ts';
 import { Calendar } from '../../src/domain/month.ts';
 import type { LedgerStore } from '../../src/domain/ports.ts';
-import { RecordWriter, type UsageRecord, usageRecord } from '../../src/domain/usage.ts';
+import { type UsageRecord, usageRecord } from '../../src/domain/usage.ts';
 import { fileDisk, systemProcesses } from '../../src/ledger/disk.ts';
 import { Spool } from '../../src/ledger/spool.ts';
 import type { Timing } from '../../src/ledger/timing.ts';
@@ -17,6 +17,7 @@ import { ledgerStore } from '../../src/store/ledger.ts';
 import { verifyLedger, verifySeals } from '../../src/store/verify.ts';
 import { eventually } from '../support/client.ts';
 import { testDatabase } from '../support/postgres.ts';
+import { recordText } from '../support/record.ts';
 
 const { db } = await testDatabase(t);
 const store = ledgerStore(db);
@@ -297,7 +298,7 @@ t.test('the month is the one of the admission, over every turn and step of the c
 
 t.test('a month that begins while the database is away begins at nothing, and is read when it is back', async (t) => {
   const company = randomUUID();
-  const before = new RecordWriter().serialize(record(company, { at: Date.parse('2026-11-30T12:00:00Z') }));
+  const before = recordText(record(company, { at: Date.parse('2026-11-30T12:00:00Z') }));
   await store.insert(randomUUID(), Buffer.from(`[${before}]`), null);
   let away = false;
   const flaky = Object.fromEntries(
@@ -452,7 +453,7 @@ function rest(t: Test) {
 t.test('the sums of a batch are told unless all of it was inserted', async (t) => {
   const company = randomUUID();
   const writer = randomUUID();
-  const records = [1, 2, 3].map(() => new RecordWriter().serialize(record(company)));
+  const records = [1, 2, 3].map(() => recordText(record(company)));
   const insert = (some: readonly string[], total: bigint | null) =>
     store.insert(writer, Buffer.from(`[${some}]`), total);
   const sum = (eur: RegExp) => [{ companyId: company, month: calendar.month(Date.now()), eur }];

@@ -1,0 +1,138 @@
+import { writeWhole } from '../bytes/decimal.ts';
+import { IsoTime } from './iso.ts';
+import type { Model } from './model.ts';
+import { type Femto, parseEur, writeEur } from './money.ts';
+import type { Endpoint, Outcome, UsageRecord, UsageSource } from './usage.ts';
+
+/**
+ * Writes usage records as JSON objects whose members are the columns of `api_usage`: the line
+ * in the spool and the element of a batch. ASCII alone, and without line breaks. What all calls
+ * of a model share is copied, and what differs written over its gaps and between the two parts:
+ *
+ *   {"billing_month":"          ","request_id":"    ","company_id":"    ","api_key_id":"    ",…,"prompt_tokens":
+ *                     2026-11-01                019a…              5c0e…                91fa…
+ *   200,"completion_tokens":100,"cost_eur":0.00025
+ *   ,"price_input":…,"outcome":"completed","occurred_at":"                        "}
+ *                                                         2026-11-21T10:15:30.123Z
+ *
+ * As a string it was put together of 16 pieces, made one, and copied: 0.5 µs a record with
+ * everything in the processor's caches, 1.2 without.
+ */
+export class RecordWriter {
+  readonly #iso = new IsoTime();
+  readonly #models = new WeakMap<Model, Shared>();
+  #last: Model | null = null;
+  #lastShared: Shared = { starts: {}, ends: {} };
+
+  /** Bytes the record takes at most. */
+  room({ admission, source, outcome }: UsageRecord): number {
+    const { model, endpoint } = admission;
+    const shared = this.#sharedOf(model);
+    const { inputText, outputText } = model.prices; // a cost has no more digits than they have together and DIGITS
+    const digits = DIGITS + inputText.length + outputText.length;
+    return startOf(shared, model, endpoint).length + digits + endOf(shared, model, source, outcome).length;
+  }
+
+  /** Writes a record into a buffer with room for it. @returns the offset behind it */
+  write({ admission, tokens, cost, source, outcome }: UsageRecord, bytes: Buffer, at: number): number {
+    const { model, payer } = admission;
+    const shared = this.#sharedOf(model);
+    const start = startOf(shared, model, admission.endpoint);
+    const end = endOf(shared, model, source, outcome);
+
+    bytes.set(start, at);
+    bytes.latin1Write(admission.month, at + MONTH_AT, MONTH_LENGTH);
+    bytes.latin1Write(admission.requestId, at + REQUEST_AT, ID_LENGTH);
+    bytes.latin1Write(payer.companyId, at + COMPANY_AT, ID_LENGTH);
+    bytes.latin1Write(payer.id, at + KEY_AT, ID_LENGTH);
+
+    let next = writeWhole(bytes, at + start.length, tokens.prompt);
+    bytes.set(COMPLETION, next);
+    next = writeWhole(bytes, next + COMPLETION.length, tokens.completion);
+    bytes.set(COST, next);
+    next = writeEur(bytes, next + COST.length, cost);
+
+    bytes.set(end, next);
+    next += end.length;
+    this.#iso.write(bytes, next - TIME_END, admission.at);
+    return next;
+  }
+
+  #sharedOf(model: Model): Shared {
+    if (model === this.#last) return this.#lastShared;
+    let shared = this.#models.get(model);
+    if (shared === undefined) {
+      shared = { starts: {}, ends: {} };
+      this.#models.set(model, shared);
+    }
+    this.#last = model;
+    this.#lastShared = shared;
+    return shared;
+  }
+}
+
+/** What stands in all records of a model, made where it is first asked for. */
+interface Shared {
+  readonly starts: { [endpoint in Endpoint]?: Buffer };
+  readonly ends: { [source in UsageSource]?: { [outcome in Outcome]?: Buffer } };
+}
+
+const MONTH_LENGTH = 10;
+const ID_LENGTH = 36; // a UUID; of anything else the database takes no record
+const MONTH_AT = '{"billing_month":"'.length;
+const REQUEST_AT = MONTH_AT + MONTH_LENGTH + '","request_id":"'.length;
+const COMPANY_AT = REQUEST_AT + ID_LENGTH + '","company_id":"'.length;
+const KEY_AT = COMPANY_AT + ID_LENGTH + '","api_key_id":"'.length;
+const TIME_LENGTH = 24;
+const TIME_END = TIME_LENGTH + '"}'.length;
+const COMPLETION = Buffer.from(',"completion_tokens":');
+const COST = Buffer.from(',"cost_eur":');
+const DIGITS = COMPLETION.length + COST.length + 80; // of two counts and the cost, but for the digits of the prices
+
+function startOf({ starts }: Shared, { slug, upstream }: Model, endpoint: Endpoint): Buffer {
+  // names and slugs are the only free text of a record; everything else is ours and needs no escaping
+  starts[endpoint] ??= Buffer.from(
+    `{"billing_month":"${' '.repeat(MONTH_LENGTH)}","request_id":"${NO_ID}","company_id":"${NO_ID}"` +
+      `,"api_key_id":"${NO_ID}","model_slug":${asciiJson(slug)},"upstream_model":${asciiJson(upstream)}` +
+      `,"endpoint":"${endpoint}","prompt_tokens":`,
+  );
+  return starts[endpoint];
+}
+
+function endOf({ ends }: Shared, { prices }: Model, source: UsageSource, outcome: Outcome): Buffer {
+  ends[source] ??= {};
+  ends[source][outcome] ??= Buffer.from(
+    `,"price_input":${prices.inputText},"price_output":${prices.outputText}` +
+      `,"usage_source":"${source}","outcome":"${outcome}","occurred_at":"${' '.repeat(TIME_LENGTH)}"}`,
+  );
+  return ends[source][outcome];
+}
+
+const NO_ID = ' '.repeat(ID_LENGTH);
+
+/** What the budget needs of a record: whose it is and what it costs. */
+export interface RecordCost {
+  readonly requestId: string;
+  readonly companyId: string;
+  readonly month: string;
+  readonly cost: Femto;
+}
+
+/** Reads back what RecordWriter wrote; null when it is something else. */
+export function readRecordCost(json: string): RecordCost | null {
+  const match = RECORD.exec(json);
+  if (match === null) return null;
+  const [, month, requestId, companyId, eur] = match as unknown as [string, string, string, string, string];
+  return { requestId, companyId, month, cost: parseEur(eur) };
+}
+
+const RECORD =
+  /^\{"billing_month":"([\d-]{10})","request_id":"([\da-f-]{36})","company_id":"([\da-f-]{36})",.*,"cost_eur":(\d+(?:\.\d+)?),"price_input":/;
+
+/** A JSON string of ASCII characters. */
+export function asciiJson(text: string): string {
+  if (PLAIN.test(text)) return `"${text}"`;
+  return JSON.stringify(text).replace(/[^\x20-\x7e]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`);
+}
+
+const PLAIN = /^[\w.:/@+!-]*$/;
