@@ -270,7 +270,9 @@ async function metering(bench: Bench, record: Recorder): Promise<string[]> {
     bench.say(`round ${round + 1}: ${JSON.stringify(readings)}`);
     await server.drop(url);
   }
-  return ['A round has 20 s to warm up, 15 of them in haste so that V8 has optimised all of it; then 10 s with metering, alternating with as many without.'];
+  return [
+    'A round has 20 s to warm up, 15 of them in haste so that V8 has optimised all of it; then 10 s with metering, alternating with as many without.',
+  ];
 }
 
 /** From starting the process to the first whole answer; memory two seconds later. */
