@@ -24,6 +24,7 @@ const PATIENCE_MS = 250;
 
 /** What is kept of a subject. Who remembers it finds the value without looking the subject up: see `still`. */
 export interface Entry<T> {
+  readonly id: string;
   /** null once the subject has changed or had to make room. */
   value: T | null;
   readonly epoch: number;
@@ -60,6 +61,8 @@ export class Cache<T extends object> {
 
   readonly #read: Read<T>;
   readonly #entries: LRUCache<string, Entry<T>>;
+  /** Entries by a number made of their id; of two with the same number one is here. */
+  readonly #near = new Map<number, Entry<T>>();
   /** As many entries are sure to have room. */
   readonly #roomy: number;
   readonly #absent: LRUCache<string, true>;
@@ -80,8 +83,10 @@ export class Cache<T extends object> {
       ...(weighed
         ? { max, maxSize: maxWeight, sizeCalculation: ({ value }: Entry<T>) => weigh(value as T) }
         : { maxSize: max, sizeCalculation: () => 1 }),
-      dispose(entry) {
+      dispose: (entry) => {
         entry.value = null;
+        const number = numberOf(entry.id);
+        if (this.#near.get(number) === entry) this.#near.delete(number);
       },
     });
     this.#absent = new LRUCache({ maxSize: ABSENCES, sizeCalculation: () => 1, ttl: absenceMs });
@@ -93,7 +98,7 @@ export class Cache<T extends object> {
 
   /** The value, null when it does not exist; a promise only when it has to be read. Rejects as the read did. */
   get(id: string): T | null | Promise<T | null> {
-    const entry = this.#entries.size <= this.#roomy ? this.#entries.peek(id) : this.#entries.get(id);
+    const entry = this.#entries.size <= this.#roomy ? this.#find(id) : this.#entries.get(id);
     const value = entry === undefined ? null : this.still(entry);
     if (value !== null) return value;
     if (this.#absent.has(id)) {
@@ -106,7 +111,16 @@ export class Cache<T extends object> {
 
   /** The entry a get in the same tick found, to be remembered. */
   entry(id: string): Entry<T> | null {
-    return this.#entries.peek(id) ?? null;
+    return this.#find(id) ?? null;
+  }
+
+  /**
+   * By number first: to look up a string that was made a moment ago V8 finds the one string that
+   * is it, elsewhere in cold memory, before it looks at the map: 0.8 µs among 100,000.
+   */
+  #find(id: string): Entry<T> | undefined {
+    const near = this.#near.get(numberOf(id));
+    return near !== undefined && near.id === id ? near : this.#entries.peek(id);
   }
 
   /** The value of an entry, as a get would find it; null where only a get can tell. No use that counts when room is made. */
@@ -205,9 +219,14 @@ export class Cache<T extends object> {
     this.#entries.delete(load.id);
     if (!load.overtaken) {
       if (value === null) this.#absent.set(load.id, true);
-      else this.#entries.set(load.id, { value, epoch: this.#epoch });
+      else this.#keep({ id: load.id, value, epoch: this.#epoch });
     }
     load.resolve(value);
+  }
+
+  #keep(entry: Entry<T>): void {
+    this.#entries.set(entry.id, entry);
+    if (this.#entries.has(entry.id)) this.#near.set(numberOf(entry.id), entry); // not what weighs too much
   }
 
   #fail(load: Load<T>, error: unknown): void {
@@ -216,4 +235,14 @@ export class Cache<T extends object> {
     if (doubted === undefined) load.reject(error);
     else load.resolve(doubted.value);
   }
+}
+
+/** The first seven digits of a hexadecimal id, which are as good as random; of others something, always the same. */
+function numberOf(id: string): number {
+  let number = 0;
+  for (let i = 0; i < 7; i++) {
+    const c = id.charCodeAt(i);
+    number = (number << 4) | ((c & 15) + (c > 0x39 ? 9 : 0));
+  }
+  return number;
 }

@@ -55,7 +55,8 @@ export class CachedDirectory implements Directory, Follower {
   #failing = false;
 
   constructor(db: Database, log: Logger, options: DirectoryOptions) {
-    const { maxKeys = 100_000, maxCompanies = 100_000, maxAssistants = 10_000 } = options;
+    // 100,000 and some: to find one among so many is dearer once there is no room, see Cache
+    const { maxKeys = 131_072, maxCompanies = 131_072, maxAssistants = 10_000 } = options;
     this.#db = db;
     this.#log = log;
     this.keys = new Cache((digests) => this.#read((sql) => readKeys(sql, digests)), { max: maxKeys });

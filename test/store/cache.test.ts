@@ -281,3 +281,42 @@ t.test('an entry remembered is as good as a get, and for no longer', async (t) =
   for (const id of ['d', 'e', 'f']) await held(id, id);
   t.equal(cache.still(four), null, 'so did it, in the end');
 });
+
+t.test('ids that begin alike are told apart, whichever comes or goes', async (t) => {
+  const ids = ['a', 'b', 'c'].map((last) => `0123456${last.repeat(57)}`) as [string, string, string];
+  const { reads, read } = source();
+  const cache = new Cache(read, { max: 10 });
+  const ask = async (id: string) => {
+    const found = cache.get(id);
+    if (!(found instanceof Promise)) return found;
+    reads.at(-1)?.answer(Object.fromEntries(ids.map((id) => [id, id])));
+    return await found;
+  };
+  const allRight = async (text: string) => {
+    for (const id of [...ids, ...ids.toReversed()]) t.same(await ask(id), { text: id }, text);
+  };
+  await allRight('in memory');
+  t.equal(reads.length, 3);
+  for (const gone of ids) {
+    cache.drop(gone);
+    t.equal(cache.entry(gone), null);
+    t.ok(cache.get(gone) instanceof Promise, 'what changed is read again');
+    reads.at(-1)?.answer({ [gone]: gone });
+    await tick();
+    await allRight('one came back');
+  }
+  t.equal(reads.length, 6);
+  cache.clear();
+  for (const id of ids) t.equal(cache.entry(id), null);
+});
+
+t.test('what weighs too much to be kept is not found later', async (t) => {
+  const { reads, read } = source();
+  const cache = new Cache(read, { max: 10, maxWeight: 5, weigh: ({ text }) => text.length });
+  const first = cache.get('a');
+  reads[0]?.answer({ a: 'too long' });
+  t.same(await first, { text: 'too long' });
+  t.equal(cache.size, 0);
+  t.ok(cache.get('a') instanceof Promise, 'read again');
+  t.equal(reads.length, 2);
+});
