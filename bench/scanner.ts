@@ -1,8 +1,8 @@
-import { renderAnswer, scanAnswer } from '../src/bytes/answer.ts';
-import { parseObject } from '../src/bytes/parse.ts';
-import { ObjectScanner } from '../src/bytes/scan.ts';
-import { StreamScanner } from '../src/bytes/sse.ts';
-import { chatStream, framed, MAX_EVENT_BYTES, SLUG, STREAMS } from '../test/bytes/fixtures.ts';
+import { renderAnswer, scanAnswer } from '../src/json/answer.ts';
+import { parseObject } from '../src/json/parser.ts';
+import { ObjectScanner } from '../src/json/stream-parser.ts';
+import { StreamScanner } from '../src/sse/scanner.ts';
+import { chatStream, framed, MAX_EVENT_BYTES, SLUG, STREAMS } from '../test/sse/fixtures.ts';
 import { answerBytes, chatBody } from './payload.ts';
 
 /**

@@ -3,10 +3,10 @@ import type { Readable, Writable } from 'node:stream';
 import { type Command, type Context, Failure, flag, parseCommand, UsageError } from './cli/command.ts';
 import { withDatabase } from './cli/database.ts';
 import { commandHelp, overview, serveHelp } from './cli/help.ts';
+import type { Announcement } from './cli/serve.ts';
 import { type Config, ConfigError, readConfig } from './config.ts';
 import { isTimeZone } from './domain/month.ts';
-import { type Noun, Refusal } from './domain/refusal.ts';
-import type { Announcement } from './serve.ts';
+import { type Noun, RefusedChange } from './domain/refused-change.ts';
 import { parseAddress } from './store/address.ts';
 import { DatabaseRefused, DatabaseUnavailable } from './store/database.ts';
 import { MigrationRefused } from './store/migrate.ts';
@@ -36,7 +36,7 @@ const SERVE = {
 };
 
 /** What to do about a thing that was not found, and about one that is in the way. */
-const HINTS: Readonly<Record<Refusal['reason'], Readonly<Partial<Record<Noun, string>>>>> = {
+const HINTS: Readonly<Record<RefusedChange['reason'], Readonly<Partial<Record<Noun, string>>>>> = {
   not_found: {
     company: '"tollgate company list" shows them.',
     model: '"tollgate model list" shows them.',
@@ -158,7 +158,7 @@ function explain(error: unknown, command: string | undefined): { lines: readonly
     return { lines: [line], exit: 64 };
   }
   if (error instanceof ConfigError) return { lines: error.mistakes, exit: 64 };
-  if (error instanceof Refusal) {
+  if (error instanceof RefusedChange) {
     const hint = HINTS[error.reason][error.noun];
     return { lines: [hint === undefined ? error.message : `${error.message} ${hint}`], exit: 1 };
   }

@@ -2,30 +2,30 @@ import { randomUUID } from 'node:crypto';
 import { totalmem } from 'node:os';
 import { setImmediate } from 'node:timers/promises';
 import { type Config, ConfigError } from './config.ts';
-import type { Demo } from './demo.ts';
+import type { Demo } from './demo/server.ts';
 import { Estimator } from './domain/estimate.ts';
 import { Calendar } from './domain/month.ts';
 import type { Clock } from './domain/ports.ts';
 import { nameFilter, refusedNames } from './domain/steering.ts';
-import { BodyMemory } from './gateway/body-memory.ts';
-import { Deadlines } from './gateway/deadline.ts';
-import { Slabs } from './gateway/outflow.ts';
+import { Deadlines } from './gateway/deadlines.ts';
 import { Overload } from './gateway/overload.ts';
-import { RequestLog } from './gateway/request-line.ts';
+import { RequestLog } from './gateway/request-log.ts';
 import type { Services } from './gateway/services.ts';
+import { Slabs } from './gateway/stream-writer.ts';
 import { fileDisk, systemProcesses } from './ledger/disk.ts';
 import { Spool } from './ledger/spool.ts';
 import { BatchLedger } from './ledger/writer.ts';
 import { type Logger, lineSink } from './log.ts';
 import { Metrics } from './metrics.ts';
+import { BodyMemory } from './runtime/body-memory.ts';
 import { type Changes, openChanges } from './store/changes.ts';
 import { type Database, openDatabase } from './store/database.ts';
 import { type CachedDirectory, openDirectory } from './store/directory.ts';
 import { type Embedded, startEmbedded } from './store/embedded.ts';
 import { ledgerStore } from './store/ledger.ts';
 import { migrate } from './store/migrate.ts';
-import { raiseWall } from './store/wall.ts';
-import { Upstream } from './upstream/pool.ts';
+import { raiseWall } from './store/tenant-role.ts';
+import { Upstream } from './upstream/fast-pool.ts';
 
 /** A gateway without a server: all that answers a request, and what lies behind. */
 export interface Engine {
@@ -188,7 +188,7 @@ function openSpool(config: Config, id: string, log: Logger): Spool | null {
 
 /** Loaded only where it answers. */
 async function openDemo(log: Logger): Promise<Demo> {
-  const { startDemo } = await import('./demo.ts');
+  const { startDemo } = await import('./demo/server.ts');
   return await startDemo({ port: 0, log });
 }
 

@@ -5,10 +5,10 @@ import { ConfigError, readConfig } from './config.ts';
 import { GatewayError } from './domain/errors.ts';
 import { isTimeZone } from './domain/month.ts';
 import { openEngine } from './engine.ts';
-import { Crowd } from './gateway/crowd.ts';
 import { createHandler, serverOptions } from './gateway/listener.ts';
 import { Reply } from './gateway/reply.ts';
-import { newRequestId } from './gateway/request-id.ts';
+import { ActiveSet } from './runtime/active-set.ts';
+import { newRequestId } from './runtime/request-id.ts';
 import { parseAddress } from './store/address.ts';
 
 export { ConfigError } from './config.ts';
@@ -117,7 +117,7 @@ export interface Gateway {
 export async function createGateway(options: GatewayOptions): Promise<Gateway> {
   const config = readOptions(options);
   const { services, close } = await openEngine(config, loggerTo(options.logger, config.logLevel));
-  const open = new Crowd<{ readonly res: ServerResponse; place: number }>();
+  const open = new ActiveSet<{ readonly res: ServerResponse; place: number }>();
   let leaving = false;
   let closed: Promise<number> | null = null;
   const handle = createHandler(services, () => leaving);

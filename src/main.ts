@@ -16,7 +16,7 @@ process.exitCode = await runCli({
   stderr: process.stderr,
   root: new URL('..', import.meta.url),
   // imported when it is asked for: no other command waits for the whole gateway to load
-  serve: async (...args) => (await import('./serve.ts')).serve(...args),
+  serve: async (...args) => (await import('./cli/serve.ts')).serve(...args),
 });
 
 export {};

@@ -85,7 +85,7 @@ t.test('a sidecar writes to its spool and its socket alone, and takes three conn
   const world = await startWorld(t);
   const { customer, sql } = world;
   const health = (env: Record<string, string>) =>
-    exitOf(spawn(process.execPath, [join(program, 'dist/health.js')], { env, stdio: 'inherit' }));
+    exitOf(spawn(process.execPath, [join(program, 'dist/cli/health.js')], { env, stdio: 'inherit' }));
 
   for (const spooling of [true, false]) {
     await t.test(spooling ? 'with a spool' : 'without', async (t) => {

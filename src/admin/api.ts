@@ -1,4 +1,4 @@
-import { request } from '../http.ts';
+import { request } from '../runtime/node-http.ts';
 import type { ApiAddress } from './services.ts';
 
 const RUN_MS = 120_000;

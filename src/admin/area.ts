@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { html } from 'hono/html';
-import { Refusal } from '../domain/refusal.ts';
-import { writable } from '../http.ts';
+import { RefusedChange } from '../domain/refused-change.ts';
+import { writable } from '../runtime/node-http.ts';
 import { DatabaseUnavailable } from '../store/database.ts';
 import { accountRoutes } from './account.ts';
 import { reasonOf, send } from './answer.ts';
@@ -265,7 +265,7 @@ async function respond(route: Route, visit: Visit): Promise<Reply> {
 /** What is wrong with a form, when it is the form that is wrong. */
 function complaint(error: unknown): Readonly<Record<string, string>> | null {
   if (error instanceof FormRefused) return error.messages;
-  if (error instanceof Refusal && error.reason === 'conflict') return { '': error.message };
+  if (error instanceof RefusedChange && error.reason === 'conflict') return { '': error.message };
   return null;
 }
 
@@ -295,7 +295,8 @@ async function writeTo(res: ServerResponse, bytes: Buffer): Promise<boolean> {
 function explain(error: unknown): { status: number; message: string } {
   if (error instanceof Refused) return { status: error.status, message: error.message };
   if (error instanceof NotFound) return { status: 404, message: 'There is nothing at this address.' };
-  if (error instanceof Refusal) return { status: error.reason === 'not_found' ? 404 : 409, message: error.message };
+  if (error instanceof RefusedChange)
+    return { status: error.reason === 'not_found' ? 404 : 409, message: error.message };
   if (error instanceof FormRefused) return { status: 422, message: error.message };
   if (error instanceof Busy) return { status: 503, message: 'Too many are asking at once. Try again in a moment.' };
   if (error instanceof DatabaseUnavailable) {

@@ -1,7 +1,7 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
-import { createServer } from '../http.ts';
 import type { Logger } from '../log.ts';
 import { Metrics } from '../metrics.ts';
+import { createServer } from '../runtime/node-http.ts';
 import { reasonOf, send } from './answer.ts';
 import type { AdminServices } from './services.ts';
 

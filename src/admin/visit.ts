@@ -2,7 +2,7 @@ import { FieldError, type Read } from '../domain/field.ts';
 import { actingAs } from '../store/actor.ts';
 import type { Sql } from '../store/database.ts';
 import type { SessionRow } from '../store/session.ts';
-import { enterCompany, within } from '../store/wall.ts';
+import { enterCompany, within } from '../store/tenant-role.ts';
 import type { Format } from './format.ts';
 import type { Hasher } from './hasher.ts';
 import type { Html } from './html.ts';

@@ -4,7 +4,7 @@ import { actingAs } from '../store/actor.ts';
 import { type Database, openDatabase } from '../store/database.ts';
 import { type Embedded, startEmbedded } from '../store/embedded.ts';
 import { migrate, pendingMigrations } from '../store/migrate.ts';
-import { within } from '../store/wall.ts';
+import { within } from '../store/tenant-role.ts';
 import { type Command, type Context, Failure } from './command.ts';
 
 /** Who makes the changes of this program, in the audit log and where keys name their maker. */

@@ -17,7 +17,7 @@ export interface Answer {
 }
 
 /** A request the reference format refuses; becomes `{"error":{…}}` with this status. */
-export class Refusal extends Error {
+export class DemoError extends Error {
   readonly status: number;
   readonly code: string | null;
   readonly param: string | null;
@@ -35,7 +35,7 @@ type Json = Readonly<Record<string, unknown>>;
 /**
  * Answers a chat request.
  * @param least pad or cut the text to exactly this many tokens (load tests); null leaves it alone
- * @throws Refusal when the reference format would refuse the request
+ * @throws DemoError when the reference format would refuse the request
  */
 export function answerChat(body: Json, least: number | null): Answer {
   const messages = messagesOf(body);
@@ -61,16 +61,16 @@ const DIMENSIONS = 1024;
 
 /**
  * Vectors of unit length, each a function of its text alone.
- * @throws Refusal
+ * @throws DemoError
  */
 export function answerEmbeddings(body: Json): { vectors: Float32Array[]; promptTokens: number } {
   const { input, dimensions = DIMENSIONS } = body;
   const texts = (Array.isArray(input) && input.length > 0 ? input : [input]) as unknown[];
   if (!texts.every((text) => typeof text === 'string' && text !== '')) {
-    throw new Refusal(400, "'input' must be a string or an array of strings, none of them empty.", null, 'input');
+    throw new DemoError(400, "'input' must be a string or an array of strings, none of them empty.", null, 'input');
   }
   if (!Number.isInteger(dimensions) || (dimensions as number) < 1 || (dimensions as number) > 4096) {
-    throw new Refusal(400, "'dimensions' must be an integer from 1 to 4096.", null, 'dimensions');
+    throw new DemoError(400, "'dimensions' must be an integer from 1 to 4096.", null, 'dimensions');
   }
   const promptTokens = texts.reduce<number>((sum, text) => sum + tokens(text as string).length, 0);
   return { vectors: texts.map((text) => vector(text as string, dimensions as number)), promptTokens };
@@ -90,11 +90,11 @@ export function tokens(text: string): string[] {
 
 function messagesOf({ messages }: Json): Json[] {
   if (!Array.isArray(messages) || messages.length === 0) {
-    throw new Refusal(400, "'messages' must be an array of at least one message.", null, 'messages');
+    throw new DemoError(400, "'messages' must be an array of at least one message.", null, 'messages');
   }
   messages.forEach((message, i) => {
     const isMessage = typeof message === 'object' && message !== null && typeof message.role === 'string';
-    if (!isMessage) throw new Refusal(400, `'messages[${i}]' needs a role.`, null, `messages[${i}].role`);
+    if (!isMessage) throw new DemoError(400, `'messages[${i}]' needs a role.`, null, `messages[${i}].role`);
   });
   return messages as Json[];
 }
@@ -110,7 +110,7 @@ function limitOf({ max_tokens, max_completion_tokens }: Json): number | null {
   const limit = max_completion_tokens ?? max_tokens ?? null;
   if (limit === null) return null;
   if (!Number.isInteger(limit) || (limit as number) < 1) {
-    throw new Refusal(400, "'max_tokens' must be a positive integer.", null, 'max_tokens');
+    throw new DemoError(400, "'max_tokens' must be a positive integer.", null, 'max_tokens');
   }
   return limit as number;
 }

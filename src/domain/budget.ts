@@ -3,7 +3,7 @@ import { GatewayError } from './errors.ts';
 import { costOf, type Femto, type Prices } from './money.ts';
 
 /** What one company spent in one month; the ledger's. */
-export interface Account {
+export interface MonthSpend {
   readonly companyId: string;
   readonly month: string;
   /** What the budget gate reads: what is pending, and once the database's figure was read that too. */

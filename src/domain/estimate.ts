@@ -1,4 +1,4 @@
-import type { Piece, TextSample } from '../bytes/sample.ts';
+import type { Piece, TextSample } from '../json/text-sample.ts';
 import { type Prompt, promptTokens } from './prompt.ts';
 import { countTokens, countWeighted } from './tokens.ts';
 import type { Tokens } from './usage.ts';

@@ -1,4 +1,4 @@
-import { writePadded } from '../bytes/decimal.ts';
+import { writePadded } from '../json/decimal.ts';
 
 /**
  * ISO 8601 times in UTC, such as 2026-11-21T10:15:30.123Z. The part down to the second

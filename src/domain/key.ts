@@ -1,5 +1,5 @@
 import { hash, randomBytes } from 'node:crypto';
-import type { Account } from './budget.ts';
+import type { MonthSpend } from './budget.ts';
 import type { ScopeSet } from './scope.ts';
 
 /**
@@ -14,7 +14,7 @@ export interface Payer {
   readonly id: string;
   readonly companyId: string;
   /** Where its company's spend was last counted. */
-  account: Account | null;
+  account: MonthSpend | null;
   /** When it was last used, milliseconds since the epoch; 0 once the database is to be told. */
   usedAt: number;
 }

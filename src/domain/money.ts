@@ -1,4 +1,4 @@
-import { writePadded, writeWhole } from '../bytes/decimal.ts';
+import { writePadded, writeWhole } from '../json/decimal.ts';
 
 /**
  * Exact EUR amounts (spec section 8). An amount is a bigint of femto-EUR

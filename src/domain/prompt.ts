@@ -1,4 +1,4 @@
-import { unescapeJson } from '../bytes/sample.ts';
+import { unescapeJson } from '../json/text-sample.ts';
 import { countTokens } from './tokens.ts';
 
 /**

@@ -1,4 +1,4 @@
-import { writeWhole } from '../bytes/decimal.ts';
+import { writeWhole } from '../json/decimal.ts';
 import { IsoTime } from './iso.ts';
 import type { Model } from './model.ts';
 import { type Femto, parseEur, writeEur } from './money.ts';

@@ -1,4 +1,4 @@
-import { foldCase } from '../bytes/json.ts';
+import { foldCase } from '../json/members.ts';
 
 /**
  * Request members by which routers and gateways let a caller choose another model, host,

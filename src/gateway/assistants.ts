@@ -4,9 +4,9 @@ import { GatewayError } from '../domain/errors.ts';
 import type { Model } from '../domain/model.ts';
 import { type AssistantRunRequest, checkAssistantRun } from '../domain/request.ts';
 import type { Call, Operation } from './call.ts';
-import { JsonAnswer } from './json-answer.ts';
-import { type Judged, judge, memberNamed } from './judge.ts';
+import { JsonRelay } from './json-relay.ts';
 import type { Services } from './services.ts';
+import { memberNamed, type ValidBody, validateBody } from './validate.ts';
 
 /** POST /assistants/{id}/run (spec section 4.4): one shot, no streaming, no persistence, no tools. */
 export const assistantRun: Operation = {
@@ -16,10 +16,10 @@ export const assistantRun: Operation = {
   upstreamPath: '/chat/completions',
   async read(services, body, companyId, id) {
     // unknown members are refused by the schema, steering ones among them
-    const judged = judge(body, checkAssistantRun, GOVERNED, () => false);
+    const valid = validateBody(body, checkAssistantRun, GOVERNED, () => false);
     const assistant = await services.directory.assistant(id, companyId);
     if (assistant === null) throw new GatewayError('not_found', 'No such assistant.');
-    return runCall(services, judged, assistant);
+    return runCall(services, valid, assistant);
   },
 };
 
@@ -27,8 +27,8 @@ const GOVERNED = ['messages', 'model_slug', 'temperature', 'max_tokens', 'stream
 
 const DATE_BYTES = 64; // more than the sentence about the date behind the prompt
 
-function runCall(services: Services, judged: Judged<AssistantRunRequest>, assistant: Assistant): Call {
-  const { request, body } = judged;
+function runCall(services: Services, valid: ValidBody<AssistantRunRequest>, assistant: Assistant): Call {
+  const { request, body } = valid;
   const slug = request.model_slug ?? assistant.modelSlug;
   if (slug === null) throw new GatewayError('model_required');
   return {
@@ -38,15 +38,14 @@ function runCall(services: Services, judged: Judged<AssistantRunRequest>, assist
       const limits = { max_tokens: request.max_tokens ?? assistant.maxTokens, messages: request.messages };
       return boundChat(limits, body.length + Buffer.byteLength(assistant.systemPrompt) + DATE_BYTES, model.prices);
     },
-    forward: (model) => forwardRun(judged, assistant, model, services.calendar.date(services.clock())),
-    answer: (reply, admission, account) =>
-      new JsonAnswer(reply, admission, account, (answer) => renderRun(answer, slug)),
+    forward: (model) => forwardRun(valid, assistant, model, services.calendar.date(services.clock())),
+    answer: (reply, admission, meter) => new JsonRelay(reply, admission, meter, (answer) => renderRun(answer, slug)),
   };
 }
 
 /** The system message, then the caller's messages by their own bytes, then settings: the request's win over the assistant's. */
 function forwardRun(
-  { request, body, members }: Judged<AssistantRunRequest>,
+  { request, body, members }: ValidBody<AssistantRunRequest>,
   assistant: Assistant,
   model: Model,
   date: string,

@@ -1,13 +1,13 @@
 import type { IncomingMessage } from 'node:http';
 import { performance } from 'node:perf_hooks';
-import type { JsonFault, ParsedObject } from '../bytes/json.ts';
-import { parseObject } from '../bytes/parse.ts';
-import { ObjectScanner } from '../bytes/scan.ts';
-import { type Edit, splicePieces } from '../bytes/splice.ts';
 import { GatewayError } from '../domain/errors.ts';
-import { BareRequest, type BodySink } from './bare-request.ts';
-import { type BodyMemory, free, Lease } from './body-memory.ts';
-import { RepeatedRequest } from './repeated.ts';
+import { BareRequest, type BodySink } from '../http/fast-request.ts';
+import { RepeatedRequest } from '../http/repeated-request.ts';
+import type { JsonFault, ParsedObject } from '../json/members.ts';
+import { parseObject } from '../json/parser.ts';
+import { type Edit, splicePieces } from '../json/splice.ts';
+import { ObjectScanner } from '../json/stream-parser.ts';
+import { type BodyMemory, free, Lease } from '../runtime/body-memory.ts';
 
 /** Bodies up to this size are parsed when they are whole; larger ones are scanned as they arrive. */
 const PARSE_BYTES = 65_536;

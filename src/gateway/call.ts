@@ -2,9 +2,9 @@ import type { Bound } from '../domain/budget.ts';
 import type { Model, ModelKind } from '../domain/model.ts';
 import type { Scope } from '../domain/scope.ts';
 import type { Admission, Endpoint } from '../domain/usage.ts';
-import type { UpstreamHandler } from '../upstream/lane.ts';
-import type { Account } from './account.ts';
+import type { UpstreamHandler } from '../upstream/connection.ts';
 import type { RequestBody } from './body.ts';
+import type { CallMeter } from './call-meter.ts';
 import type { Reply } from './reply.ts';
 import type { Services } from './services.ts';
 
@@ -32,5 +32,5 @@ export interface Call {
   bound(model: Model): Bound;
   /** The upstream's body, in pieces. */
   forward(model: Model): readonly Buffer[];
-  answer(reply: Reply, admission: Admission, account: Account): UpstreamHandler;
+  answer(reply: Reply, admission: Admission, meter: CallMeter): UpstreamHandler;
 }

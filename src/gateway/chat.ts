@@ -1,15 +1,15 @@
-import { type AnswerScan, renderAnswer, renderAnswerText } from '../bytes/answer.ts';
-import { ambiguous, type Member, type Members } from '../bytes/json.ts';
-import type { Edit } from '../bytes/splice.ts';
 import { boundChat } from '../domain/budget.ts';
 import type { Model } from '../domain/model.ts';
 import { type ChatRequest, checkChat } from '../domain/request.ts';
+import { type AnswerScan, renderAnswer, renderAnswerText } from '../json/answer.ts';
+import { ambiguous, type Member, type Members } from '../json/members.ts';
+import type { Edit } from '../json/splice.ts';
 import type { Call, Operation } from './call.ts';
-import { JsonAnswer } from './json-answer.ts';
-import { bytesWithin, type Judged, judge, memberNamed, membersWithin, twoReadings } from './judge.ts';
-import { literalsOf } from './literal.ts';
-import { StreamRelay } from './relay.ts';
+import { JsonRelay } from './json-relay.ts';
+import { modelNames } from './model-names.ts';
 import { MOST_TEXT } from './reply.ts';
+import { StreamRelay } from './stream-relay.ts';
+import { bytesWithin, memberNamed, membersWithin, twoReadings, type ValidBody, validateBody } from './validate.ts';
 
 /** POST /chat/completions (spec section 4.2): the caller's own bytes go on, with two members spliced. */
 export const chat: Operation = {
@@ -18,7 +18,7 @@ export const chat: Operation = {
   kind: 'chat',
   upstreamPath: '/chat/completions',
   read(services, body) {
-    return chatCall(judge(body, checkChat, GOVERNED, services.isSteering));
+    return chatCall(validateBody(body, checkChat, GOVERNED, services.isSteering));
   },
 };
 
@@ -29,23 +29,21 @@ const INCLUDE_USAGE = Buffer.from('"include_usage":true');
 const INCLUDE_USAGE_FIRST = Buffer.from('"include_usage":true,');
 const TRUE = Buffer.from('true');
 
-function chatCall(judged: Judged<ChatRequest>): Call {
-  const { request, body } = judged;
+function chatCall(valid: ValidBody<ChatRequest>): Call {
+  const { request, body } = valid;
   const streamed = request.stream === true;
-  const usage = streamed ? usageEdit(judged) : null; // before the gates: it may refuse the body
+  const usage = streamed ? usageEdit(valid) : null; // before the gates: it may refuse the body
   return {
     slug: request.model,
     slugParam: 'model',
     bound: (model) => boundChat(request, body.length, model.prices),
     forward(model: Model): readonly Buffer[] {
-      const edits = [modelEdit(judged.members, model)];
+      const edits = [modelEdit(valid.members, model)];
       if (usage !== null) edits.push(usage);
       return body.edited(edits.sort((a, b) => a.start - b.start));
     },
-    answer: (reply, admission, account) =>
-      streamed
-        ? new StreamRelay(reply, admission, account)
-        : new JsonAnswer(reply, admission, account, renderCompletion),
+    answer: (reply, admission, meter) =>
+      streamed ? new StreamRelay(reply, admission, meter) : new JsonRelay(reply, admission, meter, renderCompletion),
   };
 }
 
@@ -57,11 +55,11 @@ function renderCompletion(body: Buffer, scan: AnswerScan): Buffer | string | nul
 /** The slug becomes the internal model identifier (spec section 1, rule 2). */
 export function modelEdit(members: Members, model: Model): Edit {
   const { valueStart, valueEnd } = memberNamed(members, 'model') as Member;
-  return { start: valueStart, end: valueEnd, bytes: literalsOf(model).upstream };
+  return { start: valueStart, end: valueEnd, bytes: modelNames(model).upstream };
 }
 
 /** Sets stream_options.include_usage, whatever it was, and keeps the other options (spec section 4.2, streaming 4). */
-function usageEdit({ request, body, members }: Judged<ChatRequest>): Edit {
+function usageEdit({ request, body, members }: ValidBody<ChatRequest>): Edit {
   const options = memberNamed(members, 'stream_options');
   if (options === undefined) {
     const end = (memberNamed(members, 'model') as Member).valueEnd;

@@ -1,10 +1,10 @@
-import { type AnswerScan, renderAnswer } from '../bytes/answer.ts';
 import { boundEmbedding } from '../domain/budget.ts';
 import { checkEmbedding } from '../domain/request.ts';
+import { type AnswerScan, renderAnswer } from '../json/answer.ts';
 import type { Call, Operation } from './call.ts';
 import { modelEdit } from './chat.ts';
-import { JsonAnswer } from './json-answer.ts';
-import { judge } from './judge.ts';
+import { JsonRelay } from './json-relay.ts';
+import { validateBody } from './validate.ts';
 
 /** POST /embeddings (spec section 4.3). */
 export const embeddings: Operation = {
@@ -13,15 +13,15 @@ export const embeddings: Operation = {
   kind: 'embedding',
   upstreamPath: '/embeddings',
   read(services, body): Call {
-    const judged = judge(body, checkEmbedding, GOVERNED, services.isSteering);
-    const base64 = judged.request.encoding_format === 'base64';
+    const valid = validateBody(body, checkEmbedding, GOVERNED, services.isSteering);
+    const base64 = valid.request.encoding_format === 'base64';
     return {
-      slug: judged.request.model,
+      slug: valid.request.model,
       slugParam: 'model',
       bound: (model) => boundEmbedding(body.length, model.prices),
-      forward: (model) => body.edited([modelEdit(judged.members, model)]),
-      answer: (reply, admission, account) =>
-        new JsonAnswer(reply, admission, account, (answer, scan) => renderEmbeddings(answer, scan, base64)),
+      forward: (model) => body.edited([modelEdit(valid.members, model)]),
+      answer: (reply, admission, meter) =>
+        new JsonRelay(reply, admission, meter, (answer, scan) => renderEmbeddings(answer, scan, base64)),
     };
   },
 };

@@ -2,18 +2,18 @@ import type { IncomingMessage, Server, ServerOptions, ServerResponse } from 'nod
 import { performance } from 'node:perf_hooks';
 import type { Duplex } from 'node:stream';
 import { type ErrorName, GatewayError } from '../domain/errors.ts';
-import { createServer } from '../http.ts';
-import { BareRequest } from './bare-request.ts';
-import { BareResponse } from './bare-response.ts';
-import { noteRequest, watchConnections } from './connection.ts';
+import { noteRequest, watchConnections } from '../http/client-connection.ts';
+import { BareRequest } from '../http/fast-request.ts';
+import { BareResponse } from '../http/fast-response.ts';
+import type { RepeatedRequest } from '../http/repeated-request.ts';
+import { IdleInterval } from '../runtime/idle-interval.ts';
+import { createServer } from '../runtime/node-http.ts';
+import { newRequestId } from '../runtime/request-id.ts';
 import { handle, headOf } from './pipeline.ts';
-import { Refusals } from './refusals.ts';
-import type { RepeatedRequest } from './repeated.ts';
 import { Reply } from './reply.ts';
-import { newRequestId } from './request-id.ts';
-import { RequestLine } from './request-line.ts';
+import { RequestLine } from './request-log.ts';
 import type { ListenerLimits, Services } from './services.ts';
-import { Ticker } from './ticker.ts';
+import { ShedQueue } from './shed-queue.ts';
 
 const KEEP_ALIVE_MS = 75_000; // longer than the 60 s of common balancers, so that they close first
 /** How often slow requests are looked for. */
@@ -110,7 +110,7 @@ function answerOf(socket: Duplex): { readonly headersSent: boolean } | null {
   return (socket as Duplex & { _httpMessage?: { headersSent: boolean } })._httpMessage ?? null;
 }
 
-/** How often refusals that are due are looked for. */
+/** How often queue that are due are looked for. */
 const TICK_MS = 50;
 
 /** Refuses requests, in their turn, before anything is looked up or read for them. */
@@ -118,11 +118,11 @@ function createShedder({
   metrics,
   tracer,
 }: Services): (req: IncomingMessage | RepeatedRequest, res: ServerResponse) => void {
-  const refusals = new Refusals<{ reply: Reply; close: boolean }>();
+  const queue = new ShedQueue<{ reply: Reply; close: boolean }>();
   const error = new GatewayError('service_unavailable'); // one for all: an error notes where it was made, for 5 µs
-  const ticker = new Ticker(TICK_MS, () => {
-    for (const { reply, close } of refusals.take(performance.now())) reply.error(error, close);
-    return refusals.waiting > 0;
+  const ticker = new IdleInterval(TICK_MS, () => {
+    for (const { reply, close } of queue.take(performance.now())) reply.error(error, close);
+    return queue.waiting > 0;
   });
   return (req, res) => {
     const reply = new Reply(res, newRequestId());
@@ -134,7 +134,7 @@ function createShedder({
     metrics.answered('shed', 503);
     const { transferEncoding, expectsContinue, contentLength } = headOf(req);
     const close = transferEncoding !== undefined || expectsContinue || contentLength > FORGIVEN_BYTES;
-    refusals.add({ reply, close }, performance.now());
+    queue.add({ reply, close }, performance.now());
     ticker.wake();
   };
 }

@@ -1,6 +1,6 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { getHeapStatistics } from 'node:v8';
-import { Ticker } from './ticker.ts';
+import { IdleInterval } from '../runtime/idle-interval.ts';
 
 /** What the gateway takes on before it refuses. */
 export interface LoadLimits {
@@ -30,7 +30,7 @@ export class Overload {
   readonly #limits: LoadLimits;
   /** null before the first request: it takes 370 KB. */
   #loop: ReturnType<typeof monitorEventLoopDelay> | null = null;
-  readonly #ticker = new Ticker(
+  readonly #interval = new IdleInterval(
     SAMPLE_MS,
     () => this.#sample(),
     () => this.#loop?.disable(),
@@ -64,7 +64,7 @@ export class Overload {
   /** @returns false when the request is to be refused; else `leave` ends it */
   enter(): boolean {
     this.#asked = true;
-    if (this.#ticker.resting) this.#watch();
+    if (this.#interval.resting) this.#watch();
     if (this.#inFlight >= this.#limits.maxRequests || this.#memoryFull || (this.#share > 0 && this.#drop())) {
       this.#refused++;
       return false;
@@ -93,7 +93,7 @@ export class Overload {
   }
 
   close(): void {
-    this.#ticker.rest();
+    this.#interval.rest();
   }
 
   #drop(): boolean {
@@ -108,7 +108,7 @@ export class Overload {
     this.#loop ??= monitorEventLoopDelay({ resolution: RESOLUTION_MS });
     this.#loop.reset();
     this.#loop.enable();
-    this.#ticker.wake();
+    this.#interval.wake();
   }
 
   /** @returns whether sampling is to go on */

@@ -9,16 +9,16 @@ import { type ApiKey, digestOf } from '../domain/key.ts';
 import type { Now } from '../domain/ports.ts';
 import { SCOPE_BIT } from '../domain/scope.ts';
 import type { Admission } from '../domain/usage.ts';
-import { Account } from './account.ts';
-import { BareRequest } from './bare-request.ts';
+import { BareRequest } from '../http/fast-request.ts';
+import { RepeatedRequest } from '../http/repeated-request.ts';
+import { RequestHead } from '../http/request-head.ts';
+import { newRequestId } from '../runtime/request-id.ts';
 import { type BodyWaiter, type RequestBody, readBody } from './body.ts';
 import type { Call, Operation } from './call.ts';
-import { RequestHead } from './head.ts';
+import { CallMeter } from './call-meter.ts';
 import { renderModel, renderModels } from './models.ts';
-import { RepeatedRequest } from './repeated.ts';
 import { Reply } from './reply.ts';
-import { newRequestId } from './request-id.ts';
-import { RequestLine } from './request-line.ts';
+import { RequestLine } from './request-log.ts';
 import { findRoute, type Route } from './router.ts';
 import type { Services } from './services.ts';
 
@@ -123,11 +123,11 @@ class Exchange implements BodyWaiter {
       };
       if (company.strict && company.budget !== null) await reserve(services, admission, call); // 402
       const sent = call.forward(model);
-      const account = new Account(services, admission, company, sent);
-      if (line.reply.res.destroyed) return account.drop(); // while something was looked up: nobody is there to be answered
-      line.account = account;
-      const answer = call.answer(line.reply, admission, account);
-      const onOut = account.keepsSent ? null : () => body.letGo();
+      const meter = new CallMeter(services, admission, company, sent);
+      if (line.reply.res.destroyed) return meter.drop(); // while something was looked up: nobody is there to be answered
+      line.meter = meter;
+      const answer = call.answer(line.reply, admission, meter);
+      const onOut = meter.keepsSent ? null : () => body.letGo();
       services.upstream.post(operation.upstreamPath, admission.requestId, sent, answer, line.trace?.outgoing, onOut);
       line.sentAt = performance.now();
     } catch (error) {

@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import { performance } from 'node:perf_hooks';
 import type { GatewayError } from '../domain/errors.ts';
-import { BareResponse } from './bare-response.ts';
+import { BareResponse } from '../http/fast-response.ts';
 
 /** A body of more bytes leaves as they are, for less than making them text would cost. */
 export const MOST_TEXT = 65_536;

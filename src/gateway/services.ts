@@ -3,12 +3,12 @@ import type { Calendar } from '../domain/month.ts';
 import type { Clock, Directory, Ledger } from '../domain/ports.ts';
 import type { Logger } from '../log.ts';
 import type { Metrics } from '../metrics.ts';
-import type { Upstream } from '../upstream/pool.ts';
-import type { BodyMemory } from './body-memory.ts';
-import type { Deadlines } from './deadline.ts';
-import type { Slabs } from './outflow.ts';
+import type { BodyMemory } from '../runtime/body-memory.ts';
+import type { Upstream } from '../upstream/fast-pool.ts';
+import type { Deadlines } from './deadlines.ts';
 import type { Overload } from './overload.ts';
-import type { RequestLog } from './request-line.ts';
+import type { RequestLog } from './request-log.ts';
+import type { Slabs } from './stream-writer.ts';
 import type { Tracer } from './trace.ts';
 
 /** What the listener accepts of clients. */

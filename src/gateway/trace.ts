@@ -1,10 +1,10 @@
 import { randomFillSync } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
+import type { RepeatedRequest } from '../http/repeated-request.ts';
 import type { SpanExporter } from '../tracing/exporter.ts';
 import { boolean, CLIENT, double, encodeSpan, integer, SERVER, text } from '../tracing/otlp.ts';
 import { formatTraceparent, parseTraceparent, SAMPLED } from '../tracing/traceparent.ts';
-import type { RepeatedRequest } from './repeated.ts';
-import type { RequestLine, RequestTrace } from './request-line.ts';
+import type { RequestLine, RequestTrace } from './request-log.ts';
 
 export interface TracerOptions {
   readonly exporter: SpanExporter;
@@ -130,7 +130,7 @@ class Spans implements RequestTrace {
       attributes.push(STREAM);
       attributes.push(double('gen_ai.response.time_to_first_chunk', (streamedAt - line.sentAt) / 1000));
     }
-    const { tokens = null, outcome = null } = line.account ?? {};
+    const { tokens = null, outcome = null } = line.meter ?? {};
     if (tokens !== null) {
       attributes.push(integer('gen_ai.usage.input_tokens', tokens.prompt));
       if (operation === 'chat') attributes.push(integer('gen_ai.usage.output_tokens', tokens.completion));
@@ -153,8 +153,8 @@ class Spans implements RequestTrace {
 }
 
 /** `error.type` of a failed upstream: the status the client got, or upstream_failed where that was 200 already. */
-function failureOf({ account, reply }: RequestLine): string | null {
-  if (account?.outcome !== 'upstream_failed') return null;
+function failureOf({ meter, reply }: RequestLine): string | null {
+  if (meter?.outcome !== 'upstream_failed') return null;
   return reply.status >= 400 ? `${reply.status}` : 'upstream_failed';
 }
 

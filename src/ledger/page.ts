@@ -1,4 +1,4 @@
-import type { Account } from '../domain/budget.ts';
+import type { MonthSpend } from '../domain/budget.ts';
 import type { Femto } from '../domain/money.ts';
 import { RecordWriter, readRecordCost } from '../domain/record.ts';
 import type { UsageRecord } from '../domain/usage.ts';
@@ -12,7 +12,7 @@ export interface Entry {
   /** Counted as pending in the spend of its company; 0 for records of processes that are gone. */
   readonly cost: Femto;
   /** Where it is counted; null for what was read back from the disk, which is looked up. */
-  readonly account: Account | null;
+  readonly account: MonthSpend | null;
   /** When it came, milliseconds since the epoch. */
   readonly at: number;
   readonly json: string;
@@ -43,7 +43,7 @@ export class Pages {
   readonly #free: Page[] = [];
 
   /** Keeps a record. @param at when it came, milliseconds since the epoch */
-  keep(record: UsageRecord, account: Account, at: number): Entry {
+  keep(record: UsageRecord, account: MonthSpend, at: number): Entry {
     const room = frameLength(this.#records.room(record));
     if (this.#page.used + room > this.#page.bytes.length) this.#turn(room);
     const page = this.#page;
@@ -72,14 +72,14 @@ function newPage(owner: Pages, size: number): Page {
 }
 
 class KeptEntry implements Entry {
-  readonly account: Account;
+  readonly account: MonthSpend;
   readonly cost: Femto;
   readonly at: number;
   readonly page: Page;
   readonly from: number;
   readonly to: number;
 
-  constructor(account: Account, cost: Femto, at: number, page: Page, from: number, to: number) {
+  constructor(account: MonthSpend, cost: Femto, at: number, page: Page, from: number, to: number) {
     this.account = account;
     this.cost = cost;
     this.at = at;

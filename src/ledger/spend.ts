@@ -1,4 +1,4 @@
-import type { Account } from '../domain/budget.ts';
+import type { MonthSpend } from '../domain/budget.ts';
 import type { Payer } from '../domain/key.ts';
 import type { Femto } from '../domain/money.ts';
 
@@ -16,9 +16,9 @@ import type { Femto } from '../domain/money.ts';
  * zero: of 100,000 companies each new number is one more object that survives its youth.
  */
 export class Spend {
-  readonly #months = new Map<string, Map<string, Account>>();
+  readonly #months = new Map<string, Map<string, MonthSpend>>();
   /** Assumed to start at zero because the database was away when the month began. */
-  readonly #assumed = new Set<Account>();
+  readonly #assumed = new Set<MonthSpend>();
   readonly #limit: number;
 
   /** @param limit companies remembered per month; beyond it those without pending records are forgotten */
@@ -41,7 +41,7 @@ export class Spend {
    * A record was made: counts from this very tick.
    * @returns where it counts: not forgotten before its pending amount is taken back
    */
-  add(payer: Payer, month: string, cost: Femto): Account {
+  add(payer: Payer, month: string, cost: Femto): MonthSpend {
     let { account } = payer;
     if (!stands(account, month)) {
       account = this.#account(payer.companyId, month);
@@ -63,7 +63,7 @@ export class Spend {
   }
 
   /** A record counted in an account is settled: new in the database, or there before. */
-  settle(account: Account, cost: Femto, written: boolean): void {
+  settle(account: MonthSpend, cost: Femto, written: boolean): void {
     account.pending = account.pending === cost ? ZERO : account.pending - cost;
     if (!written || !account.read) account.spent -= cost;
   }
@@ -112,7 +112,7 @@ export class Spend {
   }
 
   /** Companies whose figure was assumed, to be loaded when the database is back. */
-  assumed(): Iterable<Account> {
+  assumed(): Iterable<MonthSpend> {
     return this.#assumed;
   }
 
@@ -131,14 +131,14 @@ export class Spend {
     }
   }
 
-  #commit(account: Account, committed: Femto): void {
+  #commit(account: MonthSpend, committed: Femto): void {
     const spent = committed + account.pending;
     if (account.spent !== spent) account.spent = spent;
     account.read = true;
     if (this.#assumed.size > 0) this.#assumed.delete(account);
   }
 
-  #account(companyId: string, month: string): Account {
+  #account(companyId: string, month: string): MonthSpend {
     let companies = this.#months.get(month);
     if (companies === undefined) {
       companies = new Map();
@@ -155,15 +155,15 @@ export class Spend {
 
 const ZERO = 0n;
 
-function stands(account: Account | null, month: string): account is Account {
+function stands(account: MonthSpend | null, month: string): account is MonthSpend {
   return account !== null && account.month === month && !account.forgotten;
 }
 
-function figure(account: Account | undefined): Femto | undefined {
+function figure(account: MonthSpend | undefined): Femto | undefined {
   return account?.read ? account.spent : undefined;
 }
 
-function addPending(account: Account, cost: Femto): void {
+function addPending(account: MonthSpend, cost: Femto): void {
   account.pending = account.pending === ZERO ? cost : account.pending + cost;
   account.spent += cost;
 }

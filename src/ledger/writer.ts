@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { Account } from '../domain/budget.ts';
+import type { MonthSpend } from '../domain/budget.ts';
 import { GatewayError } from '../domain/errors.ts';
 import type { Payer } from '../domain/key.ts';
 import { type Femto, parseEur } from '../domain/money.ts';
@@ -52,7 +52,7 @@ const DEADLOCK_TRIES = 10;
 interface Booked {
   readonly record: UsageRecord;
   /** Where it is counted. */
-  readonly account: Account;
+  readonly account: MonthSpend;
 }
 
 interface Load {

@@ -1,5 +1,5 @@
 import type { Visibility } from '../domain/assistant.ts';
-import { Refusal } from '../domain/refusal.ts';
+import { RefusedChange } from '../domain/refused-change.ts';
 import { findCompany, unknownCompany } from './company.ts';
 import type { Sql } from './database.ts';
 import { explaining } from './violation.ts';
@@ -35,7 +35,7 @@ export interface NewAssistant extends AssistantChanges {
   readonly system_prompt: string;
 }
 
-/** @throws Refusal when the company does not exist */
+/** @throws RefusedChange when the company does not exist */
 export async function createAssistant(sql: Sql, assistant: NewAssistant): Promise<AssistantRow> {
   const [row] = await explaining(
     sql<AssistantRow[]>`
@@ -51,7 +51,7 @@ export async function createAssistant(sql: Sql, assistant: NewAssistant): Promis
 
 /**
  * @param company refuses assistants of other companies, for callers who act for one
- * @throws Refusal not_found
+ * @throws RefusedChange not_found
  */
 export async function setAssistant(
   sql: Sql,
@@ -74,7 +74,7 @@ export async function setAssistant(
   return row ?? unknownAssistant(id);
 }
 
-/** All assistants of a company, those the API does not show too. @throws Refusal not_found */
+/** All assistants of a company, those the API does not show too. @throws RefusedChange not_found */
 export async function listAssistants(sql: Sql, company: string): Promise<AssistantRow[]> {
   const rows = await sql<AssistantRow[]>`
     select ${columns(sql)} from assistants where company_id = ${company} order by name, id`;
@@ -84,7 +84,7 @@ export async function listAssistants(sql: Sql, company: string): Promise<Assista
 
 /**
  * @param company refuses assistants of other companies, for callers who act for one
- * @throws Refusal not_found
+ * @throws RefusedChange not_found
  */
 export async function removeAssistant(sql: Sql, id: string, company: string | null = null): Promise<AssistantRow> {
   const [row] = await sql<AssistantRow[]>`
@@ -94,7 +94,7 @@ export async function removeAssistant(sql: Sql, id: string, company: string | nu
 }
 
 function unknownAssistant(id: string): never {
-  throw new Refusal('not_found', 'assistant', `There is no assistant ${id}.`);
+  throw new RefusedChange('not_found', 'assistant', `There is no assistant ${id}.`);
 }
 
 function columns(sql: Sql) {

@@ -1,4 +1,4 @@
-import { Refusal } from '../domain/refusal.ts';
+import { RefusedChange } from '../domain/refused-change.ts';
 import type { Sql } from './database.ts';
 
 export type BudgetMode = 'standard' | 'strict';
@@ -45,7 +45,7 @@ export async function createCompany(sql: Sql, company: NewCompany): Promise<Comp
 
 /**
  * One statement, so that two people changing different settings at once both win.
- * @throws Refusal not_found
+ * @throws RefusedChange not_found
  */
 export async function setCompany(sql: Sql, id: string, changes: CompanyChanges): Promise<CompanyRow> {
   const {
@@ -72,14 +72,14 @@ export async function listCompanies(sql: Sql): Promise<CompanyRow[]> {
   return sql<CompanyRow[]>`select ${columns(sql)} from companies order by name, id`;
 }
 
-/** @throws Refusal not_found */
+/** @throws RefusedChange not_found */
 export async function findCompany(sql: Sql, id: string): Promise<CompanyRow> {
   const [row] = await sql<CompanyRow[]>`select ${columns(sql)} from companies where id = ${id}`;
   return row ?? unknownCompany(id);
 }
 
 export function unknownCompany(id: string): never {
-  throw new Refusal('not_found', 'company', `There is no company ${id}.`);
+  throw new RefusedChange('not_found', 'company', `There is no company ${id}.`);
 }
 
 function columns(sql: Sql) {

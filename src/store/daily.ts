@@ -1,4 +1,4 @@
-import { Refusal } from '../domain/refusal.ts';
+import { RefusedChange } from '../domain/refused-change.ts';
 import type { Sql } from './database.ts';
 
 /**
@@ -59,7 +59,7 @@ export interface UsageGroup extends Sums {
 
 /**
  * @param month its first day; null for the present one in the billing time zone
- * @throws Refusal not_found
+ * @throws RefusedChange not_found
  */
 export async function readUsageMonth(sql: Sql, companyId: string, month: string | null): Promise<UsageMonth> {
   // one statement is one snapshot: tables, chart and totals agree whatever is written meanwhile
@@ -121,7 +121,7 @@ export async function readUsageMonth(sql: Sql, companyId: string, month: string 
         select billing_month as month from monthly_spend where company_id = f.id
         union select f.month union select f.present) as known)) as page
     from forecast f`;
-  if (row === undefined) throw new Refusal('not_found', 'company', `There is no company ${companyId}.`);
+  if (row === undefined) throw new RefusedChange('not_found', 'company', `There is no company ${companyId}.`);
   return row.page;
 }
 

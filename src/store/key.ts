@@ -1,5 +1,5 @@
 import { digestOf, mintKey, prefixOf } from '../domain/key.ts';
-import { Refusal } from '../domain/refusal.ts';
+import { RefusedChange } from '../domain/refused-change.ts';
 import type { Scope } from '../domain/scope.ts';
 import { findCompany, unknownCompany } from './company.ts';
 import type { Sql } from './database.ts';
@@ -36,7 +36,7 @@ export interface NewKey {
 /**
  * Mints a key. The answer is the only place it ever stands in plaintext; the table gets its digest.
  * @param keyPrefix what the key begins with (KEY_PREFIX)
- * @throws Refusal when the company does not exist, the id is taken, or the key would have expired already
+ * @throws RefusedChange when the company does not exist, the id is taken, or the key would have expired already
  */
 export async function createKey(
   sql: Sql,
@@ -55,17 +55,17 @@ export async function createKey(
     {
       api_keys_company_id_fkey: () => unknownCompany(asked.company_id),
       api_keys_pkey: () => {
-        throw new Refusal('conflict', 'key', 'This key was created before, and it was shown only then.');
+        throw new RefusedChange('conflict', 'key', 'This key was created before, and it was shown only then.');
       },
     },
   );
   if (row === undefined) {
-    throw new Refusal('conflict', 'key', `A key that expired at ${expires?.toISOString()} would never work.`);
+    throw new RefusedChange('conflict', 'key', `A key that expired at ${expires?.toISOString()} would never work.`);
   }
   return { ...row, key };
 }
 
-/** All keys of a company, revoked ones too, newest first. @throws Refusal not_found */
+/** All keys of a company, revoked ones too, newest first. @throws RefusedChange not_found */
 export async function listKeys(sql: Sql, company: string): Promise<KeyRow[]> {
   const rows = await sql<KeyRow[]>`
     select ${columns(sql)} from api_keys where company_id = ${company} order by created_at desc, id`;
@@ -76,7 +76,7 @@ export async function listKeys(sql: Sql, company: string): Promise<KeyRow[]> {
 /**
  * Revokes a key for good. A key that was revoked before keeps its first time.
  * @param company refuses keys of other companies, for callers who act for one
- * @throws Refusal not_found
+ * @throws RefusedChange not_found
  */
 export async function revokeKey(
   sql: Sql,
@@ -91,7 +91,7 @@ export async function revokeKey(
   const [known] = await sql<KeyRow[]>`
     select ${columns(sql)} from api_keys
     where id = ${id} and (${company}::uuid is null or company_id = ${company})`;
-  if (known === undefined) throw new Refusal('not_found', 'key', `There is no key ${id}.`);
+  if (known === undefined) throw new RefusedChange('not_found', 'key', `There is no key ${id}.`);
   return { key: known, already: true };
 }
 
@@ -110,7 +110,7 @@ export interface Rotation {
 /**
  * Mints a key with the name, scopes and expiry of another, whose end it sets. To be run in
  * a transaction: both happen or neither.
- * @throws Refusal when there is no such key, or it works no longer
+ * @throws RefusedChange when there is no such key, or it works no longer
  */
 export async function rotateKey(
   sql: Sql,
@@ -119,9 +119,9 @@ export async function rotateKey(
 ): Promise<KeyRow & { readonly key: string }> {
   const [old] = await sql<KeyRow[]>`
     select ${columns(sql)} from api_keys where id = ${id} and company_id = ${company_id} for update`;
-  if (old === undefined) throw new Refusal('not_found', 'key', `There is no key ${id}.`);
+  if (old === undefined) throw new RefusedChange('not_found', 'key', `There is no key ${id}.`);
   if (old.state !== 'active')
-    throw new Refusal('conflict', 'key', `This key is ${old.state}: create a new one instead.`);
+    throw new RefusedChange('conflict', 'key', `This key is ${old.state}: create a new one instead.`);
   const { name, scopes, expires_at } = old;
   const created = await createKey(sql, keyPrefix, { id: new_id, company_id, name, scopes, expires_at, created_by });
   if (overlap === 0) await sql`update api_keys set revoked_at = now() where id = ${id}`;

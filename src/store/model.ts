@@ -1,5 +1,5 @@
 import type { ModelKind } from '../domain/model.ts';
-import { Refusal } from '../domain/refusal.ts';
+import { RefusedChange } from '../domain/refused-change.ts';
 import { unknownCompany } from './company.ts';
 import type { Sql } from './database.ts';
 import { explaining } from './violation.ts';
@@ -30,11 +30,11 @@ export interface ModelChanges {
   readonly cost_eur_per_1k_output?: string | undefined;
 }
 
-/** @throws Refusal when the owner has a model of this slug already, or does not exist */
+/** @throws RefusedChange when the owner has a model of this slug already, or does not exist */
 export async function createModel(sql: Sql, model: NewModel): Promise<ModelRow> {
   const { slug, company_id: owner } = model;
   const taken = (): never => {
-    throw new Refusal('conflict', 'model', `${described(slug, owner)} exists already.`);
+    throw new RefusedChange('conflict', 'model', `${described(slug, owner)} exists already.`);
   };
   const [row] = await explaining(
     sql<ModelRow[]>`
@@ -53,7 +53,7 @@ export async function createModel(sql: Sql, model: NewModel): Promise<ModelRow> 
 
 /**
  * Changes the shared model of a slug, or with an owner that company's own.
- * @throws Refusal not_found
+ * @throws RefusedChange not_found
  */
 export async function setModel(sql: Sql, slug: string, owner: string | null, changes: ModelChanges): Promise<ModelRow> {
   const [row] = await sql<ModelRow[]>`
@@ -76,7 +76,7 @@ export async function listModels(sql: Sql, company: string | null = null): Promi
     order by slug, company_id nulls first`;
 }
 
-/** @throws Refusal not_found */
+/** @throws RefusedChange not_found */
 export async function removeModel(sql: Sql, slug: string, owner: string | null): Promise<ModelRow> {
   const [row] = await sql<ModelRow[]>`
     delete from models where slug = ${slug} and company_id is not distinct from ${owner} returning ${columns(sql)}`;
@@ -94,7 +94,7 @@ export async function unknownSlugs(sql: Sql, company: string, slugs: readonly st
 
 function unknownModel(slug: string, owner: string | null): never {
   const what = owner === null ? `no shared model ${slug}` : `no model ${slug} of company ${owner} alone`;
-  throw new Refusal('not_found', 'model', `There is ${what}.`);
+  throw new RefusedChange('not_found', 'model', `There is ${what}.`);
 }
 
 function described(slug: string, owner: string | null): string {

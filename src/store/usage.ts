@@ -32,7 +32,7 @@ export interface UsageSummary {
 
 /**
  * @param month its first day, "2026-11-01"; null for the current one in the billing time zone
- * @throws Refusal not_found
+ * @throws RefusedChange not_found
  */
 export async function summarizeUsage(sql: Sql, companyId: string, month: string | null): Promise<UsageSummary> {
   const company = await findCompany(sql, companyId);

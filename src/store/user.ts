@@ -1,5 +1,5 @@
 import { hashPassword } from '../domain/password.ts';
-import { Refusal } from '../domain/refusal.ts';
+import { RefusedChange } from '../domain/refused-change.ts';
 import type { Role } from '../domain/user.ts';
 import { unknownCompany } from './company.ts';
 import type { Sql } from './database.ts';
@@ -24,14 +24,14 @@ export type NewUser = {
   | { readonly role: Exclude<Role, 'operator'>; readonly company_id: string }
 );
 
-/** @throws Refusal when the address is taken or the company does not exist */
+/** @throws RefusedChange when the address is taken or the company does not exist */
 export async function createUser(sql: Sql, user: NewUser): Promise<UserRow> {
   return insertUser(sql, user, user.password === null ? null : await hashPassword(user.password));
 }
 
 /**
  * @param hash of `hashPassword`; null for people who sign in elsewhere
- * @throws Refusal when the address is taken or the company does not exist
+ * @throws RefusedChange when the address is taken or the company does not exist
  */
 export async function insertUser(
   sql: Sql,
@@ -45,7 +45,7 @@ export async function insertUser(
       returning id, email, company_id, role, created_at`,
     {
       users_email_key: () => {
-        throw new Refusal('conflict', 'user', `There is a user ${user.email} already.`);
+        throw new RefusedChange('conflict', 'user', `There is a user ${user.email} already.`);
       },
       users_company_id_fkey: () => unknownCompany(user.company_id as string),
     },
@@ -71,16 +71,16 @@ export async function findUser(
   return row ?? null;
 }
 
-/** @param hash of `hashPassword` @throws Refusal not_found */
+/** @param hash of `hashPassword` @throws RefusedChange not_found */
 export async function setPasswordHash(sql: Sql, id: string, hash: string): Promise<void> {
   const { count } = await sql`update users set password_hash = ${hash} where id = ${id}`;
-  if (count === 0) throw new Refusal('not_found', 'user', 'There is no such user.');
+  if (count === 0) throw new RefusedChange('not_found', 'user', 'There is no such user.');
 }
 
-/** @throws Refusal not_found */
+/** @throws RefusedChange not_found */
 export async function removeUser(sql: Sql, id: string): Promise<UserRow> {
   const [row] = await sql<UserRow[]>`
     delete from users where id = ${id} returning id, email, company_id, role, created_at`;
-  if (row === undefined) throw new Refusal('not_found', 'user', 'There is no such user.');
+  if (row === undefined) throw new RefusedChange('not_found', 'user', 'There is no such user.');
   return row;
 }

@@ -2,7 +2,7 @@ import postgres from 'postgres';
 
 /**
  * Answers a broken constraint in words: runs the handler named after the constraint a
- * statement violated (it throws the Refusal), and leaves every other error as it is.
+ * statement violated (it throws the RefusedChange), and leaves every other error as it is.
  */
 export async function explaining<T>(
   statement: PromiseLike<T>,

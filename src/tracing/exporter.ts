@@ -1,6 +1,6 @@
 import type { Agent } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
-import { Agent as HttpAgent, request as httpRequest } from '../http.ts';
+import { Agent as HttpAgent, request as httpRequest } from '../runtime/node-http.ts';
 import { encodeRequest, text } from './otlp.ts';
 
 export interface ExporterOptions {

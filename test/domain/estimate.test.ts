@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap';
-import { TextSample } from '../../src/bytes/sample.ts';
 import { Estimator, type Generated, NOTHING_SEEN } from '../../src/domain/estimate.ts';
 import { keepPrompt, type Prompt } from '../../src/domain/prompt.ts';
+import { TextSample } from '../../src/json/text-sample.ts';
 
 /** An answer of these events. */
 function answer(...texts: readonly string[]): Generated {

@@ -1,7 +1,5 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { parseObject } from '../../src/bytes/parse.ts';
-import { ObjectScanner } from '../../src/bytes/scan.ts';
 import { GatewayError } from '../../src/domain/errors.ts';
 import { parsePrices } from '../../src/domain/money.ts';
 import { nameFilter, REFERENCE, refusedNames, STEERING } from '../../src/domain/steering.ts';
@@ -10,7 +8,9 @@ import type { Call } from '../../src/gateway/call.ts';
 import { chat } from '../../src/gateway/chat.ts';
 import { embeddings } from '../../src/gateway/embeddings.ts';
 import type { Services } from '../../src/gateway/services.ts';
-import { cutAt, fuzz, places } from '../bytes/fuzz.ts';
+import { parseObject } from '../../src/json/parser.ts';
+import { ObjectScanner } from '../../src/json/stream-parser.ts';
+import { cutAt, fuzz, places } from '../sse/fuzz.ts';
 import { type Pairs, plain, READERS, readLeniently, type Value } from './readers.ts';
 
 const MODEL = {

@@ -4,7 +4,7 @@ import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
-import { writable } from '../../src/http.ts';
+import { writable } from '../../src/runtime/node-http.ts';
 import { ask, eventually, open } from '../support/client.ts';
 import { startGateway, type TestGateway } from '../support/gateway.ts';
 import { MASTER_KEY, scriptedUpstream } from '../support/upstream.ts';

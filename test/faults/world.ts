@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import postgres, { type Sql } from 'postgres';
 import type { Test } from 'tap';
-import { type Demo, type DemoCall, startDemo } from '../../src/demo.ts';
+import { type Demo, type DemoCall, startDemo } from '../../src/demo/server.ts';
 import { digestOf } from '../../src/domain/key.ts';
 import { parseAddress } from '../../src/store/address.ts';
 import { testDatabase } from '../support/postgres.ts';

@@ -4,7 +4,7 @@ import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { RequestBody } from '../../src/gateway/body.ts';
-import { cutAt } from '../bytes/fuzz.ts';
+import { cutAt } from '../sse/fuzz.ts';
 import { ask } from '../support/client.ts';
 import { startGateway } from '../support/gateway.ts';
 import { scriptedUpstream } from '../support/upstream.ts';

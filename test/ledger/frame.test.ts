@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import t from 'tap';
 import { type Frame, frameLength, readFrames, writeFrame } from '../../src/ledger/frame.ts';
-import { fuzz } from '../bytes/fuzz.ts';
+import { fuzz } from '../sse/fuzz.ts';
 
 const RECORDS = ['{"a":1}', '{"b":"two"}', `{"c":"${'x'.repeat(500)}"}`];
 

@@ -51,20 +51,20 @@ t.test('an assistant of an unknown company is refused', async (t) => {
   await t.rejects(
     run((sql) => createAssistant(sql, { ...plain, company_id: randomUUID() })),
     {
-      name: 'Refusal',
+      name: 'RefusedChange',
       reason: 'not_found',
       noun: 'company',
     },
   );
   await t.rejects(
     run((sql) => listAssistants(sql, randomUUID())),
-    { name: 'Refusal', noun: 'company' },
+    { name: 'RefusedChange', noun: 'company' },
   );
 });
 
 t.test('a company changes, removes and lists only its own', async (t) => {
   const { id } = await run((sql) => createAssistant(sql, plain));
-  const refusal = { name: 'Refusal', reason: 'not_found', noun: 'assistant' };
+  const refusal = { name: 'RefusedChange', reason: 'not_found', noun: 'assistant' };
   await t.rejects(
     run((sql) => setAssistant(sql, id, { name: 'Mine' }, other)),
     refusal,

@@ -41,7 +41,7 @@ t.test('a key of an unknown company, and one that has expired already, are refus
   await t.rejects(
     run((sql) => createKey(sql, 'svc_', { ...asked, company_id: randomUUID() })),
     {
-      name: 'Refusal',
+      name: 'RefusedChange',
       reason: 'not_found',
       noun: 'company',
     },
@@ -49,7 +49,7 @@ t.test('a key of an unknown company, and one that has expired already, are refus
   const expires_at = new Date(Date.now() - 60_000);
   await t.rejects(
     run((sql) => createKey(sql, 'svc_', { ...asked, expires_at })),
-    { name: 'Refusal', reason: 'conflict' },
+    { name: 'RefusedChange', reason: 'conflict' },
   );
   t.notOk((await run((sql) => listKeys(sql, acme))).some((key) => key.expires_at !== null));
 });
@@ -73,7 +73,7 @@ t.test('keys are listed newest first with their state', async (t) => {
   );
   await t.rejects(
     run((sql) => listKeys(sql, randomUUID())),
-    { name: 'Refusal', noun: 'company' },
+    { name: 'RefusedChange', noun: 'company' },
   );
 });
 
@@ -94,15 +94,15 @@ t.test('a company revokes only its own keys', async (t) => {
   const { id } = await run((sql) => createKey(sql, 'svc_', asked));
   await t.rejects(
     run((sql) => revokeKey(sql, id, other)),
-    { name: 'Refusal', reason: 'not_found', noun: 'key' },
+    { name: 'RefusedChange', reason: 'not_found', noun: 'key' },
   );
   t.equal((await run((sql) => revokeKey(sql, id, acme))).already, false);
   await t.rejects(
     run((sql) => revokeKey(sql, id, other)),
-    { name: 'Refusal', reason: 'not_found' },
+    { name: 'RefusedChange', reason: 'not_found' },
   );
   await t.rejects(
     run((sql) => revokeKey(sql, randomUUID())),
-    { name: 'Refusal', reason: 'not_found' },
+    { name: 'RefusedChange', reason: 'not_found' },
   );
 });

@@ -31,13 +31,13 @@ t.test('a slug is unique among shared models, and within a company', async (t) =
   await run((sql) => createModel(sql, model('once')));
   await t.rejects(
     run((sql) => createModel(sql, model('once'))),
-    { name: 'Refusal', reason: 'conflict', noun: 'model' },
+    { name: 'RefusedChange', reason: 'conflict', noun: 'model' },
   );
   await run((sql) => createModel(sql, model('once', acme)));
   await run((sql) => createModel(sql, model('once', other)));
   await t.rejects(
     run((sql) => createModel(sql, model('once', acme))),
-    { name: 'Refusal', message: /of company/ },
+    { name: 'RefusedChange', message: /of company/ },
   );
 });
 
@@ -45,7 +45,7 @@ t.test('a model of an unknown company is refused', async (t) => {
   const id = randomUUID();
   await t.rejects(
     run((sql) => createModel(sql, model('lost', id))),
-    { name: 'Refusal', reason: 'not_found', noun: 'company' },
+    { name: 'RefusedChange', reason: 'not_found', noun: 'company' },
   );
 });
 
@@ -63,13 +63,13 @@ t.test('a change touches the shared model or the one of a company, never the oth
   t.same(await run((sql) => setModel(sql, 'twin', null, {})), shared);
   await t.rejects(
     run((sql) => setModel(sql, 'twin', other, changes)),
-    { name: 'Refusal', reason: 'not_found', noun: 'model' },
+    { name: 'RefusedChange', reason: 'not_found', noun: 'model' },
   );
 
   t.equal((await run((sql) => removeModel(sql, 'twin', null))).id, shared.id);
   await t.rejects(
     run((sql) => removeModel(sql, 'twin', null)),
-    { name: 'Refusal', message: 'There is no shared model twin.' },
+    { name: 'RefusedChange', message: 'There is no shared model twin.' },
   );
   t.ok((await run((sql) => listModels(sql))).some(({ id }) => id === own.id));
 });

@@ -10,7 +10,7 @@ import t, { type Test } from 'tap';
 import { parseAddress } from '../../src/store/address.ts';
 import { createCompany } from '../../src/store/company.ts';
 import { type Database, openDatabase, type Sql } from '../../src/store/database.ts';
-import { raiseWall, within } from '../../src/store/wall.ts';
+import { raiseWall, within } from '../../src/store/tenant-role.ts';
 import { tollgate } from '../support/cli.ts';
 import { ask, eventually } from '../support/client.ts';
 import { emptyDatabase, testDatabase } from '../support/postgres.ts';

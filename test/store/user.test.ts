@@ -37,12 +37,12 @@ t.test('a taken address and an unknown company are refused', async (t) => {
   await run((sql) => createUser(sql, { ...user, company_id: acme }));
   await t.rejects(
     run((sql) => createUser(sql, { ...user, company_id: acme })),
-    { name: 'Refusal', reason: 'conflict', noun: 'user' },
+    { name: 'RefusedChange', reason: 'conflict', noun: 'user' },
   );
   await t.rejects(
     run((sql) => createUser(sql, { ...user, email: 'lost@example.com', company_id: randomUUID() })),
     {
-      name: 'Refusal',
+      name: 'RefusedChange',
       reason: 'not_found',
       noun: 'company',
     },

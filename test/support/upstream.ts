@@ -3,7 +3,7 @@ import { createServer, type IncomingHttpHeaders, type IncomingMessage, type Serv
 import type { AddressInfo } from 'node:net';
 import { LLMock } from '@copilotkit/aimock';
 import type { Test } from 'tap';
-import { startDemo } from '../../src/demo.ts';
+import { startDemo } from '../../src/demo/server.ts';
 
 /**
  * The upstreams tests run the gateway against: the demo, aimock (which this project did

@@ -1,0 +1,23 @@
+import type { RequestOptions } from 'node:http';
+import { get } from '../runtime/node-http.ts';
+
+/**
+ * `node dist/cli/health.js`: a container's health check, in the environment of its gateway.
+ * Exits 0 when the process answers: on /livez, or without an admin listener on the API,
+ * where being refused is an answer too. Imports nothing else, so that it costs little.
+ */
+const { HOST, PORT, LISTEN_SOCKET, ADMIN_HOST, ADMIN_PORT } = process.env;
+const TIMEOUT_MS = 3000;
+
+const admin = { host: reachable(ADMIN_HOST), port: ADMIN_PORT || '8081', path: '/livez' };
+const api = LISTEN_SOCKET ? { socketPath: LISTEN_SOCKET } : { host: reachable(HOST), port: PORT || '8080' };
+const target: RequestOptions = ADMIN_PORT === 'off' ? api : admin;
+
+get({ ...target, timeout: TIMEOUT_MS }, ({ statusCode = 0 }) => process.exit(statusCode < 500 ? 0 : 1))
+  .on('timeout', () => process.exit(1))
+  .on('error', () => process.exit(1));
+
+/** Where a listener on all addresses is asked. */
+function reachable(host: string | undefined): string {
+  return !host || host === '0.0.0.0' || host === '::' ? 'localhost' : host;
+}

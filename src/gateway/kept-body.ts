@@ -1,0 +1,50 @@
+import type { AnswerHead } from '../upstream/connection.ts';
+
+/** Reading the upstream's answer head and keeping what is not a stream. */
+
+export function isEventStream(head: AnswerHead): boolean {
+  return /^text\/event-stream\b/i.test(head.contentType ?? '') && isIdentity(head);
+}
+
+export function isJson(head: AnswerHead): boolean {
+  return /^application\/(?:[\w.-]+\+)?json\b/i.test(head.contentType ?? '') && isIdentity(head);
+}
+
+/** We ask for identity; an edge that compresses all the same sends what we cannot patch. */
+function isIdentity({ contentEncoding }: AnswerHead): boolean {
+  return contentEncoding === undefined || contentEncoding.toLowerCase() === 'identity';
+}
+
+/** A body kept whole, up to a limit; it is valid as long as the last bytes that were pushed. */
+export class KeptBody {
+  readonly #limit: number;
+  #first: Buffer | null = null; // nearly every body comes in one read
+  #rest: Buffer[] | null = null;
+  #size = 0;
+  /** More arrived than is kept. */
+  overflown = false;
+
+  constructor(limit: number) {
+    this.#limit = limit;
+  }
+
+  /**
+   * @param bytes copied, unless they are the whole body
+   * @param last no more follow
+   */
+  push(bytes: Buffer, last: boolean): void {
+    if (this.overflown) return;
+    this.#size += bytes.length;
+    if (this.#size > this.#limit) this.overflown = true;
+    else if (this.#first === null) this.#first = last ? bytes : Buffer.from(bytes);
+    else {
+      this.#rest ??= [this.#first];
+      this.#rest.push(last ? bytes : Buffer.from(bytes));
+    }
+  }
+
+  get bytes(): Buffer {
+    if (this.#rest !== null) return Buffer.concat(this.#rest);
+    return this.#first ?? Buffer.alloc(0);
+  }
+}

@@ -1,0 +1,146 @@
+import { CR, LF } from '../json/members.ts';
+
+/** A longer head is not worth keeping with its connection. */
+const MOST_BYTES = 4096;
+/** Of a token. */
+const MOST_TOKEN = 512;
+
+/**
+ * The head of an HTTP/1.1 request (RFC 9112) as a pattern for the requests behind it: a client
+ * sends the same head again and again, but for the length of the body and perhaps its key.
+ * What matches byte for byte, with another number where the length stood and another token
+ * where the key stood, means the same to every reader of HTTP, and needs none.
+ *
+ *   POST /v1/chat/completions HTTP/1.1⏎host: …⏎authorization: Bearer ░░░░⏎content-length: ░░⏎…⏎⏎
+ *   '----------- literal ----------------------------------------'    '----- literal ----'  '-'
+ *
+ * Pure: no socket, no clock.
+ */
+export class HeadPattern {
+  /** What the head last matched said, its bearer token in latin1; null where the pattern has none. */
+  contentLength: number;
+  token: string | null;
+  /** Whether it brought the token the pattern was made of. */
+  sameToken = true;
+
+  readonly #bytes: Buffer;
+  readonly #length: number;
+  readonly #token: string | null;
+  readonly #literals: Buffer[] = [];
+  readonly #holes: ('length' | 'token')[] = [];
+
+  private constructor(bytes: Buffer, length: Hole, token: Hole | null) {
+    this.#bytes = bytes;
+    this.#length = this.contentLength = Number(bytes.latin1Slice(length.from, length.to));
+    this.#token = this.token = token === null ? null : bytes.latin1Slice(token.from, token.to);
+    const holes = token === null ? [length] : [length, token].sort((a, b) => a.from - b.from);
+    let at = 0;
+    for (const hole of holes) {
+      this.#literals.push(bytes.subarray(at, hole.from));
+      this.#holes.push(hole === length ? 'length' : 'token');
+      at = hole.to;
+    }
+    this.#literals.push(bytes.subarray(at));
+  }
+
+  /**
+   * Makes a pattern of a head that a reader of HTTP has accepted, its blank line included.
+   * @param head copied
+   * @returns null when it is too long or says no length in the usual way
+   */
+  static of(head: Buffer): HeadPattern | null {
+    if (head.length > MOST_BYTES) return null;
+    const text = head.latin1Slice();
+    const length = onlyHole(text, LENGTH, LENGTH_NAME);
+    if (length === null) return null;
+    const copy = Buffer.allocUnsafeSlow(head.length); // a slice of Node's pool would keep all of that alive with the connection
+    head.copy(copy);
+    return new HeadPattern(copy, length, onlyHole(text, TOKEN, TOKEN_NAME));
+  }
+
+  /**
+   * @param end of the bytes
+   * @returns where the body begins; -1 when they do not begin with a whole head of this pattern
+   */
+  match(bytes: Buffer, end: number): number {
+    // where keys alternate on a connection, it will not be the very same head
+    if (this.sameToken && startsAt(bytes, 0, end, this.#bytes)) {
+      this.contentLength = this.#length;
+      this.token = this.#token;
+      return this.#bytes.length;
+    }
+    let at = 0;
+    for (let i = 0; i < this.#holes.length; i++) {
+      const literal = this.#literals[i] as Buffer;
+      if (!startsAt(bytes, at, end, literal)) return -1;
+      at += literal.length;
+      at = this.#holes[i] === 'length' ? this.#readLength(bytes, at, end) : this.#readToken(bytes, at, end);
+      if (at < 0) return -1;
+    }
+    const last = this.#literals.at(-1) as Buffer;
+    return startsAt(bytes, at, end, last) ? at + last.length : -1;
+  }
+
+  /** A number as the pattern's own was written: without a leading zero. @returns the offset behind it, or -1 */
+  #readLength(bytes: Buffer, at: number, end: number): number {
+    const from = at;
+    let length = 0;
+    for (; at < end && at - from < 8; at++) {
+      const digit = (bytes[at] as number) - ZERO;
+      if (digit < 0 || digit > 9) break;
+      length = length * 10 + digit;
+    }
+    if (at === from || (bytes[from] === ZERO && at > from + 1)) return -1;
+    this.contentLength = length;
+    return at;
+  }
+
+  /** Visible characters up to the line's end. @returns the offset behind them, or -1 */
+  #readToken(bytes: Buffer, from: number, end: number): number {
+    let at = from;
+    while (at < end && (bytes[at] as number) > SPACE && (bytes[at] as number) < DELETE) at++;
+    if (at === from || at - from > MOST_TOKEN) return -1;
+    this.token = bytes.latin1Slice(from, at);
+    this.sameToken = this.token === this.#token;
+    return at;
+  }
+}
+
+interface Hole {
+  readonly from: number;
+  readonly to: number;
+}
+
+const ZERO = 0x30;
+const SPACE = 0x20;
+const DELETE = 0x7f;
+const LENGTH_NAME = /\r\ncontent-length/gi;
+const LENGTH = /\r\ncontent-length: (0|[1-9]\d{0,7})(?=\r\n)/gi;
+const TOKEN_NAME = /\r\nauthorization/gi;
+const TOKEN = /\r\nauthorization: bearer ([!-~]{1,512})(?=\r\n)/gi;
+
+/** Where the field's value stands, if the field is there once and in the usual form. */
+function onlyHole(text: string, form: RegExp, name: RegExp): Hole | null {
+  const found = [...text.matchAll(form)];
+  const [only] = found;
+  if (only === undefined || found.length > 1 || text.match(name)?.length !== 1) return null;
+  const to = only.index + only[0].length;
+  return { from: to - (only[1] as string).length, to };
+}
+
+function startsAt(bytes: Buffer, at: number, end: number, literal: Buffer): boolean {
+  const to = at + literal.length;
+  return to <= end && bytes.compare(literal, 0, literal.length, at, to) === 0;
+}
+
+/**
+ * Where the head that begins at `start` ends, behind its blank line.
+ * @returns -1 when the bytes hold no whole one, or empty lines stand before it
+ */
+export function headEnd(bytes: Buffer, start: number): number {
+  if (bytes[start] === CR || bytes[start] === LF) return -1;
+  const blank = bytes.indexOf(BLANK_LINE, start);
+  return blank < 0 ? -1 : blank + BLANK_LINE.length;
+}
+
+const BLANK_LINE = Buffer.from([CR, LF, CR, LF]);

@@ -1,0 +1,214 @@
+import { isUtf8 } from 'node:buffer';
+import {
+  beginning,
+  CLOSE_BRACE,
+  CLOSE_BRACKET,
+  COLON,
+  COMMA,
+  decodeString,
+  type JsonFault,
+  LONG_STRING,
+  MAX_DEPTH,
+  MAX_MEMBERS,
+  type Member,
+  numberEnd,
+  OPEN_BRACE,
+  OPEN_BRACKET,
+  OTHER_VALUE,
+  type ParsedObject,
+  QUOTE,
+  REDUCED_DEPTH,
+  REDUCED_NUMBER,
+  SHORT_STRING,
+  setMember,
+  skipSpace,
+  stringEnd,
+  usualText,
+} from './members.ts';
+
+/**
+ * Reads a small request body whole: strict JSON in strict UTF-8 without a byte order mark,
+ * one object. Accepts what ObjectScanner accepts and makes the same of it, but that it counts
+ * no values: too many of them need a body of 131 KB.
+ *
+ * One pass judges, finds the members, and makes of the value what validators look at. A body
+ * of 1 KiB takes 0.9 µs, where JSON.parse and a second pass for the members took 1.5.
+ */
+export function parseObject(body: Buffer): ParsedObject | JsonFault {
+  return READER.read(body);
+}
+
+class ObjectReader {
+  #b: Buffer = NONE;
+  /** Where the reader is. */
+  #at = 0;
+  #end = 0;
+  #fault: JsonFault = 'invalid_json';
+  #members: Member[] = [];
+
+  read(body: Buffer): ParsedObject | JsonFault {
+    const end = body.length;
+    const start = skipSpace(body, 0, end);
+    if (body[start] !== OPEN_BRACE) {
+      return start < end && OTHER_VALUE.includes(body[start] as number) ? 'not_an_object' : 'invalid_json';
+    }
+    if (!isUtf8(body)) return 'invalid_json';
+    const members: Member[] = [];
+    this.#b = body;
+    this.#at = start;
+    this.#end = end;
+    this.#fault = 'invalid_json';
+    this.#members = members;
+    const value = this.#object(1);
+    this.#b = NONE;
+    if (value === undefined) return this.#fault;
+    return skipSpace(body, this.#at, end) === end ? { value, members } : 'invalid_json';
+  }
+
+  /** @returns undefined when there is none, or none that is accepted: so do all below */
+  #value(depth: number): unknown {
+    switch (this.#b[this.#at]) {
+      case QUOTE:
+        return this.#string(depth);
+      case OPEN_BRACE:
+        return this.#object(depth + 1);
+      case OPEN_BRACKET:
+        return this.#array(depth + 1);
+      case 0x74:
+        return this.#word(TRUE) ? true : undefined;
+      case 0x66:
+        return this.#word(FALSE) ? false : undefined;
+      case 0x6e:
+        return this.#word(NULL) ? null : undefined;
+      default:
+        return this.#number(depth);
+    }
+  }
+
+  #object(depth: number): Record<string, unknown> | undefined {
+    if (depth > MAX_DEPTH) return this.#refuse('too_deep');
+    const b = this.#b;
+    const end = this.#end;
+    const object: Record<string, unknown> = {};
+    let at = skipSpace(b, this.#at + 1, end);
+    if (b[at] === CLOSE_BRACE && at < end) {
+      this.#at = at + 1;
+      return object;
+    }
+    for (;;) {
+      if (b[at] !== QUOTE || at >= end) return undefined;
+      const keyStart = at;
+      const keyLast = stringEnd(b, at + 1, end);
+      if (keyLast < 0) return undefined;
+      const keyEnd = keyLast + 1;
+      const name = depth <= REDUCED_DEPTH ? keyText(b, keyStart + 1, keyLast) : '';
+      at = skipSpace(b, keyEnd, end);
+      if (b[at] !== COLON || at >= end) return undefined;
+      const valueStart = skipSpace(b, at + 1, end);
+      this.#at = valueStart;
+      const value = this.#value(depth);
+      if (value === undefined) return undefined;
+      const valueEnd = this.#at;
+      at = skipSpace(b, valueEnd, end);
+      const c = b[at];
+      if (at >= end || (c !== COMMA && c !== CLOSE_BRACE)) return undefined;
+      if (depth === 1) {
+        if (this.#members.length === MAX_MEMBERS) return this.#refuse('too_many_members');
+        this.#members.push({ name, keyStart, keyEnd, valueStart, valueEnd });
+      }
+      if (depth <= REDUCED_DEPTH) setMember(object, name, value);
+      if (c === CLOSE_BRACE) {
+        this.#at = at + 1;
+        return object;
+      }
+      at = skipSpace(b, at + 1, end);
+    }
+  }
+
+  #array(depth: number): unknown[] | undefined {
+    if (depth > MAX_DEPTH) return this.#refuse('too_deep');
+    const b = this.#b;
+    const end = this.#end;
+    const array: unknown[] = [];
+    let at = skipSpace(b, this.#at + 1, end);
+    if (b[at] === CLOSE_BRACKET && at < end) {
+      this.#at = at + 1;
+      return array;
+    }
+    for (;;) {
+      this.#at = at;
+      const value = this.#value(depth);
+      if (value === undefined) return undefined;
+      if (depth <= REDUCED_DEPTH) array.push(value);
+      at = skipSpace(b, this.#at, end);
+      const c = b[at];
+      if (at >= end || (c !== COMMA && c !== CLOSE_BRACKET)) return undefined;
+      if (c === CLOSE_BRACKET) {
+        this.#at = at + 1;
+        return array;
+      }
+      at = skipSpace(b, at + 1, end);
+    }
+  }
+
+  #string(depth: number): string | undefined {
+    const b = this.#b;
+    const start = this.#at + 1;
+    const last = stringEnd(b, start, this.#end);
+    if (last < 0) return undefined;
+    this.#at = last + 1;
+    if (last - start > (depth > 1 ? SHORT_STRING : LONG_STRING)) return depth > 1 ? '...' : beginning(b, start);
+    if (depth > REDUCED_DEPTH) return '';
+    return usualText(b, start, last) ?? (decodeString(b, start - 1, last + 1) as string);
+  }
+
+  #number(depth: number): number | undefined {
+    const b = this.#b;
+    const start = this.#at;
+    const end = numberEnd(b, start, this.#end);
+    if (end < 0) return undefined;
+    this.#at = end;
+    if (depth > REDUCED_DEPTH) return 0;
+    if (end - start === 1) return (b[start] as number) - DIGIT_0;
+    return end - start > REDUCED_NUMBER ? Number.NaN : Number(b.latin1Slice(start, end));
+  }
+
+  #word(word: Buffer): boolean {
+    const end = this.#at + word.length;
+    if (end > this.#end) return false;
+    for (let i = 0; i < word.length; i++) if (this.#b[this.#at + i] !== word[i]) return false;
+    this.#at = end;
+    return true;
+  }
+
+  #refuse(fault: JsonFault): undefined {
+    this.#fault = fault;
+  }
+}
+
+const NONE = Buffer.alloc(0);
+const TRUE = Buffer.from('true');
+const FALSE = Buffer.from('false');
+const NULL = Buffer.from('null');
+const DIGIT_0 = 0x30;
+const READER = new ObjectReader();
+
+/** Some keys met before, each in the one place it can be in. */
+const KEYS: string[] = Array.from({ length: 256 }, () => '');
+
+/** The text of a key whose content is [start, end). Nearly all were met before, and are not made anew. */
+function keyText(b: Buffer, start: number, end: number): string {
+  const length = end - start;
+  if (length > LONG_STRING) return beginning(b, start);
+  const place =
+    (length * 31 + (b[start] as number) * 7 + (b[end - 1] as number) + (b[start + (length >> 1)] as number) * 3) & 255;
+  const met = KEYS[place] as string;
+  if (met.length === length) {
+    let i = 0;
+    while (i < length && met.charCodeAt(i) === b[start + i]) i++;
+    if (i === length) return met;
+  }
+  const text = decodeString(b, start - 1, end + 1) as string;
+  if (length <= SHORT_STRING && text.length === length) KEYS[place] = text; // no escapes, and ASCII
+  return text;
+}

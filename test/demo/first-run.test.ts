@@ -1,0 +1,50 @@
+import t from 'tap';
+import { type Welcome, welcome } from '../../src/demo/first-run.ts';
+import { digestOf } from '../../src/domain/key.ts';
+import { createCompany } from '../../src/store/company.ts';
+import { testDatabase } from '../support/postgres.ts';
+
+t.test(
+  'the first start makes a demo company, models, an assistant, an operator and a key, and says so once',
+  async (t) => {
+    const { db } = await testDatabase(t);
+    const first = (await welcome(db, 'svc_', Date.now())) as Welcome;
+    t.match(first, {
+      key: /^svc_[a-z2-7]{32}$/,
+      keyExpires: null,
+      login: { email: 'operator@localhost', password: /.{16}/ },
+    });
+    const made = await db.run(5000, async (sql) => {
+      const [counts] =
+        await sql`select (select count(*) from companies)::int as companies, (select count(*) from models)::int as models,
+      (select count(*) from assistants)::int as assistants, (select count(*) from users where role = 'operator')::int as operators`;
+      const keys = await sql`select encode(digest, 'hex') as digest, created_by, scopes from api_keys`;
+      const actors = await sql`select distinct actor from audit_log`;
+      return { counts, keys: [...keys], actors: [...actors] };
+    });
+    t.same(made.counts, { companies: 1, models: 3, assistants: 1, operators: 1 });
+    t.match(made.keys, [
+      { digest: digestOf(first.key), created_by: 'make run', scopes: ['chat', 'embeddings', 'assistants'] },
+    ]);
+    t.same(made.actors, [{ actor: 'make run' }]);
+
+    const now = Date.now();
+    const second = (await welcome(db, 'svc_', now)) as Welcome;
+    t.equal(second.companyId, first.companyId);
+    t.equal(second.login, null, 'the password is not shown again');
+    t.not(second.key, first.key);
+    t.equal(second.keyExpires?.getTime(), now + 86_400_000);
+  },
+);
+
+t.test('two first starts at once make one demo company', async (t) => {
+  const { db } = await testDatabase(t);
+  const both = await Promise.all([welcome(db, 'svc_', Date.now()), welcome(db, 'svc_', Date.now())]);
+  t.equal(both[0]?.companyId, both[1]?.companyId);
+});
+
+t.test('a database with companies of its own is left as it is', async (t) => {
+  const { db } = await testDatabase(t);
+  await db.run(5000, (sql) => createCompany(sql, { name: 'Acme' }));
+  t.equal(await welcome(db, 'svc_', Date.now()), null);
+});

@@ -1,0 +1,485 @@
+import { request as rawRequest } from 'node:http';
+import { gunzipSync } from 'node:zlib';
+import t from 'tap';
+import { FAULTS, INTERNAL_HOST, INTERNAL_KEY } from '../../src/demo/fault.ts';
+import { DEMO_CHAT_MODEL, DEMO_EMBEDDING_MODEL, type Demo, startDemo } from '../../src/demo/server.ts';
+
+const demo: Demo = await startDemo({ port: 0, journal: true });
+t.teardown(() => demo.close());
+
+const said = (content: unknown, more: object = {}) => ({
+  model: DEMO_CHAT_MODEL,
+  messages: [{ role: 'user', content }],
+  ...more,
+});
+
+async function post(path: string, body: unknown, base = demo.url, headers: Record<string, string> = {}) {
+  const response = await fetch(base + path, {
+    method: 'POST',
+    redirect: 'manual',
+    headers: { 'content-type': 'application/json', ...headers },
+    body: typeof body === 'string' ? body : JSON.stringify(body),
+  });
+  const text = await response.text();
+  return { status: response.status, headers: response.headers, text };
+}
+
+async function chat(body: unknown) {
+  const { text } = await post('/chat/completions', body);
+  return JSON.parse(text);
+}
+
+/** The raw bytes of an answer as far as they came, and whether the body was whole. */
+function raw(body: unknown): Promise<{ bytes: Buffer; whole: boolean }> {
+  return new Promise((resolve, reject) => {
+    const req = rawRequest(`${demo.url}/chat/completions`, { method: 'POST' }, (res) => {
+      const chunks: Buffer[] = [];
+      res.on('data', (chunk) => chunks.push(chunk));
+      res.on('error', () => {});
+      res.on('close', () => resolve({ bytes: Buffer.concat(chunks), whole: res.complete }));
+    });
+    req.on('error', reject);
+    req.end(JSON.stringify(body));
+  });
+}
+
+const streamed = (fault = '') =>
+  said('Tell me a story', { model: `x${fault}`, stream: true, stream_options: { include_usage: true } });
+
+function dataOf(text: string): string[] {
+  return text
+    .split(/\r\n|\r|\n/)
+    .filter((line) => line.startsWith('data:'))
+    .map((line) => line.slice(5).trim());
+}
+
+function chunksOf(text: string) {
+  return dataOf(text)
+    .filter((data) => data !== '[DONE]')
+    .map((data) => JSON.parse(data));
+}
+
+t.test('a chat answer names the demo, echoes the user and reports usage', async (t) => {
+  const answer = await chat(said('What is a tollgate?'));
+  t.match(answer, {
+    object: 'chat.completion',
+    model: DEMO_CHAT_MODEL,
+    choices: [
+      {
+        index: 0,
+        message: { role: 'assistant', content: /demo upstream.*What is a tollgate\?/ },
+        finish_reason: 'stop',
+      },
+    ],
+  });
+  const { prompt_tokens, completion_tokens, total_tokens } = answer.usage;
+  t.ok(prompt_tokens > 5 && completion_tokens > 10);
+  t.equal(total_tokens, prompt_tokens + completion_tokens);
+});
+
+t.test('the same request gets the same answer and the same counts', async (t) => {
+  const [one, two] = await Promise.all([chat(said('again')), chat(said('again'))]);
+  t.same(one.choices, two.choices);
+  t.same(one.usage, two.usage);
+  t.not(one.id, two.id);
+});
+
+t.test('max_tokens and max_completion_tokens cut the answer', async (t) => {
+  for (const name of ['max_tokens', 'max_completion_tokens']) {
+    const answer = await chat(said('long', { [name]: 3 }));
+    t.equal(answer.choices[0].finish_reason, 'length');
+    t.equal(answer.usage.completion_tokens, 3);
+  }
+});
+
+t.test('text parts of multimodal content are read', async (t) => {
+  const answer = await chat(
+    said([
+      { type: 'text', text: 'look here' },
+      { type: 'image_url', image_url: { url: 'data:' } },
+    ]),
+  );
+  t.match(answer.choices[0].message.content, /look here \[image_url\]/);
+});
+
+const tools = [
+  {
+    type: 'function',
+    function: {
+      name: 'get_weather',
+      parameters: {
+        type: 'object',
+        properties: { city: { type: 'string' }, days: { type: 'integer' }, unit: { enum: ['C', 'F'] } },
+        required: ['city', 'days', 'unit'],
+      },
+    },
+  },
+];
+
+t.test('a tool is called when named, required or mentioned, and not otherwise', async (t) => {
+  const finish = async (text: string, choice?: unknown) =>
+    (await chat(said(text, { tools, tool_choice: choice }))).choices[0].finish_reason;
+  t.equal(await finish('hello'), 'stop');
+  t.equal(await finish('please get weather in Bonn'), 'tool_calls');
+  t.equal(await finish('please get weather in Bonn', 'none'), 'stop');
+  t.equal(await finish('hello', 'required'), 'tool_calls');
+  t.equal(await finish('hello', { type: 'function', function: { name: 'get_weather' } }), 'tool_calls');
+
+  const answer = await chat(said('hello', { tools, tool_choice: 'required' }));
+  const call = answer.choices[0].message.tool_calls[0];
+  t.equal(answer.choices[0].message.content, null);
+  t.equal(call.function.name, 'get_weather');
+  t.same(JSON.parse(call.function.arguments), { city: 'hello', days: 1, unit: 'C' });
+});
+
+t.test('a tool result is answered with text', async (t) => {
+  const answer = await chat({
+    model: 'x',
+    tools,
+    messages: [
+      { role: 'user', content: 'get weather' },
+      { role: 'assistant', content: null, tool_calls: [] },
+      { role: 'tool', tool_call_id: '1', content: '21 degrees' },
+    ],
+  });
+  t.match(answer.choices[0].message.content, /The tool returned: 21 degrees/);
+});
+
+t.test('response_format gets JSON, shaped by its schema', async (t) => {
+  const format = (response_format: unknown) => chat(said('hi', { response_format }));
+  const plain = await format({ type: 'json_object' });
+  t.same(JSON.parse(plain.choices[0].message.content), { demo: true, echo: 'hi' });
+  const schema = {
+    type: 'object',
+    properties: {
+      list: { type: 'array', items: { $ref: '#/$defs/Part' }, minItems: 2 },
+      maybe: { anyOf: [{ type: 'boolean' }, { type: 'null' }] },
+      fixed: { const: 7 },
+    },
+    $defs: { Part: { type: 'object', properties: { name: { type: ['string', 'null'], maxLength: 1 } } } },
+  };
+  const shaped = await format({ type: 'json_schema', json_schema: { name: 'x', schema } });
+  t.same(JSON.parse(shaped.choices[0].message.content), {
+    list: [{ name: 'h' }, { name: 'h' }],
+    maybe: true,
+    fixed: 7,
+  });
+});
+
+t.test('a schema that refers to itself ends', async (t) => {
+  const schema = { type: 'object', properties: { next: { $ref: '#' } } };
+  const answer = await chat(
+    said('hi', { response_format: { type: 'json_schema', json_schema: { name: 'x', schema } } }),
+  );
+  t.ok(JSON.parse(answer.choices[0].message.content).next);
+});
+
+t.test('a stream is the same answer: role first, finish_reason, usage on request, [DONE]', async (t) => {
+  const body = said('stream this');
+  const whole = await chat(body);
+  const { text, headers } = await post('/chat/completions', {
+    ...body,
+    stream: true,
+    stream_options: { include_usage: true },
+  });
+  t.match(headers.get('content-type'), /^text\/event-stream/);
+  t.equal(dataOf(text).at(-1), '[DONE]');
+  const chunks = chunksOf(text);
+  t.same(chunks[0].choices, [{ index: 0, delta: { role: 'assistant', content: '' }, finish_reason: null }]);
+  t.equal(chunks.map((chunk) => chunk.choices[0]?.delta.content ?? '').join(''), whole.choices[0].message.content);
+  t.same(chunks.at(-2).choices, [{ index: 0, delta: {}, finish_reason: 'stop' }]);
+  t.same(chunks.at(-1).choices, []);
+  t.same(chunks.at(-1).usage, whole.usage);
+
+  const without = chunksOf((await post('/chat/completions', { ...body, stream: true })).text);
+  t.notOk(without.some((chunk) => 'usage' in chunk));
+});
+
+t.test('events arrive one by one, not all at the end', async (t) => {
+  const response = await fetch(`${demo.url}/chat/completions`, { method: 'POST', body: JSON.stringify(streamed()) });
+  let reads = 0;
+  for await (const _ of response.body as ReadableStream) reads++;
+  t.ok(reads > 5, `${reads} reads`);
+});
+
+t.test('a streamed tool call is put together from its fragments', async (t) => {
+  const body = said('hello', { tools, tool_choice: 'required', stream: true });
+  const chunks = chunksOf((await post('/chat/completions', body)).text);
+  const calls = chunks.flatMap((chunk) => chunk.choices[0]?.delta.tool_calls ?? []);
+  t.match(calls[0], { index: 0, id: String, type: 'function', function: { name: 'get_weather', arguments: '' } });
+  t.same(JSON.parse(calls.map((call) => call.function.arguments).join('')), { city: 'hello', days: 1, unit: 'C' });
+  t.equal(chunks.at(-1).choices[0].finish_reason, 'tool_calls');
+});
+
+t.test('embeddings: 1024 numbers of unit length, a function of the text', async (t) => {
+  const embed = async (more: object) =>
+    JSON.parse((await post('/embeddings', { model: DEMO_EMBEDDING_MODEL, ...more })).text);
+  const one = await embed({ input: 'hello' });
+  t.match(one, { object: 'list', model: DEMO_EMBEDDING_MODEL, data: [{ object: 'embedding', index: 0 }] });
+  const vector: number[] = one.data[0].embedding;
+  t.equal(vector.length, 1024);
+  t.ok(Math.abs(Math.hypot(...vector) - 1) < 1e-6);
+  t.ok(one.usage.prompt_tokens > 0);
+  t.equal(one.usage.prompt_tokens, one.usage.total_tokens);
+
+  const many = await embed({ input: ['hello', 'world'], encoding_format: 'base64' });
+  const decoded = many.data.map(({ embedding }: { embedding: string }) => {
+    const bytes = Buffer.from(embedding, 'base64');
+    return Array.from({ length: bytes.length / 4 }, (_, i) => bytes.readFloatLE(i * 4));
+  });
+  t.same(decoded[0], vector);
+  t.notSame(decoded[1], vector);
+  t.equal((await embed({ input: 'hello', dimensions: 8 })).data[0].embedding.length, 8);
+});
+
+t.test('GET /models lists the internal names', async (t) => {
+  const list = await (await fetch(`${demo.url}/models`)).json();
+  t.match(list, { object: 'list', data: [{ id: DEMO_CHAT_MODEL, object: 'model' }, { id: DEMO_EMBEDDING_MODEL }] });
+});
+
+t.test('bad input is refused in the reference shape', async (t) => {
+  const cases: [string, unknown, number, string | null][] = [
+    ['/chat/completions', '{', 400, null],
+    ['/chat/completions', 'null', 400, 'model'],
+    ['/chat/completions', { messages: [] }, 400, 'model'],
+    ['/chat/completions', { model: 'x' }, 400, 'messages'],
+    ['/chat/completions', { model: 'x', messages: [] }, 400, 'messages'],
+    ['/chat/completions', { model: 'x', messages: [{}] }, 400, 'messages[0].role'],
+    ['/chat/completions', said('x', { max_tokens: 0 }), 400, 'max_tokens'],
+    ['/chat/completions', said('x', { model: 'x!no-such-fault' }), 404, 'model'],
+    ['/embeddings', { model: 'x' }, 400, 'input'],
+    ['/embeddings', { model: 'x', input: [] }, 400, 'input'],
+    ['/embeddings', { model: 'x', input: ['a', ''] }, 400, 'input'],
+    ['/embeddings', { model: 'x', input: 'a', dimensions: 0 }, 400, 'dimensions'],
+    ['/nothing', {}, 404, null],
+  ];
+  for (const [path, body, status, param] of cases) {
+    const answer = await post(path, body);
+    t.equal(answer.status, status, `${path} ${JSON.stringify(body)}`);
+    t.match(JSON.parse(answer.text), { error: { message: String, type: 'invalid_request_error', param } });
+  }
+});
+
+t.test('a master key is insisted on when there is one', async (t) => {
+  const guarded = await startDemo({ port: 0, apiKey: 'sk-demo' });
+  t.teardown(() => guarded.close());
+  t.equal((await post('/chat/completions', said('x'), guarded.url)).status, 401);
+  const answer = await post('/chat/completions', said('x'), guarded.url, { authorization: 'Bearer sk-demo' });
+  t.equal(answer.status, 200);
+  t.same(guarded.journal, [], 'no journal unless asked for');
+});
+
+t.test('the journal holds what was received and what usage was sent', async (t) => {
+  const body = JSON.stringify(streamed());
+  const before = demo.journal.length;
+  const { text } = await post('/chat/completions', body, demo.url, { 'x-mark': '1' });
+  const call = demo.journal[before];
+  t.match(call, {
+    method: 'POST',
+    path: '/v1/chat/completions',
+    model: 'x',
+    outcome: 'complete',
+    headers: { 'x-mark': '1' },
+  });
+  t.equal(call?.body.toString(), body);
+  t.same(call?.usage, chunksOf(text).at(-1).usage);
+});
+
+t.test('the journal tells when a caller left', async (t) => {
+  const before = demo.journal.length;
+  const leaving = new AbortController();
+  const response = await fetch(`${demo.url}/chat/completions`, {
+    method: 'POST',
+    body: JSON.stringify(streamed('!stall-after-2')),
+    signal: leaving.signal,
+  });
+  await response.body?.getReader().read();
+  t.equal(demo.journal[before]?.outcome, 'open');
+  leaving.abort();
+  while (demo.journal[before]?.outcome === 'open') await new Promise((resolve) => setTimeout(resolve, 5));
+  t.match(demo.journal[before], { outcome: 'cut', usage: null });
+});
+
+function silence(): Promise<string> {
+  return new Promise((resolve) => setTimeout(resolve, 30, 'silence'));
+}
+
+t.test('faults', async (t) => {
+  const tried = new Set<string>();
+  const fault = (name: string, test: (t: Tap, text: string) => Promise<void>) => {
+    tried.add(name.replace(/\d+/, '<n>'));
+    return t.test(`!${name}: ${FAULTS[name.replace(/\d+/, '<n>')]?.[0]}`, async (t) => {
+      await test(t, `!${name}`);
+    });
+  };
+  type Tap = typeof t;
+  const plain = (name: string) => post('/chat/completions', said('hi', { model: `x${name}` }));
+
+  await fault('error-500', async (t, name) => {
+    const answer = await plain(name);
+    t.equal(answer.status, 500);
+    for (const secret of [`x${name}`, INTERNAL_HOST, INTERNAL_KEY, 'Traceback']) t.match(answer.text, secret);
+    t.equal((await plain('!error-429')).headers.get('retry-after'), '7');
+    t.equal((await post('/embeddings', { model: 'x!error-503', input: 'a' })).status, 503);
+  });
+  await fault('slow-first-byte-60000', async (t, name) => {
+    const leaving = new AbortController();
+    const body = JSON.stringify(streamed(name));
+    const answer = fetch(`${demo.url}/chat/completions`, { method: 'POST', body, signal: leaving.signal });
+    t.equal(await Promise.race([answer, silence()]), 'silence');
+    leaving.abort();
+    await t.rejects(answer);
+    t.equal((await plain('!slow-first-byte-1')).status, 200);
+  });
+  await fault('pace-0', async (t, name) => {
+    t.equal(dataOf((await raw(streamed(name))).bytes.toString()).at(-1), '[DONE]');
+  });
+  for (const name of ['events-7', 'events-200-burst']) {
+    await fault(name, async (t) => {
+      const { text } = await post('/chat/completions', streamed(`!${name}`));
+      t.equal(chunksOf(text).at(-1).usage.completion_tokens, Number.parseInt(name.slice(7), 10));
+      t.equal(
+        chunksOf(text).filter((chunk) => chunk.choices[0]?.delta.content).length,
+        Number.parseInt(name.slice(7), 10),
+      );
+    });
+  }
+  for (const [name, whole] of [
+    ['cut-after-3', false],
+    ['stop-after-3', true],
+  ] as const) {
+    await fault(name, async (t) => {
+      for (const pace of ['', '!pace-0']) {
+        const seen = await raw(streamed(`!${name}${pace}`));
+        const chunks = chunksOf(seen.bytes.toString());
+        t.equal(chunks.length, 4, 'the role and three tokens');
+        t.notOk(chunks.some((chunk) => chunk.choices[0].finish_reason));
+        t.equal(seen.whole, whole);
+      }
+    });
+  }
+  await fault('torn-after-2', async (t, name) => {
+    const seen = await raw(streamed(name));
+    t.ok(seen.whole);
+    t.equal(dataOf(seen.bytes.toString()).length, 4);
+    t.throws(() => chunksOf(seen.bytes.toString()), 'the last event is torn');
+  });
+  await fault('stall-after-3', async (t, name) => {
+    const response = await fetch(`${demo.url}/chat/completions`, {
+      method: 'POST',
+      body: JSON.stringify(streamed(name)),
+    });
+    const reader = (response.body as ReadableStream<Uint8Array>).getReader();
+    let text = '';
+    while (chunksOf(text).length < 4) text += Buffer.from((await reader.read()).value as Uint8Array).toString();
+    t.equal(await Promise.race([reader.read(), silence()]), 'silence');
+    await reader.cancel();
+  });
+  await fault('error-event', async (t, name) => {
+    const { text } = await post('/chat/completions', streamed(name));
+    t.match(chunksOf(text).at(-1), { error: { message: INTERNAL_HOST } });
+    t.equal(chunksOf(text).length, 5);
+  });
+  await fault('no-done', async (t, name) => {
+    const { text } = await post('/chat/completions', streamed(name));
+    t.notMatch(text, '[DONE]');
+    t.ok(chunksOf(text).at(-1).usage);
+  });
+  await fault('no-usage', async (t, name) => {
+    t.notMatch((await post('/chat/completions', streamed(name))).text, '"usage"');
+    t.notMatch((await plain(name)).text, '"usage"');
+  });
+  await fault('usage-zero', async (t, name) => {
+    t.equal(chunksOf((await post('/chat/completions', streamed(name))).text).at(-1).usage.total_tokens, 0);
+    t.equal(JSON.parse((await plain(name)).text).usage.total_tokens, 0);
+    t.equal(JSON.parse((await post('/embeddings', { model: 'x!usage-zero', input: 'a' })).text).usage.prompt_tokens, 0);
+  });
+  await fault('usage-in-finish', async (t, name) => {
+    const last = chunksOf((await post('/chat/completions', streamed(name))).text).at(-1);
+    t.equal(last.choices[0].finish_reason, 'stop');
+    t.ok(last.usage.completion_tokens > 0);
+  });
+  await fault('usage-every', async (t, name) => {
+    const counts = chunksOf((await post('/chat/completions', streamed(name))).text).map(
+      (chunk) => chunk.usage.completion_tokens,
+    );
+    t.same(counts.slice(0, 4), [0, 1, 2, 3]);
+  });
+  await fault('usage-null', async (t, name) => {
+    const usages = chunksOf((await post('/chat/completions', streamed(name))).text).map((chunk) => chunk.usage);
+    t.ok(usages.slice(0, -1).every((usage) => usage === null));
+    t.ok(usages.at(-1).total_tokens > 0);
+  });
+  await fault('fallback', async (t, name) => {
+    t.equal(chunksOf((await post('/chat/completions', streamed(name))).text)[0].model, 'internal-demo-fallback');
+    t.equal(JSON.parse((await plain(name)).text).model, 'internal-demo-fallback');
+  });
+  await fault('alphabetical', async (t, name) => {
+    const chunks = chunksOf((await post('/chat/completions', streamed(name))).text);
+    t.equal(chunks[0].model, '');
+    t.same(Object.keys(chunks[1]), ['choices', 'created', 'id', 'model', 'object']);
+  });
+  await fault('no-model', async (t, name) => {
+    t.notMatch((await post('/chat/completions', streamed(name))).text, '"model"');
+    t.notMatch((await plain(name)).text, '"model"');
+  });
+  for (const [name, eol] of [
+    ['cr', '\r'],
+    ['crlf', '\r\n'],
+  ] as const) {
+    await fault(name, async (t) => {
+      const { text } = await post('/chat/completions', streamed(`!${name}`));
+      t.ok(text.endsWith(`data: [DONE]${eol}${eol}`));
+      t.notMatch(text, /[^\r]\n/);
+    });
+  }
+  await fault('noise', async (t, name) => {
+    const { bytes } = await raw(streamed(name));
+    t.same([...bytes.subarray(0, 3)], [0xef, 0xbb, 0xbf]);
+    const text = bytes.toString();
+    t.match(text, /^: x!noise keep-alive$/m);
+    t.match(text, /^event: ping\n\n/m);
+    t.match(text, /^id: x!noise$/m);
+  });
+  await fault('html', async (t, name) => {
+    const answer = await plain(name);
+    t.equal(answer.status, 200);
+    t.match(answer.headers.get('content-type'), 'text/html');
+  });
+  await fault('truncated-json', async (t, name) => {
+    const answer = await plain(name);
+    t.equal(answer.status, 200);
+    t.throws(() => JSON.parse(answer.text));
+    t.equal(demo.journal.at(-1)?.usage, null);
+  });
+  await fault('swapped', async (t, name) => {
+    t.match((await plain(name)).text, 'data: [DONE]');
+    t.equal(JSON.parse((await post('/chat/completions', streamed(name))).text).object, 'chat.completion');
+  });
+  await fault('redirect', async (t, name) => {
+    t.equal((await plain(name)).status, 302);
+  });
+  await fault('reset', async (t, name) => {
+    await t.rejects(raw(said('x', { model: `x${name}` })));
+    t.match(demo.journal.at(-1), { outcome: 'cut' });
+  });
+  await fault('gzip', async (t, name) => {
+    t.equal((await plain(name)).headers.get('content-encoding'), 'gzip');
+    t.match(gunzipSync((await raw(streamed(name))).bytes).toString(), 'data: [DONE]');
+  });
+  await fault('gzip-undeclared', async (t, name) => {
+    t.match(gunzipSync((await raw(streamed(name))).bytes).toString(), 'data: [DONE]');
+    t.equal((await plain(name)).headers.get('content-encoding'), null);
+  });
+  await fault('leaky-headers', async (t, name) => {
+    for (const { headers } of [await plain(name), await post('/chat/completions', streamed(name))]) {
+      t.equal(headers.get('x-litellm-model-id'), `x${name}`);
+      t.equal(headers.getSetCookie().length, 2);
+    }
+  });
+  await fault('floats', async (t, name) => {
+    const body = { model: `x${name}`, input: 'a', encoding_format: 'base64' };
+    t.equal(JSON.parse((await post('/embeddings', body)).text).data[0].embedding.length, 1024);
+  });
+  t.same([...tried].sort(), Object.keys(FAULTS).sort(), 'every fault of the table was tried');
+});

@@ -1,0 +1,106 @@
+import t from 'tap';
+import type { Reply } from '../../src/gateway/reply.ts';
+import { RequestLine } from '../../src/gateway/request-log.ts';
+import { ask, eventually } from '../support/client.ts';
+import { scriptedUpstream } from '../support/upstream.ts';
+import { CHAT, startWorld } from '../support/world.ts';
+
+/** Instants after the request's head, in milliseconds. */
+function lineWith(at: { asked?: number; whole?: number; sent?: number; ended?: number; left?: number }): RequestLine {
+  const reply = { endedAt: Number.NaN, leftAt: Number.NaN };
+  const line = new RequestLine(reply as Reply);
+  const { began } = line;
+  if (at.asked !== undefined) line.askedAt = began + at.asked;
+  if (at.whole !== undefined) line.wholeAt = began + at.whole;
+  if (at.sent !== undefined) line.sentAt = began + at.sent;
+  if (at.ended !== undefined) reply.endedAt = began + at.ended;
+  if (at.left !== undefined) reply.leftAt = began + at.left;
+  return line;
+}
+
+t.test('what the gateway adds is neither the wait for the body nor that for the upstream', async (t) => {
+  const added = (at: Parameters<typeof lineWith>[0]): number => Math.round(lineWith(at).added * 1000) / 1000;
+  t.equal(added({ asked: 1, whole: 101, sent: 104, ended: 2000, left: 2002 }), 6, 'a call');
+  t.equal(added({ asked: 1, whole: 101, sent: 104, ended: 2000 }), 4, 'its client left');
+  t.equal(added({ asked: 1, whole: 101, sent: 104 }), 4, 'before the upstream ended');
+  t.equal(added({ asked: 1, whole: 101, sent: 104, left: 900 }), 4, 'the upstream never ended: too slow');
+  t.equal(added({ asked: 1, whole: 101, left: 103 }), 3, 'refused with its body read');
+  t.equal(added({ left: 2 }), 2, 'refused, or answered, without a body');
+  t.equal(added({ asked: 1, left: 500 }), 1, 'refused for its body');
+  t.equal(added({ asked: 1 }), 1, 'its client left halfway');
+  t.equal(added({}), 0, 'its client left at once');
+});
+
+t.test('one line a request: id, company, slug, status, tokens, added microseconds', async (t) => {
+  const upstream = await scriptedUpstream(t);
+  const world = await startWorld(t, {}, { name: 'scripted', url: upstream.url, parts: PARTS, received: () => [] });
+  upstream.answer(async (res) => {
+    await new Promise((resolve) => setTimeout(resolve, 400));
+    res.writeHead(200, { 'content-type': 'application/json' });
+    const usage = { prompt_tokens: 11, completion_tokens: 7, total_tokens: 18 };
+    res.end(JSON.stringify({ model: 'internal-a', choices: [{ message: { content: 'hi' } }], usage }));
+  });
+  const { company, key } = world.customer;
+  const slowBody = new ReadableStream({
+    async start(controller) {
+      controller.enqueue(Buffer.from(`{"model":"${CHAT}","messages":`));
+      await new Promise((resolve) => setTimeout(resolve, 400));
+      controller.enqueue(Buffer.from('[{"role":"user","content":"secret diary"}]}'));
+      controller.close();
+    },
+  });
+  const answer = await fetch(`${world.url}/chat/completions`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    body: slowBody,
+    duplex: 'half',
+  } as RequestInit);
+  t.equal(answer.status, 200);
+  await answer.arrayBuffer();
+  const id = answer.headers.get('x-request-id') as string;
+  const [text] = await eventually(
+    () => world.logged.filter((line) => line.includes(id)),
+    ({ length }) => length === 1,
+  );
+  const { time, ms, added_us, ...line } = JSON.parse(text as string);
+  t.same(line, {
+    level: 30,
+    request_id: id,
+    endpoint: 'chat.completions',
+    status: 200,
+    company,
+    slug: CHAT,
+    outcome: 'completed',
+    prompt_tokens: 11,
+    completion_tokens: 7,
+  });
+  t.equal(new Date(time).toISOString(), time);
+  t.ok(ms >= 790, 'client and upstream took their time');
+  t.ok(Number.isInteger(added_us) && added_us > 0 && added_us < 790_000 / 2, 'which is not the gateway');
+  t.notMatch(text, /secret|diary|internal|svc_/);
+});
+
+t.test('a refusal has no slug the caller made up', async (t) => {
+  const world = await startWorld(t);
+  const before = world.logged.length;
+  const answer = await world.customer.chat({ model: 'secret-diary' });
+  t.equal(answer.status, 404);
+  await ask(`${world.url}/models`);
+  const lines = await eventually(
+    () => world.logged.slice(before).map((line) => JSON.parse(line)),
+    ({ length }) => length === 2,
+  );
+  t.match(lines[0], { endpoint: 'chat.completions', slug: undefined, outcome: undefined, added_us: Number });
+  t.match(lines[1], { endpoint: 'models', company: undefined });
+  t.notOk(world.logged.join('').includes('secret-diary'));
+});
+
+const PARTS = {
+  chat: 'internal-a',
+  embedding: 'internal-b',
+  long: '',
+  broken: '',
+  refusing: '',
+  limited: '',
+  failing: '',
+};

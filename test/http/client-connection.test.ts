@@ -1,0 +1,408 @@
+import { once } from 'node:events';
+import type { Server, ServerResponse } from 'node:http';
+import { type AddressInfo, connect, type Socket } from 'node:net';
+import { duplexPair } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
+import fc from 'fast-check';
+import t, { type Test } from 'tap';
+import { GatewayError } from '../../src/domain/errors.ts';
+import { readBody } from '../../src/gateway/body.ts';
+import { Reply } from '../../src/gateway/reply.ts';
+import { noteRequest, watchConnections } from '../../src/http/client-connection.ts';
+import { BareRequest } from '../../src/http/fast-request.ts';
+import { BareResponse } from '../../src/http/fast-response.ts';
+import { RepeatedRequest } from '../../src/http/repeated-request.ts';
+import { BodyMemory } from '../../src/runtime/body-memory.ts';
+import { createServer } from '../../src/runtime/node-http.ts';
+import { cutAt } from '../sse/fuzz.ts';
+
+t.setTimeout(600_000);
+
+/** Runs at once. */
+const LANES = 24;
+/** More than the system takes for a client that reads nothing. */
+const LARGE = 30_000_000;
+
+/** How many requests went past Node's parser, and which answers are over. */
+interface Seen {
+  repeated: number;
+  closed: number;
+}
+
+/**
+ * Answers with what it understood of a request, in the way the body's first letter says: at
+ * once, later, as an error, as an error that closes, in pieces, or never.
+ */
+function answer(req: BareRequest | RepeatedRequest, res: ServerResponse, seen: Seen): void {
+  if (req instanceof RepeatedRequest) seen.repeated++;
+  res.on('close', () => seen.closed++);
+  const reply = new Reply(res, 'id');
+  readBody(req, req.head.contentLength, 100_000, new BodyMemory(null), {
+    onBody(body) {
+      const text = body.slice(0, body.length).latin1Slice();
+      const heard = JSON.stringify({ method: req.method, url: req.url, key: req.head.authorization, text });
+      const error = new GatewayError('not_found');
+      const ways: Record<string, () => unknown> = {
+        l: () => setTimeout(() => reply.json(200, heard), 3),
+        e: () => reply.error(error),
+        c: () => reply.error(error, true),
+        p: () => {
+          reply.stream();
+          res.write('one');
+          setTimeout(() => res.end('two'), 3);
+        },
+        b: () => reply.json(200, Buffer.alloc(LARGE, heard)),
+        s: () => reply.json(200, heard.padEnd(LARGE)),
+        n: () => {},
+      };
+      (ways[text[0] as string] ?? (() => reply.json(200, heard)))();
+    },
+    onNoBody: (error) => reply.error(error, true),
+  });
+}
+
+async function serve(t: Test, watched: boolean, seen: Seen = { repeated: 0, closed: 0 }) {
+  let leaving = false;
+  const options = { IncomingMessage: BareRequest, ServerResponse: BareResponse, keepAliveTimeout: 75_000 };
+  const server: Server = createServer({ ...options, requireHostHeader: false } as object, (req, res) => {
+    if (watched) noteRequest(req as BareRequest, res);
+    if (leaving) res.shouldKeepAlive = false;
+    answer(req as BareRequest, res, seen);
+  });
+  if (watched)
+    watchConnections(
+      server,
+      (req, res) => answer(req, res, seen),
+      () => leaving,
+    );
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.teardown(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const port = (server.address() as AddressInfo).port;
+  return { server, port, seen, leave: () => (leaving = true) };
+}
+
+/** A connection, and all that came over it. */
+function open(port: number) {
+  const socket = connect(port, '127.0.0.1').setNoDelay(true);
+  const heard = { text: '', ended: false, reset: false, socket };
+  socket.setEncoding('latin1').on('data', (chunk: string) => {
+    heard.text += chunk;
+  });
+  socket.on('close', () => {
+    heard.ended = true;
+  });
+  socket.on('error', () => {
+    heard.reset = true;
+  });
+  return heard;
+}
+
+const plain = (text: string): string => text.replaceAll(/date: [^\r]+ GMT/gi, 'date: now').toLowerCase();
+
+/**
+ * What a server says to these pieces, and to the last of them when it has answered the others;
+ * null when a reset may have taken some of it.
+ */
+async function say(port: number, pieces: readonly Buffer[], last: string): Promise<string | null> {
+  const heard = open(port);
+  for (const piece of pieces) {
+    heard.socket.write(piece);
+    await sleep(2);
+  }
+  await silence(heard);
+  heard.socket.write(last, 'latin1');
+  await silence(heard);
+  heard.socket.destroy();
+  return heard.reset ? null : `${plain(heard.text)}${heard.ended ? ' closed' : ' open'}`;
+}
+
+async function silence(heard: { readonly text: string }): Promise<void> {
+  for (let length = -1; length !== heard.text.length; ) {
+    length = heard.text.length;
+    await sleep(60);
+  }
+}
+
+const post = (body: string, extra = '', key = 'svc_one'): string =>
+  `POST /v1/chat HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${key}\r\n${extra}Content-Length: ${body.length}\r\n\r\n${body}`;
+
+async function until(condition: () => boolean): Promise<void> {
+  for (let i = 0; i < 400 && !condition(); i++) await sleep(5);
+}
+
+/** Sends one request after the other, each when the one before is answered. @returns the answers */
+async function inTurn(heard: ReturnType<typeof open>, requests: readonly string[]): Promise<string[]> {
+  const answers: string[] = [];
+  for (const request of requests) {
+    heard.text = '';
+    heard.socket.write(request, 'latin1');
+    await until(() => /\r\n\r\n.*\}$/s.test(heard.text) || heard.ended);
+    answers.push(heard.text);
+  }
+  return answers;
+}
+
+t.test('requests that repeat a head, with another body or key too, pass the parser by', async (t) => {
+  const { port, seen } = await serve(t, true);
+  const heard = open(port);
+  const requests = [post('a'), post('aa'), post('xc', '', 'svc_two'), post('e'), post('l'), post('dd')];
+  const answers = await inTurn(heard, requests);
+  t.equal(seen.repeated, 5);
+  await until(() => seen.closed === 6);
+  t.equal(seen.closed, 6, 'each answer was over once');
+  t.match(answers[2], /"key":"Bearer svc_two","text":"xc"/);
+  t.match(answers[3], /^HTTP\/1\.1 404/);
+  t.match(answers[5], /"key":"Bearer svc_one","text":"dd"/);
+  heard.socket.destroy();
+});
+
+t.test('a client that changes to other requests is learned anew', async (t) => {
+  const { port, seen } = await serve(t, true);
+  const heard = open(port);
+  const other = (body: string): string => post(body, 'X-Other: 1\r\n');
+  await inTurn(heard, [post('a'), other('a'), other('a'), other('a')]);
+  t.equal(seen.repeated, 2);
+  await inTurn(heard, [post('a'), other('a'), post('a'), other('a')]);
+  heard.socket.destroy();
+});
+
+/** Requests that Node's parser has to read, and such that nothing may stand beside: it would make a race of their end. */
+const ODD = [
+  'GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n',
+  post('a', 'X-Other: 1\r\n'),
+  post('a', 'Expect: 100-continue\r\n'),
+  post('a', 'Upgrade: h2c\r\nConnection: Upgrade\r\n'),
+  post('a', '', 'svc one'),
+  post('a').replace('Length: 1', 'Length: 01'),
+  post('a').replace('Content-Length: 1\r\n\r\na', 'Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n'),
+  `\r\n${post('a')}`,
+];
+const LAST = [
+  '',
+  post('c'),
+  post('a', 'Connection: close\r\n'),
+  post('a', 'Content-Length: 1\r\n'),
+  post('a').replace('Length: 1', 'Length: 200000'),
+  post('a').replace('HTTP/1.1', 'HTTP/1.0'),
+  post('a').replace('Host', 'Ho st'),
+  'CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n',
+];
+
+const RACES = 4;
+
+t.test("whatever is sent, however it is cut, the answers are the server's own", async (t) => {
+  const [watched, own] = [await serve(t, true), await serve(t, false)];
+  const runs = Number(process.env.FUZZ_RUNS ?? 240);
+  const usual = fc.tuple(fc.constantFrom('a', 'l', 'e', 'p'), fc.nat(40), fc.constantFrom('svc_one', 'svc_two'));
+  const request = fc.oneof(
+    { weight: 5, arbitrary: usual.map(([way, length, key]) => post(way + 'x'.repeat(length), '', key)) },
+    { weight: 1, arbitrary: fc.constantFrom(...ODD) },
+  );
+  // a piece for each request, or cut anywhere
+  const cuts = fc.option(fc.array(fc.nat(), { maxLength: 5 }), { freq: 1 });
+  const requests = fc.array(request, { minLength: 2, maxLength: 6 });
+  const check = fc.asyncProperty(requests, fc.constantFrom(...LAST), cuts, async (requests, last, cuts) => {
+    const whole = requests.map((request) => Buffer.from(request, 'latin1'));
+    const pieces = cuts === null ? whole : cutAt(Buffer.concat(whole), cuts);
+    for (let tries = 1; ; tries++) {
+      const [ours, nodes] = await Promise.all([watched, own].map(({ port }) => say(port, pieces, last)));
+      if (ours === null || nodes === null || ours === nodes) return;
+      // how much of an answer is out when a bad request cuts it off is a race, each time another one
+      if (tries === RACES) throw new Error(`${ours}\ninstead of\n${nodes}`);
+    }
+  });
+  const seed = Number(process.env.FUZZ_SEED ?? (process.env.FUZZ_RUNS === undefined ? 1 : Date.now() & 0x7fffffff));
+  t.comment(`FUZZ_SEED=${seed} FUZZ_RUNS=${runs}`);
+  const lanes = Array.from({ length: LANES }, (_, lane) =>
+    fc.check(check, { numRuns: runs / LANES, seed: seed + lane }),
+  );
+  for (const { failed, counterexample, errorInstance } of await Promise.all(lanes)) {
+    t.notOk(failed, 'holds', { counterexample, error: String(errorInstance) });
+  }
+  t.ok(watched.seen.repeated > runs / 2, 'and many requests passed the parser by');
+});
+
+t.test('a request sent before the answer to the one before it waits for its turn', async (t) => {
+  const { port, seen } = await serve(t, true);
+  const heard = open(port);
+  await inTurn(heard, [post('a')]);
+  heard.text = '';
+  for (const body of ['l1', 'l2', 'a3', 'l4']) {
+    heard.socket.write(post(body));
+    await sleep(1);
+  }
+  await until(() => heard.text.includes('l4'));
+  t.strictSame(heard.text.match(/"text":"\w+"/g), ['"text":"l1"', '"text":"l2"', '"text":"a3"', '"text":"l4"']);
+  await until(() => seen.closed === 5);
+  t.equal(seen.closed, 5);
+  heard.socket.destroy();
+});
+
+t.test('a body may come in pieces; one that takes long is for the parser, and its deadlines', async (t) => {
+  const { port, seen } = await serve(t, true);
+  const heard = open(port);
+  const inPieces = async (pauseMs: number): Promise<void> => {
+    const body = `a${'x'.repeat(40_000)}`;
+    const whole = post(body);
+    heard.text = '';
+    for (const at of [0, 1, 2]) {
+      heard.socket.write(whole.slice((at * whole.length) / 3, ((at + 1) * whole.length) / 3));
+      if (at === 0) await sleep(pauseMs);
+      await sleep(10);
+    }
+    await until(() => heard.text.endsWith('}'));
+    t.ok(heard.text.includes(body));
+  };
+  await inTurn(heard, [post('a')]);
+  await inPieces(0);
+  t.equal(seen.repeated, 1);
+  await inPieces(2300);
+  t.equal(seen.repeated, 1);
+  await inPieces(0);
+  t.equal(seen.repeated, 2, 'and the next one passes the parser by again');
+  heard.socket.write(`${post('a').slice(0, -1)}`);
+  await sleep(10);
+  heard.socket.end();
+  await until(() => heard.ended);
+  t.match(heard.text, /HTTP\/1\.1 400/, 'half a request');
+});
+
+t.test('a large body is for the parser alone, and small ones behind it pass it by again', async (t) => {
+  const { port, seen } = await serve(t, true);
+  const heard = open(port);
+  await inTurn(heard, [
+    post('a'),
+    post('a'),
+    post('a'.repeat(99_000)),
+    post('a'),
+    post('b'.repeat(200_000)),
+    post('a'),
+  ]);
+  t.equal(seen.repeated, 2, 'the second was refused before it was read');
+  const other = open(port);
+  await inTurn(other, [post('a'), post('a')]);
+  other.text = '';
+  other.socket.write(`${post('a'.repeat(99_000))}${post('aaa')}`);
+  await until(() => other.text.includes('"text":"aaa"'));
+  t.match(other.text, /"text":"aaa"/, 'also where the next one is sent along');
+  t.match((await inTurn(other, [post('a')]))[0], /"text":"a"/);
+  heard.socket.destroy();
+  other.socket.destroy();
+});
+
+t.test('a client that leaves before its answer is noticed', async (t) => {
+  for (const way of ['n', 'l', 'p', 'b', 's']) {
+    const { port, seen } = await serve(t, true);
+    const heard = open(port);
+    await inTurn(heard, [post('a'), post('a')]);
+    heard.socket.write(post(way));
+    await until(() => seen.repeated === 2);
+    heard.socket.resetAndDestroy();
+    await until(() => seen.closed === 3);
+    t.equal(seen.closed, 3, way);
+    await sleep(10);
+    t.equal(seen.closed, 3, 'once');
+  }
+});
+
+t.test('an answer that a slow client takes long for is over when it has it', async (t) => {
+  for (const way of ['b', 's']) {
+    const { port, seen } = await serve(t, true);
+    const heard = open(port);
+    await inTurn(heard, [post('a'), post('a')]);
+    heard.text = '';
+    heard.socket.pause();
+    heard.socket.write(post(way));
+    await until(() => seen.repeated === 2);
+    await sleep(50);
+    t.equal(seen.closed, 2, 'not before');
+    heard.socket.resume();
+    await until(() => seen.closed === 3 && heard.text.length > LARGE);
+    t.equal(heard.text.length - heard.text.indexOf('\r\n\r\n') - 4, LARGE);
+    t.match((await inTurn(heard, [post('a')]))[0], /"text":"a"/);
+    heard.socket.destroy();
+  }
+});
+
+t.test('a connection that rests too long is closed, one that waits for its answer is not', async (t) => {
+  const { server, port, seen } = await serve(t, true);
+  server.keepAliveTimeout = 60;
+  server.keepAliveTimeoutBuffer = 0;
+  const heard = open(port);
+  const waiting = open(port);
+  await inTurn(heard, [post('a'), post('a')]);
+  await inTurn(waiting, [post('a')]);
+  waiting.socket.write(post('n'));
+  await until(() => seen.repeated === 2);
+  await until(() => heard.ended);
+  t.ok(heard.ended);
+  await sleep(100);
+  t.notOk(waiting.ended);
+  waiting.socket.destroy();
+});
+
+t.test('once the server leaves, requests are told so, and idle connections are let go', async (t) => {
+  const { server, port, leave } = await serve(t, true);
+  const heard = open(port);
+  const busy = open(port);
+  await inTurn(heard, [post('a'), post('a')]);
+  await inTurn(busy, [post('a')]);
+  busy.text = '';
+  busy.socket.write(post('l'));
+  await sleep(1);
+  leave();
+  server.keepAliveTimeout = 50;
+  const [last] = await inTurn(heard, [post('a')]);
+  t.match(last, /connection: close/i);
+  await until(() => heard.ended && busy.ended);
+  t.ok(heard.ended);
+  t.match(busy.text, /"text":"l"/);
+  t.ok(busy.ended);
+});
+
+t.test('bytes behind a CONNECT go nowhere', async (t) => {
+  const { server, port } = await serve(t, true);
+  const taken: Socket[] = [];
+  server.on('connect', (_req, socket) => taken.push(socket as Socket));
+  const heard = open(port);
+  await inTurn(heard, [post('a')]);
+  heard.socket.write('CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n');
+  await until(() => taken.length === 1);
+  heard.text = '';
+  heard.socket.write(post('a'));
+  await sleep(30);
+  t.equal(heard.text, '');
+  heard.socket.destroy();
+});
+
+t.test('a stream that is no socket is read all the same', async (t) => {
+  const { server, seen } = await serve(t, true);
+  const [client, stream] = duplexPair();
+  server.emit('connection', stream);
+  let text = '';
+  client.setEncoding('latin1').on('data', (chunk: string) => {
+    text += chunk;
+  });
+  for (const answers of [1, 2, 3]) {
+    client.write(post('a'));
+    await until(() => text.match(/"text":"a"/g)?.length === answers);
+  }
+  t.equal(seen.repeated, 2);
+  client.destroy();
+});
+
+t.test('connections are counted until they are closed', async (t) => {
+  const { server, port } = await serve(t, true);
+  const count = promisify(server.getConnections.bind(server));
+  const heard = [open(port), open(port)];
+  for (const one of heard) await inTurn(one, [post('a'), post('a')]);
+  t.equal(await count(), 2);
+  for (const one of heard) one.socket.destroy();
+  for (let tries = 0; tries < 100 && (await count()) > 0; tries++) await sleep(5);
+  t.equal(await count(), 0);
+});

@@ -1,0 +1,61 @@
+import { createServer, type ServerResponse } from 'node:http';
+import { type AddressInfo, connect } from 'node:net';
+import t, { type Test } from 'tap';
+import { BareResponse } from '../../src/http/fast-response.ts';
+
+/** What a request gets on a connection of its own, which is waited for until it closes or half a second passed. */
+async function exchange(t: Test, answer: (res: ServerResponse) => void, request: string) {
+  const server = createServer({ ServerResponse: BareResponse, keepAliveTimeout: 75_000 } as object, (_req, res) =>
+    answer(res),
+  );
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.teardown(() => server.closeAllConnections());
+  const socket = connect((server.address() as AddressInfo).port, '127.0.0.1');
+  let text = '';
+  socket.setEncoding('latin1').on('data', (chunk: string) => {
+    text += chunk;
+  });
+  socket.write(request);
+  const closed = await Promise.race([
+    new Promise((resolve) => socket.on('close', () => resolve(true))),
+    new Promise((resolve) => setTimeout(resolve, 500, false)),
+  ]);
+  socket.destroy();
+  server.close();
+  return { text: text.replaceAll(/date: [^\r]+ GMT/gi, 'date: now'), closed };
+}
+
+const BODY = '{"name":"\xe4"}';
+const HEAD = ['content-type', 'application/json', 'content-length', `${BODY.length}`, 'x-request-id', 'id-1'];
+const GET = 'GET / HTTP/1.1\r\nhost: x\r\n';
+
+t.test("a JSON answer is to the byte what Node's own head would make it", async (t) => {
+  const cases: Record<string, [string, boolean?]> = {
+    'kept alive': [`${GET}\r\n`],
+    'two in a row': [`${GET}\r\n${GET}\r\n`],
+    'closed by the client': [`${GET}connection: close\r\n\r\n`],
+    'closed by the server': [`${GET}\r\n`, true],
+    'HTTP/1.0': ['GET / HTTP/1.0\r\n\r\n'],
+    'HTTP/1.0, kept alive': ['GET / HTTP/1.0\r\nconnection: keep-alive\r\n\r\n'],
+  };
+  for (const [name, [request, leaving]] of Object.entries(cases)) {
+    const prepared = (answer: (res: ServerResponse) => void) => (res: ServerResponse) => {
+      if (leaving) res.shouldKeepAlive = false;
+      answer(res);
+    };
+    const [ours, node] = await Promise.all([
+      exchange(
+        t,
+        prepared((res) => (res as BareResponse).sendJson('id-1', BODY)),
+        request,
+      ),
+      exchange(
+        t,
+        prepared((res) => res.writeHead(200, HEAD).end(BODY, 'latin1')),
+        request,
+      ),
+    ]);
+    t.match(node.text, /^HTTP\/1\.1 200 OK\r\n/);
+    t.strictSame(ours, node, name);
+  }
+});

@@ -1,0 +1,160 @@
+import assert from 'node:assert/strict';
+import fc from 'fast-check';
+import t from 'tap';
+import { type AnswerScan, renderAnswer, scanAnswer } from '../../src/json/answer.ts';
+import { fuzz } from '../sse/fuzz.ts';
+
+const SLUG = 'acme/large';
+const LITERAL = Buffer.from(JSON.stringify(SLUG));
+
+/** What the client gets, or null. */
+function rendered(json: string): string | null {
+  const body = Buffer.from(json);
+  const scan = scanAnswer(body, LITERAL);
+  return scan === null ? null : renderAnswer(body, scan).toString();
+}
+
+function scanned(json: string): AnswerScan {
+  return scanAnswer(Buffer.from(json), LITERAL) as AnswerScan;
+}
+
+t.test('spec 2.2: the upstream model name becomes the slug, other bytes stay', (t) => {
+  t.equal(
+    rendered('{\n  "id": "chatcmpl-1",\r\n  "model": "internal-7b",\n  "n": 1.50, "model":null\n}\n'),
+    `{\n  "id": "chatcmpl-1",\r\n  "model": "${SLUG}",\n  "n": 1.50, "model":"${SLUG}"\n}\n`,
+  );
+  t.equal(rendered(' {"id":"x"}'), ` {"model":"${SLUG}","id":"x"}`);
+  t.equal(rendered('{ }'), `{"model":"${SLUG}" }`);
+  t.equal(rendered('{"a":{"model":"x"},"\\u006dodel":"x"}'), `{"a":{"model":"x"},"\\u006dodel":"${SLUG}"}`);
+  t.end();
+});
+
+t.test('members that name what stands behind are taken out', (t) => {
+  t.equal(
+    rendered('{"provider":"x","model":"m","_hidden_params":{"a":[1]},"id":1,"provider_specific_fields":null}'),
+    `{"model":"${SLUG}","id":1}`,
+  );
+  t.end();
+});
+
+t.test('usage of an answer', (t) => {
+  t.strictSame(scanned('{"usage":{"prompt_tokens":8,"completion_tokens":3,"total_tokens":11}}').usage, {
+    prompt: 8,
+    completion: 3,
+  });
+  t.strictSame(scanned('{"usage":{"prompt_tokens":8,"total_tokens":8}}').usage, { prompt: 8, completion: 0 });
+  t.strictSame(scanned('{"x_groq":{"usage":{"prompt_tokens":1,"completion_tokens":2}}}').usage, {
+    prompt: 1,
+    completion: 2,
+  });
+  for (const none of ['{}', '{"usage":null}', '{"usage":{}}', '{"x_groq":{"id":1}}']) {
+    t.equal(scanned(none).usage, null, none);
+  }
+  t.end();
+});
+
+t.test('an error, a finish_reason and generated text are noticed', (t) => {
+  t.equal(scanned('{"error":{"message":"x"}}').error, true);
+  t.equal(scanned('{"error":null,"a":{"error":1}}').error, false);
+  const answer = scanned(
+    '{"choices": [\n {"index":0,"message":{"role":"assistant","content":"Hi \\"you\\""},"finish_reason": "stop"}]}',
+  );
+  t.equal(answer.finished, true);
+  t.equal(answer.generatedBytes, 10);
+  t.equal(scanned('{"choices":[{"finish_reason":null}]}').finished, false);
+  t.end();
+});
+
+t.test('what is not one whole object is no answer', (t) => {
+  const none = [
+    '',
+    ' ',
+    '[]',
+    'null',
+    '"x"',
+    '<html>',
+    '{',
+    '{"a":1',
+    '{"a":[1}',
+    '{"a":"b',
+    '{"a":1}x',
+    '{}{}',
+    '\ufeff{}',
+  ];
+  for (const text of none) t.equal(rendered(text), null, text);
+  t.end();
+});
+
+t.test('a truncated answer is never taken for a whole one', (t) => {
+  const answer = Buffer.from('{"id":"x","model":"m","choices":[{"message":{"content":"a{\\"b\\"}"}}],"usage":{"a":1}}');
+  for (let end = 0; end < answer.length; end++) {
+    if (scanAnswer(answer.subarray(0, end), LITERAL) !== null) t.fail(`taken at ${end}`);
+  }
+  t.ok(scanAnswer(answer, LITERAL));
+  t.end();
+});
+
+t.test('an answer is whole where JSON.parse says so, and nowhere else', (t) => {
+  const broken = [
+    'tru',
+    'nul',
+    'True',
+    '01',
+    '-',
+    '1.',
+    '.5',
+    '1e',
+    '+1',
+    'NaN',
+    '1 2',
+    '"\\x"',
+    '"\\u12g4"',
+    '"\t"',
+    '{"a"}',
+    '{"a":}',
+  ];
+  const whole = ['true', '0', '-0.5e+10', '1E5', '"\\u12aF\\n"', '[ 1 , 2 ]', '{ "a" : [ ] }'];
+  for (const value of [...broken, ...whole]) {
+    for (const json of [`{"x":${value}}`, `{"choices":[${value}]}`, `{"choices":[{"x":${value},"y":[]}],"id":"1"}`]) {
+      t.equal(rendered(json) !== null, whole.includes(value), json);
+    }
+  }
+  for (const json of [
+    '{"a":[1,]}',
+    '{"a":[,1]}',
+    '{"a":{"b":1,}}',
+    '{"a":{1:2}}',
+    '{"a":[1:2]}',
+    '{"a":[]]}',
+    '{"a":{"b":1"c":2}}',
+  ]) {
+    t.equal(rendered(json), null, json);
+  }
+  const deep = (inner: string) => `{"a":${'['.repeat(50)}${inner}${']'.repeat(50)}}`;
+  t.not(rendered(deep('"]",1')), null, 'deep');
+  t.equal(rendered(deep('tru')), null, 'deep and broken');
+
+  const seeds = fc.oneof(
+    fc.json({ maxDepth: 5 }).map((text) => `{"choices":[${text}],"usage":${text}}`),
+    fc
+      .array(fc.constantFrom(...'{}[]:,"01-.eE+ \\u\n\t', 'true', 'null', 'false', '"a"', '"a":', '1'))
+      .map((parts) => `{"choices":[${parts.join('')}]}`),
+  );
+  const damage = fc.array(fc.tuple(fc.nat(), fc.oneof(fc.nat(127), fc.constantFrom(...Buffer.from('{}[]:,"0\\')))), {
+    maxLength: 2,
+  });
+  fuzz(
+    t,
+    fc.property(seeds, damage, (text, damage) => {
+      const body = Buffer.from(text);
+      for (const [place, byte] of damage) body[place % body.length] = byte;
+      let value: unknown = null;
+      try {
+        value = JSON.parse(body.toString());
+      } catch {}
+      const isObject = typeof value === 'object' && value !== null && !Array.isArray(value);
+      assert.equal(scanAnswer(body, LITERAL) !== null, isObject, body.latin1Slice());
+    }),
+  );
+  t.end();
+});

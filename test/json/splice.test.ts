@@ -1,0 +1,51 @@
+import assert from 'node:assert/strict';
+import fc from 'fast-check';
+import t from 'tap';
+import { type Edit, splice, splicePieces, spliceText } from '../../src/json/splice.ts';
+import { cutAt, fuzz, places } from '../sse/fuzz.ts';
+
+const edit = (start: number, end: number, text: string): Edit => ({ start, end, bytes: Buffer.from(text) });
+
+t.test('edits replace, insert and remove; all other bytes stay', (t) => {
+  const body = Buffer.from('0123456789');
+  t.equal(splice(body, []).toString(), '0123456789');
+  t.equal(splice(body, [edit(2, 4, 'abc')]).toString(), '01abc456789');
+  t.equal(splice(body, [edit(0, 0, 'a'), edit(5, 6, ''), edit(10, 10, 'z')]).toString(), 'a012346789z');
+  t.equal(splice(body, [edit(3, 5, 'x'), edit(5, 5, 'y'), edit(5, 7, 'z')]).toString(), '012xyz789');
+  t.equal(splice(body, [edit(0, 10, '')]).toString(), '');
+  t.end();
+});
+
+t.test('a body in pieces is not copied', (t) => {
+  const pieces = [Buffer.from('01234'), Buffer.from('56789')];
+  const spliced = splicePieces(pieces, [edit(6, 8, 'x')]);
+  t.strictSame(spliced.map(String), ['01234', '5', 'x', '89']);
+  t.equal(spliced[0], pieces[0]);
+  t.equal(spliced[1]?.buffer, pieces[1]?.buffer);
+  t.end();
+});
+
+t.test('in pieces or in one, the spliced body is the same', (t) => {
+  const edits = fc.array(fc.tuple(fc.nat(12), fc.nat(5), fc.string()), { maxLength: 6 });
+  fuzz(
+    t,
+    fc.property(fc.string({ minLength: 1, maxLength: 60 }), edits, places, (text, gaps, cuts) => {
+      const body = Buffer.from(text);
+      const made: Edit[] = [];
+      let at = 0;
+      let expected = '';
+      for (const [gap, length, replacement] of gaps) {
+        const start = Math.min(at + gap, body.length);
+        const end = Math.min(start + length, body.length);
+        expected += body.latin1Slice(at, start) + Buffer.from(replacement).latin1Slice();
+        made.push({ start, end, bytes: new Uint8Array(Buffer.from(replacement)) });
+        at = end;
+      }
+      expected += body.latin1Slice(at);
+      assert.equal(splice(body, made).latin1Slice(), expected);
+      assert.equal(spliceText(body, made), expected);
+      assert.equal(Buffer.concat(splicePieces(cutAt(body, cuts), made)).latin1Slice(), expected);
+    }),
+  );
+  t.end();
+});

@@ -1,0 +1,71 @@
+import { once } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
+import t from 'tap';
+import { Overload } from '../../src/gateway/overload.ts';
+import { IdleInterval } from '../../src/runtime/idle-interval.ts';
+
+/** Resolves once it says so, however long that takes here. */
+async function until(met: () => boolean): Promise<void> {
+  while (!met()) await sleep(1);
+}
+
+t.test('it ticks from being woken until ten ticks in a row found nothing to do', async (t) => {
+  let ticks = 0;
+  let rests = 0;
+  let busy = true;
+  const ticker = new IdleInterval(
+    1,
+    () => {
+      ticks++;
+      return busy;
+    },
+    () => rests++,
+  );
+  t.teardown(() => ticker.rest());
+  t.ok(ticker.resting, 'not before');
+  ticker.wake();
+  ticker.wake();
+  t.notOk(ticker.resting);
+  await until(() => ticks >= 30);
+  t.notOk(ticker.resting, 'busy all the while');
+  busy = false;
+  const before = ticks;
+  await until(() => ticker.resting);
+  t.equal(ticks - before, 10);
+  await sleep(20);
+  t.equal(ticks - before, 10, 'none at rest');
+  ticker.wake();
+  await until(() => ticker.resting);
+  t.equal(ticks - before, 20, 'and again');
+  t.equal(rests, 2);
+  ticker.rest();
+  t.equal(rests, 2, 'it rests once');
+});
+
+t.test('it keeps no process alive', async (t) => {
+  const code = `
+    const { IdleInterval } = await import(${JSON.stringify(new URL('../../src/runtime/idle-interval.ts', import.meta.url).href)});
+    new IdleInterval(10, () => true).wake();
+  `;
+  const { spawn } = await import('node:child_process');
+  const child = spawn(process.execPath, ['--input-type=module', '-e', code], { stdio: 'inherit' });
+  t.same(await once(child, 'exit'), [0, null]);
+});
+
+t.test('a gateway that was overloaded goes on sampling until all may enter again', async (t) => {
+  const overload = new Overload({ maxRequests: 10, maxDelayMs: 200, maxMemoryBytes: Number.POSITIVE_INFINITY });
+  t.teardown(() => overload.close());
+  overload.enter();
+  overload.leave();
+  for (let n = 0; n < 10; n++) overload.observe(1000, 0, 0);
+  const mayEnter = (): boolean => {
+    for (let n = 0; n < 20; n++) {
+      if (!overload.enter()) return false;
+      overload.leave();
+    }
+    return true;
+  };
+  t.notOk(mayEnter());
+  while (!mayEnter()) await sleep(50);
+  t.pass('by its own samples');
+});

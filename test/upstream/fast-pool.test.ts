@@ -1,0 +1,354 @@
+import { execFileSync } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { createServer as createHttpsServer } from 'node:https';
+import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { setDefaultCACertificates } from 'node:tls';
+import t, { type Test } from 'tap';
+import type { AnswerHead, Lane, UpstreamHandler } from '../../src/upstream/connection.ts';
+import { Stopped } from '../../src/upstream/connection.ts';
+import { Upstream } from '../../src/upstream/fast-pool.ts';
+
+const OK = 'HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 2\r\n\r\nok';
+
+t.test('a request is the body under our own head', async (t) => {
+  const { upstream, requests } = await serve(t, (socket) => socket.write(OK), { path: '/deep/v1/', apiKey: 'sk-x' });
+  const call = new Call();
+  upstream.post('/embeddings', 'id-1', [Buffer.from('{"a'), Buffer.from('":1}')], call, '00-ab-cd-01');
+  t.equal(await call.ended, 'ok');
+  t.match(call, { status: 200, type: 'text/plain' });
+  const [head, body] = (requests[0] as string).split('\r\n\r\n');
+  t.equal(body, '{"a":1}');
+  t.strictSame((head as string).split('\r\n').sort(), [
+    'POST /deep/v1/embeddings HTTP/1.1',
+    'accept-encoding: identity',
+    'accept: */*',
+    'authorization: Bearer sk-x',
+    'content-length: 7',
+    'content-type: application/json',
+    `host: ${upstream.secrets[1]}`,
+    'traceparent: 00-ab-cd-01',
+    'x-request-id: id-1',
+  ]);
+});
+
+t.test('a connection serves one request after the other, and others beside it when it is busy', async (t) => {
+  const { upstream, sockets } = await serve(t, (socket) => socket.write(OK));
+  for (let n = 0; n < 5; n++) t.equal(await post(upstream).ended, 'ok');
+  t.equal(sockets.length, 1);
+  const calls = Array.from({ length: 4 }, () => post(upstream));
+  t.same([upstream.connections, upstream.freeConnections], [4, 0]);
+  for (const call of calls) t.equal(await call.ended, 'ok');
+  t.same([upstream.connections, upstream.freeConnections], [4, 4]);
+  t.equal(sockets.length, 4);
+});
+
+t.test('large bodies arrive byte for byte, though the buffer of small ones is used again and again', async (t) => {
+  const { upstream, requests } = await serve(t, (socket) => socket.write(OK));
+  const sizes = [10, 70_000, 20, 3_000_000, 60_000, 30, 65_000, 66_000];
+  const bodies = sizes.map((size, n) => `${n}`.repeat(size));
+  for (const call of bodies.map((body) => post(upstream, [Buffer.from(body), Buffer.from('!')]))) await call.ended;
+  t.strictSame(requests.map((text) => text.split('\r\n\r\n')[1]).sort(), bodies.map((body) => `${body}!`).sort());
+});
+
+t.test('a body of several megabytes leaves part by part, wherever the parts end', async (t) => {
+  const { upstream, requests } = await serve(t, (socket) => socket.write(OK));
+  for (const pieces of [16, 17, 32, 50]) {
+    const body = Array.from({ length: pieces }, (_, n) => Buffer.alloc(65_536, `${n % 10}`));
+    await post(upstream, body).ended;
+    t.ok((requests.at(-1) as string).endsWith(`\r\n\r\n${body.join('')}`), `${pieces} pieces`);
+  }
+});
+
+t.test("a body's memory may be used again once the system has taken all of it", async (t) => {
+  const { upstream, sockets } = await serve(t, (socket) => socket.write(OK));
+  const body = Array.from({ length: 400 }, () => Buffer.alloc(65_536, 'x'));
+  let out = 0;
+  const send = (pieces: readonly Buffer[]): Call => {
+    const call = new Call();
+    upstream.post('/x', 'id', pieces, call, undefined, () => out++);
+    return call;
+  };
+  for (const pieces of [body, body.slice(0, 16), body.slice(0, 17), [Buffer.from('{}')], []]) {
+    out = 0;
+    await send(pieces).ended;
+    t.equal(out, 1, `${pieces.length} pieces`);
+  }
+  out = 0;
+  for (const socket of sockets) socket.pause();
+  const call = send(body);
+  await sleep(100);
+  t.equal(out, 0, 'some of it still waits');
+  call.lane?.abort(call);
+  await sleep(50);
+  t.equal(out, 0, 'nor afterwards: who knows who reads it');
+});
+
+t.test('no request follows where it could be lost or misunderstood', async (t) => {
+  const cases: [string, (socket: Socket) => void][] = [
+    ['the answer says so', (socket) => socket.write(OK.replace('\r\n\r\n', '\r\nconnection: close\r\n\r\n'))],
+    ['bytes behind it', (socket) => socket.write(`${OK}HTTP/1.1 200 OK\r\n\r\n`)],
+    ['bytes that nobody asked for', (socket) => socket.write(OK, () => setTimeout(() => socket.write('x'), 20))],
+    ['it ends with the connection', (socket) => socket.end('HTTP/1.1 200 OK\r\n\r\nok')],
+    ['about to be closed', (socket) => socket.write(OK.replace('\r\n\r\n', '\r\nkeep-alive: timeout=1\r\n\r\n'))],
+    ['closed meanwhile', (socket) => socket.write(OK, () => setTimeout(() => socket.destroy(), 20))],
+  ];
+  for (const [name, answer] of cases) {
+    const { upstream, sockets } = await serve(t, answer);
+    t.equal(await post(upstream).ended, 'ok', name);
+    await sleep(100);
+    t.equal(await post(upstream).ended, 'ok', name);
+    t.equal(sockets.length, 2, name);
+  }
+});
+
+t.test('an answer before the request is out ends its connection', async (t) => {
+  const { upstream, sockets } = await serve(t, () => {});
+  const call = post(
+    upstream,
+    Array.from({ length: 400 }, () => Buffer.alloc(65_536, 'x')),
+  );
+  while (sockets.length === 0) await sleep(5);
+  const [socket] = sockets as [Socket];
+  socket.pause();
+  await sleep(50);
+  socket.write(OK);
+  t.equal(await call.ended, 'ok');
+  t.equal(upstream.connections, 0);
+});
+
+t.test('what is no answer is an error, and the connection is gone', async (t) => {
+  for (const [text, reason] of [
+    ['HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nok', /closed within the answer/],
+    ['', /closed without an answer/],
+    ['SSH-2.0-x\r\n', /malformed answer: no HTTP/],
+  ] as const) {
+    const { upstream } = await serve(t, (socket) => socket.end(text));
+    await t.rejects(post(upstream).ended, reason);
+    t.equal(upstream.connections, 0);
+  }
+  const { upstream, server } = await serve(t, () => {});
+  server.close();
+  const call = post(upstream);
+  await t.rejects(call.ended, /ECONNREFUSED/);
+  t.equal(call.lane, null, 'nothing was sent');
+});
+
+t.test('whoever gave up is told nothing and nothing is sent for him', async (t) => {
+  const { upstream, requests } = await serve(t, (socket) => socket.write(OK));
+  const call = new Call(false);
+  upstream.post('/x', 'id', [], call);
+  while (upstream.freeConnections === 0) await sleep(5);
+  t.same(requests, []);
+  t.equal(await post(upstream).ended, 'ok', 'on the connection that was opened for it');
+  t.equal(upstream.connections, 1);
+});
+
+t.test('requests of one turn of the event loop leave together, but for those that were given up', async (t) => {
+  const { upstream, requests } = await serve(t, (socket) => socket.write(OK));
+  for (const { ended } of Array.from({ length: 5 }, () => post(upstream))) await ended;
+  requests.length = 0;
+  const [first, second, third, fourth, fifth] = Array.from({ length: 5 }, (_, n) =>
+    post(upstream, [Buffer.from(`{"n":${n}}`)]),
+  ) as [Call, Call, Call, Call, Call];
+  third.lane?.abort(third);
+  fourth.lane?.close(new Error('broken'));
+  fifth.lane?.read(Buffer.from(OK), OK.length); // an answer, before it was asked: whose it is nobody knows
+  t.equal(await first.ended, 'ok');
+  t.equal(await second.ended, 'ok');
+  await t.rejects(fourth.ended, /broken/);
+  await t.rejects(fifth.ended, /bytes before any request/);
+  t.equal(fifth.text, '');
+  t.equal(third.text, '');
+  t.equal(upstream.connections, 2);
+  await sleep(50);
+  t.strictSame(requests.map((text) => text.split('\r\n\r\n')[1]).sort(), ['{"n":0}', '{"n":1}']);
+});
+
+t.test('only its own handler can pause or abort a connection', async (t) => {
+  const { upstream, sockets } = await serve(t, () => {});
+  const old = post(upstream);
+  while (sockets.length === 0) await sleep(5);
+  const [socket] = sockets as [Socket];
+  socket.write(OK);
+  t.equal(await old.ended, 'ok');
+  const next = post(upstream);
+  old.lane?.pause(old);
+  old.lane?.abort(old);
+  t.equal(next.lane, old.lane, 'the same connection');
+  socket.write(OK);
+  t.equal(await next.ended, 'ok');
+});
+
+t.test('a held connection reads nothing, and all of it later', async (t) => {
+  const { upstream, sockets } = await serve(t, () => {});
+  const call = post(upstream);
+  while (sockets.length === 0) await sleep(5);
+  const [socket] = sockets as [Socket];
+  const text = 'y'.repeat(8_000_000);
+  socket.write('HTTP/1.1 200 OK\r\ncontent-length: 8000000\r\n\r\n');
+  while (call.status === 0) await sleep(5);
+  call.lane?.pause(call);
+  socket.write(text);
+  await sleep(100);
+  const before = call.text.length;
+  await sleep(100);
+  t.equal(call.text.length, before);
+  t.ok(before <= 16_384);
+  call.lane?.resume(call);
+  t.equal((await call.ended).length, text.length);
+});
+
+t.test('when the gateway stops, whoever waits is told so', async (t) => {
+  const { upstream } = await serve(t, () => {});
+  const call = post(upstream);
+  upstream.destroy();
+  t.ok((await call.ended.catch((error: unknown) => error)) instanceof Stopped);
+});
+
+t.test('over TLS', { skip: !hasOpenssl() && 'no openssl to make a certificate' }, async (t) => {
+  const dir = t.testdir();
+  const files = ['-keyout', `${dir}/key.pem`, '-out', `${dir}/cert.pem`];
+  execFileSync(
+    'openssl',
+    ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', ...files, '-days', '2', '-subj', '/CN=localhost'].concat([
+      '-addext',
+      'subjectAltName=DNS:localhost',
+    ]),
+    { stdio: 'ignore' },
+  );
+  const cert = readFileSync(`${dir}/cert.pem`, 'utf8');
+  const server = createHttpsServer({ key: readFileSync(`${dir}/key.pem`), cert }, async (req, res) => {
+    let size = 0;
+    for await (const chunk of req) size += chunk.length;
+    res.end(`${size} ${'z'.repeat(100_000)}`);
+  });
+  server.listen(0, 'localhost');
+  await once(server, 'listening');
+  const url = new URL(`https://localhost:${(server.address() as AddressInfo).port}/v1`);
+  const stranger = new Upstream({ url, apiKey: null, connectMs: 2000 });
+  t.teardown(() => {
+    stranger.destroy();
+    server.close();
+    server.closeAllConnections();
+  });
+  await t.rejects(post(stranger).ended, /self-signed/);
+  setDefaultCACertificates([cert]);
+  const upstream = new Upstream({ url, apiKey: null, connectMs: 2000 });
+  t.teardown(() => upstream.destroy());
+  for (const size of [10, 60_000, 500_000]) {
+    const text = await post(upstream, [Buffer.alloc(size)]).ended;
+    t.equal(text, `${size} ${'z'.repeat(100_000)}`);
+  }
+  t.equal(upstream.connections, 1);
+});
+
+function hasOpenssl(): boolean {
+  try {
+    execFileSync('openssl', ['version'], { stdio: 'ignore' });
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** A call that keeps what it is told. */
+class Call implements UpstreamHandler {
+  lane: Lane | null = null;
+  status = 0;
+  type: string | undefined;
+  text = '';
+  readonly ended: Promise<string>;
+  readonly #wanted: boolean;
+  #resolve!: (text: string) => void;
+  #reject!: (error: Error) => void;
+
+  constructor(wanted = true) {
+    this.#wanted = wanted;
+    this.ended = new Promise((resolve, reject) => {
+      this.#resolve = resolve;
+      this.#reject = reject;
+    });
+    this.ended.catch(() => {});
+  }
+
+  onConnected(lane: Lane): boolean {
+    if (this.#wanted) this.lane = lane;
+    return this.#wanted;
+  }
+
+  onHead(head: AnswerHead): void {
+    this.status = head.status;
+    this.type = head.contentType;
+  }
+
+  onData(bytes: Buffer): void {
+    this.text += bytes.latin1Slice();
+  }
+
+  onEnd(): void {
+    this.#resolve(this.text);
+  }
+
+  onError(error: Error): void {
+    this.#reject(error);
+  }
+}
+
+function post(upstream: Upstream, body: readonly Buffer[] = [Buffer.from('{}')]): Call {
+  const call = new Call();
+  upstream.post('/x', 'id', body, call);
+  return call;
+}
+
+interface Served {
+  readonly upstream: Upstream;
+  readonly server: Server;
+  /** As they were opened. */
+  readonly sockets: Socket[];
+  /** Whole requests. */
+  readonly requests: string[];
+}
+
+/** A server that reads requests and lets `answer` write to the socket. */
+async function serve(
+  t: Test,
+  answer: (socket: Socket) => void,
+  { path = '/v1', apiKey = null as string | null } = {},
+): Promise<Served> {
+  const sockets: Socket[] = [];
+  const requests: string[] = [];
+  const server = createServer((socket) => {
+    sockets.push(socket);
+    socket.on('error', () => {});
+    const chunks: Buffer[] = [];
+    let size = 0;
+    let due = -1;
+    socket.on('data', (chunk: Buffer) => {
+      chunks.push(chunk);
+      size += chunk.length;
+      if (due < 0) {
+        const text = Buffer.concat(chunks).latin1Slice();
+        const end = text.indexOf('\r\n\r\n');
+        if (end >= 0) due = end + 4 + Number(/content-length: (\d+)/.exec(text)?.[1]);
+      }
+      if (due < 0 || size < due) return;
+      requests.push(Buffer.concat(chunks).latin1Slice());
+      chunks.length = 0;
+      size = 0;
+      due = -1;
+      answer(socket);
+    });
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const upstream = new Upstream({ url: new URL(`http://127.0.0.1:${port}${path}`), apiKey, connectMs: 2000 });
+  t.teardown(() => {
+    upstream.destroy();
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+  return { upstream, server, sockets, requests };
+}
