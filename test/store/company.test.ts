@@ -52,7 +52,12 @@ t.test('two changes at once both hold', async (t) => {
 
 t.test('an unknown company is refused', async (t) => {
   const id = randomUUID();
-  const refusal = { name: 'RefusedChange', reason: 'not_found', noun: 'company', message: `There is no company ${id}.` };
+  const refusal = {
+    name: 'RefusedChange',
+    reason: 'not_found',
+    noun: 'company',
+    message: `There is no company ${id}.`,
+  };
   await t.rejects(
     run((sql) => setCompany(sql, id, { name: 'X' })),
     refusal,
