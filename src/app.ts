@@ -7,8 +7,13 @@ import type { Config } from './config.ts';
 import type { Clock } from './domain/ports.ts';
 import { API_CONNECTIONS, openEngine } from './engine.ts';
 import { createListener, type Listener } from './gateway/listener.ts';
+import { FAST_PARTS, type FastParts } from './http/attach.ts';
+import { checkFastParts } from './http/check.ts';
 import type { Logger } from './log.ts';
 import { type Database, openDatabase } from './store/database.ts';
+
+/** How long a draining gateway keeps idle connections: a balancer may just be sending a request on one. */
+const MAX_IDLE_MS = 2000;
 
 /** A gateway with servers of its own. */
 export interface App {
@@ -19,19 +24,20 @@ export interface App {
   /** null: there is no admin listener. */
   readonly adminUrl: string | null;
   readonly db: Database;
-  /** The demo upstream answers, not a real one. */
+  /** The demo upstream answers instead of a real one. */
   readonly demo: boolean;
   listen(): Promise<void>;
-  /** Takes no new connection, lets open requests finish for up to `seconds`; returns how many were cut. */
+  /** Accepts no new connection and lets open requests finish for up to `seconds`; returns how many connections were cut. */
   drain(seconds: number): Promise<number>;
-  /** Writes what is metered and lets go of everything; returns how many records could not be written. */
+  /** Writes the usage records and closes everything; returns how many records could not be written. */
   close(): Promise<number>;
 }
 
 /**
- * Puts an engine behind its API and admin listeners. @throws as `openEngine` does
- * @param now milliseconds since the epoch; it says what month it is
- * @param collectYoung has V8 collect its young generation
+ * Puts an engine behind its API and admin listeners.
+ * @param now milliseconds since the epoch; decides the billing month
+ * @param collectYoung makes V8 collect its young generation
+ * @throws as `openEngine` does
  */
 export async function openApp(
   config: Config,
@@ -39,13 +45,13 @@ export async function openApp(
   now: Clock = Date.now,
   collectYoung: (() => void) | null = null,
 ): Promise<App> {
-  const engine = await openEngine(config, log, now, collectYoung);
+  const [engine, parts] = await Promise.all([openEngine(config, log, now, collectYoung), fastParts(config, log)]);
   const { calendar, clock, metrics } = engine.services;
-  const listener = createListener(engine.services);
+  const listener = createListener(engine.services, parts);
   const api = listener.server;
   const apiUrl = () => (config.listenSocket === null ? addressOf(api) : 'http://localhost') + config.basePath;
 
-  // connections of their own: pages and exports never wait in front of the API's queries
+  // connections of their own: the API's queries never wait behind pages and exports
   const forPages = config.databaseConnections - API_CONNECTIONS;
   const adminDb = openDatabase({ url: engine.databaseUrl, maxConnections: forPages });
   const pages = {
@@ -69,7 +75,7 @@ export async function openApp(
   const health = {
     log,
     metrics: () => metrics.text(),
-    // not the database: without it known keys are served on, and a balancer would take all replicas away at once
+    // not the database: without it known keys are served, and a balancer would take away all replicas at once
     waitingFor: () => (draining ? ['its open requests: it is stopping'] : []),
   };
   const { adminHost, adminPort } = config;
@@ -89,7 +95,7 @@ export async function openApp(
       if (config.listenSocket === null)
         await listening(api, { host: config.host, port: config.port, reusePort: config.reusePort });
       else {
-        await rm(config.listenSocket, { force: true }); // what a killed process left behind
+        await rm(config.listenSocket, { force: true }); // left behind by a killed process
         await listening(api, { path: config.listenSocket });
       }
       if (admin !== null) await listening(admin, { host: adminHost, port: adminPort as number });
@@ -109,34 +115,45 @@ export async function openApp(
   };
 }
 
-/** How long a draining gateway keeps a connection nobody uses: balancers send on it what they began to. */
-const MOST_IDLE_MS = 2000;
+/** The parts of the fast path to use: those that work on this Node, unless it is switched off. */
+async function fastParts(config: Config, log: Logger): Promise<FastParts> {
+  if (!config.fastHttp) return new Set();
+  const { parts, failed, errors } = await checkFastParts();
+  for (const part of failed) {
+    const internals = FAST_PARTS[part];
+    log.warn(
+      { part, internals, node: process.version, err: errors[0] },
+      'a part of the fast HTTP path does not work on this Node and is off',
+    );
+  }
+  return parts;
+}
 
 function addressOf(server: Server): string {
   const { address, family, port } = server.address() as AddressInfo;
   return `http://${family === 'IPv6' ? `[${address}]` : address}:${port}`;
 }
 
-/** Rejects when the address is taken or not ours. */
+/** Rejects when the address is taken or not this machine's. */
 async function listening(server: Server, where: ListenOptions): Promise<void> {
   server.listen({ ...where, backlog: 4096 });
   await once(server, 'listening');
 }
 
 /**
- * Open requests may finish; whoever asks on an open connection is answered once more and
- * told to close it. Resolves with the number of connections cut at the end.
+ * Lets open requests finish. A request on an open connection is still answered, and its connection
+ * closed after it. Resolves with the number of connections left at the end.
  */
-async function stopServer({ server, letIdleGo }: Listener, patienceMs: number): Promise<number> {
+async function stopServer({ server, closeIdle }: Listener, patienceMs: number): Promise<number> {
   if (!server.listening) return 0;
   // not http.Server's own close, which would cut idle connections at once
   const closed = new Promise<void>((resolve) => NetServer.prototype.close.call(server, () => resolve()));
-  letIdleGo(Math.min(MOST_IDLE_MS, patienceMs / 4));
+  closeIdle(Math.min(MAX_IDLE_MS, patienceMs / 4));
   const deadline = Promise.withResolvers<void>();
   const timer = setTimeout(deadline.resolve, patienceMs);
   await Promise.race([closed, deadline.promise]);
   clearTimeout(timer);
-  server.close(() => {}); // it has timers of its own to end
+  server.close(() => {}); // ends its timers
   const { promise, resolve } = Promise.withResolvers<number>();
   server.getConnections((_error, count) => resolve(count ?? 0));
   return await promise;

@@ -11,7 +11,6 @@ import { Deadlines } from './gateway/deadlines.ts';
 import { Overload } from './gateway/overload.ts';
 import { RequestLog } from './gateway/request-log.ts';
 import type { Services } from './gateway/services.ts';
-import { Slabs } from './gateway/stream-writer.ts';
 import { fileDisk, systemProcesses } from './ledger/disk.ts';
 import { Spool } from './ledger/spool.ts';
 import { BatchLedger } from './ledger/writer.ts';
@@ -25,19 +24,19 @@ import { type Embedded, startEmbedded } from './store/embedded.ts';
 import { ledgerStore } from './store/ledger.ts';
 import { migrate } from './store/migrate.ts';
 import { raiseWall } from './store/tenant-role.ts';
-import { Upstream } from './upstream/fast-pool.ts';
+import { openUpstream } from './upstream/open.ts';
 
-/** A gateway without a server: all that answers a request, and what lies behind. */
+/** A gateway without a server: everything that answers a request. */
 export interface Engine {
   /** For `createListener` and `createHandler`. */
   readonly services: Services;
   readonly db: Database;
   readonly databaseUrl: string;
-  /** The demo upstream answers, not a real one. */
+  /** The demo upstream answers instead of a real one. */
   readonly demo: boolean;
   /**
-   * Writes what is metered and lets go of everything; how many records could not be written.
-   * Whoever holds connections to clients cuts them just before.
+   * Writes the usage records and closes everything; resolves with how many could not be written.
+   * Connections to clients are cut just before, by the caller.
    */
   close(): Promise<number>;
 }
@@ -54,8 +53,8 @@ export const API_CONNECTIONS = QUERY_CONNECTIONS + 1;
 /**
  * Puts one gateway together: database (embedded without DATABASE_URL), migrations, caches,
  * ledger, upstream (the demo without UPSTREAM_URL).
- * @param clock milliseconds since the epoch; it says what month it is
- * @param collectYoung has V8 collect its young generation; null where the process is somebody else's
+ * @param clock milliseconds since the epoch; decides the billing month
+ * @param collectYoung makes V8 collect its young generation; null in a process that is not the gateway's own
  * @throws ConfigError, MigrationRefused, DatabaseUnavailable, DatabaseRefused; nothing is left open then
  */
 export async function openEngine(
@@ -81,11 +80,12 @@ export async function openEngine(
     await embedded?.stop();
     throw error;
   }
-  const upstream = new Upstream({
+  const address = {
     url: config.upstreamUrl ?? new URL((demo as Demo).url),
     apiKey: config.upstreamApiKey,
     connectMs: config.connectSeconds * 1000 + 1000, // the gateway's own deadline comes first
-  });
+  };
+  const upstream = await openUpstream(address, config.fastHttp, (reason) => log.warn(reason));
 
   const calendar = new Calendar(config.billingTimezone);
   const metrics = new Metrics();
@@ -144,11 +144,10 @@ export async function openEngine(
       },
       deadlines,
       overload,
-      slabs: new Slabs(),
       isSteering: nameFilter(refusedNames(config.refusedParameters)),
     },
     async close() {
-      // what was cut a moment ago is about to be noticed; before the upstream goes, for then it would be its failure, and free
+      // calls whose clients were cut are booked as aborted; once the upstream is closed they would count as its failures, and be free
       for (const end = performance.now() + NOTICE_MS; overload.inFlight > 0 && performance.now() < end; ) {
         await setImmediate();
       }
@@ -186,13 +185,13 @@ function openSpool(config: Config, id: string, log: Logger): Spool | null {
   }
 }
 
-/** Loaded only where it answers. */
+/** Loaded only where it is used. */
 async function openDemo(log: Logger): Promise<Demo> {
   const { startDemo } = await import('./demo/server.ts');
   return await startDemo({ port: 0, log });
 }
 
-/** Loaded only where it is asked for. */
+/** Loaded only where it is used. */
 async function openTracing(config: Config, instance: string, metrics: Metrics, log: Logger) {
   const { otlpUrl, otlpHeaders: headers, serviceName: service, traceShare: share, basePath, ownedBy } = config;
   if (otlpUrl === null) return null;

@@ -7,8 +7,10 @@ import { isTimeZone } from './domain/month.ts';
 import { openEngine } from './engine.ts';
 import { createHandler, serverOptions } from './gateway/listener.ts';
 import { Reply } from './gateway/reply.ts';
+import { PlainRequest, PlainResponse } from './http/plain.ts';
 import { ActiveSet } from './runtime/active-set.ts';
 import { newRequestId } from './runtime/request-id.ts';
+import { unsupportedRuntime } from './runtime/supported.ts';
 import { parseAddress } from './store/address.ts';
 
 export { ConfigError } from './config.ts';
@@ -37,6 +39,7 @@ const SETTINGS = [
   'IDLE_SECONDS',
   'TOTAL_SECONDS',
   'STALL_SECONDS',
+  'FAST_HTTP',
   'OTEL_EXPORTER_OTLP_ENDPOINT',
   'OTEL_EXPORTER_OTLP_HEADERS',
   'OTEL_SERVICE_NAME',
@@ -115,9 +118,11 @@ export interface Gateway {
  * @throws DatabaseUnavailable, DatabaseRefused
  */
 export async function createGateway(options: GatewayOptions): Promise<Gateway> {
+  const unsupported = unsupportedRuntime(process.versions);
+  if (unsupported !== null) throw new ConfigError([`tollgate ${unsupported}`]);
   const config = readOptions(options);
   const { services, close } = await openEngine(config, loggerTo(options.logger, config.logLevel));
-  const open = new ActiveSet<{ readonly res: ServerResponse; place: number }>();
+  const open = new ActiveSet<{ readonly res: ServerResponse; slot: number }>();
   let leaving = false;
   let closed: Promise<number> | null = null;
   const handle = createHandler(services, () => leaving);
@@ -126,11 +131,15 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
   return {
     serverOptions: serverOptions(services.limits),
     handler(req, res) {
-      if (closed !== null) return new Reply(res, newRequestId()).error(new GatewayError('service_unavailable'), true);
-      const answer = { res, place: -1 };
+      const response = new PlainResponse(res);
+      if (closed !== null) {
+        const reply = new Reply(response, newRequestId(), { onReplyClosed() {} });
+        return reply.error(new GatewayError('service_unavailable'), true);
+      }
+      const answer = { res, slot: -1 };
       open.join(answer);
       res.once('close', () => open.leave(answer));
-      handle(req, res);
+      handle(new PlainRequest(req), response);
     },
     metrics: async () => services.metrics.text(),
     async drain(seconds) {

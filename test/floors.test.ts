@@ -4,8 +4,8 @@ import t from 'tap';
 
 /** The house: imports point to a lower floor, or within the same folder; never to a sibling adapter, never in a circle. */
 const FLOORS: readonly (readonly string[])[] = [
-  ['json', 'sse', 'runtime', 'config.ts', 'log.ts', 'metrics.ts'],
-  ['http'],
+  ['json', 'runtime', 'config.ts', 'log.ts', 'metrics.ts'],
+  ['sse', 'http'],
   ['domain'],
   ['store', 'ledger', 'upstream', 'tracing'],
   ['gateway', 'admin'],

@@ -1,15 +1,13 @@
-import type { IncomingMessage } from 'node:http';
 import { performance } from 'node:perf_hooks';
 import { GatewayError } from '../domain/errors.ts';
-import { BareRequest, type BodySink } from '../http/fast-request.ts';
-import { RepeatedRequest } from '../http/repeated-request.ts';
+import type { BodySink, ClientRequest } from '../http/exchange.ts';
 import type { JsonFault, ParsedObject } from '../json/members.ts';
 import { parseObject } from '../json/parser.ts';
 import { type Edit, splicePieces } from '../json/splice.ts';
 import { ObjectScanner } from '../json/stream-parser.ts';
 import { type BodyMemory, free, Lease } from '../runtime/body-memory.ts';
 
-/** Bodies up to this size are parsed when they are whole; larger ones are scanned as they arrive. */
+/** A body up to this size is parsed when it is whole; a larger one is scanned as it arrives. */
 const PARSE_BYTES = 65_536;
 
 /** A request body: its bytes as they arrived, and what a strict reader makes of them. */
@@ -17,11 +15,11 @@ export class RequestBody {
   #pieces: readonly Buffer[];
   readonly length: number;
   readonly object: ParsedObject | JsonFault;
-  /** When it was whole; monotonic milliseconds. */
+  /** When the body was whole; monotonic milliseconds. */
   readonly wholeAt: number;
   readonly #lease: Lease | null;
 
-  /** @param lease of the memory that the pieces are in */
+  /** @param lease of the memory that the pieces lie in */
   constructor(
     pieces: readonly Buffer[],
     length: number,
@@ -42,10 +40,10 @@ export class RequestBody {
     return found.length === 1 ? (found[0] as Buffer) : Buffer.concat(found);
   }
 
-  /** The bytes [start, end) in pieces: nothing is copied. */
+  /** Views of the bytes [start, end), one for each piece they lie in. */
   views(start: number, end: number): Buffer[] {
     const found: Buffer[] = [];
-    let from = 0; // of the piece, in the body
+    let from = 0; // where the piece begins in the body
     for (const piece of this.#pieces) {
       if (from >= end) break;
       if (from + piece.length > start) found.push(piece.subarray(Math.max(0, start - from), end - from));
@@ -54,106 +52,93 @@ export class RequestBody {
     return found;
   }
 
-  /** The body with edits made, as pieces of the new body: nothing is copied. */
+  /** The body with edits made, as views of its pieces and the bytes of the edits. */
   edited(edits: readonly Edit[]): Buffer[] {
     return splicePieces(this.#pieces, edits);
   }
 
-  /** Nobody looks at the bytes any more, nor at views of them: their memory serves other bodies. */
-  letGo(): void {
+  /** Releases the memory: other bodies are written over the bytes and over views of them. */
+  release(): void {
     this.#pieces = [];
     this.#lease?.end();
   }
 }
 
-/** Who waits for a request body: told once, with one or the other. */
-export interface BodyWaiter {
+/** Waits for a request body: one of the two is called, once. */
+export interface BodyListener {
+  /** The body is whole; whether it is an acceptable object is in `body.object`. */
   onBody(body: RequestBody): void;
-  /** GatewayError 413 when it is larger than the limit. */
+  /** The body is larger than allowed: 413. */
   onNoBody(error: GatewayError): void;
 }
 
 /**
- * Reads a request body whole. A client that stops halfway is nothing to tell: its connection
- * is closed, and whoever answers it is told that.
- * @param announced the content-length, or -1
- * @param limit bytes
+ * Reads a request body.
+ * @param limit the largest body accepted, in bytes
  */
-export function readBody(
-  req: IncomingMessage | RepeatedRequest,
-  announced: number,
-  limit: number,
-  memory: BodyMemory,
-  waiter: BodyWaiter,
-): void {
-  if (req instanceof RepeatedRequest) return takeBody(req.takeBody(), limit, memory, waiter);
-  if (announced > limit) return waiter.onNoBody(new GatewayError('request_too_large'));
-  const reader = new BodyReader(announced, limit, memory, waiter);
-  if (req instanceof BareRequest && req.handOver(reader)) {
-    reader.ownsPieces = true;
-    return;
+export function readBody(req: ClientRequest, limit: number, memory: BodyMemory, listener: BodyListener): void {
+  const body = req.takeBody();
+  if (body === null) {
+    const { contentLength } = req.head;
+    if (contentLength > limit) return listener.onNoBody(new GatewayError('request_too_large'));
+    return req.readBody(new BodyReader(contentLength, limit, memory, listener));
   }
-  req.on('data', (piece: Buffer) => reader.onPiece(piece)); // others may listen too
-  req.on('end', () => reader.onWhole());
-}
-
-function takeBody(body: Buffer, limit: number, memory: BodyMemory, waiter: BodyWaiter): void {
   memory.took(body.length);
-  if (body.length > limit) return waiter.onNoBody(new GatewayError('request_too_large'));
-  waiter.onBody(new RequestBody([body], body.length, parseObject(body), performance.now()));
+  if (body.length > limit) return listener.onNoBody(new GatewayError('request_too_large'));
+  listener.onBody(new RequestBody([body], body.length, parseObject(body), performance.now()));
 }
 
 class BodyReader implements BodySink {
-  /** Nobody else looks at the pieces. */
-  ownsPieces = false;
   readonly #limit: number;
   readonly #memory: BodyMemory;
-  #waiter: BodyWaiter | null;
-  /** Of a body that is small so far. */
+  /** null once the body is too large, or delivered. */
+  #listener: BodyListener | null;
+  /** Pieces that were not moved to leased memory. */
   #pieces: Buffer[] = [];
-  /** Of one that is not: a slab for whoever sends a byte would be a lot for little. */
+  /** Memory of a large body. A small one gets none: a slab is a lot to give for one byte. */
   #lease: Lease | null = null;
   readonly #scanner: ObjectScanner | null;
   #size = 0;
 
-  constructor(announced: number, limit: number, memory: BodyMemory, waiter: BodyWaiter) {
+  constructor(announced: number, limit: number, memory: BodyMemory, listener: BodyListener) {
     this.#limit = limit;
     this.#memory = memory;
-    this.#waiter = waiter;
+    this.#listener = listener;
     this.#scanner = announced >= 0 && announced <= PARSE_BYTES ? null : new ObjectScanner();
   }
 
-  onPiece(piece: Buffer): void {
-    const waiter = this.#waiter;
-    if (waiter === null) return; // the rest of one that is too large
+  onPiece(piece: Buffer, owned: boolean): void {
+    const listener = this.#listener;
+    if (listener === null) return; // the rest of a body that is too large
     this.#size += piece.length;
     if (this.#size > this.#limit) {
-      this.#waiter = null;
+      this.#listener = null;
       this.#pieces.length = 0;
       this.#lease?.end();
-      return waiter.onNoBody(new GatewayError('request_too_large'));
+      return listener.onNoBody(new GatewayError('request_too_large'));
     }
     this.#scanner?.push(piece);
     this.#pieces.push(piece);
-    if (this.#size > PARSE_BYTES) this.#move();
+    if (this.#size > PARSE_BYTES) this.#move(owned);
   }
 
   onWhole(): void {
-    const waiter = this.#waiter;
-    if (waiter === null) return;
+    const listener = this.#listener;
+    if (listener === null) return;
+    this.#listener = null;
     const body = this.#body(performance.now());
-    // this lives as long as the request, which may be long, and they may be large
+    // the reader lives as long as the request: let go of the bytes
     this.#pieces = [];
     this.#lease = null;
-    waiter.onBody(body);
+    listener.onBody(body);
   }
 
-  /** The pieces at hand to leased memory. */
-  #move(): void {
+  /** Moves the pieces at hand to leased memory. */
+  #move(owned: boolean): void {
     this.#lease ??= new Lease(this.#memory);
     for (const piece of this.#pieces) {
       this.#lease.add(piece);
-      if (this.ownsPieces) free(piece);
+      if (owned) free(piece);
     }
     this.#pieces.length = 0;
   }

@@ -1,29 +1,25 @@
-import type { ServerResponse } from 'node:http';
 import type { Company } from '../domain/company.ts';
 import type { Generated } from '../domain/estimate.ts';
 import type { BookingWaiter } from '../domain/ports.ts';
 import { keepPrompt, type Prompt } from '../domain/prompt.ts';
 import { scrub } from '../domain/redact.ts';
 import { type Admission, type Outcome, type Tokens, usageRecord } from '../domain/usage.ts';
+import type { ClientResponse } from '../http/exchange.ts';
 import type { Metrics } from '../metrics.ts';
 import type { Deadline, Watch } from './deadlines.ts';
 import type { Services } from './services.ts';
-import type { Slabs } from './stream-writer.ts';
 
-/**
- * What one admitted call comes to: its ledger record and its metrics. Settled
- * exactly once, by whoever handles the answer.
- */
+/** Turns one admitted call into its ledger record and its metrics. Its relay settles it exactly once. */
 export class CallMeter {
   readonly admission: Admission;
   readonly #services: Services;
   readonly #company: Company;
   readonly #prompt: Prompt;
-  /** What was booked; null while or when nothing was. */
+  /** What was booked; null before, and where nothing is. */
   tokens: Tokens | null = null;
   outcome: Outcome | null = null;
 
-  /** @param sent what goes upstream: an error may repeat it, which no log may hold, and an estimate needs it */
+  /** @param sent what goes upstream: an estimate needs it, and no log may repeat it though an error may quote it */
   constructor(services: Services, admission: Admission, company: Company, sent: readonly Buffer[]) {
     this.#services = services;
     this.admission = admission;
@@ -31,7 +27,7 @@ export class CallMeter {
     this.#prompt = keepPrompt(sent);
   }
 
-  /** What was sent is looked at until it is settled. */
+  /** The sent bytes are needed until the call is settled. */
   get keepsSent(): boolean {
     return this.#prompt.kept !== 'sampled';
   }
@@ -44,28 +40,24 @@ export class CallMeter {
     return this.#services.metrics;
   }
 
-  get slabs(): Slabs {
-    return this.#services.slabs;
-  }
-
-  /** What an answer to a client must not hold besides what redact finds by its form. */
+  /** What no answer to a client may hold, besides what `redact` finds by its form. */
   get secrets(): readonly string[] {
     const { ownModels, sharedModels } = this.#company;
-    // after a fallback a router names models that were not asked for
+    // after a fallback a router names models other than the one asked for
     const names = [...ownModels.values(), ...sharedModels.values()].map(({ upstream }) => upstream);
     return [...this.#services.upstream.secrets, ...names.filter((name) => name !== this.admission.model.upstream)];
   }
 
   /** Watches the answer's deadlines until the response closes. */
-  watch(res: ServerResponse, onDeadline: (deadline: Deadline) => void): Watch {
+  watch(res: ClientResponse, onDeadline: (deadline: Deadline) => void): Watch {
     return this.#services.deadlines.watch(res, onDeadline);
   }
 
-  /** Tells the operator why the upstream failed, in its own words but without prompts and keys. */
+  /** Logs why the upstream failed, in its own words but without prompts and keys. */
   upstreamFailed(reason: string): void {
     const { requestId, model } = this.admission;
-    const { kept, pieces } = this.#prompt; // of a longer request nothing that the upstream says is logged
-    // the internal name went along, and may be told
+    const { kept, pieces } = this.#prompt; // the upstream's words about a longer request are not logged
+    // the internal name was sent too, and may be logged
     const prompt =
       kept === 'short' ? Buffer.concat(pieces).toString().replace(JSON.stringify(model.upstream), '') : null;
     this.#services.log.warn(
@@ -75,10 +67,10 @@ export class CallMeter {
   }
 
   /**
-   * Books the call. A call that failed before any usage was known leaves no row; one that
-   * ran without telling its usage is estimated and marked so.
-   * @param usage as the upstream told it, even if it is zero, or null
-   * @param waiter told once when the end of the answer may leave; perhaps before this returns
+   * Books the call. A call that failed before any usage was known leaves no row. The usage of one
+   * that ran without telling it is estimated, and marked so.
+   * @param usage as the upstream told it, even if it is zero; else null
+   * @param waiter called once when the end of the answer may be sent; perhaps before this returns
    */
   settle(outcome: Outcome, usage: Tokens | null, generated: Generated, waiter: BookingWaiter | null): void {
     this.outcome = outcome;
@@ -96,7 +88,7 @@ export class CallMeter {
     ledger.book(record, waiter);
   }
 
-  /** Nothing was sent upstream: there is nothing to book. */
+  /** Nothing was sent upstream, so nothing is booked. */
   drop(): void {
     this.#services.ledger.release(this.admission.requestId);
   }

@@ -2,7 +2,7 @@ import type { Bound } from '../domain/budget.ts';
 import type { Model, ModelKind } from '../domain/model.ts';
 import type { Scope } from '../domain/scope.ts';
 import type { Admission, Endpoint } from '../domain/usage.ts';
-import type { UpstreamHandler } from '../upstream/connection.ts';
+import type { UpstreamHandler } from '../upstream/upstream.ts';
 import type { RequestBody } from './body.ts';
 import type { CallMeter } from './call-meter.ts';
 import type { Reply } from './reply.ts';
@@ -23,12 +23,12 @@ export interface Operation {
   read(services: Services, body: RequestBody, companyId: string, id: string): Call | Promise<Call>;
 }
 
-/** One request, read and checked: which model it names, what goes upstream, what comes back. */
+/** One request, read and checked: the model it names, what goes upstream, and what relays the answer. */
 export interface Call {
   readonly slug: string;
-  /** The member the slug came from, for error answers. */
+  /** The member that named the slug, for error answers; null where the assistant did. */
   readonly slugParam: 'model' | 'model_slug' | null;
-  /** What the call can cost at most; asked for where the budget is strict. */
+  /** What the call can cost at most; used where the budget is strict. */
   bound(model: Model): Bound;
   /** The upstream's body, in pieces. */
   forward(model: Model): readonly Buffer[];

@@ -7,7 +7,7 @@ import type { Edit } from '../json/splice.ts';
 import type { Call, Operation } from './call.ts';
 import { JsonRelay } from './json-relay.ts';
 import { modelNames } from './model-names.ts';
-import { MOST_TEXT } from './reply.ts';
+import { MAX_TEXT } from './reply.ts';
 import { StreamRelay } from './stream-relay.ts';
 import { bytesWithin, memberNamed, membersWithin, twoReadings, type ValidBody, validateBody } from './validate.ts';
 
@@ -49,7 +49,7 @@ function chatCall(valid: ValidBody<ChatRequest>): Call {
 
 function renderCompletion(body: Buffer, scan: AnswerScan): Buffer | string | null {
   if (!scan.choices) return null;
-  return body.length <= MOST_TEXT ? renderAnswerText(body, scan) : renderAnswer(body, scan);
+  return body.length <= MAX_TEXT ? renderAnswerText(body, scan) : renderAnswer(body, scan);
 }
 
 /** The slug becomes the internal model identifier (spec section 1, rule 2). */

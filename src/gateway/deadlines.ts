@@ -1,61 +1,68 @@
-import type { ServerResponse } from 'node:http';
 import { performance } from 'node:perf_hooks';
-import { ActiveSet, type Member } from '../runtime/active-set.ts';
+import type { ClientResponse } from '../http/exchange.ts';
+import { type ActiveMember, ActiveSet } from '../runtime/active-set.ts';
 import { IdleInterval } from '../runtime/idle-interval.ts';
+
+/** How late a deadline may be noticed. */
+const TICK_MS = 100;
+/** Clients are checked every so many ticks: reading their state costs more, and their limit is long. */
+const CLIENT_TICKS = 10;
+/** Calls whose clients left and whose answers are awaited all the same, at most. */
+const MAX_ABANDONED = 1000;
+
+// the states of a call
+const CONNECTING = 0;
+const WAITING = 1;
+const ANSWERING = 2;
+const SETTLED = 3;
 
 /** How long each part of a request may take, in milliseconds. */
 export interface TimeLimits {
-  /** Until a connection to the upstream stands. */
+  /** Until there is a connection to the upstream. */
   readonly connectMs: number;
-  /** Until its answer begins, connecting included. */
+  /** Until the upstream's answer begins, connecting included. */
   readonly firstByteMs: number;
-  /** Silence within its answer. */
+  /** A pause within its answer. */
   readonly idleMs: number;
   /** The whole answer. */
   readonly totalMs: number;
-  /** A client that takes nothing although something waits for it. */
+  /** How long a client may read nothing of what waits for it. */
   readonly stallMs: number;
 }
 
 export type Deadline = 'connect' | 'first_byte' | 'idle' | 'total';
 
-/** How late a deadline may be noticed. */
-const TICK_MS = 100;
-/** Clients are looked at less often: reading their state costs more, and their limit is long. */
-const CLIENT_TICKS = 10;
-
 /**
- * The deadlines of all requests under one timer. A timer per request would be armed and
- * disarmed with every chunk; here a chunk costs one store, and every tick looks at each
- * request once: 30 ns each, 3 ms a second for a thousand.
+ * The deadlines of all calls, checked by one interval: 30 ns for each call and tick. A timer per call
+ * would have to be set again with every chunk; here a chunk costs one store.
  */
 export class Deadlines {
   readonly #limits: TimeLimits;
-  readonly #open = new Watches();
+  readonly #open = new WatchedCalls();
   readonly #interval: IdleInterval;
   #ticks = 0;
 
   constructor(limits: TimeLimits) {
     this.#limits = limits;
     this.#interval = new IdleInterval(TICK_MS, () => {
-      this.look(performance.now());
+      this.check(performance.now());
       return this.#open.size > 0;
     });
   }
 
   /**
-   * Watches a request that goes upstream now, until its response closes.
-   * @param onDeadline told at most once, and not after `settled`
+   * Watches a call that goes upstream now, until its response closes.
+   * @param onDeadline called at most once, and not after `settled`
    */
-  watch(res: ServerResponse, onDeadline: (deadline: Deadline) => void): Watch {
+  watch(res: ClientResponse, onDeadline: (deadline: Deadline) => void): Watch {
     this.#interval.wake();
     return new Watch(res, onDeadline, this.#open);
   }
 
   /** @param now monotonic milliseconds */
-  look(now: number): void {
+  check(now: number): void {
     const clients = ++this.#ticks % CLIENT_TICKS === 0;
-    this.#open.each((watch) => watch.look(now, this.#limits, clients));
+    this.#open.each((watch) => watch.check(now, this.#limits, clients));
   }
 
   close(): void {
@@ -63,44 +70,36 @@ export class Deadlines {
   }
 }
 
-/** Calls that are read on though their clients left. */
-const MOST_ABANDONED = 1000;
-
-/** The requests under watch, and how many of them have no client any more. */
-class Watches extends ActiveSet<Watch> {
+/** The calls under watch, and how many of them have lost their client. */
+class WatchedCalls extends ActiveSet<Watch> {
   abandoned = 0;
 }
 
-const CONNECTING = 0;
-const WAITING = 1;
-const ANSWERING = 2;
-const SETTLED = 3;
-
-/** One request under watch. */
-export class Watch implements Member {
-  place = -1;
-  /** Set by whoever hears from the upstream. */
+/** One call under watch. */
+export class Watch implements ActiveMember {
+  slot = -1;
+  /** Set by the relay whenever the upstream sends something. */
   active = true;
-  /** The client holds the upstream back: its silence is not its fault. */
+  /** The client holds the upstream back, so its pause does not count. */
   paused = false;
   #state = CONNECTING;
-  readonly #res: ServerResponse;
+  readonly #res: ClientResponse;
   readonly #onDeadline: (deadline: Deadline) => void;
-  readonly #open: Watches;
+  readonly #open: WatchedCalls;
   #abandoned = false;
   #began = -1;
   #since = -1;
   #waiting = 0;
   #waitingSince = -1;
 
-  constructor(res: ServerResponse, onDeadline: (deadline: Deadline) => void, open: Watches) {
+  constructor(res: ClientResponse, onDeadline: (deadline: Deadline) => void, open: WatchedCalls) {
     this.#res = res;
     this.#onDeadline = onDeadline;
     this.#open = open;
     open.join(this);
   }
 
-  /** The connection stands. */
+  /** The connection is there. */
   sent(): void {
     if (this.#state === CONNECTING) this.#state = WAITING;
   }
@@ -111,17 +110,17 @@ export class Watch implements Member {
     this.active = true;
   }
 
-  /** Nothing more is awaited from the upstream; the client may still be taking what it was sent. */
+  /** Nothing more is awaited from the upstream; the client may still be reading its answer. */
   settled(): void {
     this.#state = SETTLED;
   }
 
   /**
    * The client left, and the answer is awaited all the same, within the same limits.
-   * @returns false when too many are awaited in vain already
+   * @returns false when too many are awaited like that already
    */
   abandon(): boolean {
-    if (this.#open.abandoned >= MOST_ABANDONED) return false;
+    if (this.#open.abandoned >= MAX_ABANDONED) return false;
     this.#open.abandoned++;
     this.#abandoned = true;
     return true;
@@ -134,7 +133,7 @@ export class Watch implements Member {
     this.#open.leave(this);
   }
 
-  look(now: number, limits: TimeLimits, client: boolean): void {
+  check(now: number, limits: TimeLimits, client: boolean): void {
     if (this.#began < 0) this.#began = now;
     if (client && this.#stalls(now, limits.stallMs)) {
       this.close();
@@ -160,7 +159,7 @@ export class Watch implements Member {
     this.#onDeadline(deadline);
   }
 
-  /** Whether what waits for the client has not become less for too long. */
+  /** Whether the client has read nothing of what waits for it for too long. */
   #stalls(now: number, stallMs: number): boolean {
     const waiting = this.#res.writableLength;
     if (waiting === 0 || waiting < this.#waiting) this.#waitingSince = -1;

@@ -1,6 +1,4 @@
-import type { AnswerHead } from '../upstream/connection.ts';
-
-/** Reading the upstream's answer head and keeping what is not a stream. */
+import type { AnswerHead } from '../upstream/upstream.ts';
 
 export function isEventStream(head: AnswerHead): boolean {
   return /^text\/event-stream\b/i.test(head.contentType ?? '') && isIdentity(head);
@@ -10,15 +8,15 @@ export function isJson(head: AnswerHead): boolean {
   return /^application\/(?:[\w.-]+\+)?json\b/i.test(head.contentType ?? '') && isIdentity(head);
 }
 
-/** We ask for identity; an edge that compresses all the same sends what we cannot patch. */
+/** We ask for identity; an answer that is compressed all the same cannot be patched. */
 function isIdentity({ contentEncoding }: AnswerHead): boolean {
   return contentEncoding === undefined || contentEncoding.toLowerCase() === 'identity';
 }
 
-/** A body kept whole, up to a limit; it is valid as long as the last bytes that were pushed. */
+/** A body kept whole, up to a limit. It is valid as long as the bytes pushed last. */
 export class KeptBody {
   readonly #limit: number;
-  #first: Buffer | null = null; // nearly every body comes in one read
+  #first: Buffer | null = null; // most bodies come in one read
   #rest: Buffer[] | null = null;
   #size = 0;
   /** More arrived than is kept. */

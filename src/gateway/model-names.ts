@@ -6,17 +6,17 @@ export interface ModelNames {
   readonly upstream: Buffer;
 }
 
-/** Each model's literals, made once: companies share what is read of the database. */
-export function modelNames(model: Model): ModelNames {
-  let literals = made.get(model);
-  if (literals === undefined) {
-    literals = { slug: quoted(model.slug), upstream: quoted(model.upstream) };
-    made.set(model, literals);
-  }
-  return literals;
-}
-
 const made = new WeakMap<Model, ModelNames>();
+
+/** The names of a model, made once for each: companies share the models that were read from the database. */
+export function modelNames(model: Model): ModelNames {
+  let names = made.get(model);
+  if (names === undefined) {
+    names = { slug: quoted(model.slug), upstream: quoted(model.upstream) };
+    made.set(model, names);
+  }
+  return names;
+}
 
 function quoted(text: string): Buffer {
   return Buffer.from(JSON.stringify(text));

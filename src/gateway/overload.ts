@@ -2,7 +2,18 @@ import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { getHeapStatistics } from 'node:v8';
 import { IdleInterval } from '../runtime/idle-interval.ts';
 
-/** What the gateway takes on before it refuses. */
+const SAMPLE_MS = 100;
+/** Memory is read every so many samples: asking the system for it takes as long as three requests. */
+const MEMORY_SAMPLES = 5;
+const RESOLUTION_MS = 25;
+/** Share of V8's own limit beyond which the process would soon die. */
+const MAX_HEAP = 0.9;
+/** The largest share of requests that is refused for delay: those that get in learn when it is over. */
+const MAX_SHARE = 0.95;
+/** How much that share changes with a sample. */
+const STEP = 0.1;
+
+/** What the gateway takes on before it refuses requests. */
 export interface LoadLimits {
   /** Requests in flight at once. */
   readonly maxRequests: number;
@@ -12,19 +23,11 @@ export interface LoadLimits {
   readonly maxMemoryBytes: number;
 }
 
-const SAMPLE_MS = 100;
-/** Memory is looked at less often: asking the system for it takes as long as answering three requests. */
-const MEMORY_SAMPLES = 5;
-const RESOLUTION_MS = 25;
-/** Of V8's own limit: beyond it the process would soon die. */
-const MOST_HEAP = 0.9;
-
 /**
- * Refuses new requests before a byte of their body is read, when taking them on would
- * harm those in flight (contract section 4: 503). By number and by memory it refuses
- * whatever is too many. By event-loop delay it refuses a share that grows while the delay
- * is too long and shrinks when it is not: refusing all at once would idle the gateway, let
- * all in again, and swing.
+ * Refuses new requests before their bodies are read, where taking them on would harm those in flight
+ * (contract section 4: 503). By number and by memory it refuses all that is too much. By event-loop
+ * delay it refuses a share that grows while the delay is too long and shrinks when it is not:
+ * refusing all at once would idle the gateway, let everything in again, and swing.
  */
 export class Overload {
   readonly #limits: LoadLimits;
@@ -43,7 +46,7 @@ export class Overload {
   #memoryFull = false;
   #samples = 0;
   #memory = 0;
-  /** Of new requests, the share to refuse; and how much of a request that makes so far. */
+  /** The share of new requests to refuse, and the part of a request it has added up to. */
   #share = 0;
   #owed = 0;
 
@@ -64,8 +67,8 @@ export class Overload {
   /** @returns false when the request is to be refused; else `leave` ends it */
   enter(): boolean {
     this.#asked = true;
-    if (this.#interval.resting) this.#watch();
-    if (this.#inFlight >= this.#limits.maxRequests || this.#memoryFull || (this.#share > 0 && this.#drop())) {
+    if (this.#interval.resting) this.#begin();
+    if (this.#inFlight >= this.#limits.maxRequests || this.#memoryFull || (this.#share > 0 && this.#isDue())) {
       this.#refused++;
       return false;
     }
@@ -78,17 +81,17 @@ export class Overload {
   }
 
   /**
-   * Takes in how the process is doing.
-   * @param delayMs mean event-loop delay since the last time
+   * Takes in the state of the process.
+   * @param delayMs mean event-loop delay since the last call
    * @param memory resident bytes
    * @param heap share of V8's limit in use
    */
   observe(delayMs: number, memory: number, heap: number): void {
     const { maxDelayMs, maxMemoryBytes } = this.#limits;
-    this.#memoryFull = memory > maxMemoryBytes || heap > MOST_HEAP;
+    this.#memoryFull = memory > maxMemoryBytes || heap > MAX_HEAP;
     this.#delayMs = (this.#delayMs + delayMs) / 2; // one pause is no overload
     const excess = this.#delayMs / maxDelayMs - 1;
-    this.#share = excess > 0 ? Math.min(MOST_REFUSED, this.#share + STEP * Math.min(excess, 1)) : this.#share - STEP;
+    this.#share = excess > 0 ? Math.min(MAX_SHARE, this.#share + STEP * Math.min(excess, 1)) : this.#share - STEP;
     if (this.#share < 0) this.#share = 0;
   }
 
@@ -96,15 +99,16 @@ export class Overload {
     this.#interval.rest();
   }
 
-  #drop(): boolean {
+  /** Whether the next request falls into the share to refuse. */
+  #isDue(): boolean {
     this.#owed += this.#share;
     if (this.#owed < 1) return false;
     this.#owed--;
     return true;
   }
 
-  /** Begins to sample: whatever held up the loop while nobody asked harmed no request. */
-  #watch(): void {
+  /** Begins to sample. A delay while there was no request has harmed none. */
+  #begin(): void {
     this.#loop ??= monitorEventLoopDelay({ resolution: RESOLUTION_MS });
     this.#loop.reset();
     this.#loop.enable();
@@ -116,7 +120,7 @@ export class Overload {
     const { count = 0, mean = 0 } = this.#loop ?? {};
     this.#loop?.reset();
     const heap = getHeapStatistics();
-    // it measures whole intervals, so a loop at rest reads as the resolution
+    // it measures whole intervals: a loop at rest reads as the resolution
     const delay = count === 0 ? 0 : Math.max(0, mean / 1e6 - RESOLUTION_MS);
     if (this.#samples++ % MEMORY_SAMPLES === 0) this.#memory = residentBytes();
     this.observe(delay, this.#memory, heap.used_heap_size / heap.heap_size_limit);
@@ -126,14 +130,11 @@ export class Overload {
   }
 }
 
-const MOST_REFUSED = 0.95; // some always get in: who waits learns that it is over
-const STEP = 0.1;
-
-/** 0 where the system does not tell. */
+/** 0 where the system does not tell: without /proc. */
 function residentBytes(): number {
   try {
     return process.memoryUsage.rss();
   } catch {
-    return 0; // there is no /proc
+    return 0;
   }
 }

@@ -1,51 +1,49 @@
-import type { ServerResponse } from 'node:http';
 import { performance } from 'node:perf_hooks';
 import type { GatewayError } from '../domain/errors.ts';
-import { BareResponse } from '../http/fast-response.ts';
+import type { ClientResponse, ResponseListener, ResponseStream } from '../http/exchange.ts';
 
-/** A body of more bytes leaves as they are, for less than making them text would cost. */
-export const MOST_TEXT = 65_536;
+/** A body up to this size is sent as text in one write with its head: 12 % of a whole small request. */
+export const MAX_TEXT = 65_536;
 
-/** The client's side of one request: every answer leaves through here and carries our own request id. */
-export class Reply {
+/** Learns that the client's side of a request is over, one way or the other. */
+export interface ReplyOwner {
+  onReplyClosed(): void;
+}
+
+/** The client's side of one request: every answer is sent here and carries our own request id. */
+export class Reply implements ResponseListener {
   readonly requestId: string;
-  readonly res: ServerResponse;
-  /** Who handles the answer; told when the client's side is over, one way or the other. */
+  readonly res: ClientResponse;
+  /** Handles the answer; called before the owner when the client's side is over. */
   watcher: { onClientClose(): void } | null = null;
   /** The status sent; 0 while nothing was. */
   status = 0;
-  /** When the upstream's answer was seen to end, or was given up; monotonic milliseconds, NaN before. */
+  /** When the upstream's answer ended or was given up; monotonic milliseconds, NaN before. */
   endedAt = Number.NaN;
-  /** When the first bytes of a stream left, and the last of any answer. */
+  /** When the first bytes of a stream were sent, and the last of any answer. */
   streamedAt = Number.NaN;
   leftAt = Number.NaN;
+  readonly #owner: ReplyOwner;
 
-  constructor(res: ServerResponse, requestId: string) {
+  constructor(res: ClientResponse, requestId: string, owner: ReplyOwner) {
     this.res = res;
     this.requestId = requestId;
+    this.#owner = owner;
+    res.listen(this);
   }
 
   /**
-   * A whole JSON answer in one write.
+   * Sends a whole JSON answer.
    * @param body as bytes, or as latin1 text
    */
-  json(status: number, body: Buffer | string): void {
-    if (this.#taken()) return;
+  json(body: Buffer | string): void {
     const { res, requestId } = this;
-    this.status = status;
-    // as latin1 text head and body leave in one write instead of a writev: 12 % of the whole request
-    if (typeof body !== 'string' && body.length <= MOST_TEXT) body = body.latin1Slice();
-    if (res instanceof BareResponse && typeof body === 'string' && status === 200) {
-      res.sendJson(requestId, body);
-      this.leftAt = performance.now();
-      res.sent();
-    } else {
-      const type = 'application/json';
-      res.writeHead(status, ['content-type', type, 'content-length', `${body.length}`, 'x-request-id', requestId]);
-      if (typeof body === 'string') res.end(body, 'latin1');
-      else res.end(body);
-      this.leftAt = performance.now();
-    }
+    if (this.#taken()) return;
+    this.status = 200;
+    const text = typeof body === 'string' ? body : body.length <= MAX_TEXT ? body.latin1Slice() : null;
+    if (text !== null) return res.sendJson(requestId, text);
+    const length = `${body.length}`;
+    res.send(200, ['content-type', 'application/json', 'content-length', length, 'x-request-id', requestId], body);
   }
 
   /** The one writer of error answers (spec section 7). */
@@ -63,21 +61,13 @@ export class Reply {
     ];
     if (error.retryAfter !== undefined) headers.push('retry-after', error.retryAfter);
     if (error.retry !== undefined) headers.push('x-should-retry', `${error.retry}`);
-    if (closeConnection) headers.push('connection', 'close');
-    this.res.writeHead(error.status, headers);
-    this.res.end(body);
-    this.leftAt = performance.now();
+    if (closeConnection) this.res.closeAfter();
+    this.res.send(error.status, headers, body);
   }
 
-  /**
-   * Sends the head of an event stream; its bytes follow by way of `res`.
-   * @returns whether they have to be framed as HTTP chunks: Node leaves that to the caller
-   */
-  stream(): boolean {
-    this.status = 200;
-    this.streamedAt = performance.now();
-    const { res } = this;
-    res.writeHead(200, [
+  /** Begins an event stream; its head is sent with the first bytes. */
+  stream(onDrain: () => void): ResponseStream {
+    const headers = [
       'content-type',
       'text/event-stream; charset=utf-8',
       'cache-control',
@@ -86,10 +76,22 @@ export class Reply {
       'no', // nginx in front would hold events back
       'x-request-id',
       this.requestId,
-    ]);
-    const framed = res.chunkedEncoding; // not for HTTP/1.0
-    res.chunkedEncoding = false;
-    return framed;
+    ];
+    return this.res.openStream(headers, onDrain);
+  }
+
+  onStream(): void {
+    this.status = 200;
+    this.streamedAt = performance.now();
+  }
+
+  onSent(): void {
+    this.leftAt = performance.now();
+  }
+
+  onClose(): void {
+    this.watcher?.onClientClose();
+    this.#owner.onReplyClosed();
   }
 
   #taken(): boolean {

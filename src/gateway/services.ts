@@ -4,14 +4,13 @@ import type { Clock, Directory, Ledger } from '../domain/ports.ts';
 import type { Logger } from '../log.ts';
 import type { Metrics } from '../metrics.ts';
 import type { BodyMemory } from '../runtime/body-memory.ts';
-import type { Upstream } from '../upstream/fast-pool.ts';
+import type { Upstream } from '../upstream/upstream.ts';
 import type { Deadlines } from './deadlines.ts';
 import type { Overload } from './overload.ts';
 import type { RequestLog } from './request-log.ts';
-import type { Slabs } from './stream-writer.ts';
 import type { Tracer } from './trace.ts';
 
-/** What the listener accepts of clients. */
+/** What the listener accepts from clients. Times in milliseconds. */
 export interface ListenerLimits {
   readonly headerMs: number;
   /** The whole request, its head included. */
@@ -21,7 +20,7 @@ export interface ListenerLimits {
   readonly maxConnections: number;
 }
 
-/** What one gateway is made of; put together in app.ts and never changed. */
+/** The parts of one gateway; put together in engine.ts and never changed. */
 export interface Services {
   readonly directory: Directory;
   readonly ledger: Ledger;
@@ -43,7 +42,6 @@ export interface Services {
   readonly limits: ListenerLimits;
   readonly deadlines: Deadlines;
   readonly overload: Overload;
-  readonly slabs: Slabs;
   /** Whether a request member could choose another model, host or key. */
   readonly isSteering: (member: string) => boolean;
 }

@@ -1,24 +1,21 @@
 /** How long a refusal waits at least, in milliseconds. */
 export const REFUSE_MS = 200;
-/** ShedQueue a second, and how long in milliseconds the last of very many waits then. */
+/** Refusals a second; where very many wait, each waits so long in milliseconds at most. */
 export const PACE = 250;
-export const MOST_MS = 5000;
-/** As many may wait; the oldest of more go at once: each holds some KB, and one connection can send thousands. */
-export const MOST_WAITING = 10_000;
+export const MAX_WAIT_MS = 5000;
+/** So many may wait; the oldest of more are refused at once: each holds some KB, and one connection can send thousands. */
+export const MAX_WAITING = 10_000;
 
 /**
- * Requests that are to be refused for overload, the oldest first. They wait, and leave at a
- * bounded pace: a refusal costs half of what an answer does or more, and clients that try again
- * at once would have the gateway do little else. With five times as many connections as it
- * takes on, refused 200 ms later each, 72 to 89 % of the goodput was left; so it is about 90.
- *
- * 250 a second are 2 to 3 % of a core; where thousands wait it is more, so that none waits for
- * much longer than MOST_MS.
+ * Requests to be refused for overload, the oldest first. They wait, and are refused at a bounded
+ * pace: clients that try again at once would keep the gateway busy with refusals, each of which costs
+ * half an answer. Refused 200 ms later each, without the pace, five times the connections it takes
+ * on left 72 to 89 % of the goodput; with it about 90.
  */
 export class ShedQueue<T> {
   readonly #waiting: { readonly since: number; readonly request: T }[] = [];
-  /** When some were taken last. */
-  #at = 0;
+  /** When requests were taken last. */
+  #takenAt = 0;
 
   get waiting(): number {
     return this.#waiting.length;
@@ -26,18 +23,18 @@ export class ShedQueue<T> {
 
   /** @param now monotonic milliseconds */
   add(request: T, now: number): void {
-    if (this.#waiting.length === 0) this.#at = now;
+    if (this.#waiting.length === 0) this.#takenAt = now;
     this.#waiting.push({ since: now, request });
   }
 
-  /** Those whose refusal is due, not to be met here again. */
+  /** Removes and returns the requests to be refused now. */
   take(now: number): T[] {
     const { length } = this.#waiting;
-    const most = Math.ceil((now - this.#at) * Math.max(PACE / 1000, length / MOST_MS));
-    this.#at = now;
+    const most = Math.ceil((now - this.#takenAt) * Math.max(PACE / 1000, length / MAX_WAIT_MS));
+    this.#takenAt = now;
     let count = 0;
     while (count < most && count < length && now - (this.#waiting[count]?.since as number) >= REFUSE_MS) count++;
-    count = Math.max(count, length - MOST_WAITING);
+    count = Math.max(count, length - MAX_WAITING);
     return this.#waiting.splice(0, count).map(({ request }) => request);
   }
 }

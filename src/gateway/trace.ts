@@ -1,10 +1,9 @@
 import { randomFillSync } from 'node:crypto';
-import type { IncomingMessage } from 'node:http';
-import type { RepeatedRequest } from '../http/repeated-request.ts';
+import type { ClientRequest } from '../http/exchange.ts';
 import type { SpanExporter } from '../tracing/exporter.ts';
 import { boolean, CLIENT, double, encodeSpan, integer, SERVER, text } from '../tracing/otlp.ts';
 import { formatTraceparent, parseTraceparent, SAMPLED } from '../tracing/traceparent.ts';
-import type { RequestLine, RequestTrace } from './request-log.ts';
+import type { RequestSummary, RequestTrace } from './request-log.ts';
 
 export interface TracerOptions {
   readonly exporter: SpanExporter;
@@ -31,7 +30,7 @@ export class Tracer {
   }
 
   /** Continues the caller's trace; begins one where there is none. */
-  begin(req: IncomingMessage | RepeatedRequest, requestId: string): RequestTrace {
+  begin(req: ClientRequest, requestId: string): RequestTrace {
     const header = traceparentOf(req.rawHeaders);
     const caller = header === null ? null : parseTraceparent(header);
     if (caller !== null) return new Spans(this.#options, this.#ids, req, caller.traceId, caller.parentId, caller.flags);
@@ -57,7 +56,7 @@ class Spans implements RequestTrace {
   constructor(
     options: TracerOptions,
     ids: SpanIds,
-    req: IncomingMessage | RepeatedRequest,
+    req: ClientRequest,
     traceId: string,
     parentId: string | null,
     flags: number,
@@ -70,29 +69,29 @@ class Spans implements RequestTrace {
     this.#sampled = (flags & SAMPLED) !== 0;
     this.outgoing = formatTraceparent({ traceId, parentId: this.#clientId, flags });
     const { method, url, socket } = req;
-    this.#method = METHODS[method as string] === undefined ? '_OTHER' : (method as string);
-    this.#path = (url as string).split('?', 1)[0] as string;
+    this.#method = METHODS[method] === undefined ? '_OTHER' : method;
+    this.#path = url.split('?', 1)[0] as string;
     this.#address = socket.localAddress; // undefined on a Unix socket
     this.#port = socket.localPort;
   }
 
-  end(line: RequestLine): void {
+  end(summary: RequestSummary): void {
     if (!this.#sampled) return;
     const now = performance.now();
     const { exporter } = this.#options;
-    if (line.sentAt > 0 && line.slug !== null) exporter.add(this.#client(line, line.slug, now));
-    exporter.add(this.#server(line, now));
+    if (summary.sentAt > 0 && summary.slug !== null) exporter.add(this.#client(summary, summary.slug, now));
+    exporter.add(this.#server(summary, now));
   }
 
-  #server(line: RequestLine, now: number): string {
+  #server(summary: RequestSummary, now: number): string {
     const { exporter, basePath } = this.#options;
-    const { status, requestId } = line.reply;
-    const route = routeOf(line.endpoint, this.#path, basePath);
+    const { status, requestId } = summary.reply;
+    const route = routeOf(summary.endpoint, this.#path, basePath);
     const attributes = [
       METHODS[this.#method] ?? OTHER_METHOD,
       SCHEME,
       text('tollgate.request_id', requestId),
-      integer('tollgate.added_us', Math.round(line.added * 1000)),
+      integer('tollgate.added_us', Math.round(summary.added * 1000)),
     ];
     if (route !== null) attributes.push(text('http.route', route));
     // a path that is no route, or has an identifier in it, is the caller's own text
@@ -100,8 +99,8 @@ class Spans implements RequestTrace {
     if (status > 0) attributes.push(integer('http.response.status_code', status));
     if (this.#address !== undefined) attributes.push(text('server.address', this.#address));
     if (this.#port !== undefined) attributes.push(integer('server.port', this.#port));
-    if (line.companyId !== null) attributes.push(text('tollgate.company_id', line.companyId));
-    const error = status >= 500 ? `${status}` : status === 200 ? failureOf(line) : null;
+    if (summary.companyId !== null) attributes.push(text('tollgate.company_id', summary.companyId));
+    const error = status >= 500 ? `${status}` : status === 200 ? failureOf(summary) : null;
     if (error !== null) attributes.push(text('error.type', error));
     return encodeSpan({
       traceId: this.traceId,
@@ -109,17 +108,17 @@ class Spans implements RequestTrace {
       parentId: this.#parentId,
       name: route === null ? this.#method : `${this.#method} ${route}`,
       kind: SERVER,
-      start: exporter.offset + line.began,
+      start: exporter.offset + summary.began,
       end: exporter.offset + now,
       attributes,
       failed: error !== null,
     });
   }
 
-  #client(line: RequestLine, slug: string, now: number): string {
+  #client(summary: RequestSummary, slug: string, now: number): string {
     const { exporter, provider } = this.#options;
-    const { endedAt, streamedAt } = line.reply;
-    const operation = line.endpoint === 'embeddings' ? 'embeddings' : 'chat';
+    const { endedAt, streamedAt } = summary.reply;
+    const operation = summary.endpoint === 'embeddings' ? 'embeddings' : 'chat';
     const attributes = [
       operation === 'chat' ? CHAT : EMBEDDINGS,
       text('gen_ai.provider.name', provider),
@@ -128,15 +127,15 @@ class Spans implements RequestTrace {
     ];
     if (streamedAt > 0) {
       attributes.push(STREAM);
-      attributes.push(double('gen_ai.response.time_to_first_chunk', (streamedAt - line.sentAt) / 1000));
+      attributes.push(double('gen_ai.response.time_to_first_chunk', (streamedAt - summary.sentAt) / 1000));
     }
-    const { tokens = null, outcome = null } = line.meter ?? {};
+    const { tokens = null, outcome = null } = summary.meter ?? {};
     if (tokens !== null) {
       attributes.push(integer('gen_ai.usage.input_tokens', tokens.prompt));
       if (operation === 'chat') attributes.push(integer('gen_ai.usage.output_tokens', tokens.completion));
     }
     attributes.push(text('tollgate.outcome', outcome ?? 'client_aborted')); // none yet: the upstream is still read
-    const error = failureOf(line);
+    const error = failureOf(summary);
     if (error !== null) attributes.push(text('error.type', error));
     return encodeSpan({
       traceId: this.traceId,
@@ -144,7 +143,7 @@ class Spans implements RequestTrace {
       parentId: this.#serverId,
       name: `${operation} ${slug}`,
       kind: CLIENT,
-      start: exporter.offset + line.sentAt,
+      start: exporter.offset + summary.sentAt,
       end: exporter.offset + (endedAt > 0 ? endedAt : now),
       attributes,
       failed: error !== null,
@@ -153,7 +152,7 @@ class Spans implements RequestTrace {
 }
 
 /** `error.type` of a failed upstream: the status the client got, or upstream_failed where that was 200 already. */
-function failureOf({ meter, reply }: RequestLine): string | null {
+function failureOf({ meter, reply }: RequestSummary): string | null {
   if (meter?.outcome !== 'upstream_failed') return null;
   return reply.status >= 400 ? `${reply.status}` : 'upstream_failed';
 }

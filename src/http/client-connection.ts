@@ -1,161 +1,141 @@
-import type { Server, ServerResponse } from 'node:http';
+import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
-import { ActiveSet, type Member } from '../runtime/active-set.ts';
+import { type ActiveMember, ActiveSet } from '../runtime/active-set.ts';
+import type { BufferPool } from '../runtime/buffer-pool.ts';
 import { IdleInterval } from '../runtime/idle-interval.ts';
-import type { BareRequest } from './fast-request.ts';
+import type { RequestHandler } from './exchange.ts';
+import type { FastRequest } from './fast-request.ts';
+import type { FastResponse } from './fast-response.ts';
 import { HeadPattern, headEnd } from './head-pattern.ts';
 import { type AnswerOwner, type KnownHead, RepeatedRequest, RepeatedResponse } from './repeated-request.ts';
-import { type Reader, readShared } from './shared-read.ts';
+import type { Reader } from './shared-read.ts';
 
-type Handler = (req: RepeatedRequest, res: ServerResponse) => void;
+/** A larger body goes to Node's parser: its pieces are read as they come. */
+const MAX_GATHERED = 65_536;
+/** How often connections are checked that have sent a part of a request. */
+const GATHER_MS = 1000;
 
-/**
- * Stands before Node's parser on each connection of a server, and takes requests that repeat
- * the head of one before them past it: what a request costs in node:http is its head, read into
- * some twenty strings, and the objects and timers around it, 6 µs of 40.
- *
- *   socket ─┬─ all else ───────────────────────────────> Node's parser ─> IncomingMessage ──┬─> handler
- *           └─ a known head and its whole body, alone ──────────────────> RepeatedRequest ──┘
- *
- * Everything about a connection remains the server's: its limits, its timers, its errors.
- * @param leaving whether answers should close their connections: then all goes Node's way
- * @returns the open connections
- */
-export function watchConnections(server: Server, handler: Handler, leaving: () => boolean): ReadonlySet<Socket> {
-  const sockets = new Set<Socket>();
-  const gathering = new Gathering();
-  const [accept] = server.listeners('connection') as [(this: Server, socket: Socket) => void];
-  server.off('connection', accept);
-  server.on('connection', (accepted: Socket) => {
-    const connection = new Connection(server, handler, leaving, gathering);
-    const socket = readShared(accepted, server, connection) ?? accepted;
-    accept.call(server, socket);
-    connection.begin(socket);
-    sockets.add(socket);
-    socket.on('close', () => sockets.delete(socket));
-  });
-  // its timer is the one that Node starts behind an answer, and does not know of repeated requests
-  server.on('timeout', (socket: Watched) => {
-    if (!socket[CONNECTION]?.isBusy) socket.destroy();
-  });
-  return sockets;
-}
-
-/** For the server's handler: a request that Node's parser read; those behind it may repeat its head. */
-export function noteRequest(req: BareRequest, res: ServerResponse): void {
-  (req.socket as Watched)[CONNECTION]?.onRequest(req, res);
+/** What all connections of a server share. */
+export interface ConnectionSetting {
+  readonly server: Server;
+  readonly handler: RequestHandler;
+  /** Answers close their connections now: every request goes to Node's parser. */
+  readonly leaving: () => boolean;
+  readonly buffers: BufferPool;
+  readonly gathering: Gathering;
+  /** Node's parser reads large bodies from the system itself. */
+  readonly parserReadsLarge: boolean;
 }
 
 type Feed = (this: Socket, chunk: Buffer) => void;
-/** What node:http keeps with a socket. */
-type Watched = Socket & {
-  [CONNECTION]?: Connection;
+/** The fields that node:http keeps in a socket. */
+type HttpSocket = Socket & {
   readonly parser?: { consume(handle: object): void; _consumed: boolean } | null;
   readonly _handle?: object | null;
   readonly _httpMessage?: object | null;
 };
-const CONNECTION = Symbol('connection');
 
-/** A larger body is Node's parser's: its pieces are looked at as they come. */
-const MOST_GATHERED = 65_536;
-/** How often connections are looked at that have sent a part of a request. */
-const GATHER_MS = 1000;
-
-/** A repeated request that came in part. */
-interface Part {
-  /** With room for the whole, its head included. */
+/** A repeated request of which a part has come. */
+interface PartialRequest {
+  /** With room for all of it, its head included. */
   readonly bytes: Buffer;
   have: number;
   readonly bodyFrom: number;
   readonly token: string | null;
-  /** It was looked at before. */
+  /** It was there at the last check. */
   late: boolean;
 }
 
 /** The connections that gather a request: one that takes too long goes to Node's parser, which has deadlines. */
-class Gathering extends ActiveSet<Connection> {
+export class Gathering extends ActiveSet<ClientConnection> {
   readonly #interval = new IdleInterval(GATHER_MS, () => {
-    this.each((connection) => connection.hurry());
+    this.each((connection) => connection.checkPartial());
     return this.size > 0;
   });
 
-  override join(connection: Connection): void {
+  override join(connection: ClientConnection): void {
     super.join(connection);
     this.#interval.wake();
   }
 }
 
-class Connection implements AnswerOwner, Reader, Member {
-  place = -1;
-  socket!: Watched;
+/**
+ * Stands before Node's parser on one connection and takes requests that repeat the head of an
+ * earlier one past it: reading a head into some twenty strings, and the objects and timers around
+ * it, is 6 µs of 40.
+ *
+ *   socket ─┬─ everything else ───────────────────────> Node's parser ─> FastRequest ──────┬─> handler
+ *           └─ a known head and its whole body, alone ─────────────────> RepeatedRequest ──┘
+ *
+ * The limits, timers and errors of the connection remain the server's.
+ */
+export class ClientConnection implements AnswerOwner, Reader, ActiveMember {
+  slot = -1;
+  socket!: HttpSocket;
+  readonly buffers: BufferPool;
   #feed!: Feed;
-  readonly #server: Server;
-  readonly #handler: Handler;
-  readonly #leaving: () => boolean;
-  readonly #gathering: Gathering;
+  readonly #setting: ConnectionSetting;
   readonly #onData = (chunk: Buffer): void => this.onRead(chunk, chunk.length);
-  #part: Part | null = null;
+  #partial: PartialRequest | null = null;
   #pattern: HeadPattern | null = null;
   #known: KnownHead | null = null;
   /** Requests since the last one that repeated the known head. */
-  #strangers = 0;
+  #misses = 0;
   #answering: RepeatedResponse | null = null;
-  /** What came while a repeated request was being answered. */
+  /** Bytes that came while a repeated request was being answered. */
   #held: Buffer | null = null;
 
-  // Offsets in what Node's parser was given: its end, where the piece at hand begins, and where
-  // the next request will; NaN once that cannot be told.
+  // Offsets in the bytes given to Node's parser: their end, where the piece at hand begins, and
+  // where the next request will begin; NaN where that cannot be told.
   #fed = 0;
   #from = 0;
   #next = 0;
   #piece: Buffer | null = null;
 
-  constructor(server: Server, handler: Handler, leaving: () => boolean, gathering: Gathering) {
-    this.#server = server;
-    this.#handler = handler;
-    this.#leaving = leaving;
-    this.#gathering = gathering;
+  constructor(setting: ConnectionSetting) {
+    this.#setting = setting;
+    this.buffers = setting.buffers;
   }
 
-  /** Node's server has made the socket its own. */
-  begin(socket: Watched): void {
+  /** Takes the place of Node's parser, once the server has set up the socket. @returns false where it cannot */
+  begin(socket: HttpSocket): boolean {
     const [feed] = socket.listeners('data') as [Feed?];
-    if (feed === undefined) return; // then Node reads in a way that is unknown here, and may
+    if (feed === undefined) return false; // Node reads in a way that is not known here
     this.socket = socket;
     this.#feed = feed;
-    socket[CONNECTION] = this;
     socket.off('data', feed);
-    socket.on('data', this.#onData); // and Node's parser reads no more by itself
+    socket.on('data', this.#onData); // from now on Node's parser does not read from the system itself
     socket.prependListener('end', () => this.#giveUp());
     socket.on('close', () => {
-      this.#gathering.leave(this);
+      this.#setting.gathering.leave(this);
       this.#answering?.close();
     });
+    return true;
   }
 
   get keepAliveMs(): number {
-    return this.#server.keepAliveTimeout;
+    return this.#setting.server.keepAliveTimeout;
   }
 
-  /** With a repeated request, or a part of one. */
+  /** It answers a repeated request, or has a part of one. */
   get isBusy(): boolean {
-    return this.#answering !== null || this.#part !== null;
+    return this.#answering !== null || this.#partial !== null;
   }
 
-  /** Bytes came, [0, end), in a buffer that is used again. */
+  /** Takes the bytes [0, end) of a buffer that is used again. */
   onRead(bytes: Buffer, end: number): void {
     if (this.#answering !== null) return this.#hold(copied(bytes, 0, end));
-    if (this.#part !== null) return this.#gather(this.#part, bytes, end);
-    if (this.#parserRests()) {
-      if (this.#pattern !== null && this.#repeats(this.#pattern, bytes, end)) return;
-      this.#strangers++;
+    if (this.#partial !== null) return this.#gather(this.#partial, bytes, end);
+    if (this.#isBetweenRequests()) {
+      if (this.#pattern !== null && this.#takeRepeated(this.#pattern, bytes, end)) return;
+      this.#misses++;
     }
     this.#give(copied(bytes, 0, end));
   }
 
-  /** To Node's parser. */
+  /** Gives a piece to Node's parser. */
   #give(piece: Buffer): void {
-    if (this.socket.parser == null) return; // it left HTTP behind, or is closing
+    if (this.socket.parser == null) return; // upgraded, or closing
     this.#from = this.#fed;
     this.#fed += piece.length;
     this.#piece = piece;
@@ -163,8 +143,8 @@ class Connection implements AnswerOwner, Reader, Member {
     this.#piece = null;
   }
 
-  /** Node's parser read the head of a request. */
-  onRequest(req: BareRequest, res: ServerResponse): void {
+  /** Node's parser has read the head of a request: later ones may repeat it. */
+  onRequest(req: FastRequest, res: FastResponse): void {
     const start = this.#next - this.#from;
     const piece = this.#piece;
     const end = piece === null || !(start >= 0) ? -1 : headEnd(piece, start);
@@ -172,9 +152,9 @@ class Connection implements AnswerOwner, Reader, Member {
     this.#next = Number.NaN;
     if (end < 0 || head.transferEncoding !== undefined || head.upgrades) return;
     this.#next = this.#from + end + Math.max(0, head.contentLength);
-    if (this.#next - this.#fed > MOST_GATHERED) this.#leaveReading(res);
-    // one that differs from the last may begin a new series; looked for ever more seldom
-    if ((this.#strangers & (this.#strangers - 1)) !== 0 || !mayRepeat(req, res)) return;
+    if (this.#next - this.#fed > MAX_GATHERED && this.#setting.parserReadsLarge) this.#leaveReading(res);
+    // a head that differs from the last may begin a new series: learned after 1, 2, 4, … misses
+    if ((this.#misses & (this.#misses - 1)) !== 0 || !mayRepeat(req, res)) return;
     this.#pattern = HeadPattern.of((piece as Buffer).subarray(start, end));
     const { method, url, rawHeaders } = req as { method: string; url: string; rawHeaders: string[] };
     this.#known = { method, url, rawHeaders, head };
@@ -182,7 +162,7 @@ class Connection implements AnswerOwner, Reader, Member {
 
   onAnswered(): void {
     this.#answering = null;
-    if (this.#leaving()) this.socket.setTimeout(this.#server.keepAliveTimeout); // as Node does behind its own
+    if (this.#setting.leaving()) this.socket.setTimeout(this.keepAliveMs); // as Node does after its own answers
     const held = this.#held;
     if (held === null || this.socket.destroyed) return;
     this.#held = null;
@@ -190,70 +170,67 @@ class Connection implements AnswerOwner, Reader, Member {
     this.onRead(held, held.length);
   }
 
-  /** Between two requests, the one before being answered. */
-  #parserRests(): boolean {
+  /** Node's parser has seen whole requests only, and the last is answered. */
+  #isBetweenRequests(): boolean {
     return this.#fed === this.#next && this.socket._httpMessage == null;
   }
 
-  #repeats(pattern: HeadPattern, bytes: Buffer, end: number): boolean {
+  #takeRepeated(pattern: HeadPattern, bytes: Buffer, end: number): boolean {
     const from = pattern.match(bytes, end);
-    if (from < 0 || this.#leaving()) return false;
+    if (from < 0 || this.#setting.leaving()) return false;
     const { contentLength } = pattern;
     const token = pattern.sameToken ? null : pattern.token;
     if (from + contentLength === end) this.#answer(token, copied(bytes, from, end));
-    else if (from + contentLength < end || contentLength > MOST_GATHERED) return false;
+    else if (from + contentLength < end || contentLength > MAX_GATHERED) return false;
     else {
       const whole = Buffer.allocUnsafe(from + contentLength);
       bytes.copy(whole, 0, 0, end);
-      this.#part = { bytes: whole, have: end, bodyFrom: from, token, late: false };
-      this.#gathering.join(this);
+      this.#partial = { bytes: whole, have: end, bodyFrom: from, token, late: false };
+      this.#setting.gathering.join(this);
     }
-    this.#strangers = 0;
+    this.#misses = 0;
     return true;
   }
 
-  #gather(part: Part, bytes: Buffer, end: number): void {
-    if (part.have + end > part.bytes.length) {
+  #gather(partial: PartialRequest, bytes: Buffer, end: number): void {
+    if (partial.have + end > partial.bytes.length) {
       this.#giveUp();
       return this.onRead(bytes, end);
     }
-    bytes.copy(part.bytes, part.have, 0, end);
-    part.have += end;
-    if (part.have < part.bytes.length) return;
-    this.#part = null;
-    this.#gathering.leave(this);
-    this.#answer(part.token, part.bytes.subarray(part.bodyFrom));
+    bytes.copy(partial.bytes, partial.have, 0, end);
+    partial.have += end;
+    if (partial.have < partial.bytes.length) return;
+    this.#partial = null;
+    this.#setting.gathering.leave(this);
+    this.#answer(partial.token, partial.bytes.subarray(partial.bodyFrom));
   }
 
-  /** Looked at once in a while: the second time a part of a request has waited long enough. */
-  hurry(): void {
-    const part = this.#part;
-    if (part === null) return;
-    if (part.late) this.#giveUp();
-    part.late = true;
+  /** Gives a part of a request to Node's parser at the second check that finds it. */
+  checkPartial(): void {
+    const partial = this.#partial;
+    if (partial === null) return;
+    if (partial.late) this.#giveUp();
+    partial.late = true;
   }
 
-  /** A part of a request goes to Node's parser after all. */
+  /** Gives a part of a request to Node's parser. */
   #giveUp(): void {
-    const part = this.#part;
-    if (part === null) return;
-    this.#part = null;
-    this.#gathering.leave(this);
-    this.#give(part.bytes.subarray(0, part.have));
+    const partial = this.#partial;
+    if (partial === null) return;
+    this.#partial = null;
+    this.#setting.gathering.leave(this);
+    this.#give(partial.bytes.subarray(0, partial.have));
   }
 
   #answer(token: string | null, body: Buffer): void {
     const req = new RepeatedRequest(this.socket, this.#known as KnownHead, token, body);
     const res = new RepeatedResponse(req, this);
     this.#answering = res;
-    this.#handler(req, res);
+    this.#setting.handler(req, res);
   }
 
-  /**
-   * A large body is for Node's parser alone to read, until it is answered: by way of JavaScript
-   * it takes half as long again.
-   */
-  #leaveReading(res: ServerResponse): void {
+  /** Lets Node's parser read a large body from the system itself: by way of JavaScript it costs half as much again. */
+  #leaveReading(res: FastResponse): void {
     const { socket } = this;
     const { parser, _handle: handle } = socket;
     if (handle == null || parser == null) return;
@@ -263,12 +240,12 @@ class Connection implements AnswerOwner, Reader, Member {
     res.once('close', () => {
       this.#fed = socket.bytesRead - skipped;
       if (this.#fed !== this.#next || socket.parser == null)
-        this.#next = Number.NaN; // it has read on, and reads on
+        this.#next = Number.NaN; // the parser has read more, and goes on reading
       else socket.off('data', this.#onData).on('data', this.#onData);
     });
   }
 
-  /** A request sent before the answer to the one before it: no more is read until then. */
+  /** Keeps a request that came before the answer to the one before it; nothing more is read until then. */
   #hold(chunk: Buffer): void {
     this.#held = this.#held === null ? chunk : Buffer.concat([this.#held, chunk]);
     this.socket.pause();
@@ -282,6 +259,6 @@ function copied(bytes: Buffer, from: number, end: number): Buffer {
 }
 
 /** A plain HTTP/1.1 request whose connection stays open. */
-function mayRepeat({ method, httpVersion, head }: BareRequest, res: ServerResponse): boolean {
+function mayRepeat({ method, httpVersion, head }: FastRequest, res: FastResponse): boolean {
   return method === 'POST' && httpVersion === '1.1' && res.shouldKeepAlive && !head.expectsContinue;
 }

@@ -1,9 +1,13 @@
 import type { Socket } from 'node:net';
-import type { BareRequest } from './fast-request.ts';
-import { BareResponse } from './fast-response.ts';
+import type { BufferPool } from '../runtime/buffer-pool.ts';
+import type { ClientRequest } from './exchange.ts';
+import type { FastRequest } from './fast-request.ts';
+import { FastResponse } from './fast-response.ts';
 import type { RequestHead } from './request-head.ts';
 
-/** The head that a connection's requests repeat, as Node's parser read it. */
+const NONE = Buffer.alloc(0);
+
+/** The head that the requests of a connection repeat, as Node's parser read it. */
 export interface KnownHead {
   readonly method: string;
   readonly url: string;
@@ -11,11 +15,11 @@ export interface KnownHead {
   readonly head: RequestHead;
 }
 
-/** A request whose head repeats a known one and whose body came with it, both in one piece. */
-export class RepeatedRequest {
+/** A request whose head repeats a known one; its whole body is there. */
+export class RepeatedRequest implements ClientRequest {
   readonly method: string;
   readonly url: string;
-  /** As the known head has them, its key included. */
+  /** Those of the known head, with its key. */
   readonly rawHeaders: readonly string[];
   readonly head: RequestHead;
   readonly httpVersionMajor = 1;
@@ -24,7 +28,7 @@ export class RepeatedRequest {
   readonly socket: Socket;
   #body: Buffer;
 
-  /** @param token of the Authorization field, where it is another one than in the known head */
+  /** @param token the bearer token, where it differs from that of the known head */
   constructor(socket: Socket, known: KnownHead, token: string | null, body: Buffer) {
     this.socket = socket;
     this.method = known.method;
@@ -34,52 +38,59 @@ export class RepeatedRequest {
     this.head = token === null ? known.head : known.head.withBearer(token);
   }
 
-  /** Its body, and lets go of it: a stream lasts longer than it is needed. */
+  /** Returns the body and lets go of it: a streamed answer lasts longer than its request is needed. */
   takeBody(): Buffer {
     const body = this.#body;
     this.#body = NONE;
     return body;
   }
+
+  readBody(): void {} // `takeBody` never returns null
 }
 
-const NONE = Buffer.alloc(0);
-
-/** Whose connection it is: told when the answer is out, and the connection free again. */
+/** The owner of a connection: called when the answer is out and the connection free again. */
 export interface AnswerOwner {
   readonly socket: Socket;
   readonly keepAliveMs: number;
+  readonly buffers: BufferPool;
   onAnswered(): void;
 }
 
+/** The fields of node:http that a response it does not know of has to keep. */
+interface Internals {
+  _keepAliveTimeout: number;
+  _closed: boolean;
+  _last: boolean;
+}
+
 /**
- * The response to a repeated request, of which node:http knows nothing. The commonest answer
- * goes straight to the socket; with any other one it becomes a response as Node's own are, and
- * does behind it what Node's server does for its own.
+ * The response to a repeated request, of which Node's server does not know. A whole JSON answer is
+ * written straight to the socket. For any other answer the response attaches to the socket as
+ * Node's own do, and afterwards does what Node's server does after its own.
  */
-export class RepeatedResponse extends BareResponse {
+export class RepeatedResponse extends FastResponse {
   readonly #owner: AnswerOwner;
   #attached = false;
 
   constructor(req: RepeatedRequest, owner: AnswerOwner) {
-    super(req as unknown as BareRequest); // of which it reads the method and the version
+    super(req as unknown as FastRequest); // of which Node reads the method and the version
     (this as unknown as Internals)._keepAliveTimeout = owner.keepAliveMs;
+    this.buffers = owner.buffers;
     this.#owner = owner;
-    claim(owner.socket, this);
+    setAnswer(owner.socket, this);
   }
 
   override sendJson(requestId: string, body: string): void {
     const { socket } = this.#owner;
-    const head = this.ownHead(requestId, body.length);
+    const head = this.makeHead(requestId, body.length);
     this.finished = true;
     socket.write(head + body, 'latin1');
-    this.#holdsSocket(socket.writableLength > 0 ? socket : null);
-  }
-
-  /** Behind `sendJson`, when whoever sent it has noted so. */
-  override sent(): void {
-    const { socket } = this;
-    if (socket === null) this.#over();
-    else socket.write('', () => this.#over()); // comes behind
+    const waits = socket.writableLength > 0;
+    if (waits) this.#holdSocket(socket);
+    this.listener?.onSent();
+    if (waits)
+      socket.write('', () => this.#finish()); // called once the answer is out
+    else this.#finish();
   }
 
   override writeHead(...args: unknown[]): this {
@@ -101,14 +112,14 @@ export class RepeatedResponse extends BareResponse {
     this.emit('close');
   }
 
-  #over(): void {
-    claim(this.#owner.socket, null);
+  #finish(): void {
+    setAnswer(this.#owner.socket, null);
     this.close();
-    this.#free();
+    this.#release();
   }
 
-  /** The connection closes behind it, or is free. */
-  #free(): void {
+  /** Closes the connection, or frees it for the next request. */
+  #release(): void {
     if ((this as unknown as Internals)._last) this.#owner.socket.destroySoon();
     else this.#owner.onAnswered();
   }
@@ -117,28 +128,22 @@ export class RepeatedResponse extends BareResponse {
     if (this.#attached) return;
     this.#attached = true;
     const { socket } = this.#owner;
-    claim(socket, null);
+    setAnswer(socket, null);
     this.assignSocket(socket);
     this.on('finish', () => {
       this.detachSocket(socket);
       process.nextTick(() => this.close());
-      this.#free();
+      this.#release();
     });
   }
 
-  /** While bytes wait there, as `writableLength` tells. */
-  #holdsSocket(socket: Socket | null): void {
+  /** `writableLength` counts the bytes that wait in this socket. */
+  #holdSocket(socket: Socket): void {
     (this as { socket: Socket | null }).socket = socket;
   }
 }
 
-interface Internals {
-  _keepAliveTimeout: number;
-  _closed: boolean;
-  _last: boolean;
-}
-
-/** node:http looks there for the answer a connection is busy with. */
-function claim(socket: Socket & { _httpMessage?: unknown }, answer: RepeatedResponse | null): void {
+/** node:http keeps there the answer that a connection is busy with. */
+function setAnswer(socket: Socket & { _httpMessage?: unknown }, answer: RepeatedResponse | null): void {
   socket._httpMessage = answer;
 }

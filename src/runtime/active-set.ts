@@ -1,16 +1,15 @@
-/** A member of a crowd. */
-export interface Member {
-  /** Where it stands; the crowd's own. */
-  place: number;
+/** A member of an active set. */
+export interface ActiveMember {
+  /** The set's own note of where the member is in it; -1 outside of it. */
+  slot: number;
 }
 
 /**
- * Objects that come and go thousands of times a second, in no order. Unlike a Set: a Set
- * replaces its table every so often, and each table it leaves behind keeps whoever was in it
- * alive beyond the young generation. Half of all requests were; collecting them took a fifth
- * of the gateway's CPU.
+ * Objects that come and go thousands of times a second, in no order. A Set is replaced by a new
+ * table again and again, and each old table keeps its members alive beyond the young generation:
+ * collecting half of all requests late took a fifth of the gateway's CPU.
  */
-export class ActiveSet<T extends Member> {
+export class ActiveSet<T extends ActiveMember> {
   readonly #members: T[] = [];
 
   get size(): number {
@@ -18,23 +17,23 @@ export class ActiveSet<T extends Member> {
   }
 
   join(member: T): void {
-    member.place = this.#members.push(member) - 1;
+    member.slot = this.#members.push(member) - 1;
   }
 
-  /** Does nothing for one that has left. */
+  /** Does nothing for a member that has left. */
   leave(member: T): void {
-    if (member.place < 0) return;
+    if (member.slot < 0) return;
     const last = this.#members.pop() as T;
     if (last !== member) {
-      this.#members[member.place] = last;
-      last.place = member.place;
+      this.#members[member.slot] = last;
+      last.slot = member.slot;
     }
-    member.place = -1;
+    member.slot = -1;
   }
 
-  /** Each member; those called may leave. */
+  /** Calls for each member; members may leave meanwhile. */
   each(call: (member: T) => void): void {
-    // from the end: whoever leaves is replaced by one that was called already
+    // from the end: a member that leaves is replaced by one that was called already
     for (let i = this.#members.length - 1; i >= 0; i--) {
       const member = this.#members[i];
       if (member !== undefined) call(member);

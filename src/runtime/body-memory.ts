@@ -1,27 +1,24 @@
 import { IdleInterval } from './idle-interval.ts';
 
-/** Measured: from 2 to 6 MiB it is all the same, with 8 and 16 bodies of 16 KiB cost more than without. */
-const MOST_BYTES = 4 * 1_048_576;
+/** Small bodies read before V8 is asked to collect: 2 to 6 MiB measured the same, 8 and 16 no better than without. */
+const COLLECT_BYTES = 4 * 1_048_576;
 const SLAB_BYTES = 262_144;
 /** Unused slabs kept: 64 MiB. */
-const MOST_FREE = 256;
-/** How often it is seen whether slabs are used; after ten looks in a row that saw none they go. */
-const LOOK_MS = 1000;
-/** Smaller pieces are not worth a call each. */
+const MAX_FREE = 256;
+/** How often the use of slabs is checked; after ten checks in a row without any the unused ones go. */
+const CHECK_MS = 1000;
+/** Freeing a smaller piece costs more than it saves. */
 const LEAST_FREED = 4096;
 
 /**
- * The memory that request bodies take, which is outside V8's heap.
+ * The memory of request bodies, which is outside V8's heap.
  *
- * That of small ones is counted, and V8 made to collect its young generation before it is much.
- * V8 would do so when its heap is full, and a request leaves little there: bodies waited by tens
- * of megabytes, until V8 marked its whole heap for them, and every one of them came in memory
- * that no cache held. Collected after 4 MiB, which takes a millisecond, the same memory serves
- * again: 44 instead of 56 µs for a body of 16 KiB.
+ * Small bodies are counted, and every 4 MiB V8 collects its young generation, which takes a
+ * millisecond. Left alone V8 waits until its heap is full, while bodies pile up by tens of
+ * megabytes that no cache holds: 56 instead of 44 µs for a body of 16 KiB.
  *
- * Large ones lie in slabs, lent to one body at a time. As garbage, 20 MiB had V8 mark its whole
- * heap nearly every time: pauses of 17 ms, where 4 to 10 are left, and a quarter of the CPU. Memory
- * that the system has to clear before it serves was as much again, more than the copy costs.
+ * Large bodies lie in slabs, lent to one body at a time. As garbage 20 MiB made V8 mark its whole
+ * heap: pauses of 17 ms instead of 4 to 10, and a quarter of the CPU.
  */
 export class BodyMemory {
   readonly #collectYoung: (() => void) | null;
@@ -29,7 +26,7 @@ export class BodyMemory {
   #free: Buffer[] = [];
   #lent = false;
   readonly #interval = new IdleInterval(
-    LOOK_MS,
+    CHECK_MS,
     () => {
       const lent = this.#lent;
       this.#lent = false;
@@ -40,28 +37,28 @@ export class BodyMemory {
     },
   );
 
-  /** @param collectYoung null where the process is somebody else's */
+  /** @param collectYoung null in a process that is not the gateway's own */
   constructor(collectYoung: (() => void) | null) {
     this.#collectYoung = collectYoung;
   }
 
-  /** A small body came, in memory of its own. */
+  /** Notes a small body, which has memory of its own. */
   took(bytes: number): void {
     this.#bytes += bytes;
-    if (this.#bytes < MOST_BYTES) return;
+    if (this.#bytes < COLLECT_BYTES) return;
     this.#bytes = 0;
     this.#collectYoung?.();
   }
 
-  /** A slab, for one borrower; what is in it is somebody else's. */
+  /** Lends a slab. It still holds bytes of another body. */
   lend(): Buffer {
     this.#lent = true;
     return this.#free.pop() ?? Buffer.allocUnsafeSlow(SLAB_BYTES);
   }
 
-  /** Nothing uses the slabs any more. Those that are never given back are garbage as any other. */
+  /** Takes back slabs that nobody uses any more. Slabs never given back are collected as any garbage. */
   giveBack(slabs: readonly Buffer[]): void {
-    for (const slab of slabs) if (this.#free.length < MOST_FREE) this.#free.push(slab);
+    for (const slab of slabs) if (this.#free.length < MAX_FREE) this.#free.push(slab);
     this.#interval.wake();
   }
 }
@@ -70,14 +67,14 @@ export class BodyMemory {
 export class Lease {
   readonly #memory: BodyMemory;
   #slabs: Buffer[] = [];
-  /** Of the last slab. */
+  /** Bytes used of the last slab. */
   #used = SLAB_BYTES;
 
   constructor(memory: BodyMemory) {
     this.#memory = memory;
   }
 
-  /** Takes a copy. */
+  /** Copies a piece. */
   add(piece: Buffer): void {
     for (let from = 0; from < piece.length; ) {
       if (this.#used === SLAB_BYTES) {
@@ -90,13 +87,13 @@ export class Lease {
     }
   }
 
-  /** What was added, until the lease ends. */
+  /** The bytes that were added, until the lease ends. */
   get pieces(): Buffer[] {
     const last = this.#slabs.length - 1;
     return this.#slabs.map((slab, k) => (k < last ? slab : slab.subarray(0, this.#used)));
   }
 
-  /** Nobody looks at the pieces any more: other bodies are written over them. */
+  /** Gives the memory back: other bodies are written over the pieces. */
   end(): void {
     const slabs = this.#slabs;
     this.#slabs = []; // a slab given back twice would be lent to two bodies
@@ -105,11 +102,8 @@ export class Lease {
   }
 }
 
-/**
- * Frees the memory of a piece of which a copy was made, where Node would leave it to the
- * collector: the next piece comes in the same memory, which the cache holds.
- */
+/** Frees the memory of a copied piece at once: the next piece then comes in memory that the cache still holds. */
 export function free({ buffer, length }: Buffer): void {
-  // a part of a larger buffer is not ours alone
+  // a part of a larger buffer shares its memory with others
   if (length >= LEAST_FREED && length === buffer.byteLength) (buffer as ArrayBuffer).transfer(0);
 }

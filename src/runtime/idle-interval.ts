@@ -1,21 +1,20 @@
-/** How many ticks in a row find nothing to do before it rests. */
-const CALM_TICKS = 10;
+/** After so many ticks in a row with nothing to do the interval stops. */
+const QUIET_TICKS = 10;
 
 /**
- * An interval that rests while there is nothing to do, and never keeps the process alive: at
- * rest a tick costs some 100 µs, most of it for waking up and for caches gone cold, which a
- * busy process has paid already.
+ * An interval that stops while there is nothing to do, and never keeps the process alive. In a
+ * process at rest a tick costs some 100 µs, most of it for waking up with cold caches.
  */
 export class IdleInterval {
   readonly #everyMs: number;
   readonly #tick: () => boolean;
   readonly #onRest: () => void;
   #timer: NodeJS.Timeout | null = null;
-  #calm = 0;
+  #quiet = 0;
 
   /**
-   * @param tick says whether there is something going on
-   * @param onRest called whenever it begins to rest
+   * @param tick returns whether there is something going on
+   * @param onRest called whenever the interval stops
    */
   constructor(everyMs: number, tick: () => boolean, onRest = () => {}) {
     this.#everyMs = everyMs;
@@ -27,11 +26,11 @@ export class IdleInterval {
     return this.#timer === null;
   }
 
-  /** There is something to do from now on; the first tick is a whole interval away if it rested. */
+  /** There is something to do from now on. The first tick of an interval that rested is a whole interval away. */
   wake(): void {
     if (this.#timer !== null) return;
-    this.#calm = 0;
-    this.#timer = setInterval(() => this.#look(), this.#everyMs).unref();
+    this.#quiet = 0;
+    this.#timer = setInterval(() => this.#run(), this.#everyMs).unref();
   }
 
   rest(): void {
@@ -41,8 +40,8 @@ export class IdleInterval {
     this.#onRest();
   }
 
-  #look(): void {
-    this.#calm = this.#tick() ? 0 : this.#calm + 1;
-    if (this.#calm >= CALM_TICKS) this.rest();
+  #run(): void {
+    this.#quiet = this.#tick() ? 0 : this.#quiet + 1;
+    if (this.#quiet >= QUIET_TICKS) this.rest();
   }
 }

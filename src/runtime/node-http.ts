@@ -1,14 +1,14 @@
 import type * as http from 'node:http';
 
 /**
- * node:http without what comes with it. An import of a built-in module reads each of its
- * exports, and some of this one's load what they name only when read: fetch, WebSocket and
- * HTTP/2, 16 MB and 30 ms of every start. Its types are imported as ever.
+ * node:http without what an import of it loads. An import reads every export of a built-in module,
+ * and reading some of these loads fetch, WebSocket and HTTP/2: 16 MB and 30 ms of every start.
+ * Types are imported from node:http as usual.
  */
 export const { Agent, createServer, get, IncomingMessage, request, ServerResponse } =
   process.getBuiltinModule('node:http');
 
-/** Until more may be written, or nobody is there to write for. Leaves no listener behind. */
+/** Resolves when more may be written, or when the response is closed. Leaves no listener behind. */
 export function writable(res: http.ServerResponse): Promise<void> {
   return new Promise((resolve) => {
     const done = (): void => {

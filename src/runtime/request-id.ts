@@ -1,9 +1,22 @@
 import { randomFillSync } from 'node:crypto';
 
+/** Positions of the random bytes, two digits each. */
+const PLACES = [14, 16, 19, 21, 24, 26, 28, 30, 32, 34];
+const VERSION = 7;
+const VARIANT = 8;
+const HEX = Buffer.from('0123456789abcdef');
+
+const text = Buffer.from('00000000-0000-0000-0000-000000000000');
+let writtenAt = -1;
+
+/** Random bytes for 512 ids at a time. */
+const random = Buffer.allocUnsafeSlow(512 * (PLACES.length + 1));
+let used = random.length;
+
 /**
- * Makes a request id: a UUID of version 7 (RFC 9562, section 5.7), which sorts by the
- * millisecond it was made in. Node's own is thirty pieces of text that are put together
- * later: 0.8 µs of a request.
+ * Makes a request id: a UUID of version 7 (RFC 9562, section 5.7), which sorts by the millisecond
+ * it was made in. It is one flat string; Node's own is put together of thirty when it is first
+ * used, 0.8 µs of a request.
  *
  *   019aa8f0-3b5c-7xxx-yxxx-xxxxxxxxxxxx    x: random, y: 8 to b
  *
@@ -30,16 +43,3 @@ export function newRequestId(at = Date.now()): string {
   text[19] = HEX[VARIANT | ((random[used++] as number) & 3)] as number;
   return text.latin1Slice(0, 36);
 }
-
-/** Where the random bytes stand, two digits each. */
-const PLACES = [14, 16, 19, 21, 24, 26, 28, 30, 32, 34];
-const VERSION = 7;
-const VARIANT = 8;
-const HEX = Buffer.from('0123456789abcdef');
-
-const text = Buffer.from('00000000-0000-0000-0000-000000000000');
-let writtenAt = -1;
-
-/** Drawn for 512 ids at a time. */
-const random = Buffer.allocUnsafeSlow(512 * (PLACES.length + 1));
-let used = random.length;

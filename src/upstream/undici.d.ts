@@ -1,7 +1,7 @@
 declare module 'undici/lib/core/connect.js' {
-  import type { buildConnector } from 'undici';
-  // whatever it does not know itself goes to net.connect
-  export default function (
-    options: buildConnector.BuildOptions & { readonly onread?: object },
-  ): buildConnector.connector;
+  import type { ConnectorOf } from './fast-pool.ts';
+
+  // options it does not know go to net.connect
+  const connectorOf: ConnectorOf;
+  export default connectorOf;
 }

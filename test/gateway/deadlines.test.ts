@@ -1,6 +1,6 @@
-import type { ServerResponse } from 'node:http';
 import t from 'tap';
 import { type Deadline, Deadlines } from '../../src/gateway/deadlines.ts';
+import type { ClientResponse } from '../../src/http/exchange.ts';
 
 const LIMITS = { connectMs: 1000, firstByteMs: 5000, idleMs: 2000, totalMs: 60_000, stallMs: 3000 };
 const TICK = 100;
@@ -10,10 +10,10 @@ function start() {
   const deadlines = new Deadlines(LIMITS);
   const res = { writableLength: 0, destroyed: 0, destroy: () => void res.destroyed++ };
   const told: Deadline[] = [];
-  const watch = deadlines.watch(res as unknown as ServerResponse, (deadline) => told.push(deadline));
+  const watch = deadlines.watch(res as unknown as ClientResponse, (deadline) => told.push(deadline));
   deadlines.close(); // no timer of its own
   let now = 0;
-  deadlines.look(now);
+  deadlines.check(now);
   return {
     watch,
     res,
@@ -22,7 +22,7 @@ function start() {
       for (const end = now + ms; now < end; ) {
         now += TICK;
         each();
-        deadlines.look(now);
+        deadlines.check(now);
       }
     },
   };
@@ -118,7 +118,7 @@ t.test('more that waits for a client is no progress of his', async (t) => {
 t.test('so many answers are awaited though their clients left, and no more', async (t) => {
   const deadlines = new Deadlines(LIMITS);
   deadlines.close();
-  const watch = () => deadlines.watch({ writableLength: 0 } as ServerResponse, () => {});
+  const watch = () => deadlines.watch({ writableLength: 0 } as ClientResponse, () => {});
   const abandoned = Array.from({ length: 1000 }, watch);
   t.ok(abandoned.every((each) => each.abandon()));
   t.notOk(watch().abandon());

@@ -1,25 +1,31 @@
 import t from 'tap';
 import type { Reply } from '../../src/gateway/reply.ts';
-import { RequestLine } from '../../src/gateway/request-log.ts';
+import { RequestSummary } from '../../src/gateway/request-log.ts';
 import { ask, eventually } from '../support/client.ts';
 import { scriptedUpstream } from '../support/upstream.ts';
 import { CHAT, startWorld } from '../support/world.ts';
 
 /** Instants after the request's head, in milliseconds. */
-function lineWith(at: { asked?: number; whole?: number; sent?: number; ended?: number; left?: number }): RequestLine {
+function summaryWith(at: {
+  asked?: number;
+  whole?: number;
+  sent?: number;
+  ended?: number;
+  left?: number;
+}): RequestSummary {
   const reply = { endedAt: Number.NaN, leftAt: Number.NaN };
-  const line = new RequestLine(reply as Reply);
-  const { began } = line;
-  if (at.asked !== undefined) line.askedAt = began + at.asked;
-  if (at.whole !== undefined) line.wholeAt = began + at.whole;
-  if (at.sent !== undefined) line.sentAt = began + at.sent;
+  const summary = new RequestSummary(reply as Reply);
+  const { began } = summary;
+  if (at.asked !== undefined) summary.askedAt = began + at.asked;
+  if (at.whole !== undefined) summary.wholeAt = began + at.whole;
+  if (at.sent !== undefined) summary.sentAt = began + at.sent;
   if (at.ended !== undefined) reply.endedAt = began + at.ended;
   if (at.left !== undefined) reply.leftAt = began + at.left;
-  return line;
+  return summary;
 }
 
 t.test('what the gateway adds is neither the wait for the body nor that for the upstream', async (t) => {
-  const added = (at: Parameters<typeof lineWith>[0]): number => Math.round(lineWith(at).added * 1000) / 1000;
+  const added = (at: Parameters<typeof summaryWith>[0]): number => Math.round(summaryWith(at).added * 1000) / 1000;
   t.equal(added({ asked: 1, whole: 101, sent: 104, ended: 2000, left: 2002 }), 6, 'a call');
   t.equal(added({ asked: 1, whole: 101, sent: 104, ended: 2000 }), 4, 'its client left');
   t.equal(added({ asked: 1, whole: 101, sent: 104 }), 4, 'before the upstream ended');

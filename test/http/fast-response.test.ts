@@ -1,11 +1,11 @@
 import { createServer, type ServerResponse } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import t, { type Test } from 'tap';
-import { BareResponse } from '../../src/http/fast-response.ts';
+import { FastResponse } from '../../src/http/fast-response.ts';
 
 /** What a request gets on a connection of its own, which is waited for until it closes or half a second passed. */
 async function exchange(t: Test, answer: (res: ServerResponse) => void, request: string) {
-  const server = createServer({ ServerResponse: BareResponse, keepAliveTimeout: 75_000 } as object, (_req, res) =>
+  const server = createServer({ ServerResponse: FastResponse, keepAliveTimeout: 75_000 } as object, (_req, res) =>
     answer(res),
   );
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -46,7 +46,7 @@ t.test("a JSON answer is to the byte what Node's own head would make it", async 
     const [ours, node] = await Promise.all([
       exchange(
         t,
-        prepared((res) => (res as BareResponse).sendJson('id-1', BODY)),
+        prepared((res) => (res as FastResponse).sendJson('id-1', BODY)),
         request,
       ),
       exchange(

@@ -6,22 +6,22 @@ t.test('it holds who joined and did not leave, whatever the order', async (t) =>
   const steps = fc.array(fc.tuple(fc.boolean(), fc.nat(9)), { maxLength: 60 });
   fc.assert(
     fc.property(steps, (steps) => {
-      const members = Array.from({ length: 10 }, (_, n) => ({ n, place: -1 }));
-      const crowd = new ActiveSet<{ n: number; place: number }>();
+      const members = Array.from({ length: 10 }, (_, n) => ({ n, slot: -1 }));
+      const set = new ActiveSet<{ n: number; slot: number }>();
       const model = new Set<number>();
       for (const [joins, n] of steps) {
-        const member = members[n] as { n: number; place: number };
+        const member = members[n] as { n: number; slot: number };
         if (joins && !model.has(n)) {
-          crowd.join(member);
+          set.join(member);
           model.add(n);
         } else if (!joins) {
-          crowd.leave(member);
+          set.leave(member);
           model.delete(n);
         }
       }
       const found: number[] = [];
-      crowd.each(({ n }) => found.push(n));
-      return crowd.size === model.size && JSON.stringify(found.sort()) === JSON.stringify([...model].sort());
+      set.each(({ n }) => found.push(n));
+      return set.size === model.size && JSON.stringify(found.sort()) === JSON.stringify([...model].sort());
     }),
     { seed: 1 },
   );
@@ -29,14 +29,14 @@ t.test('it holds who joined and did not leave, whatever the order', async (t) =>
 });
 
 t.test('each is called once, also when those called leave', async (t) => {
-  const crowd = new ActiveSet<{ n: number; place: number }>();
-  const members = Array.from({ length: 7 }, (_, n) => ({ n, place: -1 }));
-  for (const member of members) crowd.join(member);
+  const set = new ActiveSet<{ n: number; slot: number }>();
+  const members = Array.from({ length: 7 }, (_, n) => ({ n, slot: -1 }));
+  for (const member of members) set.join(member);
   const called: number[] = [];
-  crowd.each((member) => {
+  set.each((member) => {
     called.push(member.n);
-    if (member.n % 2 === 0) crowd.leave(member);
+    if (member.n % 2 === 0) set.leave(member);
   });
   t.same(called.sort(), [0, 1, 2, 3, 4, 5, 6]);
-  t.equal(crowd.size, 3);
+  t.equal(set.size, 3);
 });

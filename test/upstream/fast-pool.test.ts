@@ -2,13 +2,18 @@ import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createServer as createHttpsServer } from 'node:https';
-import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { setDefaultCACertificates } from 'node:tls';
 import t, { type Test } from 'tap';
-import type { AnswerHead, Lane, UpstreamHandler } from '../../src/upstream/connection.ts';
-import { Stopped } from '../../src/upstream/connection.ts';
-import { Upstream } from '../../src/upstream/fast-pool.ts';
+import connectorOf from 'undici/lib/core/connect.js';
+import type { FastConnection } from '../../src/upstream/fast-connection.ts';
+import { FastPool } from '../../src/upstream/fast-pool.ts';
+import { Stopped, type UpstreamOptions } from '../../src/upstream/upstream.ts';
+import { Call, post, serve as serveWith } from './calls.ts';
+
+const open = (options: UpstreamOptions): FastPool => new FastPool(options, connectorOf);
+const serve = (t: Test, answer: (socket: Socket) => void, options = {}) => serveWith(t, open, answer, options);
 
 const OK = 'HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 2\r\n\r\nok';
 
@@ -80,7 +85,7 @@ t.test("a body's memory may be used again once the system has taken all of it", 
   const call = send(body);
   await sleep(100);
   t.equal(out, 0, 'some of it still waits');
-  call.lane?.abort(call);
+  call.call?.abort(call);
   await sleep(50);
   t.equal(out, 0, 'nor afterwards: who knows who reads it');
 });
@@ -132,7 +137,7 @@ t.test('what is no answer is an error, and the connection is gone', async (t) =>
   server.close();
   const call = post(upstream);
   await t.rejects(call.ended, /ECONNREFUSED/);
-  t.equal(call.lane, null, 'nothing was sent');
+  t.equal(call.call, null, 'nothing was sent');
 });
 
 t.test('whoever gave up is told nothing and nothing is sent for him', async (t) => {
@@ -152,9 +157,9 @@ t.test('requests of one turn of the event loop leave together, but for those tha
   const [first, second, third, fourth, fifth] = Array.from({ length: 5 }, (_, n) =>
     post(upstream, [Buffer.from(`{"n":${n}}`)]),
   ) as [Call, Call, Call, Call, Call];
-  third.lane?.abort(third);
-  fourth.lane?.close(new Error('broken'));
-  fifth.lane?.read(Buffer.from(OK), OK.length); // an answer, before it was asked: whose it is nobody knows
+  third.call?.abort(third);
+  (fourth.call as FastConnection).close(new Error('broken'));
+  (fifth.call as FastConnection).read(Buffer.from(OK), OK.length); // an answer, before it was asked: whose it is nobody knows
   t.equal(await first.ended, 'ok');
   t.equal(await second.ended, 'ok');
   await t.rejects(fourth.ended, /broken/);
@@ -174,9 +179,9 @@ t.test('only its own handler can pause or abort a connection', async (t) => {
   socket.write(OK);
   t.equal(await old.ended, 'ok');
   const next = post(upstream);
-  old.lane?.pause(old);
-  old.lane?.abort(old);
-  t.equal(next.lane, old.lane, 'the same connection');
+  old.call?.pause(old);
+  old.call?.abort(old);
+  t.equal(next.call, old.call, 'the same connection');
   socket.write(OK);
   t.equal(await next.ended, 'ok');
 });
@@ -189,14 +194,14 @@ t.test('a held connection reads nothing, and all of it later', async (t) => {
   const text = 'y'.repeat(8_000_000);
   socket.write('HTTP/1.1 200 OK\r\ncontent-length: 8000000\r\n\r\n');
   while (call.status === 0) await sleep(5);
-  call.lane?.pause(call);
+  call.call?.pause(call);
   socket.write(text);
   await sleep(100);
   const before = call.text.length;
   await sleep(100);
   t.equal(call.text.length, before);
   t.ok(before <= 16_384);
-  call.lane?.resume(call);
+  call.call?.resume(call);
   t.equal((await call.ended).length, text.length);
 });
 
@@ -227,7 +232,7 @@ t.test('over TLS', { skip: !hasOpenssl() && 'no openssl to make a certificate' }
   server.listen(0, 'localhost');
   await once(server, 'listening');
   const url = new URL(`https://localhost:${(server.address() as AddressInfo).port}/v1`);
-  const stranger = new Upstream({ url, apiKey: null, connectMs: 2000 });
+  const stranger = open({ url, apiKey: null, connectMs: 2000 });
   t.teardown(() => {
     stranger.destroy();
     server.close();
@@ -235,7 +240,7 @@ t.test('over TLS', { skip: !hasOpenssl() && 'no openssl to make a certificate' }
   });
   await t.rejects(post(stranger).ended, /self-signed/);
   setDefaultCACertificates([cert]);
-  const upstream = new Upstream({ url, apiKey: null, connectMs: 2000 });
+  const upstream = open({ url, apiKey: null, connectMs: 2000 });
   t.teardown(() => upstream.destroy());
   for (const size of [10, 60_000, 500_000]) {
     const text = await post(upstream, [Buffer.alloc(size)]).ended;
@@ -251,104 +256,4 @@ function hasOpenssl(): boolean {
   } catch {
     return false;
   }
-}
-
-/** A call that keeps what it is told. */
-class Call implements UpstreamHandler {
-  lane: Lane | null = null;
-  status = 0;
-  type: string | undefined;
-  text = '';
-  readonly ended: Promise<string>;
-  readonly #wanted: boolean;
-  #resolve!: (text: string) => void;
-  #reject!: (error: Error) => void;
-
-  constructor(wanted = true) {
-    this.#wanted = wanted;
-    this.ended = new Promise((resolve, reject) => {
-      this.#resolve = resolve;
-      this.#reject = reject;
-    });
-    this.ended.catch(() => {});
-  }
-
-  onConnected(lane: Lane): boolean {
-    if (this.#wanted) this.lane = lane;
-    return this.#wanted;
-  }
-
-  onHead(head: AnswerHead): void {
-    this.status = head.status;
-    this.type = head.contentType;
-  }
-
-  onData(bytes: Buffer): void {
-    this.text += bytes.latin1Slice();
-  }
-
-  onEnd(): void {
-    this.#resolve(this.text);
-  }
-
-  onError(error: Error): void {
-    this.#reject(error);
-  }
-}
-
-function post(upstream: Upstream, body: readonly Buffer[] = [Buffer.from('{}')]): Call {
-  const call = new Call();
-  upstream.post('/x', 'id', body, call);
-  return call;
-}
-
-interface Served {
-  readonly upstream: Upstream;
-  readonly server: Server;
-  /** As they were opened. */
-  readonly sockets: Socket[];
-  /** Whole requests. */
-  readonly requests: string[];
-}
-
-/** A server that reads requests and lets `answer` write to the socket. */
-async function serve(
-  t: Test,
-  answer: (socket: Socket) => void,
-  { path = '/v1', apiKey = null as string | null } = {},
-): Promise<Served> {
-  const sockets: Socket[] = [];
-  const requests: string[] = [];
-  const server = createServer((socket) => {
-    sockets.push(socket);
-    socket.on('error', () => {});
-    const chunks: Buffer[] = [];
-    let size = 0;
-    let due = -1;
-    socket.on('data', (chunk: Buffer) => {
-      chunks.push(chunk);
-      size += chunk.length;
-      if (due < 0) {
-        const text = Buffer.concat(chunks).latin1Slice();
-        const end = text.indexOf('\r\n\r\n');
-        if (end >= 0) due = end + 4 + Number(/content-length: (\d+)/.exec(text)?.[1]);
-      }
-      if (due < 0 || size < due) return;
-      requests.push(Buffer.concat(chunks).latin1Slice());
-      chunks.length = 0;
-      size = 0;
-      due = -1;
-      answer(socket);
-    });
-  });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  const upstream = new Upstream({ url: new URL(`http://127.0.0.1:${port}${path}`), apiKey, connectMs: 2000 });
-  t.teardown(() => {
-    upstream.destroy();
-    for (const socket of sockets) socket.destroy();
-    server.close();
-  });
-  return { upstream, server, sockets, requests };
 }

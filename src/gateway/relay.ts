@@ -1,0 +1,67 @@
+import type { GatewayError } from '../domain/errors.ts';
+import type { BookingWaiter } from '../domain/ports.ts';
+import type { Admission } from '../domain/usage.ts';
+import { statusFailure } from '../upstream/failure.ts';
+import type { AnswerHead, UpstreamCall, UpstreamHandler } from '../upstream/upstream.ts';
+import type { CallMeter } from './call-meter.ts';
+import type { Deadline, Watch } from './deadlines.ts';
+import type { Reply } from './reply.ts';
+
+/** The most of an upstream's error that is logged, in bytes. */
+const MAX_REASON_BYTES = 2000;
+
+/** What the relays of whole and of streamed answers share: the state of one call. */
+export abstract class Relay implements UpstreamHandler, BookingWaiter {
+  protected readonly reply: Reply;
+  protected readonly admission: Admission;
+  protected readonly meter: CallMeter;
+  protected readonly watch: Watch;
+  /** null until the request is sent: before that nothing ran. */
+  protected call: UpstreamCall | null = null;
+  protected status = 0;
+  #retryAfter: string | undefined;
+  protected clientGone = false;
+  /** The call is booked or given up: what still comes of the answer no longer matters. */
+  protected settled = false;
+
+  constructor(reply: Reply, admission: Admission, meter: CallMeter) {
+    this.reply = reply;
+    this.admission = admission;
+    this.meter = meter;
+    reply.watcher = this;
+    this.watch = meter.watch(reply.res, (deadline) => this.onDeadline(deadline));
+  }
+
+  onConnected(call: UpstreamCall): boolean {
+    this.watch.sent();
+    if (this.settled) return false; // connecting took too long
+    if (this.clientGone) {
+      this.settled = true; // nothing was sent, nothing ran
+      this.meter.drop();
+      return false;
+    }
+    this.call = call;
+    return true;
+  }
+
+  onHead(head: AnswerHead): void {
+    this.status = head.status;
+    this.#retryAfter = head.retryAfter;
+    this.watch.answered();
+  }
+
+  abstract onData(bytes: Buffer, last: boolean): void;
+  abstract onEnd(): void;
+  abstract onError(error: Error): void;
+  abstract onBooked(): void;
+  /** The client's side is over. */
+  abstract onClientClose(): void;
+  protected abstract onDeadline(deadline: Deadline): void;
+
+  /** What an answer of another status than 200 is to the client; the operator's log gets its words. */
+  protected statusError(body: Buffer): GatewayError {
+    const { status, meter } = this;
+    meter.upstreamFailed(`status ${status}: ${body.toString('utf8', 0, MAX_REASON_BYTES)}`);
+    return statusFailure(status, body, this.#retryAfter, this.admission.model, meter.secrets);
+  }
+}

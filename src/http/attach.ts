@@ -1,0 +1,77 @@
+import type { Server, ServerOptions } from 'node:http';
+import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { ClientConnection, Gathering } from './client-connection.ts';
+import type { Connections, RequestHandler } from './exchange.ts';
+import { asClientRequest, FastRequest } from './fast-request.ts';
+import { FastResponse } from './fast-response.ts';
+import { streamBuffers } from './framed-stream.ts';
+import { attachPlain } from './plain.ts';
+import { readShared } from './shared-read.ts';
+
+/** The parts of the fast path and the insides of Node that each relies on; `check.ts` tries them at start. */
+export const FAST_PARTS = {
+  messages: 'IncomingMessage.push, req._consuming, res._header, res._last, res._keepAliveTimeout, res.chunkedEncoding',
+  sharedReads: 'socket._handle.useUserBuffer, new Socket({ handle, onread }), socket._server',
+  repeatedHeads: "the server's 'connection' and 'data' listeners, socket.parser, socket._httpMessage, res._closed",
+  largeBodies: 'socket.parser.consume, socket.parser._consumed',
+} as const;
+
+export type FastPart = keyof typeof FAST_PARTS;
+
+/** The parts in use; none of them is plain node:http. */
+export type FastParts = ReadonlySet<FastPart>;
+
+/** What a server has to be created with for `attach`, and `requireHostHeader: false`: Node looks for that header in `headers`. */
+export function messageClasses(parts: FastParts): ServerOptions {
+  if (!parts.has('messages')) return {};
+  return { IncomingMessage: FastRequest, ServerResponse: FastResponse } as unknown as ServerOptions;
+}
+
+/**
+ * Answers the requests of a server by the fast path. Nothing changes on the wire.
+ * @param server created with `messageClasses` of the same parts, and not listening yet
+ * @param leaving answers close their connections now
+ */
+export function attach(server: Server, handler: RequestHandler, leaving: () => boolean, parts: FastParts): Connections {
+  if (!parts.has('messages')) return attachPlain(server, handler);
+  const open = new Set<Socket>();
+  const buffers = streamBuffers();
+  const setting = {
+    server,
+    handler,
+    leaving,
+    buffers,
+    gathering: new Gathering(),
+    parserReadsLarge: parts.has('largeBodies'),
+  };
+  const connections = new WeakMap<Socket, ClientConnection>();
+  const [accept] = server.listeners('connection') as [(this: Server, socket: Socket) => void];
+  server.off('connection', accept);
+  server.on('connection', (accepted: Socket) => {
+    const connection = parts.has('repeatedHeads') ? new ClientConnection(setting) : null;
+    const shared = connection !== null && parts.has('sharedReads');
+    const socket = shared ? (readShared(accepted, server, connection) ?? accepted) : accepted;
+    accept.call(server, socket);
+    if (connection?.begin(socket)) connections.set(socket, connection);
+    open.add(socket);
+    socket.on('close', () => open.delete(socket));
+  });
+  const onRequest = (req: FastRequest, res: FastResponse): void => {
+    res.buffers = buffers;
+    connections.get(req.socket)?.onRequest(req, res);
+    handler(asClientRequest(req), res);
+  };
+  server.on('request', onRequest as never);
+  server.on('checkContinue', onRequest as never); // the gateway asks for the body when it wants it
+  // the timer is the one that Node starts after an answer; Node does not know of repeated requests
+  server.on('timeout', (socket: Socket) => {
+    if (!connections.get(socket)?.isBusy) socket.destroy();
+  });
+  return { open, answering };
+}
+
+/** node:http keeps there the answer that a connection is busy with. */
+function answering(socket: Duplex): { readonly headersSent: boolean } | null {
+  return (socket as Duplex & { _httpMessage?: { headersSent: boolean } })._httpMessage ?? null;
+}

@@ -1,0 +1,126 @@
+import { once } from 'node:events';
+import { type AddressInfo, connect } from 'node:net';
+import { setImmediate } from 'node:timers/promises';
+import { createServer } from '../runtime/node-http.ts';
+import { attach, FAST_PARTS, type FastPart, type FastParts, messageClasses } from './attach.ts';
+import type { ClientRequest, ClientResponse } from './exchange.ts';
+
+const CHECK_MS = 2000;
+/** Ends every answer of the check. */
+const MARK = '~';
+
+/** The fast path as far as it works on this Node. */
+export interface CheckedParts {
+  readonly parts: FastParts;
+  /** The parts that do not work. */
+  readonly failed: readonly FastPart[];
+  /** What was thrown meanwhile, where parts failed. */
+  readonly errors: readonly unknown[];
+}
+
+/**
+ * Tries the fast path over a loopback connection against plain node:http, byte for byte. A part
+ * is switched off where the rest says the same as plain node:http without it: a new Node may make the
+ * gateway slower, never wrong. Takes some 10 ms.
+ */
+export async function checkFastParts(names = Object.keys(FAST_PARTS) as FastPart[]): Promise<CheckedParts> {
+  const expected = await transcript(new Set());
+  const works = async (parts: FastParts): Promise<boolean> => (await transcript(parts)) === expected;
+  const errors: unknown[] = [];
+  const onError = (error: unknown): void => void errors.push(error);
+  process.on('uncaughtException', onError); // a changed internal may throw anywhere below Node's own code
+  try {
+    const all = new Set(names);
+    if (await works(all)) {
+      for (const error of errors)
+        queueMicrotask(() => {
+          throw error;
+        }); // thrown by something else
+      return { parts: all, failed: [], errors: [] };
+    }
+    for (const failed of names.toReversed()) {
+      const parts = new Set(names.filter((name) => name !== failed));
+      if (await works(parts)) return { parts, failed: [failed], errors };
+    }
+    return { parts: new Set(), failed: names, errors };
+  } finally {
+    process.off('uncaughtException', onError);
+  }
+}
+
+/** All that a server says to the script, on one connection, but for the time of day. */
+async function transcript(parts: FastParts): Promise<string> {
+  const server = createServer({ requireHostHeader: false, ...messageClasses(parts), keepAliveTimeout: CHECK_MS });
+  attach(server, answer, () => false, parts);
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const socket = connect({ port: (server.address() as AddressInfo).port, host: '127.0.0.1', noDelay: true });
+  const timer = setTimeout(() => socket.destroy(), CHECK_MS);
+  const script = [...SCRIPT];
+  const sendNext = async (): Promise<void> => {
+    for (const piece of script.shift() ?? []) {
+      socket.write(piece, 'latin1');
+      await setImmediate(); // so that the pieces are read one by one
+    }
+  };
+  let text = '';
+  socket.setEncoding('latin1').on('data', (chunk: string) => {
+    text += chunk;
+    if (chunk.includes(MARK)) void sendNext();
+  });
+  socket.on('error', ({ message }) => {
+    text += message;
+  });
+  void sendNext();
+  await once(socket, 'close');
+  clearTimeout(timer);
+  server.close();
+  server.closeAllConnections();
+  // the length of a chunk may be written with zeros before it
+  return text.replaceAll(/date: [^\r]+/gi, '').replaceAll(/^0+(?=[\da-f]+\r$)/gm, '');
+}
+
+/** Says what it understood of a request, in each of the ways the gateway answers. */
+function answer(req: ClientRequest, res: ClientResponse): void {
+  const { method, url, head } = req;
+  const pieces: Buffer[] = [];
+  const onWhole = (): void => {
+    const body = Buffer.concat(pieces);
+    const text = `${method} ${url} ${head.bearer} ${body.length} ${body.toString('latin1', 0, 8)}${MARK}`;
+    if (url === '/json') res.sendJson('id', text);
+    else if (url === '/error') res.send(404, ['content-length', `${text.length}`], text);
+    else {
+      const stream = res.openStream(['content-type', 'text/event-stream'], () => {});
+      stream.add(body, 0, Math.min(body.length, 8));
+      stream.flush();
+      stream.add(Buffer.from(text), 0, text.length);
+      stream.end();
+    }
+  };
+  const body = req.takeBody();
+  if (body === null) return req.readBody({ onPiece: (piece) => pieces.push(Buffer.from(piece)), onWhole });
+  pieces.push(body);
+  onWhole();
+}
+
+function request(path: string, body: string, token = 'a', more = ''): string {
+  const length = `content-length: ${body.length}\r\n`;
+  return `POST ${path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${token}\r\n${more}${length}\r\n${body}`;
+}
+
+const LARGE = 'x'.repeat(100_000);
+/** The pieces of each request: heads that repeat and that do not, small and large bodies, whole and in parts. */
+const SCRIPT: readonly (readonly string[])[] = [
+  [request('/json', 'one')],
+  [request('/json', 'two')],
+  [request('/json', 'three', 'other')],
+  [request('/json', 'four').slice(0, -2), 'ur'],
+  [request('/json', LARGE)],
+  [request('/json', 'five')],
+  [request('/stream', 'seven')],
+  [request('/stream', 'eight')],
+  [request('/stream', LARGE.slice(0, 60_000))],
+  [request('/error', 'nine')],
+  [request('/error', 'ten')],
+  [request('/json', 'last', 'a', 'connection: close\r\n')],
+];

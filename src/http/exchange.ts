@@ -1,0 +1,98 @@
+import type { RequestHead } from './request-head.ts';
+
+/** Takes the bytes of a request's body. */
+export interface BodySink {
+  /** @param owned the memory of the bytes is this request's alone and may be freed once they are copied */
+  onPiece(bytes: Buffer, owned: boolean): void;
+  onWhole(): void;
+}
+
+/** A client's request as the gateway reads it, from plain node:http or from the fast path. */
+export interface ClientRequest {
+  readonly method: string;
+  /** The request target as the client sent it (RFC 9112, section 3.2). */
+  readonly url: string;
+  /** 0 or 1, of HTTP/1.x. */
+  readonly httpVersionMinor: number;
+  /** Names and values in turn, as the client sent them. */
+  readonly rawHeaders: readonly string[];
+  readonly head: RequestHead;
+  /** The whole request has been received. */
+  readonly complete: boolean;
+  /** The address the client connected to; undefined on a Unix socket. */
+  readonly socket: { readonly localAddress?: string | undefined; readonly localPort?: number | undefined };
+  /** The body where it came together with the head; null where it has to be read. Called once. */
+  takeBody(): Buffer | null;
+  /** Reads the body without backpressure. Called at most once, where `takeBody` returned null. */
+  readBody(sink: BodySink): void;
+}
+
+/** Learns what becomes of a response. */
+export interface ResponseListener {
+  /** The head of a streamed answer leaves now. */
+  onStream(): void;
+  /** The last bytes of the answer were written. */
+  onSent(): void;
+  /** The answer is out, or the connection closed before that. Called once, last. */
+  onClose(): void;
+}
+
+/** The response to a client's request. */
+export interface ClientResponse {
+  readonly headersSent: boolean;
+  /** The connection closed, or `destroy` was called. */
+  readonly destroyed: boolean;
+  /** The system has taken all of the answer. */
+  readonly writableFinished: boolean;
+  /** Bytes that wait for the client. */
+  readonly writableLength: number;
+  listen(listener: ResponseListener): void;
+  /** Closes the connection after this answer. */
+  closeAfter(): void;
+  /** Sends "100 Continue" (RFC 9110, section 10.1.1). */
+  writeContinue(): void;
+  /**
+   * Sends a whole JSON answer of status 200.
+   * @param body latin1 text: one character for each byte
+   */
+  sendJson(requestId: string, body: string): void;
+  /** Sends a whole answer. @param headers names and values in turn */
+  send(status: number, headers: readonly string[], body: Buffer | string): void;
+  /**
+   * Begins an answer of status 200 whose bytes follow; its head leaves with the first of them.
+   * @param headers names and values in turn
+   * @param onDrain called when the client has caught up after `add` or `flush` returned false
+   */
+  openStream(headers: readonly string[], onDrain: () => void): ResponseStream;
+  /** Closes the connection at once. */
+  destroy(): void;
+}
+
+/** The body of a streamed answer: bytes gather, and leave together with the next flush. */
+export interface ResponseStream {
+  /** No gathered bytes wait for a flush. */
+  readonly isEmpty: boolean;
+  /**
+   * Copies the bytes [start, end).
+   * @returns false when the client has to catch up
+   */
+  add(buffer: Buffer, start: number, end: number): boolean;
+  /**
+   * Sends the gathered bytes.
+   * @returns false when the client has to catch up
+   */
+  flush(): boolean;
+  /** Sends the gathered bytes and the end of the answer. */
+  end(): void;
+  /** Discards the gathered bytes. */
+  drop(): void;
+}
+
+/** The connections of a server, and what each is busy with. */
+export interface Connections {
+  readonly open: ReadonlySet<import('node:net').Socket>;
+  /** The answer a connection is busy with; null when it is idle. */
+  answering(socket: import('node:stream').Duplex): { readonly headersSent: boolean } | null;
+}
+
+export type RequestHandler = (req: ClientRequest, res: ClientResponse) => void;

@@ -1,0 +1,197 @@
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import type {
+  BodySink,
+  ClientRequest,
+  ClientResponse,
+  Connections,
+  RequestHandler,
+  ResponseListener,
+  ResponseStream,
+} from './exchange.ts';
+import { RequestHead } from './request-head.ts';
+
+/** Requests and responses by the public interface of node:http alone, as they work on any server. */
+
+/** Answers the requests of a server. */
+export function attachPlain(server: Server, handler: RequestHandler): Connections {
+  const open = new Set<Socket>();
+  const answers = new Map<Duplex, ServerResponse>();
+  const onRequest = (req: IncomingMessage, res: ServerResponse): void => {
+    const { socket } = req;
+    answers.set(socket, res);
+    res.on('close', () => {
+      if (answers.get(socket) === res) answers.delete(socket);
+    });
+    handler(new PlainRequest(req), new PlainResponse(res));
+  };
+  server.on('request', onRequest);
+  server.on('checkContinue', onRequest); // the gateway asks for the body when it wants it
+  server.on('connection', (socket: Socket) => {
+    open.add(socket);
+    socket.on('close', () => open.delete(socket));
+  });
+  return { open, answering: (socket) => answers.get(socket) ?? null };
+}
+
+export class PlainRequest implements ClientRequest {
+  readonly head: RequestHead;
+  readonly #req: IncomingMessage;
+
+  constructor(req: IncomingMessage) {
+    this.#req = req;
+    this.head = new RequestHead(req.rawHeaders);
+  }
+
+  get method(): string {
+    return this.#req.method as string;
+  }
+  get url(): string {
+    return this.#req.url as string;
+  }
+  get httpVersionMinor(): number {
+    return this.#req.httpVersionMinor;
+  }
+  get rawHeaders(): readonly string[] {
+    return this.#req.rawHeaders;
+  }
+  get complete(): boolean {
+    return this.#req.complete;
+  }
+  get socket(): Socket {
+    return this.#req.socket;
+  }
+
+  takeBody(): null {
+    return null;
+  }
+
+  readBody(sink: BodySink): void {
+    this.#req.on('data', (piece: Buffer) => sink.onPiece(piece, false)); // others may listen too
+    this.#req.on('end', () => sink.onWhole());
+  }
+}
+
+export class PlainResponse implements ClientResponse {
+  readonly #res: ServerResponse;
+  #listener: ResponseListener | null = null;
+  #closes = false;
+
+  constructor(res: ServerResponse) {
+    this.#res = res;
+  }
+
+  get headersSent(): boolean {
+    return this.#res.headersSent;
+  }
+  get destroyed(): boolean {
+    return this.#res.destroyed;
+  }
+  get writableFinished(): boolean {
+    return this.#res.writableFinished;
+  }
+  get writableLength(): number {
+    return this.#res.writableLength;
+  }
+
+  listen(listener: ResponseListener): void {
+    this.#listener = listener;
+    this.#res.on('close', () => listener.onClose());
+  }
+
+  closeAfter(): void {
+    this.#closes = true;
+  }
+
+  writeContinue(): void {
+    this.#res.writeContinue();
+  }
+
+  sendJson(requestId: string, body: string): void {
+    const type = 'application/json';
+    this.send(200, ['content-type', type, 'content-length', `${body.length}`, 'x-request-id', requestId], body);
+  }
+
+  send(status: number, headers: readonly string[], body: Buffer | string): void {
+    this.#res.writeHead(status, this.#complete(headers));
+    if (typeof body === 'string') this.#res.end(body, 'latin1');
+    else this.#res.end(body);
+    this.#listener?.onSent();
+  }
+
+  openStream(headers: readonly string[], onDrain: () => void): ResponseStream {
+    const begin = (): void => {
+      this.#listener?.onStream();
+      this.#res.writeHead(200, this.#complete(headers));
+    };
+    return new PlainStream(this.#res, begin, onDrain, () => this.#listener?.onSent());
+  }
+
+  destroy(): void {
+    this.#res.destroy();
+  }
+
+  #complete(headers: readonly string[]): string[] {
+    return this.#closes ? [...headers, 'connection', 'close'] : [...headers];
+  }
+}
+
+class PlainStream implements ResponseStream {
+  readonly #res: ServerResponse;
+  readonly #begin: () => void;
+  readonly #onSent: () => void;
+  readonly #onDrain: () => void;
+  #gathers = false;
+  /** `onDrain` is going to be called. */
+  #waits = false;
+
+  constructor(res: ServerResponse, begin: () => void, onDrain: () => void, onSent: () => void) {
+    this.#res = res;
+    this.#begin = begin;
+    this.#onSent = onSent;
+    this.#onDrain = () => {
+      this.#waits = false;
+      onDrain();
+    };
+  }
+
+  get isEmpty(): boolean {
+    return !this.#gathers;
+  }
+
+  add(buffer: Buffer, start: number, end: number): boolean {
+    const res = this.#res;
+    if (!res.headersSent) this.#begin();
+    if (!this.#gathers) res.cork();
+    this.#gathers = true;
+    res.write(Buffer.from(buffer.subarray(start, end)));
+    return this.#flows();
+  }
+
+  flush(): boolean {
+    if (this.#gathers) this.#res.uncork();
+    this.#gathers = false;
+    return this.#flows();
+  }
+
+  end(): void {
+    if (!this.#res.headersSent) this.#begin();
+    this.#res.end();
+    this.#gathers = false;
+    this.#onSent();
+  }
+
+  drop(): void {
+    this.#gathers = false;
+  }
+
+  #flows(): boolean {
+    const flows = !this.#res.writableNeedDrain;
+    if (!flows && !this.#waits) {
+      this.#waits = true;
+      this.#res.once('drain', this.#onDrain);
+    }
+    return flows;
+  }
+}

@@ -1,0 +1,65 @@
+import { once } from 'node:events';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { type ConnectorOf, FastPool } from './fast-pool.ts';
+import type { Upstream, UpstreamOptions } from './upstream.ts';
+
+const CHECK_MS = 5000;
+
+/**
+ * Opens the way to the upstream.
+ * @param fast over connections of our own, where what they rely on works; else over undici's pool
+ * @param warn gets the reason where the fast way was asked for and is not taken
+ */
+export async function openUpstream(
+  options: UpstreamOptions,
+  fast: boolean,
+  warn: (reason: string) => void,
+): Promise<Upstream> {
+  if (fast) {
+    const connectorOf = await workingConnector();
+    if (connectorOf !== null) return new FastPool(options, connectorOf);
+    warn('undici/lib/core/connect.js does not work as expected; the upstream is reached over undici, only slower');
+  }
+  const { UndiciPool } = await import('./undici-pool.ts');
+  return new UndiciPool(options);
+}
+
+/** undici's connector, imported alone (all of undici is 30 ms of every start) and tried; null where it fails. */
+async function workingConnector(): Promise<ConnectorOf | null> {
+  try {
+    const { default: connectorOf } = await import('undici/lib/core/connect.js');
+    return (await reads(connectorOf)) ? connectorOf : null;
+  } catch {
+    return null;
+  }
+}
+
+/** Whether a connection it makes reads into the buffer it is given. */
+async function reads(connectorOf: ConnectorOf): Promise<boolean> {
+  const server = createServer((socket) => socket.end('bytes'));
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  let socket: Socket | null = null;
+  const { promise, resolve } = Promise.withResolvers<boolean>();
+  const timer = setTimeout(resolve, CHECK_MS, false);
+  const onread = {
+    buffer: Buffer.alloc(8),
+    callback(bytes: number, buffer: Buffer): boolean {
+      resolve(buffer.latin1Slice(0, bytes) === 'bytes');
+      return true;
+    },
+  };
+  const port = `${(server.address() as AddressInfo).port}`;
+  const where = { protocol: 'http:', host: `127.0.0.1:${port}`, hostname: '127.0.0.1', port };
+  connectorOf({ timeout: CHECK_MS, allowH2: false, onread })(where, (error, connected) => {
+    socket = connected;
+    if (error !== null) resolve(false);
+  });
+  try {
+    return await promise;
+  } finally {
+    clearTimeout(timer);
+    (socket as Socket | null)?.destroy();
+    server.close();
+  }
+}

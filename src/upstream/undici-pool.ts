@@ -1,0 +1,129 @@
+import { type Dispatcher, Pool } from 'undici';
+import {
+  requestHeaders,
+  Stopped,
+  secretsOf,
+  type Upstream,
+  type UpstreamCall,
+  type UpstreamHandler,
+  type UpstreamOptions,
+} from './upstream.ts';
+
+/** No connection is kept unused for longer. */
+const IDLE_MS = 30_000;
+/** A request on a connection that the other side is about to close is lost: close it this much earlier. */
+const CLOSING_MS = 1000;
+
+/** The upstream over undici's pool: every request in flight has a connection of its own. */
+export class UndiciPool implements Upstream {
+  readonly keys: readonly string[];
+  readonly secrets: readonly string[];
+  readonly #pool: Pool;
+  readonly #basePath: string;
+  readonly #headers: readonly string[];
+
+  constructor(options: UpstreamOptions) {
+    const { url, connectMs } = options;
+    const { keys, secrets } = secretsOf(options);
+    this.keys = keys;
+    this.secrets = secrets;
+    this.#basePath = url.pathname.replace(/\/+$/, '');
+    this.#headers = requestHeaders(options).flat();
+    this.#pool = new Pool(url.origin, {
+      connect: { timeout: connectMs },
+      allowH2: false,
+      pipelining: 1,
+      headersTimeout: 0, // the gateway keeps its own deadlines
+      bodyTimeout: 0,
+      keepAliveTimeout: IDLE_MS,
+      keepAliveTimeoutThreshold: CLOSING_MS,
+    });
+  }
+
+  post(
+    path: string,
+    requestId: string,
+    body: readonly Buffer[],
+    handler: UpstreamHandler,
+    traceparent?: string,
+    onSent: (() => void) | null = null,
+  ): void {
+    const headers = [...this.#headers, 'x-request-id', requestId];
+    if (traceparent !== undefined) headers.push('traceparent', traceparent);
+    const whole = Buffer.concat(body);
+    onSent?.(); // undici sends the copy
+    const request = { method: 'POST', path: this.#basePath + path, headers, body: whole } as const;
+    this.#pool.dispatch(request, new UndiciCall(handler));
+  }
+
+  destroy(): void {
+    void this.#pool.destroy(new Stopped('the gateway stops'));
+  }
+}
+
+/** One request of undici's, told to a handler of ours. */
+class UndiciCall implements Dispatcher.DispatchHandler, UpstreamCall {
+  /** null once nothing more is to be called. */
+  #handler: UpstreamHandler | null;
+  #controller: Dispatcher.DispatchController | null = null;
+
+  constructor(handler: UpstreamHandler) {
+    this.#handler = handler;
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller;
+    if (this.#handler?.onConnected(this)) return;
+    this.#handler = null;
+    controller.abort(new Error('no longer wanted'));
+  }
+
+  onResponseStart(
+    _controller: Dispatcher.DispatchController,
+    status: number,
+    headers: Record<string, string | string[] | undefined>,
+  ): void {
+    if (status < 200) return;
+    this.#handler?.onHead({
+      status,
+      contentType: only(headers['content-type']),
+      contentEncoding: only(headers['content-encoding']),
+      retryAfter: only(headers['retry-after']),
+    });
+  }
+
+  onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    this.#handler?.onData(chunk, false);
+  }
+
+  onResponseEnd(): void {
+    const handler = this.#handler;
+    this.#handler = null;
+    handler?.onEnd();
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController | undefined, error: Error): void {
+    const handler = this.#handler;
+    this.#handler = null;
+    handler?.onError(error);
+  }
+
+  pause(): void {
+    if (this.#handler !== null) this.#controller?.pause();
+  }
+
+  resume(): void {
+    if (this.#handler !== null) this.#controller?.resume();
+  }
+
+  abort(): void {
+    if (this.#handler === null) return;
+    this.#handler = null;
+    this.#controller?.abort(new Error('given up'));
+  }
+}
+
+/** The value of a header; undefined where it is missing, the last where it is repeated. */
+function only(value: string | string[] | undefined): string | undefined {
+  return typeof value === 'object' ? value.at(-1) : value;
+}

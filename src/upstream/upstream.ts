@@ -1,0 +1,91 @@
+/** The internal model-routing proxy: one POST per call, over fast connections of our own or over undici. */
+export interface Upstream {
+  /** What no log may hold: the master key. */
+  readonly keys: readonly string[];
+  /** What no client may be told: the key, and where the upstream is. */
+  readonly secrets: readonly string[];
+  /**
+   * Sends a request. Nothing of the client's own headers goes upstream; our request id does, so that
+   * the upstream's bill can name the calls of the ledger.
+   * @param path below the base address, such as "/chat/completions"
+   * @param body in pieces, sent one after the other
+   * @param traceparent the gateway's own, where there is a trace
+   * @param onSent called when the body's memory may be used again; never where the request is given up before
+   */
+  post(
+    path: string,
+    requestId: string,
+    body: readonly Buffer[],
+    handler: UpstreamHandler,
+    traceparent?: string,
+    onSent?: (() => void) | null,
+  ): void;
+  /** Closes all connections; handlers that wait for an answer get `Stopped`. */
+  destroy(): void;
+}
+
+export interface UpstreamOptions {
+  /** Base address up to and including its /v1. */
+  readonly url: URL;
+  /** Master key, sent as a bearer token; null sends none. */
+  readonly apiKey: string | null;
+  /** How long an attempt to connect may take. The deadlines of the answer are kept by the gateway. */
+  readonly connectMs: number;
+}
+
+/** Handles one answer. `onEnd` or `onError` is called last, unless the handler gave up by itself. */
+export interface UpstreamHandler {
+  /**
+   * The connection is there and the request is about to be sent: until now nothing ran.
+   * @returns false when the answer is no longer wanted: then nothing is sent, and nothing more is called
+   */
+  onConnected(call: UpstreamCall): boolean;
+  /** The head of the answer. Interim ones (1xx) are left out. */
+  onHead(head: AnswerHead): void;
+  /**
+   * What one read brought of the body. The bytes are valid during the call only.
+   * @param last they end the body: `onEnd` follows at once, and they are valid until it returns
+   */
+  onData(bytes: Buffer, last: boolean): void;
+  onEnd(): void;
+  /** No connection could be opened, or it broke, or the answer is malformed; or `Stopped`. */
+  onError(error: Error): void;
+}
+
+/** Controls one call. Has no effect once the answer has ended: the handler tells whose call it is. */
+export interface UpstreamCall {
+  /** Reads nothing more, from this very moment. */
+  pause(handler: UpstreamHandler): void;
+  resume(handler: UpstreamHandler): void;
+  /** Closes the connection; nothing more is called. */
+  abort(handler: UpstreamHandler): void;
+}
+
+/** Valid during the call only. */
+export interface AnswerHead {
+  readonly status: number;
+  readonly contentType: string | undefined;
+  readonly contentEncoding: string | undefined;
+  readonly retryAfter: string | undefined;
+}
+
+/** The gateway itself stops. */
+export class Stopped extends Error {}
+
+/** The headers of every request, but for its own id and length. */
+export function requestHeaders({ url, apiKey }: UpstreamOptions): [name: string, value: string][] {
+  const headers: [string, string][] = [
+    ['host', url.host],
+    ['content-type', 'application/json'],
+    ['accept', '*/*'],
+    ['accept-encoding', 'identity'],
+  ];
+  if (apiKey !== null) headers.push(['authorization', `Bearer ${apiKey}`]);
+  return headers;
+}
+
+/** What neither log nor client may see of an upstream. */
+export function secretsOf({ url, apiKey }: UpstreamOptions): Pick<Upstream, 'keys' | 'secrets'> {
+  const keys = apiKey === null ? [] : [apiKey];
+  return { keys, secrets: [...keys, url.host, url.hostname] };
+}

@@ -1,0 +1,52 @@
+import { Socket } from 'node:net';
+import t from 'tap';
+import { FAST_PARTS, type FastPart } from '../../src/http/attach.ts';
+import { checkFastParts } from '../../src/http/check.ts';
+import { FastRequest } from '../../src/http/fast-request.ts';
+import { RepeatedResponse } from '../../src/http/repeated-request.ts';
+
+const PARTS = Object.keys(FAST_PARTS) as FastPart[];
+
+t.test('on this Node every part of the fast path works', async (t) => {
+  t.same(await checkFastParts(), { parts: new Set(PARTS), failed: [], errors: [] });
+});
+
+/** Runs with a method replaced, as another Node might have it. */
+async function withMethod<T extends object>(target: T, name: keyof T, method: unknown, run: () => Promise<void>) {
+  const kept = Object.getOwnPropertyDescriptor(target, name) as PropertyDescriptor;
+  Object.defineProperty(target, name, { value: method, configurable: true, writable: true });
+  await run();
+  Object.defineProperty(target, name, kept);
+}
+
+t.test('a part that answers otherwise than plain node:http is named, and off', async (t) => {
+  const wrong = function (this: RepeatedResponse, id: string, body: string): void {
+    this.send(200, ['x-request-id', `${id}!`, 'content-length', `${body.length}`], body);
+  };
+  await withMethod(RepeatedResponse.prototype, 'sendJson', wrong, async () => {
+    const { parts, failed } = await checkFastParts();
+    t.same(failed, ['repeatedHeads']);
+    t.same(
+      [...parts],
+      PARTS.filter((part) => part !== 'repeatedHeads'),
+    );
+  });
+});
+
+t.test('a part that throws is named, and off', async (t) => {
+  const wrong = (): never => {
+    throw new Error('this Node has no such field');
+  };
+  await withMethod(FastRequest.prototype, 'readBody', wrong, async () => {
+    const { parts, failed } = await checkFastParts();
+    t.same(failed, ['messages']);
+    t.notOk(parts.has('messages'));
+  });
+});
+
+t.test('where sockets cannot be read in a shared buffer, they are read as Node does', async (t) => {
+  const { connect } = Socket.prototype;
+  t.ok(connect);
+  const { failed } = await checkFastParts(['messages', 'repeatedHeads']);
+  t.same(failed, []);
+});

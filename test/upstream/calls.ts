@@ -1,0 +1,118 @@
+import { once } from 'node:events';
+import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
+import type { Test } from 'tap';
+import type {
+  AnswerHead,
+  Upstream,
+  UpstreamCall,
+  UpstreamHandler,
+  UpstreamOptions,
+} from '../../src/upstream/upstream.ts';
+
+/** A call that keeps everything its handler gets. */
+export class Call implements UpstreamHandler {
+  call: UpstreamCall | null = null;
+  status = 0;
+  type: string | undefined;
+  text = '';
+  readonly ended: Promise<string>;
+  /** Resolves with the head of the answer. */
+  readonly headed: Promise<void>;
+  readonly #wanted: boolean;
+  #onHead!: () => void;
+  #resolve!: (text: string) => void;
+  #reject!: (error: Error) => void;
+
+  constructor(wanted = true) {
+    this.#wanted = wanted;
+    this.headed = new Promise((resolve) => {
+      this.#onHead = resolve;
+    });
+    this.ended = new Promise((resolve, reject) => {
+      this.#resolve = resolve;
+      this.#reject = reject;
+    });
+    this.ended.catch(() => {});
+  }
+
+  onConnected(call: UpstreamCall): boolean {
+    if (this.#wanted) this.call = call;
+    return this.#wanted;
+  }
+
+  onHead(head: AnswerHead): void {
+    this.status = head.status;
+    this.type = head.contentType;
+    this.#onHead();
+  }
+
+  onData(bytes: Buffer): void {
+    this.text += bytes.latin1Slice();
+  }
+
+  onEnd(): void {
+    this.#resolve(this.text);
+  }
+
+  onError(error: Error): void {
+    this.#reject(error);
+  }
+}
+
+export function post(upstream: Upstream, body: readonly Buffer[] = [Buffer.from('{}')]): Call {
+  const call = new Call();
+  upstream.post('/x', 'id', body, call);
+  return call;
+}
+
+export interface Served<U extends Upstream> {
+  readonly upstream: U;
+  readonly server: Server;
+  /** As they were opened. */
+  readonly sockets: Socket[];
+  /** Whole requests. */
+  readonly requests: string[];
+}
+
+/** A pool and its server, which reads whole requests and lets `answer` write to the socket. */
+export async function serve<U extends Upstream>(
+  t: Test,
+  open: (options: UpstreamOptions) => U,
+  answer: (socket: Socket) => void,
+  { path = '/v1', apiKey = null as string | null } = {},
+): Promise<Served<U>> {
+  const sockets: Socket[] = [];
+  const requests: string[] = [];
+  const server = createServer((socket) => {
+    sockets.push(socket);
+    socket.on('error', () => {});
+    const chunks: Buffer[] = [];
+    let size = 0;
+    let due = -1;
+    socket.on('data', (chunk: Buffer) => {
+      chunks.push(chunk);
+      size += chunk.length;
+      if (due < 0) {
+        const text = Buffer.concat(chunks).latin1Slice();
+        const end = text.indexOf('\r\n\r\n');
+        if (end >= 0) due = end + 4 + Number(/content-length: (\d+)/.exec(text)?.[1]);
+      }
+      if (due < 0 || size < due) return;
+      requests.push(Buffer.concat(chunks).latin1Slice());
+      chunks.length = 0;
+      size = 0;
+      due = -1;
+      answer(socket);
+    });
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const upstream = open({ url: new URL(`http://127.0.0.1:${port}${path}`), apiKey, connectMs: 2000 });
+  t.teardown(() => {
+    upstream.destroy();
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+  return { upstream, server, sockets, requests };
+}
