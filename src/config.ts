@@ -7,6 +7,8 @@ export interface Config {
   readonly port: number;
   /** Path of a Unix socket; listens there instead of on host and port. */
   readonly listenSocket: string | null;
+  /** The optional fast path of src/http and src/upstream is in use. */
+  readonly fastHttp: boolean;
   /** Several processes may listen on the port. */
   readonly reusePort: boolean;
   readonly adminHost: string;
@@ -81,6 +83,11 @@ export const VARIABLES: readonly Variable[] = [
     fallback: '',
     shown: 'none',
     meaning: 'path of a Unix socket to listen on instead of HOST and PORT',
+  },
+  {
+    name: 'FAST_HTTP',
+    fallback: 'on',
+    meaning: 'off: plain node:http and undici, without the optional fast path',
   },
   {
     name: 'REUSE_PORT',
@@ -337,6 +344,7 @@ export function readConfig(
     host: text('HOST'),
     port: whole('PORT', 0, 65535),
     listenSocket: optional('LISTEN_SOCKET'),
+    fastHttp: onOff('FAST_HTTP'),
     reusePort: onOff('REUSE_PORT'),
     adminHost: text('ADMIN_HOST'),
     adminPort: text('ADMIN_PORT') === 'off' ? null : whole('ADMIN_PORT', 0, 65535),

@@ -102,6 +102,12 @@ t.test('the variables of OpenTelemetry mean what they mean elsewhere', async (t)
   }
 });
 
+t.test('FAST_HTTP is on unless it is switched off', async (t) => {
+  t.equal(readConfig({}, isTimeZone).fastHttp, true);
+  t.equal(readConfig({ FAST_HTTP: 'off' }, isTimeZone).fastHttp, false);
+  t.match(mistakes({ FAST_HTTP: 'no' }), ['FAST_HTTP: must be on or off, not "no"']);
+});
+
 t.test('the configuration cannot be changed afterwards', async (t) => {
   t.throws(() => Object.assign(readConfig({}, isTimeZone), { port: 1 }), TypeError);
 });
