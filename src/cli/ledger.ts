@@ -18,10 +18,10 @@ import { table } from './text.ts';
 export const ledgerCommands: readonly Command[] = [
   command({
     name: 'ledger verify',
-    summary: 'check counters and seals against their rows; exits 1 where they differ',
+    summary: 'check counters and seals; exits 1 on a difference',
     options: {},
     notes:
-      'Every counter of monthly_spend and every figure of usage_daily has to be the sum of its rows.\nEvery batch left a seal, chained to\nthe seal before it: a row that was edited or removed afterwards is named. Rows without a seal were\nwritten by another program, or before there were seals; they are counted.\nReads the whole ledger; safe while gateways run.',
+      'Every counter of monthly_spend and every figure of usage_daily must be the sum of its rows. Every batch of rows has a seal, chained to the seal before it; the command names rows that were edited or removed afterwards. Rows without a seal were written by another program or before seals existed; the command counts them.\nReads the whole ledger. Safe while gateways run.',
     async run({ read }) {
       const { checked, differences } = await read(verifyLedger);
       const daily = await read((sql) => verifyDaily(sql));
@@ -33,20 +33,18 @@ export const ledgerCommands: readonly Command[] = [
   }),
   command({
     name: 'ledger reconcile',
-    summary: "hold the upstream's own bill against the ledger; exits 1 where they differ",
+    summary: "compare with the upstream's bill; exits 1 on a difference",
     options: {
-      upstream: required('FILE.csv', (text) => text, "the upstream's export"),
-      within: optional('SECONDS', readSeconds, 'how far apart both may put one call; 60 unless given'),
+      upstream: required('FILE.csv', (text) => text, "the upstream's list of calls"),
+      within: optional('SECONDS', readSeconds, 'largest time difference between both records of a call; default: 60'),
     },
-    notes: `The file is CSV with a heading. Columns, in any order, and the names they may have:
-  the internal model name      ${EXPORT_COLUMNS.model?.join(', ')}
-  prompt tokens                ${EXPORT_COLUMNS.prompt?.join(', ')}
-  completion tokens            ${EXPORT_COLUMNS.completion?.join(', ')} (0 without)
-  when, in ISO 8601            ${EXPORT_COLUMNS.time?.join(', ')}
-  our request id, if it knows  ${EXPORT_COLUMNS.id?.join(', ')}
-Every call brings the upstream our request id as x-request-id. Calls are paired by it, else by
-model, tokens and time. What the upstream billed and the
-ledger has not is "missing", the opposite "extra", the same call with other tokens "differing".`,
+    notes: `The file is CSV with a heading. Columns, in any order, and their possible names:
+  internal model name       ${EXPORT_COLUMNS.model?.join(', ')}
+  prompt tokens             ${EXPORT_COLUMNS.prompt?.join(', ')}
+  completion tokens         ${EXPORT_COLUMNS.completion?.join(', ')} (default 0)
+  time in ISO 8601          ${EXPORT_COLUMNS.time?.join(', ')}
+  our request id, if known  ${EXPORT_COLUMNS.id?.join(', ')}
+The upstream gets our request id with every call, as x-request-id. Calls are paired by this id, or else by model, tokens and time. A call is "missing" if only the upstream has it, "extra" if only the ledger has it, and "differing" if their tokens differ.`,
     async run({ read }, { upstream: file, within = 60 }) {
       const billed = readUpstream(file);
       if (billed.length === 0) throw new Failure(`${file} lists no calls`);
@@ -70,14 +68,14 @@ ledger has not is "missing", the opposite "extra", the same call with other toke
   }),
   command({
     name: 'ledger export',
-    summary: "every ledger row of a company's month, oldest first",
+    summary: "print the ledger rows of a company's month, oldest first",
     options: {
-      company: required('ID', readUuid, 'whose rows'),
+      company: required('ID', readUuid, 'company of the rows'),
       month: required('YYYY-MM', readMonth, 'billing month'),
-      csv: flag('CSV with a heading; JSON, one object a line, unless given'),
+      csv: flag('print CSV with a heading; default: JSON, one object a line'),
     },
     notes:
-      'EUR amounts are exact; in JSON they are strings, so that no reader rounds them.\nWith --json all rows are one JSON array.',
+      'EUR amounts are exact. In JSON they are strings, so that no parser rounds them. With --json all rows are one JSON array.',
     async run({ transact, json }, { company, month, csv }) {
       if (csv && json) throw new UsageError('--csv and --json exclude each other; choose one');
       await transact((sql) => findCompany(sql, company));
@@ -119,7 +117,7 @@ function sealsText({ seals, rows, unsealed, total, findings }: SealCheck): strin
   return `${table(['WHAT', 'MONTH', 'REQUEST', 'WRITER', 'SEAL'], lines, ['SEAL'])}${more}${without === '' ? '' : `\n${without.trim()}`}`;
 }
 
-/** @throws Failure when it cannot be read */
+/** @throws Failure when the file cannot be read */
 function readUpstream(file: string): BilledCall[] {
   try {
     return readExport(readFileSync(file, 'utf8'));
@@ -157,7 +155,7 @@ async function* arrayOf(batches: Batches): AsyncGenerator<string> {
   yield before === '[' ? '[]\n' : ']\n';
 }
 
-/** RFC 4180, with the line ends of the system the tools around it run on. */
+/** CSV as in RFC 4180, but with "\n" as line end, for Unix tools. */
 async function* csvOf(batches: Batches): AsyncGenerator<string> {
   yield `${LEDGER_COLUMNS.join(',')}\n`;
   for await (const rows of batches) {
