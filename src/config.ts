@@ -33,7 +33,7 @@ const shortName = matching(/^[A-Za-z0-9_-]{1,16}$/, '1 to 16 letters, digits, _ 
 const bearerToken = matching(/^[\x21-\x7e]+$/, 'printable ASCII without spaces');
 const logLevel = matching(
   /^(fatal|error|warn|info|debug|trace|silent)$/,
-  'a level: fatal, error, warn, info, debug, trace or silent',
+  'one of fatal, error, warn, info, debug, trace, silent',
 );
 
 // biome-ignore format: one row per variable
