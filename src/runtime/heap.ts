@@ -1,6 +1,9 @@
 import { setFlagsFromString } from 'node:v8';
 
-/** Sets V8's heap for a gateway. Flags act on the whole process, so only a process of our own may call this. */
+/** The first V8 that knows --memory-reducer-delay-ms; an older one would print an error. */
+const DELAY_SINCE_V8 = 14;
+
+/** Sets V8's heap for a gateway. Flags hold for the whole process, so only `tollgate serve` may call this. */
 export function tuneHeap(): void {
   // A larger young generation: a request's garbage dies before V8 copies it. Saves 4 % of a request.
   setFlagsFromString('--max-semi-space-size=32');
@@ -9,5 +12,5 @@ export function tuneHeap(): void {
   setFlagsFromString('--heap-growing-percent=100');
   // After eight idle seconds V8 collects and drops optimised code, so the next requests cost 10 % more.
   // reclaimAtRest does it after a minute instead.
-  setFlagsFromString('--memory-reducer-delay-ms=60000');
+  if (parseInt(process.versions.v8, 10) >= DELAY_SINCE_V8) setFlagsFromString('--memory-reducer-delay-ms=60000');
 }
