@@ -84,7 +84,7 @@ async function runCommand(command: Command, args: readonly string[], invocation:
     await write(stdout, `${commandHelp(command)}\n`);
     return 0;
   }
-  const config = configure(invocation.env);
+  const config = readConfig(invocation.env, isTimeZone, parseAddress);
   const warnings: string[] = [];
   const exit = await withDatabase(config, root, command, async (database) => {
     const context: Context = { ...database, config, stdin, json, warn: (line) => warnings.push(line) };
@@ -108,7 +108,7 @@ async function runServe(args: readonly string[], { env, stdout, serve }: Invocat
     await write(stdout, `${serveHelp(SERVE)}\n`);
     return 0;
   }
-  const config = configure(env);
+  const config = readConfig(env, isTimeZone, parseAddress);
   if (serve === undefined) throw new Failure('this program cannot serve');
   try {
     return await serve(config, values.demo === true, (started) =>
@@ -119,11 +119,6 @@ async function runServe(args: readonly string[], { env, stdout, serve }: Invocat
     if (error instanceof Error && (error.constructor === Error || 'syscall' in error)) throw new Failure(error.message);
     throw error;
   }
-}
-
-/** @throws ConfigError */
-function configure(env: Invocation['env']): Config {
-  return readConfig(env, isTimeZone, parseAddress);
 }
 
 /** Help or version. @throws UsageError when the arguments name no command */

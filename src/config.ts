@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** What the table asks of upper floors. */
+/** Checks of upper floors, which this file must not import. */
 interface Checks {
   isTimeZone(name: string): boolean;
   /** @throws Error with what is wrong, without the URL: it may hold a password */
@@ -119,7 +119,7 @@ const TABLE = {
 export const VARIABLES: readonly Variable<unknown>[] = Object.values(TABLE);
 
 const SECRETS = VARIABLES.filter((each) => each.secret).map(({ name }) => `${name}_FILE`);
-export const SECRETS_NOTE = `A secret can come from a file: ${SECRETS.slice(0, -1).join(', ')} and ${SECRETS.at(-1)} name a file that holds the value.`;
+export const SECRETS_NOTE = `A secret can come from a file: ${SECRETS.slice(0, -1).join(', ')} and ${SECRETS.at(-1)} each name a file that holds the value.`;
 
 type Values = { readonly [P in keyof typeof TABLE]: (typeof TABLE)[P] extends Variable<infer T> ? T : never };
 

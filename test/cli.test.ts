@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -59,6 +59,7 @@ t.test('serve --help prints every environment variable from the code that reads 
   const { code, err, out } = await tollgate(['serve', '--help']);
   t.match({ code, err }, { code: 0, err: '' });
   t.ok(out.includes(describeConfig()));
+  t.match(out, /A secret can come from a file: DATABASE_URL_FILE, UPSTREAM_API_KEY_FILE,\n/);
 });
 
 t.test('--version is the one of the package', async (t) => {
@@ -91,9 +92,24 @@ t.test('a wrong environment exits 64 with one line per mistake', async (t) => {
     ['PORT', 'DATABASE_URL', undefined],
   );
   t.notMatch(err, /hunter2/);
-  const unreadable = await tollgate(['company', 'list'], { env: { DATABASE_URL: 'postgres://u:hunter2@h:99999/d' } });
-  t.match(unreadable, { code: 64, out: '', err: /^tollgate: DATABASE_URL: [^\n]+\n$/ });
+  const address = { DATABASE_URL: 'postgres://u:hunter2@h:99999/d', LOG_LEVEL: 'loud' };
+  const unreadable = await tollgate(['company', 'list'], { env: address });
+  t.match(unreadable, { code: 64, out: '', err: /^tollgate: DATABASE_URL: [^\n]+\ntollgate: LOG_LEVEL: [^\n]+\n$/ });
   t.notMatch(unreadable.err, /hunter2/);
+});
+
+t.test('commands take a secret from a file, and say which file cannot be read', async (t) => {
+  const { url } = await testDatabase(t);
+  const folder = mkdtempSync(join(tmpdir(), 'tollgate-secret-'));
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+  const env = { DATABASE_URL_FILE: join(folder, 'database') };
+  t.match(await tollgate(['company', 'list'], { env }), {
+    code: 64,
+    out: '',
+    err: `tollgate: DATABASE_URL_FILE: cannot read "${env.DATABASE_URL_FILE}": ENOENT\n`,
+  });
+  writeFileSync(env.DATABASE_URL_FILE, `${url}\n`);
+  t.match(await tollgate(['company', 'list'], { env }), { code: 0, err: '' });
 });
 
 t.test('a database that cannot be reached is one line and exit 1', async (t) => {

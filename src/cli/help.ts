@@ -88,12 +88,10 @@ function paragraph(line: string): string {
 /** Lines of at most `width` characters, each with as many of the words as fit. */
 function filled(words: readonly string[], width: number): string[] {
   const lines: string[] = [];
-  let line = '';
   for (const word of words) {
-    if (line !== '' && line.length + 1 + word.length > width) {
-      lines.push(line);
-      line = word;
-    } else line = line === '' ? word : `${line} ${word}`;
+    const line = `${lines.at(-1) ?? ''} ${word}`.trimStart();
+    if (lines.length > 0 && line.length <= width) lines[lines.length - 1] = line;
+    else lines.push(word);
   }
-  return [...lines, line];
+  return lines;
 }

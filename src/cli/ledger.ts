@@ -15,6 +15,9 @@ import {
 import { type Command, command, Failure, flag, optional, required, UsageError } from './command.ts';
 import { table } from './text.ts';
 
+/** Rows that a table in text output shows at most. */
+const MOST_SHOWN = 50;
+
 export const ledgerCommands: readonly Command[] = [
   command({
     name: 'ledger verify',
@@ -59,11 +62,10 @@ The upstream gets our request id with every call, as x-request-id. Calls are pai
         ...extra.map((call) => ['extra', ...describe(call), '-']),
         ...differing.map((pair) => ['differing', ...describe(pair.upstream), tokensOf(pair.ledger)]),
       ];
-      const shown = rows.slice(0, MOST_SHOWN);
-      const more = rows.length > shown.length ? `\nand ${rows.length - shown.length} more; --json lists all` : '';
-      const list =
-        rows.length === 0 ? '' : `\n\n${table(['WHAT', 'CALL', 'MODEL', 'TIME', 'TOKENS', 'LEDGER'], shown)}${more}`;
-      return { json: result, text: `${counts}${list}`, exit: rows.length === 0 ? 0 : 1 };
+      const list = firstRows(['WHAT', 'CALL', 'MODEL', 'TIME', 'TOKENS', 'LEDGER'], rows, rows.length);
+      const hint = rows.length > MOST_SHOWN ? '; --json lists all' : '';
+      const text = rows.length === 0 ? counts : `${counts}\n\n${list}${hint}`;
+      return { json: result, text, exit: rows.length === 0 ? 0 : 1 };
     },
   }),
   command({
@@ -85,36 +87,34 @@ The upstream gets our request id with every call, as x-request-id. Calls are pai
   }),
 ];
 
-const MOST_SHOWN = 50;
-
 function countersText(checked: number, differences: readonly Difference[]): string {
   if (differences.length === 0)
     return `monthly_spend is the sum of its rows; months of companies compared: ${checked}.`;
-  const rows = differences.map((each) => [each.company_id, each.month, each.counter, each.counted, each.rows]);
+  const rows = cells(differences, 'company_id', 'month', 'counter', 'counted', 'rows');
   return table(['COMPANY', 'MONTH', 'COUNTER', 'COUNTED', 'ROWS'], rows, ['COUNTED', 'ROWS']);
 }
 
 function dailyText({ checked, total, differences }: DailyCheck): string {
   if (total === 0) return `usage_daily is the sum of its rows; groups of calls compared: ${checked}.`;
-  const shown = differences.slice(0, MOST_SHOWN);
-  const rows = shown.map((each) => [each.company_id, each.day, each.model_slug, each.counter, each.counted, each.rows]);
-  const more = total > shown.length ? `\nand ${total - shown.length} more` : '';
-  return `${table(['COMPANY', 'DAY', 'MODEL', 'COUNTER', 'COUNTED', 'ROWS'], rows, ['COUNTED', 'ROWS'])}${more}`;
+  const rows = cells(differences, 'company_id', 'day', 'model_slug', 'counter', 'counted', 'rows');
+  return firstRows(['COMPANY', 'DAY', 'MODEL', 'COUNTER', 'COUNTED', 'ROWS'], rows, total, ['COUNTED', 'ROWS']);
 }
 
 function sealsText({ seals, rows, unsealed, total, findings }: SealCheck): string {
-  const without = unsealed === 0 ? '' : ` Rows without a seal: ${unsealed}.`;
-  if (total === 0) return `Every sealed row is as it was written: ${rows} rows, ${seals} seals.${without}`;
-  const shown = findings.slice(0, MOST_SHOWN);
-  const lines = shown.map((each) => [
-    each.what,
-    each.month ?? '-',
-    each.request_id ?? '-',
-    each.writer,
-    `${each.number}`,
-  ]);
-  const more = total > shown.length ? `\nand ${total - shown.length} more` : '';
-  return `${table(['WHAT', 'MONTH', 'REQUEST', 'WRITER', 'SEAL'], lines, ['SEAL'])}${more}${without === '' ? '' : `\n${without.trim()}`}`;
+  const without = unsealed === 0 ? '' : `Rows without a seal: ${unsealed}.`;
+  if (total === 0) return `Every sealed row is as it was written: ${rows} rows, ${seals} seals. ${without}`.trimEnd();
+  const lines = cells(findings, 'what', 'month', 'request_id', 'writer', 'number');
+  return `${firstRows(['WHAT', 'MONTH', 'REQUEST', 'WRITER', 'SEAL'], lines, total, ['SEAL'])}\n${without}`.trimEnd();
+}
+
+function cells<T extends object>(rows: readonly T[], ...members: (keyof T)[]): string[][] {
+  return rows.map((row) => members.map((name) => String(row[name] ?? '-')));
+}
+
+/** A table of the first rows, and how many more there are. */
+function firstRows(heading: string[], rows: readonly string[][], total: number, right: string[] = []): string {
+  const shown = rows.slice(0, MOST_SHOWN);
+  return table(heading, shown, right) + (total > shown.length ? `\nand ${total - shown.length} more` : '');
 }
 
 /** @throws Failure when the file cannot be read */
