@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import type { Readable, Writable } from 'node:stream';
 import { type Command, type Context, Failure, flag, parseCommand, UsageError } from './cli/command.ts';
+import { COMMANDS } from './cli/commands.ts';
 import { withDatabase } from './cli/database.ts';
 import { commandHelp, overview, serveHelp } from './cli/help.ts';
 import type { Announcement } from './cli/serve.ts';
@@ -11,20 +12,20 @@ import { parseAddress } from './store/address.ts';
 import { DatabaseRefused, DatabaseUnavailable } from './store/database.ts';
 import { MigrationRefused } from './store/migrate.ts';
 
-/** One run of the program, with all it may touch. */
+/** One run of the program: its arguments, environment and streams. */
 export interface Invocation {
-  /** What follows `tollgate`. */
+  /** The arguments after `tollgate`. */
   readonly argv: readonly string[];
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly stdin: Readable;
   readonly stdout: Writable;
   readonly stderr: Writable;
-  /** The package's folder, which holds package.json and sql/. Ends in a slash. */
+  /** Folder of the package, with package.json and sql/. Ends in a slash. */
   readonly root: URL;
   /**
-   * Runs the gateway until it is told to stop; resolves with the exit code.
-   * @param demo greet with a demo company and a key that works (`make run`)
-   * @param announce takes what a gateway that has started tells
+   * Runs the gateway until a signal stops it; resolves with the exit code.
+   * @param demo create a demo company and print a key that works (`make run`)
+   * @param announce is called once the gateway has started
    */
   readonly serve?: (config: Config, demo: boolean, announce: (started: Announcement) => void) => Promise<number>;
 }
@@ -32,42 +33,40 @@ export interface Invocation {
 const SERVE = {
   name: 'serve',
   summary: 'start the gateway (API and admin listener)',
-  options: { demo: flag('begin with a demo company and print a key that works, as "make run" does') },
+  options: { demo: flag('create a demo company and print a key that works, as "make run" does') },
 };
 
-/** What to do about a thing that was not found, and about one that is in the way. */
+/** What to do about something that was not found, or that exists already. */
 const HINTS: Readonly<Record<RefusedChange['reason'], Readonly<Partial<Record<Noun, string>>>>> = {
   not_found: {
-    company: '"tollgate company list" shows them.',
-    model: '"tollgate model list" shows them.',
-    key: '"tollgate key list --company ID" shows them.',
-    assistant: '"tollgate assistant list --company ID" shows them.',
+    company: 'See "tollgate company list".',
+    model: 'See "tollgate model list".',
+    key: 'See "tollgate key list --company ID".',
+    assistant: 'See "tollgate assistant list --company ID".',
   },
   conflict: {
-    model: '"tollgate model set" changes it.',
+    model: 'Change it with "tollgate model set".',
     key: 'Give a later --expires.',
     user: 'Choose another address.',
   },
 };
 
 /**
- * Runs a command line (contract section 1). Mistakes and refusals are one line each on
- * standard error; only bugs of ours reject.
+ * Runs a command line (contract section 1). Each mistake or refusal is one line on standard
+ * error. Rejects only for a bug in this program.
  * @returns the exit code: 0 done, 1 refused or failed, 64 wrong usage or configuration
  */
 export async function runCli(invocation: Invocation): Promise<number> {
   const { stdout, stderr } = invocation;
   const argv = invocation.argv[0] === 'help' ? [...invocation.argv.slice(1), '--help'] : invocation.argv;
-  // a gateway starts 12 ms sooner without them
-  const commands = argv[0] === 'serve' ? [] : (await import('./cli/commands.ts')).COMMANDS;
-  const command = commands.find(({ name }) => name === argv.slice(0, name.split(' ').length).join(' '));
-  // a reader that goes away, as head does, is noticed where it is written to
+  const command = COMMANDS.find(({ name }) => name === argv.slice(0, name.split(' ').length).join(' '));
+  // A reader may close the pipe early, as head does: write() below sees that error.
   const ignore = (): void => {};
   stdout.on('error', ignore);
   try {
     if (command !== undefined) return await runCommand(command, argv.slice(command.name.split(' ').length), invocation);
     if (argv[0] === 'serve') return await runServe(argv.slice(1), invocation);
-    await write(stdout, `${aboutProgram(argv, commands, invocation.root)}\n`);
+    await write(stdout, `${aboutProgram(argv, invocation.root)}\n`);
     return 0;
   } catch (error) {
     const { lines, exit } = explain(error, command?.name ?? (argv[0] === 'serve' ? 'serve' : undefined));
@@ -85,7 +84,7 @@ async function runCommand(command: Command, args: readonly string[], invocation:
     await write(stdout, `${commandHelp(command)}\n`);
     return 0;
   }
-  const config = configure(invocation.env);
+  const config = readConfig(invocation.env, isTimeZone, parseAddress);
   const warnings: string[] = [];
   const exit = await withDatabase(config, root, command, async (database) => {
     const context: Context = { ...database, config, stdin, json, warn: (line) => warnings.push(line) };
@@ -109,49 +108,38 @@ async function runServe(args: readonly string[], { env, stdout, serve }: Invocat
     await write(stdout, `${serveHelp(SERVE)}\n`);
     return 0;
   }
-  const config = configure(env);
+  const config = readConfig(env, isTimeZone, parseAddress);
   if (serve === undefined) throw new Failure('this program cannot serve');
   try {
     return await serve(config, values.demo === true, (started) =>
       stdout.write(`${json ? JSON.stringify(started.json) : started.text}\n`),
     );
   } catch (error) {
-    // what keeps a gateway from starting: an address in use, a folder that is not ours, no binaries
+    // An address in use, a folder without permission, no embedded database: one line, no stack trace.
     if (error instanceof Error && (error.constructor === Error || 'syscall' in error)) throw new Failure(error.message);
     throw error;
   }
 }
 
-/** @throws ConfigError */
-function configure(env: Invocation['env']): Config {
-  const config = readConfig(env, isTimeZone);
-  try {
-    if (config.databaseUrl !== null) parseAddress(config.databaseUrl);
-  } catch (error) {
-    throw new ConfigError([`DATABASE_URL: ${(error as Error).message}`]);
-  }
-  return config;
-}
-
-/** Help or version. @throws UsageError when the words name no command */
-function aboutProgram(argv: readonly string[], commands: readonly Command[], root: URL): string {
+/** Help or version. @throws UsageError when the arguments name no command */
+function aboutProgram(argv: readonly string[], root: URL): string {
   const [noun, verb] = argv;
   const version = versionOf(root);
   if (noun === '--version') return `tollgate ${version}`;
-  if (noun === undefined || noun === '--help' || noun === '-h') return overview(version, [SERVE, ...commands]);
+  if (noun === undefined || noun === '--help' || noun === '-h') return overview(version, [SERVE, ...COMMANDS]);
 
   if (noun.startsWith('-')) throw new UsageError(`unknown option ${noun}; options come after the command`);
-  const related = commands.filter(({ name }) => name.startsWith(`${noun} `));
+  const related = COMMANDS.filter(({ name }) => name.startsWith(`${noun} `));
   if (related.length === 0) {
-    throw new UsageError(`${JSON.stringify(noun)} is no command; "tollgate --help" lists them`);
+    throw new UsageError(`unknown command ${JSON.stringify(noun)}; "tollgate --help" lists all commands`);
   }
   if (verb === '--help' || verb === '-h') return related.map(commandHelp).join('\n\n\n');
   const verbs = related.map(({ name }) => name.slice(noun.length + 1)).join(', ');
-  const said = verb === undefined ? `${noun} needs a verb` : `${noun} has no verb ${JSON.stringify(verb)}`;
-  throw new UsageError(`${said}; choose one of ${verbs}, or see "tollgate ${noun} --help"`);
+  const mistake = verb === undefined ? `${noun} needs a verb` : `${noun} has no verb ${JSON.stringify(verb)}`;
+  throw new UsageError(`${mistake}; choose one of ${verbs}, or see "tollgate ${noun} --help"`);
 }
 
-/** One line per mistake, each saying what to do. @throws what is nobody's mistake but ours */
+/** One line per mistake, each with what to do. @throws the error itself when it is a bug */
 function explain(error: unknown, command: string | undefined): { lines: readonly string[]; exit: 1 | 64 } {
   if (error instanceof UsageError) {
     const line = command === undefined ? error.message : `${error.message}; see "tollgate ${command} --help"`;
@@ -163,14 +151,14 @@ function explain(error: unknown, command: string | undefined): { lines: readonly
     return { lines: [hint === undefined ? error.message : `${error.message} ${hint}`], exit: 1 };
   }
   if (error instanceof DatabaseUnavailable) {
-    return { lines: [`${error.message}; check that it runs and that DATABASE_URL is right`], exit: 1 };
+    return { lines: [`${error.message}; check that Postgres runs and that DATABASE_URL is right`], exit: 1 };
   }
-  const plain = [Failure, MigrationRefused, DatabaseRefused].some((kind) => error instanceof kind);
-  if (plain) return { lines: [(error as Error).message], exit: 1 };
+  const expected = [Failure, MigrationRefused, DatabaseRefused].some((kind) => error instanceof kind);
+  if (expected) return { lines: [(error as Error).message], exit: 1 };
   throw error;
 }
 
-/** Waits until the text is taken, so that nothing piles up. False when the reader has gone. */
+/** Writes and waits until the stream took the text, so that memory stays bounded. False when the reader is gone. */
 function write(stream: Writable, text: string): Promise<boolean> {
   return new Promise((resolve, reject) => {
     stream.write(text, (error) => {

@@ -1,232 +1,132 @@
-/**
- * The environment (contract section 2), read once into one frozen value. The table
- * below is also what `tollgate serve --help` prints.
- */
-export interface Config {
-  readonly host: string;
-  readonly port: number;
-  /** Path of a Unix socket; listens there instead of on host and port. */
-  readonly listenSocket: string | null;
-  /** The optional fast path of src/http and src/upstream is in use. */
-  readonly fastHttp: boolean;
-  /** Several processes may listen on the port. */
-  readonly reusePort: boolean;
-  readonly adminHost: string;
-  /** null: no admin listener. */
-  readonly adminPort: number | null;
-  readonly basePath: string;
-  /** null: the embedded database in dataDir. */
-  readonly databaseUrl: string | null;
-  /** Connections at most, the change feed's and those of the admin pages included; at least 3. */
-  readonly databaseConnections: number;
-  readonly dataDir: string;
-  /** null: no spool. */
-  readonly spoolDir: string | null;
-  /** Each group of records waits for the disk. */
-  readonly spoolFsync: boolean;
-  /** null: the demo upstream. */
-  readonly upstreamUrl: URL | null;
-  readonly upstreamApiKey: string | null;
-  readonly ownedBy: string;
-  readonly keyPrefix: string;
-  readonly billingTimezone: string;
-  readonly drainSeconds: number;
-  readonly logLevel: string;
-  /** As written: `refusedNames` in domain/steering.ts reads it. */
-  readonly refusedParameters: string;
-  readonly maxBodyBytes: number;
-  readonly maxEventBytes: number;
-  readonly maxHeaders: number;
-  readonly maxHeaderBytes: number;
-  readonly maxConnections: number;
-  readonly maxRequests: number;
-  /** Mean event-loop delay in milliseconds. */
-  readonly maxDelayMs: number;
-  /** null: most of what the system or its container has. */
-  readonly maxMemoryBytes: number | null;
-  readonly headerSeconds: number;
-  readonly bodySeconds: number;
-  readonly connectSeconds: number;
-  readonly firstByteSeconds: number;
-  readonly idleSeconds: number;
-  /** Base address of the API as clients reach it; null: where it listens. */
-  readonly apiUrl: URL | null;
-  /** Address of the administration area as people reach it, without a path; null: wherever they ask for it. */
-  readonly adminUrl: URL | null;
-  /** Reverse proxies in front of the admin listener whose X-Forwarded-For counts. */
-  readonly adminProxies: number;
-  /** null: people sign in with passwords only. */
-  readonly oidc: { readonly issuer: URL; readonly clientId: string; readonly clientSecret: string | null } | null;
-  /** Base address of a collector for OTLP over HTTP; null: no traces. */
-  readonly otlpUrl: URL | null;
-  readonly otlpHeaders: Readonly<Record<string, string>>;
-  readonly serviceName: string;
-  /** Share of the traces begun here that are recorded. */
-  readonly traceShare: number;
-  readonly totalSeconds: number;
-  readonly stallSeconds: number;
+import { readFileSync } from 'node:fs';
+
+/** The environment of the program (contract section 2): one table, read once into one frozen value. */
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** Checks of upper floors, which this file must not import. */
+interface Checks {
+  isTimeZone(name: string): boolean;
+  /** @throws Error with what is wrong, without the URL: it may hold a password */
+  checkDatabaseUrl(url: string): void;
 }
 
-interface Variable {
+/** Parses the text of a variable. @throws Error with what the text must be: "must be …" */
+type Parse<T> = (text: string, checks: Checks) => T;
+
+interface Variable<T> {
   readonly name: string;
-  readonly fallback: string;
-  /** How the default is shown where it is not a literal value. */
+  /** The text that is parsed when the variable is unset; null: the property is null. */
+  readonly fallback: string | null;
+  /** The default in words, where `fallback` is null. */
   readonly shown?: string;
+  readonly parse: Parse<T>;
   readonly meaning: string;
+  /** The value appears in no message, and NAME_FILE may name a file that holds it. */
+  readonly secret?: boolean;
+  /** An empty text is a value; elsewhere an empty variable counts as unset. */
+  readonly emptyIsValue?: boolean;
 }
 
-export const VARIABLES: readonly Variable[] = [
-  { name: 'HOST', fallback: '127.0.0.1', meaning: 'address of the API listener' },
-  { name: 'PORT', fallback: '8080', meaning: 'port of the API listener' },
-  {
-    name: 'LISTEN_SOCKET',
-    fallback: '',
-    shown: 'none',
-    meaning: 'path of a Unix socket to listen on instead of HOST and PORT',
-  },
-  {
-    name: 'FAST_HTTP',
-    fallback: 'on',
-    meaning: 'off: plain node:http and undici, without the optional fast path',
-  },
-  {
-    name: 'REUSE_PORT',
-    fallback: 'off',
-    meaning: 'on: several processes listen on PORT, and Linux spreads connections over them',
-  },
-  {
-    name: 'ADMIN_HOST',
-    fallback: '127.0.0.1',
-    meaning: 'address of the admin listener: pages, /metrics, /livez, /readyz',
-  },
-  { name: 'ADMIN_PORT', fallback: '8081', meaning: 'port of the admin listener; off: there is none' },
-  { name: 'BASE_PATH', fallback: '/v1', meaning: 'path prefix of the API' },
-  {
-    name: 'DATABASE_URL',
-    fallback: '',
-    shown: 'embedded in DATA_DIR',
-    meaning: 'Postgres 14 or newer, straight or behind PgBouncer',
-  },
-  {
-    name: 'DATABASE_CONNECTIONS',
-    fallback: '9',
-    meaning: 'database connections at most: 3 for the API, the rest for the admin pages; 3: no pages',
-  },
-  { name: 'DATA_DIR', fallback: './data', meaning: 'embedded database and spool' },
-  {
-    name: 'SPOOL_DIR',
-    fallback: '\0',
-    shown: 'DATA_DIR/spool',
-    meaning: 'local durable spool of usage records; empty turns it off',
-  },
-  {
-    name: 'SPOOL_FSYNC',
-    fallback: 'off',
-    meaning: 'on: answers end once the disk has their record; power failures lose nothing',
-  },
-  {
-    name: 'UPSTREAM_URL',
-    fallback: '',
-    shown: 'demo upstream',
-    meaning: 'base address of the model-routing proxy, up to and including its /v1',
-  },
-  {
-    name: 'UPSTREAM_API_KEY',
-    fallback: '',
-    shown: 'none',
-    meaning: 'its master key, sent upstream as a bearer token, shown nowhere',
-  },
-  { name: 'OWNED_BY', fallback: 'tollgate', meaning: 'owned_by of every model entry' },
-  { name: 'KEY_PREFIX', fallback: 'svc_', meaning: 'prefix of newly minted keys' },
-  {
-    name: 'BILLING_TIMEZONE',
-    fallback: 'UTC',
-    meaning: 'IANA zone of the billing month and of the date an assistant is told',
-  },
-  { name: 'DRAIN_SECONDS', fallback: '30', meaning: 'how long SIGTERM lets open requests finish' },
-  { name: 'LOG_LEVEL', fallback: 'info', meaning: 'fatal, error, warn, info, debug, trace or silent' },
-  {
-    name: 'REFUSED_PARAMETERS',
-    fallback: '',
-    shown: 'standard list',
-    meaning: 'request members to refuse: +name,-name adjusts the standard list, name,name replaces it',
-  },
-  { name: 'MAX_BODY_BYTES', fallback: '33554432', meaning: 'largest request body accepted' },
-  { name: 'MAX_EVENT_BYTES', fallback: '16777216', meaning: 'largest event of an upstream stream' },
-  { name: 'MAX_HEADERS', fallback: '100', meaning: 'headers a request may have' },
-  { name: 'MAX_HEADER_BYTES', fallback: '16384', meaning: 'size of all of them' },
-  { name: 'MAX_CONNECTIONS', fallback: '20000', meaning: 'client connections at once; more are closed' },
-  { name: 'MAX_REQUESTS', fallback: '15000', meaning: 'requests at once; more get 503' },
-  {
-    name: 'MAX_DELAY_MS',
-    fallback: '250',
-    meaning: 'event-loop delay from which on new requests get 503, more and more of them',
-  },
-  {
-    name: 'MAX_MEMORY_MB',
-    fallback: '',
-    shown: '80 % of all',
-    meaning: 'resident memory from which on new requests get 503',
-  },
-  { name: 'HEADER_SECONDS', fallback: '15', meaning: 'how long a client may take over its request head' },
-  { name: 'BODY_SECONDS', fallback: '120', meaning: 'and over its whole request' },
-  { name: 'CONNECT_SECONDS', fallback: '10', meaning: 'how long connecting to the upstream may take' },
-  { name: 'FIRST_BYTE_SECONDS', fallback: '300', meaning: 'how long the upstream may take to begin its answer' },
-  { name: 'IDLE_SECONDS', fallback: '120', meaning: 'how long the upstream may pause within its answer' },
-  { name: 'TOTAL_SECONDS', fallback: '3600', meaning: 'how long an answer may take in all' },
-  {
-    name: 'STALL_SECONDS',
-    fallback: '60',
-    meaning: 'how long a client may take nothing of an answer that waits for it',
-  },
-  {
-    name: 'API_URL',
-    fallback: '',
-    shown: 'where it listens',
-    meaning: 'base address of the API as clients reach it, shown on the admin pages',
-  },
-  {
-    name: 'ADMIN_URL',
-    fallback: '',
-    shown: 'as it is asked for',
-    meaning: 'address of the admin pages as people reach them; https makes cookies Secure',
-  },
-  {
-    name: 'ADMIN_PROXIES',
-    fallback: '0',
-    meaning: 'reverse proxies in front of the admin listener (X-Forwarded-For)',
-  },
-  {
-    name: 'OIDC_ISSUER',
-    fallback: '',
-    shown: 'none',
-    meaning: 'identity provider people may sign in with; needs ADMIN_URL',
-  },
-  { name: 'OIDC_CLIENT_ID', fallback: '', shown: 'none', meaning: 'what the provider knows these pages as' },
-  { name: 'OIDC_CLIENT_SECRET', fallback: '', shown: 'none', meaning: 'and their secret, for a confidential client' },
-  {
-    name: 'OTEL_EXPORTER_OTLP_ENDPOINT',
-    fallback: '',
-    shown: 'no traces',
-    meaning: 'base address of an OpenTelemetry collector (OTLP over HTTP, JSON); /v1/traces is added',
-  },
-  {
-    name: 'OTEL_EXPORTER_OTLP_HEADERS',
-    fallback: '',
-    shown: 'none',
-    meaning: 'headers for it, name=value,name=value, values percent-encoded; shown nowhere',
-  },
-  { name: 'OTEL_SERVICE_NAME', fallback: 'tollgate', meaning: 'service.name of the traces' },
-  {
-    name: 'OTEL_TRACES_SAMPLER_ARG',
-    fallback: '1',
-    meaning: 'share of the traces begun here that are recorded, 0 to 1; a caller that has one decides itself',
-  },
-];
+const pathPrefix = matching(/^(\/[A-Za-z0-9._~-]+)+$/, 'a path like /v1, without a trailing slash');
+const shortName = matching(/^[A-Za-z0-9_-]{1,16}$/, '1 to 16 letters, digits, _ or -');
+const bearerToken = matching(/^[\x21-\x7e]+$/, 'printable ASCII without spaces');
+const logLevel = matching(
+  /^(fatal|error|warn|info|debug|trace|silent)$/,
+  'one of fatal, error, warn, info, debug, trace, silent',
+);
 
-const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'];
+// biome-ignore format: one row per variable
+const TABLE = {
+  host: variable('HOST', '127.0.0.1', asText, 'address of the API listener'),
+  port: variable('PORT', '8080', whole(0, 65_535), 'port of the API listener'),
+  listenSocket: optional('LISTEN_SOCKET', 'none', asText,
+    'path of a Unix socket for the API, instead of HOST and PORT'),
+  fastHttp: variable('FAST_HTTP', 'on', onOff, 'off: plain node:http and undici, without the optional fast path'),
+  reusePort: variable('REUSE_PORT', 'off', onOff,
+    'on: several processes share PORT; Linux spreads connections over them'),
+  adminHost: variable('ADMIN_HOST', '127.0.0.1', asText,
+    'address of the admin listener: pages, /metrics, /livez, /readyz'),
+  adminPort: variable('ADMIN_PORT', '8081', orOff(whole(0, 65_535)),
+    'port of the admin listener; off: no admin listener'),
+  basePath: variable('BASE_PATH', '/v1', pathPrefix, 'path prefix of the API'),
+  databaseUrl: secret('DATABASE_URL', 'embedded in DATA_DIR', databaseAddress,
+    'Postgres 14 or newer, direct or through PgBouncer'),
+  databaseConnections: variable('DATABASE_CONNECTIONS', '9', whole(3, 100),
+    'most database connections: 3 are for the API, the rest for the admin pages; 3: no admin pages'),
+  dataDir: variable('DATA_DIR', './data', asText, 'folder of the embedded database and the spool'),
+  spoolDir: { ...optional('SPOOL_DIR', 'DATA_DIR/spool', asText,
+    'folder on local disk for usage records until they are in the database; empty: no spool'), emptyIsValue: true },
+  spoolFsync: variable('SPOOL_FSYNC', 'off', onOff,
+    'on: an answer ends only when its usage record is on disk, so a power failure loses none'),
+  upstreamUrl: optional('UPSTREAM_URL', 'demo upstream', address,
+    'base address of the model-routing proxy, including its /v1'),
+  upstreamApiKey: secret('UPSTREAM_API_KEY', 'none', bearerToken,
+    'master key of that proxy, sent as a bearer token'),
+  ownedBy: variable('OWNED_BY', 'tollgate', asText, 'owned_by of every model'),
+  keyPrefix: variable('KEY_PREFIX', 'svc_', shortName, 'prefix of new API keys'),
+  billingTimezone: variable('BILLING_TIMEZONE', 'UTC', timeZone,
+    'IANA time zone of the billing month and of the date an assistant is told'),
+  drainSeconds: variable('DRAIN_SECONDS', '30', whole(0, 86_400),
+    'time that open requests get to finish after SIGTERM'),
+  logLevel: variable('LOG_LEVEL', 'info', logLevel, 'fatal, error, warn, info, debug, trace or silent'),
+  refusedParameters: optional('REFUSED_PARAMETERS', 'standard list', memberNames,
+    'request members to refuse: +name,-name changes the standard list; name,name replaces it'),
+  maxBodyBytes: variable('MAX_BODY_BYTES', '33554432', whole(1024, 1_073_741_824), 'largest request body'),
+  // the size field of a relayed chunk has room for 256 MiB
+  maxEventBytes: variable('MAX_EVENT_BYTES', '16777216', whole(1024, 134_217_728),
+    'largest event of an upstream stream'),
+  maxHeaders: variable('MAX_HEADERS', '100', whole(10, 1999), 'most headers in a request'),
+  maxHeaderBytes: variable('MAX_HEADER_BYTES', '16384', whole(1024, 1_048_576),
+    'largest size of all headers of a request'),
+  maxConnections: variable('MAX_CONNECTIONS', '20000', whole(1, 1_000_000),
+    'client connections at once; more are closed'),
+  maxRequests: variable('MAX_REQUESTS', '15000', whole(1, 1_000_000), 'requests at once; more get 503'),
+  maxDelayMs: variable('MAX_DELAY_MS', '250', whole(1, 60_000),
+    'mean event-loop delay above which a growing share of new requests gets 503'),
+  maxMemoryBytes: optional('MAX_MEMORY_MB', '80 % of all memory', mebibytes(64, 16_777_216),
+    'resident memory above which new requests get 503'),
+  headerSeconds: variable('HEADER_SECONDS', '15', whole(1, 3600),
+    'how long a client may take to send the head of a request'),
+  bodySeconds: variable('BODY_SECONDS', '120', whole(1, 86_400), 'how long a client may take to send a whole request'),
+  connectSeconds: variable('CONNECT_SECONDS', '10', whole(1, 3600), 'how long connecting to the upstream may take'),
+  firstByteSeconds: variable('FIRST_BYTE_SECONDS', '300', whole(1, 86_400),
+    'how long the upstream may take to begin its answer'),
+  idleSeconds: variable('IDLE_SECONDS', '120', whole(1, 86_400), 'how long the upstream may pause within its answer'),
+  totalSeconds: variable('TOTAL_SECONDS', '3600', whole(1, 604_800), 'how long a whole answer may take'),
+  stallSeconds: variable('STALL_SECONDS', '60', whole(1, 86_400),
+    'how long a client may read nothing before its connection is closed'),
+  apiUrl: optional('API_URL', 'where it listens', address,
+    'base address of the API as clients reach it, shown on the admin pages'),
+  adminUrl: optional('ADMIN_URL', 'as requested', addressWithoutPath,
+    'address of the admin pages as people reach them; https makes cookies Secure'),
+  adminProxies: variable('ADMIN_PROXIES', '0', whole(0, 9),
+    'number of reverse proxies in front of the admin listener that set X-Forwarded-For'),
+  oidcIssuer: optional('OIDC_ISSUER', 'none', encryptedAddress,
+    'OpenID Connect provider for signing in to the admin pages; needs ADMIN_URL'),
+  oidcClientId: optional('OIDC_CLIENT_ID', 'none', asText, 'client id of the admin pages at this provider'),
+  oidcClientSecret: secret('OIDC_CLIENT_SECRET', 'none', asText, 'client secret, if the provider gave one'),
+  otlpUrl: optional('OTEL_EXPORTER_OTLP_ENDPOINT', 'no traces', address,
+    'base address of an OpenTelemetry collector (OTLP over HTTP, JSON); /v1/traces is appended'),
+  otlpHeaders: secret('OTEL_EXPORTER_OTLP_HEADERS', 'none', headers,
+    'headers sent to the collector: name=value,name=value, values percent-encoded'),
+  serviceName: variable('OTEL_SERVICE_NAME', 'tollgate', asText, 'service.name of the traces'),
+  traceShare: variable('OTEL_TRACES_SAMPLER_ARG', '1', share,
+    'share of new traces that are recorded, 0 to 1; a caller with its own trace decides for itself'),
+};
 
-/** Every mistake found, one line each; the process exits 64 on it (EX_USAGE). */
+/** Every variable, in the order in which help and README list them. */
+export const VARIABLES: readonly Variable<unknown>[] = Object.values(TABLE);
+
+const SECRETS = VARIABLES.filter((each) => each.secret).map(({ name }) => `${name}_FILE`);
+export const SECRETS_NOTE = `A secret can come from a file: ${SECRETS.slice(0, -1).join(', ')} and ${SECRETS.at(-1)} each name a file that holds the value.`;
+
+type Values = { readonly [P in keyof typeof TABLE]: (typeof TABLE)[P] extends Variable<infer T> ? T : never };
+
+/** Property names are those of the table; `null` stands for what is unset or switched off. */
+export type Config = Readonly<ReturnType<typeof combine>>;
+
+/** Every mistake found, one line each; the process exits 64 (EX_USAGE). */
 export class ConfigError extends Error {
   readonly mistakes: readonly string[];
   constructor(mistakes: readonly string[]) {
@@ -236,199 +136,187 @@ export class ConfigError extends Error {
 }
 
 /**
- * Reads and checks the environment. An empty variable counts as unset, save SPOOL_DIR.
+ * Reads and checks the environment, and the files that hold secrets.
  * @param isTimeZone whether the runtime knows an IANA zone name
- * @throws ConfigError with all mistakes at once
+ * @param checkDatabaseUrl throws an Error that says what is wrong with DATABASE_URL, without its value
+ * @throws ConfigError with all mistakes, in the order of the table
  */
 export function readConfig(
-  env: Readonly<Record<string, string | undefined>>,
-  isTimeZone: (name: string) => boolean,
+  env: Environment,
+  isTimeZone: Checks['isTimeZone'],
+  checkDatabaseUrl: Checks['checkDatabaseUrl'] = () => {},
 ): Config {
   const mistakes: string[] = [];
-  const text = (name: string): string => {
-    const value = env[name];
-    if (value !== undefined && (value !== '' || name === 'SPOOL_DIR')) return value;
-    return (VARIABLES.find((variable) => variable.name === name) as Variable).fallback;
-  };
-  const wrong = (name: string, want: string): void => {
-    mistakes.push(`${name}: ${want}, not ${JSON.stringify(text(name))}`);
-  };
-  const whole = (name: string, least: number, most: number): number => {
-    const value = text(name);
-    const number = /^\d{1,15}$/.test(value) ? Number(value) : Number.NaN;
-    if (!(number >= least && number <= most)) wrong(name, `must be a whole number from ${least} to ${most}`);
-    return number;
-  };
-  const optional = (name: string): string | null => text(name) || null;
-
-  const basePath = text('BASE_PATH');
-  if (!/^(\/[A-Za-z0-9._~-]+)+$/.test(basePath))
-    wrong('BASE_PATH', 'must be a path like /v1, without a trailing slash');
-
-  const databaseUrl = optional('DATABASE_URL');
-  if (databaseUrl !== null && !/^postgres(ql)?:\/\//.test(databaseUrl)) {
-    mistakes.push('DATABASE_URL: must begin with postgres:// (the value is not shown: it may hold a password)');
-  }
-  const upstream = optional('UPSTREAM_URL');
-  let upstreamUrl: URL | null = null;
-  if (upstream !== null) {
-    if (URL.canParse(upstream)) upstreamUrl = new URL(upstream);
-    if (upstreamUrl === null || !/^https?:$/.test(upstreamUrl.protocol) || upstreamUrl.search || upstreamUrl.hash) {
-      wrong('UPSTREAM_URL', 'must be an http:// or https:// address such as http://127.0.0.1:4000/v1');
-    } else if (upstreamUrl.username || upstreamUrl.password) {
-      mistakes.push('UPSTREAM_URL: must not carry a user or password; use UPSTREAM_API_KEY');
+  const read = ([property, variable]: [string, Variable<unknown>]): [string, unknown] => {
+    try {
+      return [property, readVariable(variable, env, { isTimeZone, checkDatabaseUrl })];
+    } catch (error) {
+      mistakes.push((error as Error).message);
+      return [property, undefined];
     }
-  }
-  const upstreamApiKey = optional('UPSTREAM_API_KEY');
-  if (upstreamApiKey !== null && !/^[\x21-\x7e]+$/.test(upstreamApiKey)) {
-    mistakes.push('UPSTREAM_API_KEY: must be printable ASCII without spaces (the value is not shown)');
-  }
-  const keyPrefix = text('KEY_PREFIX');
-  if (!/^[A-Za-z0-9_-]{1,16}$/.test(keyPrefix)) wrong('KEY_PREFIX', 'must be 1 to 16 letters, digits, _ or -');
-  const billingTimezone = text('BILLING_TIMEZONE');
-  if (!isTimeZone(billingTimezone)) wrong('BILLING_TIMEZONE', 'must be an IANA time zone such as Europe/Berlin');
-  const logLevel = text('LOG_LEVEL');
-  if (!LOG_LEVELS.includes(logLevel)) wrong('LOG_LEVEL', `must be one of ${LOG_LEVELS.join(', ')}`);
-
-  const refusedParameters = text('REFUSED_PARAMETERS');
-  const refused = refusedParameters.split(/[\s,]+/).filter((name) => name !== '');
-  if (new Set(refused.map((name) => /^[+-]/.test(name))).size > 1) {
-    wrong('REFUSED_PARAMETERS', 'must be names that all begin with + or -, or none of them');
-  }
-
-  const address = (name: string): URL | null => {
-    const value = optional(name);
-    if (value === null) return null;
-    const url = URL.canParse(value) ? new URL(value) : null;
-    if (url !== null && /^https?:$/.test(url.protocol) && !url.search && !url.hash && !url.username) return url;
-    wrong(name, 'must be an http:// or https:// address');
-    return null;
   };
-  const apiUrl = address('API_URL');
-  const adminUrl = address('ADMIN_URL');
-  if (adminUrl !== null && adminUrl.pathname !== '/') wrong('ADMIN_URL', 'must be an address without a path');
-  const issuer = address('OIDC_ISSUER');
-  const clientId = optional('OIDC_CLIENT_ID');
-  if (issuer !== null) {
-    // only this machine's own traffic may go unencrypted
-    if (issuer.protocol === 'http:' && !/^(localhost|127\.0\.0\.1|\[::1\])$/.test(issuer.hostname)) {
-      wrong('OIDC_ISSUER', 'must be an https:// address');
-    }
-    if (clientId === null) mistakes.push('OIDC_CLIENT_ID: is needed with OIDC_ISSUER');
-    if (optional('ADMIN_URL') === null) mistakes.push('ADMIN_URL: is needed with OIDC_ISSUER, to come back to');
-  }
-
-  const onOff = (name: string): boolean => {
-    if (text(name) !== 'on' && text(name) !== 'off') wrong(name, 'must be on or off');
-    return text(name) === 'on';
-  };
-
-  const otlp = optional('OTEL_EXPORTER_OTLP_ENDPOINT');
-  const otlpUrl = otlp !== null && URL.canParse(otlp) ? new URL(otlp) : null;
-  if (otlp !== null && (otlpUrl === null || !/^https?:$/.test(otlpUrl.protocol) || /[@?#]/.test(otlp))) {
-    mistakes.push(
-      'OTEL_EXPORTER_OTLP_ENDPOINT: must be an http:// or https:// address without user, query or fragment',
-    );
-  }
-  const otlpHeaders = readHeaders(text('OTEL_EXPORTER_OTLP_HEADERS'));
-  if (otlpHeaders === null) {
-    mistakes.push('OTEL_EXPORTER_OTLP_HEADERS: must be name=value,name=value (the value is not shown)');
-  }
-  const share = text('OTEL_TRACES_SAMPLER_ARG');
-  if (!/^(?:0(?:\.\d*)?|1(?:\.0*)?|\.\d+)$/.test(share))
-    wrong('OTEL_TRACES_SAMPLER_ARG', 'must be a number from 0 to 1');
-
-  const dataDir = text('DATA_DIR');
-  const spool = text('SPOOL_DIR');
-  const config: Config = {
-    host: text('HOST'),
-    port: whole('PORT', 0, 65535),
-    listenSocket: optional('LISTEN_SOCKET'),
-    fastHttp: onOff('FAST_HTTP'),
-    reusePort: onOff('REUSE_PORT'),
-    adminHost: text('ADMIN_HOST'),
-    adminPort: text('ADMIN_PORT') === 'off' ? null : whole('ADMIN_PORT', 0, 65535),
-    basePath,
-    databaseUrl,
-    databaseConnections: whole('DATABASE_CONNECTIONS', 3, 100),
-    dataDir,
-    spoolDir: spool === '\0' ? `${dataDir}/spool` : spool || null,
-    spoolFsync: onOff('SPOOL_FSYNC'),
-    upstreamUrl,
-    upstreamApiKey,
-    ownedBy: text('OWNED_BY'),
-    keyPrefix,
-    billingTimezone,
-    drainSeconds: whole('DRAIN_SECONDS', 0, 86_400),
-    logLevel,
-    refusedParameters,
-    maxBodyBytes: whole('MAX_BODY_BYTES', 1024, 1_073_741_824),
-    maxEventBytes: whole('MAX_EVENT_BYTES', 1024, 134_217_728), // a chunk's head has room for 256 MiB
-    maxHeaders: whole('MAX_HEADERS', 10, 1999),
-    maxHeaderBytes: whole('MAX_HEADER_BYTES', 1024, 1_048_576),
-    maxConnections: whole('MAX_CONNECTIONS', 1, 1_000_000),
-    maxRequests: whole('MAX_REQUESTS', 1, 1_000_000),
-    maxDelayMs: whole('MAX_DELAY_MS', 1, 60_000),
-    maxMemoryBytes: text('MAX_MEMORY_MB') === '' ? null : whole('MAX_MEMORY_MB', 64, 16_777_216) * 1_048_576,
-    headerSeconds: whole('HEADER_SECONDS', 1, 3600),
-    bodySeconds: whole('BODY_SECONDS', 1, 86_400),
-    connectSeconds: whole('CONNECT_SECONDS', 1, 3600),
-    firstByteSeconds: whole('FIRST_BYTE_SECONDS', 1, 86_400),
-    idleSeconds: whole('IDLE_SECONDS', 1, 86_400),
-    apiUrl,
-    adminUrl,
-    adminProxies: whole('ADMIN_PROXIES', 0, 9),
-    oidc:
-      issuer === null || clientId === null ? null : { issuer, clientId, clientSecret: optional('OIDC_CLIENT_SECRET') },
-    otlpUrl,
-    otlpHeaders: otlpHeaders ?? {},
-    serviceName: text('OTEL_SERVICE_NAME'),
-    traceShare: Number(share),
-    totalSeconds: whole('TOTAL_SECONDS', 1, 604_800),
-    stallSeconds: whole('STALL_SECONDS', 1, 86_400),
-  };
+  const config = combine(Object.fromEntries(Object.entries(TABLE).map(read)) as Values, mistakes);
   if (mistakes.length > 0) throw new ConfigError(mistakes);
   return Object.freeze(config);
 }
 
-/** Headers as OpenTelemetry writes them in a variable; null when they are not. */
-function readHeaders(list: string): Record<string, string> | null {
-  const headers: Record<string, string> = {};
-  for (const pair of list.split(',').filter((text) => text.trim() !== '')) {
-    const [, name, encoded] = /^\s*([\w!#$%&'*+.^`|~-]+)\s*=\s*(.*?)\s*$/.exec(pair) ?? [];
-    if (name === undefined || encoded === undefined) return null;
-    let value: string;
-    try {
-      value = decodeURIComponent(encoded);
-    } catch {
-      return null;
-    }
-    if (!/^[\x20-\x7e]*$/.test(value)) return null;
-    headers[name.toLowerCase()] = value;
+/** What depends on several variables. A value that was a mistake is undefined here, not null. */
+function combine(values: Values, mistakes: string[]) {
+  const { oidcIssuer: issuer, oidcClientId: clientId, oidcClientSecret: clientSecret, ...rest } = values;
+  if (issuer !== null) {
+    if (clientId === null) mistakes.push('OIDC_CLIENT_ID: is needed with OIDC_ISSUER');
+    if (rest.adminUrl === null) mistakes.push('ADMIN_URL: is needed with OIDC_ISSUER, to return to after signing in');
   }
-  return headers;
+  return {
+    ...rest,
+    spoolDir: rest.spoolDir === null ? `${rest.dataDir}/spool` : rest.spoolDir || null,
+    refusedParameters: rest.refusedParameters ?? '',
+    otlpHeaders: rest.otlpHeaders ?? {},
+    /** null: people sign in with passwords only. */
+    oidc: issuer === null || clientId === null ? null : { issuer, clientId, clientSecret },
+  };
 }
 
-const HELP_WIDTH = 100;
-
-/** The table of variables for `tollgate serve --help`, wrapped where it would be too wide. */
-export function describeConfig(): string {
-  const column = (cells: readonly string[]): number => Math.max(...cells.map((cell) => cell.length)) + 2;
-  const names = column(VARIABLES.map(({ name }) => name));
-  const defaults = column(VARIABLES.map(({ fallback, shown }) => shown ?? fallback));
-  const indent = 2 + names + defaults;
-  return VARIABLES.map(({ name, fallback, shown, meaning }) => {
-    const lines = wrapped(meaning, HELP_WIDTH - indent).join(`\n${' '.repeat(indent)}`);
-    return `  ${name.padEnd(names)}${(shown ?? fallback).padEnd(defaults)}${lines}`;
-  }).join('\n');
+/** @throws Error with one line that names the variable */
+function readVariable<T>(variable: Variable<T>, env: Environment, checks: Checks): T | null {
+  const { name, fallback, parse, secret = false, emptyIsValue = false } = variable;
+  const given = env[name] === '' && !emptyIsValue ? undefined : env[name];
+  const path = (secret && env[`${name}_FILE`]) || null;
+  if (path !== null && given !== undefined) throw new Error(`${name}: is set, and ${name}_FILE too; set only one`);
+  const text = path === null ? (given ?? fallback) : readSecret(`${name}_FILE`, path);
+  if (text === null) return null;
+  try {
+    return parse(text, checks);
+  } catch (error) {
+    const { message } = error as Error;
+    if (path !== null)
+      throw new Error(`${name}_FILE: ${message} (the content of ${JSON.stringify(path)} is not shown)`);
+    const hidden = secret || text.includes('@'); // an address may hold a password
+    throw new Error(`${name}: ${message}${hidden ? ' (the value is not shown)' : `, not ${JSON.stringify(text)}`}`);
+  }
 }
 
-function wrapped(text: string, width: number): string[] {
-  const lines = [''];
-  for (const word of text.split(' ')) {
-    const line = lines.at(-1) as string;
-    if (line.length + word.length >= width) lines.push(word);
-    else lines[lines.length - 1] = line === '' ? word : `${line} ${word}`;
+/** The content of a file without one newline at its end. */
+function readSecret(name: string, path: string): string {
+  let text: string;
+  try {
+    text = readFileSync(path, 'utf8').replace(/\r?\n$/, '');
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    throw new Error(`${name}: cannot read ${JSON.stringify(path)}: ${code}`);
   }
-  return lines;
+  if (text === '') throw new Error(`${name}: ${JSON.stringify(path)} is empty`);
+  return text;
+}
+
+function variable<T>(name: string, fallback: string, parse: Parse<T>, meaning: string): Variable<T> {
+  return { name, fallback, parse, meaning };
+}
+
+function optional<T>(name: string, shown: string, parse: Parse<T>, meaning: string): Variable<T | null> {
+  return { name, fallback: null, shown, parse, meaning };
+}
+
+function secret<T>(name: string, shown: string, parse: Parse<T>, meaning: string): Variable<T | null> {
+  return { ...optional(name, shown, parse, meaning), secret: true };
+}
+
+function must(holds: boolean, rule: string): void {
+  if (!holds) throw new Error(`must be ${rule}`);
+}
+
+function asText(text: string): string {
+  return text;
+}
+
+function matching(pattern: RegExp, rule: string): Parse<string> {
+  return (text) => {
+    must(pattern.test(text), rule);
+    return text;
+  };
+}
+
+function whole(least: number, most: number): Parse<number> {
+  return (text) => {
+    const number = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
+    must(number >= least && number <= most, `a whole number from ${least} to ${most}`);
+    return number;
+  };
+}
+
+function mebibytes(least: number, most: number): Parse<number> {
+  return (text, checks) => whole(least, most)(text, checks) * 1_048_576;
+}
+
+function onOff(text: string): boolean {
+  must(text === 'on' || text === 'off', 'on or off');
+  return text === 'on';
+}
+
+function orOff<T>(parse: Parse<T>): Parse<T | null> {
+  return (text, checks) => (text === 'off' ? null : parse(text, checks));
+}
+
+function share(text: string): number {
+  must(/^(?:0(?:\.\d*)?|1(?:\.0*)?|\.\d+)$/.test(text), 'a number from 0 to 1');
+  return Number(text);
+}
+
+function timeZone(text: string, { isTimeZone }: Checks): string {
+  must(isTimeZone(text), 'an IANA time zone such as Europe/Berlin');
+  return text;
+}
+
+/** The text as written: `refusedNames` in domain/steering.ts reads it. */
+function memberNames(text: string): string {
+  const names = text.split(/[\s,]+/).filter((name) => name !== '');
+  must(new Set(names.map((name) => /^[+-]/.test(name))).size <= 1, 'names that all begin with + or -, or none of them');
+  return text;
+}
+
+function databaseAddress(text: string, { checkDatabaseUrl }: Checks): string {
+  if (!/^postgres(ql)?:\/\//.test(text)) throw new Error('must begin with postgres://');
+  checkDatabaseUrl(text);
+  return text;
+}
+
+function address(text: string): URL {
+  const url = URL.canParse(text) ? new URL(text) : null;
+  const right = url !== null && /^https?:$/.test(url.protocol) && !url.username && !url.password && !/[?#]/.test(text);
+  must(right, 'an http:// or https:// address without user, password, query and fragment');
+  return url as URL;
+}
+
+function addressWithoutPath(text: string): URL {
+  const url = address(text);
+  must(url.pathname === '/', 'an address without a path');
+  return url;
+}
+
+/** An https:// address; http:// only within this machine. */
+function encryptedAddress(text: string): URL {
+  const url = address(text);
+  must(url.protocol === 'https:' || /^(localhost|127\.0\.0\.1|\[::1\])$/.test(url.hostname), 'an https:// address');
+  return url;
+}
+
+/** `name=value,name=value` as OpenTelemetry writes headers in a variable; names become lowercase. */
+function headers(text: string): Record<string, string> {
+  const pairs = text.split(',').filter((pair) => pair.trim() !== '');
+  return Object.fromEntries(
+    pairs.map((pair) => {
+      const [, name = '', encoded = ''] = /^\s*([\w!#$%&'*+.^`|~-]+)\s*=\s*(.*?)\s*$/.exec(pair) ?? [];
+      const value = percentDecoded(encoded);
+      must(name !== '' && value !== null && /^[\x20-\x7e]*$/.test(value), 'name=value,name=value');
+      return [name.toLowerCase(), value as string];
+    }),
+  );
+}
+
+function percentDecoded(text: string): string | null {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return null;
+  }
 }

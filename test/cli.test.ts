@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -8,8 +8,8 @@ import { PassThrough, Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
+import { describeConfig } from '../src/cli/help.ts';
 import { type Invocation, runCli } from '../src/cli.ts';
-import { describeConfig } from '../src/config.ts';
 import { DatabaseUnavailable, openDatabase } from '../src/store/database.ts';
 import { MigrationRefused } from '../src/store/migrate.ts';
 import { ROOT, tollgate } from './support/cli.ts';
@@ -25,17 +25,17 @@ const VERBS = {
   ledger: ['verify', 'export'],
 };
 
-t.test('help names every command, fits 100 columns and needs no database', async (t) => {
+t.test('help names every command, fits 80 columns and needs no database', async (t) => {
   const help = await tollgate([]);
   t.match(help, { code: 0, err: '', out: /^Tollgate \d+\.\d+\.\d+: / });
   for (const argv of [['--help'], ['-h'], ['help']]) t.same(await tollgate(argv), help);
   const synopses = Object.entries(VERBS).flatMap(([noun, verbs]) => verbs.map((verb) => `${noun} ${verb}`));
   for (const synopsis of ['serve', 'migrate', ...synopses])
     t.match(help.out, new RegExp(`^ {2}${synopsis} {2,}\\S`, 'm'));
-  t.ok(help.out.split('\n').every((line) => line.length <= 100));
+  t.ok(help.out.split('\n').every((line) => line.length <= 80));
 });
 
-t.test('each noun and each command explains itself within 100 columns', async (t) => {
+t.test('each noun and each command explains itself within 80 columns', async (t) => {
   for (const [noun, verbs] of Object.entries(VERBS)) {
     const all = await tollgate([noun, '--help']);
     t.match(all, { code: 0, err: '' });
@@ -49,7 +49,7 @@ t.test('each noun and each command explains itself within 100 columns', async (t
       t.same(await tollgate(['help', ...words]), one);
     }
     t.ok(
-      all.out.split('\n').every((line) => line.length <= 100),
+      all.out.split('\n').every((line) => line.length <= 80),
       noun,
     );
   }
@@ -59,6 +59,7 @@ t.test('serve --help prints every environment variable from the code that reads 
   const { code, err, out } = await tollgate(['serve', '--help']);
   t.match({ code, err }, { code: 0, err: '' });
   t.ok(out.includes(describeConfig()));
+  t.match(out, /A secret can come from a file: DATABASE_URL_FILE, UPSTREAM_API_KEY_FILE,\n/);
 });
 
 t.test('--version is the one of the package', async (t) => {
@@ -68,7 +69,7 @@ t.test('--version is the one of the package', async (t) => {
 
 t.test('what is no command exits 64 and says where to look, in one line', async (t) => {
   const cases: [string[], RegExp][] = [
-    [['compny', 'list'], /"compny" is no command; "tollgate --help" lists them/],
+    [['compny', 'list'], /unknown command "compny"; "tollgate --help" lists all commands/],
     [['company'], /company needs a verb; choose one of create, set, list/],
     [['company', 'creat'], /company has no verb "creat"; choose one of create, set, list/],
     [['--json', 'company', 'list'], /unknown option --json; options come after the command/],
@@ -88,12 +89,27 @@ t.test('a wrong environment exits 64 with one line per mistake', async (t) => {
   t.match({ code, out }, { code: 64, out: '' });
   t.same(
     err.split('\n').map((line) => line.split(':')[1]?.trim()),
-    ['DATABASE_URL', 'PORT', undefined],
+    ['PORT', 'DATABASE_URL', undefined],
   );
   t.notMatch(err, /hunter2/);
-  const unreadable = await tollgate(['company', 'list'], { env: { DATABASE_URL: 'postgres://u:hunter2@h:99999/d' } });
-  t.match(unreadable, { code: 64, out: '', err: /^tollgate: DATABASE_URL: [^\n]+\n$/ });
+  const address = { DATABASE_URL: 'postgres://u:hunter2@h:99999/d', LOG_LEVEL: 'loud' };
+  const unreadable = await tollgate(['company', 'list'], { env: address });
+  t.match(unreadable, { code: 64, out: '', err: /^tollgate: DATABASE_URL: [^\n]+\ntollgate: LOG_LEVEL: [^\n]+\n$/ });
   t.notMatch(unreadable.err, /hunter2/);
+});
+
+t.test('commands take a secret from a file, and say which file cannot be read', async (t) => {
+  const { url } = await testDatabase(t);
+  const folder = mkdtempSync(join(tmpdir(), 'tollgate-secret-'));
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+  const env = { DATABASE_URL_FILE: join(folder, 'database') };
+  t.match(await tollgate(['company', 'list'], { env }), {
+    code: 64,
+    out: '',
+    err: `tollgate: DATABASE_URL_FILE: cannot read "${env.DATABASE_URL_FILE}": ENOENT\n`,
+  });
+  writeFileSync(env.DATABASE_URL_FILE, `${url}\n`);
+  t.match(await tollgate(['company', 'list'], { env }), { code: 0, err: '' });
 });
 
 t.test('a database that cannot be reached is one line and exit 1', async (t) => {

@@ -1,5 +1,9 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import t from 'tap';
-import { ConfigError, describeConfig, readConfig, VARIABLES } from '../src/config.ts';
+import { describeConfig } from '../src/cli/help.ts';
+import { ConfigError, readConfig, VARIABLES } from '../src/config.ts';
 import { isTimeZone } from '../src/domain/month.ts';
 
 function mistakes(env: Record<string, string>): readonly string[] {
@@ -102,6 +106,86 @@ t.test('the variables of OpenTelemetry mean what they mean elsewhere', async (t)
   }
 });
 
+const SECRETS = {
+  DATABASE_URL: ['databaseUrl', 'postgres://u:p@h/d'],
+  UPSTREAM_API_KEY: ['upstreamApiKey', 'sk-1'],
+  OIDC_CLIENT_SECRET: ['oidc', 'not so secret'],
+  OTEL_EXPORTER_OTLP_HEADERS: ['otlpHeaders', 'authorization=a'],
+} as const;
+
+t.test('every secret can come from a file, without one newline at its end', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'tollgate-secrets-'));
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+  t.same(
+    VARIABLES.filter(({ secret }) => secret).map(({ name }) => name),
+    Object.keys(SECRETS),
+  );
+  const oidc = { OIDC_ISSUER: 'https://id.example', OIDC_CLIENT_ID: 'x', ADMIN_URL: 'https://gate.example' };
+  for (const [name, [property, value]] of Object.entries(SECRETS)) {
+    const path = join(folder, name);
+    for (const end of ['', '\n', '\r\n']) {
+      writeFileSync(path, value + end);
+      const fromFile = readConfig({ ...oidc, [`${name}_FILE`]: path, [name]: '' }, isTimeZone);
+      t.same(fromFile[property], readConfig({ ...oidc, [name]: value }, isTimeZone)[property], name);
+    }
+  }
+  writeFileSync(join(folder, 'two'), 'a\n\n');
+  t.equal(
+    readConfig({ ...oidc, OIDC_CLIENT_SECRET_FILE: join(folder, 'two') }, isTimeZone).oidc?.clientSecret,
+    'a\n',
+    'a second newline is content',
+  );
+  t.equal(readConfig({ UPSTREAM_API_KEY_FILE: '' }, isTimeZone).upstreamApiKey, null, 'an empty path counts as unset');
+  t.equal(readConfig({ PORT_FILE: join(folder, 'two') }, isTimeZone).port, 8080, 'only secrets come from files');
+});
+
+t.test('a mistake about a file names the variable and the path, never the content', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'tollgate-secrets-'));
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+  const path = join(folder, 'secret');
+  const of = (env: Record<string, string> = {}) => mistakes({ UPSTREAM_API_KEY_FILE: path, ...env });
+  t.same(of(), [`UPSTREAM_API_KEY_FILE: cannot read "${path}": ENOENT`]);
+  t.same(mistakes({ UPSTREAM_API_KEY_FILE: folder }), [`UPSTREAM_API_KEY_FILE: cannot read "${folder}": EISDIR`]);
+  for (const nothing of ['', '\n']) {
+    writeFileSync(path, nothing);
+    t.same(of(), [`UPSTREAM_API_KEY_FILE: "${path}" is empty`]);
+  }
+  writeFileSync(path, 'hunter2 with spaces');
+  t.same(of(), [
+    `UPSTREAM_API_KEY_FILE: must be printable ASCII without spaces (the content of "${path}" is not shown)`,
+  ]);
+  t.same(of({ UPSTREAM_API_KEY: 'hunter3' }), [
+    'UPSTREAM_API_KEY: is set, and UPSTREAM_API_KEY_FILE too; set only one',
+  ]);
+  writeFileSync(path, 'mysql://u:hunter2@h/d');
+  t.match(mistakes({ DATABASE_URL_FILE: path, PORT: 'x' }), [
+    'PORT: must be a whole number from 0 to 65535, not "x"',
+    `DATABASE_URL_FILE: must begin with postgres:// (the content of "${path}" is not shown)`,
+  ]);
+});
+
+t.test('an address with a user is a mistake that does not repeat the address', async (t) => {
+  for (const name of ['UPSTREAM_URL', 'API_URL', 'ADMIN_URL', 'OIDC_ISSUER', 'OTEL_EXPORTER_OTLP_ENDPOINT']) {
+    for (const user of ['me:hunter2', ':hunter2', 'hunter2']) {
+      const found = mistakes({ [name]: `https://${user}@host` });
+      t.match(found[0], `${name}: must be an http:// or https:// address without user`);
+      t.notMatch(found.join(), 'hunter2');
+    }
+  }
+});
+
+t.test('signing in through a provider needs OIDC_ISSUER, OIDC_CLIENT_ID and ADMIN_URL together', async (t) => {
+  t.match(mistakes({ OIDC_ISSUER: 'http://id.example' }), [
+    /^OIDC_ISSUER: must be an https:\/\/ address/,
+    /^OIDC_CLIENT_ID: /,
+    /^ADMIN_URL: /,
+  ]);
+  const env = { OIDC_ISSUER: 'http://localhost:1', OIDC_CLIENT_ID: 'x', ADMIN_URL: 'http://localhost:8081' };
+  t.match(readConfig(env, isTimeZone).oidc, { clientId: 'x', clientSecret: null });
+  t.match(mistakes({ ...env, ADMIN_URL: 'http://localhost/pages' }), ['ADMIN_URL: must be an address without a path']);
+  t.equal(readConfig({ OIDC_CLIENT_ID: 'x' }, isTimeZone).oidc, null);
+});
+
 t.test('FAST_HTTP is on unless it is switched off', async (t) => {
   t.equal(readConfig({}, isTimeZone).fastHttp, true);
   t.equal(readConfig({ FAST_HTTP: 'off' }, isTimeZone).fastHttp, false);
@@ -112,8 +196,8 @@ t.test('the configuration cannot be changed afterwards', async (t) => {
   t.throws(() => Object.assign(readConfig({}, isTimeZone), { port: 1 }), TypeError);
 });
 
-t.test('the help tells every variable within 100 columns', async (t) => {
+t.test('the help lists every variable within 80 columns', async (t) => {
   const help = describeConfig();
   for (const { name } of VARIABLES) t.match(help, new RegExp(`^  ${name} `, 'm'));
-  for (const line of help.split('\n')) t.ok(line.length <= 100, line);
+  for (const line of help.split('\n')) t.ok(line.length <= 80, line);
 });

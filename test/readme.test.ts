@@ -1,6 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import t from 'tap';
-import { VARIABLES } from '../src/config.ts';
+import { SECRETS_NOTE, VARIABLES } from '../src/config.ts';
 import { STEERING } from '../src/domain/steering.ts';
 
 const README = new URL('../README.md', import.meta.url);
@@ -10,7 +10,8 @@ function table(): string {
   const rows = VARIABLES.map(
     ({ name, fallback, shown, meaning }) => `| \`${name}\` | ${shown ?? `\`${fallback}\``} | ${meaning} |`,
   );
-  return ['| variable | default | meaning |', '|---|---|---|', ...rows].join('\n');
+  const note = SECRETS_NOTE.replace(/[A-Z_]{2,}/g, '`$&`');
+  return ['| variable | default | meaning |', '|---|---|---|', ...rows, '', note].join('\n');
 }
 
 /** The text with everything between `<!-- name: … -->` and `<!-- /name -->` replaced. */

@@ -21,27 +21,23 @@ import { type Command, type Context, command, optional, required, someChange } f
 import { card, instant, listing, orDash, yesNo } from './text.ts';
 
 const readVisibility = oneOf('company', 'private', 'persons', 'teams', 'projects');
-const operand = { shown: 'ID', meaning: 'the assistant', read: readUuid };
-const VISIBILITY_NOTE = 'The API runs an assistant only if its visibility is company and it belongs to no project.';
-const visibility = optional(
-  'WHO',
-  readVisibility,
-  'company, private, persons, teams or projects; company unless given',
-);
+const operand = { shown: 'ID', meaning: 'id of the assistant', read: readUuid };
+const VISIBILITY_NOTE = 'The API runs an assistant only if its visibility is company and it has no project.';
+const visibility = optional('WHO', readVisibility, 'company (default), private, persons, teams or projects');
 
 export const assistantCommands: readonly Command[] = [
   command({
     name: 'assistant create',
-    summary: 'store a system prompt and settings that the API can run',
+    summary: 'create an assistant: a system prompt and settings',
     options: {
-      company: required('ID', readUuid, 'whose assistant'),
-      name: required('NAME', readName, 'its name'),
-      'system-prompt': required('TEXT', readText, 'what every run begins with'),
-      model: optional('SLUG', readSlug, 'default model; without one each run has to name its own'),
+      company: required('ID', readUuid, 'company of the assistant'),
+      name: required('NAME', readName, 'name of the assistant'),
+      'system-prompt': required('TEXT', readText, 'system prompt of every run'),
+      model: optional('SLUG', readSlug, 'default model; without one every run must name a model'),
       temperature: optional('T', readTemperature, '0 to 2'),
       'max-tokens': optional('M', readMaxTokens, '1 to 32000'),
       visibility,
-      project: optional('ID', readUuid, 'its home project'),
+      project: optional('ID', readUuid, 'project of the assistant'),
     },
     notes: VISIBILITY_NOTE,
     async run(context, values) {
@@ -65,13 +61,13 @@ export const assistantCommands: readonly Command[] = [
     summary: 'change an assistant',
     operand,
     options: {
-      name: optional('NAME', readName, 'a new name'),
-      'system-prompt': optional('TEXT', readText, 'what every run begins with'),
+      name: optional('NAME', readName, 'new name'),
+      'system-prompt': optional('TEXT', readText, 'system prompt of every run'),
       model: optional('SLUG', orNone(readSlug), 'default model, or none'),
       temperature: optional('T', orNone(readTemperature), '0 to 2, or none'),
       'max-tokens': optional('M', orNone(readMaxTokens), '1 to 32000, or none'),
       visibility: { ...visibility, meaning: 'company, private, persons, teams or projects' },
-      project: optional('ID', orNone(readUuid), 'its home project, or none'),
+      project: optional('ID', orNone(readUuid), 'project of the assistant, or none'),
     },
     notes: VISIBILITY_NOTE,
     async run(context, values, id) {
@@ -91,8 +87,8 @@ export const assistantCommands: readonly Command[] = [
   }),
   command({
     name: 'assistant list',
-    summary: 'all assistants of a company, and whether the API runs them',
-    options: { company: required('ID', readUuid, 'whose assistants') },
+    summary: 'list the assistants of a company',
+    options: { company: required('ID', readUuid, 'company of the assistants') },
     async run({ transact }, values) {
       const assistants = await transact((sql) => listAssistants(sql, values.company));
       const rows = assistants.map((assistant) => [
@@ -131,7 +127,7 @@ async function warnOfModel({ transact, warn }: Context, assistant: AssistantRow)
   const { company_id: company, model_slug: model } = assistant;
   if (model === null) return;
   for (const slug of await transact((sql) => unknownSlugs(sql, company, [model]))) {
-    warn(`the company has no model ${slug}; runs that name no other model will get 404`);
+    warn(`the company has no model ${slug}; runs that name no model get 404`);
   }
 }
 

@@ -4,75 +4,75 @@ import type { Config } from '../config.ts';
 import { FieldError, type Read } from '../domain/field.ts';
 import type { Sql } from '../store/database.ts';
 
-/** One verb of the contract's section 1. */
+/** One command of contract section 1. */
 export interface Command {
-  /** Its words: "company create". */
+  /** As typed: "company create". */
   readonly name: string;
   readonly summary: string;
-  /** The argument without a name, where there is one. */
+  /** The argument without a name, if the command has one. */
   readonly operand?: Operand<unknown> | undefined;
   readonly options: Options;
-  /** What else to know, for its help. */
+  /** Further paragraphs for its help; indented lines stay as they are. */
   readonly notes?: string | undefined;
-  /** Works on a database that is not migrated. */
+  /** Runs on a database that is not migrated. */
   readonly unmigrated?: boolean | undefined;
   run(context: Context, values: Values<Options>, operand: unknown): Promise<Outcome>;
 }
 
-/** What a command may touch. */
+/** What a command works with. */
 export interface Context {
   readonly config: Config;
-  /** One transaction, done in the name of "cli". Deadline one minute. */
+  /** One transaction, with "cli" as its actor in the audit log. Deadline: one minute. */
   transact<T>(work: (sql: Sql) => Promise<T>): Promise<T>;
   /**
-   * Reads without a deadline, for what takes as long as there are rows.
-   * @param company behind the wall between companies: what is read is of this one alone
+   * Reads without a deadline, for queries that grow with the ledger.
+   * @param company limits the query to this company's rows by row-level security
    */
   read<T>(work: (sql: Sql) => Promise<T>, company?: string): Promise<T>;
-  /** Applies pending migrations; the names of their files. */
+  /** Applies pending migrations; resolves with the names of their files. */
   migrate(): Promise<string[]>;
   readonly stdin: Readable;
   readonly json: boolean;
-  /** Says something on standard error that does not stop the command. */
+  /** Prints a warning on standard error when the command is done. */
   warn(line: string): void;
 }
 
-/** What a command has to say: a value and the same in words, or text that comes in pieces while it is read. */
+/** The output of a command: one value, as JSON and as text, or pieces of text that are printed while rows are read. */
 export type Outcome =
   | { readonly json: unknown; readonly text: string; readonly exit?: 0 | 1 }
   | { readonly pieces: (sql: Sql) => AsyncIterable<string>; readonly company: string };
 
 export interface Operand<T> {
-  /** As its help shows it: "ID". */
+  /** As help shows it: "ID". */
   readonly shown: string;
   readonly meaning: string;
   readonly read: Read<T>;
 }
 
 export interface Option<T> {
-  /** The value as its help shows it, "EUR"; null for a switch. */
+  /** The value as help shows it, "EUR"; null for a switch. */
   readonly shown: string | null;
   readonly meaning: string;
   readonly required: boolean;
   readonly repeated: boolean;
-  /** @param texts what was given, in order; never empty for a required option */
+  /** @param texts the values given, in order; never empty for a required option */
   read(texts: readonly string[]): T;
 }
 
 export type Options = Readonly<Record<string, Option<unknown>>>;
 export type Values<O extends Options> = { readonly [K in keyof O]: O[K] extends Option<infer T> ? T : never };
 
-/** A command line that makes no sense. The message says what to do; the process exits 64 (EX_USAGE). */
+/** A wrong command line. The message says what to do; the process exits 64 (EX_USAGE). */
 export class UsageError extends Error {
   override readonly name = 'UsageError';
 }
 
-/** What went wrong outside the program, in one line that says what to do. */
+/** A failure outside the program; the message is one line and says what to do. The process exits 1. */
 export class Failure extends Error {
   override readonly name = 'Failure';
 }
 
-/** Lets `run` know the types of its options, and forgets them for the list of commands. */
+/** Infers the types of the options for `run`, and drops them for the list of commands. */
 export function command<O extends Options, T = undefined>(definition: {
   readonly name: string;
   readonly summary: string;
@@ -108,7 +108,7 @@ export function flag(meaning: string, needed = false): Option<boolean> {
 }
 
 /**
- * Reads what follows a command's words.
+ * Parses the arguments after a command's name.
  * @throws UsageError at the first mistake
  */
 export function parseCommand(
@@ -117,7 +117,7 @@ export function parseCommand(
 ): { help: boolean; json: boolean; values: Values<Options>; operand: unknown } {
   const names = Object.keys(options);
   const types = names.map((name) => [name, { type: options[name]?.shown === null ? 'boolean' : 'string' }] as const);
-  // not strict: the parser's own refusals do not say what would have been right
+  // not strict: the errors of parseArgs do not name the valid options
   const { tokens } = parseArgs({
     args: [...args],
     options: { ...Object.fromEntries(types), json: { type: 'boolean' }, help: { type: 'boolean', short: 'h' } },
@@ -133,11 +133,11 @@ export function parseCommand(
     const option = Object.hasOwn(options, name) ? options[name] : undefined;
     if (option === undefined && name !== 'json' && name !== 'help') {
       const known = [...names, 'json'].map((each) => `--${each}`).join(', ');
-      throw new UsageError(`unknown option ${rawName}; there are ${known}`);
+      throw new UsageError(`unknown option ${rawName}; the options are ${known}`);
     }
     const takesValue = option !== undefined && option.shown !== null;
     if (!takesValue && value !== undefined) {
-      throw new UsageError(`${rawName} is a switch without a value; give it to switch on, else leave it out`);
+      throw new UsageError(`${rawName} is a switch and takes no value; leave it out to switch it off`);
     }
     if (takesValue && (value === undefined || (value.startsWith('-') && !inlineValue))) {
       throw new UsageError(`${rawName} needs a value: ${rawName}=${option.shown}`);
@@ -153,7 +153,7 @@ export function parseCommand(
   const surplus = operand === undefined ? first : rest[0];
   if (surplus !== undefined) {
     throw new UsageError(
-      `unexpected ${JSON.stringify(surplus)}; text with spaces goes in quotes, switches take no value`,
+      `unexpected ${JSON.stringify(surplus)}; put text with spaces in quotes, and give switches no value`,
     );
   }
   const missing = names.filter((name) => options[name]?.required && !given.has(name)).map((name) => `--${name}`);
@@ -172,7 +172,7 @@ export function parseCommand(
   };
 }
 
-/** The changes a `set` command was given. @throws UsageError when there are none */
+/** The changes of a `set` command. @throws UsageError when there are none */
 export function someChange<T extends object>(changes: T): T {
   if (Object.values(changes).every((value) => value === undefined || (Array.isArray(value) && value.length === 0))) {
     throw new UsageError('nothing to change; give at least one setting');
@@ -180,7 +180,7 @@ export function someChange<T extends object>(changes: T): T {
   return changes;
 }
 
-/** Says which argument a value was refused for. */
+/** Reads a value; an error of it names the argument. @throws UsageError */
 export function named<T>(name: string, read: () => T): T {
   try {
     return read();

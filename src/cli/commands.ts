@@ -8,7 +8,7 @@ import { modelCommands } from './model.ts';
 import { usageCommands } from './usage.ts';
 import { userCommands } from './user.ts';
 
-/** Every command but `serve`, in the order help shows them. */
+/** All commands except `serve`, in the order of the help. */
 export const COMMANDS: readonly Command[] = [
   ...migrateCommands,
   ...companyCommands,

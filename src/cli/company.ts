@@ -4,12 +4,12 @@ import { unknownSlugs } from '../store/model.ts';
 import { type Command, command, flag, optional, repeated, required, someChange, UsageError } from './command.ts';
 import { card, instant, listing, yesNo } from './text.ts';
 
-const budget = optional('EUR', orNone(readBudget), 'monthly budget; none or 0 is unlimited');
+const budget = optional('EUR', orNone(readBudget), 'monthly budget; none or 0: unlimited');
 
 const mode = optional(
   'standard|strict',
   oneOf('standard', 'strict'),
-  'strict: reserve the most a request can cost; never overrun',
+  'strict: each request first reserves the most it can cost, so the budget is never exceeded',
 );
 
 export const companyCommands: readonly Command[] = [
@@ -17,10 +17,10 @@ export const companyCommands: readonly Command[] = [
     name: 'company create',
     summary: 'add a company',
     options: {
-      name: required('NAME', readName, 'its name'),
+      name: required('NAME', readName, 'name of the company'),
       budget,
       'budget-mode': mode,
-      'allow-non-eu': flag('may use models hosted outside the EU'),
+      'allow-non-eu': flag('allow models hosted outside the EU'),
     },
     async run({ transact }, values) {
       const asked = {
@@ -35,17 +35,17 @@ export const companyCommands: readonly Command[] = [
   }),
   command({
     name: 'company set',
-    summary: 'change its budget, its EU gate or the models it may use',
-    operand: { shown: 'ID', meaning: 'the company', read: readUuid },
+    summary: 'change the name, budget, EU gate or models of a company',
+    operand: { shown: 'ID', meaning: 'id of the company', read: readUuid },
     options: {
-      name: optional('NAME', readName, 'a new name'),
+      name: optional('NAME', readName, 'new name'),
       budget,
       'budget-mode': mode,
-      'allow-non-eu': optional('true|false', readBoolean, 'whether it may use models hosted outside the EU'),
-      'disable-model': repeated('SLUG', readSlug, 'hide and refuse this model; may be given several times'),
-      'enable-model': repeated('SLUG', readSlug, 'the opposite; may be given several times'),
+      'allow-non-eu': optional('true|false', readBoolean, 'allow models hosted outside the EU'),
+      'disable-model': repeated('SLUG', readSlug, 'hide and refuse this model; may be repeated'),
+      'enable-model': repeated('SLUG', readSlug, 'allow this model again; may be repeated'),
     },
-    notes: 'Running gateways obey within one second.',
+    notes: 'Running gateways apply the change within one second.',
     async run({ transact, warn }, values, id) {
       const { 'disable-model': disable, 'enable-model': enable } = values;
       const both = disable.find((slug) => enable.includes(slug));
@@ -60,14 +60,14 @@ export const companyCommands: readonly Command[] = [
       });
       const company = await transact((sql) => setCompany(sql, id, changes));
       for (const slug of await transact((sql) => unknownSlugs(sql, id, disable))) {
-        warn(`the company has no model ${slug}; it stays disabled should there ever be one`);
+        warn(`the company has no model ${slug}; the slug is disabled in case one is created`);
       }
       return { json: company, text: show('Company changed.', company) };
     },
   }),
   command({
     name: 'company list',
-    summary: 'all companies and their settings',
+    summary: 'list all companies and their settings',
     options: {},
     async run({ transact }) {
       const companies = await transact(listCompanies);
@@ -91,7 +91,7 @@ export const companyCommands: readonly Command[] = [
   }),
 ];
 
-/** A budget for people (spec section 2.9: null or 0 means unlimited). */
+/** A budget as text (spec section 2.9: null or 0 means unlimited). */
 export function budgetText(budget: string | null): string {
   return budget === null || budget === '0' ? 'unlimited' : budget;
 }

@@ -7,14 +7,15 @@ import { migrate, pendingMigrations } from '../store/migrate.ts';
 import { within } from '../store/tenant-role.ts';
 import { type Command, type Context, Failure } from './command.ts';
 
-/** Who makes the changes of this program, in the audit log and where keys name their maker. */
+/** Names this program in the audit log and as the creator of keys. */
 export const ACTOR = 'cli';
 
 const TRANSACTION_MS = 60_000;
 
 /**
- * Runs a command on the database of DATABASE_URL, or on the embedded one: whoever runs
- * that keeps running it, and if nobody does it runs for the duration of the command.
+ * Runs a command on the database of DATABASE_URL, or on the embedded one. An embedded database
+ * that a gateway runs keeps running; otherwise it runs for the duration of the command.
+ * @throws Failure when the database is not migrated, or the embedded one cannot start
  */
 export async function withDatabase<T>(
   config: Config,
@@ -22,18 +23,18 @@ export async function withDatabase<T>(
   command: Command,
   work: (access: Pick<Context, 'transact' | 'read' | 'migrate'>) => Promise<T>,
 ): Promise<T> {
-  const embedded = config.databaseUrl === null ? await visit(config.dataDir) : null;
+  const embedded = config.databaseUrl === null ? await openEmbedded(config.dataDir) : null;
   let db: Database | undefined;
   try {
     db = openDatabase({ url: config.databaseUrl ?? (embedded as Embedded).url });
     const database = db;
     const options = { directory: fileURLToPath(new URL('sql', root)), billingTimezone: config.billingTimezone };
-    const bring = () => migrate(database, options);
+    const applyPending = () => migrate(database, options);
     const pending = await pendingMigrations(db, options.directory);
     if (pending.length > 0 && !command.unmigrated) {
       if (embedded === null) throw new Failure('the database is not at this version; run "tollgate migrate"');
-      // only now: migrating also settles the time zone, which is the gateway's business
-      await bring();
+      // not without need: a migration also fixes the billing time zone
+      await applyPending();
     }
     return await work({
       transact: (change) => actingAs(database, ACTOR, TRANSACTION_MS, change),
@@ -41,7 +42,7 @@ export async function withDatabase<T>(
         company === undefined
           ? database.run(Number.POSITIVE_INFINITY, query)
           : within(database, company, Number.POSITIVE_INFINITY, query),
-      migrate: bring,
+      migrate: applyPending,
     });
   } finally {
     await db?.close();
@@ -49,7 +50,7 @@ export async function withDatabase<T>(
   }
 }
 
-async function visit(dataDir: string): Promise<Embedded> {
+async function openEmbedded(dataDir: string): Promise<Embedded> {
   try {
     return await startEmbedded({ dataDir, log: { info: () => {} }, visiting: true });
   } catch (error) {

@@ -2,9 +2,9 @@ import type { RequestOptions } from 'node:http';
 import { get } from '../runtime/node-http.ts';
 
 /**
- * `node dist/cli/health.js`: a container's health check, in the environment of its gateway.
- * Exits 0 when the process answers: on /livez, or without an admin listener on the API,
- * where being refused is an answer too. Imports nothing else, so that it costs little.
+ * Health check of a container, run in the environment of its gateway: `node dist/cli/health.js`.
+ * Exits 0 when the process answers: on /livez, or, without an admin listener, anything below
+ * 500 on the API. Reads only these variables and not the configuration, to start fast.
  */
 const { HOST, PORT, LISTEN_SOCKET, ADMIN_HOST, ADMIN_PORT } = process.env;
 const TIMEOUT_MS = 3000;
@@ -17,7 +17,7 @@ get({ ...target, timeout: TIMEOUT_MS }, ({ statusCode = 0 }) => process.exit(sta
   .on('timeout', () => process.exit(1))
   .on('error', () => process.exit(1));
 
-/** Where a listener on all addresses is asked. */
+/** The address to ask; localhost for a listener on all addresses. */
 function reachable(host: string | undefined): string {
   return !host || host === '0.0.0.0' || host === '::' ? 'localhost' : host;
 }

@@ -1,50 +1,61 @@
-import { describeConfig } from '../config.ts';
+import { SECRETS_NOTE, VARIABLES } from '../config.ts';
 import type { Command, Option } from './command.ts';
 
-/** What `--help` prints, all of it made from the commands themselves. Lines fit 100 columns. */
+/** What `--help` prints, made from the commands and the configuration table. Lines fit 80 columns. */
 
-const WIDTH = 98;
+const WIDTH = 80;
 
 type Synopsis = Pick<Command, 'name' | 'operand' | 'summary'>;
 
-/** One summary line per command, in the order given, a blank line between nouns. */
+/** One summary per command, in the order given, a blank line between nouns. */
 export function overview(version: string, commands: readonly Synopsis[]): string {
-  const width = Math.max(...commands.map((each) => synopsis(each).length));
-  const nouns = Map.groupBy(commands, ({ name }) => (name.includes(' ') ? name.split(' ')[0] : ''));
-  const lines = [...nouns.values()].map((group) =>
-    group.map((each) => `  ${synopsis(each).padEnd(width)}  ${each.summary}`).join('\n'),
+  const lines = columns(commands.map((each) => [synopsis(each), each.summary]));
+  const nounOf = (each: Synopsis | undefined): string =>
+    each?.name.includes(' ') ? (each.name.split(' ')[0] ?? '') : '';
+  const grouped = lines.map((line, i) =>
+    i > 0 && nounOf(commands[i]) !== nounOf(commands[i - 1]) ? `\n${line}` : line,
   );
   return `Tollgate ${version}: a metered, governed model-access gateway
 
 Usage: tollgate COMMAND [OPTIONS]
 
-${lines.join('\n\n')}
+${grouped.join('\n')}
 
-"tollgate COMMAND --help" explains a command, "tollgate company --help" all about companies.
-Every command takes --json: one JSON value on standard output, nothing else.
-The database is the one of DATABASE_URL, or an embedded one in DATA_DIR (./data);
-"tollgate serve --help" lists all environment variables.
+"tollgate COMMAND --help" explains a command, "tollgate company --help" all
+commands for companies. With --json every command prints one JSON value on
+standard output and nothing else. Commands use the database of DATABASE_URL,
+or the embedded one in DATA_DIR (./data); "tollgate serve --help" lists all
+environment variables.
 Exit status: 0 done, 1 refused or failed, 64 wrong usage or configuration.`;
 }
 
 export function serveHelp(serve: Pick<Command, 'name' | 'summary' | 'options'>): string {
-  return commandHelp({ ...serve, notes: `Environment (variable, default, meaning):\n\n${describeConfig()}` });
+  const notes = `Environment variables, with defaults in brackets:\n\n${describeConfig()}\n\n${SECRETS_NOTE}`;
+  return commandHelp({ ...serve, notes });
 }
 
-/** A command's usage line, what it does, and its options. */
+/** The configuration table, one variable after the other. */
+export function describeConfig(): string {
+  return columns(VARIABLES.map((each) => [each.name, `${each.meaning} [${each.shown ?? each.fallback}]`])).join('\n');
+}
+
+/** A command's usage line, what it does, its options and its notes. */
 export function commandHelp(command: Omit<Command, 'run'>): string {
-  const { operand, options } = command;
-  const entries: [string, string][] = Object.entries(options).map(([name, option]) => [
+  const { operand, options, summary, notes } = command;
+  const entries = Object.entries(options).map(([name, option]): [string, string] => [
     written(name, option),
     `${option.meaning}${option.required ? ' (required)' : ''}`,
   ]);
   if (operand !== undefined) entries.unshift([operand.shown, operand.meaning]);
-  entries.push(['--json', 'one JSON value on standard output']);
-  const width = Math.max(...entries.map(([name]) => name.length));
-  const lines = entries.map(([name, meaning]) => `  ${name.padEnd(width)}  ${meaning}`);
-  const usage = [synopsis(command), ...Object.entries(options).map(([name, option]) => usagePart(name, option))];
-  const notes = command.notes === undefined ? '' : `\n\n${command.notes}`;
-  return `${wrap('tollgate', usage)}\n\n${sentence(command.summary)}\n\n${lines.join('\n')}${notes}`;
+  entries.push(['--json', 'print one JSON value on standard output']);
+  const usage = Object.entries(options).map(([name, option]) => usagePart(name, option));
+  const parts = [
+    filled(['tollgate', synopsis(command), ...usage], WIDTH - 4).join('\n    '),
+    `${summary.charAt(0).toUpperCase()}${summary.slice(1)}.`,
+    columns(entries).join('\n'),
+  ];
+  if (notes !== undefined) parts.push(notes.split('\n').map(paragraph).join('\n'));
+  return parts.join('\n\n');
 }
 
 function synopsis({ name, operand }: Synopsis): string {
@@ -60,16 +71,27 @@ function usagePart(name: string, option: Option<unknown>): string {
   return option.repeated ? `${part}…` : part;
 }
 
-function wrap(first: string, parts: readonly string[]): string {
-  const lines = [first];
-  for (const part of parts) {
-    const line = `${lines.at(-1)} ${part}`;
-    if (line.length <= WIDTH) lines[lines.length - 1] = line;
-    else lines.push(`    ${part}`);
-  }
-  return lines.join('\n');
+/** Two columns: the left one as wide as its longest entry, the right one wrapped. */
+function columns(entries: readonly (readonly [string, string])[]): string[] {
+  const left = Math.max(...entries.map(([name]) => name.length)) + 4;
+  return entries.map(([name, text]) => {
+    const lines = filled(text.split(' '), WIDTH - left);
+    return `  ${name}`.padEnd(left) + lines.join(`\n${' '.repeat(left)}`);
+  });
 }
 
-function sentence(text: string): string {
-  return `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
+/** A line of notes, wrapped; an indented one stays as it is. */
+function paragraph(line: string): string {
+  return line.startsWith(' ') ? line : filled(line.split(' '), WIDTH).join('\n');
+}
+
+/** Lines of at most `width` characters, each with as many of the words as fit. */
+function filled(words: readonly string[], width: number): string[] {
+  const lines: string[] = [];
+  for (const word of words) {
+    const line = `${lines.at(-1) ?? ''} ${word}`.trimStart();
+    if (lines.length > 0 && line.length <= width) lines[lines.length - 1] = line;
+    else lines.push(word);
+  }
+  return lines;
 }

@@ -7,16 +7,12 @@ import { card, instant, listing, minute, orDash } from './text.ts';
 export const keyCommands: readonly Command[] = [
   command({
     name: 'key create',
-    summary: 'make an API key for a company; it is shown this once',
+    summary: 'create an API key; the key is shown only once',
     options: {
-      company: required('ID', readUuid, 'whose key'),
-      name: required('NAME', readName, 'what it is for'),
-      scope: repeated('SCOPE', readScope, 'chat, embeddings or assistants; may be given several times', 1),
-      expires: optional(
-        'ISO_TIME',
-        readInstant,
-        'when it stops working, such as 2027-01-31T18:00:00Z; never unless given',
-      ),
+      company: required('ID', readUuid, 'company of the key'),
+      name: required('NAME', readName, 'purpose of the key, such as its user or service'),
+      scope: repeated('SCOPE', readScope, 'chat, embeddings or assistants; may be repeated', 1),
+      expires: optional('ISO_TIME', readInstant, 'when the key expires, such as 2027-01-31T18:00:00Z; default: never'),
     },
     async run({ transact, config }, values) {
       const asked = {
@@ -39,8 +35,8 @@ export const keyCommands: readonly Command[] = [
   }),
   command({
     name: 'key list',
-    summary: 'all keys of a company, revoked ones too',
-    options: { company: required('ID', readUuid, 'whose keys') },
+    summary: 'list all keys of a company, including revoked ones',
+    options: { company: required('ID', readUuid, 'company of the keys') },
     async run({ transact }, values) {
       const keys = await transact((sql) => listKeys(sql, values.company));
       const rows = keys.map((key) => [
@@ -59,24 +55,24 @@ export const keyCommands: readonly Command[] = [
         text: listing(
           ['ID', 'PREFIX', 'NAME', 'SCOPES', 'CREATED (UTC)', 'BY', 'LAST USED (UTC)', 'EXPIRES (UTC)', 'STATE'],
           rows,
-          'The company has no keys; "tollgate key create" makes one.',
+          'The company has no keys; "tollgate key create" creates one.',
         ),
       };
     },
   }),
   command({
     name: 'key revoke',
-    summary: 'end a key for good, within one second on every running gateway',
-    operand: { shown: 'KEY_ID', meaning: 'the key, as "tollgate key list" shows it', read: readUuid },
+    summary: 'revoke a key; gateways refuse it within one second',
+    operand: { shown: 'KEY_ID', meaning: 'id of the key, from "tollgate key list"', read: readUuid },
     options: {},
-    notes: 'Revoking a key again changes nothing and says when it was revoked.',
+    notes: 'Revoking a key again changes nothing and prints when it was revoked.',
     async run({ transact }, _values, id) {
       const { key, already } = await transact((sql) => revokeKey(sql, id));
       const what = `${key.prefix}… "${key.name}"`;
       const when = instant(key.revoked_at as Date);
       return {
         json: { ...key, already_revoked: already },
-        text: already ? `Key ${what} was revoked before, on ${when}.` : `Key ${what} is revoked since ${when}.`,
+        text: already ? `Key ${what} was already revoked at ${when}.` : `Key ${what} was revoked at ${when}.`,
       };
     },
   }),

@@ -15,13 +15,16 @@ import {
 import { type Command, command, Failure, flag, optional, required, UsageError } from './command.ts';
 import { table } from './text.ts';
 
+/** Rows that a table in text output shows at most. */
+const MOST_SHOWN = 50;
+
 export const ledgerCommands: readonly Command[] = [
   command({
     name: 'ledger verify',
-    summary: 'check counters and seals against their rows; exits 1 where they differ',
+    summary: 'check counters and seals; exits 1 on a difference',
     options: {},
     notes:
-      'Every counter of monthly_spend and every figure of usage_daily has to be the sum of its rows.\nEvery batch left a seal, chained to\nthe seal before it: a row that was edited or removed afterwards is named. Rows without a seal were\nwritten by another program, or before there were seals; they are counted.\nReads the whole ledger; safe while gateways run.',
+      'Every counter of monthly_spend and every figure of usage_daily must be the sum of its rows. Every batch of rows has a seal, chained to the seal before it; the command names rows that were edited or removed afterwards. Rows without a seal were written by another program or before seals existed; the command counts them.\nReads the whole ledger. Safe while gateways run.',
     async run({ read }) {
       const { checked, differences } = await read(verifyLedger);
       const daily = await read((sql) => verifyDaily(sql));
@@ -33,20 +36,18 @@ export const ledgerCommands: readonly Command[] = [
   }),
   command({
     name: 'ledger reconcile',
-    summary: "hold the upstream's own bill against the ledger; exits 1 where they differ",
+    summary: "compare with the upstream's bill; exits 1 on a difference",
     options: {
-      upstream: required('FILE.csv', (text) => text, "the upstream's export"),
-      within: optional('SECONDS', readSeconds, 'how far apart both may put one call; 60 unless given'),
+      upstream: required('FILE.csv', (text) => text, "the upstream's list of calls"),
+      within: optional('SECONDS', readSeconds, 'largest time difference between both records of a call; default: 60'),
     },
-    notes: `The file is CSV with a heading. Columns, in any order, and the names they may have:
-  the internal model name      ${EXPORT_COLUMNS.model?.join(', ')}
-  prompt tokens                ${EXPORT_COLUMNS.prompt?.join(', ')}
-  completion tokens            ${EXPORT_COLUMNS.completion?.join(', ')} (0 without)
-  when, in ISO 8601            ${EXPORT_COLUMNS.time?.join(', ')}
-  our request id, if it knows  ${EXPORT_COLUMNS.id?.join(', ')}
-Every call brings the upstream our request id as x-request-id. Calls are paired by it, else by
-model, tokens and time. What the upstream billed and the
-ledger has not is "missing", the opposite "extra", the same call with other tokens "differing".`,
+    notes: `The file is CSV with a heading. Columns, in any order, and their possible names:
+  internal model name       ${EXPORT_COLUMNS.model?.join(', ')}
+  prompt tokens             ${EXPORT_COLUMNS.prompt?.join(', ')}
+  completion tokens         ${EXPORT_COLUMNS.completion?.join(', ')} (default 0)
+  time in ISO 8601          ${EXPORT_COLUMNS.time?.join(', ')}
+  our request id, if known  ${EXPORT_COLUMNS.id?.join(', ')}
+The upstream gets our request id with every call, as x-request-id. Calls are paired by this id, or else by model, tokens and time. A call is "missing" if only the upstream has it, "extra" if only the ledger has it, and "differing" if their tokens differ.`,
     async run({ read }, { upstream: file, within = 60 }) {
       const billed = readUpstream(file);
       if (billed.length === 0) throw new Failure(`${file} lists no calls`);
@@ -61,23 +62,22 @@ ledger has not is "missing", the opposite "extra", the same call with other toke
         ...extra.map((call) => ['extra', ...describe(call), '-']),
         ...differing.map((pair) => ['differing', ...describe(pair.upstream), tokensOf(pair.ledger)]),
       ];
-      const shown = rows.slice(0, MOST_SHOWN);
-      const more = rows.length > shown.length ? `\nand ${rows.length - shown.length} more; --json lists all` : '';
-      const list =
-        rows.length === 0 ? '' : `\n\n${table(['WHAT', 'CALL', 'MODEL', 'TIME', 'TOKENS', 'LEDGER'], shown)}${more}`;
-      return { json: result, text: `${counts}${list}`, exit: rows.length === 0 ? 0 : 1 };
+      const list = firstRows(['WHAT', 'CALL', 'MODEL', 'TIME', 'TOKENS', 'LEDGER'], rows, rows.length);
+      const hint = rows.length > MOST_SHOWN ? '; --json lists all' : '';
+      const text = rows.length === 0 ? counts : `${counts}\n\n${list}${hint}`;
+      return { json: result, text, exit: rows.length === 0 ? 0 : 1 };
     },
   }),
   command({
     name: 'ledger export',
-    summary: "every ledger row of a company's month, oldest first",
+    summary: "print the ledger rows of a company's month, oldest first",
     options: {
-      company: required('ID', readUuid, 'whose rows'),
+      company: required('ID', readUuid, 'company of the rows'),
       month: required('YYYY-MM', readMonth, 'billing month'),
-      csv: flag('CSV with a heading; JSON, one object a line, unless given'),
+      csv: flag('print CSV with a heading; default: JSON, one object a line'),
     },
     notes:
-      'EUR amounts are exact; in JSON they are strings, so that no reader rounds them.\nWith --json all rows are one JSON array.',
+      'EUR amounts are exact. In JSON they are strings, so that no parser rounds them. With --json all rows are one JSON array.',
     async run({ transact, json }, { company, month, csv }) {
       if (csv && json) throw new UsageError('--csv and --json exclude each other; choose one');
       await transact((sql) => findCompany(sql, company));
@@ -87,39 +87,37 @@ ledger has not is "missing", the opposite "extra", the same call with other toke
   }),
 ];
 
-const MOST_SHOWN = 50;
-
 function countersText(checked: number, differences: readonly Difference[]): string {
   if (differences.length === 0)
     return `monthly_spend is the sum of its rows; months of companies compared: ${checked}.`;
-  const rows = differences.map((each) => [each.company_id, each.month, each.counter, each.counted, each.rows]);
+  const rows = cells(differences, 'company_id', 'month', 'counter', 'counted', 'rows');
   return table(['COMPANY', 'MONTH', 'COUNTER', 'COUNTED', 'ROWS'], rows, ['COUNTED', 'ROWS']);
 }
 
 function dailyText({ checked, total, differences }: DailyCheck): string {
   if (total === 0) return `usage_daily is the sum of its rows; groups of calls compared: ${checked}.`;
-  const shown = differences.slice(0, MOST_SHOWN);
-  const rows = shown.map((each) => [each.company_id, each.day, each.model_slug, each.counter, each.counted, each.rows]);
-  const more = total > shown.length ? `\nand ${total - shown.length} more` : '';
-  return `${table(['COMPANY', 'DAY', 'MODEL', 'COUNTER', 'COUNTED', 'ROWS'], rows, ['COUNTED', 'ROWS'])}${more}`;
+  const rows = cells(differences, 'company_id', 'day', 'model_slug', 'counter', 'counted', 'rows');
+  return firstRows(['COMPANY', 'DAY', 'MODEL', 'COUNTER', 'COUNTED', 'ROWS'], rows, total, ['COUNTED', 'ROWS']);
 }
 
 function sealsText({ seals, rows, unsealed, total, findings }: SealCheck): string {
-  const without = unsealed === 0 ? '' : ` Rows without a seal: ${unsealed}.`;
-  if (total === 0) return `Every sealed row is as it was written: ${rows} rows, ${seals} seals.${without}`;
-  const shown = findings.slice(0, MOST_SHOWN);
-  const lines = shown.map((each) => [
-    each.what,
-    each.month ?? '-',
-    each.request_id ?? '-',
-    each.writer,
-    `${each.number}`,
-  ]);
-  const more = total > shown.length ? `\nand ${total - shown.length} more` : '';
-  return `${table(['WHAT', 'MONTH', 'REQUEST', 'WRITER', 'SEAL'], lines, ['SEAL'])}${more}${without === '' ? '' : `\n${without.trim()}`}`;
+  const without = unsealed === 0 ? '' : `Rows without a seal: ${unsealed}.`;
+  if (total === 0) return `Every sealed row is as it was written: ${rows} rows, ${seals} seals. ${without}`.trimEnd();
+  const lines = cells(findings, 'what', 'month', 'request_id', 'writer', 'number');
+  return `${firstRows(['WHAT', 'MONTH', 'REQUEST', 'WRITER', 'SEAL'], lines, total, ['SEAL'])}\n${without}`.trimEnd();
 }
 
-/** @throws Failure when it cannot be read */
+function cells<T extends object>(rows: readonly T[], ...members: (keyof T)[]): string[][] {
+  return rows.map((row) => members.map((name) => String(row[name] ?? '-')));
+}
+
+/** A table of the first rows, and how many more there are. */
+function firstRows(heading: string[], rows: readonly string[][], total: number, right: string[] = []): string {
+  const shown = rows.slice(0, MOST_SHOWN);
+  return table(heading, shown, right) + (total > shown.length ? `\nand ${total - shown.length} more` : '');
+}
+
+/** @throws Failure when the file cannot be read */
 function readUpstream(file: string): BilledCall[] {
   try {
     return readExport(readFileSync(file, 'utf8'));
@@ -157,7 +155,7 @@ async function* arrayOf(batches: Batches): AsyncGenerator<string> {
   yield before === '[' ? '[]\n' : ']\n';
 }
 
-/** RFC 4180, with the line ends of the system the tools around it run on. */
+/** CSV as in RFC 4180, but with "\n" as line end, for Unix tools. */
 async function* csvOf(batches: Batches): AsyncGenerator<string> {
   yield `${LEDGER_COLUMNS.join(',')}\n`;
   for await (const rows of batches) {

@@ -3,7 +3,7 @@ import { type Command, command } from './command.ts';
 export const migrateCommands: readonly Command[] = [
   command({
     name: 'migrate',
-    summary: 'bring the database to this version; safe to run by many replicas at once',
+    summary: 'migrate the database; many replicas may do so at once',
     options: {},
     unmigrated: true,
     async run({ migrate }) {

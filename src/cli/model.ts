@@ -4,21 +4,25 @@ import { type Command, type Context, command, optional, required, someChange } f
 import { card, instant, listing, yesNo } from './text.ts';
 
 const readKind = oneOf('chat', 'embedding');
-const slug = { shown: 'SLUG', meaning: 'the public name of the model', read: readSlug };
-const PRICE_NOTE = 'Prices are EUR per 1000 tokens, kept exactly. Old ledger rows keep the prices they were made with.';
+const slug = { shown: 'SLUG', meaning: 'public name of the model', read: readSlug };
+const PRICE_NOTE = 'Prices are exact, in EUR per 1000 tokens. Ledger rows keep the prices of their time.';
 
 export const modelCommands: readonly Command[] = [
   command({
     name: 'model create',
-    summary: 'offer a model under a public slug, to all companies or to one',
+    summary: 'add a model, for all companies or for one',
     options: {
-      slug: required('SLUG', readSlug, 'the name clients use'),
-      upstream: required('NAME', readName, 'the internal name sent upstream, shown to no client'),
-      kind: required('chat|embedding', readKind, 'what it is called for'),
-      'eu-hosted': required('true|false', readBoolean, 'whether it runs within the EU'),
+      slug: required('SLUG', readSlug, 'public name that clients use'),
+      upstream: required('NAME', readName, 'internal name that the upstream gets and no client sees'),
+      kind: required('chat|embedding', readKind, 'endpoint that it serves'),
+      'eu-hosted': required('true|false', readBoolean, 'whether the model runs in the EU'),
       'input-price': required('EUR', readPrice, 'per 1000 prompt tokens'),
       'output-price': required('EUR', readPrice, 'per 1000 completion tokens'),
-      company: optional('ID', readUuid, 'for this company alone; wins over a shared model of the same slug'),
+      company: optional(
+        'ID',
+        readUuid,
+        'only for this company; takes precedence over a shared model with the same slug',
+      ),
     },
     notes: PRICE_NOTE,
     async run(context, values) {
@@ -38,17 +42,17 @@ export const modelCommands: readonly Command[] = [
   }),
   command({
     name: 'model set',
-    summary: 'change what stands behind a slug, or its price',
+    summary: 'change the upstream name, kind or prices of a model',
     operand: slug,
     options: {
-      upstream: optional('NAME', readName, 'the internal name sent upstream, shown to no client'),
-      kind: optional('chat|embedding', readKind, 'what it is called for'),
-      'eu-hosted': optional('true|false', readBoolean, 'whether it runs within the EU'),
+      upstream: optional('NAME', readName, 'internal name that the upstream gets and no client sees'),
+      kind: optional('chat|embedding', readKind, 'endpoint that it serves'),
+      'eu-hosted': optional('true|false', readBoolean, 'whether the model runs in the EU'),
       'input-price': optional('EUR', readPrice, 'per 1000 prompt tokens'),
       'output-price': optional('EUR', readPrice, 'per 1000 completion tokens'),
-      company: optional('ID', readUuid, "change this company's own model in place of the shared one"),
+      company: optional('ID', readUuid, "change this company's own model instead of the shared one"),
     },
-    notes: `${PRICE_NOTE}\nA slug never changes: create another model and remove this one.`,
+    notes: `${PRICE_NOTE}\nA slug cannot be changed: create another model and remove this one.`,
     async run(context, values, slug) {
       const changes = someChange({
         upstream_model: values.upstream,
@@ -64,8 +68,8 @@ export const modelCommands: readonly Command[] = [
   }),
   command({
     name: 'model list',
-    summary: 'all models with what stands behind them and their prices',
-    options: { company: optional('ID', readUuid, 'only the shared models and those of this company') },
+    summary: 'list all models with upstream names and prices',
+    options: { company: optional('ID', readUuid, 'list only shared models and those of this company') },
     async run({ transact }, values) {
       const models = await transact((sql) => listModels(sql, values.company ?? null));
       const rows = models.map((model) => [
@@ -90,9 +94,9 @@ export const modelCommands: readonly Command[] = [
   }),
   command({
     name: 'model remove',
-    summary: 'offer a model no longer; its ledger rows stay',
+    summary: 'remove a model; its ledger rows stay',
     operand: slug,
-    options: { company: optional('ID', readUuid, "remove this company's own model in place of the shared one") },
+    options: { company: optional('ID', readUuid, "remove this company's own model instead of the shared one") },
     async run({ transact }, values, slug) {
       const model = await transact((sql) => removeModel(sql, slug, values.company ?? null));
       return { json: model, text: show('Model removed.', model) };
@@ -100,7 +104,7 @@ export const modelCommands: readonly Command[] = [
   }),
 ];
 
-/** An unpriced model is never silently free. */
+/** Warns of a price of 0, which may be a mistake. */
 function warnOfFree({ warn }: Context, model: ModelRow): void {
   const { cost_eur_per_1k_input: input, cost_eur_per_1k_output: output } = model;
   if (input === '0' && output === '0') warn(`${model.slug} costs nothing: this model is free`);

@@ -1,32 +1,25 @@
-import { setFlagsFromString } from 'node:v8';
 import { type App, openApp } from '../app.ts';
 import type { Config } from '../config.ts';
 import { type Welcome, welcome } from '../demo/first-run.ts';
 import { type Logger, openLog } from '../log.ts';
 import { collectYoung, reclaimAtRest } from '../runtime/collection.ts';
+import { tuneHeap } from '../runtime/heap.ts';
 
-/** What a gateway that has started tells: as one JSON value, and in words. */
+/** What the program prints once the gateway has started: as one JSON value, and as text. */
 export interface Announcement {
   readonly json: unknown;
   readonly text: string;
 }
 
 /**
- * `tollgate serve`: runs until SIGTERM or SIGINT, then drains and leaves.
- * @param demo greet with a demo company and a key that works (`make run`)
- * @param announce takes addresses, and what is shown only once
- * @returns the exit code: 0 when everything was written, 1 otherwise
+ * `tollgate serve`: runs until SIGTERM or SIGINT, then lets open requests finish and returns.
+ * @param demo create a demo company and print a key that works (`make run`)
+ * @param announce takes the addresses, and a key and password that are shown only once
+ * @returns the exit code: 0 when every usage record was written, 1 otherwise
  * @throws when the gateway cannot start; the message says what to do
  */
 export async function serve(config: Config, demo: boolean, announce: (started: Announcement) => void): Promise<number> {
-  // a larger young generation: the garbage of a request dies before it would be copied, 4 % of its cost
-  setFlagsFromString('--max-semi-space-size=32');
-  // rows that wait for their batch outlive the young generation; V8 lets so small a heap as ours grow by
-  // 2 MB before it marks all of it, twice a second: let it double instead, 2 to 3 % of a request
-  setFlagsFromString('--heap-growing-percent=100');
-  // V8 tidies up after eight seconds' rest and forgets optimised code with it, 10 % of the cost of what
-  // comes next; reclaimAtRest does so after a minute
-  setFlagsFromString('--memory-reducer-delay-ms=60000');
+  tuneHeap();
   const stop = stopSignal();
   const log = openLog(config.logLevel);
   const app = await openApp(config, log, Date.now, collectYoung);
@@ -41,27 +34,27 @@ export async function serve(config: Config, demo: boolean, announce: (started: A
   reclaimAtRest();
   log.info({ api: app.apiUrl, admin: app.adminUrl }, 'serving');
   await stop;
-  return await leave(app, config.drainSeconds, log);
+  return await shutDown(app, config.drainSeconds, log);
 }
 
-async function leave(app: App, drainSeconds: number, log: Logger): Promise<number> {
+async function shutDown(app: App, drainSeconds: number, log: Logger): Promise<number> {
   log.info({ seconds: drainSeconds }, 'draining');
   const cut = await app.drain(drainSeconds);
-  if (cut > 0) log.warn({ connections: cut }, 'open requests outlasted the drain and were cut');
+  if (cut > 0) log.warn({ connections: cut }, 'open requests did not finish in time and were cut');
   const lost = await app.close();
   if (lost > 0) log.error({ records: lost }, 'usage records could not be written');
   log.info('stopped');
   return lost === 0 ? 0 : 1;
 }
 
-/** Resolves at the first signal to stop; a second one stops at once. */
+/** Resolves at the first SIGTERM or SIGINT; a second one ends the process at once. */
 function stopSignal(): Promise<void> {
   return new Promise((resolve) => {
-    let asked = false;
+    let signalled = false;
     for (const signal of ['SIGTERM', 'SIGINT'] as const) {
       process.on(signal, () => {
-        if (asked) process.exit(1);
-        asked = true;
+        if (signalled) process.exit(1);
+        signalled = true;
         resolve();
       });
     }

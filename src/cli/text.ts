@@ -1,6 +1,6 @@
-/** Values in words, for people at a terminal. */
+/** Text for people at a terminal. */
 
-/** An aligned table with a heading. Numbers are to be named in `right`, to stand under each other. */
+/** An aligned table with a heading. Columns named in `right`, the numbers, are aligned to the right. */
 export function table(heading: readonly string[], rows: readonly (readonly string[])[], right: readonly string[] = []) {
   const lines = [heading, ...rows].map((row) => row.map(printable));
   const widths = heading.map((_, column) => Math.max(...lines.map((line) => length(line[column] as string))));
@@ -17,14 +17,14 @@ export function table(heading: readonly string[], rows: readonly (readonly strin
     .join('\n');
 }
 
-/** One thing: a sentence, then its members, one a line. */
+/** A sentence, then names and values, one pair a line. */
 export function card(sentence: string, members: Readonly<Record<string, string>>): string {
   const width = Math.max(...Object.keys(members).map(length));
   const lines = Object.entries(members).map(([name, value]) => `  ${name.padEnd(width)}  ${printable(value)}`);
   return [sentence, '', ...lines].join('\n');
 }
 
-/** A table, or a sentence where there is nothing to tabulate. */
+/** A table, or the sentence `empty` when there are no rows. */
 export function listing(
   heading: readonly string[],
   rows: readonly (readonly string[])[],
@@ -39,7 +39,7 @@ export function instant(at: Date): string {
   return `${minute(at)} UTC`;
 }
 
-/** The same without the zone, for columns whose heading names it; a dash for none. */
+/** The same without the zone, for columns whose heading names it; a dash for null. */
 export function minute(at: Date | null): string {
   return at === null ? '-' : at.toISOString().slice(0, 16).replace('T', ' ');
 }
@@ -52,7 +52,7 @@ export function orDash(value: string | number | null): string {
   return value === null ? '-' : String(value);
 }
 
-/** Names come from the database and anyone may have written them: none may steer the terminal. */
+/** Replaces control characters: anyone may have written the names in the database, and no name may control the terminal. */
 function printable(text: string): string {
   return text.replace(/\p{Cc}/gu, '\u{fffd}');
 }

@@ -7,12 +7,12 @@ import { card, table } from './text.ts';
 export const usageCommands: readonly Command[] = [
   command({
     name: 'usage summary',
-    summary: "a company's month: requests, tokens, EUR, per model and per endpoint",
+    summary: "show a company's month by model and endpoint",
     options: {
-      company: required('ID', readUuid, 'whose usage'),
-      month: optional('YYYY-MM', readMonth, 'the current month in the billing time zone unless given'),
+      company: required('ID', readUuid, 'company to show'),
+      month: optional('YYYY-MM', readMonth, 'month to show; default: the current one in the billing time zone'),
     },
-    notes: 'EUR amounts are exact; in JSON they are strings, so that no reader rounds them.',
+    notes: 'EUR amounts are exact. In JSON they are strings, so that no parser rounds them.',
     async run({ read }, { company, month }) {
       const usage = await read((sql) => summarizeUsage(sql, company, month ?? null), company);
       const sections = [
@@ -22,7 +22,7 @@ export const usageCommands: readonly Command[] = [
           'completion tokens': String(usage.completion_tokens),
           'EUR API': usage.api_cost_eur,
           'EUR in-app chat': usage.chat_cost_eur,
-          'EUR in all': usage.total_cost_eur,
+          'EUR total': usage.total_cost_eur,
           'EUR budget': budgetText(usage.monthly_budget_eur),
         }),
         groups(

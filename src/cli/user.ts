@@ -6,24 +6,27 @@ import { createUser } from '../store/user.ts';
 import { type Command, command, flag, named, optional, required, UsageError } from './command.ts';
 import { card } from './text.ts';
 
+/** Bytes of standard input that are read at most. */
 const MOST_INPUT = 8192;
 
 export const userCommands: readonly Command[] = [
   command({
     name: 'user create',
-    summary: 'let a person sign in to the administration area',
+    summary: 'create a user who can sign in to the administration area',
     options: {
-      email: required('ADDRESS', readEmail, 'what they sign in with'),
+      email: required('ADDRESS', readEmail, 'email address to sign in with'),
       role: required('ROLE', oneOf(...ROLES), 'operator, owner, administrator or member'),
-      company: optional('ID', readUuid, 'where they have that role; an operator has no company'),
-      'password-stdin': flag('read the password from standard input, without its last newline', true),
+      company: optional('ID', readUuid, 'company of the role; an operator has none'),
+      'password-stdin': flag('read the password from standard input; a newline at its end is dropped', true),
     },
-    notes: 'Example:\n  tollgate user create --email ada@example.com --role operator --password-stdin < password.txt',
+    notes:
+      'Example:\n  tollgate user create --email ada@example.com --role operator \\\n    --password-stdin < password.txt',
     async run({ transact, stdin }, values) {
       const { email, role, company } = values;
       if (role === 'operator' && company !== undefined)
         throw new UsageError('an operator has no --company; leave it out');
-      if (role !== 'operator' && company === undefined) throw new UsageError(`missing --company: whose ${role} it is`);
+      if (role !== 'operator' && company === undefined)
+        throw new UsageError(`missing --company: the company of the ${role}`);
       const password = await passwordFrom(stdin);
       const person =
         role === 'operator'

@@ -1,12 +1,19 @@
-import { hash } from 'node:crypto';
+import { createHash } from 'node:crypto';
 
 /**
- * What the demo upstream says: text, tool calls, JSON and vectors, all worked out from
- * the request alone, so that the same request always gets the same answer and the same
- * token counts. No clock and no randomness here.
+ * The answers of the demo upstream: text, tool calls, JSON and vectors. They follow from the
+ * request alone, without clock and randomness: the same request has the same answer and token counts.
  */
 
-/** An answer before it is framed as JSON or as events. */
+/** Length of a vector when the request asks for none (spec section 2.4). */
+const DIMENSIONS = 1024;
+const MOST_DIMENSIONS = 4096;
+/** Characters of the request that an answer repeats at most. */
+const ECHO = 200;
+/** Levels of a schema that a sample follows; recursive schemas have no end. */
+const MOST_DEPTH = 16;
+
+/** An answer, before it becomes JSON or events. */
 export interface Answer {
   /** The text, or the arguments of the tool call, cut into tokens: one streamed event each. */
   readonly pieces: readonly string[];
@@ -16,7 +23,7 @@ export interface Answer {
   readonly promptTokens: number;
 }
 
-/** A request the reference format refuses; becomes `{"error":{…}}` with this status. */
+/** A request that the reference format refuses. The answer is `{"error":{…}}` with this status. */
 export class DemoError extends Error {
   readonly status: number;
   readonly code: string | null;
@@ -34,10 +41,10 @@ type Json = Readonly<Record<string, unknown>>;
 
 /**
  * Answers a chat request.
- * @param least pad or cut the text to exactly this many tokens (load tests); null leaves it alone
+ * @param length repeat or cut the text to exactly this many tokens, for load tests; null: as it is
  * @throws DemoError when the reference format would refuse the request
  */
-export function answerChat(body: Json, least: number | null): Answer {
+export function answerChat(body: Json, length: number | null): Answer {
   const messages = messagesOf(body);
   const last = messages.at(-1) as Json;
   const said = textOf((messages.findLast((message) => message.role === 'user') ?? last).content);
@@ -50,18 +57,15 @@ export function answerChat(body: Json, least: number | null): Answer {
   }
 
   let pieces = tokens(jsonContent(body, said) ?? friendlyText(last, said));
-  if (least !== null) pieces = Array.from({ length: least }, (_, i) => pieces[i % pieces.length] as string);
+  if (length !== null) pieces = Array.from({ length }, (_, i) => pieces[i % pieces.length] as string);
   const most = limitOf(body);
   if (most === null || pieces.length <= most) return { pieces, tool: null, finish: 'stop', promptTokens };
   return { pieces: pieces.slice(0, most), tool: null, finish: 'length', promptTokens };
 }
 
-/** Length of a vector when the request does not ask for another (spec section 2.4). */
-const DIMENSIONS = 1024;
-
 /**
- * Vectors of unit length, each a function of its text alone.
- * @throws DemoError
+ * Answers an embeddings request with vectors of length 1.
+ * @throws DemoError when the reference format would refuse the request
  */
 export function answerEmbeddings(body: Json): { vectors: Float32Array[]; promptTokens: number } {
   const { input, dimensions = DIMENSIONS } = body;
@@ -69,21 +73,23 @@ export function answerEmbeddings(body: Json): { vectors: Float32Array[]; promptT
   if (!texts.every((text) => typeof text === 'string' && text !== '')) {
     throw new DemoError(400, "'input' must be a string or an array of strings, none of them empty.", null, 'input');
   }
-  if (!Number.isInteger(dimensions) || (dimensions as number) < 1 || (dimensions as number) > 4096) {
-    throw new DemoError(400, "'dimensions' must be an integer from 1 to 4096.", null, 'dimensions');
+  if (!Number.isInteger(dimensions) || (dimensions as number) < 1 || (dimensions as number) > MOST_DIMENSIONS) {
+    throw new DemoError(400, `'dimensions' must be an integer from 1 to ${MOST_DIMENSIONS}.`, null, 'dimensions');
   }
   const promptTokens = texts.reduce<number>((sum, text) => sum + tokens(text as string).length, 0);
   return { vectors: texts.map((text) => vector(text as string, dimensions as number)), promptTokens };
 }
 
 function vector(text: string, dimensions: number): Float32Array {
-  const bytes = hash('shake256', text, { outputEncoding: 'buffer', outputLength: dimensions * 4 });
-  const wild = Float32Array.from({ length: dimensions }, (_, i) => bytes.readInt32LE(i * 4) / 2 ** 31);
-  const length = Math.hypot(...wild);
-  return wild.map((value) => value / length);
+  const bytes = createHash('shake256', { outputLength: dimensions * 4 })
+    .update(text)
+    .digest();
+  const values = Float32Array.from({ length: dimensions }, (_, i) => bytes.readInt32LE(i * 4) / 2 ** 31);
+  const length = Math.hypot(...values);
+  return values.map((value) => value / length);
 }
 
-/** Words, word parts of up to five letters, and single signs, each with the space before it; nothing is lost. */
+/** Cuts text into words, parts of words of up to five letters, and single signs, each with the space before it. */
 export function tokens(text: string): string[] {
   return text.match(/\s*(?:[\p{L}\p{N}]{1,5}|[^\s\p{L}\p{N}])|\s+/gu) ?? [];
 }
@@ -99,7 +105,7 @@ function messagesOf({ messages }: Json): Json[] {
   return messages as Json[];
 }
 
-/** Text of a message: a plain string, or the text parts of multimodal content. */
+/** The text of a message: a string, or the text parts of multimodal content. */
 function textOf(content: unknown): string {
   if (typeof content === 'string') return content;
   if (!Array.isArray(content)) return '';
@@ -121,10 +127,10 @@ function friendlyText(last: Json, said: string): string {
 }
 
 function clip(text: string): string {
-  return text.length <= 200 ? text : `${text.slice(0, 200).toWellFormed()}…`;
+  return text.length <= ECHO ? text : `${text.slice(0, ECHO).toWellFormed()}…`;
 }
 
-/** The function to call: the one tool_choice names, any when it says "required", or one the user just mentioned. */
+/** The function to call: the one in tool_choice, the first if a call is "required", or one that the user mentions. */
 function toolFor({ tools, tool_choice: choice }: Json, last: Json, said: string): Json | null {
   if (!Array.isArray(tools) || choice === 'none') return null;
   const functions: Json[] = tools.map((tool) => tool?.function ?? {}).filter((tool) => typeof tool.name === 'string');
@@ -136,7 +142,7 @@ function toolFor({ tools, tool_choice: choice }: Json, last: Json, said: string)
   return functions.find((tool) => plain(said).includes(plain(tool.name as string))) ?? null;
 }
 
-/** The content `response_format` asks for; null when it asks for text. */
+/** The content for `response_format`; null when the request asks for text. */
 function jsonContent({ response_format: format }: Json, said: string): string | null {
   const { type, json_schema } = (format ?? {}) as { type?: string; json_schema?: { schema?: unknown } };
   if (type === 'json_schema') return JSON.stringify(sample(json_schema?.schema, said, json_schema?.schema));
@@ -144,9 +150,9 @@ function jsonContent({ response_format: format }: Json, said: string): string | 
   return null;
 }
 
-/** A value that satisfies the everyday part of JSON Schema: what SDKs make of tool and output types. */
+/** A value for a JSON Schema of the kind that SDKs generate from tool and output types. */
 function sample(schema: unknown, text: string, root: unknown, depth = 0): unknown {
-  if (typeof schema !== 'object' || schema === null || depth > 16) return {};
+  if (typeof schema !== 'object' || schema === null || depth > MOST_DEPTH) return {};
   const shape = schema as Json;
   const inner = (part: unknown) => sample(part, text, root, depth + 1);
   if (typeof shape.$ref === 'string') return inner(resolve(shape.$ref, root));
@@ -158,7 +164,7 @@ function sample(schema: unknown, text: string, root: unknown, depth = 0): unknow
   const type = Array.isArray(shape.type) ? shape.type.find((name) => name !== 'null') : shape.type;
   switch (type) {
     case 'string':
-      return clip(text).slice(0, (shape.maxLength as number | undefined) ?? 200);
+      return clip(text).slice(0, (shape.maxLength as number | undefined) ?? ECHO);
     case 'integer':
     case 'number':
       return shape.minimum ?? Math.min(1, (shape.maximum as number | undefined) ?? 1);
@@ -173,7 +179,7 @@ function sample(schema: unknown, text: string, root: unknown, depth = 0): unknow
   }
 }
 
-/** What a local reference such as `#/$defs/City` points at. */
+/** The target of a local reference such as `#/$defs/City`. */
 function resolve(reference: string, root: unknown): unknown {
   const path = reference.replace(/^#\/?/, '').split('/').filter(Boolean);
   return path.reduce((at: unknown, name) => (at as Json | undefined)?.[name.replaceAll('~1', '/')], root);

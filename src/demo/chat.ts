@@ -1,7 +1,7 @@
 import type { Answer } from './answer.ts';
 import { type Behaviour, leakyError } from './fault.ts';
 
-/** The wire form of a chat answer: one JSON object, or the events of a stream, faults included. */
+/** A chat answer on the wire: one JSON object or the events of a stream, with faults. */
 
 export interface Usage {
   readonly prompt_tokens: number;
@@ -9,17 +9,17 @@ export interface Usage {
   readonly total_tokens: number;
 }
 
-/** Which completion this is. */
+/** What identifies a completion. */
 export interface Identity {
   readonly id: string;
   /** Unix seconds. */
   readonly created: number;
-  /** The internal model name asked for. */
+  /** The requested internal model name. */
   readonly model: string;
 }
 
-/** A framed event and the usage it carries, if any. */
-export interface Event {
+/** The bytes of an event, and its usage if it has one. */
+export interface DemoEvent {
   readonly text: string;
   readonly usage?: Usage;
 }
@@ -39,23 +39,28 @@ export function completion(answer: Answer, identity: Identity, behaviour: Behavi
 }
 
 /**
- * The events of a stream, one per token, up to where its ending says.
- * @param asked whether the request asked for usage (`stream_options.include_usage`)
+ * The events of a stream, one per token, up to the end that the behaviour selects.
+ * @param includeUsage `stream_options.include_usage` of the request
  */
-export function* events(answer: Answer, identity: Identity, behaviour: Behaviour, asked: boolean): Generator<Event> {
+export function* events(
+  answer: Answer,
+  identity: Identity,
+  behaviour: Behaviour,
+  includeUsage: boolean,
+): Generator<DemoEvent> {
   const { eol, noise, ending } = behaviour;
-  const place = asked ? behaviour.usage : 'none';
+  const usageIn = includeUsage ? behaviour.usage : 'none';
   const common = head('chat.completion.chunk', identity, behaviour);
 
   const frame = (data: string): string => `data: ${data}${eol}${eol}`;
-  const event = (choices: unknown[], usage?: Usage | null): Event => {
+  const event = (choices: unknown[], usage?: Usage | null): DemoEvent => {
     const object = { ...common, choices, ...(usage === undefined ? {} : { usage }) };
     const text = frame(JSON.stringify(behaviour.model === 'alphabetical' ? sorted(object) : object));
     return usage ? { text, usage } : { text };
   };
   const running = (sent: number): Usage | null | undefined => {
-    if (place === 'every') return usageOf(answer, sent, behaviour);
-    return place === 'null-first' ? null : undefined;
+    if (usageIn === 'every') return usageOf(answer, sent, behaviour);
+    return usageIn === 'null-first' ? null : undefined;
   };
 
   if (noise) yield { text: openingNoise(identity.model, eol) };
@@ -74,12 +79,12 @@ export function* events(answer: Answer, identity: Identity, behaviour: Behaviour
   if (ending !== 'whole') return;
 
   const usage = usageOf(answer, answer.pieces.length, behaviour);
-  yield event(delta({}, answer.finish), place === 'finish' ? usage : running(answer.pieces.length));
-  if (place === 'last' || place === 'null-first') yield event([], usage);
+  yield event(delta({}, answer.finish), usageIn === 'finish' ? usage : running(answer.pieces.length));
+  if (usageIn === 'last' || usageIn === 'null-first') yield event([], usage);
   if (behaviour.done) yield { text: frame('[DONE]') };
 }
 
-/** The name a fallback reports. */
+/** The model that answers with the fault `fallback`. */
 export const FALLBACK_MODEL = 'internal-demo-fallback';
 
 export function reportedModel(model: string, behaviour: Behaviour): string {
@@ -96,7 +101,7 @@ function usageOf({ promptTokens }: Answer, sent: number, { zero }: Behaviour): U
   return { prompt_tokens: promptTokens, completion_tokens: sent, total_tokens: promptTokens + sent };
 }
 
-/** The delta of the first chunk: the role, and which function is called if one is. */
+/** The delta of the first chunk: the role, and the name of the called function if there is one. */
 function openingDelta(tool: string | null): Json {
   if (tool === null) return { role: 'assistant', content: '' };
   return { role: 'assistant', content: null, tool_calls: [{ index: 0, ...functionCall(tool, '') }] };
@@ -110,7 +115,7 @@ function delta(content: Json, finish: string | null = null): Json[] {
   return [{ index: 0, delta: content, finish_reason: finish }];
 }
 
-/** What the reference format has no place for but some routers send: all of it names the model. */
+/** Lines that some routers send although the reference format has none of them. All name the model. */
 function openingNoise(model: string, eol: string): string {
   const lines = [
     `\ufeff: ${model} is thinking`,

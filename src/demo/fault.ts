@@ -1,51 +1,51 @@
 /**
- * Faults on request. The gateway forwards nothing of a client's headers, so a fault is
- * chosen by the internal model's name: `demo-chat!stall-after-3`, and several at once as
- * `demo-chat!events-50!crlf`. The table below is the whole list; `<n>` is a whole number.
+ * Faults of the demo upstream. The internal model name selects them, because the gateway
+ * forwards no client headers: `demo-chat!stall-after-3`, or several at once as
+ * `demo-chat!events-50!crlf`. FAULTS lists all of them; `<n>` is a whole number.
  */
 
-/** How one request is answered: the honest answer unless a fault says otherwise. */
+/** How one request is answered. Faults change the defaults. */
 export interface Behaviour {
-  /** HTTP status; anything but 200 answers with an error in the reference shape. */
+  /** HTTP status; any other than 200 has an error body in the reference shape. */
   status: number;
-  /** Milliseconds of silence before the first byte of the head. */
+  /** Milliseconds before the first byte of the head. */
   delay: number;
   /** Milliseconds between token events; 0 sends the whole stream in one write. */
   pace: number;
-  /** Token events to stream instead of as many as the answer has. */
+  /** Tokens of the answer; null: as many as its text has. */
   events: number | null;
-  /** Token events after which the ending below comes early. */
+  /** Token events after which the stream ends early; null: at the end of the answer. */
   endAfter: number | null;
   /**
-   * How a stream ends: whole; silent for ever; with a destroyed socket; cleanly without
-   * finish_reason and `[DONE]`; cleanly in the middle of an event; with an error event.
+   * How a stream ends. whole: complete; stall: silence for ever; cut: destroyed socket; stop: clean
+   * end without finish_reason and `[DONE]`; torn: clean end inside an event; error: error event.
    */
   ending: 'whole' | 'stall' | 'cut' | 'stop' | 'torn' | 'error';
   done: boolean;
   usage: 'last' | 'finish' | 'every' | 'null-first' | 'none';
-  /** Usage says zero tokens whatever was sent. */
+  /** The usage is zero tokens. */
   zero: boolean;
-  /** Where `model` stands in a chunk and what it says. */
+  /** Place and value of `model` in a chunk. */
   model: 'asked' | 'other' | 'alphabetical' | 'missing';
   eol: '\n' | '\r\n' | '\r';
-  /** A byte order mark, comments and `event:`, `id:`, `retry:` lines, some of them naming the internal model. */
+  /** A byte order mark, comments and `event:`, `id:`, `retry:` lines; some name the internal model. */
   noise: boolean;
   body: 'honest' | 'html' | 'truncated' | 'swapped' | 'redirect' | 'reset';
   encoding: 'identity' | 'gzip' | 'gzip-undeclared';
-  /** Response headers that name what is behind: model, host, region, organisation. */
+  /** Response headers that name the internal model, host, region and organisation. */
   leaky: boolean;
-  /** Embeddings as number arrays although base64 was asked for. */
+  /** Embeddings are arrays of numbers although the request asks for base64. */
   floats: boolean;
 }
 
 type Fault = readonly [does: string, change: Partial<Behaviour> | ((n: number) => Partial<Behaviour>)];
 
 export const FAULTS: Readonly<Record<string, Fault>> = {
-  'error-<n>': ['HTTP <n>, the text names model, host and key; 429 has retry-after', (n) => ({ status: n })],
+  'error-<n>': ['HTTP <n>, its text names model, host and key; 429 has retry-after', (n) => ({ status: n })],
   'slow-first-byte-<n>': ['<n> ms of silence before the answer begins', (n) => ({ delay: n })],
   'pace-<n>': ['<n> ms between token events; 0 is one burst', (n) => ({ pace: n })],
   'events-<n>': ['an answer of exactly <n> tokens', (n) => ({ events: n })],
-  'events-<n>-burst': ['the same in as few packets as possible', (n) => ({ events: n, pace: 0 })],
+  'events-<n>-burst': ['the same in one write', (n) => ({ events: n, pace: 0 })],
   'stall-after-<n>': ['silence for ever after <n> token events', (n) => ({ ending: 'stall', endAfter: n })],
   'cut-after-<n>': ['socket destroyed after <n> token events', (n) => ({ ending: 'cut', endAfter: n })],
   'stop-after-<n>': ['clean end after <n>: no finish_reason, no [DONE]', (n) => ({ ending: 'stop', endAfter: n })],
@@ -57,7 +57,7 @@ export const FAULTS: Readonly<Record<string, Fault>> = {
   'usage-in-finish': ['usage in the chunk that carries finish_reason', { usage: 'finish' }],
   'usage-every': ['cumulative usage in every chunk', { usage: 'every' }],
   'usage-null': ['"usage": null in every chunk until the last', { usage: 'null-first' }],
-  fallback: ['another internal model name than the one asked for', { model: 'other' }],
+  fallback: ['another internal model name than the requested one', { model: 'other' }],
   alphabetical: ['keys in alphabetical order and a first chunk with "model": ""', { model: 'alphabetical' }],
   'no-model': ['no "model" in chunks and bodies', { model: 'missing' }],
   cr: ['lines end in CR', { eol: '\r' }],
@@ -68,19 +68,16 @@ export const FAULTS: Readonly<Record<string, Fault>> = {
   swapped: ['JSON for a stream request, a stream for a plain one', { body: 'swapped' }],
   redirect: ['302 to an internal address', { body: 'redirect' }],
   reset: ['socket destroyed before any answer', { body: 'reset' }],
-  gzip: ['compressed although identity was asked for', { encoding: 'gzip' }],
-  'gzip-undeclared': ['compressed without saying so', { encoding: 'gzip-undeclared' }],
-  'leaky-headers': ['x-litellm-*, server, via, set-cookie and the like, naming what is behind', { leaky: true }],
-  floats: ['embeddings as numbers although base64 was asked for', { floats: true }],
+  gzip: ['compressed although the request asks for identity', { encoding: 'gzip' }],
+  'gzip-undeclared': ['compressed without content-encoding', { encoding: 'gzip-undeclared' }],
+  'leaky-headers': ['x-litellm-*, server, via, set-cookie and the like with internal names', { leaky: true }],
+  floats: ['embeddings as numbers although the request asks for base64', { floats: true }],
 };
 
-/** Default milliseconds between token events. */
+/** Milliseconds between token events without a fault. */
 const PACE = 4;
 
-/**
- * What a model name asks for; null when it names a fault that is not in the table.
- * Names without `!` ask for nothing but the honest answer.
- */
+/** The behaviour that a model name selects; null when it names an unknown fault. */
 export function behaviourOf(model: string): Behaviour | null {
   const behaviour: Behaviour = {
     status: 200,
@@ -110,11 +107,11 @@ export function behaviourOf(model: string): Behaviour | null {
   return behaviour;
 }
 
-/** What no client of a gateway may ever see; tests look for these. */
+/** Internal names that no client of a gateway may see; tests search answers for them. */
 export const INTERNAL_HOST = 'router-7.internal.example';
 export const INTERNAL_KEY = 'sk-internal-master-2f7a';
 
-/** An error body as routers write them: chatty about everything behind. */
+/** An error body as real routers send it, with internal names, a key and a traceback. */
 export function leakyError(status: number, model: string): string {
   const message =
     `litellm.APIError: deployment ${model} at http://${INTERNAL_HOST}:4000/v1 said ${status} (key ${INTERNAL_KEY})` +

@@ -8,38 +8,38 @@ import { createModel } from '../store/model.ts';
 import { createUser } from '../store/user.ts';
 import { DEMO_CHAT_MODEL, DEMO_EMBEDDING_MODEL } from './server.ts';
 
-/** What `make run` prints, so that the first request can be made by pasting one line. */
+/** What `make run` prints for the first request. */
 export interface Welcome {
   readonly companyId: string;
   readonly key: string;
-  /** Set on the first start only: a password is shown once. */
+  /** Only on the first start: the password is shown once. */
   readonly login: { readonly email: string; readonly password: string } | null;
-  /** When the key expires; null for the first one. */
+  /** null: the first key, which does not expire. */
   readonly keyExpires: Date | null;
 }
 
 const COMPANY = 'Demo company';
 const OPERATOR = 'operator@localhost';
-/** Who the audit log names. */
+/** Actor in the audit log. */
 const ACTOR = 'make run';
 const DAY_MS = 86_400_000;
 
 /**
- * The first start creates a demo company with models, an assistant, an operator and a key.
- * Keys are stored as digests alone, so each later start makes a new one that lasts a day.
- * A database that holds companies of its own is left as it is.
- * @returns null when there is no demo company to welcome anybody to
+ * Creates a demo company with models, an assistant, an operator and a key on the first start.
+ * Later starts create one more key, valid for a day, because the database has only digests of keys.
+ * @param now milliseconds since the epoch
+ * @returns null when the database has companies but no demo company; it is then not changed
  */
 export async function welcome(db: Database, keyPrefix: string, now: number): Promise<Welcome | null> {
   return actingAs(db, ACTOR, 10_000, async (sql) => {
-    // two first starts at once must not make two companies
+    // two first starts at once create one company
     await sql`select pg_advisory_xact_lock(hashtext('tollgate first run'))`;
     const companies = await listCompanies(sql);
-    const known = companies.find(({ name }) => name === COMPANY);
-    if (known !== undefined) {
-      const expires_at = new Date(now + DAY_MS);
-      const { key } = await createDemoKey(sql, keyPrefix, known.id, expires_at);
-      return { companyId: known.id, key, login: null, keyExpires: expires_at };
+    const existing = companies.find(({ name }) => name === COMPANY);
+    if (existing !== undefined) {
+      const keyExpires = new Date(now + DAY_MS);
+      const { key } = await createDemoKey(sql, keyPrefix, existing.id, keyExpires);
+      return { companyId: existing.id, key, login: null, keyExpires };
     }
     if (companies.length > 0) return null;
     const company = await createCompany(sql, { name: COMPANY, monthly_budget_eur: '50' });
@@ -68,30 +68,17 @@ function createDemoKey(sql: Sql, keyPrefix: string, companyId: string, expires_a
 }
 
 async function createDemoModels(sql: Sql): Promise<void> {
-  const shared = { company_id: null, eu_hosted: true } as const;
-  await createModel(sql, {
-    ...shared,
-    slug: 'demo-chat',
-    upstream_model: DEMO_CHAT_MODEL,
-    kind: 'chat',
-    cost_eur_per_1k_input: '0.00015',
-    cost_eur_per_1k_output: '0.0006',
-  });
-  await createModel(sql, {
-    ...shared,
-    slug: 'demo-chat-us',
-    eu_hosted: false,
-    upstream_model: `${DEMO_CHAT_MODEL}-us`,
-    kind: 'chat',
-    cost_eur_per_1k_input: '0.0001',
-    cost_eur_per_1k_output: '0.0004',
-  });
-  await createModel(sql, {
-    ...shared,
-    slug: 'demo-embedding',
-    upstream_model: DEMO_EMBEDDING_MODEL,
-    kind: 'embedding',
-    cost_eur_per_1k_input: '0.00002',
-    cost_eur_per_1k_output: '0',
-  });
+  const model = (slug: string, upstream_model: string, kind: 'chat' | 'embedding', input: string, output: string) =>
+    createModel(sql, {
+      slug,
+      company_id: null,
+      upstream_model,
+      kind,
+      eu_hosted: slug !== 'demo-chat-us',
+      cost_eur_per_1k_input: input,
+      cost_eur_per_1k_output: output,
+    });
+  await model('demo-chat', DEMO_CHAT_MODEL, 'chat', '0.00015', '0.0006');
+  await model('demo-chat-us', `${DEMO_CHAT_MODEL}-us`, 'chat', '0.0001', '0.0004');
+  await model('demo-embedding', DEMO_EMBEDDING_MODEL, 'embedding', '0.00002', '0');
 }

@@ -7,84 +7,71 @@ import { gzipSync } from 'node:zlib';
 import type { Logger } from '../log.ts';
 import { createServer, writable } from '../runtime/node-http.ts';
 import { answerChat, answerEmbeddings, DemoError } from './answer.ts';
-import { completion, events, reportedModel, type Usage } from './chat.ts';
+import { completion, type DemoEvent, events, reportedModel, type Usage } from './chat.ts';
 import { type Behaviour, behaviourOf, leakyError, leakyHeaders } from './fault.ts';
 
+/** Internal names that GET /models lists. The demo answers under any other name too. */
+export const DEMO_CHAT_MODEL = 'internal-demo-chat';
+export const DEMO_EMBEDDING_MODEL = 'internal-demo-embedding';
+
+/** Longer than callers keep idle sockets, so that no request meets a socket that closes. */
+const KEEP_ALIVE_MS = 90_000;
+
 /**
- * The demo upstream: a stand-in for the internal model-routing proxy in the reference
- * format. `make run` uses it when UPSTREAM_URL is unset, tests and benchmarks drive it.
- * It answers under whatever internal name it was asked for, so a leaked name shows; the
- * faults it plays on request are listed in demo/fault.ts.
+ * The demo upstream: stands in for the internal model-routing proxy, in the reference format.
+ * `make run` uses it without UPSTREAM_URL; tests and benchmarks use it too. It reports the
+ * requested internal model name, so that a leak shows. demo/fault.ts lists its faults.
  */
 export interface Demo {
   /** Base address, ending in `/v1`. */
   readonly url: string;
-  /** Every request since the start, oldest first; stays empty unless asked for. */
+  /** Every request since the start, oldest first; empty without the option `journal`. */
   readonly journal: DemoCall[];
   /** Cuts open answers and stops listening. */
   close(): Promise<void>;
 }
 
-/** One request as the demo saw it: the truth that tests hold the ledger against. */
+/** One request as the demo received it. Tests compare the ledger with it. */
 export interface DemoCall {
   readonly method: string;
   readonly path: string;
   readonly headers: IncomingHttpHeaders;
   readonly body: Buffer;
-  /** The internal name asked for. */
+  /** The requested internal model name. */
   model: string | null;
-  /** The usage handed to the socket last; null while none was. */
+  /** The last usage given to the socket; null: none. */
   usage: Usage | null;
-  /** `cut` when either side left before the answer was whole. */
+  /** `cut`: one side left before the answer was complete. */
   outcome: 'open' | 'complete' | 'cut';
 }
 
-/** Internal names GET /models lists; any other name is answered too. */
-export const DEMO_CHAT_MODEL = 'internal-demo-chat';
-export const DEMO_EMBEDDING_MODEL = 'internal-demo-embedding';
-
 export interface DemoOptions {
   readonly host?: string;
-  /** 0 takes any free port. */
+  /** 0: any free port. */
   readonly port: number;
-  /** The master key to insist on; without one every caller is answered. */
+  /** The master key that callers need; without it the demo answers everyone. */
   readonly apiKey?: string;
   /** Keep a journal of requests with their bodies. For tests: it only grows. */
   readonly journal?: boolean;
   readonly log?: Logger;
 }
 
-/** Starts the demo upstream. Rejects when the address is taken. */
+/** Starts the demo upstream. Rejects when it cannot listen. */
 export async function startDemo({ host = '127.0.0.1', port, apiKey, journal: keep, log }: DemoOptions): Promise<Demo> {
   const journal: DemoCall[] = [];
-
-  async function serve(req: IncomingMessage, res: ServerResponse): Promise<void> {
-    const call = await receive(req);
-    if (keep) journal.push(call);
-    res.on('close', () => {
-      call.outcome = res.writableFinished && call.outcome === 'open' ? 'complete' : 'cut';
-      log?.debug({ model: call.model, path: call.path, outcome: call.outcome }, 'demo upstream answered');
-    });
+  const server = createServer({ keepAliveTimeout: KEEP_ALIVE_MS }, async (req, res) => {
     try {
-      if (apiKey !== undefined && req.headers.authorization !== `Bearer ${apiKey}`) {
-        throw new DemoError(401, 'Incorrect API key provided.', 'invalid_api_key');
-      }
-      const route = ROUTES[`${call.method} ${call.path}`];
-      if (route === undefined) throw new DemoError(404, `No such address: ${call.method} ${call.path}`);
-      await route(call, res);
+      const call = await receive(req);
+      if (keep) journal.push(call);
+      res.on('close', () => {
+        call.outcome = res.writableFinished && call.outcome === 'open' ? 'complete' : 'cut';
+        log?.debug({ model: call.model, path: call.path, outcome: call.outcome }, 'demo upstream answered');
+      });
+      await answer(call, res, apiKey);
     } catch (error) {
-      if (!(error instanceof DemoError)) throw error;
-      const { status, message, code, param } = error;
-      sendJson(res, status, JSON.stringify({ error: { message, type: 'invalid_request_error', code, param } }));
-    }
-  }
-
-  // sockets are kept for longer than callers keep them, so no request meets a closing one
-  const server = createServer({ keepAliveTimeout: 90_000 }, (req, res) => {
-    serve(req, res).catch((error) => {
       if (!req.errored) log?.error({ err: error }, 'demo upstream failed');
       res.destroy();
-    });
+    }
   });
   server.listen(port, host);
   await once(server, 'listening');
@@ -99,6 +86,21 @@ export async function startDemo({ host = '127.0.0.1', port, apiKey, journal: kee
       await closed;
     },
   };
+}
+
+async function answer(call: DemoCall, res: ServerResponse, apiKey: string | undefined): Promise<void> {
+  try {
+    if (apiKey !== undefined && call.headers.authorization !== `Bearer ${apiKey}`) {
+      throw new DemoError(401, 'Incorrect API key provided.', 'invalid_api_key');
+    }
+    const route = ROUTES[`${call.method} ${call.path}`];
+    if (route === undefined) throw new DemoError(404, `No such address: ${call.method} ${call.path}`);
+    await route(call, res);
+  } catch (error) {
+    if (!(error instanceof DemoError)) throw error;
+    const { status, message, code, param } = error;
+    sendJson(res, status, JSON.stringify({ error: { message, type: 'invalid_request_error', code, param } }));
+  }
 }
 
 type Json = Readonly<Record<string, unknown>>;
@@ -117,39 +119,48 @@ function listModels(_call: DemoCall, res: ServerResponse): void {
 
 async function chat(call: DemoCall, res: ServerResponse): Promise<void> {
   const { body, model, behaviour } = readRequest(call);
-  if (await misbehave(call, res, model, behaviour)) return;
+  if (await sendFault(call, res, model, behaviour)) return;
   const answer = answerChat(body, behaviour.events);
   const identity = { id: `chatcmpl-${randomUUID()}`, created: Math.floor(Date.now() / 1000), model };
   if ((body.stream === true) === (behaviour.body === 'swapped')) {
     return sendObject(call, res, behaviour, completion(answer, identity, behaviour));
   }
 
-  const asked = (body.stream_options as Json | undefined)?.include_usage === true;
+  const includeUsage = (body.stream_options as Json | undefined)?.include_usage === true;
+  await sendStream(call, res, behaviour, events(answer, identity, behaviour, includeUsage));
+}
+
+async function sendStream(
+  call: DemoCall,
+  res: ServerResponse,
+  { pace, encoding, ending }: Behaviour,
+  stream: Iterable<DemoEvent>,
+): Promise<void> {
   res.writeHead(200, {
     'content-type': 'text/event-stream; charset=utf-8',
     'cache-control': 'no-cache',
-    ...(behaviour.encoding === 'gzip' ? { 'content-encoding': 'gzip' } : {}),
+    ...(encoding === 'gzip' ? { 'content-encoding': 'gzip' } : {}),
   });
-  const atOnce = behaviour.pace === 0 || behaviour.encoding !== 'identity';
-  let burst = '';
-  for (const { text, usage } of events(answer, identity, behaviour, asked)) {
+  const oneWrite = pace === 0 || encoding !== 'identity';
+  let whole = '';
+  for (const { text, usage } of stream) {
     if (usage !== undefined) call.usage = usage;
-    if (atOnce) {
-      burst += text;
+    if (oneWrite) {
+      whole += text;
       continue;
     }
     if (!res.write(text)) await writable(res);
-    await pause(res, behaviour.pace);
+    await pause(res, pace);
     if (res.destroyed) return;
   }
-  if (atOnce) res.write(behaviour.encoding === 'identity' ? burst : gzipSync(burst));
-  if (behaviour.ending === 'cut') return cut(call, res);
-  if (behaviour.ending !== 'stall') res.end();
+  if (oneWrite) res.write(encoding === 'identity' ? whole : gzipSync(whole));
+  if (ending === 'cut') return cut(call, res);
+  if (ending !== 'stall') res.end();
 }
 
 async function embed(call: DemoCall, res: ServerResponse): Promise<void> {
   const { body, model, behaviour } = readRequest(call);
-  if (await misbehave(call, res, model, behaviour)) return;
+  if (await sendFault(call, res, model, behaviour)) return;
   const { vectors, promptTokens } = answerEmbeddings(body);
   const base64 = body.encoding_format === 'base64' && !behaviour.floats;
   const data = vectors.map((vector, index) => ({
@@ -189,8 +200,8 @@ function readRequest(call: DemoCall): { body: Json; model: string; behaviour: Be
   return { body: body as Json, model, behaviour };
 }
 
-/** Plays the faults that leave no room for an answer; true when it did. */
-async function misbehave(call: DemoCall, res: ServerResponse, model: string, behaviour: Behaviour): Promise<boolean> {
+/** Sends the faults that replace the answer. False: there is none, and nothing was sent. */
+async function sendFault(call: DemoCall, res: ServerResponse, model: string, behaviour: Behaviour): Promise<boolean> {
   await pause(res, behaviour.delay);
   if (res.destroyed) return true;
   if (behaviour.leaky) for (const [name, value] of Object.entries(leakyHeaders(model))) res.setHeader(name, value);
@@ -206,12 +217,12 @@ async function misbehave(call: DemoCall, res: ServerResponse, model: string, beh
 
 function cut(call: DemoCall, res: ServerResponse): void {
   call.outcome = 'cut';
-  // what this tick wrote leaves first: a cut after three events is seen after three events
+  // after the writes of this tick, so that a cut after three events comes after three events
   if (res.headersSent) setImmediate(() => res.socket?.destroySoon());
   else res.destroy();
 }
 
-/** Sends a whole JSON answer, broken or wrapped as the behaviour says. */
+/** Sends a JSON answer, truncated or compressed as the behaviour says. */
 function sendObject(
   call: DemoCall,
   res: ServerResponse,
@@ -229,12 +240,12 @@ function sendJson(res: ServerResponse, status: number, body: string | Buffer): v
   res.writeHead(status, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }).end(body);
 }
 
-/** Waits, but no longer than the caller stays. */
+/** Waits, or until the caller disconnects. */
 async function pause(res: ServerResponse, ms: number): Promise<void> {
   if (res.destroyed || ms === 0) return;
   const gone = new AbortController();
-  const leave = () => gone.abort();
-  res.once('close', leave);
+  const stop = () => gone.abort();
+  res.once('close', stop);
   await sleep(ms, undefined, { signal: gone.signal }).catch(() => {});
-  res.removeListener('close', leave);
+  res.removeListener('close', stop);
 }

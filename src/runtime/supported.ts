@@ -10,10 +10,9 @@ const OLDEST_NODE = 22;
  * @returns one line that also says what to do, or null when the runtime is supported
  */
 export function unsupportedRuntime(versions: Readonly<Record<string, string | undefined>>): string | null {
-  const other = versions.bun ? 'Bun' : versions.deno ? 'Deno' : null;
-  if (other !== null) {
-    return `needs Node, this is ${other}: the program relies on Node's own HTTP server (on Bun the first request ends the process)`;
-  }
+  const why = "the program relies on Node's own HTTP server";
+  if (versions.bun) return `needs Node, this is Bun: ${why}, and on Bun the first request ends the process`;
+  if (versions.deno) return `needs Node, this is Deno: ${why}`;
   const { node = 'unknown' } = versions;
   if (parseInt(node, 10) >= OLDEST_NODE) return null;
   return `needs Node ${OLDEST_NODE} or newer, this is ${node}; run "npx tollgate" or "make run", or install Node from nodejs.org`;

@@ -82,7 +82,7 @@ t.test('create, set, list and remove', async (t) => {
   t.match(await tollgate('assistant', 'remove', id), { code: 0, out: /^Assistant removed\./ });
   t.match(await tollgate('assistant', 'remove', id), {
     code: 1,
-    err: /"tollgate assistant list --company ID" shows them/,
+    err: /See "tollgate assistant list --company ID"\./,
   });
   t.equal((await tollgate('assistant', 'list', '--company', company, '--json')).out, '[]\n');
 });

@@ -45,7 +45,7 @@ const MISTAKES: [string, string[], RegExp][] = [
   [
     'an option is unknown',
     [ID, '--nmae', 'x'],
-    /^unknown option --nmae; there are --name, --open, --slug, --loud, --json$/,
+    /^unknown option --nmae; the options are --name, --open, --slug, --loud, --json$/,
   ],
   ['a short option is unknown', [ID, '-n', 'x'], /^unknown option -n;/],
   ['an option is a name of every object', [ID, '--constructor', 'x'], /^unknown option --constructor;/],

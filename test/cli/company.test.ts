@@ -52,7 +52,7 @@ t.test('an unknown company is a refusal, a malformed one wrong usage, and neithe
   t.match(await tollgate('company', 'set', randomUUID(), '--budget', '5'), {
     code: 1,
     out: '',
-    err: /^tollgate: There is no company .* "tollgate company list" shows them\.\n$/,
+    err: /^tollgate: There is no company .* See "tollgate company list"\.\n$/,
   });
   const { id } = before.json[0];
   for (const args of [

@@ -48,11 +48,11 @@ t.test('list shows prefix, name, scopes, created, by, last used, expires and sta
 
 t.test('revoking is final, and doing it again says when it was done', async (t) => {
   const { id } = (await create('--scope', 'chat', '--json')).json;
-  t.match(await tollgate('key', 'revoke', id), { code: 0, err: '', out: /is revoked since \d{4}-/ });
+  t.match(await tollgate('key', 'revoke', id), { code: 0, err: '', out: /was revoked at \d{4}-/ });
   t.match(await tollgate('key', 'revoke', id), {
     code: 0,
     err: '',
-    out: /was revoked before, on \d{4}-\d\d-\d\d \d\d:\d\d UTC\.\n$/,
+    out: /was already revoked at \d{4}-\d\d-\d\d \d\d:\d\d UTC\.\n$/,
   });
   t.match((await tollgate('key', 'revoke', id, '--json')).json, { id, state: 'revoked', already_revoked: true });
   t.match(await tollgate('key', 'revoke', randomUUID()), { code: 1, out: '', err: /There is no key/ });

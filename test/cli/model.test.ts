@@ -62,7 +62,7 @@ t.test('a model of one company stands beside the shared one of the same slug', a
   t.equal((await tollgate('model', 'remove', 'twin', '--company', id)).code, 0);
   t.match(await tollgate('model', 'remove', 'twin', '--company', id), {
     code: 1,
-    err: /"tollgate model list" shows them/,
+    err: /See "tollgate model list"\./,
   });
 });
 
@@ -71,7 +71,7 @@ t.test('a slug that is taken is a refusal that says what to do', async (t) => {
   t.match(await create('taken', ...PRICES), {
     code: 1,
     out: '',
-    err: /^tollgate: A shared model taken exists already\. "tollgate model set" changes it\.\n$/,
+    err: /^tollgate: A shared model taken exists already\. Change it with "tollgate model set"\.\n$/,
   });
 });
 

@@ -26,7 +26,7 @@ t.test('a month is shown with its totals, budget, models and endpoints', async (
     '  completion tokens  10',
     '  EUR API            0.10140000000001',
     '  EUR in-app chat    0.5',
-    '  EUR in all         0.60140000000001',
+    '  EUR total          0.60140000000001',
     '  EUR budget         12.5',
     '',
     'MODEL  REQUESTS  PROMPT TOKENS  COMPLETION TOKENS               EUR',
