@@ -233,14 +233,14 @@ t.test('transactions', async (t) => {
   await t.rejects(lost, { message: /^database unavailable/ });
   t.same(await names(), ['one'], 'after a loss nothing runs outside the transaction');
 
-  const [rejected, late] = [Promise.withResolvers<void>(), Promise.withResolvers<unknown>()];
+  const late = Promise.withResolvers<unknown>();
+  const gone = `not exists (select from pg_stat_activity where application_name = 'victim')`;
   const overdue = victim.transaction(200, async (sql) => {
     await sql`insert into steps values ('seven')`;
-    await rejected.promise;
+    await until(() => holds(db, gone), 'the connection is ended at the deadline');
     await sql`insert into steps values ('eight')`.catch((error) => error).then(late.resolve);
   });
   await t.rejects(overdue, { code: 'DEADLINE' });
-  rejected.resolve();
   await late.promise;
   t.same(await names(), ['one'], 'a deadline rolls back');
 });
