@@ -16,7 +16,7 @@ await customer.chat({ stream: true });
 await customer.chat({ model: 'brand-failing' });
 await customer.chat({ model: 'unheard-of' });
 await customer.embed();
-await speak(world.url, ['no request\r\n\r\n'], 2000);
+await speak(world.url, ['no request\r\n\r\n']);
 await world.ledger(customer.company, 3);
 const text = await eventually(
   async () => (await ask(`${world.adminUrl}/metrics`)).text,

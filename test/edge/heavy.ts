@@ -1,6 +1,6 @@
 /**
- * Children of the heavy tests: `node heavy.ts upstream MEGABYTES` streams that much to whoever asks and
- * `node heavy.ts clients URL KEY COUNT slow|slowloris` plays so many clients. Each prints one JSON line when ready.
+ * Processes of the heavy tests: `node heavy.ts upstream BYTES` streams that much in each answer,
+ * `node heavy.ts clients URL KEY COUNT slow|slowloris` is COUNT clients. Each prints one JSON line when ready.
  */
 import { createServer } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
@@ -9,7 +9,7 @@ const [role, ...rest] = process.argv.slice(2);
 if (role === 'upstream') upstream(Number(rest[0]));
 else clients(rest[0] as string, rest[1] as string, Number(rest[2]), rest[3] as string);
 
-/** An event stream of so many bytes to every model but "quick", which gets a short answer. */
+/** Answers model "quick" briefly, and every other one with an event stream of so many bytes. */
 function upstream(bytes: number): void {
   const event = Buffer.from(
     `data: {"id":"c","object":"chat.completion.chunk","model":"internal-x","choices":[{"index":0,"delta":{"content":"${'y'.repeat(900)}"},"finish_reason":null}]}\n\n`,
@@ -18,7 +18,7 @@ function upstream(bytes: number): void {
   const body = Buffer.concat([
     ...Array.from({ length: events }, () => event),
     Buffer.from('data: {"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":1}}\n\ndata: [DONE]\n\n'),
-  ]); // one buffer that all responses share
+  ]); // one buffer, shared by all answers
   const quick = '{"choices":[{"message":{"content":"hi"}}],"usage":{"prompt_tokens":1,"completion_tokens":1}}';
   const server = createServer((req, res) => {
     let text = '';
@@ -55,7 +55,7 @@ function clients(url: string, key: string, count: number, kind: string): void {
       socket.on('connect', () => {
         if (++connected === count) setTimeout(() => console.log(JSON.stringify({ connected, closed })), 3000);
         if (kind === 'slow') {
-          socket.pause(); // and never read on
+          socket.pause(); // for ever
           socket.write(text);
         } else {
           socket.resume();

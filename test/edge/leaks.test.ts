@@ -6,8 +6,8 @@ import { MASTER_KEY } from '../support/upstream.ts';
 import { chunk, httpAnswer, rawUpstream, speak } from './raw.ts';
 
 /**
- * Canaries in everything an upstream can say: no byte of them may reach a client or a
- * metric; neither keys nor prompts may reach a log of any level.
+ * Everything an upstream can say carries the word "canary": it must reach no client and no metric.
+ * Keys and prompts must reach no log, at any level.
  */
 
 const CANARY = 'canary';
@@ -17,7 +17,7 @@ const SYSTEM = 'You guard the treasure of the hidden valley and must never tell 
 
 t.setTimeout(120_000);
 const upstream = await rawUpstream(t);
-// its host is one as well: by this name
+// "localhost" is a secret as well: the name of the upstream's host
 const url = upstream.url.replace('127.0.0.1', 'localhost');
 const gateway = await startGateway(t, url, { FIRST_BYTE_SECONDS: '1', IDLE_SECONDS: '1', CONNECT_SECONDS: '1' });
 const company = await gateway.company();
@@ -60,7 +60,7 @@ const HEADERS = [
   'trailer: x-canary',
 ];
 
-/** Every text an error may hold, what was asked and the master key among them. */
+/** Texts an error may hold: names, hosts, the master key, and (ECHO) the prompt. */
 const TEXTS = [
   `litellm.BadRequestError: AzureException - model ${MODEL} at https://canary.azure.example/openai refuses`,
   `deployment canary-eu-1 of localhost:${new URL(url).port} said no`,
@@ -176,7 +176,7 @@ t.test('no byte of what stands behind reaches a client', async (t) => {
     upstream.answer((socket: Socket, request) => {
       const asked = request.includes('treasure') ? `${PROMPT} after ${SYSTEM}` : PROMPT;
       if (bytes !== null) socket.write(typeof bytes === 'function' ? bytes(asked) : bytes);
-      if (/stops|no HTTP|in no JSON/.test(name)) setTimeout(() => socket.destroy(), 20);
+      if (/stops|no HTTP|in no JSON/.test(name)) socket.end();
     });
     const answers = Object.entries(CALLS).map(async ([kind, [path, body]]) => {
       const text = JSON.stringify(body);
@@ -188,7 +188,7 @@ t.test('no byte of what stands behind reaches a client', async (t) => {
         'connection: close',
         `content-length: ${Buffer.byteLength(text)}`,
       ];
-      const answer = await speak(gateway.url, [`${head.join('\r\n')}\r\n\r\n${text}`], 3000);
+      const answer = await speak(gateway.url, [`${head.join('\r\n')}\r\n\r\n${text}`]);
       if (answer.status < 200) t.fail(`${kind}, ${name}: no answer`);
       clean(t, `${kind}, ${name}`, answer.text);
     });
@@ -197,7 +197,7 @@ t.test('no byte of what stands behind reaches a client', async (t) => {
   t.pass(`${Object.keys(plays).length} surfaces, ${Object.keys(CALLS).length} endpoints`);
 });
 
-t.test('nor do the ways in which it cannot be reached tell of it', async (t) => {
+t.test('an unreachable upstream is not named either', async (t) => {
   for (const address of ['http://canary.invalid/v1', 'http://localhost:1/v1', 'https://localhost:1/v1']) {
     const other = await startGateway(t, address, { CONNECT_SECONDS: '1' });
     const company = await other.company();
@@ -210,7 +210,7 @@ t.test('nor do the ways in which it cannot be reached tell of it', async (t) => 
   }
 });
 
-t.test('no metric names it, nor a key or a company', async (t) => {
+t.test('no metric names the upstream, a key or a company', async (t) => {
   const { text } = await ask(`${gateway.adminUrl}/metrics`);
   t.match(text, /tollgate_requests_total/);
   clean(t, 'metrics', text);
@@ -218,11 +218,11 @@ t.test('no metric names it, nor a key or a company', async (t) => {
   t.notOk(text.includes('svc_'));
 });
 
-t.test('neither keys nor prompts are in the log at any level', async (t) => {
+t.test('keys and prompts are in no log line of any level', async (t) => {
   const log = gateway.logged.join('');
   t.match(log, /"reason":"status 400/, 'the reasons are');
-  t.match(log, /canary-model-7b/, 'and may name the model');
-  t.match(log, /ECONN|getaddrinfo|too slow/, 'and why nothing came');
+  t.match(log, /canary-model-7b/, 'they may name the model');
+  t.match(log, /ECONN|getaddrinfo|too slow/, 'so is why nothing came');
   t.notOk(log.includes(MASTER_KEY), 'master key');
   t.notOk(log.includes(key), 'company key');
   t.notOk(log.includes(key.slice(8)), 'the secret part of it');

@@ -3,44 +3,66 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Test } from 'tap';
 
-/** HTTP by the byte, for what no client library would say. */
+/** HTTP byte by byte, for requests and answers that no library would send. */
 
 export interface RawAnswer {
   readonly status: number;
   /** Names in lower case. */
   readonly headers: ReadonlyMap<string, string>;
   readonly body: string;
-  /** All that came. */
+  /** Everything that came. */
   readonly text: string;
 }
 
-/** Sends bytes, piece by piece, and reads until the connection closes or falls silent for `quietMs`. */
-export async function speak(url: string, pieces: readonly (string | Buffer)[], quietMs = 400): Promise<RawAnswer> {
+/** When `speak` has heard enough. */
+export interface Patience {
+  /** Whole answers to wait for; interim ones (1xx) do not count. Default 1. */
+  readonly answers?: number;
+  /** Milliseconds without a byte after which nothing more is expected. Default 5000. */
+  readonly quietMs?: number;
+}
+
+/** Sends bytes piece by piece, and reads until the answers are whole, the connection closes or nothing comes. */
+export async function speak(
+  url: string,
+  pieces: readonly (string | Buffer)[],
+  { answers = 1, quietMs = 5000 }: Patience = {},
+): Promise<RawAnswer> {
   const { hostname, port } = new URL(url);
-  const socket = connect(Number(port), hostname);
-  const chunks: Buffer[] = [];
-  let heard = performance.now();
-  let open = true;
+  const socket = connect(Number(port), hostname).setTimeout(quietMs);
+  const over = once(socket, 'close');
+  let text = '';
   socket.on('data', (chunk: Buffer) => {
-    chunks.push(chunk);
-    heard = performance.now();
+    text += chunk.toString('latin1');
+    if (wholeAnswers(text) >= answers) socket.destroy();
   });
   socket.on('error', () => {});
-  socket.on('close', () => {
-    open = false;
-  });
-  await once(socket, 'connect');
-  for (const piece of pieces) {
-    if (!open) break;
+  socket.on('timeout', () => socket.destroy());
+  await Promise.race([once(socket, 'connect'), over]);
+  for (const [n, piece] of pieces.entries()) {
+    if (n > 0) await sleep(5); // paced: each piece is to arrive by itself
+    if (socket.destroyed) break;
     socket.write(piece);
-    await sleep(5);
   }
-  heard = performance.now();
-  while (open && (performance.now() - heard < quietMs || (chunks.length === 0 && performance.now() - heard < 5000))) {
-    await sleep(10);
+  await over;
+  return parseAnswer(text);
+}
+
+/** How many final answers a text holds, each with all of its body. */
+function wholeAnswers(text: string): number {
+  let count = 0;
+  for (let at = 0; ; ) {
+    const end = text.indexOf('\r\n\r\n', at) + 4;
+    if (end < 4) return count;
+    const head = text.slice(at, end);
+    const length = /^content-length: (\d+)/im.exec(head)?.[1];
+    if (/^HTTP\/1\.1 1/.test(head)) at = end;
+    else if (length !== undefined) at = end + Number(length);
+    else if (/^transfer-encoding: chunked/im.test(head)) at = text.indexOf('0\r\n\r\n', end) + 5;
+    else return count; // such a body ends with the connection
+    if (at > text.length || at < end) return count;
+    if (!/^HTTP\/1\.1 1/.test(head)) count += 1;
   }
-  socket.destroy();
-  return parseAnswer(Buffer.concat(chunks).toString('latin1'));
 }
 
 export function parseAnswer(text: string): RawAnswer {
@@ -55,13 +77,13 @@ export function parseAnswer(text: string): RawAnswer {
 export interface RawUpstream {
   /** Base address, ending in /v1. */
   readonly url: string;
-  /** Requests as they arrived, whole. */
+  /** Whole requests, in the order they arrived. */
   readonly received: string[];
-  /** What to do with a request that has arrived, from now on. */
+  /** Sets what to do with each request from now on. */
   answer(script: (socket: Socket, request: string) => void): void;
 }
 
-/** An upstream that writes bytes to its socket as a test says. Each connection has one request at a time. */
+/** An upstream that writes to its socket whatever a test says. A connection carries one request at a time. */
 export async function rawUpstream(t: Test): Promise<RawUpstream> {
   const received: string[] = [];
   const sockets = new Set<Socket>();

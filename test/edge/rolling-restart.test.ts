@@ -8,15 +8,16 @@ import { type App, openApp } from '../../src/app.ts';
 import { readConfig } from '../../src/config.ts';
 import { isTimeZone } from '../../src/domain/month.ts';
 import { dataOf } from '../support/client.ts';
-import { startGateway } from '../support/gateway.ts';
+import { FAST_HTTP, startGateway } from '../support/gateway.ts';
+import { until } from '../support/until.ts';
 import { demoUpstream, MASTER_KEY } from '../support/upstream.ts';
 import { customerWith } from '../support/world.ts';
 
-/** Two replicas behind a balancer, restarted one after the other under load: nothing breaks, nothing is refused. */
+/** Two replicas behind a balancer are restarted one after the other under load: nothing breaks, nothing is refused. */
 
 t.setTimeout(60_000);
 const upstream = await demoUpstream(t);
-const first = await startGateway(t, upstream.url); // brings a database and a company
+const first = await startGateway(t, upstream.url); // has the database and the company
 const company = await first.company();
 await first.model('stream', { upstream: 'internal-x!events-60!pace-10', company });
 await first.model('quick', { upstream: 'internal-x', company });
@@ -30,6 +31,7 @@ async function replica(): Promise<App> {
     UPSTREAM_URL: upstream.url,
     UPSTREAM_API_KEY: MASTER_KEY,
     SPOOL_DIR: '',
+    FAST_HTTP,
   };
   const silent = new Writable({ write: (_line, _encoding, done) => done() });
   const app = await openApp(readConfig(env, isTimeZone), pino({ level: 'error' }, silent));
@@ -37,7 +39,7 @@ async function replica(): Promise<App> {
   return app;
 }
 
-/** A balancer of TCP connections: a new one goes to the next replica that accepts it; clients keep theirs. */
+/** A balancer of TCP connections: hands each new one to the next replica that accepts it. */
 async function balancer(t: Test, ports: number[]): Promise<string> {
   let turn = 0;
   const server = createServer((client: Socket) => {
@@ -87,11 +89,12 @@ t.test('replicas restart in turn: no stream breaks, no request is refused', asyn
           ? `plain: ${answer.message} ${(answer.cause as Error)?.message}`
           : `plain ${answer.status}`,
       );
-      await sleep(5);
+      await sleep(5); // paced traffic
     }
   };
   const clients = [...Array.from({ length: 20 }, streaming), ...Array.from({ length: 5 }, asking)];
-  await sleep(500);
+  const busy = () => (outcomes['plain 200'] ?? 0) > 50 && (outcomes['whole stream'] ?? 0) >= 20;
+  await until(busy, 'both kinds of requests are answered');
   for (const i of [0, 1]) {
     const leaving = replicas[i] as App;
     const successor = await replica();

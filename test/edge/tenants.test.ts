@@ -1,12 +1,13 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { type Answer, ask, eventually } from '../support/client.ts';
+import { type Answer, ask } from '../support/client.ts';
 import { startGateway } from '../support/gateway.ts';
+import { until } from '../support/until.ts';
 import { demoUpstream } from '../support/upstream.ts';
 
 /**
- * Random operations of many companies against a shadow model: whatever one does, no answer,
- * list or assistant tells it of another. FUZZ_RUNS sets how many steps, FUZZ_SEED which.
+ * Random operations of several companies, checked against a model of what each may see: no answer,
+ * list or assistant tells a company of another. FUZZ_RUNS sets how many steps, FUZZ_SEED which.
  */
 
 t.setTimeout(120_000);
@@ -37,7 +38,7 @@ for (let n = 0; n < 5; n++) {
   tenants.push({ id, key, assistants: new Set(), own: new Map(), disabled: new Set(), nonEu: false, calls: 0 });
 }
 
-/** What a slug is to a company: its internal name, or why not. */
+/** What a call of a company with this slug gives: the status, and for 200 the internal name. */
 function expected(tenant: Tenant, slug: string): { status: number; upstream: string } {
   const own = tenant.own.get(slug);
   const eu = own ?? SHARED[slug];
@@ -99,18 +100,19 @@ t.test('no company learns of another', async (t) => {
     const changeIt = CHANGES[change];
     if (changeIt !== undefined) {
       await changeIt(tenant, slug, flag);
-      // it reaches the gateway by the change feed, within a second
-      await eventually(
+      await until(
         async () => (await ask(`${gateway.url}/models`, { key })).json.data.map(({ id }: { id: string }) => id).join(),
+        `the change feed brings the list of models to ${listed(tenant)}`,
         (ids) => ids === listed(tenant).join(),
       );
       continue;
     }
     const { status, upstream: internal } = expected(tenant, slug);
     const before = upstream.received().length;
-    const answer = await eventually(
+    const answer = await until(
       () => ask(`${gateway.url}/chat/completions`, { key, body: { model: slug, messages, stream: streamed } }),
-      (answer) => answer.status === status, // a new mapping may still be on its way
+      `the change feed brings model ${slug} to status ${status}`,
+      (answer) => answer.status === status,
     );
     if (status === 200) {
       tenant.calls += upstream.received().length - before;
@@ -149,13 +151,11 @@ t.test('no company learns of another', async (t) => {
   }
 });
 
-t.test('a slug only one company has answers the others as one nobody has', async (t) => {
+t.test('a slug of one company looks to the others like a slug that does not exist', async (t) => {
   const [one, other] = tenants as [Tenant, Tenant];
   await gateway.model('private-slug', { upstream: 'internal-private', company: one.id });
-  await eventually(
-    () => ask(`${gateway.url}/models/private-slug`, { key: one.key }),
-    ({ status }) => status === 200,
-  );
+  const served = () => ask(`${gateway.url}/models/private-slug`, { key: one.key });
+  await until(async () => (await served()).status === 200, 'the model is served to its company');
   const asking = async (model: string) =>
     visible(await ask(`${gateway.url}/chat/completions`, { key: other.key, body: { model, messages } }));
   t.equal((await asking('private-slug')).replaceAll('private-slug', 'nobody-slug1'), await asking('nobody-slug1'));

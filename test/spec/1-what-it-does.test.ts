@@ -1,13 +1,14 @@
 import t from 'tap';
-import { ask, eventually } from '../support/client.ts';
+import { ask } from '../support/client.ts';
 import { startGateway } from '../support/gateway.ts';
+import { until } from '../support/until.ts';
 import { MASTER_KEY, type Received, scriptedUpstream } from '../support/upstream.ts';
 import { CHAT, customerWith, INTERNAL, OVERSEAS, startWorld, visible } from '../support/world.ts';
 
 const world = await startWorld(t);
 
 t.test(
-  "1.1 the wire format stays the reference format: the caller's bytes go up and the upstream's come down, but for the model name",
+  "1.1 the wire format stays the reference format: both sides' bytes pass unchanged, except for the model name",
   async (t) => {
     const upstream = await scriptedUpstream(t);
     const gateway = await startGateway(t, upstream.url);
@@ -49,11 +50,11 @@ t.test('1.2 the model namespace is branded: the public slug maps to an internal 
   t.equal((await world.customer.chat({ model: world.upstream.parts.chat })).status, 404, 'the identifier is no slug');
 });
 
-t.test('1.2 there is an EU gate', async (t) => {
+t.test('1.2 the EU gate refuses a model hosted elsewhere', async (t) => {
   t.equal((await world.customer.chat({ model: OVERSEAS })).status, 403);
 });
 
-t.test('1.2 usage is accounted for', async (t) => {
+t.test('1.2 a call is booked with the usage its answer tells', async (t) => {
   const customer = await world.newCustomer();
   const { usage } = (await customer.chat()).json;
   const [row] = await world.ledger(customer.company, 1);
@@ -73,20 +74,11 @@ t.test('1.3 the rules are those of the application: its settings apply as soon a
   t.equal(await status({}), 200);
   t.equal(await status({ model: OVERSEAS }), 403);
   await world.sql`update companies set allow_non_eu_models = true where id = ${customer.company}`;
-  await eventually(
-    () => status({ model: OVERSEAS }),
-    (status) => status === 200,
-  );
+  await until(async () => (await status({ model: OVERSEAS })) === 200, 'the EU gate is open');
   await world.sql`update companies set disabled_model_slugs = ${[CHAT]} where id = ${customer.company}`;
-  await eventually(
-    () => status({}),
-    (status) => status === 404,
-  );
+  await until(async () => (await status({})) === 404, 'the model is disabled');
   await world.sql`update companies set disabled_model_slugs = '{}', monthly_budget_eur = 0.000001 where id = ${customer.company}`;
-  await eventually(
-    () => status({}),
-    (status) => status === 402,
-  );
+  await until(async () => (await status({})) === 402, 'the budget is reached');
 });
 
 t.test('1.4 the base address ends in /v1 and every path is relative to it', async (t) => {
@@ -137,7 +129,7 @@ t.test(
     t.equal(headers.authorization, `Bearer ${MASTER_KEY}`);
     t.notMatch(JSON.stringify(headers), world.customer.key);
     for (const secret of [MASTER_KEY, world.customer.key, 'a-prompt-of-mine']) {
-      t.notMatch(world.logged.join(''), secret, 'nothing of it is logged, at no level');
+      t.notMatch(world.logged.join(''), secret, 'it is not logged at any level');
     }
     t.ok(world.logged.length > 0);
   },

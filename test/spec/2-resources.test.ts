@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
 import t from 'tap';
 import { createKey, listKeys, revokeKey } from '../../src/store/key.ts';
-import { chunksOf, eventually } from '../support/client.ts';
+import { chunksOf } from '../support/client.ts';
+import { until } from '../support/until.ts';
 import { CHAT, customerWith, EMBED, OVERSEAS, startWorld } from '../support/world.ts';
 
 const world = await startWorld(t, { OWNED_BY: 'brand-owner', BILLING_TIMEZONE: 'Europe/Berlin' });
@@ -243,10 +244,7 @@ t.test('2.7 company API key', async (t) => {
     const digest = createHash('sha256').update(lost).digest();
     const [row] = await world.sql`select id from api_keys where digest = ${digest}`;
     await revokeKey(world.sql, row?.id);
-    await eventually(
-      async () => (await theirs.chat()).status,
-      (status) => status === 401,
-    );
+    await until(async () => (await theirs.chat()).status === 401, 'the revoked key is refused');
     t.equal((await customerWith(world.url, customer.company, await world.key(customer.company)).chat()).status, 200);
   });
   t.test('2.7 scopes: a key carries scopes, enforced by the server', async (t) => {

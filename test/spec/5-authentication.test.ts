@@ -1,13 +1,14 @@
 import t from 'tap';
 import { summarizeUsage } from '../../src/store/usage.ts';
-import { ask, eventually } from '../support/client.ts';
+import { ask } from '../support/client.ts';
+import { until } from '../support/until.ts';
 import { CHAT, customerWith, EMBED, startWorld } from '../support/world.ts';
 
 const world = await startWorld(t);
 const { customer } = world;
 const assistant = await world.assistant(customer.company, { model: CHAT });
 
-t.test('5.1 the key comes in Authorization: Bearer <API_KEY>, and nowhere else', async (t) => {
+t.test('5.1 the key is taken from Authorization: Bearer <API_KEY> and from nowhere else', async (t) => {
   const models = (headers: Record<string, string>, query = '') => ask(`${world.url}/models${query}`, { headers });
   const { key } = customer;
   t.equal((await models({ authorization: `Bearer ${key}` })).status, 200);
@@ -36,14 +37,16 @@ t.test('5.2 a missing, invalid, revoked or expired key gives 401, all with one b
   t.equal(bodies.size, 1);
 });
 
-t.test('5.2 a key expires while it is in use', async (t) => {
-  const key = await world.key(customer.company, ['chat'], new Date(Date.now() + 300));
-  const { ask } = customerWith(world.url, customer.company, key);
-  t.equal((await ask('/models')).status, 200);
-  await eventually(
-    async () => (await ask('/models')).status,
-    (status) => status === 401,
-  );
+t.test('5.2 a key that expires while it is in use is refused from then on', async (t) => {
+  // on a busy machine a key may expire before its first use: then another one with a longer life
+  for (let lifeMs = 250; lifeMs < 10_000; lifeMs *= 2) {
+    const key = await world.key(customer.company, ['chat'], new Date(Date.now() + lifeMs));
+    const { ask } = customerWith(world.url, customer.company, key);
+    if ((await ask('/models')).status !== 200) continue;
+    await until(async () => (await ask('/models')).status === 401, 'the expired key is refused');
+    return;
+  }
+  t.fail('no key was ever accepted');
 });
 
 t.test('5.3 scopes: each endpoint requires its own, a missing one gives 403, and GET /models needs none', async (t) => {

@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
-import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { type Database, DatabaseRefused, DatabaseUnavailable, openDatabase } from '../../src/store/database.ts';
-import { freeze, inDatabase, privateServer, testDatabase, until } from '../support/postgres.ts';
+import { freeze, holds, inDatabase, privateServer, testDatabase } from '../support/postgres.ts';
 import { startProxy } from '../support/proxy.ts';
+import { until } from '../support/until.ts';
 
 const MS = 10_000;
 
@@ -69,13 +69,9 @@ t.test('what exceeds its deadline is refused, and ended on the server', async (t
   await t.rejects(slow, { code: 'DEADLINE', message: 'database unavailable: no answer within 200 ms' });
   const [row] = await one.run(MS, (sql) => sql`select 2 as two`);
   t.equal(row?.two, 2, 'the next query has a connection');
-  await until(
-    t,
-    'the statement was cancelled',
-    db,
-    `not exists (select from pg_stat_activity
-    where state = 'active' and query like '%slow%' and pid <> pg_backend_pid())`,
-  );
+  const cancelled = `not exists (select from pg_stat_activity
+    where state = 'active' and query like '%slow%' and pid <> pg_backend_pid())`;
+  await until(() => holds(db, cancelled), 'the statement is cancelled');
 });
 
 t.test('a large text', async (t) => {
@@ -110,13 +106,9 @@ t.test('a statement that waits for a lock past its deadline never takes effect',
       db.run(200, (other) => other`insert into slots values (1)`),
       { code: 'DEADLINE' },
     );
-    await until(
-      t,
-      'it stopped waiting',
-      { run: (_ms, work) => work(sql, String) } as Database,
-      `not exists (
-      select from pg_locks where not granted and relation = 'slots'::regclass)`,
-    );
+    const here: Pick<Database, 'run'> = { run: async (_ms, work) => work(sql, String) };
+    const none = `not exists (select from pg_locks where not granted and relation = 'slots'::regclass)`;
+    await until(() => holds(here, none), 'the statement stops waiting');
   });
   t.same([...(await db.run(MS, (sql) => sql`select n from slots`))], []);
 });
@@ -135,9 +127,7 @@ t.test('a frozen server', async (t) => {
       const answers = await Promise.allSettled(asked);
       for (const answer of answers) t.match(answer, { status: 'rejected', reason: { code: 'DEADLINE' } });
     }
-    // cancel requests wait a second for an answer
-    await sleep(1100);
-    t.equal(pipes(), before, 'no connection stays behind');
+    await until(() => pipes() === before, 'no connection stays behind: cancel requests wait a second for an answer');
   } finally {
     thaw();
   }
@@ -190,13 +180,14 @@ t.test('connections the server ends', async (t) => {
 
   await victim.run(MS, (sql) => sql`select 1`);
   await terminate();
+  await new Promise(setImmediate); // the end of the connection is read in the same turn as the answer
   await t.resolves(
     victim.run(MS, (sql) => sql`select 1`),
     'an idle one is replaced',
   );
 
   const running = victim.run(MS, (sql) => sql`select pg_sleep(30)`);
-  await until(t, 'it runs', db, `exists (select from pg_stat_activity where wait_event = 'PgSleep')`);
+  await until(() => holds(db, `exists (select from pg_stat_activity where wait_event = 'PgSleep')`), 'it runs');
   const rejected = t.rejects(running, { message: /^database unavailable/ }, 'a running one is unavailable');
   await terminate();
   await rejected;
@@ -235,20 +226,22 @@ t.test('transactions', async (t) => {
       (other) => other`select pg_terminate_backend(pid, 5000) from pg_stat_activity where application_name = 'victim'`,
     );
     await sql`select 1`.catch(() => {});
-    await sleep(20);
+    await new Promise(setImmediate); // the driver could connect anew
     await sql`insert into steps values ('five')`.catch(() => {});
     await sql`insert into steps values ('six')`;
   });
   await t.rejects(lost, { message: /^database unavailable/ });
   t.same(await names(), ['one'], 'after a loss nothing runs outside the transaction');
 
-  const late = victim.transaction(200, async (sql) => {
+  const late = Promise.withResolvers<unknown>();
+  const gone = `not exists (select from pg_stat_activity where application_name = 'victim')`;
+  const overdue = victim.transaction(200, async (sql) => {
     await sql`insert into steps values ('seven')`;
-    await sleep(400);
-    await sql`insert into steps values ('eight')`;
+    await until(() => holds(db, gone), 'the connection is ended at the deadline');
+    await sql`insert into steps values ('eight')`.catch((error) => error).then(late.resolve);
   });
-  await t.rejects(late, { code: 'DEADLINE' });
-  await sleep(300);
+  await t.rejects(overdue, { code: 'DEADLINE' });
+  await late.promise;
   t.same(await names(), ['one'], 'a deadline rolls back');
 });
 
@@ -370,8 +363,9 @@ t.test('a silent host does not keep from asking the others again', async (t) => 
   await one.restore();
   one.freeze();
   await db.run(MS, (sql) => sql`select 1`).catch(() => {}); // the connection that breaks
+  const before = one.connections;
   const asking = db.run(5000, (sql) => sql`select 1`);
-  await sleep(300);
+  await until(() => one.connections > before, 'the silent host is asked');
   await two.restore();
   await t.resolves(asking);
 });
@@ -393,12 +387,8 @@ t.test('closing', async (t) => {
     closing.run(MS, (sql) => sql`select 1`),
     { code: 'CLOSED' },
   );
-  await until(
-    t,
-    'no connection is left',
-    db,
-    `not exists (select from pg_stat_activity where application_name = 'closing')`,
-  );
+  const none = `not exists (select from pg_stat_activity where application_name = 'closing')`;
+  await until(() => holds(db, none), 'no connection is left');
 });
 
 t.test('an unreachable or unwilling server is unavailable, and no message holds the password', async (t) => {

@@ -1,3 +1,5 @@
+import { until } from './until.ts';
+
 /** A plain HTTP client of the gateway: it shows what came, byte for byte. */
 
 export interface Ask {
@@ -31,7 +33,7 @@ export async function ask(url: string, { method, key, headers = {}, body, signal
   };
 }
 
-/** The same, with the answer's body still on its way. */
+/** Like `ask`, but resolves with the answer's head; the body is still on its way. */
 export function open(url: string, { method, key, headers = {}, body, signal }: Ask = {}): Promise<Response> {
   const raw =
     typeof body === 'string' || body instanceof Uint8Array
@@ -58,7 +60,7 @@ export function dataOf(text: string): string[] {
     .map((line) => line.slice(5).trimStart());
 }
 
-/** The events of a stream but for `[DONE]`. */
+/** The parsed events of a stream, without `[DONE]`. */
 // biome-ignore lint/suspicious/noExplicitAny: tests look into chunks freely
 export function chunksOf(text: string): any[] {
   return dataOf(text)
@@ -66,20 +68,13 @@ export function chunksOf(text: string): any[] {
     .map((data) => JSON.parse(data));
 }
 
-/** Looks again until it is so; fails after five seconds, unless told otherwise. */
-export async function eventually<T>(
+/** Like `until`, for tests that do not say yet what they wait for. */
+export function eventually<T>(
   look: () => T | Promise<T>,
   isSo: (value: T) => boolean,
-  patienceMs = 5000,
+  _patienceMs?: number,
 ): Promise<T> {
-  const deadline = performance.now() + patienceMs;
-  for (;;) {
-    const value = await look();
-    if (isSo(value)) return value;
-    if (performance.now() > deadline)
-      throw new Error(`still so after ${patienceMs / 1000} s: ${JSON.stringify(value)}`);
-    await new Promise((resolve) => setTimeout(resolve, 10));
-  }
+  return until(look, String(isSo), isSo);
 }
 
 /** What a call throws. */

@@ -2,21 +2,20 @@ import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Test } from 'tap';
-import { eventually } from './client.ts';
+import { until } from './until.ts';
 
 /**
- * A collector for OTLP over HTTP in its JSON encoding. It takes nothing but what the
- * protocol's schema has: known names in lowerCamelCase, ids in hex, enums as numbers,
- * 64-bit integers as text.
+ * A collector for OTLP over HTTP in its JSON encoding. It fails the test for whatever the protocol's
+ * schema does not have: names in lowerCamelCase, ids in hex, enums as numbers, 64-bit integers as text.
  */
 export interface Collector {
   /** Base address, without /v1/traces. */
   readonly url: string;
   readonly posts: { readonly headers: IncomingHttpHeaders; readonly spans: Span[]; readonly text: string }[];
   readonly spans: () => Span[];
-  /** What it answers from now on; by default success. */
+  /** Sets what it answers from now on; by default success. */
   answer(script: (res: ServerResponse) => void): void;
-  /** Resolves with all spans as soon as there are so many. */
+  /** Resolves with all spans once there are at least `count`. */
   arrived(count: number): Promise<Span[]>;
 }
 
@@ -46,7 +45,7 @@ export async function startCollector(t: Test): Promise<Collector> {
       if (req.headers['content-type'] !== 'application/json') throw new Error('content type');
       posts.push({ headers: req.headers, text, spans: decode(JSON.parse(text)) });
     } catch (error) {
-      t.fail(`the collector refuses: ${(error as Error).message}`, { text });
+      t.fail(`the collector refuses the request: ${(error as Error).message}`, { text });
       res.writeHead(400).end();
       return;
     }
@@ -66,7 +65,7 @@ export async function startCollector(t: Test): Promise<Collector> {
     answer: (next) => {
       script = next;
     },
-    arrived: (count) => eventually(spans, ({ length }) => length >= count),
+    arrived: (count) => until(spans, `${count} spans at the collector`, ({ length }) => length >= count),
   };
 }
 

@@ -7,16 +7,20 @@ import { openApp } from '../../src/app.ts';
 import { readConfig } from '../../src/config.ts';
 import { isTimeZone } from '../../src/domain/month.ts';
 import { parseAddress } from '../../src/store/address.ts';
-import { ask, eventually } from './client.ts';
+import { ask } from './client.ts';
 import { testDatabase } from './postgres.ts';
+import { until } from './until.ts';
 import { MASTER_KEY } from './upstream.ts';
+
+/** FAST_HTTP of every gateway under test, whether in this process or in another: `make test` runs both ways. */
+export const FAST_HTTP = process.env.FAST_HTTP ?? 'on';
 
 /**
  * A whole gateway in the test process: real HTTP, a database of its own, and companies,
- * models, assistants and keys put in by plain SQL, as any other program would.
+ * models, assistants and keys added by plain SQL, as any other program would do.
  */
 export interface TestGateway {
-  /** Base address, ending in `/v1`: what a client sets as its SDK's. */
+  /** Base address, ending in `/v1`: what a client gives its SDK. */
   readonly url: string;
   readonly adminUrl: string;
   readonly databaseUrl: string;
@@ -24,11 +28,11 @@ export interface TestGateway {
   /** Lines logged so far. */
   readonly logged: string[];
   company(settings?: CompanySettings): Promise<string>;
-  /** Resolves when the gateway serves the model: a shared one reaches it by the change feed. */
+  /** Resolves once the gateway serves the model: the change feed tells it of shared ones. */
   model(slug: string, settings: ModelSettings): Promise<void>;
   key(company: string, scopes?: readonly string[], expires?: Date | null): Promise<string>;
   assistant(company: string, settings?: AssistantSettings): Promise<string>;
-  /** The ledger of a company, oldest first, as soon as it has this many rows. */
+  /** The ledger of a company, oldest row first, once it has at least this many rows. */
   ledger(company: string, rows: number): Promise<LedgerRow[]>;
 }
 
@@ -45,7 +49,7 @@ export interface ModelSettings {
   /** EUR per 1000 tokens, as decimal text. */
   readonly input?: string;
   readonly output?: string;
-  /** Belongs to this company alone. */
+  /** The one company that has the model; null: a shared model. */
   readonly company?: string | null;
 }
 
@@ -68,7 +72,7 @@ export interface LedgerRow {
   readonly endpoint: string;
   readonly prompt_tokens: number;
   readonly completion_tokens: number;
-  /** Exact decimal text without needless zeros. */
+  /** Exact decimal text without trailing zeros. */
   readonly cost_eur: string;
   readonly price_input: string;
   readonly price_output: string;
@@ -104,6 +108,7 @@ export async function startGateway(
       UPSTREAM_API_KEY: MASTER_KEY,
       SPOOL_DIR: '',
       DRAIN_SECONDS: '1',
+      FAST_HTTP,
       ...env,
     },
     isTimeZone,
@@ -116,7 +121,7 @@ export async function startGateway(
     await sql.end();
   });
 
-  let scout: string | undefined; // key of a company that sees every shared model
+  let scout: string | undefined; // key of a company that may use every shared model
   const gateway: TestGateway = {
     url: app.apiUrl,
     adminUrl: app.adminUrl as string,
@@ -138,10 +143,7 @@ export async function startGateway(
       if (company !== null) return;
       scout ??= await gateway.key(await gateway.company({ allowNonEu: true }));
       const path = `${app.apiUrl}/models/${encodeURIComponent(slug)}`;
-      await eventually(
-        () => ask(path, { key: scout }),
-        ({ status }) => status === 200,
-      );
+      await until(async () => (await ask(path, { key: scout })).status === 200, `the gateway serves model ${slug}`);
     },
 
     async key(company, scopes = ['chat', 'embeddings', 'assistants'], expires = null) {
@@ -164,15 +166,16 @@ export async function startGateway(
     },
 
     ledger: (company, rows) =>
-      eventually(
+      until(
         () => ledgerOf(sql, company),
+        `${rows} rows of company ${company} in the ledger`,
         ({ length }) => length >= rows,
       ),
   };
   return gateway;
 }
 
-/** A connection of our own: what another program would have. */
+/** A connection beside the gateway's own, as another program would have it. */
 function connect(url: string): Sql {
   const { targets, user, password, database } = parseAddress(url);
   const options = { ...targets[0], user, password, database, max: 2, onnotice: () => {} };

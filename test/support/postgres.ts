@@ -91,14 +91,10 @@ export function freeze(server: Embedded): () => void {
   };
 }
 
-/** Waits for a condition in SQL to come true. */
-export async function until(t: Test, what: string, db: Pick<Database, 'run'>, condition: string): Promise<void> {
-  for (;;) {
-    const [row] = await db.run(START_MS, (sql) => sql.unsafe<{ holds: boolean }[]>(`select ${condition} as holds`));
-    if (row?.holds) break;
-    await sleep(20);
-  }
-  t.pass(what);
+/** Whether a condition in SQL is true. */
+export async function holds(db: Pick<Database, 'run'>, condition: string): Promise<boolean> {
+  const [row] = await db.run(START_MS, (sql) => sql.unsafe<{ holds: boolean }[]>(`select ${condition} as holds`));
+  return row?.holds === true;
 }
 
 /** The same address with another database. */

@@ -2,25 +2,29 @@ import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { parseAddress, type Target } from '../../src/store/address.ts';
 
-/** A way to a database that can be taken away. */
+/** A proxy in front of a database, to interrupt the connection. */
 export interface Passage {
-  /** The database's address, by way of the proxy. */
+  /** The database's address through the proxy. */
   readonly url: string;
-  /** The server is gone: connections break, new ones are refused. */
+  /** As if the server were gone: connections break, new ones are refused. */
   cut(): Promise<void>;
-  /** The server hangs: connections stay, and new ones are made, but nothing moves. */
+  /** As if the server hung: connections stay and new ones are accepted, but no byte moves. */
   freeze(): void;
-  /** All is well again; frozen connections go on. */
+  /** Ends the interruption; frozen connections go on. */
   restore(): Promise<void>;
+  /** Connections accepted so far. */
+  readonly connections: number;
 }
 
-/** Forwards to the database of a URL; closed at teardown. */
+/** Starts a proxy to the database of a URL; it is closed at teardown. */
 export async function startProxy(t: { teardown(after: () => unknown): unknown }, url: string): Promise<Passage> {
   const { targets, user = '', password = '', database = '' } = parseAddress(url);
   const sockets = new Set<Socket>();
   let frozen = false;
+  let connections = 0;
 
   const server = createServer((client) => {
+    connections += 1;
     const target = connect(targets[0] as Extract<Target, { path: string }>);
     for (const [from, to] of [
       [client, target],
@@ -61,6 +65,9 @@ export async function startProxy(t: { teardown(after: () => unknown): unknown },
       if (server.listening) return;
       server.listen(port, '127.0.0.1');
       await once(server, 'listening');
+    },
+    get connections() {
+      return connections;
     },
   };
 }
