@@ -111,13 +111,10 @@ t.test('no company learns of another', async (t) => {
     const before = upstream.received().length;
     const answer = await until(
       () => ask(`${gateway.url}/chat/completions`, { key, body: { model: slug, messages, stream: streamed } }),
-      `the change feed brings model ${slug} to status ${status}`,
-      (answer) => answer.status === status,
+      `the change feed brings model ${slug} to status ${status} and ${internal}`,
+      (answer) => answer.status === status && (status !== 200 || upstream.received().at(-1)?.body.model === internal),
     );
-    if (status === 200) {
-      tenant.calls += upstream.received().length - before;
-      t.equal(upstream.received().at(-1)?.body.model, internal, 'its own model ran');
-    }
+    if (status === 200) tenant.calls += upstream.received().length - before;
     const foreign = (tenants[victim] as Tenant).assistants.values().next().value;
     const run = (id: string) => ask(`${gateway.url}/assistants/${id}/run`, { key, body: { messages } });
     let about = visible(answer);
