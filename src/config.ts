@@ -47,7 +47,7 @@ const TABLE = {
     'on: several processes share PORT; Linux spreads connections over them'),
   adminHost: variable('ADMIN_HOST', '127.0.0.1', asText,
     'address of the admin listener: pages, /metrics, /livez, /readyz'),
-  adminPort: variable('ADMIN_PORT', '8081', orOff(whole(0, 65_535)),
+  adminPort: variable('ADMIN_PORT', '8081', orOff(whole(0, 65_535, ' or off')),
     'port of the admin listener; off: no admin listener'),
   basePath: variable('BASE_PATH', '/v1', pathPrefix, 'path prefix of the API'),
   databaseUrl: secret('DATABASE_URL', 'embedded in DATA_DIR', databaseAddress,
@@ -236,10 +236,10 @@ function matching(pattern: RegExp, rule: string): Parse<string> {
   };
 }
 
-function whole(least: number, most: number): Parse<number> {
+function whole(least: number, most: number, or = ''): Parse<number> {
   return (text) => {
     const number = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
-    must(number >= least && number <= most, `a whole number from ${least} to ${most}`);
+    must(number >= least && number <= most, `a whole number from ${least} to ${most}${or}`);
     return number;
   };
 }

@@ -35,7 +35,7 @@ t.test('help names every command, fits 80 columns and needs no database', async 
   t.ok(help.out.split('\n').every((line) => line.length <= 80));
 });
 
-t.test('each noun and each command explains itself within 80 columns', async (t) => {
+t.test('--help of each noun and each command fits 80 columns', async (t) => {
   for (const [noun, verbs] of Object.entries(VERBS)) {
     const all = await tollgate([noun, '--help']);
     t.match(all, { code: 0, err: '' });
@@ -62,12 +62,12 @@ t.test('serve --help prints every environment variable from the code that reads 
   t.match(out, /A secret can come from a file: DATABASE_URL_FILE, UPSTREAM_API_KEY_FILE,\n/);
 });
 
-t.test('--version is the one of the package', async (t) => {
+t.test('--version prints the version of the package', async (t) => {
   const { version } = (await import('../package.json', { with: { type: 'json' } })).default;
   t.equal((await tollgate(['--version'])).out, `tollgate ${version}\n`);
 });
 
-t.test('what is no command exits 64 and says where to look, in one line', async (t) => {
+t.test('an unknown command exits 64 with one line that says where to look', async (t) => {
   const cases: [string[], RegExp][] = [
     [['compny', 'list'], /unknown command "compny"; "tollgate --help" lists all commands/],
     [['company'], /company needs a verb; choose one of create, set, list/],
@@ -112,7 +112,7 @@ t.test('commands take a secret from a file, and say which file cannot be read', 
   t.match(await tollgate(['company', 'list'], { env }), { code: 0, err: '' });
 });
 
-t.test('a database that cannot be reached is one line and exit 1', async (t) => {
+t.test('an unreachable database gives one line and exit code 1', async (t) => {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address() as { port: number };
@@ -129,7 +129,7 @@ t.test('a database that cannot be reached is one line and exit 1', async (t) => 
   }
 });
 
-t.test('a database that is not migrated says so, until it is', async (t) => {
+t.test('commands ask for a migration until the database is migrated', async (t) => {
   const { db, url } = await testDatabase(t);
   const name = `bare_${process.pid}`;
   await db.run(10_000, (sql) => sql`create database ${sql(name)}`);
@@ -157,7 +157,7 @@ t.test('a database that is not migrated says so, until it is', async (t) => {
   t.match(await tollgate(['company', 'list'], { env }), { code: 1, out: '', err: /^tollgate: .*newer.*\n$/ });
 });
 
-t.test('serve gets the configuration, and its exit code is ours', async (t) => {
+t.test('serve gets the configuration, and its exit code is that of the program', async (t) => {
   const calls: unknown[] = [];
   const serve: Invocation['serve'] = async ({ port }, demo, announce) => {
     calls.push([port, demo]);
@@ -174,7 +174,7 @@ t.test('serve gets the configuration, and its exit code is ours', async (t) => {
   t.equal(calls.length, 2);
 });
 
-t.test('what keeps the gateway from starting is one line and exit 1', async (t) => {
+t.test('a gateway that cannot start gives one line and exit code 1', async (t) => {
   for (const error of [
     Object.assign(new TypeError('listen EADDRINUSE: address already in use'), { syscall: 'listen' }),
     new Error('no binaries: set DATABASE_URL'),
@@ -188,14 +188,14 @@ t.test('what keeps the gateway from starting is one line and exit 1', async (t) 
   }
 });
 
-t.test('only what is not the operator’s mistake has a stack trace: it rejects', async (t) => {
+t.test('only a bug rejects and has a stack trace', async (t) => {
   const serve = async (): Promise<number> => {
     throw new TypeError('a bug');
   };
   await t.rejects(tollgate(['serve'], { serve }), { name: 'TypeError', message: 'a bug' });
 });
 
-t.test('a reader that has gone away, as head does, is no error', async (t) => {
+t.test('a reader that closes the pipe early, as head does, is not an error', async (t) => {
   const { url } = await testDatabase(t);
   const env = { DATABASE_URL: url };
   const { id } = (await tollgate(['company', 'create', '--name', 'A', '--json'], { env })).json;

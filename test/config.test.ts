@@ -16,7 +16,7 @@ function mistakes(env: Record<string, string>): readonly string[] {
   }
 }
 
-t.test('with an empty environment the defaults hold', async (t) => {
+t.test('the defaults apply to an empty environment', async (t) => {
   t.match(readConfig({}, isTimeZone), {
     host: '127.0.0.1',
     port: 8080,
@@ -34,13 +34,13 @@ t.test('with an empty environment the defaults hold', async (t) => {
   });
 });
 
-t.test('an empty variable counts as unset, save SPOOL_DIR, where it turns the spool off', async (t) => {
+t.test('an empty variable counts as unset; an empty SPOOL_DIR turns the spool off', async (t) => {
   const config = readConfig({ PORT: '', DATABASE_URL: '', SPOOL_DIR: '' }, isTimeZone);
   t.match(config, { port: 8080, databaseUrl: null, spoolDir: null });
   t.equal(readConfig({ DATA_DIR: '/var/lib/tollgate' }, isTimeZone).spoolDir, '/var/lib/tollgate/spool');
 });
 
-t.test('all mistakes are told at once, one line each', async (t) => {
+t.test('all mistakes are reported at once, one line each', async (t) => {
   const found = mistakes({
     PORT: '70000',
     BASE_PATH: 'v1/',
@@ -73,7 +73,7 @@ t.test('a wrong value that may hold a secret is not repeated', async (t) => {
   t.notMatch(found.join('\n'), secret);
 });
 
-t.test('the variables of OpenTelemetry mean what they mean elsewhere', async (t) => {
+t.test('the variables of OpenTelemetry have their standard meaning', async (t) => {
   const config = readConfig(
     {
       OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector:4318/',
@@ -190,6 +190,11 @@ t.test('FAST_HTTP is on unless it is switched off', async (t) => {
   t.equal(readConfig({}, isTimeZone).fastHttp, true);
   t.equal(readConfig({ FAST_HTTP: 'off' }, isTimeZone).fastHttp, false);
   t.match(mistakes({ FAST_HTTP: 'no' }), ['FAST_HTTP: must be on or off, not "no"']);
+});
+
+t.test('ADMIN_PORT may be off', async (t) => {
+  t.equal(readConfig({ ADMIN_PORT: 'off' }, isTimeZone).adminPort, null);
+  t.same(mistakes({ ADMIN_PORT: 'of' }), ['ADMIN_PORT: must be a whole number from 0 to 65535 or off, not "of"']);
 });
 
 t.test('the configuration cannot be changed afterwards', async (t) => {

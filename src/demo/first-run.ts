@@ -32,7 +32,7 @@ const DAY_MS = 86_400_000;
  */
 export async function welcome(db: Database, keyPrefix: string, now: number): Promise<Welcome | null> {
   return actingAs(db, ACTOR, 10_000, async (sql) => {
-    // two first starts at once create one company
+    // so that two first starts at the same time create one company
     await sql`select pg_advisory_xact_lock(hashtext('tollgate first run'))`;
     const companies = await listCompanies(sql);
     const existing = companies.find(({ name }) => name === COMPANY);

@@ -87,7 +87,7 @@ t.test('create, set, list and remove', async (t) => {
   t.equal((await tollgate('assistant', 'list', '--company', company, '--json')).out, '[]\n');
 });
 
-t.test('a default model the company does not have is warned about', async (t) => {
+t.test('a default model that the company does not have gives a warning', async (t) => {
   const { code, err, json } = await create('--model', 'fasst', '--json');
   t.match({ code, err }, { code: 0, err: /^tollgate: warning: the company has no model fasst/ });
   t.equal((await tollgate('assistant', 'set', json.id, '--model', 'fast')).err, '');

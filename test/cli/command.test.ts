@@ -28,13 +28,13 @@ t.test('options and operand come in any order, and what is absent is undefined, 
   t.equal(parse('--name', 'x', '--', ID).operand, ID);
 });
 
-t.test('a value may begin with a dash if it is tied to its option', async (t) => {
+t.test('a value may begin with a dash if it follows an equals sign', async (t) => {
   t.equal(parse(ID, '--name=- be kind').values.name, '- be kind');
   t.throws(() => parse(ID, '--name', '--json'), { name: 'UsageError', message: '--name needs a value: --name=NAME' });
   t.throws(() => parse(ID, '--name'), { name: 'UsageError' });
 });
 
-t.test('--help and -h win over what is missing, not over what is unknown', async (t) => {
+t.test('--help and -h work without required options, but not with unknown ones', async (t) => {
   t.equal(parse('--help').help, true);
   t.equal(parse('-h').help, true);
   t.throws(() => parse('--help', '--nope'), { name: 'UsageError' });
@@ -57,7 +57,7 @@ const MISTAKES: [string, string[], RegExp][] = [
   ['there is one argument too many', [ID, 'more', '--name', 'x'], /^unexpected "more"/],
 ];
 for (const [what, args, message] of MISTAKES) {
-  t.test(`${what}: refused with what to do`, async (t) => {
+  t.test(`${what}: the error says what to do`, async (t) => {
     t.throws(() => parse(...args), { name: 'UsageError', message });
   });
 }

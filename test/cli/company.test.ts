@@ -33,7 +33,7 @@ t.test('set changes budget, gate and models; none lifts the budget', async (t) =
   t.same((await set('--enable-model', 'b', '--disable-model', 'c')).json.disabled_model_slugs, ['a', 'c']);
 });
 
-t.test('disabling a model that is none works, and is warned about', async (t) => {
+t.test('disabling an unknown model works and gives a warning', async (t) => {
   const { id } = (await tollgate('company', 'create', '--name', 'Typing', '--json')).json;
   const { code, err, json } = await tollgate('company', 'set', id, '--disable-model', 'tpyo', '--json');
   t.match({ code, json }, { code: 0, json: { disabled_model_slugs: ['tpyo'] } });
@@ -47,7 +47,7 @@ t.test('list shows all companies as a table or as JSON', async (t) => {
   t.ok((await tollgate('company', 'list', '--json')).json.some(({ name }: { name: string }) => name === 'Acme'));
 });
 
-t.test('an unknown company is a refusal, a malformed one wrong usage, and neither changes anything', async (t) => {
+t.test('an unknown company exits 1, a malformed id 64, and neither changes anything', async (t) => {
   const before = await tollgate('company', 'list', '--json');
   t.match(await tollgate('company', 'set', randomUUID(), '--budget', '5'), {
     code: 1,
@@ -82,7 +82,7 @@ t.test('the audit log names the command line', async (t) => {
   t.same([...rows], [{ actor: 'cli' }]);
 });
 
-t.test('a budget is standard unless it is said to be strict', async (t) => {
+t.test('the budget mode is standard unless it is set to strict', async (t) => {
   const { json } = await tollgate('company', 'create', '--name', 'Careful', '--budget', '5', '--json');
   t.equal(json.budget_mode, 'standard');
   const set = (mode: string) => tollgate('company', 'set', json.id, '--budget-mode', mode, '--json');

@@ -46,7 +46,7 @@ t.test('list shows prefix, name, scopes, created, by, last used, expires and sta
   );
 });
 
-t.test('revoking is final, and doing it again says when it was done', async (t) => {
+t.test('revoking is final, and revoking again prints when it happened', async (t) => {
   const { id } = (await create('--scope', 'chat', '--json')).json;
   t.match(await tollgate('key', 'revoke', id), { code: 0, err: '', out: /was revoked at \d{4}-/ });
   t.match(await tollgate('key', 'revoke', id), {
@@ -58,7 +58,7 @@ t.test('revoking is final, and doing it again says when it was done', async (t) 
   t.match(await tollgate('key', 'revoke', randomUUID()), { code: 1, out: '', err: /There is no key/ });
 });
 
-t.test('what cannot be is refused, with its exit code', async (t) => {
+t.test('impossible values are refused with the right exit code', async (t) => {
   const unknown = ['--company', randomUUID(), '--name', 'x'];
   t.equal((await tollgate('key', 'create', ...unknown, '--scope', 'chat')).code, 1);
   t.equal((await tollgate('key', 'list', '--company', randomUUID())).code, 1);

@@ -42,7 +42,7 @@ t.test('export gives one JSON object a line, oldest first', async (t) => {
   ]);
 });
 
-t.test('--csv gives RFC 4180 with a heading, and quotes what needs it', async (t) => {
+t.test('--csv gives RFC 4180 with a heading, and quotes where they are needed', async (t) => {
   const { code, out } = await tollgate('ledger', 'export', ...month, '--csv');
   t.equal(code, 0);
   t.match(out, /^billing_month,request_id,company_id,.*,occurred_at\n2026-11-01,[0-9a-f-]{36},/);
@@ -67,7 +67,7 @@ t.test('--json gives one array, empty or not', async (t) => {
   t.equal((await tollgate('ledger', 'export', '--company', randomUUID(), '--month', '2026-11')).code, 1);
 });
 
-t.test('a slow reader is waited for: rows do not pile up in memory', async (t) => {
+t.test('export waits for a slow reader, so that rows do not pile up in memory', async (t) => {
   const { id } = (await tollgate('company', 'create', '--name', 'Large', '--json')).json;
   await db.run(60_000, (sql) =>
     addUsage(
@@ -90,7 +90,7 @@ t.test('a slow reader is waited for: rows do not pile up in memory', async (t) =
   t.ok(most < 1_500_000, `a batch or two of about 500 bytes a row, not 6 MB: ${most}`);
 });
 
-t.test('verify agrees with counters that are right, and exits 1 naming those that are not', async (t) => {
+t.test('verify exits 1 when counters are wrong, and names them', async (t) => {
   t.match(await tollgate('ledger', 'verify'), {
     code: 0,
     out: /^monthly_spend is the sum of its rows; .*: 3\.\nusage_daily is the sum of its rows; .*: 12003\.\nEvery sealed row is as it was written: 0 rows, 0 seals\. Rows without a seal: 12003\.\n$/,
@@ -110,7 +110,7 @@ t.test('verify agrees with counters that are right, and exits 1 naming those tha
   });
 });
 
-t.test('verify holds what pages show against the rows, too', async (t) => {
+t.test('verify also compares usage_daily, which the pages show, with the rows', async (t) => {
   await db.run(
     5000,
     (sql) => sql`update usage_daily set cost_eur = cost_eur + 0.05
@@ -125,7 +125,7 @@ t.test('verify holds what pages show against the rows, too', async (t) => {
   });
 });
 
-t.test('verify names a row that was edited, one that was removed, and a seal that was', async (t) => {
+t.test('verify names an edited row, a removed row and a removed seal', async (t) => {
   const at = '2026-11-03T10:00:00Z';
   const row = (n: number) =>
     `{"billing_month":"2026-11-01","request_id":"00000000-0000-7000-8000-00000000000${n}","company_id":"${company}","api_key_id":"${company}","model_slug":"fast","upstream_model":"internal/sealed","endpoint":"embeddings","prompt_tokens":1000,"completion_tokens":0,"cost_eur":${n},"price_input":${n},"price_output":0,"usage_source":"upstream","outcome":"completed","occurred_at":"${at}"}`;
@@ -155,7 +155,7 @@ t.test('verify names a row that was edited, one that was removed, and a seal tha
   t.match((await tollgate('ledger', 'verify')).out, /row missing +2026-11 +00000000-0000-7000-8000-000000000002/);
 });
 
-t.test('reconcile pairs what the upstream billed with the ledger', async (t) => {
+t.test("reconcile pairs the calls of an upstream's bill with the ledger", async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-'));
   t.teardown(() => rmSync(folder, { recursive: true }));
   const bill = (...lines: string[]) => {

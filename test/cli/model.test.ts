@@ -49,7 +49,7 @@ t.test('create, list, set and remove a shared model', async (t) => {
   });
 });
 
-t.test('a model of one company stands beside the shared one of the same slug', async (t) => {
+t.test("a company's own model and a shared one may have the same slug", async (t) => {
   await create('twin', ...PRICES);
   t.equal((await create('twin', ...PRICES, '--company', id, '--json')).json.company_id, id);
   await tollgate('model', 'set', 'twin', '--company', id, '--input-price', '5');
@@ -66,7 +66,7 @@ t.test('a model of one company stands beside the shared one of the same slug', a
   });
 });
 
-t.test('a slug that is taken is a refusal that says what to do', async (t) => {
+t.test('a taken slug is refused with a line that says what to do', async (t) => {
   await create('taken', ...PRICES);
   t.match(await create('taken', ...PRICES), {
     code: 1,
@@ -75,7 +75,7 @@ t.test('a slug that is taken is a refusal that says what to do', async (t) => {
   });
 });
 
-t.test('an unpriced model is never silently free', async (t) => {
+t.test('a price of 0 gives a warning', async (t) => {
   const warned = async (input: string, output: string, ...more: string[]) => {
     const slug = `free-${input}-${output}-${more.length}`;
     return (await create(slug, '--input-price', input, '--output-price', output, ...more, '--json')).err;

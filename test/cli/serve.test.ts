@@ -10,7 +10,7 @@ import { testDatabase } from '../support/postgres.ts';
 const skip = spawnSync('curl', ['--version']).status === 0 ? false : 'curl is not installed';
 const MAIN = new URL('../../src/main.ts', import.meta.url).pathname;
 
-/** Starts the program, gives what it prints until `until` appears, and the way to stop it. */
+/** Starts the program. @returns what it printed up to `until`, and a function that stops it */
 async function serve(t: Test, env: Record<string, string>, until: string) {
   const { url } = await testDatabase(t);
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-serve-'));
@@ -38,14 +38,18 @@ async function paste(printed: string): Promise<unknown> {
   return JSON.parse((await promisify(execFile)('sh', ['-c', line])).stdout);
 }
 
-t.test('the printed curl line answers when pasted, and SIGTERM ends it well', { skip }, async (t) => {
-  const { printed, stop } = await serve(t, {}, 'curl ');
-  t.match(printed, /DEMO UPSTREAM/);
-  t.match(await paste(printed), { object: 'chat.completion', model: 'demo-chat' });
-  t.equal(await stop(), 0);
-});
+t.test(
+  'the printed curl line works when pasted, and SIGTERM ends the program with exit code 0',
+  { skip },
+  async (t) => {
+    const { printed, stop } = await serve(t, {}, 'curl ');
+    t.match(printed, /DEMO UPSTREAM/);
+    t.match(await paste(printed), { object: 'chat.completion', model: 'demo-chat' });
+    t.equal(await stop(), 0);
+  },
+);
 
-t.test('so it does on a Unix socket', { skip }, async (t) => {
+t.test('the printed curl line works on a Unix socket', { skip }, async (t) => {
   const socket = join(mkdtempSync(join(tmpdir(), 'tollgate-socket-')), 'api.sock');
   const { printed, stop } = await serve(t, { LISTEN_SOCKET: socket }, 'curl ');
   t.match(printed, `Socket      ${socket}`);

@@ -28,7 +28,7 @@ t.test('control characters in names do not reach the terminal', async (t) => {
   t.notMatch(card('Made.', { name: nasty }).split('\n').at(-1), /\p{Cc}/u);
 });
 
-t.test('times are UTC and say so', async (t) => {
+t.test('times are in UTC and name the zone', async (t) => {
   const at = new Date('2026-11-21T09:41:59.999+01:00');
   t.equal(instant(at), '2026-11-21 08:41 UTC');
   t.equal(minute(at), '2026-11-21 08:41');

@@ -40,7 +40,7 @@ t.test('a month is shown with its totals, budget, models and endpoints', async (
   ]);
 });
 
-t.test('as JSON amounts are strings: no reader rounds them', async (t) => {
+t.test('in JSON amounts are strings, so that no parser rounds them', async (t) => {
   t.match((await tollgate('usage', 'summary', '--company', company, '--month', '2026-11', '--json')).json, {
     month: '2026-11',
     total_cost_eur: '0.60140000000001',
@@ -49,7 +49,7 @@ t.test('as JSON amounts are strings: no reader rounds them', async (t) => {
   });
 });
 
-t.test('a month without usage, the current one by default, and what is refused', async (t) => {
+t.test('a month without usage, the current month as default, and refused values', async (t) => {
   t.match((await tollgate('usage', 'summary', '--company', company, '--month', '2020-01', '--json')).json, {
     requests: 0,
   });

@@ -10,7 +10,7 @@ const { id: company } = (await tollgate(['company', 'create', '--name', 'Acme', 
 const create = (args: string[], stdin = '') =>
   tollgate(['user', 'create', ...args, '--password-stdin', '--json'], { env, stdin });
 
-t.test('the password is standard input without its last line end', async (t) => {
+t.test('the password is standard input without a newline at its end', async (t) => {
   const made = await create(['--email', 'Ada@Example.com', '--role', 'operator'], ' correct horse \r\n');
   t.match(made, { code: 0, err: '', json: { email: 'ada@example.com', role: 'operator', company_id: null } });
   t.notMatch(made.out, /horse|scrypt/);

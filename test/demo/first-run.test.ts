@@ -5,7 +5,7 @@ import { createCompany } from '../../src/store/company.ts';
 import { testDatabase } from '../support/postgres.ts';
 
 t.test(
-  'the first start makes a demo company, models, an assistant, an operator and a key, and says so once',
+  'the first start creates a demo company, models, an assistant, an operator and a key, and shows the password once',
   async (t) => {
     const { db } = await testDatabase(t);
     const first = (await welcome(db, 'svc_', Date.now())) as Welcome;
@@ -37,13 +37,13 @@ t.test(
   },
 );
 
-t.test('two first starts at once make one demo company', async (t) => {
+t.test('two first starts at once create one demo company', async (t) => {
   const { db } = await testDatabase(t);
   const both = await Promise.all([welcome(db, 'svc_', Date.now()), welcome(db, 'svc_', Date.now())]);
   t.equal(both[0]?.companyId, both[1]?.companyId);
 });
 
-t.test('a database with companies of its own is left as it is', async (t) => {
+t.test('a database with other companies is not changed', async (t) => {
   const { db } = await testDatabase(t);
   await db.run(5000, (sql) => createCompany(sql, { name: 'Acme' }));
   t.equal(await welcome(db, 'svc_', Date.now()), null);

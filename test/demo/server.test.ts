@@ -29,7 +29,7 @@ async function chat(body: unknown) {
   return JSON.parse(text);
 }
 
-/** The raw bytes of an answer as far as they came, and whether the body was whole. */
+/** The bytes of an answer that arrived, and whether the body was complete. */
 function raw(body: unknown): Promise<{ bytes: Buffer; whole: boolean }> {
   return new Promise((resolve, reject) => {
     const req = rawRequest(`${demo.url}/chat/completions`, { method: 'POST' }, (res) => {
@@ -260,7 +260,7 @@ t.test('bad input is refused in the reference shape', async (t) => {
   }
 });
 
-t.test('a master key is insisted on when there is one', async (t) => {
+t.test('with a master key the demo refuses other keys', async (t) => {
   const guarded = await startDemo({ port: 0, apiKey: 'sk-demo' });
   t.teardown(() => guarded.close());
   t.equal((await post('/chat/completions', said('x'), guarded.url)).status, 401);
@@ -269,7 +269,7 @@ t.test('a master key is insisted on when there is one', async (t) => {
   t.same(guarded.journal, [], 'no journal unless asked for');
 });
 
-t.test('the journal holds what was received and what usage was sent', async (t) => {
+t.test('the journal has the requests and the usage that was sent', async (t) => {
   const body = JSON.stringify(streamed());
   const before = demo.journal.length;
   const { text } = await post('/chat/completions', body, demo.url, { 'x-mark': '1' });
@@ -285,7 +285,7 @@ t.test('the journal holds what was received and what usage was sent', async (t) 
   t.same(call?.usage, chunksOf(text).at(-1).usage);
 });
 
-t.test('the journal tells when a caller left', async (t) => {
+t.test('the journal shows that a caller left', async (t) => {
   const before = demo.journal.length;
   const leaving = new AbortController();
   const response = await fetch(`${demo.url}/chat/completions`, {
