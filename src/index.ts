@@ -17,7 +17,7 @@ export { ConfigError } from './config.ts';
 export { DatabaseRefused, DatabaseUnavailable } from './store/database.ts';
 export { MigrationRefused } from './store/migrate.ts';
 
-/** What `createGateway` may be told besides, by the names and with the defaults of `tollgate serve --help`. */
+/** What else `createGateway` takes, by the names and with the defaults of `tollgate serve --help`. */
 const SETTINGS = [
   'BASE_PATH',
   'OWNED_BY',
@@ -60,9 +60,9 @@ export interface GatewayOptions {
    * it. null: they wait in memory, and those not yet in the database die with the process.
    */
   readonly spool: string | null;
-  /** Takes what there is to log. Default: JSON lines on standard error. */
+  /** Default: JSON lines on standard error. */
   readonly logger?: GatewayLogger | undefined;
-  /** Limits and the like. Nothing is read from the environment. */
+  /** Limits and other settings. Nothing is read from the environment. */
   readonly settings?: { readonly [name in Setting]?: string | number };
 }
 
@@ -76,27 +76,26 @@ export interface GatewayLogger {
 
 export interface Gateway {
   /**
-   * Answers a request of the API, for a path below BASE_PATH (`/v1`); others get its 404. Takes
-   * the request as the server emitted it: its body unread, `req.url` whole, HTTP/1.1.
+   * Answers a request of the API, for a path below BASE_PATH (`/v1`); other paths get its 404. Takes
+   * the request as the server emitted it: HTTP/1.1, its body unread, `req.url` whole.
    */
   readonly handler: (req: IncomingMessage, res: ServerResponse) => void;
   /**
-   * What to create the server with for HEADER_SECONDS, BODY_SECONDS, MAX_HEADER_BYTES and the
-   * memory bound of slow readers to hold; else that server's own limits do. The server's alone
-   * are also its number of connections (`maxConnections`), what is answered to bytes that are
-   * no HTTP (`clientError`), and CONNECT and upgrades, of which the API has none.
+   * Create the server with these for HEADER_SECONDS, BODY_SECONDS, MAX_HEADER_BYTES and the memory
+   * bound of slow readers to hold. Up to the server itself are its number of connections
+   * (`maxConnections`), its answer to bytes that are no HTTP (`clientError`), CONNECT and upgrades.
    */
   readonly serverOptions: ServerOptions;
   /** Everything measured, in the Prometheus text format. */
   metrics(): Promise<string>;
   /**
-   * Resolves once no answer is open, or after so many seconds; answers close their connections
-   * from now on. Stop the server from accepting more before.
+   * Resolves once no answer is open, or after so many seconds. From now on answers close their
+   * connections. Close the server first, so that it accepts no new ones.
    * @returns how many answers are still open
    */
   drain(seconds: number): Promise<number>;
   /**
-   * Cuts answers still open, writes what is metered, for up to 10 s, and lets go of everything.
+   * Cuts answers still open, writes the usage records, for up to 10 s, and closes everything.
    * Later requests get 503.
    * @returns how many usage records could neither be written nor spooled; 0 is good
    */
@@ -104,8 +103,8 @@ export interface Gateway {
 }
 
 /**
- * A gateway inside somebody's own server. Brings the database to this version first; when it
- * resolves the gateway is ready. It handles no signals, sets no flags and never exits.
+ * Makes a gateway for a server of your own. Migrates the database first; when it resolves, the
+ * gateway is ready. It handles no signals, sets no flags of V8 and never exits the process.
  *
  *   const gateway = await createGateway({ database, upstream, spool: './spool' });
  *   createServer(gateway.serverOptions, (req, res) => {
@@ -155,17 +154,12 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
   };
 }
 
-/** The options as the environment would say them: one place knows what is right. @throws ConfigError */
+/** Reads the options as if they came from the environment, so that one place checks both. @throws ConfigError */
 function readOptions({ database, upstream, upstreamApiKey = '', spool, settings = {} }: GatewayOptions) {
   const unknown = Object.keys(settings).filter((name) => !SETTINGS.includes(name as Setting));
   if (unknown.length > 0) throw new ConfigError(unknown.map((name) => `${name}: is no setting of createGateway`));
   const missing = Object.entries({ database, upstream }).filter(([, value]) => !value);
   if (missing.length > 0) throw new ConfigError(missing.map(([name]) => `${name}: is needed`));
-  try {
-    parseAddress(database);
-  } catch (error) {
-    throw new ConfigError([(error as Error).message]);
-  }
   const given = Object.entries(settings).map(([name, value]) => [name, String(value)]);
   return readConfig(
     {
@@ -176,12 +170,13 @@ function readOptions({ database, upstream, upstreamApiKey = '', spool, settings 
       SPOOL_DIR: spool ?? '',
     },
     isTimeZone,
+    parseAddress,
   );
 }
 
 const METHODS = { 20: 'debug', 30: 'info', 40: 'warn', 50: 'error', 60: 'error' } as const;
 
-/** Lines go through pino and past it: whoever takes them as values takes all of them. */
+/** A logger that hands each line, parsed again, to the caller's own. */
 function loggerTo(logger: GatewayLogger | undefined, level: string) {
   const own = { level, base: null, timestamp: pino.stdTimeFunctions.isoTime };
   if (logger === undefined) return pino(own, process.stderr);

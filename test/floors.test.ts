@@ -63,6 +63,11 @@ t.test('there is no import cycle', async (t) => {
   t.same(cycles, []);
 });
 
+/** The files outside of some rooms in which a pattern occurs. */
+function occurrences(pattern: RegExp, allowed: readonly string[]): string[] {
+  return FILES.filter((file) => !allowed.includes(room(file)) && pattern.test(readFileSync(join(SRC, file), 'utf8')));
+}
+
 t.test('json, sse and domain hold no socket, no database, no file and no clock', async (t) => {
   const impure = FILES.filter((file) => ['json', 'sse', 'domain'].includes(room(file))).flatMap((file) => {
     const text = readFileSync(join(SRC, file), 'utf8');
@@ -78,9 +83,18 @@ t.test('json, sse and domain hold no socket, no database, no file and no clock',
   t.same(impure, []);
 });
 
+t.test("Node's underscore fields are used in http alone", async (t) => {
+  t.same(occurrences(/\._(?!read\()[a-z]|^\s+(readonly )?_[a-z]\w*\??: .*;$/m, ['http']), []);
+});
+
+t.test("V8's flags and its collector are used in runtime alone", async (t) => {
+  t.same(occurrences(/setFlagsFromString|runInNewContext|--expose-gc|\bgc\(/, ['runtime']), []);
+});
+
+t.test('an internal file of a library is imported in upstream alone', async (t) => {
+  t.same(occurrences(/'undici\/lib\//, ['upstream']), []);
+});
+
 t.test('node:http is imported for its types alone: as a value it loads all of fetch and HTTP/2', async (t) => {
-  const loading = FILES.filter((file) =>
-    /^import (?!type ).*'node:http2?'/m.test(readFileSync(join(SRC, file), 'utf8')),
-  );
-  t.same(loading, []);
+  t.same(occurrences(/^import (?!type ).*'node:http2?'/m, []), []);
 });

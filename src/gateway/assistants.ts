@@ -15,7 +15,7 @@ export const assistantRun: Operation = {
   kind: 'chat',
   upstreamPath: '/chat/completions',
   async read(services, body, companyId, id) {
-    // unknown members are refused by the schema, steering ones among them
+    // the schema refuses unknown members, those that steer among them
     const valid = validateBody(body, checkAssistantRun, GOVERNED, () => false);
     const assistant = await services.directory.assistant(id, companyId);
     if (assistant === null) throw new GatewayError('not_found', 'No such assistant.');
@@ -25,7 +25,7 @@ export const assistantRun: Operation = {
 
 const GOVERNED = ['messages', 'model_slug', 'temperature', 'max_tokens', 'stream'];
 
-const DATE_BYTES = 64; // more than the sentence about the date behind the prompt
+const DATE_BYTES = 64; // more than the sentence about the date takes, which follows the prompt
 
 function runCall(services: Services, valid: ValidBody<AssistantRunRequest>, assistant: Assistant): Call {
   const { request, body } = valid;
@@ -43,7 +43,7 @@ function runCall(services: Services, valid: ValidBody<AssistantRunRequest>, assi
   };
 }
 
-/** The system message, then the caller's messages by their own bytes, then settings: the request's win over the assistant's. */
+/** The system message, the caller's messages by their own bytes, then settings: the request's go before the assistant's. */
 function forwardRun(
   { request, body, members }: ValidBody<AssistantRunRequest>,
   assistant: Assistant,
@@ -59,7 +59,7 @@ function forwardRun(
     (maxTokens === null ? '' : `,"max_tokens":${maxTokens}`);
   return [
     Buffer.from(head),
-    ...body.views(messages.valueStart + 1, messages.valueEnd), // without "[", with "]": never empty, it has one message at least
+    ...body.views(messages.valueStart + 1, messages.valueEnd), // without "[", with "]"; there is at least one message
     Buffer.from(`${tail}}`),
   ];
 }

@@ -11,7 +11,7 @@ import { MAX_TEXT } from './reply.ts';
 import { StreamRelay } from './stream-relay.ts';
 import { bytesWithin, memberNamed, membersWithin, twoReadings, type ValidBody, validateBody } from './validate.ts';
 
-/** POST /chat/completions (spec section 4.2): the caller's own bytes go on, with two members spliced. */
+/** POST /chat/completions (spec section 4.2): the caller's own bytes are sent on, with two members edited. */
 export const chat: Operation = {
   endpoint: 'chat.completions',
   scope: 'chat',
@@ -58,7 +58,7 @@ export function modelEdit(members: Members, model: Model): Edit {
   return { start: valueStart, end: valueEnd, bytes: modelNames(model).upstream };
 }
 
-/** Sets stream_options.include_usage, whatever it was, and keeps the other options (spec section 4.2, streaming 4). */
+/** Sets `stream_options.include_usage`, whatever it was, and keeps the other options (spec section 4.2, streaming 4). */
 function usageEdit({ request, body, members }: ValidBody<ChatRequest>): Edit {
   const options = memberNamed(members, 'stream_options');
   if (options === undefined) {

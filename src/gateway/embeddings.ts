@@ -29,12 +29,12 @@ export const embeddings: Operation = {
 const GOVERNED = ['model', 'input', 'encoding_format'];
 
 /**
- * Gives the client the encoding it asked for: some upstreams ignore `encoding_format`,
- * and official SDKs decode what they asked for without looking.
+ * Gives the client the encoding it asked for. Some upstreams ignore `encoding_format`, and official
+ * SDKs decode what they asked for without checking.
  */
 function renderEmbeddings(body: Buffer, scan: AnswerScan, base64: boolean): Buffer | null {
   const rendered = renderAnswer(body, scan);
-  // a base64 vector is a string, a float vector an array; the first one tells
+  // a base64 vector is a string, a float vector an array; the first one shows which
   const first = /"embedding"\s*:\s*(["[])/.exec(rendered.toString('latin1', 0, 65_536));
   if (first === null) return /"data"\s*:\s*\[/.test(rendered.toString('latin1', 0, 65_536)) ? rendered : null;
   if ((first[1] === '"') === base64) return rendered;

@@ -4,7 +4,7 @@ import type { Operation } from './call.ts';
 import { chat } from './chat.ts';
 import { embeddings } from './embeddings.ts';
 
-/** Where a request goes (spec section 4). `id` is the path's identifier, still URL-encoded, or ''. */
+/** The endpoint of a request (spec section 4). `id` is the identifier in the path, still URL-encoded, or ''. */
 export type Route =
   | { readonly name: 'models' | 'model'; readonly id: string }
   | { readonly name: 'operation'; readonly operation: Operation; readonly id: string };
@@ -14,8 +14,8 @@ const CHAT: Route = { name: 'operation', operation: chat, id: '' };
 const EMBEDDINGS: Route = { name: 'operation', operation: embeddings, id: '' };
 
 /**
- * The route of a request target. A query is ignored, a slash doubled by a base address that
- * ends in one is forgiven.
+ * Finds the route of a request target. A query is ignored; so is a second slash, which a base
+ * address that ends in a slash causes.
  * @param host the Host header
  * @throws GatewayError 404 for an unknown path, 405 for a known one with another method,
  * 400 for a target that two hops could read differently
@@ -57,14 +57,14 @@ function noRoute(): GatewayError {
 
 const SLASH = 0x2f;
 
-/** The absolute form (RFC 9112, section 3.2.2) is for this host or for nobody. */
+/** The path of a target in absolute form (RFC 9112, section 3.2.2), which has to name this host. */
 function originForm(target: string, host: string | undefined): string {
   const [, authority, rest] = /^http:\/\/([^/?#]+)(.*)$/i.exec(target) ?? [];
   if (authority === undefined || authority.toLowerCase() !== host?.toLowerCase()) throw twoMeanings();
   return rest as string;
 }
 
-/** Only targets off the beaten track come here: the known paths were compared whole. */
+/** Called for unusual targets alone: the known paths were compared whole. */
 function requireOneMeaning(target: string): void {
   const query = target.indexOf('?');
   const path = query < 0 ? target : target.slice(0, query);

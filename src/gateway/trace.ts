@@ -8,18 +8,18 @@ import type { RequestSummary, RequestTrace } from './request-log.ts';
 export interface TracerOptions {
   readonly exporter: SpanExporter;
   readonly basePath: string;
-  /** What stands for the provider: who really runs a model is nobody's business. */
+  /** The name given as provider; the real one is not told. */
   readonly provider: string;
-  /** Share of the traces begun here that are recorded; others follow their caller. */
+  /** Share of the traces begun here that are recorded; a trace begun by a caller follows the caller. */
   readonly share: number;
 }
 
 /**
- * Two spans a request: one of kind SERVER after the HTTP conventions, and, once it went
- * upstream, one of kind CLIENT within after those for generative AI (OpenTelemetry semantic
- * conventions 1.41, "Development": names change, so all of them are in this file). The latter
- * is the parent of whatever the upstream records. No prompts, no keys, no internal names,
- * nothing a client may write freely.
+ * Records two spans a request: one of kind SERVER by the HTTP conventions, and for a request that
+ * went upstream one of kind CLIENT in it by those for generative AI (OpenTelemetry semantic
+ * conventions 1.41, "Development": the names may change, so all of them are in this file). The latter
+ * is the parent of what the upstream records. No prompts, keys or internal names, and no text that a
+ * client writes freely.
  */
 export class Tracer {
   readonly #options: TracerOptions;
@@ -29,12 +29,12 @@ export class Tracer {
     this.#options = options;
   }
 
-  /** Continues the caller's trace; begins one where there is none. */
+  /** Continues the caller's trace, or begins one. */
   begin(req: ClientRequest, requestId: string): RequestTrace {
     const header = traceparentOf(req.rawHeaders);
     const caller = header === null ? null : parseTraceparent(header);
     if (caller !== null) return new Spans(this.#options, this.#ids, req, caller.traceId, caller.parentId, caller.flags);
-    // whoever has a request id has found its trace
+    // the request id is the trace id
     const flags = Math.random() < this.#options.share ? SAMPLED : 0;
     return new Spans(this.#options, this.#ids, req, requestId.replaceAll('-', ''), null, flags);
   }
@@ -94,7 +94,7 @@ class Spans implements RequestTrace {
       integer('tollgate.added_us', Math.round(summary.added * 1000)),
     ];
     if (route !== null) attributes.push(text('http.route', route));
-    // a path that is no route, or has an identifier in it, is the caller's own text
+    // a path that is no route, or contains an identifier, is the caller's own text
     if (route === this.#path) attributes.push(text('url.path', route));
     if (status > 0) attributes.push(integer('http.response.status_code', status));
     if (this.#address !== undefined) attributes.push(text('server.address', this.#address));
@@ -151,7 +151,7 @@ class Spans implements RequestTrace {
   }
 }
 
-/** `error.type` of a failed upstream: the status the client got, or upstream_failed where that was 200 already. */
+/** `error.type` of a failed upstream: the status sent to the client, or upstream_failed where that was 200 already. */
 function failureOf({ meter, reply }: RequestSummary): string | null {
   if (meter?.outcome !== 'upstream_failed') return null;
   return reply.status >= 400 ? `${reply.status}` : 'upstream_failed';
@@ -183,7 +183,7 @@ const CHAT = text('gen_ai.operation.name', 'chat');
 const EMBEDDINGS = text('gen_ai.operation.name', 'embeddings');
 const STREAM = boolean('gen_ai.request.stream', true);
 
-/** The one header of this name; null where there is none, or several. */
+/** The value of the one `traceparent` header; null where there is none, or several. */
 function traceparentOf(raw: readonly string[]): string | null {
   let found: string | null = null;
   for (let i = 0; i < raw.length; i += 2) {
@@ -197,7 +197,7 @@ function traceparentOf(raw: readonly string[]): string | null {
 
 const ID_BYTES = 8;
 
-/** Random ids of 16 hex digits; all zero, which none may be, once in 2^64. The system is asked for many at once: 1 µs each. */
+/** Random ids of 16 hex digits, not all zero but once in 2^64. Drawn from the system many at once: alone each takes 1 µs. */
 class SpanIds {
   readonly #random = Buffer.alloc(512 * ID_BYTES);
   #at = this.#random.length;

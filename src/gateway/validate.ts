@@ -11,7 +11,7 @@ import {
 import { MAX_VALUES } from '../json/stream-parser.ts';
 import type { RequestBody } from './body.ts';
 
-/** A request body that was read in one way only: what was checked is what the bytes say. */
+/** A request body that every reader understands in the same way: what was checked is what the bytes say. */
 export interface ValidBody<T> {
   readonly request: T;
   readonly body: RequestBody;
@@ -19,11 +19,10 @@ export interface ValidBody<T> {
 }
 
 /**
- * Checks a request body (spec section 4): parsed for the judgement, kept as bytes for the
- * forwarding.
- * @param check the schema check, which throws GatewayError 400
- * @param governed members the gateway decides by; readable in two ways they are refused
- * @param isSteering members that could choose another model, host or key are refused
+ * Checks a request body (spec section 4). It is parsed for the check and kept as bytes to be sent on.
+ * @param check the schema check; throws GatewayError 400
+ * @param governed members that the gateway decides by: refused where two readers could disagree about them
+ * @param isSteering whether a member could choose another model, host or key: such are refused
  * @throws GatewayError 400
  */
 export function validateBody<T>(
@@ -46,7 +45,7 @@ export function validateBody<T>(
 
 const METADATA = ['metadata'];
 
-/** Routers read `metadata` too, and text in it as JSON. */
+/** Routers obey members of `metadata` too, and read text in it as JSON. */
 function validateMetadata(body: RequestBody, member: Member, isSteering: (member: string) => boolean): void {
   const bytes = bytesWithin(body, member);
   if (bytes.equals(NULL)) return;
@@ -63,8 +62,8 @@ function validateMetadata(body: RequestBody, member: Member, isSteering: (member
 const NULL = Buffer.from('null');
 
 /**
- * The value of a member that is looked into. It is done in one go, so it is bounded: 20 MiB of
- * `metadata` once took 6 s.
+ * The value of a member whose own members are checked. That is done at once, so the size is bounded:
+ * 20 MiB of `metadata` took 6 s.
  * @throws GatewayError 400
  */
 export function bytesWithin(body: RequestBody, { name, valueStart, valueEnd }: Member): Buffer {
@@ -84,7 +83,7 @@ export function membersWithin(value: Buffer, { name }: Member): Members | null {
 
 const MOST_WITHIN = 65_536;
 
-/** What a reader of C strings makes of a name; what follows would hide the mark of `metadata.x[]`. */
+/** The name as a reader of C strings has it; what follows the NUL would hide the mark of `metadata.x[]`. */
 function beforeNul(name: string): string {
   return name.split('\0', 1)[0] as string;
 }
