@@ -177,8 +177,8 @@ class PlainStream implements ResponseStream {
 
   end(): void {
     if (!this.#res.headersSent) this.#begin();
+    this.flush(); // Node 22 and 24 send the end of the body before corked bytes
     this.#res.end();
-    this.#gathers = false;
     this.#onSent();
   }
 
