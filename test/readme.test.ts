@@ -1,13 +1,41 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { execFile } from 'node:child_process';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import t from 'tap';
 import { SECRETS_NOTE, VARIABLES } from '../src/config.ts';
 import { STEERING } from '../src/domain/steering.ts';
+import { startWorld } from './support/world.ts';
 
-const README = new URL('../README.md', import.meta.url);
+const run = promisify(execFile);
+const ROOT = fileURLToPath(new URL('..', import.meta.url));
+const DOCUMENTS = ['README.md', 'sql/README.md', 'src/README.md', 'src/cli/README.md', 'test/spec/README.md'];
+const README_LINES = 200;
 
-/** The configuration table as Markdown, from the code that reads the environment. */
-function table(): string {
-  const rows = VARIABLES.map(
+/** The variables that most people need; src/cli/README.md has all. */
+const COMMON = [
+  'HOST',
+  'PORT',
+  'ADMIN_HOST',
+  'ADMIN_PORT',
+  'ADMIN_URL',
+  'DATABASE_URL',
+  'SPOOL_DIR',
+  'UPSTREAM_URL',
+  'UPSTREAM_API_KEY',
+  'OWNED_BY',
+  'BILLING_TIMEZONE',
+  'DRAIN_SECONDS',
+  'LOG_LEVEL',
+  'FAST_HTTP',
+];
+
+const read = (path: string): string => readFileSync(join(ROOT, path), 'utf8');
+
+/** Variables as a Markdown table, from the code that reads the environment. */
+function table(variables: typeof VARIABLES): string {
+  const rows = variables.map(
     ({ name, fallback, shown, meaning }) => `| \`${name}\` | ${shown ?? `\`${fallback}\``} | ${meaning} |`,
   );
   const note = SECRETS_NOTE.replace(/[A-Z_]{2,}/g, '`$&`');
@@ -20,16 +48,96 @@ function filled(text: string, name: string, content: string): string {
   return text.replace(block, (_all, begin, end) => `${begin}\n${content}\n\n${end}`);
 }
 
-t.test('the README tells every variable and every refused member as the code has them', async (t) => {
-  const text = readFileSync(README, 'utf8');
+t.test('the documents have every variable and every refused member as the code has them', async (t) => {
+  const common = VARIABLES.filter(({ name }) => COMMON.includes(name));
   const refused = STEERING.map((name) => `\`${name}\``).join(', ');
-  const expected = filled(filled(text, 'configuration', table()), 'refused', refused);
-  if (process.env.UPDATE_README === '1') writeFileSync(README, expected);
-  t.equal(text, expected, 'run UPDATE_README=1 node test/readme.test.ts');
+  const expected = {
+    'README.md': filled(read('README.md'), 'settings', table(common)),
+    'src/cli/README.md': filled(
+      filled(read('src/cli/README.md'), 'configuration', table(VARIABLES)),
+      'refused',
+      refused,
+    ),
+  };
+  for (const [path, text] of Object.entries(expected)) {
+    if (process.env.UPDATE_README === '1') writeFileSync(join(ROOT, path), text);
+    t.equal(read(path), text, `${path}: run UPDATE_README=1 node test/readme.test.ts`);
+  }
 });
 
 t.test('every runtime dependency has a line that says why', async (t) => {
-  const { dependencies } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'));
-  const text = readFileSync(README, 'utf8');
-  for (const name of Object.keys(dependencies)) t.match(text, `\n| ${name} |`, name);
+  const { dependencies } = JSON.parse(read('package.json'));
+  for (const name of Object.keys(dependencies)) t.match(read('README.md'), `\n| ${name} |`, name);
+});
+
+t.test('the README stays short', async (t) => {
+  t.ok(read('README.md').split('\n').length <= README_LINES);
+});
+
+t.test('links between documents lead somewhere', async (t) => {
+  for (const path of DOCUMENTS) {
+    const links = read(path).matchAll(/(?:\]\(|src=")([^)"]+)[)"]/g);
+    for (const [, link] of links) {
+      const [file = '', anchor] = (link as string).split('#');
+      if (file.includes(':')) continue;
+      const target = file === '' ? path : join(dirname(path), file);
+      t.ok(existsSync(join(ROOT, target)), `${path} links to ${link}`);
+      if (anchor !== undefined) t.ok(anchors(read(target)).includes(anchor), `${path} links to ${link}`);
+    }
+  }
+});
+
+/** The anchors of a document's headings, as GitHub makes them. */
+function anchors(text: string): string[] {
+  return [...text.matchAll(/^#+ (.*)$/gm)].map(([, heading]) =>
+    (heading as string)
+      .toLowerCase()
+      .replace(/[^\w\- ]/g, '')
+      .replaceAll(' ', '-'),
+  );
+}
+
+t.test('every section and rule that the code cites is in test/spec/README.md', async (t) => {
+  const sections = new Map(
+    read('test/spec/README.md')
+      .split(/^(?=##)/m)
+      .map((text) => [/^#+ (Contract \d|[\d.]*\d)/.exec(text)?.[1] ?? '', text]),
+  );
+  const files = ['src', 'test', 'sql'].flatMap((folder) =>
+    readdirSync(join(ROOT, folder), { recursive: true, encoding: 'utf8' })
+      .filter((name) => /\.(ts|sql)$/.test(name))
+      .map((name) => join(folder, name)),
+  );
+  for (const file of files) {
+    const text = read(file).replace(/\n\s*(\*|\/\/|--) /g, ' '); // a citation may run on to the next line of a comment
+    for (const [cited, kind, list, tail] of text.matchAll(
+      /(spec|contract),? sections? ([\d.]*\d(?:(?:,| and| to) \d\.\d)*)((?:,[^;:)]*)?)/gi,
+    )) {
+      const numbers = (list as string).split(/, | and | to /);
+      for (const number of numbers) {
+        const name = kind?.toLowerCase() === 'contract' ? `Contract ${number}` : number;
+        const section = sections.get(name);
+        t.ok(section, `${file} cites "${cited}"`);
+        const rule = /(?:rules?|behaviours?|streaming) (\d)/i.exec(tail as string)?.[1];
+        if (rule !== undefined) t.match(section ?? '', new RegExp(`^${rule}\\. `, 'm'), `${file} cites "${cited}"`);
+      }
+    }
+  }
+});
+
+t.test('the TypeScript examples of the README print an answer when they are pasted', async (t) => {
+  const { url, model, upstream, customer } = await startWorld(t);
+  await model('demo-chat', { upstream: upstream.parts.chat });
+  mkdirSync(join(ROOT, '.tap'), { recursive: true });
+  const folder = mkdtempSync(join(ROOT, '.tap/readme-')); // below the packages that the examples import
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+
+  const examples = [...read('README.md').matchAll(/```ts\n([\s\S]*?)```/g)].map(([, code]) => code as string);
+  t.equal(examples.length, 3);
+  for (const [i, code] of examples.entries()) {
+    const file = join(folder, `${i}.ts`);
+    writeFileSync(file, code.replace('http://127.0.0.1:8080/v1', url).replace('<API_KEY>', customer.key));
+    const { stdout } = await run(process.execPath, [file], { env: { PATH: process.env.PATH } });
+    t.match(stdout, /\w+ \w+/, code);
+  }
 });
