@@ -88,6 +88,12 @@ t.test('links between documents lead somewhere', async (t) => {
   }
 });
 
+t.test('every file that src/README.md names exists', async (t) => {
+  for (const [, name = ''] of read('src/README.md').matchAll(/`([a-z]+\/[\w-]+\.ts)`/g)) {
+    t.ok(existsSync(join(ROOT, 'src', name)), name);
+  }
+});
+
 /** The anchors of a document's headings, as GitHub makes them. */
 function anchors(text: string): string[] {
   return [...text.matchAll(/^#+ (.*)$/gm)].map(([, heading]) =>
