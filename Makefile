@@ -1,43 +1,47 @@
-# Two commands: `make run` serves, `make test` proves it. Everything they need is installed by npm.
+# `make help` lists the targets. npm installs all they need, the right Node included.
 export PATH := $(CURDIR)/node_modules/.bin:$(PATH)
 SHELL := /bin/sh
 INSTALLED := node_modules/.package-lock.json
 SOURCES := $(shell find src -name '*.ts')
 
-.PHONY: run test bench check fix generate build clean
+.PHONY: run dev test bench check fix generate build clean help
 
-run: build
+run: build ## serve, with a demo company; without DATABASE_URL and UPSTREAM_URL on an embedded Postgres and a demo upstream
 	@node dist/main.js serve --demo
 
-test: $(INSTALLED)
-	@biome check .
-	@tsc -p test
-	@tap build >/dev/null
-	@node test/run.ts
+dev: $(INSTALLED) ## the same from the sources, started again whenever one changes
+	@node --watch --watch-preserve-output --watch-path=src --watch-path=sql src/main.ts serve --demo
 
-bench: build
+test: $(if $(FILE),$(INSTALLED),check) ## check, then run all tests; FILE="test/a.test.ts …" runs these files alone
+	@node test/run.ts $(FILE)
+
+bench: build ## run the benchmarks; ARGS go to bench/main.ts
 	@node bench/main.ts $(ARGS)
 
-check: $(INSTALLED)
+check: $(INSTALLED) ## format, lint and types
 	@biome check .
 	@tsc -p test
 
-fix: $(INSTALLED)
+fix: $(INSTALLED) ## format, and correct what the linter can
 	@biome check --write .
 
-generate: $(INSTALLED)
+generate: $(INSTALLED) ## write the generated validators again
 	@node test/generate-validators.ts
 
-build: dist/main.js
+build: dist/main.js ## compile to dist
 
 dist/main.js: $(INSTALLED) $(SOURCES) tsconfig.json
 	@tsc
 	@touch dist/main.js
 
-# npm prints EBADENGINE warnings when it runs on an old Node: harmless, the pinned Node comes with this install
-$(INSTALLED): package.json package-lock.json
-	npm ci --no-audit --ignore-scripts
+# npm warns that the tools do not support an old Node; they run on the one that this installs
+$(INSTALLED): package.json package-lock.json .platform/package.json
+	@echo 'Installing Node, Postgres and the development tools below node_modules (about 20 s) ...'
+	@npm ci --ignore-scripts --loglevel=error >/dev/null
 	@touch $(INSTALLED)
 
-clean:
+clean: ## remove what was built
 	rm -rf dist .tap
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | while IFS='	' read -r name text; do printf 'make %-9s %s\n' "$$name" "$$text"; done
