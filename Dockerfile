@@ -1,20 +1,23 @@
-FROM node:26-slim AS build
+# .nvmrc and .platform/package.json name the same version
+ARG NODE_IMAGE=node:26.10.0-slim
+
+FROM ${NODE_IMAGE} AS build
 WORKDIR /app
+# without .platform npm installs neither the Node nor the Postgres of a checkout
 COPY package.json package-lock.json .npmrc tsconfig.json ./
 RUN npm ci --ignore-scripts
 COPY src src
 RUN node_modules/.bin/tsc
-# what runs needs neither tools nor tests, nor the embedded database and the Node that come with a checkout
-RUN npm ci --ignore-scripts --omit=dev --omit=optional
+RUN npm ci --ignore-scripts --omit=dev
 
-FROM node:26-slim
+FROM ${NODE_IMAGE}
 WORKDIR /app
 COPY --from=build /app/node_modules node_modules
 COPY --from=build /app/dist dist
 COPY src/admin/assets src/admin/assets
 COPY sql sql
 COPY package.json LICENSE ./
-# the one folder that is written to; the root file system may be read-only
+# the only folder that is written to; the root file system may be read-only
 RUN mkdir /spool && chown node:node /spool
 VOLUME /spool
 ENV NODE_ENV=production HOST=0.0.0.0 ADMIN_HOST=0.0.0.0 SPOOL_DIR=/spool

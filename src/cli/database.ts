@@ -52,7 +52,7 @@ export async function withDatabase<T>(
 
 async function openEmbedded(dataDir: string): Promise<Embedded> {
   try {
-    return await startEmbedded({ dataDir, log: { info: () => {} }, visiting: true });
+    return await startEmbedded({ dataDir, log: { info: () => {} }, shortLived: true });
   } catch (error) {
     throw new Failure(`the embedded database cannot be used: ${(error as Error).message}`);
   }

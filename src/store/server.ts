@@ -1,10 +1,8 @@
 import type { Sql } from './database.ts';
 
 /**
- * SQL text that names a database of a server for as long as its history is one: another value
- * is another server (a failover), the same after a crash, or a database that was made anew (a
- * restore). Transactions seen before may then never have happened, and their ids be given out
- * again.
+ * SQL for a text that identifies a database and its history. A changed text means a failover,
+ * a crash, or a restored database: transactions seen before may be lost, their ids used again.
  */
 export function serverIdentity(sql: Sql) {
   return sql`concat(extract(epoch from pg_postmaster_start_time()), '/',
@@ -12,11 +10,11 @@ export function serverIdentity(sql: Sql) {
 }
 
 /**
- * A number or a snapshot the server told, written into the statement: without parameters it is
- * one round trip instead of two, which for what is asked all the time is half of its cost.
- * @throws TypeError where it is anything else
+ * A number or a snapshot from the server, as a literal in the statement. Without parameters a
+ * statement takes one round trip instead of two, which halves the cost of frequent polls.
+ * @throws TypeError for any other text
  */
 export function inlined(sql: Sql, value: string | null) {
-  if (value !== null && !/^[\d:,]+$/.test(value)) throw new TypeError('not what the server told');
+  if (value !== null && !/^[\d:,]+$/.test(value)) throw new TypeError('neither a number nor a snapshot');
   return sql.unsafe(value === null ? 'null' : `'${value}'`);
 }

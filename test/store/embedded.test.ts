@@ -22,7 +22,7 @@ const MS = 10_000;
 const log = { info: () => {} };
 const root = process.getuid?.() === 0;
 
-// made once: initdb takes half a second
+// created once: initdb takes half a second
 const made = folder(t);
 await (await startEmbedded({ dataDir: made, log })).stop();
 
@@ -36,11 +36,15 @@ t.test('starts a server, finds it again, and stops it with its owner', async (t)
   t.same([first.owned, second.owned], [true, false]);
   t.equal(findEmbedded(dataDir), first.url);
   await second.stop();
-  t.same(await ask(second.url, 'select n from kept'), [{ n: 1 }], 'who found it leaves it running');
+  t.same(
+    await ask(second.url, 'select n from kept'),
+    [{ n: 1 }],
+    'a process that only found the server leaves it running',
+  );
   await first.stop();
   t.equal(findEmbedded(dataDir), null);
   const third = await startEmbedded({ dataDir, log });
-  t.same(await ask(third.url, 'select n from kept'), [{ n: 1 }], 'what was written is there again');
+  t.same(await ask(third.url, 'select n from kept'), [{ n: 1 }], 'the rows are still there');
   t.same(
     await ask(
       third.url,
@@ -51,32 +55,32 @@ t.test('starts a server, finds it again, and stops it with its owner', async (t)
       { name: 'listen_addresses', setting: '' },
     ],
   );
-  t.equal(statSync(join(dataDir, 'postgres')).mode & 0o077, 0, 'the socket lies in a folder closed to others');
+  t.equal(statSync(join(dataDir, 'postgres')).mode & 0o077, 0, 'only our user can enter the folder of the socket');
   await third.stop();
 });
 
-t.test('many processes at once make one cluster and one server', async (t) => {
+t.test('many processes at once create one cluster and one server', async (t) => {
   const dataDir = folder(t);
   const starters = await Promise.all(Array.from({ length: 4 }, () => starter(t, dataDir)));
   t.equal(new Set(starters.map(({ pid }) => pid)).size, 1, 'one server');
   t.same(starters.map(({ owned }) => owned).filter(Boolean), [true], 'one owner');
   t.same(await ask(starters[0]?.url as string, 'select 1 as one'), [{ one: 1 }]);
   for (const each of starters.sort((a, b) => Number(a.owned) - Number(b.owned))) await each.end();
-  t.equal(findEmbedded(dataDir), null, 'it ended with its owner');
+  t.equal(findEmbedded(dataDir), null, 'the server ended with its owner');
   t.same(
     readdirSync(dataDir).filter((name) => name.startsWith('postgres.') && name !== 'postgres.log'),
     [],
-    'nothing half made is left',
+    'no temporary folder is left',
   );
 });
 
-t.test('a killed gateway leaves a server that the next one takes over', async (t) => {
+t.test('the next gateway takes over the server of a killed one', async (t) => {
   const dataDir = used(t);
   const killed = await starter(t, dataDir);
   await ask(killed.url, 'create table kept (n int)');
   killed.process.kill('SIGKILL');
   await once(killed.process, 'exit');
-  t.ok(isAlive(killed.pid), 'the server goes on');
+  t.ok(isAlive(killed.pid), 'the server is still running');
   const next = await startEmbedded({ dataDir, log });
   t.same([next.pid, next.owned], [killed.pid, true]);
   t.same(await ask(next.url, 'select n from kept'), []);
@@ -84,11 +88,11 @@ t.test('a killed gateway leaves a server that the next one takes over', async (t
   t.equal(findEmbedded(dataDir), null);
 });
 
-t.test('a killed server is started again, and lost nothing', async (t) => {
+t.test('a killed server is started again and has lost nothing', async (t) => {
   const dataDir = used(t);
   const first = await startEmbedded({ dataDir, log });
   await ask(first.url, 'create table kept (n int); insert into kept values (1)');
-  // a session that is busy outlives the server for a while
+  // a busy session outlives the server for a moment
   const busy = ask(first.url, `do $$ begin perform count(*) from generate_series(1, 20000000); end $$`).catch(() => {});
   await ask(first.url, 'select pg_sleep(0.1)');
   process.kill(first.pid, 'SIGKILL');
@@ -102,7 +106,7 @@ t.test('a killed server is started again, and lost nothing', async (t) => {
   t.equal(findEmbedded(dataDir), null);
 });
 
-t.test('a stale lock file whose process id is now another program is no obstacle', async (t) => {
+t.test('a stale pid file that names another program is no obstacle', async (t) => {
   const dataDir = used(t);
   await (await startEmbedded({ dataDir, log })).stop();
   const cluster = join(dataDir, 'postgres');
@@ -117,18 +121,18 @@ t.test('a stale lock file whose process id is now another program is no obstacle
   const server = await startEmbedded({ dataDir, log });
   t.not(server.pid, other.pid);
   await server.stop();
-  t.ok(isAlive(other.pid as number), 'and is left alone');
+  t.ok(isAlive(other.pid as number), 'the other program still runs');
 });
 
-t.test("a visitor's server becomes the gateway's", async (t) => {
+t.test('a gateway takes over the server of a command', async (t) => {
   const dataDir = used(t);
-  const visitor = await startEmbedded({ dataDir, log, visiting: true });
-  t.equal(visitor.owned, true);
+  const command = await startEmbedded({ dataDir, log, shortLived: true });
+  t.equal(command.owned, true);
   const gateway = await startEmbedded({ dataDir, log });
-  t.same([gateway.pid, gateway.owned], [visitor.pid, true]);
-  await visitor.stop();
-  t.equal(findEmbedded(dataDir), gateway.url, 'it stays when the visitor goes');
-  const other = await startEmbedded({ dataDir, log, visiting: true });
+  t.same([gateway.pid, gateway.owned], [command.pid, true]);
+  await command.stop();
+  t.equal(findEmbedded(dataDir), gateway.url, 'it stays when the command ends');
+  const other = await startEmbedded({ dataDir, log, shortLived: true });
   t.equal(other.owned, false);
   await other.stop();
   t.equal(findEmbedded(dataDir), gateway.url);
@@ -136,21 +140,21 @@ t.test("a visitor's server becomes the gateway's", async (t) => {
   t.equal(findEmbedded(dataDir), null);
 });
 
-t.test('a path too long for a socket', async (t) => {
+t.test('a path that is too long for a socket', async (t) => {
   const dataDir = join(folder(t), 'long'.repeat(30));
   mkdirSync(dataDir);
   copyCluster(dataDir);
   const server = await startEmbedded({ dataDir, log });
   const socketDir = new URL(server.url.replace('@/', '@host/')).searchParams.get('host') as string;
-  t.ok(socketDir.startsWith(tmpdir()), 'it lies in the temporary folder');
+  t.ok(socketDir.startsWith(tmpdir()), 'the socket lies in the temporary folder');
   t.equal(statSync(socketDir).mode & 0o777, 0o700);
   t.equal(findEmbedded(dataDir), server.url);
   t.same(await ask(server.url, 'select 1 as one'), [{ one: 1 }]);
   await server.stop();
-  t.notOk(existsSync(socketDir), 'and goes with the server');
+  t.notOk(existsSync(socketDir), 'the folder is removed with the server');
 });
 
-t.test('a path with blanks and quotes below a folder closed to others', async (t) => {
+t.test('a path with blanks and quotes below a folder that others cannot enter', async (t) => {
   const closed = folder(t);
   const dataDir = join(closed, 'my "data", of ours');
   mkdirSync(dataDir);
@@ -163,7 +167,7 @@ t.test('a path with blanks and quotes below a folder closed to others', async (t
   await again.stop();
 });
 
-t.test('says in one line what is wrong', async (t) => {
+t.test('errors are one line', async (t) => {
   const dataDir = used(t);
   const server = await startEmbedded({ dataDir, log });
   await server.stop();
@@ -174,7 +178,7 @@ t.test('says in one line what is wrong', async (t) => {
   await t.rejects(startEmbedded({ dataDir, log }), { message: /was made by Postgres 17, the embedded one is 18/ });
 });
 
-t.test('the log does not grow for ever', async (t) => {
+t.test('a long log is truncated at the start', async (t) => {
   const dataDir = used(t);
   writeFileSync(join(dataDir, 'postgres.log'), 'x'.repeat((1 << 20) + 1));
   const server = await startEmbedded({ dataDir, log });
@@ -182,7 +186,7 @@ t.test('the log does not grow for ever', async (t) => {
   await server.stop();
 });
 
-/** A data folder as people have them; removed at teardown, with the server if a test failed. */
+/** A new data folder. The teardown removes it, and kills the server that a failed test left. */
 function folder(t: Test): string {
   const path = mkdtempSync(join(tmpdir(), 'tollgate-embedded-'));
   chmodSync(path, 0o755);
@@ -194,7 +198,7 @@ function folder(t: Test): string {
   return path;
 }
 
-/** A data folder that was used before. */
+/** A data folder with a cluster. */
 function used(t: Test): string {
   const path = folder(t);
   copyCluster(path);
@@ -216,18 +220,18 @@ async function ask(url: string, statement: string): Promise<unknown[]> {
 
 interface Starter extends Pick<Embedded, 'url' | 'pid' | 'owned'> {
   readonly process: ChildProcess;
-  /** Lets it stop the server if it owns it, and ends it. */
+  /** Stops the server if the process owns it, and ends the process. */
   end(): Promise<void>;
 }
 
-/** Another process that runs the embedded database. */
+/** Starts the embedded database from another process. */
 async function starter(t: Test, dataDir: string): Promise<Starter> {
   const module = new URL('../../src/store/embedded.ts', import.meta.url).href;
   const program = `import { startEmbedded } from ${JSON.stringify(module)};
     const server = await startEmbedded({ dataDir: ${JSON.stringify(dataDir)}, log: { info() {} } });
     console.log(JSON.stringify(server));
     process.stdin.on('end', () => server.stop()).resume();`;
-  const { PATH } = process.env; // nothing of the test runner's
+  const { PATH } = process.env; // without the variables of the test runner
   const child = spawn(process.execPath, ['--input-type=module', '--eval', program], {
     env: { PATH },
     stdio: ['pipe', 'pipe', 'inherit'],

