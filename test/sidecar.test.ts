@@ -10,11 +10,12 @@ import { compile } from './support/compile.ts';
 import { MASTER_KEY } from './support/upstream.ts';
 import { CHAT, startWorld, type World } from './support/world.ts';
 
-/** The program as the container image has it, allowed to write nowhere but where it is told to. */
+/** Runs the program as it is in the container image, with permission to write to one folder only. */
 
+const NO_WARNING = '--disable-warning=ExperimentalWarning';
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 
-/** What the Dockerfile copies, in a folder of its own. */
+/** A folder with the files that the Dockerfile copies. */
 function image(t: Test): string {
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-image-'));
   t.teardown(() => rmSync(folder, { recursive: true, force: true }));
@@ -36,7 +37,7 @@ interface Sidecar {
   readonly facts: { readonly socket: string; readonly admin_url: string | null };
 }
 
-/** `serve` on a socket; a write outside of `writable` is an error. */
+/** Starts `serve` on a socket. A write outside of `writable` is an error. */
 async function start(t: Test, program: string, world: World, writable: string, more = {}): Promise<Sidecar> {
   const env = {
     LISTEN_SOCKET: join(writable, 'api.sock'),
@@ -48,10 +49,10 @@ async function start(t: Test, program: string, world: World, writable: string, m
     ADMIN_PORT: '0',
     ...more,
   };
-  const only = ['--permission', '--allow-fs-read=*', `--allow-fs-write=${writable}`, '--allow-net'];
-  // not the test runner's own loader, which needs more than this process may do
-  const node = ['-u', 'NODE_OPTIONS', process.execPath, ...only];
-  const child = spawn('env', [...node, join(program, 'dist/main.js'), 'serve', '--json'], {
+  const only = ['--permission', '--allow-fs-read=*', `--allow-fs-write=${writable}`];
+  // Node 24 and older have no permission for the network
+  if (process.allowedNodeEnvironmentFlags.has('--allow-net')) only.push('--allow-net', NO_WARNING);
+  const child = spawn(process.execPath, [...only, join(program, 'dist/main.js'), 'serve', '--json'], {
     cwd: '/',
     env,
     stdio: ['ignore', 'pipe', 'inherit'],
@@ -80,7 +81,7 @@ async function exitOf(child: ChildProcess): Promise<number | null> {
   return (await once(child, 'exit'))[0] as number | null;
 }
 
-t.test('a sidecar writes to its spool and its socket alone, and takes three connections', async (t) => {
+t.test('a sidecar writes only to its spool and its socket, and opens three connections', async (t) => {
   const program = image(t);
   const world = await startWorld(t);
   const { customer, sql } = world;
@@ -100,14 +101,14 @@ t.test('a sidecar writes to its spool and its socket alone, and takes three conn
 
       const { admin_url } = sidecar.facts;
       const env = { ...sidecar.env, ...(admin_url === null ? {} : { ADMIN_PORT: new URL(admin_url).port }) };
-      t.equal(await health(env), 0, 'it is healthy');
+      t.equal(await health(env), 0, 'healthy while it runs');
       sidecar.child.kill('SIGTERM');
       t.equal(await exitOf(sidecar.child), 0);
-      t.equal(await health(env), 1, 'and then it is not');
+      t.equal(await health(env), 1, 'unhealthy after its end');
       t.same(
         readdirSync(writable, { recursive: true }).filter((name) => name !== 'api.sock'),
         spooling ? ['spool'] : [],
-        'nothing is left in the spool',
+        'the spool is empty',
       );
     });
   }
