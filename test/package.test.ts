@@ -69,9 +69,10 @@ t.test('the packed package imports, type-checks and runs from a bare folder', as
   mkdirSync(installed, { recursive: true });
   run('tar', ['-xzf', join(source, packed.filename), '--strip-components=1', '-C', installed], home);
   const { dependencies, bin } = JSON.parse(readFileSync(join(installed, 'package.json'), 'utf8'));
-  mkdirSync(join(home, 'node_modules/@types'));
   for (const name of [...Object.keys(dependencies), '@types/node', 'undici-types']) {
-    symlinkSync(join(MODULES, name), join(home, 'node_modules', name));
+    const link = join(home, 'node_modules', name);
+    mkdirSync(dirname(link), { recursive: true }); // of a scoped package
+    symlinkSync(join(MODULES, name), link);
   }
   writeFileSync(join(home, 'package.json'), '{ "type": "module" }');
   writeFileSync(join(home, 'program.ts'), CONSUMER);

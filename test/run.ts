@@ -8,7 +8,8 @@ import { parseArgs } from 'node:util';
 
 /**
  * Runs test files, each in a process of its own: those named in the arguments, otherwise all;
- * two at once, or as many as --jobs=N says.
+ * two at once, or as many as --jobs=N says. Without FAST_HTTP in the environment, tests of what
+ * clients see run twice: with the fast path and without it.
  * Prints a line per file, what failed in it, and at the end the line `N passed, N failed`.
  *
  * Every file is run by plain node. The command `tap` would load its own module loader into
@@ -16,6 +17,7 @@ import { parseArgs } from 'node:util';
  */
 const TIMEOUT_S = 120; // of a file that sets none with t.setTimeout
 const GRACE_MS = 15_000; // a file that reaches its timeout reports it and ends within this time
+const BOTH_WAYS = /\btest\/(spec|edge|sdk)\//;
 const JOBS = '2'; // at once; tests measure time, and more of them disturb each other
 
 const { values, positionals } = parseArgs({
@@ -23,6 +25,7 @@ const { values, positionals } = parseArgs({
   options: { jobs: { type: 'string', default: JOBS } },
 });
 const files = positionals.length > 0 ? positionals : globSync('test/**/*.test.ts').sort();
+const runs = files.flatMap((file) => ways(file).map((fastHttp) => ({ file, fastHttp })));
 const totals = { pass: 0, fail: 0, skip: 0, todo: 0 };
 type Count = keyof typeof totals;
 await Promise.all(Array.from({ length: Number(values.jobs) }, runFiles));
@@ -30,14 +33,20 @@ const skipped = totals.skip + totals.todo;
 console.log(`${totals.pass} passed, ${totals.fail} failed${skipped > 0 ? `, ${skipped} skipped` : ''}`);
 process.exitCode = totals.fail > 0 || totals.pass === 0 ? 1 : 0;
 
-async function runFiles(): Promise<void> {
-  for (let file = files.shift(); file !== undefined; file = files.shift()) await runFile(file);
+/** The values of FAST_HTTP that a file is run with. */
+function ways(file: string): readonly (string | undefined)[] {
+  const { FAST_HTTP } = process.env;
+  return FAST_HTTP === undefined && BOTH_WAYS.test(file) ? [undefined, 'off'] : [FAST_HTTP];
 }
 
-async function runFile(file: string): Promise<void> {
+async function runFiles(): Promise<void> {
+  for (let run = runs.shift(); run !== undefined; run = runs.shift()) await runFile(run.file, run.fastHttp);
+}
+
+async function runFile(file: string, fastHttp: string | undefined): Promise<void> {
   const began = performance.now();
   const child = spawn(process.execPath, [file], {
-    env: { ...process.env, TAP_TIMEOUT: `${TIMEOUT_S}` },
+    env: { ...process.env, TAP_TIMEOUT: `${TIMEOUT_S}`, FAST_HTTP: fastHttp },
     stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
   }) as ChildProcessByStdio<null, Readable, null>;
   const exit = once(child, 'exit') as Promise<[number | null, NodeJS.Signals | null]>;
@@ -67,7 +76,8 @@ async function runFile(file: string): Promise<void> {
   for (const [, name, count] of counted?.matchAll(/(pass|fail|skip|todo): (\d+)/g) ?? [])
     totals[name as Count] += Number(count);
   if (!good && !counted?.includes('fail:')) totals.fail += 1; // a crash before the first test, say
-  console.log(`${good ? 'ok    ' : 'FAILED'} ${file} (${((performance.now() - began) / 1000).toFixed(1)} s)`);
+  const way = fastHttp === undefined ? '' : `, FAST_HTTP=${fastHttp}`;
+  console.log(`${good ? 'ok    ' : 'FAILED'} ${file}${way} (${((performance.now() - began) / 1000).toFixed(1)} s)`);
   if (!good) console.log([...failures(lines), `ended with ${signal ?? `exit code ${code}`}`].join('\n'));
 }
 
