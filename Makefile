@@ -37,7 +37,7 @@ dist/main.js: $(INSTALLED) $(SOURCES) tsconfig.json
 # npm warns that the tools do not support an old Node; they run on the one that this installs
 $(INSTALLED): package.json package-lock.json .platform/package.json
 	@echo 'Installing Node, Postgres and the development tools below node_modules (about 20 s) ...'
-	@npm ci --ignore-scripts --loglevel=error >/dev/null
+	@npm ci --ignore-scripts >/dev/null
 	@touch $(INSTALLED)
 
 clean: ## remove what was built
