@@ -4,12 +4,9 @@ import { fileURLToPath } from 'node:url';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
-/**
- * Runs tsc. The test runner gives every child process its own loader, by NODE_OPTIONS, and
- * tsc cannot be loaded by it.
- */
+/** Runs tsc. */
 export function tsc(args: readonly string[], cwd = ROOT): void {
-  execFileSync('env', ['-u', 'NODE_OPTIONS', join(ROOT, 'node_modules/.bin/tsc'), ...args], { cwd, stdio: 'inherit' });
+  execFileSync(join(ROOT, 'node_modules/.bin/tsc'), args, { cwd, stdio: 'inherit' });
 }
 
 /** The program as `make run` compiles it, in another folder. */
