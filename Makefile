@@ -10,7 +10,9 @@ run: build ## serve, with a demo company; without DATABASE_URL and UPSTREAM_URL 
 	@node dist/main.js serve --demo
 
 dev: $(INSTALLED) ## the same from the sources, started again whenever one changes
-	@node --watch --watch-preserve-output --watch-path=src --watch-path=sql src/main.ts serve --demo
+# a Ctrl-C reaches the gateway twice, which ends it at once; the command then stops the database it left
+	@trap : INT; node --watch --watch-preserve-output --watch-path=src --watch-path=sql src/main.ts serve --demo; \
+	node src/main.ts company list >/dev/null
 
 test: $(if $(FILE),$(INSTALLED),check) ## check, then run all tests; FILE="test/a.test.ts …" runs these files alone
 	@node test/run.ts $(FILE)
