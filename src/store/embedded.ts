@@ -185,15 +185,6 @@ function isServer(pid: number, cluster: string): boolean {
   }
 }
 
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EPERM';
-  }
-}
-
 /** Starts a server and waits until it is ready. @returns null, or the reason why it did not start */
 async function startServer(paths: Paths, settings: Readonly<Record<string, string>>): Promise<string | null> {
   const binaries = await findBinaries();
@@ -292,7 +283,7 @@ function removeStalePidFile(paths: Paths): void {
   const file = join(paths.cluster, 'postmaster.pid');
   if (!existsSync(file) || readServer(paths) !== null) return;
   const pid = Number.parseInt(readFileSync(file, 'utf8'), 10);
-  if (isAlive(pid) && readServer(paths) === null) rmSync(file, { force: true });
+  if (signal(pid, 0) && readServer(paths) === null) rmSync(file, { force: true });
 }
 
 /** Quotes a folder for the setting unix_socket_directories. */
@@ -315,18 +306,22 @@ async function stopServer(paths: Paths): Promise<void> {
   if (paths.socketDir !== paths.cluster) rmSync(paths.socketDir, { recursive: true, force: true });
 }
 
-function signal(pid: number, name: NodeJS.Signals): void {
+/** Sends a signal; 0 sends none. @returns whether the process exists */
+function signal(pid: number, name: NodeJS.Signals | 0): boolean {
   try {
-    process.kill(pid, name);
+    return process.kill(pid, name);
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error; // ESRCH: it has just ended
+    const { code } = error as NodeJS.ErrnoException;
+    if (name === 0) return code === 'EPERM'; // another user's process
+    if (code !== 'ESRCH') throw error;
+    return false;
   }
 }
 
 /** Makes this process the owner unless another one is. @returns the text of our owner file, or null */
 function claim(paths: Paths, started: boolean, shortLived: boolean): string | null {
   const [pid, kind] = readOwner(paths)?.split(' ') ?? [];
-  const owned = pid !== undefined && isAlive(Number(pid));
+  const owned = pid !== undefined && signal(Number(pid), 0);
   if (owned && (shortLived || (kind === 'gateway' && !started))) return null;
   const mark = `${process.pid} ${shortLived ? 'command' : 'gateway'} ${randomUUID()}`;
   writeFileSync(`${paths.ownerFile}.${process.pid}`, mark);
