@@ -2,15 +2,15 @@ import { readFileSync } from 'node:fs';
 import t from 'tap';
 import { unsupportedRuntime } from '../../src/runtime/supported.ts';
 
-t.test('Node 22 and newer is supported', async (t) => {
+t.test('Node 22.19 and newer is supported', async (t) => {
   t.equal(unsupportedRuntime(process.versions), null);
-  for (const node of ['22.0.0', '24.1.0', '26.10.0', '100.0.0']) t.equal(unsupportedRuntime({ node }), null, node);
+  for (const node of ['22.19.0', '23.0.0', '24.1.0', '26.10.0', '100.0.0']) t.equal(unsupportedRuntime({ node }), null, node);
 });
 
 t.test('an old Node is refused in one line that says how to get a newer one', async (t) => {
-  for (const node of ['4.9.1', '12.22.12', '21.7.3', 'unknown']) {
+  for (const node of ['4.9.1', '12.22.12', '21.7.3', '22.18.0', 'unknown']) {
     const reason = unsupportedRuntime({ node });
-    t.match(reason, /^needs Node 22 or newer, this is \S+; .*"npx tollgate" or "make run".*nodejs\.org$/, node);
+    t.match(reason, /^needs Node 22\.19 or newer, this is \S+; .*nodejs\.org.*"make run"/, node);
   }
 });
 
