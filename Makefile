@@ -27,6 +27,7 @@ fix: $(INSTALLED)
 
 generate: $(INSTALLED)
 	@node test/generate-validators.ts
+	@node test/generate-strings.ts
 
 build: dist/main.js
 
