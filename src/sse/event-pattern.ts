@@ -130,7 +130,10 @@ export class EventPattern {
     // after a success the sample stays: later patterns are of what all of them have in common
     if (this.#sample.length > 0 && this.#compare(b, i, next)) return;
     this.#gaps = [];
-    this.#sample = Buffer.from(b.subarray(i, next));
+    const length = next - i;
+    // its memory is used again: a new sample each time would keep 12 KiB more per stream
+    this.#sample = this.#sample.length < length ? Buffer.allocUnsafe(length) : this.#sample.subarray(0, length);
+    b.copy(this.#sample, 0, i, next);
     this.#sampleStart = i;
     this.#sampleValues = this.#walk.values;
   }
