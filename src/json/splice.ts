@@ -1,4 +1,4 @@
-/** A replacement of the bytes [start, end); start === end inserts. */
+/** Replaces the bytes [start, end); inserts where start === end. */
 export interface Edit {
   readonly start: number;
   readonly end: number;
@@ -6,7 +6,7 @@ export interface Edit {
 }
 
 /**
- * The body with its edits made; every other byte stays as it is. One allocation.
+ * The body with the edits made; all other bytes stay as they are. One allocation.
  * @param edits sorted by start, not overlapping
  */
 export function splice(body: Uint8Array, edits: readonly Edit[]): Buffer {
@@ -26,7 +26,7 @@ export function splice(body: Uint8Array, edits: readonly Edit[]): Buffer {
   return out;
 }
 
-/** The same as latin1 text, a character for each byte: a small body leaves as one string with its head. */
+/** The same as latin1 text, one character per byte: a small body is written as one string with its head. */
 export function spliceText(body: Buffer, edits: readonly Edit[]): string {
   let text = '';
   let from = 0;
@@ -38,15 +38,15 @@ export function spliceText(body: Buffer, edits: readonly Edit[]): string {
 }
 
 /**
- * The same for a body in pieces: the pieces of the new body, views of the old ones
- * with the edits' bytes between them. Nothing is copied.
- * @param edits sorted by start, not overlapping; offsets count over all pieces
+ * The same for a body in several buffers. The result are views of these with the edits' bytes
+ * between them: nothing is copied.
+ * @param edits sorted by start, not overlapping; offsets in the whole body
  */
 export function splicePieces(pieces: readonly Buffer[], edits: readonly Edit[]): Buffer[] {
   const out: Buffer[] = [];
   let next = 0;
-  let skipTo = 0; // end of the edit last begun: bytes before it are replaced
-  let base = 0;
+  let skipTo = 0; // the end of the last edit
+  let base = 0; // offset of the piece in the body
   for (const piece of pieces) {
     const end = base + piece.length;
     let at = Math.max(base, skipTo);
