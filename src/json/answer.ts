@@ -1,7 +1,7 @@
 import type { MemberTable } from './member-table.ts';
 import { OPEN_BRACE, skipSpace } from './members.ts';
 import { ObjectWalk, REPLACE } from './object-walk.ts';
-import { type Edit, splice, spliceText } from './splice.ts';
+import { type Edit, splice } from './splice.ts';
 import { readUsageText, type TokenCounts } from './usage.ts';
 
 const NOTHING = Buffer.alloc(0);
@@ -63,9 +63,4 @@ export function scanAnswer(body: Buffer, slug: Buffer, table: MemberTable): Answ
 /** The client's answer: the upstream's with the edits made. */
 export function renderAnswer(body: Buffer, scan: AnswerScan): Buffer {
   return splice(body, scan.edits);
-}
-
-/** The same as latin1 text, one character per byte. */
-export function renderAnswerText(body: Buffer, scan: AnswerScan): string {
-  return spliceText(body, scan.edits);
 }

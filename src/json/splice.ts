@@ -26,17 +26,6 @@ export function splice(body: Uint8Array, edits: readonly Edit[]): Buffer {
   return out;
 }
 
-/** The same as latin1 text, one character per byte: a small body is written as one string with its head. */
-export function spliceText(body: Buffer, edits: readonly Edit[]): string {
-  let text = '';
-  let from = 0;
-  for (const { start, end, bytes } of edits) {
-    text += body.latin1Slice(from, start) + asBuffer(bytes).latin1Slice();
-    from = end;
-  }
-  return text + body.latin1Slice(from);
-}
-
 /**
  * The same for a body in several buffers. The result are views of these with the edits' bytes
  * between them: nothing is copied.
