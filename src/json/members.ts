@@ -49,12 +49,10 @@ export const ESCAPED = Uint8Array.from({ length: 256 }, (_, c) =>
 /** 1 for bytes that are not plain string content. */
 export const STOPS = Uint8Array.from({ length: 256 }, (_, c) => (c < SPACE || c === QUOTE || c === BACKSLASH ? 1 : 0));
 
-/** One top-level member. Spans are byte offsets; the key's span includes its quotes. */
+/** One top-level member, and the byte offsets of its value. */
 export interface Member {
   /** Without escapes; shortened if it is longer than LONG_STRING bytes. */
   readonly name: string;
-  readonly keyStart: number;
-  readonly keyEnd: number;
   readonly valueStart: number;
   readonly valueEnd: number;
 }

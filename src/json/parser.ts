@@ -105,12 +105,10 @@ class ObjectParser {
     }
     for (;;) {
       if (b[at] !== QUOTE || at >= end) return undefined;
-      const keyStart = at;
-      const keyLast = stringEnd(b, at + 1, end);
-      if (keyLast < 0) return undefined;
-      const keyEnd = keyLast + 1;
-      const name = depth <= REDUCED_DEPTH ? keyText(b, keyStart + 1, keyLast) : '';
-      at = skipSpace(b, keyEnd, end);
+      const keyEnd = stringEnd(b, at + 1, end);
+      if (keyEnd < 0) return undefined;
+      const name = depth <= REDUCED_DEPTH ? keyText(b, at + 1, keyEnd) : '';
+      at = skipSpace(b, keyEnd + 1, end);
       if (b[at] !== COLON || at >= end) return undefined;
       const valueStart = skipSpace(b, at + 1, end);
       this.#at = valueStart;
@@ -122,7 +120,7 @@ class ObjectParser {
       if (at >= end || (c !== COMMA && c !== CLOSE_BRACE)) return undefined;
       if (depth === 1) {
         if (this.#members.length === MAX_MEMBERS) return this.#refuse('too_many_members');
-        this.#members.push({ name, keyStart, keyEnd, valueStart, valueEnd });
+        this.#members.push({ name, valueStart, valueEnd });
       }
       if (depth <= REDUCED_DEPTH) setMember(object, name, value);
       if (c === CLOSE_BRACE) {

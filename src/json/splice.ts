@@ -5,30 +5,14 @@ export interface Edit {
   readonly bytes: Uint8Array;
 }
 
-/**
- * The body with the edits made; all other bytes stay as they are. One allocation.
- * @param edits sorted by start, not overlapping
- */
-export function splice(body: Uint8Array, edits: readonly Edit[]): Buffer {
-  let length = body.length;
-  for (const { start, end, bytes } of edits) length += bytes.length - (end - start);
-  const out = Buffer.allocUnsafe(length);
-  let from = 0;
-  let at = 0;
-  for (const { start, end, bytes } of edits) {
-    out.set(body.subarray(from, start), at);
-    at += start - from;
-    out.set(bytes, at);
-    at += bytes.length;
-    from = end;
-  }
-  out.set(body.subarray(from), at);
-  return out;
+/** The body with the edits made; all other bytes stay as they are. */
+export function splice(body: Buffer, edits: readonly Edit[]): Buffer {
+  return Buffer.concat(splicePieces([body], edits));
 }
 
 /**
- * The same for a body in several buffers. The result are views of these with the edits' bytes
- * between them: nothing is copied.
+ * The same for a body in pieces, which are buffers. The result consists of views of them and the
+ * edits' bytes between: nothing is copied.
  * @param edits sorted by start, not overlapping; offsets in the whole body
  */
 export function splicePieces(pieces: readonly Buffer[], edits: readonly Edit[]): Buffer[] {

@@ -93,8 +93,6 @@ export class ObjectScanner {
   readonly #keys: string[] = [];
 
   readonly #members: Member[] = [];
-  #keyStart = 0;
-  #keyEnd = 0;
   #valueStart = 0;
 
   /** Where the string or number being read begins in this chunk; 0 if it began in an earlier one. */
@@ -169,10 +167,8 @@ export class ObjectScanner {
           break;
         case KEY_OR_CLOSE:
         case KEY:
-          if (c === QUOTE) {
-            if (this.#depth === 1) this.#keyStart = this.#offset + i;
-            state = this.#beginString(i, true);
-          } else state = state === KEY_OR_CLOSE ? this.#close(i, c) : FAULT;
+          if (c === QUOTE) state = this.#beginString(i, true);
+          else state = state === KEY_OR_CLOSE ? this.#close(i, c) : FAULT;
           break;
         case COLON_NEXT:
           state = c === COLON ? VALUE : FAULT;
@@ -331,8 +327,6 @@ export class ObjectScanner {
     }
     this.#members.push({
       name: this.#keys[1] as string,
-      keyStart: this.#keyStart,
-      keyEnd: this.#keyEnd,
       valueStart: this.#valueStart,
       valueEnd: this.#offset + end,
     });
@@ -367,7 +361,6 @@ export class ObjectScanner {
       }
       if (!this.#isKey) return this.#endValue(end + 1, text);
       this.#keys[this.#depth] = text;
-      if (this.#depth === 1) this.#keyEnd = this.#offset + end + 1;
     }
     return this.#isKey ? COLON_NEXT : AFTER;
   }
