@@ -29,6 +29,7 @@ fix: $(INSTALLED) ## format, and correct what the linter can
 
 generate: $(INSTALLED) ## write the generated validators again
 	@node test/generate-validators.ts
+	@node test/generate-strings.ts
 
 build: dist/main.js ## compile to dist
 

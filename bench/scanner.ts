@@ -1,7 +1,8 @@
+import { ANSWER_MEMBERS } from '../src/domain/answer-members.ts';
 import { renderAnswer, scanAnswer } from '../src/json/answer.ts';
 import { parseObject } from '../src/json/parser.ts';
 import { ObjectScanner } from '../src/json/stream-parser.ts';
-import { StreamScanner } from '../src/sse/scanner.ts';
+import { ChatStream } from '../src/sse/chat-stream.ts';
 import { chatStream, framed, MAX_EVENT_BYTES, SLUG, STREAMS } from '../test/sse/fixtures.ts';
 import { answerBytes, chatBody } from './payload.ts';
 
@@ -36,7 +37,7 @@ const sink = {
 };
 
 function scan(chunks: readonly Buffer[]): void {
-  const scanner = new StreamScanner(slug, sink, MAX_EVENT_BYTES);
+  const scanner = new ChatStream(slug, sink, MAX_EVENT_BYTES, ANSWER_MEMBERS);
   for (const chunk of chunks) scanner.push(chunk);
   scanner.end();
 }
@@ -57,7 +58,7 @@ const results = {
   'the same event with JSON.parse and JSON.stringify': time(reserializeAll, events.length),
   'every stream of the tests, per KiB': time(scanFixtures, fixtureBytes / 1024),
   'answer of 1 KiB, scanned and rendered': time(() => {
-    const found = scanAnswer(answerBody, slug);
+    const found = scanAnswer(answerBody, slug, ANSWER_MEMBERS);
     if (found === null) throw new Error('an answer of ours is refused');
     renderAnswer(answerBody, found);
   }, 1),

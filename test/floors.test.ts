@@ -1,6 +1,8 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import t from 'tap';
+import { LEAKING_MEMBERS } from '../src/domain/answer-members.ts';
+import { STEERING } from '../src/domain/steering.ts';
 
 /** The house: imports point to a lower floor, or within the same folder; never to a sibling adapter, never in a circle. */
 const FLOORS: readonly (readonly string[])[] = [
@@ -81,6 +83,16 @@ t.test('json, sse and domain hold no socket, no database, no file and no clock',
       .map((pattern) => `${file}: ${pattern.source}`);
   });
   t.same(impure, []);
+});
+
+t.test('what leaks and what steers is listed in domain alone', async (t) => {
+  const names = [...LEAKING_MEMBERS, ...STEERING].filter((name) => name.includes('_') && !name.includes('*'));
+  const elsewhere = FILES.filter((file) => ['json', 'sse', 'http', 'upstream', 'gateway'].includes(room(file)));
+  const found = elsewhere.flatMap((file) => {
+    const text = readFileSync(join(SRC, file), 'utf8');
+    return names.filter((name) => text.includes(`'${name}'`)).map((name) => `${file}: ${name}`);
+  });
+  t.same(found, []);
 });
 
 t.test("Node's underscore fields are used in http alone", async (t) => {

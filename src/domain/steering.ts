@@ -1,17 +1,16 @@
 import { foldCase } from '../json/members.ts';
 
 /**
- * Request members by which routers and gateways let a caller choose another model, host,
- * key or canned answer. None may pass: the model that passed the gate is the model that
- * runs. Members of the reference format are not among them.
+ * Request members with which routers and gateways let a caller choose another model, host, key or
+ * canned answer. They are refused, so that the model that was admitted is the model that runs. The
+ * members of the reference format are not in this list. REFUSED_PARAMETERS replaces or adjusts it.
  *
- * A `*` stands for anything; `apiBase`, `API_BASE` and `api-base` are `api_base`, because some
- * readers take them so. `metadata.x` is a member x of `metadata`, and `metadata.x[]` one
- * whose value is no string: the reference format has only strings there.
- * REFUSED_PARAMETERS replaces or adjusts the list.
+ * `*` matches one or more characters. `apiBase`, `API_BASE` and `api-base` count as `api_base`, as
+ * some parsers have it. `metadata.x` is the member x of `metadata`; `metadata.x[]` is the same if
+ * its value is not a string: the reference format allows only strings there.
  */
 export const STEERING: readonly string[] = [
-  // other models, and adapters put on top of one
+  // other models, and adapters for one
   'models',
   'model_*',
   '*_model',
@@ -68,8 +67,8 @@ export const STEERING: readonly string[] = [
   'region',
   'region_name',
   'organization',
-  'data_sources', // Azure: a search service, and an embedding deployment, of the caller's choice
-  'bootstrap_*', // SGLang: where prefill runs
+  'data_sources', // Azure: the caller's choice of a search service and an embedding deployment
+  'bootstrap_*', // SGLang: the host that runs the prefill
   'kv_transfer_params', // vLLM: the same
   'vllm_xargs', // may carry kv_transfer_params
   'extra_headers',
@@ -97,7 +96,7 @@ export const STEERING: readonly string[] = [
   'virtual_key',
   'secret_fields',
   'configurable_clientside_auth_params',
-  // where prompts are copied to
+  // destinations of copies of the prompts
   'callbacks',
   '*_callback',
   '*_callbacks',
@@ -105,7 +104,7 @@ export const STEERING: readonly string[] = [
   'langsmith_*',
   'gcs_*',
   's3_*',
-  // canned or doubled answers, prices, code, hidden usage
+  // canned or repeated answers, prices, code, hidden usage
   'mock_*',
   'input_cost_per_*',
   'output_cost_per_*',
@@ -120,7 +119,7 @@ export const STEERING: readonly string[] = [
   'guardrails',
   'custom_logit_processor',
   'additional_drop_params',
-  // the same inside `metadata`, where LiteLLM reads them too
+  // the same in `metadata`, which LiteLLM reads too
   'metadata.tags[]',
   'metadata.model_*[]',
   'metadata.fallback*[]',
@@ -149,7 +148,7 @@ export const STEERING: readonly string[] = [
   'metadata.mock_*',
 ];
 
-/** Members of the reference format: known to be harmless without a search (saves about 0.5 µs each). */
+/** Members of the reference format: allowed without comparing them with the list, which saves 0.5 µs each, 5 to 10 % of a request. */
 export const REFERENCE: ReadonlySet<string> = new Set([
   'model',
   'messages',
@@ -191,10 +190,10 @@ export const REFERENCE: ReadonlySet<string> = new Set([
   'web_search_options',
 ]);
 
-/** Members the gateway decides by, of several words: in another spelling some reader might take them. */
+/** Members that the gateway decides by and that have several words: other spellings are refused. */
 const GOVERNED = ['stream_options', 'encoding_format', 'max_tokens', 'max_completion_tokens'];
 
-/** A predicate over member names, dotted for those in `metadata`, for a list in the form of STEERING. */
+/** Whether a member is refused by a list in the form of STEERING. Names of members in `metadata` begin with `metadata.`. */
 export function nameFilter(names: readonly string[]): (name: string) => boolean {
   const exact = new Set(names.filter((name) => !name.includes('*')));
   const patterns = names.filter((name) => name.includes('*')).map((name) => name.split('*') as [string, string]);
@@ -212,16 +211,16 @@ export function nameFilter(names: readonly string[]): (name: string) => boolean 
 }
 
 /**
- * The list after REFUSED_PARAMETERS: names that begin with + or - add to the standard list
- * and take from it, names without either replace it. Readers of the environment refuse a mixture.
+ * The list that REFUSED_PARAMETERS asks for. Names with + or - add to the standard list or remove
+ * from it; names without replace it. The configuration refuses a mixture.
  */
 export function refusedNames(setting: string): readonly string[] {
   const items = setting.split(/[\s,]+/).filter((item) => item !== '');
   const adjusting = items.filter((item) => /^[+-]/.test(item));
   if (adjusting.length === 0) return items.length === 0 ? STEERING : items;
-  const taken = new Set(items.filter((item) => item.startsWith('-')).map((item) => item.slice(1)));
+  const removed = new Set(items.filter((item) => item.startsWith('-')).map((item) => item.slice(1)));
   const added = items.filter((item) => item.startsWith('+')).map((item) => item.slice(1));
-  return [...STEERING.filter((name) => !taken.has(name)), ...added];
+  return [...STEERING.filter((name) => !removed.has(name)), ...added];
 }
 
 /** `apiBase`, `API_BASE` and `api-base` become `api_base`. */

@@ -1,13 +1,12 @@
 import { boundChat } from '../domain/budget.ts';
 import type { Model } from '../domain/model.ts';
 import { type ChatRequest, checkChat } from '../domain/request.ts';
-import { type AnswerScan, renderAnswer, renderAnswerText } from '../json/answer.ts';
+import { type AnswerScan, renderAnswer } from '../json/answer.ts';
 import { ambiguous, type Member, type Members } from '../json/members.ts';
 import type { Edit } from '../json/splice.ts';
 import type { Call, Operation } from './call.ts';
 import { JsonRelay } from './json-relay.ts';
 import { modelNames } from './model-names.ts';
-import { MAX_TEXT } from './reply.ts';
 import { StreamRelay } from './stream-relay.ts';
 import { bytesWithin, memberNamed, membersWithin, twoReadings, type ValidBody, validateBody } from './validate.ts';
 
@@ -47,9 +46,8 @@ function chatCall(valid: ValidBody<ChatRequest>): Call {
   };
 }
 
-function renderCompletion(body: Buffer, scan: AnswerScan): Buffer | string | null {
-  if (!scan.choices) return null;
-  return body.length <= MAX_TEXT ? renderAnswerText(body, scan) : renderAnswer(body, scan);
+function renderCompletion(body: Buffer, scan: AnswerScan): Buffer | null {
+  return scan.choices ? renderAnswer(body, scan) : null;
 }
 
 /** The slug becomes the internal model identifier (spec section 1, rule 2). */

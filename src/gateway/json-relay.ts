@@ -1,4 +1,5 @@
 import { performance } from 'node:perf_hooks';
+import { ANSWER_MEMBERS } from '../domain/answer-members.ts';
 import type { GatewayError } from '../domain/errors.ts';
 import { type Generated, NOTHING_SEEN } from '../domain/estimate.ts';
 import type { Admission } from '../domain/usage.ts';
@@ -57,7 +58,7 @@ export class JsonRelay extends Relay {
     this.reply.endedAt = performance.now();
     const body = this.#body.bytes;
     if (this.status !== 200) return this.#fail(this.statusError(body), null);
-    const scan = this.#isJson ? scanAnswer(body, modelNames(this.admission.model).slug) : null;
+    const scan = this.#isJson ? scanAnswer(body, modelNames(this.admission.model).slug, ANSWER_MEMBERS) : null;
     const rendered = scan === null || scan.error ? null : this.#renderOrNull(body, scan);
     if (scan === null || rendered === null) {
       this.meter.upstreamFailed('an answer of 200 that is not what was asked for');

@@ -3,7 +3,7 @@ import type { GatewayError } from '../domain/errors.ts';
 import type { ClientResponse, ResponseListener, ResponseStream } from '../http/exchange.ts';
 
 /** A body up to this size is sent as text in one write with its head: 12 % of a whole small request. */
-export const MAX_TEXT = 65_536;
+const MAX_TEXT = 65_536;
 
 /** Learns that the client's side of a request is over, one way or the other. */
 export interface ReplyOwner {

@@ -1,10 +1,12 @@
 import { performance } from 'node:perf_hooks';
+import { ANSWER_MEMBERS } from '../domain/answer-members.ts';
 import type { GatewayError } from '../domain/errors.ts';
 import type { BookingWaiter } from '../domain/ports.ts';
 import type { Admission, Outcome, Tokens } from '../domain/usage.ts';
 import type { ResponseStream } from '../http/exchange.ts';
 import { scanAnswer } from '../json/answer.ts';
-import { type FrameSink, StreamScanner } from '../sse/scanner.ts';
+import { ChatStream } from '../sse/chat-stream.ts';
+import type { SpanSink } from '../sse/scanner.ts';
 import { brokenAnswer, connectionFailure, deadlineFailure } from '../upstream/failure.ts';
 import type { AnswerHead } from '../upstream/upstream.ts';
 import type { CallMeter } from './call-meter.ts';
@@ -26,8 +28,8 @@ const READ_ON_BYTES = 256 * 1024;
  * socket yields is sent in one write. A slow client pauses the upstream. When a client leaves, the
  * upstream is read on for a bounded while to learn what it charged.
  */
-export class StreamRelay extends Relay implements FrameSink {
-  readonly #scanner: StreamScanner;
+export class StreamRelay extends Relay implements SpanSink {
+  readonly #scanner: ChatStream;
   readonly #out: ResponseStream;
   /** An answer that is no event stream. */
   #whole: KeptBody | null = null;
@@ -37,7 +39,7 @@ export class StreamRelay extends Relay implements FrameSink {
   constructor(reply: Reply, admission: Admission, meter: CallMeter) {
     super(reply, admission, meter);
     this.#out = reply.stream(() => this.#onDrain());
-    this.#scanner = new StreamScanner(modelNames(admission.model).slug, this, meter.maxEventBytes);
+    this.#scanner = new ChatStream(modelNames(admission.model).slug, this, meter.maxEventBytes, ANSWER_MEMBERS);
     meter.metrics.openStreams++;
   }
 
@@ -127,7 +129,7 @@ export class StreamRelay extends Relay implements FrameSink {
   #refuse(body: Buffer): void {
     const error = this.statusError(body);
     if (this.status !== 200) return this.#fail(error);
-    this.#fail(brokenAnswer(), scanAnswer(body, modelNames(this.admission.model).slug)?.usage ?? null);
+    this.#fail(brokenAnswer(), scanAnswer(body, modelNames(this.admission.model).slug, ANSWER_MEMBERS)?.usage ?? null);
   }
 
   #settle(outcome: Outcome, waiter: BookingWaiter | null, usage = this.#scanner.usage()): void {

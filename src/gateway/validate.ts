@@ -1,13 +1,6 @@
 import { type ErrorName, GatewayError } from '../domain/errors.ts';
-import {
-  ambiguous,
-  type JsonFault,
-  locateMembers,
-  MAX_MEMBERS,
-  type Member,
-  type Members,
-  QUOTE,
-} from '../json/members.ts';
+import { ambiguous, type JsonFault, MAX_MEMBERS, type Member, type Members, QUOTE } from '../json/members.ts';
+import { parseObject } from '../json/parser.ts';
 import { MAX_VALUES } from '../json/stream-parser.ts';
 import type { RequestBody } from './body.ts';
 
@@ -76,8 +69,9 @@ export function bytesWithin(body: RequestBody, { name, valueStart, valueEnd }: M
  * @throws GatewayError 400
  */
 export function membersWithin(value: Buffer, { name }: Member): Members | null {
-  const members = locateMembers(value);
-  if (members === null || members.length <= MAX_MEMBERS) return members;
+  const object = parseObject(value);
+  if (typeof object !== 'string') return object.members;
+  if (object !== 'too_many_members') return null;
   throw new GatewayError('invalid_request', `'${name}' has more than ${MAX_MEMBERS} members.`, name);
 }
 

@@ -1,36 +1,42 @@
+import type { MemberTable } from './member-table.ts';
 import { OPEN_BRACE, skipSpace } from './members.ts';
 import { ObjectWalk, REPLACE } from './object-walk.ts';
-import { type Edit, splice, spliceText } from './splice.ts';
-import { readUsage, readUsageText, type TokenCounts } from './usage.ts';
+import { type Edit, splice } from './splice.ts';
+import { readUsageText, type TokenCounts } from './usage.ts';
 
-/** What one pass over a whole JSON answer of the upstream tells. */
+const NOTHING = Buffer.alloc(0);
+const MODEL = Buffer.from('"model":');
+const COMMA = Buffer.from(',');
+
+/** What `scanAnswer` finds in an answer of the upstream. */
 export interface AnswerScan {
-  /** Sorted: `model` becomes the slug, members that name what stands behind go. */
+  /** Sorted: `model` becomes the slug, leaking members are removed. */
   readonly edits: readonly Edit[];
-  /** null when the upstream told none, or it cannot be read. */
+  /** null if it is missing or cannot be read. */
   readonly usage: TokenCounts | null;
-  /** A top-level `error` that is not null. */
+  /** There is a top-level `error` that is not null. */
   readonly error: boolean;
-  /** It has an array of `choices`. */
+  /** `choices` is an array. */
   readonly choices: boolean;
-  /** Some choice has a finish_reason. */
+  /** A choice has a finish_reason. */
   readonly finished: boolean;
   /** Bytes of generated text, as written in JSON. */
   readonly generatedBytes: number;
-  /** The longest piece of it, without its quotes. */
+  /** The longest generated text, without its quotes. */
   readonly textStart: number;
   readonly textEnd: number;
 }
 
 /**
  * Reads an answer that is not streamed (spec sections 2.2, 2.4).
- * @param slug a JSON string, quotes included: takes the place of the upstream's model name; inserted where there is none
- * @returns null when the body is not one JSON object, to the letter: a broken answer is not handed on as whole
+ * @param slug a JSON string with its quotes: replaces the upstream's model name, or is inserted if there is none
+ * @param table the leaking members and those of generated text
+ * @returns null if the body is not exactly one JSON object: a broken answer must not look whole
  */
-export function scanAnswer(body: Buffer, slug: Buffer): AnswerScan | null {
+export function scanAnswer(body: Buffer, slug: Buffer, table: MemberTable): AnswerScan | null {
   const start = skipSpace(body, 0, body.length);
   if (body[start] !== OPEN_BRACE) return null;
-  const walk = new ObjectWalk();
+  const walk = new ObjectWalk(table);
   const end = walk.walk(body, start, body.length, true);
   if (end < 0 || skipSpace(body, end, body.length) !== body.length) return null;
   const edits: Edit[] = [];
@@ -44,7 +50,7 @@ export function scanAnswer(body: Buffer, slug: Buffer): AnswerScan | null {
   }
   return {
     edits,
-    usage: usageOf(body, walk),
+    usage: walk.usageStart < 0 ? null : readUsageText(body.utf8Slice(walk.usageStart, walk.usageEnd)),
     error: walk.errorStart >= 0,
     choices: walk.hasChoices,
     finished: walk.finished,
@@ -54,26 +60,7 @@ export function scanAnswer(body: Buffer, slug: Buffer): AnswerScan | null {
   };
 }
 
-/** The answer with its edits made: what the client gets. */
+/** The client's answer: the upstream's with the edits made. */
 export function renderAnswer(body: Buffer, scan: AnswerScan): Buffer {
   return splice(body, scan.edits);
-}
-
-/** The same as latin1 text, a character for each byte. */
-export function renderAnswerText(body: Buffer, scan: AnswerScan): string {
-  return spliceText(body, scan.edits);
-}
-
-const NOTHING = Buffer.alloc(0);
-const MODEL = Buffer.from('"model":');
-const COMMA = Buffer.from(',');
-
-function usageOf(body: Buffer, walk: ObjectWalk): TokenCounts | null {
-  try {
-    if (walk.usageStart >= 0) return readUsageText(body.utf8Slice(walk.usageStart, walk.usageEnd));
-    if (walk.groqStart < 0) return null;
-    return readUsage(JSON.parse(body.utf8Slice(walk.groqStart, walk.groqEnd)).usage);
-  } catch {
-    return null;
-  }
 }

@@ -1,4 +1,4 @@
-/** Methods every Buffer has, undocumented but stable, that skip the dispatch of `toString`. */
+/** Methods of every Buffer, undocumented but stable: faster than `toString` and `write`, which call them. */
 interface Buffer {
   latin1Slice(start?: number, end?: number): string;
   latin1Write(text: string, offset: number, most?: number): number;

@@ -1,7 +1,7 @@
-/** Decimal digits written into bytes, where making text of a number and copying it would cost three times as much. */
+/** Writes decimal digits into bytes: a third of what making a string and copying it costs. */
 
 const ZERO = 0x30;
-const BILLION = 1e9; // nine digits are what 32-bit arithmetic takes at once
+const BILLION = 1e9; // 32-bit arithmetic takes nine digits
 
 /** Writes a whole number, 0 to 2^53 - 1. @returns the offset behind it */
 export function writeWhole(bytes: Uint8Array, at: number, value: number): number {

@@ -23,30 +23,37 @@ import {
   setMember,
   skipSpace,
   stringEnd,
-  usualText,
 } from './members.ts';
 
+const NONE = Buffer.alloc(0);
+const TRUE = Buffer.from('true');
+const FALSE = Buffer.from('false');
+const NULL = Buffer.from('null');
+const DIGIT_0 = 0x30;
+
+/** Recent short keys, each at the index of its hash: a known key is not decoded again, which saves 2 to 5 % of a small request. */
+const RECENT_KEYS: string[] = Array.from({ length: 256 }, () => '');
+
 /**
- * Reads a small request body whole: strict JSON in strict UTF-8 without a byte order mark,
- * one object. Accepts what ObjectScanner accepts and makes the same of it, but that it counts
- * no values: too many of them need a body of 131 KB.
+ * Parses a small JSON object: strict JSON in strict UTF-8 without a byte order mark. Accepts and
+ * returns what ObjectScanner does, without its limit of values, which takes a body of 131 KB.
  *
- * One pass judges, finds the members, and makes of the value what validators look at. A body
- * of 1 KiB takes 0.9 µs, where JSON.parse and a second pass for the members took 1.5.
+ * One pass checks the text, locates the members and makes the reduced value. A body of 1 KiB
+ * takes 1.2 µs; one push to ObjectScanner takes 2.2 µs, and 5.2 instead of 2.9 with 8 messages.
  */
 export function parseObject(body: Buffer): ParsedObject | JsonFault {
-  return READER.read(body);
+  return PARSER.parse(body);
 }
 
-class ObjectReader {
+class ObjectParser {
   #b: Buffer = NONE;
-  /** Where the reader is. */
+  /** The offset of the next byte. */
   #at = 0;
   #end = 0;
   #fault: JsonFault = 'invalid_json';
   #members: Member[] = [];
 
-  read(body: Buffer): ParsedObject | JsonFault {
+  parse(body: Buffer): ParsedObject | JsonFault {
     const end = body.length;
     const start = skipSpace(body, 0, end);
     if (body[start] !== OPEN_BRACE) {
@@ -65,7 +72,8 @@ class ObjectReader {
     return skipSpace(body, this.#at, end) === end ? { value, members } : 'invalid_json';
   }
 
-  /** @returns undefined when there is none, or none that is accepted: so do all below */
+  // The methods below return undefined when the value is invalid or not accepted.
+
   #value(depth: number): unknown {
     switch (this.#b[this.#at]) {
       case QUOTE:
@@ -97,12 +105,10 @@ class ObjectReader {
     }
     for (;;) {
       if (b[at] !== QUOTE || at >= end) return undefined;
-      const keyStart = at;
-      const keyLast = stringEnd(b, at + 1, end);
-      if (keyLast < 0) return undefined;
-      const keyEnd = keyLast + 1;
-      const name = depth <= REDUCED_DEPTH ? keyText(b, keyStart + 1, keyLast) : '';
-      at = skipSpace(b, keyEnd, end);
+      const keyEnd = stringEnd(b, at + 1, end);
+      if (keyEnd < 0) return undefined;
+      const name = depth <= REDUCED_DEPTH ? keyText(b, at + 1, keyEnd) : '';
+      at = skipSpace(b, keyEnd + 1, end);
       if (b[at] !== COLON || at >= end) return undefined;
       const valueStart = skipSpace(b, at + 1, end);
       this.#at = valueStart;
@@ -114,7 +120,7 @@ class ObjectReader {
       if (at >= end || (c !== COMMA && c !== CLOSE_BRACE)) return undefined;
       if (depth === 1) {
         if (this.#members.length === MAX_MEMBERS) return this.#refuse('too_many_members');
-        this.#members.push({ name, keyStart, keyEnd, valueStart, valueEnd });
+        this.#members.push({ name, valueStart, valueEnd });
       }
       if (depth <= REDUCED_DEPTH) setMember(object, name, value);
       if (c === CLOSE_BRACE) {
@@ -159,7 +165,7 @@ class ObjectReader {
     this.#at = last + 1;
     if (last - start > (depth > 1 ? SHORT_STRING : LONG_STRING)) return depth > 1 ? '...' : beginning(b, start);
     if (depth > REDUCED_DEPTH) return '';
-    return usualText(b, start, last) ?? (decodeString(b, start - 1, last + 1) as string);
+    return decodeString(b, start - 1, last + 1) as string;
   }
 
   #number(depth: number): number | undefined {
@@ -186,29 +192,21 @@ class ObjectReader {
   }
 }
 
-const NONE = Buffer.alloc(0);
-const TRUE = Buffer.from('true');
-const FALSE = Buffer.from('false');
-const NULL = Buffer.from('null');
-const DIGIT_0 = 0x30;
-const READER = new ObjectReader();
+const PARSER = new ObjectParser();
 
-/** Some keys met before, each in the one place it can be in. */
-const KEYS: string[] = Array.from({ length: 256 }, () => '');
-
-/** The text of a key whose content is [start, end). Nearly all were met before, and are not made anew. */
+/** The text of a key whose content is [start, end). */
 function keyText(b: Buffer, start: number, end: number): string {
   const length = end - start;
   if (length > LONG_STRING) return beginning(b, start);
-  const place =
+  const index =
     (length * 31 + (b[start] as number) * 7 + (b[end - 1] as number) + (b[start + (length >> 1)] as number) * 3) & 255;
-  const met = KEYS[place] as string;
-  if (met.length === length) {
+  const recent = RECENT_KEYS[index] as string;
+  if (recent.length === length) {
     let i = 0;
-    while (i < length && met.charCodeAt(i) === b[start + i]) i++;
-    if (i === length) return met;
+    while (i < length && recent.charCodeAt(i) === b[start + i]) i++;
+    if (i === length) return recent;
   }
   const text = decodeString(b, start - 1, end + 1) as string;
-  if (length <= SHORT_STRING && text.length === length) KEYS[place] = text; // no escapes, and ASCII
+  if (length <= SHORT_STRING && text.length === length) RECENT_KEYS[index] = text; // no escapes, and ASCII
   return text;
 }

@@ -1,52 +1,25 @@
-/** A replacement of the bytes [start, end); start === end inserts. */
+/** Replaces the bytes [start, end); inserts where start === end. */
 export interface Edit {
   readonly start: number;
   readonly end: number;
   readonly bytes: Uint8Array;
 }
 
-/**
- * The body with its edits made; every other byte stays as it is. One allocation.
- * @param edits sorted by start, not overlapping
- */
-export function splice(body: Uint8Array, edits: readonly Edit[]): Buffer {
-  let length = body.length;
-  for (const { start, end, bytes } of edits) length += bytes.length - (end - start);
-  const out = Buffer.allocUnsafe(length);
-  let from = 0;
-  let at = 0;
-  for (const { start, end, bytes } of edits) {
-    out.set(body.subarray(from, start), at);
-    at += start - from;
-    out.set(bytes, at);
-    at += bytes.length;
-    from = end;
-  }
-  out.set(body.subarray(from), at);
-  return out;
-}
-
-/** The same as latin1 text, a character for each byte: a small body leaves as one string with its head. */
-export function spliceText(body: Buffer, edits: readonly Edit[]): string {
-  let text = '';
-  let from = 0;
-  for (const { start, end, bytes } of edits) {
-    text += body.latin1Slice(from, start) + asBuffer(bytes).latin1Slice();
-    from = end;
-  }
-  return text + body.latin1Slice(from);
+/** The body with the edits made; all other bytes stay as they are. */
+export function splice(body: Buffer, edits: readonly Edit[]): Buffer {
+  return Buffer.concat(splicePieces([body], edits));
 }
 
 /**
- * The same for a body in pieces: the pieces of the new body, views of the old ones
- * with the edits' bytes between them. Nothing is copied.
- * @param edits sorted by start, not overlapping; offsets count over all pieces
+ * The same for a body in pieces, which are buffers. The result consists of views of them and the
+ * edits' bytes between: nothing is copied.
+ * @param edits sorted by start, not overlapping; offsets in the whole body
  */
 export function splicePieces(pieces: readonly Buffer[], edits: readonly Edit[]): Buffer[] {
   const out: Buffer[] = [];
   let next = 0;
-  let skipTo = 0; // end of the edit last begun: bytes before it are replaced
-  let base = 0;
+  let skipTo = 0; // the end of the last edit
+  let base = 0; // offset of the piece in the body
   for (const piece of pieces) {
     const end = base + piece.length;
     let at = Math.max(base, skipTo);

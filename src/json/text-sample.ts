@@ -1,37 +1,50 @@
-/** A piece of a text that was written in JSON: a whole event, or part of a large one. */
+const NONE = Buffer.alloc(0);
+/** Bytes of an event's text that hold few tokens. */
+const SMALL = 12;
+/** Events after which it is decided whether events are small on average. */
+const FIRST_EVENTS = 8;
+/** Bytes of text that are kept whole if events are not small. */
+const FIRST = 4096;
+/** Most bytes of one piece. */
+const PIECE = 256;
+/** Bytes after which no more is kept. */
+const MOST = 16_384 - PIECE;
+
+const ESCAPES: Readonly<Record<string, string>> = { n: '\n', t: '\t', r: '\r', b: '\b', f: '\f' };
+
+/** A part of a generated text: the text of one event, or part of it. */
 export interface Piece {
   readonly text: string;
-  /** How many times itself it stands for. */
+  /** How many times the piece it represents. */
   readonly weight: number;
 }
 
 /**
- * Keeps some of a generated text while it passes, so that its tokens can be estimated. Of a
- * stream of small events, where the events count better, the first 8 and then one about
- * every 128 bytes; of others the first 4 KiB whole. Later on a piece each time the text has
- * grown by a share of itself, so that what comes late counts as much as what came early: a
- * stream of 100 KB leaves 1 KiB or 14, and none more than 16. An event that is not due
- * costs its stream one comparison.
+ * Keeps pieces of a generated text while it streams, so that its tokens can be estimated. If
+ * events are small: the first 8 events, then one about every 128 bytes. Else: the first 4 KiB.
+ * Later one piece each time the text has grown by a fixed share, so that early and late text count
+ * alike. A text of 100 KB leaves 1 KiB (small events) or 14 KiB; the most is 16 KiB. An event
+ * that is not kept costs one comparison.
  */
 export class TextSample {
-  /** An event is to be added when the text has grown beyond this. */
+  /** Add the event once the text is longer than this. */
   due = 0;
   #kept: Buffer = NONE;
   #length = 0;
-  /** Events bring a few letters each. */
+  /** Events are small. */
   #sparse = false;
-  /** Pairs: where a piece begins in the text, and where it ends in what is kept. */
+  /** Pairs: where a piece begins in the text, and where it ends in `#kept`. */
   readonly #pieces: number[] = [];
 
   /**
-   * Takes [from, to), the text of one event.
-   * @param size bytes of the whole text with it
+   * Adds [from, to), the text of one event.
+   * @param size bytes of the whole text so far, this event included
    */
   add(b: Buffer, from: number, to: number, size: number): void {
     const start = size - (to - from);
-    // decided once: where to go on must not depend on what was just seen
+    // decided once: which text is kept must not depend on that text
     if (this.#pieces.length === 2 * FIRST_EVENTS) this.#sparse = start < SMALL * FIRST_EVENTS;
-    // an event is kept whole: it ends where a token ends
+    // a small event is kept whole, because it ends where a token ends
     let at = to - from <= PIECE ? start : Math.max(start, this.due);
     while (at < size && this.#length <= MOST) {
       const taken = Math.min(size - at, PIECE);
@@ -43,8 +56,8 @@ export class TextSample {
   }
 
   /**
-   * A piece stands for all up to the next. The larger an event the likelier it was kept, so
-   * each tells its tokens per byte: sums of both would favour texts of long words.
+   * The pieces. Each represents the text up to the next one, so its weight is per byte: large events
+   * are kept more often than small ones, and unweighted sums would favour long words.
    * @param size bytes of the whole text
    */
   read(size: number): readonly Piece[] {
@@ -63,7 +76,7 @@ export class TextSample {
     const length = this.#length;
     let kept = this.#kept;
     if (length + size > kept.length) {
-      // not of Node's pool: a stream that lasts would keep the 64 KiB alive that others have long left
+      // not from Node's pool, of which a long stream would keep 64 KiB alive
       kept = Buffer.allocUnsafeSlow(Math.min(MOST + PIECE, Math.max(256, 2 * kept.length, length + size)));
       this.#kept.copy(kept, 0, 0, length);
       this.#kept = kept;
@@ -74,21 +87,10 @@ export class TextSample {
   }
 }
 
-const NONE = Buffer.alloc(0);
-/** An event with less text than this holds few tokens. */
-const SMALL = 12;
-const FIRST_EVENTS = 8;
-const FIRST = 4096;
-const PIECE = 256;
-/** Nothing more is kept beyond this. */
-const MOST = 16_384 - PIECE;
-
-/** The text of JSON string content; what was cut in two stays as it is. */
+/** The text of JSON string content. An escape that was cut stays as it is. */
 export function unescapeJson(text: string): string {
   if (!text.includes('\\')) return text;
   return text.replace(/\\(?:u([\dA-Fa-f]{4})|(.))/g, (_, code: string | undefined, char: string) =>
     code === undefined ? (ESCAPES[char] ?? char) : String.fromCharCode(Number.parseInt(code, 16)),
   );
 }
-
-const ESCAPES: Readonly<Record<string, string>> = { n: '\n', t: '\t', r: '\r', b: '\b', f: '\f' };

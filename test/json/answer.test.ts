@@ -1,21 +1,22 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import t from 'tap';
+import { ANSWER_MEMBERS } from '../../src/domain/answer-members.ts';
 import { type AnswerScan, renderAnswer, scanAnswer } from '../../src/json/answer.ts';
 import { fuzz } from '../sse/fuzz.ts';
 
 const SLUG = 'acme/large';
-const LITERAL = Buffer.from(JSON.stringify(SLUG));
+const SLUG_JSON = Buffer.from(JSON.stringify(SLUG));
 
 /** What the client gets, or null. */
 function rendered(json: string): string | null {
   const body = Buffer.from(json);
-  const scan = scanAnswer(body, LITERAL);
+  const scan = scanAnswer(body, SLUG_JSON, ANSWER_MEMBERS);
   return scan === null ? null : renderAnswer(body, scan).toString();
 }
 
 function scanned(json: string): AnswerScan {
-  return scanAnswer(Buffer.from(json), LITERAL) as AnswerScan;
+  return scanAnswer(Buffer.from(json), SLUG_JSON, ANSWER_MEMBERS) as AnswerScan;
 }
 
 t.test('spec 2.2: the upstream model name becomes the slug, other bytes stay', (t) => {
@@ -88,9 +89,9 @@ t.test('what is not one whole object is no answer', (t) => {
 t.test('a truncated answer is never taken for a whole one', (t) => {
   const answer = Buffer.from('{"id":"x","model":"m","choices":[{"message":{"content":"a{\\"b\\"}"}}],"usage":{"a":1}}');
   for (let end = 0; end < answer.length; end++) {
-    if (scanAnswer(answer.subarray(0, end), LITERAL) !== null) t.fail(`taken at ${end}`);
+    if (scanAnswer(answer.subarray(0, end), SLUG_JSON, ANSWER_MEMBERS) !== null) t.fail(`taken at ${end}`);
   }
-  t.ok(scanAnswer(answer, LITERAL));
+  t.ok(scanAnswer(answer, SLUG_JSON, ANSWER_MEMBERS));
   t.end();
 });
 
@@ -153,7 +154,7 @@ t.test('an answer is whole where JSON.parse says so, and nowhere else', (t) => {
         value = JSON.parse(body.toString());
       } catch {}
       const isObject = typeof value === 'object' && value !== null && !Array.isArray(value);
-      assert.equal(scanAnswer(body, LITERAL) !== null, isObject, body.latin1Slice());
+      assert.equal(scanAnswer(body, SLUG_JSON, ANSWER_MEMBERS) !== null, isObject, body.latin1Slice());
     }),
   );
   t.end();

@@ -3,7 +3,7 @@ import t from 'tap';
 import { LONG_STRING, MAX_DEPTH, type ParsedObject, REDUCED_DEPTH, SHORT_STRING } from '../../src/json/members.ts';
 import { parseObject } from '../../src/json/parser.ts';
 
-// what it accepts and makes of it is held against JSON.parse and the scanner in scan.test.ts
+// compared with JSON.parse and ObjectScanner in stream-parser.test.ts
 
 const read = (json: string) => (parseObject(Buffer.from(json)) as ParsedObject).value;
 

@@ -241,7 +241,7 @@ t.test('a long key is shortened, in the value and in its member', (t) => {
   const scanned = scan(cutAt(Buffer.from(`{"${plain(3000)}":1}`), [700])) as ParsedObject;
   const name = `${plain(64)}...`;
   t.strictSame(scanned.value, { [name]: 1 });
-  t.match(scanned.members, [{ name, keyStart: 1, keyEnd: 3003, valueStart: 3004, valueEnd: 3005 }]);
+  t.match(scanned.members, [{ name, valueStart: 3004, valueEnd: 3005 }]);
   t.end();
 });
 

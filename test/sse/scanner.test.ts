@@ -3,7 +3,8 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import fc from 'fast-check';
 import t from 'tap';
-import { StreamScanner } from '../../src/sse/scanner.ts';
+import { ANSWER_MEMBERS } from '../../src/domain/answer-members.ts';
+import { ChatStream } from '../../src/sse/chat-stream.ts';
 import { framed, LINE_ENDS, MAX_EVENT_BYTES, SLUG, STREAMS } from './fixtures.ts';
 import { cutAt, fuzz, places } from './fuzz.ts';
 import { reference } from './reference.ts';
@@ -26,7 +27,7 @@ class Collector {
 
 function feed(chunks: readonly Buffer[], maxEventBytes = MAX_EVENT_BYTES): Outcome {
   const sink = new Collector();
-  const scanner = new StreamScanner(Buffer.from(JSON.stringify(SLUG)), sink, maxEventBytes);
+  const scanner = new ChatStream(Buffer.from(JSON.stringify(SLUG)), sink, maxEventBytes, ANSWER_MEMBERS);
   // each chunk is overwritten afterwards, as memory that is used again would be
   for (const chunk of chunks) {
     const copy = Buffer.from(chunk);
@@ -63,7 +64,10 @@ t.test('a stream under way keeps 32 KiB outside the heap at most, whatever is al
   setFlagsFromString('--expose-gc');
   const collect = runInNewContext('gc') as NodeJS.GCFunction;
   const sink = { bytes() {} };
-  const streams = Array.from({ length: 200 }, () => new StreamScanner(Buffer.from('"m"'), sink, MAX_EVENT_BYTES));
+  const streams = Array.from(
+    { length: 200 },
+    () => new ChatStream(Buffer.from('"m"'), sink, MAX_EVENT_BYTES, ANSWER_MEMBERS),
+  );
   const event = Buffer.from(
     `data: {"model":"internal","choices":[{"index":0,"delta":{"content":"${'y'.repeat(900)}"}}]}\n\n`,
   );
@@ -99,7 +103,7 @@ t.test('an event leaves with the first byte of its blank line, never later', (t)
     ['\n', '\r'],
   ] as const) {
     const sink = new Collector();
-    const scanner = new StreamScanner(Buffer.from('"s"'), sink, 1000);
+    const scanner = new ChatStream(Buffer.from('"s"'), sink, 1000, ANSWER_MEMBERS);
     for (let n = 0; n < 4; n++) {
       sink.output = '';
       scanner.push(Buffer.from(`data: {"model":"m","n":${n}}${before}`));
@@ -119,7 +123,7 @@ t.test('an event leaves with the first byte of its blank line, never later', (t)
 t.test('what one chunk yields leaves in few spans', (t) => {
   let spans = 0;
   const sink = { bytes: () => spans++ };
-  const scanner = new StreamScanner(Buffer.from('"s"'), sink, 1000);
+  const scanner = new ChatStream(Buffer.from('"s"'), sink, 1000, ANSWER_MEMBERS);
   scanner.push(Buffer.from('data: {"model":"m"}\n\n'.repeat(50)));
   t.equal(spans, 101, '50 slugs and what stands between them');
   spans = 0;
@@ -129,7 +133,7 @@ t.test('what one chunk yields leaves in few spans', (t) => {
 });
 
 t.test('the usage of a stream that goes on is known at any time', (t) => {
-  const scanner = new StreamScanner(Buffer.from('"s"'), new Collector(), 1000);
+  const scanner = new ChatStream(Buffer.from('"s"'), new Collector(), 1000, ANSWER_MEMBERS);
   t.equal(scanner.usage(), null);
   scanner.push(Buffer.from('data: {"usage":{"prompt_tokens":3,"completion_tokens":1}}\n\ndata: {"usa'));
   t.strictSame(scanner.usage(), { prompt: 3, completion: 1 });
@@ -142,7 +146,7 @@ t.test('the usage of a stream that goes on is known at any time', (t) => {
 t.test('a stream that is over takes nothing more', (t) => {
   for (const last of ['data: [DONE]\n\n', 'data: 1\n\n']) {
     const sink = new Collector();
-    const scanner = new StreamScanner(Buffer.from('"s"'), sink, 1000);
+    const scanner = new ChatStream(Buffer.from('"s"'), sink, 1000, ANSWER_MEMBERS);
     scanner.push(Buffer.from(last));
     const { output } = sink;
     const { state } = scanner;
@@ -156,7 +160,7 @@ t.test('a stream that is over takes nothing more', (t) => {
 
 t.test('the reason of a broken stream quotes an error and never generated text', (t) => {
   const reasonOf = (text: string) => {
-    const scanner = new StreamScanner(Buffer.from('"s"'), new Collector(), 1000);
+    const scanner = new ChatStream(Buffer.from('"s"'), new Collector(), 1000, ANSWER_MEMBERS);
     scanner.push(Buffer.from(text));
     scanner.end();
     return scanner.reason;
@@ -271,7 +275,7 @@ t.test('the scanner does what the reference does, at every chunk, however the st
         const whole = cutEnd === 0 ? bytes.subarray(0, bytes.length >> 1) : bytes;
         const slug = JSON.stringify(SLUG);
         const sink = new Collector();
-        const scanner = new StreamScanner(Buffer.from(slug), sink, max);
+        const scanner = new ChatStream(Buffer.from(slug), sink, max, ANSWER_MEMBERS);
         let seen = 0;
         for (const chunk of cutAt(whole, cuts)) {
           scanner.push(chunk);
@@ -355,7 +359,7 @@ t.test('an event that is matched tells what it would tell walked', (t) => {
       const bytes = Buffer.from(text);
       const tell = (chunks: readonly Buffer[]) => {
         const sink = new Collector();
-        const scanner = new StreamScanner(Buffer.from(JSON.stringify(SLUG)), sink, MAX_EVENT_BYTES);
+        const scanner = new ChatStream(Buffer.from(JSON.stringify(SLUG)), sink, MAX_EVENT_BYTES, ANSWER_MEMBERS);
         for (const chunk of chunks) scanner.push(chunk);
         const { state, reason, events, generatedBytes, finished } = scanner;
         return { output: sink.output, state, reason, events, generatedBytes, finished, usage: scanner.usage() };

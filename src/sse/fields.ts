@@ -1,0 +1,77 @@
+import { COLON, CR, LF, OPEN_BRACE, OPEN_BRACKET, QUOTE, SPACE, TAB } from '../json/members.ts';
+
+const DATA = Buffer.from('data:');
+const EVENT = Buffer.from('event:');
+const ERROR = Buffer.from('error:');
+const LESS_THAN = 0x3c;
+
+/** Bytes of an upstream's error that are quoted in a reason. */
+const MAX_QUOTED = 500;
+
+/** Where the value of the data line [start, end) begins; -1 if it is another line. One space before it is skipped. */
+export function dataStart(b: Buffer, start: number, end: number): number {
+  return isField(b, start, end, DATA) ? valueStart(b, start, end, DATA) : -1;
+}
+
+/** The offset behind the line end at i and the blank line after it; 0 if they are not there. */
+export function blankLineEnd(b: Buffer, i: number): number {
+  const length = b.length;
+  let next = i;
+  for (let lines = 0; lines < 2; lines++) {
+    if (next >= length) return 0;
+    const c = b[next++];
+    if (c === CR) {
+      if (next < length && b[next] === LF) next++;
+    } else if (c !== LF) return 0;
+  }
+  return next;
+}
+
+/** Why a line that is neither data nor comment breaks the stream; empty if it does not. */
+export function faultOf(b: Buffer, start: number, end: number): string {
+  if (isField(b, start, end, ERROR)) return `an error line: ${quoted(b, start, end)}`;
+  if (isField(b, start, end, EVENT)) {
+    const value = valueStart(b, start, end, EVENT);
+    return end - value === 5 && startsWith(b, value, end, ERROR.subarray(0, 5)) ? 'an error event' : '';
+  }
+  const content = skipBlank(b, start, end);
+  const first = content < end ? b[content] : SPACE;
+  if (first === OPEN_BRACE || first === OPEN_BRACKET || first === QUOTE || first === LESS_THAN) {
+    return `a line that is not part of an event: ${quoted(b, start, end)}`;
+  }
+  return '';
+}
+
+export function quoted(b: Buffer, start: number, end: number): string {
+  return b.utf8Slice(start, Math.min(end, start + MAX_QUOTED));
+}
+
+export function startsWith(b: Buffer, start: number, end: number, prefix: Buffer): boolean {
+  const length = prefix.length;
+  if (end - start < length) return false;
+  for (let i = 0; i < length; i++) if (b[start + i] !== prefix[i]) return false;
+  return true;
+}
+
+/** The offset of the first byte at or after i that is not a space, tab or LF, or end. */
+export function skipBlank(b: Buffer, i: number, end: number): number {
+  while (i < end) {
+    const c = b[i];
+    if (c !== SPACE && c !== TAB && c !== LF) return i;
+    i++;
+  }
+  return end;
+}
+
+/** Whether the line is a field with this name, given with its colon. A line may be the name alone. */
+function isField(b: Buffer, start: number, end: number, name: Buffer): boolean {
+  const length = name.length - 1;
+  if (end - start < length) return false;
+  for (let i = 0; i < length; i++) if (b[start + i] !== name[i]) return false;
+  return end - start === length || b[start + length] === COLON;
+}
+
+function valueStart(b: Buffer, start: number, end: number, name: Buffer): number {
+  const value = Math.min(start + name.length, end);
+  return value < end && b[value] === SPACE ? value + 1 : value;
+}
