@@ -1,10 +1,13 @@
 import { html } from 'hono/html';
+import { HTTPException } from 'hono/http-exception';
 import { readUuid } from '../domain/field.ts';
 import { type AuditRow, listAudit } from '../store/audit.ts';
 import { listCompanies } from '../store/company.ts';
+import { type PageContext, type Route, read } from './context.ts';
+import { formState, select } from './field.ts';
+import type { Form } from './form.ts';
 import type { Html } from './html.ts';
-import { badge, problemOf, select, table } from './layout.ts';
-import { NotFound, type Reply, type Route, read, type Visit } from './visit.ts';
+import { badge, page, table } from './layout.ts';
 
 /** Every change, by page, CLI or SQL: who, what, before, after, when (operators). */
 export const auditRoutes: readonly Route[] = [
@@ -27,11 +30,12 @@ const ACTIONS = {
   truncate: ['bad', 'emptied'],
 } as const;
 
-async function auditPage(visit: Visit): Promise<Reply> {
-  const { query, format } = visit;
-  const company = idOf(query.get('company'));
-  const before = /^\d{1,15}$/.test(query.get('before') ?? '') ? Number(query.get('before')) : null;
-  const { entries, companies } = await read(visit, async (sql) => ({
+async function auditPage(c: PageContext, form: Form): Promise<Response> {
+  const { format } = c.var;
+  const company = idOf(c.req.query('company'));
+  const asked = c.req.query('before') ?? '';
+  const before = /^\d{1,15}$/.test(asked) ? Number(asked) : null;
+  const { entries, companies } = await read(c, async (sql) => ({
     entries: await listAudit(sql, { company, before, limit: PER_PAGE + 1 }),
     companies: await listCompanies(sql),
   }));
@@ -53,7 +57,7 @@ async function auditPage(visit: Visit): Promise<Reply> {
   const last = shown.at(-1);
   const filter = company === null ? '' : `&company=${company}`;
   const body = html`<div class="title-row"><h1>Audit log</h1>
-<form method="get" action="/audit" class="months">${select(problemOf(null, ''), {
+<form method="get" action="/audit" class="months">${select(formState(form, '/audit'), {
     name: 'company',
     label: 'Company',
     choices: [{ value: '', text: 'All' }, ...companies.map(({ id, name }) => ({ value: id, text: name }))],
@@ -62,7 +66,7 @@ async function auditPage(visit: Visit): Promise<Reply> {
 <p class="lead">Every change by page, command line or SQL, newest first. Nothing in it can be changed or removed, and it never holds keys or passwords.</p>
 ${table('Changes', columns, rows, 'Nothing has changed yet.', true)}
 ${entries.length > PER_PAGE && last !== undefined ? html`<p><a class="button" href="/audit?before=${last.id}${filter}">Older changes</a></p>` : ''}`;
-  return { kind: 'page', title: 'Audit log', body };
+  return page(c, 'Audit log', body);
 }
 
 function actionBadge({ action }: AuditRow): Html {
@@ -105,11 +109,11 @@ function shown(value: unknown): string {
   return text.length > 300 ? `${text.slice(0, 300)}…` : text;
 }
 
-function idOf(text: string | null): string | null {
-  if (text === null || text === '') return null;
+function idOf(text = ''): string | null {
+  if (text === '') return null;
   try {
     return readUuid(text);
   } catch {
-    throw new NotFound();
+    throw new HTTPException(404);
   }
 }

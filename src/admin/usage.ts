@@ -1,17 +1,19 @@
 import { html, raw } from 'hono/html';
+import { HTTPException } from 'hono/http-exception';
+import { stream } from 'hono/streaming';
 import { FieldError, readMonth } from '../domain/field.ts';
 import { readUsageMonth, type Sums, type UsageGroup, type UsageMonth } from '../store/daily.ts';
 import { copyLedger } from '../store/export.ts';
 import { budgetBar, costPerDay } from './chart.ts';
+import { type PageContext, param, type Route, read } from './context.ts';
 import type { Format } from './format.ts';
 import type { Html } from './html.ts';
-import { badge, companyHeading, table } from './layout.ts';
-import { NotFound, param, type Reply, type Route, read, type Visit } from './visit.ts';
+import { badge, companyHeading, page, table } from './layout.ts';
 
 /** A company's month (spec section 5, rule 6), and its ledger as CSV. */
 export const usageRoutes: readonly Route[] = [
   { method: 'GET', path: '/companies/:company/usage', action: 'usage.read', handle: usagePage },
-  { method: 'GET', path: '/companies/:company/usage.csv', action: 'usage.read', slow: true, handle: download },
+  { method: 'GET', path: '/companies/:company/usage.csv', action: 'usage.read', handle: download },
 ];
 
 const EXPORT_MS = 30 * 60_000;
@@ -27,14 +29,14 @@ const OUTCOMES: Readonly<Record<string, string>> = {
   upstream_failed: 'Failed midway',
 };
 
-async function usagePage(visit: Visit): Promise<Reply> {
-  const { format } = visit;
-  const id = param(visit, 'company');
-  const usage = await read(visit, (sql) => readUsageMonth(sql, id, monthOf(visit)));
+async function usagePage(c: PageContext): Promise<Response> {
+  const { format } = c.var;
+  const id = param(c, 'company');
+  const usage = await read(c, (sql) => readUsageMonth(sql, id, monthOf(c)));
   const name = format.month(usage.month);
   const base = `/companies/${id}/usage`;
   const short = usage.month.slice(0, 7);
-  const body = html`${companyHeading(visit, { id, name: usage.company_name })}
+  const body = html`${companyHeading(c, { id, name: usage.company_name })}
 <div class="title-row"><h1>Usage in ${name}</h1>
 <form method="get" action="${base}" class="months"><label for="month">Month</label>
 <select id="month" name="month">${usage.months.map(
@@ -63,8 +65,8 @@ ${groups(
 )}
 ${groups('By endpoint', 'Endpoint', usage.by_endpoint, (group) => ENDPOINTS[group.name] ?? group.name, format)}
 ${endings(usage, format)}
-<p class="muted foot">Figures are exact sums of the ledger. Days and months are those of ${visit.services.calendar.timeZone}. Calls that failed before any usage was known cost nothing and are not in the ledger.</p>`;
-  return { kind: 'page', title: `Usage of ${usage.company_name}`, body };
+<p class="muted foot">Figures are exact sums of the ledger. Days and months are those of ${c.var.services.calendar.timeZone}. Calls that failed before any usage was known cost nothing and are not in the ledger.</p>`;
+  return page(c, `Usage of ${usage.company_name}`, body);
 }
 
 /** The month in a few figures. */
@@ -144,28 +146,40 @@ function endings({ by_ending }: UsageMonth, format: Format): Html {
   return table('How calls ended', [{ title: 'Ending' }, { title: 'Token counts' }, ...SUM_COLUMNS], rows, '');
 }
 
-async function download(visit: Visit): Promise<Reply> {
-  const id = param(visit, 'company');
-  const { month } = await read(visit, (sql) => readUsageMonth(sql, id, monthOf(visit)));
-  return {
-    kind: 'download',
-    name: `usage-${month.slice(0, 7)}.csv`,
-    async send(write) {
-      // internal names are for operators
-      const asked = { companyId: id, month, internal: visit.person.role === 'operator' };
-      await read(visit, (sql) => copyLedger(sql, asked, write), EXPORT_MS);
+/** Streams the ledger of a month. A failure breaks the connection: a part must not look like the whole. */
+async function download(c: PageContext): Promise<Response> {
+  const { services, session } = c.var;
+  const id = param(c, 'company');
+  const { month } = await read(c, (sql) => readUsageMonth(sql, id, monthOf(c)));
+  c.header('content-type', 'text/csv; charset=utf-8');
+  c.header('content-disposition', `attachment; filename="usage-${month.slice(0, 7)}.csv"`);
+  if (c.req.method === 'HEAD') return c.body(null); // nobody would read the stream
+  const asked = { companyId: id, month, internal: session.user.role === 'operator' };
+  const release = await services.slow.acquire();
+  return stream(
+    c,
+    async (output) => {
+      const write = async (bytes: Buffer): Promise<boolean> => {
+        await output.write(bytes);
+        return !output.aborted;
+      };
+      await read(c, (sql) => copyLedger(sql, asked, write), EXPORT_MS).finally(release);
     },
-  };
+    async (error, output) => {
+      if (!output.aborted) services.log.warn({ reason: error.stack }, 'admin: an export failed');
+      c.env.outgoing.destroy();
+    },
+  );
 }
 
 /** The month asked for; null for the present one. */
-function monthOf({ query }: Visit): string | null {
-  const text = query.get('month');
-  if (text === null) return null;
+function monthOf(c: PageContext): string | null {
+  const text = c.req.query('month');
+  if (text === undefined) return null;
   try {
     return readMonth(text);
   } catch (error) {
-    if (error instanceof FieldError) throw new NotFound();
+    if (error instanceof FieldError) throw new HTTPException(404);
     throw error;
   }
 }

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { ROUTES } from '../../src/admin/area.ts';
+import { ROUTES } from '../../src/admin/pages.ts';
 import { type Action, may, PERMISSIONS } from '../../src/admin/permission.ts';
 import { ROLES, type Role } from '../../src/domain/user.ts';
 import { Person, signedIn, startOffice } from './people.ts';
@@ -35,7 +35,7 @@ const MAY: Readonly<Record<Role, readonly Action[]>> = {
 
 t.test('the table says what it should', async (t) => {
   for (const role of ROLES) {
-    const person = { role, companyId: role === 'operator' ? null : own };
+    const person = { role, company_id: role === 'operator' ? null : own };
     const allowed = (Object.keys(PERMISSIONS) as Action[]).filter((action) => may(person, action, own));
     t.same(allowed.sort(), [...MAY[role]].sort(), role);
     if (role !== 'operator') t.notOk(Object.keys(PERMISSIONS).some((action) => may(person, action as Action, foreign)));
