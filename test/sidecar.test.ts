@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
 import { request } from 'node:http';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
 import { compile } from './support/compile.ts';
@@ -23,9 +23,10 @@ function image(t: Test): string {
   }
   compile(join(folder, 'dist'));
   const { dependencies } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'));
-  mkdirSync(join(folder, 'node_modules'));
   for (const name of Object.keys(dependencies)) {
-    symlinkSync(join(ROOT, 'node_modules', name), join(folder, 'node_modules', name));
+    const link = join(folder, 'node_modules', name);
+    mkdirSync(dirname(link), { recursive: true }); // of a scoped package
+    symlinkSync(join(ROOT, 'node_modules', name), link);
   }
   return folder;
 }
