@@ -27,12 +27,12 @@ import { csrfInput, type FormState, field, formState, select } from './field.ts'
 import type { Form } from './form.ts';
 import type { Format } from './format.ts';
 import type { Html } from './html.ts';
-import { badge, companyHeading, page, table } from './layout.ts';
+import { badge, companyHeading, confirmation, page, table } from './layout.ts';
 import { catalogueOf } from './model.ts';
 
-/** A company's assistants (spec section 2.6): who sees them, and what a run of one answers. */
 const BASE = '/companies/:company/assistants';
 
+/** A company's assistants (spec section 2.6): who sees them, and trial runs. */
 export const assistantRoutes: readonly Route[] = [
   { method: 'GET', path: BASE, action: 'assistant.read', handle: listPage },
   { method: 'GET', path: `${BASE}/new`, action: 'assistant.write', handle: newPage },
@@ -40,14 +40,7 @@ export const assistantRoutes: readonly Route[] = [
   { method: 'GET', path: `${BASE}/:assistant`, action: 'assistant.write', handle: editPage },
   { method: 'POST', path: `${BASE}/:assistant`, action: 'assistant.write', handle: edit, page: editPage },
   { method: 'GET', path: `${BASE}/:assistant/run`, action: 'assistant.run', handle: runPage },
-  {
-    method: 'POST',
-    path: `${BASE}/:assistant/run`,
-    action: 'assistant.run',
-    slow: true,
-    handle: run,
-    page: runPage,
-  },
+  { method: 'POST', path: `${BASE}/:assistant/run`, action: 'assistant.run', slow: true, handle: run, page: runPage },
   { method: 'GET', path: `${BASE}/:assistant/remove`, action: 'assistant.write', handle: removePage },
   { method: 'POST', path: `${BASE}/:assistant/remove`, action: 'assistant.write', handle: remove },
 ];
@@ -77,13 +70,7 @@ async function listPage(c: PageContext): Promise<Response> {
     html`<span class="row-actions"><a class="button quiet" href="${base}/${assistant.id}">Edit<span class="sr"> ${assistant.name}</span></a>
 <a class="button quiet" href="${base}/${assistant.id}/run">Try<span class="sr"> ${assistant.name}</span></a></span>`,
   ]);
-  const columns = [
-    { title: 'Assistant' },
-    { title: 'In the API' },
-    { title: 'Default model' },
-    { title: 'Settings' },
-    { title: 'Actions' },
-  ];
+  const columns = ['Assistant', 'In the API', 'Default model', 'Settings', 'Actions'];
   const body = html`${companyHeading(c, company)}
 <div class="title-row"><h1>Assistants</h1><a class="button primary" href="${base}/new">New assistant</a></div>
 <p class="lead">The API runs assistants that are shared with the whole company and belong to no project, at <code>POST /assistants/{id}/run</code>.</p>
@@ -91,7 +78,7 @@ ${table('Assistants of this company', columns, rows, 'There are no assistants ye
   return page(c, `Assistants of ${company.name}`, body);
 }
 
-/** Whether the API knows an assistant, or why not. */
+/** Whether the API shows an assistant, and if not, why. */
 function eligibility({ visibility, project_id }: AssistantRow): Html {
   if (isEligible(visibility, project_id)) return badge('good', 'visible');
   const why =
@@ -148,7 +135,7 @@ async function formPage(
 <section class="card">${state.summary}
 <form method="post" action="${path}" class="stack">${csrfInput(c)}
 ${field(state, { name: 'name', label: 'Name', value: assistant?.name ?? '', required: true })}
-${field(state, { name: 'system_prompt', label: 'System prompt', type: 'textarea', rows: 8, value: assistant?.system_prompt ?? '', required: true, hint: 'Put before the messages of every run, together with the current date.' })}
+${field(state, { name: 'system_prompt', label: 'System prompt', type: 'textarea', rows: 8, value: assistant?.system_prompt ?? '', required: true, hint: 'Sent before the messages of every run, together with the current date.' })}
 ${select(state, {
   name: 'model_slug',
   label: 'Default model',
@@ -156,13 +143,13 @@ ${select(state, {
   value: current,
 })}
 <div class="pair">${field(state, { name: 'temperature', label: 'Temperature', inputmode: 'decimal', value: String(assistant?.temperature ?? ''), hint: '0 to 2; empty for the model’s own.' })}
-${field(state, { name: 'max_tokens', label: 'Most tokens of an answer', inputmode: 'numeric', value: String(assistant?.max_tokens ?? ''), hint: '1 to 32000; empty for the model’s own.' })}</div>
+${field(state, { name: 'max_tokens', label: 'Maximum tokens of an answer', inputmode: 'numeric', value: String(assistant?.max_tokens ?? ''), hint: '1 to 32000; empty for the model’s own.' })}</div>
 ${select(state, {
   name: 'visibility',
   label: 'Shared with',
   choices: Object.entries(VISIBILITIES).map(([value, text]) => ({ value, text })),
   value: assistant?.visibility ?? 'company',
-  hint: 'The API answers 404 unless it is the whole company.',
+  hint: 'The API answers 404 unless it is shared with the whole company.',
 })}
 ${field(state, { name: 'project_id', label: 'Home project', value: assistant?.project_id ?? '', hint: 'Id of a project; an assistant with a home project is not in the API.' })}
 <div class="actions"><button class="primary">Save assistant</button> <a class="button quiet" href="/companies/${company.id}/assistants">Cancel</a>${
@@ -203,8 +190,7 @@ async function removePage(c: PageContext): Promise<Response> {
   const { company, assistant } = await find(c);
   const base = `/companies/${company.id}/assistants`;
   const body = html`${companyHeading(c, company)}<h1>Remove ${assistant.name}?</h1>
-<section class="card"><p>Runs of it get 404 within a second. This cannot be undone; the audit log keeps what it was.</p>
-<form method="post" action="${base}/${assistant.id}/remove" class="actions">${csrfInput(c)}<button class="danger">Remove assistant</button> <a class="button quiet" href="${base}">Keep it</a></form></section>`;
+${confirmation(c, { action: `${base}/${assistant.id}/remove`, button: 'Remove assistant', back: base, text: 'Runs of it get 404 within a second. This cannot be undone; the audit log keeps its settings.' })}`;
   return page(c, `Remove ${assistant.name}`, body);
 }
 
@@ -224,9 +210,9 @@ ${isEligible(assistant.visibility, assistant.project_id) ? '' : html`<p class="n
 <section class="card">${state.summary}
 <form method="post" action="${path}" class="stack">${csrfInput(c)}
 ${field(state, { name: 'message', label: 'Message', type: 'textarea', rows: 4, required: true })}
-${field(state, { name: 'key', label: 'API key', type: 'password', required: true, hint: 'With the scope “assistants”. It is used for this run and kept nowhere.' })}
+${field(state, { name: 'key', label: 'API key', type: 'password', required: true, hint: 'With the scope “assistants”. It is used for this run and not stored.' })}
 <div class="pair">${field(state, { name: 'model_slug', label: 'Model', hint: assistant.model_slug === null ? 'Needed: the assistant has no default.' : `Empty for ${assistant.model_slug}.` })}
-${field(state, { name: 'max_tokens', label: 'Most tokens', inputmode: 'numeric', hint: 'Optional.' })}</div>
+${field(state, { name: 'max_tokens', label: 'Maximum tokens', inputmode: 'numeric', hint: 'Optional.' })}</div>
 <div class="actions"><button class="primary">Run</button> <a class="button quiet" href="/companies/${company.id}/assistants">Back</a></div></form></section>
 ${result}`;
   return page(c, `Try ${assistant.name}`, body);
@@ -259,7 +245,7 @@ async function run(c: PageContext, form: Form): Promise<Response> {
   return runPage(c, form, result);
 }
 
-/** Anything a header can carry; the API judges it. */
+/** Accepts any text that fits into a header; the API checks the key. */
 function readKey(text: string): string {
   if (!/^[\x21-\x7e]{1,200}$/.test(text.trim())) throw new FieldError('must be an API key');
   return text.trim();

@@ -9,7 +9,7 @@ import type { Form } from './form.ts';
 import type { Html } from './html.ts';
 import { badge, page, table } from './layout.ts';
 
-/** Every change, by page, CLI or SQL: who, what, before, after, when (operators). */
+/** The log of all changes by page, command line or SQL, for operators. */
 export const auditRoutes: readonly Route[] = [
   { method: 'GET', path: '/audit', action: 'audit.read', handle: auditPage },
 ];
@@ -43,17 +43,11 @@ async function auditPage(c: PageContext, form: Form): Promise<Response> {
   const rows = shown.map((entry) => [
     format.instant(entry.at),
     who(entry),
-    html`${actionBadge(entry)} ${SUBJECTS[entry.subject] ?? entry.subject}<br><strong>${nameOf(entry)}</strong>`,
+    what(entry),
     entry.company_name ?? html`<span class="muted">${entry.company_id === null ? 'all' : 'a removed company'}</span>`,
     changes(entry),
   ]);
-  const columns = [
-    { title: 'When' },
-    { title: 'Who' },
-    { title: 'What' },
-    { title: 'Company' },
-    { title: 'Before and after' },
-  ];
+  const columns = ['When', 'Who', 'What', 'Company', 'Before and after'];
   const last = shown.at(-1);
   const filter = company === null ? '' : `&company=${company}`;
   const body = html`<div class="title-row"><h1>Audit log</h1>
@@ -63,15 +57,10 @@ async function auditPage(c: PageContext, form: Form): Promise<Response> {
     choices: [{ value: '', text: 'All' }, ...companies.map(({ id, name }) => ({ value: id, text: name }))],
     value: company ?? '',
   })}<button>Show</button></form></div>
-<p class="lead">Every change by page, command line or SQL, newest first. Nothing in it can be changed or removed, and it never holds keys or passwords.</p>
+<p class="lead">Every change by page, command line or SQL, newest first. Its entries cannot be changed or removed, and they never contain keys or passwords.</p>
 ${table('Changes', columns, rows, 'Nothing has changed yet.', true)}
 ${entries.length > PER_PAGE && last !== undefined ? html`<p><a class="button" href="/audit?before=${last.id}${filter}">Older changes</a></p>` : ''}`;
   return page(c, 'Audit log', body);
-}
-
-function actionBadge({ action }: AuditRow): Html {
-  const [tone, text] = ACTIONS[action];
-  return badge(tone, text);
 }
 
 function who({ actor, db_role }: AuditRow): Html {
@@ -79,12 +68,13 @@ function who({ actor, db_role }: AuditRow): Html {
   return actor === 'cli' ? html`command line` : html`${actor}`;
 }
 
-function nameOf({ before, after }: AuditRow): string {
+function what({ action, subject, before, after }: AuditRow): Html {
+  const [tone, verb] = ACTIONS[action];
   const row = after ?? before ?? {};
-  return String(row.name ?? row.slug ?? row.email ?? '');
+  return html`${badge(tone, verb)} ${SUBJECTS[subject] ?? subject}<br><strong>${String(row.name ?? row.slug ?? row.email ?? '')}</strong>`;
 }
 
-/** The members that differ; all of them where there is only one side. */
+/** The values that differ; all values of a row that was created or removed. */
 function changes({ before, after }: AuditRow): Html {
   const names = [...new Set([...Object.keys(before ?? {}), ...Object.keys(after ?? {})])];
   const differing = names.filter(

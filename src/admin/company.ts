@@ -5,10 +5,10 @@ import { spendOfCompanies } from '../store/daily.ts';
 import { change, type PageContext, param, type Route, read } from './context.ts';
 import { checkbox, csrfInput, type FormState, field, formState } from './field.ts';
 import type { Form } from './form.ts';
-import { badge, companyHeading, page, table } from './layout.ts';
+import { badge, companyHeading, figure, page, table } from './layout.ts';
 import { may } from './permission.ts';
 
-/** Companies (operators), and the settings of one: EU gate and budget. */
+/** The list of companies, for operators, and the settings of each: EU gate, budget and name. */
 export const companyRoutes: readonly Route[] = [
   { method: 'GET', path: '/companies', action: 'company.list', handle: listPage },
   { method: 'POST', path: '/companies', action: 'company.create', handle: create, page: listPage },
@@ -17,6 +17,13 @@ export const companyRoutes: readonly Route[] = [
   { method: 'POST', path: '/companies/:company/settings', action: 'company.set', handle: set, page: settingsPage },
   { method: 'POST', path: '/companies/:company/name', action: 'company.rename', handle: rename, page: settingsPage },
 ];
+
+const NON_EU = {
+  name: 'allow_non_eu',
+  label: 'Allow models hosted outside the EU',
+  hint: 'When off, GET /models leaves them out and calls to them are refused with 403.',
+  checked: false,
+};
 
 function open(c: PageContext): Response {
   return c.redirect(`/companies/${param(c, 'company')}/usage`, 303);
@@ -37,11 +44,11 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
     company.disabled_model_slugs.length === 0 ? 'none' : company.disabled_model_slugs.length,
   ]);
   const columns = [
-    { title: 'Company' },
-    { title: 'Spent this month', figure: true },
-    { title: 'Monthly budget', figure: true },
-    { title: 'EU gate' },
-    { title: 'Disabled models', figure: true },
+    'Company',
+    figure('Spent this month'),
+    figure('Monthly budget'),
+    'EU gate',
+    figure('Disabled models'),
   ];
   const body = html`<h1>Companies</h1>
 ${table('All companies', columns, rows, 'There are no companies yet. Create the first one below.', true)}
@@ -53,13 +60,6 @@ ${checkbox(state, NON_EU)}
 <div class="actions"><button class="primary">Create company</button></div></form></section>`;
   return page(c, 'Companies', body);
 }
-
-const NON_EU = {
-  name: 'allow_non_eu',
-  label: 'Allow models hosted outside the EU',
-  hint: 'Off: they are left out of GET /models, and calls to them are refused with 403.',
-  checked: false,
-};
 
 function budgetField(state: FormState, value: string) {
   return field(state, {

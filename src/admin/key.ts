@@ -3,6 +3,7 @@ import { html } from 'hono/html';
 import { HTTPException } from 'hono/http-exception';
 import { FieldError, oneOf, readInstant, readName, readScope, readUuid } from '../domain/field.ts';
 import { listModels as listedModels } from '../domain/gate.ts';
+import type { Model } from '../domain/model.ts';
 import { SCOPES, type Scope } from '../domain/scope.ts';
 import { findCompany } from '../store/company.ts';
 import { spendOfKeys } from '../store/daily.ts';
@@ -12,12 +13,12 @@ import { change, type PageContext, param, type Route, read } from './context.ts'
 import { checkbox, csrfInput, field, formState, select } from './field.ts';
 import type { Form } from './form.ts';
 import type { Html } from './html.ts';
-import { badge, companyHeading, copyable, page, table } from './layout.ts';
+import { badge, companyHeading, confirmation, copyable, figure, page, table } from './layout.ts';
 import { catalogueOf } from './model.ts';
 
-/** The access section (spec sections 2.7 and 5): API keys of a company. */
 const BASE = '/companies/:company/access';
 
+/** The access section (spec sections 2.7 and 5): API keys of a company. */
 export const keyRoutes: readonly Route[] = [
   { method: 'GET', path: BASE, action: 'key.read', handle: accessPage },
   { method: 'POST', path: `${BASE}/create`, action: 'key.write', handle: create, page: accessPage },
@@ -33,7 +34,7 @@ const SCOPE_TEXTS: Readonly<Record<Scope, string>> = {
   assistants: 'Assistant runs',
 };
 
-/** How long an old key goes on beside the new one. Seconds. */
+/** How long an old key works beside the new one, by seconds. */
 const OVERLAPS: Readonly<Record<string, string>> = {
   '0': 'None: the old key stops at once',
   '3600': 'One hour',
@@ -65,16 +66,7 @@ async function accessPage(c: PageContext, form: Form): Promise<Response> {
 <a class="button danger" href="${base}/${key.id}/revoke">Revoke<span class="sr"> ${key.name}</span></a></span>`
       : html`<span class="muted">none</span>`,
   ]);
-  const columns = [
-    { title: 'Key' },
-    { title: 'State' },
-    { title: 'Scopes' },
-    { title: 'Created' },
-    { title: 'Last used' },
-    { title: 'Expires' },
-    { title: 'Cost this month', figure: true },
-    { title: 'Actions' },
-  ];
+  const columns = ['Key', 'State', 'Scopes', 'Created', 'Last used', 'Expires', figure('Cost this month'), 'Actions'];
   const body = html`${companyHeading(c, company)}<h1>Access</h1>
 <p class="lead">Applications reach the API at <code>${services.api.publicUrl()}</code> with one of these keys. Keep them on servers, like passwords.</p>
 ${table('API keys', columns, rows, 'There are no keys yet. Create the first one below.', true)}
@@ -108,84 +100,75 @@ async function create(c: PageContext, form: Form): Promise<Response> {
   const created = await change(c, (sql) =>
     createKey(sql, services.keyPrefix, { id, company_id, name, scopes, expires_at, created_by: session.user.email }),
   );
-  return revealPage(c, created, null);
+  return revealPage(c, created);
 }
 
 /** The only page that ever shows a key. */
 async function revealPage(
   c: PageContext,
-  key: KeyRow & { readonly key: string },
-  replaced: Html | null,
+  key: KeyRow & { key: string },
+  replaced: Html | string = '',
 ): Promise<Response> {
   const { company, models } = await read(c, async (sql) => ({
     company: await findCompany(sql, key.company_id),
     models: await listModels(sql, key.company_id),
   }));
-  const base = c.var.services.api.publicUrl();
   const listed = listedModels(catalogueOf(company, models));
-  const snippets = snippetsFor(base, key, listed);
+  const { curl, sdk } = snippetsFor(c.var.services.api.publicUrl(), key, listed);
   const body = html`${companyHeading(c, company)}<h1>Your new key</h1>
 <div class="notice strong" role="status"><strong>This is the only time the key is shown.</strong> Store it now; a lost key is revoked and replaced by a new one.</div>
-${replaced ?? ''}
+${replaced}
 <section class="card reveal"><h2>${key.name}</h2>
 ${copyable('key', 'API key', key.key)}
-${snippets.map(([id, label, text]) => copyable(id, label, text))}
+${copyable('curl', 'Try it with curl', curl)}
+${copyable('sdk', 'Use it with the OpenAI SDK', sdk)}
 </section>
 <p><a class="button primary" href="/companies/${key.company_id}/access">I have stored the key</a></p>`;
   return page(c, 'Your new key', body);
 }
 
-/** Ways to try the key that fit its scopes. */
+/** A call with curl and one with the OpenAI SDK that fit the scopes of a key. */
 function snippetsFor(
   base: string,
   { key, scopes }: { readonly key: string; readonly scopes: readonly Scope[] },
   listed: ReturnType<typeof listedModels>,
-): [string, string, string][] {
-  const chat = listed.find(({ kind }) => kind === 'chat')?.slug;
-  const embedding = listed.find(({ kind }) => kind === 'embedding')?.slug;
+): { curl: string; sdk: string } {
+  const slugOf = (wanted: Model['kind']) => listed.find(({ kind }) => kind === wanted)?.slug;
+  const [chat, embedding] = [slugOf('chat'), slugOf('embedding')];
   const client = `import OpenAI from 'openai';\n\nconst client = new OpenAI({\n  baseURL: '${base}',\n  apiKey: process.env.TOLLGATE_API_KEY,\n});\n`;
   const post = (path: string, body: object) =>
     `curl ${base}${path} \\\n  -H 'Authorization: Bearer ${key}' \\\n  -H 'Content-Type: application/json' \\\n  -d '${JSON.stringify(body).replaceAll("'", "'\\''")}'`;
   if (scopes.includes('chat') && chat !== undefined) {
-    const ask = { model: chat, messages: [{ role: 'user', content: 'Hello!' }] };
-    return [
-      ['curl', 'Try it with curl', post('/chat/completions', ask)],
-      [
-        'sdk',
-        'Use it with the OpenAI SDK',
-        `${client}const answer = await client.chat.completions.create({\n  model: '${chat}',\n  messages: [{ role: 'user', content: 'Hello!' }],\n});\nconsole.log(answer.choices[0].message.content);`,
-      ],
-    ];
+    return {
+      curl: post('/chat/completions', { model: chat, messages: [{ role: 'user', content: 'Hello!' }] }),
+      sdk: `${client}const answer = await client.chat.completions.create({\n  model: '${chat}',\n  messages: [{ role: 'user', content: 'Hello!' }],\n});\nconsole.log(answer.choices[0].message.content);`,
+    };
   }
   if (scopes.includes('embeddings') && embedding !== undefined) {
-    return [
-      ['curl', 'Try it with curl', post('/embeddings', { model: embedding, input: 'Hello!' })],
-      [
-        'sdk',
-        'Use it with the OpenAI SDK',
-        `${client}const answer = await client.embeddings.create({\n  model: '${embedding}',\n  input: 'Hello!',\n});\nconsole.log(answer.data[0].embedding.length);`,
-      ],
-    ];
+    return {
+      curl: post('/embeddings', { model: embedding, input: 'Hello!' }),
+      sdk: `${client}const answer = await client.embeddings.create({\n  model: '${embedding}',\n  input: 'Hello!',\n});\nconsole.log(answer.data[0].embedding.length);`,
+    };
   }
-  return [
-    ['curl', 'Try it with curl', `curl ${base}/models -H 'Authorization: Bearer ${key}'`],
-    [
-      'sdk',
-      'Use it with the OpenAI SDK',
-      `${client}for await (const model of client.models.list()) console.log(model.id);`,
-    ],
-  ];
+  return {
+    curl: `curl ${base}/models -H 'Authorization: Bearer ${key}'`,
+    sdk: `${client}for await (const model of client.models.list()) console.log(model.id);`,
+  };
 }
 
 async function revokePage(c: PageContext): Promise<Response> {
   const { company, key } = await findKey(c);
   const base = `/companies/${company.id}/access`;
   const body = html`${companyHeading(c, company)}<h1>Revoke this key?</h1>
-<section class="card"><p><strong>${key.name}</strong> <code>${key.prefix}…</code></p>
-<p>Whatever uses it is refused with 401 within a second. This cannot be undone. ${
+${confirmation(c, {
+  action: `${base}/${key.id}/revoke`,
+  button: 'Revoke key',
+  back: base,
+  text: html`<strong>${key.name}</strong> <code>${key.prefix}…</code></p>
+<p>Requests with it are refused with 401 within a second. This cannot be undone. ${
     key.last_used_at === null ? 'It was never used.' : html`It was last used ${c.var.format.instant(key.last_used_at)}.`
-  }</p>
-<form method="post" action="${base}/${key.id}/revoke" class="actions">${csrfInput(c)}<button class="danger">Revoke key</button> <a class="button quiet" href="${base}">Keep it</a></form></section>`;
+  }`,
+})}`;
   return page(c, 'Revoke a key', body);
 }
 
@@ -236,16 +219,17 @@ async function findKey(c: PageContext): Promise<{ company: Awaited<ReturnType<ty
   });
 }
 
-/** The first moment after a day of a time zone. */
+/** The first moment after a day in a time zone. @throws FieldError */
 function endOfDay(text: string, timeZone: string): Date {
   if (!/^\d{4}-\d\d-\d\d$/.test(text)) throw new FieldError('must be a date such as 2027-01-31');
   const next = readInstant(text).getTime() + 86_400_000;
-  // the zone's clock, read as if it were UTC, tells its offset; twice, for days on which it changes
+  // twice, because the offset may change on this very day
   let at = next;
   for (let i = 0; i < 2; i++) at = next - offsetAt(at, timeZone);
   return new Date(at);
 }
 
+/** Milliseconds that a time zone is ahead of UTC: its clock, read as if it were UTC, less the time. */
 function offsetAt(at: number, timeZone: string): number {
   const format = new Intl.DateTimeFormat('sv-SE', { timeZone, dateStyle: 'short', timeStyle: 'medium' });
   return new Date(`${format.format(at).replace(' ', 'T')}Z`).getTime() - Math.floor(at / 1000) * 1000;

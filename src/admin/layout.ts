@@ -97,34 +97,39 @@ function tab(c: PageContext, { href, text }: Link): Html {
   return html`<a href="${href}"${current ? raw(' aria-current="page"') : ''}>${text}</a>`;
 }
 
-export interface Column {
+interface Column {
   readonly title: string;
-  /** Aligned right, with figures of equal width. */
-  readonly figure?: boolean;
+  /** Aligned right, with digits of equal width. */
+  readonly isFigure: boolean;
+}
+
+export function figure(title: string): Column {
+  return { title, isFigure: true };
 }
 
 /**
  * A table. On a phone each row is shown as a card; explicit roles keep it a table for screen readers.
  * @param empty shown in place of a table without rows
- * @param isTitled a heading of the page names the table, so that its caption is for screen readers only
+ * @param isTitled a heading of the page names the table: its caption is for screen readers only
  */
 export function table(
   caption: string,
-  columns: readonly Column[],
+  columns: readonly (string | Column)[],
   rows: readonly (readonly (Html | string | number)[])[],
   empty: string,
   isTitled = false,
 ): Html {
   if (rows.length === 0) return html`<p class="empty">${empty}</p>`;
-  const figure = (at: number) => (columns[at]?.figure ? raw(' class="figure"') : '');
-  return html`<table role="table"><caption${isTitled ? raw(' class="sr"') : ''}>${caption}</caption><thead role="rowgroup"><tr role="row">${columns.map(
-    ({ title }, at) => html`<th role="columnheader" scope="col"${figure(at)}>${title}</th>`,
+  const heads = columns.map((column) => (typeof column === 'string' ? { title: column, isFigure: false } : column));
+  const style = (at: number) => (heads[at]?.isFigure ? raw(' class="figure"') : '');
+  return html`<table role="table"><caption${isTitled ? raw(' class="sr"') : ''}>${caption}</caption><thead role="rowgroup"><tr role="row">${heads.map(
+    ({ title }, at) => html`<th role="columnheader" scope="col"${style(at)}>${title}</th>`,
   )}</tr></thead><tbody role="rowgroup">${rows.map(
     (row) =>
       html`<tr role="row">${row.map((cell, at) =>
         at === 0
           ? html`<th role="rowheader" scope="row">${cell}</th>`
-          : html`<td role="cell" data-label="${columns[at]?.title ?? ''}"${figure(at)}><span>${cell}</span></td>`,
+          : html`<td role="cell" data-label="${heads[at]?.title ?? ''}"${style(at)}><span>${cell}</span></td>`,
       )}</tr>`,
   )}</tbody></table>`;
 }
@@ -136,4 +141,13 @@ export function badge(tone: 'good' | 'warn' | 'bad' | 'plain' | 'eu', text: stri
 /** Text to copy, with a button where JavaScript runs. */
 export function copyable(id: string, label: string, text: string): Html {
   return html`<figure class="copy"><figcaption>${label}</figcaption><pre tabindex="0" id="${id}" aria-label="${label}">${text}</pre><button type="button" class="quiet" data-copy="${id}" hidden>Copy<span class="sr"> ${label}</span></button></figure>`;
+}
+
+/** Asks before something is done that cannot be undone. */
+export function confirmation(
+  c: PageContext,
+  spec: { readonly action: string; readonly button: string; readonly back: string; readonly text: Html | string },
+): Html {
+  return html`<section class="card"><p>${spec.text}</p>
+<form method="post" action="${spec.action}" class="actions">${csrfInput(c)}<button class="danger">${spec.button}</button> <a class="button quiet" href="${spec.back}">Keep it</a></form></section>`;
 }

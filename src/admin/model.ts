@@ -11,9 +11,9 @@ import { change, type PageContext, param, type Route, read } from './context.ts'
 import { checkbox, csrfInput, type Field, type FormState, field, formState, select } from './field.ts';
 import type { Form } from './form.ts';
 import type { Html } from './html.ts';
-import { badge, companyHeading, page, table } from './layout.ts';
+import { badge, companyHeading, confirmation, figure, page, table } from './layout.ts';
 
-/** Models and prices (operators), and what one company may use of them. */
+/** All models and prices, for operators, and the models that one company may use. */
 export const modelRoutes: readonly Route[] = [
   { method: 'GET', path: '/companies/:company/models', action: 'company.read', handle: companyPage },
   { method: 'POST', path: '/companies/:company/models/disable', action: 'company.set', handle: toggle('disable') },
@@ -26,7 +26,7 @@ export const modelRoutes: readonly Route[] = [
   { method: 'POST', path: '/models/:model/remove', action: 'model.write', handle: remove },
 ];
 
-/** A company's models as the gate of the API sees them. */
+/** A company's models in the form that the checks of the API use. */
 export function catalogueOf(row: CompanyRow, models: readonly ModelRow[]): Catalogue {
   const bySlug = (owned: boolean) =>
     new Map(
@@ -78,13 +78,13 @@ async function companyPage(c: PageContext): Promise<Response> {
     ];
   });
   const columns = [
-    { title: 'Model' },
-    { title: 'Kind' },
-    { title: 'Hosting' },
-    { title: 'EUR per 1000 prompt tokens', figure: true },
-    { title: 'EUR per 1000 completion tokens', figure: true },
-    { title: 'State' },
-    { title: 'Action' },
+    'Model',
+    'Kind',
+    'Hosting',
+    figure('EUR per 1000 prompt tokens'),
+    figure('EUR per 1000 completion tokens'),
+    'State',
+    'Action',
   ];
   const entries = { object: 'list', data: listed.map((model) => modelEntry(model, services.ownedBy)) };
   const active = keys.filter(({ state }) => state === 'active').length;
@@ -111,15 +111,13 @@ function euBadge(euHosted: boolean): Html {
 
 /** What the API does with a model, and why. */
 function stateOf(company: Catalogue, model: ModelRow, isShadowed: boolean): Html {
-  const because = (tone: 'good' | 'bad' | 'warn' | 'plain', text: string, why: string) =>
-    html`${badge(tone, text)}<br><span class="muted">${why}</span>`;
+  const why = (text: string) => html`<br><span class="muted">${text}</span>`;
   if (company.disabledSlugs.has(model.slug)) {
-    return because('bad', 'hidden', 'Disabled here: not listed, calls get 404.');
+    return html`${badge('bad', 'hidden')}${why('Disabled here: not listed, calls get 404.')}`;
   }
-  if (isShadowed) return because('plain', 'replaced', 'The company has its own model of this name.');
-  const found = findModel(company, model.slug);
-  if (found !== undefined && !found.euHosted && !company.allowNonEu) {
-    return because('warn', 'blocked', 'The EU gate is closed: not listed, calls get 403.');
+  if (isShadowed) return html`${badge('plain', 'replaced')}${why('The company has its own model of this name.')}`;
+  if (findModel(company, model.slug)?.euHosted === false && !company.allowNonEu) {
+    return html`${badge('warn', 'blocked')}${why('The EU gate is closed: not listed, calls get 403.')}`;
   }
   return badge('good', 'available');
 }
@@ -152,13 +150,13 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
     model.company_id === null ? 'all' : (names.get(model.company_id) ?? 'unknown'),
   ]);
   const columns = [
-    { title: 'Slug' },
-    { title: 'Internal name' },
-    { title: 'Kind' },
-    { title: 'Hosting' },
-    { title: 'EUR per 1000 prompt tokens', figure: true },
-    { title: 'EUR per 1000 completion tokens', figure: true },
-    { title: 'For' },
+    'Slug',
+    'Internal name',
+    'Kind',
+    'Hosting',
+    figure('EUR per 1000 prompt tokens'),
+    figure('EUR per 1000 completion tokens'),
+    'For',
   ];
   const body = html`<h1>Models and prices</h1>
 <p class="lead">Clients see the slug; the internal name goes upstream and is shown to operators only.</p>
@@ -181,25 +179,21 @@ ${select(state, {
   return page(c, 'Models and prices', body);
 }
 
-/** An unpriced model is never silently free. */
+/** Marks a model that costs nothing: its price may have been forgotten. */
 function price(text: string, isFree: boolean): Html | string {
   return isFree ? html`${badge('warn', 'free')} ${text}` : text;
 }
 
 function modelFields(state: FormState, model: ModelRow | null): Html {
-  const priced = (name: string, label: string, value: string | undefined): Field => ({
-    name,
-    label,
-    required: true,
-    inputmode: 'decimal',
-    ...(value === undefined ? {} : { value }),
-  });
+  const priced = (name: string, label: string, value = ''): Field => {
+    return { name, label, required: true, inputmode: 'decimal', value };
+  };
   return html`${field(state, {
     name: 'upstream',
     label: 'Internal name',
     required: true,
     hint: 'What the model is called upstream.',
-    ...(model === null ? {} : { value: model.upstream_model }),
+    value: model?.upstream_model ?? '',
   })}
 ${select(state, {
   name: 'kind',
@@ -258,8 +252,7 @@ async function edit(c: PageContext, form: Form): Promise<Response> {
 async function removePage(c: PageContext): Promise<Response> {
   const model = await find(c);
   const body = html`<h1>Remove <code>${model.slug}</code>?</h1>
-<section class="card"><p>Calls to it get 404 within a second. Its ledger rows stay.</p>
-<form method="post" action="/models/${model.id}/remove" class="actions">${csrfInput(c)}<button class="danger">Remove model</button> <a class="button quiet" href="/models">Keep it</a></form></section>`;
+${confirmation(c, { action: `/models/${model.id}/remove`, button: 'Remove model', back: '/models', text: 'Calls to it get 404 within a second. Its ledger rows stay.' })}`;
   return page(c, `Remove ${model.slug}`, body);
 }
 

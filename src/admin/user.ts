@@ -11,7 +11,7 @@ import { csrfInput, field, formState, select } from './field.ts';
 import type { Form } from './form.ts';
 import { badge, page, table } from './layout.ts';
 
-/** Who may sign in, and as what (operators). */
+/** The users who may sign in, and their roles, for operators. */
 export const userRoutes: readonly Route[] = [
   { method: 'GET', path: '/users', action: 'user.read', handle: listPage },
   { method: 'POST', path: '/users', action: 'user.write', handle: create, page: listPage },
@@ -32,7 +32,7 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
     user.company_name ?? html`<span class="muted">all companies</span>`,
     c.var.format.instant(user.created_at),
   ]);
-  const columns = [{ title: 'E-mail address' }, { title: 'Role' }, { title: 'Company' }, { title: 'Created' }];
+  const columns = ['E-mail address', 'Role', 'Company', 'Created'];
   const body = html`<h1>Users</h1>
 <p class="lead">Owners and administrators manage keys, usage, settings and assistants of their company. Members may sign in and see none of it. Operators see everything.</p>
 ${table('All users', columns, rows, 'There are no users.', true)}
@@ -49,7 +49,7 @@ ${select(state, {
   ],
   value: '',
 })}</div>
-${field(state, { name: 'password', label: 'Password', type: 'password', autocomplete: 'new-password', hint: 'At least 12 characters; empty for people who sign in with their organisation only.' })}
+${field(state, { name: 'password', label: 'Password', type: 'password', autocomplete: 'new-password', hint: 'At least 12 characters; empty for users who sign in with their organisation only.' })}
 <div class="actions"><button class="primary">Add user</button></div></form></section>`;
   return page(c, 'Users', body);
 }
@@ -62,7 +62,7 @@ async function create(c: PageContext, form: Form): Promise<Response> {
   if (role === 'operator' && company_id !== null) form.refuse('company', 'must not be chosen for an operator.');
   if (role !== 'operator' && company_id === null) form.refuse('company', 'must be chosen for this role.');
   form.check();
-  // hashed before the transaction begins: it takes its time
+  // before the transaction: a hash takes a third of a second
   const hash = password === null ? null : await c.var.services.hasher.hash(password);
   await change(c, (sql) => insertUser(sql, { email, role, company_id }, hash));
   return c.redirect('/users?done=created', 303);
@@ -76,10 +76,10 @@ async function userPage(c: PageContext, form: Form): Promise<Response> {
   const body = html`<h1>${user.email}</h1><p class="lead">${user.role}${user.company_name === null ? '' : ` of ${user.company_name}`}</p>
 <section class="card"><h2>Set a new password</h2>${state.summary}
 <form method="post" action="${base}/password" class="stack">${csrfInput(c)}
-${field(state, { name: 'password', label: 'New password', type: 'password', required: true, autocomplete: 'new-password', hint: 'At least 12 characters. All sessions of this person end.' })}
+${field(state, { name: 'password', label: 'New password', type: 'password', required: true, autocomplete: 'new-password', hint: 'At least 12 characters. All sessions of this user end.' })}
 <div class="actions"><button class="primary">Set password</button></div></form></section>
 <section class="card"><h2>Remove</h2>${removal.summary}
-<p>This person is signed out at once and cannot sign in again. Keys they created go on working.</p>
+<p>This user is signed out at once and cannot sign in again. Keys that the user created keep working.</p>
 <form method="post" action="${base}/remove" class="actions">${csrfInput(c)}<button class="danger">Remove ${user.email}</button></form></section>
 <p><a href="/users">All users</a></p>`;
   return page(c, user.email, body);
@@ -100,7 +100,7 @@ async function setPassword(c: PageContext, form: Form): Promise<Response> {
 
 async function remove(c: PageContext, form: Form): Promise<Response> {
   const id = param(c, 'user');
-  // a removed last operator could not be replaced from here
+  // or the last operator could remove the last operator
   if (id === c.var.session.user.user_id) form.refuse('', 'You cannot remove yourself.');
   form.check();
   await change(c, (sql) => removeUser(sql, id));

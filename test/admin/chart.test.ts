@@ -1,5 +1,5 @@
 import t from 'tap';
-import { budgetBar, costPerDay, MOST_SERIES } from '../../src/admin/chart.ts';
+import { budgetBar, costPerDay, MAX_SERIES } from '../../src/admin/chart.ts';
 import { Format } from '../../src/admin/format.ts';
 
 /** The chart: bars as high as their cost, axes that can be read. */
@@ -45,11 +45,11 @@ t.test('the axis has a few round numbers from zero to above the highest day', as
 });
 
 t.test('what comes after the dearest models is stacked as one', async (t) => {
-  const models = Array.from({ length: MOST_SERIES + 3 }, (_, i) => `model-${i}`);
+  const models = Array.from({ length: MAX_SERIES + 3 }, (_, i) => `model-${i}`);
   const cells = models.map((model) => ({ day: 1, model, cost_eur: '1' }));
   const svg = wide(String(costPerDay({ days: 30, cells, models }, format, 'June 2026')));
   const [named = 0] = bars(svg, 0);
-  const [rest = 0] = bars(svg, MOST_SERIES);
+  const [rest = 0] = bars(svg, MAX_SERIES);
   t.ok(Math.abs(rest / named - 3) < 0.02);
 });
 
