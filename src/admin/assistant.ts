@@ -190,7 +190,7 @@ async function removePage(c: PageContext): Promise<Response> {
   const { company, assistant } = await find(c);
   const base = `/companies/${company.id}/assistants`;
   const body = html`${companyHeading(c, company)}<h1>Remove ${assistant.name}?</h1>
-${confirmation(c, { action: `${base}/${assistant.id}/remove`, button: 'Remove assistant', back: base, text: 'Runs of it get 404 within a second. This cannot be undone; the audit log keeps its settings.' })}`;
+${confirmation(c, { action: `${base}/${assistant.id}/remove`, button: 'Remove assistant', back: base, text: html`<p>Runs of it get 404 within a second. This cannot be undone; the audit log keeps its settings.</p>` })}`;
   return page(c, `Remove ${assistant.name}`, body);
 }
 

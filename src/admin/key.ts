@@ -164,10 +164,10 @@ ${confirmation(c, {
   action: `${base}/${key.id}/revoke`,
   button: 'Revoke key',
   back: base,
-  text: html`<strong>${key.name}</strong> <code>${key.prefix}…</code></p>
+  text: html`<p><strong>${key.name}</strong> <code>${key.prefix}…</code></p>
 <p>Requests with it are refused with 401 within a second. This cannot be undone. ${
     key.last_used_at === null ? 'It was never used.' : html`It was last used ${c.var.format.instant(key.last_used_at)}.`
-  }`,
+  }</p>`,
 })}`;
   return page(c, 'Revoke a key', body);
 }

@@ -146,8 +146,8 @@ export function copyable(id: string, label: string, text: string): Html {
 /** Asks before something is done that cannot be undone. */
 export function confirmation(
   c: PageContext,
-  spec: { readonly action: string; readonly button: string; readonly back: string; readonly text: Html | string },
+  spec: { readonly action: string; readonly button: string; readonly back: string; readonly text: Html },
 ): Html {
-  return html`<section class="card"><p>${spec.text}</p>
+  return html`<section class="card">${spec.text}
 <form method="post" action="${spec.action}" class="actions">${csrfInput(c)}<button class="danger">${spec.button}</button> <a class="button quiet" href="${spec.back}">Keep it</a></form></section>`;
 }

@@ -252,7 +252,7 @@ async function edit(c: PageContext, form: Form): Promise<Response> {
 async function removePage(c: PageContext): Promise<Response> {
   const model = await find(c);
   const body = html`<h1>Remove <code>${model.slug}</code>?</h1>
-${confirmation(c, { action: `/models/${model.id}/remove`, button: 'Remove model', back: '/models', text: 'Calls to it get 404 within a second. Its ledger rows stay.' })}`;
+${confirmation(c, { action: `/models/${model.id}/remove`, button: 'Remove model', back: '/models', text: html`<p>Calls to it get 404 within a second. Its ledger rows stay.</p>` })}`;
   return page(c, `Remove ${model.slug}`, body);
 }
 
