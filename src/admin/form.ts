@@ -68,11 +68,12 @@ export class Form {
   }
 }
 
-/** Refuses longer bodies with 413, before they are read where the length is known. */
+/** Refuses longer bodies with 413, before reading them where the length is known. Closes the connection then. */
 export function limitBody(maxSize: number): MiddlewareHandler {
   return bodyLimit({
     maxSize,
-    onError() {
+    onError(c) {
+      c.header('connection', 'close');
       throw new HTTPException(413, { message: 'The form is too large.' });
     },
   });

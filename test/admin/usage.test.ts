@@ -127,6 +127,18 @@ t.test('pages never read the ledger itself, however large it is', async (t) => {
   });
 });
 
+t.test('HEAD of an export runs none', async (t) => {
+  const owner = await signedIn(office, 'owner');
+  const cookie = [...owner.cookies].map((pair) => pair.join('=')).join('; ');
+  const path = `${office.adminUrl}/companies/${company}/usage.csv`;
+  for (let round = 0; round < 5; round++) {
+    const { status, headers } = await fetch(path, { method: 'HEAD', headers: { cookie } });
+    t.equal(status, 200);
+    t.match(headers.get('content-disposition'), 'attachment');
+  }
+  t.equal((await owner.get(`/companies/${company}/usage.csv`)).status, 200, 'all permits are free');
+});
+
 t.test('who leaves an export early takes nothing along', async (t) => {
   const owner = await signedIn(office, 'owner');
   await db.run(60_000, (sql) =>
@@ -146,4 +158,22 @@ t.test('who leaves an export early takes nothing along', async (t) => {
   );
   t.equal(whole.text.trim().split('\n').length, 61_001);
   t.equal((await owner.get(`/companies/${company}/usage`)).status, 200);
+});
+
+t.test('an export that fails breaks off: a part does not look like the whole', async (t) => {
+  const owner = await signedIn(office, 'owner');
+  const cookie = [...owner.cookies].map((pair) => pair.join('=')).join('; ');
+  const { status, body } = await fetch(`${office.adminUrl}/companies/${company}/usage.csv`, { headers: { cookie } });
+  t.equal(status, 200);
+  const reader = body?.getReader() as ReadableStreamDefaultReader<Uint8Array>;
+  await reader.read();
+  const ended = await office.sql`
+    select pg_terminate_backend(pid) from pg_stat_activity
+    where datname = current_database() and query like 'copy (select%' and state = 'active'`;
+  t.equal(ended.length, 1, 'it was under way');
+  const readAll = async () => {
+    while (!(await reader.read()).done);
+  };
+  await t.rejects(readAll());
+  t.equal((await owner.get(`/companies/${company}/usage.csv`)).status, 200, 'the next one works');
 });
