@@ -25,31 +25,29 @@ const UNKNOWN = 'The identity provider knows you, but there is no account for yo
  * an e-mail address has an account: every attempt that is not throttled costs one password hash.
  */
 export function signInRoutes(services: PageServices): Hono<PageEnv> {
-  const { db, log, sessions, hasher } = services;
-  const oidc = services.oidc === null || services.url === null ? null : new Oidc(services.oidc, services.url);
-  const limits = new AttemptLimits(services.clock);
-  const show = (c: PageContext, form: Form) => signInPage(c, form, oidc !== null);
-  const refuse = (c: PageContext, status: ContentfulStatusCode, message: string, form: Form) => {
-    c.status(status);
-    form.refuse('', message);
-    return show(c, form);
-  };
-
-  /** The user's id; null when the e-mail address or the password is wrong. @throws Busy */
-  async function findByPassword(email: string, password: string): Promise<string | null> {
-    let id: string | null = null;
-    const isRight = await hasher.verify(password, async () => {
-      const user = await db.run(READ_MS, (sql) => findUser(sql, email));
-      id = user?.id ?? null;
-      return user?.password_hash ?? null;
-    });
-    return isRight ? id : null;
+  const app = new Hono<PageEnv>();
+  app.get('/sign-in', (c) => {
+    const values = new URLSearchParams({ next: c.req.query('next') ?? '' });
+    return signInPage(c, new Form(values, '/sign-in'));
+  });
+  app.post('/sign-in', limitBody(MAX_FORM_BYTES), passwordHandler(services));
+  if (services.oidc !== null && services.url !== null) {
+    const oidc = new Oidc(services.oidc, services.url);
+    app.get('/sign-in/oidc', (c) => beginOidc(c, oidc));
+    app.get('/sign-in/oidc/callback', (c) => finishOidc(c, oidc));
   }
+  app.all('/sign-in/*', () => {
+    throw new HTTPException(404);
+  });
+  return app;
+}
 
-  async function signIn(c: PageContext): Promise<Response> {
+function passwordHandler({ clock, proxies, sessions }: PageServices): (c: PageContext) => Promise<Response> {
+  const limits = new AttemptLimits(clock);
+  return async (c) => {
     const form = await readForm(c);
     const email = (form.values.get('email') ?? '').trim().toLowerCase().slice(0, 254);
-    const attempt = limits.of(addressOf(c, services.proxies), email);
+    const attempt = limits.of(addressOf(c, proxies), email);
     const seconds = attempt.closedFor();
     if (seconds > 0) {
       const minutes = Math.ceil(seconds / 60);
@@ -63,7 +61,7 @@ export function signInRoutes(services: PageServices): Hono<PageEnv> {
     }
     attempt.count();
     try {
-      const id = await findByPassword(email, form.values.get('password') ?? '');
+      const id = await findByPassword(c, email, form.values.get('password') ?? '');
       if (id === null) return await refuse(c, 401, WRONG, form);
       await sessions.begin(c, id);
       attempt.forgive();
@@ -75,39 +73,55 @@ export function signInRoutes(services: PageServices): Hono<PageEnv> {
     }
     const next = form.values.get('next') ?? '';
     return c.redirect(isLocal(next) ? next : '/', 303);
-  }
+  };
+}
 
-  const app = new Hono<PageEnv>();
-  app.get('/sign-in', (c) => show(c, new Form(new URLSearchParams({ next: c.req.query('next') ?? '' }), '/sign-in')));
-  app.post('/sign-in', limitBody(MAX_FORM_BYTES), signIn);
-  if (oidc !== null) {
-    app.get('/sign-in/oidc', async (c) => {
-      const to = await oidc.begin(c).catch((error: Error) => {
-        log.warn({ reason: error.stack }, 'admin: the identity provider cannot be reached');
-        const message = 'The identity provider cannot be reached. Try again, or sign in with a password.';
-        throw new HTTPException(503, { message });
-      });
-      return c.redirect(to, 303);
-    });
-    app.get('/sign-in/oidc/callback', async (c) => {
-      const form = new Form(new URLSearchParams(), '/sign-in');
-      let email: string | null;
-      try {
-        email = await oidc.finish(c);
-      } catch (error) {
-        log.warn({ reason: (error as Error).message }, 'admin: single sign-on failed');
-        return refuse(c, 401, 'Single sign-on did not succeed. Please try again.', form);
-      }
-      const user = email === null ? null : await db.run(READ_MS, (sql) => findUser(sql, email));
-      if (user === null) return refuse(c, 403, UNKNOWN, form);
-      await sessions.begin(c, user.id);
-      return c.redirect('/', 303);
-    });
-  }
-  app.all('/sign-in/*', () => {
-    throw new HTTPException(404);
+/** The user's id; null when the e-mail address or the password is wrong. @throws Busy */
+async function findByPassword(c: PageContext, email: string, password: string): Promise<string | null> {
+  const { db, hasher } = c.var.services;
+  let id: string | null = null;
+  const isRight = await hasher.verify(password, async () => {
+    const user = await db.run(READ_MS, (sql) => findUser(sql, email));
+    id = user?.id ?? null;
+    return user?.password_hash ?? null;
   });
-  return app;
+  return isRight ? id : null;
+}
+
+async function beginOidc(c: PageContext, oidc: Oidc): Promise<Response> {
+  const to = await oidc.begin(c).catch((error: Error) => {
+    c.var.services.log.warn({ reason: error.stack }, 'admin: the identity provider cannot be reached');
+    const message = 'The identity provider cannot be reached. Try again, or sign in with a password.';
+    throw new HTTPException(503, { message });
+  });
+  return c.redirect(to, 303);
+}
+
+async function finishOidc(c: PageContext, oidc: Oidc): Promise<Response> {
+  const { db, log, sessions } = c.var.services;
+  const form = new Form(new URLSearchParams(), '/sign-in');
+  let email: string | null;
+  try {
+    email = await oidc.finish(c);
+  } catch (error) {
+    log.warn({ reason: (error as Error).message }, 'admin: single sign-on failed');
+    return refuse(c, 401, 'Single sign-on did not succeed. Please try again.', form);
+  }
+  const user = email === null ? null : await db.run(READ_MS, (sql) => findUser(sql, email));
+  if (user === null) return refuse(c, 403, UNKNOWN, form);
+  await sessions.begin(c, user.id);
+  return c.redirect('/', 303);
+}
+
+/** Shows the sign-in page again with a message. */
+function refuse(
+  c: PageContext,
+  status: ContentfulStatusCode,
+  message: string,
+  form: Form,
+): Response | Promise<Response> {
+  form.refuse('', message);
+  return signInPage(c, form, status);
 }
 
 /**
@@ -144,7 +158,8 @@ class AttemptLimits {
   }
 }
 
-function signInPage(c: PageContext, form: Form, oidc: boolean): Response | Promise<Response> {
+function signInPage(c: PageContext, form: Form, status?: ContentfulStatusCode): Response | Promise<Response> {
+  const { oidc, url } = c.var.services;
   const state = formState(form, '/sign-in');
   const body = html`<div class="narrow"><h1>Sign in</h1>
 ${state.summary}
@@ -154,9 +169,9 @@ ${field(state, { name: 'email', label: 'E-mail address', type: 'email', required
 ${field(state, { name: 'password', label: 'Password', type: 'password', required: true, autocomplete: 'current-password' })}
 <button class="primary">Sign in</button>
 </form>
-${oidc ? html`<p class="or">or</p><p><a class="button wide" href="/sign-in/oidc">Sign in with your organisation</a></p>` : ''}
+${oidc !== null && url !== null ? html`<p class="or">or</p><p><a class="button wide" href="/sign-in/oidc">Sign in with your organisation</a></p>` : ''}
 </div>`;
-  return plainPage(c, 'Sign in', body);
+  return plainPage(c, 'Sign in', body, status);
 }
 
 /** A path of this site, not the address of another one. */

@@ -10,7 +10,7 @@ import { openTab, photograph, signInTab, startBrowser, type Tab } from './browse
 import { paint } from './paint.ts';
 import { PASSWORD, startOffice } from './people.ts';
 
-/** Each role's whole day, in a real browser, with the OpenAI SDK against the same gateway. */
+/** What each role does, in a real browser, with the OpenAI SDK as a client of the same gateway. */
 
 const office = await startOffice(t);
 const browser = await startBrowser(t);
@@ -26,7 +26,7 @@ async function begin(t: Test, email: string, options = {}): Promise<Tab> {
 }
 
 async function look(t: Test, page: Page, name: string): Promise<void> {
-  t.same(await photograph(page, name), [], `${name}: nothing for axe-core to find, nothing wider than a phone`);
+  t.same(await photograph(page, name), [], `${name}: axe-core finds nothing, and nothing is wider than the window`);
 }
 
 function clientOf(apiKey: string): OpenAI {
@@ -134,7 +134,7 @@ await t.test('the owner: a key, its use, the gate, the budget, rotation, revocat
     /ends soon/,
   );
 
-  // the new one is the first of the list
+  // the new key is the first of the list
   await page.getByRole('link', { name: 'Revoke Website search' }).first().click();
   await look(t, page, 'key-revoke');
   await page.getByRole('button', { name: 'Revoke key' }).click();
@@ -266,7 +266,7 @@ await t.test('without JavaScript everything works', async (t) => {
   t.equal(await page.getByRole('button', { name: /Copy/ }).count(), 0);
 });
 
-await t.test('a year in the life of a company, to look at', async (t) => {
+await t.test('pages of a company with two months of data, for screenshots', async (t) => {
   await paint(office.sql, company);
   const operator = await begin(t, office.people.operator);
   const pages = {
@@ -300,7 +300,7 @@ function section(page: Page, name: string): Locator {
   return page.getByRole('navigation', { name: 'Company' }).getByRole('link', { name });
 }
 
-/** The digits of an amount, however its reader writes it. */
+/** The digits of an amount in any language. */
 function digits(text: string | null | undefined): string {
   return (text ?? '').replace(/[^\d]/g, '');
 }

@@ -4,7 +4,7 @@ import { speak } from '../edge/raw.ts';
 import { eventually } from '../support/client.ts';
 import { PASSWORD, Person, signedIn, startOffice } from './people.ts';
 
-/** Signing in with a password, sessions, and what forms must prove. */
+/** Signing in with a password, sessions, and checks of forms. */
 
 const office = await startOffice(t);
 const { owner, operator } = office.people;
@@ -143,18 +143,18 @@ t.test('a form must come from here, with the token of its session', async (t) =>
   t.equal(cross.status, 403, 'nobody is signed in by another site');
 });
 
-t.test('what a form may be: a form, of a bounded size, with a well-formed token', async (t) => {
+t.test('forms of another type, beyond the limit of size or with an odd token are refused', async (t) => {
   const person = await signedIn(office, 'owner');
   const settings = `${base}/settings`;
   t.equal((await person.post(settings, { budget: '8', csrf: 'é'.repeat(43) })).status, 403);
   t.equal((await person.post(settings, { budget: '8', csrf: 'x'.repeat(1 << 20) })).status, 413);
   t.equal((await new Person(office.adminUrl).post('/sign-in', { email: 'x'.repeat(8192) })).status, 413);
-  // without a length the limit holds as well
+  // chunked: without a content-length
   const body = new Blob(['email=', 'x'.repeat(8192)]).stream();
   const chunked = { method: 'POST', body, duplex: 'half' } as const;
   const headers = { origin: office.adminUrl, 'content-type': 'application/x-www-form-urlencoded' };
   t.equal((await fetch(`${office.adminUrl}/sign-in`, { ...chunked, headers })).status, 413);
-  // another site may send JSON without an Origin that the form check looks at
+  // hono/csrf lets types pass that are no form
   for (const type of ['application/json', 'multipart/form-data; boundary=x']) {
     const status = (await person.post(settings, { budget: '8' }, { 'content-type': type })).status;
     t.equal(status, 415, type);
@@ -219,8 +219,8 @@ t.test('nothing of a key or a password is ever logged', async (t) => {
   t.notMatch(logged, /svc_[a-z2-7]{32}/);
 });
 
-t.test('more requests than pages are meant for are turned away, health is not', async (t) => {
-  // many at once on a few connections: 400 separate calls may take longer than the limit allows for them
+t.test('requests beyond the rate limit get 503, health checks do not', async (t) => {
+  // pipelined: 400 separate calls take so long on a busy machine that the limit allows them
   const burst = 'GET /sign-in HTTP/1.1\r\nhost: admin\r\n\r\n'.repeat(40);
   const answers = await Promise.all(Array.from({ length: 10 }, () => speak(office.adminUrl, [burst])));
   const statuses = answers.flatMap(({ text }) => [...text.matchAll(/^HTTP\/1\.1 (\d+)/gm)].map(([, status]) => status));

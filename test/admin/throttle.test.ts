@@ -3,7 +3,7 @@ import t from 'tap';
 import { Busy, Semaphore } from '../../src/admin/semaphore.ts';
 import { Throttle } from '../../src/admin/throttle.ts';
 
-/** What bounds sign-in attempts. */
+/** Limits of sign-in attempts. */
 
 t.test('a throttle closes after its failures and opens when the window ends', async (t) => {
   let now = 1_000_000;

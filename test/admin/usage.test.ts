@@ -8,7 +8,7 @@ import { eventually } from '../support/client.ts';
 import { signedIn, startOffice } from './people.ts';
 import { insertUsage } from './rows.ts';
 
-/** A company's month: the same figures as the ledger's, however they are grouped. */
+/** The usage of a month equals the ledger in every grouping, and so does its export. */
 
 const office = await startOffice(t);
 const db = openDatabase({ url: office.databaseUrl });
@@ -139,7 +139,7 @@ t.test('HEAD of an export runs none', async (t) => {
   t.equal((await owner.get(`/companies/${company}/usage.csv`)).status, 200, 'all permits are free');
 });
 
-t.test('who leaves an export early takes nothing along', async (t) => {
+t.test('an export whose reader leaves gives back its connection and its permit', async (t) => {
   const owner = await signedIn(office, 'owner');
   await db.run(60_000, (sql) =>
     insertUsage(sql, { companies: [company], keys: [ownKey?.id], rows: 60_000, seed: 2, month }),
@@ -160,7 +160,7 @@ t.test('who leaves an export early takes nothing along', async (t) => {
   t.equal((await owner.get(`/companies/${company}/usage`)).status, 200);
 });
 
-t.test('an export that fails breaks off: a part does not look like the whole', async (t) => {
+t.test('an export that fails destroys the connection: a part must not look complete', async (t) => {
   const owner = await signedIn(office, 'owner');
   const cookie = [...owner.cookies].map((pair) => pair.join('=')).join('; ');
   const { status, body } = await fetch(`${office.adminUrl}/companies/${company}/usage.csv`, { headers: { cookie } });
@@ -170,7 +170,7 @@ t.test('an export that fails breaks off: a part does not look like the whole', a
   const ended = await office.sql`
     select pg_terminate_backend(pid) from pg_stat_activity
     where datname = current_database() and query like 'copy (select%' and state = 'active'`;
-  t.equal(ended.length, 1, 'it was under way');
+  t.equal(ended.length, 1, 'it was running');
   const readAll = async () => {
     while (!(await reader.read()).done);
   };
