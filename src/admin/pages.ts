@@ -61,8 +61,8 @@ const TITLES = new Map([
 ]);
 
 /**
- * The administration area as a listener of node:http. It depends on its services alone.
- * Response and Request stay the ones of Node: replacing them would change them for the whole process.
+ * The administration area as a listener for node:http. The adapter may not replace the global
+ * Request and Response: other code of this process uses them, and pages gain no time by it.
  */
 export function startPages(services: AdminServices): RequestListener {
   return getRequestListener(createPages(services).fetch, { overrideGlobalObjects: false });
@@ -81,16 +81,16 @@ function createPages(admin: AdminServices): Hono<PageEnv> {
   app.onError((error, c) => answerError(error, c, admin.log));
   app.notFound((c) => errorPage(c, 404));
   app.use(protect(secure));
-  app.use(limitRate(admin.clock));
-  for (const { path, type, body } of [STYLE, SCRIPT]) {
-    const headers = { 'content-type': type, 'cache-control': 'public, max-age=31536000, immutable' };
-    app.get(path, (c) => c.body(body, 200, headers));
-  }
   app.use(async (c, next) => {
     c.header('cache-control', 'no-store');
     c.set('services', services);
     await next();
   });
+  app.use(limitRate(admin.clock));
+  for (const { path, type, body } of [STYLE, SCRIPT]) {
+    const headers = { 'content-type': type, 'cache-control': 'public, max-age=31536000, immutable' };
+    app.get(path, (c) => c.body(body, 200, headers));
+  }
   app.use(requireOrigin(admin.url));
   app.route('/', signInRoutes(services)); // not behind `pages`: attempts wait for their hash
   app.use(requireSession(pages));

@@ -32,18 +32,18 @@ export const PERMISSIONS = {
 export type Action = keyof typeof PERMISSIONS;
 
 /** What decides over permissions: a role, and the company it is held in (null for an operator). */
-export interface Actor {
+export interface RoleHolder {
   readonly role: Role;
   readonly company_id: string | null;
 }
 
 /** @param company id of the company that the action is about; null when it is about none */
-export function may(actor: Actor, action: Action, company: string | null): boolean {
+export function may(holder: RoleHolder, action: Action, company: string | null): boolean {
   const roles: readonly Role[] = PERMISSIONS[action];
-  return roles.includes(actor.role) && (company === null || canSee(actor, company));
+  return roles.includes(holder.role) && (company === null || canSee(holder, company));
 }
 
 /** Whether a user may know that a company exists. */
-export function canSee(actor: Actor, company: string): boolean {
-  return actor.role === 'operator' || actor.company_id === company;
+export function canSee(holder: RoleHolder, company: string): boolean {
+  return holder.role === 'operator' || holder.company_id === company;
 }
