@@ -223,7 +223,7 @@ t.test('requests beyond the rate limit get 503, health checks do not', async (t)
   // pipelined: 400 separate calls take so long on a busy machine that the limit allows them
   const burst = 'GET /sign-in HTTP/1.1\r\nhost: admin\r\n\r\n'.repeat(40);
   const answers = await Promise.all(Array.from({ length: 10 }, () => speak(office.adminUrl, [burst])));
-  const statuses = answers.flatMap(({ text }) => [...text.matchAll(/^HTTP\/1\.1 (\d+)/gm)].map(([, status]) => status));
+  const statuses = answers.flatMap(({ text }) => [...text.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) => status));
   t.ok(statuses.includes('503') && statuses.includes('200'));
   t.equal((await fetch(`${office.adminUrl}/livez`)).status, 200);
   t.equal((await fetch(`${office.adminUrl}/readyz`)).status, 200);
