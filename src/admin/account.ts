@@ -1,67 +1,71 @@
 import { html } from 'hono/html';
 import { readPassword } from '../domain/password.ts';
-import { deleteSession, deleteSessionsOf } from '../store/session.ts';
+import { deleteSessionsOf } from '../store/session.ts';
 import { findUser, setPasswordHash } from '../store/user.ts';
-import { field, hidden, problemOf } from './layout.ts';
+import { change, type PageContext, type Route, read } from './context.ts';
+import { csrfInput, field, formState } from './field.ts';
+import type { Form } from './form.ts';
+import { page } from './layout.ts';
 import { may } from './permission.ts';
-import { change, FormRefused, type Problem, type Reply, type Route, read, redirect, type Visit } from './visit.ts';
 
-/** What everybody has who may sign in: a first page, their own account, the way out. */
+/** For every user who may sign in: the first page, the own account, signing out. */
 export const accountRoutes: readonly Route[] = [
   { method: 'GET', path: '/', action: 'account.use', handle: start },
-  { method: 'GET', path: '/account', action: 'account.use', handle: (visit) => accountPage(visit, null) },
+  { method: 'GET', path: '/account', action: 'account.use', handle: accountPage },
   { method: 'POST', path: '/account/password', action: 'account.use', handle: setPassword, page: accountPage },
   { method: 'POST', path: '/sign-out', action: 'account.use', handle: signOut },
 ];
 
-async function start({ person }: Visit): Promise<Reply> {
-  const who = { role: person.role, companyId: person.company_id };
-  if (may(who, 'company.list', null)) return redirect('/companies');
-  if (may(who, 'usage.read', person.company_id)) return redirect(`/companies/${person.company_id}/usage`);
-  return redirect('/account');
+function start(c: PageContext): Response {
+  const { user } = c.var.session;
+  if (may(user, 'company.list', null)) return c.redirect('/companies', 303);
+  if (may(user, 'usage.read', user.company_id)) return c.redirect(`/companies/${user.company_id}/usage`, 303);
+  return c.redirect('/account', 303);
 }
 
-async function accountPage(visit: Visit, problem: Problem | null): Promise<Reply> {
-  const { person, csrf } = visit;
-  const state = problemOf(problem, '/account/password');
-  const where = person.company_name === null ? '' : html` of <strong>${person.company_name}</strong>`;
+function accountPage(c: PageContext, form: Form): Response | Promise<Response> {
+  const { user } = c.var.session;
+  const state = formState(form, '/account/password');
+  const company = user.company_name === null ? '' : html` of <strong>${user.company_name}</strong>`;
   const body = html`<h1>Your account</h1>
-<p class="lead">${person.email}, ${person.role}${where}.</p>
+<p class="lead">${user.email}, ${user.role}${company}.</p>
 ${
-  person.role === 'member'
+  user.role === 'member'
     ? html`<p class="empty">Keys, usage and settings are for owners and administrators of your company. There is nothing else for you to do here.</p>`
     : ''
 }
 ${
-  person.has_password
+  user.has_password
     ? html`<section class="card"><h2>Change your password</h2>${state.summary}
-<form method="post" action="/account/password" class="stack">${hidden(csrf)}
+<form method="post" action="/account/password" class="stack">${csrfInput(c)}
 ${field(state, { name: 'current', label: 'Current password', type: 'password', required: true, autocomplete: 'current-password' })}
 ${field(state, { name: 'new', label: 'New password', type: 'password', required: true, autocomplete: 'new-password', hint: 'At least 12 characters. A few random words make a good one.' })}
 <div class="actions"><button class="primary">Change password</button></div></form></section>`
     : html`<p class="empty">You sign in with your organisation; there is no password to change here.</p>`
 }`;
-  return { kind: 'page', title: 'Your account', body };
+  return page(c, 'Your account', body);
 }
 
-async function setPassword(visit: Visit): Promise<Reply> {
-  const { form, person, hashing, session } = visit;
+async function setPassword(c: PageContext, form: Form): Promise<Response> {
+  const { services, session } = c.var;
+  const { email, user_id } = session.user;
   const current = form.required('current', (text) => text);
   const wanted = form.required('new', readPassword);
   form.check();
-  const user = await read(visit, (sql) => findUser(sql, person.email));
-  if (!(await hashing.verify(current, async () => user?.password_hash ?? null))) {
-    throw new FormRefused({ current: 'is wrong.' });
+  const user = await read(c, (sql) => findUser(sql, email));
+  if (!(await services.hasher.verify(current, async () => user?.password_hash ?? null))) {
+    form.refuse('current', 'is wrong.');
+    form.check();
   }
-  const hash = await hashing.hash(wanted);
-  await change(visit, async (sql) => {
-    await setPasswordHash(sql, person.user_id, hash);
-    await deleteSessionsOf(sql, person.user_id, session);
+  const hash = await services.hasher.hash(wanted);
+  await change(c, async (sql) => {
+    await setPasswordHash(sql, user_id, hash);
+    await deleteSessionsOf(sql, user_id, session.digest);
   });
-  return redirect('/account?done=password');
+  return c.redirect('/account?done=password', 303);
 }
 
-async function signOut(visit: Visit): Promise<Reply> {
-  await read(visit, (sql) => deleteSession(sql, visit.session));
-  return { kind: 'redirect', to: '/sign-in?done=signed-out', signOut: true };
+async function signOut(c: PageContext): Promise<Response> {
+  await c.var.services.sessions.end(c, c.var.session);
+  return c.redirect('/sign-in?done=signed-out', 303);
 }

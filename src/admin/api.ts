@@ -4,7 +4,7 @@ import type { ApiAddress } from './services.ts';
 const RUN_MS = 120_000;
 const MAX_ANSWER_BYTES = 4 << 20;
 
-/** One POST to the gateway's own API, over its own listener, as any client would send it. */
+/** Sends a POST to the gateway's own API, as any client would. @throws Error when no whole JSON answer comes */
 export function callApi(
   api: ApiAddress,
   path: string,

@@ -1,24 +1,18 @@
 import { hash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 
-/** A file pages refer to. Its path names its content, so it may be kept for ever. */
-export interface Asset {
+/** A file that pages refer to. Its path has a hash of its content, so browsers may keep it for ever. */
+interface Asset {
   readonly path: string;
   readonly type: string;
-  readonly body: Buffer;
-}
-
-export interface Assets {
-  readonly style: Asset;
-  readonly script: Asset;
+  readonly body: Buffer<ArrayBuffer>;
 }
 
 // the same folder from src/admin and, when compiled, from dist/admin
 const FOLDER = new URL('../../src/admin/assets/', import.meta.url);
 
-export function readAssets(): Assets {
-  return { style: read('style.css', 'text/css'), script: read('pages.js', 'text/javascript') };
-}
+export const STYLE = read('style.css', 'text/css');
+export const SCRIPT = read('pages.js', 'text/javascript');
 
 function read(name: string, type: string): Asset {
   const body = readFileSync(new URL(name, FOLDER));

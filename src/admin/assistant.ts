@@ -1,4 +1,5 @@
 import { html } from 'hono/html';
+import { HTTPException } from 'hono/http-exception';
 import { isEligible } from '../domain/assistant.ts';
 import {
   FieldError,
@@ -21,29 +22,25 @@ import {
 import { type CompanyRow, findCompany } from '../store/company.ts';
 import { listModels } from '../store/model.ts';
 import { callApi } from './api.ts';
+import { change, type PageContext, param, type Route, read } from './context.ts';
+import { csrfInput, type FormState, field, formState, select } from './field.ts';
+import type { Form } from './form.ts';
+import type { Format } from './format.ts';
 import type { Html } from './html.ts';
-import { badge, companyHeading, type FormState, field, hidden, problemOf, select, table } from './layout.ts';
+import { badge, companyHeading, confirmation, page, table } from './layout.ts';
 import { catalogueOf } from './model.ts';
-import { change, NotFound, type Problem, param, type Reply, type Route, read, redirect, type Visit } from './visit.ts';
 
-/** A company's assistants (spec section 2.6): who sees them, and what a run of one answers. */
 const BASE = '/companies/:company/assistants';
 
+/** A company's assistants (spec section 2.6): who sees them, and trial runs. */
 export const assistantRoutes: readonly Route[] = [
   { method: 'GET', path: BASE, action: 'assistant.read', handle: listPage },
-  { method: 'GET', path: `${BASE}/new`, action: 'assistant.write', handle: (visit) => newPage(visit, null) },
+  { method: 'GET', path: `${BASE}/new`, action: 'assistant.write', handle: newPage },
   { method: 'POST', path: `${BASE}/new`, action: 'assistant.write', handle: create, page: newPage },
-  { method: 'GET', path: `${BASE}/:assistant`, action: 'assistant.write', handle: (visit) => editPage(visit, null) },
+  { method: 'GET', path: `${BASE}/:assistant`, action: 'assistant.write', handle: editPage },
   { method: 'POST', path: `${BASE}/:assistant`, action: 'assistant.write', handle: edit, page: editPage },
-  { method: 'GET', path: `${BASE}/:assistant/run`, action: 'assistant.run', handle: (v) => runPage(v, null, null) },
-  {
-    method: 'POST',
-    path: `${BASE}/:assistant/run`,
-    action: 'assistant.run',
-    slow: true,
-    handle: run,
-    page: (visit, problem) => runPage(visit, problem, null),
-  },
+  { method: 'GET', path: `${BASE}/:assistant/run`, action: 'assistant.run', handle: runPage },
+  { method: 'POST', path: `${BASE}/:assistant/run`, action: 'assistant.run', slow: true, handle: run, page: runPage },
   { method: 'GET', path: `${BASE}/:assistant/remove`, action: 'assistant.write', handle: removePage },
   { method: 'POST', path: `${BASE}/:assistant/remove`, action: 'assistant.write', handle: remove },
 ];
@@ -56,10 +53,10 @@ const VISIBILITIES = {
   projects: 'Some projects',
 } as const;
 
-async function listPage(visit: Visit): Promise<Reply> {
-  const id = param(visit, 'company');
+async function listPage(c: PageContext): Promise<Response> {
+  const id = param(c, 'company');
   const base = `/companies/${id}/assistants`;
-  const { company, assistants, models } = await read(visit, async (sql) => ({
+  const { company, assistants, models } = await read(c, async (sql) => ({
     company: await findCompany(sql, id),
     assistants: await listAssistants(sql, id),
     models: await listModels(sql, id),
@@ -69,25 +66,19 @@ async function listPage(visit: Visit): Promise<Reply> {
     html`<strong>${assistant.name}</strong><br><code class="id">${assistant.id}</code>`,
     eligibility(assistant),
     modelState(assistant, catalogue),
-    settingsOf(assistant, visit),
+    settingsOf(assistant, c.var.format),
     html`<span class="row-actions"><a class="button quiet" href="${base}/${assistant.id}">Edit<span class="sr"> ${assistant.name}</span></a>
 <a class="button quiet" href="${base}/${assistant.id}/run">Try<span class="sr"> ${assistant.name}</span></a></span>`,
   ]);
-  const columns = [
-    { title: 'Assistant' },
-    { title: 'In the API' },
-    { title: 'Default model' },
-    { title: 'Settings' },
-    { title: 'Actions' },
-  ];
-  const body = html`${companyHeading(visit, company)}
+  const columns = ['Assistant', 'In the API', 'Default model', 'Settings', 'Actions'];
+  const body = html`${companyHeading(c, company)}
 <div class="title-row"><h1>Assistants</h1><a class="button primary" href="${base}/new">New assistant</a></div>
 <p class="lead">The API runs assistants that are shared with the whole company and belong to no project, at <code>POST /assistants/{id}/run</code>.</p>
 ${table('Assistants of this company', columns, rows, 'There are no assistants yet.', true)}`;
-  return { kind: 'page', title: `Assistants of ${company.name}`, body };
+  return page(c, `Assistants of ${company.name}`, body);
 }
 
-/** Whether the API knows an assistant, or why not. */
+/** Whether the API shows an assistant, and if not, why. */
 function eligibility({ visibility, project_id }: AssistantRow): Html {
   if (isEligible(visibility, project_id)) return badge('good', 'visible');
   const why =
@@ -108,7 +99,7 @@ function modelState({ model_slug }: AssistantRow, catalogue: ReturnType<typeof c
   }
 }
 
-function settingsOf({ temperature, max_tokens }: AssistantRow, { format }: Visit): string {
+function settingsOf({ temperature, max_tokens }: AssistantRow, format: Format): string {
   const parts = [
     ...(temperature === null ? [] : [`temperature ${temperature}`]),
     ...(max_tokens === null ? [] : [`at most ${format.count(max_tokens)} tokens`]),
@@ -116,35 +107,35 @@ function settingsOf({ temperature, max_tokens }: AssistantRow, { format }: Visit
   return parts.length === 0 ? "the model's own" : parts.join(', ');
 }
 
-async function newPage(visit: Visit, problem: Problem | null): Promise<Reply> {
-  const company = await read(visit, (sql) => findCompany(sql, param(visit, 'company')));
+async function newPage(c: PageContext, form: Form): Promise<Response> {
+  const company = await read(c, (sql) => findCompany(sql, param(c, 'company')));
   const path = `/companies/${company.id}/assistants/new`;
-  return formPage(visit, company, null, path, problemOf(problem, path));
+  return formPage(c, company, null, path, formState(form, path));
 }
 
-async function editPage(visit: Visit, problem: Problem | null): Promise<Reply> {
-  const { company, assistant } = await find(visit);
+async function editPage(c: PageContext, form: Form): Promise<Response> {
+  const { company, assistant } = await find(c);
   const path = `/companies/${company.id}/assistants/${assistant.id}`;
-  return formPage(visit, company, assistant, path, problemOf(problem, path));
+  return formPage(c, company, assistant, path, formState(form, path));
 }
 
 async function formPage(
-  visit: Visit,
+  c: PageContext,
   company: CompanyRow,
   assistant: AssistantRow | null,
   path: string,
   state: FormState,
-): Promise<Reply> {
-  const models = await read(visit, (sql) => listModels(sql, company.id));
+): Promise<Response> {
+  const models = await read(c, (sql) => listModels(sql, company.id));
   const slugs = [...new Set(models.filter(({ kind }) => kind === 'chat').map(({ slug }) => slug))];
   const current = assistant?.model_slug ?? '';
   if (current !== '' && !slugs.includes(current)) slugs.push(current);
   const title = assistant === null ? 'New assistant' : `Edit ${assistant.name}`;
-  const body = html`${companyHeading(visit, company)}<h1>${title}</h1>
+  const body = html`${companyHeading(c, company)}<h1>${title}</h1>
 <section class="card">${state.summary}
-<form method="post" action="${path}" class="stack">${hidden(visit.csrf)}
+<form method="post" action="${path}" class="stack">${csrfInput(c)}
 ${field(state, { name: 'name', label: 'Name', value: assistant?.name ?? '', required: true })}
-${field(state, { name: 'system_prompt', label: 'System prompt', type: 'textarea', rows: 8, value: assistant?.system_prompt ?? '', required: true, hint: 'Put before the messages of every run, together with the current date.' })}
+${field(state, { name: 'system_prompt', label: 'System prompt', type: 'textarea', rows: 8, value: assistant?.system_prompt ?? '', required: true, hint: 'Sent before the messages of every run, together with the current date.' })}
 ${select(state, {
   name: 'model_slug',
   label: 'Default model',
@@ -152,22 +143,22 @@ ${select(state, {
   value: current,
 })}
 <div class="pair">${field(state, { name: 'temperature', label: 'Temperature', inputmode: 'decimal', value: String(assistant?.temperature ?? ''), hint: '0 to 2; empty for the model’s own.' })}
-${field(state, { name: 'max_tokens', label: 'Most tokens of an answer', inputmode: 'numeric', value: String(assistant?.max_tokens ?? ''), hint: '1 to 32000; empty for the model’s own.' })}</div>
+${field(state, { name: 'max_tokens', label: 'Maximum tokens of an answer', inputmode: 'numeric', value: String(assistant?.max_tokens ?? ''), hint: '1 to 32000; empty for the model’s own.' })}</div>
 ${select(state, {
   name: 'visibility',
   label: 'Shared with',
   choices: Object.entries(VISIBILITIES).map(([value, text]) => ({ value, text })),
   value: assistant?.visibility ?? 'company',
-  hint: 'The API answers 404 unless it is the whole company.',
+  hint: 'The API answers 404 unless it is shared with the whole company.',
 })}
 ${field(state, { name: 'project_id', label: 'Home project', value: assistant?.project_id ?? '', hint: 'Id of a project; an assistant with a home project is not in the API.' })}
 <div class="actions"><button class="primary">Save assistant</button> <a class="button quiet" href="/companies/${company.id}/assistants">Cancel</a>${
     assistant === null ? '' : html` <a class="button danger" href="${path}/remove">Remove…</a>`
   }</div></form></section>`;
-  return { kind: 'page', title, body };
+  return page(c, title, body);
 }
 
-function readFields({ form }: Visit) {
+function readFields(form: Form) {
   const fields = {
     name: form.required('name', readName),
     system_prompt: form.required('system_prompt', readText),
@@ -181,62 +172,60 @@ function readFields({ form }: Visit) {
   return fields;
 }
 
-async function create(visit: Visit): Promise<Reply> {
-  const company_id = param(visit, 'company');
-  const fields = readFields(visit);
-  await change(visit, (sql) => createAssistant(sql, { company_id, ...fields }));
-  return redirect(`/companies/${company_id}/assistants?done=created`);
+async function create(c: PageContext, form: Form): Promise<Response> {
+  const company_id = param(c, 'company');
+  const fields = readFields(form);
+  await change(c, (sql) => createAssistant(sql, { company_id, ...fields }));
+  return c.redirect(`/companies/${company_id}/assistants?done=created`, 303);
 }
 
-async function edit(visit: Visit): Promise<Reply> {
-  const company = param(visit, 'company');
-  const fields = readFields(visit);
-  await change(visit, (sql) => setAssistant(sql, param(visit, 'assistant'), fields, company));
-  return redirect(`/companies/${company}/assistants?done=saved`);
+async function edit(c: PageContext, form: Form): Promise<Response> {
+  const company = param(c, 'company');
+  const fields = readFields(form);
+  await change(c, (sql) => setAssistant(sql, param(c, 'assistant'), fields, company));
+  return c.redirect(`/companies/${company}/assistants?done=saved`, 303);
 }
 
-async function removePage(visit: Visit): Promise<Reply> {
-  const { company, assistant } = await find(visit);
+async function removePage(c: PageContext): Promise<Response> {
+  const { company, assistant } = await find(c);
   const base = `/companies/${company.id}/assistants`;
-  const body = html`${companyHeading(visit, company)}<h1>Remove ${assistant.name}?</h1>
-<section class="card"><p>Runs of it get 404 within a second. This cannot be undone; the audit log keeps what it was.</p>
-<form method="post" action="${base}/${assistant.id}/remove" class="actions">${hidden(visit.csrf)}<button class="danger">Remove assistant</button> <a class="button quiet" href="${base}">Keep it</a></form></section>`;
-  return { kind: 'page', title: `Remove ${assistant.name}`, body };
+  const body = html`${companyHeading(c, company)}<h1>Remove ${assistant.name}?</h1>
+${confirmation(c, { action: `${base}/${assistant.id}/remove`, button: 'Remove assistant', back: base, text: html`<p>Runs of it get 404 within a second. This cannot be undone; the audit log keeps its settings.</p>` })}`;
+  return page(c, `Remove ${assistant.name}`, body);
 }
 
-async function remove(visit: Visit): Promise<Reply> {
-  const company = param(visit, 'company');
-  await change(visit, (sql) => removeAssistant(sql, param(visit, 'assistant'), company));
-  return redirect(`/companies/${company}/assistants?done=removed`);
+async function remove(c: PageContext): Promise<Response> {
+  const company = param(c, 'company');
+  await change(c, (sql) => removeAssistant(sql, param(c, 'assistant'), company));
+  return c.redirect(`/companies/${company}/assistants?done=removed`, 303);
 }
 
-async function runPage(visit: Visit, problem: Problem | null, result: Html | null): Promise<Reply> {
-  const { company, assistant } = await find(visit);
+async function runPage(c: PageContext, form: Form, result: Html | string = ''): Promise<Response> {
+  const { company, assistant } = await find(c);
   const path = `/companies/${company.id}/assistants/${assistant.id}/run`;
-  const shown = problem ?? (result === null ? null : { messages: {}, values: visit.form.values, path: visit.path });
-  const state = problemOf(shown, path);
-  const body = html`${companyHeading(visit, company)}<h1>Try ${assistant.name}</h1>
+  const state = formState(form, path);
+  const body = html`${companyHeading(c, company)}<h1>Try ${assistant.name}</h1>
 <p class="lead">A real run through the API with one of your keys: the same checks, the same answer, and it is charged like any other.</p>
 ${isEligible(assistant.visibility, assistant.project_id) ? '' : html`<p class="notice warn-notice">The API does not show this assistant: the run will get 404.</p>`}
-<section class="card">${problem === null ? '' : state.summary}
-<form method="post" action="${path}" class="stack">${hidden(visit.csrf)}
+<section class="card">${state.summary}
+<form method="post" action="${path}" class="stack">${csrfInput(c)}
 ${field(state, { name: 'message', label: 'Message', type: 'textarea', rows: 4, required: true })}
-${field(state, { name: 'key', label: 'API key', type: 'password', required: true, hint: 'With the scope “assistants”. It is used for this run and kept nowhere.' })}
+${field(state, { name: 'key', label: 'API key', type: 'password', required: true, hint: 'With the scope “assistants”. It is used for this run and not stored.' })}
 <div class="pair">${field(state, { name: 'model_slug', label: 'Model', hint: assistant.model_slug === null ? 'Needed: the assistant has no default.' : `Empty for ${assistant.model_slug}.` })}
-${field(state, { name: 'max_tokens', label: 'Most tokens', inputmode: 'numeric', hint: 'Optional.' })}</div>
+${field(state, { name: 'max_tokens', label: 'Maximum tokens', inputmode: 'numeric', hint: 'Optional.' })}</div>
 <div class="actions"><button class="primary">Run</button> <a class="button quiet" href="/companies/${company.id}/assistants">Back</a></div></form></section>
-${result ?? ''}`;
-  return { kind: 'page', title: `Try ${assistant.name}`, body };
+${result}`;
+  return page(c, `Try ${assistant.name}`, body);
 }
 
-async function run(visit: Visit): Promise<Reply> {
-  const { form, format, services } = visit;
+async function run(c: PageContext, form: Form): Promise<Response> {
+  const { format, services } = c.var;
   const message = form.required('message', readText);
   const key = form.required('key', readKey);
   const model_slug = form.optional('model_slug', readSlug);
   const max_tokens = form.optional('max_tokens', readMaxTokens);
   form.check();
-  const { status, answer } = await callApi(services.api, `/assistants/${param(visit, 'assistant')}/run`, key, {
+  const { status, answer } = await callApi(services.api, `/assistants/${param(c, 'assistant')}/run`, key, {
     messages: [{ role: 'user', content: message }],
     ...(model_slug === null ? {} : { model_slug }),
     ...(max_tokens === null ? {} : { max_tokens }),
@@ -253,21 +242,21 @@ async function run(visit: Visit): Promise<Reply> {
 <p class="muted">${badge('good', String(status))} by <code>${model ?? ''}</code>, ${format.count(usage?.prompt_tokens ?? 0)} tokens in, ${format.count(usage?.completion_tokens ?? 0)} out.</p></section>`
       : html`<section class="card" role="alert"><h2>The API refused</h2><p>${badge('bad', String(status))} ${error.message}</p>
 <p class="muted">type <code>${error.type}</code>, code <code>${error.code ?? 'null'}</code></p></section>`;
-  return runPage(visit, null, result);
+  return runPage(c, form, result);
 }
 
-/** Anything a header can carry; the API judges it. */
+/** Accepts any text that fits into a header; the API checks the key. */
 function readKey(text: string): string {
   if (!/^[\x21-\x7e]{1,200}$/.test(text.trim())) throw new FieldError('must be an API key');
   return text.trim();
 }
 
-async function find(visit: Visit): Promise<{ company: CompanyRow; assistant: AssistantRow }> {
-  const id = param(visit, 'company');
-  return read(visit, async (sql) => {
+async function find(c: PageContext): Promise<{ company: CompanyRow; assistant: AssistantRow }> {
+  const id = param(c, 'company');
+  return read(c, async (sql) => {
     const company = await findCompany(sql, id);
-    const assistant = (await listAssistants(sql, id)).find((each) => each.id === param(visit, 'assistant'));
-    if (assistant === undefined) throw new NotFound();
+    const assistant = (await listAssistants(sql, id)).find((each) => each.id === param(c, 'assistant'));
+    if (assistant === undefined) throw new HTTPException(404);
     return { company, assistant };
   });
 }

@@ -1,12 +1,15 @@
 import { html } from 'hono/html';
+import { HTTPException } from 'hono/http-exception';
 import { readUuid } from '../domain/field.ts';
 import { type AuditRow, listAudit } from '../store/audit.ts';
 import { listCompanies } from '../store/company.ts';
+import { type PageContext, type Route, read } from './context.ts';
+import { formState, select } from './field.ts';
+import type { Form } from './form.ts';
 import type { Html } from './html.ts';
-import { badge, problemOf, select, table } from './layout.ts';
-import { NotFound, type Reply, type Route, read, type Visit } from './visit.ts';
+import { badge, page, table } from './layout.ts';
 
-/** Every change, by page, CLI or SQL: who, what, before, after, when (operators). */
+/** The log of all changes by page, command line or SQL, for operators. */
 export const auditRoutes: readonly Route[] = [
   { method: 'GET', path: '/audit', action: 'audit.read', handle: auditPage },
 ];
@@ -27,11 +30,12 @@ const ACTIONS = {
   truncate: ['bad', 'emptied'],
 } as const;
 
-async function auditPage(visit: Visit): Promise<Reply> {
-  const { query, format } = visit;
-  const company = idOf(query.get('company'));
-  const before = /^\d{1,15}$/.test(query.get('before') ?? '') ? Number(query.get('before')) : null;
-  const { entries, companies } = await read(visit, async (sql) => ({
+async function auditPage(c: PageContext, form: Form): Promise<Response> {
+  const { format } = c.var;
+  const company = idOf(c.req.query('company'));
+  const asked = c.req.query('before') ?? '';
+  const before = /^\d{1,15}$/.test(asked) ? Number(asked) : null;
+  const { entries, companies } = await read(c, async (sql) => ({
     entries: await listAudit(sql, { company, before, limit: PER_PAGE + 1 }),
     companies: await listCompanies(sql),
   }));
@@ -39,35 +43,24 @@ async function auditPage(visit: Visit): Promise<Reply> {
   const rows = shown.map((entry) => [
     format.instant(entry.at),
     who(entry),
-    html`${actionBadge(entry)} ${SUBJECTS[entry.subject] ?? entry.subject}<br><strong>${nameOf(entry)}</strong>`,
+    what(entry),
     entry.company_name ?? html`<span class="muted">${entry.company_id === null ? 'all' : 'a removed company'}</span>`,
     changes(entry),
   ]);
-  const columns = [
-    { title: 'When' },
-    { title: 'Who' },
-    { title: 'What' },
-    { title: 'Company' },
-    { title: 'Before and after' },
-  ];
+  const columns = ['When', 'Who', 'What', 'Company', 'Before and after'];
   const last = shown.at(-1);
   const filter = company === null ? '' : `&company=${company}`;
   const body = html`<div class="title-row"><h1>Audit log</h1>
-<form method="get" action="/audit" class="months">${select(problemOf(null, ''), {
+<form method="get" action="/audit" class="months">${select(formState(form, '/audit'), {
     name: 'company',
     label: 'Company',
     choices: [{ value: '', text: 'All' }, ...companies.map(({ id, name }) => ({ value: id, text: name }))],
     value: company ?? '',
   })}<button>Show</button></form></div>
-<p class="lead">Every change by page, command line or SQL, newest first. Nothing in it can be changed or removed, and it never holds keys or passwords.</p>
+<p class="lead">Every change by page, command line or SQL, newest first. Its entries cannot be changed or removed, and they never contain keys or passwords.</p>
 ${table('Changes', columns, rows, 'Nothing has changed yet.', true)}
 ${entries.length > PER_PAGE && last !== undefined ? html`<p><a class="button" href="/audit?before=${last.id}${filter}">Older changes</a></p>` : ''}`;
-  return { kind: 'page', title: 'Audit log', body };
-}
-
-function actionBadge({ action }: AuditRow): Html {
-  const [tone, text] = ACTIONS[action];
-  return badge(tone, text);
+  return page(c, 'Audit log', body);
 }
 
 function who({ actor, db_role }: AuditRow): Html {
@@ -75,12 +68,13 @@ function who({ actor, db_role }: AuditRow): Html {
   return actor === 'cli' ? html`command line` : html`${actor}`;
 }
 
-function nameOf({ before, after }: AuditRow): string {
+function what({ action, subject, before, after }: AuditRow): Html {
+  const [tone, verb] = ACTIONS[action];
   const row = after ?? before ?? {};
-  return String(row.name ?? row.slug ?? row.email ?? '');
+  return html`${badge(tone, verb)} ${SUBJECTS[subject] ?? subject}<br><strong>${String(row.name ?? row.slug ?? row.email ?? '')}</strong>`;
 }
 
-/** The members that differ; all of them where there is only one side. */
+/** The values that differ; all values of a row that was created or removed. */
 function changes({ before, after }: AuditRow): Html {
   const names = [...new Set([...Object.keys(before ?? {}), ...Object.keys(after ?? {})])];
   const differing = names.filter(
@@ -105,11 +99,11 @@ function shown(value: unknown): string {
   return text.length > 300 ? `${text.slice(0, 300)}…` : text;
 }
 
-function idOf(text: string | null): string | null {
-  if (text === null || text === '') return null;
+function idOf(text = ''): string | null {
+  if (text === '') return null;
   try {
     return readUuid(text);
   } catch {
-    throw new NotFound();
+    throw new HTTPException(404);
   }
 }

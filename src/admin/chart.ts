@@ -3,82 +3,77 @@ import { formatEur, parseEur } from '../domain/money.ts';
 import type { Format } from './format.ts';
 import type { Html } from './html.ts';
 
-/** Cost per day of a month, stacked by series. */
+/** Cost per day and model. */
 export interface DailyCost {
+  /** Days of the month. */
   readonly days: number;
   readonly cells: readonly { readonly day: number; readonly model: string; readonly cost_eur: string }[];
-  /** Series from the bottom up; whatever is not among them is stacked as "other models". */
+  /** All models, in the order in which they are stacked from the bottom. */
   readonly models: readonly string[];
 }
 
-export const MOST_SERIES = 6;
+/** Models with a colour of their own; the rest is stacked as one. */
+export const MAX_SERIES = 6;
 const OTHER = 'other models';
 
-interface Frame {
+/** Size and margins of a chart, in units of its viewBox. */
+interface Size {
   readonly width: number;
   readonly height: number;
   readonly left: number;
   readonly bottom: number;
   readonly top: number;
-  /** Days between labels of the axis. */
+  /** Days from one label of the axis to the next. */
   readonly step: number;
   readonly className: string;
 }
 
-// drawn twice, so that letters keep their size on a phone; the style sheet shows one
-const FRAMES: readonly Frame[] = [
+/** A chart is drawn in both sizes, so that its text is readable on a phone; the style sheet shows one of them. */
+const SIZES: readonly Size[] = [
   { width: 960, height: 280, left: 76, bottom: 40, top: 12, step: 2, className: 'chart wide' },
   { width: 360, height: 230, left: 64, bottom: 40, top: 12, step: 7, className: 'chart slim' },
 ];
 
-/** A stacked bar chart with labelled axes, and the same figures as a table by its side. */
+/** A bar chart of the cost per day, stacked by model. @param month its name, for labels */
 export function costPerDay(cost: DailyCost, format: Format, month: string): Html {
-  const named = cost.models.slice(0, MOST_SERIES);
+  const named = cost.models.slice(0, MAX_SERIES);
   const series = cost.models.length > named.length ? [...named, OTHER] : named;
   const stacks = stack(cost, series);
-  const highest = Math.max(...stacks.map(({ total }) => total));
-  const scale = axis(highest);
-  return html`<figure class="chart-frame"><figcaption class="legend">${series.map(
-    (name, at) =>
-      html`<span><svg class="key" viewBox="0 0 10 10" aria-hidden="true"><rect class="s${at}" width="10" height="10" rx="2"/></svg>${name}</span>`,
-  )}</figcaption>
-${FRAMES.map((frame) => draw(frame, { stacks, series, scale, format, month }))}</figure>`;
+  const legend = series.map((name, at) => legendEntry(`s${at}`, name));
+  return html`<figure class="chart-frame"><figcaption class="legend">${legend}</figcaption>
+${SIZES.map((size) => draw(size, stacks, format, month))}</figure>`;
 }
 
+/** A colour of a chart and what it stands for. */
+export function legendEntry(className: string, text: string): Html {
+  return html`<span><svg class="key" viewBox="0 0 10 10" aria-hidden="true"><rect class="${className}" width="10" height="10" rx="2"/></svg>${text}</span>`;
+}
+
+/** The bar of one day. */
 interface Stack {
   readonly day: number;
-  readonly total: number;
-  /** EUR per series. Pixels need no more than a float; figures are written from the exact text. */
+  /** EUR per series, and their sum: floats, for pixels only. */
   readonly heights: readonly number[];
-  readonly lines: readonly { readonly name: string; readonly cost_eur: string }[];
+  readonly total: number;
+  /** The exact amounts, for text. */
+  readonly cells: DailyCost['cells'];
 }
 
 function stack({ days, cells }: DailyCost, series: readonly string[]): Stack[] {
   return Array.from({ length: days }, (_, at) => {
     const day = at + 1;
-    const mine = cells.filter((cell) => cell.day === day);
+    const ofDay = cells.filter((cell) => cell.day === day);
     const heights = series.map((name) =>
-      mine
+      ofDay
         .filter(({ model }) => (series.includes(model) ? model : OTHER) === name)
         .reduce((sum, { cost_eur }) => sum + Number(cost_eur), 0),
     );
-    return {
-      day,
-      heights,
-      total: heights.reduce((sum, each) => sum + each, 0),
-      lines: mine.map(({ model, cost_eur }) => ({ name: model, cost_eur })),
-    };
+    return { day, heights, total: heights.reduce((sum, each) => sum + each, 0), cells: ofDay };
   });
 }
 
-interface Scale {
-  readonly top: number;
-  readonly ticks: readonly number[];
-  readonly decimals: number;
-}
-
-/** Round numbers up the axis. */
-function axis(highest: number): Scale {
+/** The axis of amounts: at most seven round ticks from 0 to above the highest amount, and the decimals of their labels. */
+function scaleFor(highest: number): { top: number; ticks: number[]; decimals: number } {
   if (!(highest > 0)) return { top: 1, ticks: [0, 1], decimals: 0 };
   const power = 10 ** Math.floor(Math.log10(highest / 6));
   const mantissa = [1, 2, 2.5, 5, 10].find((each) => each * power * 6 >= highest) as number;
@@ -88,32 +83,24 @@ function axis(highest: number): Scale {
   return {
     top: unit * count,
     ticks: Array.from({ length: count + 1 }, (_, at) => unit * at),
-    decimals: decimals === 1 ? 2 : Math.min(decimals, 12), // a tenth of a euro is written in cents
+    decimals: decimals === 1 ? 2 : Math.min(decimals, 12), // cents rather than tenths of a euro
   };
 }
 
-function draw(
-  frame: Frame,
-  chart: {
-    readonly stacks: readonly Stack[];
-    readonly series: readonly string[];
-    readonly scale: Scale;
-    readonly format: Format;
-    readonly month: string;
-  },
-): Html {
-  const { width, height, left, bottom, top, step, className } = frame;
-  const { stacks, scale, format, month } = chart;
+function draw(size: Size, stacks: readonly Stack[], format: Format, month: string): Html {
+  const { width, height, left, bottom, top, step, className } = size;
+  const highest = Math.max(...stacks.map(({ total }) => total));
+  const scale = scaleFor(highest);
   const floor = height - bottom;
   const y = (eur: number) => floor - (eur / scale.top) * (floor - top);
   const slot = (width - left) / stacks.length;
-  const label = `Cost per day in ${month}, in EUR, stacked by model. The highest day cost ${format.eurAxis(Math.max(...stacks.map(({ total }) => total)), 2)}. The tables below have the figures.`;
+  const label = `Cost per day in ${month}, in EUR, stacked by model. The highest day cost ${format.eurAxis(highest, 2)}. The tables below have the figures.`;
   return html`<svg class="${className}" viewBox="0 0 ${width} ${height}" role="img" aria-label="${label}">
 ${scale.ticks.map(
   (tick) => html`<line class="grid" x1="${left}" x2="${width}" y1="${px(y(tick))}" y2="${px(y(tick))}"/>
 <text class="tick" x="${left - 8}" y="${px(y(tick) + 4)}" text-anchor="end">${format.eurAxis(tick, scale.decimals)}</text>`,
 )}
-${stacks.map(({ day, heights, lines }) => {
+${stacks.map(({ day, heights, cells }) => {
   const x = left + (day - 1) * slot;
   let base = 0;
   const bars = heights.map((each, at) => {
@@ -123,8 +110,8 @@ ${stacks.map(({ day, heights, lines }) => {
     const tall = Math.max(0.5, y(from) - y(base));
     return html`<rect class="s${at}" x="${px(x + slot * 0.14)}" y="${px(y(base))}" width="${px(slot * 0.72)}" height="${px(tall)}"/>`;
   });
-  const sum = formatEur(lines.reduce((eur, { cost_eur }) => eur + parseEur(cost_eur), 0n));
-  const named = lines.map(({ name, cost_eur }) => `${name}: ${format.eurText(cost_eur)}`);
+  const sum = formatEur(cells.reduce((eur, { cost_eur }) => eur + parseEur(cost_eur), 0n));
+  const named = cells.map(({ model, cost_eur }) => `${model}: ${format.eurText(cost_eur)}`);
   const text = [`${day} ${month}: ${format.eurText(sum)}`, ...named].join('\n');
   return html`<g class="day"><title>${text}</title><rect class="hit" x="${px(x)}" y="${top}" width="${px(slot)}" height="${floor - top}"/>${bars}</g>${
     (day - 1) % step === 0
@@ -140,7 +127,10 @@ function px(value: number): string {
   return value.toFixed(1);
 }
 
-/** How much of a budget is spent: in-app chat first, then API calls, and where the month is heading. Percent. */
+/**
+ * A bar of a budget: spent by in-app chat, then by API calls, and the forecast. All in percent.
+ * @param total spent by both
+ */
 export function budgetBar(chat: number, total: number, forecast: number | null): Html {
   const most = Math.max(100, total, forecast ?? 0);
   const at = (percent: number) => `${((percent / most) * 100).toFixed(2)}%`;

@@ -8,8 +8,8 @@ const AGES = [
 ] as const;
 
 /**
- * Figures and times for one reader. Amounts stay decimal text all the way: Intl reads it
- * digit by digit, so nothing is ever rounded or turned into a binary fraction.
+ * Numbers and times in the language of one reader. Amounts stay decimal text: Intl formats every
+ * digit of it, so nothing is rounded to a binary fraction.
  */
 export class Format {
   readonly locale: string;
@@ -21,7 +21,7 @@ export class Format {
     this.timeZone = timeZone;
   }
 
-  /** An exact EUR amount. Digits beyond the cent are there, but smaller. */
+  /** An exact EUR amount. Digits after the cents are smaller. */
   eur(amount: string): Html {
     const parts = this.#euro(15).formatToParts(amount as Intl.StringNumericLiteral);
     return html`<span class="eur">${parts.map(({ type, value }) =>
@@ -29,7 +29,7 @@ export class Format {
     )}</span>`;
   }
 
-  /** The same as plain text. */
+  /** An exact EUR amount as plain text. */
   eurText(amount: string): string {
     return this.#euro(15).format(amount as Intl.StringNumericLiteral);
   }
@@ -58,7 +58,7 @@ export class Format {
     return html`<time datetime="${at.toISOString()}">${this.#moment().format(at)}</time>`;
   }
 
-  /** How long ago a moment is, "5 minutes ago", with the moment itself to point at. */
+  /** How long ago a moment is, such as "5 minutes ago", with the moment itself as a tooltip. */
   ago(at: Date, now: number): Html {
     const seconds = Math.min(0, Math.round((at.getTime() - now) / 1000));
     const [unit, length] = AGES.find(([, each]) => -seconds >= each) ?? (['second', 1] as const);
@@ -87,15 +87,15 @@ export class Format {
   }
 }
 
-/** The first language of the header the runtime knows figures of. */
+/** The first language of the header that Intl supports. */
 function preferred(header: string | undefined): string {
   const wanted = (header ?? '').slice(0, 200).split(',');
   for (const entry of wanted) {
     const tag = entry.split(';', 1)[0]?.trim() ?? '';
-    // no extensions: they could choose other digits or calendars
+    // without extensions, which could select other digits or calendars
     if (!/^[A-Za-z]{2,3}(-[A-Za-z]{4})?(-[A-Za-z]{2})?$/.test(tag)) continue;
     const [known] = Intl.NumberFormat.supportedLocalesOf([tag]);
     if (known !== undefined) return known;
   }
-  return 'en-IE'; // English, with the euro as the Irish write it
+  return 'en-IE'; // English with euros
 }

@@ -1,4 +1,4 @@
 import type { html } from 'hono/html';
 
-/** Markup: what the `html` template makes. Everything interpolated into it is escaped. */
+/** Markup made by the `html` template, which escapes every interpolated value. */
 export type Html = ReturnType<typeof html>;

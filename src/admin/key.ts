@@ -1,26 +1,30 @@
 import { randomUUID } from 'node:crypto';
 import { html } from 'hono/html';
+import { HTTPException } from 'hono/http-exception';
 import { FieldError, oneOf, readInstant, readName, readScope, readUuid } from '../domain/field.ts';
 import { listModels as listedModels } from '../domain/gate.ts';
+import type { Model } from '../domain/model.ts';
 import { SCOPES, type Scope } from '../domain/scope.ts';
 import { findCompany } from '../store/company.ts';
 import { spendOfKeys } from '../store/daily.ts';
 import { createKey, type KeyRow, listKeys, revokeKey, rotateKey } from '../store/key.ts';
 import { listModels } from '../store/model.ts';
+import { change, type PageContext, param, type Route, read } from './context.ts';
+import { checkbox, csrfInput, field, formState, select } from './field.ts';
+import type { Form } from './form.ts';
 import type { Html } from './html.ts';
-import { badge, checkbox, companyHeading, copyable, field, hidden, problemOf, select, table } from './layout.ts';
+import { badge, companyHeading, confirmation, copyable, figure, page, table } from './layout.ts';
 import { catalogueOf } from './model.ts';
-import { change, NotFound, type Problem, param, type Reply, type Route, read, redirect, type Visit } from './visit.ts';
 
-/** The access section (spec sections 2.7 and 5): API keys of a company. */
 const BASE = '/companies/:company/access';
 
+/** The access section (spec sections 2.7 and 5): API keys of a company. */
 export const keyRoutes: readonly Route[] = [
-  { method: 'GET', path: BASE, action: 'key.read', handle: (visit) => accessPage(visit, null) },
+  { method: 'GET', path: BASE, action: 'key.read', handle: accessPage },
   { method: 'POST', path: `${BASE}/create`, action: 'key.write', handle: create, page: accessPage },
   { method: 'GET', path: `${BASE}/:key/revoke`, action: 'key.write', handle: revokePage },
   { method: 'POST', path: `${BASE}/:key/revoke`, action: 'key.write', handle: revoke },
-  { method: 'GET', path: `${BASE}/:key/rotate`, action: 'key.write', handle: (visit) => rotatePage(visit, null) },
+  { method: 'GET', path: `${BASE}/:key/rotate`, action: 'key.write', handle: rotatePage },
   { method: 'POST', path: `${BASE}/:key/rotate`, action: 'key.write', handle: rotate, page: rotatePage },
 ];
 
@@ -30,7 +34,7 @@ const SCOPE_TEXTS: Readonly<Record<Scope, string>> = {
   assistants: 'Assistant runs',
 };
 
-/** How long an old key goes on beside the new one. Seconds. */
+/** How long an old key works beside the new one, by seconds. */
 const OVERLAPS: Readonly<Record<string, string>> = {
   '0': 'None: the old key stops at once',
   '3600': 'One hour',
@@ -39,16 +43,16 @@ const OVERLAPS: Readonly<Record<string, string>> = {
   '2592000': '30 days',
 };
 
-async function accessPage(visit: Visit, problem: Problem | null): Promise<Reply> {
-  const { format, csrf, services } = visit;
-  const id = param(visit, 'company');
+async function accessPage(c: PageContext, form: Form): Promise<Response> {
+  const { format, services } = c.var;
+  const id = param(c, 'company');
   const base = `/companies/${id}/access`;
-  const { company, keys, spent } = await read(visit, async (sql) => ({
+  const { company, keys, spent } = await read(c, async (sql) => ({
     company: await findCompany(sql, id),
     keys: await listKeys(sql, id),
     spent: await spendOfKeys(sql, id),
   }));
-  const state = problemOf(problem, `${base}/create`);
+  const state = formState(form, `${base}/create`);
   const rows = keys.map((key) => [
     html`<strong>${key.name}</strong><br><code>${key.prefix}…</code>`,
     stateOf(key, services.clock()),
@@ -62,28 +66,19 @@ async function accessPage(visit: Visit, problem: Problem | null): Promise<Reply>
 <a class="button danger" href="${base}/${key.id}/revoke">Revoke<span class="sr"> ${key.name}</span></a></span>`
       : html`<span class="muted">none</span>`,
   ]);
-  const columns = [
-    { title: 'Key' },
-    { title: 'State' },
-    { title: 'Scopes' },
-    { title: 'Created' },
-    { title: 'Last used' },
-    { title: 'Expires' },
-    { title: 'Cost this month', figure: true },
-    { title: 'Actions' },
-  ];
-  const body = html`${companyHeading(visit, company)}<h1>Access</h1>
+  const columns = ['Key', 'State', 'Scopes', 'Created', 'Last used', 'Expires', figure('Cost this month'), 'Actions'];
+  const body = html`${companyHeading(c, company)}<h1>Access</h1>
 <p class="lead">Applications reach the API at <code>${services.api.publicUrl()}</code> with one of these keys. Keep them on servers, like passwords.</p>
 ${table('API keys', columns, rows, 'There are no keys yet. Create the first one below.', true)}
 <section class="card" id="create"><h2>Create a key</h2>${state.summary}
-<form method="post" action="${base}/create" class="stack">${hidden(csrf)}<input type="hidden" name="id" value="${randomUUID()}">
+<form method="post" action="${base}/create" class="stack">${csrfInput(c)}<input type="hidden" name="id" value="${randomUUID()}">
 ${field(state, { name: 'name', label: 'Name', required: true, hint: 'What will use it, such as “Website search”.' })}
 <fieldset><legend>Scopes</legend>${SCOPES.map((scope) =>
     checkbox(state, { name: 'scope', value: scope, label: SCOPE_TEXTS[scope], checked: true }),
   )}${state.message('scope') === null ? '' : html`<p class="wrong">${state.message('scope')}</p>`}</fieldset>
 ${field(state, { name: 'expires', label: 'Last day', type: 'date', hint: `Optional. The key works until the end of this day, ${services.calendar.timeZone} time.` })}
 <div class="actions"><button class="primary">Create key</button></div></form></section>`;
-  return { kind: 'page', title: `Access of ${company.name}`, body };
+  return page(c, `Access of ${company.name}`, body);
 }
 
 function stateOf({ state, expires_at }: KeyRow, now: number): Html {
@@ -93,153 +88,148 @@ function stateOf({ state, expires_at }: KeyRow, now: number): Html {
   return soon ? badge('warn', 'ends soon') : badge('good', 'active');
 }
 
-async function create(visit: Visit): Promise<Reply> {
-  const { form, services, person } = visit;
-  const company_id = param(visit, 'company');
+async function create(c: PageContext, form: Form): Promise<Response> {
+  const { services, session } = c.var;
+  const company_id = param(c, 'company');
   const id = form.required('id', readUuid);
   const name = form.required('name', readName);
   const scopes = form.all('scope', readScope);
   if (scopes.length === 0) form.refuse('scope', 'Choose at least one scope.');
   const expires_at = form.optional('expires', (text) => endOfDay(text, services.calendar.timeZone));
   form.check();
-  const created = await change(visit, (sql) =>
-    createKey(sql, services.keyPrefix, { id, company_id, name, scopes, expires_at, created_by: person.email }),
+  const created = await change(c, (sql) =>
+    createKey(sql, services.keyPrefix, { id, company_id, name, scopes, expires_at, created_by: session.user.email }),
   );
-  return revealPage(visit, created, null);
+  return revealPage(c, created);
 }
 
 /** The only page that ever shows a key. */
-async function revealPage(visit: Visit, key: KeyRow & { readonly key: string }, replaced: Html | null): Promise<Reply> {
-  const { company, models } = await read(visit, async (sql) => ({
+async function revealPage(
+  c: PageContext,
+  key: KeyRow & { key: string },
+  replaced: Html | string = '',
+): Promise<Response> {
+  const { company, models } = await read(c, async (sql) => ({
     company: await findCompany(sql, key.company_id),
     models: await listModels(sql, key.company_id),
   }));
-  const base = visit.services.api.publicUrl();
   const listed = listedModels(catalogueOf(company, models));
-  const snippets = snippetsFor(base, key, listed);
-  const body = html`${companyHeading(visit, company)}<h1>Your new key</h1>
+  const { curl, sdk } = snippetsFor(c.var.services.api.publicUrl(), key, listed);
+  const body = html`${companyHeading(c, company)}<h1>Your new key</h1>
 <div class="notice strong" role="status"><strong>This is the only time the key is shown.</strong> Store it now; a lost key is revoked and replaced by a new one.</div>
-${replaced ?? ''}
+${replaced}
 <section class="card reveal"><h2>${key.name}</h2>
 ${copyable('key', 'API key', key.key)}
-${snippets.map(([id, label, text]) => copyable(id, label, text))}
+${copyable('curl', 'Try it with curl', curl)}
+${copyable('sdk', 'Use it with the OpenAI SDK', sdk)}
 </section>
 <p><a class="button primary" href="/companies/${key.company_id}/access">I have stored the key</a></p>`;
-  return { kind: 'page', title: 'Your new key', body };
+  return page(c, 'Your new key', body);
 }
 
-/** Ways to try the key that fit its scopes. */
+/** A call with curl and one with the OpenAI SDK that fit the scopes of a key. */
 function snippetsFor(
   base: string,
   { key, scopes }: { readonly key: string; readonly scopes: readonly Scope[] },
   listed: ReturnType<typeof listedModels>,
-): [string, string, string][] {
-  const chat = listed.find(({ kind }) => kind === 'chat')?.slug;
-  const embedding = listed.find(({ kind }) => kind === 'embedding')?.slug;
+): { curl: string; sdk: string } {
+  const slugOf = (wanted: Model['kind']) => listed.find(({ kind }) => kind === wanted)?.slug;
+  const [chat, embedding] = [slugOf('chat'), slugOf('embedding')];
   const client = `import OpenAI from 'openai';\n\nconst client = new OpenAI({\n  baseURL: '${base}',\n  apiKey: process.env.TOLLGATE_API_KEY,\n});\n`;
   const post = (path: string, body: object) =>
     `curl ${base}${path} \\\n  -H 'Authorization: Bearer ${key}' \\\n  -H 'Content-Type: application/json' \\\n  -d '${JSON.stringify(body).replaceAll("'", "'\\''")}'`;
   if (scopes.includes('chat') && chat !== undefined) {
-    const ask = { model: chat, messages: [{ role: 'user', content: 'Hello!' }] };
-    return [
-      ['curl', 'Try it with curl', post('/chat/completions', ask)],
-      [
-        'sdk',
-        'Use it with the OpenAI SDK',
-        `${client}const answer = await client.chat.completions.create({\n  model: '${chat}',\n  messages: [{ role: 'user', content: 'Hello!' }],\n});\nconsole.log(answer.choices[0].message.content);`,
-      ],
-    ];
+    return {
+      curl: post('/chat/completions', { model: chat, messages: [{ role: 'user', content: 'Hello!' }] }),
+      sdk: `${client}const answer = await client.chat.completions.create({\n  model: '${chat}',\n  messages: [{ role: 'user', content: 'Hello!' }],\n});\nconsole.log(answer.choices[0].message.content);`,
+    };
   }
   if (scopes.includes('embeddings') && embedding !== undefined) {
-    return [
-      ['curl', 'Try it with curl', post('/embeddings', { model: embedding, input: 'Hello!' })],
-      [
-        'sdk',
-        'Use it with the OpenAI SDK',
-        `${client}const answer = await client.embeddings.create({\n  model: '${embedding}',\n  input: 'Hello!',\n});\nconsole.log(answer.data[0].embedding.length);`,
-      ],
-    ];
+    return {
+      curl: post('/embeddings', { model: embedding, input: 'Hello!' }),
+      sdk: `${client}const answer = await client.embeddings.create({\n  model: '${embedding}',\n  input: 'Hello!',\n});\nconsole.log(answer.data[0].embedding.length);`,
+    };
   }
-  return [
-    ['curl', 'Try it with curl', `curl ${base}/models -H 'Authorization: Bearer ${key}'`],
-    [
-      'sdk',
-      'Use it with the OpenAI SDK',
-      `${client}for await (const model of client.models.list()) console.log(model.id);`,
-    ],
-  ];
+  return {
+    curl: `curl ${base}/models -H 'Authorization: Bearer ${key}'`,
+    sdk: `${client}for await (const model of client.models.list()) console.log(model.id);`,
+  };
 }
 
-async function revokePage(visit: Visit): Promise<Reply> {
-  const { company, key } = await findKey(visit);
+async function revokePage(c: PageContext): Promise<Response> {
+  const { company, key } = await findKey(c);
   const base = `/companies/${company.id}/access`;
-  const { format } = visit;
-  const body = html`${companyHeading(visit, company)}<h1>Revoke this key?</h1>
-<section class="card"><p><strong>${key.name}</strong> <code>${key.prefix}…</code></p>
-<p>Whatever uses it is refused with 401 within a second. This cannot be undone. ${
-    key.last_used_at === null ? 'It was never used.' : html`It was last used ${format.instant(key.last_used_at)}.`
-  }</p>
-<form method="post" action="${base}/${key.id}/revoke" class="actions">${hidden(visit.csrf)}<button class="danger">Revoke key</button> <a class="button quiet" href="${base}">Keep it</a></form></section>`;
-  return { kind: 'page', title: 'Revoke a key', body };
+  const body = html`${companyHeading(c, company)}<h1>Revoke this key?</h1>
+${confirmation(c, {
+  action: `${base}/${key.id}/revoke`,
+  button: 'Revoke key',
+  back: base,
+  text: html`<p><strong>${key.name}</strong> <code>${key.prefix}…</code></p>
+<p>Requests with it are refused with 401 within a second. This cannot be undone. ${
+    key.last_used_at === null ? 'It was never used.' : html`It was last used ${c.var.format.instant(key.last_used_at)}.`
+  }</p>`,
+})}`;
+  return page(c, 'Revoke a key', body);
 }
 
-async function revoke(visit: Visit): Promise<Reply> {
-  const company = param(visit, 'company');
-  await change(visit, (sql) => revokeKey(sql, param(visit, 'key'), company));
-  return redirect(`/companies/${company}/access?done=revoked`);
+async function revoke(c: PageContext): Promise<Response> {
+  const company = param(c, 'company');
+  await change(c, (sql) => revokeKey(sql, param(c, 'key'), company));
+  return c.redirect(`/companies/${company}/access?done=revoked`, 303);
 }
 
-async function rotatePage(visit: Visit, problem: Problem | null): Promise<Reply> {
-  const { company, key } = await findKey(visit);
+async function rotatePage(c: PageContext, form: Form): Promise<Response> {
+  const { company, key } = await findKey(c);
   const base = `/companies/${company.id}/access`;
   const path = `${base}/${key.id}/rotate`;
-  const state = problemOf(problem, path);
+  const state = formState(form, path);
   const choices = Object.entries(OVERLAPS).map(([value, text]) => ({ value, text }));
-  const body = html`${companyHeading(visit, company)}<h1>Rotate this key</h1>
+  const body = html`${companyHeading(c, company)}<h1>Rotate this key</h1>
 <section class="card"><p><strong>${key.name}</strong> <code>${key.prefix}…</code></p>
 <p>A new key with the same name, scopes and expiry takes its place. Both work during the overlap, so that you can change over without an outage; then the old one ends.</p>${state.summary}
-<form method="post" action="${path}" class="stack">${hidden(visit.csrf)}<input type="hidden" name="id" value="${randomUUID()}">
+<form method="post" action="${path}" class="stack">${csrfInput(c)}<input type="hidden" name="id" value="${randomUUID()}">
 ${select(state, { name: 'overlap', label: 'Overlap', choices, value: '86400' })}
 <div class="actions"><button class="primary">Create the new key</button> <a class="button quiet" href="${base}">Cancel</a></div></form></section>`;
-  return { kind: 'page', title: 'Rotate a key', body };
+  return page(c, 'Rotate a key', body);
 }
 
-async function rotate(visit: Visit): Promise<Reply> {
-  const { form, services, person, format } = visit;
-  const company_id = param(visit, 'company');
+async function rotate(c: PageContext, form: Form): Promise<Response> {
+  const { services, session, format } = c.var;
+  const company_id = param(c, 'company');
   const new_id = form.required('id', readUuid);
   const overlap = Number(form.required('overlap', oneOf(...Object.keys(OVERLAPS))));
   form.check();
-  const asked = { id: param(visit, 'key'), company_id, overlap, created_by: person.email, new_id };
-  const created = await change(visit, (sql) => rotateKey(sql, services.keyPrefix, asked));
-  const { key: old } = await findKey(visit);
+  const asked = { id: param(c, 'key'), company_id, overlap, created_by: session.user.email, new_id };
+  const created = await change(c, (sql) => rotateKey(sql, services.keyPrefix, asked));
+  const { key: old } = await findKey(c);
   const end =
     old.expires_at === null || old.revoked_at !== null
       ? 'has stopped working'
       : html`works until ${format.instant(old.expires_at)}`;
-  return revealPage(visit, created, html`<p>The old key <code>${old.prefix}…</code> ${end}.</p>`);
+  return revealPage(c, created, html`<p>The old key <code>${old.prefix}…</code> ${end}.</p>`);
 }
 
-async function findKey(visit: Visit): Promise<{ company: Awaited<ReturnType<typeof findCompany>>; key: KeyRow }> {
-  const id = param(visit, 'company');
-  return read(visit, async (sql) => {
+async function findKey(c: PageContext): Promise<{ company: Awaited<ReturnType<typeof findCompany>>; key: KeyRow }> {
+  const id = param(c, 'company');
+  return read(c, async (sql) => {
     const company = await findCompany(sql, id);
-    const key = (await listKeys(sql, id)).find((each) => each.id === param(visit, 'key'));
-    if (key === undefined) throw new NotFound();
+    const key = (await listKeys(sql, id)).find((each) => each.id === param(c, 'key'));
+    if (key === undefined) throw new HTTPException(404);
     return { company, key };
   });
 }
 
-/** The first moment after a day of a time zone. */
+/** The first moment after a day in a time zone. @throws FieldError */
 function endOfDay(text: string, timeZone: string): Date {
   if (!/^\d{4}-\d\d-\d\d$/.test(text)) throw new FieldError('must be a date such as 2027-01-31');
   const next = readInstant(text).getTime() + 86_400_000;
-  // the zone's clock, read as if it were UTC, tells its offset; twice, for days on which it changes
+  // twice, because the offset may change on this very day
   let at = next;
   for (let i = 0; i < 2; i++) at = next - offsetAt(at, timeZone);
   return new Date(at);
 }
 
+/** Milliseconds that a time zone is ahead of UTC: its clock, read as if it were UTC, less the time. */
 function offsetAt(at: number, timeZone: string): number {
   const format = new Intl.DateTimeFormat('sv-SE', { timeZone, dateStyle: 'short', timeStyle: 'medium' });
   return new Date(`${format.format(at).replace(' ', 'T')}Z`).getTime() - Math.floor(at / 1000) * 1000;

@@ -1,4 +1,5 @@
 import { html } from 'hono/html';
+import { HTTPException } from 'hono/http-exception';
 import { oneOf, readName, readPrice, readSlug, readUuid } from '../domain/field.ts';
 import { type Catalogue, findModel, listModels as listedModels } from '../domain/gate.ts';
 import { type Model, modelEntry } from '../domain/model.ts';
@@ -6,36 +7,26 @@ import { parsePrices } from '../domain/money.ts';
 import { type CompanyRow, findCompany, listCompanies, setCompany } from '../store/company.ts';
 import { listKeys } from '../store/key.ts';
 import { createModel, listModels, type ModelRow, removeModel, setModel } from '../store/model.ts';
+import { change, type PageContext, param, type Route, read } from './context.ts';
+import { checkbox, csrfInput, type Field, type FormState, field, formState, select } from './field.ts';
+import type { Form } from './form.ts';
 import type { Html } from './html.ts';
-import {
-  badge,
-  checkbox,
-  companyHeading,
-  type Field,
-  type FormState,
-  field,
-  hidden,
-  postButton,
-  problemOf,
-  select,
-  table,
-} from './layout.ts';
-import { change, NotFound, type Problem, param, type Reply, type Route, read, redirect, type Visit } from './visit.ts';
+import { badge, companyHeading, confirmation, figure, page, table } from './layout.ts';
 
-/** Models and prices (operators), and what one company may use of them. */
+/** All models and prices, for operators, and the models that one company may use. */
 export const modelRoutes: readonly Route[] = [
   { method: 'GET', path: '/companies/:company/models', action: 'company.read', handle: companyPage },
   { method: 'POST', path: '/companies/:company/models/disable', action: 'company.set', handle: toggle('disable') },
   { method: 'POST', path: '/companies/:company/models/enable', action: 'company.set', handle: toggle('enable') },
-  { method: 'GET', path: '/models', action: 'model.read', handle: (visit) => listPage(visit, null) },
+  { method: 'GET', path: '/models', action: 'model.read', handle: listPage },
   { method: 'POST', path: '/models', action: 'model.write', handle: create, page: listPage },
-  { method: 'GET', path: '/models/:model', action: 'model.read', handle: (visit) => editPage(visit, null) },
+  { method: 'GET', path: '/models/:model', action: 'model.read', handle: editPage },
   { method: 'POST', path: '/models/:model', action: 'model.write', handle: edit, page: editPage },
   { method: 'GET', path: '/models/:model/remove', action: 'model.write', handle: removePage },
   { method: 'POST', path: '/models/:model/remove', action: 'model.write', handle: remove },
 ];
 
-/** A company's models as the gate of the API sees them. */
+/** A company's models in the form that the checks of the API use. */
 export function catalogueOf(row: CompanyRow, models: readonly ModelRow[]): Catalogue {
   const bySlug = (owned: boolean) =>
     new Map(
@@ -60,10 +51,10 @@ function modelOf(row: ModelRow): Model {
   };
 }
 
-async function companyPage(visit: Visit): Promise<Reply> {
-  const { format, csrf, services } = visit;
-  const id = param(visit, 'company');
-  const { row, models, keys } = await read(visit, async (sql) => ({
+async function companyPage(c: PageContext): Promise<Response> {
+  const { format, services } = c.var;
+  const id = param(c, 'company');
+  const { row, models, keys } = await read(c, async (sql) => ({
     row: await findCompany(sql, id),
     models: await listModels(sql, id),
     keys: await listKeys(sql, id),
@@ -72,7 +63,7 @@ async function companyPage(visit: Visit): Promise<Reply> {
   const listed = listedModels(company);
   const base = `/companies/${id}/models`;
   const rows = models.map((model) => {
-    const disabled = company.disabledSlugs.has(model.slug);
+    const verb = company.disabledSlugs.has(model.slug) ? 'Enable' : 'Disable';
     const isShadowed = model.company_id === null && company.ownModels.has(model.slug);
     return [
       html`<code>${model.slug}</code>${model.company_id === null ? '' : html` ${badge('plain', 'own')}`}`,
@@ -83,28 +74,21 @@ async function companyPage(visit: Visit): Promise<Reply> {
       stateOf(company, model, isShadowed),
       isShadowed
         ? html`<span class="muted">none</span>`
-        : postButton(
-            csrf,
-            `${base}/${disabled ? 'enable' : 'disable'}`,
-            disabled ? 'Enable' : 'Disable',
-            { slug: model.slug },
-            'quiet',
-            `${disabled ? 'Enable' : 'Disable'} ${model.slug}`,
-          ),
+        : html`<form class="inline" method="post" action="${base}/${verb.toLowerCase()}">${csrfInput(c)}<input type="hidden" name="slug" value="${model.slug}"><button class="quiet" aria-label="${verb} ${model.slug}">${verb}</button></form>`,
     ];
   });
   const columns = [
-    { title: 'Model' },
-    { title: 'Kind' },
-    { title: 'Hosting' },
-    { title: 'EUR per 1000 prompt tokens', figure: true },
-    { title: 'EUR per 1000 completion tokens', figure: true },
-    { title: 'State' },
-    { title: 'Action' },
+    'Model',
+    'Kind',
+    'Hosting',
+    figure('EUR per 1000 prompt tokens'),
+    figure('EUR per 1000 completion tokens'),
+    'State',
+    'Action',
   ];
   const entries = { object: 'list', data: listed.map((model) => modelEntry(model, services.ownedBy)) };
   const active = keys.filter(({ state }) => state === 'active').length;
-  const body = html`${companyHeading(visit, row)}<h1>Models</h1>
+  const body = html`${companyHeading(c, row)}<h1>Models</h1>
 <p class="lead">${
     row.allow_non_eu_models
       ? html`The EU gate is <strong>open</strong>: models hosted outside the EU may be used.`
@@ -118,7 +102,7 @@ ${table('Models of this company', columns, rows, 'No models are offered yet.', t
       : `${active === 1 ? 'The active key gets' : `Each of the ${active} active keys gets`} this answer, whatever its scopes; revoked and expired keys get 401.`
   }</p>
 <pre tabindex="0" aria-label="Answer of GET /models">${JSON.stringify(entries, null, 2)}</pre></section>`;
-  return { kind: 'page', title: `Models of ${row.name}`, body };
+  return page(c, `Models of ${row.name}`, body);
 }
 
 function euBadge(euHosted: boolean): Html {
@@ -127,37 +111,35 @@ function euBadge(euHosted: boolean): Html {
 
 /** What the API does with a model, and why. */
 function stateOf(company: Catalogue, model: ModelRow, isShadowed: boolean): Html {
-  const because = (tone: 'good' | 'bad' | 'warn' | 'plain', text: string, why: string) =>
-    html`${badge(tone, text)}<br><span class="muted">${why}</span>`;
+  const why = (text: string) => html`<br><span class="muted">${text}</span>`;
   if (company.disabledSlugs.has(model.slug)) {
-    return because('bad', 'hidden', 'Disabled here: not listed, calls get 404.');
+    return html`${badge('bad', 'hidden')}${why('Disabled here: not listed, calls get 404.')}`;
   }
-  if (isShadowed) return because('plain', 'replaced', 'The company has its own model of this name.');
-  const found = findModel(company, model.slug);
-  if (found !== undefined && !found.euHosted && !company.allowNonEu) {
-    return because('warn', 'blocked', 'The EU gate is closed: not listed, calls get 403.');
+  if (isShadowed) return html`${badge('plain', 'replaced')}${why('The company has its own model of this name.')}`;
+  if (findModel(company, model.slug)?.euHosted === false && !company.allowNonEu) {
+    return html`${badge('warn', 'blocked')}${why('The EU gate is closed: not listed, calls get 403.')}`;
   }
   return badge('good', 'available');
 }
 
-function toggle(direction: 'disable' | 'enable'): (visit: Visit) => Promise<Reply> {
-  return async (visit) => {
-    const id = param(visit, 'company');
-    const slug = visit.form.required('slug', readSlug);
-    visit.form.check();
-    await change(visit, (sql) => setCompany(sql, id, { [direction]: [slug] }));
-    return redirect(`/companies/${id}/models?done=saved`);
+function toggle(direction: 'disable' | 'enable'): Route['handle'] {
+  return async (c, form) => {
+    const id = param(c, 'company');
+    const slug = form.required('slug', readSlug);
+    form.check();
+    await change(c, (sql) => setCompany(sql, id, { [direction]: [slug] }));
+    return c.redirect(`/companies/${id}/models?done=saved`, 303);
   };
 }
 
-async function listPage(visit: Visit, problem: Problem | null): Promise<Reply> {
-  const { format, csrf } = visit;
-  const [models, companies] = await read(
-    visit,
-    async (sql) => [await listModels(sql), await listCompanies(sql)] as const,
-  );
+async function listPage(c: PageContext, form: Form): Promise<Response> {
+  const { format } = c.var;
+  const { models, companies } = await read(c, async (sql) => ({
+    models: await listModels(sql),
+    companies: await listCompanies(sql),
+  }));
   const names = new Map(companies.map(({ id, name }) => [id, name]));
-  const state = problemOf(problem, '/models');
+  const state = formState(form, '/models');
   const rows = models.map((model) => [
     html`<a href="/models/${model.id}"><code>${model.slug}</code></a>`,
     html`<code>${model.upstream_model}</code>`,
@@ -168,19 +150,19 @@ async function listPage(visit: Visit, problem: Problem | null): Promise<Reply> {
     model.company_id === null ? 'all' : (names.get(model.company_id) ?? 'unknown'),
   ]);
   const columns = [
-    { title: 'Slug' },
-    { title: 'Internal name' },
-    { title: 'Kind' },
-    { title: 'Hosting' },
-    { title: 'EUR per 1000 prompt tokens', figure: true },
-    { title: 'EUR per 1000 completion tokens', figure: true },
-    { title: 'For' },
+    'Slug',
+    'Internal name',
+    'Kind',
+    'Hosting',
+    figure('EUR per 1000 prompt tokens'),
+    figure('EUR per 1000 completion tokens'),
+    'For',
   ];
   const body = html`<h1>Models and prices</h1>
 <p class="lead">Clients see the slug; the internal name goes upstream and is shown to operators only.</p>
 ${table('All models', columns, rows, 'There are no models yet. Offer the first one below.', true)}
 <section class="card"><h2>Offer a model</h2>${state.summary}
-<form method="post" action="/models" class="stack">${hidden(csrf)}
+<form method="post" action="/models" class="stack">${csrfInput(c)}
 ${field(state, { name: 'slug', label: 'Slug', required: true, hint: 'The name clients use. It never changes.' })}
 ${modelFields(state, null)}
 ${select(state, {
@@ -194,28 +176,24 @@ ${select(state, {
   hint: "A company's own model wins over a shared one of the same slug.",
 })}
 <div class="actions"><button class="primary">Offer model</button></div></form></section>`;
-  return { kind: 'page', title: 'Models and prices', body };
+  return page(c, 'Models and prices', body);
 }
 
-/** An unpriced model is never silently free. */
+/** Marks a model that costs nothing: its price may have been forgotten. */
 function price(text: string, isFree: boolean): Html | string {
   return isFree ? html`${badge('warn', 'free')} ${text}` : text;
 }
 
 function modelFields(state: FormState, model: ModelRow | null): Html {
-  const priced = (name: string, label: string, value: string | undefined): Field => ({
-    name,
-    label,
-    required: true,
-    inputmode: 'decimal',
-    ...(value === undefined ? {} : { value }),
-  });
+  const priced = (name: string, label: string, value = ''): Field => {
+    return { name, label, required: true, inputmode: 'decimal', value };
+  };
   return html`${field(state, {
     name: 'upstream',
     label: 'Internal name',
     required: true,
     hint: 'What the model is called upstream.',
-    ...(model === null ? {} : { value: model.upstream_model }),
+    value: model?.upstream_model ?? '',
   })}
 ${select(state, {
   name: 'kind',
@@ -231,7 +209,7 @@ ${checkbox(state, { name: 'eu_hosted', label: 'Hosted in the EU', checked: model
 ${field(state, { ...priced('output', 'EUR per 1000 completion tokens', model?.cost_eur_per_1k_output), hint: '0 for embeddings.' })}</div>`;
 }
 
-function readModelFields({ form }: Visit) {
+function readModelFields(form: Form) {
   return {
     upstream_model: form.required('upstream', readName),
     kind: form.required('kind', oneOf('chat', 'embedding')),
@@ -241,54 +219,52 @@ function readModelFields({ form }: Visit) {
   };
 }
 
-async function create(visit: Visit): Promise<Reply> {
-  const { form } = visit;
+async function create(c: PageContext, form: Form): Promise<Response> {
   const slug = form.required('slug', readSlug);
   const company_id = form.optional('company', readUuid);
-  const fields = readModelFields(visit);
+  const fields = readModelFields(form);
   form.check();
-  await change(visit, (sql) => createModel(sql, { slug, company_id, ...fields }));
-  return redirect('/models?done=created');
+  await change(c, (sql) => createModel(sql, { slug, company_id, ...fields }));
+  return c.redirect('/models?done=created', 303);
 }
 
-async function editPage(visit: Visit, problem: Problem | null): Promise<Reply> {
-  const model = await find(visit);
+async function editPage(c: PageContext, form: Form): Promise<Response> {
+  const model = await find(c);
   const path = `/models/${model.id}`;
-  const state = problemOf(problem, path);
+  const state = formState(form, path);
   const body = html`<h1>Model <code>${model.slug}</code></h1>
 <p class="lead">${model.company_id === null ? 'Shared by all companies.' : 'For one company alone.'} A new price holds for calls from now on; the ledger keeps the price each call was made at.</p>
 <section class="card">${state.summary}
-<form method="post" action="${path}" class="stack">${hidden(visit.csrf)}
+<form method="post" action="${path}" class="stack">${csrfInput(c)}
 ${modelFields(state, model)}
 <div class="actions"><button class="primary">Save model</button> <a class="button quiet" href="/models">Cancel</a> <a class="button danger" href="${path}/remove">Remove…</a></div></form></section>`;
-  return { kind: 'page', title: `Model ${model.slug}`, body };
+  return page(c, `Model ${model.slug}`, body);
 }
 
-async function edit(visit: Visit): Promise<Reply> {
-  const model = await find(visit);
-  const fields = readModelFields(visit);
-  visit.form.check();
-  await change(visit, (sql) => setModel(sql, model.slug, model.company_id, fields));
-  return redirect('/models?done=saved');
+async function edit(c: PageContext, form: Form): Promise<Response> {
+  const model = await find(c);
+  const fields = readModelFields(form);
+  form.check();
+  await change(c, (sql) => setModel(sql, model.slug, model.company_id, fields));
+  return c.redirect('/models?done=saved', 303);
 }
 
-async function removePage(visit: Visit): Promise<Reply> {
-  const model = await find(visit);
+async function removePage(c: PageContext): Promise<Response> {
+  const model = await find(c);
   const body = html`<h1>Remove <code>${model.slug}</code>?</h1>
-<section class="card"><p>Calls to it get 404 within a second. Its ledger rows stay.</p>
-<form method="post" action="/models/${model.id}/remove" class="actions">${hidden(visit.csrf)}<button class="danger">Remove model</button> <a class="button quiet" href="/models">Keep it</a></form></section>`;
-  return { kind: 'page', title: `Remove ${model.slug}`, body };
+${confirmation(c, { action: `/models/${model.id}/remove`, button: 'Remove model', back: '/models', text: html`<p>Calls to it get 404 within a second. Its ledger rows stay.</p>` })}`;
+  return page(c, `Remove ${model.slug}`, body);
 }
 
-async function remove(visit: Visit): Promise<Reply> {
-  const model = await find(visit);
-  await change(visit, (sql) => removeModel(sql, model.slug, model.company_id));
-  return redirect('/models?done=removed');
+async function remove(c: PageContext): Promise<Response> {
+  const model = await find(c);
+  await change(c, (sql) => removeModel(sql, model.slug, model.company_id));
+  return c.redirect('/models?done=removed', 303);
 }
 
-async function find(visit: Visit): Promise<ModelRow> {
-  const id = param(visit, 'model');
-  const model = (await read(visit, (sql) => listModels(sql))).find((each) => each.id === id);
-  if (model === undefined) throw new NotFound();
+async function find(c: PageContext): Promise<ModelRow> {
+  const id = param(c, 'model');
+  const model = (await read(c, (sql) => listModels(sql))).find((each) => each.id === id);
+  if (model === undefined) throw new HTTPException(404);
   return model;
 }

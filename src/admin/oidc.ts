@@ -1,28 +1,34 @@
-import type { IncomingMessage } from 'node:http';
+import type { Context } from 'hono';
+import { deleteCookie, setCookie } from 'hono/cookie';
+import type { CookieOptions } from 'hono/utils/cookie';
 import * as client from 'openid-client';
 import type { OidcSettings } from './services.ts';
-import { cookie, readCookie } from './session.ts';
+import { cookieOptions } from './session.ts';
 
 const CALLBACK = '/sign-in/oidc/callback';
+const COOKIE = 'tollgate-oidc';
 const ATTEMPT_SECONDS = 600;
+const PROVIDER_SECONDS = 10;
 
 /**
- * OpenID Connect: authorization code flow with PKCE, state and nonce. What the browser has
- * to bring back waits in a cookie of its own. People are known by a verified e-mail address.
+ * Sign-in with OpenID Connect: authorization code flow with PKCE, state and nonce, which a cookie
+ * keeps until the browser comes back. Users are found by their verified e-mail address.
  */
 export class Oidc {
   readonly #settings: OidcSettings;
   readonly #origin: URL;
+  readonly #options: CookieOptions;
   #discovery: Promise<client.Configuration> | null = null;
 
   /** @param origin where people reach the pages */
   constructor(settings: OidcSettings, origin: URL) {
     this.#settings = settings;
     this.#origin = origin;
+    this.#options = cookieOptions(origin.protocol === 'https:');
   }
 
-  /** Where to send a person, and the cookie to send with them. */
-  async begin(): Promise<{ to: string; cookie: string }> {
+  /** Begins an attempt and sets its cookie. @returns the provider's address to redirect to */
+  async begin(c: Context): Promise<string> {
     const provider = await this.#provider();
     const verifier = client.randomPKCECodeVerifier();
     const state = client.randomState();
@@ -35,18 +41,21 @@ export class Oidc {
       state,
       nonce,
     });
-    return { to: to.href, cookie: this.#cookie(`${state}.${nonce}.${verifier}`, ATTEMPT_SECONDS) };
+    setCookie(c, COOKIE, `${state}.${nonce}.${verifier}`, { ...this.#options, maxAge: ATTEMPT_SECONDS });
+    return to.href;
   }
 
   /**
-   * The verified address of who comes back, in lower case; null when the provider vouches for none.
-   * @throws Error when this is no answer to an attempt of this browser, or the provider refuses
+   * Ends an attempt and removes its cookie.
+   * @returns the verified e-mail address in lower case; null when the provider confirms none
+   * @throws Error when this browser began no such attempt, or the provider refuses
    */
-  async finish(req: IncomingMessage): Promise<string | null> {
-    const [state, nonce, verifier] = (readCookie(req, this.#cookieName) ?? '').split('.');
-    if (!state || !nonce || !verifier) throw new Error('no attempt of this browser');
-    const provider = await this.#provider();
-    const tokens = await client.authorizationCodeGrant(provider, new URL(req.url as string, this.#origin), {
+  async finish(c: Context): Promise<string | null> {
+    const attempt = deleteCookie(c, COOKIE, this.#options) ?? '';
+    const [state, nonce, verifier] = attempt.split('.');
+    if (!state || !nonce || !verifier) throw new Error('this browser began no attempt');
+    const callback = new URL(CALLBACK + new URL(c.req.url).search, this.#origin);
+    const tokens = await client.authorizationCodeGrant(await this.#provider(), callback, {
       pkceCodeVerifier: verifier,
       expectedState: state,
       expectedNonce: nonce,
@@ -57,26 +66,13 @@ export class Oidc {
     return claims.email.toLowerCase();
   }
 
-  /** The cookie that ends an attempt. */
-  get farewell(): string {
-    return this.#cookie('', 0);
-  }
-
-  #cookie(value: string, seconds: number): string {
-    return cookie(this.#cookieName, value, seconds, this.#origin.protocol === 'https:');
-  }
-
-  get #cookieName(): string {
-    return this.#origin.protocol === 'https:' ? '__Host-tollgate-oidc' : 'tollgate-oidc';
-  }
-
-  /** Asked once; again after a failure. */
+  /** The provider's configuration: fetched once, and again after a failure. */
   #provider(): Promise<client.Configuration> {
     const { issuer, clientId, clientSecret } = this.#settings;
     const authentication = clientSecret === null ? client.None() : client.ClientSecretPost(clientSecret);
-    // config.ts lets http through for this machine only
-    const options =
-      issuer.protocol === 'http:' ? { execute: [client.allowInsecureRequests], timeout: 10 } : { timeout: 10 };
+    // config.ts accepts http for this machine only
+    const execute = issuer.protocol === 'http:' ? [client.allowInsecureRequests] : [];
+    const options = { execute, timeout: PROVIDER_SECONDS };
     this.#discovery ??= client.discovery(issuer, clientId, undefined, authentication, options).catch((error) => {
       this.#discovery = null;
       throw error;

@@ -1,14 +1,14 @@
 import { ROLES, type Role } from '../domain/user.ts';
 
 /**
- * Who may do what in the administration area. Every route names one action, and the
- * listener asks `may` before the route's code runs: there is no other check.
+ * Who may do what in the administration area. Every route names one action, and pages.ts asks
+ * `may` before the route's code runs: there is no other check.
  */
 
 const OPERATOR = ['operator'] as const;
 const MANAGERS = ['operator', 'owner', 'administrator'] as const;
 
-/** Roles that have an action. Owner and administrator have it for their own company only. */
+/** The roles that may take an action; owners and administrators for their own company only. */
 export const PERMISSIONS = {
   'account.use': ROLES,
   'company.list': OPERATOR,
@@ -31,19 +31,19 @@ export const PERMISSIONS = {
 
 export type Action = keyof typeof PERMISSIONS;
 
-export interface Person {
+/** What decides over permissions: a role, and the company it is held in (null for an operator). */
+export interface RoleHolder {
   readonly role: Role;
-  /** null for an operator. */
-  readonly companyId: string | null;
+  readonly company_id: string | null;
 }
 
-/** @param companyId the company the action is about; null when it is about none */
-export function may(person: Person, action: Action, companyId: string | null): boolean {
+/** @param company id of the company that the action is about; null when it is about none */
+export function may(holder: RoleHolder, action: Action, company: string | null): boolean {
   const roles: readonly Role[] = PERMISSIONS[action];
-  return roles.includes(person.role) && (companyId === null || isTheirs(person, companyId));
+  return roles.includes(holder.role) && (company === null || canSee(holder, company));
 }
 
-/** Whether a person may know that a company exists. */
-export function isTheirs(person: Person, companyId: string): boolean {
-  return person.role === 'operator' || person.companyId === companyId;
+/** Whether a user may know that a company exists. */
+export function canSee(holder: RoleHolder, company: string): boolean {
+  return holder.role === 'operator' || holder.company_id === company;
 }

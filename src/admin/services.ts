@@ -3,9 +3,9 @@ import type { Clock } from '../domain/ports.ts';
 import type { Logger } from '../log.ts';
 import type { Database } from '../store/database.ts';
 
-/** What the administration area is made of; put together in app.ts and never changed. */
+/** Everything that the administration area needs from the rest of the program. */
 export interface AdminServices {
-  /** Connections of its own: pages and exports never wait in front of the API's queries. */
+  /** Its own connections, so that pages and exports never delay queries of the API. */
   readonly db: Database;
   readonly calendar: Calendar;
   readonly clock: Clock;
@@ -13,19 +13,19 @@ export interface AdminServices {
   readonly keyPrefix: string;
   readonly ownedBy: string;
   readonly api: ApiAddress;
-  /** Where people reach the pages, such as "https://admin.example.com"; null: at whatever address they ask for. */
+  /** Where people reach the pages, such as "https://admin.example.com"; null: at the address of each request. */
   readonly url: URL | null;
-  /** Reverse proxies in front of the pages whose X-Forwarded-For is to be believed. */
+  /** Number of reverse proxies whose X-Forwarded-For is trusted. */
   readonly proxies: number;
   readonly oidc: OidcSettings | null;
 }
 
 export interface ApiAddress {
-  /** Base address clients use, for snippets. */
+  /** Base address for clients. */
   publicUrl(): string;
-  /** Base address this process reaches its own API at. */
+  /** Base address for this process itself. */
   url(): string;
-  /** Path of the Unix socket it listens on instead. */
+  /** Path of the Unix socket that the API listens on; null when it has a port. */
   readonly socket: string | null;
 }
 

@@ -1,85 +1,89 @@
 import { createHash, hash, randomBytes, timingSafeEqual } from 'node:crypto';
-import type { IncomingMessage } from 'node:http';
+import type { Context } from 'hono';
+import { deleteCookie, getCookie, setCookie } from 'hono/cookie';
+import type { CookieOptions } from 'hono/utils/cookie';
 import type { Database } from '../store/database.ts';
 import { createSession, deleteSession, findSession, pruneSessions, type SessionRow } from '../store/session.ts';
 
-/**
- * Sessions live in the database; the browser holds a random token in a cookie that no
- * script can read and no other site can send a form with. They end two hours after the
- * last use, twelve hours after sign-in, at sign-out, and when the password changes.
- */
+/** Seconds after its last use, and after sign-in, at which a session ends. */
 const LIMITS = { idle: 2 * 3600, absolute: 12 * 3600 };
 const READ_MS = 2000;
+const COOKIE = 'tollgate';
 
+/** A session that has not ended. */
+export interface Session {
+  readonly user: SessionRow;
+  /** SHA-256 of the token; the key of the table. */
+  readonly digest: Buffer;
+  /** The token that every form of this session must send. */
+  readonly csrf: string;
+}
+
+/**
+ * Sessions are rows of the database; the browser has a random token in a cookie. A session ends
+ * after the limits above, at sign-out, and when the password changes.
+ */
 export class Sessions {
   readonly #db: Database;
-  readonly #secure: boolean;
+  readonly #options: CookieOptions;
 
-  /** @param secure people reach the pages by https: the cookie then never leaves it */
+  /** @param secure the pages are reached by https, and the cookie is sent over https only */
   constructor(db: Database, secure: boolean) {
     this.#db = db;
-    this.#secure = secure;
+    this.#options = cookieOptions(secure);
   }
 
-  /** Signs a user in under a new token, whatever the browser held before. @returns the cookie to be set */
-  async begin(userId: string, former: string | null): Promise<string> {
+  /** Signs a user in under a new token and ends the session that the browser had before. */
+  async begin(c: Context, userId: string): Promise<void> {
+    const former = this.#token(c);
     const token = randomBytes(32).toString('base64url');
     await this.#db.run(READ_MS, async (sql) => {
       if (former !== null) await deleteSession(sql, digestOf(former));
       await pruneSessions(sql, LIMITS);
       await createSession(sql, digestOf(token), userId);
     });
-    return cookie(this.#name, token, LIMITS.absolute, this.#secure);
+    setCookie(c, COOKIE, token, { ...this.#options, maxAge: LIMITS.absolute });
   }
 
-  /** The live session of a request. */
-  async find(req: IncomingMessage): Promise<{ person: SessionRow; digest: Buffer; csrf: string } | null> {
-    const token = this.token(req);
+  /** The session of a request; null when there is none or it has ended. */
+  async find(c: Context): Promise<Session | null> {
+    const token = this.#token(c);
     if (token === null) return null;
     const digest = digestOf(token);
-    const person = await this.#db.run(READ_MS, (sql) => findSession(sql, digest, LIMITS));
-    return person === null ? null : { person, digest, csrf: csrfOf(token) };
+    const user = await this.#db.run(READ_MS, (sql) => findSession(sql, digest, LIMITS));
+    return user === null ? null : { user, digest, csrf: csrfOf(token) };
   }
 
-  /** The cookie that takes a session from the browser. */
-  get farewell(): string {
-    return cookie(this.#name, '', 0, this.#secure);
+  async end(c: Context, { digest }: Session): Promise<void> {
+    await this.#db.run(READ_MS, (sql) => deleteSession(sql, digest));
+    deleteCookie(c, COOKIE, this.#options);
   }
 
-  token(req: IncomingMessage): string | null {
-    const token = readCookie(req, this.#name);
-    return token !== null && /^[\w-]{43}$/.test(token) ? token : null;
-  }
-
-  get #name(): string {
-    return this.#secure ? '__Host-tollgate' : 'tollgate';
+  #token(c: Context): string | null {
+    const token = getCookie(c, COOKIE, this.#options.prefix) ?? '';
+    return /^[\w-]{43}$/.test(token) ? token : null;
   }
 }
 
-/** A cookie for this host alone. Lax: a link from elsewhere opens the page, a form from elsewhere does not come with it. */
-export function cookie(name: string, value: string, seconds: number, secure: boolean): string {
-  return `${name}=${value}; Path=/; Max-Age=${seconds}; HttpOnly; SameSite=Lax${secure ? '; Secure' : ''}`;
+/**
+ * Cookies for this host alone that scripts cannot read. SameSite=Lax: a link on another site
+ * sends them, a form on another site does not.
+ */
+export function cookieOptions(secure: boolean): CookieOptions {
+  return { path: '/', httpOnly: true, sameSite: 'Lax', ...(secure ? { prefix: 'host', secure: true } : {}) };
 }
 
-export function readCookie(req: IncomingMessage, name: string): string | null {
-  for (const pair of (req.headers.cookie ?? '').split(';')) {
-    const at = pair.indexOf('=');
-    if (at > 0 && pair.slice(0, at).trim() === name) return pair.slice(at + 1).trim();
-  }
-  return null;
-}
-
-/** Whether a form holds the token of its session. */
-export function isCsrfToken(expected: string, sent: string | null): boolean {
-  if (sent === null || sent.length !== expected.length) return false;
-  return timingSafeEqual(Buffer.from(sent), Buffer.from(expected));
+/** Whether a form has the token of its session. */
+export function isCsrfToken({ csrf }: Session, sent: string | null): boolean {
+  const [expected, given] = [Buffer.from(csrf), Buffer.from(sent ?? '')];
+  return expected.length === given.length && timingSafeEqual(expected, given);
 }
 
 function digestOf(token: string): Buffer {
   return createHash('sha256').update(token).digest();
 }
 
-/** Of the secret token, so it is one more secret that only the session's own pages show. */
+/** Derived from the token, so only the session's own pages know it and nothing is stored. */
 function csrfOf(token: string): string {
   return hash('sha256', `csrf ${token}`, 'base64url');
 }

@@ -1,136 +1,188 @@
-import type { IncomingMessage } from 'node:http';
+import { getConnInfo } from '@hono/node-server/conninfo';
+import { Hono } from 'hono';
 import { html } from 'hono/html';
+import { HTTPException } from 'hono/http-exception';
+import type { ContentfulStatusCode } from 'hono/utils/http-status';
+import type { Clock } from '../domain/ports.ts';
 import { findUser } from '../store/user.ts';
-import type { Hasher } from './hasher.ts';
-import type { Html } from './html.ts';
-import { field, problemOf } from './layout.ts';
+import type { PageContext, PageEnv, PageServices } from './context.ts';
+import { field, formState } from './field.ts';
+import { Form, limitBody, readForm } from './form.ts';
+import { plainPage } from './layout.ts';
 import { Oidc } from './oidc.ts';
-import type { AdminServices } from './services.ts';
-import type { Sessions } from './session.ts';
+import { Busy } from './semaphore.ts';
 import { Throttle } from './throttle.ts';
-import { Busy } from './turnstile.ts';
 
-/**
- * Signing in. Whether an address belongs to somebody is told neither by the answer nor by
- * the time it takes: every attempt that is looked at costs one password hash. Failures are
- * counted for an account from one address, for an address, and for an account; the last
- * limit is high, so that nobody is locked out by a stranger's few guesses.
- */
-
-const QUARTER = 15 * 60_000;
+const MAX_FORM_BYTES = 8192;
+const WINDOW_MS = 15 * 60_000;
 const READ_MS = 2000;
+const BUSY_SECONDS = 5;
 const WRONG = 'The e-mail address or the password is wrong.';
 const UNKNOWN = 'The identity provider knows you, but there is no account for your verified e-mail address here.';
 
-/** How an attempt ended: signed in with cookies, or an answer for the sign-in page. */
-export type Outcome =
-  | { readonly cookies: string[] }
-  | { readonly status: number; readonly message: string; readonly retryAfter?: number; readonly cookies?: string[] };
-
-export class SignIn {
-  readonly oidc: Oidc | null;
-  readonly #services: AdminServices;
-  readonly #sessions: Sessions;
-  readonly #hashing: Hasher;
-  readonly #byBoth: Throttle;
-  readonly #byAddress: Throttle;
-  readonly #byAccount: Throttle;
-
-  constructor(services: AdminServices, sessions: Sessions, hashing: Hasher) {
-    this.#services = services;
-    this.#sessions = sessions;
-    this.#hashing = hashing;
-    this.oidc = services.oidc === null || services.url === null ? null : new Oidc(services.oidc, services.url);
-    this.#byBoth = new Throttle({ failures: 5, windowMs: QUARTER }, services.clock);
-    this.#byAddress = new Throttle({ failures: 30, windowMs: QUARTER }, services.clock);
-    this.#byAccount = new Throttle({ failures: 100, windowMs: QUARTER }, services.clock);
+/**
+ * Signing in with a password or with OpenID Connect. Neither the answer nor its time tells whether
+ * an e-mail address has an account: every attempt that is not throttled costs one password hash.
+ */
+export function signInRoutes(services: PageServices): Hono<PageEnv> {
+  const app = new Hono<PageEnv>();
+  app.get('/sign-in', (c) => {
+    const values = new URLSearchParams({ next: c.req.query('next') ?? '' });
+    return signInPage(c, new Form(values, '/sign-in'));
+  });
+  app.post('/sign-in', limitBody(MAX_FORM_BYTES), passwordHandler(services));
+  if (services.oidc !== null && services.url !== null) {
+    const oidc = new Oidc(services.oidc, services.url);
+    app.get('/sign-in/oidc', (c) => beginOidc(c, oidc));
+    app.get('/sign-in/oidc/callback', (c) => finishOidc(c, oidc));
   }
+  app.all('/sign-in/*', () => {
+    throw new HTTPException(404);
+  });
+  return app;
+}
 
-  async withPassword(req: IncomingMessage, form: URLSearchParams): Promise<Outcome> {
-    const email = (form.get('email') ?? '').trim().toLowerCase().slice(0, 254);
-    const password = form.get('password') ?? '';
-    const address = addressOf(req, this.#services.proxies);
-    const counted: [Throttle, string][] = [
-      [this.#byBoth, `${address} ${email}`],
-      [this.#byAddress, address],
-      [this.#byAccount, email],
-    ];
-    const retryAfter = Math.max(...counted.map(([throttle, subject]) => throttle.closedFor(subject)));
-    if (retryAfter > 0) {
-      const minutes = Math.ceil(retryAfter / 60);
-      const message = `Too many attempts. Try again in ${minutes} ${minutes === 1 ? 'minute' : 'minutes'}.`;
-      return { status: 429, message, retryAfter };
+function passwordHandler({ clock, proxies, sessions }: PageServices): (c: PageContext) => Promise<Response> {
+  const limits = new AttemptLimits(clock);
+  return async (c) => {
+    const form = await readForm(c);
+    const email = (form.values.get('email') ?? '').trim().toLowerCase().slice(0, 254);
+    const attempt = limits.of(addressOf(c, proxies), email);
+    const seconds = attempt.closedFor();
+    if (seconds > 0) {
+      const minutes = Math.ceil(seconds / 60);
+      c.header('retry-after', String(seconds));
+      return refuse(
+        c,
+        429,
+        `Too many attempts. Try again in ${minutes} ${minutes === 1 ? 'minute' : 'minutes'}.`,
+        form,
+      );
     }
-    for (const [throttle, subject] of counted) throttle.attempt(subject);
-    const forgive = () => {
-      for (const [throttle, subject] of counted) throttle.forgive(subject);
-    };
+    attempt.count();
     try {
-      const id = await this.#check(email, password);
-      if (id === null) return { status: 401, message: WRONG };
-      forgive();
-      return { cookies: [await this.#sessions.begin(id, this.#sessions.token(req))] };
+      const id = await findByPassword(c, email, form.values.get('password') ?? '');
+      if (id === null) return await refuse(c, 401, WRONG, form);
+      await sessions.begin(c, id);
+      attempt.forgive();
     } catch (error) {
-      forgive(); // our fault, not theirs
+      attempt.forgive(); // the failure is ours, not the user's
       if (!(error instanceof Busy)) throw error;
-      return { status: 503, message: 'Too many people are signing in. Try again in a moment.', retryAfter: 5 };
+      c.header('retry-after', String(BUSY_SECONDS));
+      return refuse(c, 503, 'Too many people are signing in. Try again in a moment.', form);
     }
+    const next = form.values.get('next') ?? '';
+    return c.redirect(isLocal(next) ? next : '/', 303);
+  };
+}
+
+/** The user's id; null when the e-mail address or the password is wrong. @throws Busy */
+async function findByPassword(c: PageContext, email: string, password: string): Promise<string | null> {
+  const { db, hasher } = c.var.services;
+  let id: string | null = null;
+  const isRight = await hasher.verify(password, async () => {
+    const user = await db.run(READ_MS, (sql) => findUser(sql, email));
+    id = user?.id ?? null;
+    return user?.password_hash ?? null;
+  });
+  return isRight ? id : null;
+}
+
+async function beginOidc(c: PageContext, oidc: Oidc): Promise<Response> {
+  const to = await oidc.begin(c).catch((error: Error) => {
+    c.var.services.log.warn({ reason: error.stack }, 'admin: the identity provider cannot be reached');
+    const message = 'The identity provider cannot be reached. Try again, or sign in with a password.';
+    throw new HTTPException(503, { message });
+  });
+  return c.redirect(to, 303);
+}
+
+async function finishOidc(c: PageContext, oidc: Oidc): Promise<Response> {
+  const { db, log, sessions } = c.var.services;
+  const form = new Form(new URLSearchParams(), '/sign-in');
+  let email: string | null;
+  try {
+    email = await oidc.finish(c);
+  } catch (error) {
+    log.warn({ reason: (error as Error).message }, 'admin: single sign-on failed');
+    return refuse(c, 401, 'Single sign-on did not succeed. Please try again.', form);
+  }
+  const user = email === null ? null : await db.run(READ_MS, (sql) => findUser(sql, email));
+  if (user === null) return refuse(c, 403, UNKNOWN, form);
+  await sessions.begin(c, user.id);
+  return c.redirect('/', 303);
+}
+
+/** Shows the sign-in page again with a message. */
+function refuse(
+  c: PageContext,
+  status: ContentfulStatusCode,
+  message: string,
+  form: Form,
+): Response | Promise<Response> {
+  form.refuse('', message);
+  return signInPage(c, form, status);
+}
+
+/**
+ * Failed attempts are counted per address and account, per address, and per account. The last
+ * limit is high, so that a stranger's few guesses lock nobody out.
+ */
+class AttemptLimits {
+  readonly #both: Throttle;
+  readonly #address: Throttle;
+  readonly #account: Throttle;
+
+  constructor(clock: Clock) {
+    this.#both = new Throttle({ failures: 5, windowMs: WINDOW_MS }, clock);
+    this.#address = new Throttle({ failures: 30, windowMs: WINDOW_MS }, clock);
+    this.#account = new Throttle({ failures: 100, windowMs: WINDOW_MS }, clock);
   }
 
-  async withOidc(req: IncomingMessage): Promise<Outcome> {
-    const oidc = this.oidc as Oidc;
-    const cookies = [oidc.farewell];
-    let email: string | null;
-    try {
-      email = await oidc.finish(req);
-    } catch (error) {
-      this.#services.log.warn({ reason: (error as Error).message }, 'admin: single sign-on failed');
-      return { status: 401, message: 'Single sign-on did not succeed. Please try again.', cookies };
-    }
-    const user = email === null ? null : await this.#services.db.run(READ_MS, (sql) => findUser(sql, email));
-    if (user === null) return { status: 403, message: UNKNOWN, cookies };
-    return { cookies: [...cookies, await this.#sessions.begin(user.id, this.#sessions.token(req))] };
-  }
-
-  async #check(email: string, password: string): Promise<string | null> {
-    let id: string | null = null;
-    const isRight = await this.#hashing.verify(password, async () => {
-      const user = await this.#services.db.run(READ_MS, (sql) => findUser(sql, email));
-      id = user?.id ?? null;
-      return user?.password_hash ?? null;
-    });
-    return isRight ? id : null;
+  of(address: string, email: string) {
+    const counters: [Throttle, string][] = [
+      [this.#both, `${address} ${email}`],
+      [this.#address, address],
+      [this.#account, email],
+    ];
+    return {
+      /** Seconds until another attempt is allowed; 0 when it is allowed now. */
+      closedFor: () => Math.max(...counters.map(([throttle, subject]) => throttle.closedFor(subject))),
+      count() {
+        for (const [throttle, subject] of counters) throttle.attempt(subject);
+      },
+      forgive() {
+        for (const [throttle, subject] of counters) throttle.forgive(subject);
+      },
+    };
   }
 }
 
-export function signInPage(options: {
-  readonly oidc: boolean;
-  readonly message: string | null;
-  readonly email: string;
-  readonly next: string;
-}): Html {
-  const { oidc, message, email, next } = options;
-  const values = new URLSearchParams({ email });
-  const state = problemOf(
-    message === null ? null : { messages: { '': message }, values, path: '/sign-in' },
-    '/sign-in',
-  );
-  return html`<div class="narrow"><h1>Sign in</h1>
+function signInPage(c: PageContext, form: Form, status?: ContentfulStatusCode): Response | Promise<Response> {
+  const { oidc, url } = c.var.services;
+  const state = formState(form, '/sign-in');
+  const body = html`<div class="narrow"><h1>Sign in</h1>
 ${state.summary}
 <form method="post" action="/sign-in" class="card stack">
-<input type="hidden" name="next" value="${next}">
+<input type="hidden" name="next" value="${state.value('next', '')}">
 ${field(state, { name: 'email', label: 'E-mail address', type: 'email', required: true, autocomplete: 'username' })}
 ${field(state, { name: 'password', label: 'Password', type: 'password', required: true, autocomplete: 'current-password' })}
 <button class="primary">Sign in</button>
 </form>
-${oidc ? html`<p class="or">or</p><p><a class="button wide" href="/sign-in/oidc">Sign in with your organisation</a></p>` : ''}
+${oidc !== null && url !== null ? html`<p class="or">or</p><p><a class="button wide" href="/sign-in/oidc">Sign in with your organisation</a></p>` : ''}
 </div>`;
+  return plainPage(c, 'Sign in', body, status);
 }
 
-/** Who asks: the peer, or what the nearest trusted proxies say. One IPv6 network counts as one. */
-function addressOf(req: IncomingMessage, proxies: number): string {
-  const peer = req.socket.remoteAddress ?? '';
-  const chain = String(req.headers['x-forwarded-for'] ?? '').split(',');
+/** A path of this site, not the address of another one. */
+function isLocal(path: string): boolean {
+  return /^\/[\w-]/.test(path) && !/[^\w/-]/.test(path);
+}
+
+/** The address of the peer, or the one that the nearest trusted proxies name. One IPv6 network (/64) counts as one. */
+function addressOf(c: PageContext, proxies: number): string {
+  const peer = getConnInfo(c).remote.address ?? '';
+  const chain = (c.req.header('x-forwarded-for') ?? '').split(',');
   const address = proxies === 0 ? peer : (chain.at(-proxies)?.trim() ?? peer);
   return address.includes(':') && !address.includes('.') ? address.split(':').slice(0, 4).join(':') : address;
 }

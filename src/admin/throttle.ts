@@ -1,21 +1,20 @@
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../domain/ports.ts';
 
-/** How many failures within a window close the door until the window ends. */
+/** After so many failures within a window, attempts are refused until it ends. */
 export interface Limit {
   readonly failures: number;
   readonly windowMs: number;
 }
 
 /**
- * Counts failures per subject. In memory, per replica: a failed sign-in costs no write, and
- * hashing one password at a time bounds what several replicas together allow. Counting an
- * attempt before its outcome is known keeps a burst from slipping through side by side.
+ * Counts failures per subject, in memory of this process: a failed sign-in writes nothing. An
+ * attempt counts before its outcome is known, so that a burst of attempts is limited as well.
  */
 export class Throttle {
   readonly #limit: Limit;
   readonly #clock: Clock;
-  // bounded: whoever invents a hundred thousand subjects forgets only the oldest ones
+  /** Bounded: beyond this number the subjects that were used least recently are forgotten. */
   readonly #windows = new LRUCache<string, { count: number; readonly until: number }>({ max: 100_000 });
 
   constructor(limit: Limit, clock: Clock) {
@@ -23,7 +22,7 @@ export class Throttle {
     this.#clock = clock;
   }
 
-  /** Seconds until the subject may try again; 0 when it may now. */
+  /** Seconds until another attempt is allowed; 0 when it is allowed now. */
   closedFor(subject: string): number {
     const window = this.#windows.get(subject);
     const now = this.#clock();
@@ -38,7 +37,7 @@ export class Throttle {
     else this.#windows.set(subject, { count: 1, until: now + this.#limit.windowMs });
   }
 
-  /** The attempt was none: it succeeded, or was never made. */
+  /** Takes back an attempt that succeeded or could not be decided. */
   forgive(subject: string): void {
     const window = this.#windows.get(subject);
     if (window !== undefined && window.count > 0) window.count--;

@@ -1,17 +1,19 @@
 import { html, raw } from 'hono/html';
+import { HTTPException } from 'hono/http-exception';
+import { stream } from 'hono/streaming';
 import { FieldError, readMonth } from '../domain/field.ts';
 import { readUsageMonth, type Sums, type UsageGroup, type UsageMonth } from '../store/daily.ts';
 import { copyLedger } from '../store/export.ts';
-import { budgetBar, costPerDay } from './chart.ts';
+import { budgetBar, costPerDay, legendEntry } from './chart.ts';
+import { type PageContext, param, type Route, read } from './context.ts';
 import type { Format } from './format.ts';
 import type { Html } from './html.ts';
-import { badge, companyHeading, table } from './layout.ts';
-import { NotFound, param, type Reply, type Route, read, type Visit } from './visit.ts';
+import { badge, companyHeading, figure, page, table } from './layout.ts';
 
 /** A company's month (spec section 5, rule 6), and its ledger as CSV. */
 export const usageRoutes: readonly Route[] = [
   { method: 'GET', path: '/companies/:company/usage', action: 'usage.read', handle: usagePage },
-  { method: 'GET', path: '/companies/:company/usage.csv', action: 'usage.read', slow: true, handle: download },
+  { method: 'GET', path: '/companies/:company/usage.csv', action: 'usage.read', handle: download },
 ];
 
 const EXPORT_MS = 30 * 60_000;
@@ -23,18 +25,20 @@ const ENDPOINTS: Readonly<Record<string, string>> = {
 };
 const OUTCOMES: Readonly<Record<string, string>> = {
   completed: 'Completed',
-  client_aborted: 'Broken off by the client',
-  upstream_failed: 'Failed midway',
+  client_aborted: 'Cancelled by the client',
+  upstream_failed: 'Failed before its end',
 };
 
-async function usagePage(visit: Visit): Promise<Reply> {
-  const { format } = visit;
-  const id = param(visit, 'company');
-  const usage = await read(visit, (sql) => readUsageMonth(sql, id, monthOf(visit)));
+const SUM_COLUMNS = [figure('Requests'), figure('Prompt tokens'), figure('Completion tokens'), figure('Cost')];
+
+async function usagePage(c: PageContext): Promise<Response> {
+  const { format } = c.var;
+  const id = param(c, 'company');
+  const usage = await read(c, (sql) => readUsageMonth(sql, id, monthOf(c)));
   const name = format.month(usage.month);
   const base = `/companies/${id}/usage`;
   const short = usage.month.slice(0, 7);
-  const body = html`${companyHeading(visit, { id, name: usage.company_name })}
+  const body = html`${companyHeading(c, { id, name: usage.company_name })}
 <div class="title-row"><h1>Usage in ${name}</h1>
 <form method="get" action="${base}" class="months"><label for="month">Month</label>
 <select id="month" name="month">${usage.months.map(
@@ -63,47 +67,51 @@ ${groups(
 )}
 ${groups('By endpoint', 'Endpoint', usage.by_endpoint, (group) => ENDPOINTS[group.name] ?? group.name, format)}
 ${endings(usage, format)}
-<p class="muted foot">Figures are exact sums of the ledger. Days and months are those of ${visit.services.calendar.timeZone}. Calls that failed before any usage was known cost nothing and are not in the ledger.</p>`;
-  return { kind: 'page', title: `Usage of ${usage.company_name}`, body };
+<p class="muted foot">Figures are exact sums of the ledger. Days and months are those of ${c.var.services.calendar.timeZone}. Calls that failed before any usage was known cost nothing and are not in the ledger.</p>`;
+  return page(c, `Usage of ${usage.company_name}`, body);
 }
 
-/** The month in a few figures. */
+/** The sums of the month, and its budget. */
 function figures(usage: UsageMonth, format: Format): Html {
-  const { budget_eur, total_percent, chat_percent, forecast_eur } = usage;
-  const tokens = usage.prompt_tokens + usage.completion_tokens;
+  const { prompt_tokens, completion_tokens } = usage;
+  const card = (title: string, value: Html | string, note: Html | string) =>
+    html`<div class="card figure-card"><h2>${title}</h2><p class="big">${value}</p>
+<p class="muted">${note}</p></div>`;
   return html`<div class="figures">
-<div class="card figure-card"><h2>Spent</h2><p class="big">${format.eur(usage.total_cost_eur)}</p>
-<p class="muted">API ${format.eur(usage.api_cost_eur)} · in-app chat ${format.eur(usage.chat_cost_eur)}</p></div>
-<div class="card figure-card"><h2>Requests</h2><p class="big">${format.count(usage.requests)}</p>
-<p class="muted">calls with usage in the ledger</p></div>
-<div class="card figure-card"><h2>Tokens</h2><p class="big">${format.count(tokens)}</p>
-<p class="muted">${format.count(usage.prompt_tokens)} in · ${format.count(usage.completion_tokens)} out</p></div>
-<div class="card figure-card wide"><h2>Budget</h2>${
-    budget_eur === null || total_percent === null || chat_percent === null
-      ? html`<p class="big">unlimited</p><p class="muted">No monthly budget is set.</p>`
-      : html`<p class="big">${format.percent(total_percent)} <span class="of">of ${format.eur(budget_eur)}</span>${
-          usage.current && total_percent >= 100 ? html` ${badge('bad', 'reached: calls get 402')}` : ''
-        }</p>
-${budgetBar(chat_percent, total_percent, usage.forecast_percent)}
-<p class="legend small"><span><svg class="key" viewBox="0 0 10 10" aria-hidden="true"><rect class="chat" width="10" height="10" rx="2"/></svg>In-app chat</span><span><svg class="key" viewBox="0 0 10 10" aria-hidden="true"><rect class="spent" width="10" height="10" rx="2"/></svg>API</span>${
-          usage.forecast_percent === null
-            ? ''
-            : html`<span><svg class="key" viewBox="0 0 10 10" aria-hidden="true"><rect class="forecast" width="10" height="10" rx="2"/></svg>Forecast</span>`
-        }</p>`
-  }
-${
-  usage.current
-    ? forecast_eur === null
-      ? html`<p class="muted">A forecast appears after the month's first day.</p>`
-      : html`<p>At this pace the month ends at about <strong>${format.eur(forecast_eur)}</strong>${
-          usage.forecast_percent === null
-            ? '.'
-            : html`, ${format.percent(usage.forecast_percent)} of the budget.${usage.forecast_percent > 100 ? html` ${badge('warn', 'over budget')}` : ''}`
-        }</p>`
-    : ''
-}</div></div>`;
+${card('Spent', format.eur(usage.total_cost_eur), html`API ${format.eur(usage.api_cost_eur)} · in-app chat ${format.eur(usage.chat_cost_eur)}`)}
+${card('Requests', format.count(usage.requests), 'calls with usage in the ledger')}
+${card('Tokens', format.count(prompt_tokens + completion_tokens), `${format.count(prompt_tokens)} in · ${format.count(completion_tokens)} out`)}
+<div class="card figure-card wide"><h2>Budget</h2>${budget(usage, format)}
+${usage.current ? forecast(usage, format) : ''}</div></div>`;
 }
 
+function budget(
+  { current, budget_eur, total_percent, chat_percent, forecast_percent }: UsageMonth,
+  format: Format,
+): Html {
+  if (budget_eur === null || total_percent === null || chat_percent === null) {
+    return html`<p class="big">unlimited</p><p class="muted">No monthly budget is set.</p>`;
+  }
+  const isReached = current && total_percent >= 100;
+  return html`<p class="big">${format.percent(total_percent)} <span class="of">of ${format.eur(budget_eur)}</span>${
+    isReached ? html` ${badge('bad', 'reached: calls get 402')}` : ''
+  }</p>
+${budgetBar(chat_percent, total_percent, forecast_percent)}
+<p class="legend small">${legendEntry('chat', 'In-app chat')}${legendEntry('spent', 'API')}${
+    forecast_percent === null ? '' : legendEntry('forecast', 'Forecast')
+  }</p>`;
+}
+
+function forecast({ forecast_eur, forecast_percent }: UsageMonth, format: Format): Html {
+  if (forecast_eur === null) return html`<p class="muted">A forecast appears after the month's first day.</p>`;
+  const share =
+    forecast_percent === null
+      ? '.'
+      : html`, ${format.percent(forecast_percent)} of the budget.${forecast_percent > 100 ? html` ${badge('warn', 'over budget')}` : ''}`;
+  return html`<p>At this pace the month ends at about <strong>${format.eur(forecast_eur)}</strong>${share}</p>`;
+}
+
+/** One table of sums; nothing when there were no calls. */
 function groups<T extends Omit<UsageGroup, 'name'>>(
   caption: string,
   title: string,
@@ -112,7 +120,7 @@ function groups<T extends Omit<UsageGroup, 'name'>>(
   format: Format,
 ): Html {
   if (lines.length === 0) return html``;
-  const columns = [{ title }, ...SUM_COLUMNS];
+  const columns = [title, ...SUM_COLUMNS];
   const rows = lines.map((line) => [
     html`${name(line)}${line.estimated > 0 ? html` ${badge('plain', `${format.count(line.estimated)} estimated`)}` : ''}${
       line.unfinished > 0 ? html` ${badge('warn', `${format.count(line.unfinished)} unfinished`)}` : ''
@@ -122,50 +130,58 @@ function groups<T extends Omit<UsageGroup, 'name'>>(
   return table(caption, columns, rows, '');
 }
 
-const SUM_COLUMNS = [
-  { title: 'Requests', figure: true },
-  { title: 'Prompt tokens', figure: true },
-  { title: 'Completion tokens', figure: true },
-  { title: 'Cost', figure: true },
-];
-
 function sumsOf({ requests, prompt_tokens, completion_tokens, cost_eur }: Sums, format: Format): (Html | string)[] {
   return [format.count(requests), format.count(prompt_tokens), format.count(completion_tokens), format.eur(cost_eur)];
 }
 
-/** Estimated and failed calls, told apart. */
+/** How many calls completed, were cancelled or failed, with reported or estimated tokens. */
 function endings({ by_ending }: UsageMonth, format: Format): Html {
   if (by_ending.length === 0) return html``;
   const rows = by_ending.map((line) => [
     OUTCOMES[line.outcome] ?? line.outcome,
-    line.usage_source === 'estimated' ? badge('plain', 'estimated by us') : 'reported by the model',
+    line.usage_source === 'estimated' ? badge('plain', 'estimated by Tollgate') : 'reported by the model',
     ...sumsOf(line, format),
   ]);
-  return table('How calls ended', [{ title: 'Ending' }, { title: 'Token counts' }, ...SUM_COLUMNS], rows, '');
+  return table('How calls ended', ['Ending', 'Token counts', ...SUM_COLUMNS], rows, '');
 }
 
-async function download(visit: Visit): Promise<Reply> {
-  const id = param(visit, 'company');
-  const { month } = await read(visit, (sql) => readUsageMonth(sql, id, monthOf(visit)));
-  return {
-    kind: 'download',
-    name: `usage-${month.slice(0, 7)}.csv`,
-    async send(write) {
-      // internal names are for operators
-      const asked = { companyId: id, month, internal: visit.person.role === 'operator' };
-      await read(visit, (sql) => copyLedger(sql, asked, write), EXPORT_MS);
+/**
+ * Streams the ledger of a month. After a failure the connection is destroyed, because Hono would
+ * end the answer as if it were complete.
+ */
+async function download(c: PageContext): Promise<Response> {
+  const { services, session } = c.var;
+  const id = param(c, 'company');
+  const { month } = await read(c, (sql) => readUsageMonth(sql, id, monthOf(c)));
+  c.header('content-type', 'text/csv; charset=utf-8');
+  c.header('content-disposition', `attachment; filename="usage-${month.slice(0, 7)}.csv"`);
+  if (c.req.method === 'HEAD') return c.body(null); // Hono would leave the stream unread, and its permit taken
+  const asked = { companyId: id, month, internal: session.user.role === 'operator' };
+  const release = await services.slow.acquire();
+  return stream(
+    c,
+    async (output) => {
+      const write = async (bytes: Buffer): Promise<boolean> => {
+        await output.write(bytes);
+        return !output.aborted;
+      };
+      await read(c, (sql) => copyLedger(sql, asked, write), EXPORT_MS).finally(release);
     },
-  };
+    async (error, output) => {
+      if (!output.aborted) services.log.warn({ reason: error.stack }, 'admin: an export failed');
+      c.env.outgoing.destroy();
+    },
+  );
 }
 
-/** The month asked for; null for the present one. */
-function monthOf({ query }: Visit): string | null {
-  const text = query.get('month');
-  if (text === null) return null;
+/** The month in the address; null for the current one. */
+function monthOf(c: PageContext): string | null {
+  const text = c.req.query('month');
+  if (text === undefined) return null;
   try {
     return readMonth(text);
   } catch (error) {
-    if (error instanceof FieldError) throw new NotFound();
+    if (error instanceof FieldError) throw new HTTPException(404);
     throw error;
   }
 }

@@ -1,51 +1,43 @@
 import { html } from 'hono/html';
+import { HTTPException } from 'hono/http-exception';
 import { oneOf, readEmail, readUuid } from '../domain/field.ts';
 import { readPassword } from '../domain/password.ts';
 import { ROLES } from '../domain/user.ts';
 import { listCompanies } from '../store/company.ts';
 import { deleteSessionsOf } from '../store/session.ts';
 import { insertUser, listUsers, removeUser, setPasswordHash } from '../store/user.ts';
-import { badge, field, hidden, problemOf, select, table } from './layout.ts';
-import {
-  change,
-  FormRefused,
-  NotFound,
-  type Problem,
-  param,
-  type Reply,
-  type Route,
-  read,
-  redirect,
-  type Visit,
-} from './visit.ts';
+import { change, type PageContext, param, type Route, read } from './context.ts';
+import { csrfInput, field, formState, select } from './field.ts';
+import type { Form } from './form.ts';
+import { badge, page, table } from './layout.ts';
 
-/** Who may sign in, and as what (operators). */
+/** The users who may sign in, and their roles, for operators. */
 export const userRoutes: readonly Route[] = [
-  { method: 'GET', path: '/users', action: 'user.read', handle: (visit) => listPage(visit, null) },
+  { method: 'GET', path: '/users', action: 'user.read', handle: listPage },
   { method: 'POST', path: '/users', action: 'user.write', handle: create, page: listPage },
-  { method: 'GET', path: '/users/:user', action: 'user.write', handle: (visit) => userPage(visit, null) },
+  { method: 'GET', path: '/users/:user', action: 'user.write', handle: userPage },
   { method: 'POST', path: '/users/:user/password', action: 'user.write', handle: setPassword, page: userPage },
   { method: 'POST', path: '/users/:user/remove', action: 'user.write', handle: remove, page: userPage },
 ];
 
-async function listPage(visit: Visit, problem: Problem | null): Promise<Reply> {
-  const { users, companies } = await read(visit, async (sql) => ({
+async function listPage(c: PageContext, form: Form): Promise<Response> {
+  const { users, companies } = await read(c, async (sql) => ({
     users: await listUsers(sql),
     companies: await listCompanies(sql),
   }));
-  const state = problemOf(problem, '/users');
+  const state = formState(form, '/users');
   const rows = users.map((user) => [
     html`<a href="/users/${user.id}">${user.email}</a>`,
     badge('plain', user.role),
     user.company_name ?? html`<span class="muted">all companies</span>`,
-    visit.format.instant(user.created_at),
+    c.var.format.instant(user.created_at),
   ]);
-  const columns = [{ title: 'E-mail address' }, { title: 'Role' }, { title: 'Company' }, { title: 'Created' }];
+  const columns = ['E-mail address', 'Role', 'Company', 'Created'];
   const body = html`<h1>Users</h1>
 <p class="lead">Owners and administrators manage keys, usage, settings and assistants of their company. Members may sign in and see none of it. Operators see everything.</p>
 ${table('All users', columns, rows, 'There are no users.', true)}
 <section class="card"><h2>Add a user</h2>${state.summary}
-<form method="post" action="/users" class="stack">${hidden(visit.csrf)}
+<form method="post" action="/users" class="stack">${csrfInput(c)}
 ${field(state, { name: 'email', label: 'E-mail address', type: 'email', required: true })}
 <div class="pair">${select(state, { name: 'role', label: 'Role', choices: ROLES.map((role) => ({ value: role, text: role })), value: 'owner' })}
 ${select(state, {
@@ -57,13 +49,12 @@ ${select(state, {
   ],
   value: '',
 })}</div>
-${field(state, { name: 'password', label: 'Password', type: 'password', autocomplete: 'new-password', hint: 'At least 12 characters; empty for people who sign in with their organisation only.' })}
+${field(state, { name: 'password', label: 'Password', type: 'password', autocomplete: 'new-password', hint: 'At least 12 characters; empty for users who sign in with their organisation only.' })}
 <div class="actions"><button class="primary">Add user</button></div></form></section>`;
-  return { kind: 'page', title: 'Users', body };
+  return page(c, 'Users', body);
 }
 
-async function create(visit: Visit): Promise<Reply> {
-  const { form, hashing } = visit;
+async function create(c: PageContext, form: Form): Promise<Response> {
   const email = form.required('email', readEmail);
   const role = form.required('role', oneOf(...ROLES));
   const company_id = form.optional('company', readUuid);
@@ -71,52 +62,53 @@ async function create(visit: Visit): Promise<Reply> {
   if (role === 'operator' && company_id !== null) form.refuse('company', 'must not be chosen for an operator.');
   if (role !== 'operator' && company_id === null) form.refuse('company', 'must be chosen for this role.');
   form.check();
-  // hashed before the transaction begins: it takes its time
-  const hash = password === null ? null : await hashing.hash(password);
-  await change(visit, (sql) => insertUser(sql, { email, role, company_id }, hash));
-  return redirect('/users?done=created');
+  // before the transaction: a hash takes a third of a second
+  const hash = password === null ? null : await c.var.services.hasher.hash(password);
+  await change(c, (sql) => insertUser(sql, { email, role, company_id }, hash));
+  return c.redirect('/users?done=created', 303);
 }
 
-async function userPage(visit: Visit, problem: Problem | null): Promise<Reply> {
-  const user = await find(visit);
+async function userPage(c: PageContext, form: Form): Promise<Response> {
+  const user = await find(c);
   const base = `/users/${user.id}`;
-  const state = problemOf(problem, `${base}/password`);
-  const removal = problemOf(problem, `${base}/remove`);
+  const state = formState(form, `${base}/password`);
+  const removal = formState(form, `${base}/remove`);
   const body = html`<h1>${user.email}</h1><p class="lead">${user.role}${user.company_name === null ? '' : ` of ${user.company_name}`}</p>
 <section class="card"><h2>Set a new password</h2>${state.summary}
-<form method="post" action="${base}/password" class="stack">${hidden(visit.csrf)}
-${field(state, { name: 'password', label: 'New password', type: 'password', required: true, autocomplete: 'new-password', hint: 'At least 12 characters. All sessions of this person end.' })}
+<form method="post" action="${base}/password" class="stack">${csrfInput(c)}
+${field(state, { name: 'password', label: 'New password', type: 'password', required: true, autocomplete: 'new-password', hint: 'At least 12 characters. All sessions of this user end.' })}
 <div class="actions"><button class="primary">Set password</button></div></form></section>
 <section class="card"><h2>Remove</h2>${removal.summary}
-<p>This person is signed out at once and cannot sign in again. Keys they created go on working.</p>
-<form method="post" action="${base}/remove" class="actions">${hidden(visit.csrf)}<button class="danger">Remove ${user.email}</button></form></section>
+<p>This user is signed out at once and cannot sign in again. Keys that the user created keep working.</p>
+<form method="post" action="${base}/remove" class="actions">${csrfInput(c)}<button class="danger">Remove ${user.email}</button></form></section>
 <p><a href="/users">All users</a></p>`;
-  return { kind: 'page', title: user.email, body };
+  return page(c, user.email, body);
 }
 
-async function setPassword(visit: Visit): Promise<Reply> {
-  const { form, hashing } = visit;
-  const id = param(visit, 'user');
+async function setPassword(c: PageContext, form: Form): Promise<Response> {
+  const id = param(c, 'user');
   const password = form.required('password', readPassword);
   form.check();
-  const hash = await hashing.hash(password);
-  await change(visit, async (sql) => {
+  const hash = await c.var.services.hasher.hash(password);
+  const { session } = c.var;
+  await change(c, async (sql) => {
     await setPasswordHash(sql, id, hash);
-    await deleteSessionsOf(sql, id, id === visit.person.user_id ? visit.session : null);
+    await deleteSessionsOf(sql, id, id === session.user.user_id ? session.digest : null);
   });
-  return redirect(`/users/${id}?done=password`);
+  return c.redirect(`/users/${id}?done=password`, 303);
 }
 
-async function remove(visit: Visit): Promise<Reply> {
-  const id = param(visit, 'user');
-  // whoever removes the last operator cannot undo it
-  if (id === visit.person.user_id) throw new FormRefused({ '': 'You cannot remove yourself.' });
-  await change(visit, (sql) => removeUser(sql, id));
-  return redirect('/users?done=removed');
+async function remove(c: PageContext, form: Form): Promise<Response> {
+  const id = param(c, 'user');
+  // or the last operator could remove the last operator
+  if (id === c.var.session.user.user_id) form.refuse('', 'You cannot remove yourself.');
+  form.check();
+  await change(c, (sql) => removeUser(sql, id));
+  return c.redirect('/users?done=removed', 303);
 }
 
-async function find(visit: Visit) {
-  const user = (await read(visit, listUsers)).find(({ id }) => id === param(visit, 'user'));
-  if (user === undefined) throw new NotFound();
+async function find(c: PageContext) {
+  const user = (await read(c, listUsers)).find(({ id }) => id === param(c, 'user'));
+  if (user === undefined) throw new HTTPException(404);
   return user;
 }

@@ -2,7 +2,7 @@ import t from 'tap';
 import type { Sql } from '../../src/store/database.ts';
 import { testDatabase } from '../support/postgres.ts';
 
-/** The audit log as triggers write it, whatever tool makes the change. */
+/** The audit log is written by triggers, so changes of every tool are in it. */
 
 interface Entry {
   actor: string;
@@ -41,7 +41,7 @@ t.test('plain SQL is logged with the database role, before and after', (t) =>
   }),
 );
 
-t.test('the actor of a transaction is named, and forgotten after it', async (t) => {
+t.test('the actor is named for one transaction only', async (t) => {
   const id = await db.transaction(5000, async (sql) => {
     await sql`select set_config('tollgate.actor', 'ada@example.com', true)`;
     return company(sql);
@@ -54,7 +54,7 @@ t.test('the actor of a transaction is named, and forgotten after it', async (t) 
   });
 });
 
-t.test('secrets are never in it, that they changed is', (t) =>
+t.test('the log says that a secret changed, and never the secret', (t) =>
   db.run(5000, async (sql) => {
     const id = await company(sql);
     await sql`insert into api_keys (company_id, name, digest, prefix, scopes)
@@ -62,7 +62,7 @@ t.test('secrets are never in it, that they changed is', (t) =>
     await sql`update api_keys set digest = ${Buffer.alloc(32, 8)} where company_id = ${id}`;
     await sql`insert into users (email, company_id, role, password_hash) values ('a@b', ${id}, 'owner', 'old-hash')`;
     await sql`update users set password_hash = 'new-hash' where email = 'a@b'`;
-    await sql`delete from companies where id = ${id}`; // and with it all the rest
+    await sql`delete from companies where id = ${id}`; // deletes its keys and users as well
     const log = (await entries(sql)).filter((entry) => entry.company_id === id);
     t.same(
       log.map(({ action, subject }) => `${action} ${subject}`).sort(),
@@ -86,7 +86,7 @@ t.test('secrets are never in it, that they changed is', (t) =>
   }),
 );
 
-t.test('what changes nothing, and when a key was last used, is no change', (t) =>
+t.test('an update without a difference and the last use of a key are not logged', (t) =>
   db.run(5000, async (sql) => {
     const id = await company(sql);
     await sql`insert into api_keys (company_id, name, digest, prefix, scopes)

@@ -10,7 +10,7 @@ import { openTab, photograph, signInTab, startBrowser, type Tab } from './browse
 import { paint } from './paint.ts';
 import { PASSWORD, startOffice } from './people.ts';
 
-/** Each role's whole day, in a real browser, with the OpenAI SDK against the same gateway. */
+/** What each role does, in a real browser, with the OpenAI SDK as a client of the same gateway. */
 
 const office = await startOffice(t);
 const browser = await startBrowser(t);
@@ -26,7 +26,7 @@ async function begin(t: Test, email: string, options = {}): Promise<Tab> {
 }
 
 async function look(t: Test, page: Page, name: string): Promise<void> {
-  t.same(await photograph(page, name), [], `${name}: nothing for axe-core to find, nothing wider than a phone`);
+  t.same(await photograph(page, name), [], `${name}: axe-core finds nothing, and nothing is wider than the window`);
 }
 
 function clientOf(apiKey: string): OpenAI {
@@ -40,15 +40,20 @@ const statusOf = (call: Promise<unknown>) =>
     (error: { status: number }) => error.status,
   );
 
-await t.test('the owner: a key, its use, the gate, the budget, rotation, revocation, export', async (t) => {
-  const { page, complaints } = await begin(t, office.people.owner, { acceptDownloads: true });
-  await page.waitForURL(`**${base}/usage`);
+// the owner's tests share one window and one key
+const owner = await begin(t, office.people.owner, { acceptDownloads: true });
+let key = 'svc_none_yet';
+let client = clientOf(key);
 
+await t.test('the owner creates a key, which is shown once', async (t) => {
+  const { page } = owner;
+  await page.waitForURL(`**${base}/usage`);
   await section(page, 'Access').click();
   await page.getByLabel('Name').fill('Website search');
   await page.getByLabel('Embeddings').uncheck();
   await page.getByRole('button', { name: 'Create key' }).click();
-  const key = await page.locator('#key').innerText();
+  key = await page.locator('#key').innerText();
+  client = clientOf(key);
   t.match(key, /^svc_[a-z2-7]{32}$/);
   const { stdout } = await run('sh', ['-c', `${await page.locator('#curl').innerText()} -s`]);
   t.match(JSON.parse(stdout), { object: 'chat.completion', choices: [{ finish_reason: 'stop' }] }, 'curl, as pasted');
@@ -60,8 +65,10 @@ await t.test('the owner: a key, its use, the gate, the budget, rotation, revocat
   const row = page.getByRole('row', { name: 'Website search' });
   t.match(await row.innerText(), new RegExp(`${key.slice(0, 8)}….*active.*chat.*assistants.*owen@`, 's'));
   t.notMatch(await page.content(), key, 'shown once');
+});
 
-  const client = clientOf(key);
+await t.test('the owner sees the usage of the key', async (t) => {
+  const { page } = owner;
   const answer = await client.chat.completions.create({ model: CHAT, ...hello });
   const entries = await office.ledger(company, 2);
   const cost = formatEur(entries.reduce((sum, { cost_eur }) => sum + parseEur(cost_eur), 0n));
@@ -72,7 +79,10 @@ await t.test('the owner: a key, its use, the gate, the budget, rotation, revocat
   t.ok(answer.usage?.total_tokens);
   const tokens = entries.reduce((sum, each) => sum + each.prompt_tokens + each.completion_tokens, 0);
   t.match(await page.locator('.figures').innerText(), String(tokens));
+});
 
+await t.test('the owner opens and closes the EU gate, disables and enables a model', async (t) => {
+  const { page } = owner;
   const models = async () => (await client.models.list()).data.map(({ id }) => id);
   await section(page, 'Settings').click();
   await page.getByLabel('Allow models hosted outside the EU').check();
@@ -94,7 +104,10 @@ await t.test('the owner: a key, its use, the gate, the budget, rotation, revocat
   t.equal(await statusOf(client.chat.completions.create({ model: CHAT, ...hello })), 404);
   await page.getByRole('button', { name: `Enable ${CHAT}` }).click();
   await eventually(models, (ids) => ids.includes(CHAT));
+});
 
+await t.test('the owner sets a budget', async (t) => {
+  const { page } = owner;
   await section(page, 'Settings').click();
   await page.getByLabel('Monthly budget in EUR').fill('12,50');
   await page.getByRole('button', { name: 'Save settings' }).click();
@@ -116,7 +129,10 @@ await t.test('the owner: a key, its use, the gate, the budget, rotation, revocat
     () => statusOf(client.chat.completions.create({ model: CHAT, ...hello })),
     (status) => status === 200,
   );
+});
 
+await t.test('the owner rotates the key and revokes the new one', async (t) => {
+  const { page } = owner;
   await section(page, 'Access').click();
   await page.getByRole('link', { name: 'Rotate Website search' }).click();
   await page.getByLabel('Overlap').selectOption({ label: 'One hour' });
@@ -134,7 +150,7 @@ await t.test('the owner: a key, its use, the gate, the budget, rotation, revocat
     /ends soon/,
   );
 
-  // the new one is the first of the list
+  // the new key is the first of the list
   await page.getByRole('link', { name: 'Revoke Website search' }).first().click();
   await look(t, page, 'key-revoke');
   await page.getByRole('button', { name: 'Revoke key' }).click();
@@ -143,7 +159,10 @@ await t.test('the owner: a key, its use, the gate, the budget, rotation, revocat
     (status) => status === 401,
   );
   t.equal(await statusOf(client.models.list()), 200);
+});
 
+await t.test('the owner exports the ledger', async (t) => {
+  const { page, complaints } = owner;
   await section(page, 'Usage').click();
   const [download] = await Promise.all([
     page.waitForEvent('download'),
@@ -266,7 +285,7 @@ await t.test('without JavaScript everything works', async (t) => {
   t.equal(await page.getByRole('button', { name: /Copy/ }).count(), 0);
 });
 
-await t.test('a year in the life of a company, to look at', async (t) => {
+await t.test('pages of a company with two months of data, for screenshots', async (t) => {
   await paint(office.sql, company);
   const operator = await begin(t, office.people.operator);
   const pages = {
@@ -300,7 +319,7 @@ function section(page: Page, name: string): Locator {
   return page.getByRole('navigation', { name: 'Company' }).getByRole('link', { name });
 }
 
-/** The digits of an amount, however its reader writes it. */
+/** The digits of an amount in any language. */
 function digits(text: string | null | undefined): string {
   return (text ?? '').replace(/[^\d]/g, '');
 }

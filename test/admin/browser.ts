@@ -4,7 +4,7 @@ import chromium from '@sparticuz/chromium';
 import { type Browser, type BrowserContextOptions, type Page, chromium as playwright } from 'playwright-core';
 import type { Test } from 'tap';
 
-/** A real Chromium, and what is asked of every page in it. */
+/** A real Chromium, and the checks of every page in it. */
 
 const FLAGS = [
   '--headless',
@@ -19,7 +19,7 @@ const FLAGS = [
 const SCREENSHOTS = fileURLToPath(new URL('../../.tap/screenshots/', import.meta.url));
 
 export async function startBrowser(t: Test): Promise<Browser> {
-  // the package's own is for x64 Linux; elsewhere a browser that is installed does as well
+  // the package has a browser for Linux on x64; elsewhere an installed one is used
   const executablePath = process.env.CHROMIUM ?? (await chromium.executablePath());
   if (!existsSync(executablePath)) throw new Error('no browser: set CHROMIUM to the path of one');
   mkdirSync(SCREENSHOTS, { recursive: true });
@@ -30,7 +30,7 @@ export async function startBrowser(t: Test): Promise<Browser> {
 
 export interface Tab {
   readonly page: Page;
-  /** Errors of the page and refusals of its content security policy so far. */
+  /** Errors of the page, and what its content security policy refused. */
   readonly complaints: string[];
 }
 
@@ -42,7 +42,7 @@ export async function openTab(browser: Browser, base: string, options: BrowserCo
   const complaints: string[] = [];
   page.on('pageerror', (error) => complaints.push(error.message));
   page.on('console', (message) => {
-    // refused forms are answered with 4xx, which the console tells as an error
+    // the console reports a 4xx answer to a form as an error
     if (message.type() === 'error' && !/Failed to load resource/.test(message.text())) complaints.push(message.text());
   });
   return { page, complaints };
@@ -55,19 +55,19 @@ export async function signInTab({ page }: Tab, email: string, password: string):
   await page.getByRole('button', { name: 'Sign in' }).click();
 }
 
-/** What axe-core finds, in words; nothing is what it should be. */
+/** The violations that axe-core finds, in words. */
 export async function accessibility(page: Page, options: object = {}): Promise<string[]> {
   const { source } = await import('axe-core').then((axe) => axe.default);
-  // evaluated by the debugger, which the content security policy does not bind
+  // the debugger evaluates it, so the content security policy does not apply
   await page.evaluate(source);
   return page.evaluate(`axe.run(${JSON.stringify(options)}).then(({ violations }) => violations.flatMap(({ id, nodes }) =>
     nodes.map(({ html, failureSummary }) => id + ': ' + html + ' ' + failureSummary)))`);
 }
 
-/** Pictures of a page in light and dark, and on a phone, into .tap/screenshots; and what is wrong with it. */
+/** Writes screenshots of a page into .tap/screenshots (light, dark, phone). @returns what is wrong with the page */
 export async function photograph(page: Page, name: string): Promise<string[]> {
   const found: string[] = [];
-  // colours are the same on a phone, and to look at them takes longest
+  // the slowest rule; colours are the same on a phone
   const onPhone = { rules: { 'color-contrast': { enabled: false } } };
   for (const [device, width, colorScheme, options] of [
     ['desk', 1200, 'light', {}],

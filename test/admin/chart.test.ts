@@ -1,8 +1,8 @@
 import t from 'tap';
-import { budgetBar, costPerDay, MOST_SERIES } from '../../src/admin/chart.ts';
+import { budgetBar, costPerDay, MAX_SERIES } from '../../src/admin/chart.ts';
 import { Format } from '../../src/admin/format.ts';
 
-/** The chart: bars as high as their cost, axes that can be read. */
+/** The chart: heights of bars, and labels of axes. */
 
 const format = new Format('en-IE', 'UTC');
 const wide = (markup: string) => /<svg class="chart wide".+?<\/svg>/s.exec(markup)?.[0] ?? '';
@@ -44,16 +44,16 @@ t.test('the axis has a few round numbers from zero to above the highest day', as
   }
 });
 
-t.test('what comes after the dearest models is stacked as one', async (t) => {
-  const models = Array.from({ length: MOST_SERIES + 3 }, (_, i) => `model-${i}`);
+t.test('models beyond the limit are stacked as one', async (t) => {
+  const models = Array.from({ length: MAX_SERIES + 3 }, (_, i) => `model-${i}`);
   const cells = models.map((model) => ({ day: 1, model, cost_eur: '1' }));
   const svg = wide(String(costPerDay({ days: 30, cells, models }, format, 'June 2026')));
   const [named = 0] = bars(svg, 0);
-  const [rest = 0] = bars(svg, MOST_SERIES);
+  const [rest = 0] = bars(svg, MAX_SERIES);
   t.ok(Math.abs(rest / named - 3) < 0.02);
 });
 
-t.test('a budget that is passed still fits its bar', async (t) => {
+t.test('the bar has room for more than the budget', async (t) => {
   const bar = String(budgetBar(10, 250, null));
   t.match(bar, 'class="budget over"');
   t.match(bar, '<rect class="spent" width="100.00%"');

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { Format } from '../../src/admin/format.ts';
 
-/** Figures for one reader, to the last digit. */
+/** Numbers and times in the language of a reader, to the last digit. */
 
 const german = new Format('de-DE,de;q=0.9', 'UTC');
 const plain = (text: string) => text.replaceAll(/[\u00a0\u202f]/g, ' ');
@@ -14,7 +14,7 @@ t.test('an amount keeps every digit, however many', async (t) => {
   t.equal(plain(german.price('0.000000000001')), '0,000000000001 €');
 });
 
-t.test('digits beyond the cent are there, but smaller', async (t) => {
+t.test('digits after the cents are smaller', async (t) => {
   t.equal(plain(String(german.eur('1234.56789'))), '<span class="eur">1.234,56<small>789</small> €</span>');
   t.equal(plain(String(german.eur('1234.5'))), '<span class="eur">1.234,50 €</span>');
 });

@@ -5,7 +5,7 @@ import { ask, eventually } from '../support/client.ts';
 import { startCollector } from '../support/collector.ts';
 import { CHAT, startWorld } from '../support/world.ts';
 
-// what there is to see, from a gateway that has done a little of everything
+// the metrics of a gateway that has served a few calls of every kind
 const collector = await startCollector(t);
 const world = await startWorld(t, { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url });
 const { customer } = world;
@@ -98,7 +98,7 @@ t.test('src/cli/README.md has every metric, and no other', async (t) => {
   t.same([...told].sort(), [...families].sort());
 });
 
-t.test('the dashboard can be imported, and asks for nothing that does not exist', async (t) => {
+t.test('the dashboard can be imported, and every query names existing metrics and labels', async (t) => {
   const dashboard = JSON.parse(
     readFileSync(new URL('../../src/admin/assets/grafana.json', import.meta.url), 'utf8'),
   ) as Dashboard;
@@ -130,7 +130,7 @@ t.test('the dashboard can be imported, and asks for nothing that does not exist'
         t.ok(series.has(name as string), `${title}: ${name}`);
         const labels = [...(filter as string).matchAll(/(\w+)=/g), ...expr.matchAll(/\bby \((\w+)(?:, (\w+))?\)/g)]
           .flatMap(([, ...found]) => found)
-          .filter((label) => label !== undefined && label !== 'instance'); // that one Prometheus adds
+          .filter((label) => label !== undefined && label !== 'instance'); // added by Prometheus
         for (const label of labels) t.ok(series.get(name as string)?.includes(label as string), `${name}: ${label}`);
       }
       for (const [, label] of legendFormat.matchAll(/\{\{(\w+)\}\}/g)) {

@@ -1,8 +1,8 @@
 import type { Sql } from 'postgres';
 
 /**
- * A publisher's two months: models, keys, assistants, some three thousand calls and in-app
- * chat cost, the same ones every time, so that pictures of pages show what pages are for.
+ * Two months of data for screenshots, the same every time: models, keys, assistants, 3,300 calls
+ * and the cost of in-app chat.
  */
 export async function paint(sql: Sql, company: string): Promise<void> {
   await sql`update companies set monthly_budget_eur = 400, disabled_model_slugs = '{velvet-legacy}' where id = ${company}`;

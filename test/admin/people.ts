@@ -1,16 +1,17 @@
 import { scryptSync } from 'node:crypto';
 import type { Test } from 'tap';
 import type { Role } from '../../src/domain/user.ts';
+import { eventually } from '../support/client.ts';
 import { startWorld, type World } from '../support/world.ts';
 
 export const PASSWORD = 'correct horse battery staple';
 
 export interface Office extends World {
-  /** E-mail addresses of a person of each role; those of a company work for the customer. */
+  /** E-mail address of one user of each role. All but the operator belong to the customer's company. */
   readonly people: Readonly<Record<Role, string>>;
 }
 
-/** A world with people who may sign in with PASSWORD. */
+/** A world with one user of each role, who signs in with PASSWORD. */
 export async function startOffice(t: Test, env: Record<string, string> = {}): Promise<Office> {
   const world = await startWorld(t, env);
   const people = {
@@ -28,7 +29,7 @@ export async function startOffice(t: Test, env: Record<string, string> = {}): Pr
   return { ...world, people };
 }
 
-/** A browser without a window: keeps cookies, follows no redirect, sends forms as a browser does. */
+/** An HTTP client that keeps cookies, follows no redirects and sends forms as a browser does. */
 export class Person {
   readonly base: string;
   readonly cookies = new Map<string, string>();
@@ -41,7 +42,7 @@ export class Person {
     return this.#send(path, { headers });
   }
 
-  /** Sends a form from one of the pages; the token is read from any of them. */
+  /** Sends a form with the token of the session. */
   async post(
     path: string,
     fields: Record<string, string | string[]> = {},
@@ -54,7 +55,7 @@ export class Person {
     return this.#send(path, { method: 'POST', headers: { origin: this.base, ...headers }, body });
   }
 
-  /** The form token of this session; empty when there is none. */
+  /** The form token of the session, read from a page; empty when there is no session. */
   async csrf(): Promise<string> {
     if (![...this.cookies.keys()].some((name) => name.endsWith('tollgate'))) return '';
     const { text } = await this.get('/account');
@@ -65,7 +66,15 @@ export class Person {
     return this.post('/sign-in', { email, password });
   }
 
-  async #send(path: string, init: RequestInit): Promise<Page> {
+  /** Sends a request, and again while the pages refuse it: tests are faster than their rate limit. */
+  #send(path: string, init: RequestInit): Promise<Page> {
+    return eventually(
+      () => this.#sendOnce(path, init),
+      ({ text }) => text !== 'too many requests\n',
+    );
+  }
+
+  async #sendOnce(path: string, init: RequestInit): Promise<Page> {
     const cookie = [...this.cookies].map(([name, value]) => `${name}=${value}`).join('; ');
     const response = await fetch(new URL(path, this.base), {
       redirect: 'manual',
@@ -73,11 +82,6 @@ export class Person {
       headers: { ...(init.headers as Record<string, string>), ...(cookie === '' ? {} : { cookie }) },
     });
     const text = await response.text();
-    if (text === 'too many requests\n') {
-      // tests click faster than people
-      await new Promise((resolve) => setTimeout(resolve, 100));
-      return this.#send(path, init);
-    }
     const setCookies = response.headers.getSetCookie();
     for (const each of setCookies) {
       const [, name = '', value = ''] = /^([^=]+)=([^;]*)/.exec(each) ?? [];
@@ -95,7 +99,7 @@ export interface Page {
   readonly text: string;
 }
 
-/** Somebody of the office, signed in. */
+/** The user of a role, signed in. */
 export async function signedIn(office: Office, role: Role): Promise<Person> {
   const person = new Person(office.adminUrl);
   const { status } = await person.signIn(office.people[role]);
@@ -103,7 +107,7 @@ export async function signedIn(office: Office, role: Role): Promise<Person> {
   return person;
 }
 
-/** A password's hash at a thousandth of the usual cost, for people whose password is no secret. */
+/** The hash of a password at a thousandth of the usual cost. */
 export function cheapHash(password: string): string {
   const salt = Buffer.alloc(16, 1);
   const key = scryptSync(password, salt, 32, { N: 2 ** 7, r: 8, p: 1 });

@@ -1,10 +1,10 @@
 import t from 'tap';
-import { ROUTES } from '../../src/admin/area.ts';
+import { ROUTES } from '../../src/admin/pages.ts';
 import { type Action, may, PERMISSIONS } from '../../src/admin/permission.ts';
 import { ROLES, type Role } from '../../src/domain/user.ts';
 import { Person, signedIn, startOffice } from './people.ts';
 
-/** Who sees what: the table itself, and every route asked by every role, for the own company and for another. */
+/** Permissions: the table, and every route requested by every role, for the user's company and for another. */
 
 const office = await startOffice(t);
 const people = Object.fromEntries(
@@ -13,7 +13,7 @@ const people = Object.fromEntries(
 const { company: foreign } = await office.newCustomer();
 const own = office.customer.company;
 
-// the specification of the area, written out once more: a slip in the table does not confirm itself
+// written out again, so that a mistake in the table does not confirm itself
 const MAY: Readonly<Record<Role, readonly Action[]>> = {
   operator: Object.keys(PERMISSIONS) as Action[],
   owner: [
@@ -35,14 +35,14 @@ const MAY: Readonly<Record<Role, readonly Action[]>> = {
 
 t.test('the table says what it should', async (t) => {
   for (const role of ROLES) {
-    const person = { role, companyId: role === 'operator' ? null : own };
+    const person = { role, company_id: role === 'operator' ? null : own };
     const allowed = (Object.keys(PERMISSIONS) as Action[]).filter((action) => may(person, action, own));
     t.same(allowed.sort(), [...MAY[role]].sort(), role);
     if (role !== 'operator') t.notOk(Object.keys(PERMISSIONS).some((action) => may(person, action as Action, foreign)));
   }
 });
 
-t.test('every route asks it, for every role', async (t) => {
+t.test('every route obeys the table, for every role', async (t) => {
   const nothing = '00000000-0000-4000-8000-000000000000';
   const csrf = new Map(await Promise.all(ROLES.map(async (role) => [role, await people[role].csrf()] as const)));
   for (const route of ROUTES.filter(({ path }) => path !== '/sign-out')) {
@@ -50,7 +50,7 @@ t.test('every route asks it, for every role', async (t) => {
       for (const company of route.path.includes(':company') ? [own, foreign] : [null]) {
         const path = route.path.replace(':company', company ?? '').replace(/:\w+/g, nothing);
         const ask = () =>
-          // an empty form changes nothing, whoever sends it
+          // an empty form changes nothing
           route.method === 'GET' ? people[role].get(path) : people[role].post(path, { csrf: csrf.get(role) ?? '' });
         const { status } = await ask();
         const isForeign = company === foreign && role !== 'operator';
@@ -63,7 +63,7 @@ t.test('every route asks it, for every role', async (t) => {
   }
 });
 
-t.test('who is not signed in gets nothing but the sign-in page', async (t) => {
+t.test('without a session every route leads to the sign-in page', async (t) => {
   const stranger = new Person(office.adminUrl);
   for (const route of ROUTES) {
     const path = route.path.replace(':company', own).replace(/:\w+/g, own);

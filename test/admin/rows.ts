@@ -10,15 +10,15 @@ export interface Rows {
   readonly rows: number;
   /** Other seeds make other request ids. */
   readonly seed: number;
-  /** A partition to insert into, in place of the ledger itself. */
+  /** A partition to insert into instead of the ledger. */
   readonly into?: string;
-  /** First day of the month the rows lie in. */
+  /** First day of their month. */
   readonly month?: string;
 }
 
 const MODELS = ['swift', 'solid', 'far-away', 'vectors', 'atelier', 'scholar', 'tiny'];
 
-/** Ledger rows of every sort, by plain SQL: the same ones for the same arguments. Days lie in the billing time zone. */
+/** Inserts ledger rows of every kind by SQL, the same for the same arguments. Days are those of the billing time zone. */
 export async function insertUsage(sql: Sql, asked: Rows): Promise<void> {
   const { companies, keys, rows, seed, into = 'api_usage', month = '2026-11-01' } = asked;
   await sql`
@@ -36,7 +36,7 @@ export async function insertUsage(sql: Sql, asked: Rows): Promise<void> {
     from (select i, 100 + i * 37 % 9000 as prompt, i * 53 % 2500 as completion from generate_series(1, ${rows}::int) as i) as made`;
 }
 
-/** A folder with some of the migrations, as an older version of the program had them. */
+/** A folder with some of the migrations, as in an older version of the program. */
 export function copyMigrations(t: { teardown(after: () => void): unknown }, keep: (name: string) => boolean): string {
   const directory = mkdtempSync(join(tmpdir(), 'tollgate-sql-'));
   t.teardown(() => rmSync(directory, { recursive: true }));

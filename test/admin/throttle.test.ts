@@ -1,9 +1,9 @@
 import { setImmediate as tick } from 'node:timers/promises';
 import t from 'tap';
+import { Busy, Semaphore } from '../../src/admin/semaphore.ts';
 import { Throttle } from '../../src/admin/throttle.ts';
-import { Busy, Turnstile } from '../../src/admin/turnstile.ts';
 
-/** What bounds sign-in attempts. */
+/** Limits of sign-in attempts. */
 
 t.test('a throttle closes after its failures and opens when the window ends', async (t) => {
   let now = 1_000_000;
@@ -30,18 +30,18 @@ t.test('a success is no failure', async (t) => {
   }
 });
 
-t.test('a turnstile lets in so many, keeps so many waiting in order, and refuses the rest', async (t) => {
-  const turnstile = new Turnstile({ atOnce: 1, places: 2 });
+t.test('a semaphore runs so many tasks, queues so many more in order, and refuses the rest', async (t) => {
+  const semaphore = new Semaphore({ permits: 1, queue: 2 });
   const gates = [0, 1, 2].map(() => Promise.withResolvers<void>());
   const begun: number[] = [];
   const runs = gates.map(({ promise }, i) =>
-    turnstile.run(async () => {
+    semaphore.run(async () => {
       begun.push(i);
       await promise;
     }),
   );
   await t.rejects(
-    turnstile.run(async () => t.fail('never run')),
+    semaphore.run(async () => t.fail('never run')),
     Busy,
   );
   t.same(begun, [0]);
@@ -50,10 +50,10 @@ t.test('a turnstile lets in so many, keeps so many waiting in order, and refuses
   await tick();
   t.same(begun, [0, 1]);
   gates[1]?.reject(new Error('broke'));
-  await t.rejects(runs[1] as Promise<void>, /broke/, 'a failure ends a turn as well');
+  await t.rejects(runs[1] as Promise<void>, /broke/, 'a failure gives the permit back');
   await tick();
   t.same(begun, [0, 1, 2]);
   gates[2]?.resolve();
   await runs[2];
-  t.equal(await turnstile.run(async () => 'free again'), 'free again');
+  t.equal(await semaphore.run(async () => 'free again'), 'free again');
 });

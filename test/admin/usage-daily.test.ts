@@ -5,12 +5,12 @@ import { migrate } from '../../src/store/migrate.ts';
 import { privateServer, testDatabase } from '../support/postgres.ts';
 import { copyMigrations, insertUsage } from './rows.ts';
 
-/** The ledger by day: always the sum of the rows it stands for. */
+/** The daily sums always equal the sums of the ledger. */
 
 const COMPANIES = [randomUUID(), randomUUID()];
 const KEYS = [randomUUID(), randomUUID(), randomUUID()];
 
-/** Groups of the rollup, and the same groups of the ledger. */
+/** Groups of the daily sums, and the same groups of the ledger. */
 async function compare(sql: Sql): Promise<{ rollup: unknown[]; ledger: unknown[] }> {
   const rollup = await sql`
     select company_id, billing_month, day, model_slug, api_key_id, endpoint, usage_source, outcome,

@@ -8,7 +8,7 @@ import { eventually } from '../support/client.ts';
 import { signedIn, startOffice } from './people.ts';
 import { insertUsage } from './rows.ts';
 
-/** A company's month: the same figures as the ledger's, however they are grouped. */
+/** The usage of a month equals the ledger in every grouping, and so does its export. */
 
 const office = await startOffice(t);
 const db = openDatabase({ url: office.databaseUrl });
@@ -127,7 +127,19 @@ t.test('pages never read the ledger itself, however large it is', async (t) => {
   });
 });
 
-t.test('who leaves an export early takes nothing along', async (t) => {
+t.test('HEAD of an export runs none', async (t) => {
+  const owner = await signedIn(office, 'owner');
+  const cookie = [...owner.cookies].map((pair) => pair.join('=')).join('; ');
+  const path = `${office.adminUrl}/companies/${company}/usage.csv`;
+  for (let round = 0; round < 5; round++) {
+    const { status, headers } = await fetch(path, { method: 'HEAD', headers: { cookie } });
+    t.equal(status, 200);
+    t.match(headers.get('content-disposition'), 'attachment');
+  }
+  t.equal((await owner.get(`/companies/${company}/usage.csv`)).status, 200, 'all permits are free');
+});
+
+t.test('an export whose reader leaves gives back its connection and its permit', async (t) => {
   const owner = await signedIn(office, 'owner');
   await db.run(60_000, (sql) =>
     insertUsage(sql, { companies: [company], keys: [ownKey?.id], rows: 60_000, seed: 2, month }),
@@ -146,4 +158,22 @@ t.test('who leaves an export early takes nothing along', async (t) => {
   );
   t.equal(whole.text.trim().split('\n').length, 61_001);
   t.equal((await owner.get(`/companies/${company}/usage`)).status, 200);
+});
+
+t.test('an export that fails destroys the connection: a part must not look complete', async (t) => {
+  const owner = await signedIn(office, 'owner');
+  const cookie = [...owner.cookies].map((pair) => pair.join('=')).join('; ');
+  const { status, body } = await fetch(`${office.adminUrl}/companies/${company}/usage.csv`, { headers: { cookie } });
+  t.equal(status, 200);
+  const reader = body?.getReader() as ReadableStreamDefaultReader<Uint8Array>;
+  await reader.read();
+  const ended = await office.sql`
+    select pg_terminate_backend(pid) from pg_stat_activity
+    where datname = current_database() and query like 'copy (select%' and state = 'active'`;
+  t.equal(ended.length, 1, 'it was running');
+  const readAll = async () => {
+    while (!(await reader.read()).done);
+  };
+  await t.rejects(readAll());
+  t.equal((await owner.get(`/companies/${company}/usage.csv`)).status, 200, 'the next one works');
 });

@@ -1,6 +1,6 @@
-// Conveniences only: every page works without them.
+// Every page works without this script.
 
-// browsers give no clipboard to pages that came by plain http from another machine
+// over plain http browsers allow no access to the clipboard, except from this machine
 const buttons = navigator.clipboard ? document.querySelectorAll('button[data-copy]') : [];
 for (const button of buttons) {
   button.hidden = false;
@@ -22,7 +22,7 @@ for (const chart of document.querySelectorAll('svg.chart')) {
   for (const day of chart.querySelectorAll('g.day')) {
     const title = day.querySelector('title');
     const text = title.textContent;
-    title.remove(); // or the browser shows it a second time
+    title.remove(); // or the browser would show it as well
     day.addEventListener('pointerenter', () => {
       tip.textContent = text;
       tip.hidden = false;

@@ -1,0 +1,72 @@
+import type { HttpBindings } from '@hono/node-server';
+import type { Context } from 'hono';
+import { actingAs } from '../store/actor.ts';
+import type { Sql } from '../store/database.ts';
+import { enterCompany, within } from '../store/tenant-role.ts';
+import type { Form } from './form.ts';
+import type { Format } from './format.ts';
+import type { Hasher } from './hasher.ts';
+import type { Action } from './permission.ts';
+import type { Semaphore } from './semaphore.ts';
+import type { AdminServices } from './services.ts';
+import type { Session, Sessions } from './session.ts';
+
+const READ_MS = 5000;
+const CHANGE_MS = 5000;
+
+/** The services of the gateway, and what the pages add to them. */
+export interface PageServices extends AdminServices {
+  readonly sessions: Sessions;
+  readonly hasher: Hasher;
+  /** Limits exports and trial runs, which may take minutes. */
+  readonly slow: Semaphore;
+}
+
+/** What Hono's context holds besides the request. Only `services` is set before a user is signed in. */
+export interface PageEnv {
+  Bindings: HttpBindings;
+  Variables: {
+    readonly services: PageServices;
+    readonly session: Session;
+    readonly format: Format;
+  };
+}
+
+/** One request of a user who is signed in and has the permission that the route names. */
+export type PageContext = Context<PageEnv>;
+
+export interface Route {
+  readonly method: 'GET' | 'POST';
+  /** Hono's syntax, but parameters match ids only. ":company" is the company that the action is about. */
+  readonly path: string;
+  /** The permission a user needs; see permission.ts. */
+  readonly action: Action;
+  /** Takes a permit of `slow` instead of one of those that keep pages fast. */
+  readonly slow?: true;
+  /** @param form what was sent; empty for GET */
+  handle(c: PageContext, form: Form): Response | Promise<Response>;
+  /** The page with the form, shown again with its values and messages when the form is refused. */
+  page?(c: PageContext, form: Form): Response | Promise<Response>;
+}
+
+/** Runs a query for a page. Under a company's path, row-level security shows that company's rows only. */
+export function read<T>(c: PageContext, query: (sql: Sql) => PromiseLike<T>, deadlineMs = READ_MS): Promise<T> {
+  const { db } = c.var.services;
+  return c.req.param('company') === undefined
+    ? db.run(deadlineMs, query)
+    : within(db, param(c, 'company'), deadlineMs, query);
+}
+
+/** Runs a change in one transaction; the audit log names the user. Limited to a company's rows as `read` is. */
+export function change<T>(c: PageContext, work: (sql: Sql) => PromiseLike<T>): Promise<T> {
+  const { services, session } = c.var;
+  return actingAs(services.db, session.user.email, CHANGE_MS, async (sql) => {
+    if (c.req.param('company') !== undefined) await enterCompany(sql, param(c, 'company'));
+    return work(sql);
+  });
+}
+
+/** An id from the path, in lower case. The route must have this parameter. */
+export function param(c: PageContext, name: string): string {
+  return (c.req.param(name) as string).toLowerCase();
+}

@@ -1,0 +1,88 @@
+import type { Context, MiddlewareHandler } from 'hono';
+import { bodyLimit } from 'hono/body-limit';
+import { HTTPException } from 'hono/http-exception';
+import { FieldError, type Read } from '../domain/field.ts';
+
+/** A form was refused. Its `Form` has the messages. */
+export class FormRefused extends Error {
+  override readonly name = 'FormRefused';
+}
+
+/** The fields of a form that was sent. Reading collects mistakes; `check` throws when there are any. */
+export class Form {
+  readonly values: URLSearchParams;
+  /** The path it was sent to; null when nothing was sent. */
+  readonly path: string | null;
+  readonly #messages = new Map<string, string>();
+
+  constructor(values: URLSearchParams = new URLSearchParams(), path: string | null = null) {
+    this.values = values;
+    this.path = path;
+  }
+
+  /** One sentence for each refused field, by its name; '' for the form as a whole. */
+  get messages(): ReadonlyMap<string, string> {
+    return this.#messages;
+  }
+
+  /** A field that must be filled in. The result is undefined after a mistake, until `check` throws. */
+  required<T>(name: string, read: Read<T>): T {
+    const text = this.values.get(name) ?? '';
+    if (text === '') this.refuse(name, 'is missing.');
+    return this.#read(name, text, read) as T;
+  }
+
+  /** A field that may be empty: null then. */
+  optional<T>(name: string, read: Read<T>): T | null {
+    const text = this.values.get(name) ?? '';
+    return text === '' ? null : (this.#read(name, text, read) as T);
+  }
+
+  /** Every value of a field. */
+  all<T>(name: string, read: Read<T>): T[] {
+    return this.values.getAll(name).map((text) => this.#read(name, text, read) as T);
+  }
+
+  checked(name: string): boolean {
+    return this.values.get(name) === 'true';
+  }
+
+  /** Notes a mistake. The first one of a field is kept. */
+  refuse(name: string, message: string): void {
+    if (!this.#messages.has(name)) this.#messages.set(name, message);
+  }
+
+  /** @throws FormRefused when there was any mistake */
+  check(): void {
+    if (this.#messages.size > 0) throw new FormRefused([...this.#messages.values()].join(' '));
+  }
+
+  #read<T>(name: string, text: string, read: Read<T>): T | undefined {
+    try {
+      return read(text.replaceAll('\r\n', '\n')); // browsers send line ends as CRLF
+    } catch (error) {
+      if (!(error instanceof FieldError)) throw error;
+      this.refuse(name, `${error.message}.`);
+      return undefined;
+    }
+  }
+}
+
+/** Refuses longer bodies with 413, before reading them where the length is known. Closes the connection then. */
+export function limitBody(maxSize: number): MiddlewareHandler {
+  return bodyLimit({
+    maxSize,
+    onError(c) {
+      c.header('connection', 'close');
+      throw new HTTPException(413, { message: 'The form is too large.' });
+    },
+  });
+}
+
+/** Reads the body. @throws HTTPException 415 for anything but a form */
+export async function readForm(c: Context): Promise<Form> {
+  if (!/^application\/x-www-form-urlencoded\b/i.test(c.req.header('content-type') ?? '')) {
+    throw new HTTPException(415, { message: 'Forms are sent as application/x-www-form-urlencoded.' });
+  }
+  return new Form(new URLSearchParams(await c.req.text()), c.req.path);
+}

@@ -1,0 +1,219 @@
+import type { RequestListener } from 'node:http';
+import { getRequestListener } from '@hono/node-server';
+import { Hono, type MiddlewareHandler } from 'hono';
+import { csrf } from 'hono/csrf';
+import { html } from 'hono/html';
+import { HTTPException } from 'hono/http-exception';
+import { secureHeaders } from 'hono/secure-headers';
+import type { ContentfulStatusCode } from 'hono/utils/http-status';
+import type { Clock } from '../domain/ports.ts';
+import { RefusedChange } from '../domain/refused-change.ts';
+import type { Logger } from '../log.ts';
+import { DatabaseUnavailable } from '../store/database.ts';
+import { accountRoutes } from './account.ts';
+import { SCRIPT, STYLE } from './assets.ts';
+import { assistantRoutes } from './assistant.ts';
+import { auditRoutes } from './audit.ts';
+import { companyRoutes } from './company.ts';
+import { type PageContext, type PageEnv, type PageServices, param, type Route } from './context.ts';
+import { Form, FormRefused, limitBody, readForm } from './form.ts';
+import { Format } from './format.ts';
+import { Hasher } from './hasher.ts';
+import { keyRoutes } from './key.ts';
+import { plainPage } from './layout.ts';
+import { modelRoutes } from './model.ts';
+import { canSee, may } from './permission.ts';
+import { Busy, Semaphore } from './semaphore.ts';
+import type { AdminServices } from './services.ts';
+import { isCsrfToken, Sessions } from './session.ts';
+import { signInRoutes } from './signin.ts';
+import { usageRoutes } from './usage.ts';
+import { userRoutes } from './user.ts';
+
+/** Every page and form of users who are signed in. */
+export const ROUTES: readonly Route[] = [
+  ...accountRoutes,
+  ...companyRoutes,
+  ...usageRoutes,
+  ...keyRoutes,
+  ...modelRoutes,
+  ...assistantRoutes,
+  ...userRoutes,
+  ...auditRoutes,
+];
+
+const UUID = '[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}';
+const MAX_FORM_BYTES = 1 << 20; // system prompts are long
+const PAGES = { permits: 4, queue: 64 };
+const SLOW = { permits: 3, queue: 0 }; // exports and trial runs; each holds at most one database connection
+const REQUESTS_PER_SECOND = 100; // with bursts of twice that: what pages may take from the API's event loop
+
+const OLD_FORM = 'This form is out of date. Go back, reload the page and try again.';
+/** Messages of errors that have none. The only such 403 comes from `hono/csrf`. */
+const MESSAGES = new Map([
+  [403, 'This form did not come from this site.'],
+  [404, 'There is nothing at this address.'],
+]);
+const TITLES = new Map([
+  [403, 'Not permitted'],
+  [404, 'Not found'],
+  [503, 'Not available'],
+]);
+
+/**
+ * The administration area as a listener for node:http. The adapter may not replace the global
+ * Request and Response: other code of this process uses them, and pages gain no time by it.
+ */
+export function startPages(services: AdminServices): RequestListener {
+  return getRequestListener(createPages(services).fetch, { overrideGlobalObjects: false });
+}
+
+function createPages(admin: AdminServices): Hono<PageEnv> {
+  const secure = admin.url?.protocol === 'https:';
+  const pages = new Semaphore(PAGES);
+  const services: PageServices = {
+    ...admin,
+    sessions: new Sessions(admin.db, secure),
+    hasher: new Hasher(),
+    slow: new Semaphore(SLOW),
+  };
+  const app = new Hono<PageEnv>();
+  app.onError((error, c) => answerError(error, c, admin.log));
+  app.notFound((c) => errorPage(c, 404));
+  app.use(protect(secure));
+  app.use(async (c, next) => {
+    c.header('cache-control', 'no-store');
+    c.set('services', services);
+    await next();
+  });
+  app.use(limitRate(admin.clock));
+  for (const { path, type, body } of [STYLE, SCRIPT]) {
+    const headers = { 'content-type': type, 'cache-control': 'public, max-age=31536000, immutable' };
+    app.get(path, (c) => c.body(body, 200, headers));
+  }
+  app.use(requireOrigin(admin.url));
+  app.route('/', signInRoutes(services)); // not behind `pages`: attempts wait for their hash
+  app.use(requireSession(pages));
+  for (const route of ROUTES) {
+    const path = route.path.replaceAll(/:\w+/g, `$&{${UUID}}`);
+    const semaphore = route.slow ? services.slow : pages;
+    if (route.method === 'GET') {
+      app.get(path, requirePermission(route), (c) => semaphore.run(() => route.handle(c, new Form())));
+    } else {
+      app.post(path, requirePermission(route), limitBody(MAX_FORM_BYTES), async (c) => {
+        const form = await readForm(c);
+        if (!isCsrfToken(c.var.session, form.values.get('csrf'))) throw new HTTPException(403, { message: OLD_FORM });
+        return semaphore.run(() => handleForm(route, c, form));
+      });
+    }
+  }
+  return app;
+}
+
+/** Scripts, styles and forms of this site only, and no frames. */
+function protect(secure: boolean): MiddlewareHandler {
+  return secureHeaders({
+    contentSecurityPolicy: {
+      defaultSrc: ["'none'"],
+      styleSrc: ["'self'"],
+      scriptSrc: ["'self'"],
+      imgSrc: ["'self'", 'data:'],
+      formAction: ["'self'"],
+      baseUri: ["'none'"],
+      frameAncestors: ["'none'"],
+    },
+    strictTransportSecurity: secure && 'max-age=31536000',
+    xFrameOptions: 'DENY',
+    referrerPolicy: 'same-origin', // "no-referrer" would remove the origin from our own forms
+    permissionsPolicy: { camera: [], geolocation: [], microphone: [] },
+  });
+}
+
+/** A token bucket for all requests together. */
+function limitRate(clock: Clock): MiddlewareHandler {
+  let tokens = 2 * REQUESTS_PER_SECOND;
+  let filledAt = 0;
+  return async (c, next) => {
+    const now = clock();
+    const gained = (Math.max(0, now - filledAt) / 1000) * REQUESTS_PER_SECOND;
+    tokens = Math.min(2 * REQUESTS_PER_SECOND, tokens + gained);
+    filledAt = now;
+    if (tokens < 1) return c.text('too many requests\n', 503, { connection: 'close', 'retry-after': '1' });
+    tokens--;
+    return next();
+  };
+}
+
+/**
+ * Refuses forms of other sites. Hono accepts a form when either Sec-Fetch-Site or Origin is right;
+ * Origin counts here only where a browser sends no Sec-Fetch-Site.
+ */
+function requireOrigin(url: URL | null): MiddlewareHandler {
+  return csrf({
+    origin: (origin, c) =>
+      c.req.header('sec-fetch-site') === undefined &&
+      URL.canParse(origin) &&
+      (new URL(origin).host === c.req.header('host') || origin === url?.origin),
+  });
+}
+
+/** Finds the session of a request, or redirects to the sign-in page. */
+function requireSession(pages: Semaphore): MiddlewareHandler<PageEnv> {
+  return async (c, next) => {
+    const { sessions, calendar } = c.var.services;
+    const session = await pages.run(() => sessions.find(c));
+    if (session === null) {
+      const isPage = (c.req.method === 'GET' || c.req.method === 'HEAD') && c.req.path !== '/';
+      return c.redirect(isPage ? `/sign-in?next=${encodeURIComponent(c.req.path)}` : '/sign-in', 303);
+    }
+    c.set('session', session);
+    c.set('format', new Format(c.req.header('accept-language'), calendar.timeZone));
+    return next();
+  };
+}
+
+/** Another company is not found, as if it did not exist. */
+function requirePermission(route: Route): MiddlewareHandler<PageEnv> {
+  return async (c, next) => {
+    const { user } = c.var.session;
+    const company = c.req.param('company') === undefined ? null : param(c, 'company');
+    if (company !== null && !canSee(user, company)) throw new HTTPException(404);
+    if (!may(user, route.action, company)) {
+      throw new HTTPException(403, { message: 'Your role does not include this page.' });
+    }
+    return next();
+  };
+}
+
+/** Handles a form. One that is refused is shown again with status 422. */
+async function handleForm(route: Route, c: PageContext, form: Form): Promise<Response> {
+  try {
+    return await route.handle(c, form);
+  } catch (error) {
+    if (error instanceof RefusedChange && error.reason === 'conflict') form.refuse('', error.message);
+    else if (!(error instanceof FormRefused)) throw error;
+    if (route.page === undefined) throw error;
+    c.status(422);
+    return route.page(c, form);
+  }
+}
+
+function answerError(error: Error, c: PageContext, log: Logger): Response | Promise<Response> {
+  if (error instanceof HTTPException) return errorPage(c, error.status, error.message);
+  if (error instanceof RefusedChange) return errorPage(c, error.reason === 'not_found' ? 404 : 409, error.message);
+  if (error instanceof FormRefused) return errorPage(c, 422, error.message);
+  if (error instanceof Busy) return errorPage(c, 503, 'Too many people are asking at once. Try again in a moment.');
+  if (error instanceof DatabaseUnavailable) {
+    return errorPage(c, 503, 'The database cannot be reached. Try again shortly; the API goes on without it.');
+  }
+  log.error({ reason: error.stack }, 'admin: a request failed');
+  return c.text('internal error\n', 500);
+}
+
+function errorPage(c: PageContext, status: ContentfulStatusCode, message = ''): Response | Promise<Response> {
+  const title = TITLES.get(status) ?? 'Refused';
+  const text = message === '' ? MESSAGES.get(status) : message;
+  if (status === 503) c.header('retry-after', '2');
+  const body = html`<div class="narrow"><h1>${title}</h1><p>${text}</p><p><a href="/">Back to the start</a></p></div>`;
+  return plainPage(c, title, body, status);
+}
