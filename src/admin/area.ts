@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { html } from 'hono/html';
 import { RefusedChange } from '../domain/refused-change.ts';
 import { writable } from '../runtime/node-http.ts';
-import { DatabaseUnavailable } from '../store/database.ts';
+import { DatabaseUnavailable } from '../store/database-error.ts';
 import { accountRoutes } from './account.ts';
 import { reasonOf, send } from './answer.ts';
 import { type Assets, readAssets } from './assets.ts';

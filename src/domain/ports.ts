@@ -8,28 +8,28 @@ import type { UsageRecord } from './usage.ts';
  * What the gateway needs of the floors below it. A value already in memory is returned
  * as it is, a missing one as a promise: a hit costs no microtask.
  */
-export type Now<T> = T | Promise<T>;
+export type MaybeAsync<T> = T | Promise<T>;
 
 /** Keys, companies and assistants. Rejects with GatewayError 503 when they cannot be looked up. */
 export interface Directory {
   /** The live key with this SHA-256 digest (hex); null when unknown or revoked. */
-  key(digest: string): Now<ApiKey | null>;
+  key(digest: string): MaybeAsync<ApiKey | null>;
   /** The company of a key found here. */
-  companyOf(key: ApiKey): Now<Company | null>;
+  companyOf(key: ApiKey): MaybeAsync<Company | null>;
   /** An assistant of this company that is eligible for the API; null otherwise (spec section 2.6). */
-  assistant(id: string, companyId: string): Now<Assistant | null>;
+  assistant(id: string, companyId: string): MaybeAsync<Assistant | null>;
 }
 
 /** Where metering goes and what the budget gate reads. */
 export interface Ledger {
   /** Femto-EUR the company of a key spent in a month, in-app chat included, own unwritten records included. */
-  spentOf(payer: Payer, month: string): Now<Femto>;
+  spentOf(payer: Payer, month: string): MaybeAsync<Femto>;
   /**
    * Takes a finished record; never throws (spec section 8, rule 5).
    * @param waiter told once when the record survives the death of the process, so that the
    * last bytes of an answer leave only then; told at once where that cannot be had
    */
-  book(record: UsageRecord, waiter: BookingWaiter | null): void;
+  book(record: UsageRecord, waiter: BookingListener | null): void;
   /**
    * Sets aside what a request of a strict company can cost at most, until it is booked or released.
    * @returns whether it fits the budget
@@ -51,7 +51,7 @@ export interface Reservation {
 }
 
 /** Who holds back the end of an answer until it is booked. */
-export interface BookingWaiter {
+export interface BookingListener {
   onBooked(): void;
 }
 

@@ -4,12 +4,12 @@ import { GatewayError } from '../domain/errors.ts';
 import type { Payer } from '../domain/key.ts';
 import { type Femto, parseEur } from '../domain/money.ts';
 import type {
-  BookingWaiter,
+  BookingListener,
   Clock,
   Ledger,
   LedgerStore,
+  MaybeAsync,
   MonthSum,
-  Now,
   Refused,
   Reservation,
 } from '../domain/ports.ts';
@@ -89,7 +89,7 @@ export class BatchLedger implements Ledger {
   #group: Booked[] = [];
   #groupAt = 0;
   readonly #commitGroup = (): void => this.#commit();
-  #waiters: BookingWaiter[] = [];
+  #waiters: BookingListener[] = [];
   #loads: Load[] = [];
   /** Keys used since the database was last told. */
   #used: Payer[] = [];
@@ -180,11 +180,11 @@ export class BatchLedger implements Ledger {
     return this.#reservations.size;
   }
 
-  spentOf(payer: Payer, month: string): Now<Femto> {
+  spentOf(payer: Payer, month: string): MaybeAsync<Femto> {
     return this.#spend.of(payer, month) ?? this.#load(payer.companyId, month);
   }
 
-  book(record: UsageRecord, waiter: BookingWaiter | null): void {
+  book(record: UsageRecord, waiter: BookingListener | null): void {
     const { payer, month, at } = record.admission;
     const account = this.#spend.add(payer, month, record.cost);
     if (payer.usedAt === 0) this.#used.push(payer);

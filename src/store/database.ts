@@ -3,6 +3,7 @@ import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import postgres from 'postgres';
 import { type Address, parseAddress, type Target } from './address.ts';
+import { connectError, connectionLost, DatabaseUnavailable, databaseError, stopping } from './database-error.ts';
 import { TYPES } from './types.ts';
 
 /** What statements are written with: the tagged template of postgres.js. */
@@ -55,31 +56,6 @@ export interface Listening {
   close(): void;
 }
 
-/** The database is away, too slow, or takes no work now. The same statement may work later. */
-export class DatabaseUnavailable extends Error {
-  readonly unavailable = true;
-  /** An SQLSTATE, a code of the system or the driver, or "DEADLINE". */
-  readonly code: string;
-  constructor(code: string, reason: string) {
-    super(`database unavailable: ${reason}`);
-    this.code = code;
-  }
-}
-
-/** The database refuses this statement with these values, and always will. */
-export class DatabaseRefused extends Error {
-  readonly unavailable = false;
-  /** The SQLSTATE. */
-  readonly code: string;
-  readonly constraint: string | null;
-  constructor(error: postgres.PostgresError) {
-    // the message alone: `detail` quotes the values of the row
-    super(`database refused: ${error.message}`);
-    this.code = error.code;
-    this.constraint = error.constraint_name ?? null;
-  }
-}
-
 const HOST_MS = 1000; // for reaching one host while there are others
 const LISTEN_MS = 2000; // for connecting a listener, and for each heartbeat
 const HEARTBEAT_MS = 10_000; // how often a silent listener must prove that it lives; who listens asks besides
@@ -110,7 +86,7 @@ export function openDatabase({ url, maxConnections = 2 }: DatabaseOptions): Data
       connection = idleConnection() ?? (await dial(deadline));
       return await deadline.race(connection.run(work));
     } catch (error) {
-      const failure = explain(error);
+      const failure = databaseError(error);
       if (failure instanceof DatabaseUnavailable) {
         connection?.cut(deadline.passed);
         // a server that is frozen or cut off would keep each of the others waiting for a deadline of its own
@@ -138,7 +114,7 @@ export function openDatabase({ url, maxConnections = 2 }: DatabaseOptions): Data
         value = await work(sql);
       } catch (error) {
         // a connection that is about to be cut rolls back by itself, and may be in the middle of an answer
-        if (!(explain(error) instanceof DatabaseUnavailable)) await sql.unsafe('rollback').catch(() => {});
+        if (!(databaseError(error) instanceof DatabaseUnavailable)) await sql.unsafe('rollback').catch(() => {});
         throw error;
       }
       const { command } = await sql.unsafe('commit');
@@ -248,7 +224,7 @@ function dialer(address: Address): Dial {
         if (first === at) first = (at + 1) % targets.length;
         if (deadline.passed) throw error;
         // after one that keeps silent the others are asked again: one of them may have been promoted meanwhile
-        if (tried >= targets.length && !patience.passed) throw unreachable(error);
+        if (tried >= targets.length && !patience.passed) throw connectError(error);
       } finally {
         patience.clear();
       }
@@ -315,7 +291,7 @@ function openConnection(
       onClose();
     },
     socket: async (): Promise<Socket> => {
-      if (socket !== undefined || ended) throw new DatabaseUnavailable('CONNECTION_CLOSED', 'the connection was lost');
+      if (socket !== undefined || ended) throw connectionLost();
       socket = 'path' in target ? connect(target.path) : connect(target.port, target.host);
       socket.setKeepAlive(true, 30_000).setNoDelay(true);
       await connected(socket);
@@ -420,7 +396,7 @@ function connected(socket: Socket): Promise<void> {
   return new Promise((resolve, reject) => {
     socket.once('connect', resolve);
     socket.once('error', reject);
-    socket.once('close', () => reject(new DatabaseUnavailable('CONNECTION_CLOSED', 'the connection was lost')));
+    socket.once('close', () => reject(connectionLost()));
   });
 }
 
@@ -483,32 +459,4 @@ async function withDeadline<T>(ms: number, stop: AbortSignal, work: (deadline: D
     stop.removeEventListener('abort', pass);
     deadline.clear();
   }
-}
-
-// SQLSTATE classes and codes that speak of the moment, not of the statement
-const PASSING_CLASSES = ['08', '28', '3D', '40', '53', '57', '58', 'F0', 'XX'];
-const PASSING_CODES = ['25006', '25P03', '25P04', '55006', '55P03'];
-
-/** What an error of the driver means; errors of anyone else are left as they are. */
-function explain(error: unknown): unknown {
-  if (error instanceof postgres.PostgresError) {
-    const passing = PASSING_CLASSES.includes(error.code.slice(0, 2)) || PASSING_CODES.includes(error.code);
-    return passing ? new DatabaseUnavailable(error.code, error.message) : new DatabaseRefused(error);
-  }
-  if (!(error instanceof Error) || error instanceof DatabaseUnavailable) return error;
-  const code = String((error as { code?: unknown }).code ?? '');
-  // what the driver passes on of the socket has the query it ended attached
-  const ofSocket = 'query' in error && ('syscall' in error || /^ERR_(SSL|TLS|STREAM)/.test(code));
-  return ofSocket || code.startsWith('CONNECTION_') ? new DatabaseUnavailable(code, error.message) : error;
-}
-
-/** The error of an attempt to connect: whatever it is, it says nothing about the statement. */
-function unreachable(error: unknown): DatabaseUnavailable {
-  if (error instanceof DatabaseUnavailable) return error;
-  const { code = 'CONNECTION_FAILED', message } = error as { code?: string; message: string };
-  return new DatabaseUnavailable(code, message || code); // a name with several addresses fails without a message
-}
-
-function stopping(): DatabaseUnavailable {
-  return new DatabaseUnavailable('CLOSED', 'the gateway is stopping');
 }

@@ -4,12 +4,13 @@ import { GatewayError } from '../domain/errors.ts';
 import type { ApiKey } from '../domain/key.ts';
 import type { Model, ModelKind } from '../domain/model.ts';
 import { parseEur, parsePrices } from '../domain/money.ts';
-import type { Directory, Now } from '../domain/ports.ts';
+import type { Directory, MaybeAsync } from '../domain/ports.ts';
 import { scopeSet } from '../domain/scope.ts';
 import type { Logger } from '../log.ts';
 import { Cache, type Entry } from './cache.ts';
 import type { Follower } from './changes.ts';
-import { type Database, DatabaseUnavailable, type Sql } from './database.ts';
+import type { Database, Sql } from './database.ts';
+import { DatabaseUnavailable } from './database-error.ts';
 
 export interface DirectoryOptions {
   /** Most entries kept of each; the least recently used go first. */
@@ -68,12 +69,12 @@ export class CachedDirectory implements Directory, Follower {
     });
   }
 
-  key(digest: string): Now<ApiKey | null> {
+  key(digest: string): MaybeAsync<ApiKey | null> {
     return this.keys.get(digest);
   }
 
   /** The company is remembered with the key: among 100,000 finding one took 0.6 µs. */
-  companyOf(key: KnownKey): Now<Company | null> {
+  companyOf(key: KnownKey): MaybeAsync<Company | null> {
     const { company: entry } = key;
     const company = entry === null ? null : this.companies.still(entry);
     if (entry !== null && company !== null) return this.#current(company, entry);
@@ -82,7 +83,7 @@ export class CachedDirectory implements Directory, Follower {
     return found;
   }
 
-  company(id: string): Now<Company | null> {
+  company(id: string): MaybeAsync<Company | null> {
     const company = this.companies.get(id);
     return company === null || company instanceof Promise ? company : this.#current(company, this.companies.entry(id));
   }
@@ -95,7 +96,7 @@ export class CachedDirectory implements Directory, Follower {
     return current;
   }
 
-  assistant(id: string, companyId: string): Now<Assistant | null> {
+  assistant(id: string, companyId: string): MaybeAsync<Assistant | null> {
     const canonical = id.toLowerCase();
     if (!UUID.test(canonical)) return null;
     const assistant = this.assistants.get(canonical);

@@ -1,4 +1,5 @@
-import { DatabaseUnavailable, type Sql } from './database.ts';
+import type { Sql } from './database.ts';
+import { DatabaseUnavailable } from './database-error.ts';
 
 /** The columns of `api_usage` (contract section 3), in the order exports have them. */
 export const LEDGER_COLUMNS = [

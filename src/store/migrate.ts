@@ -2,7 +2,8 @@ import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { type Database, DatabaseUnavailable, type Sql } from './database.ts';
+import type { Database, Sql } from './database.ts';
+import { DatabaseUnavailable } from './database-error.ts';
 import { forgetOtherCluster } from './restored.ts';
 
 /** The migrations that belong to this program. */

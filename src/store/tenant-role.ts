@@ -30,7 +30,7 @@ export function within<T>(
  * the last start, or into which a dump was restored without grants.
  * @returns whether it stands; false where the database user may neither make nor take the role
  */
-export async function raiseWall(db: Database): Promise<boolean> {
+export async function ensureTenantRole(db: Database): Promise<boolean> {
   return db.transaction(RAISE_MS, async (sql) => {
     const [wall] = await sql<[{ stands: boolean }]>`
       select case when tenant_wall_stands() then true else raise_tenant_wall() end as stands`;
