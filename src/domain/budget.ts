@@ -2,20 +2,6 @@ import type { Company } from './company.ts';
 import { GatewayError } from './errors.ts';
 import { costOf, type Femto, type Prices } from './money.ts';
 
-/** What one company spent in one month; the ledger's. */
-export interface MonthSpend {
-  readonly companyId: string;
-  readonly month: string;
-  /** What the budget gate reads: what is pending, and once the database's figure was read that too. */
-  spent: Femto;
-  /** Cost of our own records the database has not confirmed yet; part of `spent`. */
-  pending: Femto;
-  /** The database's figure was read. */
-  read: boolean;
-  /** No longer the account of its company: whoever remembers it must look again. */
-  forgotten: boolean;
-}
-
 /**
  * The budget gate (spec section 8, rules 1, 2 and 6): refused once API and in-app chat
  * cost of the month have reached the budget; a company without one is never refused.

@@ -1,5 +1,4 @@
 import { hash, randomBytes } from 'node:crypto';
-import type { MonthSpend } from './budget.ts';
 import type { ScopeSet } from './scope.ts';
 
 /**
@@ -9,17 +8,13 @@ import type { ScopeSet } from './scope.ts';
 
 const BASE32 = 'abcdefghijklmnopqrstuvwxyz234567';
 
-/** A key as the ledger sees it, and what the ledger notes with it to look nothing up: nobody else touches that. */
+/** Who pays for a call: a key as the ledger sees it. */
 export interface Payer {
   readonly id: string;
   readonly companyId: string;
-  /** Where its company's spend was last counted. */
-  account: MonthSpend | null;
-  /** When it was last used, milliseconds since the epoch; 0 once the database is to be told. */
-  usedAt: number;
 }
 
-/** A key as the gateway knows it once its digest was found. */
+/** A key as the gateway sees it. */
 export interface ApiKey extends Payer {
   readonly scopes: ScopeSet;
   /** Milliseconds since the epoch; Infinity when the key does not expire. */

@@ -1,8 +1,8 @@
-import type { MonthSpend } from '../domain/budget.ts';
 import type { Femto } from '../domain/money.ts';
 import { RecordWriter, readRecordCost } from '../domain/record.ts';
 import type { UsageRecord } from '../domain/usage.ts';
 import { blankHead, closeArray, closeFrame, frameLength, frameRecord, HEAD, writeMember } from './frame.ts';
+import type { MonthSpend } from './spend.ts';
 
 /** A record on its way to the database. */
 export interface Entry {

@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto';
-import type { MonthSpend } from '../domain/budget.ts';
 import { GatewayError } from '../domain/errors.ts';
 import type { Payer } from '../domain/key.ts';
 import { type Femto, parseEur } from '../domain/money.ts';
@@ -17,7 +16,7 @@ import type { UsageRecord } from '../domain/usage.ts';
 import { Backlog, type Batch } from './backlog.ts';
 import { BatchText, type Entry, Pages } from './page.ts';
 import { Reservations } from './reservations.ts';
-import { Spend } from './spend.ts';
+import { type KeyMemory, type MonthSpend, SpendTable } from './spend.ts';
 import { BEAT_MS, type Spool } from './spool.ts';
 import { systemTiming, type Timing } from './timing.ts';
 
@@ -82,7 +81,7 @@ export class BatchLedger implements Ledger {
   readonly #writer: string;
   readonly #pages = new Pages();
   readonly #batchText = new BatchText();
-  readonly #spend = new Spend();
+  readonly #spend = new SpendTable();
   readonly #backlog: Backlog;
   readonly #reservations: Reservations;
   /** What was booked in this turn, and when the first of it came. */
@@ -92,9 +91,9 @@ export class BatchLedger implements Ledger {
   #waiters: BookingListener[] = [];
   #loads: Load[] = [];
   /** Keys used since the database was last told. */
-  #used: Payer[] = [];
+  #used: KeyMemory[] = [];
   /** The last time's, while the database is told of them. */
-  #touched: Payer[] = [];
+  #touched: KeyMemory[] = [];
   #cursor: string | null = null;
   #batchSize = MAX_BATCH;
   /**
@@ -181,14 +180,15 @@ export class BatchLedger implements Ledger {
   }
 
   spentOf(payer: Payer, month: string): MaybeAsync<Femto> {
-    return this.#spend.of(payer, month) ?? this.#load(payer.companyId, month);
+    return this.#spend.of(this.#spend.key(payer), month) ?? this.#load(payer.companyId, month);
   }
 
   book(record: UsageRecord, waiter: BookingListener | null): void {
     const { payer, month, at } = record.admission;
-    const account = this.#spend.add(payer, month, record.cost);
-    if (payer.usedAt === 0) this.#used.push(payer);
-    payer.usedAt = at;
+    const key = this.#spend.key(payer);
+    const account = this.#spend.add(key, month, record.cost);
+    if (key.usedAt === 0) this.#used.push(key);
+    key.usedAt = at;
     if (this.#group.length === 0) {
       this.#timing.soon(this.#commitGroup);
       this.#groupAt = this.#timing.now();
@@ -524,10 +524,10 @@ function totalOf(batch: readonly Entry[]): Femto | null {
 }
 
 /** When a key was last used; from now on it counts as not used. */
-function useOf(payer: Payer): [keyId: string, at: number] {
-  const at = payer.usedAt;
-  payer.usedAt = 0;
-  return [payer.id, at];
+function useOf(key: KeyMemory): [keyId: string, at: number] {
+  const at = key.usedAt;
+  key.usedAt = 0;
+  return [key.keyId, at];
 }
 
 /** Deadlock and serialization failure. */

@@ -192,7 +192,7 @@ class Replica {
       maxFileBytes: 8 * 1024,
     });
     this.#startedAt = time.now;
-    this.#payers = COMPANIES.map((companyId) => ({ id: COMPANIES[0] as string, companyId, account: null, usedAt: 0 }));
+    this.#payers = COMPANIES.map((companyId) => ({ id: COMPANIES[0] as string, companyId }));
     this.#ledger.start();
     for (const company of COMPANIES) this.#ask(company);
   }
@@ -282,7 +282,7 @@ class Replica {
 
 /** A key that remembers nothing: the figure is looked up. */
 function stranger(companyId: string): Payer {
-  return { id: '', companyId, account: null, usedAt: 0 };
+  return { id: '', companyId };
 }
 
 /** Time that passes as fast as there is nothing to do. */
