@@ -67,7 +67,7 @@ export interface LedgerStore {
    */
   insert(writer: string, records: Buffer, total: Femto | null): Promise<MonthSum[] | 'all'>;
   /** Sets records aside that can never be inserted, each once, with the reason. */
-  setAside(refused: readonly Refused[]): Promise<void>;
+  setAside(refused: readonly RefusedRecord[]): Promise<void>;
   /** The month's spend, API and chat, of the given companies. */
   spend(companyIds: readonly string[], months: readonly string[]): Promise<MonthSum[]>;
   /** All figures that may have changed since the cursor, and the next cursor; null starts now. */
@@ -80,7 +80,8 @@ export interface LedgerStore {
   keepReservations(ended: readonly string[], renewed: readonly string[], leaseSeconds: number): Promise<void>;
 }
 
-export interface Refused {
+/** A record that the database can never take. */
+export interface RefusedRecord {
   readonly record: string;
   readonly reason: string;
 }
