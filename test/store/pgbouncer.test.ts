@@ -216,7 +216,7 @@ const module = (path: string) => new URL(`../../src/store/${path}`, import.meta.
 /** Enters a company, says so, and stays in the transaction. */
 const VANISH = `
   import { openDatabase } from '${module('database.ts')}';
-  import { within } from '${module('wall.ts')}';
+  import { within } from '${module('tenant-role.ts')}';
   const [url, company] = process.argv.slice(1);
   await within(openDatabase({ url }), company, 60_000, async (sql) => {
     await sql\`select 1\`;
