@@ -127,9 +127,10 @@ export class BatchInserter {
     if (reservations.size > 0) for (const { requestId } of batch) reservations.booked(requestId);
     backlog.settle(batch.length);
     if (this.#uncertain !== null && batch.includes(this.#uncertain)) this.#uncertain = null;
-    for (const { companyId, month, spend, cost } of batch) {
+    for (const record of batch) {
+      const { spend, cost } = record;
       if (spend !== null) table.settle(spend, cost, inserted === 'all');
-      else if (cost !== 0n) table.settleSum(companyId, month, cost, 0n);
+      else if (cost !== 0n) table.settleSum(record.companyId, record.month, cost, 0n);
     }
     if (inserted !== 'all') {
       for (const { companyId, month, eur } of inserted) table.settleSum(companyId, month, 0n, parseEur(eur));
