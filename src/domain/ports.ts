@@ -71,7 +71,7 @@ export interface LedgerStore {
   /** The month's spend, API and chat, of the given companies. */
   spend(companyIds: readonly string[], months: readonly string[]): Promise<MonthSum[]>;
   /** All figures that may have changed since the cursor, and the next cursor; null starts now. */
-  changedSpend(cursor: string | null): Promise<{ cursor: string; sums: MonthSum[] }>;
+  changedSpend(cursor: string | null): Promise<{ cursor: string; sums: readonly MonthSum[] }>;
   /** When each key was last used, milliseconds since the epoch; a key read anew meanwhile may be in it twice. */
   touchKeys(lastUsed: readonly (readonly [keyId: string, at: number])[]): Promise<void>;
   /** Makes those reservations that fit their budgets, for as long as the lease; returns their request ids. */

@@ -7,7 +7,7 @@ import { parseEur, parsePrices } from '../domain/money.ts';
 import type { Directory, MaybeAsync } from '../domain/ports.ts';
 import { scopeSet } from '../domain/scope.ts';
 import type { Logger } from '../log.ts';
-import { Cache, type Entry } from './cache.ts';
+import { Cache, type CacheEntry } from './cache.ts';
 import type { Follower } from './changes.ts';
 import type { Database, Sql } from './database.ts';
 import { DatabaseUnavailable } from './database-error.ts';
@@ -19,7 +19,7 @@ export interface DirectoryOptions {
   readonly maxAssistants?: number;
 }
 
-/** An empty directory; nothing in it ages, so it has to be told of changes (changes.ts). */
+/** An empty directory. Nothing in it expires, so it has to be told of changes (changes.ts). */
 export function openDirectory(db: Database, log: Logger, options: DirectoryOptions = {}): CachedDirectory {
   return new CachedDirectory(db, log, options);
 }
@@ -31,9 +31,8 @@ const NO_MODELS: ReadonlyMap<string, Model> = new Map();
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 /**
- * The hot path's view of keys, companies, models and assistants: in memory, true because
- * the change feed says what to forget. The shared models are one map, the same for all
- * companies; a company takes the newest the next time it is asked for.
+ * Keys, companies, models and assistants in memory, kept up to date by the change feed. The shared
+ * models are one map for all companies; a company gets the newest map when it is next asked for.
  */
 export class CachedDirectory implements Directory, Follower {
   readonly keys: Cache<ApiKey>;
@@ -43,17 +42,17 @@ export class CachedDirectory implements Directory, Follower {
   readonly #db: Database;
   readonly #log: Logger;
   /** Where the company of a key was last found: at 100,000 companies 0.2 µs instead of 1 µs. */
-  readonly #companyOfKey = new WeakMap<ApiKey, Entry<Company>>();
+  readonly #companyOfKey = new WeakMap<ApiKey, CacheEntry<Company>>();
   #sharedModels: ReadonlyMap<string, Model> | null = null;
-  /** The shared models changed since the last reading of them began. */
+  /** Whether the shared models changed since the last reading of them began. */
   #sharedOutdated = true;
   #sharedReading: Promise<void> | null = null;
-  /** Models without a price that were warned about. */
+  /** Models without a price, of which the log was told. */
   readonly #free = new Set<string>();
   #failing = false;
 
   constructor(db: Database, log: Logger, options: DirectoryOptions) {
-    // 100,000 and some: to find one among so many is dearer once there is no room, see Cache
+    // more than 100,000: a full cache also has to record every use, see Cache
     const { maxKeys = 131_072, maxCompanies = 131_072, maxAssistants = 10_000 } = options;
     this.#db = db;
     this.#log = log;
@@ -72,7 +71,7 @@ export class CachedDirectory implements Directory, Follower {
 
   companyOf(key: ApiKey): MaybeAsync<Company | null> {
     const known = this.#companyOfKey.get(key);
-    const company = known === undefined ? null : this.companies.still(known);
+    const company = known === undefined ? null : this.companies.valueOf(known);
     if (known !== undefined && company !== null) return this.#current(company, known);
     const found = this.company(key.companyId);
     if (!(found instanceof Promise)) {
@@ -88,7 +87,7 @@ export class CachedDirectory implements Directory, Follower {
   }
 
   /** The company with the newest shared models. */
-  #current(company: Company, entry: Entry<Company> | null): Company {
+  #current(company: Company, entry: CacheEntry<Company> | null): Company {
     if (company.sharedModels === this.#sharedModels) return company;
     const current = { ...company, sharedModels: this.#sharedModels as ReadonlyMap<string, Model> };
     if (entry !== null) entry.value = current;
@@ -123,15 +122,15 @@ export class CachedDirectory implements Directory, Follower {
   }
 
   /**
-   * The former map serves until the new one is there, a few milliseconds later: every company
-   * needs it, and to drop it just before the database goes away would refuse them all.
+   * The old map serves until the new one is read. Every company needs it: had it been dropped just
+   * before an outage, all of them would be refused.
    */
   #renewSharedModels(): void {
     this.#sharedOutdated = true;
     this.#readSharedModels().catch(() => {}); // logged; the next poll tries again
   }
 
-  /** One reading at a time; one more when a change arrived meanwhile. */
+  /** One reading at a time, and one more when a change arrived meanwhile. */
   #readSharedModels(): Promise<void> {
     this.#sharedReading ??= (async () => {
       this.#sharedOutdated = false;
@@ -165,11 +164,11 @@ export class CachedDirectory implements Directory, Follower {
     return companies;
   }
 
-  /** @throws GatewayError 503: what cannot be looked up is not unknown */
+  /** @throws GatewayError 503, since a subject that cannot be read may exist */
   async #read<T>(query: (sql: Sql) => Promise<T>): Promise<T> {
     try {
       const answer = await this.#db.run(READ_MS, query).catch((error) => {
-        // a connection may die under a query; another one answers, unless there is no server
+        // the connection may have died: another one answers, unless there is no server
         if (error instanceof DatabaseUnavailable && error.code !== 'DEADLINE') return this.#db.run(READ_MS, query);
         throw error;
       });
@@ -249,7 +248,7 @@ async function readCompanies(sql: Sql, ids: readonly string[]): Promise<Omit<Com
   return rows.map((row) => ({
     id: row.id,
     name: row.name,
-    // most have none: one set for all of them is one less to fetch from memory
+    // most companies have none: one shared set is less memory to fetch
     disabledSlugs: row.disabled_model_slugs.length === 0 ? NONE : new Set(row.disabled_model_slugs),
     allowNonEu: row.allow_non_eu_models,
     budget: row.budget === null ? null : parseEur(row.budget) || null,
@@ -262,7 +261,7 @@ async function readSharedModels(sql: Sql): Promise<Map<string, Model>> {
   return modelsBySlug(await sql<ModelColumns[]>`select ${modelColumns(sql)} from models where company_id is null`);
 }
 
-// prices as text: the digits of the table, not those a float would leave of them
+// prices as text, because a float would not keep all their digits
 function modelColumns(sql: Sql) {
   return sql`slug, upstream_model, kind, eu_hosted, cost_eur_per_1k_input::text as input, cost_eur_per_1k_output::text as output,
     floor(extract(epoch from created_at))::float8 as created`;

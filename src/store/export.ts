@@ -24,9 +24,8 @@ export const LEDGER_COLUMNS = [
 export type LedgerRow = Readonly<Record<(typeof LEDGER_COLUMNS)[number], string | number>>;
 
 /**
- * One company's month, oldest first, in batches from a cursor: a month of any size costs
- * the memory of one batch. It is one statement and so one snapshot. Leaving the loop
- * closes the cursor.
+ * One company's month, oldest first, in batches from a cursor, so that it takes the memory of one
+ * batch. It is one snapshot. Leaving the loop closes the cursor.
  * @param month its first day, "2026-11-01"
  */
 export function exportLedger(
@@ -46,11 +45,11 @@ export function exportLedger(
 }
 
 /**
- * One company's month as CSV with a heading, oldest first: written by the database and
- * handed on as it comes, which costs this process next to nothing. It is one snapshot.
- * @param write takes a piece; resolves false when nobody reads on
- * @param internal whether to tell the internal model names
- * @throws DatabaseUnavailable when the reader left: the connection is in the middle of the answer and must go
+ * One company's month as CSV with a heading, oldest first. The database writes it, which costs this
+ * process almost nothing. It is one snapshot.
+ * @param write takes a piece; resolves false when nobody reads any more
+ * @param internal whether to include the internal model names
+ * @throws DatabaseUnavailable when the reader left: the connection, in the middle of an answer, has to be cut
  */
 export async function copyLedger(
   sql: Sql,
@@ -71,8 +70,8 @@ export async function copyLedger(
   for await (const bytes of stream) {
     if (!(await write(bytes))) throw new DatabaseUnavailable('ABANDONED', 'the reader left');
   }
-  // A full buffer makes the driver (3.4.9) pause its socket until the stream is read on, which
-  // an ended stream never is: the end of the statement, and all that follows, would not arrive.
+  // with a full buffer the driver (3.4.9) pauses its socket until the stream is read again; without
+  // this read the end of the statement would never arrive
   stream._read(0);
 }
 
