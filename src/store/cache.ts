@@ -20,7 +20,7 @@ export interface CacheOptions<T> {
   readonly absenceMs?: number;
 }
 
-/** What is kept of a subject. Holding on to it saves the look-up: see `valueOf`. */
+/** What is kept of a subject. Holding on to it saves the look-up: see `valueIn`. */
 export interface CacheEntry<T> {
   readonly id: string;
   /** null after the subject changed or was evicted. */
@@ -97,7 +97,7 @@ export class Cache<T extends object> {
   /** The value, null when it does not exist; a promise only when it has to be read. Rejects as the read did. */
   get(id: string): T | null | Promise<T | null> {
     const entry = this.#entries.size <= this.#roomy ? this.#find(id) : this.#entries.get(id);
-    const value = entry === undefined ? null : this.valueOf(entry);
+    const value = entry === undefined ? null : this.valueIn(entry);
     if (value !== null) return value;
     if (this.#absent.has(id)) {
       this.hits++;
@@ -113,7 +113,7 @@ export class Cache<T extends object> {
   }
 
   /** The value of an entry, as `get` would return it; null when only `get` can tell. Does not count as use for eviction. */
-  valueOf(entry: CacheEntry<T>): T | null {
+  valueIn(entry: CacheEntry<T>): T | null {
     if (entry.value === null) return null;
     if (entry.epoch !== this.#epoch && performance.now() >= this.#retryAt) return null;
     this.hits++;

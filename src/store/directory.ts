@@ -71,7 +71,7 @@ export class CachedDirectory implements Directory, Follower {
 
   companyOf(key: ApiKey): MaybeAsync<Company | null> {
     const known = this.#companyOfKey.get(key);
-    const company = known === undefined ? null : this.companies.valueOf(known);
+    const company = known === undefined ? null : this.companies.valueIn(known);
     if (known !== undefined && company !== null) return this.#current(company, known);
     const found = this.company(key.companyId);
     if (!(found instanceof Promise)) {

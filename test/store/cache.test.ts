@@ -254,32 +254,32 @@ t.test('an entry remembered is as good as a get, and for no longer', async (t) =
   t.equal(cache.entry('a'), null);
 
   const one = await held('a', 'one');
-  t.equal(cache.valueOf(one), cache.get('a'));
+  t.equal(cache.valueIn(one), cache.get('a'));
   cache.drop('a');
-  t.equal(cache.valueOf(one), null, 'it changed');
+  t.equal(cache.valueIn(one), null, 'it changed');
   const two = await held('a', 'two');
-  t.equal(cache.valueOf(one), null, 'and what there is now is another');
+  t.equal(cache.valueIn(one), null, 'and what there is now is another');
 
   cache.clear();
-  t.equal(cache.valueOf(two), null, 'everything changed');
+  t.equal(cache.valueIn(two), null, 'everything changed');
 
   const three = await held('a', 'three');
   cache.doubt();
-  t.equal(cache.valueOf(three), null, 'it may have changed');
+  t.equal(cache.valueIn(three), null, 'it may have changed');
   const doubted = cache.get('a');
   reads.at(-1)?.fail();
   t.same(await doubted, { text: 'three' });
-  t.same(cache.valueOf(three), { text: 'three' }, 'it cannot be read, and serves');
+  t.same(cache.valueIn(three), { text: 'three' }, 'it cannot be read, and serves');
 
   const b = await held('b', 'b');
-  t.equal(cache.valueOf(three), null, 'the source answers again');
+  t.equal(cache.valueIn(three), null, 'the source answers again');
   const four = await held('a', 'four');
-  t.same(cache.valueOf(four), { text: 'four' });
+  t.same(cache.valueIn(four), { text: 'four' });
   await held('c', 'c');
-  t.same(cache.valueOf(four), { text: 'four' }, 'it came later');
-  t.equal(cache.valueOf(b), null, 'it made room');
+  t.same(cache.valueIn(four), { text: 'four' }, 'it came later');
+  t.equal(cache.valueIn(b), null, 'it made room');
   for (const id of ['d', 'e', 'f']) await held(id, id);
-  t.equal(cache.valueOf(four), null, 'so did it, in the end');
+  t.equal(cache.valueIn(four), null, 'so did it, in the end');
 });
 
 t.test('ids that begin alike are told apart, whichever comes or goes', async (t) => {
