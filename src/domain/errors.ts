@@ -1,7 +1,4 @@
-/**
- * The one error vocabulary (spec section 7): what can go wrong, what status and body
- * it has, and nothing else knows either.
- */
+/** The error vocabulary (spec section 7): the only place that knows the status and the body of an error. */
 
 interface ErrorKind {
   readonly status: number;
@@ -131,9 +128,9 @@ const KINDS = {
 export type ErrorName = keyof typeof KINDS;
 
 /**
- * A refusal or failure on its way to the client.
+ * A refusal or failure to be reported to the client.
  * @param detail text for the client in place of the standard message; never holds internal names
- * @param param the request member it speaks of
+ * @param param the request member that is wrong
  */
 export class GatewayError extends Error {
   readonly kind: ErrorKind;
@@ -164,7 +161,7 @@ export class GatewayError extends Error {
   }
 }
 
-/** One answer for unknown, disabled and wrong-kind models, byte for byte (spec section 7). */
+/** The same answer, byte for byte, for models that are unknown, disabled or of the wrong kind (spec section 7). */
 export function modelNotFound(slug: string, param: 'model' | 'model_slug' | null = 'model'): GatewayError {
   return new GatewayError('not_found', `The model '${slug}' does not exist or you do not have access to it.`, param);
 }

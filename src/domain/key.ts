@@ -3,7 +3,7 @@ import type { ScopeSet } from './scope.ts';
 
 /**
  * Company API keys (spec section 2.7): a prefix, then 32 characters of the RFC 4648
- * base32 alphabet in lower case, 160 bits of entropy. Only the SHA-256 digest is ever stored.
+ * base32 alphabet in lower case, 160 bits of entropy. Only its SHA-256 digest is stored.
  */
 
 const BASE32 = 'abcdefghijklmnopqrstuvwxyz234567';
@@ -21,7 +21,7 @@ export interface ApiKey extends Payer {
   readonly expiresAt: number;
 }
 
-/** A new key in plaintext: to be shown once and forgotten. */
+/** A new key in plaintext, to be shown once. */
 export function mintKey(prefix: string): string {
   let text = prefix;
   // 256 is a multiple of 32, so the low five bits of a random byte are unbiased
@@ -29,7 +29,7 @@ export function mintKey(prefix: string): string {
   return text;
 }
 
-/** SHA-256 of a whole key, in hex: the form caches and change notices use. About 0.7 µs. */
+/** SHA-256 of a whole key in hex, as caches and change notifications have it. About 0.7 µs. */
 export function digestOf(key: string): string {
   return hash('sha256', key, 'hex');
 }
