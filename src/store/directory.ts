@@ -2,7 +2,7 @@ import { type Assistant, isEligible } from '../domain/assistant.ts';
 import type { Company } from '../domain/company.ts';
 import { GatewayError } from '../domain/errors.ts';
 import type { ApiKey } from '../domain/key.ts';
-import type { Model, ModelKind } from '../domain/model.ts';
+import type { Model } from '../domain/model.ts';
 import { parseEur, parsePrices } from '../domain/money.ts';
 import type { Directory, MaybeAsync } from '../domain/ports.ts';
 import { scopeSet } from '../domain/scope.ts';
@@ -200,60 +200,46 @@ function own(assistant: Assistant | null, companyId: string): Assistant | null {
 
 async function readKeys(sql: Sql, digests: readonly string[]): Promise<Map<string, ApiKey>> {
   const rows = await sql<
-    { digest: string; id: string; company_id: string; scopes: string[]; expires_ms: number | null }[]
+    { digest: string; id: string; companyId: string; scopes: string[]; expiresAt: number | null }[]
   >`
-    select encode(digest, 'hex') as digest, id, company_id, scopes, (extract(epoch from expires_at) * 1000)::float8 as expires_ms
+    select encode(digest, 'hex') as digest, id, company_id as "companyId", scopes,
+      (extract(epoch from expires_at) * 1000)::float8 as "expiresAt"
     from api_keys
     where digest = any(select decode(d, 'hex') from unnest(${digests as string[]}::text[]) as t (d)) and revoked_at is null`;
   return new Map(
-    rows.map(({ digest, id, company_id, scopes, expires_ms }) => [
+    rows.map(({ digest, id, companyId, scopes, expiresAt }) => [
       digest,
-      Object.freeze({
-        id,
-        companyId: company_id,
-        scopes: scopeSet(scopes),
-        expiresAt: expires_ms ?? Number.POSITIVE_INFINITY,
-      }),
+      Object.freeze({ id, companyId, scopes: scopeSet(scopes), expiresAt: expiresAt ?? Number.POSITIVE_INFINITY }),
     ]),
   );
 }
 
-interface ModelColumns {
-  slug: string;
-  upstream_model: string;
-  kind: ModelKind;
-  eu_hosted: boolean;
-  input: string;
-  output: string;
-  created: number;
-}
+type ModelColumns = Omit<Model, 'prices'> & { readonly input: string; readonly output: string };
 
 interface CompanyColumns {
-  id: string;
-  name: string;
-  disabled_model_slugs: string[];
-  allow_non_eu_models: boolean;
-  budget: string | null;
-  budget_mode: string;
-  models: ModelColumns[];
+  readonly id: string;
+  readonly name: string;
+  readonly disabledSlugs: string[];
+  readonly allowNonEu: boolean;
+  readonly budget: string | null;
+  readonly strict: boolean;
+  readonly models: ModelColumns[];
 }
 
 /** The company rows with the models of their own, in one query. */
 async function readCompanies(sql: Sql, ids: readonly string[]): Promise<Omit<Company, 'sharedModels'>[]> {
   const rows = await sql<CompanyColumns[]>`
-    select c.id, c.name, c.disabled_model_slugs, c.allow_non_eu_models, c.monthly_budget_eur::text as budget, c.budget_mode,
+    select c.id, c.name, c.disabled_model_slugs as "disabledSlugs", c.allow_non_eu_models as "allowNonEu",
+      c.monthly_budget_eur::text as budget, c.budget_mode = 'strict' as strict,
       (select coalesce(json_agg(own), '[]')
        from (select ${modelColumns(sql)} from models where company_id = c.id) as own) as models
     from companies c where c.id = any(${ids.filter((id) => UUID.test(id))}::uuid[])`;
-  return rows.map((row) => ({
-    id: row.id,
-    name: row.name,
+  return rows.map(({ models, ...company }) => ({
+    ...company,
     // most companies have none: one shared set is less memory to fetch
-    disabledSlugs: row.disabled_model_slugs.length === 0 ? NONE : new Set(row.disabled_model_slugs),
-    allowNonEu: row.allow_non_eu_models,
-    budget: row.budget === null ? null : parseEur(row.budget) || null,
-    strict: row.budget_mode === 'strict',
-    ownModels: row.models.length === 0 ? NO_MODELS : modelsBySlug(row.models),
+    disabledSlugs: company.disabledSlugs.length === 0 ? NONE : new Set(company.disabledSlugs),
+    budget: company.budget === null ? null : parseEur(company.budget) || null,
+    ownModels: models.length === 0 ? NO_MODELS : modelsBySlug(models),
   }));
 }
 
@@ -263,45 +249,24 @@ async function readSharedModels(sql: Sql): Promise<Map<string, Model>> {
 
 // prices as text, because a float would not keep all their digits
 function modelColumns(sql: Sql) {
-  return sql`slug, upstream_model, kind, eu_hosted, cost_eur_per_1k_input::text as input, cost_eur_per_1k_output::text as output,
-    floor(extract(epoch from created_at))::float8 as created`;
+  return sql`slug, upstream_model as upstream, kind, eu_hosted as "euHosted", cost_eur_per_1k_input::text as input,
+    cost_eur_per_1k_output::text as output, floor(extract(epoch from created_at))::float8 as created`;
 }
 
 function modelsBySlug(rows: readonly ModelColumns[]): Map<string, Model> {
   return new Map(
-    rows.map(({ slug, upstream_model, kind, eu_hosted, input, output, created }) => [
+    rows.map(({ slug, upstream, kind, euHosted, input, output, created }) => [
       slug,
-      { slug, upstream: upstream_model, kind, euHosted: eu_hosted, prices: parsePrices(input, output), created },
+      { slug, upstream, kind, euHosted, prices: parsePrices(input, output), created },
     ]),
   );
 }
 
-interface AssistantColumns {
-  id: string;
-  company_id: string;
-  system_prompt: string;
-  model_slug: string | null;
-  temperature: number | null;
-  max_tokens: number | null;
-  visibility: string;
-  project_id: string | null;
-}
-
 async function readAssistants(sql: Sql, ids: readonly string[]): Promise<Map<string, Assistant>> {
-  const rows = await sql<AssistantColumns[]>`
-    select id, company_id, system_prompt, model_slug, temperature::float8 as temperature, max_tokens, visibility, project_id
+  const rows = await sql<(Assistant & { readonly visibility: string; readonly projectId: string | null })[]>`
+    select id, company_id as "companyId", system_prompt as "systemPrompt", model_slug as "modelSlug",
+      temperature::float8 as temperature, max_tokens as "maxTokens", visibility, project_id as "projectId"
     from assistants where id = any(${ids as string[]}::uuid[])`;
-  const assistants = new Map<string, Assistant>();
-  for (const row of rows) {
-    if (!isEligible(row.visibility, row.project_id)) continue;
-    assistants.set(row.id, {
-      id: row.id,
-      companyId: row.company_id,
-      systemPrompt: row.system_prompt,
-      modelSlug: row.model_slug,
-      temperature: row.temperature,
-      maxTokens: row.max_tokens,
-    });
-  }
-  return assistants;
+  const eligible = rows.filter(({ visibility, projectId }) => isEligible(visibility, projectId));
+  return new Map(eligible.map((assistant) => [assistant.id, assistant]));
 }

@@ -1,27 +1,29 @@
 import type { Sql } from './database.ts';
 import { DatabaseUnavailable } from './database-error.ts';
 
-/** The columns of `api_usage` (contract section 3), in the order exports have them. */
-export const LEDGER_COLUMNS = [
-  'billing_month',
-  'request_id',
-  'company_id',
-  'api_key_id',
-  'model_slug',
-  'upstream_model',
-  'endpoint',
-  'prompt_tokens',
-  'completion_tokens',
-  'cost_eur',
-  'price_input',
-  'price_output',
-  'usage_source',
-  'outcome',
-  'occurred_at',
-] as const;
+/** The columns of `api_usage` (contract section 3) in the order of exports, as SQL expressions. */
+const EXPRESSIONS = {
+  billing_month: "to_char(billing_month, 'YYYY-MM-DD')",
+  request_id: 'request_id',
+  company_id: 'company_id',
+  api_key_id: 'api_key_id',
+  model_slug: 'model_slug',
+  upstream_model: 'upstream_model',
+  endpoint: 'endpoint',
+  prompt_tokens: 'prompt_tokens::float8',
+  completion_tokens: 'completion_tokens::float8',
+  cost_eur: 'trim_scale(cost_eur)::text',
+  price_input: 'trim_scale(price_input)::text',
+  price_output: 'trim_scale(price_output)::text',
+  usage_source: 'usage_source',
+  outcome: 'outcome',
+  occurred_at: `to_char(occurred_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`,
+} as const;
+
+export const LEDGER_COLUMNS = Object.keys(EXPRESSIONS) as (keyof typeof EXPRESSIONS)[];
 
 /** One ledger row. Tokens are numbers; EUR amounts are exact decimal text, days and instants ISO 8601 in UTC. */
-export type LedgerRow = Readonly<Record<(typeof LEDGER_COLUMNS)[number], string | number>>;
+export type LedgerRow = Readonly<Record<keyof typeof EXPRESSIONS, string | number>>;
 
 /**
  * One company's month, oldest first, in batches from a cursor, so that it takes the memory of one
@@ -35,11 +37,7 @@ export function exportLedger(
   batch = 1000,
 ): AsyncIterable<readonly LedgerRow[]> {
   return sql<LedgerRow[]>`
-    select to_char(billing_month, 'YYYY-MM-DD') as billing_month, request_id, company_id, api_key_id, model_slug,
-      upstream_model, endpoint, prompt_tokens::float8 as prompt_tokens, completion_tokens::float8 as completion_tokens,
-      trim_scale(cost_eur)::text as cost_eur, trim_scale(price_input)::text as price_input,
-      trim_scale(price_output)::text as price_output, usage_source, outcome,
-      to_char(occurred_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as occurred_at
+    select ${sql.unsafe(expressions(LEDGER_COLUMNS))}
     from api_usage where billing_month = ${month} and company_id = ${companyId}
     order by api_usage.occurred_at, request_id`.cursor(batch);
 }
@@ -62,7 +60,7 @@ export async function copyLedger(
   const columns = LEDGER_COLUMNS.filter((name) => asked.internal || name !== 'upstream_model');
   const stream = await sql
     .unsafe(
-      `copy (select ${columns.map(csvColumn).join(', ')} from api_usage
+      `copy (select ${expressions(columns)} from api_usage
        where billing_month = '${asked.month}' and company_id = '${asked.companyId}'
        order by api_usage.occurred_at, request_id) to stdout with (format csv, header)`,
     )
@@ -75,10 +73,6 @@ export async function copyLedger(
   stream._read(0);
 }
 
-function csvColumn(name: (typeof LEDGER_COLUMNS)[number]): string {
-  if (name === 'cost_eur' || name.startsWith('price_')) return `trim_scale(${name}) as ${name}`;
-  if (name === 'occurred_at') {
-    return `to_char(${name} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as ${name}`;
-  }
-  return name;
+function expressions(columns: typeof LEDGER_COLUMNS): string {
+  return columns.map((name) => `${EXPRESSIONS[name]} as ${name}`).join(', ');
 }

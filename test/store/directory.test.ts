@@ -42,9 +42,7 @@ async function setScene(t: Test, { feed = 'both', delay, ...options }: SceneOpti
   const way = openDatabase({ url: proxy.url, maxConnections: 4 });
   const queries = { count: 0 };
   const counted: Database = {
-    transaction: (deadlineMs, work) => way.transaction(deadlineMs, work),
-    listen: (channel, handlers) => way.listen(channel, handlers),
-    close: () => way.close(),
+    ...way,
     async run(deadlineMs, work) {
       queries.count++;
       const answer = await way.run(deadlineMs, work);
