@@ -267,6 +267,9 @@ async function readAssistants(sql: Sql, ids: readonly string[]): Promise<Map<str
     select id, company_id as "companyId", system_prompt as "systemPrompt", model_slug as "modelSlug",
       temperature::float8 as temperature, max_tokens as "maxTokens", visibility, project_id as "projectId"
     from assistants where id = any(${ids as string[]}::uuid[])`;
-  const eligible = rows.filter(({ visibility, projectId }) => isEligible(visibility, projectId));
-  return new Map(eligible.map((assistant) => [assistant.id, assistant]));
+  const assistants = new Map<string, Assistant>();
+  for (const { visibility, projectId, ...assistant } of rows) {
+    if (isEligible(visibility, projectId)) assistants.set(assistant.id, assistant);
+  }
+  return assistants;
 }
