@@ -67,8 +67,6 @@ const model = { slug: SLUG, upstream: INTERNAL_MODEL, kind: 'chat', euHosted: tr
 const companies: Payer[] = Array.from({ length: COMPANIES }, () => ({
   id: randomUUID(),
   companyId: randomUUID(),
-  account: null,
-  usedAt: 0,
 }));
 
 await arrive(PACE * WARM.hastySeconds, true);

@@ -9,7 +9,7 @@ import { type Config, ConfigError, readConfig } from './config.ts';
 import { isTimeZone } from './domain/month.ts';
 import { type Noun, RefusedChange } from './domain/refused-change.ts';
 import { parseAddress } from './store/address.ts';
-import { DatabaseRefused, DatabaseUnavailable } from './store/database.ts';
+import { DatabaseRefused, DatabaseUnavailable } from './store/database-error.ts';
 import { MigrationRefused } from './store/migrate.ts';
 
 /** One run of the program: its arguments, environment and streams. */

@@ -23,7 +23,7 @@ import { type CachedDirectory, openDirectory } from './store/directory.ts';
 import { type Embedded, startEmbedded } from './store/embedded.ts';
 import { ledgerStore } from './store/ledger.ts';
 import { migrate } from './store/migrate.ts';
-import { raiseWall } from './store/tenant-role.ts';
+import { ensureTenantRole } from './store/tenant-role.ts';
 import { openUpstream } from './upstream/open.ts';
 
 /** A gateway without a server: everything that answers a request. */
@@ -72,7 +72,7 @@ export async function openEngine(
   try {
     spool = openSpool(config, writer, log);
     await migrate(db, { billingTimezone: config.billingTimezone });
-    if (!(await raiseWall(db))) log.warn({}, NO_WALL);
+    if (!(await ensureTenantRole(db))) log.warn({}, NO_WALL);
     demo = config.upstreamUrl === null ? await openDemo(log) : null;
   } catch (error) {
     spool?.close();

@@ -14,7 +14,7 @@ import { unsupportedRuntime } from './runtime/supported.ts';
 import { parseAddress } from './store/address.ts';
 
 export { ConfigError } from './config.ts';
-export { DatabaseRefused, DatabaseUnavailable } from './store/database.ts';
+export { DatabaseRefused, DatabaseUnavailable } from './store/database-error.ts';
 export { MigrationRefused } from './store/migrate.ts';
 
 /** What else `createGateway` takes, by the names and with the defaults of `tollgate serve --help`. */

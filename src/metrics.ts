@@ -1,28 +1,31 @@
 import { readdirSync, readFileSync } from 'node:fs';
 
-/** Labels of one series, in the order they are told. */
+const MAX_STATUS = 600;
+const SOURCES = ['upstream', 'estimated'];
+const OUTCOMES = ['completed', 'client_aborted', 'upstream_failed'];
+
+/** Labels of one series, in the order they are written. */
 export type Labels = Readonly<Record<string, string | number>>;
 
-/** Tells one series of a family; of several of one kind `suffix` names the part, such as "_bucket". */
-export type Tell = (labels: Labels, value: number, suffix?: string) => void;
+/** Writes one series of a metric; `suffix` names the part of a histogram, such as "_bucket". */
+export type WriteSeries = (labels: Labels, value: number, suffix?: string) => void;
 
-interface Family {
+interface Metric {
   readonly name: string;
   readonly head: string;
-  readonly read: (tell: Tell) => void;
+  readonly read: (write: WriteSeries) => void;
 }
 
 /**
- * Prometheus metrics. Few labels, all of them bounded: never a key, a company or an
- * internal model name. The hot path only adds to plain numbers; they become series when
- * somebody asks: 45 ns for all of a request. prom-client told them before: 2 MB, 10 ms of
- * every start, and a timer of 10 ms that took 1 % of a core at rest.
+ * Prometheus metrics. Few labels, all of them bounded: never a key, a company or an internal model
+ * name. A request only adds to plain numbers (45 ns in all); they become text when they are scraped.
+ * prom-client took 2 MB, 10 ms of every start, and 1 % of an idle core for a timer.
  */
 export class Metrics {
-  /** The text format's. */
+  /** Of the text format. */
   static readonly contentType = 'text/plain; version=0.0.4; charset=utf-8';
-  readonly #families: Family[] = [];
-  /** Streams whose clients are still there. */
+  readonly #metrics: Metric[] = [];
+  /** Streams whose clients are connected. */
   openStreams = 0;
   /** Answers by endpoint, then by status. */
   readonly #answers = new Map<string, Float64Array>();
@@ -73,21 +76,18 @@ export class Metrics {
     this.gauge('tollgate_budget_overshoot_eur', help, () => Number(this.#overshoot.by) / 1e15);
   }
 
-  /**
-   * An answer has left, or its client has.
-   * @param endpoint one of a fixed set
-   */
+  /** Counts an answer that was sent or whose client left. @param endpoint one of a fixed set */
   answered(endpoint: string, status: number): void {
     let counts = this.#answers.get(endpoint);
     if (counts === undefined) {
-      counts = new Float64Array(MOST_STATUS);
+      counts = new Float64Array(MAX_STATUS);
       this.#answers.set(endpoint, counts);
     }
     counts[status] = (counts[status] as number) + 1;
   }
 
   /**
-   * What it took, in milliseconds.
+   * Records the time of a request, in milliseconds.
    * @param added by the gateway itself
    * @param firstByte until a streamed answer began; NaN for others
    */
@@ -97,12 +97,12 @@ export class Metrics {
     if (firstByte >= 0) this.#firstByte.observe(firstByte / 1000);
   }
 
-  /** A connection was refused because there are too many. */
+  /** Counts a connection refused because there are too many. */
   dropped(): void {
     this.#dropped++;
   }
 
-  /** A record was booked. */
+  /** Counts a booked record. */
   booked(record: {
     readonly tokens: { readonly prompt: number; readonly completion: number };
     readonly cost: bigint;
@@ -118,43 +118,40 @@ export class Metrics {
     counts[at] = (counts[at] as number) + 1;
   }
 
-  /**
-   * A company was found beyond its budget.
-   * @param by femto-EUR
-   */
+  /** Records that a company was found over its budget. @param by femto-EUR */
   overBudget(month: string, by: bigint): void {
     if (month > this.#overshoot.month) this.#overshoot = { month, by: 0n };
     if (month === this.#overshoot.month && by > this.#overshoot.by) this.#overshoot.by = by;
   }
 
-  /** Everything, in the Prometheus text format; read anew each time. */
+  /** All metrics in the Prometheus text format. */
   text(): string {
-    return this.#families.map(told).join('\n');
+    return this.#metrics.map(textOf).join('\n');
   }
 
-  /** A figure read when somebody asks for it; none is told where it is undefined. */
+  /** Adds a gauge whose value is read at each scrape; it has no series while that is undefined. */
   gauge(name: string, help: string, read: () => number | undefined): void {
-    this.#add('gauge', name, help, (tell) => {
+    this.#add('gauge', name, help, (write) => {
       const value = read();
-      if (value !== undefined) tell({}, value);
+      if (value !== undefined) write({}, value);
     });
   }
 
-  /** A counter whose series are read when somebody asks for them. */
-  counter(name: string, help: string, read: (add: Tell) => void): void {
+  /** Adds a counter whose series are read at each scrape. */
+  counter(name: string, help: string, read: (add: WriteSeries) => void): void {
     this.#add('counter', name, help, read);
   }
 
-  #add(type: string, name: string, help: string, read: (tell: Tell) => void): void {
-    if (this.#families.some((family) => family.name === name)) throw new Error(`there is a metric ${name} already`);
-    this.#families.push({ name, head: `# HELP ${name} ${escaped(help)}\n# TYPE ${name} ${type}\n`, read });
+  #add(type: string, name: string, help: string, read: (write: WriteSeries) => void): void {
+    if (this.#metrics.some((metric) => metric.name === name)) throw new Error(`there is a metric ${name} already`);
+    this.#metrics.push({ name, head: `# HELP ${name} ${escaped(help)}\n# TYPE ${name} ${type}\n`, read });
   }
 
   #histogram(name: string, help: string, buckets: Buckets): void {
-    this.#add('histogram', name, help, (tell) => buckets.tell(tell));
+    this.#add('histogram', name, help, (write) => buckets.write(write));
   }
 
-  /** The process itself, under the names every client library of Prometheus uses. */
+  /** Metrics of the process, with the names that client libraries of Prometheus use. */
   #process(): void {
     const cpu = (name: string, help: string, micros: (usage: NodeJS.CpuUsage) => number): void =>
       this.counter(`process_cpu_${name}`, help, (add) => add({}, micros(process.cpuUsage()) / 1e6));
@@ -169,26 +166,26 @@ export class Metrics {
     this.gauge(
       'process_open_fds',
       'Number of open file descriptors.',
-      () => orNone(() => readdirSync('/proc/self/fd').length - 1), // without the one it is read with
+      () => orNone(() => readdirSync('/proc/self/fd').length - 1), // without the one that reads
     );
-    this.gauge('process_max_fds', 'Maximum number of open file descriptors.', () => orNone(mostDescriptors));
+    this.gauge('process_max_fds', 'Maximum number of open file descriptors.', () => orNone(maxDescriptors));
     const memory = (name: string, help: string, of: 'heapTotal' | 'heapUsed' | 'external'): void =>
       this.gauge(`nodejs_${name}_bytes`, help, () => orNone(() => process.memoryUsage()[of]));
     memory('heap_size_total', 'Process heap size from Node.js in bytes.', 'heapTotal');
     memory('heap_size_used', 'Process heap size used from Node.js in bytes.', 'heapUsed');
     memory('external_memory', 'Node.js external memory size in bytes.', 'external');
-    this.#add('gauge', 'nodejs_version_info', 'Node.js version info.', (tell) => {
+    this.#add('gauge', 'nodejs_version_info', 'Node.js version info.', (write) => {
       const [major = '', minor = '', patch = ''] = process.versions.node.split('.');
-      tell({ version: process.version, major, minor, patch }, 1);
+      write({ version: process.version, major, minor, patch }, 1);
     });
   }
 }
 
-function told({ name, head, read }: Family): string {
+function textOf({ name, head, read }: Metric): string {
   let text = head;
   read((labels, value, suffix = '') => {
     const pairs = Object.entries(labels).map(([label, of]) => `${label}="${escaped(`${of}`).replaceAll('"', '\\"')}"`);
-    text += `${name}${suffix}${pairs.length === 0 ? '' : `{${pairs.join(',')}}`} ${inWords(value)}\n`;
+    text += `${name}${suffix}${pairs.length === 0 ? '' : `{${pairs.join(',')}}`} ${formatValue(value)}\n`;
   });
   return text;
 }
@@ -197,11 +194,11 @@ function escaped(text: string): string {
   return text.replaceAll('\\', '\\\\').replaceAll('\n', '\\n');
 }
 
-function inWords(value: number): string {
+function formatValue(value: number): string {
   return Number.isFinite(value) ? `${value}` : value > 0 ? '+Inf' : value < 0 ? '-Inf' : 'NaN';
 }
 
-/** undefined where the system does not tell: there is no /proc. */
+/** undefined where there is no /proc. */
 function orNone(read: () => number): number | undefined {
   try {
     return read();
@@ -210,23 +207,19 @@ function orNone(read: () => number): number | undefined {
   }
 }
 
-function mostDescriptors(): number {
+function maxDescriptors(): number {
   const limit = /^Max open files +(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8'))?.[1];
   return limit === undefined ? Number.POSITIVE_INFINITY : Number(limit);
 }
 
-const MOST_STATUS = 600;
-const SOURCES = ['upstream', 'estimated'];
-const OUTCOMES = ['completed', 'client_aborted', 'upstream_failed'];
-
 /** A histogram as plain numbers. */
 class Buckets {
   readonly #bounds: Float64Array;
-  /** One more than there are bounds, for what is beyond them. */
+  /** One more than there are bounds, for values beyond them. */
   readonly #counts: Float64Array;
   #sum = 0;
 
-  /** @param bounds upper ones, ascending */
+  /** @param bounds upper bounds, ascending */
   constructor(bounds: readonly number[]) {
     this.#bounds = Float64Array.from(bounds);
     this.#counts = new Float64Array(bounds.length + 1);
@@ -234,19 +227,19 @@ class Buckets {
 
   observe(value: number): void {
     let at = 0;
-    while (value > (this.#bounds[at] as number)) at++; // nothing is greater than undefined
+    while (value > (this.#bounds[at] as number)) at++; // ends behind the last bound: nothing is greater than undefined
     this.#counts[at] = (this.#counts[at] as number) + 1;
     this.#sum += value;
   }
 
-  /** As Prometheus has them: each bucket holds the smaller ones too. */
-  tell(tell: Tell): void {
+  /** Cumulative, as Prometheus has them: each bucket includes the smaller ones. */
+  write(write: WriteSeries): void {
     let count = 0;
     this.#counts.forEach((own, at) => {
       count += own;
-      tell({ le: this.#bounds[at] ?? '+Inf' }, count, '_bucket');
+      write({ le: this.#bounds[at] ?? '+Inf' }, count, '_bucket');
     });
-    tell({}, this.#sum, '_sum');
-    tell({}, count, '_count');
+    write({}, this.#sum, '_sum');
+    write({}, count, '_count');
   }
 }

@@ -9,7 +9,7 @@ import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import type { Clock } from '../domain/ports.ts';
 import { RefusedChange } from '../domain/refused-change.ts';
 import type { Logger } from '../log.ts';
-import { DatabaseUnavailable } from '../store/database.ts';
+import { DatabaseUnavailable } from '../store/database-error.ts';
 import { accountRoutes } from './account.ts';
 import { SCRIPT, STYLE } from './assets.ts';
 import { assistantRoutes } from './assistant.ts';

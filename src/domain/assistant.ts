@@ -1,4 +1,4 @@
-/** A stored assistant as a run needs it (spec section 2.6). Only eligible ones are ever loaded. */
+/** A stored assistant as a run needs it (spec section 2.6). Only eligible assistants are loaded. */
 export interface Assistant {
   readonly id: string;
   readonly companyId: string;
@@ -10,7 +10,7 @@ export interface Assistant {
 
 export type Visibility = 'company' | 'private' | 'persons' | 'teams' | 'projects';
 
-/** Visible to the API: shared company-wide and without a home project (spec section 2.6). */
+/** Whether the API shows an assistant: shared company-wide and without a home project (spec section 2.6). */
 export function isEligible(visibility: string, projectId: string | null): boolean {
   return visibility === 'company' && projectId === null;
 }

@@ -2,23 +2,12 @@ import type { Company } from './company.ts';
 import { GatewayError } from './errors.ts';
 import { costOf, type Femto, type Prices } from './money.ts';
 
-/** What one company spent in one month; the ledger's. */
-export interface MonthSpend {
-  readonly companyId: string;
-  readonly month: string;
-  /** What the budget gate reads: what is pending, and once the database's figure was read that too. */
-  spent: Femto;
-  /** Cost of our own records the database has not confirmed yet; part of `spent`. */
-  pending: Femto;
-  /** The database's figure was read. */
-  read: boolean;
-  /** No longer the account of its company: whoever remembers it must look again. */
-  forgotten: boolean;
-}
+const MAX_TOKENS = 1_000_000_000_000; // of a ledger row
 
 /**
- * The budget gate (spec section 8, rules 1, 2 and 6): refused once API and in-app chat
- * cost of the month have reached the budget; a company without one is never refused.
+ * The budget gate (spec section 8, rules 1, 2 and 6): refuses a company once the month's API and
+ * in-app chat cost have reached its budget. A company without a budget is never refused.
+ * @param spent femto-EUR
  * @throws GatewayError 402
  */
 export function admitBudget(company: Company, spent: Femto): void {
@@ -32,7 +21,7 @@ export interface Bound {
   readonly bounded: boolean;
 }
 
-/** The members of a chat request that bound its answer. Whatever they hold, they passed through unchecked. */
+/** The members of a chat request that bound its answer; nobody has checked their types. */
 export interface Bounding {
   readonly max_tokens?: unknown;
   readonly max_completion_tokens?: unknown;
@@ -42,11 +31,10 @@ export interface Bounding {
 }
 
 /**
- * What a chat request can cost at most. A token is one byte of text at least, and JSON only
- * makes text longer, so the body's bytes are never fewer than the prompt's tokens. Without
- * a limit on the answer, or with parts that are no text (an address of an image says nothing
- * of its tokens), there is no such bound: then it is the prompt alone, and not bounded.
- * @param bytes of the prompt as it goes upstream
+ * What a chat request can cost at most. A token is at least one byte of text, and JSON only makes
+ * text longer, so a prompt has no more tokens than its body has bytes. Without a limit on the answer,
+ * or with parts other than text, such as images, the amount is that of the prompt and not a bound.
+ * @param bytes of the body as it goes upstream
  */
 export function boundChat(request: Bounding, bytes: number, prices: Prices): Bound {
   const limit = completionLimit(request);
@@ -54,7 +42,7 @@ export function boundChat(request: Bounding, bytes: number, prices: Prices): Bou
   return { amount: costOf(prices, bytes, limit ?? 0), bounded };
 }
 
-/** An embedding has no completion; its input is text (spec section 4.3). */
+/** What an embedding can cost at most: its input is text, and there is no completion (spec section 4.3). */
 export function boundEmbedding(bytes: number, prices: Prices): Bound {
   return { amount: costOf(prices, bytes, 0), bounded: true };
 }
@@ -64,10 +52,8 @@ function completionLimit({ max_tokens, max_completion_tokens, n, best_of }: Boun
   const choices = [n, best_of].filter((count) => count !== undefined && count !== null);
   if (limits.length === 0 || ![...limits, ...choices].every(isCount)) return null;
   const limit = Math.max(...(limits as number[])) * Math.max(1, ...(choices as number[]));
-  return limit <= MOST_TOKENS ? limit : null;
+  return limit <= MAX_TOKENS ? limit : null;
 }
-
-const MOST_TOKENS = 1_000_000_000_000; // what a ledger row can hold
 
 function isCount(value: unknown): boolean {
   return Number.isSafeInteger(value) && (value as number) >= 1;

@@ -9,9 +9,9 @@ export interface Company {
   readonly allowNonEu: boolean;
   /** Femto-EUR a month; null means unlimited (null or 0 in the table). */
   readonly budget: Femto | null;
-  /** What a request can cost at most is reserved before it is sent. */
+  /** Whether each request reserves what it can cost at most before it is sent. */
   readonly strict: boolean;
-  /** Models of this company alone; they win over shared ones of the same slug. */
+  /** Models of this company only; they take precedence over shared ones of the same slug. */
   readonly ownModels: ReadonlyMap<string, Model>;
   readonly sharedModels: ReadonlyMap<string, Model>;
 }

@@ -3,51 +3,57 @@ import { type Prompt, promptTokens } from './prompt.ts';
 import { countTokens, countWeighted } from './tokens.ts';
 import type { Tokens } from './usage.ts';
 
-/** What was seen of an answer. */
+const FIRST_SAMPLES = 8; // of each model; later ones are SAMPLE_MS apart
+const SAMPLE_MS = 5000;
+const MIN_TOKENS = 16;
+const MAX_MODELS = 10_000;
+const DECAY = 0.9; // weight of all earlier samples against the last
+const MAX_SPLIT = 0.02; // share of events with several words up to which an event is one token
+const MAX_PER_EVENT = 1.5; // the same for the tokens of the mean event
+
+/** What the gateway saw of an answer. */
 export interface Generated {
-  /** Data events that brought generated text; 0 where the answer is not streamed. */
+  /** Data events with generated text; 0 when the answer is not streamed. */
   readonly textEvents: number;
-  /** Generated text, as written in JSON. */
+  /** Bytes of generated text, as written in JSON. */
   readonly generatedBytes: number;
   readonly sample: TextSample | null;
 }
 
-/** Nothing was generated, or nothing of it was seen. */
+/** An answer without generated text, or of which none was seen. */
 export const NOTHING_SEEN: Generated = { textEvents: 0, generatedBytes: 0, sample: null };
 
 /**
- * Token counts where the upstream told none: a client left before the usage chunk, or the
- * upstream never sends one.
+ * Estimates token counts when the upstream reports none: because the client left before the usage
+ * chunk, or because the upstream never sends one.
  *
- * The texts themselves tell most: prompt and answer are counted as tokenizers of today cut
- * text (tokens.ts), as far as they were kept. Most upstreams stream one token per event,
- * and then the events are the count, exactly. How a model's own count differs from both,
- * calls whose usage is known teach: the first eight of each model, and then one every five
- * seconds, since counting takes longer than all the rest of a request. Of the two ways to
- * count an answer the one that would have predicted those calls better is then used.
+ * There are two counts of an answer: that of its text (tokens.ts), and the number of its events,
+ * since most upstreams stream one token per event. Calls whose usage is known calibrate both for each
+ * model: the first eight, then one every five seconds, because counting takes longer than the rest of
+ * a request. The estimate uses the count that would have predicted those calls better.
  */
 export class Estimator {
   readonly #models = new Map<string, Rates>();
 
   /**
-   * Takes a call whose usage is known; most of them cost one look at a clock.
+   * Calibrates with a call whose usage is known. Most calls cost one comparison of times.
    * @param model internal model name
    * @param at milliseconds since the epoch
    */
   learn(model: string, at: number, prompt: Prompt, generated: Generated, tokens: Tokens): void {
     const rates = this.#ratesOf(model);
-    if (rates.lessons >= FIRST_LESSONS && Math.abs(at - rates.learnedAt) < LESSON_MS) return;
-    rates.lessons++;
-    rates.learnedAt = at;
+    if (rates.samples >= FIRST_SAMPLES && Math.abs(at - rates.sampledAt) < SAMPLE_MS) return;
+    rates.samples++;
+    rates.sampledAt = at;
     rates.prompt.learn(promptTokens(prompt), tokens.prompt);
-    if (tokens.completion < LEAST) return; // what frames an answer outweighs a short one
+    if (tokens.completion < MIN_TOKENS) return; // a short answer is mostly framing
     const { textEvents, generatedBytes, sample } = generated;
-    if (textEvents >= LEAST) rates.perEvent.learn(textEvents, tokens.completion);
+    if (textEvents >= MIN_TOKENS) rates.perEvent.learn(textEvents, tokens.completion);
     if (sample !== null) rates.counted.learn(countWeighted(sample.read(generatedBytes)), tokens.completion);
   }
 
   estimate(model: string, prompt: Prompt, generated: Generated): Tokens {
-    const rates = this.#models.get(model) ?? UNTAUGHT;
+    const rates = this.#models.get(model) ?? UNKNOWN_RATES;
     return {
       prompt: Math.max(1, Math.round(promptTokens(prompt) * (rates.prompt.rate ?? 1))),
       completion: Math.round(completion(generated, rates)),
@@ -57,39 +63,30 @@ export class Estimator {
   #ratesOf(model: string): Rates {
     let rates = this.#models.get(model);
     if (rates === undefined) {
-      if (this.#models.size >= MOST_MODELS) this.#models.clear();
-      rates = untaught();
+      if (this.#models.size >= MAX_MODELS) this.#models.clear();
+      rates = newRates();
       this.#models.set(model, rates);
     }
     return rates;
   }
 }
 
-const FIRST_LESSONS = 8;
-const LESSON_MS = 5000;
-const LEAST = 16;
-const MOST_MODELS = 10_000;
-const MEMORY = 0.9; // weight of all lessons before the last
-/** The share of events of several words, and the tokens in the mean event, beyond which it is several tokens an event. */
-const MOST_SPLIT = 0.02;
-const MOST_PER_EVENT = 1.5;
-
 interface Rates {
   readonly prompt: Rate;
   readonly perEvent: Rate;
   readonly counted: Rate;
-  lessons: number;
-  learnedAt: number;
+  samples: number;
+  sampledAt: number;
 }
 
-/** Tokens per something: the weighted mean of the lessons so far, and how far off it was of late. */
+/** Tokens per unit of something: the weighted mean of the samples, and its recent error. */
 class Rate {
   #tokens = 0;
   #amount = 0;
-  /** Mean relative error of what it would have predicted. */
+  /** Mean relative error of its predictions. */
   error = 0;
 
-  /** undefined before anything was learned. */
+  /** undefined before the first sample. */
   get rate(): number | undefined {
     return this.#amount === 0 ? undefined : this.#tokens / this.#amount;
   }
@@ -97,32 +94,32 @@ class Rate {
   learn(amount: number, tokens: number): void {
     if (amount <= 0) return;
     if (this.#amount > 0 && tokens > 0) {
-      const missed = Math.abs((amount * this.#tokens) / this.#amount - tokens) / tokens;
-      this.error = this.error * MEMORY + missed * (1 - MEMORY);
+      const error = Math.abs((amount * this.#tokens) / this.#amount - tokens) / tokens;
+      this.error = this.error * DECAY + error * (1 - DECAY);
     }
-    this.#tokens = this.#tokens * MEMORY + tokens;
-    this.#amount = this.#amount * MEMORY + amount;
+    this.#tokens = this.#tokens * DECAY + tokens;
+    this.#amount = this.#amount * DECAY + amount;
   }
 }
 
-function untaught(): Rates {
-  return { prompt: new Rate(), perEvent: new Rate(), counted: new Rate(), lessons: 0, learnedAt: 0 };
+function newRates(): Rates {
+  return { prompt: new Rate(), perEvent: new Rate(), counted: new Rate(), samples: 0, sampledAt: 0 };
 }
 
-const UNTAUGHT = untaught();
+const UNKNOWN_RATES = newRates();
 
 function completion({ textEvents, generatedBytes, sample }: Generated, { perEvent, counted }: Rates): number {
   if (generatedBytes === 0 || sample === null) return 0;
   if (textEvents > 0 && perEvent.error < counted.error) return textEvents * (perEvent.rate ?? 1);
   const pieces = sample.read(generatedBytes);
-  const undecided = perEvent.error === counted.error; // there were not two lessons yet
-  if (textEvents > 0 && undecided && isTokenEach(pieces)) return textEvents * (perEvent.rate ?? 1);
+  const undecided = perEvent.error === counted.error; // fewer than two samples
+  if (textEvents > 0 && undecided && areSingleTokens(pieces)) return textEvents * (perEvent.rate ?? 1);
   return countWeighted(pieces) * (counted.rate ?? 1);
 }
 
-/** Whether events bring a token each: then hardly one has a space between its letters, or looks like two. */
-function isTokenEach(pieces: readonly Piece[]): boolean {
+/** Whether events bring one token each: then hardly any has several words or counts as several tokens. */
+function areSingleTokens(pieces: readonly Piece[]): boolean {
   const split = pieces.filter(({ text }) => /\S\s+\S/.test(text));
   const tokens = pieces.reduce((sum, { text }) => sum + countTokens(text), 0);
-  return split.length <= pieces.length * MOST_SPLIT && tokens <= pieces.length * MOST_PER_EVENT;
+  return split.length <= pieces.length * MAX_SPLIT && tokens <= pieces.length * MAX_PER_EVENT;
 }

@@ -1,13 +1,13 @@
 import { SCOPES, type Scope } from './scope.ts';
 
 /**
- * What people may type, whether on a command line or into a form: each reader takes
- * text and gives the value, or says what the text must be. Limits are those of `sql/`,
- * so that a value that was read never fails there.
+ * Parses what people type on a command line or into a form: each reader returns the value of a text,
+ * or throws a FieldError that says what the text must be. The limits are those of `sql/`, so that
+ * the database accepts every value.
  */
 export type Read<T> = (text: string) => T;
 
-/** A value without the required form. The message follows a field's name: "must be …". */
+/** A text of the wrong form. The message continues the field's name: "must be …". */
 export class FieldError extends Error {
   override readonly name = 'FieldError';
 }
@@ -23,14 +23,14 @@ export function readUuid(text: string): string {
   return id;
 }
 
-/** A name people read: one line, 1 to 200 characters. */
+/** A display name: one line, 1 to 200 characters. */
 export function readName(text: string): string {
   const name = text.trim();
   if (name === '' || name.length > 200 || /\p{Cc}/u.test(name)) refuse('must be one line of 1 to 200 characters', text);
   return name;
 }
 
-/** Text of any length and form. Postgres stores everything but NUL. */
+/** Any text without NUL, which Postgres cannot store. */
 export function readText(text: string): string {
   if (text.includes('\0')) throw new FieldError('must not hold NUL characters');
   return text;
@@ -84,18 +84,18 @@ export function readEmail(text: string): string {
   return email;
 }
 
-/** An instant: a date (its first moment in UTC), or a date and time with its offset. */
+/** An instant: a date (its beginning in UTC), or a date and time with its offset. */
 export function readInstant(text: string): Date {
   const [, day] = INSTANT.exec(text) ?? [];
   const at = new Date(text);
-  // the runtime takes 30 February for 2 March
+  // Date parses 30 February as 2 March
   if (day === undefined || Number.isNaN(at.getTime()) || !isDay(day)) {
     refuse('must be an ISO time such as 2027-01-31 or 2027-01-31T18:00:00Z', text);
   }
   return at;
 }
 
-/** "2026-11" as the billing month it names, "2026-11-01". */
+/** "2026-11" as a billing month, "2026-11-01". */
 export function readMonth(text: string): string {
   if (!/^[12]\d{3}-(0[1-9]|1[0-2])$/.test(text)) refuse('must be a month such as 2026-11', text);
   return `${text}-01`;
@@ -108,7 +108,7 @@ export function oneOf<const T extends string>(...choices: readonly T[]): Read<T>
   };
 }
 
-/** The value, or null for the word none: how a setting is emptied. */
+/** The value, or null for "none", which clears a setting. */
 export function orNone<T>(read: Read<T>): Read<T | null> {
   return (text) => (text === 'none' ? null : read(text));
 }

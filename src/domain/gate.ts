@@ -3,26 +3,26 @@ import { GatewayError, modelNotFound } from './errors.ts';
 import type { Model, ModelKind } from './model.ts';
 
 /**
- * The model gate (spec sections 2.9, 4.1, 7). What a company may list and what it may
- * call are decided here and nowhere else.
+ * The model gate (spec sections 2.9, 4.1, 7): the only place that decides which models a company may
+ * list and call.
  */
 
-/** What of a company decides which models it has. */
+/** The settings of a company that decide which models it has. */
 export type Catalogue = Pick<Company, 'disabledSlugs' | 'allowNonEu' | 'ownModels' | 'sharedModels'>;
 
-/** The model a slug names for a company, or undefined when it is unknown or disabled: the two look alike. */
+/** The model a slug names for a company; undefined both when it is unknown and when it is disabled. */
 export function findModel(company: Catalogue, slug: string): Model | undefined {
   if (company.disabledSlugs.has(slug)) return undefined;
   return company.ownModels.get(slug) ?? company.sharedModels.get(slug);
 }
 
-/** The request member a slug came from; null when it is an assistant's default. */
+/** The request member that named the slug; null for an assistant's default. */
 export type SlugParam = 'model' | 'model_slug' | null;
 
 /**
- * The model a call may run.
- * @param param for the error answer
- * @throws GatewayError 404 when unknown, disabled or of the other kind; 403 when the EU gate closes on it
+ * The model of a call.
+ * @param param the member the error names
+ * @throws GatewayError 404 when unknown, disabled or of the other kind; 403 when the EU gate refuses it
  */
 export function admitModel(company: Catalogue, slug: string, kind: ModelKind, param: SlugParam = 'model'): Model {
   const model = findModel(company, slug);
@@ -31,7 +31,7 @@ export function admitModel(company: Catalogue, slug: string, kind: ModelKind, pa
   return model;
 }
 
-/** The models GET /models lists, sorted by slug (spec section 4.1). */
+/** The models that GET /models lists, sorted by slug (spec section 4.1). */
 export function listModels(company: Catalogue): Model[] {
   const slugs = new Set([...company.ownModels.keys(), ...company.sharedModels.keys()]);
   const listed: Model[] = [];

@@ -1,8 +1,10 @@
 import { writePadded } from '../json/decimal.ts';
 
+const Z = 0x5a;
+
 /**
- * ISO 8601 times in UTC, such as 2026-11-21T10:15:30.123Z. The part down to the second
- * is remembered: 40 ns instead of the 400 ns of Date.prototype.toISOString.
+ * Formats ISO 8601 times in UTC, such as 2026-11-21T10:15:30.123Z. Remembers the text of the last
+ * second: 40 ns instead of the 400 ns of Date.prototype.toISOString.
  */
 export class IsoTime {
   #second = Number.NaN;
@@ -21,7 +23,7 @@ export class IsoTime {
     bytes[writePadded(bytes, at + 20, ms, 3)] = Z;
   }
 
-  /** The milliseconds of an instant behind its second, whose text is remembered. */
+  /** The milliseconds of an instant since its second; sets the text of that second. */
   #msOf(at: number): number {
     const second = Math.floor(at / 1000);
     if (second !== this.#second) {
@@ -31,5 +33,3 @@ export class IsoTime {
     return at - second * 1000;
   }
 }
-
-const Z = 0x5a;

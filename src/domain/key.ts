@@ -1,32 +1,27 @@
 import { hash, randomBytes } from 'node:crypto';
-import type { MonthSpend } from './budget.ts';
 import type { ScopeSet } from './scope.ts';
 
 /**
  * Company API keys (spec section 2.7): a prefix, then 32 characters of the RFC 4648
- * base32 alphabet in lower case, 160 bits of entropy. Only the SHA-256 digest is ever stored.
+ * base32 alphabet in lower case, 160 bits of entropy. Only its SHA-256 digest is stored.
  */
 
 const BASE32 = 'abcdefghijklmnopqrstuvwxyz234567';
 
-/** A key as the ledger sees it, and what the ledger notes with it to look nothing up: nobody else touches that. */
+/** Who pays for a call: a key as the ledger sees it. */
 export interface Payer {
   readonly id: string;
   readonly companyId: string;
-  /** Where its company's spend was last counted. */
-  account: MonthSpend | null;
-  /** When it was last used, milliseconds since the epoch; 0 once the database is to be told. */
-  usedAt: number;
 }
 
-/** A key as the gateway knows it once its digest was found. */
+/** A key as the gateway sees it. */
 export interface ApiKey extends Payer {
   readonly scopes: ScopeSet;
   /** Milliseconds since the epoch; Infinity when the key does not expire. */
   readonly expiresAt: number;
 }
 
-/** A new key in plaintext: to be shown once and forgotten. */
+/** A new key in plaintext, to be shown once. */
 export function mintKey(prefix: string): string {
   let text = prefix;
   // 256 is a multiple of 32, so the low five bits of a random byte are unbiased
@@ -34,7 +29,7 @@ export function mintKey(prefix: string): string {
   return text;
 }
 
-/** SHA-256 of a whole key, in hex: the form caches and change notices use. About 0.7 µs. */
+/** SHA-256 of a whole key in hex, as caches and change notifications have it. About 0.7 µs. */
 export function digestOf(key: string): string {
   return hash('sha256', key, 'hex');
 }

@@ -2,10 +2,10 @@ import type { Prices } from './money.ts';
 
 export type ModelKind = 'chat' | 'embedding';
 
-/** One model as a company sees it, with what stands behind the slug (spec section 1, rule 2). */
+/** A model of a company, with its internal name (spec section 1, rule 2). */
 export interface Model {
   readonly slug: string;
-  /** The internal identifier: goes upstream and into the ledger, never to a client. */
+  /** The internal name: sent upstream and stored in the ledger, never shown to a client. */
   readonly upstream: string;
   readonly kind: ModelKind;
   readonly euHosted: boolean;

@@ -1,22 +1,21 @@
 import { writePadded, writeWhole } from '../json/decimal.ts';
 
 /**
- * Exact EUR amounts (spec section 8). An amount is a bigint of femto-EUR
- * (10^-15 EUR): a price has at most 12 decimals, a cost is tokens × price / 1000,
- * so every cost is a whole number of them and no operation ever rounds.
+ * Exact EUR amounts (spec section 8): a bigint of femto-EUR (10^-15 EUR). A price has at most 12
+ * decimals and a cost is tokens × price / 1000, so every cost is whole and nothing is rounded.
  */
 export type Femto = bigint;
 
 const DECIMALS = 15;
 const ZERO = 0x30;
 const POINT = 0x2e;
-const MOST_EXACT = BigInt(Number.MAX_SAFE_INTEGER);
+const MAX_EXACT = BigInt(Number.MAX_SAFE_INTEGER);
 const NUMERIC = /^(-?)(\d+)(?:\.(\d+))?$/;
 
 /**
- * Reads a decimal number as Postgres prints `numeric` ("12", "-0.5").
- * Digits beyond the 15th decimal, which only in-app chat costs can have, are cut off.
- * @throws RangeError when the text is no plain decimal number
+ * Parses a decimal number as Postgres prints `numeric` ("12", "-0.5"). Cuts off digits beyond the 15th
+ * decimal, which only in-app chat costs can have.
+ * @throws RangeError when the text is not a plain decimal number
  */
 export function parseEur(text: string): Femto {
   const match = NUMERIC.exec(text);
@@ -26,7 +25,7 @@ export function parseEur(text: string): Femto {
   return sign === '-' ? -amount : amount;
 }
 
-/** The amount as a decimal number Postgres reads back exactly: no exponent, no needless zeros. */
+/** The amount as an exact decimal number without exponent or trailing zeros. */
 export function formatEur(amount: Femto): string {
   if (amount < 0n) return `-${formatEur(-amount)}`;
   const digits = amount.toString().padStart(DECIMALS + 1, '0');
@@ -36,10 +35,10 @@ export function formatEur(amount: Femto): string {
   return end === point ? digits.slice(0, point) : `${digits.slice(0, point)}.${digits.slice(point, end)}`;
 }
 
-/** Writes what formatEur gives into bytes with room for it. @returns the offset behind it */
+/** Writes the text of formatEur into a buffer with room for it. @returns the offset behind it */
 export function writeEur(bytes: Buffer, at: number, amount: Femto): number {
-  if (amount < 0n || amount > MOST_EXACT) return at + bytes.latin1Write(formatEur(amount), at);
-  // nine euros at most, as a number still exact: a quarter of the time that a bigint's text takes
+  if (amount < 0n || amount > MAX_EXACT) return at + bytes.latin1Write(formatEur(amount), at);
+  // up to nine euros a number is exact, and takes a quarter of the time of a bigint's text
   const femto = Number(amount);
   const micro = Math.floor(femto / 1e9);
   const eur = Math.floor(micro / 1e6);
@@ -55,12 +54,12 @@ export function writeEur(bytes: Buffer, at: number, amount: Femto): number {
 export interface Prices {
   readonly input: Femto;
   readonly output: Femto;
-  /** The same prices as decimal text: the ledger row keeps them as its price snapshot. */
+  /** The same prices as decimal text, for the price snapshot of the ledger row. */
   readonly inputText: string;
   readonly outputText: string;
 }
 
-/** @throws RangeError when a price is no plain decimal number */
+/** @throws RangeError when a price is not a plain decimal number */
 export function parsePrices(input: string, output: string): Prices {
   return { input: parseEur(input), output: parseEur(output), inputText: input, outputText: output };
 }

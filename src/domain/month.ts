@@ -1,11 +1,11 @@
 /**
- * Billing months (contract, BILLING_TIMEZONE): the calendar month of a zone, named
- * by its first day ("2026-11-01"), and the calendar date an assistant is told.
+ * Billing months (contract, BILLING_TIMEZONE): the calendar month in a time zone, named by its first
+ * day ("2026-11-01"), and the calendar date that assistants are told.
  */
 
 /** An IANA time zone name the runtime knows. */
 export function isTimeZone(name: string): boolean {
-  if (name === 'UTC') return true; // not to load the tables of all zones: 12 ms and 5 MB
+  if (name === 'UTC') return true; // saves loading the tables of all zones: 12 ms and 5 MB
   try {
     new Intl.DateTimeFormat('en', { timeZone: name });
     return true;
@@ -19,8 +19,7 @@ export class Calendar {
   readonly timeZone: string;
   /** null: UTC. */
   readonly #date: Intl.DateTimeFormat | null;
-  // the quarter hour last asked for: no zone changes its date within one (offsets are
-  // multiples of 15 minutes and dates change on them), so one division answers nearly every call
+  // the last quarter hour: offsets are multiples of 15 minutes, so no zone changes its date within one
   #slot = Number.NaN;
   #today = '';
   #month = '';
@@ -33,17 +32,17 @@ export class Calendar {
 
   /** The date at an instant, "2026-11-21". */
   date(at: number): string {
-    this.#look(at);
+    this.#update(at);
     return this.#today;
   }
 
   /** The billing month of an instant as its first day, "2026-11-01". */
   month(at: number): string {
-    this.#look(at);
+    this.#update(at);
     return this.#month;
   }
 
-  #look(at: number): void {
+  #update(at: number): void {
     const slot = Math.floor(at / 900_000);
     if (slot === this.#slot) return;
     this.#today = this.#date?.format(at) ?? new Date(at).toISOString().slice(0, 10);

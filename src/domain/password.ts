@@ -2,27 +2,26 @@ import { randomBytes, type ScryptOptions, scrypt, timingSafeEqual } from 'node:c
 import { FieldError } from './field.ts';
 
 /**
- * Passwords of people who sign in to the administration area. A hash describes itself:
- * `$scrypt$ln=17,r=8,p=1$<salt>$<key>` (PHC string format, unpadded base64), so that the cost can
- * rise without touching stored ones. One hash takes some 350 ms of a pool thread and
- * 128 MiB, never the event loop.
+ * Passwords of users of the administration area. A hash contains its parameters,
+ * `$scrypt$ln=17,r=8,p=1$<salt>$<key>` (PHC string format, unpadded base64), so that the cost can rise
+ * while stored hashes stay valid. One hash takes some 350 ms of a pool thread and 128 MiB.
  */
 
-const LEAST_CHARACTERS = 12;
+const MIN_CHARACTERS = 12;
 const COST = { ln: 17, r: 8, p: 1 } as const;
 const STORED = /^\$scrypt\$ln=(\d{1,2}),r=(\d{1,2}),p=(\d{1,2})\$([A-Za-z0-9+/]+)\$([A-Za-z0-9+/]+)$/;
-const MOST_MEMORY = 256 * 1024 * 1024;
+const MAX_MEMORY = 256 * 1024 * 1024;
 
-/** A new password. @throws FieldError when it is too short or too long to be meant */
+/** Checks a new password. @throws FieldError when it is too short or too long */
 export function readPassword(text: string): string {
   const { length } = [...text];
-  if (length < LEAST_CHARACTERS || length > 1024) {
-    throw new FieldError(`must have at least ${LEAST_CHARACTERS} characters and at most 1024`);
+  if (length < MIN_CHARACTERS || length > 1024) {
+    throw new FieldError(`must have at least ${MIN_CHARACTERS} characters and at most 1024`);
   }
   return text;
 }
 
-/** Computes a key with scrypt, wherever. */
+/** Computes a key with scrypt, in this process or another. */
 export type Scrypt = (password: string, salt: Buffer, length: number, options: ScryptOptions) => Promise<Buffer>;
 
 export async function hashPassword(password: string, compute: Scrypt = onPool): Promise<string> {
@@ -32,9 +31,9 @@ export async function hashPassword(password: string, compute: Scrypt = onPool): 
 }
 
 /**
- * Whether a password is the one a hash was made of. Without a hash (no such user, or one
- * without a password) it takes as long and is false: the time tells nobody who exists.
- * @throws Error when the stored text is no hash of ours, or asks for more than 256 MiB
+ * Whether a hash is that of a password. Without a hash (no such user, or one without a password) it
+ * takes as long and is false, so that the time does not reveal which users exist.
+ * @throws Error when the stored text is not such a hash, or asks for more than 256 MiB
  */
 export async function verifyPassword(
   password: string,
@@ -63,8 +62,8 @@ function derive(
   length: number,
   cost: { ln: number; r: number; p: number },
 ): Promise<Buffer> {
-  const options: ScryptOptions = { N: 2 ** cost.ln, r: cost.r, p: cost.p, maxmem: MOST_MEMORY };
-  // keyboards write the same letter composed or decomposed: NFC makes them one
+  const options: ScryptOptions = { N: 2 ** cost.ln, r: cost.r, p: cost.p, maxmem: MAX_MEMORY };
+  // keyboards type the same letter composed or decomposed: NFC makes them equal
   return compute(password.normalize('NFC'), salt, length, options);
 }
 

@@ -4,39 +4,36 @@ import type { ApiKey, Payer } from './key.ts';
 import type { Femto } from './money.ts';
 import type { UsageRecord } from './usage.ts';
 
-/**
- * What the gateway needs of the floors below it. A value already in memory is returned
- * as it is, a missing one as a promise: a hit costs no microtask.
- */
-export type Now<T> = T | Promise<T>;
+/** A value in memory is returned as it is, any other as a promise: a hit costs no microtask. */
+export type MaybeAsync<T> = T | Promise<T>;
 
 /** Keys, companies and assistants. Rejects with GatewayError 503 when they cannot be looked up. */
 export interface Directory {
   /** The live key with this SHA-256 digest (hex); null when unknown or revoked. */
-  key(digest: string): Now<ApiKey | null>;
+  key(digest: string): MaybeAsync<ApiKey | null>;
   /** The company of a key found here. */
-  companyOf(key: ApiKey): Now<Company | null>;
+  companyOf(key: ApiKey): MaybeAsync<Company | null>;
   /** An assistant of this company that is eligible for the API; null otherwise (spec section 2.6). */
-  assistant(id: string, companyId: string): Now<Assistant | null>;
+  assistant(id: string, companyId: string): MaybeAsync<Assistant | null>;
 }
 
-/** Where metering goes and what the budget gate reads. */
+/** Metering, and the spend that the budget gate reads. */
 export interface Ledger {
-  /** Femto-EUR the company of a key spent in a month, in-app chat included, own unwritten records included. */
-  spentOf(payer: Payer, month: string): Now<Femto>;
+  /** Femto-EUR that the company of a key spent in a month, including in-app chat and records not yet in the database. */
+  spentOf(payer: Payer, month: string): MaybeAsync<Femto>;
   /**
    * Takes a finished record; never throws (spec section 8, rule 5).
-   * @param waiter told once when the record survives the death of the process, so that the
-   * last bytes of an answer leave only then; told at once where that cannot be had
+   * @param listener called once the record survives the death of the process (or as soon as possible
+   * where there is no spool), so that the last bytes of an answer leave only then
    */
-  book(record: UsageRecord, waiter: BookingWaiter | null): void;
+  book(record: UsageRecord, listener: BookingListener | null): void;
   /**
-   * Sets aside what a request of a strict company can cost at most, until it is booked or released.
+   * Reserves what a request of a strict company can cost at most, until it is booked or released.
    * @returns whether it fits the budget
    * Rejects with GatewayError 503 when the database cannot be asked.
    */
   reserve(reservation: Reservation): Promise<boolean>;
-  /** The request leaves no record: what was reserved for it is free again. */
+  /** Ends the reservation of a request that leaves no record. */
   release(requestId: string): void;
 }
 
@@ -46,41 +43,41 @@ export interface Reservation {
   readonly companyId: string;
   readonly month: string;
   readonly amount: Femto;
-  /** Whether it cannot cost more: false where the request does not bound its answer. */
+  /** Whether it cannot cost more; false when the request does not limit its answer. */
   readonly bounded: boolean;
 }
 
-/** Who holds back the end of an answer until it is booked. */
-export interface BookingWaiter {
+/** Holds back the end of an answer until its record is booked. */
+export interface BookingListener {
   onBooked(): void;
 }
 
-/** What the ledger asks of the database. Each call rejects with an error whose `unavailable` says whether to try again. */
+/** The ledger's part of the database. Calls reject with an error whose `unavailable` says whether to try again. */
 export interface LedgerStore {
   /**
-   * Inserts records (a JSON array of objects as RecordWriter writes them), each at most once ever,
-   * and returns per company and month what was really inserted. All or nothing. The seal it
-   * leaves is chained to the same writer's seal before. The bytes must stay as they are until it
-   * has succeeded, or for good where it fails.
-   * @param total what all of them cost together, for who knows the sums of it; null asks for them anyway
-   * @returns "all" when just that was inserted: no cost is negative, so it was every record that costs anything
+   * Inserts records (a JSON array of objects as RecordWriter writes them), each at most once ever, and
+   * seals them (sql/0011_seals.sql). All or nothing. The bytes must not change until it has succeeded,
+   * or ever if it fails.
+   * @param total femto-EUR of all of them, if the caller knows the sums it consists of
+   * @returns the cost inserted per company and month; "all" when it adds up to `total`
    */
   insert(writer: string, records: Buffer, total: Femto | null): Promise<MonthSum[] | 'all'>;
-  /** Sets records aside that can never be inserted, each once, with the reason. */
-  setAside(refused: readonly Refused[]): Promise<void>;
+  /** Stores records that can never be inserted, each once, with the reason. */
+  setAside(refused: readonly RefusedRecord[]): Promise<void>;
   /** The month's spend, API and chat, of the given companies. */
   spend(companyIds: readonly string[], months: readonly string[]): Promise<MonthSum[]>;
   /** All figures that may have changed since the cursor, and the next cursor; null starts now. */
-  changedSpend(cursor: string | null): Promise<{ cursor: string; sums: MonthSum[] }>;
-  /** When each key was last used, milliseconds since the epoch; a key read anew meanwhile may be in it twice. */
+  changedSpend(cursor: string | null): Promise<{ cursor: string; sums: readonly MonthSum[] }>;
+  /** Stores when keys were last used, milliseconds since the epoch. A key may occur twice. */
   touchKeys(lastUsed: readonly (readonly [keyId: string, at: number])[]): Promise<void>;
-  /** Makes those reservations that fit their budgets, for as long as the lease; returns their request ids. */
+  /** Makes those reservations that fit their budgets and returns their request ids; they expire after the lease. */
   reserve(owner: string, leaseSeconds: number, wanted: readonly Reservation[]): Promise<ReadonlySet<string>>;
-  /** Ends reservations; renews the lease of others. */
+  /** Ends some reservations and renews the lease of others. */
   keepReservations(ended: readonly string[], renewed: readonly string[], leaseSeconds: number): Promise<void>;
 }
 
-export interface Refused {
+/** A record that the database can never take. */
+export interface RefusedRecord {
   readonly record: string;
   readonly reason: string;
 }

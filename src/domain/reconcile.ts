@@ -1,8 +1,10 @@
-/** One call, as the upstream billed it or as the ledger has it. */
+const LONGEST_CALL_MS = 8 * 24 * 3600 * 1000;
+
+/** One call as the upstream billed it, or as the ledger has it. */
 export interface BilledCall {
-  /** Where it stands: a line of a file, or a request id. */
+  /** The line of a file, or a request id. */
   readonly name: string;
-  /** The gateway's request id, where it is known. */
+  /** The gateway's request id, if known. */
   readonly requestId: string | null;
   /** Internal model name. */
   readonly model: string;
@@ -28,10 +30,9 @@ export interface Reconciliation {
 }
 
 /**
- * Holds the upstream's bill against the ledger. Calls are paired by request id where the
- * upstream told it; the others by model, figures and time; and what is left by model and
- * time alone: those are the same calls with other figures.
- * @param withinMs how far the two clocks and a queue may put one call apart
+ * Compares the upstream's bill with the ledger. Pairs calls by request id where the bill has it, then
+ * by model, figures and time, then by model and time only: those are the same calls with other figures.
+ * @param withinMs the largest difference between the two times of a call
  */
 export function reconcile(
   upstream: readonly BilledCall[],
@@ -62,7 +63,7 @@ export function reconcile(
   rest = alike.upstream;
   own = alike.ledger;
 
-  // the ledger was read a little beyond the bill at both ends: what lies there may be on the next one
+  // the ledger was read a little beyond both ends of the bill; calls there may be on another bill
   const times = upstream.map(({ at }) => at);
   const first = times.reduce((a, b) => Math.min(a, b), Number.POSITIVE_INFINITY);
   const last = times.reduce((a, b) => Math.max(a, b), Number.NEGATIVE_INFINITY);
@@ -70,25 +71,23 @@ export function reconcile(
 }
 
 /**
- * The first and the last instant at which calls of a bill may have been admitted. An
- * upstream tells when it was asked, or when it was done; an id of ours tells when we gave it out.
+ * The first and the last instant at which calls of a bill may have been admitted. A bill has the time
+ * of the beginning or the end of a call; a request id contains the time it was made.
  */
 export function spanOf(calls: readonly BilledCall[]): readonly [first: number, last: number] {
   let first = Number.POSITIVE_INFINITY;
   let last = Number.NEGATIVE_INFINITY;
   for (const { at, requestId } of calls) {
-    const given = requestId === null ? at : givenAt(requestId);
-    const began = Math.abs(given - at) <= LONGEST_CALL_MS ? given : at; // else it is none of ours
+    const made = requestId === null ? at : timeOfId(requestId);
+    const began = Math.abs(made - at) <= LONGEST_CALL_MS ? made : at; // otherwise not one of our ids
     first = Math.min(first, at, began);
     last = Math.max(last, at, began);
   }
   return [first, last];
 }
 
-const LONGEST_CALL_MS = 8 * 24 * 3600 * 1000;
-
-/** The milliseconds a UUID of version 7 begins with; NaN when it is none. */
-function givenAt(id: string): number {
+/** The time in a UUID of version 7, milliseconds since the epoch; NaN for other ids. */
+function timeOfId(id: string): number {
   return /^[\da-f]{8}-[\da-f]{4}-7/.test(id) ? Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16) : Number.NaN;
 }
 
@@ -96,7 +95,7 @@ function figures({ model, promptTokens, completionTokens }: BilledCall): string 
   return `${model} ${promptTokens} ${completionTokens}`;
 }
 
-/** Pairs calls of equal keys that are no further apart than allowed, earliest first. */
+/** Pairs calls of equal keys that are at most so far apart, earliest first. */
 function pairUp(
   upstream: readonly BilledCall[],
   ledger: readonly BilledCall[],
@@ -129,10 +128,10 @@ function byTime(a: BilledCall, b: BilledCall): number {
   return a.at - b.at;
 }
 
-/** An export that cannot be read, in words for the operator. */
+/** An export that cannot be read; the message is for the operator. */
 export class ExportError extends Error {}
 
-/** The columns of an upstream's export, with the names they go by; the first line names them, in any order. */
+/** The columns of an upstream's export, which its first line names in any order, and their possible names. */
 export const EXPORT_COLUMNS: Readonly<Record<string, readonly string[]>> = {
   model: ['model', 'upstream_model'],
   prompt: ['prompt_tokens', 'input_tokens'],
@@ -142,9 +141,9 @@ export const EXPORT_COLUMNS: Readonly<Record<string, readonly string[]>> = {
 };
 
 /**
- * Reads an upstream's export: CSV (RFC 4180) with a heading. Needed are model,
- * prompt_tokens and a time; completion_tokens is 0 where there is no such column, and a
- * request_id is used where it is one of ours: every call brings it as x-request-id. Other columns are ignored.
+ * Parses an upstream's export: CSV (RFC 4180) with a heading. It must have model, prompt_tokens and a
+ * time. Without a column completion_tokens is 0. A request_id is used if it is the x-request-id that
+ * the gateway sent. Other columns are ignored.
  * @throws ExportError naming the line
  */
 export function readExport(text: string): BilledCall[] {

@@ -1,16 +1,21 @@
 import type { Model } from './model.ts';
 
+const MAX_LOGGED = 1000;
+const KEYS = /\b(?:sk|pk|rk|svc|key|token)[-_][\w*.-]{4,}/gi;
+/** So many letters and digits in a row make a text an echo of the prompt. */
+const ECHO_LENGTH = 12;
+
 /**
- * The reason of an upstream's refusal, fit for a client (contract section 4, "Upstream
- * error texts"): its first line, the internal model name become the slug, no hosts,
- * addresses or keys, 300 characters at most.
- * @param secrets other models' internal names, the upstream's host and key, whatever form they have
+ * The reason of an upstream's refusal as a client may see it (contract section 4, "Upstream error
+ * texts"): its first line with the slug for the internal model name, without hosts, addresses and keys,
+ * at most 300 characters.
+ * @param secrets internal names of other models, the upstream's host and key
  */
 export function redact(text: string, model: Model, secrets: readonly string[] = []): string {
   let line = text.trimStart().split(/[\r\n]/, 1)[0] as string;
   if (/^Traceback\b/.test(line)) return '';
   line = line.replace(ROUTING, '');
-  // "litellm.BadRequestError: OpenAIException - reason": the class names tell what stands behind
+  // "litellm.BadRequestError: OpenAIException - reason": the class names reveal the upstream
   line = line.replace(/^(?:[\w.]*(?:Error|Exception)\b[\s:-]*)+/, '');
   for (const secret of secrets) {
     for (const name of internalNames(secret)) line = replaceIgnoringCase(line, name, '…');
@@ -25,9 +30,9 @@ export function redact(text: string, model: Model, secrets: readonly string[] = 
 }
 
 /**
- * What an upstream said, fit for the operator's log: it may name models and hosts, but
- * neither the master key nor any part of the prompt, and company keys less than anything.
- * @param prompt what the client asked, as JSON; null when it is too long to compare with
+ * An upstream's error text for the operator's log, which may name models and hosts, but contains no
+ * keys and no part of the prompt.
+ * @param prompt the request body as JSON; null when it is too long to compare with
  */
 export function scrub(text: string, secrets: readonly string[], prompt: string | null): string {
   let line = text.slice(0, MAX_LOGGED);
@@ -36,31 +41,25 @@ export function scrub(text: string, secrets: readonly string[], prompt: string |
   return prompt === null ? withoutQuotes(line) : withoutEcho(line, prompt);
 }
 
-const MAX_LOGGED = 1000;
-const KEYS = /\b(?:sk|pk|rk|svc|key|token)[-_][\w*.-]{4,}/gi;
-
-/** How many letters and digits in a row make text an echo of the prompt. */
-const ECHO = 12;
-
-/** Letters and digits alone are compared: quoting and escapes differ each time text is passed on. */
+/** Removes what the text repeats of the prompt. Compares only letters and digits, because quoting and escapes vary. */
 function withoutEcho(text: string, prompt: string): string {
   const bare = [...text.matchAll(/[\p{L}\p{N}]/gu)];
   const windows = new Map<string, number[]>();
-  for (let i = 0; i + ECHO <= bare.length; i++) {
-    const window = bare.slice(i, i + ECHO).join('');
+  for (let i = 0; i + ECHO_LENGTH <= bare.length; i++) {
+    const window = bare.slice(i, i + ECHO_LENGTH).join('');
     windows.set(window, [...(windows.get(window) ?? []), i]);
   }
   const asked = prompt.replace(/\\u([0-9a-f]{4})/gi, (_, hex) => String.fromCharCode(Number.parseInt(hex, 16)));
   const letters = asked.replace(/\\[nrtbf]|[^\p{L}\p{N}]/gu, '');
   const echoed = new Set<number>();
-  for (let i = 0; i + ECHO <= letters.length; i++) {
-    for (const start of windows.get(letters.slice(i, i + ECHO)) ?? []) echoed.add(start);
+  for (let i = 0; i + ECHO_LENGTH <= letters.length; i++) {
+    for (const start of windows.get(letters.slice(i, i + ECHO_LENGTH)) ?? []) echoed.add(start);
   }
   let out = '';
   let from = 0;
   for (const start of [...echoed].sort((a, b) => a - b)) {
     const { index: first } = bare[start] as RegExpExecArray;
-    const last = bare[start + ECHO - 1] as RegExpExecArray;
+    const last = bare[start + ECHO_LENGTH - 1] as RegExpExecArray;
     if (first > from) out += `${text.slice(from, first)}…`;
     else if (from === 0) out = '…';
     from = Math.max(from, last.index + last[0].length);
@@ -68,12 +67,12 @@ function withoutEcho(text: string, prompt: string): string {
   return out + text.slice(from);
 }
 
-/** Nothing to compare with: what stands in quotes goes, and everything after a while. */
+/** Without a prompt to compare with: removes quotations, and everything after 100 characters. */
 function withoutQuotes(text: string): string {
   return text.replace(/(["'`])(?:(?!\1).){16,}?(?:\1|$)/gs, '$1…$1').slice(0, 100);
 }
 
-/** "azure/gpt-4o-eu" is also written "gpt-4o-eu" by what stands further behind. */
+/** "azure/gpt-4o-eu" may also appear as "gpt-4o-eu". */
 function internalNames(upstream: string): string[] {
   const last = upstream.slice(upstream.lastIndexOf('/') + 1);
   return last === upstream || last.length < 3 ? [upstream] : [upstream, last];
@@ -84,7 +83,7 @@ function replaceIgnoringCase(text: string, name: string, by: string): string {
   return text.replace(new RegExp(name.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'), 'gi'), () => by);
 }
 
-/** What routers append about where else they tried. */
+/** What routers append about fallbacks. */
 const ROUTING =
   /[\s,.;]*\b(?:received model group|available model group|no fallback model|(?:context_window_)?fallbacks?\s*=|model_group\s*=|litellm retried).*$/i;
 

@@ -1,6 +1,6 @@
 /**
- * JSON Schemas of the request bodies (spec sections 4.2 to 4.4 and 8). They say what the
- * gateway itself depends on; everything else passes through and is the upstream's to judge.
+ * JSON Schemas of the request bodies (spec sections 4.2 to 4.4 and 8). They check what the gateway
+ * itself depends on; the rest is left to the upstream.
  * `make generate` compiles them with ajv into validators.generated.ts.
  */
 
@@ -53,6 +53,6 @@ export const assistantRunRequest = {
     max_tokens: { type: ['integer', 'null'], minimum: 1, maximum: 32000 },
     stream: { enum: [false, null] },
   },
-  // a run has no tools and no streaming: a member that would be ignored is refused instead
+  // a run has no tools and no streaming; unknown members are refused rather than ignored
   additionalProperties: false,
 };

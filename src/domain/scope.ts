@@ -2,7 +2,7 @@
 export const SCOPES = ['chat', 'embeddings', 'assistants'] as const;
 export type Scope = (typeof SCOPES)[number];
 
-/** A set of scopes as bits, so that the check on the hot path is one AND. */
+/** A set of scopes as bits, so that a check is one AND. */
 export type ScopeSet = number;
 
 export const SCOPE_BIT: Readonly<Record<Scope, ScopeSet>> = { chat: 1, embeddings: 2, assistants: 4 };
@@ -11,7 +11,7 @@ export function isScope(name: string): name is Scope {
   return Object.hasOwn(SCOPE_BIT, name);
 }
 
-/** Bits of the named scopes; names we do not know grant nothing. */
+/** The bits of named scopes; unknown names grant nothing. */
 export function scopeSet(names: readonly string[]): ScopeSet {
   let set = 0;
   for (const name of names) if (isScope(name)) set |= SCOPE_BIT[name];

@@ -1,18 +1,17 @@
 /**
- * About how many tokens a text is, without any model's vocabulary: the text is cut as
- * byte-pair tokenizers cut it before they look anything up (words with the space before
- * them, digits by three, runs of signs, line ends, indentation), and each kind of piece has
- * a price. The prices were fitted to two vocabularies of today, o200k and Llama 3, on
- * prose, documentation, code, tables, numbers and encoded data; test/domain/tokens.test.ts
- * holds them against real counts. What a model's own vocabulary makes of it is learned on
- * top. About 20 ns a character; nothing is kept.
+ * Estimates the tokens of a text without a model's vocabulary. It cuts the text as byte-pair
+ * tokenizers do before they look anything up (words with the space before them, digits by three, runs
+ * of signs, line ends, indentation) and gives each kind of piece an average number of tokens. The
+ * averages were fitted to the vocabularies o200k and Llama 3 on prose, documentation, code, tables,
+ * numbers and encoded data; test/domain/tokens.test.ts compares them with real counts. The Estimator
+ * calibrates the result for each model. About 20 ns a character.
  */
 export function countTokens(text: string): number {
   const words = new Words();
   return countPiece(text, words) + words.tokens();
 }
 
-/** The same for pieces of a text that stand for more than themselves: each counts `weight` times. */
+/** The same for samples of a text, each of which counts `weight` times. */
 export function countWeighted(pieces: readonly { readonly text: string; readonly weight: number }[]): number {
   const words = new Words();
   let tokens = 0;
@@ -23,7 +22,7 @@ export function countWeighted(pieces: readonly { readonly text: string; readonly
   return tokens + words.tokens();
 }
 
-/** The tokens of a piece, save those of its words. */
+/** The tokens of a piece, without those of its words. */
 function countPiece(text: string, words: Words): number {
   const length = text.length;
   let tokens = 0;
@@ -35,14 +34,14 @@ function countPiece(text: string, words: Words): number {
       case SPACE: {
         end = runEnd(text, end, SPACE);
         const next = end < length ? kindAt(text, end) : LINE;
-        if (next === LINE) break; // goes with the line end
+        if (next === LINE) break; // part of the line end
         if (end - i > 1) tokens += before === LINE || before === START ? 0.81 : 0.97;
-        if (next === DIGIT) tokens += 1; // a space goes with the word behind it, but with no number
+        if (next === DIGIT) tokens += 1; // a space belongs to the word after it, but not to a number
         break;
       }
       case LINE:
         end = runEnd(text, end, LINE);
-        // ";⏎" is one token; behind a word it stands alone
+        // ";⏎" is one token; after a word it is one of its own
         tokens += before === SIGN ? 0.14 : 1.2;
         break;
       case DIGIT:
@@ -87,9 +86,9 @@ function countPiece(text: string, words: Words): number {
         tokens += 0.76;
         break;
       case WIDE_SIGN:
-        break; // goes with what stands around it
+        break; // part of the token around it
       default:
-        // emoji, arrows, frames: one that is repeated is drawn, and lines have tokens of their own
+        // emoji, arrows, box drawing; runs of the same one have tokens of their own
         while (end < length && text.charCodeAt(end) === text.charCodeAt(i)) end++;
         tokens += 1.4 * Math.ceil((end - i) / 4);
     }
@@ -100,12 +99,11 @@ function countPiece(text: string, words: Words): number {
 }
 
 /**
- * The words in Latin letters. An English word is one token nearly always, one of another
- * language takes more the longer it is; how much of the text is English, its smallest words
- * and its marked letters tell.
+ * Counts words in Latin letters. An English word is nearly always one token; one of another language
+ * takes more the longer it is. The share of English follows from short words and accented letters.
  */
 class Words {
-  /** What each word counts from now on. */
+  /** How often each word counts from now on. */
   weight = 1;
   #count = 0;
   #beyond4 = 0;
@@ -121,7 +119,7 @@ class Words {
     );
   }
 
-  /** Takes a run of letters and digits; returns what of it has its price already. */
+  /** Adds a run of letters and digits. @returns the tokens of its parts that are not words */
   add(text: string, start: number, end: number): number {
     const random = randomTokens(text, start, end);
     if (random > 0) return random;
@@ -136,7 +134,7 @@ class Words {
       }
       while (i < end && kindAt(text, i) === UPPER) i++;
       if (i - from >= 2) {
-        if (i < end && kindAt(text, i) !== DIGIT) i--; // "HTTPServer": the S begins a word
+        if (i < end && kindAt(text, i) !== DIGIT) i--; // in "HTTPServer" the S begins a word
         tokens += 1.17 + 0.15 * Math.max(0, i - from - 3);
         continue;
       }
@@ -240,13 +238,13 @@ function runEnd(text: string, i: number, kind: number): number {
   return i;
 }
 
-/** As runEnd; accents may stand within. */
+/** As runEnd, including accented letters. */
 function wordEnd(text: string, i: number, kind: number): number {
   while (i < text.length && (kindAt(text, i) === kind || kindAt(text, i) === MARKED)) i++;
   return i;
 }
 
-/** How often the sign changes from the one before [start, end) on. */
+/** How many characters of [start, end) differ from the one before them. */
 function changesIn(text: string, start: number, end: number): number {
   let changes = 0;
   for (let i = start; i < end; i++) if (text.charCodeAt(i) !== text.charCodeAt(i - 1)) changes++;
@@ -261,7 +259,7 @@ function alphanumericEnd(text: string, i: number): number {
   return i;
 }
 
-/** Base64, digests, identifiers: what changes its kind every few characters has no words. 0 when it is not such. */
+/** The tokens of base64, digests and identifiers, whose characters change kind every few places; 0 for other text. */
 function randomTokens(text: string, start: number, end: number): number {
   const length = end - start;
   if (length < 4) return 0;

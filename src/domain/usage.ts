@@ -13,20 +13,20 @@ export interface Tokens {
 }
 
 /**
- * What was decided about a request once every gate let it through. Made once, read by
- * everything after: what was gated is what is sent, rewritten and booked.
+ * What was decided about a request once it passed every gate. Made once and never changed: what was
+ * admitted is what is sent, rewritten and booked.
  */
 export interface Admission {
   readonly requestId: string;
   readonly payer: Payer;
   readonly model: Model;
   readonly endpoint: Endpoint;
-  /** Milliseconds since the epoch at admission, and the billing month that instant lies in. */
+  /** When it was admitted, milliseconds since the epoch, and the billing month of that instant. */
   readonly at: number;
   readonly month: string;
 }
 
-/** One ledger row (spec section 2.8), complete when it is made: nothing is looked up later. */
+/** One ledger row (spec section 2.8), complete when it is made. */
 export interface UsageRecord {
   readonly admission: Admission;
   readonly tokens: Tokens;

@@ -1,6 +1,6 @@
 import type { Company } from '../domain/company.ts';
 import type { Generated } from '../domain/estimate.ts';
-import type { BookingWaiter } from '../domain/ports.ts';
+import type { BookingListener } from '../domain/ports.ts';
 import { keepPrompt, type Prompt } from '../domain/prompt.ts';
 import { scrub } from '../domain/redact.ts';
 import { type Admission, type Outcome, type Tokens, usageRecord } from '../domain/usage.ts';
@@ -72,7 +72,7 @@ export class CallMeter {
    * @param usage as the upstream told it, even if it is zero; else null
    * @param waiter called once when the end of the answer may be sent; perhaps before this returns
    */
-  settle(outcome: Outcome, usage: Tokens | null, generated: Generated, waiter: BookingWaiter | null): void {
+  settle(outcome: Outcome, usage: Tokens | null, generated: Generated, waiter: BookingListener | null): void {
     this.outcome = outcome;
     if (usage === null && outcome === 'upstream_failed') {
       this.#services.ledger.release(this.admission.requestId);

@@ -4,7 +4,7 @@ import type { Company } from '../domain/company.ts';
 import { GatewayError } from '../domain/errors.ts';
 import { admitModel } from '../domain/gate.ts';
 import { type ApiKey, digestOf } from '../domain/key.ts';
-import type { Now } from '../domain/ports.ts';
+import type { MaybeAsync } from '../domain/ports.ts';
 import { SCOPE_BIT } from '../domain/scope.ts';
 import type { Admission } from '../domain/usage.ts';
 import type { ClientRequest, ClientResponse } from '../http/exchange.ts';
@@ -135,7 +135,7 @@ class Exchange implements BodyListener, ReplyOwner {
   }
 
   /** A missing, unknown, revoked or expired key gets one identical answer (spec section 5, rule 2). */
-  #authenticate(): Now<ApiKey> {
+  #authenticate(): MaybeAsync<ApiKey> {
     const services = this.#services;
     const token = this.#req.head.bearer;
     if (token === null) throw new GatewayError('invalid_api_key');
@@ -170,7 +170,7 @@ function live(services: Services, key: ApiKey | null): ApiKey {
   return key;
 }
 
-function companyOf(services: Services, key: ApiKey): Now<Company> {
+function companyOf(services: Services, key: ApiKey): MaybeAsync<Company> {
   const found = services.directory.companyOf(key);
   return found instanceof Promise ? found.then(existing) : existing(found);
 }

@@ -1,5 +1,5 @@
 import type { GatewayError } from '../domain/errors.ts';
-import type { BookingWaiter } from '../domain/ports.ts';
+import type { BookingListener } from '../domain/ports.ts';
 import type { Admission } from '../domain/usage.ts';
 import { statusFailure } from '../upstream/failure.ts';
 import type { AnswerHead, UpstreamCall, UpstreamHandler } from '../upstream/upstream.ts';
@@ -11,7 +11,7 @@ import type { Reply } from './reply.ts';
 const MAX_REASON_BYTES = 2000;
 
 /** What the relays of whole and of streamed answers share: the state of one call. */
-export abstract class Relay implements UpstreamHandler, BookingWaiter {
+export abstract class Relay implements UpstreamHandler, BookingListener {
   protected readonly reply: Reply;
   protected readonly admission: Admission;
   protected readonly meter: CallMeter;

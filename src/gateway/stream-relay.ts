@@ -1,7 +1,7 @@
 import { performance } from 'node:perf_hooks';
 import { ANSWER_MEMBERS } from '../domain/answer-members.ts';
 import type { GatewayError } from '../domain/errors.ts';
-import type { BookingWaiter } from '../domain/ports.ts';
+import type { BookingListener } from '../domain/ports.ts';
 import type { Admission, Outcome, Tokens } from '../domain/usage.ts';
 import type { ResponseStream } from '../http/exchange.ts';
 import { scanAnswer } from '../json/answer.ts';
@@ -132,7 +132,7 @@ export class StreamRelay extends Relay implements SpanSink {
     this.#fail(brokenAnswer(), scanAnswer(body, modelNames(this.admission.model).slug, ANSWER_MEMBERS)?.usage ?? null);
   }
 
-  #settle(outcome: Outcome, waiter: BookingWaiter | null, usage = this.#scanner.usage()): void {
+  #settle(outcome: Outcome, waiter: BookingListener | null, usage = this.#scanner.usage()): void {
     if (this.settled) return;
     this.settled = true;
     this.reply.endedAt = performance.now();

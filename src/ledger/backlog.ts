@@ -1,70 +1,76 @@
 import { readRecordCost } from '../domain/record.ts';
 import type { SpoolFile } from './disk.ts';
-import { type Frame, frameLength, readFrames, writeFrame } from './frame.ts';
-import { type Entry, framesOf } from './page.ts';
+import { linesOf, type PendingRecord } from './record-block.ts';
 import type { Spool } from './spool.ts';
+import { lineLength, readLines, type SpoolLine, writeLine } from './spool-line.ts';
 
-/** The oldest records that wait. */
+/** The oldest pending records. */
 export interface Batch {
-  readonly entries: readonly Entry[];
+  readonly records: readonly PendingRecord[];
   /** Lines of a spool file that are no whole records any more. */
-  readonly damaged: readonly Frame[];
+  readonly damaged: readonly SpoolLine[];
 }
 
 export interface BacklogOptions {
-  /** null: records wait in memory alone. */
+  /** null: records wait in memory only. */
   readonly spool: Spool | null;
   readonly clock: () => number;
   readonly log: { warn(fields: object, text: string): void; error(fields: object, text: string): void };
-  /** Records kept in memory while they are on the disk too. */
-  readonly maxInMemory?: number;
-  /** Records kept in memory when they are nowhere else; beyond it they are lost. */
-  readonly maxUnspooled?: number;
-  /** Size of a spool file after which the next one begins. */
-  readonly maxFileBytes?: number;
+  /** Records kept in memory that are on the disk too. Default 50,000. */
+  readonly maxInMemory?: number | undefined;
+  /** Records kept in memory that are nowhere else; more are lost. Default 200,000. */
+  readonly maxUnspooled?: number | undefined;
+  /** Size of a spool file after which the next one begins. Default 4 MiB. */
+  readonly maxFileBytes?: number | undefined;
 }
 
 interface Segment {
-  /** null: in memory alone. */
+  /** null: in memory only. */
   path: string | null;
   /** Open while it is appended to. */
   file: SpoolFile | null;
-  /** null: on the disk alone. */
-  memory: Entry[] | null;
-  damaged: Frame[];
+  /** null: on the disk only. */
+  memory: PendingRecord[] | null;
+  damaged: SpoolLine[];
   count: number;
   settled: number;
   bytes: number;
-  /** When the first of its records came. */
+  /** When the first of its records was appended, milliseconds since the epoch. */
   since: number;
   /** Left by another process. */
   foreign: boolean;
 }
 
 /**
- * The records that are not yet in the database, oldest first: a list of segments, each a
- * file of the spool. The newest is appended to, the oldest is drained; up to a limit their
- * records are kept in memory too, beyond it they are read back when their turn comes.
+ * The records that are not yet in the database, oldest first: a list of segments, each a file of
+ * the spool. The newest is appended to, the oldest is drained. Up to a limit their records are
+ * kept in memory too; beyond it they are read back when their turn comes.
  *
- *   drained ─> [file] [file, on disk alone] … [file, on disk alone] <─ appended to
+ *   drained ─> [file] [file, on disk only] … [file, on disk only] <─ appended to
  *
- * In calm times there is one segment, emptied with every batch.
+ * Normally there is one segment, which every batch empties.
  */
 export class Backlog {
-  readonly #options: Required<BacklogOptions>;
+  readonly #options: BacklogOptions;
+  readonly #maxInMemory: number;
+  readonly #maxUnspooled: number;
+  readonly #maxFileBytes: number;
   #segments: Segment[] = [];
   #inMemory = 0;
   #scratch = Buffer.allocUnsafe(16 * 1024);
-  /** Records waiting, and the bytes of the spool files they wait in. */
+  /** Pending records, and the bytes of the spool files they wait in. */
   size = 0;
   bytes = 0;
-  /** Records lost for want of both disk and database, since the start. */
+  /** Records lost because neither disk nor memory had room, since the start. */
   lost = 0;
   /** Whether the last records reached the disk; true without a spool. */
   spooling = true;
 
   constructor(options: BacklogOptions) {
-    this.#options = { maxInMemory: 50_000, maxUnspooled: 200_000, maxFileBytes: 4 * 1024 * 1024, ...options };
+    this.#options = options;
+    this.#maxInMemory = options.maxInMemory ?? 50_000;
+    this.#maxUnspooled = options.maxUnspooled ?? 200_000;
+    this.#maxFileBytes = options.maxFileBytes ?? 4 * 1024 * 1024;
   }
 
   /** Whether records wait in several files. */
@@ -72,32 +78,32 @@ export class Backlog {
     return this.#segments.filter(isWaiting).length > 1;
   }
 
-  /** When the oldest record came, milliseconds since the epoch; null when none waits. */
+  /** When the oldest record was booked, milliseconds since the epoch; null when none waits. */
   get since(): number | null {
     const oldest = this.#segments.find(isWaiting);
     return oldest === undefined ? null : (oldest.memory?.[0]?.at ?? oldest.since);
   }
 
-  /** The records survive the death of the process when this returns, if `spooling` says so. Never throws. */
-  append(entries: readonly Entry[]): void {
-    const { spool, maxUnspooled } = this.#options;
-    const spooled = spool !== null && this.#write(spool, entries);
+  /** Appends records. When it returns they survive the death of the process, if `spooling` says so. Never throws. */
+  append(records: readonly PendingRecord[]): void {
+    const { spool, clock } = this.#options;
+    const spooled = spool !== null && this.#write(spool, records);
     if (!spooled) {
-      if (this.#inMemory + entries.length > maxUnspooled) {
-        this.lost += entries.length;
-        for (const entry of entries) entry.release?.();
+      if (this.#inMemory + records.length > this.#maxUnspooled) {
+        this.lost += records.length;
+        for (const record of records) record.release?.();
         return;
       }
-      this.#unspooledSegment();
+      this.#ensureUnspooledSegment();
     }
     const segment = this.#segments.at(-1) as Segment;
-    if (!isWaiting(segment)) segment.since = this.#options.clock();
-    segment.count += entries.length;
-    this.size += entries.length;
+    if (!isWaiting(segment)) segment.since = clock();
+    segment.count += records.length;
+    this.size += records.length;
     if (segment.memory !== null) {
-      for (const entry of entries) segment.memory.push(entry);
-      this.#inMemory += entries.length;
-    } else for (const entry of entries) entry.release?.();
+      for (const record of records) segment.memory.push(record);
+      this.#inMemory += records.length;
+    } else for (const record of records) record.release?.();
   }
 
   /** At most `max` of the oldest records; null when none wait. They stay until they are settled. */
@@ -106,8 +112,8 @@ export class Backlog {
       const segment = this.#segments.find(isWaiting);
       if (segment === undefined) return null;
       if (segment.memory === null && !this.#load(segment)) continue;
-      const entries = (segment.memory as Entry[]).slice(0, max);
-      return { entries, damaged: segment.damaged };
+      const records = (segment.memory as PendingRecord[]).slice(0, max);
+      return { records, damaged: segment.damaged };
     }
   }
 
@@ -121,41 +127,37 @@ export class Backlog {
   /** The first `count` records of the last batch are dealt with. */
   settle(count: number): void {
     const segment = this.#segments.find(isWaiting) as Segment;
-    for (const entry of (segment.memory as Entry[]).splice(0, count)) entry.release?.();
+    for (const record of (segment.memory as PendingRecord[]).splice(0, count)) record.release?.();
     segment.settled += count;
     this.#inMemory -= count;
     this.size -= count;
     if (!isWaiting(segment)) this.#emptied(segment);
   }
 
-  /** Takes over what processes left that are gone. @returns the number of records */
+  /** Takes over what dead processes left. @returns the number of records; @throws when the folder cannot be read */
   adopt(): number {
     const { spool, clock, log } = this.#options;
+    if (spool === null) return 0;
     let records = 0;
-    for (const path of spool?.adopt() ?? []) {
-      let frames: Frame[];
-      try {
-        frames = readFrames((spool as Spool).read(path));
-      } catch (error) {
-        this.#unreadable(path, error);
+    for (const path of spool.adopt()) {
+      const lines = this.#read(spool, path);
+      if (lines === null) continue;
+      if (lines.length === 0) {
+        spool.discard(path);
         continue;
       }
-      if (frames.length === 0) {
-        (spool as Spool).discard(path);
-        continue;
-      }
-      const bytes = frames.reduce((sum, { record }) => sum + frameLength(record.length), 0);
+      const bytes = lines.reduce((sum, { record }) => sum + lineLength(record.length), 0);
       const segment = { path, file: null, memory: null, damaged: [], settled: 0, since: clock(), foreign: true };
-      this.#segments.unshift({ ...segment, count: frames.length, bytes });
-      this.size += frames.length;
+      this.#segments.unshift({ ...segment, count: lines.length, bytes });
+      this.size += lines.length;
       this.bytes += bytes;
-      records += frames.length;
+      records += lines.length;
     }
     if (records > 0) log.warn({ records }, 'spool: took over the records of a gateway that is gone');
     return records;
   }
 
-  /** Shows that this process lives. @returns false when its files belong to another one now */
+  /** Shows that this process lives. @returns false when another process has taken over its files */
   beat(): boolean {
     const { spool, log } = this.#options;
     try {
@@ -164,7 +166,7 @@ export class Backlog {
       log.error({ reason: reasonOf(error) }, 'spool: the folder cannot be written');
       return true;
     }
-    // what is in memory may be written by both: the database takes each record once
+    // records in memory may now be written by both processes: the database takes each of them once
     for (const segment of this.#segments) {
       this.#closeFile(segment);
       this.bytes -= segment.bytes;
@@ -179,27 +181,30 @@ export class Backlog {
     return false;
   }
 
-  /** Closes the files; those that still hold records stay. */
+  /** Closes the files. Those that still hold records stay. */
   close(): void {
-    for (const segment of this.#segments) this.#closeFile(segment);
-    const empty = this.#segments.filter((segment) => !isWaiting(segment) && segment.path !== null);
-    for (const { path } of empty) this.#attempt(() => this.#options.spool?.discard(path as string));
-    this.#attempt(() => this.#options.spool?.close());
+    const { spool } = this.#options;
+    for (const segment of this.#segments) {
+      this.#closeFile(segment);
+      const { path } = segment;
+      if (!isWaiting(segment) && path !== null) this.#attempt(() => spool?.discard(path));
+    }
+    this.#attempt(() => spool?.close());
   }
 
   /** All records in memory. */
-  *entries(): Iterable<Entry> {
+  *records(): Iterable<PendingRecord> {
     for (const { memory } of this.#segments) if (memory !== null) yield* memory;
   }
 
-  /** Appends to the newest file. False when the disk refused; then nothing of it counts as written. */
-  #write(spool: Spool, entries: readonly Entry[]): boolean {
-    const frames = framesOf(entries) ?? this.#framed(entries);
-    const { length } = frames;
+  /** Appends to the newest file. False when the disk refused; then none of the records count as written. */
+  #write(spool: Spool, records: readonly PendingRecord[]): boolean {
+    const lines = linesOf(records) ?? this.#joinLines(records);
+    const { length } = lines;
     let segment: Segment | undefined;
     try {
-      segment = this.#openSegment(spool, entries.length);
-      (segment.file as SpoolFile).append(frames, length);
+      segment = this.#openSegment(spool, records.length);
+      (segment.file as SpoolFile).append(lines, length);
       segment.bytes += length;
       this.bytes += length;
       if (!this.spooling) this.#options.log.warn({}, 'spool: records reach the disk again');
@@ -218,21 +223,20 @@ export class Backlog {
     }
   }
 
-  #framed(entries: readonly Entry[]): Buffer {
+  #joinLines(records: readonly PendingRecord[]): Buffer {
     let length = 0;
-    for (const { json } of entries) length += frameLength(json.length);
+    for (const { json } of records) length += lineLength(json.length);
     if (length > this.#scratch.length) this.#scratch = Buffer.allocUnsafe(length * 2);
     let at = 0;
-    for (const { json } of entries) at = writeFrame(this.#scratch, at, json);
+    for (const { json } of records) at = writeLine(this.#scratch, at, json);
     return this.#scratch.subarray(0, at);
   }
 
   /** The segment to append to, with a file: the newest one unless it is full. @throws when the disk refuses */
   #openSegment(spool: Spool, count: number): Segment {
-    const { maxFileBytes, maxInMemory } = this.#options;
     const newest = this.#segments.at(-1);
-    const overflows = this.#inMemory + count > maxInMemory;
-    const fits = newest?.file != null && newest.bytes < maxFileBytes && !(overflows && newest.memory !== null);
+    const overflows = this.#inMemory + count > this.#maxInMemory;
+    const fits = newest?.file != null && newest.bytes < this.#maxFileBytes && !(overflows && newest.memory !== null);
     if (fits) return newest as Segment;
     const opened = spool.newFile();
     if (newest !== undefined) this.#closeFile(newest);
@@ -241,7 +245,7 @@ export class Backlog {
     return segment;
   }
 
-  #unspooledSegment(): void {
+  #ensureUnspooledSegment(): void {
     const newest = this.#segments.at(-1);
     if (newest !== undefined && newest.path === null && newest.memory !== null) return;
     this.#newSegment({ path: null, file: null, memory: [] });
@@ -253,26 +257,25 @@ export class Backlog {
     return segment;
   }
 
-  /** A write may have left half a line: what follows must not touch it. */
+  /** Stops appending to a file in which a failed write may have left half a line. */
   #abandonFile(segment: Segment): void {
     this.#attempt(() => segment.file?.truncate(segment.bytes));
     this.#closeFile(segment);
     if (!isWaiting(segment)) this.#emptied(segment);
   }
 
-  /** Reads a segment back from the disk. False when it could not be, and is gone from the list. */
+  /** Reads a segment back from the disk. False when nothing of it waits any more. */
   #load(segment: Segment): boolean {
-    this.#closeFile(segment); // records to come go into the next one
-    let frames: Frame[];
-    try {
-      frames = readFrames((this.#options.spool as Spool).read(segment.path as string));
-    } catch (error) {
-      this.#unreadable(segment.path as string, error);
-      this.#forget(segment);
+    this.#closeFile(segment); // new records go into the next one
+    const lines = this.#read(this.#options.spool as Spool, segment.path as string);
+    if (lines === null) {
+      this.size -= segment.count - segment.settled;
+      this.bytes -= segment.bytes;
+      this.#remove(segment);
       return false;
     }
-    segment.damaged = frames.filter(({ damage }) => damage !== null);
-    segment.memory = frames.filter(({ damage }) => damage === null).map(({ record }) => toEntry(record, segment));
+    segment.damaged = lines.filter(({ damage }) => damage !== null);
+    segment.memory = lines.filter(({ damage }) => damage === null).map(({ record }) => pendingRecord(record, segment));
     this.size += segment.memory.length - segment.count;
     this.#inMemory += segment.memory.length;
     segment.count = segment.memory.length;
@@ -281,18 +284,21 @@ export class Backlog {
     return false;
   }
 
-  #unreadable(path: string, error: unknown): void {
-    this.#options.log.error({ file: path, reason: reasonOf(error) }, 'spool: a file cannot be read and is left aside');
-    this.#attempt(() => this.#options.spool?.putAside(path));
+  /** The lines of a file; null when it cannot be read, and is put aside. */
+  #read(spool: Spool, path: string): SpoolLine[] | null {
+    try {
+      return readLines(spool.read(path));
+    } catch (error) {
+      this.#options.log.error(
+        { file: path, reason: reasonOf(error) },
+        'spool: a file cannot be read and is left aside',
+      );
+      this.#attempt(() => spool.putAside(path));
+      return null;
+    }
   }
 
-  #forget(segment: Segment): void {
-    this.size -= segment.count - segment.settled;
-    this.bytes -= segment.bytes;
-    this.#segments.splice(this.#segments.indexOf(segment), 1);
-  }
-
-  /** Everything in a segment is in the database: its file is used again while it is the newest. */
+  /** Everything in a segment is in the database. The newest one's file is emptied and used again. */
   #emptied(segment: Segment): void {
     const { spool } = this.#options;
     this.bytes -= segment.bytes;
@@ -304,8 +310,13 @@ export class Backlog {
       if (this.#attempt(() => segment.file?.truncate(0))) return;
     }
     this.#closeFile(segment);
+    this.#remove(segment);
+    const { path } = segment;
+    if (path !== null) this.#attempt(() => spool?.discard(path));
+  }
+
+  #remove(segment: Segment): void {
     this.#segments.splice(this.#segments.indexOf(segment), 1);
-    if (segment.path !== null) this.#attempt(() => spool?.discard(segment.path as string));
   }
 
   #closeFile(segment: Segment): void {
@@ -328,10 +339,11 @@ function isWaiting(segment: Segment): boolean {
   return segment.settled < segment.count || segment.damaged.length > 0;
 }
 
-function toEntry(json: string, { foreign, since: at }: Segment): Entry {
+/** A record read back from a spool file. Those of other processes were never counted as pending here. */
+function pendingRecord(json: string, { foreign, since: at }: Segment): PendingRecord {
   const cost = readRecordCost(json);
-  if (cost === null) return { requestId: '', companyId: '', month: '', account: null, cost: 0n, at, json };
-  return { ...cost, cost: foreign ? 0n : cost.cost, account: null, at, json };
+  if (cost === null) return { requestId: '', companyId: '', month: '', spend: null, cost: 0n, at, json };
+  return { ...cost, cost: foreign ? 0n : cost.cost, spend: null, at, json };
 }
 
 function reasonOf(error: unknown): string {

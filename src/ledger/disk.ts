@@ -19,15 +19,15 @@ import { hostname } from 'node:os';
 import { dirname } from 'node:path';
 
 /**
- * What the spool needs of a disk. Everything is synchronous: an append goes to the page
- * cache in a few microseconds, and an answer waits for it anyway. Failures throw.
+ * What the spool needs of a disk. All of it is synchronous: an append goes to the page cache in
+ * a few microseconds, and an answer waits for it anyway. Failures throw.
  */
 export interface Disk {
   /** Creates a folder and those above it. */
   makeFolder(path: string): void;
   /** Names in a folder; none when there is no such folder. */
   list(path: string): string[];
-  /** Opens a file to append to; creates it. */
+  /** Opens a file to append to; creates it where it is missing. */
   open(path: string): SpoolFile;
   read(path: string): Buffer;
   write(path: string, text: string): void;
@@ -36,9 +36,9 @@ export interface Disk {
   remove(path: string): void;
   /** Removes an empty folder. */
   removeFolder(path: string): void;
-  /** Changes a file's time; false when it is gone. */
+  /** Sets a file's time to now; false when the file is gone. */
   touch(path: string): boolean;
-  /** A file's time, to see whether it changes; null when it is gone. */
+  /** When a file was last touched, milliseconds since the epoch; null when it is gone. */
   time(path: string): number | null;
 }
 
@@ -49,32 +49,32 @@ export interface SpoolFile {
   close(): void;
 }
 
-/** Which process this is, and whether another is still there. */
+/** Identifies this process, and tells whether another one is alive. */
 export interface Processes {
-  /** This process, as others can look for it. */
-  readonly self: ProcessName;
-  /** Whether a process lives; null when that cannot be told from here. */
-  isAlive(other: ProcessName): boolean | null;
+  /** This process, as others can look it up. */
+  readonly self: ProcessIdentity;
+  /** Whether a process is alive; null when that cannot be known from here. */
+  isAlive(other: ProcessIdentity): boolean | null;
 }
 
-export interface ProcessName {
-  /** Where process ids mean what they mean here: a boot of a machine, and a namespace of it. */
+export interface ProcessIdentity {
+  /** The boot of a machine and the namespace in which the process id is valid. */
   readonly place: string;
   readonly pid: number;
-  /** Tells the process from a later one of the same id. */
+  /** When it started, which distinguishes it from a later process of the same id. */
   readonly started: string;
 }
 
 /**
- * The file system. A process that dies loses nothing it appended; a machine that loses its
- * power loses what the kernel had not written yet, some seconds of records.
- * @param sync wait for the disk at each append, so that a power failure loses nothing either;
+ * The file system. A process that dies loses nothing it appended. A power failure loses what the
+ * kernel had not written yet, some seconds of records.
+ * @param sync waits for the disk at each append, so that a power failure loses nothing either;
  * costs a disk flush per group of answers, during which everything else waits
  */
 export function fileDisk(sync: boolean): Disk {
   return {
     makeFolder,
-    list: (path) => orWhenGone(() => readdirSync(path).sort(), []),
+    list: (path) => ifGone(() => readdirSync(path).sort(), []),
     open(path) {
       const fd = openSync(path, 'a', 0o600);
       return {
@@ -90,22 +90,22 @@ export function fileDisk(sync: boolean): Disk {
     write: (path, text) => writeFileSync(path, text, { mode: 0o600 }),
     rename: renameSync,
     remove: (path) => rmSync(path, { force: true }),
-    removeFolder: (path) => orWhenGone(() => rmdirSync(path), undefined),
+    removeFolder: (path) => ifGone(() => rmdirSync(path), undefined),
     touch(path) {
       const now = Date.now() / 1000;
       const touched = () => {
         utimesSync(path, now, now);
         return true;
       };
-      return orWhenGone(touched, false);
+      return ifGone(touched, false);
     },
-    time: (path) => orWhenGone(() => statSync(path).mtimeMs, null),
+    time: (path) => ifGone(() => statSync(path).mtimeMs, null),
   };
 }
 
 /** The operating system's processes. */
 export function systemProcesses(): Processes {
-  const place = placeOfProcesses();
+  const place = placeHere();
   const self = { place, pid: process.pid, started: startOf(process.pid) ?? '' };
   return {
     self,
@@ -123,12 +123,12 @@ export function systemProcesses(): Processes {
   };
 }
 
-function placeOfProcesses(): string {
+function placeHere(): string {
   try {
     const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
     return `${boot} ${readlinkSync('/proc/self/ns/pid')}`;
   } catch {
-    return hostname(); // no /proc: no containers that share a host name either
+    return hostname(); // without /proc there are no containers that share a host name
   }
 }
 
@@ -136,13 +136,13 @@ function placeOfProcesses(): string {
 function startOf(pid: number): string | null {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19] ?? null; // behind the name, which may hold anything
+    return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19] ?? null; // behind the name, which may contain anything
   } catch {
     return null;
   }
 }
 
-/** Not mkdir's own `recursive`: that tries for ever where a folder takes no new ones and says ENOENT (Node 26.10). */
+/** Replaces mkdir's `recursive`, which loops for ever where creating a folder always fails with ENOENT (Node 26.10). */
 function makeFolder(path: string): void {
   try {
     mkdirSync(path);
@@ -155,7 +155,7 @@ function makeFolder(path: string): void {
   }
 }
 
-function orWhenGone<T>(work: () => T, gone: T): T {
+function ifGone<T>(work: () => T, gone: T): T {
   try {
     return work();
   } catch (error) {

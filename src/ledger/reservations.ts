@@ -3,8 +3,8 @@ import type { LedgerStore, Reservation } from '../domain/ports.ts';
 import type { Timing } from './timing.ts';
 
 export const LEASE_SECONDS = 60; // how long a reservation outlives the process that made it
-const KEEP_MS = 500; // how often ended ones are deleted
-const RENEW_MS = 20_000;
+const DELETE_MS = 500; // how often ended reservations are deleted
+const RENEW_MS = 20_000; // how often the leases of the others are renewed
 
 interface Wanted {
   readonly reservation: Reservation;
@@ -13,10 +13,9 @@ interface Wanted {
 }
 
 /**
- * What requests of companies with a strict budget reserve (sql/0010_strict_budgets.sql).
- * Those that ask while the database is busy deciding are decided together the next time, so
- * a busy company waits for two round trips at most. Booking a record ends its reservation in
- * the database; requests without one are released here.
+ * Reservations of requests of companies with a strict budget (sql/0010_strict_budgets.sql).
+ * Requests that arrive during a round trip share the next one, so none waits for more than two.
+ * Inserting a record ends its reservation in the database; requests without a record release it here.
  */
 export class Reservations {
   readonly #store: LedgerStore;
@@ -26,7 +25,7 @@ export class Reservations {
   #wanted: Wanted[] = [];
   #ended: string[] = [];
   #asking = false;
-  #keptAt = Number.NEGATIVE_INFINITY;
+  #deletedAt = Number.NEGATIVE_INFINITY;
   #renewedAt = Number.NEGATIVE_INFINITY;
 
   constructor(store: LedgerStore, owner: string, timing: Timing) {
@@ -35,7 +34,7 @@ export class Reservations {
     this.#timing = timing;
   }
 
-  /** Reservations of requests that are not booked in the database yet. */
+  /** Reservations of requests whose records are not in the database yet. */
   get size(): number {
     return this.#open.size;
   }
@@ -57,15 +56,15 @@ export class Reservations {
     this.#open.delete(requestId);
   }
 
-  /** Deletes ended reservations and renews the others, if it is time. @throws as the store does */
+  /** Deletes ended reservations and renews the others, if it is time; with `final` deletes them now. @throws as the store does */
   async keep(final: boolean): Promise<void> {
     const now = this.#timing.uptime();
     const renew = this.#open.size > 0 && now - this.#renewedAt >= RENEW_MS;
-    if (!renew && (this.#ended.length === 0 || (!final && now - this.#keptAt < KEEP_MS))) return;
+    if (!renew && (this.#ended.length === 0 || (!final && now - this.#deletedAt < DELETE_MS))) return;
     const ended = this.#ended;
     await this.#store.keepReservations(ended, renew ? [...this.#open] : [], LEASE_SECONDS);
     this.#ended = this.#ended.slice(ended.length);
-    this.#keptAt = now;
+    this.#deletedAt = now;
     if (renew) this.#renewedAt = now;
   }
 
@@ -84,7 +83,7 @@ export class Reservations {
         for (const id of fitting) this.#open.add(id);
         for (const { reservation, resolve } of wanted) resolve(fitting.has(reservation.requestId));
       } catch {
-        this.#ended.push(...ids); // they may have been made although the answer was lost
+        this.#ended.push(...ids); // the database may have made them although its answer was lost
         for (const { reject } of wanted) reject(new GatewayError('service_unavailable'));
       }
     }

@@ -1,22 +1,49 @@
-import type { MonthSpend } from '../domain/budget.ts';
 import type { Payer } from '../domain/key.ts';
 import type { Femto } from '../domain/money.ts';
 
+const ZERO = 0n;
+
+/** What one company has spent in one month. */
+export interface MonthSpend {
+  readonly companyId: string;
+  readonly month: string;
+  /** What the budget gate reads: `pending`, plus the database's figure once that was read. */
+  spent: Femto;
+  /** Cost of our own records that the database has not confirmed yet; part of `spent`. */
+  pending: Femto;
+  /** Whether the database's figure was read. */
+  read: boolean;
+  /** Removed from the table: whoever still refers to it must look up again. */
+  forgotten: boolean;
+}
+
+/** What the ledger remembers of a key, so that a known key costs one look-up. The key itself is frozen. */
+export interface KeyMemory {
+  readonly keyId: string;
+  readonly companyId: string;
+  /** Where the company's spend was last found. */
+  spend: MonthSpend | null;
+  /** When the key was last used, milliseconds since the epoch; 0 after the database was told. */
+  usedAt: number;
+}
+
 /**
- * What each company has spent, per billing month, as the budget gate reads it: the
- * database's figure plus our own records still on their way.
+ * What each company has spent per billing month, as the budget gate reads it: the database's
+ * figure plus our own records that are not yet in the database.
  *
- *   month ── company ── account { spent, pending } <┄┄ keys remember theirs, until it is forgotten
+ *   month ── company ── MonthSpend { spent, pending } <┄┄ KeyMemory of each key, until it is forgotten
  *
- * The writer alone moves amounts from pending to what the database has, and reads the database
- * only between batches: a figure read never contains a batch that is still pending, so nothing
- * is counted twice and no company is refused early.
+ * Only the writer moves amounts from pending to committed, and it reads the database only
+ * between batches. A figure therefore never contains a batch that is still pending: nothing is
+ * counted twice, and no company is refused too early.
  *
- * Both figures are written only where they change, and a pending amount that is gone is the one
- * zero: of 100,000 companies each new number is one more object that survives its youth.
+ * Figures are written only when they change, and every empty `pending` is the same bigint: with
+ * 100,000 companies each new bigint is one more object for the garbage collector.
  */
-export class Spend {
+export class SpendTable {
   readonly #months = new Map<string, Map<string, MonthSpend>>();
+  /** By key. At 100,000 keys 0.2 µs, where a map by company id takes 1 µs; with few keys 5 and 20 ns. */
+  readonly #keys = new WeakMap<Payer, KeyMemory>();
   /** Assumed to start at zero because the database was away when the month began. */
   readonly #assumed = new Set<MonthSpend>();
   readonly #limit: number;
@@ -26,53 +53,59 @@ export class Spend {
     this.#limit = limit;
   }
 
-  /** Femto-EUR, or undefined when the figure has to be loaded first. */
+  /** What is remembered of a key. */
+  key(payer: Payer): KeyMemory {
+    let key = this.#keys.get(payer);
+    if (key === undefined) {
+      key = { keyId: payer.id, companyId: payer.companyId, spend: null, usedAt: 0 };
+      this.#keys.set(payer, key);
+    }
+    return key;
+  }
+
+  /** Femto-EUR, or undefined when the figure has to be read first. */
   get(companyId: string, month: string): Femto | undefined {
-    return figure(this.#months.get(month)?.get(companyId));
+    return figureOf(this.#months.get(month)?.get(companyId));
   }
 
   /** The same for the company of a key. */
-  of(payer: Payer, month: string): Femto | undefined {
-    if (!stands(payer.account, month)) payer.account = this.#months.get(month)?.get(payer.companyId) ?? null;
-    return figure(payer.account ?? undefined);
+  of(key: KeyMemory, month: string): Femto | undefined {
+    if (!isCurrent(key.spend, month)) key.spend = this.#months.get(month)?.get(key.companyId) ?? null;
+    return figureOf(key.spend ?? undefined);
   }
 
   /**
-   * A record was made: counts from this very tick.
-   * @returns where it counts: not forgotten before its pending amount is taken back
+   * Counts a new record from this very tick.
+   * @returns where it counts; not forgotten before its pending amount is settled
    */
-  add(payer: Payer, month: string, cost: Femto): MonthSpend {
-    let { account } = payer;
-    if (!stands(account, month)) {
-      account = this.#account(payer.companyId, month);
-      payer.account = account;
-    }
-    addPending(account, cost);
-    return account;
+  add(key: KeyMemory, month: string, cost: Femto): MonthSpend {
+    if (!isCurrent(key.spend, month)) key.spend = this.#find(key.companyId, month);
+    addPending(key.spend, cost);
+    return key.spend;
   }
 
-  /** A figure read from the database. */
+  /** Takes a figure read from the database. */
   set(companyId: string, month: string, committed: Femto): void {
-    this.#commit(this.#account(companyId, month), committed);
+    this.#commit(this.#find(companyId, month), committed);
   }
 
-  /** A figure that changed in the database; companies never asked for are left out. */
+  /** Takes a figure that changed in the database; ignores companies that were never asked for. */
   refresh(companyId: string, month: string, committed: Femto): void {
-    const account = this.#months.get(month)?.get(companyId);
-    if (account !== undefined) this.#commit(account, committed);
+    const spend = this.#months.get(month)?.get(companyId);
+    if (spend !== undefined) this.#commit(spend, committed);
   }
 
-  /** A record counted in an account is settled: new in the database, or there before. */
-  settle(account: MonthSpend, cost: Femto, written: boolean): void {
-    account.pending = account.pending === cost ? ZERO : account.pending - cost;
-    if (!written || !account.read) account.spent -= cost;
+  /** Settles a record. @param inserted false when it was in the database before */
+  settle(spend: MonthSpend, cost: Femto, inserted: boolean): void {
+    spend.pending = spend.pending === cost ? ZERO : spend.pending - cost;
+    if (!inserted || !spend.read) spend.spent -= cost;
   }
 
-  /** The same for records that stand in no account: `pending` no longer is, and `written` is new in the database. */
-  settleSum(companyId: string, month: string, pending: Femto, written: Femto): void {
-    const account = this.#account(companyId, month);
-    account.pending -= pending;
-    account.spent += account.read ? written - pending : -pending;
+  /** The same for sums: `pending` is pending no longer, `inserted` is new in the database. */
+  settleSum(companyId: string, month: string, pending: Femto, inserted: Femto): void {
+    const spend = this.#find(companyId, month);
+    spend.pending -= pending;
+    spend.spent += spend.read ? inserted - pending : -pending;
   }
 
   /** Whether the company was asked for in any month. */
@@ -81,7 +114,7 @@ export class Spend {
     return false;
   }
 
-  /** Companies asked for in earlier months, but not yet in this one. */
+  /** Companies asked for in earlier months, but not yet read in this one. */
   unread(month: string): string[] {
     const current = this.#months.get(month);
     const known = new Set<string>();
@@ -91,39 +124,39 @@ export class Spend {
     return [...known];
   }
 
-  /** Counts as pending exactly what is given. */
-  resetPending(pending: Iterable<{ companyId: string; month: string; cost: Femto }>): void {
+  /** Makes exactly the given records pending. */
+  resetPending(records: Iterable<{ companyId: string; month: string; cost: Femto }>): void {
     for (const companies of this.#months.values()) {
-      for (const account of companies.values()) {
-        account.spent -= account.pending;
-        account.pending = ZERO;
+      for (const spend of companies.values()) {
+        spend.spent -= spend.pending;
+        spend.pending = ZERO;
       }
     }
-    for (const { companyId, month, cost } of pending) {
-      if (cost !== ZERO) addPending(this.#account(companyId, month), cost);
+    for (const { companyId, month, cost } of records) {
+      if (cost !== ZERO) addPending(this.#find(companyId, month), cost);
     }
   }
 
-  /** The month began while the database was away: start at zero until it can be asked. */
+  /** Starts a month that began while the database was away at zero, until the database can be asked. */
   assume(companyId: string, month: string): void {
-    const account = this.#account(companyId, month);
-    this.#commit(account, ZERO);
-    this.#assumed.add(account);
+    const spend = this.#find(companyId, month);
+    this.#commit(spend, ZERO);
+    this.#assumed.add(spend);
   }
 
-  /** Companies whose figure was assumed, to be loaded when the database is back. */
+  /** What was assumed, to be read when the database is back. */
   assumed(): Iterable<MonthSpend> {
     return this.#assumed;
   }
 
-  /** Forgets months before the given one, and everything beyond the limit, where nothing is pending. */
+  /** Forgets earlier months, and companies beyond the limit, where nothing is pending. */
   prune(month: string): void {
     for (const [name, companies] of this.#months) {
       let surplus = name < month ? companies.size : companies.size - this.#limit;
-      for (const [companyId, account] of companies) {
+      for (const [companyId, spend] of companies) {
         if (surplus <= 0) break;
-        if (account.pending !== ZERO || this.#assumed.has(account)) continue;
-        account.forgotten = true;
+        if (spend.pending !== ZERO || this.#assumed.has(spend)) continue;
+        spend.forgotten = true;
         companies.delete(companyId);
         surplus -= 1;
       }
@@ -131,39 +164,38 @@ export class Spend {
     }
   }
 
-  #commit(account: MonthSpend, committed: Femto): void {
-    const spent = committed + account.pending;
-    if (account.spent !== spent) account.spent = spent;
-    account.read = true;
-    if (this.#assumed.size > 0) this.#assumed.delete(account);
+  #commit(spend: MonthSpend, committed: Femto): void {
+    const spent = committed + spend.pending;
+    if (spend.spent !== spent) spend.spent = spent;
+    spend.read = true;
+    if (this.#assumed.size > 0) this.#assumed.delete(spend);
   }
 
-  #account(companyId: string, month: string): MonthSpend {
+  /** Creates it where it is missing. */
+  #find(companyId: string, month: string): MonthSpend {
     let companies = this.#months.get(month);
     if (companies === undefined) {
       companies = new Map();
       this.#months.set(month, companies);
     }
-    let account = companies.get(companyId);
-    if (account === undefined) {
-      account = { companyId, month, spent: ZERO, pending: ZERO, read: false, forgotten: false };
-      companies.set(companyId, account);
+    let spend = companies.get(companyId);
+    if (spend === undefined) {
+      spend = { companyId, month, spent: ZERO, pending: ZERO, read: false, forgotten: false };
+      companies.set(companyId, spend);
     }
-    return account;
+    return spend;
   }
 }
 
-const ZERO = 0n;
-
-function stands(account: MonthSpend | null, month: string): account is MonthSpend {
-  return account !== null && account.month === month && !account.forgotten;
+function isCurrent(spend: MonthSpend | null, month: string): spend is MonthSpend {
+  return spend !== null && spend.month === month && !spend.forgotten;
 }
 
-function figure(account: MonthSpend | undefined): Femto | undefined {
-  return account?.read ? account.spent : undefined;
+function figureOf(spend: MonthSpend | undefined): Femto | undefined {
+  return spend?.read ? spend.spent : undefined;
 }
 
-function addPending(account: MonthSpend, cost: Femto): void {
-  account.pending = account.pending === ZERO ? cost : account.pending + cost;
-  account.spent += cost;
+function addPending(spend: MonthSpend, cost: Femto): void {
+  spend.pending = spend.pending === ZERO ? cost : spend.pending + cost;
+  spend.spent += cost;
 }

@@ -1,49 +1,50 @@
-import type { Disk, Processes, ProcessName, SpoolFile } from './disk.ts';
+import type { Disk, Processes, ProcessIdentity, SpoolFile } from './disk.ts';
 
 export interface SpoolOptions {
   readonly disk: Disk;
   readonly processes: Processes;
-  /** Shared by any number of gateways. */
+  /** The folder all gateways share. */
   readonly folder: string;
-  /** Names this process among all that ever used the folder. */
+  /** Unique among all processes that ever used the folder. */
   readonly id: string;
-  /** Milliseconds that no clock change moves. */
+  /** Monotonic milliseconds. */
   readonly uptime: () => number;
   readonly log: { warn(fields: object, text: string): void; error(fields: object, text: string): void };
 }
 
-export const BEAT_MS = 5_000; // how often a process shows that it lives
-const SILENCE_MS = 30_000; // after which one that cannot be looked up is taken for dead
+export const BEAT_MS = 5_000; // how often a process touches its owner file
+const SILENCE_MS = 30_000; // after which a process that cannot be looked up counts as dead
 const OWNER = 'owner.json';
 const SUFFIX = '.spool';
 
 /**
- * The folder of spool files. Each process has one of its own below it, so no two ever write
+ * The folder of spool files. Each process has a folder of its own below it, so that no two write
  * to one file:
  *
  *   spool/
  *     5c0e…/owner.json          which process this is; touched every 5 s
  *           00000001.spool      records not yet in the database
- *     91fa…/…                   another gateway's, or what one left behind that died
+ *     91fa…/…                   another gateway's, perhaps a dead one's
  *
- * What a dead process left is adopted: its folder is renamed into ours, which only one of
- * several adopters can do. On the same machine the process table tells who is dead, at once;
- * elsewhere (containers, network folders) an owner file that nobody touched for 30 s does.
+ * What a dead process left is adopted: its folder is renamed into ours, in which only one of
+ * several adopters succeeds. On the same machine the process table shows who is dead; elsewhere
+ * (containers, network folders) a process is dead when its owner file was not touched for 30 s.
  */
 export class Spool {
   readonly #options: SpoolOptions;
   #id: string;
   #files = 0;
-  #lives = 0;
+  /** How often another gateway took this one for dead. */
+  #evictions = 0;
   #beatAt: number;
-  /** Owner files of processes that cannot be looked up: their last time, and since when it stands still. */
+  /** Owner files of processes that cannot be looked up: their time, and since when it has not changed. */
   #silent = new Map<string, { time: number; since: number }>();
 
   /** @throws Error when the folder cannot be written */
   constructor(options: SpoolOptions) {
     this.#options = options;
     this.#id = options.id;
-    this.#settle();
+    this.#makeFolder();
     this.#beatAt = options.uptime();
   }
 
@@ -53,14 +54,14 @@ export class Spool {
 
   /** A new file to append to. @throws when the disk refuses */
   newFile(): { path: string; file: SpoolFile } {
-    if (this.#options.uptime() - this.#beatAt > 2 * BEAT_MS) this.beat(); // we were suspended: is it still ours?
+    if (this.#options.uptime() - this.#beatAt > 2 * BEAT_MS) this.beat(); // this process was suspended: is the folder still ours?
     this.#files += 1;
     const path = `${this.#own}/${String(this.#files).padStart(8, '0')}${SUFFIX}`;
     return { path, file: this.#options.disk.open(path) };
   }
 
   /**
-   * Shows that this process lives; to be called every BEAT_MS.
+   * Shows that this process is alive; to be called every BEAT_MS.
    * @returns false when another gateway took it for dead and has adopted its files
    */
   beat(): boolean {
@@ -68,9 +69,9 @@ export class Spool {
     this.#beatAt = uptime();
     if (disk.touch(`${this.#own}/${OWNER}`)) return true;
     log.error({}, 'spool: another gateway took this one for dead and has its records; going on in a new folder');
-    this.#lives += 1;
-    this.#id = `${this.#options.id}-${this.#lives}`;
-    this.#settle();
+    this.#evictions += 1;
+    this.#id = `${this.#options.id}-${this.#evictions}`;
+    this.#makeFolder();
     return false;
   }
 
@@ -83,7 +84,7 @@ export class Spool {
       try {
         disk.rename(`${folder}/${name}`, `${this.#own}/${name}`);
       } catch {
-        continue; // somebody else was faster
+        continue; // another gateway was faster
       }
       this.#silent.delete(name);
       adopted.push(...this.#moveIn(`${this.#own}/${name}`));
@@ -99,12 +100,12 @@ export class Spool {
     return this.#options.disk.read(path);
   }
 
-  /** Keeps a file nobody can read, out of the way. */
+  /** Keeps an unreadable file under a name that is not read again. */
   putAside(path: string): void {
     this.#options.disk.rename(path, `${path}.unreadable`);
   }
 
-  /** Removes the folder of this process if nothing is left in it. */
+  /** Removes the folder of this process if it is empty. */
   close(): void {
     const { disk } = this.#options;
     const left = disk.list(this.#own).filter((name) => name !== OWNER);
@@ -113,7 +114,7 @@ export class Spool {
     disk.removeFolder(this.#own);
   }
 
-  #settle(): void {
+  #makeFolder(): void {
     const { disk, processes } = this.#options;
     disk.makeFolder(this.#own);
     disk.write(`${this.#own}/${OWNER}`, `${JSON.stringify(processes.self)}\n`);
@@ -124,10 +125,10 @@ export class Spool {
     const path = `${folder}/${name}/${OWNER}`;
     const time = disk.time(path);
     if (time === null) {
-      // no owner yet, or no folder of ours at all
+      // no owner file yet, or not a spool folder
       if (!disk.list(`${folder}/${name}`).some((file) => file.endsWith(SUFFIX))) return false;
     } else {
-      const alive = this.#lookUp(path, processes);
+      const alive = this.#isAlive(path, processes);
       if (alive !== null) return !alive;
     }
     const known = this.#silent.get(name);
@@ -138,11 +139,11 @@ export class Spool {
     return uptime() - known.since >= SILENCE_MS;
   }
 
-  #lookUp(path: string, processes: Processes): boolean | null {
+  #isAlive(path: string, processes: Processes): boolean | null {
     try {
-      return processes.isAlive(JSON.parse(this.#options.disk.read(path).toString()) as ProcessName);
+      return processes.isAlive(JSON.parse(this.#options.disk.read(path).toString()) as ProcessIdentity);
     } catch {
-      return null; // being written, or damaged: its time tells
+      return null; // being written, or damaged: its time decides
     }
   }
 
@@ -155,9 +156,9 @@ export class Spool {
       if (name === OWNER) disk.remove(path);
       else if (name.endsWith(SUFFIX)) {
         this.#files += 1;
-        const place = `${this.#own}/${String(this.#files).padStart(8, '0')}${SUFFIX}`;
-        disk.rename(path, place);
-        moved.push(place);
+        const target = `${this.#own}/${String(this.#files).padStart(8, '0')}${SUFFIX}`;
+        disk.rename(path, target);
+        moved.push(target);
       } else if (name.endsWith('.unreadable')) {
         disk.rename(path, `${this.#own}/${this.#files}-${name}`);
       } else {

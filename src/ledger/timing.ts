@@ -1,12 +1,12 @@
-/** Time as the ledger uses it; a parameter, so that a simulation can pass hours in a second. */
+/** Clock and timers of the ledger; a simulation replaces them to pass hours in a second. */
 export interface Timing {
-  /** Milliseconds since the epoch; may step when somebody sets the clock. */
+  /** Milliseconds since the epoch; jumps when the clock is set. */
   now(): number;
-  /** Milliseconds that no clock change moves. */
+  /** Monotonic milliseconds. */
   uptime(): number;
-  /** Calls back once after so many milliseconds. @returns what cancels it */
+  /** Calls back once after so many milliseconds. @returns a function that cancels it */
   after(ms: number, call: () => void): () => void;
-  /** Calls back once when everything that is ready now was dealt with. */
+  /** Calls back once at the end of this turn of the event loop. */
   soon(call: () => void): void;
 }
 

@@ -1,8 +1,8 @@
 import type { Database, Sql } from './database.ts';
 
 /**
- * One transaction on behalf of somebody: the audit log names them for every change in it.
- * The name is the transaction's, not the connection's, so no pool carries it on.
+ * One transaction on behalf of a person, whom the audit log names for every change in it. The name
+ * is set for the transaction alone, so that a pooled connection does not keep it.
  * @param actor an e-mail address, or "cli"
  */
 export function actingAs<T>(

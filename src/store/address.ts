@@ -4,14 +4,14 @@ import type { ConnectionOptions } from 'node:tls';
 /** Where one server listens. */
 export type Target = { readonly host: string; readonly port: number } | { readonly path: string };
 
-/** Which servers of several will do. */
-export type Role = 'any' | 'primary' | 'standby';
+/** Which of several servers to use. */
+export type ServerRole = 'any' | 'primary' | 'standby';
 
-/** A database URL, read. */
+/** A parsed database URL. */
 export interface Address {
-  /** Tried in this order, beginning with the one that last worked. */
+  /** Tried in this order, beginning with the last one that worked. */
   readonly targets: readonly Target[];
-  readonly role: Role;
+  readonly role: ServerRole;
   readonly user: string | undefined;
   readonly password: string | undefined;
   readonly database: string | undefined;
@@ -23,7 +23,7 @@ export interface Address {
 
 const URL_FORM = /^postgres(?:ql)?:\/\/(?:([^/?#]*)@)?([^/?#]*)(?:\/([^?#]*))?(?:\?([^#]*))?$/;
 
-const ROLES: Readonly<Record<string, Role>> = {
+const ROLES: Readonly<Record<string, ServerRole>> = {
   any: 'any',
   primary: 'primary',
   'read-write': 'primary',
@@ -31,17 +31,16 @@ const ROLES: Readonly<Record<string, Role>> = {
   'read-only': 'standby',
 };
 
-/** Members of libpq addresses that mean nothing here: deadlines bound everything, the rest is the driver's business. */
+/** Parameters of libpq that are ignored: there are deadlines for everything, and the rest concerns the driver. */
 const IGNORED = ['connect_timeout', 'channel_binding', 'gssencmode', 'keepalives', 'load_balance_hosts', 'pgbouncer'];
 
 /**
- * Reads a libpq connection URI: `postgres://user:password@host:port/database?…`. Several
- * hosts (`a:5432,b:5433`, then the primary is looked for unless target_session_attrs says
- * otherwise), IPv6 in brackets, Unix-socket folders (`postgres://user@/database?host=/folder`,
- * or the folder URL-encoded in place of the host), TLS by sslmode and sslrootcert; whatever
- * else stands in the query becomes a setting of the session. The driver's own reader knows
- * neither folders nor IPv6 among several hosts.
- * @throws TypeError that does not repeat the URL: it may hold a password
+ * Parses a libpq connection URI: `postgres://user:password@host:port/database?…`. It may have
+ * several hosts (`a:5432,b:5433`; target_session_attrs then defaults to primary), IPv6 addresses in
+ * brackets, Unix-socket folders (`postgres://user@/database?host=/folder`, or the URL-encoded folder
+ * as host), and TLS by sslmode and sslrootcert. Other parameters become settings of the session. The
+ * driver's own parser supports neither folders nor IPv6 among several hosts.
+ * @throws TypeError that does not repeat the URL, which may contain a password
  */
 export function parseAddress(url: string): Address {
   const match = URL_FORM.exec(url);
@@ -96,7 +95,7 @@ function tlsOf(mode: string, rootcert: string | undefined): Address['tls'] {
       return mode;
     case 'require':
     case 'true':
-      // as libpq has it: encrypted, and verified only where a root certificate is given
+      // as in libpq: encrypted, and verified only if there is a root certificate
       return rootcert === undefined ? { rejectUnauthorized: false } : { ...ca, checkServerIdentity: () => undefined };
     case 'verify-ca':
       return { ...ca, checkServerIdentity: () => undefined };

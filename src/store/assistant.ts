@@ -18,7 +18,7 @@ export interface AssistantRow {
   readonly created_at: Date;
 }
 
-/** Members that are absent stay as they are; null empties a setting. */
+/** Absent members stay unchanged; null clears a setting. */
 export interface AssistantChanges {
   readonly name?: string | undefined;
   readonly system_prompt?: string | undefined;
@@ -50,7 +50,7 @@ export async function createAssistant(sql: Sql, assistant: NewAssistant): Promis
 }
 
 /**
- * @param company refuses assistants of other companies, for callers who act for one
+ * @param company if given, assistants of other companies count as not found
  * @throws RefusedChange not_found
  */
 export async function setAssistant(
@@ -74,7 +74,7 @@ export async function setAssistant(
   return row ?? unknownAssistant(id);
 }
 
-/** All assistants of a company, those the API does not show too. @throws RefusedChange not_found */
+/** All assistants of a company, including those that the API does not show. @throws RefusedChange not_found */
 export async function listAssistants(sql: Sql, company: string): Promise<AssistantRow[]> {
   const rows = await sql<AssistantRow[]>`
     select ${columns(sql)} from assistants where company_id = ${company} order by name, id`;
@@ -83,7 +83,7 @@ export async function listAssistants(sql: Sql, company: string): Promise<Assista
 }
 
 /**
- * @param company refuses assistants of other companies, for callers who act for one
+ * @param company if given, assistants of other companies count as not found
  * @throws RefusedChange not_found
  */
 export async function removeAssistant(sql: Sql, id: string, company: string | null = null): Promise<AssistantRow> {
@@ -98,7 +98,7 @@ function unknownAssistant(id: string): never {
 }
 
 function columns(sql: Sql) {
-  // float8 gives a number; 0 to 2 with the digits people write survives it
+  // as a number: exact enough for 0 to 2
   return sql`id, company_id, name, system_prompt, model_slug, temperature::float8 as temperature, max_tokens,
     visibility, project_id, created_at`;
 }

@@ -10,7 +10,7 @@ export interface AuditRow {
   readonly subject: string;
   readonly subject_id: string | null;
   readonly company_id: string | null;
-  /** Of the company as it is called now; null for a deleted one and for what belongs to none. */
+  /** The company's present name; null for a deleted company and for changes that concern none. */
   readonly company_name: string | null;
   readonly before: Readonly<Record<string, unknown>> | null;
   readonly after: Readonly<Record<string, unknown>> | null;

@@ -1,7 +1,14 @@
 import { LRUCache } from 'lru-cache';
 
-/** Reads some subjects at once; those that do not exist are absent from the answer. */
-export type Read<T> = (ids: readonly string[]) => Promise<ReadonlyMap<string, T>>;
+const CONCURRENT_READS = 2;
+const MAX_PER_READ = 500;
+const MAX_READINGS = 3; // of a subject that changes faster than it can be read
+const MAX_ABSENT = 10_000;
+const RETRY_MS = 1000; // how long values in doubt serve after a read failed or was slow
+const PATIENCE_MS = 250; // how long a read may delay those for whom there is a value in doubt
+
+/** Reads several subjects at once; those that do not exist are absent from the answer. */
+export type ReadMany<T> = (ids: readonly string[]) => Promise<ReadonlyMap<string, T>>;
 
 export interface CacheOptions<T> {
   /** Most entries kept. */
@@ -9,61 +16,52 @@ export interface CacheOptions<T> {
   /** Most that all entries may weigh together, and what one weighs; for values without a natural bound. */
   readonly maxWeight?: number;
   readonly weigh?: (value: T) => number;
-  /** Milliseconds an absence is remembered; under one second, so that what is created works within one. */
+  /** Milliseconds an absence is remembered; below one second, so that what is created works within one. */
   readonly absenceMs?: number;
 }
 
-/** Reads running at once, subjects per read, and readings of a subject that changes faster than it can be read. */
-const READS = 2;
-const BATCH = 500;
-const READINGS = 3;
-const ABSENCES = 10_000;
-const RETRY_MS = 1000;
-/** How long a reading may keep those waiting for whom there is a value in doubt: a database that answers at all takes less. */
-const PATIENCE_MS = 250;
-
-/** What is kept of a subject. Who remembers it finds the value without looking the subject up: see `still`. */
-export interface Entry<T> {
+/** What is kept of a subject. Holding on to it saves the look-up: see `valueIn`. */
+export interface CacheEntry<T> {
   readonly id: string;
-  /** null once the subject has changed or had to make room. */
+  /** null after the subject changed or was evicted. */
   value: T | null;
   readonly epoch: number;
 }
 
-/** One subject on its way in; everyone who asks for it meanwhile waits for this one. */
+/** One subject that is being read; everyone who asks for it meanwhile waits for this one. */
 interface Load<T> {
   readonly id: string;
   readonly promise: Promise<T | null>;
   readonly resolve: (value: T | null) => void;
   readonly reject: (error: unknown) => void;
   readings: number;
-  /** A change arrived after the current reading began: what it returns may be the past. */
-  overtaken: boolean;
+  /** A change arrived after the current reading began, which may return the past. */
+  outdated: boolean;
 }
 
 /**
- * A bounded cache that is told of every change, so nothing in it expires: what is known
- * stays known for as long as a database outage lasts.
+ * A bounded cache that is told of every change, so its entries do not expire: they stay valid for
+ * as long as a database outage lasts.
  *
  * - A hit is returned as it is: no promise, no allocation.
- * - A subject is read once however many ask; subjects missed while reads are running are
- *   read together, so a flood of unknown ones costs a few queries at a time, not one each.
- * - A reading overtaken by a change is read again and never kept.
- * - The least recently used make room. Who was used is noted only once there is none: it moves
- *   an entry in a list, and touches its neighbours' memory too, all of it cold with 100,000 of them.
+ * - A subject is read once however many ask. Subjects missed while reads are running are read
+ *   together, so a flood of unknown ones costs a few queries at a time.
+ * - A reading during which a change arrived is repeated and never kept.
+ * - The least recently used are evicted. Use is recorded only once the cache is full, because it
+ *   moves an entry in a list and touches the memory of its neighbours.
  */
 export class Cache<T extends object> {
-  /** Counters for metrics; plain fields, read only outside. */
+  /** Counters for metrics. */
   hits = 0;
   misses = 0;
   reads = 0;
   drops = 0;
 
-  readonly #read: Read<T>;
-  readonly #entries: LRUCache<string, Entry<T>>;
+  readonly #read: ReadMany<T>;
+  readonly #entries: LRUCache<string, CacheEntry<T>>;
   /** Entries by a number made of their id; of two with the same number one is here. */
-  readonly #near = new Map<number, Entry<T>>();
-  /** As many entries are sure to have room. */
+  readonly #byNumber = new Map<number, CacheEntry<T>>();
+  /** With up to so many entries none is evicted. */
   readonly #roomy: number;
   readonly #absent: LRUCache<string, true>;
   readonly #loads = new Map<string, Load<T>>();
@@ -73,23 +71,23 @@ export class Cache<T extends object> {
   #epoch = 0;
   #retryAt = 0;
 
-  constructor(read: Read<T>, options: CacheOptions<T>) {
+  constructor(read: ReadMany<T>, options: CacheOptions<T>) {
     const { max, maxWeight, weigh, absenceMs = 500 } = options;
     this.#read = read;
     const weighed = maxWeight !== undefined && weigh !== undefined;
     this.#roomy = weighed ? 0 : max - 1;
-    // `max` takes the memory of a full cache at once
+    // with `max` alone the library would allocate a full cache at once
     this.#entries = new LRUCache({
       ...(weighed
-        ? { max, maxSize: maxWeight, sizeCalculation: ({ value }: Entry<T>) => weigh(value as T) }
+        ? { max, maxSize: maxWeight, sizeCalculation: ({ value }: CacheEntry<T>) => weigh(value as T) }
         : { maxSize: max, sizeCalculation: () => 1 }),
       dispose: (entry) => {
         entry.value = null;
         const number = numberOf(entry.id);
-        if (this.#near.get(number) === entry) this.#near.delete(number);
+        if (this.#byNumber.get(number) === entry) this.#byNumber.delete(number);
       },
     });
-    this.#absent = new LRUCache({ maxSize: ABSENCES, sizeCalculation: () => 1, ttl: absenceMs });
+    this.#absent = new LRUCache({ maxSize: MAX_ABSENT, sizeCalculation: () => 1, ttl: absenceMs });
   }
 
   get size(): number {
@@ -99,7 +97,7 @@ export class Cache<T extends object> {
   /** The value, null when it does not exist; a promise only when it has to be read. Rejects as the read did. */
   get(id: string): T | null | Promise<T | null> {
     const entry = this.#entries.size <= this.#roomy ? this.#find(id) : this.#entries.get(id);
-    const value = entry === undefined ? null : this.still(entry);
+    const value = entry === undefined ? null : this.valueIn(entry);
     if (value !== null) return value;
     if (this.#absent.has(id)) {
       this.hits++;
@@ -109,22 +107,13 @@ export class Cache<T extends object> {
     return (this.#loads.get(id) ?? this.#load(id)).promise;
   }
 
-  /** The entry a get in the same tick found, to be remembered. */
-  entry(id: string): Entry<T> | null {
+  /** The entry of a subject, to be remembered by whoever asks often. */
+  entry(id: string): CacheEntry<T> | null {
     return this.#find(id) ?? null;
   }
 
-  /**
-   * By number first: to look up a string that was made a moment ago V8 finds the one string that
-   * is it, elsewhere in cold memory, before it looks at the map: 0.8 µs among 100,000.
-   */
-  #find(id: string): Entry<T> | undefined {
-    const near = this.#near.get(numberOf(id));
-    return near !== undefined && near.id === id ? near : this.#entries.peek(id);
-  }
-
-  /** The value of an entry, as a get would find it; null where only a get can tell. No use that counts when room is made. */
-  still(entry: Entry<T>): T | null {
+  /** The value of an entry, as `get` would return it; null when only `get` can tell. Does not count as use for eviction. */
+  valueIn(entry: CacheEntry<T>): T | null {
     if (entry.value === null) return null;
     if (entry.epoch !== this.#epoch && performance.now() >= this.#retryAt) return null;
     this.hits++;
@@ -137,7 +126,7 @@ export class Cache<T extends object> {
     this.#entries.delete(id);
     this.#absent.delete(id);
     const load = this.#loads.get(id);
-    if (load !== undefined) load.overtaken = true;
+    if (load !== undefined) load.outdated = true;
   }
 
   /** Everything changed. */
@@ -147,29 +136,38 @@ export class Cache<T extends object> {
   }
 
   /**
-   * Changes may have been missed. Every entry is read again before it is used, yet where it
-   * cannot be read, or not at once, it still serves: doubt alone must not turn an outage into
-   * refusals, nor a database that froze into seconds of waiting.
+   * Changes may have been missed. Every entry is read again before it is used, but while it cannot
+   * be read, or not quickly, the old value serves: a doubt must not turn an outage into refusals,
+   * nor a frozen database into seconds of waiting.
    */
   doubt(): void {
     this.drops++;
     this.#epoch++;
     this.#retryAt = 0;
     this.#absent.clear();
-    for (const load of this.#loads.values()) load.overtaken = true;
+    for (const load of this.#loads.values()) load.outdated = true;
+  }
+
+  /**
+   * By number first: to look up a string made a moment ago, V8 first finds the string equal to it
+   * elsewhere in cold memory, which costs 0.8 µs among 100,000.
+   */
+  #find(id: string): CacheEntry<T> | undefined {
+    const entry = this.#byNumber.get(numberOf(id));
+    return entry !== undefined && entry.id === id ? entry : this.#entries.peek(id);
   }
 
   #load(id: string): Load<T> {
-    const load = { id, ...Promise.withResolvers<T | null>(), readings: 0, overtaken: false };
+    const load = { id, ...Promise.withResolvers<T | null>(), readings: 0, outdated: false };
     this.#loads.set(id, load);
     this.#waiting.push(load);
     this.#readWaiting();
-    if (this.#entries.peek(id) !== undefined) this.#bePatient(load);
+    if (this.#entries.peek(id) !== undefined) this.#limitWait(load);
     return load;
   }
 
-  /** Answers with the value in doubt where the reading takes long; the reading goes on. */
-  #bePatient(load: Load<T>): void {
+  /** Answers with the value in doubt when the reading takes long; the reading goes on. */
+  #limitWait(load: Load<T>): void {
     const timer = setTimeout(() => {
       const doubted = this.#entries.peek(load.id); // unless it is known to have changed meanwhile
       if (doubted === undefined) return;
@@ -181,8 +179,8 @@ export class Cache<T extends object> {
   }
 
   #readWaiting(): void {
-    while (this.#running < READS && this.#waiting.length > 0) {
-      const batch = this.#waiting.splice(0, BATCH);
+    while (this.#running < CONCURRENT_READS && this.#waiting.length > 0) {
+      const batch = this.#waiting.splice(0, MAX_PER_READ);
       this.#running++;
       void this.#readBatch(batch).finally(() => {
         this.#running--;
@@ -195,7 +193,7 @@ export class Cache<T extends object> {
     this.reads++;
     for (const load of batch) {
       load.readings++;
-      load.overtaken = false;
+      load.outdated = false;
     }
     let found: ReadonlyMap<string, T>;
     try {
@@ -210,23 +208,23 @@ export class Cache<T extends object> {
   }
 
   #settle(load: Load<T>, value: T | null): void {
-    // the last reading is answered though overtaken, so that a storm of changes starves nobody; it is not kept
-    if (load.overtaken && load.readings < READINGS) {
+    // the last reading is answered though outdated, so that frequent changes starve nobody; it is not kept
+    if (load.outdated && load.readings < MAX_READINGS) {
       this.#waiting.push(load);
       return;
     }
     this.#loads.delete(load.id);
     this.#entries.delete(load.id);
-    if (!load.overtaken) {
+    if (!load.outdated) {
       if (value === null) this.#absent.set(load.id, true);
       else this.#keep({ id: load.id, value, epoch: this.#epoch });
     }
     load.resolve(value);
   }
 
-  #keep(entry: Entry<T>): void {
+  #keep(entry: CacheEntry<T>): void {
     this.#entries.set(entry.id, entry);
-    if (this.#entries.has(entry.id)) this.#near.set(numberOf(entry.id), entry); // not what weighs too much
+    if (this.#entries.has(entry.id)) this.#byNumber.set(numberOf(entry.id), entry); // not kept when it weighs too much
   }
 
   #fail(load: Load<T>, error: unknown): void {
@@ -237,7 +235,7 @@ export class Cache<T extends object> {
   }
 }
 
-/** The first seven digits of a hexadecimal id, which are as good as random; of others something, always the same. */
+/** The first seven digits of a hexadecimal id, which are as good as random; of another id any number. */
 function numberOf(id: string): number {
   let number = 0;
   for (let i = 0; i < 7; i++) {

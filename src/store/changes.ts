@@ -2,29 +2,29 @@ import type { Logger } from '../log.ts';
 import type { Database, Listening, Sql } from './database.ts';
 import { inlined, serverIdentity } from './server.ts';
 
-/** Keeps something in memory that the change feed keeps true. Its methods never throw and never wait. */
+/** Whatever the change feed keeps up to date. Its methods never throw and never wait. */
 export interface Follower {
   /**
-   * A change was committed. May come twice: by notification and by poll.
+   * A change was committed. May be called twice: by notification and by poll.
    * @param kind 'key', 'company', 'model', 'assistant' or 'all' (sql/0001_gateway.sql)
    * @param subject what the change is about: a digest in hex or an id; '' for shared models and 'all'
    */
   changed(kind: string, subject: string): void;
   /** Changes may have been missed, of whatever kind. */
   missed(): void;
-  /** The database answered, and every change it had was passed on. */
+  /** A poll succeeded, and every change it found was passed on. */
   polled(): void;
 }
 
 export interface ChangesOptions {
-  /** Milliseconds from one poll to the next; bounds how late a change is when no notification arrives. Default 750. */
+  /** Milliseconds from one poll to the next, and so how late a change without notification is at most. Default 750. */
   readonly pollMs?: number;
   /**
-   * Seconds the rows of the feed are kept at least, and an interruption may last before the
-   * follower must doubt everything; the same for all replicas. Default one hour.
+   * Seconds the rows of the feed are kept. After a longer interruption the follower must doubt
+   * everything. The same for all replicas. Default one hour.
    */
   readonly keepSeconds?: number;
-  /** Told at every poll whether any company's spend may have changed since the poll before. */
+  /** Called at every poll with whether any company's spend may have changed since the poll before. */
   readonly onSpend?: (changed: boolean) => void;
 }
 
@@ -36,13 +36,13 @@ export function openChanges(db: Database, follower: Follower, log: Logger, optio
 const CHANNEL = 'tollgate';
 const POLL_DEADLINE_MS = 1000;
 const TRIM_DEADLINE_MS = 2000;
-const TRIM_ROWS = 5000; // per poll, so that it never takes long
-const TRIM_SLACK_SECONDS = 60; // more than any poll lasts
-const MOST_CHANGES = 10_000; // beyond it, dropping everything is cheaper than naming them
+const TRIM_ROWS = 5000; // per poll, so that it is quick
+const TRIM_MARGIN_SECONDS = 60; // longer than any poll
+const MAX_CHANGES = 10_000; // for more, dropping everything is cheaper
 
-/** What one look at the database found. */
-interface Look {
-  /** `xmin:xmax:running,…`: which transactions had finished. */
+/** The state of the database at a poll. */
+interface Snapshot {
+  /** Which transactions had finished: `xmin:xmax:running,…`. */
   readonly snapshot: string;
   /** Which server and database (server.ts). */
   readonly server: string;
@@ -50,29 +50,27 @@ interface Look {
   readonly at: number;
 }
 
-/** What it found new. */
-interface Found {
+/** What is new since the poll before. */
+interface News {
   /** Kind and subject. */
   readonly changes: readonly [string, string][];
-  /** Figures of spend are among it. */
+  /** Whether any company's spend changed. */
   readonly spent: boolean;
 }
 
 /**
- * The change feed. A notification is fast but may get lost (connection down, transaction
- * pooler); the rows of `changes` are certain but have to be asked for. So both:
+ * The change feed. Notifications are fast but may get lost (connection down, transaction
+ * pooler); the rows of `changes` are reliable but have to be polled. So it uses both:
  *
  *   commit ── NOTIFY ──────────────> follower        milliseconds, if it arrives
  *        └─── row in changes ─ poll ─> follower       at most pollMs and a query later, always
  *
- * The poll passes on a second time what was notified: that costs the follower one more load
- * per change, and nothing has to decide whether a notification was the right one.
- *
- * A poll is most of what an idle gateway costs, so there is only this one: it finds out for
- * the ledger, too, whether there is spend to read.
+ * The poll passes on again what was notified, which costs the follower one more read per change.
+ * Polls are most of what an idle gateway costs, so this one also tells the ledger whether there is
+ * spend to read.
  */
 export class Changes {
-  /** Counters for metrics; plain fields, read only outside. */
+  /** Counters for metrics. */
   polls = 0;
   failures = 0;
   applied = 0;
@@ -91,13 +89,13 @@ export class Changes {
   readonly #running: Promise<void>;
   #closed = false;
   #trimming: Promise<void> | null = null;
-  /** A poll is wanted at once; what ends the rest before it. */
-  #wanted = false;
+  /** The next poll is due at once. */
+  #isDue = false;
   #wake = (): void => {};
-  /** The look up to which every change was passed on; null before the first. */
-  #last: Look | null = null;
-  /** An old look: rows of transactions that had finished by then are trimmed once it is old enough. */
-  #horizon: Look | null = null;
+  /** Every change up to here was passed on; null before the first poll. */
+  #last: Snapshot | null = null;
+  /** An earlier poll: rows of transactions that had finished by then are deleted once it is old enough. */
+  #horizon: Snapshot | null = null;
 
   constructor(db: Database, follower: Follower, log: Logger, options: ChangesOptions) {
     this.#db = db;
@@ -113,7 +111,7 @@ export class Changes {
       },
       onReady: () => {
         this.listening = true;
-        this.#wanted = true; // there may be what came while nobody listened
+        this.#isDue = true; // something may have been sent while nobody listened
         this.#wake();
       },
       onLost: () => {
@@ -135,31 +133,31 @@ export class Changes {
 
   async #run(): Promise<void> {
     while (!this.#closed) {
-      this.#wanted = false;
+      this.#isDue = false;
       await this.#poll();
-      if (!this.#wanted && !this.#closed) await this.#rest();
+      if (!this.#isDue && !this.#closed) await this.#sleep();
     }
   }
 
   async #poll(): Promise<void> {
     try {
-      const { changes, spent, ...look } = await this.#db.run(POLL_DEADLINE_MS, (sql) =>
-        lookAt(sql, this.#last?.snapshot ?? null),
+      const { changes, spent, ...now } = await this.#db.run(POLL_DEADLINE_MS, (sql) =>
+        readNews(sql, this.#last?.snapshot ?? null),
       );
-      const gap = this.#last === null || !follows(this.#last, look, this.#keepSeconds);
+      const gap = this.#last === null || !continues(this.#last, now, this.#keepSeconds);
       this.#onSpend(spent || gap);
       if (gap) {
         this.gaps++;
         this.#follower.missed();
       }
-      this.#last = look;
-      if (changes.length > MOST_CHANGES) this.#pass('all', '');
+      this.#last = now;
+      if (changes.length > MAX_CHANGES) this.#pass('all', '');
       else for (const [kind, subject] of changes) this.#pass(kind, subject);
       this.polls++;
       if (!this.available) this.#log.info('change feed: following');
       this.available = true;
       this.#follower.polled();
-      this.#trim(look);
+      this.#trim(now);
     } catch (error) {
       this.failures++;
       if (this.available && !this.#closed)
@@ -174,17 +172,17 @@ export class Changes {
   }
 
   /**
-   * Deletes rows every replica has seen or will know it has missed: those of transactions
-   * finished more than `keepSeconds` ago. `created_at` would not do: it is when a transaction
-   * began, and one that ran for hours would lose its rows in the moment it commits.
+   * Deletes rows that every replica has seen or will know it has missed: those of transactions that
+   * finished more than `keepSeconds` ago. Not by `created_at`, which is when a transaction began: one
+   * that ran for hours would lose its rows the moment it commits.
    */
-  #trim(look: Look): void {
+  #trim(now: Snapshot): void {
     const horizon = this.#horizon;
-    if (horizon === null || horizon.server !== look.server) {
-      this.#horizon = look;
+    if (horizon === null || horizon.server !== now.server) {
+      this.#horizon = now;
       return;
     }
-    if (this.#trimming !== null || look.at - horizon.at <= this.#keepSeconds + TRIM_SLACK_SECONDS) return;
+    if (this.#trimming !== null || now.at - horizon.at <= this.#keepSeconds + TRIM_MARGIN_SECONDS) return;
     this.#trimming = this.#db
       .run(
         TRIM_DEADLINE_MS,
@@ -194,18 +192,18 @@ export class Changes {
             limit ${TRIM_ROWS} for update skip locked)`,
       )
       .then(({ count }) => {
-        if (count < TRIM_ROWS) this.#horizon = look;
+        if (count < TRIM_ROWS) this.#horizon = now;
       })
       .catch((error: Error) => {
         this.#log.warn({ reason: error.message }, 'change feed: could not delete old rows');
-        this.#horizon = look; // not again before another hour
+        this.#horizon = now; // tries again in an hour
       })
       .finally(() => {
         this.#trimming = null;
       });
   }
 
-  #rest(): Promise<void> {
+  #sleep(): Promise<void> {
     return new Promise((resolve) => {
       const timer = setTimeout(resolve, this.#pollMs);
       this.#wake = () => {
@@ -217,17 +215,15 @@ export class Changes {
 }
 
 /**
- * What changed since a snapshot, and the snapshot to ask with next time.
+ * What changed since a snapshot, and the next snapshot.
  *
- * Rows are told apart by the transaction that wrote them, not by their id: ids are given out
- * before the commit, so a row may become visible after one with a higher id was read, and
- * "id > the last one seen" would miss it for ever. The previous snapshot says exactly which
- * transactions had finished by then; the rows of all others are new. So each row is passed
- * on once, however long some transaction keeps the oldest running id from moving on.
+ * New rows are recognised by the transaction that wrote them, not by their id: a row may become
+ * visible after one with a higher id was read, and "id > the last one seen" would miss it for ever.
+ * The previous snapshot says which transactions had finished; the rows of all others are new.
  */
-async function lookAt(sql: Sql, since: string | null): Promise<Look & Found> {
+async function readNews(sql: Sql, since: string | null): Promise<Snapshot & News> {
   // one statement, so that the rows and the new snapshot are of the same instant
-  const [row] = await sql<[Look & Found]>`
+  const [row] = await sql<[Snapshot & News]>`
     select pg_current_snapshot()::text as snapshot,
       ${serverIdentity(sql)} as server,
       extract(epoch from now())::float8 as at,
@@ -235,20 +231,19 @@ async function lookAt(sql: Sql, since: string | null): Promise<Look & Found> {
        from (select distinct kind, subject from changes
              where xid >= pg_snapshot_xmin(${inlined(sql, since)}::pg_snapshot) -- for the index
                and not pg_visible_in_snapshot(xid, ${inlined(sql, since)}::pg_snapshot)
-             limit ${inlined(sql, `${MOST_CHANGES + 1}`)}) as fresh) as changes,
+             limit ${inlined(sql, `${MAX_CHANGES + 1}`)}) as fresh) as changes,
       exists (select from monthly_spend
               where changed_xid >= pg_snapshot_xmin(${inlined(sql, since)}::pg_snapshot)
                 and not pg_visible_in_snapshot(changed_xid, ${inlined(sql, since)}::pg_snapshot)) as spent`;
   return row;
 }
 
-/** Whether a look continues the history of the one before it, with no row trimmed in between. */
-function follows(before: Look, look: Look, keepSeconds: number): boolean {
-  // a restart may be a failover or a restore: transactions we saw may never have happened,
-  // and their ids be given out anew
-  return look.server === before.server && xmax(look) >= xmax(before) && look.at - before.at <= keepSeconds;
+/** Whether a snapshot continues the history of the one before it, with no row deleted in between. */
+function continues(before: Snapshot, now: Snapshot, keepSeconds: number): boolean {
+  // after a failover or a restore, transactions we saw may never have happened and their ids be used again
+  return now.server === before.server && xmax(now) >= xmax(before) && now.at - before.at <= keepSeconds;
 }
 
-function xmax({ snapshot }: Look): bigint {
+function xmax({ snapshot }: Snapshot): bigint {
   return BigInt(snapshot.split(':')[1] as string);
 }

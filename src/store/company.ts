@@ -12,7 +12,7 @@ export interface CompanyRow {
   readonly allow_non_eu_models: boolean;
   /** Exact decimal text in EUR; null or "0" means unlimited. */
   readonly monthly_budget_eur: string | null;
-  /** strict: what a request can cost at most is reserved before it is sent. */
+  /** strict: each request reserves what it can cost at most before it is sent. */
   readonly budget_mode: BudgetMode;
   readonly created_at: Date;
 }
@@ -24,7 +24,7 @@ export interface NewCompany {
   readonly allow_non_eu_models?: boolean | undefined;
 }
 
-/** Members that are absent stay as they are. */
+/** Absent members stay unchanged. */
 export interface CompanyChanges {
   readonly name?: string | undefined;
   readonly monthly_budget_eur?: string | null | undefined;
@@ -44,7 +44,7 @@ export async function createCompany(sql: Sql, company: NewCompany): Promise<Comp
 }
 
 /**
- * One statement, so that two people changing different settings at once both win.
+ * One statement, so that two people who change different settings at once do not overwrite each other.
  * @throws RefusedChange not_found
  */
 export async function setCompany(sql: Sql, id: string, changes: CompanyChanges): Promise<CompanyRow> {

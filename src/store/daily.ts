@@ -2,28 +2,28 @@ import { RefusedChange } from '../domain/refused-change.ts';
 import type { Sql } from './database.ts';
 
 /**
- * A company's month as pages show it, from `usage_daily`: the same sums as over the ledger
- * itself, for a few thousand rows in place of millions. EUR is exact decimal text throughout.
+ * A company's month as pages show it. Read from `usage_daily`: the same sums as over the ledger, from
+ * a few thousand rows instead of millions. All EUR amounts are exact decimal text.
  */
 export interface UsageMonth {
   /** First day, "2026-11-01". */
   readonly month: string;
-  /** Whether it is the present one, in the billing time zone. */
+  /** Whether it is the present month, in the billing time zone. */
   readonly current: boolean;
   readonly days_in_month: number;
   readonly company_name: string;
-  /** The budget of today; null when unlimited. */
+  /** The present budget; null when unlimited. */
   readonly budget_eur: string | null;
   readonly requests: number;
   readonly prompt_tokens: number;
   readonly completion_tokens: number;
   readonly api_cost_eur: string;
   readonly chat_cost_eur: string;
-  /** What the budget check compares: API plus in-app chat. */
+  /** API plus in-app chat: what the budget gate compares. */
   readonly total_cost_eur: string;
-  /** Where the month ends if it goes on like this, in cents; null for a past month and within its first day. */
+  /** The month's cost if it goes on like this, to the cent; null for a past month and during its first day. */
   readonly forecast_eur: string | null;
-  /** Of the budget, in percent with one decimal: in-app chat, all, and forecast. Null without a budget. */
+  /** Percent of the budget with one decimal: in-app chat, total, forecast. Null without a budget. */
   readonly chat_percent: number | null;
   readonly total_percent: number | null;
   readonly forecast_percent: number | null;
@@ -38,7 +38,7 @@ export interface UsageMonth {
   readonly by_ending: readonly (Sums & { readonly outcome: string; readonly usage_source: string })[];
   /** Cost by day of month and model. */
   readonly by_day: readonly { readonly day: number; readonly model: string; readonly cost_eur: string }[];
-  /** Months with any usage, newest first, the asked and the present one among them. */
+  /** Months with any usage, and the requested and the present month; newest first. */
   readonly months: readonly string[];
 }
 
@@ -49,10 +49,10 @@ export interface Sums {
   readonly cost_eur: string;
 }
 
-/** One line of a table; most expensive first. */
+/** One line of a table; tables have the most expensive first. */
 export interface UsageGroup extends Sums {
   readonly name: string;
-  /** Calls with estimated figures, and calls that did not complete. */
+  /** Calls with estimated tokens, and calls that did not complete. */
   readonly estimated: number;
   readonly unfinished: number;
 }
@@ -62,7 +62,7 @@ export interface UsageGroup extends Sums {
  * @throws RefusedChange not_found
  */
 export async function readUsageMonth(sql: Sql, companyId: string, month: string | null): Promise<UsageMonth> {
-  // one statement is one snapshot: tables, chart and totals agree whatever is written meanwhile
+  // one statement is one snapshot, so tables, chart and totals agree
   const [row] = await sql<{ page: UsageMonth }[]>`
     with asked as materialized (
       select c.id, c.name, nullif(c.monthly_budget_eur, 0) as budget, z.value as zone, billing_month(now()) as present,
@@ -125,7 +125,7 @@ export async function readUsageMonth(sql: Sql, companyId: string, month: string 
   return row.page;
 }
 
-/** What each key of a company has cost in the present month, by key id. Exact decimal text. */
+/** The cost of each key of a company in the present month, by key id. Exact decimal text. */
 export async function spendOfKeys(sql: Sql, companyId: string): Promise<ReadonlyMap<string, string>> {
   const rows = await sql<{ id: string; cost: string }[]>`
     select api_key_id as id, trim_scale(sum(cost_eur))::text as cost from usage_daily
@@ -133,7 +133,7 @@ export async function spendOfKeys(sql: Sql, companyId: string): Promise<Readonly
   return new Map(rows.map(({ id, cost }) => [id, cost]));
 }
 
-/** What every company has spent in the present month, in-app chat included, by company id. Exact decimal text. */
+/** What each company has spent in the present month, in-app chat included, by company id. Exact decimal text. */
 export async function spendOfCompanies(sql: Sql): Promise<ReadonlyMap<string, string>> {
   const rows = await sql<{ id: string; cost: string }[]>`
     select company_id as id, trim_scale(api_cost_eur + chat_cost_eur)::text as cost from monthly_spend

@@ -1,21 +1,17 @@
-import { randomUUID } from 'node:crypto';
-import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import postgres from 'postgres';
-import { type Address, parseAddress, type Target } from './address.ts';
-import { TYPES } from './types.ts';
+import { parseAddress } from './address.ts';
+import { type Connect, connectorTo, type DatabaseConnection, type Large, type Sql } from './connection.ts';
+import { DatabaseUnavailable, databaseError, stopping } from './database-error.ts';
+import { type QueryDeadline, startDeadline, withDeadline } from './query-deadline.ts';
 
-/** What statements are written with: the tagged template of postgres.js. */
-export type Sql = postgres.Sql;
+export type { Sql } from './connection.ts';
 
-/**
- * Makes a parameter of a statement of a large ASCII text, one for each statement. Its bytes must stay as they are
- * until the statement has succeeded, or for good where it fails: they may not all have left by then.
- */
-export type Large = (text: Buffer) => string;
+const LISTEN_MS = 2000; // for connecting a listener, and for each heartbeat
+const HEARTBEAT_MS = 10_000; // how often a silent listener must prove that it lives
+const LISTEN_RETRY_MS = 250;
 
 export interface DatabaseOptions {
-  /** `postgres://…`; address.ts tells about several hosts, socket folders and TLS. */
+  /** `postgres://…`; address.ts describes several hosts, socket folders and TLS. */
   readonly url: string;
   /** Connections for queries, made when first needed; each LISTEN has one more. Default 2. */
   readonly maxConnections?: number;
@@ -23,11 +19,11 @@ export interface DatabaseOptions {
 
 /**
  * The database, with a deadline on every use. Past the deadline the caller gets
- * DatabaseUnavailable and the connection is cut off, whatever state it or the server is in.
+ * DatabaseUnavailable and the connection is cut, whatever state it or the server is in.
  */
 export interface Database {
   /**
-   * Runs one or more statements with a connection to themselves, outside a transaction.
+   * Runs one or more statements on a connection of their own, outside a transaction.
    * Nothing is prepared (PgBouncer), so a statement with parameters is two round trips.
    * @param deadlineMs milliseconds for all of it: a free connection, connecting, running; Infinity for none
    * @throws DatabaseUnavailable try again later; whether a statement took effect is unknown
@@ -55,90 +51,75 @@ export interface Listening {
   close(): void;
 }
 
-/** The database is away, too slow, or takes no work now. The same statement may work later. */
-export class DatabaseUnavailable extends Error {
-  readonly unavailable = true;
-  /** An SQLSTATE, a code of the system or the driver, or "DEADLINE". */
-  readonly code: string;
-  constructor(code: string, reason: string) {
-    super(`database unavailable: ${reason}`);
-    this.code = code;
-  }
-}
-
-/** The database refuses this statement with these values, and always will. */
-export class DatabaseRefused extends Error {
-  readonly unavailable = false;
-  /** The SQLSTATE. */
-  readonly code: string;
-  readonly constraint: string | null;
-  constructor(error: postgres.PostgresError) {
-    // the message alone: `detail` quotes the values of the row
-    super(`database refused: ${error.message}`);
-    this.code = error.code;
-    this.constraint = error.constraint_name ?? null;
-  }
-}
-
-const HOST_MS = 1000; // for reaching one host while there are others
-const LISTEN_MS = 2000; // for connecting a listener, and for each heartbeat
-const HEARTBEAT_MS = 10_000; // how often a silent listener must prove that it lives; who listens asks besides
-const LISTEN_RETRY_MS = 250;
-const FAREWELL_MS = 250;
-const CANCEL_MS = 1000;
-
 /** @throws TypeError when the URL cannot be read; the message does not repeat it */
 export function openDatabase({ url, maxConnections = 2 }: DatabaseOptions): Database {
-  const dial = dialer(parseAddress(url));
-  const idle: Connection[] = [];
-  const waiting: (() => void)[] = [];
-  const deadlines = new Set<Deadline>();
-  const listeners = new Set<Listening>();
-  let free = maxConnections;
-  let closed = false;
+  const pool = new ConnectionPool(connectorTo(parseAddress(url)), maxConnections);
+  return {
+    run: (deadlineMs, work) => pool.run(deadlineMs, work),
+    transaction: (deadlineMs, work) => pool.transaction(deadlineMs, work),
+    listen: (channel, handlers) => pool.listen(channel, handlers),
+    close: () => pool.close(),
+  };
+}
 
-  // one task per connection at a time: a deadline cuts off exactly what exceeded it
-  async function run<T>(deadlineMs: number, work: (sql: Sql, large: Large) => PromiseLike<T>): Promise<T> {
-    if (closed) throw stopping();
+/** A pool in which each connection has one task at a time, so that a deadline cuts off exactly what exceeded it. */
+class ConnectionPool {
+  readonly #connect: Connect;
+  /** The one used last is at the end and used next, so that the others may rest. */
+  readonly #idle: DatabaseConnection[] = [];
+  readonly #waiting: (() => void)[] = [];
+  readonly #deadlines = new Set<QueryDeadline>();
+  readonly #listeners = new Set<Listening>();
+  /** Tasks that may begin. */
+  #free: number;
+  #closed = false;
+
+  constructor(connect: Connect, maxConnections: number) {
+    this.#connect = connect;
+    this.#free = maxConnections;
+  }
+
+  async run<T>(deadlineMs: number, work: (sql: Sql, large: Large) => PromiseLike<T>): Promise<T> {
+    if (this.#closed) throw stopping();
     const deadline = startDeadline(deadlineMs);
-    deadlines.add(deadline);
-    let connection: Connection | undefined;
-    let served = false;
+    this.#deadlines.add(deadline);
+    let connection: DatabaseConnection | undefined;
+    let acquired = false;
     try {
-      await turn(deadline);
-      served = true;
-      connection = idleConnection() ?? (await dial(deadline));
+      await this.#acquire(deadline);
+      acquired = true;
+      connection = this.#idleConnection() ?? (await this.#connect(deadline));
       return await deadline.race(connection.run(work));
     } catch (error) {
-      const failure = explain(error);
+      const failure = databaseError(error);
       if (failure instanceof DatabaseUnavailable) {
         connection?.cut(deadline.passed);
-        // a server that is frozen or cut off would keep each of the others waiting for a deadline of its own
-        if (deadline.passed && connection !== undefined) for (const other of idle.splice(0)) other.cut(false);
+        // if the server is frozen or cut off, the idle ones would each wait for a deadline of their own
+        if (deadline.passed && connection !== undefined) for (const other of this.#idle.splice(0)) other.cut(false);
       }
       throw failure;
     } finally {
       deadline.clear();
-      deadlines.delete(deadline);
+      this.#deadlines.delete(deadline);
       if (connection?.alive) {
-        if (closed) connection.cut(false);
-        else idle.push(connection);
+        if (this.#closed) connection.cut(false);
+        else this.#idle.push(connection);
       }
-      if (served) release();
+      if (acquired) this.#release();
     }
   }
 
-  async function transaction<T>(deadlineMs: number, work: (sql: Sql) => PromiseLike<T>): Promise<T> {
-    return run(deadlineMs, async (sql) => {
-      // should this process vanish, the server lets go of the locks by itself
-      const patience = Number.isFinite(deadlineMs) ? Math.ceil(deadlineMs) : 0;
-      await sql.unsafe(`begin; set local idle_in_transaction_session_timeout = ${patience}`);
+  async transaction<T>(deadlineMs: number, work: (sql: Sql) => PromiseLike<T>): Promise<T> {
+    return this.run(deadlineMs, async (sql) => {
+      // if this process vanishes, the server releases the locks by itself
+      const timeout = Number.isFinite(deadlineMs) ? Math.ceil(deadlineMs) : 0;
+      await sql.unsafe(`begin; set local idle_in_transaction_session_timeout = ${timeout}`);
       let value: T;
       try {
         value = await work(sql);
       } catch (error) {
         // a connection that is about to be cut rolls back by itself, and may be in the middle of an answer
-        if (!(explain(error) instanceof DatabaseUnavailable)) await sql.unsafe('rollback').catch(() => {});
+        if (!(databaseError(error) instanceof DatabaseUnavailable)) await sql.unsafe('rollback').catch(() => {});
         throw error;
       }
       const { command } = await sql.unsafe('commit');
@@ -147,58 +128,55 @@ export function openDatabase({ url, maxConnections = 2 }: DatabaseOptions): Data
     });
   }
 
-  function listen(channel: string, handlers: ListenHandlers): Listening {
+  listen(channel: string, handlers: ListenHandlers): Listening {
     const stop = new AbortController();
     const listening = { close: () => stop.abort() };
-    listeners.add(listening);
-    void keepListening(dial, channel, handlers, stop.signal).finally(() => listeners.delete(listening));
+    this.#listeners.add(listening);
+    void keepListening(this.#connect, channel, handlers, stop.signal).finally(() => this.#listeners.delete(listening));
     return listening;
   }
 
-  async function close(): Promise<void> {
-    closed = true;
-    for (const listening of listeners) listening.close();
-    for (const deadline of deadlines) deadline.pass(stopping());
-    await Promise.all(idle.splice(0).map((connection) => connection.farewell()));
+  async close(): Promise<void> {
+    this.#closed = true;
+    for (const listening of this.#listeners) listening.close();
+    for (const deadline of this.#deadlines) deadline.pass(stopping());
+    await Promise.all(this.#idle.splice(0).map((connection) => connection.end()));
   }
 
-  /** Waits for the right to use one of the connections. */
-  async function turn(deadline: Deadline): Promise<void> {
-    if (free > 0) {
-      free--;
+  /** Waits for the right to use a connection. */
+  async #acquire(deadline: QueryDeadline): Promise<void> {
+    if (this.#free > 0) {
+      this.#free--;
       return;
     }
     const { promise, resolve } = Promise.withResolvers<void>();
-    waiting.push(resolve);
+    this.#waiting.push(resolve);
     try {
       await deadline.race(promise);
     } catch (error) {
-      const place = waiting.indexOf(resolve);
-      if (place >= 0) waiting.splice(place, 1);
-      else release(); // the turn came in the tick the deadline passed
+      const index = this.#waiting.indexOf(resolve);
+      if (index >= 0) this.#waiting.splice(index, 1);
+      else this.#release(); // it was granted in the tick the deadline passed
       throw error;
     }
   }
 
-  function release(): void {
-    const next = waiting.shift();
-    if (next === undefined) free++;
+  #release(): void {
+    const next = this.#waiting.shift();
+    if (next === undefined) this.#free++;
     else next();
   }
 
-  /** The one used last: the others may rest. */
-  function idleConnection(): Connection | undefined {
-    let connection = idle.pop();
-    while (connection !== undefined && !connection.alive) connection = idle.pop();
+  #idleConnection(): DatabaseConnection | undefined {
+    let connection = this.#idle.pop();
+    while (connection !== undefined && !connection.alive) connection = this.#idle.pop();
     return connection;
   }
-
-  return { run, transaction, listen, close };
 }
 
-/** Listens, notices when that ends, and begins again; until stopped. Never rejects. */
+/** Listens, notices when the connection is lost, and begins again; until stopped. Never rejects. */
 async function keepListening(
-  dial: Dial,
+  connect: Connect,
   channel: string,
   { onNotice, onReady, onLost }: ListenHandlers,
   stop: AbortSignal,
@@ -206,10 +184,10 @@ async function keepListening(
   while (!stop.aborted) {
     const lost = new AbortController();
     const over = AbortSignal.any([lost.signal, stop]);
-    let connection: Connection | undefined;
+    let connection: DatabaseConnection | undefined;
     let ready = false;
     try {
-      connection = await withDeadline(LISTEN_MS, stop, (deadline) => dial(deadline, onNotice, () => lost.abort()));
+      connection = await withDeadline(LISTEN_MS, stop, (deadline) => connect(deadline, onNotice, () => lost.abort()));
       const { sql } = connection;
       await withDeadline(LISTEN_MS, stop, (deadline) => deadline.race(sql`listen ${sql(channel)}`));
       ready = true;
@@ -226,289 +204,4 @@ async function keepListening(
     if (ready) onLost();
     await sleep(LISTEN_RETRY_MS, undefined, { signal: stop }).catch(() => {});
   }
-}
-
-/** Connects to a server that will do, or rejects with DatabaseUnavailable. */
-type Dial = (deadline: Deadline, onNotice?: (payload: string) => void, onClose?: () => void) => Promise<Connection>;
-
-function dialer(address: Address): Dial {
-  const { targets } = address;
-  let first = 0; // where the last attempt succeeded
-
-  return async (deadline, onNotice = () => {}, onClose = () => {}) => {
-    for (let tried = 1; ; tried++) {
-      const at = first;
-      const connection = openConnection(address, targets[at] as Target, onNotice, onClose);
-      const patience = startDeadline(targets.length > 1 ? HOST_MS : Number.POSITIVE_INFINITY);
-      try {
-        await deadline.race(patience.race(connection.greet()));
-        return connection;
-      } catch (error) {
-        connection.cut(false);
-        if (first === at) first = (at + 1) % targets.length;
-        if (deadline.passed) throw error;
-        // after one that keeps silent the others are asked again: one of them may have been promoted meanwhile
-        if (tried >= targets.length && !patience.passed) throw unreachable(error);
-      } finally {
-        patience.clear();
-      }
-    }
-  };
-}
-
-/**
- * One connection: one driver instance that is never allowed to connect a second time.
- * The driver's own reconnecting loops without end among several hosts, sends leftovers of
- * the old session on the new one, and leaves a socket to a frozen server open (3.4.9).
- */
-interface Connection {
-  readonly sql: Sql;
-  /** Does some work, nothing else meanwhile. */
-  run<T>(work: (sql: Sql, large: Large) => PromiseLike<T>): Promise<T>;
-  /** Connected, and not cut off since. */
-  readonly alive: boolean;
-  /** Connects; rejects when the server has the wrong role. */
-  greet(): Promise<void>;
-  /** Ends it at once. @param cancel asks the server to stop what it is doing for it */
-  cut(cancel: boolean): void;
-  /** Ends it politely. */
-  farewell(): Promise<void>;
-}
-
-function openConnection(
-  { role, user, password, database, tls, settings }: Address,
-  target: Target,
-  onNotice: (payload: string) => void,
-  onClose: () => void,
-): Connection {
-  let socket: Socket | undefined;
-  let alive = false;
-  let ended = false;
-  let backend: { pid: number; secret: number } | undefined;
-  const tlsOptions = tlsTo(target, tls);
-  const sender = new LargeSender();
-  // over TLS, or where it looks whether there is any, the driver may write to a socket of its own
-  const large = (text: Buffer) => (tlsOptions === false ? sender.take(text) : text.latin1Slice());
-
-  const options = {
-    ...('path' in target ? { path: target.path } : { host: target.host, port: target.port }),
-    ...(user === undefined ? {} : { user }),
-    ...(password === undefined ? {} : { password }),
-    ...(database === undefined ? {} : { database }),
-    ssl: tlsOptions,
-    connection: settings,
-    types: TYPES,
-    max: 1,
-    prepare: false,
-    fetch_types: false,
-    idle_timeout: 0,
-    connect_timeout: 0,
-    max_lifetime: null,
-    target_session_attrs: undefined,
-    onnotice: () => {},
-    onnotify: (_channel: string, payload: string) => onNotice(payload),
-    onclose: () => {
-      alive = false;
-      // refuses at once whatever is asked of it still; not before: over TLS it would write
-      // to a socket destroyed below it, and nobody listens for that error
-      void sql.end({ timeout: 0 });
-      onClose();
-    },
-    socket: async (): Promise<Socket> => {
-      if (socket !== undefined || ended) throw new DatabaseUnavailable('CONNECTION_CLOSED', 'the connection was lost');
-      socket = 'path' in target ? connect(target.path) : connect(target.port, target.host);
-      socket.setKeepAlive(true, 30_000).setNoDelay(true);
-      await connected(socket);
-      if (tlsOptions === false) sender.attach(socket);
-      // the driver names the server in its TLS handshake by this member
-      return Object.assign(socket, { host: 'host' in target ? target.host : undefined });
-    },
-  };
-  const sql = postgres(options as unknown as postgres.Options<Record<string, never>>) as unknown as Sql;
-
-  return {
-    sql,
-    async run(work) {
-      try {
-        return await work(sql, large);
-      } finally {
-        sender.drop(); // of a statement that failed before its parameters were asked for
-      }
-    },
-    get alive() {
-      return alive;
-    },
-    async greet() {
-      const rows = await sql<[{ standby: boolean }]>`select pg_is_in_recovery() as standby`;
-      backend = rows.state;
-      if (role !== 'any' && rows[0].standby !== (role === 'standby')) {
-        throw new DatabaseUnavailable('WRONG_ROLE', `no server of the list is a ${role}`);
-      }
-      alive = !ended;
-    },
-    cut(cancel) {
-      alive = false;
-      ended = true;
-      const end = () => socket?.destroy();
-      // a pooler forgets whom to cancel for as soon as the connection is gone
-      if (cancel && backend !== undefined) void requestCancel(target, backend).then(end);
-      else end();
-    },
-    async farewell() {
-      alive = false;
-      await Promise.race([sql.end(), sleep(FAREWELL_MS, undefined, { ref: false })]);
-      ended = true;
-      socket?.destroy();
-    },
-  };
-}
-
-/**
- * Sends a large text in the place of a token that the driver was given for it. The driver takes
- * strings alone and copies each three times, into memory from outside V8's heap: at 10,000 ledger
- * rows a second, 20 MB a second that made V8 collect its whole heap every 0.8 s.
- *
- *   B length … length token …  ─>  B length … length | text | …
- */
-class LargeSender {
-  /** So long that the driver sends it at once, with nothing else waiting. */
-  readonly #token = randomUUID().padEnd(1024, '.');
-  #text: Buffer | null = null;
-
-  take(text: Buffer): string {
-    this.#text = text;
-    return this.#token;
-  }
-
-  drop(): void {
-    this.#text = null;
-  }
-
-  attach(socket: Socket): void {
-    const write = socket.write.bind(socket) as (chunk: Buffer, done?: () => void) => boolean;
-    const send = (message: Buffer, done?: () => void): boolean => {
-      const text = this.#text;
-      if (text === null) return write(message, done);
-      const at = message.indexOf(this.#token);
-      if (at < 0 && message[0] !== BIND) return write(message, done);
-      // rather than let the server have the token for the text
-      if (at < 0 || message[0] !== BIND) throw new Error('the driver sends parameters in another way');
-      this.#text = null;
-      message.writeUInt32BE(message.readUInt32BE(1) + text.length - this.#token.length, 1);
-      message.writeUInt32BE(text.length, at - 4);
-      socket.cork();
-      write(message.subarray(0, at));
-      write(text);
-      const flows = write(message.subarray(at + this.#token.length), done);
-      socket.uncork();
-      return flows;
-    };
-    socket.write = send as Socket['write'];
-  }
-}
-
-/** First byte of the message with a statement's parameters. */
-const BIND = 0x42;
-
-/** A socket folder needs no TLS. A host is named, for else Node verifies the certificate of an IP address against "localhost". */
-function tlsTo(target: Target, tls: Address['tls']): Address['tls'] {
-  if ('path' in target) return false;
-  return typeof tls === 'object' ? { ...tls, host: target.host } : tls;
-}
-
-function connected(socket: Socket): Promise<void> {
-  return new Promise((resolve, reject) => {
-    socket.once('connect', resolve);
-    socket.once('error', reject);
-    socket.once('close', () => reject(new DatabaseUnavailable('CONNECTION_CLOSED', 'the connection was lost')));
-  });
-}
-
-/** Asks a server to cancel what a connection of ours is doing. Resolves when it was heard, or after CANCEL_MS. */
-function requestCancel(target: Target, { pid, secret }: { pid: number; secret: number }): Promise<void> {
-  const message = Buffer.alloc(16);
-  message.writeUInt32BE(16, 0);
-  message.writeUInt32BE(80_877_102, 4);
-  message.writeUInt32BE(pid, 8);
-  message.writeUInt32BE(secret, 12);
-  const socket = 'path' in target ? connect(target.path) : connect(target.port, target.host);
-  const timer = setTimeout(() => socket.destroy(), CANCEL_MS);
-  return new Promise((resolve) => {
-    socket.on('error', () => {});
-    socket.on('close', () => {
-      clearTimeout(timer);
-      resolve();
-    });
-    socket.resume().write(message); // the server answers by closing, a frozen one not at all
-  });
-}
-
-interface Deadline {
-  readonly passed: boolean;
-  /** Settles as the promise does, or rejects when the deadline passes first. */
-  race<T>(promise: PromiseLike<T>): Promise<T>;
-  /** Passes at once. */
-  pass(reason: Error): void;
-  clear(): void;
-}
-
-/** @param ms milliseconds; Infinity never passes by itself */
-function startDeadline(ms: number): Deadline {
-  const { promise, reject } = Promise.withResolvers<never>();
-  promise.catch(() => {});
-  let passed = false;
-  const pass = (reason: Error): void => {
-    passed = true;
-    reject(reason);
-  };
-  const late = () => pass(new DatabaseUnavailable('DEADLINE', `no answer within ${ms} ms`));
-  const timer = Number.isFinite(ms) ? setTimeout(late, ms) : undefined;
-  return {
-    get passed() {
-      return passed;
-    },
-    race: (other) => Promise.race([other, promise]),
-    pass,
-    clear: () => clearTimeout(timer),
-  };
-}
-
-async function withDeadline<T>(ms: number, stop: AbortSignal, work: (deadline: Deadline) => Promise<T>): Promise<T> {
-  const deadline = startDeadline(ms);
-  const pass = () => deadline.pass(stopping());
-  stop.addEventListener('abort', pass);
-  try {
-    return await work(deadline);
-  } finally {
-    stop.removeEventListener('abort', pass);
-    deadline.clear();
-  }
-}
-
-// SQLSTATE classes and codes that speak of the moment, not of the statement
-const PASSING_CLASSES = ['08', '28', '3D', '40', '53', '57', '58', 'F0', 'XX'];
-const PASSING_CODES = ['25006', '25P03', '25P04', '55006', '55P03'];
-
-/** What an error of the driver means; errors of anyone else are left as they are. */
-function explain(error: unknown): unknown {
-  if (error instanceof postgres.PostgresError) {
-    const passing = PASSING_CLASSES.includes(error.code.slice(0, 2)) || PASSING_CODES.includes(error.code);
-    return passing ? new DatabaseUnavailable(error.code, error.message) : new DatabaseRefused(error);
-  }
-  if (!(error instanceof Error) || error instanceof DatabaseUnavailable) return error;
-  const code = String((error as { code?: unknown }).code ?? '');
-  // what the driver passes on of the socket has the query it ended attached
-  const ofSocket = 'query' in error && ('syscall' in error || /^ERR_(SSL|TLS|STREAM)/.test(code));
-  return ofSocket || code.startsWith('CONNECTION_') ? new DatabaseUnavailable(code, error.message) : error;
-}
-
-/** The error of an attempt to connect: whatever it is, it says nothing about the statement. */
-function unreachable(error: unknown): DatabaseUnavailable {
-  if (error instanceof DatabaseUnavailable) return error;
-  const { code = 'CONNECTION_FAILED', message } = error as { code?: string; message: string };
-  return new DatabaseUnavailable(code, message || code); // a name with several addresses fails without a message
-}
-
-function stopping(): DatabaseUnavailable {
-  return new DatabaseUnavailable('CLOSED', 'the gateway is stopping');
 }

@@ -1,31 +1,33 @@
-import { DatabaseUnavailable, type Sql } from './database.ts';
+import type { Sql } from './database.ts';
+import { DatabaseUnavailable } from './database-error.ts';
 
-/** The columns of `api_usage` (contract section 3), in the order exports have them. */
-export const LEDGER_COLUMNS = [
-  'billing_month',
-  'request_id',
-  'company_id',
-  'api_key_id',
-  'model_slug',
-  'upstream_model',
-  'endpoint',
-  'prompt_tokens',
-  'completion_tokens',
-  'cost_eur',
-  'price_input',
-  'price_output',
-  'usage_source',
-  'outcome',
-  'occurred_at',
-] as const;
+/** The columns of `api_usage` (contract section 3) in the order of exports, as SQL expressions. */
+const EXPRESSIONS = {
+  billing_month: "to_char(billing_month, 'YYYY-MM-DD')",
+  request_id: 'request_id',
+  company_id: 'company_id',
+  api_key_id: 'api_key_id',
+  model_slug: 'model_slug',
+  upstream_model: 'upstream_model',
+  endpoint: 'endpoint',
+  prompt_tokens: 'prompt_tokens::float8',
+  completion_tokens: 'completion_tokens::float8',
+  cost_eur: 'trim_scale(cost_eur)::text',
+  price_input: 'trim_scale(price_input)::text',
+  price_output: 'trim_scale(price_output)::text',
+  usage_source: 'usage_source',
+  outcome: 'outcome',
+  occurred_at: `to_char(occurred_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`,
+} as const;
+
+export const LEDGER_COLUMNS = Object.keys(EXPRESSIONS) as (keyof typeof EXPRESSIONS)[];
 
 /** One ledger row. Tokens are numbers; EUR amounts are exact decimal text, days and instants ISO 8601 in UTC. */
-export type LedgerRow = Readonly<Record<(typeof LEDGER_COLUMNS)[number], string | number>>;
+export type LedgerRow = Readonly<Record<keyof typeof EXPRESSIONS, string | number>>;
 
 /**
- * One company's month, oldest first, in batches from a cursor: a month of any size costs
- * the memory of one batch. It is one statement and so one snapshot. Leaving the loop
- * closes the cursor.
+ * One company's month, oldest first, in batches from a cursor, so that it takes the memory of one
+ * batch. It is one snapshot. Leaving the loop closes the cursor.
  * @param month its first day, "2026-11-01"
  */
 export function exportLedger(
@@ -35,21 +37,17 @@ export function exportLedger(
   batch = 1000,
 ): AsyncIterable<readonly LedgerRow[]> {
   return sql<LedgerRow[]>`
-    select to_char(billing_month, 'YYYY-MM-DD') as billing_month, request_id, company_id, api_key_id, model_slug,
-      upstream_model, endpoint, prompt_tokens::float8 as prompt_tokens, completion_tokens::float8 as completion_tokens,
-      trim_scale(cost_eur)::text as cost_eur, trim_scale(price_input)::text as price_input,
-      trim_scale(price_output)::text as price_output, usage_source, outcome,
-      to_char(occurred_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as occurred_at
+    select ${sql.unsafe(expressions(LEDGER_COLUMNS))}
     from api_usage where billing_month = ${month} and company_id = ${companyId}
     order by api_usage.occurred_at, request_id`.cursor(batch);
 }
 
 /**
- * One company's month as CSV with a heading, oldest first: written by the database and
- * handed on as it comes, which costs this process next to nothing. It is one snapshot.
- * @param write takes a piece; resolves false when nobody reads on
- * @param internal whether to tell the internal model names
- * @throws DatabaseUnavailable when the reader left: the connection is in the middle of the answer and must go
+ * One company's month as CSV with a heading, oldest first. The database writes it, which costs this
+ * process almost nothing. It is one snapshot.
+ * @param write takes a piece; resolves false when nobody reads any more
+ * @param internal whether to include the internal model names
+ * @throws DatabaseUnavailable when the reader left: the connection, in the middle of an answer, has to be cut
  */
 export async function copyLedger(
   sql: Sql,
@@ -62,7 +60,7 @@ export async function copyLedger(
   const columns = LEDGER_COLUMNS.filter((name) => asked.internal || name !== 'upstream_model');
   const stream = await sql
     .unsafe(
-      `copy (select ${columns.map(csvColumn).join(', ')} from api_usage
+      `copy (select ${expressions(columns)} from api_usage
        where billing_month = '${asked.month}' and company_id = '${asked.companyId}'
        order by api_usage.occurred_at, request_id) to stdout with (format csv, header)`,
     )
@@ -70,15 +68,11 @@ export async function copyLedger(
   for await (const bytes of stream) {
     if (!(await write(bytes))) throw new DatabaseUnavailable('ABANDONED', 'the reader left');
   }
-  // A full buffer makes the driver (3.4.9) pause its socket until the stream is read on, which
-  // an ended stream never is: the end of the statement, and all that follows, would not arrive.
+  // with a full buffer the driver (3.4.9) pauses its socket until the stream is read again; without
+  // this read the end of the statement would never arrive
   stream._read(0);
 }
 
-function csvColumn(name: (typeof LEDGER_COLUMNS)[number]): string {
-  if (name === 'cost_eur' || name.startsWith('price_')) return `trim_scale(${name}) as ${name}`;
-  if (name === 'occurred_at') {
-    return `to_char(${name} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as ${name}`;
-  }
-  return name;
+function expressions(columns: typeof LEDGER_COLUMNS): string {
+  return columns.map((name) => `${EXPRESSIONS[name]} as ${name}`).join(', ');
 }

@@ -27,14 +27,14 @@ export interface NewKey {
   readonly name: string;
   readonly scopes: readonly Scope[];
   readonly expires_at?: Date | null | undefined;
-  /** Who asked for it: an e-mail address, or "cli". */
+  /** Who created it: an e-mail address, or "cli". */
   readonly created_by: string;
-  /** The id it shall have, so that a form sent twice makes one key; made up unless given. */
+  /** Its id, so that a form sent twice makes one key; random unless given. */
   readonly id?: string | undefined;
 }
 
 /**
- * Mints a key. The answer is the only place it ever stands in plaintext; the table gets its digest.
+ * Mints a key. Only the returned value contains it in plaintext; the table gets its digest.
  * @param keyPrefix what the key begins with (KEY_PREFIX)
  * @throws RefusedChange when the company does not exist, the id is taken, or the key would have expired already
  */
@@ -65,7 +65,7 @@ export async function createKey(
   return { ...row, key };
 }
 
-/** All keys of a company, revoked ones too, newest first. @throws RefusedChange not_found */
+/** All keys of a company, including revoked ones, newest first. @throws RefusedChange not_found */
 export async function listKeys(sql: Sql, company: string): Promise<KeyRow[]> {
   const rows = await sql<KeyRow[]>`
     select ${columns(sql)} from api_keys where company_id = ${company} order by created_at desc, id`;
@@ -74,8 +74,8 @@ export async function listKeys(sql: Sql, company: string): Promise<KeyRow[]> {
 }
 
 /**
- * Revokes a key for good. A key that was revoked before keeps its first time.
- * @param company refuses keys of other companies, for callers who act for one
+ * Revokes a key for good. A key that was already revoked keeps its time.
+ * @param company if given, keys of other companies count as not found
  * @throws RefusedChange not_found
  */
 export async function revokeKey(
@@ -95,12 +95,12 @@ export async function revokeKey(
   return { key: known, already: true };
 }
 
-/** A new key in the place of another. */
+/** The replacement of a key by a new one. */
 export interface Rotation {
-  /** The key to be replaced, and whose it must be. */
+  /** The key to be replaced, and its company. */
   readonly id: string;
   readonly company_id: string;
-  /** How long the old key still works, in seconds; 0 revokes it at once. */
+  /** Seconds the old key still works; 0 revokes it at once. */
   readonly overlap: number;
   readonly created_by: string;
   /** The id of the new key. */
@@ -108,9 +108,9 @@ export interface Rotation {
 }
 
 /**
- * Mints a key with the name, scopes and expiry of another, whose end it sets. To be run in
- * a transaction: both happen or neither.
- * @throws RefusedChange when there is no such key, or it works no longer
+ * Mints a key with the name, scopes and expiry of another, and ends the other after the overlap. To
+ * be run in a transaction.
+ * @throws RefusedChange when there is no such key, or it no longer works
  */
 export async function rotateKey(
   sql: Sql,

@@ -2,10 +2,11 @@ import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { type Database, DatabaseUnavailable, type Sql } from './database.ts';
+import type { Database, Sql } from './database.ts';
+import { DatabaseUnavailable } from './database-error.ts';
 import { forgetOtherCluster } from './restored.ts';
 
-/** The migrations that belong to this program. */
+/** The migrations of this program. */
 export const SQL_DIRECTORY = fileURLToPath(new URL('../../sql', import.meta.url));
 
 export interface MigrateOptions {
@@ -15,31 +16,29 @@ export interface MigrateOptions {
   readonly billingTimezone: string;
 }
 
-/** The database and this program do not belong together, in words for the operator. Nothing was changed. */
+/** This program cannot use the database; the message is for the operator. Nothing was changed. */
 export class MigrationRefused extends Error {}
 
 interface Migration {
   readonly name: string;
   readonly text: string;
   readonly hash: string;
-  /** Number of the file a program must have to run beside this one; null: any program may. */
+  /** Number of the newest file that a program must know to run with this one; null: any program can. */
   readonly needs: string | null;
 }
 
-const FILE_MS = 600_000; // an index on a large ledger takes its time, and so may another replica's
+const FILE_MS = 600_000; // for an index on a large ledger, or waiting for another replica to make it
 const CHECK_MS = 10_000;
 
 /**
- * Brings the database to this version. Safe to run by many replicas at once: each file is
- * one transaction that begins with a lock (which PgBouncer's transaction mode respects),
- * and who waited finds the file applied.
+ * Brings the database to this version. Many replicas may run it at once: each file is one
+ * transaction that begins with a lock, and a replica that waited finds the file applied.
  *
- * Versions run side by side: a file that this program does not know is one that programs
- * before it can live with, unless its head says `-- needs NNNN`. Then only programs that have
- * the file of that number run on. A column nobody uses any more since 0015 is dropped by a
- * file that needs 0015; one that breaks every program before it needs its own number.
+ * Versions run side by side: an older program can use a database with newer files, unless the head of
+ * one says `-- needs NNNN`; then only programs that have file NNNN can. A file that drops a column
+ * unused since 0015 needs 0015; one that breaks every earlier program needs its own number.
  *
- * A database restored from a dump of another server is made one of this server.
+ * Also repairs a database restored from a dump of another server.
  * @returns the names of the files this call applied
  * @throws MigrationRefused when a file changed since it was applied, the database needs a newer program, or the billing zone differs
  * @throws DatabaseUnavailable, DatabaseRefused
@@ -55,7 +54,7 @@ export async function migrate(db: Database, options: MigrateOptions): Promise<st
       if (next === undefined) return [];
       await sql`create table if not exists schema_migrations (
         name text primary key, sha256 text not null, applied_at timestamptz not null default now(), needs text)`;
-      // only where it is missing: the lock would keep replicas from starting while a long file runs
+      // only if missing: its lock would keep other replicas from starting during a long file
       if (!(await hasNeeds(sql))) await sql`alter table schema_migrations add column needs text`;
       await sql.unsafe(next.text);
       await sql`insert into schema_migrations (name, sha256, needs) values (${next.name}, ${next.hash}, ${next.needs})`;
@@ -80,9 +79,9 @@ export async function pendingMigrations(db: Database, directory = SQL_DIRECTORY)
 }
 
 /**
- * Makes the ledger's partitions of the coming months, where fewer than three are left.
- * Their lack costs only tidiness (the default partition takes the rows and counts them), so
- * a ledger that is being read at length is not waited for: the next start tries again.
+ * Makes the ledger's partitions of the coming months when fewer than three are left. It does not wait
+ * long for a ledger that is being read: the next start tries again, and until then the default
+ * partition takes the rows.
  */
 async function ensurePartitions(db: Database): Promise<void> {
   try {
@@ -99,7 +98,7 @@ async function ensurePartitions(db: Database): Promise<void> {
 function readMigrations(directory: string): Migration[] {
   const names = readdirSync(directory).filter((name) => /^\d{4}_\w+\.sql$/.test(name));
   return names.sort().map((name) => {
-    // a checkout with other line ends is the same program
+    // a checkout with other line ends has the same hash
     const text = readFileSync(join(directory, name), 'utf8').replaceAll('\r\n', '\n');
     const head = /^(--.*\n)*/.exec(text)?.[0] ?? '';
     const needs = /^-- needs (\d{4})\b/m.exec(head)?.[1] ?? null;
@@ -138,7 +137,7 @@ async function pendingOf(sql: Sql, migrations: readonly Migration[]): Promise<Mi
   return migrations.filter(({ name }) => !applied.has(name));
 }
 
-/** The zone is free to choose until there is usage; then months already counted would mean something else. */
+/** The zone can change until there is usage; then it would change the meaning of months already counted. */
 async function setBillingTimezone(sql: Sql, zone: string): Promise<void> {
   const [setting] = await sql<[{ value: string }]>`select value from settings where name = 'billing_timezone'`;
   if (setting.value === zone) return;

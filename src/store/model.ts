@@ -21,7 +21,7 @@ export interface ModelRow {
 
 export type NewModel = Omit<ModelRow, 'id' | 'created_at'>;
 
-/** Members that are absent stay as they are. */
+/** Absent members stay unchanged. */
 export interface ModelChanges {
   readonly upstream_model?: string | undefined;
   readonly kind?: ModelKind | undefined;
@@ -30,7 +30,7 @@ export interface ModelChanges {
   readonly cost_eur_per_1k_output?: string | undefined;
 }
 
-/** @throws RefusedChange when the owner has a model of this slug already, or does not exist */
+/** @throws RefusedChange when the owner already has a model of this slug, or does not exist */
 export async function createModel(sql: Sql, model: NewModel): Promise<ModelRow> {
   const { slug, company_id: owner } = model;
   const taken = (): never => {
@@ -52,7 +52,7 @@ export async function createModel(sql: Sql, model: NewModel): Promise<ModelRow> 
 }
 
 /**
- * Changes the shared model of a slug, or with an owner that company's own.
+ * Changes the shared model of a slug, or the own model of a company.
  * @throws RefusedChange not_found
  */
 export async function setModel(sql: Sql, slug: string, owner: string | null, changes: ModelChanges): Promise<ModelRow> {
@@ -65,10 +65,10 @@ export async function setModel(sql: Sql, slug: string, owner: string | null, cha
       cost_eur_per_1k_output = coalesce(${changes.cost_eur_per_1k_output ?? null}, cost_eur_per_1k_output)
     where slug = ${slug} and company_id is not distinct from ${owner}
     returning ${columns(sql)}`;
-  return row ?? unknownModel(slug, owner);
+  return row ?? modelNotFound(slug, owner);
 }
 
-/** Every model, or with a company those it may come to see: the shared ones and its own. */
+/** Every model, or the shared ones and those of one company. */
 export async function listModels(sql: Sql, company: string | null = null): Promise<ModelRow[]> {
   return sql<ModelRow[]>`
     select ${columns(sql)} from models
@@ -80,10 +80,10 @@ export async function listModels(sql: Sql, company: string | null = null): Promi
 export async function removeModel(sql: Sql, slug: string, owner: string | null): Promise<ModelRow> {
   const [row] = await sql<ModelRow[]>`
     delete from models where slug = ${slug} and company_id is not distinct from ${owner} returning ${columns(sql)}`;
-  return row ?? unknownModel(slug, owner);
+  return row ?? modelNotFound(slug, owner);
 }
 
-/** Those of some slugs that name no model a company could see: most likely a slip of the pen. */
+/** Which of some slugs name no model of a company, most likely by a typing error. */
 export async function unknownSlugs(sql: Sql, company: string, slugs: readonly string[]): Promise<string[]> {
   const rows = await sql<{ slug: string }[]>`
     select distinct slug from unnest(${[...slugs]}::text[]) as asked (slug)
@@ -92,7 +92,7 @@ export async function unknownSlugs(sql: Sql, company: string, slugs: readonly st
   return rows.map(({ slug }) => slug);
 }
 
-function unknownModel(slug: string, owner: string | null): never {
+function modelNotFound(slug: string, owner: string | null): never {
   const what = owner === null ? `no shared model ${slug}` : `no model ${slug} of company ${owner} alone`;
   throw new RefusedChange('not_found', 'model', `There is ${what}.`);
 }

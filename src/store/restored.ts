@@ -4,13 +4,11 @@ const LOOK_MS = 10_000;
 const RESET_MS = 120_000;
 
 /**
- * Mends a database that was restored from a dump of another server, or replicated from one
- * logically. `changes.xid` and `monthly_spend.changed_xid` then hold transaction ids of that
- * server: where those are ahead of this server's, every replica would take the rows for new at
- * every poll, for as long as this server has not caught up. An id that has not been given out
- * yet proves it, so this is safe at any time, by any number of replicas, and costs two looks
- * into an index where there is nothing to mend.
- * @returns whether there was
+ * Repairs a database that was restored from a dump of another server, or replicated logically from
+ * one. `changes.xid` and `monthly_spend.changed_xid` may then contain transaction ids that this server
+ * has not reached yet, and replicas would take those rows for new at every poll until it has. Safe at
+ * any time and by many replicas; costs two index look-ups when there is nothing to repair.
+ * @returns whether there was something
  * @throws DatabaseUnavailable
  */
 export async function forgetOtherCluster(db: Database): Promise<boolean> {
@@ -23,7 +21,7 @@ export async function forgetOtherCluster(db: Database): Promise<boolean> {
   if (!found.foreign) return false;
   await db.transaction(RESET_MS, async (sql) => {
     await sql`select pg_advisory_xact_lock(hashtext('tollgate migrations'))`;
-    // one statement, and the first that writes: none of our own ids is in its snapshot
+    // one statement, and the first to write, so that its snapshot contains none of our own ids
     await sql`
       with foreign_ids as (
         select from changes where xid >= pg_snapshot_xmax(pg_current_snapshot())

@@ -1,7 +1,7 @@
 import type { Role } from '../domain/user.ts';
 import type { Sql } from './database.ts';
 
-/** Who is signed in, as they are now: a changed role or company holds from the next request on. */
+/** The user who is signed in, read for every request: a changed role or company applies at once. */
 export interface SessionRow {
   readonly user_id: string;
   readonly email: string;
@@ -11,7 +11,7 @@ export interface SessionRow {
   readonly has_password: boolean;
 }
 
-/** How long a session lives without use, and at most. Seconds. */
+/** How long a session lasts without use, and in total. Seconds. */
 export interface SessionLimits {
   readonly idle: number;
   readonly absolute: number;
@@ -22,7 +22,7 @@ export async function createSession(sql: Sql, digest: Buffer, userId: string): P
   await sql`insert into sessions (digest, user_id) values (${digest}, ${userId})`;
 }
 
-/** The live session of a token, and marks it as used; to the minute, so that a page costs no write. */
+/** The live session of a token. Records its use once a minute, so that most pages cost no write. */
 export async function findSession(sql: Sql, digest: Buffer, limits: SessionLimits): Promise<SessionRow | null> {
   const [row] = await sql<(SessionRow & { stale: boolean })[]>`
     select u.id as user_id, u.email, u.role, u.company_id, c.name as company_name,
@@ -40,12 +40,12 @@ export async function deleteSession(sql: Sql, digest: Buffer): Promise<void> {
   await sql`delete from sessions where digest = ${digest}`;
 }
 
-/** Ends a user's sessions. @param keep but for this one */
+/** Ends a user's sessions. @param keep the one that goes on */
 export async function deleteSessionsOf(sql: Sql, userId: string, keep: Buffer | null = null): Promise<void> {
   await sql`delete from sessions where user_id = ${userId} and (${keep}::bytea is null or digest <> ${keep})`;
 }
 
-/** Forgets what nobody can use any more. */
+/** Deletes expired sessions. */
 export async function pruneSessions(sql: Sql, limits: SessionLimits): Promise<void> {
   await sql`delete from sessions where last_seen_at <= now() - make_interval(secs => ${limits.idle})
     or created_at <= now() - make_interval(secs => ${limits.absolute})`;

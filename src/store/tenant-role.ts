@@ -1,18 +1,18 @@
 import type { Database, Sql } from './database.ts';
 
-const RAISE_MS = 10_000;
+const CREATE_MS = 10_000;
 
 /**
- * Until the transaction ends, its statements see and change this company's rows alone, even
- * with a WHERE forgotten: it goes on under a role that row-level security holds back
- * (sql/0020_tenant_wall.sql). One round trip. Where the wall does not stand, nothing changes.
+ * Switches the transaction to the tenant role, which row-level security restricts to the rows of
+ * one company (sql/0020_tenant_wall.sql): a forgotten WHERE then shows and changes nothing of others.
+ * One round trip. Has no effect where the role does not exist.
  * @param company a well-formed id
  */
 export async function enterCompany(sql: Sql, company: string): Promise<void> {
   await sql`select enter_company(${company})`;
 }
 
-/** One transaction about one company, behind the wall. */
+/** One transaction about one company, under the tenant role. */
 export function within<T>(
   db: Database,
   company: string,
@@ -26,14 +26,14 @@ export function within<T>(
 }
 
 /**
- * Raises the wall where it does not stand: on a server where the role was made by hand since
- * the last start, or into which a dump was restored without grants.
- * @returns whether it stands; false where the database user may neither make nor take the role
+ * Creates the tenant role and its grants where they are missing: on a server where the role was made
+ * by hand since the last start, or into which a dump was restored without grants.
+ * @returns whether the role works; false where the database user may neither make nor take it
  */
-export async function raiseWall(db: Database): Promise<boolean> {
-  return db.transaction(RAISE_MS, async (sql) => {
-    const [wall] = await sql<[{ stands: boolean }]>`
-      select case when tenant_wall_stands() then true else raise_tenant_wall() end as stands`;
-    return wall.stands;
+export async function ensureTenantRole(db: Database): Promise<boolean> {
+  return db.transaction(CREATE_MS, async (sql) => {
+    const [{ works }] = await sql<[{ works: boolean }]>`
+      select case when tenant_wall_stands() then true else raise_tenant_wall() end as works`;
+    return works;
   });
 }

@@ -1,10 +1,9 @@
 import type postgres from 'postgres';
 
 /**
- * How values travel where the driver's own choice does not fit: `int8` as a number while
- * it is exact, `date` as the text it is ("2026-11-01"), arrays of common types. The driver
- * would ask every new connection for the array types; a connection lost within that
- * question ends the process (3.4.9), and the built-in types never change their numbers.
+ * Types that the driver would convert otherwise: `int8` to a number while that is exact, `date` to
+ * text ("2026-11-01"), and arrays of common types. The driver could ask each new connection for the
+ * array types, but a connection lost during that query ends the process (3.4.9).
  */
 export const TYPES: Record<string, postgres.PostgresType> = {
   int8: { to: 20, from: [20], serialize: String, parse: readInt8 },
@@ -27,7 +26,7 @@ function array(oid: number, parse: (text: string) => unknown = (text) => text): 
   return { to: oid, from: [oid], serialize: writeArray, parse: (text: string) => readArray(text, parse) };
 }
 
-/** A one-dimensional array literal; every element quoted, which suits every type. */
+/** A one-dimensional array literal with every element quoted, as all types allow. */
 function writeArray(values: readonly unknown[] | string): string {
   if (typeof values === 'string') return values;
   return `{${values.map(writeElement).join(',')}}`;

@@ -21,9 +21,9 @@ export interface UsageSummary {
   readonly completion_tokens: number;
   readonly api_cost_eur: string;
   readonly chat_cost_eur: string;
-  /** What the budget check compares: API plus in-app chat. */
+  /** API plus in-app chat: what the budget gate compares. */
   readonly total_cost_eur: string;
-  /** The budget of today; null when unlimited. */
+  /** The present budget; null when unlimited. */
   readonly monthly_budget_eur: string | null;
   /** Most expensive first. */
   readonly by_model: readonly (UsageSums & { readonly model_slug: string })[];
@@ -36,7 +36,7 @@ export interface UsageSummary {
  */
 export async function summarizeUsage(sql: Sql, companyId: string, month: string | null): Promise<UsageSummary> {
   const company = await findCompany(sql, companyId);
-  // one statement is one snapshot: the groups add up to the totals whatever is written meanwhile
+  // one statement is one snapshot, so the groups add up to the totals
   const [row] = await sql<{ total: Totals; by_model: Group[] | null; by_endpoint: Group[] | null }[]>`
     with asked as (select coalesce(${month}::date, billing_month(now())) as month),
     rows as (

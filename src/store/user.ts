@@ -5,7 +5,7 @@ import { unknownCompany } from './company.ts';
 import type { Sql } from './database.ts';
 import { explaining } from './violation.ts';
 
-/** Members are columns of the table; the password's hash is not among them. */
+/** Members are columns of the table, without the hash of the password. */
 export interface UserRow {
   readonly id: string;
   readonly email: string;
@@ -17,7 +17,7 @@ export interface UserRow {
 export type NewUser = {
   /** In lower case. */
   readonly email: string;
-  /** Plaintext, hashed here and forgotten; null for people who sign in elsewhere. */
+  /** Plaintext, of which only the hash is stored; null for people who sign in by OpenID Connect. */
   readonly password: string | null;
 } & (
   | { readonly role: 'operator'; readonly company_id: null }
@@ -30,7 +30,7 @@ export async function createUser(sql: Sql, user: NewUser): Promise<UserRow> {
 }
 
 /**
- * @param hash of `hashPassword`; null for people who sign in elsewhere
+ * @param hash of `hashPassword`; null for people who sign in by OpenID Connect
  * @throws RefusedChange when the address is taken or the company does not exist
  */
 export async function insertUser(
@@ -61,7 +61,7 @@ export async function listUsers(sql: Sql): Promise<(UserRow & { readonly company
     order by c.name nulls first, u.email`;
 }
 
-/** Who signs in with an address (in lower case), and the hash their password is compared with. */
+/** The user with an address (in lower case), and the hash of their password. */
 export async function findUser(
   sql: Sql,
   email: string,

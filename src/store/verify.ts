@@ -1,21 +1,20 @@
 import type { Sql } from './database.ts';
 
-/** A counter of `monthly_spend` that is not the sum of the rows it stands for. */
+/** A counter of `monthly_spend` that is not the sum of its rows. */
 export interface Difference {
   readonly company_id: string;
   /** "2026-11". */
   readonly month: string;
   readonly counter: 'requests' | 'prompt_tokens' | 'completion_tokens' | 'api_cost_eur' | 'chat_cost_eur';
-  /** Exact decimal text: what the counter says, and what the rows add up to. */
+  /** The counter and the sum of the rows, as exact decimal text. */
   readonly counted: string;
   readonly rows: string;
 }
 
 /**
- * Compares every counter with the rows of `api_usage` and `chat_usage`, per company and
- * month. Reads the whole ledger, in one statement and so in one snapshot: safe while
- * rows are being written.
- * @returns how many companies' months were compared, and what differs
+ * Compares every counter with the rows of `api_usage` and `chat_usage`, per company and month. Reads
+ * the whole ledger in one snapshot; safe while rows are written.
+ * @returns how many months of companies were compared, and what differs
  */
 export async function verifyLedger(sql: Sql): Promise<{ checked: number; differences: Difference[] }> {
   const [row] = await sql<[{ checked: number; differences: Difference[] | null }]>`
@@ -50,14 +49,14 @@ export async function verifyLedger(sql: Sql): Promise<{ checked: number; differe
   return { checked: row.checked, differences: row.differences ?? [] };
 }
 
-/** A figure of `usage_daily` that is not the sum of the rows it stands for. */
+/** A figure of `usage_daily` that is not the sum of its rows. */
 export interface DailyDifference {
   readonly company_id: string;
   /** "2026-11-21", in the billing time zone. */
   readonly day: string;
   readonly model_slug: string;
   readonly counter: 'requests' | 'prompt_tokens' | 'completion_tokens' | 'cost_eur';
-  /** Exact decimal text: what the table says, and what the rows add up to. */
+  /** The figure and the sum of the rows, as exact decimal text. */
   readonly counted: string;
   readonly rows: string;
 }
@@ -65,15 +64,15 @@ export interface DailyDifference {
 export interface DailyCheck {
   /** Rows of `usage_daily` compared. */
   readonly checked: number;
-  /** How many figures differ, and the first of them. */
+  /** How many figures differ, and the first of those. */
   readonly total: number;
   readonly differences: readonly DailyDifference[];
 }
 
 /**
- * Compares `usage_daily`, which pages show, with the rows of `api_usage`: every figure of every
- * group of calls. Reads the whole ledger in one snapshot; safe while rows are written.
- * @param most differences named
+ * Compares every figure of `usage_daily`, which pages show, with the rows of `api_usage`. Reads the
+ * whole ledger in one snapshot; safe while rows are written.
+ * @param most differences returned
  */
 export async function verifyDaily(sql: Sql, most = 1000): Promise<DailyCheck> {
   const [row] = await sql<[{ checked: number; total: number; differences: DailyDifference[] | null }]>`
@@ -105,10 +104,10 @@ export async function verifyDaily(sql: Sql, most = 1000): Promise<DailyCheck> {
   return { ...row, differences: row.differences ?? [] };
 }
 
-/** Something behind the ledger's back. */
+/** A row or a seal that was tampered with. */
 export interface Finding {
   readonly what: 'row edited' | 'row missing' | 'seal edited' | 'seal missing';
-  /** The seal: whose, and its number. */
+  /** The writer and the number of the seal. */
   readonly writer: string;
   readonly number: number;
   /** "2026-11"; null for seals. */
@@ -118,19 +117,19 @@ export interface Finding {
 
 export interface SealCheck {
   readonly seals: number;
-  /** Rows that a seal stands for. */
+  /** Rows covered by a seal. */
   readonly rows: number;
-  /** Rows no seal stands for: written by another program, or before there were seals. */
+  /** Rows covered by none: written by another program, or before there were seals. */
   readonly unsealed: number;
-  /** How many there are, and the first of them. */
+  /** How many findings there are, and the first of them. */
   readonly total: number;
   readonly findings: readonly Finding[];
 }
 
 /**
- * Checks every row against the seal of the batch that brought it, and every seal against
- * the one before it (sql/0011_seals.sql). Reads the whole ledger; safe while rows are written.
- * @param most findings named
+ * Checks every row against the seal of its batch, and every seal against the one before it
+ * (sql/0011_seals.sql). Reads the whole ledger; safe while rows are written.
+ * @param most findings returned
  */
 export async function verifySeals(sql: Sql, most = 1000): Promise<SealCheck> {
   const [row] = await sql<[Omit<SealCheck, 'findings'> & { findings: Finding[] | null }]>`

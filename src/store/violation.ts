@@ -1,8 +1,8 @@
 import postgres from 'postgres';
 
 /**
- * Answers a broken constraint in words: runs the handler named after the constraint a
- * statement violated (it throws the RefusedChange), and leaves every other error as it is.
+ * Runs the handler of the constraint that a statement violated, which throws a RefusedChange. Other
+ * errors pass unchanged.
  */
 export async function explaining<T>(
   statement: PromiseLike<T>,

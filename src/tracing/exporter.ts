@@ -6,36 +6,36 @@ import { encodeRequest, text } from './otlp.ts';
 export interface ExporterOptions {
   /** Where spans are posted to, path included. */
   readonly url: URL;
-  /** Sent along, such as a collector's key. */
+  /** Headers of each request, such as a collector's key. */
   readonly headers: Readonly<Record<string, string>>;
   readonly service: string;
-  /** Names this process among its replicas. */
+  /** The name of this process among its replicas. */
   readonly instance: string;
   readonly log: { warn(fields: object, text: string): void; info(fields: object, text: string): void };
-  /** How long spans wait for company, how long a post may take, and the first pause after one failed; milliseconds. */
+  /** How long spans wait for others, how long a request may take, and the first pause after a failed one; milliseconds. */
   readonly gatherMs?: number;
   readonly timeoutMs?: number;
   readonly pauseMs?: number;
 }
 
-/** Spans that wait at most, some 4 MB; more are dropped. */
-const MOST_WAITING = 4096;
-/** Spans in one post: few enough not to hold the event loop up. */
-const BATCH = 512;
+const MAX_WAITING = 4096; // spans, some 4 MB; more are dropped
+const MAX_BATCH = 512; // spans in one request: few enough not to block the event loop
 const TRIES = 4;
-const MOST_PAUSE_MS = 30_000;
+const MAX_PAUSE_MS = 30_000;
 const CLOSE_MS = 2000;
-const MOST_ANSWER_BYTES = 65_536;
+const MAX_ANSWER_CHARACTERS = 65_536;
+/** Statuses after which a request may be repeated. */
+const RETRYABLE = [429, 502, 503, 504];
 
 /**
- * Sends spans to a collector: OTLP over HTTP in its JSON encoding. Nobody ever waits for it;
- * what a slow or missing collector does not take is dropped and counted. One post at a time.
+ * Sends spans to a collector: OTLP over HTTP in its JSON encoding, one request at a time. Nothing waits
+ * for it; spans that a slow or missing collector does not take are dropped and counted.
  */
 export class SpanExporter {
-  /** Counters for metrics; plain fields, read only outside. */
+  /** Counters for metrics. */
   exported = 0;
   dropped = 0;
-  /** What makes milliseconds since the epoch of monotonic ones. */
+  /** Add to monotonic milliseconds to get milliseconds since the epoch. */
   offset = Date.now() - performance.now();
 
   readonly #options: ExporterOptions;
@@ -59,9 +59,9 @@ export class SpanExporter {
     this.#agent = new AgentFor({ keepAlive: true, maxSockets: 1 });
   }
 
-  /** Takes a span as `encodeSpan` makes it. */
+  /** Queues a span that `encodeSpan` made. */
   add(span: string): void {
-    if (this.#waiting.length >= MOST_WAITING || this.#closing) {
+    if (this.#waiting.length >= MAX_WAITING || this.#closing) {
       this.dropped++;
       return;
     }
@@ -70,11 +70,11 @@ export class SpanExporter {
   }
 
   #sendSoon(): void {
-    if (this.#waiting.length >= BATCH) this.#send();
+    if (this.#waiting.length >= MAX_BATCH) this.#send();
     else this.#timer ??= setTimeout(() => this.#send(), this.#options.gatherMs ?? 1000).unref();
   }
 
-  /** Sends what waits, once and for a bounded while, and lets go of the connection. */
+  /** Sends what waits, trying once and for CLOSE_MS at most, and closes the connection. */
   async close(): Promise<void> {
     this.#closing = true;
     const deadline = Promise.withResolvers<void>();
@@ -97,32 +97,32 @@ export class SpanExporter {
     });
   }
 
-  /** Whole batches, after a first one of any size; when closing all that waits. */
+  /** Sends one batch, then further full ones; when closing, all that waits. */
   async #sendWaiting(): Promise<void> {
     do {
       this.offset = Date.now() - performance.now(); // the clock may have been set
-      const batch = this.#waiting.splice(0, BATCH);
+      const batch = this.#waiting.splice(0, MAX_BATCH);
       const dropped = await this.#deliver(Buffer.from(encodeRequest(this.#resource, 'tollgate', batch)), batch.length);
       this.dropped += dropped;
       this.exported += batch.length - dropped;
-    } while (this.#waiting.length >= BATCH || (this.#closing && this.#waiting.length > 0));
+    } while (this.#waiting.length >= MAX_BATCH || (this.#closing && this.#waiting.length > 0));
   }
 
-  /** @returns how many spans of the batch were not taken */
+  /** @returns how many spans of the batch the collector did not take */
   async #deliver(body: Buffer, count: number): Promise<number> {
     let pause = this.#options.pauseMs ?? 1000;
     for (let tries = 1; ; tries++) {
-      const { rejected, reason, again, after } = await this.#post(body);
-      this.#tell(reason);
+      const { rejected, reason, retryable, after } = await this.#post(body);
+      this.#logChange(reason);
       if (reason === null) return Math.min(rejected, count);
-      if (!again || tries === TRIES || this.#closing) return count;
-      // with jitter: replicas do not come back all at once
-      await this.#rest(after === null ? pause * (0.5 + Math.random()) : Math.min(after, MOST_PAUSE_MS));
-      pause = Math.min(pause * 2, MOST_PAUSE_MS);
+      if (!retryable || tries === TRIES || this.#closing) return count;
+      // with jitter, so that replicas do not all return at once
+      await this.#sleep(after === null ? pause * (0.5 + Math.random()) : Math.min(after, MAX_PAUSE_MS));
+      pause = Math.min(pause * 2, MAX_PAUSE_MS);
     }
   }
 
-  #rest(ms: number): Promise<void> {
+  #sleep(ms: number): Promise<void> {
     return new Promise((resolve) => {
       const timer = setTimeout(resolve, ms).unref();
       this.#wake = () => {
@@ -132,17 +132,17 @@ export class SpanExporter {
     });
   }
 
-  /** Once when it begins to fail, and once when that is over. */
-  #tell(reason: string | null): void {
+  /** Logs when exporting begins to fail, and when it works again. */
+  #logChange(reason: string | null): void {
     if (reason !== null && !this.#failing) this.#options.log.warn({ reason }, 'traces cannot be exported');
     if (reason === null && this.#failing) this.#options.log.info({}, 'traces are exported again');
     this.#failing = reason !== null;
   }
 
-  #post(body: Buffer): Promise<Posted> {
+  #post(body: Buffer): Promise<ExportResult> {
     const { url, headers } = this.#options;
-    const { promise, resolve } = Promise.withResolvers<Posted>();
-    const fail = (error: Error): void => resolve({ rejected: 0, reason: error.message, again: true, after: null });
+    const { promise, resolve } = Promise.withResolvers<ExportResult>();
+    const fail = (error: Error): void => resolve({ rejected: 0, reason: error.message, retryable: true, after: null });
     const post = (url.protocol === 'https:' ? httpsRequest : httpRequest)(
       url,
       {
@@ -152,12 +152,12 @@ export class SpanExporter {
         signal: AbortSignal.timeout(this.#timeoutMs),
       },
       (answer) => {
-        let told = '';
+        let text = '';
         answer.setEncoding('utf8');
         answer.on('data', (chunk: string) => {
-          if (told.length < MOST_ANSWER_BYTES) told += chunk;
+          if (text.length < MAX_ANSWER_CHARACTERS) text += chunk;
         });
-        answer.on('end', () => resolve(readAnswer(answer.statusCode as number, answer.headers['retry-after'], told)));
+        answer.on('end', () => resolve(readAnswer(answer.statusCode as number, answer.headers['retry-after'], text)));
         answer.on('error', fail);
       },
     );
@@ -167,29 +167,26 @@ export class SpanExporter {
   }
 }
 
-/** What came of a post. */
-interface Posted {
-  /** Spans refused of a batch that was taken. */
+interface ExportResult {
+  /** Spans that were refused in a batch that was taken. */
   readonly rejected: number;
-  /** Why it was not; null when it was. */
+  /** Why the batch was not taken; null when it was. */
   readonly reason: string | null;
-  /** Whether it may be tried again, and after how many milliseconds. */
-  readonly again: boolean;
+  /** Whether to try again, and after how many milliseconds if the collector said so. */
+  readonly retryable: boolean;
   readonly after: number | null;
 }
 
-function readAnswer(status: number, retryAfter: string | undefined, body: string): Posted {
-  if (status >= 200 && status < 300) return { rejected: rejectedIn(body), reason: null, again: false, after: null };
+function readAnswer(status: number, retryAfter: string | undefined, body: string): ExportResult {
+  if (status >= 200 && status < 300) return { rejected: rejectedIn(body), reason: null, retryable: false, after: null };
   const after = /^\d{1,5}$/.test(retryAfter ?? '') ? Number(retryAfter) * 1000 : null;
-  return { rejected: 0, reason: `status ${status}`, again: AGAIN.includes(status), after };
+  return { rejected: 0, reason: `status ${status}`, retryable: RETRYABLE.includes(status), after };
 }
-
-const AGAIN = [429, 502, 503, 504];
 
 function rejectedIn(body: string): number {
   try {
     return Number(JSON.parse(body).partialSuccess?.rejectedSpans ?? 0) || 0;
   } catch {
-    return 0; // some collectors answer with nothing
+    return 0; // some collectors send an empty answer
   }
 }

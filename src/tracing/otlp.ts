@@ -1,13 +1,13 @@
 /**
- * Spans in the JSON encoding of OTLP 1: names in lowerCamelCase, ids as hex digits, enums as
- * numbers, 64-bit integers as text. Written as text at once: 1.5 µs a span, and what waits
- * to be sent holds on to nothing of its request.
+ * Spans in the JSON encoding of OTLP 1: names in lowerCamelCase, ids as hex digits, enums as numbers,
+ * 64-bit integers as text. A span becomes text at once, in 1.5 µs, so that it keeps nothing of its
+ * request in memory.
  */
 
 export interface Span {
   readonly traceId: string;
   readonly spanId: string;
-  /** null: the trace begins here. */
+  /** null for the first span of a trace. */
   readonly parentId: string | null;
   readonly name: string;
   readonly kind: typeof SERVER | typeof CLIENT;
@@ -34,12 +34,12 @@ export function encodeSpan({ traceId, spanId, parentId, name, kind, start, end, 
   );
 }
 
-/** An ExportTraceServiceRequest. @param resource who made the spans, as attributes */
+/** An ExportTraceServiceRequest. @param resource attributes of the process that made the spans */
 export function encodeRequest(resource: readonly string[], scope: string, spans: readonly string[]): string {
   return `{"resourceSpans":[{"resource":{"attributes":[${resource.join()}]},"scopeSpans":[{"scope":{"name":${JSON.stringify(scope)}},"spans":[${spans.join()}]}]}]}`;
 }
 
-/** Attributes; keys are ours and need no escaping. */
+/** Attributes. Keys must not need escaping. */
 export function text(key: string, value: string): string {
   return `{"key":"${key}","value":{"stringValue":${JSON.stringify(value)}}}`;
 }
@@ -56,7 +56,7 @@ export function boolean(key: string, value: boolean): string {
   return `{"key":"${key}","value":{"boolValue":${value}}}`;
 }
 
-/** To the microsecond, which is what a double holds. */
+/** To the microsecond, which is the precision of the number. */
 function nanoseconds(ms: number): string {
   return `${Math.round(ms * 1000)}000`;
 }

@@ -31,7 +31,7 @@ const record = fc
     outcome: fc.constantFrom('completed', 'client_aborted', 'upstream_failed'),
   })
   .map(({ model, endpoint, at, prompt, completion, source, outcome }) => {
-    const payer = { id: randomUUID(), companyId: randomUUID(), account: null, usedAt: 0 };
+    const payer = { id: randomUUID(), companyId: randomUUID() };
     const admission = { requestId: randomUUID(), payer, model, endpoint, at, month: '2026-11-01' } as const;
     return usageRecord(admission, { prompt, completion }, source, outcome);
   });

@@ -51,7 +51,7 @@ t.test('row, summary, export and monthly_spend agree with a big-number oracle to
     const at = Date.parse(month) + 86_400_000 * 3 + n;
     const admission = {
       requestId,
-      payer: { id: company, companyId: company, account: null, usedAt: 0 },
+      payer: { id: company, companyId: company },
       model: model.model,
       endpoint: 'embeddings',
       at,

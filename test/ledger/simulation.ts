@@ -1,7 +1,7 @@
 import type { Payer } from '../../src/domain/key.ts';
 import { formatEur, parseEur, parsePrices } from '../../src/domain/money.ts';
 import { Calendar } from '../../src/domain/month.ts';
-import type { LedgerStore, MonthSum, Refused } from '../../src/domain/ports.ts';
+import type { LedgerStore, MonthSum, RefusedRecord } from '../../src/domain/ports.ts';
 import { readRecordCost } from '../../src/domain/record.ts';
 import { type Admission, type UsageRecord, usageRecord } from '../../src/domain/usage.ts';
 import type { Disk, Processes } from '../../src/ledger/disk.ts';
@@ -192,7 +192,7 @@ class Replica {
       maxFileBytes: 8 * 1024,
     });
     this.#startedAt = time.now;
-    this.#payers = COMPANIES.map((companyId) => ({ id: COMPANIES[0] as string, companyId, account: null, usedAt: 0 }));
+    this.#payers = COMPANIES.map((companyId) => ({ id: COMPANIES[0] as string, companyId }));
     this.#ledger.start();
     for (const company of COMPANIES) this.#ask(company);
   }
@@ -282,7 +282,7 @@ class Replica {
 
 /** A key that remembers nothing: the figure is looked up. */
 function stranger(companyId: string): Payer {
-  return { id: '', companyId, account: null, usedAt: 0 };
+  return { id: '', companyId };
 }
 
 /** Time that passes as fast as there is nothing to do. */
@@ -445,7 +445,7 @@ class VirtualDatabase {
     const run = <T>(work: () => T): Promise<T> => this.#run(life, work);
     return {
       insert: (_writer, records, total) => run(() => this.#insert(records, total)),
-      setAside: (refused: readonly Refused[]) =>
+      setAside: (refused: readonly RefusedRecord[]) =>
         run(() => {
           for (const { record } of refused) this.refused.add(readRecordCost(record)?.requestId ?? record);
         }),

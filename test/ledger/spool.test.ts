@@ -15,7 +15,7 @@ import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { Backlog } from '../../src/ledger/backlog.ts';
 import { type Disk, fileDisk, type Processes, type SpoolFile, systemProcesses } from '../../src/ledger/disk.ts';
-import type { Entry } from '../../src/ledger/page.ts';
+import type { PendingRecord } from '../../src/ledger/record-block.ts';
 import { Spool } from '../../src/ledger/spool.ts';
 
 interface Bench {
@@ -54,11 +54,12 @@ function living(id: string): Processes {
 
 const month = '2026-11-01';
 const id = (n: number): string => `00000000-0000-7000-8000-${String(n).padStart(12, '0')}`;
-function entry(n: number): Entry {
+function record(n: number): PendingRecord {
   const json = `{"billing_month":"${month}","request_id":"${id(n)}","company_id":"${id(0)}","api_key_id":"x","cost_eur":0.5,"price_input":1}`;
-  return { requestId: id(n), companyId: id(0), month, account: null, cost: 500_000_000_000_000n, at: n, json };
+  return { requestId: id(n), companyId: id(0), month, spend: null, cost: 500_000_000_000_000n, at: n, json };
 }
-const entries = (from: number, to: number): Entry[] => Array.from({ length: to - from }, (_, n) => entry(from + n));
+const records = (from: number, to: number): PendingRecord[] =>
+  Array.from({ length: to - from }, (_, n) => record(from + n));
 
 /** Everything that waits, in order. */
 function drain(backlog: Backlog, max = 7): { ids: number[]; damaged: string[]; cost: bigint } {
@@ -70,11 +71,11 @@ function drain(backlog: Backlog, max = 7): { ids: number[]; damaged: string[]; c
     if (batch === null) return { ids, damaged, cost };
     damaged.push(...batch.damaged.map(({ record }) => record));
     if (batch.damaged.length > 0) backlog.settleDamaged();
-    for (const one of batch.entries) {
+    for (const one of batch.records) {
       ids.push(Number(one.requestId.slice(-12)));
       cost += one.cost;
     }
-    if (batch.entries.length > 0) backlog.settle(batch.entries.length);
+    if (batch.records.length > 0) backlog.settle(batch.records.length);
   }
 }
 
@@ -85,14 +86,14 @@ const files = (folder: string): string[] =>
 t.test('records come out as they went in, and leave nothing behind', async (t) => {
   const { folder, backlog: open } = bench(t);
   const backlog = open('a');
-  for (let n = 0; n < 100; n += 10) backlog.append(entries(n, n + 10));
+  for (let n = 0; n < 100; n += 10) backlog.append(records(n, n + 10));
   t.equal(backlog.size, 100);
   t.ok(backlog.bytes > 10_000);
   t.same(drain(backlog).ids, range(0, 100));
   t.equal(backlog.size, 0);
   t.equal(backlog.bytes, 0);
   t.equal(files(folder).length, 1, 'the file is used again');
-  backlog.append(entries(0, 1));
+  backlog.append(records(0, 1));
   t.same(drain(backlog).ids, [0]);
   backlog.close();
   t.same(readdirSync(folder), []);
@@ -100,13 +101,13 @@ t.test('records come out as they went in, and leave nothing behind', async (t) =
 
 t.test('what a dead process left is adopted whole, torn tail and all, and counts for no one', async (t) => {
   const { folder, logged, backlog: open } = bench(t);
-  open('a').append(entries(0, 20));
+  open('a').append(records(0, 20));
   appendFileSync(join(folder, 'a', '00000001.spool'), '000000c3 00000000 {"billing_mon');
   alive.delete('a');
   const backlog = open('b');
   t.equal(backlog.adopt(), 20);
   t.match(logged.join(), /took over.*20/);
-  backlog.append(entries(20, 25));
+  backlog.append(records(20, 25));
   const { ids, damaged, cost } = drain(backlog);
   t.same(ids, range(0, 25), 'older ones first');
   t.same(damaged, [], 'nobody was promised the torn record');
@@ -117,7 +118,7 @@ t.test('what a dead process left is adopted whole, torn tail and all, and counts
 
 t.test('a damaged record is reported and costs the others nothing', async (t) => {
   const { folder, backlog: open } = bench(t);
-  open('a').append(entries(0, 3));
+  open('a').append(records(0, 3));
   const path = join(folder, 'a', '00000001.spool');
   const lines = readFileSync(path, 'utf8').split('\n');
   lines[1] = (lines[1] as string).replace('0.5', '0.4');
@@ -131,12 +132,12 @@ t.test('a damaged record is reported and costs the others nothing', async (t) =>
 t.test('a living process is left alone, and two adopters do not share', async (t) => {
   const { backlog: open } = bench(t);
   const a = open('a');
-  a.append(entries(0, 5));
+  a.append(records(0, 5));
   const [b, c] = [open('b'), open('c')];
   t.equal(b.adopt(), 0);
   alive.delete('a');
   t.same([b.adopt(), c.adopt()], [5, 0]);
-  b.append(entries(5, 6));
+  b.append(records(5, 6));
   alive.delete('b');
   t.equal(c.adopt(), 6, 'what the adopter had adopted too');
   t.same(
@@ -159,7 +160,7 @@ t.test('one that cannot be looked up is dead after 30 s of silence, whatever the
   };
   const elsewhere = (name: string): Processes => ({ self: { place: name, pid: 1, started: '' }, isAlive: () => null });
   const a = world.backlog('a', { processes: elsewhere('container a') });
-  a.append(entries(0, 5));
+  a.append(records(0, 5));
   const b = world.backlog('b', { processes: elsewhere('container b') });
   for (world.uptime = 0; world.uptime <= 120_000; world.uptime += 5000) {
     a.beat();
@@ -169,7 +170,7 @@ t.test('one that cannot be looked up is dead after 30 s of silence, whatever the
   while (b.adopt() === 0 && world.uptime < 300_000) world.uptime += 5000;
   t.ok(world.uptime - silentSince >= 30_000 && world.uptime - silentSince <= 40_000, 'adopted');
   t.equal(a.beat(), false, 'should it live on, it notices');
-  a.append(entries(5, 6));
+  a.append(records(5, 6));
   t.same(drain(a).ids, range(0, 6), 'what it has in memory it writes too: the database takes each once');
   t.same(drain(b).ids, range(0, 5));
 });
@@ -177,20 +178,20 @@ t.test('one that cannot be looked up is dead after 30 s of silence, whatever the
 t.test('memory stays bounded; the rest waits on the disk and comes back in order', async (t) => {
   const { folder, backlog: open } = bench(t);
   const backlog = open('a', { maxInMemory: 50, maxFileBytes: 4000 });
-  for (let n = 0; n < 1000; n += 5) backlog.append(entries(n, n + 5));
-  const kept = [...backlog.entries()].length;
+  for (let n = 0; n < 1000; n += 5) backlog.append(records(n, n + 5));
+  const kept = [...backlog.records()].length;
   t.ok(kept <= 50, `${kept} in memory`);
   t.equal(backlog.size, 1000);
   t.equal(backlog.since, 0);
   t.ok(files(folder).length > 10);
   const first: number[] = [];
   for (let n = 1000; n < 1100; n += 5) {
-    const batch = backlog.next(20) as { entries: readonly Entry[] };
-    first.push(...batch.entries.map(({ requestId }) => Number(requestId.slice(-12))));
-    backlog.settle(batch.entries.length);
+    const batch = backlog.next(20) as { records: readonly PendingRecord[] };
+    first.push(...batch.records.map(({ requestId }) => Number(requestId.slice(-12))));
+    backlog.settle(batch.records.length);
     if (first.length < 40) t.equal(backlog.since, first.length, 'the oldest still waits since it came');
-    backlog.append(entries(n, n + 5));
-    const now = [...backlog.entries()].length;
+    backlog.append(records(n, n + 5));
+    const now = [...backlog.records()].length;
     if (now > 100) t.fail(`${now} in memory while it is drained`);
   }
   const { ids, cost } = drain(backlog);
@@ -217,23 +218,23 @@ t.test('a disk that refuses is told loudly, loses nothing while the process live
     },
   };
   const backlog = world.backlog('a');
-  backlog.append(entries(0, 5));
+  backlog.append(records(0, 5));
   full = true;
-  backlog.append(entries(5, 10));
+  backlog.append(records(5, 10));
   t.equal(backlog.spooling, false);
   t.match(world.logged.join(), /the disk refuses records.*ENOSPC/);
-  backlog.append(entries(10, 15));
+  backlog.append(records(10, 15));
   t.equal(world.logged.length, 1, 'once');
   full = false;
-  backlog.append(entries(15, 20));
+  backlog.append(records(15, 20));
   t.equal(backlog.spooling, true);
   t.same(drain(backlog).ids, range(0, 20));
 
   full = true;
-  for (let n = 0; n < 300; n += 10) backlog.append(entries(n, n + 10));
+  for (let n = 0; n < 300; n += 10) backlog.append(records(n, n + 10));
   t.equal(backlog.lost, 200, 'with the database away too, memory is bounded, and what is lost is counted');
   full = false;
-  backlog.append(entries(500, 501));
+  backlog.append(records(500, 501));
   t.same(drain(backlog).ids, [...range(0, 100), 500]);
 });
 

@@ -35,7 +35,7 @@ const MODEL = {
 
 /** A key nobody has used yet. */
 function payer(companyId: string): Payer {
-  return { id: randomUUID(), companyId, account: null, usedAt: 0 };
+  return { id: randomUUID(), companyId };
 }
 
 function record(

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { Cache, type Entry } from '../../src/store/cache.ts';
+import { Cache, type CacheEntry } from '../../src/store/cache.ts';
 
 interface Value {
   readonly text: string;
@@ -249,37 +249,37 @@ t.test('an entry remembered is as good as a get, and for no longer', async (t) =
     const value = cache.get(id);
     reads.at(-1)?.answer({ [id]: text });
     t.same(await value, { text });
-    return cache.entry(id) as Entry<Value>;
+    return cache.entry(id) as CacheEntry<Value>;
   };
   t.equal(cache.entry('a'), null);
 
   const one = await held('a', 'one');
-  t.equal(cache.still(one), cache.get('a'));
+  t.equal(cache.valueIn(one), cache.get('a'));
   cache.drop('a');
-  t.equal(cache.still(one), null, 'it changed');
+  t.equal(cache.valueIn(one), null, 'it changed');
   const two = await held('a', 'two');
-  t.equal(cache.still(one), null, 'and what there is now is another');
+  t.equal(cache.valueIn(one), null, 'and what there is now is another');
 
   cache.clear();
-  t.equal(cache.still(two), null, 'everything changed');
+  t.equal(cache.valueIn(two), null, 'everything changed');
 
   const three = await held('a', 'three');
   cache.doubt();
-  t.equal(cache.still(three), null, 'it may have changed');
+  t.equal(cache.valueIn(three), null, 'it may have changed');
   const doubted = cache.get('a');
   reads.at(-1)?.fail();
   t.same(await doubted, { text: 'three' });
-  t.same(cache.still(three), { text: 'three' }, 'it cannot be read, and serves');
+  t.same(cache.valueIn(three), { text: 'three' }, 'it cannot be read, and serves');
 
   const b = await held('b', 'b');
-  t.equal(cache.still(three), null, 'the source answers again');
+  t.equal(cache.valueIn(three), null, 'the source answers again');
   const four = await held('a', 'four');
-  t.same(cache.still(four), { text: 'four' });
+  t.same(cache.valueIn(four), { text: 'four' });
   await held('c', 'c');
-  t.same(cache.still(four), { text: 'four' }, 'it came later');
-  t.equal(cache.still(b), null, 'it made room');
+  t.same(cache.valueIn(four), { text: 'four' }, 'it came later');
+  t.equal(cache.valueIn(b), null, 'it made room');
   for (const id of ['d', 'e', 'f']) await held(id, id);
-  t.equal(cache.still(four), null, 'so did it, in the end');
+  t.equal(cache.valueIn(four), null, 'so did it, in the end');
 });
 
 t.test('ids that begin alike are told apart, whichever comes or goes', async (t) => {

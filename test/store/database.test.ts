@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import t from 'tap';
-import { type Database, DatabaseRefused, DatabaseUnavailable, openDatabase } from '../../src/store/database.ts';
+import { type Database, openDatabase } from '../../src/store/database.ts';
+import { DatabaseRefused, DatabaseUnavailable } from '../../src/store/database-error.ts';
 import { freeze, holds, inDatabase, privateServer, testDatabase } from '../support/postgres.ts';
 import { startProxy } from '../support/proxy.ts';
 import { until } from '../support/until.ts';

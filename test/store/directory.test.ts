@@ -4,14 +4,10 @@ import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import type { Company } from '../../src/domain/company.ts';
 import { GatewayError } from '../../src/domain/errors.ts';
+import type { ApiKey } from '../../src/domain/key.ts';
 import { type Changes, type Follower, openChanges } from '../../src/store/changes.ts';
 import { type Database, openDatabase, type Sql } from '../../src/store/database.ts';
-import {
-  type CachedDirectory,
-  type DirectoryOptions,
-  type KnownKey,
-  openDirectory,
-} from '../../src/store/directory.ts';
+import { type CachedDirectory, type DirectoryOptions, openDirectory } from '../../src/store/directory.ts';
 import { eventually } from '../support/client.ts';
 import { testDatabase } from '../support/postgres.ts';
 import { type Passage, startProxy } from '../support/proxy.ts';
@@ -107,8 +103,8 @@ async function addCompany(sql: Sql, name = 'ACME'): Promise<string> {
 }
 
 /** A key that somebody holds on to. */
-function heldKey(companyId: string): KnownKey {
-  return { id: '', companyId, scopes: 0, expiresAt: Infinity, company: null, account: null, usedAt: 0 };
+function heldKey(companyId: string): ApiKey {
+  return { id: '', companyId, scopes: 0, expiresAt: Infinity };
 }
 
 async function addKey(sql: Sql, companyId: string, name: string): Promise<string> {
@@ -255,7 +251,7 @@ t.test('what is known is returned at once, the same object each time', async (t)
   for (let i = 0; i < 100; i++) {
     t.equal(directory.key(key), loaded[0]);
     t.equal(directory.company(company), loaded[1]);
-    t.equal(directory.companyOf(loaded[0] as KnownKey), loaded[1]);
+    t.equal(directory.companyOf(loaded[0] as ApiKey), loaded[1]);
     t.equal(directory.assistant(assistant, company), loaded[2]);
   }
   t.equal(queries.count, 0);
@@ -516,7 +512,7 @@ t.test('a database outage is invisible to what is known; what is not is refused,
       ]);
       t.equal(directory.key(key), known[0]);
       t.equal(directory.company(company), known[1]);
-      t.equal(directory.companyOf(known[0] as KnownKey), known[1]);
+      t.equal(directory.companyOf(known[0] as ApiKey), known[1]);
       t.equal(directory.assistant(assistant, company), known[2]);
       t.equal(logged.filter((line) => line.includes('cannot be read')).length, 1, 'said once');
 
@@ -543,7 +539,7 @@ t.test('after a gap everything is read again, and serves as it was where it cann
   await settle();
   const known = await directory.key(key);
   await directory.key(other);
-  await directory.companyOf(known as KnownKey);
+  await directory.companyOf(known as ApiKey);
 
   await sql(async (sql) => {
     for (const table of ['api_keys', 'companies']) await sql`alter table ${sql(table)} disable trigger announce`; // changes the feed never hears of
@@ -552,15 +548,15 @@ t.test('after a gap everything is read again, and serves as it was where it cann
     for (const table of ['api_keys', 'companies']) await sql`alter table ${sql(table)} enable trigger announce`;
   });
   t.ok(directory.key(other), 'nobody knows');
-  t.match(directory.companyOf(known as KnownKey), { allowNonEu: false });
+  t.match(directory.companyOf(known as ApiKey), { allowNonEu: false });
   directory.missed();
   t.equal(await directory.key(other), null);
-  t.match(await directory.companyOf(known as KnownKey), { allowNonEu: true }, 'what a key remembers is in doubt too');
+  t.match(await directory.companyOf(known as ApiKey), { allowNonEu: true }, 'what a key remembers is in doubt too');
 
   await proxy.cut();
   directory.missed();
   t.equal(await directory.key(key), known);
-  t.match(await directory.companyOf(known as KnownKey), { id: company, allowNonEu: true });
+  t.match(await directory.companyOf(known as ApiKey), { id: company, allowNonEu: true });
 });
 
 t.test('a database that freezes while everything is in doubt keeps nobody waiting until the deadline', async (t) => {

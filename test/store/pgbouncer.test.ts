@@ -10,7 +10,7 @@ import t, { type Test } from 'tap';
 import { parseAddress } from '../../src/store/address.ts';
 import { createCompany } from '../../src/store/company.ts';
 import { type Database, openDatabase, type Sql } from '../../src/store/database.ts';
-import { raiseWall, within } from '../../src/store/tenant-role.ts';
+import { ensureTenantRole, within } from '../../src/store/tenant-role.ts';
 import { tollgate } from '../support/cli.ts';
 import { ask, eventually } from '../support/client.ts';
 import { emptyDatabase, testDatabase } from '../support/postgres.ts';
@@ -149,7 +149,7 @@ t.test('the wall between companies holds through PgBouncer, and nothing of it st
   // more clients than servers: a server connection goes from company to company, and to whoever has entered none
   const clients = Array.from({ length: 3 * SERVERS }, () => openDatabase({ url, maxConnections: 1 }));
   t.teardown(() => Promise.all(clients.map((client) => client.close())));
-  t.equal(await raiseWall(clients[0] as Database), true);
+  t.equal(await ensureTenantRole(clients[0] as Database), true);
   const owners = async (sql: Sql) =>
     (
       await sql<{ company_id: string; role: string; server: number }[]>`
@@ -216,7 +216,7 @@ const module = (path: string) => new URL(`../../src/store/${path}`, import.meta.
 /** Enters a company, says so, and stays in the transaction. */
 const VANISH = `
   import { openDatabase } from '${module('database.ts')}';
-  import { within } from '${module('wall.ts')}';
+  import { within } from '${module('tenant-role.ts')}';
   const [url, company] = process.argv.slice(1);
   await within(openDatabase({ url }), company, 60_000, async (sql) => {
     await sql\`select 1\`;

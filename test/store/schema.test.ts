@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import t, { type Test } from 'tap';
-import { type Database, DatabaseRefused, openDatabase, type Sql } from '../../src/store/database.ts';
+import { type Database, openDatabase, type Sql } from '../../src/store/database.ts';
+import { DatabaseRefused } from '../../src/store/database-error.ts';
 import { type TestDatabase, testDatabase } from '../support/postgres.ts';
 
 const MS = 10_000;

@@ -6,7 +6,7 @@ import { type Database, openDatabase, type Sql } from '../../src/store/database.
 import { createKey, revokeKey } from '../../src/store/key.ts';
 import { migrate } from '../../src/store/migrate.ts';
 import { createModel } from '../../src/store/model.ts';
-import { enterCompany, raiseWall, within } from '../../src/store/tenant-role.ts';
+import { ensureTenantRole, enterCompany, within } from '../../src/store/tenant-role.ts';
 import { insertUser } from '../../src/store/user.ts';
 import { inDatabase, privateServer, testDatabase } from '../support/postgres.ts';
 import { addUsage } from '../support/usage.ts';
@@ -175,22 +175,22 @@ t.test('a database user of modest rights', async (t: Test) => {
   const modest = await become('modest', 'nocreaterole');
   const { id } = await fullCompany(modest, 'one');
   await fullCompany(modest, 'two');
-  t.equal(await raiseWall(modest), false, 'may not make the role: no wall, and it is told');
+  t.equal(await ensureTenantRole(modest), false, 'may not make the role: no wall, and it is told');
   t.same(await seen(modest, id), [{ name: 'one' }, { name: 'two' }], 'and all works as it did');
 
   const able = await become('able', 'createrole');
   const mine = await fullCompany(able, 'one');
   await fullCompany(able, 'two');
-  t.equal(await raiseWall(able), true, 'may make the role');
+  t.equal(await ensureTenantRole(able), true, 'may make the role');
   t.same(await seen(able, mine.id), [{ name: 'one' }]);
 
-  t.equal(await raiseWall(modest), false, 'a role of another user is no wall yet');
+  t.equal(await ensureTenantRole(modest), false, 'a role of another user is no wall yet');
   await admin.run(MS, (sql) => sql`grant tollgate_tenant to modest`);
-  t.equal(await raiseWall(modest), true, 'until an administrator lets it be taken');
+  t.equal(await ensureTenantRole(modest), true, 'until an administrator lets it be taken');
   t.same(await seen(modest, id), [{ name: 'one' }]);
 
   await admin.run(MS, (sql) => sql`alter role tollgate_tenant bypassrls`);
-  t.equal(await raiseWall(modest), false, 'a role that row-level security does not bind is none');
+  t.equal(await ensureTenantRole(modest), false, 'a role that row-level security does not bind is none');
 
   // another program, with grants of its own and no company entered
   await admin.run(MS, (sql) => sql`create role application login`);

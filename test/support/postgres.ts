@@ -6,7 +6,8 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import type { Test } from 'tap';
-import { type Database, DatabaseUnavailable, openDatabase, type Sql } from '../../src/store/database.ts';
+import { type Database, openDatabase, type Sql } from '../../src/store/database.ts';
+import { DatabaseUnavailable } from '../../src/store/database-error.ts';
 import { type Embedded, findEmbedded, startEmbedded } from '../../src/store/embedded.ts';
 import { migrate, SQL_DIRECTORY } from '../../src/store/migrate.ts';
 

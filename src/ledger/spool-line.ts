@@ -1,0 +1,115 @@
+import { crc32 } from 'node:zlib';
+
+/**
+ * How a record stands in a spool file: one line of ASCII.
+ *
+ *   000001c3 5f0a9c21 {"billing_month":"2026-11-01",…}⏎
+ *   length   CRC-32   the record, as it also goes to Postgres
+ *
+ * Length and checksum reveal a line that was cut or changed. The next line is found behind the
+ * next line break, so damage stays with the record it happened to.
+ */
+
+/** Bytes before the record. */
+export const HEAD_BYTES = 18;
+const LF = 0x0a;
+const SPACE = 0x20;
+const COMMA = 0x2c;
+const LEFT_BRACKET = 0x5b;
+const RIGHT_BRACKET = 0x5d;
+
+/** A line of a spool file. */
+export interface SpoolLine {
+  readonly record: string;
+  /** Why the record cannot be trusted; null when it can. */
+  readonly damage: string | null;
+}
+
+/** Bytes of the line of a record with so many bytes. */
+export function lineLength(record: number): number {
+  return HEAD_BYTES + record + 1;
+}
+
+/**
+ * Writes the line of a record, ASCII without line breaks, into a buffer with room for it.
+ * @returns the offset behind the line
+ */
+export function writeLine(buffer: Buffer, at: number, record: string): number {
+  return finishLine(buffer, at, at + HEAD_BYTES + buffer.latin1Write(record, at + HEAD_BYTES));
+}
+
+/** Completes the line whose record stands at [at + HEAD_BYTES, end). @returns the offset behind the line */
+export function finishLine(buffer: Buffer, at: number, end: number): number {
+  const start = at + HEAD_BYTES;
+  writeHex(buffer, at, end - start);
+  buffer[at + 8] = SPACE;
+  writeHex(buffer, at + 9, crc32(new Uint8Array(buffer.buffer, buffer.byteOffset + start, end - start)));
+  buffer[at + 17] = SPACE;
+  buffer[end] = LF;
+  return end + 1;
+}
+
+/** The record of the whole line at [from, to). */
+export function recordOfLine(buffer: Buffer, from: number, to: number): string {
+  return buffer.latin1Slice(from + HEAD_BYTES, to - 1);
+}
+
+/** Writes a record as an element of an array that `closeArray` completes. @returns the offset behind it */
+export function writeElement(buffer: Buffer, at: number, record: string): number {
+  blankHead(buffer, at);
+  const end = at + HEAD_BYTES + buffer.latin1Write(record, at + HEAD_BYTES);
+  buffer[end] = LF;
+  return end + 1;
+}
+
+/** Turns a line into an array element: replaces its head by blanks and a comma. */
+export function blankHead(buffer: Buffer, at: number): void {
+  for (let i = at; i < at + HEAD_BYTES - 1; i++) buffer[i] = SPACE;
+  buffer[at + HEAD_BYTES - 1] = COMMA;
+}
+
+/** The JSON array of the elements at [0, to). */
+export function closeArray(buffer: Buffer, to: number): Buffer {
+  if (to === 0) return Buffer.from('[]');
+  buffer[HEAD_BYTES - 1] = LEFT_BRACKET;
+  buffer[to - 1] = RIGHT_BRACKET;
+  return buffer.subarray(HEAD_BYTES - 1, to);
+}
+
+/**
+ * Reads a spool file. A last line without its end is left out: the process died while writing
+ * it, and reported it to nobody.
+ */
+export function readLines(bytes: Buffer): SpoolLine[] {
+  const lines: SpoolLine[] = [];
+  for (let start = 0; start < bytes.length; ) {
+    const end = bytes.indexOf(LF, start);
+    if (end < 0) break;
+    lines.push(readLine(bytes, start, end));
+    start = end + 1;
+  }
+  return lines;
+}
+
+function readLine(bytes: Buffer, start: number, end: number): SpoolLine {
+  const body = Math.min(start + HEAD_BYTES, end);
+  const head = /^([\da-f]{8}) ([\da-f]{8}) $/.exec(bytes.latin1Slice(start, body));
+  if (head === null) {
+    return { record: bytes.latin1Slice(start, end), damage: 'a spool line without length and checksum' };
+  }
+  const record = bytes.latin1Slice(body, end);
+  if (Number.parseInt(head[1] as string, 16) !== end - body) {
+    return { record, damage: 'a spool line of another length than written' };
+  }
+  const intact = Number.parseInt(head[2] as string, 16) === crc32(bytes.subarray(body, end));
+  return { record, damage: intact ? null : 'a spool line that fails its checksum' };
+}
+
+/** Writes a number below 2^32 as eight hexadecimal digits. */
+function writeHex(buffer: Buffer, at: number, value: number): void {
+  for (let i = 7; i >= 0; i--) {
+    const digit = value & 15;
+    buffer[at + i] = digit < 10 ? 0x30 + digit : 0x57 + digit;
+    value >>>= 4;
+  }
+}

@@ -1,0 +1,203 @@
+import { connect, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import postgres from 'postgres';
+import type { Address, Target } from './address.ts';
+import { connectError, connectionLost, DatabaseUnavailable } from './database-error.ts';
+import { LargeParameter } from './large-parameter.ts';
+import { type QueryDeadline, startDeadline } from './query-deadline.ts';
+import { TYPES } from './types.ts';
+
+const HOST_MS = 1000; // for reaching one host while there are others
+const END_MS = 250; // for ending a connection politely
+const CANCEL_MS = 1000;
+const CANCEL_REQUEST = 80_877_102; // code of the protocol
+
+/** The tagged template of postgres.js. */
+export type Sql = postgres.Sql;
+
+/**
+ * Makes a statement's parameter of a large ASCII text, one per statement. Its bytes must not change
+ * until the statement has succeeded, or ever if it fails, because they may still be being sent.
+ */
+export type Large = (text: Buffer) => string;
+
+/**
+ * One connection: one driver instance that never connects a second time. The driver's own
+ * reconnecting loops for ever among several hosts, sends leftovers of the old session on the new
+ * one, and leaves a socket to a frozen server open (3.4.9).
+ */
+export interface DatabaseConnection {
+  readonly sql: Sql;
+  /** Does some work, nothing else meanwhile. */
+  run<T>(work: (sql: Sql, large: Large) => PromiseLike<T>): Promise<T>;
+  /** Connected, and not cut off since. */
+  readonly alive: boolean;
+  /** Connects; rejects when the server has the wrong role. */
+  open(): Promise<void>;
+  /** Ends it at once. @param cancel asks the server to stop what it is doing for it */
+  cut(cancel: boolean): void;
+  /** Ends it politely. */
+  end(): Promise<void>;
+}
+
+/** Connects to a server that will do, or rejects with DatabaseUnavailable. */
+export type Connect = (
+  deadline: QueryDeadline,
+  onNotice?: (payload: string) => void,
+  onClose?: () => void,
+) => Promise<DatabaseConnection>;
+
+/** Connects to the servers of an address in turn, beginning with the one that last worked. */
+export function connectorTo(address: Address): Connect {
+  const { targets } = address;
+  let first = 0;
+
+  return async (deadline, onNotice = () => {}, onClose = () => {}) => {
+    for (let tried = 1; ; tried++) {
+      const at = first;
+      const connection = newConnection(address, targets[at] as Target, onNotice, onClose);
+      const ofHost = startDeadline(targets.length > 1 ? HOST_MS : Number.POSITIVE_INFINITY);
+      try {
+        await deadline.race(ofHost.race(connection.open()));
+        return connection;
+      } catch (error) {
+        connection.cut(false);
+        if (first === at) first = (at + 1) % targets.length;
+        if (deadline.passed) throw error;
+        // after a silent one the others are asked again: one of them may have been promoted meanwhile
+        if (tried >= targets.length && !ofHost.passed) throw connectError(error);
+      } finally {
+        ofHost.clear();
+      }
+    }
+  };
+}
+
+function newConnection(
+  address: Address,
+  target: Target,
+  onNotice: (payload: string) => void,
+  onClose: () => void,
+): DatabaseConnection {
+  let socket: Socket | undefined;
+  let alive = false;
+  let ended = false;
+  let backend: { pid: number; secret: number } | undefined;
+  const tls = tlsTo(target, address.tls);
+  const parameter = new LargeParameter();
+  // with TLS, or while it looks whether the server has it, the driver may write to a socket of its own
+  const large = (text: Buffer) => (tls === false ? parameter.set(text) : text.latin1Slice());
+
+  const options = {
+    ...driverOptions(address, target),
+    ssl: tls,
+    onnotify: (_channel: string, payload: string) => onNotice(payload),
+    onclose: () => {
+      alive = false;
+      // refuses at once whatever is still asked of it; not earlier: over TLS the driver would write
+      // to a destroyed socket, and nobody listens for that error
+      void sql.end({ timeout: 0 });
+      onClose();
+    },
+    socket: async (): Promise<Socket> => {
+      if (socket !== undefined || ended) throw connectionLost();
+      socket = connectTo(target);
+      socket.setKeepAlive(true, 30_000).setNoDelay(true);
+      await connected(socket);
+      if (tls === false) parameter.attach(socket);
+      // the driver names the server in its TLS handshake by this member
+      return Object.assign(socket, { host: 'host' in target ? target.host : undefined });
+    },
+  };
+  const sql = postgres(options as unknown as postgres.Options<Record<string, never>>) as unknown as Sql;
+
+  return {
+    sql,
+    async run(work) {
+      try {
+        return await work(sql, large);
+      } finally {
+        parameter.clear(); // of a statement that failed before its parameters were asked for
+      }
+    },
+    get alive() {
+      return alive;
+    },
+    async open() {
+      const rows = await sql<[{ standby: boolean }]>`select pg_is_in_recovery() as standby`;
+      backend = rows.state;
+      const { role } = address;
+      if (role !== 'any' && rows[0].standby !== (role === 'standby')) {
+        throw new DatabaseUnavailable('WRONG_ROLE', `no server of the list is a ${role}`);
+      }
+      alive = !ended;
+    },
+    cut(cancel) {
+      alive = false;
+      ended = true;
+      const end = () => socket?.destroy();
+      // a pooler forgets whom to cancel for as soon as the connection is gone
+      if (cancel && backend !== undefined) void requestCancel(target, backend).then(end);
+      else end();
+    },
+    async end() {
+      alive = false;
+      await Promise.race([sql.end(), sleep(END_MS, undefined, { ref: false })]);
+      ended = true;
+      socket?.destroy();
+    },
+  };
+}
+
+function driverOptions({ user, password, database, settings }: Address, target: Target): object {
+  return {
+    ...target,
+    ...(user === undefined ? {} : { user }),
+    ...(password === undefined ? {} : { password }),
+    ...(database === undefined ? {} : { database }),
+    connection: settings,
+    types: TYPES,
+    max: 1,
+    prepare: false,
+    fetch_types: false,
+    idle_timeout: 0,
+    connect_timeout: 0,
+    max_lifetime: null,
+    target_session_attrs: undefined,
+    onnotice: () => {},
+  };
+}
+
+/** None for a socket folder. A host is named, or Node would verify the certificate of an IP address for "localhost". */
+function tlsTo(target: Target, tls: Address['tls']): Address['tls'] {
+  if ('path' in target) return false;
+  return typeof tls === 'object' ? { ...tls, host: target.host } : tls;
+}
+
+function connectTo(target: Target): Socket {
+  return 'path' in target ? connect(target.path) : connect(target.port, target.host);
+}
+
+function connected(socket: Socket): Promise<void> {
+  return new Promise((resolve, reject) => {
+    socket.once('connect', resolve);
+    socket.once('error', reject);
+    socket.once('close', () => reject(connectionLost()));
+  });
+}
+
+/** Asks a server to cancel what a connection of ours is doing. Resolves when it was heard, or after CANCEL_MS. */
+function requestCancel(target: Target, { pid, secret }: { pid: number; secret: number }): Promise<void> {
+  const message = Buffer.alloc(16);
+  for (const [i, word] of [16, CANCEL_REQUEST, pid, secret].entries()) message.writeUInt32BE(word, 4 * i);
+  const socket = connectTo(target);
+  const timer = setTimeout(() => socket.destroy(), CANCEL_MS);
+  return new Promise((resolve) => {
+    socket.on('error', () => {});
+    socket.on('close', () => {
+      clearTimeout(timer);
+      resolve();
+    });
+    socket.resume().write(message); // the server answers by closing; a frozen one never answers
+  });
+}
