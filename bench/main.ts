@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { startDatabase } from './database.ts';
@@ -9,7 +9,15 @@ import { gatewayEntry, PEERS, type PeerName, startHelpers } from './peers.ts';
 import { drawComparison } from './picture.ts';
 import { canPin, pinSelf, which } from './process.ts';
 import { writeReport } from './report.ts';
-import { describeMachine, loadResults, Recorder, type Results, saveResults } from './results.ts';
+import {
+  compared,
+  describeMachine,
+  loadResults,
+  Recorder,
+  type Results,
+  type Section,
+  saveResults,
+} from './results.ts';
 import { type Bench, SECTIONS } from './sections.ts';
 
 const USAGE = `Benchmarks the gateway; rewrites RESULTS.md, results.json and comparison.svg in bench/.
@@ -24,12 +32,15 @@ const USAGE = `Benchmarks the gateway; rewrites RESULTS.md, results.json and com
   --peers LIST      programs to compare, of ${PEERS.join(',')}
   --ledger-rows N   rows for the scale section (default 1000000; the published table has 10000000, some 5 GB of disk)
   --companies N     companies and keys for the scale section (default 100000)
+  --base DIR        compare with DIR, a built checkout of another commit: both run in turn within each round, and
+                    the ratios of their CPU per request and event are printed. Writes nothing. Sections: requests,
+                    paced and burst, or what --only names
   --report          measure nothing, only write the report again
   --dry-run         measure, but write nothing
 
 Environment: BENCH_PORTKEY names a folder where "npm install @portkey-ai/gateway" was run;
-BENCH_DATABASE_URL a Postgres server to use instead of the embedded one; BENCH_ENTRY another
-gateway program than dist/main.js; BENCH_NODE_FLAGS more flags for the gateway, such as "--cpu-prof --cpu-prof-dir=DIR".
+BENCH_DATABASE_URL a Postgres server to use instead of the embedded one; BENCH_NODE_FLAGS
+more flags for the gateway, such as "--cpu-prof --cpu-prof-dir=DIR".
 `;
 
 const FOLDER = fileURLToPath(new URL('.', import.meta.url));
@@ -43,6 +54,7 @@ interface Options {
   readonly peers: readonly PeerName[];
   readonly ledgerRows: number;
   readonly companies: number;
+  readonly base: string | undefined;
   readonly reportOnly: boolean;
   readonly dryRun: boolean;
 }
@@ -89,6 +101,7 @@ async function measure(options: Options, results: Results): Promise<void> {
         };
         if (!options.dryRun) write(results);
       }
+      if (options.base !== undefined) process.stdout.write(ratios(options.only.map((name) => results.sections[name])));
       if (databaseUrl !== '') await server?.drop(databaseUrl);
     } finally {
       await server?.stop();
@@ -96,6 +109,20 @@ async function measure(options: Options, results: Results): Promise<void> {
   } finally {
     await helpers.stop();
   }
+}
+
+/** New ÷ old, one line for each series that both checkouts ran. */
+function ratios(sections: readonly (Section | undefined)[]): string {
+  let text = '\nCPU of this checkout divided by that of --base, within each round:   median    min    max\n';
+  for (const section of sections) {
+    for (const series of Object.keys(section?.series ?? {})) {
+      const ratio = compared(section, [series, 'gateway'], [series, 'base'], 'cpu');
+      if (ratio === null) continue;
+      const figures = [ratio.median, ratio.low, ratio.high].map((value) => value.toFixed(3).padStart(6)).join(' ');
+      text += `${series.padEnd(67)}${figures}\n`;
+    }
+  }
+  return text;
 }
 
 function write(results: Results): void {
@@ -146,7 +173,8 @@ function readOptions(): Options {
       seconds: { type: 'string' },
       quick: { type: 'boolean', default: false },
       generator: { type: 'string' },
-      peers: { type: 'string', default: PEERS.join(',') },
+      peers: { type: 'string' },
+      base: { type: 'string' },
       'ledger-rows': { type: 'string', default: process.env.BENCH_LEDGER_ROWS ?? '1000000' },
       companies: { type: 'string', default: '100000' },
       report: { type: 'boolean', default: false },
@@ -162,17 +190,19 @@ function readOptions(): Options {
     if (!/^\d+$/.test(text)) throw new TypeError(`--${name} must be a whole number`);
     return Number(text);
   };
-  const generators = values.generator
-    ? [values.generator]
-    : which('wrk') === null
-      ? ['autocannon']
-      : ['autocannon', 'wrk'];
+  if (values.base !== undefined && !existsSync(join(values.base, 'dist/main.js'))) {
+    throw new TypeError(`${values.base} has no dist/main.js: --base takes a built checkout`);
+  }
+  const installed = which('wrk') === null ? ['autocannon'] : ['autocannon', 'wrk'];
+  const generators = values.generator ? [values.generator] : values.base ? installed.slice(-1) : installed;
   for (const name of generators) {
     if (name !== 'wrk' && name !== 'autocannon') throw new TypeError('--generator must be wrk or autocannon');
   }
-  const only = values.only ?? Object.keys(SECTIONS);
+  const only = values.only ?? (values.base ? ['requests', 'paced', 'burst'] : Object.keys(SECTIONS));
   for (const name of only) if (!(name in SECTIONS)) throw new TypeError(`there is no section ${name}`);
-  const peers = values.peers.split(',') as PeerName[];
+  const peers = (
+    values.peers ?? (values.base ? 'gateway,base' : PEERS.filter((name) => name !== 'base').join(','))
+  ).split(',') as PeerName[];
   for (const name of peers) if (!PEERS.includes(name)) throw new TypeError(`there is no program ${name}`);
   return {
     only,
@@ -183,7 +213,8 @@ function readOptions(): Options {
     ledgerRows: whole('ledger-rows', values['ledger-rows']),
     companies: whole('companies', values.companies),
     reportOnly: values.report,
-    dryRun: values['dry-run'],
+    base: values.base === undefined ? undefined : resolve(values.base),
+    dryRun: values['dry-run'] || values.base !== undefined,
   };
 }
 

@@ -8,7 +8,7 @@ import type { StreamMode } from './upstream.ts';
 import type { Order } from './worker.ts';
 
 /** The programs compared, each alone on the test core while it is measured. */
-export const PEERS = ['direct', 'proxy', 'gateway', 'nginx', 'haproxy', 'portkey', 'naive'] as const;
+export const PEERS = ['direct', 'proxy', 'gateway', 'plain', 'base', 'nginx', 'haproxy', 'portkey', 'naive'] as const;
 export type PeerName = (typeof PEERS)[number];
 
 /**
@@ -36,6 +36,8 @@ export interface Surroundings {
   readonly folder: string;
   readonly upstreamPort: number;
   readonly databaseUrl: string;
+  /** A built checkout of another commit: what `base` runs. */
+  readonly base?: string | undefined;
 }
 
 /** Starts the named peers; one that is not installed is left out, with its reason told. */
@@ -66,6 +68,11 @@ async function startPeer(name: PeerName, around: Surroundings): Promise<Peer | s
     }
     case 'gateway':
       return startGateway(around);
+    case 'plain':
+      return startGateway(around, name, { FAST_HTTP: 'off' });
+    case 'base':
+      if (around.base === undefined) return 'no --base was given';
+      return startGateway(around, name, {}, join(around.base, 'dist/main.js'));
     case 'nginx': {
       const program = which('nginx');
       if (program === null) return 'nginx is not installed';
@@ -97,7 +104,12 @@ async function startPeer(name: PeerName, around: Surroundings): Promise<Peer | s
 }
 
 /** One gateway with everything on: authentication, gates, budget, ledger with spool, metrics, log. */
-export async function startGateway(around: Surroundings, name = 'gateway'): Promise<Peer> {
+export async function startGateway(
+  around: Surroundings,
+  name = 'gateway',
+  env: Readonly<Record<string, string>> = {},
+  entry = gatewayEntry(),
+): Promise<Peer> {
   const port = await freePort();
   const folder = join(around.folder, `${name}-${port}`);
   mkdirSync(folder, { recursive: true });
@@ -106,10 +118,10 @@ export async function startGateway(around: Surroundings, name = 'gateway'): Prom
   const child = startPinned(
     TEST_CORES,
     process.execPath,
-    [...NODE_FLAGS, ...extra, '--import', script('probe.ts'), gatewayEntry(), 'serve'],
+    [...NODE_FLAGS, ...extra, '--import', script('probe.ts'), entry, 'serve'],
     {
       stdio: ['ignore', 'ignore', openSync(log, 'a'), 'ipc'],
-      env: await gatewayEnvironment(around, folder, port),
+      env: { ...(await gatewayEnvironment(around, folder, port)), ...env },
     },
   );
   const peer = await peerOf(name, port, child).catch((error: Error) => {
@@ -139,9 +151,9 @@ export async function gatewayEnvironment(
   };
 }
 
-/** The built program, as it is published; BENCH_ENTRY names another. */
+/** The built program, as it is published. */
 export function gatewayEntry(): string {
-  return process.env.BENCH_ENTRY ?? fileURLToPath(new URL('../dist/main.js', import.meta.url));
+  return fileURLToPath(new URL('../dist/main.js', import.meta.url));
 }
 
 /** The upstream and the load generator, on the load cores. */

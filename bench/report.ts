@@ -188,6 +188,7 @@ export const LABELS: Readonly<Record<string, string>> = {
   direct: 'direct, nothing between',
   proxy: 'do-nothing Node proxy',
   gateway: '**Tollgate**',
+  plain: 'Tollgate, `FAST_HTTP=off`',
   nginx: 'nginx, passing through',
   haproxy: 'HAProxy, passing through',
   portkey: 'Portkey gateway',

@@ -48,6 +48,8 @@ export interface Bench {
   readonly peers: readonly PeerName[];
   readonly ledgerRows: number;
   readonly companies: number;
+  /** A built checkout of another commit, run as the target `base`. */
+  readonly base: string | undefined;
   say(text: string): void;
 }
 
@@ -227,7 +229,7 @@ async function bodies(bench: Bench, record: Recorder): Promise<string[]> {
     ['20 MiB', 20 * 1024 * 1024, 2],
   ] as const;
   await bench.helpers.mode({ mode: 'burst' });
-  await withPeers(bench, ['proxy', 'gateway', 'nginx', 'haproxy'], async (peers) => {
+  await withPeers(bench, ['proxy', 'gateway', 'plain', 'base', 'nginx', 'haproxy'], async (peers) => {
     for (const [size, bytes, connections] of sizes) {
       for (const image of [false, true]) {
         const series = `${size} ${image ? 'image' : 'text'}`;
@@ -408,7 +410,7 @@ async function withPeers(
   names: readonly PeerName[],
   work: (peers: Peer[]) => Promise<void>,
 ): Promise<void> {
-  const around = { folder: bench.folder, upstreamPort: bench.helpers.upstreamPort, databaseUrl: bench.databaseUrl };
+  const around = { ...bench, upstreamPort: bench.helpers.upstreamPort };
   const wanted = names.filter((name) => bench.peers.includes(name));
   const peers = await startPeers(wanted, around, bench.say);
   try {
