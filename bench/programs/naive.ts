@@ -1,18 +1,19 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { parseArgs } from 'node:util';
+import { INTERNAL_MODEL } from './answers.ts';
 
 /**
- * A metering gateway as it is usually written first: fetch, JSON.parse and JSON.stringify of every
- * body and event, await at each step. No authentication and no ledger either, so it is flattered.
+ * A metering gateway as it is usually written first: fetch, and JSON.parse and JSON.stringify of every body and
+ * event. It has no authentication and no ledger, which makes it look cheaper than it would be.
  *
- *   node bench/naive.ts --port 4002 --upstream http://127.0.0.1:4000
+ *   node bench/programs/naive.ts --port 4002 --upstream http://127.0.0.1:4000
  */
 async function handle(upstream: string, req: IncomingMessage, res: ServerResponse): Promise<void> {
   const parts: Buffer[] = [];
   for await (const part of req) parts.push(part as Buffer);
   const body = JSON.parse(Buffer.concat(parts).toString()) as Record<string, unknown>;
   const slug = body.model as string;
-  body.model = 'internal/chat-large-2026-de';
+  body.model = INTERNAL_MODEL;
   if (body.stream === true) body.stream_options = { include_usage: true };
   const answer = await fetch(upstream + req.url, {
     method: 'POST',
@@ -46,14 +47,8 @@ async function handle(upstream: string, req: IncomingMessage, res: ServerRespons
   res.end();
 }
 
-const { values } = parseArgs({
-  options: {
-    port: { type: 'string', default: '4002' },
-    upstream: { type: 'string', default: 'http://127.0.0.1:4000' },
-  },
-});
+const { values } = parseArgs({ options: { port: { type: 'string' }, upstream: { type: 'string' } } });
 const server = createServer((req, res) => {
-  handle(values.upstream, req, res).catch((error: Error) => res.destroy(error));
+  handle(values.upstream as string, req, res).catch((error: Error) => res.destroy(error));
 });
 server.listen({ port: Number(values.port), host: '127.0.0.1', backlog: 4096 });
-process.on('disconnect', () => process.exit(0));

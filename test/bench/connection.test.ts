@@ -1,7 +1,8 @@
 import { createServer, type Server } from 'node:net';
 import t from 'tap';
-import { Connection, newTally, parseTarget, requestBytes, type Tally } from '../../bench/client.ts';
-import { answerBytes, BURST_EVENTS, burstPackets } from '../../bench/payload.ts';
+import { Connection, parseAddress, requestBytes } from '../../bench/load/connection.ts';
+import { newTally, type Tally } from '../../bench/load/tally.ts';
+import { answerBytes, BURST_EVENTS, burstPackets } from '../../bench/programs/answers.ts';
 
 /** A server that answers every request with these pieces, each in a packet of its own, and then closes or stays. */
 async function answering(pieces: readonly Buffer[], close = false): Promise<{ server: Server; url: string }> {
@@ -23,9 +24,9 @@ async function answering(pieces: readonly Buffer[], close = false): Promise<{ se
 async function exchanges(pieces: readonly Buffer[], count: number, close = false): Promise<Tally> {
   const { server, url } = await answering(pieces, close);
   const tally = newTally();
-  const target = parseTarget(url);
-  const connection = new Connection(target, tally);
-  const request = requestBytes(target, '/chat/completions', {}, Buffer.from('{}'));
+  const address = parseAddress(url);
+  const connection = new Connection(address, tally);
+  const request = requestBytes(address, '/chat/completions', {}, Buffer.from('{}'));
   for (let i = 0; i < count; i++) await new Promise((resolve) => connection.send(request, resolve));
   connection.close();
   server.close();
@@ -85,7 +86,7 @@ t.test('speaks of a server that is not there', async (t) => {
   const { server, url } = await answering([]);
   await new Promise((resolve) => server.close(resolve));
   const tally = newTally();
-  const target = parseTarget(url);
-  await new Promise((resolve) => new Connection(target, tally).send(Buffer.from(''), resolve));
+  const address = parseAddress(url);
+  await new Promise((resolve) => new Connection(address, tally).send(Buffer.from(''), resolve));
   t.same([...tally.errors], [['ECONNREFUSED', 1]]);
 });

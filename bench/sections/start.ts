@@ -1,0 +1,81 @@
+import { connect } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { chatBody } from '../load/body.ts';
+import { parseAddress, requestBytes } from '../load/connection.ts';
+import { benchKey, SLUG } from '../programs/answers.ts';
+import { reading } from '../results.ts';
+import { residentBytes } from '../run/process.ts';
+import type { Section } from '../run/rounds.ts';
+import { NOTHING, startGateway } from '../run/targets.ts';
+import { spread, table } from '../tables.ts';
+
+const IDLE_MS = 2000;
+const PATIENCE_MS = 20_000;
+
+/** From starting the process to the first whole answer; memory two seconds later. */
+export const start: Section = {
+  heading: 'Start and idle memory',
+  start: async () => [NOTHING],
+  steps: (bench) => [
+    {
+      name: 'start',
+      warmSeconds: 1, // the first start fills the compile cache and the file cache
+      async measure() {
+        const began = performance.now();
+        const gateway = await startGateway(bench, { flags: [], ready: firstAnswer });
+        const ms = performance.now() - began;
+        await sleep(IDLE_MS);
+        const idle = residentBytes(gateway.pid) / 1e6;
+        await gateway.stop();
+        return { start: { ms, idle } };
+      },
+    },
+  ],
+  note: () => 'Existing database, file caches warm; idle memory two seconds after the first answer.',
+  table: (results) =>
+    table(
+      ['what', 'measured'],
+      [
+        ['start to first answer', spread(reading(results, 'start', 'gateway', 'ms'), 'ms')],
+        ['resident memory, idle', spread(reading(results, 'start', 'gateway', 'idle'), 'MB')],
+      ],
+    ),
+  goals: (results) => [
+    {
+      what: 'resident memory, idle',
+      least: 90,
+      goal: 70,
+      unit: 'MB',
+      measured: reading(results, 'start', 'gateway', 'idle'),
+    },
+    {
+      what: 'start to first answer',
+      least: 500,
+      goal: 300,
+      unit: 'ms',
+      measured: reading(results, 'start', 'gateway', 'ms'),
+    },
+  ],
+};
+
+/** Asks over a bare socket, every millisecond: a client with more to it would cost the time that is measured. */
+async function firstAnswer(port: number): Promise<void> {
+  const address = parseAddress(`http://127.0.0.1:${port}/v1`);
+  const body = chatBody({ model: SLUG, bytes: 1024 });
+  const request = requestBytes(address, '/chat/completions', { authorization: `Bearer ${benchKey(0)}` }, body);
+  const end = performance.now() + PATIENCE_MS;
+  while (performance.now() < end) {
+    const answered = await new Promise<boolean>((resolve) => {
+      const socket = connect({ port, host: '127.0.0.1' }, () => socket.write(request));
+      socket.once('data', (data: Buffer) => {
+        resolve(data.latin1Slice(0, 12) === 'HTTP/1.1 200');
+        socket.destroy();
+      });
+      socket.once('error', () => resolve(false));
+      socket.once('close', () => resolve(false));
+    });
+    if (answered) return;
+    await sleep(1);
+  }
+  throw new Error('the gateway gave no whole answer');
+}
