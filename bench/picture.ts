@@ -52,7 +52,7 @@ export function drawComparison({ sections, machine }: Results): string {
 ${STYLE}
 </style>
 ${drawn.join('\n')}
-<text class="small" x="8" y="${height - 26}">Tollgate authenticates, gates, meters and logs every request; the others only pass bytes on, and Portkey and the naive proxy parse them.</text>
+<text class="small" x="8" y="${height - 26}">Tollgate authenticates, gates, meters and logs every request; the others pass bytes on, and Portkey parses them.</text>
 <text class="small" x="8" y="${height - 10}">Median of interleaved rounds, line from lowest to highest; less is better. ${escapeXml(machine)}.</text>
 </svg>
 `;

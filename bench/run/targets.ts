@@ -8,7 +8,7 @@ import { ask, freePort, startPinned, stop, TEST_CORES, untilListening, which } f
  * The programs compared, each alone on the test core while it is measured. `plain` is the gateway with
  * FAST_HTTP=off; `base` is the gateway of another checkout.
  */
-export const TARGETS = ['direct', 'proxy', 'gateway', 'plain', 'base', 'nginx', 'haproxy', 'portkey', 'naive'] as const;
+export const TARGETS = ['direct', 'proxy', 'gateway', 'plain', 'base', 'nginx', 'haproxy', 'portkey'] as const;
 export type TargetName = (typeof TARGETS)[number];
 
 /**
@@ -67,8 +67,7 @@ export async function startTarget(name: TargetName, around: Surroundings): Promi
     case 'direct':
       return { ...NOTHING, name, baseUrl: `${router}/v1` };
     case 'proxy':
-    case 'naive':
-      return start(name, port, around, nodeCommand([script(`${name}.ts`), '--port', `${port}`, '--upstream', router]));
+      return start(name, port, around, nodeCommand([script('proxy.ts'), '--port', `${port}`, '--upstream', router]));
     case 'gateway':
       return startGateway(around, { env: { FAST_HTTP: 'on' } });
     case 'plain':

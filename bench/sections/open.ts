@@ -12,7 +12,7 @@ const STREAMS = 2000;
 /** The same requests with nothing else open, and beside streams that are open and silent. */
 export const open: Section = {
   heading: 'Requests beside 2,000 open streams',
-  start: (bench) => startTargets(bench, ['proxy', 'gateway', 'nginx', 'naive']),
+  start: (bench) => startTargets(bench, ['proxy', 'gateway', 'nginx']),
   steps: (bench) => [
     {
       name: 'requests',

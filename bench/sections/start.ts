@@ -1,7 +1,7 @@
-import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { chatBody } from '../load/body.ts';
-import { parseAddress, requestBytes } from '../load/connection.ts';
+import { Connection, parseAddress, requestBytes } from '../load/connection.ts';
+import { newTally } from '../load/tally.ts';
 import { benchKey, SLUG } from '../programs/answers.ts';
 import { reading } from '../results.ts';
 import { residentBytes } from '../run/process.ts';
@@ -58,24 +58,16 @@ export const start: Section = {
   ],
 };
 
-/** Asks over a bare socket, every millisecond: a client with more to it would cost the time that is measured. */
+/** Asks every millisecond until there is a whole answer. */
 async function firstAnswer(port: number): Promise<void> {
   const address = parseAddress(`http://127.0.0.1:${port}/v1`);
   const body = chatBody({ model: SLUG, bytes: 1024 });
   const request = requestBytes(address, '/chat/completions', { authorization: `Bearer ${benchKey(0)}` }, body);
+  const connection = new Connection(address, newTally());
   const end = performance.now() + PATIENCE_MS;
-  while (performance.now() < end) {
-    const answered = await new Promise<boolean>((resolve) => {
-      const socket = connect({ port, host: '127.0.0.1' }, () => socket.write(request));
-      socket.once('data', (data: Buffer) => {
-        resolve(data.latin1Slice(0, 12) === 'HTTP/1.1 200');
-        socket.destroy();
-      });
-      socket.once('error', () => resolve(false));
-      socket.once('close', () => resolve(false));
-    });
-    if (answered) return;
+  while (!(await new Promise<boolean>((resolve) => connection.send(request, resolve)))) {
+    if (performance.now() > end) throw new Error('the gateway gave no whole answer');
     await sleep(1);
   }
-  throw new Error('the gateway gave no whole answer');
+  connection.close();
 }
