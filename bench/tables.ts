@@ -83,6 +83,16 @@ export interface Goal {
   readonly rising?: boolean;
 }
 
+export function goal(
+  what: string,
+  least: number,
+  goal: number,
+  measured: Spread | null,
+  more: Pick<Goal, 'unit' | 'rising'> = {},
+): Goal {
+  return { what, least, goal, measured, ...more };
+}
+
 export function goalTable(goals: readonly Goal[]): string {
   const rows = goals.map(({ what, least, goal, unit = '', rising = false, measured }) => {
     const suffix = unit === '' || unit === '/s' ? unit : ` ${unit}`;

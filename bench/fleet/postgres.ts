@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { type Database, openDatabase } from '../../src/store/database.ts';
 import { ledgerStore } from '../../src/store/ledger.ts';
-import { INTERNAL_MODEL, SLUG } from '../programs/answers.ts';
+import { recordText } from '../../test/support/record.ts';
+import { admissionOf, makePayers, recordOf } from '../programs/records.ts';
 import { spreadOf } from '../results.ts';
 import type { Figures, Poll, Rows } from './figures.ts';
 import type { FleetBench } from './replicas.ts';
@@ -38,7 +39,7 @@ export async function measureRows(
 async function writeRows({ server, seconds }: FleetBench, writers: number, batch: number, companies: number) {
   const url = await server.seeded();
   const dbs = Array.from({ length: writers }, () => openDatabase({ url, maxConnections: 1 }));
-  const owners = Array.from({ length: companies }, () => [randomUUID(), randomUUID()] as const);
+  const payers = makePayers(companies);
   const [walBefore, diskBefore] = await bytesWritten(dbs[0] as Database);
   const before = server.cpuMicros();
   const began = performance.now();
@@ -50,7 +51,7 @@ async function writeRows({ server, seconds }: FleetBench, writers: number, batch
       const writer = randomUUID();
       while (performance.now() - began < seconds * 1000) {
         const records = Array.from({ length: batch }, (_, n) =>
-          ledgerRecord(done + n, owners[(done + n) % companies] as readonly [string, string]),
+          recordText(recordOf(admissionOf(payers, done + n), done + n)),
         );
         const at = performance.now();
         await store.insert(writer, Buffer.from(`[${records.join(',')}]`), null);
@@ -78,28 +79,6 @@ async function bytesWritten(db: Database): Promise<[wal: number, disk: number]> 
         where relkind = 'r' and (relname like 'api_usage%' or relname = 'ledger_seals')) as disk`,
   );
   return [Number(row.lsn), Number(row.disk)];
-}
-
-function ledgerRecord(n: number, [company, key]: readonly [string, string]): string {
-  const [prompt, completion] = [200 + (n % 100), 100 + (n % 50)];
-  const at = new Date().toISOString();
-  return JSON.stringify({
-    billing_month: `${at.slice(0, 7)}-01`,
-    request_id: randomUUID(),
-    company_id: company,
-    api_key_id: key,
-    model_slug: SLUG,
-    upstream_model: INTERNAL_MODEL,
-    endpoint: 'chat.completions',
-    prompt_tokens: prompt,
-    completion_tokens: completion,
-    cost_eur: ((prompt * 5 + completion * 15) / 1e7).toFixed(7),
-    price_input: '0.0005',
-    price_output: '0.0015',
-    usage_source: 'upstream',
-    outcome: 'completed',
-    occurred_at: at,
-  });
 }
 
 /** Measures what one look at changed spend costs Postgres and a replica, by how many figures changed. */

@@ -1,17 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises';
-import type { Payer } from '../../src/domain/key.ts';
-import { parsePrices } from '../../src/domain/money.ts';
-import { Calendar } from '../../src/domain/month.ts';
-import { type Admission, usageRecord } from '../../src/domain/usage.ts';
+import type { Admission } from '../../src/domain/usage.ts';
 import { fileDisk, systemProcesses } from '../../src/ledger/disk.ts';
 import { Spool } from '../../src/ledger/spool.ts';
 import { systemTiming } from '../../src/ledger/timing.ts';
 import { BatchLedger } from '../../src/ledger/writer.ts';
-import { newRequestId } from '../../src/runtime/request-id.ts';
 import { openDatabase } from '../../src/store/database.ts';
 import { ledgerStore } from '../../src/store/ledger.ts';
-import { INTERNAL_MODEL, SLUG } from './answers.ts';
+import { admissionOf, CALENDAR, makePayers, recordOf } from './records.ts';
 
 /**
  * Measures the ledger alone, wired as in the gateway, with a spool in SPOOL_DIR, into the database of DATABASE_URL,
@@ -41,7 +37,6 @@ const WARM = { haste: 10, hastySeconds: 15, seconds: 5 };
 
 const seconds = Number(process.env.SECONDS);
 const warm = seconds < 10 ? { ...WARM, hastySeconds: 1, seconds: 1 } : WARM;
-const calendar = new Calendar('UTC');
 const db = openDatabase({ url: process.env.DATABASE_URL as string });
 const log = { warn: fail, error: fail };
 const writer = randomUUID();
@@ -61,17 +56,11 @@ const timing = {
   after: (ms: number, call: () => void) => system.after(ms / haste, call),
   soon: (call: () => void) => void setImmediate(() => timed(call, commits)),
 };
-const monthOf = (at: number) => calendar.month(at);
+const monthOf = (at: number) => CALENDAR.month(at);
 const ledger = new BatchLedger({ store: ledgerStore(db), clock: Date.now, monthOf, log, writer, spool, timing });
 ledger.start();
 
-const prices = parsePrices('0.0005', '0.0015');
-const model = { slug: SLUG, upstream: INTERNAL_MODEL, kind: 'chat', euHosted: true, prices, created: 0 } as const;
-const companies = Array.from(
-  { length: COMPANIES },
-  (): Payer => ({ id: randomUUID(), companyId: randomUUID(), account: null, usedAt: 0 }),
-);
-
+const payers = makePayers(COMPANIES);
 const measured: Measured = { cpu: await measureCpu(), share: await measureShare(), rate: await measureRate() };
 const lost = await ledger.close(10_000);
 await db.close();
@@ -94,7 +83,7 @@ async function measureShare(): Promise<number> {
   const bookings: number[] = [];
   commits = [];
   for (let n = 0; n < TURNS; n++) {
-    const admitted = admission(n);
+    const admitted = admissionOf(payers, n);
     timed(() => meter(admitted, n), bookings);
     await turn();
   }
@@ -106,7 +95,7 @@ async function measureShare(): Promise<number> {
 
 async function measureRate(): Promise<number> {
   const began = performance.now();
-  for (let n = 0; n < FLOOD; n++) meter(admission(n), n);
+  for (let n = 0; n < FLOOD; n++) meter(admissionOf(payers, n), n);
   await settled();
   return FLOOD / ((performance.now() - began) / 1000);
 }
@@ -130,7 +119,7 @@ async function arrive(rows: number, metered: boolean): Promise<number> {
     await (haste > 1 ? turn() : sleep(1));
     const due = Math.min(rows, ((performance.now() - start) / 1000) * PACE);
     const admitted: Admission[] = [];
-    for (; arrived < due; arrived++) admitted.push(admission(arrived));
+    for (; arrived < due; arrived++) admitted.push(admissionOf(payers, arrived));
     if (metered) for (const [n, one] of admitted.entries()) meter(one, n);
   }
   await settled();
@@ -139,14 +128,7 @@ async function arrive(rows: number, metered: boolean): Promise<number> {
 }
 
 function meter(admission: Admission, n: number): void {
-  const tokens = { prompt: 200 + (n % 100), completion: 100 + (n % 50) };
-  ledger.book(usageRecord(admission, tokens, 'upstream', 'completed'), null);
-}
-
-function admission(n: number): Admission {
-  const at = Date.now();
-  const payer = companies[n % COMPANIES] as Payer;
-  return { requestId: newRequestId(), payer, model, endpoint: 'chat.completions', at, month: calendar.month(at) };
+  ledger.book(recordOf(admission, n), null);
 }
 
 async function settled(): Promise<void> {

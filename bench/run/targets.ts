@@ -9,6 +9,8 @@ import { ask, freePort, startPinned, stop, TEST_CORES, untilListening, which } f
  * FAST_HTTP=off; `base` is the gateway of another checkout.
  */
 export const TARGETS = ['direct', 'proxy', 'gateway', 'plain', 'base', 'nginx', 'haproxy', 'portkey'] as const;
+/** Those that relay streams in time: Portkey is left out of the sections about streams. */
+export const STREAM_TARGETS = TARGETS.filter((name) => name !== 'portkey');
 export type TargetName = (typeof TARGETS)[number];
 
 /**
@@ -167,10 +169,7 @@ function script(file: string): string {
 // Passes bytes through, tuned in good faith: one process, keep-alive on both sides, no buffering to disk, no access
 // log, and one read that is large enough for a whole burst packet.
 function nginxConfig(port: number, routerPort: number): string {
-  return `daemon off;
-master_process off;
-pid nginx.pid;
-error_log stderr crit;
+  return `daemon off; master_process off; pid nginx.pid; error_log stderr crit;
 worker_rlimit_nofile 20000;
 events { worker_connections 16000; }
 http {
@@ -178,26 +177,17 @@ http {
   keepalive_requests 1000000000;
   client_max_body_size 0;
   client_body_buffer_size 64k;
-  client_body_temp_path body;
-  proxy_temp_path proxy;
-  fastcgi_temp_path fastcgi;
-  uwsgi_temp_path uwsgi;
-  scgi_temp_path scgi;
-  upstream router {
-    server 127.0.0.1:${routerPort};
-    keepalive 2048;
-    keepalive_requests 1000000000;
-  }
+  client_body_temp_path body; proxy_temp_path proxy;
+  fastcgi_temp_path fastcgi; uwsgi_temp_path uwsgi; scgi_temp_path scgi;
+  upstream router { server 127.0.0.1:${routerPort}; keepalive 2048; keepalive_requests 1000000000; }
   server {
     listen 127.0.0.1:${port} backlog=4096;
     location / {
       proxy_pass http://router;
       proxy_http_version 1.1;
       proxy_set_header Connection "";
-      proxy_buffering off;
-      proxy_request_buffering off;
-      proxy_buffer_size 64k;
-      proxy_buffers 4 64k;
+      proxy_buffering off; proxy_request_buffering off;
+      proxy_buffer_size 64k; proxy_buffers 4 64k;
       proxy_read_timeout 300s;
     }
   }

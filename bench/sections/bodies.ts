@@ -1,7 +1,7 @@
 import { compared, reading } from '../results.ts';
 import { loadOf, measureRequests } from '../run/rig.ts';
 import { type Section, type Step, startTargets } from '../run/rounds.ts';
-import { costCells, type Goal, LABELS, table, targetsOf } from '../tables.ts';
+import { costCells, goal, LABELS, table, targetsOf } from '../tables.ts';
 
 /** Size in bytes and connections of each body. */
 const SIZES = {
@@ -54,13 +54,13 @@ export const bodies: Section = {
     return table(['body', 'through', 'CPU µs per request', '÷ do-nothing proxy', 'requests/s'], rows);
   },
   goals: (results) => [
-    ...SERIES.map(({ name }): Goal => {
+    ...SERIES.map(({ name }) => {
       const measured = compared(results, [name, 'gateway'], [name, 'proxy']);
-      return { what: `CPU per request of ${name} ÷ do-nothing proxy`, least: 1.5, goal: 1.3, measured };
+      return goal(`CPU per request of ${name} ÷ do-nothing proxy`, 1.5, 1.3, measured);
     }),
-    ...KINDS.map((kind): Goal => {
+    ...KINDS.map((kind) => {
       const measured = reading(results, `pause ${kind}`, 'gateway', 'pause');
-      return { what: `longest event-loop pause, 20 MiB ${kind}`, least: 20, goal: 10, unit: 'ms', measured };
+      return goal(`longest event-loop pause, 20 MiB ${kind}`, 20, 10, measured, { unit: 'ms' });
     }),
   ],
 };

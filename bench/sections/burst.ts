@@ -2,8 +2,8 @@ import { compared } from '../results.ts';
 import { cpuMicros } from '../run/process.ts';
 import { loadOf, perUnit, underLoad } from '../run/rig.ts';
 import { type Section, startTargets, WARM_SECONDS } from '../run/rounds.ts';
-import { TARGETS } from '../run/targets.ts';
-import { targetTables } from '../tables.ts';
+import { STREAM_TARGETS } from '../run/targets.ts';
+import { goal, targetTables } from '../tables.ts';
 
 const STREAMS = 16;
 /** Series, and whether each event is an HTTP chunk of its own. */
@@ -12,11 +12,7 @@ const FRAMINGS = { 'one HTTP chunk per packet': false, 'one HTTP chunk per event
 /** 200 events in four packets, 16 streams at once, each followed by the next. */
 export const burst: Section = {
   heading: 'Burst streams, 200 events in four packets',
-  start: (bench) =>
-    startTargets(
-      bench,
-      TARGETS.filter((name) => name !== 'portkey'),
-    ),
+  start: (bench) => startTargets(bench, STREAM_TARGETS),
   steps: ({ rig }) =>
     Object.entries(FRAMINGS).map(([name, chunkPerEvent]) => ({
       name,
@@ -33,12 +29,6 @@ export const burst: Section = {
   goals: (results) =>
     Object.keys(FRAMINGS).map((series) => {
       const measured = compared(results, [series, 'gateway'], [series, 'proxy'], (a, b) => a - b);
-      return {
-        what: `CPU added per burst event over the proxy, ${series}`,
-        least: 0.5,
-        goal: 0.3,
-        unit: 'µs',
-        measured,
-      };
+      return goal(`CPU added per burst event over the proxy, ${series}`, 0.5, 0.3, measured, { unit: 'µs' });
     }),
 };

@@ -4,7 +4,7 @@ import { reading } from '../results.ts';
 import type { Section } from '../run/rounds.ts';
 import { runScript } from '../run/script.ts';
 import { NOTHING } from '../run/targets.ts';
-import { spread, table } from '../tables.ts';
+import { goal, spread, table } from '../tables.ts';
 
 const KINDS: Readonly<Record<string, string>> = {
   cpu: 'gateway CPU per ledger row at 10,000 rows/s, µs',
@@ -38,21 +38,11 @@ export const metering: Section = {
       ['what', 'measured'],
       Object.entries(KINDS).map(([kind, label]) => [label, spread(reading(results, 'ledger', 'gateway', kind))]),
     ),
-  goals: (results) => [
-    {
-      what: 'gateway CPU per ledger row',
-      least: 5,
-      goal: 3,
-      unit: 'µs',
-      measured: reading(results, 'ledger', 'gateway', 'cpu'),
-    },
-    {
-      what: 'ledger rows/s into local Postgres',
-      least: 10_000,
-      goal: 20_000,
-      unit: '/s',
-      rising: true,
-      measured: reading(results, 'ledger', 'gateway', 'rate'),
-    },
-  ],
+  goals: (results) => {
+    const measured = (kind: string) => reading(results, 'ledger', 'gateway', kind);
+    return [
+      goal('gateway CPU per ledger row', 5, 3, measured('cpu'), { unit: 'µs' }),
+      goal('ledger rows/s into local Postgres', 10_000, 20_000, measured('rate'), { unit: '/s', rising: true }),
+    ];
+  },
 };

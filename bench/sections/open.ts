@@ -4,7 +4,7 @@ import { residentBytes } from '../run/process.ts';
 import { endStreams, loadOf, measureRequests, refuseErrors } from '../run/rig.ts';
 import { type Bench, type Section, startTargets, WARM_SECONDS } from '../run/rounds.ts';
 import type { Target } from '../run/targets.ts';
-import { LABELS, median, spread, table, targetsOf } from '../tables.ts';
+import { goal, LABELS, median, spread, table, targetsOf } from '../tables.ts';
 
 const CONNECTIONS = 64;
 const STREAMS = 2000;
@@ -66,19 +66,15 @@ export const open: Section = {
     );
   },
   goals: (results) => [
-    {
-      what: 'CPU per request, 2,000 streams open ÷ none',
-      least: 1.2,
-      goal: 1.1,
-      measured: compared(results, ['beside', 'gateway'], ['alone', 'gateway']),
-    },
-    {
-      what: 'resident memory per open stream',
-      least: 60,
-      goal: 40,
+    goal(
+      'CPU per request, 2,000 streams open ÷ none',
+      1.2,
+      1.1,
+      compared(results, ['beside', 'gateway'], ['alone', 'gateway']),
+    ),
+    goal('resident memory per open stream', 60, 40, reading(results, 'beside', 'gateway', 'collected'), {
       unit: 'KiB',
-      measured: reading(results, 'beside', 'gateway', 'collected'),
-    },
+    }),
   ],
 };
 

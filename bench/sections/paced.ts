@@ -3,8 +3,8 @@ import { compared } from '../results.ts';
 import { cpuMicros } from '../run/process.ts';
 import { endStreams, loadOf, measureWindow, perUnit } from '../run/rig.ts';
 import { type Section, startTargets } from '../run/rounds.ts';
-import { TARGETS } from '../run/targets.ts';
-import { targetTables } from '../tables.ts';
+import { STREAM_TARGETS } from '../run/targets.ts';
+import { goal, targetTables } from '../tables.ts';
 
 /** Streams at once, and milliseconds between two events of one. */
 const LOADS = [
@@ -15,11 +15,7 @@ const LOADS = [
 /** One event per packet, measured after all streams have begun. */
 export const paced: Section = {
   heading: 'Paced streams, one event per packet',
-  start: (bench) =>
-    startTargets(
-      bench,
-      TARGETS.filter((name) => name !== 'portkey'),
-    ),
+  start: (bench) => startTargets(bench, STREAM_TARGETS),
   steps: ({ rig }) =>
     LOADS.map(([streams, interval]) => ({
       name: `${streams} streams`,
@@ -40,6 +36,6 @@ export const paced: Section = {
     LOADS.map(([streams]) => {
       const series = `${streams} streams`;
       const measured = compared(results, [series, 'gateway'], [series, 'proxy']);
-      return { what: `CPU per paced event ÷ do-nothing proxy, ${series}`, least: 0.95, goal: 0.8, measured };
+      return goal(`CPU per paced event ÷ do-nothing proxy, ${series}`, 0.95, 0.8, measured);
     }),
 };

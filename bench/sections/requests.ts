@@ -10,7 +10,7 @@ import { canPin, cpuMicros, LOAD_CORES, which } from '../run/process.ts';
 import { loadOf, refuseErrors } from '../run/rig.ts';
 import { type Bench, type Section, startTargets, WARM_SECONDS } from '../run/rounds.ts';
 import { TARGETS, type Target } from '../run/targets.ts';
-import { targetTables } from '../tables.ts';
+import { goal, targetTables } from '../tables.ts';
 
 const CONNECTIONS = 64;
 
@@ -38,15 +38,9 @@ export const requests: Section = {
   goals: (results) => {
     const ratio = (a: string, b: string) => compared(results, ['autocannon', a], ['autocannon', b]);
     return [
-      { what: 'CPU per request ÷ do-nothing Node proxy', least: 1.05, goal: 0.95, measured: ratio('gateway', 'proxy') },
-      { what: 'CPU per request ÷ nginx', least: 2.5, goal: 2.2, measured: ratio('gateway', 'nginx') },
-      {
-        what: 'Portkey ÷ gateway, CPU per request',
-        least: 13,
-        goal: 14,
-        rising: true,
-        measured: ratio('portkey', 'gateway'),
-      },
+      goal('CPU per request ÷ do-nothing Node proxy', 1.05, 0.95, ratio('gateway', 'proxy')),
+      goal('CPU per request ÷ nginx', 2.5, 2.2, ratio('gateway', 'nginx')),
+      goal('Portkey ÷ gateway, CPU per request', 13, 14, ratio('portkey', 'gateway'), { rising: true }),
     ];
   },
 };

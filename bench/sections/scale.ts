@@ -3,7 +3,7 @@ import { compared, reading } from '../results.ts';
 import { loadOf, measureRequests, refuseErrors } from '../run/rig.ts';
 import type { Bench, Section } from '../run/rounds.ts';
 import { startGateway, type Target } from '../run/targets.ts';
-import { median, spread, table } from '../tables.ts';
+import { goal, median, spread, table } from '../tables.ts';
 
 const CONNECTIONS = 64;
 /** Gateways that differ only in what their databases hold. */
@@ -57,13 +57,8 @@ export const scale: Section = {
   goals: (results) => {
     const ratio = (name: string) => compared(results, ['scale', name], ['scale', 'small']);
     return [
-      {
-        what: 'CPU per request, many companies and keys ÷ one',
-        least: 1.15,
-        goal: 1.1,
-        measured: ratio('companies'),
-      },
-      { what: 'CPU per request, many ledger rows ÷ none', least: 1.15, goal: 1.1, measured: ratio('ledger') },
+      goal('CPU per request, many companies and keys ÷ one', 1.15, 1.1, ratio('companies')),
+      goal('CPU per request, many ledger rows ÷ none', 1.15, 1.1, ratio('ledger')),
     ];
   },
 };

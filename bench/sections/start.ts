@@ -7,7 +7,7 @@ import { reading } from '../results.ts';
 import { residentBytes } from '../run/process.ts';
 import type { Section } from '../run/rounds.ts';
 import { NOTHING, startGateway } from '../run/targets.ts';
-import { spread, table } from '../tables.ts';
+import { goal, spread, table } from '../tables.ts';
 
 const IDLE_MS = 2000;
 const PATIENCE_MS = 20_000;
@@ -40,22 +40,13 @@ export const start: Section = {
         ['resident memory, idle', spread(reading(results, 'start', 'gateway', 'idle'), 'MB')],
       ],
     ),
-  goals: (results) => [
-    {
-      what: 'resident memory, idle',
-      least: 90,
-      goal: 70,
-      unit: 'MB',
-      measured: reading(results, 'start', 'gateway', 'idle'),
-    },
-    {
-      what: 'start to first answer',
-      least: 500,
-      goal: 300,
-      unit: 'ms',
-      measured: reading(results, 'start', 'gateway', 'ms'),
-    },
-  ],
+  goals: (results) => {
+    const measured = (kind: string) => reading(results, 'start', 'gateway', kind);
+    return [
+      goal('resident memory, idle', 90, 70, measured('idle'), { unit: 'MB' }),
+      goal('start to first answer', 500, 300, measured('ms'), { unit: 'ms' }),
+    ];
+  },
 };
 
 /** Asks every millisecond until there is a whole answer. */
