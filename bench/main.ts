@@ -69,6 +69,7 @@ async function measure(options: Options, results: Results): Promise<void> {
       results.sections[name] = measured[name];
       if (!options.dryRun) write(results);
     }
+    await server.drop(databaseUrl);
   } finally {
     await rig.stop();
     await server.stop();

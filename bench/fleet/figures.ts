@@ -30,9 +30,6 @@ export interface Replicas {
   /** Milliseconds. */
   p50: number;
   p99: number;
-  /** Young-generation collections: mean pause in milliseconds, and requests between two. */
-  gcPauseMs: number;
-  gcEvery: number;
   idleBytes: number;
 }
 

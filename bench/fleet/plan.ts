@@ -68,8 +68,7 @@ function tryPlan(measured: Measured, assumed: Assumptions, cells: number) {
   const perCompany = assumed.rate / assumed.companies;
   const changed = (assumed.companies / cells) * (1 - Math.exp((-perCompany * SPEND_MS) / 1000));
   const [stallMs, pollMs] = costOfPoll(measured, changed);
-  const { flatOut, gcPauseMs, gcEvery } = measured.replicas;
-  const requestMs = flatOut / 1000 + gcPauseMs / gcEvery;
+  const requestMs = measured.replicas.flatOut / 1000;
   const most = Math.min(
     ((assumed.replicaBusy - stallMs / SPEND_MS) / requestMs) * 1000,
     assumed.open / assumed.upstreamSeconds,

@@ -45,7 +45,7 @@ export async function measureReplicas(
   const around = { folder, routerPort: rig.routerPort, databaseUrl, base: undefined };
   const fleet: Target[] = [];
   // on a busy machine the load shedder would answer some requests itself
-  const options = { flags: ['--trace-gc'], env: { MAX_DELAY_MS: '60000' } };
+  const options = { flags: [], env: { MAX_DELAY_MS: '60000' } };
   for (let n = 0; n < 4; n++) fleet.push(await startGateway(around, { name: `replica-${n}`, ...options }));
   const backends = fleet.map(({ baseUrl }) => ({ port: Number(new URL(baseUrl).port) }));
   const [single, all] = [await freePort(), await freePort()];
@@ -57,13 +57,11 @@ export async function measureReplicas(
   writeFileSync(config, haproxyConfig(groups));
   const balancer = startPinned(LOAD_CORES, haproxy, ['-db', '-q', '-f', config], { stdio: 'ignore' });
   const cpuOf = (members: readonly Target[]) => members.reduce((sum, { pid }) => sum + cpuMicros(pid), 0);
-  let answered = 0;
   /** @param rate requests per second; 0: 16 at a time, each followed by the next */
   const run = async (port: number, rate: number, members: readonly Target[], duration: number) => {
     const load = { ...loadOf({ baseUrl: `http://127.0.0.1:${port}/v1`, headers: {} }, CONNECTIONS), rate };
     const cpus = () => [cpuOf(members), server.cpuMicros(), cpuMicros(balancer.pid as number)];
     const window = await underLoad(rig, load, duration, cpus);
-    answered += window.answered;
     const [gateway = 0, postgres = 0, proxy = 0] = window.cpus.map((micros) => micros / window.done);
     return { gateway, postgres, haproxy: proxy, p50: window.p50, p99: window.p99 };
   };
@@ -87,7 +85,6 @@ export async function measureReplicas(
       ratePerReplica: RATE,
       ...(medians as Record<(typeof KINDS)[number], number>),
       quotients: rounds.map(({ one, four }) => four / one).sort((a, b) => a - b),
-      ...collections(fleet, answered),
       idleBytes: median(fleet.map(({ pid }) => residentBytes(pid))),
     };
     const connections = await sessions(databaseUrl, fleet.length);
@@ -100,17 +97,6 @@ export async function measureReplicas(
     await Promise.all(fleet.map((replica) => replica.stop()));
     await rig.stop();
   }
-}
-
-/** Reads V8's trace of collections. @param requests all that the fleet has answered */
-function collections(fleet: readonly Target[], requests: number): { gcPauseMs: number; gcEvery: number } {
-  const pauses = fleet.flatMap(({ output }) => {
-    const lines = readFileSync(output, 'utf8').matchAll(/Scavenge.*?MB, (?:pooled: [\d.]+ MB, )?([\d.]+) \//g);
-    return [...lines].map(([, milliseconds]) => Number(milliseconds));
-  });
-  if (pauses.length === 0) return { gcPauseMs: 0, gcEvery: requests };
-  const sum = pauses.reduce((total, pause) => total + pause, 0);
-  return { gcPauseMs: sum / pauses.length, gcEvery: requests / pauses.length };
 }
 
 /** Connections of the fleet to a database, and the memory that each has for itself alone. */

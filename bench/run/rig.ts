@@ -68,8 +68,8 @@ export async function measureWindow(rig: Rig, seconds: number, cpus: () => reado
   };
 }
 
-/** A window, and milliseconds and answers of the whole run. */
-export type LoadWindow = Window & Pick<LoadAnswer, 'p50' | 'p99'> & { readonly answered: number };
+/** A window, and milliseconds of the whole run. */
+export type LoadWindow = Window & Pick<LoadAnswer, 'p50' | 'p99'>;
 
 /** Starts a load, measures, and ends the load. @throws when a request failed or none was answered */
 export async function underLoad(
@@ -81,11 +81,11 @@ export async function underLoad(
   await rig.load({ do: 'start', load });
   await sleep(START_MS);
   const window = await measureWindow(rig, seconds, cpus);
-  const { errors, p50, p99, done: answered } = await rig.load({ do: 'stop' });
+  const { errors, p50, p99 } = await rig.load({ do: 'stop' });
   refuseErrors(errors);
   if (window.done === 0) throw new Error(`no answer from ${load.baseUrl} within ${seconds} s`);
   await sleep(AFTER_MS);
-  return { ...window, p50, p99, answered };
+  return { ...window, p50, p99 };
 }
 
 /** CPU microseconds and rate per unit of work. */

@@ -28,8 +28,6 @@ export interface Target {
   readonly headers: Readonly<Record<string, string>>;
   /** null where nothing stands between load and router. */
   readonly pid: number | null;
-  /** File with the standard output of a gateway. */
-  readonly output: string;
   /** Asks the probe inside a gateway. */
   probe(order: ProbeOrder): Promise<{ pauseMs: number }>;
   /** Empties the log file, so that a long run does not fill the disk. */
@@ -123,9 +121,9 @@ export async function startGateway(around: Surroundings, options: Partial<Gatewa
 async function start(name: string, port: number, around: Surroundings, command: Command): Promise<Target> {
   const { program, args, env, ready, headers = {} } = command;
   const folder = mkdtempSync(join(around.folder, `${name}-`));
-  const [output, log] = [join(folder, 'output'), join(folder, 'log')];
+  const log = join(folder, 'log');
   const child = startPinned(TEST_CORES, program, args, {
-    stdio: ['ignore', openSync(output, 'a'), openSync(log, 'a'), 'ipc'],
+    stdio: ['ignore', 'ignore', openSync(log, 'a'), 'ipc'],
     env: { PATH: process.env.PATH, DATA_DIR: folder, ...env },
   });
   try {
@@ -139,7 +137,6 @@ async function start(name: string, port: number, around: Surroundings, command: 
     baseUrl: `http://127.0.0.1:${port}/v1`,
     headers,
     pid: child.pid as number,
-    output,
     probe: (order) => ask(child, order),
     tidy: () => truncateSync(log),
     stop: () => stop(child),
@@ -152,7 +149,6 @@ export const NOTHING: Target = {
   baseUrl: '',
   headers: {},
   pid: null,
-  output: '',
   probe: () => Promise.resolve({ pauseMs: 0 }),
   tidy: () => {},
   stop: () => Promise.resolve(),

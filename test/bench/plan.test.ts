@@ -15,8 +15,6 @@ t.test('a plan keeps its bounds, and FLEET.md shows it', async (t) => {
       haproxy: 15,
       p50: 1,
       p99: 5,
-      gcPauseMs: 1.5,
-      gcEvery: 1000,
       idleBytes: 8e7,
     },
     rows: [{ writers: 4, batch: 200, companies: 1000, rate: 20_000, batchMs: 10, postgresMicros: 50 }],
