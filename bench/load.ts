@@ -1,6 +1,12 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import { Loop, newTally, parseTarget, Rate, requestBytes, type Tally } from './client.ts';
-import { chatBody } from './payload.ts';
+import { chatBody } from './load/body.ts';
+import { parseAddress, requestBytes } from './load/connection.ts';
+import { closedLoop, openLoop, type Running } from './load/loops.ts';
+import { newTally, summarize, type Tally } from './load/tally.ts';
+
+const SETTLE_MS = 5000; // for answers that are under way at the end
+const CONNECTIONS = 16;
 
 const USAGE = `Load test of a chat-completions service.
 
@@ -16,58 +22,46 @@ const USAGE = `Load test of a chat-completions service.
   --max-tokens N    sent as max_tokens
   --json            one JSON object at the end instead of text
 
-With neither --rate nor --streams: 16 requests at a time, each followed by the next.
+With neither --rate nor --streams: ${CONNECTIONS} requests at a time, each followed by the next.
 `;
 
-interface Options {
-  readonly baseUrl: string;
-  readonly key: string;
-  readonly model: string;
-  readonly rate: number;
-  readonly streams: number;
-  readonly seconds: number;
-  readonly bodyBytes: number;
-  readonly maxTokens: number;
-  readonly json: boolean;
-}
+type Options = ReturnType<typeof readOptions>;
 
-/** Applies the load, shows how it goes on standard error, and reports on standard output. */
+/** Applies the load, shows progress on standard error, and reports on standard output. */
 async function run(options: Options): Promise<void> {
-  const target = parseTarget(options.baseUrl);
-  const headers = { authorization: `Bearer ${options.key}` };
-  const model = options.model || (await firstModel(options));
+  const { baseUrl, key, rate, streams } = options;
+  const address = parseAddress(baseUrl);
+  const model = options.model || (await firstModel(baseUrl, key));
   const request = (stream: boolean): (() => Buffer) => {
-    let body = chatBody({ model, stream, bytes: options.bodyBytes });
-    if (options.maxTokens > 0) {
-      body = Buffer.concat([Buffer.from(`{"max_tokens":${options.maxTokens},`), body.subarray(1)]);
-    }
-    const bytes = requestBytes(target, '/chat/completions', headers, body);
+    const body = chatBody({ model, stream, bytes: options.bodyBytes, maxTokens: options.maxTokens });
+    const bytes = requestBytes(address, '/chat/completions', { authorization: `Bearer ${key}` }, body);
     return () => bytes;
   };
-  const plain = newTally();
-  const streamed = newTally();
+  const [plain, streamed] = [newTally(), newTally()];
   const started = performance.now();
-  const running: { stop(): void }[] = [];
-  let rate: Rate | null = null;
-  if (options.rate > 0) {
-    rate = new Rate(target, options.rate, request(false), plain);
-    running.push(rate);
-  } else if (options.streams === 0) running.push(new Loop(target, 16, request(false), plain));
-  if (options.streams > 0) running.push(new Loop(target, options.streams, request(true), streamed));
+  const running: Running[] = [];
+  let open: Running | null = null;
+  if (rate > 0) {
+    open = openLoop(address, rate, request(false), plain);
+    running.push(open);
+  } else if (streams === 0) running.push(closedLoop(address, CONNECTIONS, request(false), plain));
+  if (streams > 0) running.push(closedLoop(address, streams, request(true), streamed));
 
-  await progress(options, plain, streamed, () => rate?.open ?? 0);
-  rate?.pause();
+  await progress(options, plain, streamed, open);
+  open?.drain();
   const seconds = (performance.now() - started) / 1000;
-  const settle = performance.now() + 5000;
-  while (rate !== null && rate.open > 0 && performance.now() < settle) await sleep(20);
+  const settled = performance.now() + SETTLE_MS;
+  while (open !== null && open.open > 0 && performance.now() < settled) await sleep(20);
   for (const one of running) one.stop();
-  report(options, model, seconds, plain, streamed, rate?.open ?? 0);
+  const unanswered = open?.open ?? 0;
+  if (options.json) {
+    const result = { model, seconds, requests: summarize(plain), streams: summarize(streamed), unanswered };
+    console.log(JSON.stringify(result));
+  } else report(options, model, seconds, plain, streamed, unanswered);
 }
 
-async function firstModel(options: Options): Promise<string> {
-  const answer = await fetch(`${options.baseUrl.replace(/\/$/, '')}/models`, {
-    headers: { authorization: `Bearer ${options.key}` },
-  });
+async function firstModel(baseUrl: string, key: string): Promise<string> {
+  const answer = await fetch(`${baseUrl.replace(/\/$/, '')}/models`, { headers: { authorization: `Bearer ${key}` } });
   const list = (await answer.json()) as { data?: { id: string }[]; error?: { message: string } };
   const model = list.data?.[0]?.id;
   if (model === undefined)
@@ -75,20 +69,21 @@ async function firstModel(options: Options): Promise<string> {
   return model;
 }
 
-async function progress(options: Options, plain: Tally, streamed: Tally, open: () => number): Promise<void> {
-  const end = performance.now() + options.seconds * 1000;
+async function progress(options: Options, plain: Tally, streamed: Tally, open: Running | null): Promise<void> {
+  const end = performance.now() + options.duration * 1000;
   let before = { done: 0, events: 0 };
   for (let second = 1; performance.now() < end; second++) {
     await sleep(Math.min(1000, end - performance.now()));
     if (options.json) continue;
     const parts = [`${String(second).padStart(4)} s`];
-    if (options.streams === 0 || options.rate > 0) {
+    if (options.streams === 0 || open !== null) {
       parts.push(`${plain.done - before.done} answers/s`, `p99 ${ms(plain.latency.percentile(99))}`);
-      if (options.rate > 0) parts.push(`${open()} waiting`);
+      if (open !== null) parts.push(`${open.open} waiting`);
     }
     if (options.streams > 0)
       parts.push(`${streamed.events - before.events} events/s`, `${streamed.done} streams ended`);
-    const errors = sum(plain.errors) + sum(streamed.errors);
+    let errors = 0;
+    for (const count of [...plain.errors.values(), ...streamed.errors.values()]) errors += count;
     if (errors > 0) parts.push(`${errors} errors`);
     process.stderr.write(`${parts.join('   ')}\n`);
     before = { done: plain.done, events: streamed.events };
@@ -103,80 +98,38 @@ function report(
   streamed: Tally,
   unanswered: number,
 ): void {
-  if (options.json) {
-    const result = { model, seconds, requests: summarize(plain), streams: summarize(streamed), unanswered };
-    console.log(JSON.stringify(result));
-    return;
-  }
-  console.log(`\n${options.baseUrl}  model ${model}  ${seconds.toFixed(1)} s`);
-  if (options.streams === 0 || options.rate > 0) {
+  const { baseUrl, streams, rate } = options;
+  console.log(`\n${baseUrl}  model ${model}  ${seconds.toFixed(1)} s`);
+  if (streams === 0 || rate > 0) {
     console.log(`requests   ${plain.done} whole answers, ${(plain.done / seconds).toFixed(1)}/s`);
-    console.log(`  answer in   ${spread(plain.latency)}`);
+    console.log(`  answer in   ${times(plain.latency)}`);
     if (unanswered > 0) console.log(`  ${unanswered} had no answer five seconds after the end`);
   }
-  if (options.streams > 0) {
-    console.log(
-      `streams    ${options.streams} at once, ${streamed.done} ended whole, ${streamed.events} events, ${(streamed.events / seconds).toFixed(0)}/s`,
-    );
-    console.log(`  first event ${spread(streamed.firstEvent)}`);
-    if (streamed.done > 0) console.log(`  whole in    ${spread(streamed.latency)}`);
+  if (streams > 0) {
+    const { done, events } = streamed;
+    const perSecond = (events / seconds).toFixed(0);
+    console.log(`streams    ${streams} at once, ${done} ended whole, ${events} events, ${perSecond}/s`);
+    console.log(`  first event ${times(streamed.firstEvent)}`);
+    if (done > 0) console.log(`  whole in    ${times(streamed.latency)}`);
   }
   const statuses = new Map([...plain.statuses]);
   for (const [status, count] of streamed.statuses) statuses.set(status, (statuses.get(status) ?? 0) + count);
   console.log(`statuses   ${[...statuses].map(([status, count]) => `${status}: ${count}`).join('  ') || 'none'}`);
-  for (const tally of [plain, streamed]) {
-    for (const [error, count] of tally.errors) console.log(`error      ${count} × ${error}`);
-  }
+  for (const [error, count] of [...plain.errors, ...streamed.errors]) console.log(`error      ${count} × ${error}`);
 }
 
-function spread(times: Tally['latency']): string {
-  if (times.count === 0) return 'none';
-  const at = (percent: number): string => ms(times.percentile(percent));
-  return `p50 ${at(50)}  p90 ${at(90)}  p99 ${at(99)}  max ${ms(times.max)}`;
+function times(histogram: Tally['latency']): string {
+  if (histogram.count === 0) return 'none';
+  const parts = [50, 90, 99].map((percent) => `p${percent} ${ms(histogram.percentile(percent))}`);
+  return `${parts.join('  ')}  max ${ms(histogram.max)}`;
 }
 
 function ms(nanos: number): string {
   return `${(nanos / 1e6).toFixed(nanos < 1e7 ? 2 : 0)} ms`;
 }
 
-function sum(counts: ReadonlyMap<string, number>): number {
-  let total = 0;
-  for (const count of counts.values()) total += count;
-  return total;
-}
-
-function sleep(milliseconds: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, milliseconds));
-}
-
-/** A tally as plain values. Times in milliseconds. */
-export interface Summary {
-  readonly done: number;
-  readonly events: number;
-  readonly statuses: Readonly<Record<string, number>>;
-  readonly errors: Readonly<Record<string, number>>;
-  readonly p50: number;
-  readonly p99: number;
-  readonly firstEventP50: number;
-  readonly firstEventP99: number;
-}
-
-export function summarize(tally: Tally): Summary {
-  const at = (times: Tally['latency'], percent: number): number =>
-    times.count === 0 ? 0 : times.percentile(percent) / 1e6;
-  return {
-    done: tally.done,
-    events: tally.events,
-    statuses: Object.fromEntries(tally.statuses),
-    errors: Object.fromEntries(tally.errors),
-    p50: at(tally.latency, 50),
-    p99: at(tally.latency, 99),
-    firstEventP50: at(tally.firstEvent, 50),
-    firstEventP99: at(tally.firstEvent, 99),
-  };
-}
-
-function readOptions(): Options {
+/** @throws TypeError when an option is wrong */
+function readOptions() {
   const { values } = parseArgs({
     options: {
       'base-url': { type: 'string', default: '' },
@@ -191,15 +144,15 @@ function readOptions(): Options {
       help: { type: 'boolean', default: false },
     },
   });
+  if (values.help) {
+    process.stdout.write(USAGE);
+    process.exit(0);
+  }
   const number = (name: 'rate' | 'streams' | 'duration' | 'body-bytes' | 'max-tokens'): number => {
     const value = Number(values[name]);
     if (!(value >= 0)) throw new TypeError(`--${name} must be a number`);
     return value;
   };
-  if (values.help) {
-    process.stdout.write(USAGE);
-    process.exit(0);
-  }
   if (!URL.canParse(values['base-url']))
     throw new TypeError('--base-url must be an address such as http://127.0.0.1:8080/v1');
   if (values.key === '') throw new TypeError('--key is missing');
@@ -209,19 +162,17 @@ function readOptions(): Options {
     model: values.model,
     rate: number('rate'),
     streams: number('streams'),
-    seconds: number('duration'),
+    duration: number('duration'),
     bodyBytes: number('body-bytes'),
     maxTokens: number('max-tokens'),
     json: values.json,
   };
 }
 
-if (import.meta.main) {
-  try {
-    await run(readOptions());
-  } catch (error) {
-    const wrong = error instanceof TypeError;
-    console.error(wrong ? `${error.message}\n\n${USAGE}` : `load: ${(error as Error).message}`);
-    process.exit(wrong ? 64 : 1);
-  }
+try {
+  await run(readOptions());
+} catch (error) {
+  const wrong = error instanceof TypeError;
+  console.error(wrong ? `${error.message}\n\n${USAGE}` : `load: ${(error as Error).message}`);
+  process.exit(wrong ? 64 : 1);
 }

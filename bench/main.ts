@@ -1,153 +1,125 @@
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { startDatabase } from './database.ts';
-import { gatewayEntry, PEERS, type PeerName, startHelpers } from './peers.ts';
 import { drawComparison } from './picture.ts';
-import { canPin, pinSelf, which } from './process.ts';
-import { writeReport } from './report.ts';
-import { describeMachine, loadResults, Recorder, type Results, saveResults } from './results.ts';
-import { type Bench, SECTIONS } from './sections.ts';
+import { describeRatios, writeReport } from './report.ts';
+import { describeMachine, loadResults, type Results, type SectionResults } from './results.ts';
+import { startDatabase } from './run/database.ts';
+import { canPin, pinSelf, which } from './run/process.ts';
+import { startRig } from './run/rig.ts';
+import { runSection } from './run/rounds.ts';
+import { CHECKOUT, TARGETS, type TargetName } from './run/targets.ts';
+import { SECTIONS } from './sections/list.ts';
 
 const USAGE = `Benchmarks the gateway; rewrites RESULTS.md, results.json and comparison.svg in bench/.
 
   node bench/main.ts [options]
 
   --only SECTION    one of ${Object.keys(SECTIONS).join(', ')}; may be repeated. Others keep their earlier results
-  --rounds N        interleaved rounds (default 5; with --quick 3)
-  --seconds N       seconds each program is measured in a round (default 3; with --quick 1)
-  --quick           a rough look: some ten minutes instead of thirty
-  --generator NAME  autocannon or wrk for non-streaming requests (default: autocannon, then wrk where installed)
-  --peers LIST      programs to compare, of ${PEERS.join(',')}
-  --ledger-rows N   rows for the scale section (default 1000000; the published table has 10000000, some 5 GB of disk)
-  --companies N     companies and keys for the scale section (default 100000)
-  --report          measure nothing, only write the report again
-  --dry-run         measure, but write nothing
+  --rounds N        interleaved rounds (default 5)
+  --seconds N       seconds for which each program is measured in a round (default 3)
+  --quick           only shows that everything works: one round of 0.2 s without warm-up; writes nothing
+  --targets LIST    programs to compare, of ${TARGETS.join(',')}
+  --base DIR        compares with DIR, a built checkout of another commit: prints the ratios of CPU, writes nothing.
+                    Sections: requests, paced and burst, or what --only names
+  --ledger-rows N   rows in the scale section (default 1000000; the published table has 10000000, some 5 GB of disk)
+  --companies N     companies and keys in the scale section (default 100000)
+  --report          measures nothing, only writes the report again
+  --dry-run         measures, but writes nothing
 
 Environment: BENCH_PORTKEY names a folder where "npm install @portkey-ai/gateway" was run;
-BENCH_DATABASE_URL a Postgres server to use instead of the embedded one; BENCH_ENTRY another
-gateway program than dist/main.js; BENCH_NODE_FLAGS more flags for the gateway, such as "--cpu-prof --cpu-prof-dir=DIR".
+BENCH_DATABASE_URL a Postgres server on this machine to use instead of the embedded one;
+BENCH_NODE_FLAGS more flags for gateways, such as "--cpu-prof --cpu-prof-dir=DIR".
 `;
 
 const FOLDER = fileURLToPath(new URL('.', import.meta.url));
-const RESULTS = join(FOLDER, 'results.json');
 
-interface Options {
-  readonly only: readonly string[];
-  readonly rounds: number;
-  readonly seconds: number;
-  readonly generators: Bench['generators'];
-  readonly peers: readonly PeerName[];
-  readonly ledgerRows: number;
-  readonly companies: number;
-  readonly reportOnly: boolean;
-  readonly dryRun: boolean;
-}
+type Options = ReturnType<typeof readOptions>;
 
-async function main(options: Options): Promise<void> {
-  const results = loadResults(RESULTS);
-  if (options.reportOnly) write(results);
-  else await measure(options, results);
-}
-
-/** Sections one after the other; each is written down as soon as it is over. */
+/** Runs sections one after the other; each is written down as soon as it is over. */
 async function measure(options: Options, results: Results): Promise<void> {
-  if (process.platform !== 'linux') throw new Error('CPU time is read from /proc: the benchmark needs Linux');
-  if (options.peers.includes('gateway') && !existsSync(gatewayEntry())) {
-    throw new Error('the gateway is not built: run "make bench", or "npx tsc" first');
+  for (const checkout of [CHECKOUT, options.base ?? CHECKOUT]) {
+    if (!existsSync(join(checkout, 'dist/main.js')))
+      throw new TypeError(`${checkout} has no dist/main.js: build it first`);
   }
   pinSelf();
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-bench-'));
   process.once('exit', () => rmSync(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 }));
-  const helpers = await startHelpers();
+  const rig = await startRig();
+  const server = await startDatabase(folder);
+  const measured: Record<string, SectionResults> = {};
   try {
-    // a run without the gateway needs no database
-    const server = options.peers.includes('gateway') ? await startDatabase(folder) : null;
-    try {
-      results.machine = describeMachine(canPin);
-      results.versions = versions(server?.version ?? '');
-      say(`${results.machine}\n${results.versions}`);
-      const databaseUrl = (await server?.seeded({ companies: 1, ledgerRows: 0 })) ?? '';
-      const bench: Bench = { ...options, folder, helpers, server, databaseUrl, say };
-      const began = performance.now();
-      for (const [index, name] of options.only.entries()) {
-        const section = SECTIONS[name];
-        if (section === undefined || (server === null && section.alone)) continue;
-        const minutes = ((performance.now() - began) / 60_000).toFixed(1);
-        say(`\n[${index + 1}/${options.only.length}] ${section.title} (${minutes} min so far)`);
-        const record = new Recorder();
-        const notes = await section.run(bench, record);
-        results.sections[name] = {
-          taken: new Date().toISOString().slice(0, 10),
-          rounds: options.rounds,
-          seconds: options.seconds,
-          notes,
-          series: record.series,
-        };
-        if (!options.dryRun) write(results);
-      }
-      if (databaseUrl !== '') await server?.drop(databaseUrl);
-    } finally {
-      await server?.stop();
+    results.machine = describeMachine(canPin);
+    results.versions = versions(server.version);
+    say(`${results.machine}\n${results.versions}`);
+    const databaseUrl = await server.seeded();
+    const bench = { ...options, folder, rig, routerPort: rig.routerPort, server, databaseUrl, say };
+    const { rounds, seconds } = options;
+    const began = performance.now();
+    for (const name of options.only) {
+      const section = SECTIONS[name];
+      if (section === undefined) continue;
+      say(`\n${section.heading} (${((performance.now() - began) / 60_000).toFixed(1)} min so far)`);
+      const series = await runSection(section, bench);
+      const notes = [section.note(bench)].filter((note) => note !== '');
+      measured[name] = { taken: new Date().toISOString().slice(0, 10), rounds, seconds, notes, series };
+      results.sections[name] = measured[name];
+      if (!options.dryRun) write(results);
     }
+    await server.drop(databaseUrl);
   } finally {
-    await helpers.stop();
+    await rig.stop();
+    await server.stop();
   }
+  if (options.base !== undefined) process.stdout.write(`\n${describeRatios(measured)}`);
 }
 
 function write(results: Results): void {
-  saveResults(RESULTS, results);
+  writeFileSync(join(FOLDER, 'results.json'), `${JSON.stringify(results, null, 1)}\n`);
   writeFileSync(join(FOLDER, 'RESULTS.md'), writeReport(results));
   writeFileSync(join(FOLDER, 'comparison.svg'), drawComparison(results));
   say('wrote bench/RESULTS.md, results.json and comparison.svg');
 }
 
+/** "Node 26.10.0, undici 8.12.4, …": all that is installed and takes part. */
 function versions(database: string): string {
-  const parts = [`Node ${process.versions.node}`, `undici ${packageVersion('undici')}`];
-  if (database !== '') parts.push(database);
-  const program = (name: string, args: string[], pattern: RegExp): void => {
+  const parts = [`Node ${process.versions.node}`, `undici ${packageVersion('undici')}`, database];
+  const programs = { nginx: /nginx\/([\d.]+)/, haproxy: /version ([\d.]+)/, wrk: /wrk (?:debian\/)?([\d.]+)/ };
+  for (const [name, pattern] of Object.entries(programs)) {
     const path = which(name);
-    if (path === null) return;
-    try {
-      const text = execFileSync('sh', ['-c', '"$0" "$@" 2>&1 || true', path, ...args], { encoding: 'utf8' });
-      const version = pattern.exec(text)?.[1];
-      if (version) parts.push(`${name} ${version}`);
-    } catch {
-      // told by its absence
-    }
-  };
-  program('nginx', ['-v'], /nginx\/([\d.]+)/);
-  program('haproxy', ['-v'], /version ([\d.]+)/);
-  program('wrk', ['-v'], /wrk (?:debian\/)?([\d.]+)/);
+    if (path === null) continue;
+    const text = execFileSync('sh', ['-c', '"$0" -v 2>&1 || true', path], { encoding: 'utf8' });
+    parts.push(`${name} ${pattern.exec(text)?.[1]}`);
+  }
   parts.push(`autocannon ${packageVersion('autocannon')}`);
   const portkey = process.env.BENCH_PORTKEY;
   if (portkey) parts.push(`@portkey-ai/gateway ${packageVersion('@portkey-ai/gateway', portkey)}`);
   return parts.join(', ');
 }
 
-function packageVersion(name: string, folder = join(FOLDER, '..')): string {
+function packageVersion(name: string, folder = CHECKOUT): string {
   const path = join(folder, 'node_modules', name, 'package.json');
-  if (!existsSync(path)) return 'missing';
-  return (JSON.parse(execFileSync('cat', [path], { encoding: 'utf8' })) as { version: string }).version;
+  return existsSync(path) ? JSON.parse(readFileSync(path, 'utf8')).version : 'missing';
 }
 
 function say(text: string): void {
   process.stderr.write(`${text}\n`);
 }
 
-function readOptions(): Options {
+/** @throws TypeError when an option is wrong */
+function readOptions() {
   const { values } = parseArgs({
     options: {
       only: { type: 'string', multiple: true },
-      rounds: { type: 'string' },
-      seconds: { type: 'string' },
+      rounds: { type: 'string', default: '5' },
+      seconds: { type: 'string', default: '3' },
       quick: { type: 'boolean', default: false },
-      generator: { type: 'string' },
-      peers: { type: 'string', default: PEERS.join(',') },
-      'ledger-rows': { type: 'string', default: process.env.BENCH_LEDGER_ROWS ?? '1000000' },
+      targets: { type: 'string' },
+      base: { type: 'string' },
+      'ledger-rows': { type: 'string', default: '1000000' },
       companies: { type: 'string', default: '100000' },
       report: { type: 'boolean', default: false },
       'dry-run': { type: 'boolean', default: false },
@@ -158,32 +130,27 @@ function readOptions(): Options {
     process.stdout.write(USAGE);
     process.exit(0);
   }
-  const whole = (name: string, text: string): number => {
-    if (!/^\d+$/.test(text)) throw new TypeError(`--${name} must be a whole number`);
-    return Number(text);
+  const { quick, base } = values;
+  const number = (name: 'rounds' | 'seconds' | 'ledger-rows' | 'companies'): number => {
+    const value = Number(values[name]);
+    if (!(value > 0)) throw new TypeError(`--${name} must be a number above 0`);
+    return value;
   };
-  const generators = values.generator
-    ? [values.generator]
-    : which('wrk') === null
-      ? ['autocannon']
-      : ['autocannon', 'wrk'];
-  for (const name of generators) {
-    if (name !== 'wrk' && name !== 'autocannon') throw new TypeError('--generator must be wrk or autocannon');
-  }
-  const only = values.only ?? Object.keys(SECTIONS);
+  const only = values.only ?? (base === undefined ? Object.keys(SECTIONS) : ['requests', 'paced', 'burst']);
   for (const name of only) if (!(name in SECTIONS)) throw new TypeError(`there is no section ${name}`);
-  const peers = values.peers.split(',') as PeerName[];
-  for (const name of peers) if (!PEERS.includes(name)) throw new TypeError(`there is no program ${name}`);
+  const targets = (values.targets?.split(',') ?? (base === undefined ? TARGETS : ['gateway', 'base'])) as TargetName[];
+  for (const name of targets) if (!TARGETS.includes(name)) throw new TypeError(`there is no program ${name}`);
   return {
     only,
-    rounds: whole('rounds', values.rounds ?? (values.quick ? '3' : '5')),
-    seconds: whole('seconds', values.seconds ?? (values.quick ? '1' : '3')),
-    generators: generators as Bench['generators'],
-    peers,
-    ledgerRows: whole('ledger-rows', values['ledger-rows']),
-    companies: whole('companies', values.companies),
-    reportOnly: values.report,
-    dryRun: values['dry-run'],
+    rounds: quick ? 1 : number('rounds'),
+    seconds: quick ? 0.2 : number('seconds'),
+    quick,
+    targets: base === undefined ? targets.filter((name) => name !== 'base') : targets,
+    base: base === undefined ? undefined : resolve(base),
+    ledgerRows: quick ? 1000 : number('ledger-rows'),
+    companies: quick ? 100 : number('companies'),
+    report: values.report,
+    dryRun: values['dry-run'] || quick || base !== undefined,
   };
 }
 
@@ -191,7 +158,10 @@ process.setMaxListeners(64); // each program started listens for the end of this
 process.on('SIGINT', () => process.exit(130));
 process.on('SIGTERM', () => process.exit(143));
 try {
-  await main(readOptions());
+  const options = readOptions();
+  const results = loadResults(join(FOLDER, 'results.json'));
+  if (options.report) write(results);
+  else await measure(options, results);
 } catch (error) {
   const wrong = error instanceof TypeError;
   console.error(wrong ? `${error.message}\n\n${USAGE}` : error);

@@ -1,35 +1,35 @@
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { arch, cpus, platform, release } from 'node:os';
 
-/** Readings of one kind by one program, one per round: the n-th readings of all belong to round n. */
-export type Readings = Record<string, number[]>;
+/** Kind of figure ("cpu") → figure. */
+export type Figures = Readonly<Record<string, number>>;
 
-/** What one section measured: series ("100 streams") → program → kind ("cpu") → readings. */
-export interface Section {
+/** Series ("100 streams") → target → kind → a reading per round: the n-th readings of all belong to round n. */
+export type Series = Record<string, Record<string, Record<string, number[]>>>;
+
+/** What one section measured. */
+export interface SectionResults {
   /** Date of the run, "2026-11-21". */
   readonly taken: string;
   readonly rounds: number;
-  /** Seconds each program was measured in a round. */
+  /** Seconds for which each target was measured in a round. */
   readonly seconds: number;
-  /** Versions and circumstances a reader needs. */
+  /** Circumstances that a reader needs. */
   readonly notes: readonly string[];
-  readonly series: Record<string, Record<string, Readings>>;
+  readonly series: Series;
 }
 
 export interface Results {
   machine: string;
   versions: string;
-  sections: Record<string, Section>;
+  /** Sections by name. */
+  sections: Record<string, SectionResults>;
 }
 
-/** Earlier results; sections not run again keep theirs. */
+/** Earlier results; sections that are not run again keep theirs. */
 export function loadResults(path: string): Results {
   if (!existsSync(path)) return { machine: '', versions: '', sections: {} };
   return JSON.parse(readFileSync(path, 'utf8')) as Results;
-}
-
-export function saveResults(path: string, results: Results): void {
-  writeFileSync(path, `${JSON.stringify(results, null, 1)}\n`);
 }
 
 export function describeMachine(pinned: boolean): string {
@@ -38,18 +38,14 @@ export function describeMachine(pinned: boolean): string {
   return `${cpus().length} × ${model}, ${platform()} ${release().split('-')[0]} ${arch()}${how}`;
 }
 
-/** Collects the readings of a section while it runs. */
-export class Recorder {
-  readonly series: Section['series'] = {};
-
-  add(series: string, program: string, readings: Readonly<Record<string, number>>): void {
-    this.series[series] ??= {};
-    this.series[series][program] ??= {};
-    const kinds = this.series[series][program];
-    for (const kind in readings) {
-      kinds[kind] ??= [];
-      kinds[kind].push(readings[kind] as number);
-    }
+/** Adds the readings of one round. */
+export function record(series: Series, name: string, target: string, figures: Figures): void {
+  series[name] ??= {};
+  series[name][target] ??= {};
+  const kinds = series[name][target];
+  for (const [kind, figure] of Object.entries(figures)) {
+    kinds[kind] ??= [];
+    kinds[kind].push(figure);
   }
 }
 
@@ -61,34 +57,37 @@ export interface Spread {
 }
 
 export function spreadOf(values: readonly number[]): Spread | null {
-  if (values.length === 0) return null;
   const sorted = [...values].sort((a, b) => a - b);
+  const [low, high] = [sorted[0], sorted.at(-1)];
+  if (low === undefined || high === undefined) return null;
   const middle = sorted.length >> 1;
-  const median =
-    sorted.length % 2 === 1
-      ? (sorted[middle] as number)
-      : ((sorted[middle - 1] as number) + (sorted[middle] as number)) / 2;
-  return { median, low: sorted[0] as number, high: sorted[sorted.length - 1] as number };
+  const upper = sorted[middle] as number;
+  return { median: sorted.length % 2 === 1 ? upper : (upper + (sorted[middle - 1] as number)) / 2, low, high };
 }
 
-/** Spread of one kind of reading of a section, or null when it was not measured. */
-export function reading(section: Section | undefined, series: string, program: string, kind: string): Spread | null {
-  return spreadOf(section?.series[series]?.[program]?.[kind] ?? []);
+/** Spread of one kind of reading, or null when it was not measured. */
+export function reading(
+  results: SectionResults | undefined,
+  series: string,
+  target: string,
+  kind: string,
+): Spread | null {
+  return spreadOf(results?.series[series]?.[target]?.[kind] ?? []);
 }
 
 /**
- * Two programs compared within each round, where they ran seconds apart under the same conditions:
- * the spread of the rounds' quotients (or whatever `combine` makes of the two).
+ * CPU of two targets compared within each round, where they ran seconds apart under the same conditions.
+ * @param combine makes one figure of the two of a round: their quotient unless given
+ * @returns the spread over the rounds
  */
 export function compared(
-  section: Section | undefined,
-  [seriesA, programA]: readonly [string, string],
-  [seriesB, programB]: readonly [string, string],
-  kind: string,
+  results: SectionResults | undefined,
+  [seriesA, targetA]: readonly [series: string, target: string],
+  [seriesB, targetB]: readonly [series: string, target: string],
   combine: (a: number, b: number) => number = (a, b) => a / b,
 ): Spread | null {
-  const a = section?.series[seriesA]?.[programA]?.[kind] ?? [];
-  const b = section?.series[seriesB]?.[programB]?.[kind] ?? [];
+  const a = results?.series[seriesA]?.[targetA]?.cpu ?? [];
+  const b = results?.series[seriesB]?.[targetB]?.cpu ?? [];
   const rounds = Math.min(a.length, b.length);
   return spreadOf(Array.from({ length: rounds }, (_, i) => combine(a[i] as number, b[i] as number)));
 }

@@ -44,16 +44,19 @@ t.before(() => new Promise<void>((resolve) => server.listen(0, '127.0.0.1', reso
 t.teardown(() => server.close());
 const baseUrl = (): string => `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
 
-t.test('asks the first listed model at the wanted rate, streams beside it, and reports both', async (t) => {
-  const args = ['--rate', '50', '--streams', '3', '--duration', '1', '--max-tokens', '7'];
-  const { code, stdout } = await load('--base-url', baseUrl(), '--key', 'svc_test', ...args, '--json');
-  t.equal(code, 0);
-  const result = JSON.parse(stdout);
-  t.match(result, { model: 'the-model', unanswered: 0, requests: { errors: {} }, streams: { errors: {} } });
-  t.ok(result.requests.done > 0 && result.requests.done <= 50 * result.seconds + 1, 'no more than wanted');
-  t.equal(result.requests.statuses['200'], result.requests.done);
-  t.ok(result.streams.done > 0 && result.streams.events >= 2 * result.streams.done, 'streams ended whole');
-});
+t.test(
+  'sends requests to the first listed model at the given rate, opens streams beside them, and reports both',
+  async (t) => {
+    const args = ['--rate', '50', '--streams', '3', '--duration', '1', '--max-tokens', '7'];
+    const { code, stdout } = await load('--base-url', baseUrl(), '--key', 'svc_test', ...args, '--json');
+    t.equal(code, 0);
+    const result = JSON.parse(stdout);
+    t.match(result, { model: 'the-model', unanswered: 0, requests: { errors: {} }, streams: { errors: {} } });
+    t.ok(result.requests.done > 0 && result.requests.done <= 50 * result.seconds + 1, 'no more than wanted');
+    t.equal(result.requests.statuses['200'], result.requests.done);
+    t.ok(result.streams.done > 0 && result.streams.events >= 2 * result.streams.done, 'streams ended whole');
+  },
+);
 
 t.test('shows its progress and a report for people', async (t) => {
   const args = ['--rate', '20', '--duration', '1', '--max-tokens', '7', '--model', 'the-model'];

@@ -1,17 +1,23 @@
 import t from 'tap';
 import { drawComparison } from '../../bench/picture.ts';
-import { targets, writeReport } from '../../bench/report.ts';
-import { compared, Recorder, type Results, spreadOf } from '../../bench/results.ts';
+import { describeRatios, writeReport } from '../../bench/report.ts';
+import { compared, type Results, record, type SectionResults, spreadOf } from '../../bench/results.ts';
+import { SECTIONS } from '../../bench/sections/list.ts';
 
 /** Two rounds in which everything was twice as slow the second time. */
-function results(): Results {
-  const record = new Recorder();
+function measured(): SectionResults {
+  const series = {};
   for (const factor of [1, 2]) {
-    record.add('autocannon', 'proxy', { cpu: 40 * factor, rate: 1, p50: 1, p99: 1 });
-    record.add('autocannon', 'gateway', { cpu: 38 * factor, rate: 1, p50: 1, p99: 1 });
+    record(series, 'autocannon', 'proxy', { cpu: 40 * factor, rate: 1, p50: 1, p99: 1 });
+    record(series, 'autocannon', 'gateway', { cpu: 38 * factor, rate: 1, p50: 1, p99: 1 });
+    record(series, 'autocannon', 'plain', { cpu: 57 * factor, rate: 1, p50: 1, p99: 1 });
+    record(series, 'autocannon', 'base', { cpu: 40 * factor, rate: 1, p50: 1, p99: 1 });
   }
-  const section = { taken: '2026-01-01', rounds: 2, seconds: 1, notes: [], series: record.series };
-  return { machine: 'a <machine>', versions: 'Node', sections: { requests: section } };
+  return { taken: '2026-01-01', rounds: 2, seconds: 1, notes: [], series };
+}
+
+function results(): Results {
+  return { machine: 'a <machine>', versions: 'Node', sections: { requests: measured() } };
 }
 
 t.test('median of odd and even counts, none of nothing', async (t) => {
@@ -20,14 +26,13 @@ t.test('median of odd and even counts, none of nothing', async (t) => {
   t.equal(spreadOf([]), null);
 });
 
-t.test('compares within rounds: what slowed all of a round slows no quotient', async (t) => {
-  const { requests } = results().sections;
-  const quotient = compared(requests, ['autocannon', 'gateway'], ['autocannon', 'proxy'], 'cpu');
+t.test('compares within rounds: what slows a whole round changes no quotient', async (t) => {
+  const quotient = compared(measured(), ['autocannon', 'gateway'], ['autocannon', 'proxy']);
   t.same(quotient, { median: 0.95, low: 0.95, high: 0.95 });
 });
 
-t.test('the report tells what was measured against its target, and what was not', async (t) => {
-  const [first, second] = targets(results());
+t.test('the report says what was measured against its target, and what was not', async (t) => {
+  const [first, second] = SECTIONS.requests?.goals(measured()) ?? [];
   t.match(first, { least: 1.05, goal: 0.95, measured: { median: 0.95 } });
   t.equal(second?.measured, null);
   const text = writeReport(results());
@@ -36,10 +41,23 @@ t.test('the report tells what was measured against its target, and what was not'
   t.match(text, '## Request bodies\n\nNot measured yet.');
 });
 
+t.test('the report has a row per program, and shows what the fast path saves', async (t) => {
+  const text = writeReport(results());
+  t.match(text, '| load by autocannon | CPU µs per request | ÷ do-nothing proxy | requests/s | p50 ms | p99 ms |');
+  t.match(text, '| do-nothing Node proxy | 60.0 (40.0–80.0) | 1 | 1.00 | 1.00 | 1.00 |');
+  t.match(text, '| Tollgate, `FAST_HTTP=off` | 85.5 (57.0–114) | 1.43 (1.43–1.43) | 1.00 | 1.00 | 1.00 |');
+  t.match(text, '| requests, autocannon | 57.0 (38.0–76.0) | 85.5 (57.0–114) | 1.50 (1.50–1.50) |');
+  t.match(writeReport({ ...results(), sections: {} }), '## What the fast path saves\n\nNot measured yet.');
+});
+
+t.test('two checkouts are compared by ratio, new ÷ old', async (t) => {
+  t.match(describeRatios({ requests: measured() }), /requests, autocannon +0\.950 +0\.950 +0\.950\n/);
+});
+
 t.test('the picture is well-formed and labelled', async (t) => {
   const svg = drawComparison(results());
-  t.match(svg, 'µs per request');
+  t.match(svg, 'CPU per non-streaming chat request, µs');
   t.match(svg, '>Tollgate</text>');
   t.match(svg, 'a &#60;machine&#62;');
-  t.equal(svg.match(/<rect /g)?.length, 2);
+  t.equal(svg.match(/<rect /g)?.length, 3);
 });

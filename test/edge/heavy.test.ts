@@ -5,7 +5,8 @@ import { createInterface, type Interface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
-import { Connection, newTally, parseTarget, requestBytes } from '../../bench/client.ts';
+import { Connection, parseAddress, requestBytes } from '../../bench/load/connection.ts';
+import { newTally } from '../../bench/load/tally.ts';
 import { ask } from '../support/client.ts';
 import { FAST_HTTP, startGateway } from '../support/gateway.ts';
 import { until } from '../support/until.ts';
@@ -134,7 +135,7 @@ t.test(
   async (t) => {
     const taken = 200;
     const { customer, url, key, cpu } = await serve(t, 1000, { MAX_REQUESTS: `${taken}` });
-    const target = parseTarget(url);
+    const target = parseAddress(url);
     const body = Buffer.from('{"model":"quick","messages":[{"role":"user","content":"x"}]}');
     const bytes = requestBytes(target, '/chat/completions', { authorization: `Bearer ${key}` }, body);
     /**

@@ -1,7 +1,8 @@
 import { createServer, type Server } from 'node:net';
 import t from 'tap';
-import { Connection, newTally, parseTarget, requestBytes, type Tally } from '../../bench/client.ts';
-import { answerBytes, BURST_EVENTS, burstPackets } from '../../bench/payload.ts';
+import { Connection, parseAddress, requestBytes } from '../../bench/load/connection.ts';
+import { newTally, type Tally } from '../../bench/load/tally.ts';
+import { answerBytes, BURST_EVENTS, burstPackets } from '../../bench/programs/answers.ts';
 
 /** A server that answers every request with these pieces, each in a packet of its own, and then closes or stays. */
 async function answering(pieces: readonly Buffer[], close = false): Promise<{ server: Server; url: string }> {
@@ -23,9 +24,9 @@ async function answering(pieces: readonly Buffer[], close = false): Promise<{ se
 async function exchanges(pieces: readonly Buffer[], count: number, close = false): Promise<Tally> {
   const { server, url } = await answering(pieces, close);
   const tally = newTally();
-  const target = parseTarget(url);
-  const connection = new Connection(target, tally);
-  const request = requestBytes(target, '/chat/completions', {}, Buffer.from('{}'));
+  const address = parseAddress(url);
+  const connection = new Connection(address, tally);
+  const request = requestBytes(address, '/chat/completions', {}, Buffer.from('{}'));
   for (let i = 0; i < count; i++) await new Promise((resolve) => connection.send(request, resolve));
   connection.close();
   server.close();
@@ -34,7 +35,7 @@ async function exchanges(pieces: readonly Buffer[], count: number, close = false
 
 const cut = (bytes: Buffer, at: number): Buffer[] => [bytes.subarray(0, at), bytes.subarray(at)];
 
-t.test('counts the events of a stream, however HTTP and packets cut them', async (t) => {
+t.test('counts the events of a stream, however HTTP and packets divide them', async (t) => {
   for (const chunkPerEvent of [true, false]) {
     const tally = await exchanges(burstPackets(chunkPerEvent), 3);
     t.match(tally, { done: 3, events: 3 * (BURST_EVENTS + 3) });
@@ -59,7 +60,7 @@ t.test('reads an answer cut at any byte', async (t) => {
   t.pass('all cuts');
 });
 
-t.test('does not take a broken answer for a whole one', async (t) => {
+t.test('reports a broken answer as an error', async (t) => {
   const head = 'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n';
   const cases: [string, string][] = [
     [`${head}data: {}\n\n`, 'stream without [DONE]'],
@@ -74,18 +75,18 @@ t.test('does not take a broken answer for a whole one', async (t) => {
   }
 });
 
-t.test('goes on where the server closed an idle connection', async (t) => {
+t.test('connects again when the server has closed an idle connection', async (t) => {
   const answer = Buffer.from('HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}');
   const tally = await exchanges([answer], 5, true);
   t.match(tally, { done: 5 });
   t.equal(tally.errors.size, 0);
 });
 
-t.test('speaks of a server that is not there', async (t) => {
+t.test('names the error when nobody listens', async (t) => {
   const { server, url } = await answering([]);
   await new Promise((resolve) => server.close(resolve));
   const tally = newTally();
-  const target = parseTarget(url);
-  await new Promise((resolve) => new Connection(target, tally).send(Buffer.from(''), resolve));
+  const address = parseAddress(url);
+  await new Promise((resolve) => new Connection(address, tally).send(Buffer.from(''), resolve));
   t.same([...tally.errors], [['ECONNREFUSED', 1]]);
 });

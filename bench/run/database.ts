@@ -1,31 +1,37 @@
-import { openDatabase } from '../src/store/database.ts';
-import { startEmbedded } from '../src/store/embedded.ts';
-import { migrate } from '../src/store/migrate.ts';
-import { inDatabase } from '../test/support/postgres.ts';
-import { INTERNAL_MODEL, SLUG } from './payload.ts';
+import { readFileSync } from 'node:fs';
+import { type Database, openDatabase } from '../../src/store/database.ts';
+import { startEmbedded } from '../../src/store/embedded.ts';
+import { migrate } from '../../src/store/migrate.ts';
+import { childrenOf } from '../../test/faults/server.ts';
+import { inDatabase } from '../../test/support/postgres.ts';
+import { INTERNAL_MODEL, SLUG } from '../programs/answers.ts';
+import { cpuMicros } from './process.ts';
+
+const SEED_MS = 3_600_000;
+const LEDGER_STEP = 500_000; // rows in one statement
 
 /** A database server with scratch databases. */
 export interface DatabaseServer {
   /** "Postgres 18.4" */
   readonly version: string;
   /** Makes a database of the gateway's schema with companies, keys, a model and ledger rows in it. */
-  seeded(seed: Seed): Promise<string>;
+  seeded(seed?: Seed): Promise<string>;
   drop(url: string): Promise<void>;
+  /** CPU microseconds of the server and of all its processes that live. */
+  cpuMicros(): number;
   stop(): Promise<void>;
 }
 
 export interface Seed {
-  /** Companies with a budget, one key each: benchKey(n) is the key of company n. */
-  readonly companies: number;
-  /** Ledger rows of the current month, all of company 0. */
-  readonly ledgerRows: number;
+  /** Companies with a budget and one key each: benchKey(n) is the key of company n. Default 1. */
+  readonly companies?: number;
+  /** Ledger rows of the current month, all of company 0. Default 0. */
+  readonly ledgerRows?: number;
 }
 
-const SEED_MS = 3_600_000;
-
 /**
- * The server BENCH_DATABASE_URL names (a role that may create databases), or the embedded one in a
- * scratch folder, which then runs on the same cores as this process.
+ * The server that BENCH_DATABASE_URL names (on this machine, with a role that may create databases), or the embedded
+ * one in a scratch folder, which runs on the same cores as this process.
  */
 export async function startDatabase(folder: string): Promise<DatabaseServer> {
   const given = process.env.BENCH_DATABASE_URL;
@@ -45,24 +51,28 @@ export async function startDatabase(folder: string): Promise<DatabaseServer> {
 
 async function serverAt(url: string, end: () => Promise<void>): Promise<DatabaseServer> {
   const db = openDatabase({ url, maxConnections: 1 });
-  const rows = await db.run(
+  const [row] = await db.run(
     10_000,
-    (sql) => sql<{ version: string }[]>`select current_setting('server_version') as version`,
+    (sql) => sql<[{ version: string; pid: number }]>`
+      select current_setting('server_version') as version, pg_backend_pid() as pid`,
   );
+  const pid = Number(/^PPid:\s+(\d+)/m.exec(readFileSync(`/proc/${row.pid}/status`, 'latin1'))?.[1]);
   let made = 0;
   return {
-    version: `Postgres ${rows[0]?.version.split(' ')[0]}`,
-    async seeded(seed) {
+    version: `Postgres ${row.version.split(' ')[0]}`,
+    async seeded(seed = {}) {
       const name = `tollgate_bench_${process.pid}_${made++}`;
       await db.run(60_000, (sql) => sql`create database ${sql(name)}`);
-      const database = inDatabase(url, name);
-      await fill(database, seed);
-      return database;
+      const filled = openDatabase({ url: inDatabase(url, name), maxConnections: 1 });
+      await fill(filled, seed);
+      await filled.close();
+      return inDatabase(url, name);
     },
     async drop(database) {
       const name = /\/(tollgate_bench_\w+)/.exec(database)?.[1] as string;
       await db.run(60_000, (sql) => sql`drop database ${sql(name)} with (force)`);
     },
+    cpuMicros: () => [pid, ...childrenOf(pid)].reduce((sum, one) => sum + microsOrNone(one), 0),
     async stop() {
       await db.close();
       await end();
@@ -70,11 +80,10 @@ async function serverAt(url: string, end: () => Promise<void>): Promise<Database
   };
 }
 
-async function fill(url: string, { companies, ledgerRows }: Seed): Promise<void> {
-  const db = openDatabase({ url, maxConnections: 1 });
+async function fill(db: Database, { companies = 1, ledgerRows = 0 }: Seed): Promise<void> {
   await migrate(db, { billingTimezone: 'UTC' });
   await db.run(SEED_MS, async (sql) => {
-    // without the triggers, for speed: what they would count is set in one go below
+    // without the triggers, for speed: the statement on monthly_spend below does what they would
     await sql`set session_replication_role = replica`;
     await sql`
       insert into companies (id, name, monthly_budget_eur)
@@ -103,7 +112,12 @@ async function fill(url: string, { companies, ledgerRows }: Seed): Promise<void>
     await sql`vacuum analyze`;
     await sql`checkpoint`;
   });
-  await db.close();
 }
 
-const LEDGER_STEP = 500_000;
+function microsOrNone(pid: number): number {
+  try {
+    return cpuMicros(pid);
+  } catch {
+    return 0; // it has just ended
+  }
+}

@@ -1,0 +1,83 @@
+import { type Address, Connection } from './connection.ts';
+import type { Tally } from './tally.ts';
+
+const RETRY_MS = 50;
+
+/** Load that runs until it is stopped. */
+export interface Running {
+  /** Requests that wait for an answer. */
+  readonly open: number;
+  /** Starts no more requests; those under way go on. */
+  drain(): void;
+  /** Closes all connections. */
+  stop(): void;
+}
+
+/**
+ * Closed loop: keeps `connections` exchanges open at once, each followed by the next, a failed one after 50 ms.
+ * @param request the bytes of the n-th request
+ */
+export function closedLoop(
+  address: Address,
+  connections: number,
+  request: (n: number) => Buffer,
+  tally: Tally,
+): Running {
+  let [sent, stopped] = [0, false];
+  const all = Array.from({ length: connections }, () => {
+    const connection = new Connection(address, tally);
+    const next = (whole: boolean): void => {
+      if (stopped) return;
+      if (whole) connection.send(request(sent++), next);
+      else setTimeout(next, RETRY_MS, true);
+    };
+    next(true);
+    return connection;
+  });
+  const drain = (): void => {
+    stopped = true;
+  };
+  const stop = (): void => {
+    stopped = true;
+    for (const connection of all) connection.close();
+  };
+  return { open: connections, drain, stop };
+}
+
+/** Open loop: starts `perSecond` requests a second, however long their answers take. */
+export function openLoop(address: Address, perSecond: number, request: (n: number) => Buffer, tally: Tally): Running {
+  const idle: Connection[] = [];
+  const all: Connection[] = [];
+  const start = performance.now();
+  let [sent, open] = [0, 0];
+  const timer = setInterval(() => {
+    const due = ((performance.now() - start) / 1000) * perSecond;
+    while (sent < due) {
+      let connection = idle.pop();
+      if (connection === undefined) {
+        connection = new Connection(address, tally);
+        all.push(connection);
+      }
+      const used = connection;
+      const since = start + (sent / perSecond) * 1000;
+      open++;
+      const onEnd = (): void => {
+        open--;
+        idle.push(used);
+      };
+      used.send(request(sent++), onEnd, since);
+    }
+  }, 1);
+  const drain = (): void => clearInterval(timer);
+  const stop = (): void => {
+    clearInterval(timer);
+    for (const connection of all) connection.close();
+  };
+  return {
+    get open() {
+      return open;
+    },
+    drain,
+    stop,
+  };
+}

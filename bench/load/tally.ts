@@ -1,0 +1,45 @@
+import { createHistogram, type RecordableHistogram } from 'node:perf_hooks';
+
+/** What one run saw. Times are histograms of nanoseconds. */
+export interface Tally {
+  /** Exchanges that ended as they should: status 2xx, and streams with [DONE]. */
+  done: number;
+  events: number;
+  readonly statuses: Map<number, number>;
+  /** Failures by their text. */
+  readonly errors: Map<string, number>;
+  readonly latency: RecordableHistogram;
+  readonly firstEvent: RecordableHistogram;
+}
+
+export function newTally(): Tally {
+  const [latency, firstEvent] = [createHistogram(), createHistogram()];
+  return { done: 0, events: 0, statuses: new Map(), errors: new Map(), latency, firstEvent };
+}
+
+/** A tally as plain values. Times in milliseconds; 0 when nothing was timed. */
+export interface Summary {
+  readonly done: number;
+  readonly events: number;
+  readonly statuses: Readonly<Record<string, number>>;
+  readonly errors: Readonly<Record<string, number>>;
+  readonly p50: number;
+  readonly p99: number;
+  readonly firstEventP50: number;
+  readonly firstEventP99: number;
+}
+
+export function summarize({ done, events, statuses, errors, latency, firstEvent }: Tally): Summary {
+  const at = (times: RecordableHistogram, percent: number): number =>
+    times.count === 0 ? 0 : times.percentile(percent) / 1e6;
+  return {
+    done,
+    events,
+    statuses: Object.fromEntries(statuses),
+    errors: Object.fromEntries(errors),
+    p50: at(latency, 50),
+    p99: at(latency, 99),
+    firstEventP50: at(firstEvent, 50),
+    firstEventP99: at(firstEvent, 99),
+  };
+}

@@ -1,0 +1,140 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises';
+import type { Admission } from '../../src/domain/usage.ts';
+import { fileDisk, systemProcesses } from '../../src/ledger/disk.ts';
+import { Spool } from '../../src/ledger/spool.ts';
+import { systemTiming } from '../../src/ledger/timing.ts';
+import { BatchLedger } from '../../src/ledger/writer.ts';
+import { openDatabase } from '../../src/store/database.ts';
+import { ledgerStore } from '../../src/store/ledger.ts';
+import { admissionOf, CALENDAR, makePayers, recordOf } from './records.ts';
+
+/**
+ * Measures the ledger alone, wired as in the gateway, with a spool in SPOOL_DIR, into the database of DATABASE_URL,
+ * for SECONDS. Prints one JSON object of these figures:
+ */
+interface Measured {
+  /**
+   * CPU microseconds per row, rows arriving at 10,000/s, until the last is committed; less what the same arrivals
+   * cost without metering. Seconds of both alternate, so that whatever slows the machine slows both.
+   */
+  cpu: number;
+  /** What one request pays before its answer may end, spool included: median microseconds, one row at a time. */
+  share: number;
+  /** Rows per second into Postgres when they wait in line. */
+  rate: number;
+}
+
+const PACE = 10_000; // rows per second
+const FLOOD = 100_000;
+const COMPANIES = 100;
+const TURNS = 10_000;
+/**
+ * For 15 of 20 seconds of warm-up the ledger writes ten times as often, and one row comes a turn of the event loop.
+ * V8 then has optimised what a gateway runs after some minutes; without this its compiler cost 0.5 µs of a row.
+ */
+const WARM = { haste: 10, hastySeconds: 15, seconds: 5 };
+
+const seconds = Number(process.env.SECONDS);
+const warm = seconds < 10 ? { ...WARM, hastySeconds: 1, seconds: 1 } : WARM;
+const db = openDatabase({ url: process.env.DATABASE_URL as string });
+const log = { warn: fail, error: fail };
+const writer = randomUUID();
+const spool = new Spool({
+  disk: fileDisk(false),
+  processes: systemProcesses(),
+  folder: process.env.SPOOL_DIR as string,
+  id: writer,
+  uptime: () => performance.now(),
+  log,
+});
+const system = systemTiming(Date.now);
+let haste = warm.haste;
+let commits: number[] | null = null; // milliseconds of each, while they are wanted
+const timing = {
+  ...system,
+  after: (ms: number, call: () => void) => system.after(ms / haste, call),
+  soon: (call: () => void) => void setImmediate(() => timed(call, commits)),
+};
+const monthOf = (at: number) => CALENDAR.month(at);
+const ledger = new BatchLedger({ store: ledgerStore(db), clock: Date.now, monthOf, log, writer, spool, timing });
+ledger.start();
+
+const payers = makePayers(COMPANIES);
+const measured: Measured = { cpu: await measureCpu(), share: await measureShare(), rate: await measureRate() };
+const lost = await ledger.close(10_000);
+await db.close();
+if (lost > 0 || ledger.setAside > 0) fail({}, `${lost} rows lost, ${ledger.setAside} set aside`);
+console.log(JSON.stringify(measured));
+
+async function measureCpu(): Promise<number> {
+  await arrive(PACE * warm.hastySeconds, true);
+  haste = 1;
+  await arrive(PACE * warm.seconds, true);
+  await arrive(PACE, false);
+  let cpu = 0;
+  for (let second = 0; second < seconds; second++) {
+    cpu += (await arrive(PACE, true)) - (await arrive(PACE, false));
+  }
+  return cpu / PACE / seconds;
+}
+
+async function measureShare(): Promise<number> {
+  const bookings: number[] = [];
+  commits = [];
+  for (let n = 0; n < TURNS; n++) {
+    const admitted = admissionOf(payers, n);
+    timed(() => meter(admitted, n), bookings);
+    await turn();
+  }
+  const share = (median(bookings) + median(commits)) * 1000;
+  commits = null;
+  await settled();
+  return share;
+}
+
+async function measureRate(): Promise<number> {
+  const began = performance.now();
+  for (let n = 0; n < FLOOD; n++) meter(admissionOf(payers, n), n);
+  await settled();
+  return FLOOD / ((performance.now() - began) / 1000);
+}
+
+/** Does some work and adds the milliseconds that it took, if they are wanted. */
+function timed(work: () => void, into: number[] | null): void {
+  const at = performance.now();
+  work();
+  into?.push(performance.now() - at);
+}
+
+function median(values: number[]): number {
+  return values.sort((a, b) => a - b)[values.length >> 1] as number;
+}
+
+/** Requests come at the pace, metered or not, until all rows are committed. @returns microseconds of CPU */
+async function arrive(rows: number, metered: boolean): Promise<number> {
+  const before = process.cpuUsage();
+  const start = performance.now();
+  for (let arrived = 0; arrived < rows; ) {
+    await (haste > 1 ? turn() : sleep(1));
+    const due = Math.min(rows, ((performance.now() - start) / 1000) * PACE);
+    const admitted: Admission[] = [];
+    for (; arrived < due; arrived++) admitted.push(admissionOf(payers, arrived));
+    if (metered) for (const [n, one] of admitted.entries()) meter(one, n);
+  }
+  await settled();
+  const { user, system } = process.cpuUsage(before);
+  return user + system;
+}
+
+function meter(admission: Admission, n: number): void {
+  ledger.book(recordOf(admission, n), null);
+}
+
+async function settled(): Promise<void> {
+  while (ledger.backlog > 0) await sleep(10); // looks seldom: looking is not what is measured
+}
+
+function fail(fields: object, text: string): never {
+  throw new Error(`${text} ${JSON.stringify(fields)}`);
+}

@@ -1,0 +1,75 @@
+import autocannon from 'autocannon';
+import { type BodyShape, chatBody } from '../load/body.ts';
+import { parseAddress, requestBytes } from '../load/connection.ts';
+import { closedLoop, openLoop, type Running } from '../load/loops.ts';
+import { newTally, type Summary, summarize } from '../load/tally.ts';
+import { benchKey, SLUG } from './answers.ts';
+
+/** The benchmark's load process: takes one order at a time over IPC and answers each with a LoadAnswer. */
+export type Order =
+  | { readonly do: 'start'; readonly load: Load }
+  /** Answers with the counts so far. */
+  | { readonly do: 'read' }
+  /** Lets exchanges under way end and starts no more. */
+  | { readonly do: 'drain' }
+  /** Answers with the counts of the run and ends it. */
+  | { readonly do: 'stop' }
+  /** A whole run with autocannon. */
+  | { readonly do: 'autocannon'; readonly load: Load; readonly seconds: number };
+
+export type LoadAnswer = Omit<Summary, 'statuses' | 'firstEventP99'>;
+
+export interface Load {
+  readonly baseUrl: string;
+  readonly headers: Readonly<Record<string, string>>;
+  /** Exchanges kept open at once, each followed by the next. */
+  readonly connections: number;
+  /** Requests started per second instead, however long their answers take. */
+  readonly rate?: number;
+  readonly body: Omit<BodyShape, 'model'>;
+  /** Requests take the keys of this many companies in turn; 1 when absent. */
+  readonly keys?: number;
+}
+
+let tally = newTally();
+let running: Running | null = null;
+
+function start(load: Load): void {
+  const address = parseAddress(load.baseUrl);
+  const body = chatBody({ ...load.body, model: SLUG });
+  const make = (key: string): Buffer =>
+    requestBytes(address, '/chat/completions', { authorization: `Bearer ${key}`, ...load.headers }, body);
+  const [only, keys] = [make(benchKey(0)), load.keys ?? 1];
+  const request = keys > 1 ? (n: number) => make(benchKey(n % keys)) : () => only;
+  tally = newTally();
+  running = load.rate
+    ? openLoop(address, load.rate, request, tally)
+    : closedLoop(address, load.connections, request, tally);
+}
+
+async function runAutocannon(load: Load, duration: number): Promise<LoadAnswer> {
+  const result = await autocannon({
+    url: `${load.baseUrl}/chat/completions`,
+    method: 'POST',
+    headers: { 'content-type': 'application/json', authorization: `Bearer ${benchKey(0)}`, ...load.headers },
+    body: chatBody({ ...load.body, model: SLUG }),
+    connections: load.connections,
+    duration,
+  });
+  const failed = result.errors + result.non2xx;
+  const errors: Record<string, number> = failed > 0 ? { 'not 2xx': failed } : {};
+  const { p50, p99 } = result.latency;
+  return { done: result['2xx'], events: 0, errors, p50, p99, firstEventP50: 0 };
+}
+
+process.on('message', async (order: Order) => {
+  if (order.do === 'autocannon') {
+    process.send?.(await runAutocannon(order.load, order.seconds));
+    return;
+  }
+  if (order.do === 'start') start(order.load);
+  else if (order.do === 'drain') running?.drain();
+  else if (order.do === 'stop') running?.stop();
+  process.send?.(summarize(tally));
+});
+process.on('disconnect', () => process.exit(0));

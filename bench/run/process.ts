@@ -1,0 +1,132 @@
+import { type ChildProcess, type SpawnOptions, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { accessSync, constants, readdirSync, readFileSync } from 'node:fs';
+import { type AddressInfo, connect, createServer } from 'node:net';
+import { availableParallelism } from 'node:os';
+import { delimiter, join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+/** The program under test has core 0 for itself; load, router and database share the others. */
+export const TEST_CORES = '0';
+export const LOAD_CORES = availableParallelism() > 2 ? `1-${availableParallelism() - 1}` : '1';
+/** Whether processes can be pinned here; figures taken unpinned are marked so. */
+export const canPin = process.platform === 'linux' && availableParallelism() > 1 && which('taskset') !== null;
+
+const INSIST_MS = 5000;
+const RETRY_MS = 5;
+
+/** Starts a program on the given cores; it ends with this process at the latest. */
+export function startPinned(
+  cores: string,
+  command: string,
+  args: readonly string[],
+  options: SpawnOptions,
+): ChildProcess {
+  // taskset replaces itself with the program, so the process started is the one to measure
+  const child = canPin ? spawn('taskset', ['-c', cores, command, ...args], options) : spawn(command, args, options);
+  const kill = (): void => {
+    child.kill('SIGKILL');
+  };
+  process.once('exit', kill);
+  child.once('exit', () => process.off('exit', kill));
+  return child;
+}
+
+/** Moves this process, and so what it starts unpinned, to the load cores. */
+export function pinSelf(): void {
+  if (process.platform !== 'linux') throw new Error('CPU time is read from /proc: this needs Linux');
+  if (canPin) spawnSync('taskset', ['-a', '-cp', LOAD_CORES, String(process.pid)]);
+}
+
+/** The path of an installed program, or null. Looks in the system folders too, where nginx is. */
+export function which(name: string): string | null {
+  for (const folder of [...(process.env.PATH ?? '').split(delimiter), '/usr/sbin', '/usr/local/sbin', '/sbin']) {
+    try {
+      accessSync(join(folder, name), constants.X_OK);
+      return join(folder, name);
+    } catch {
+      // not here
+    }
+  }
+  return null;
+}
+
+/**
+ * CPU microseconds that a process has used so far in all its threads; 0 for none. Linux counts nanoseconds in
+ * schedstat; the clock ticks of /proc/<pid>/stat are too coarse for one round.
+ */
+export function cpuMicros(pid: number | null): number {
+  if (pid === null) return 0;
+  let nanos = 0;
+  for (const task of readdirSync(`/proc/${pid}/task`)) {
+    try {
+      nanos += Number(readFileSync(`/proc/${pid}/task/${task}/schedstat`, 'latin1').split(' ', 1)[0]);
+    } catch {
+      // the thread ended in between
+    }
+  }
+  return nanos / 1000;
+}
+
+/** Resident memory of a process in bytes. */
+export function residentBytes(pid: number | null): number {
+  return Number(/VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'latin1'))?.[1]) * 1024;
+}
+
+/** A port on which nobody listens at the moment. */
+export async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, 'close');
+  return port;
+}
+
+/** Waits until somebody listens on a port. @throws when nobody does after 20 s or the process has ended */
+export async function untilListening(name: string, port: number, child: ChildProcess): Promise<void> {
+  const end = performance.now() + 20_000;
+  for (;;) {
+    const socket = connect({ port, host: '127.0.0.1' });
+    try {
+      await once(socket, 'connect');
+      return;
+    } catch (error) {
+      if (performance.now() > end || hasEnded(child)) throw new Error(`${name} does not listen`, { cause: error });
+      await sleep(RETRY_MS);
+    } finally {
+      socket.destroy();
+    }
+  }
+}
+
+export function hasEnded(child: ChildProcess): boolean {
+  return child.exitCode !== null || child.signalCode !== null;
+}
+
+/** Asks a process to end, kills it after five seconds, and waits until it has ended. */
+export async function stop(child: ChildProcess): Promise<void> {
+  if (hasEnded(child)) return;
+  const insist = setTimeout(() => child.kill('SIGKILL'), INSIST_MS);
+  child.kill('SIGTERM');
+  await once(child, 'exit');
+  clearTimeout(insist);
+}
+
+/** Sends a message to a forked process and waits for the next one from it. */
+export function ask<T>(child: ChildProcess, message: object | string): Promise<T> {
+  const answer = answerOf<T>(child);
+  child.send(message);
+  return answer;
+}
+
+export function answerOf<T>(child: ChildProcess): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const gone = (): void => reject(new Error('a benchmark process ended'));
+    child.once('exit', gone);
+    child.once('message', (message) => {
+      child.off('exit', gone);
+      resolve(message as T);
+    });
+  });
+}

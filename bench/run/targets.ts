@@ -1,0 +1,219 @@
+import { existsSync, mkdtempSync, openSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { ProbeOrder } from '../programs/probe.ts';
+import { ask, freePort, startPinned, stop, TEST_CORES, untilListening, which } from './process.ts';
+
+/**
+ * The programs compared, each alone on the test core while it is measured. `plain` is the gateway with
+ * FAST_HTTP=off; `base` is the gateway of another checkout.
+ */
+export const TARGETS = ['direct', 'proxy', 'gateway', 'plain', 'base', 'nginx', 'haproxy', 'portkey'] as const;
+/** Those that relay streams in time: Portkey is left out of the sections about streams. */
+export const STREAM_TARGETS = TARGETS.filter((name) => name !== 'portkey');
+export type TargetName = (typeof TARGETS)[number];
+
+/**
+ * V8 flags of every Node process under test. The gateway sets a young generation of 32 MB itself at start, which
+ * took 4 % off a request; so the programs it is compared with get it too.
+ */
+export const NODE_FLAGS = ['--max-semi-space-size=32'];
+/** This checkout. */
+export const CHECKOUT = fileURLToPath(new URL('../..', import.meta.url));
+
+export interface Target {
+  readonly name: string;
+  /** Address to send requests to, with the version prefix. */
+  readonly baseUrl: string;
+  readonly headers: Readonly<Record<string, string>>;
+  /** null where nothing stands between load and router. */
+  readonly pid: number | null;
+  /** Asks the probe inside a gateway. */
+  probe(order: ProbeOrder): Promise<{ pauseMs: number }>;
+  /** Empties the log file, so that a long run does not fill the disk. */
+  tidy(): void;
+  stop(): Promise<void>;
+}
+
+export interface Surroundings {
+  /** A scratch folder. */
+  readonly folder: string;
+  readonly routerPort: number;
+  readonly databaseUrl: string;
+  /** A built checkout of another commit, which `base` runs. */
+  readonly base: string | undefined;
+}
+
+/** A command that serves on a port, and what is special about it. */
+type Command = { readonly program: string; readonly args: readonly string[] } & Partial<GatewayOptions> &
+  Partial<Pick<Target, 'headers'>>;
+
+export interface GatewayOptions {
+  readonly name: string;
+  readonly env: NodeJS.ProcessEnv;
+  /** Flags of Node. */
+  readonly flags: readonly string[];
+  /** Folder of a built checkout. */
+  readonly checkout: string;
+  /** Waits until the target is ready instead of until it listens. */
+  ready(port: number): Promise<void>;
+}
+
+/** Starts a program and waits until it listens. @returns a text when it is not installed */
+export async function startTarget(name: TargetName, around: Surroundings): Promise<Target | string> {
+  const router = `http://127.0.0.1:${around.routerPort}`;
+  const port = await freePort();
+  switch (name) {
+    case 'direct':
+      return { ...NOTHING, name, baseUrl: `${router}/v1` };
+    case 'proxy':
+      return start(name, port, around, nodeCommand([script('proxy.ts'), '--port', `${port}`, '--upstream', router]));
+    case 'gateway':
+      return startGateway(around, { env: { FAST_HTTP: 'on' } });
+    case 'plain':
+      return startGateway(around, { name, env: { FAST_HTTP: 'off' } });
+    case 'base':
+      return around.base === undefined ? 'needs --base' : startGateway(around, { name, checkout: around.base });
+    case 'nginx':
+    case 'haproxy': {
+      const program = which(name);
+      if (program === null) return `${name} is not installed`;
+      const config = join(around.folder, `${name}.conf`);
+      const nginx = name === 'nginx';
+      const backends = [{ port: around.routerPort }];
+      writeFileSync(config, nginx ? nginxConfig(port, around.routerPort) : haproxyConfig([{ port, backends }]));
+      const args = nginx ? ['-p', mkdtempSync(join(around.folder, 'nginx-')), '-c', config] : ['-db', '-f', config];
+      return start(name, port, around, { program, args });
+    }
+    case 'portkey': {
+      const entry = 'node_modules/@portkey-ai/gateway/build/start-server.js';
+      const folder = process.env.BENCH_PORTKEY;
+      if (!folder || !existsSync(join(folder, entry))) return 'BENCH_PORTKEY names no folder with @portkey-ai/gateway';
+      const headers = { 'x-portkey-provider': 'openai', 'x-portkey-custom-host': `${router}/v1` };
+      return start(name, port, around, {
+        ...nodeCommand([join(folder, entry), `--port=${port}`, '--headless']),
+        headers,
+      });
+    }
+  }
+}
+
+/** Starts a gateway with everything on: authentication, gates, budget, ledger with spool, metrics, log. */
+export async function startGateway(around: Surroundings, options: Partial<GatewayOptions> = {}): Promise<Target> {
+  const { name = 'gateway', checkout = CHECKOUT, flags = ['--import', script('probe.ts')], env = {}, ready } = options;
+  const extra = (process.env.BENCH_NODE_FLAGS ?? '').split(' ').filter((flag) => flag !== '');
+  const port = await freePort();
+  return start(name, port, around, {
+    ...nodeCommand([...extra, ...flags, join(checkout, 'dist/main.js'), 'serve']),
+    ...(ready && { ready }),
+    env: {
+      PORT: String(port),
+      ADMIN_PORT: String(await freePort()),
+      DATABASE_URL: around.databaseUrl,
+      UPSTREAM_URL: `http://127.0.0.1:${around.routerPort}/v1`,
+      UPSTREAM_API_KEY: 'sk-upstream-master',
+      LOG_LEVEL: 'info',
+      ...env,
+    },
+  });
+}
+
+async function start(name: string, port: number, around: Surroundings, command: Command): Promise<Target> {
+  const { program, args, env, ready, headers = {} } = command;
+  const folder = mkdtempSync(join(around.folder, `${name}-`));
+  const log = join(folder, 'log');
+  const child = startPinned(TEST_CORES, program, args, {
+    stdio: ['ignore', 'ignore', openSync(log, 'a'), 'ipc'],
+    env: { PATH: process.env.PATH, DATA_DIR: folder, ...env },
+  });
+  try {
+    await (ready?.(port) ?? untilListening(name, port, child));
+  } catch (error) {
+    await stop(child);
+    throw new Error(`${name} does not start\n${readFileSync(log, 'utf8').slice(-2000)}`, { cause: error });
+  }
+  return {
+    name,
+    baseUrl: `http://127.0.0.1:${port}/v1`,
+    headers,
+    pid: child.pid as number,
+    probe: (order) => ask(child, order),
+    tidy: () => truncateSync(log),
+    stop: () => stop(child),
+  };
+}
+
+/** For what runs without a program under test, or starts its own. */
+export const NOTHING: Target = {
+  name: 'gateway',
+  baseUrl: '',
+  headers: {},
+  pid: null,
+  probe: () => Promise.resolve({ pauseMs: 0 }),
+  tidy: () => {},
+  stop: () => Promise.resolve(),
+};
+
+function nodeCommand(args: readonly string[]): Command {
+  return { program: process.execPath, args: [...NODE_FLAGS, ...args] };
+}
+
+function script(file: string): string {
+  return fileURLToPath(new URL(`../programs/${file}`, import.meta.url));
+}
+
+// Passes bytes through, tuned in good faith: one process, keep-alive on both sides, no buffering to disk, no access
+// log, and one read that is large enough for a whole burst packet.
+function nginxConfig(port: number, routerPort: number): string {
+  return `daemon off; master_process off; pid nginx.pid; error_log stderr crit;
+worker_rlimit_nofile 20000;
+events { worker_connections 16000; }
+http {
+  access_log off;
+  keepalive_requests 1000000000;
+  client_max_body_size 0;
+  client_body_buffer_size 64k;
+  client_body_temp_path body; proxy_temp_path proxy;
+  fastcgi_temp_path fastcgi; uwsgi_temp_path uwsgi; scgi_temp_path scgi;
+  upstream router { server 127.0.0.1:${routerPort}; keepalive 2048; keepalive_requests 1000000000; }
+  server {
+    listen 127.0.0.1:${port} backlog=4096;
+    location / {
+      proxy_pass http://router;
+      proxy_http_version 1.1;
+      proxy_set_header Connection "";
+      proxy_buffering off; proxy_request_buffering off;
+      proxy_buffer_size 64k; proxy_buffers 4 64k;
+      proxy_read_timeout 300s;
+    }
+  }
+}
+`;
+}
+
+export interface Balanced {
+  readonly port: number;
+  readonly backends: readonly { readonly port: number }[];
+}
+
+/** HAProxy that listens on each group's port. Without http-no-delay it would hold each event back for up to 200 ms. */
+export function haproxyConfig(groups: readonly Balanced[]): string {
+  const listen = groups.map(
+    ({ port, backends }, i) => `listen group${i}
+  bind 127.0.0.1:${port} backlog 4096
+  balance leastconn
+  http-reuse always
+${backends.map((backend, n) => `  server backend${n} 127.0.0.1:${backend.port} pool-max-conn 4096`).join('\n')}
+`,
+  );
+  return `global
+  nbthread 1
+  maxconn 8000
+defaults
+  mode http
+  timeout connect 5s
+  timeout client 300s
+  timeout server 300s
+  option http-no-delay
+${listen.join('')}`;
+}

@@ -1,0 +1,23 @@
+import type { Section } from '../run/rounds.ts';
+import { bodies } from './bodies.ts';
+import { burst } from './burst.ts';
+import { metering } from './metering.ts';
+import { open } from './open.ts';
+import { paced } from './paced.ts';
+import { requests } from './requests.ts';
+import { scale } from './scale.ts';
+import { scanner } from './scanner.ts';
+import { start } from './start.ts';
+
+/** Every section by the name it has in results.json, in the order of the report. */
+export const SECTIONS: Readonly<Record<string, Section>> = {
+  requests,
+  paced,
+  burst,
+  open,
+  bodies,
+  metering,
+  start,
+  scale,
+  scanner,
+};

@@ -1,0 +1,41 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { compared } from '../results.ts';
+import { cpuMicros } from '../run/process.ts';
+import { endStreams, loadOf, measureWindow, perUnit } from '../run/rig.ts';
+import { type Section, startTargets } from '../run/rounds.ts';
+import { STREAM_TARGETS } from '../run/targets.ts';
+import { goal, targetTables } from '../tables.ts';
+
+/** Streams at once, and milliseconds between two events of one. */
+const LOADS = [
+  [100, 20],
+  [1000, 200],
+] as const;
+
+/** One event per packet, measured after all streams have begun. */
+export const paced: Section = {
+  heading: 'Paced streams, one event per packet',
+  start: (bench) => startTargets(bench, STREAM_TARGETS),
+  steps: ({ rig }) =>
+    LOADS.map(([streams, interval]) => ({
+      name: `${streams} streams`,
+      warmSeconds: 2,
+      async measure(target, seconds) {
+        await rig.mode({ mode: 'paced', interval });
+        await rig.load({ do: 'start', load: { ...loadOf(target, streams), body: { bytes: 1024, stream: true } } });
+        await sleep(interval * 2 + 500);
+        const window = await measureWindow(rig, seconds, () => [cpuMicros(target.pid)]);
+        const { firstEventP50 } = await endStreams(rig, rig.load);
+        return { [`${streams} streams`]: { ...perUnit(window, window.events), firstEventP50 } };
+      },
+    })),
+  note: () =>
+    '5,000 events a second in all, spread evenly: a stream gets one every 20 ms (100 streams) or 200 ms (1,000).',
+  table: (results) => targetTables(results, 'event', '', { firstEventP50: 'first event, p50 ms' }),
+  goals: (results) =>
+    LOADS.map(([streams]) => {
+      const series = `${streams} streams`;
+      const measured = compared(results, [series, 'gateway'], [series, 'proxy']);
+      return goal(`CPU per paced event ÷ do-nothing proxy, ${series}`, 0.95, 0.8, measured);
+    }),
+};

@@ -1,0 +1,93 @@
+import { execFile } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
+import { chatBody } from '../load/body.ts';
+import { benchKey, SLUG } from '../programs/answers.ts';
+import { compared } from '../results.ts';
+import { canPin, cpuMicros, LOAD_CORES, which } from '../run/process.ts';
+import { loadOf, refuseErrors } from '../run/rig.ts';
+import { type Bench, type Section, startTargets, WARM_SECONDS } from '../run/rounds.ts';
+import { TARGETS, type Target } from '../run/targets.ts';
+import { goal, targetTables } from '../tables.ts';
+
+const CONNECTIONS = 64;
+
+/** 1 KiB in, 1 KiB out, 64 connections, each request followed by the next; with each load generator there is. */
+export const requests: Section = {
+  heading: 'Non-streaming chat requests (1 KiB in, 1 KiB out)',
+  start: (bench) => startTargets(bench, TARGETS),
+  steps: (bench) =>
+    generators(bench).map((name) => ({
+      name,
+      warmSeconds: WARM_SECONDS,
+      async measure(target, seconds) {
+        await bench.rig.mode({ mode: 'burst' });
+        const before = cpuMicros(target.pid);
+        const whole = Math.max(1, Math.round(seconds)); // wrk knows no less
+        const { done, p50, p99 } = await (name === 'wrk' ? wrk : autocannon)(bench, target, whole);
+        await sleep(300); // the ledger is written after the answers, and counts
+        return { [name]: { cpu: (cpuMicros(target.pid) - before) / done, rate: done / whole, p50, p99 } };
+      },
+    })),
+  note: () =>
+    `${CONNECTIONS} connections. autocannon's table is the published one; wrk costs the load core less, so the programs ` +
+    'under test are busier, find more work at each wake-up, and the C programs gain most from it.',
+  table: (results) => targetTables(results, 'request', 'load by ', { p50: 'p50 ms', p99: 'p99 ms' }),
+  goals: (results) => {
+    const ratio = (a: string, b: string) => compared(results, ['autocannon', a], ['autocannon', b]);
+    return [
+      goal('CPU per request ÷ do-nothing Node proxy', 1.05, 0.95, ratio('gateway', 'proxy')),
+      goal('CPU per request ÷ nginx', 2.5, 2.2, ratio('gateway', 'nginx')),
+      goal('Portkey ÷ gateway, CPU per request', 13, 14, ratio('portkey', 'gateway'), { rising: true }),
+    ];
+  },
+};
+
+/** Two checkouts are compared with one generator: wrk, which leaves the load core more room. */
+function generators(bench: Bench): string[] {
+  const installed = which('wrk') === null ? ['autocannon'] : ['autocannon', 'wrk'];
+  return bench.base === undefined ? installed : installed.slice(-1);
+}
+
+interface Run {
+  readonly done: number;
+  /** Milliseconds. */
+  readonly p50: number;
+  readonly p99: number;
+}
+
+async function autocannon({ rig }: Bench, target: Target, seconds: number): Promise<Run> {
+  const answer = await rig.load({ do: 'autocannon', load: loadOf(target, CONNECTIONS), seconds });
+  refuseErrors(answer.errors);
+  return answer;
+}
+
+async function wrk({ folder }: Bench, target: Target, seconds: number): Promise<Run> {
+  const [script, body] = [join(folder, 'wrk.lua'), join(folder, 'wrk-body.json')];
+  writeFileSync(body, chatBody({ model: SLUG, bytes: 1024 }));
+  writeFileSync(
+    script,
+    `wrk.method = "POST"
+local file = io.open("${body}", "rb")
+wrk.body = file:read("*a")
+file:close()
+function done(summary, latency)
+  local errors = summary.errors
+  io.write(string.format('\\n{"done":%d,"failed":%d,"p50":%f,"p99":%f}\\n', summary.requests,
+    errors.connect + errors.read + errors.write + errors.status + errors.timeout,
+    latency:percentile(50) / 1000, latency:percentile(99) / 1000))
+end
+`,
+  );
+  const headers = { 'content-type': 'application/json', authorization: `Bearer ${benchKey(0)}`, ...target.headers };
+  const command = [which('wrk') as string, '-t1', `-c${CONNECTIONS}`, `-d${seconds}s`, '-s', script];
+  for (const [name, value] of Object.entries(headers)) command.push('-H', `${name}: ${value}`);
+  command.push(`${target.baseUrl}/chat/completions`);
+  if (canPin) command.unshift('taskset', '-c', LOAD_CORES);
+  const { stdout } = await promisify(execFile)(command[0] as string, command.slice(1));
+  const result = JSON.parse(stdout.trimEnd().split('\n').at(-1) as string) as Run & { failed: number };
+  if (result.failed > 0) throw new Error(`wrk saw ${result.failed} failures with ${target.name}`);
+  return result;
+}

@@ -1,0 +1,64 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { chatBody } from '../load/body.ts';
+import { Connection, parseAddress, requestBytes } from '../load/connection.ts';
+import { newTally } from '../load/tally.ts';
+import { benchKey, SLUG } from '../programs/answers.ts';
+import { reading } from '../results.ts';
+import { residentBytes } from '../run/process.ts';
+import type { Section } from '../run/rounds.ts';
+import { NOTHING, startGateway } from '../run/targets.ts';
+import { goal, spread, table } from '../tables.ts';
+
+const IDLE_MS = 2000;
+const PATIENCE_MS = 20_000;
+
+/** From starting the process to the first whole answer; memory two seconds later. */
+export const start: Section = {
+  heading: 'Start and idle memory',
+  start: async () => [NOTHING],
+  steps: (bench) => [
+    {
+      name: 'start',
+      warmSeconds: 1, // the first start fills the compile cache and the file cache
+      async measure() {
+        const began = performance.now();
+        const gateway = await startGateway(bench, { flags: [], ready: firstAnswer });
+        const ms = performance.now() - began;
+        await sleep(IDLE_MS);
+        const idle = residentBytes(gateway.pid) / 1e6;
+        await gateway.stop();
+        return { start: { ms, idle } };
+      },
+    },
+  ],
+  note: () => 'Existing database, file caches warm; idle memory two seconds after the first answer.',
+  table: (results) =>
+    table(
+      ['what', 'measured'],
+      [
+        ['start to first answer', spread(reading(results, 'start', 'gateway', 'ms'), 'ms')],
+        ['resident memory, idle', spread(reading(results, 'start', 'gateway', 'idle'), 'MB')],
+      ],
+    ),
+  goals: (results) => {
+    const measured = (kind: string) => reading(results, 'start', 'gateway', kind);
+    return [
+      goal('resident memory, idle', 90, 70, measured('idle'), { unit: 'MB' }),
+      goal('start to first answer', 500, 300, measured('ms'), { unit: 'ms' }),
+    ];
+  },
+};
+
+/** Asks every millisecond until there is a whole answer. */
+async function firstAnswer(port: number): Promise<void> {
+  const address = parseAddress(`http://127.0.0.1:${port}/v1`);
+  const body = chatBody({ model: SLUG, bytes: 1024 });
+  const request = requestBytes(address, '/chat/completions', { authorization: `Bearer ${benchKey(0)}` }, body);
+  const connection = new Connection(address, newTally());
+  const end = performance.now() + PATIENCE_MS;
+  while (!(await new Promise<boolean>((resolve) => connection.send(request, resolve)))) {
+    if (performance.now() > end) throw new Error('the gateway gave no whole answer');
+    await sleep(1);
+  }
+  connection.close();
+}

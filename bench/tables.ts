@@ -1,0 +1,107 @@
+import { compared, reading, type SectionResults, type Spread } from './results.ts';
+
+/** What readers see instead of the names of targets, in the order of every table. */
+export const LABELS: Readonly<Record<string, string>> = {
+  direct: 'direct, nothing between',
+  proxy: 'do-nothing Node proxy',
+  gateway: '**Tollgate**',
+  plain: 'Tollgate, `FAST_HTTP=off`',
+  nginx: 'nginx, passing through',
+  haproxy: 'HAProxy, passing through',
+  portkey: 'Portkey gateway',
+};
+
+/** A Markdown table; all columns but the first are aligned to the right. */
+export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
+  const line = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`;
+  return [line(head), line(head.map((_, i) => (i === 0 ? '---' : '---:'))), ...rows.map(line)].join('\n');
+}
+
+/** Names of the targets that a series has readings of. */
+export function targetsOf(results: SectionResults, series: string): string[] {
+  return Object.keys(LABELS).filter((name) => results.series[series]?.[name] !== undefined);
+}
+
+/**
+ * A table per series with a row per target: CPU per unit of work, its ratio to the do-nothing proxy, the rate.
+ * @param more kind → head of further columns; left out where a series has no such readings
+ */
+export function targetTables(
+  results: SectionResults,
+  unit: 'request' | 'event',
+  title = '',
+  more: Readonly<Record<string, string>> = {},
+): string {
+  const tables = Object.keys(results.series).map((series) => {
+    const names = targetsOf(results, series);
+    const kinds = Object.keys(more).filter((kind) => reading(results, series, names[0] ?? '', kind) !== null);
+    const head = [`${title}${series}`, `CPU µs per ${unit}`, '÷ do-nothing proxy', `${unit}s/s`];
+    const rows = names.map((name) => [
+      LABELS[name] as string,
+      ...costCells(results, series, name),
+      ...kinds.map((kind) => median(reading(results, series, name, kind))),
+    ]);
+    return table([...head, ...kinds.map((kind) => more[kind] as string)], rows);
+  });
+  return tables.join('\n\n');
+}
+
+/** CPU per unit of work, ratio to the do-nothing proxy, and rate. */
+export function costCells(results: SectionResults, series: string, name: string): string[] {
+  const ratio = name === 'proxy' ? '1' : spread(compared(results, [series, name], [series, 'proxy']));
+  const cpu = spread(reading(results, series, name, 'cpu'));
+  return [...(name === 'direct' ? ['', ''] : [cpu, ratio]), median(reading(results, series, name, 'rate'))];
+}
+
+/** "12.3 ms (11.9–13.0)", or a dash for nothing. */
+export function spread(values: Spread | null, unit = ''): string {
+  if (values === null) return '–';
+  const suffix = unit === '' || unit === '/s' ? unit : ` ${unit}`;
+  return `${number(values.median)}${suffix} (${number(values.low)}–${number(values.high)})`;
+}
+
+export function median(values: Spread | null): string {
+  return values === null ? '–' : number(values.median);
+}
+
+/** A figure with three digits or more. */
+export function number(value: number): string {
+  if (Number.isNaN(value)) return '–';
+  const digits = Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 10 ? 1 : 2;
+  return value.toLocaleString('en', { minimumFractionDigits: digits, maximumFractionDigits: digits });
+}
+
+/** A row of the table of goals. */
+export interface Goal {
+  readonly what: string;
+  /** What must be reached, and what is aimed for. */
+  readonly least: number;
+  readonly goal: number;
+  readonly measured: Spread | null;
+  readonly unit?: 'µs' | 'ms' | 'MB' | 'KiB' | '/s';
+  /** Whether more is better. */
+  readonly rising?: boolean;
+}
+
+export function goal(
+  what: string,
+  least: number,
+  goal: number,
+  measured: Spread | null,
+  more: Pick<Goal, 'unit' | 'rising'> = {},
+): Goal {
+  return { what, least, goal, measured, ...more };
+}
+
+export function goalTable(goals: readonly Goal[]): string {
+  const rows = goals.map(({ what, least, goal, unit = '', rising = false, measured }) => {
+    const suffix = unit === '' || unit === '/s' ? unit : ` ${unit}`;
+    const want = (value: number): string => `${rising ? '≥' : '≤'} ${value.toLocaleString('en')}${suffix}`;
+    const reached = (limit: number): boolean =>
+      measured !== null && (rising ? measured.median >= limit : measured.median <= limit);
+    const verdict =
+      measured === null ? 'not measured' : reached(goal) ? 'goal' : reached(least) ? 'at least' : 'missed';
+    return [what, want(least), want(goal), spread(measured, unit), verdict];
+  });
+  return table(['what', 'at least', 'goal', 'measured', ''], rows);
+}
