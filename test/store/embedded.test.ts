@@ -17,6 +17,7 @@ import { createInterface } from 'node:readline';
 import t, { type Test } from 'tap';
 import { openDatabase } from '../../src/store/database.ts';
 import { type Embedded, findEmbedded, startEmbedded } from '../../src/store/embedded.ts';
+import { until } from '../support/until.ts';
 
 const MS = 10_000;
 const log = { info: () => {} };
@@ -94,9 +95,10 @@ t.test('a killed server is started again and has lost nothing', async (t) => {
   await ask(first.url, 'create table kept (n int); insert into kept values (1)');
   // a busy session outlives the server for a moment
   const busy = ask(first.url, `do $$ begin perform count(*) from generate_series(1, 20000000); end $$`).catch(() => {});
-  await ask(first.url, 'select pg_sleep(0.1)');
+  const runs = () => ask(first.url, `select from pg_stat_activity where query like 'do $$%' and state = 'active'`);
+  await until(async () => (await runs()).length > 0, 'the session is busy');
   process.kill(first.pid, 'SIGKILL');
-  while (isAlive(first.pid)) await new Promise(setImmediate);
+  await until(() => !isAlive(first.pid), 'the server is gone');
   const second = await startEmbedded({ dataDir, log });
   await busy;
   t.not(second.pid, first.pid);
