@@ -315,7 +315,7 @@ t.test('every kind of change made by plain SQL is true once the feed has told it
           if (killed) await until(() => changes.polls >= polls + 2, 'two more polls');
           else await settle();
           // shared models are read anew in the background, everything else at its next use
-          if (/model/.test(what)) await until(now, what, isSo);
+          if (/shared model|truncated/.test(what)) await until(now, what, isSo);
           else t.ok(isSo(await now()), what);
         };
         await until(now, 'the shared model is known', ({ company }) => company?.sharedModels.has('shared') === true);
