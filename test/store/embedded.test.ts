@@ -23,7 +23,7 @@ const MS = 10_000;
 const log = { info: () => {} };
 const root = process.getuid?.() === 0;
 
-// created once: initdb takes half a second
+// created once, and stopped after each use: initdb and copies are most of the time these tests take
 const made = folder(t);
 await (await startEmbedded({ dataDir: made, log })).stop();
 
@@ -109,7 +109,7 @@ t.test('a killed server is started again and has lost nothing', async (t) => {
 });
 
 t.test('a stale pid file that names another program is no obstacle', async (t) => {
-  const dataDir = used(t);
+  const dataDir = made;
   await (await startEmbedded({ dataDir, log })).stop();
   const cluster = join(dataDir, 'postgres');
   const { uid, gid } = statSync(cluster);
@@ -127,7 +127,7 @@ t.test('a stale pid file that names another program is no obstacle', async (t) =
 });
 
 t.test('a gateway takes over the server of a command', async (t) => {
-  const dataDir = used(t);
+  const dataDir = made;
   const command = await startEmbedded({ dataDir, log, shortLived: true });
   t.equal(command.owned, true);
   const gateway = await startEmbedded({ dataDir, log });
@@ -181,7 +181,7 @@ t.test('errors are one line', async (t) => {
 });
 
 t.test('a long log is truncated at the start', async (t) => {
-  const dataDir = used(t);
+  const dataDir = made;
   writeFileSync(join(dataDir, 'postgres.log'), 'x'.repeat((1 << 20) + 1));
   const server = await startEmbedded({ dataDir, log });
   t.ok(readFileSync(join(dataDir, 'postgres.log')).length < 1 << 20);
