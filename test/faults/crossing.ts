@@ -1,22 +1,22 @@
 import { formatEur, parseEur } from '../../src/domain/money.ts';
 import { type Journalled, startLoad } from './load.ts';
-import { type FaultWorld, faultWorld, type Life, until } from './world.ts';
+import { type FaultWorld, faultWorld, type Life } from './world.ts';
 
 const PRICE = '1'; // EUR per 1000 tokens, in and out
 const TOKENS = 20;
 
-/** One company driven over its budget. EUR in femto. */
+/** What happened when one company reached its budget. Amounts in 10^-15 EUR. */
 export interface Crossing {
   readonly budget: bigint;
   readonly spent: bigint;
-  /** Cost of what was in flight when the budget was reached, and of what was admitted in the second after. */
+  /** Cost of the requests in flight when the budget was reached; with several replicas also of those admitted in the second after. */
   readonly allowed: bigint;
-  /** 402 although less than the budget was spent, by the upstream's journal. */
+  /** Refused although less than the budget was spent, by the upstream's journal. */
   readonly early: readonly Journalled[];
   readonly refused: number;
 }
 
-/** A world with a model of a known price. */
+/** A world with a model whose price is known. */
 export async function crossingWorld(life: Life): Promise<FaultWorld> {
   const world = await faultWorld(life);
   await world.model('priced', `internal-priced!events-${TOKENS}!pace-1`, { input: PRICE, output: PRICE });
@@ -25,7 +25,7 @@ export async function crossingWorld(life: Life): Promise<FaultWorld> {
 
 /**
  * Drives a new company over its budget.
- * @param replicas how many share the budget; one knows all it admits
+ * @param replicas how many share the budget; a single one knows of all it admits
  */
 export async function cross(
   world: FaultWorld,
@@ -47,7 +47,7 @@ export async function cross(
     more: { max_tokens: TOKENS },
     restMs: 5,
   });
-  await until(() => load.journal.filter(({ status }) => status === 402).length > workers * 4, 30_000);
+  await load.more(workers * 4, 'refused for the budget', ({ status }) => status === 402);
   const journal = await load.stop();
 
   const upstream = world.upstreamJournal();

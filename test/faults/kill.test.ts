@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { judge } from './judge.ts';
 import { type Journalled, startLoad } from './load.ts';
@@ -13,12 +12,12 @@ t.test('what the client saw complete is in the ledger once, whenever the process
   let gateway = await world.gateway();
   const load = startLoad({ urls: () => [gateway.url], key: world.key, workers: 16 });
   for (let n = 0; n < KILLS; n++) {
-    await sleep(300 + Math.random() * 700);
+    await load.more(20 + Math.floor(Math.random() * 80), 'before the kill', ({ status }) => status === 200);
     gateway.signal('SIGKILL');
     t.equal(await gateway.exited, null);
     gateway = await world.gateway();
   }
-  await sleep(300);
+  await load.more(50, 'after the last restart', ({ status }) => status === 200);
   const clients: Journalled[] = await load.stop();
   gateway.signal('SIGTERM');
   t.equal(await gateway.exited, 0);

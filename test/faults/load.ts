@@ -1,11 +1,14 @@
 import { Agent, type IncomingMessage, request } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { until } from '../support/until.ts';
 
 /** One request in a client's own journal. */
 export interface Journalled {
-  /** Unique text in the prompt: finds the request in the upstream's journal. */
+  /** Unique text in the prompt, which finds the request in the upstream's journal. */
   readonly marker: string;
   readonly kind: Kind;
+  /** Base address of the gateway asked. */
+  readonly url: string;
   /** When it was sent and when its answer ended, milliseconds since the epoch. */
   readonly at: number;
   endedAt: number;
@@ -30,23 +33,25 @@ export interface LoadOptions {
   readonly kinds?: readonly Kind[];
   readonly chatModel?: string;
   readonly embeddingModel?: string;
-  /** Milliseconds a worker rests between requests. */
+  /** Milliseconds a worker pauses between requests. */
   readonly restMs?: number;
   /** More members of a chat request. */
   readonly more?: object;
-  /** Leaves after so many bytes of the answer; null stays. */
+  /** Bytes of the answer after which the client disconnects; null: it reads all of it. */
   readonly leaveAfter?: () => number | null;
 }
 
 export interface Load {
   readonly journal: Journalled[];
+  /** Resolves once `count` more requests have ended, of those that `counts` accepts. */
+  more(count: number, what: string, counts?: (one: Journalled) => boolean): Promise<unknown>;
   /** Lets open requests end, then resolves. */
   stop(): Promise<Journalled[]>;
 }
 
 let marks = 0;
 
-/** Keeps workers busy until stopped. They never retry: every request stands in the journal as it went. */
+/** Keeps workers busy until stopped. They never retry: the journal has every request as it went. */
 export function startLoad(options: LoadOptions): Load {
   const { workers, restMs = 0, kinds = ['stream', 'plain', 'embedding'] } = options;
   const agent = new Agent({ keepAlive: true, maxSockets: workers * 2 });
@@ -59,14 +64,22 @@ export function startLoad(options: LoadOptions): Load {
       const url = urls[worker % urls.length] as string;
       const one = await send(agent, url, kinds[turn % kinds.length] as Kind, options);
       journal.push(one);
-      if (one.status === 0)
-        await sleep(20); // nobody there: the process is being restarted
-      else if (restMs > 0) await sleep(restMs);
+      // paced traffic; status 0: the process is being restarted
+      const pauseMs = one.status === 0 ? 20 : restMs;
+      if (pauseMs > 0) await sleep(pauseMs);
     }
   }
   const running = Promise.all(Array.from({ length: workers }, (_, worker) => work(worker)));
   return {
     journal,
+    more(count, what, counts = () => true) {
+      const from = journal.length;
+      return until(
+        () => journal.slice(from).filter(counts).length,
+        `${count} more requests: ${what}`,
+        (ended) => ended >= count,
+      );
+    },
     async stop() {
       stopping = true;
       await running;
@@ -76,7 +89,7 @@ export function startLoad(options: LoadOptions): Load {
   };
 }
 
-/** One request, whatever becomes of it. */
+/** Makes one request. Never rejects: the journal entry tells what became of it. */
 export function send(
   agent: Agent | undefined,
   url: string,
@@ -94,6 +107,7 @@ export function send(
   const one: Journalled = {
     marker,
     kind,
+    url,
     at: Date.now(),
     endedAt: 0,
     status: 0,

@@ -5,8 +5,9 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { parseAddress } from '../../src/store/address.ts';
+import { until } from '../support/until.ts';
 import { startFaultProxy } from './proxy.ts';
-import { connect, type Life, until } from './world.ts';
+import { connect, type Life } from './world.ts';
 
 const NOBODY = 65_534;
 
@@ -26,7 +27,7 @@ export async function freePort(): Promise<number> {
   return port;
 }
 
-/** Starts a program that refuses to be root, with a configuration file; gone at teardown. */
+/** Starts a program that refuses to run as root; it is killed at teardown. */
 export function startService(life: Life, program: string, args: readonly string[]): ChildProcess {
   const user = process.getuid?.() === 0 ? { uid: NOBODY, gid: NOBODY } : {};
   const child = spawn(program, args, { ...user, stdio: ['ignore', 'ignore', 'pipe'] });
@@ -40,7 +41,7 @@ export function startService(life: Life, program: string, args: readonly string[
   return child;
 }
 
-/** A configuration file that a service of another user can read; gone at teardown. */
+/** Writes a configuration file that a service of another user can read; it is removed at teardown. */
 export function configFile(life: Life, name: string, text: string): string {
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-config-'));
   chmodSync(folder, 0o755);
@@ -85,6 +86,6 @@ default_pool_size = 20
     } finally {
       await sql.end({ timeout: 0 });
     }
-  });
+  }, 'PgBouncer answers');
   return pooled;
 }

@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { judge } from './judge.ts';
 import { startLoad } from './load.ts';
@@ -14,7 +13,7 @@ t.test('SIGTERM under load loses nothing and cuts nothing', async (t) => {
   for (let n = 0; n < STOPS; n++) {
     const gateway = await world.gateway();
     const load = startLoad({ urls: () => [gateway.url], key: world.key, workers: 16 });
-    await sleep(250 + Math.random() * 300);
+    await load.more(20 + Math.floor(Math.random() * 60), 'before the stop');
     gateway.signal('SIGTERM');
     t.equal(await gateway.exited, 0, 'exit code');
     t.same(world.spoolFiles(), [], 'the spool is empty');

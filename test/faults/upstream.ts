@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Life } from './world.ts';
 
-/** What this upstream knows of one call: the truth an estimate is held against. */
+/** What this upstream knows of one call: estimates are compared with it. */
 export interface TrueCall {
   readonly promptTokens: number;
   /** Tokens generated and handed to the socket while the connection was open. */
@@ -75,7 +75,7 @@ async function stream(res: ServerResponse, call: TrueCall, source: readonly stri
     res.write(delta(tool ? { tool_calls: [{ index: 0, function: { arguments: piece } }] } : { content: piece }));
     at += count;
     call.sent = at;
-    await sleep(pace);
+    await sleep(pace); // paced traffic
   }
   if (res.destroyed) return;
   res.write(delta({}, 'stop'));

@@ -7,15 +7,17 @@ import type { Test } from 'tap';
 import { type Demo, type DemoCall, startDemo } from '../../src/demo/server.ts';
 import { digestOf } from '../../src/domain/key.ts';
 import { parseAddress } from '../../src/store/address.ts';
+import { FAST_HTTP } from '../support/gateway.ts';
 import { testDatabase } from '../support/postgres.ts';
+import { until } from '../support/until.ts';
 import { type GatewayProcess, startProcess } from './gateway.ts';
 
-/** Full counts, some minutes each; their table goes into RESULTS.md. */
+/** Full counts, time bounds asserted, minutes per file; the figures go into RESULTS.md. */
 export const LONG = process.env.FAULTS === 'long';
 
 export type Life = Pick<Test, 'teardown'>;
 
-/** A database, an upstream with a journal, one customer; and gateways as processes. */
+/** A database, an upstream that keeps a journal and one customer; gateways are processes. */
 export interface FaultWorld {
   readonly sql: Sql;
   readonly databaseUrl: string;
@@ -27,6 +29,8 @@ export interface FaultWorld {
   gateway(env?: Record<string, string>, main?: string): Promise<GatewayProcess>;
   newCompany(settings?: { budget?: string | null; mode?: string }): Promise<{ company: string; key: string }>;
   model(slug: string, upstream: string, prices?: { input?: string; output?: string }): Promise<void>;
+  /** Resolves once a gateway serves a shared model: by then the change feed has told it of every earlier change. */
+  served(gateway: Pick<GatewayProcess, 'url'>, slug: string): Promise<unknown>;
   /** The upstream's journal by the marker in the prompt. */
   upstreamJournal(): Map<string, DemoCall>;
   /** Spool files with their folders; empty when every record is in the database and every process gone. */
@@ -61,17 +65,27 @@ export async function faultWorld(life: Life, database?: { url: string; sql: Sql 
   }
   await model('brand-chat', 'internal-chat!events-20!pace-1');
   await model('brand-embed', 'internal-embed');
+  const customer = await newCompany();
 
   return {
     sql,
     databaseUrl,
     demo,
     spoolDir,
-    ...(await newCompany()),
+    ...customer,
     newCompany,
     model,
     gateway: (env = {}, main) =>
-      startProcess(life, { DATABASE_URL: databaseUrl, UPSTREAM_URL: demo.url, SPOOL_DIR: spoolDir, ...env }, main),
+      startProcess(
+        life,
+        { DATABASE_URL: databaseUrl, UPSTREAM_URL: demo.url, SPOOL_DIR: spoolDir, FAST_HTTP, ...env },
+        main,
+      ),
+    served({ url }, slug) {
+      const headers = { authorization: `Bearer ${customer.key}` };
+      const served = async () => (await fetch(`${url}/models/${slug}`, { headers })).status === 200;
+      return until(served, `a gateway serves model ${slug}`);
+    },
     upstreamJournal() {
       const journal = new Map<string, DemoCall>();
       for (const call of demo.journal) {
@@ -84,19 +98,9 @@ export async function faultWorld(life: Life, database?: { url: string; sql: Sql 
   };
 }
 
-/** A connection of our own, with plain text for numbers. */
+/** A connection beside the gateways' own; numeric values come as text. */
 export function connect(url: string): Sql {
   const { targets, user, password, database } = parseAddress(url);
   const options = { ...targets[0], user, password, database, max: 4, onnotice: () => {} };
   return postgres(options as postgres.Options<Record<string, never>>);
-}
-
-/** Looks again until it is so. @returns milliseconds it took */
-export async function until(isSo: () => boolean | Promise<boolean>, patienceMs = 20_000): Promise<number> {
-  const began = performance.now();
-  while (!(await isSo())) {
-    if (performance.now() - began > patienceMs) throw new Error(`not so after ${patienceMs} ms: ${isSo}`);
-    await new Promise((resolve) => setTimeout(resolve, 5));
-  }
-  return performance.now() - began;
 }

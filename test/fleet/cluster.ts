@@ -13,42 +13,41 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Sql } from 'postgres';
 import { type Binaries, findBinaries, type Identity, identityFor, launch } from '../../src/store/launch.ts';
 import { freePort } from '../faults/pooler.ts';
 import { childrenOf } from '../faults/server.ts';
 import { connect, type Life } from '../faults/world.ts';
+import { until } from '../support/until.ts';
 
-/** A Postgres server with its own folder and TCP port, as a fleet has it: to kill, copy, promote. */
+/** A Postgres server with a folder and a TCP port of its own, to kill, copy and promote. */
 export interface Cluster {
   readonly port: number;
   readonly url: string;
-  /** What the server says. */
+  /** Path of the server's log. */
   readonly log: string;
-  /** A connection of our own, made anew with every start. */
+  /** A connection, made anew at every start. */
   readonly sql: Sql;
   start(settings?: Record<string, string>): Promise<void>;
-  /** Ends it in order, everything on disk. */
+  /** Shuts it down in order, with everything on disk. */
   stop(): Promise<void>;
-  /** To the server and all its processes at once: with SIGKILL, as if the machine were gone. */
+  /** Sends a signal to all processes of the server at once: SIGKILL is as if the machine were gone. */
   signal(name: NodeJS.Signals): void;
-  /** Another cluster with the same files; this one has to be stopped. */
-  copy(): Promise<Cluster>;
+  /** Makes another cluster with the same files; this one must be stopped. */
+  copy(life: Life): Promise<Cluster>;
   /** Starts as a standby of another one. */
   follow(primary: Cluster): Promise<void>;
 }
 
-/** Programs of the operating system's own Postgres. */
+/** Programs of the Postgres that the operating system installed. */
 export interface SystemPrograms extends Binaries {
   readonly dump: string;
   readonly restore: string;
 }
 
-const READY_MS = 30_000;
 const GUARD = 'while kill -0 $0; do sleep 1; done; kill -CONT $1; kill -QUIT $1';
 
-/** The newest installed Postgres that brings its tools along; null when there is none. */
+/** The newest installed Postgres with its tools; null: there is none. */
 export function systemPrograms(): SystemPrograms | null {
   const root = '/usr/lib/postgresql';
   const versions = existsSync(root) ? readdirSync(root).sort((a, b) => Number(b) - Number(a)) : [];
@@ -60,7 +59,7 @@ export function systemPrograms(): SystemPrograms | null {
   return null;
 }
 
-/** A new and empty cluster that does not run yet, by the embedded package's programs unless others are given. */
+/** Makes an empty cluster that does not run yet. @param given programs; default: those of the embedded package */
 export async function newCluster(life: Life, given?: Binaries): Promise<Cluster> {
   const binaries = given ?? (await findBinaries());
   const root = mkdtempSync(join(tmpdir(), 'tollgate-cluster-'));
@@ -76,7 +75,7 @@ export async function newCluster(life: Life, given?: Binaries): Promise<Cluster>
   return openCluster(life, binaries, folder);
 }
 
-/** A system's programs can be reached by everybody. */
+/** Every user can run the programs of the operating system. */
 function userFor(folder: string, binaries: Binaries): Identity {
   if (!binaries.postgres.startsWith('/usr/')) return identityFor(folder, binaries);
   return process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534, wrapper: [] } : { wrapper: [] };
@@ -134,11 +133,17 @@ async function openCluster(life: Life, binaries: Binaries, folder: string): Prom
       exited = once(child, 'exit');
       spawn('sh', ['-c', GUARD, `${process.pid}`, `${pid}`], { detached: true, stdio: 'ignore' }).unref();
       sql = connect(url);
-      await ready(sql, `${folder}.log`);
+      const own = sql;
+      const ready = () =>
+        own`select 1`.then(
+          () => true,
+          () => false,
+        );
+      await until(ready, `a server starts, see ${folder}.log`);
     },
     stop: () => end('SIGINT'),
     signal,
-    async copy() {
+    async copy(life) {
       const root = mkdtempSync(join(tmpdir(), 'tollgate-cluster-'));
       chmodSync(root, 0o777);
       life.teardown(() => rmSync(root, { recursive: true, force: true, maxRetries: 5 }));
@@ -152,15 +157,4 @@ async function openCluster(life: Life, binaries: Binaries, folder: string): Prom
     },
   };
   return cluster;
-}
-
-async function ready(sql: Sql, log: string): Promise<void> {
-  for (const began = performance.now(); ; await sleep(20)) {
-    try {
-      await sql`select 1`;
-      return;
-    } catch (error) {
-      if (performance.now() - began > READY_MS) throw new Error(readFileSync(log, 'utf8'), { cause: error });
-    }
-  }
 }

@@ -6,12 +6,13 @@ import t, { type Test } from 'tap';
 import { digestOf } from '../../src/domain/key.ts';
 import { judge } from '../faults/judge.ts';
 import { send, startLoad } from '../faults/load.ts';
-import { faultWorld, until } from '../faults/world.ts';
+import { faultWorld } from '../faults/world.ts';
+import { until } from '../support/until.ts';
 
 t.setTimeout(90_000);
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 
-/** The program as it will be: this one with more migrations. @returns its main file */
+/** A later version of the program: this one with more migrations. @returns its main file */
 function nextVersion(t: Test, files: Record<string, string>): string {
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-next-'));
   t.teardown(() => rmSync(folder, { recursive: true, force: true }));
@@ -36,30 +37,27 @@ t.test('a fleet is upgraded one replica at a time, and back', async (t) => {
   const old = await world.gateway();
   const urls = [old.url];
   const load = startLoad({ urls: () => urls, key: world.key, workers: 8, restMs: 15 });
-  const served = (count: number) => {
-    const before = load.journal.length;
-    return until(() => load.journal.length >= before + count);
-  };
-  await served(60);
+  await load.more(60, 'of the old version');
   const newer = await world.gateway({}, next);
   urls.push(newer.url);
   t.equal((await world.sql`select from companies where region = 'eu'`).length, 1, 'the newer one has migrated');
-  await served(100);
+  await load.more(100, 'of both versions');
   const old2 = await world.gateway();
   urls.push(old2.url);
-  await served(100);
+  await load.more(100, 'of three replicas');
   t.pass('the older one runs on, and another of its version starts beside it');
 
   const revoking = Date.now();
   await world.sql`update api_keys set revoked_at = now() where digest = decode(${digestOf(world.key)}, 'hex')`;
-  const revoked = Date.now();
-  await until(() => load.journal.filter(({ at }) => at > revoked + 1000).length > 20);
+  const refusals = () => urls.map((url) => load.journal.find((one) => one.url === url && one.status === 401));
+  const first = await until(refusals, 'every replica refuses the key', (all) => !all.includes(undefined));
+  await load.more(40, 'after the change');
   const clients = await load.stop();
-  const after = clients.filter(({ at }) => at > revoked + 1000);
+  const after = clients.filter(({ at, url }) => at > (first[urls.indexOf(url)]?.endedAt as number));
   t.same(
     after.filter(({ status }) => status !== 401),
     [],
-    'a change reaches both versions',
+    'a change reaches both versions, for good',
   );
   t.same(
     clients.filter(({ endedAt, status }) => endedAt < revoking && status !== 200),
@@ -71,7 +69,7 @@ t.test('a fleet is upgraded one replica at a time, and back', async (t) => {
   const verdict = await judge(world.sql, clients, world.upstreamJournal());
   t.ok(verdict.complete > 200);
   t.match(verdict, { missing: [], duplicates: 0, wrong: [], unverified: 0 });
-  t.same([...(await world.sql`select distinct writer from ledger_seals`)].length, 3, 'all three booked');
+  t.same([...(await world.sql`select distinct writer from ledger_seals`)].length, 3, 'all three replicas booked calls');
 });
 
 t.test('a version that needs all others gone says so, and they do not start', async (t) => {

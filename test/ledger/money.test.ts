@@ -11,12 +11,13 @@ import { verifyLedger, verifySeals } from '../../src/store/verify.ts';
 import { note } from '../faults/results.ts';
 import { LONG } from '../faults/world.ts';
 import { testDatabase } from '../support/postgres.ts';
+import { until } from '../support/until.ts';
 
 const ROWS = LONG ? 1_000_000 : 20_000;
 const COMPANIES = 20;
 t.setTimeout(LONG ? 900_000 : 60_000);
 
-// the oracle shares no code with the gateway: whole numbers of 10^-15 EUR, worked out by hand
+// the oracle shares no code with the gateway: it adds whole numbers of 10^-15 EUR
 const SCALE = 15;
 const oracle = new Map<string, bigint>();
 
@@ -41,7 +42,7 @@ t.test('row, summary, export and monthly_spend agree with a big-number oracle to
   for (let n = 0; n < ROWS; n++) {
     if (n % 500 === 0) {
       model = newModel(); // prices change all the while
-      while (ledger.backlog > 20_000) await new Promise((resolve) => setTimeout(resolve, 5));
+      await until(() => ledger.backlog <= 20_000, 'the ledger catches up');
       await new Promise((resolve) => setImmediate(resolve));
     }
     const company = companies[n % COMPANIES]?.id as string;

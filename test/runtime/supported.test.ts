@@ -4,7 +4,8 @@ import { unsupportedRuntime } from '../../src/runtime/supported.ts';
 
 t.test('Node 22.19 and newer is supported', async (t) => {
   t.equal(unsupportedRuntime(process.versions), null);
-  for (const node of ['22.19.0', '23.0.0', '24.1.0', '26.10.0', '100.0.0']) t.equal(unsupportedRuntime({ node }), null, node);
+  for (const node of ['22.19.0', '23.0.0', '24.1.0', '26.10.0', '100.0.0'])
+    t.equal(unsupportedRuntime({ node }), null, node);
 });
 
 t.test('an old Node is refused in one line that says how to get a newer one', async (t) => {

@@ -21,6 +21,7 @@ import {
   WEATHER,
   WEATHER_QUESTION,
 } from '../support/sdk.ts';
+import { until } from '../support/until.ts';
 import { INTERNAL, OVERSEAS } from '../support/world.ts';
 
 for (const start of UPSTREAMS) {
@@ -241,9 +242,7 @@ for (const start of UPSTREAMS) {
       for await (const _ of stream) if (++chunks === 5) break;
       const rows = async () =>
         (await world.ledger(customer.company, 0)).filter(({ model_slug }) => model_slug === SLUGS.long);
-      for (let i = 0; i < 500 && (await rows()).length === 0; i++)
-        await new Promise((resolve) => setTimeout(resolve, 10));
-      const [row, ...others] = await rows();
+      const [row, ...others] = await until(rows, 'the call is booked', ({ length }) => length > 0);
       t.match(row, { outcome: 'client_aborted', endpoint: 'chat.completions' });
       t.ok((row?.completion_tokens ?? 0) > 0);
       t.same(others, []);

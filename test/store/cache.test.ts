@@ -1,5 +1,6 @@
 import t from 'tap';
 import { Cache, type CacheEntry } from '../../src/store/cache.ts';
+import { until } from '../support/until.ts';
 
 interface Value {
   readonly text: string;
@@ -76,7 +77,7 @@ t.test('an absence is remembered for less than a second, and forgotten at once b
   t.ok(second instanceof Promise, 'a change makes it be read again');
   reads[1]?.answer({});
   await second;
-  while (!(cache.get('a') instanceof Promise)) await new Promise((resolve) => setTimeout(resolve, 5));
+  await until(() => cache.get('a') instanceof Promise, 'the absence is forgotten');
   t.equal(reads.length, 3, 'time makes it be read again');
 });
 

@@ -7,9 +7,9 @@ import { startProxy } from '../support/proxy.ts';
 import { until } from '../support/until.ts';
 
 const MS = 10_000;
+const { url, db } = await testDatabase(t);
 
 t.test('values keep their meaning on the way', async (t) => {
-  const { db } = await testDatabase(t);
   const odd = ['plain', '', 'a,b', '{"q"}', 'back\\slash', 'NULL', ' ümlaut\n', '\u{1f600}'];
   const [row] = await db.run(
     MS,
@@ -39,7 +39,6 @@ t.test('values keep their meaning on the way', async (t) => {
 });
 
 t.test('the session is named tollgate and has no more connections than asked for', async (t) => {
-  const { url, db } = await testDatabase(t);
   const few = openDatabase({ url: `${url}&application_name=few` });
   t.teardown(() => few.close());
   const answers = await Promise.all(
@@ -61,7 +60,6 @@ t.test('the session is named tollgate and has no more connections than asked for
 });
 
 t.test('what exceeds its deadline is refused, and ended on the server', async (t) => {
-  const { url, db } = await testDatabase(t);
   const one = openDatabase({ url, maxConnections: 1 });
   t.teardown(() => one.close());
   const slow = one.run(200, (sql) => sql`select pg_sleep(60), 'slow'`);
@@ -76,7 +74,6 @@ t.test('what exceeds its deadline is refused, and ended on the server', async (t
 });
 
 t.test('a large text', async (t) => {
-  const { url, db } = await testDatabase(t);
   const one = openDatabase({ url, maxConnections: 1 });
   const perhapsTls = openDatabase({ url: `${url}&sslmode=prefer`, maxConnections: 1 });
   t.teardown(() => Promise.all([one.close(), perhapsTls.close()]));
@@ -99,7 +96,6 @@ t.test('a large text', async (t) => {
 });
 
 t.test('a statement that waits for a lock past its deadline never takes effect', async (t) => {
-  const { db } = await testDatabase(t);
   await db.run(MS, (sql) => sql`create table slots (n int)`);
   await db.transaction(MS, async (sql) => {
     await sql`lock table slots`;
@@ -137,7 +133,6 @@ t.test('a frozen server', async (t) => {
 });
 
 t.test('a connection that goes nowhere', async (t) => {
-  const { url } = await testDatabase(t);
   const proxy = await startProxy(t, url);
   const db = openDatabase({ url: proxy.url, maxConnections: 1 });
   t.teardown(() => db.close());
@@ -170,7 +165,6 @@ t.test('a connection that goes nowhere', async (t) => {
 });
 
 t.test('connections the server ends', async (t) => {
-  const { url, db } = await testDatabase(t);
   const victim = openDatabase({ url: `${url}&application_name=victim`, maxConnections: 1 });
   t.teardown(() => victim.close());
   const terminate = () =>
@@ -196,7 +190,6 @@ t.test('connections the server ends', async (t) => {
 });
 
 t.test('transactions', async (t) => {
-  const { url, db } = await testDatabase(t);
   await db.run(MS, (sql) => sql`create table steps (name text unique)`);
   const names = async () => (await db.run(MS, (sql) => sql`select name from steps order by 1`)).map((row) => row.name);
 
@@ -247,7 +240,6 @@ t.test('transactions', async (t) => {
 });
 
 t.test('errors say whether trying again can help', async (t) => {
-  const { db } = await testDatabase(t);
   await db.run(
     MS,
     (sql) => sql`create table pairs (name text constraint a_name check (name <> ''), value text unique)`,
@@ -290,7 +282,6 @@ t.test('errors say whether trying again can help', async (t) => {
 });
 
 t.test('several hosts', async (t) => {
-  const { url } = await testDatabase(t);
   const [one, two] = [await startProxy(t, url), await startProxy(t, url)];
   const [a, b] = [one, two].map((proxy) => new URL(proxy.url).host);
   const both = (rest = '') => new URL(one.url).href.replace(a as string, `${a},${b}`) + rest;
@@ -334,7 +325,6 @@ t.test('several hosts', async (t) => {
 });
 
 t.test('of a host that falls silent no second connection is waited for', async (t) => {
-  const { url } = await testDatabase(t);
   const [one, two] = [await startProxy(t, url), await startProxy(t, url)];
   const [a, b] = [one, two].map((proxy) => new URL(proxy.url).host);
   const db = openDatabase({ url: new URL(one.url).href.replace(a as string, `${a},${b}`), maxConnections: 3 });
@@ -353,7 +343,6 @@ t.test('of a host that falls silent no second connection is waited for', async (
 });
 
 t.test('a silent host does not keep from asking the others again', async (t) => {
-  const { url } = await testDatabase(t);
   const [one, two] = [await startProxy(t, url), await startProxy(t, url)];
   const [a, b] = [one, two].map((proxy) => new URL(proxy.url).host);
   const db = openDatabase({ url: new URL(one.url).href.replace(a as string, `${a},${b}`), maxConnections: 1 });
@@ -372,7 +361,6 @@ t.test('a silent host does not keep from asking the others again', async (t) => 
 });
 
 t.test('closing', async (t) => {
-  const { url, db } = await testDatabase(t);
   const closing = openDatabase({ url: `${url}&application_name=closing`, maxConnections: 1 });
   closing.listen('x', { onNotice: () => {}, onReady: () => {}, onLost: () => t.fail('closing is no loss') });
   await closing.run(MS, (sql) => sql`select 1`);
@@ -393,7 +381,6 @@ t.test('closing', async (t) => {
 });
 
 t.test('an unreachable or unwilling server is unavailable, and no message holds the password', async (t) => {
-  const { url } = await testDatabase(t);
   const proxy = await startProxy(t, url);
   const port = new URL(proxy.url).port;
   const urls = {

@@ -8,9 +8,9 @@ import type { ApiKey } from '../../src/domain/key.ts';
 import { type Changes, type Follower, openChanges } from '../../src/store/changes.ts';
 import { type Database, openDatabase, type Sql } from '../../src/store/database.ts';
 import { type CachedDirectory, type DirectoryOptions, openDirectory } from '../../src/store/directory.ts';
-import { eventually } from '../support/client.ts';
 import { testDatabase } from '../support/postgres.ts';
 import { type Passage, startProxy } from '../support/proxy.ts';
+import { until } from '../support/until.ts';
 
 const QUERY_MS = 10_000;
 const SILENT = pino({ level: 'silent' });
@@ -68,15 +68,13 @@ async function setScene(t: Test, { feed = 'both', delay, ...options }: SceneOpti
     missed: () => directory.missed(),
     polled: () => directory.polled(),
   };
-  const changes = openChanges(heard, follower, SILENT, feed === 'notifications' ? { pollMs: 2 ** 31 - 1 } : {});
+  const changes = openChanges(heard, follower, SILENT, { pollMs: feed === 'notifications' ? 2 ** 31 - 1 : 50 });
   t.teardown(async () => {
     await changes.close();
     await way.close();
   });
-  await eventually(
-    () => changes.polls >= (feed === 'polls' ? 1 : 2) && (feed === 'polls' || changes.listening),
-    (ready) => ready,
-  );
+  const ready = () => changes.polls >= (feed === 'polls' ? 1 : 2) && (feed === 'polls' || changes.listening);
+  await until(ready, 'the change feed is followed');
   return {
     directory,
     changes,
@@ -87,10 +85,8 @@ async function setScene(t: Test, { feed = 'both', delay, ...options }: SceneOpti
     async settle() {
       const mark = randomUUID();
       await db.run(QUERY_MS, (sql) => sql`select announce_change('key', ${mark})`);
-      await eventually(
-        () => told.filter((subject) => subject === mark).length,
-        (times) => times === (feed === 'both' ? 2 : 1),
-      );
+      const times = () => told.filter((subject) => subject === mark).length;
+      await until(() => times() === (feed === 'both' ? 2 : 1), 'the feed has told every change so far');
     },
   };
 }
@@ -125,13 +121,6 @@ async function addAssistant(sql: Sql, companyId: string, visibility = 'company',
     insert into assistants (company_id, name, system_prompt, visibility, project_id)
     values (${companyId}, 'Helper', 'Be brief.', ${visibility}, ${project}) returning id`;
   return row.id;
-}
-
-/** The promise of the product: what was committed is true in every replica within one second. */
-async function withinOneSecond<T>(t: Test, look: () => T | Promise<T>, isSo: (value: T) => boolean, what: string) {
-  const committed = performance.now();
-  await eventually(look, isSo);
-  t.ok(performance.now() - committed <= 1000, what);
 }
 
 t.test('a key is loaded with what the hot path needs; revoked and unknown ones are null', async (t) => {
@@ -169,9 +158,10 @@ t.test('a company is loaded with exact money, its settings and its own and the s
     await addModel(sql, 'own', ids[0], '1.10');
     return ids;
   });
-  const company = await eventually(
+  const company = await until(
     () => directory.company(full),
-    (company) => company?.sharedModels.size === 1, // its creation may still have to be heard of
+    'the feed tells of the shared model',
+    (company) => company?.sharedModels.size === 1,
   );
   t.match(company, { id: full, name: 'Full', allowNonEu: true, budget: 12_000_000_000_000_001n });
   t.same([...(company?.disabledSlugs ?? [])], ['a,b', 'c']);
@@ -288,13 +278,13 @@ t.test('a malformed company id is unknown and spoils nothing for others asked fo
   t.match(found, [null, null, null, { id: company }, null]);
 });
 
-t.test('every kind of change made by plain SQL is true within one second', async (t) => {
+t.test('every kind of change made by plain SQL is true once the feed has told it', async (t) => {
   const feeds = ['notifications', 'polls', 'both'] as const;
   t.jobs = 4;
   for (const feed of feeds) {
     for (const killed of feed === 'both' ? [false, true] : [false]) {
       t.test(`${feed}${killed ? ', listening connection killed' : ''}`, { buffered: true }, async (t) => {
-        const { directory, sql } = await setScene(t, { feed });
+        const { directory, sql, changes, settle } = await setScene(t, { feed });
         const company = await sql((sql) => addCompany(sql));
         const other = await sql((sql) => addCompany(sql));
         const key = await sql((sql) => addKey(sql, company, 'key'));
@@ -316,9 +306,15 @@ t.test('every kind of change made by plain SQL is true within one second', async
           t.notOk(isSo(await now()), `${what}: not so before`);
           if (killed) await sql((sql) => killListener(sql));
           await sql(query);
-          await withinOneSecond(t, now, isSo, what);
+          // without a listener: a poll under way at the commit may miss the change, the next one tells it
+          const { polls } = changes;
+          if (killed) await until(() => changes.polls >= polls + 2, 'two more polls');
+          else await settle();
+          // shared models are read anew in the background, everything else at its next use
+          if (/shared model|truncated/.test(what)) await until(now, what, isSo);
+          else t.ok(isSo(await now()), what);
         };
-        await eventually(now, ({ company }) => company?.sharedModels.has('shared') === true);
+        await until(now, 'the shared model is known', ({ company }) => company?.sharedModels.has('shared') === true);
 
         await change(
           'key created',
@@ -428,7 +424,7 @@ t.test('every kind of change made by plain SQL is true within one second', async
           (sql) => sql`delete from companies where id = ${company}`,
           ({ company, assistant }) => company === null && assistant === null,
         );
-        await eventually(now, ({ second }) => second !== null);
+        await until(now, 'the second key is known', ({ second }) => second !== null);
         await change(
           'everything truncated',
           (sql) => sql`truncate companies cascade`,
@@ -445,7 +441,7 @@ function killListener(sql: Sql): PromiseLike<unknown> {
     where datname = current_database() and pid <> pg_backend_pid() and query ilike any(array['listen%', 'select 1'])`;
 }
 
-t.test('a load that was on its way when the key was revoked brings nothing back', async (t) => {
+t.test('a load under way when the key is revoked does not bring the key back', async (t) => {
   let held: PromiseWithResolvers<void> | null = null;
   const { directory, sql, changes, queries, settle } = await setScene(t, { delay: async () => held?.promise });
   const company = await sql((sql) => addCompany(sql));
@@ -455,21 +451,14 @@ t.test('a load that was on its way when the key was revoked brings nothing back'
   held = Promise.withResolvers<void>();
   queries.count = 0;
   const early = directory.key(key);
-  await eventually(
-    () => queries.count,
-    (count) => count === 1,
-  );
-  // the answer, a live key, is held back; meanwhile the key dies
-  await eventually(
-    () => sql((sql) => sql`select from pg_stat_activity where state = 'idle' and query like '%from api_keys%'`),
-    ({ length }) => length > 0,
-  );
+  await until(() => queries.count === 1, 'the key is read');
+  // the answer, a valid key, is held back; meanwhile the key is revoked
+  const idle = () =>
+    sql((sql) => sql`select from pg_stat_activity where state = 'idle' and query like '%from api_keys%'`);
+  await until(async () => (await idle()).length > 0, 'the query is answered');
   const before = changes.applied;
   await sql((sql) => sql`update api_keys set revoked_at = now() where name = 'key'`);
-  await eventually(
-    () => changes.applied,
-    (applied) => applied > before,
-  );
+  await until(() => changes.applied > before, 'the revocation is told');
   const late = directory.key(key);
   held.resolve();
   t.equal(await early, null);
@@ -493,10 +482,7 @@ t.test('a database outage is invisible to what is known; what is not is refused,
         await directory.assistant(assistant, company),
       ];
       await proxy[kind]();
-      await eventually(
-        () => changes.available,
-        (available) => !available,
-      );
+      await until(() => !changes.available, 'a poll fails');
       const refused = (lookup: unknown) =>
         Promise.resolve(lookup).then(
           (value) => t.fail('answered', { value }),
@@ -520,10 +506,7 @@ t.test('a database outage is invisible to what is known; what is not is refused,
       await sql((sql) => addKey(sql, company, 'unknown'));
       t.equal(directory.key(key), known[0], 'nothing can be known of the change yet');
       await proxy.restore();
-      await eventually(
-        () => changes.available,
-        (available) => available,
-      );
+      await until(() => changes.available, 'a poll succeeds');
       t.equal(await directory.key(key), null, 'the first poll applies what was missed');
       t.match(await directory.key(digestOf('unknown')), { companyId: company });
       t.equal(directory.company(company), known[1], 'what did not change was not even read again');
@@ -576,10 +559,10 @@ t.test('the shared models are replaced as a whole; those somebody holds stay as 
   const companies = await sql((sql) => Promise.all([addCompany(sql), addCompany(sql)]));
   await sql((sql) => addModel(sql, 'one'));
   const models = async (id = companies[0]) => [...((await directory.company(id as string))?.sharedModels.keys() ?? [])];
-  await eventually(models, ({ length }) => length === 1);
+  await until(async () => (await models()).length === 1, 'the first model is known');
   const held = await directory.company(companies[0] as string);
   await sql((sql) => addModel(sql, 'two'));
-  await eventually(models, ({ length }) => length === 2);
+  await until(async () => (await models()).length === 2, 'the second model is known');
   t.same([...(held?.sharedModels.keys() ?? [])], ['one']);
   for (const id of companies) await directory.company(id);
   const [first, second] = companies.map((id) => directory.company(id) as Company);
@@ -589,10 +572,7 @@ t.test('the shared models are replaced as a whole; those somebody holds stay as 
   await models(); // all is in memory
   await proxy.cut();
   directory.changed('model', '');
-  await eventually(
-    () => logged,
-    (lines) => lines.some((line) => line.includes('cannot be read')),
-  );
+  await until(() => logged.some((line) => line.includes('cannot be read')), 'the log tells that models cannot be read');
   t.same(await models(), ['one', 'two'], 'one change just before an outage refuses nobody');
   await sql(async (sql) => {
     await sql`alter table models disable trigger announce`; // so that nothing but the failed reading asks for another
@@ -600,7 +580,7 @@ t.test('the shared models are replaced as a whole; those somebody holds stay as 
     await sql`alter table models enable trigger announce`;
   });
   await proxy.restore();
-  await eventually(models, ({ length }) => length === 3);
+  await until(async () => (await models()).length === 3, 'the third model is known');
 });
 
 t.test('memory is bounded, and what had to go is loaded again', async (t) => {
@@ -642,7 +622,7 @@ t.test('a model without a price is warned about once, without its internal name'
   await sql((sql) => addModel(sql, 'own-gratis', company, '0.000'));
   await sql((sql) => addModel(sql, 'paid', company));
   await directory.company(company);
-  await eventually(warnings, ({ length }) => length === 2);
+  await until(() => warnings().length === 2, 'both models are warned about');
   for (let i = 0; i < 3; i++) {
     directory.changed('all', '');
     await directory.company(company);

@@ -17,12 +17,13 @@ import { createInterface } from 'node:readline';
 import t, { type Test } from 'tap';
 import { openDatabase } from '../../src/store/database.ts';
 import { type Embedded, findEmbedded, startEmbedded } from '../../src/store/embedded.ts';
+import { until } from '../support/until.ts';
 
 const MS = 10_000;
 const log = { info: () => {} };
 const root = process.getuid?.() === 0;
 
-// created once: initdb takes half a second
+// created once, and stopped after each use: initdb and copies are most of the time these tests take
 const made = folder(t);
 await (await startEmbedded({ dataDir: made, log })).stop();
 
@@ -94,9 +95,10 @@ t.test('a killed server is started again and has lost nothing', async (t) => {
   await ask(first.url, 'create table kept (n int); insert into kept values (1)');
   // a busy session outlives the server for a moment
   const busy = ask(first.url, `do $$ begin perform count(*) from generate_series(1, 20000000); end $$`).catch(() => {});
-  await ask(first.url, 'select pg_sleep(0.1)');
+  const runs = () => ask(first.url, `select from pg_stat_activity where query like 'do $$%' and state = 'active'`);
+  await until(async () => (await runs()).length > 0, 'the session is busy');
   process.kill(first.pid, 'SIGKILL');
-  while (isAlive(first.pid)) await new Promise(setImmediate);
+  await until(() => !isAlive(first.pid), 'the server is gone');
   const second = await startEmbedded({ dataDir, log });
   await busy;
   t.not(second.pid, first.pid);
@@ -107,7 +109,7 @@ t.test('a killed server is started again and has lost nothing', async (t) => {
 });
 
 t.test('a stale pid file that names another program is no obstacle', async (t) => {
-  const dataDir = used(t);
+  const dataDir = made;
   await (await startEmbedded({ dataDir, log })).stop();
   const cluster = join(dataDir, 'postgres');
   const { uid, gid } = statSync(cluster);
@@ -125,7 +127,7 @@ t.test('a stale pid file that names another program is no obstacle', async (t) =
 });
 
 t.test('a gateway takes over the server of a command', async (t) => {
-  const dataDir = used(t);
+  const dataDir = made;
   const command = await startEmbedded({ dataDir, log, shortLived: true });
   t.equal(command.owned, true);
   const gateway = await startEmbedded({ dataDir, log });
@@ -179,7 +181,7 @@ t.test('errors are one line', async (t) => {
 });
 
 t.test('a long log is truncated at the start', async (t) => {
-  const dataDir = used(t);
+  const dataDir = made;
   writeFileSync(join(dataDir, 'postgres.log'), 'x'.repeat((1 << 20) + 1));
   const server = await startEmbedded({ dataDir, log });
   t.ok(readFileSync(join(dataDir, 'postgres.log')).length < 1 << 20);

@@ -13,7 +13,9 @@ const SETTINGS = `create table settings (name text primary key, value text);
 
 t.test('applies the files of this program in order, once', async (t) => {
   const { db } = await emptyDatabase(t);
-  const files = readdirSync(SQL_DIRECTORY).sort();
+  const files = readdirSync(SQL_DIRECTORY)
+    .filter((name) => name.endsWith('.sql'))
+    .sort();
   t.same(await pendingMigrations(db), files, 'all are pending');
   t.same(await migrate(db, { billingTimezone: 'UTC' }), files);
   t.same(await migrate(db, { billingTimezone: 'UTC' }), [], 'a second time there is nothing to do');
@@ -25,7 +27,12 @@ t.test('many replicas at once apply each file once', async (t) => {
   const replicas = Array.from({ length: 8 }, () => openDatabase({ url }));
   t.teardown(() => Promise.all(replicas.map((replica) => replica.close())));
   const applied = await Promise.all(replicas.map((replica) => migrate(replica, { billingTimezone: 'Europe/Berlin' })));
-  t.same(applied.flat().sort(), readdirSync(SQL_DIRECTORY).sort());
+  t.same(
+    applied.flat().sort(),
+    readdirSync(SQL_DIRECTORY)
+      .filter((name) => name.endsWith('.sql'))
+      .sort(),
+  );
   const [row] = await db.run(MS, (sql) => sql`select value from settings where name = 'billing_timezone'`);
   t.equal(row?.value, 'Europe/Berlin');
 });

@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
-import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { ledgerStore } from '../../src/store/ledger.ts';
 import { migrate } from '../../src/store/migrate.ts';
 import { forgetOtherCluster } from '../../src/store/restored.ts';
 import { testDatabase } from '../support/postgres.ts';
+import { until } from '../support/until.ts';
 import { addUsage } from '../support/usage.ts';
 
 const MS = 10_000;
@@ -19,7 +19,7 @@ const ahead = () =>
       union all select 'spend' from monthly_spend where changed_xid >= pg_snapshot_xmax(pg_current_snapshot())`,
   );
 
-/** Waits until nothing of other databases on this server, older than our figures, runs any more: they would be read again. */
+/** Waits for the end of transactions in other databases of this server: figures as new as they are read again. */
 async function calm(): Promise<void> {
   const unsettled = () =>
     db.run(
@@ -27,7 +27,7 @@ async function calm(): Promise<void> {
       (sql) => sql`select from monthly_spend
         where changed_xid >= pg_snapshot_xmin(pg_current_snapshot()) and changed_xid < '5000000000'`,
     );
-  while ((await unsettled()).length > 0) await sleep(50);
+  await until(async () => (await unsettled()).length === 0, 'older transactions of this server have ended');
 }
 
 t.test('a database of this server has nothing to forget', async (t) => {

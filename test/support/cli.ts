@@ -2,7 +2,7 @@ import { PassThrough, Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { type Invocation, runCli } from '../../src/cli.ts';
 
-/** What one command line left behind. */
+/** Exit code and output of one command line. */
 export interface Ran {
   readonly code: number;
   readonly out: string;
@@ -19,7 +19,7 @@ export interface CliOptions {
 
 export const ROOT = new URL('../../', import.meta.url);
 
-/** Runs the program within this process. `json` is what it printed, where that is JSON. */
+/** Runs a command line within this process. `json` is what it printed, parsed; undefined: it is no JSON. */
 export async function tollgate(
   argv: readonly string[],
   { env = {}, stdin = '', serve }: CliOptions = {},

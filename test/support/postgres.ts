@@ -10,6 +10,7 @@ import { type Database, openDatabase, type Sql } from '../../src/store/database.
 import { DatabaseUnavailable } from '../../src/store/database-error.ts';
 import { type Embedded, findEmbedded, startEmbedded } from '../../src/store/embedded.ts';
 import { migrate, SQL_DIRECTORY } from '../../src/store/migrate.ts';
+import { until } from './until.ts';
 
 export interface TestDatabase {
   readonly url: string;
@@ -23,16 +24,15 @@ rm -rf "$1"`;
 const SHARED_DIR = join(tmpdir(), `tollgate-test-${process.getuid?.() ?? 'shared'}`);
 
 /**
- * A fresh migrated database, billing in UTC, for one test file; dropped at its teardown.
- * It is a copy of a template on one server that all test processes share: the server of
- * TEST_DATABASE_URL, or an embedded one in the temporary folder that the first process
- * starts and that ends 20 s after the last one (server.ts).
+ * Makes a migrated database, billing in UTC, and drops it at teardown. It is a copy of a template (0.2 s of CPU)
+ * on a server that all test processes share: that of TEST_DATABASE_URL, or an embedded one in the temporary
+ * folder, which the first process starts and which ends 20 s after the last one (server.ts).
  */
 export async function testDatabase(t: Test): Promise<TestDatabase> {
   return newDatabase(t, ensureTemplate);
 }
 
-/** The same without tables. */
+/** Makes a database without tables, likewise. */
 export async function emptyDatabase(t: Test): Promise<TestDatabase> {
   return newDatabase(t, async () => 'template1');
 }
@@ -65,12 +65,12 @@ async function administer(url: string, work: (sql: Sql) => PromiseLike<unknown>)
   }
 }
 
-/** A server of one's own to stop, freeze or kill, with an empty database; gone at teardown. */
+/** Starts a server with an empty database, to stop, freeze or kill; it is removed at teardown. */
 export async function privateServer(t: Test, settings: Record<string, string> = {}): Promise<Embedded> {
   const dataDir = mkdtempSync(join(tmpdir(), 'tollgate-server-'));
   chmodSync(dataDir, 0o755); // as a data folder is: root's server runs as "nobody"
   const server = await startEmbedded({ dataDir, log: { info: () => {} }, settings });
-  // should this process be killed, its server does not outlive it by long
+  // ends the server soon after this process, should it be killed
   const guard = spawn('sh', ['-c', GUARD, `${process.pid}`, dataDir], { detached: true, stdio: 'ignore' });
   guard.unref();
   t.teardown(async () => {
@@ -81,7 +81,7 @@ export async function privateServer(t: Test, settings: Record<string, string> = 
   return server;
 }
 
-/** Stops a server in its tracks, with all its processes. @returns what lets them go on */
+/** Suspends a server with all its processes. @returns a function that resumes them */
 export function freeze(server: Embedded): () => void {
   const processes = execFileSync('ps', ['-A', '-o', 'pid=,ppid='], { encoding: 'utf8' }).trim().split('\n');
   const pids = processes.map((line) => line.trim().split(/\s+/).map(Number) as [number, number]);
@@ -113,15 +113,14 @@ async function sharedServer(): Promise<string> {
     const env = TMPDIR === undefined ? { PATH } : { PATH, TMPDIR };
     spawn(process.execPath, [program, SHARED_DIR], { detached: true, stdio: 'ignore', env }).unref();
   }
-  for (let waited = 0; url === null; waited += 20) {
-    if (waited > START_MS) throw new Error(`no test database server came up, see ${SHARED_DIR}/postgres.log`);
-    await sleep(20);
-    url = findEmbedded(SHARED_DIR);
-  }
-  return url;
+  url ??= await until(
+    () => findEmbedded(SHARED_DIR),
+    `the test database server starts, see ${SHARED_DIR}/postgres.log`,
+  );
+  return url as string;
 }
 
-/** Whether the process that started the shared server is there to stop it. */
+/** Whether the process that is to stop the shared server is alive. */
 function isWatched(): boolean {
   try {
     return process.kill(Number.parseInt(readFileSync(join(SHARED_DIR, 'postgres.owner'), 'utf8'), 10), 0);
@@ -130,7 +129,7 @@ function isWatched(): boolean {
   }
 }
 
-/** The shared server may just be on its way down: the next attempt starts another. */
+/** Tries again while the shared server is just stopping: the next attempt starts another. */
 async function retrying<T>(attempt: () => Promise<T>): Promise<T> {
   for (let tried = 1; ; tried++) {
     try {
@@ -142,7 +141,7 @@ async function retrying<T>(attempt: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Makes the migrated template of the present `sql/`, unless somebody has. */
+/** Makes the migrated template of the present `sql/`, unless another process has. */
 async function ensureTemplate(sql: Sql, server: string): Promise<string> {
   const hash = createHash('sha256');
   for (const file of readdirSync(SQL_DIRECTORY).sort())

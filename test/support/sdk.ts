@@ -4,9 +4,9 @@ import type { TestUpstream } from './upstream.ts';
 import { aimockUpstream, demoUpstream } from './upstream.ts';
 import { CHAT, type Customer, EMBED, startWorld, type World } from './world.ts';
 
-/** Slugs of the models an SDK's day needs besides CHAT and EMBED. */
+/** Slugs of the models that SDK tests need besides CHAT and EMBED. */
 export const SLUGS = {
-  /** Has a slash and a colon: SDKs encode it in addresses. */
+  /** Has a slash and a colon, which SDKs encode in URLs. */
   encoded: 'vendor/chat:v1',
   long: 'brand-long',
   broken: 'brand-broken',
@@ -15,20 +15,20 @@ export const SLUGS = {
   failing: 'brand-failing',
 } as const;
 
-/** What an SDK was told a call used. Embeddings have no completion tokens. */
+/** The usage an SDK was told for a call. Embeddings have no completion tokens. */
 export interface Told {
   readonly prompt_tokens: number;
   readonly completion_tokens?: number;
 }
 
-/** One customer's day with an SDK against one upstream, and what the SDK said each call used. */
+/** Calls of one customer with an SDK against one upstream, and the usage the SDK was told for each. */
 export interface SdkDay {
   readonly world: World;
   readonly customer: Customer;
   readonly assistant: string;
-  /** Notes a finished call; the ledger must have it once. */
+  /** Records a finished call; the ledger must have it once. */
   told(endpoint: LedgerRow['endpoint'], usage: Told | null | undefined): void;
-  /** The ledger's rows and the calls told of, in the same form and order. */
+  /** The ledger's rows and the recorded calls, in the same form and order. */
   compare(): Promise<{ ledger: string[]; told: string[] }>;
 }
 
@@ -61,12 +61,12 @@ export async function startSdkDay(t: Test, upstream: TestUpstream): Promise<SdkD
   };
 }
 
-/** Both upstreams, started in turn: the demo, and one this project did not write. */
+/** Starts the demo and aimock. */
 export const UPSTREAMS: readonly ((t: Test) => Promise<TestUpstream>)[] = [demoUpstream, aimockUpstream];
 
 export { CHAT, EMBED };
 
-/** A tool both upstreams call when asked about the weather. */
+/** A tool that both upstreams call when asked about the weather. */
 export const WEATHER = {
   name: 'get_weather',
   description: 'Weather of a city',
@@ -79,7 +79,7 @@ export const WEATHER = {
 };
 export const WEATHER_QUESTION = 'Please get weather for Bonn';
 
-/** An output shape both upstreams fill when asked for a capital. */
+/** A JSON schema that both upstreams' answers follow when asked for a capital. */
 export const CAPITAL = {
   type: 'object' as const,
   properties: { city: { type: 'string' as const }, population: { type: 'integer' as const } },

@@ -1,7 +1,6 @@
 /**
- * The Postgres server that all test files share: `node server.ts DATA_DIR`. Starts it and
- * stops it once no test has been connected for a while, so that nothing stays behind,
- * however a test run ends.
+ * The Postgres server that all test files share: `node server.ts DATA_DIR` starts it, and stops it
+ * once no test has been connected for IDLE_MS, however the test run ended.
  */
 import { rmSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -13,12 +12,12 @@ const dataDir = process.argv[2] as string;
 const options = {
   dataDir,
   log: { info: () => {} },
-  // nothing in it has to survive a crash of the machine
+  // nothing in it must survive a crash of the machine
   settings: { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off', max_connections: '200' },
 };
 
 const server = await startEmbedded(options).catch(() => {
-  // what an interrupted run left may be beyond repair, and nothing in it is worth any
+  // an interrupted run may have left files that cannot be repaired, and none is worth keeping
   rmSync(dataDir, { recursive: true, force: true });
   return startEmbedded(options);
 });
@@ -38,7 +37,7 @@ async function inUse(sql: Sql): Promise<boolean> {
   return row.used;
 }
 
-/** Removes the databases of test processes that were killed. */
+/** Drops the databases of test processes that were killed. */
 async function dropAbandoned(sql: Sql): Promise<void> {
   const databases = await sql<{ name: string }[]>`
     select datname as name from pg_database where datname like 'tollgate\\_test\\_%'`;

@@ -5,24 +5,21 @@ import { LLMock } from '@copilotkit/aimock';
 import type { Test } from 'tap';
 import { startDemo } from '../../src/demo/server.ts';
 
-/**
- * The upstreams tests run the gateway against: the demo, aimock (which this project did
- * not write), and one scripted byte by byte. All insist on the same master key.
- */
+/** Upstreams for tests: the demo, aimock (written by others) and one that a test scripts. The first two require MASTER_KEY. */
 
 export const MASTER_KEY = 'sk-master-never-to-be-seen-0001';
 
-/** What an upstream was asked, in its own words. */
+/** A request as the upstream received it. */
 export interface Received {
   readonly path: string;
   readonly headers: Readonly<IncomingHttpHeaders>;
   // biome-ignore lint/suspicious/noExplicitAny: tests look into bodies freely
   readonly body: any;
-  /** How its answer ended, where the upstream can tell. */
+  /** How its answer ended, where the upstream knows. */
   readonly outcome?: 'open' | 'complete' | 'cut';
 }
 
-/** Internal names under which an upstream plays its parts. */
+/** Internal model names, and what the upstream does for each. */
 export interface Parts {
   readonly chat: string;
   readonly embedding: string;
@@ -118,7 +115,7 @@ export async function aimockUpstream(t: Test): Promise<TestUpstream> {
 export interface Scripted {
   readonly url: string;
   readonly received: { readonly headers: IncomingHttpHeaders; readonly body: Buffer }[];
-  /** What to do with the requests from now on. */
+  /** Sets what to do with each request from now on. */
   answer(script: Script): void;
 }
 

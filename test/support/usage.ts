@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Sql } from '../../src/store/database.ts';
 
-/** A ledger row; what is left out is made up. EUR is decimal text, tokens are whole. */
+/** A ledger row; missing members get a default. EUR is decimal text. */
 export interface SomeUsage {
   readonly company: string;
   readonly month?: string;
@@ -15,7 +15,7 @@ export interface SomeUsage {
   readonly at?: string;
 }
 
-/** Puts rows into the ledger by plain SQL; Postgres works out the cost. */
+/** Adds rows to the ledger by plain SQL; Postgres computes the cost. */
 export async function addUsage(sql: Sql, rows: readonly SomeUsage[]): Promise<void> {
   const json = rows.map((row) => ({
     billing_month: row.month ?? '2026-11-01',

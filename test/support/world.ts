@@ -3,7 +3,7 @@ import { type Answer, type Ask, ask } from './client.ts';
 import { startGateway, type TestGateway } from './gateway.ts';
 import { demoUpstream, MASTER_KEY, type TestUpstream } from './upstream.ts';
 
-/** Slugs of the models every company of a world may use, and of one hosted outside the EU. */
+/** Slugs of the models every company of a world may use; OVERSEAS is hosted outside the EU. */
 export const CHAT = 'brand-chat';
 export const EMBED = 'brand-embed';
 export const OVERSEAS = 'brand-overseas';
@@ -12,9 +12,9 @@ export const OVERSEAS = 'brand-overseas';
 export interface World extends TestGateway {
   readonly upstream: TestUpstream;
   readonly customer: Customer;
-  /** One more company with a key of all scopes. */
+  /** Adds a company with a key of all scopes. */
   newCustomer(settings?: Parameters<TestGateway['company']>[0]): Promise<Customer>;
-  /** A model of one company alone, for one call to misbehave. */
+  /** Adds a model of one company alone, in front of a misbehaving model of the upstream. @returns its slug */
   part(customer: Customer, slug: string, upstream: string): Promise<string>;
 }
 
@@ -66,10 +66,10 @@ export function customerWith(url: string, company: string, key: string): Custome
   };
 }
 
-/** Whatever of an answer a client could read: status line aside, all of it. */
+/** All of an answer that a client can read, except the status line. */
 export function visible({ headers, text }: Answer): string {
   return [...headers].map(([name, value]) => `${name}: ${value}\n`).join('') + text;
 }
 
-/** What stands behind the gateway: internal model names, master key, host, provider headers. */
+/** What clients must never see: internal model names, the master key, hosts, provider headers. */
 export const INTERNAL = new RegExp(`internal|${MASTER_KEY}|sk-internal|litellm|x-ms-|openai-|Traceback`, 'i');
