@@ -140,7 +140,7 @@ t.test('behind PgBouncer replicas serve, meter, hear of a revoked key by polling
   for (const { child } of replicas) t.equal(await end(child, 'SIGTERM'), 0);
 });
 
-t.test('the wall between companies holds through PgBouncer, and nothing of it stays behind', { skip }, async (t) => {
+t.test('the tenant role works through PgBouncer, and ends with its transaction', { skip }, async (t) => {
   const direct = await testDatabase(t);
   const companies = await direct.db.transaction(MS, async (sql) => {
     const made = [];

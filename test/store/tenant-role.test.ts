@@ -11,7 +11,7 @@ import { insertUser } from '../../src/store/user.ts';
 import { inDatabase, privateServer, testDatabase } from '../support/postgres.ts';
 import { addUsage } from '../support/usage.ts';
 
-/** The wall between companies: row-level security holds where a WHERE was forgotten (sql/0020_tenant_wall.sql). */
+/** Row-level security keeps companies apart where a WHERE was forgotten (sql/0020_tenant_wall.sql). */
 
 const MS = 10_000;
 
@@ -139,10 +139,10 @@ t.test('with every WHERE forgotten', async (t) => {
     t.same(kinds, [{ kind: 'company' }, { kind: 'key' }]);
     const [entry] = await db.run(MS, (sql) => sql`select actor, db_role from audit_log where subject_id = ${made.id}`);
     const [user] = await db.run(MS, (sql) => sql`select session_user::text as name`);
-    t.equal(entry?.db_role, user?.name, 'by the database user, not by the role of the wall');
+    t.equal(entry?.db_role, user?.name, 'by the database user, not by the tenant role');
   });
 
-  await t.test('the wall ends with the transaction', async (t) => {
+  await t.test('the tenant role ends with the transaction', async (t) => {
     const single = openDatabase({ url, maxConnections: 1 });
     t.teardown(() => single.close());
     const count = (sql: Sql) => sql`select count(*) as n from companies`;
@@ -175,7 +175,7 @@ t.test('a database user of modest rights', async (t: Test) => {
   const modest = await become('modest', 'nocreaterole');
   const { id } = await fullCompany(modest, 'one');
   await fullCompany(modest, 'two');
-  t.equal(await ensureTenantRole(modest), false, 'may not make the role: no wall, and it is told');
+  t.equal(await ensureTenantRole(modest), false, 'may not make the role, and reports it');
   t.same(await seen(modest, id), [{ name: 'one' }, { name: 'two' }], 'and all works as it did');
 
   const able = await become('able', 'createrole');
@@ -184,7 +184,7 @@ t.test('a database user of modest rights', async (t: Test) => {
   t.equal(await ensureTenantRole(able), true, 'may make the role');
   t.same(await seen(able, mine.id), [{ name: 'one' }]);
 
-  t.equal(await ensureTenantRole(modest), false, 'a role of another user is no wall yet');
+  t.equal(await ensureTenantRole(modest), false, 'a role of another user does not work yet');
   await admin.run(MS, (sql) => sql`grant tollgate_tenant to modest`);
   t.equal(await ensureTenantRole(modest), true, 'until an administrator lets it be taken');
   t.same(await seen(modest, id), [{ name: 'one' }]);
