@@ -91,7 +91,7 @@ export class SpendReader {
   /** Reads what requests wait for, and what was assumed. @throws as the store does */
   async answer(): Promise<void> {
     const { table } = this.#options;
-    const waiting = this.#waiting;
+    const waiting = [...this.#waiting]; // more may come while these are read
     const wanted = [...waiting, ...table.assumed()];
     if (wanted.length === 0) return;
     const companies = new Set(wanted.map(({ companyId }) => companyId));

@@ -327,6 +327,23 @@ t.test('a month that begins while the database is away begins at nothing, and is
   await ledger.close(5000);
 });
 
+t.test('a company asked for while the figure of another is read gets its own', async (t) => {
+  const [first, second] = [randomUUID(), randomUUID()];
+  const asked: Promise<unknown>[] = [];
+  const slow: LedgerStore = {
+    ...store,
+    spend(companies, months) {
+      if (asked.length === 0) asked.push(Promise.resolve(ledger.spentOf(payer(second), '2026-11-01')));
+      return store.spend(companies, months);
+    },
+  };
+  const { ledger } = open(t, { store: slow });
+  ledger.start();
+  t.equal(await ledger.spentOf(payer(first), '2026-11-01'), 0n);
+  t.equal(await asked[0], 0n);
+  await ledger.close(5000);
+});
+
 t.test('a strict budget: what fits is admitted, once, by whatever replica, and never more', async (t) => {
   const { company } = await strictCompany(db, '10');
   const month = calendar.month(Date.now());
