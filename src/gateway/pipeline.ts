@@ -3,7 +3,7 @@ import { admitBudget } from '../domain/budget.ts';
 import type { Company } from '../domain/company.ts';
 import { GatewayError } from '../domain/errors.ts';
 import { admitModel } from '../domain/gate.ts';
-import { type ApiKey, digestOf } from '../domain/key.ts';
+import type { ApiKey } from '../domain/key.ts';
 import type { MaybeAsync } from '../domain/ports.ts';
 import { SCOPE_BIT } from '../domain/scope.ts';
 import type { Admission } from '../domain/usage.ts';
@@ -137,9 +137,9 @@ class Exchange implements BodyListener, ReplyOwner {
   /** A missing, unknown, revoked or expired key gets one identical answer (spec section 5, rule 2). */
   #authenticate(): MaybeAsync<ApiKey> {
     const services = this.#services;
-    const token = this.#req.head.bearer;
-    if (token === null) throw new GatewayError('invalid_api_key');
-    const found = services.directory.key(digestOf(token));
+    const digest = this.#req.head.bearerDigest;
+    if (digest === null) throw new GatewayError('invalid_api_key');
+    const found = services.directory.key(digest);
     return found instanceof Promise ? found.then((key) => live(services, key)) : live(services, found);
   }
 

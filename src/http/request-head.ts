@@ -1,3 +1,5 @@
+import { hash } from 'node:crypto';
+
 /**
  * The few request headers the gateway reads, taken in one pass over the raw list. Reading
  * `req.headers` instead makes an object of all headers: more than all other routing costs.
@@ -20,6 +22,7 @@ export class RequestHead {
   repeated: string | null = null;
   /** null: there is none; undefined: not looked for yet. */
   #bearer: string | null | undefined;
+  #bearerDigest: string | null = null;
 
   /** @param raw names and values in turn */
   constructor(raw: readonly string[], count = raw.length >> 1) {
@@ -94,6 +97,13 @@ export class RequestHead {
   get bearer(): string | null {
     if (this.#bearer === undefined) this.#bearer = bearerOf(this.authorization);
     return this.#bearer;
+  }
+
+  /** SHA-256 of the bearer token, in hex. A head that a connection repeats makes it once: 1 µs of 35. */
+  get bearerDigest(): string | null {
+    const { bearer } = this;
+    if (bearer !== null) this.#bearerDigest ??= hash('sha256', bearer, 'hex');
+    return this.#bearerDigest;
   }
 }
 
