@@ -7,10 +7,10 @@ import { Estimator } from './domain/estimate.ts';
 import { Calendar } from './domain/month.ts';
 import type { Clock } from './domain/ports.ts';
 import { nameFilter, refusedNames } from './domain/steering.ts';
-import { Deadlines } from './gateway/deadlines.ts';
+import { Deadlines, type TimeLimits } from './gateway/deadlines.ts';
 import { Overload } from './gateway/overload.ts';
 import { RequestLog } from './gateway/request-log.ts';
-import type { Services } from './gateway/services.ts';
+import type { ListenerLimits, Services } from './gateway/services.ts';
 import { fileDisk, systemProcesses } from './ledger/disk.ts';
 import { Spool } from './ledger/spool.ts';
 import { BatchLedger } from './ledger/writer.ts';
@@ -43,8 +43,8 @@ export interface Engine {
 
 const CLOSE_MS = 10_000; // how long closing waits for the database to take the last records
 const NOTICE_MS = 1000; // and for clients that were cut to be noticed
-const NO_WALL =
-  'no second wall between companies: the database user may not make the role tollgate_tenant; let an administrator of the server run "create role tollgate_tenant nologin; grant tollgate_tenant to <this user>", then restart';
+const NO_TENANT_ROLE =
+  'row-level security between companies is off: the database user may not make the role tollgate_tenant; let an administrator of the server run "create role tollgate_tenant nologin; grant tollgate_tenant to <this user>", then restart';
 
 /** Database connections of the API: queries, and the change feed's LISTEN. */
 const QUERY_CONNECTIONS = 2;
@@ -63,56 +63,31 @@ export async function openEngine(
   clock: Clock = Date.now,
   collectYoung: (() => void) | null = null,
 ): Promise<Engine> {
-  const embedded = config.databaseUrl === null ? await startEmbedded({ dataDir: config.dataDir, log }) : null;
-  const databaseUrl = config.databaseUrl ?? (embedded as Embedded).url;
-  const db = openDatabase({ url: databaseUrl, maxConnections: QUERY_CONNECTIONS });
   const writer = randomUUID();
-  let spool: Spool | null = null;
-  let demo: Demo | null;
-  try {
-    spool = openSpool(config, writer, log);
-    await migrate(db, { billingTimezone: config.billingTimezone });
-    if (!(await ensureTenantRole(db))) log.warn({}, NO_WALL);
-    demo = config.upstreamUrl === null ? await openDemo(log) : null;
-  } catch (error) {
-    spool?.close();
-    await db.close();
-    await embedded?.stop();
-    throw error;
-  }
-  const address = {
-    url: config.upstreamUrl ?? new URL((demo as Demo).url),
-    apiKey: config.upstreamApiKey,
-    connectMs: config.connectSeconds * 1000 + 1000, // the gateway's own deadline comes first
-  };
-  const upstream = await openUpstream(address, config.fastHttp, (reason) => log.warn(reason));
-
+  const foundation = await openFoundation(config, writer, log);
+  const { db, databaseUrl, spool, demo } = foundation;
+  const upstream = await openUpstream(
+    {
+      url: config.upstreamUrl ?? new URL((demo as Demo).url),
+      apiKey: config.upstreamApiKey,
+      connectMs: config.connectSeconds * 1000 + 1000, // the gateway's own deadline comes first
+    },
+    config.fastHttp,
+    (reason) => log.warn(reason),
+  );
   const calendar = new Calendar(config.billingTimezone);
   const metrics = new Metrics();
   const directory = openDirectory(db, log);
-  const ledger = new BatchLedger({
-    store: ledgerStore(db),
-    clock,
-    monthOf: (at) => calendar.month(at),
-    log,
-    writer,
-    spool,
-  });
+  const monthOf = (at: number): string => calendar.month(at);
+  const ledger = new BatchLedger({ store: ledgerStore(db), clock, monthOf, log, writer, spool });
   ledger.start();
   const changes = openChanges(db, directory, log, { onSpend: (changed) => ledger.heard(changed) });
+  const tracing = await openTracing(config, writer, metrics, log);
+  const { maxRequests, maxDelayMs, maxMemoryBytes, basePath, ownedBy, maxBodyBytes, maxEventBytes } = config;
+  const overload = new Overload({ maxRequests, maxDelayMs, maxMemoryBytes: maxMemoryBytes ?? mostMemory() });
+  const deadlines = new Deadlines(timeLimits(config));
   gaugeLedger(metrics, ledger);
   gaugeDirectory(metrics, directory, changes);
-
-  const deadlines = new Deadlines({
-    connectMs: config.connectSeconds * 1000,
-    firstByteMs: config.firstByteSeconds * 1000,
-    idleMs: config.idleSeconds * 1000,
-    totalMs: config.totalSeconds * 1000,
-    stallMs: config.stallSeconds * 1000,
-  });
-  const tracing = await openTracing(config, writer, metrics, log);
-  const { maxRequests, maxDelayMs, maxMemoryBytes } = config;
-  const overload = new Overload({ maxRequests, maxDelayMs, maxMemoryBytes: maxMemoryBytes ?? mostMemory() });
   gaugeLoad(metrics, overload);
 
   return {
@@ -120,49 +95,85 @@ export async function openEngine(
     databaseUrl,
     demo: demo !== null,
     services: {
-      directory,
-      ledger,
-      upstream,
-      calendar,
-      clock,
+      ...{ directory, ledger, upstream, calendar, clock, log, metrics, overload, deadlines },
+      ...{ basePath, ownedBy, maxBodyBytes, maxEventBytes },
       estimator: new Estimator(),
-      log,
-      metrics,
       requestLog: new RequestLog(lineSink(log), metrics, clock),
       tracer: tracing?.tracer ?? null,
-      basePath: config.basePath,
-      ownedBy: config.ownedBy,
-      maxBodyBytes: config.maxBodyBytes,
       bodyMemory: new BodyMemory(collectYoung),
-      maxEventBytes: config.maxEventBytes,
-      limits: {
-        headerMs: config.headerSeconds * 1000,
-        bodyMs: config.bodySeconds * 1000,
-        maxHeaders: config.maxHeaders,
-        maxHeaderBytes: config.maxHeaderBytes,
-        maxConnections: config.maxConnections,
-      },
-      deadlines,
-      overload,
+      limits: listenerLimits(config),
       isSteering: nameFilter(refusedNames(config.refusedParameters)),
     },
     async close() {
-      // calls whose clients were cut are booked as aborted; once the upstream is closed they would count as its failures, and be free
+      // calls whose clients were cut are booked as aborted; after the upstream is closed they would count as its failures, and be free
       for (const end = performance.now() + NOTICE_MS; overload.inFlight > 0 && performance.now() < end; ) {
         await setImmediate();
       }
       upstream.destroy();
       deadlines.close();
       overload.close();
-      await demo?.close();
       const lost = await ledger.close(CLOSE_MS);
       await tracing?.exporter.close();
       await changes.close();
-      await db.close();
-      await embedded?.stop();
+      await foundation.close();
       return lost;
     },
   };
+}
+
+/** What the rest of the engine stands on. */
+interface Foundation {
+  readonly db: Database;
+  readonly databaseUrl: string;
+  readonly spool: Spool | null;
+  readonly demo: Demo | null;
+  /** The spool is the ledger's to close. */
+  close(): Promise<void>;
+}
+
+/** Opens spool, database and demo upstream, and migrates the database. @throws as `openEngine` does */
+async function openFoundation(config: Config, writer: string, log: Logger): Promise<Foundation> {
+  const embedded = config.databaseUrl === null ? await startEmbedded({ dataDir: config.dataDir, log }) : null;
+  const databaseUrl = config.databaseUrl ?? (embedded as Embedded).url;
+  const db = openDatabase({ url: databaseUrl, maxConnections: QUERY_CONNECTIONS });
+  let spool: Spool | null = null;
+  let demo: Demo | null = null;
+  const close = async (): Promise<void> => {
+    await demo?.close();
+    await db.close();
+    await embedded?.stop();
+  };
+  try {
+    spool = openSpool(config, writer, log);
+    await migrate(db, { billingTimezone: config.billingTimezone });
+    if (!(await ensureTenantRole(db))) log.warn({}, NO_TENANT_ROLE);
+    if (config.upstreamUrl === null) demo = await openDemo(log);
+    return { db, databaseUrl, spool, demo, close };
+  } catch (error) {
+    spool?.close();
+    await close();
+    throw error;
+  }
+}
+
+function timeLimits(config: Config): TimeLimits {
+  return {
+    connectMs: config.connectSeconds * 1000,
+    firstByteMs: config.firstByteSeconds * 1000,
+    idleMs: config.idleSeconds * 1000,
+    totalMs: config.totalSeconds * 1000,
+    stallMs: config.stallSeconds * 1000,
+  };
+}
+
+function listenerLimits({
+  headerSeconds,
+  bodySeconds,
+  maxHeaders,
+  maxHeaderBytes,
+  maxConnections,
+}: Config): ListenerLimits {
+  return { headerMs: headerSeconds * 1000, bodyMs: bodySeconds * 1000, maxHeaders, maxHeaderBytes, maxConnections };
 }
 
 /** @throws ConfigError when the folder cannot be written */
