@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { destination, type Logger, pino } from 'pino';
 
 export type { Logger } from 'pino';
@@ -21,19 +22,32 @@ export function openLog(level: string): Logger {
   return pino({ level, base: null, timestamp: pino.stdTimeFunctions.isoTime }, output);
 }
 
+/** Resolves once every line was written, however slow the reader is. Call before the process ends. */
+export async function flushLog(log: Logger): Promise<void> {
+  const stream = streamOf(log);
+  if (stream instanceof BufferedOutput) await stream.flush();
+}
+
 /** @returns null when the level leaves out informational lines */
 export function lineSink(log: Logger): LineSink | null {
   if (!log.isLevelEnabled('info')) return null;
-  const stream = (log as unknown as Record<symbol, { write(text: string): void }>)[pino.symbols.streamSym];
+  const stream = streamOf(log);
   return stream === undefined ? null : (line) => stream.write(line);
 }
+
+function streamOf(log: Logger): { write(text: string): void } | undefined {
+  return (log as unknown as Record<symbol, { write(text: string): void } | undefined>)[pino.symbols.streamSym];
+}
+
+/** pino's destination, with a member that its types leave out. */
+type Destination = ReturnType<typeof destination> & { readonly writing?: boolean };
 
 /**
  * Buffers lines for standard error as bytes. pino's own destination buffers them as text, whose
  * conversion to bytes then costs 7 µs a line under load.
  */
 class BufferedOutput {
-  readonly #output = destination({ fd: 2, sync: false, contentMode: 'buffer' });
+  readonly #output: Destination = destination({ fd: 2, sync: false, contentMode: 'buffer' });
   readonly #buffer = Buffer.allocUnsafeSlow(BUFFER_BYTES);
   #length = 0;
   #timer: NodeJS.Timeout | null = null;
@@ -44,6 +58,11 @@ class BufferedOutput {
     if (bytes > BUFFER_BYTES) return this.#send(Buffer.from(line));
     this.#timer ??= setTimeout(() => this.#flush(), BUFFER_MS).unref();
     this.#length += this.#buffer.write(line, this.#length);
+  }
+
+  async flush(): Promise<void> {
+    this.#flush();
+    while (this.#output.writing) await once(this.#output, 'drain');
   }
 
   flushSync(): void {

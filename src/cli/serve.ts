@@ -1,7 +1,7 @@
 import { type App, openApp } from '../app.ts';
 import type { Config } from '../config.ts';
 import { type Welcome, welcome } from '../demo/first-run.ts';
-import { type Logger, openLog } from '../log.ts';
+import { flushLog, type Logger, openLog } from '../log.ts';
 import { collectYoung, reclaimAtRest } from '../runtime/collection.ts';
 import { tuneHeap } from '../runtime/heap.ts';
 
@@ -33,29 +33,29 @@ export async function serve(config: Config, demo: boolean, announce: (started: A
   }
   reclaimAtRest();
   log.info({ api: app.apiUrl, admin: app.adminUrl }, 'serving');
-  await stop;
-  return await shutDown(app, config.drainSeconds, log);
+  return await shutDown(app, await stop, config.drainSeconds, log);
 }
 
-async function shutDown(app: App, drainSeconds: number, log: Logger): Promise<number> {
-  log.info({ seconds: drainSeconds }, 'draining');
+async function shutDown(app: App, signal: string, drainSeconds: number, log: Logger): Promise<number> {
+  log.info({ signal, seconds: drainSeconds }, 'draining');
   const cut = await app.drain(drainSeconds);
   if (cut > 0) log.warn({ connections: cut }, 'open requests did not finish in time and were cut');
   const lost = await app.close();
   if (lost > 0) log.error({ records: lost }, 'usage records could not be written');
-  log.info('stopped');
+  log.info({ signal, lost }, 'stopped');
+  await flushLog(log);
   return lost === 0 ? 0 : 1;
 }
 
-/** Resolves at the first SIGTERM or SIGINT; a second one ends the process at once. */
-function stopSignal(): Promise<void> {
+/** Resolves with the first SIGTERM or SIGINT; a second one ends the process at once. */
+function stopSignal(): Promise<string> {
   return new Promise((resolve) => {
     let signalled = false;
     for (const signal of ['SIGTERM', 'SIGINT'] as const) {
       process.on(signal, () => {
         if (signalled) process.exit(1);
         signalled = true;
-        resolve();
+        resolve(signal);
       });
     }
   });

@@ -20,6 +20,8 @@ const CHECK_MS = 1000;
 const WRITE_BUFFER_BYTES = 16_384;
 /** A refused body up to this size is read and discarded, which is cheaper than a new connection. */
 const DISCARDED_BYTES = 65_536;
+/** How long a refused client may take to read its answer and close. */
+const LINGER_MS = 2000;
 /** How often refusals that are due are looked for. */
 const SHED_MS = 50;
 
@@ -153,5 +155,6 @@ function refuseSocket(socket: Duplex, name: ErrorName | null, connections: Conne
     'connection: close',
   ];
   socket.end(`${head.join('\r\n')}\r\n\r\n${error.body}`);
+  setTimeout(() => socket.destroy(), LINGER_MS).unref(); // a client that does not close keeps no place
   return error.status;
 }

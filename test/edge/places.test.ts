@@ -1,0 +1,54 @@
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import t, { type Test } from 'tap';
+import { ask } from '../support/client.ts';
+import { startGateway } from '../support/gateway.ts';
+import { until } from '../support/until.ts';
+import { scriptedUpstream } from '../support/upstream.ts';
+
+t.jobs = 5;
+const PLACES = 12;
+const upstream = await scriptedUpstream(t);
+const LIMITS = { MAX_CONNECTIONS: `${PLACES}`, HEADER_SECONDS: '1', BODY_SECONDS: '1', MAX_BODY_BYTES: '2048' };
+
+/** Takes every place with a client that sends these bytes, and then neither reads nor closes. */
+async function occupy(t: Test, url: string, bytes: string): Promise<void> {
+  const { hostname, port } = new URL(url);
+  for (let n = 0; n < PLACES; n++) {
+    const socket = connect({ host: hostname, port: Number(port), allowHalfOpen: true });
+    t.teardown(() => socket.destroy());
+    socket.on('error', () => {});
+    await once(socket, 'connect');
+    socket.pause();
+    socket.write(bytes);
+  }
+}
+
+const POST = 'POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n';
+const WAYS: Record<string, (key: string) => string> = {
+  'half a head': () => POST,
+  'bytes that are no HTTP': () => '\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n',
+  'a head that is too large': () => `${POST}x: ${'y'.repeat(20_000)}`,
+  CONNECT: () => 'CONNECT x:1 HTTP/1.1\r\nhost: x\r\n\r\n',
+  'half a body': (key) => `${POST}authorization: Bearer ${key}\r\ncontent-length: 100\r\n\r\n{`,
+  'half a chunked body': (key) => `${POST}authorization: Bearer ${key}\r\ntransfer-encoding: chunked\r\n\r\n5\r\n{`,
+  'half a body and a wrong key': () => `${POST}authorization: Bearer wrong\r\ncontent-length: 100\r\n\r\n{`,
+  'half of a body that is too large': (key) => `${POST}authorization: Bearer ${key}\r\ncontent-length: 4096\r\n\r\n{`,
+  'half a body, and no route': () => `${POST.replace('chat', 'x')}content-length: 100\r\n\r\n{`,
+  'a whole request, and half of the next': () => `GET /v1/models HTTP/1.1\r\nhost: x\r\n\r\n${POST}`,
+};
+
+for (const [name, bytes] of Object.entries(WAYS)) {
+  t.test(`a place is free again after a refusal, whatever its client does: ${name}`, { buffered: true }, async (t) => {
+    const gateway = await startGateway(t, upstream.url, LIMITS);
+    const key = await gateway.key(await gateway.company());
+    await occupy(t, gateway.url, bytes(key));
+    const answered = (): Promise<boolean> =>
+      ask(`${gateway.url}/models`, { key }).then(
+        ({ status }) => status === 200,
+        () => false,
+      );
+    await until(answered, 'somebody else is served');
+    t.pass();
+  });
+}

@@ -1,0 +1,53 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { closeSync, openSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+
+const LINES = 4000;
+const MODULE = new URL('../src/log.ts', import.meta.url).href;
+/** Logs so many lines, more than a pipe holds, and ends as the gateway does. */
+const PROGRAM = `
+  const { flushLog, openLog } = await import(${JSON.stringify(MODULE)});
+  const log = openLog('info');
+  for (let n = 0; n < ${LINES}; n++) log.info({ n, filler: 'x'.repeat(50) }, 'a line');
+  setTimeout(async () => {
+    log.info('stopped');
+    await flushLog(log);
+    process.exit(0);
+  }, 20);
+`;
+
+function run(stderr: 'pipe' | number) {
+  return spawn(process.execPath, ['--input-type=module', '--eval', PROGRAM], { stdio: ['ignore', 'inherit', stderr] });
+}
+
+function check(t: Test, text: string): void {
+  const lines = text.trimEnd().split('\n');
+  t.equal(lines.length, LINES + 1);
+  t.ok(
+    lines.slice(0, LINES).every((line, n) => JSON.parse(line).n === n),
+    'in order, each once',
+  );
+  t.match(lines.at(-1), /"msg":"stopped"/);
+}
+
+t.test('every line reaches a file before the process ends', async (t) => {
+  const path = join(t.testdir(), 'log');
+  const file = openSync(path, 'w');
+  const [code] = await once(run(file), 'exit');
+  closeSync(file);
+  t.equal(code, 0);
+  check(t, readFileSync(path, 'utf8'));
+});
+
+t.test('every line reaches a reader that begins late', async (t) => {
+  const child = run('pipe');
+  const exited = once(child, 'exit');
+  const stderr = child.stderr as NonNullable<typeof child.stderr>;
+  await once(stderr, 'readable'); // the pipe fills meanwhile
+  let text = '';
+  for await (const piece of stderr.setEncoding('utf8')) text += piece;
+  t.equal((await exited)[0], 0);
+  check(t, text);
+});
