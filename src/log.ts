@@ -1,11 +1,15 @@
-import { once } from 'node:events';
-import { destination, type Logger, pino } from 'pino';
+import { write, writeSync } from 'node:fs';
+import { type Logger, pino } from 'pino';
 
 export type { Logger } from 'pino';
 
 /** Lines are written together once they fill this many bytes, or after this many milliseconds. */
 const BUFFER_BYTES = 65_536;
 const BUFFER_MS = 250;
+/** A full pipe is tried again after so many milliseconds. */
+const RETRY_MS = 10;
+/** Lines are dropped while more bytes than these wait for a reader. */
+const MAX_QUEUED = 64 * 1_048_576;
 /** UTF-8 needs at most three bytes for a UTF-16 unit. */
 const MOST_BYTES = 3;
 
@@ -39,47 +43,83 @@ function streamOf(log: Logger): { write(text: string): void } | undefined {
   return (log as unknown as Record<symbol, { write(text: string): void } | undefined>)[pino.symbols.streamSym];
 }
 
-/** pino's destination, with a member that its types leave out. */
-type Destination = ReturnType<typeof destination> & { readonly writing?: boolean };
-
 /**
- * Buffers lines for standard error as bytes. pino's own destination buffers them as text, whose
- * conversion to bytes then costs 7 µs a line under load.
+ * Buffers lines for standard error and writes them as bytes. pino's own destination buffers text,
+ * whose conversion to bytes costs 7 µs a line under load, and loses lines where a pipe is full.
  */
 class BufferedOutput {
-  readonly #output: Destination = destination({ fd: 2, sync: false, contentMode: 'buffer' });
   readonly #buffer = Buffer.allocUnsafeSlow(BUFFER_BYTES);
   #length = 0;
   #timer: NodeJS.Timeout | null = null;
+  /** Bytes to be written; the first of them are being written. */
+  readonly #queue: Buffer[] = [];
+  #queued = 0;
+  #dropped = 0;
+  #onEmpty: (() => void)[] = [];
 
   write(line: string): void {
     const bytes = line.length * MOST_BYTES;
-    if (this.#length + bytes > BUFFER_BYTES) this.#flush();
-    if (bytes > BUFFER_BYTES) return this.#send(Buffer.from(line));
-    this.#timer ??= setTimeout(() => this.#flush(), BUFFER_MS).unref();
+    if (this.#length + bytes > BUFFER_BYTES) this.#send();
+    if (bytes > BUFFER_BYTES) return this.#enqueue(Buffer.from(line));
+    this.#timer ??= setTimeout(() => this.#send(), BUFFER_MS).unref();
     this.#length += this.#buffer.write(line, this.#length);
   }
 
+  /** Resolves once everything is written, or standard error is closed. */
   async flush(): Promise<void> {
-    this.#flush();
-    while (this.#output.writing) await once(this.#output, 'drain');
+    this.#send();
+    if (this.#queue.length > 0) await new Promise<void>((resolve) => this.#onEmpty.push(resolve));
   }
 
+  /** At exit: writes what is not being written yet. */
   flushSync(): void {
-    this.#flush();
-    this.#output.flushSync();
+    const writing = this.#queue.length > 0 ? 1 : 0;
+    if (this.#length > 0) this.#queue.push(this.#buffer.subarray(0, this.#length));
+    try {
+      for (const bytes of this.#queue.slice(writing))
+        for (let at = 0; at < bytes.length; ) at += writeSync(2, bytes, at);
+    } catch {
+      // a pipe that is full or closed: there is nobody left to tell
+    }
   }
 
-  #flush(): void {
+  #send(): void {
     if (this.#timer !== null) clearTimeout(this.#timer);
     this.#timer = null;
-    // a copy: the stream may keep the bytes for a while
-    if (this.#length > 0) this.#send(Buffer.from(this.#buffer.subarray(0, this.#length)));
+    // a copy: the buffer is filled again while it is written
+    if (this.#length > 0) this.#enqueue(Buffer.from(this.#buffer.subarray(0, this.#length)));
     this.#length = 0;
   }
 
-  /** With contentMode "buffer" the stream takes bytes, which its types do not say. */
-  #send(bytes: Buffer): void {
-    this.#output.write(bytes as unknown as string);
+  #enqueue(bytes: Buffer): void {
+    if (this.#queued > MAX_QUEUED) {
+      this.#dropped += bytes.length;
+      return;
+    }
+    const idle = this.#queue.length === 0;
+    if (this.#dropped > 0)
+      bytes = Buffer.from(`{"level":40,"msg":"${this.#dropped} bytes of log were dropped"}\n${bytes}`);
+    this.#dropped = 0;
+    this.#queue.push(bytes);
+    this.#queued += bytes.length;
+    if (idle) this.#writeNext();
+  }
+
+  #writeNext(): void {
+    const [bytes] = this.#queue;
+    if (bytes === undefined) {
+      this.#queued = 0;
+      for (const resolve of this.#onEmpty.splice(0)) resolve();
+      return;
+    }
+    write(2, bytes, (error, written) => {
+      if (error?.code === 'EAGAIN') return void setTimeout(() => this.#writeNext(), RETRY_MS);
+      if (error)
+        this.#queue.length = 0; // standard error is closed
+      else if (written < bytes.length) this.#queue[0] = bytes.subarray(written);
+      else this.#queue.shift();
+      this.#queued -= written ?? 0;
+      this.#writeNext();
+    });
   }
 }
