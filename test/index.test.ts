@@ -1,9 +1,11 @@
 import { once } from 'node:events';
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
-import { createServer } from 'node:http';
+import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import express from 'express';
+import Fastify from 'fastify';
 import OpenAI from 'openai';
 import t, { type Test } from 'tap';
 import {
@@ -88,6 +90,58 @@ t.test('a gateway stands beside an application’s own routes; an SDK does not k
   t.match(await ask(`${base}/v1/models`, { key }), { status: 503, json: { error: { code: 'service_unavailable' } } });
   t.equal((await ask(`${base}/hello`)).status, 200, 'the application serves on');
   t.same(processWide(), before, 'signals and exits are the application’s');
+});
+
+/** A server of somebody else's with the gateway in it. @returns its base address */
+async function listen(t: Test, server: Server): Promise<string> {
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.teardown(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+t.test('it works in an Express application, mounted at its path or before all', async (t) => {
+  const { world, gateway } = await host(t);
+  const { key } = world.customer;
+  for (const mount of ['/v1', '/']) {
+    const app = express();
+    app.use(mount, gateway.handler);
+    const base = await listen(t, createServer(app));
+    const body = { model: CHAT, messages: MESSAGES };
+    t.equal((await ask(`${base}/v1/chat/completions`, { key, body })).status, 200, mount);
+    t.equal((await ask(`${base}/v1/models`, { key })).status, 200, mount);
+  }
+});
+
+t.test('behind a body parser it answers 500 at once, and the log says where to mount it', async (t) => {
+  const { world, gateway, lines } = await host(t);
+  const { key } = world.customer;
+  const app = express();
+  app.use(express.json());
+  app.use('/v1', gateway.handler);
+  const fastify = Fastify();
+  fastify.all('/v1/*', (request, reply) => {
+    reply.hijack();
+    gateway.handler(request.raw, reply.raw);
+  });
+  await fastify.ready();
+  for (const server of [createServer(app), fastify.server]) {
+    const base = await listen(t, server);
+    lines.length = 0;
+    for (const stream of [false, true]) {
+      const answer = await ask(`${base}/v1/chat/completions`, {
+        key,
+        body: { model: CHAT, messages: MESSAGES, stream },
+      });
+      t.match(answer, { status: 500, json: { error: { code: 'internal_error' } } });
+    }
+    const [fields] = lines.filter(([level]) => level === 'error').map(([, fields]) => fields);
+    t.match(JSON.stringify(fields), /read before.*mount.*before.*body parser/i);
+    t.equal((await ask(`${base}/v1/models`, { key })).status, 200, 'what has no body is answered');
+  }
 });
 
 t.test('draining waits for open answers, closing cuts and books them', async (t) => {

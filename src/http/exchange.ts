@@ -23,7 +23,10 @@ export interface ClientRequest {
   readonly socket: { readonly localAddress?: string | undefined; readonly localPort?: number | undefined };
   /** The body where it came together with the head; null where it has to be read. Called once. */
   takeBody(): Buffer | null;
-  /** Reads the body without backpressure. Called at most once, where `takeBody` returned null. */
+  /**
+   * Reads the body without backpressure. Called at most once, where `takeBody` returned null.
+   * @throws Error where somebody else has read of it already
+   */
   readBody(sink: BodySink): void;
 }
 

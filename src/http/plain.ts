@@ -12,6 +12,9 @@ import type {
 } from './exchange.ts';
 import { RequestHead } from './request-head.ts';
 
+const BODY_READ =
+  'the body of the request was read before the gateway got it: mount the handler before any body parser';
+
 /** Requests and responses by the public interface of node:http alone, as they work on any server. */
 
 /** Answers the requests of a server. */
@@ -47,8 +50,10 @@ export class PlainRequest implements ClientRequest {
   get method(): string {
     return this.#req.method as string;
   }
+  /** Frameworks that mount a handler at a path take it off `url` and keep the whole in `originalUrl`. */
   get url(): string {
-    return this.#req.url as string;
+    const { originalUrl, url } = this.#req as IncomingMessage & { originalUrl?: string };
+    return (originalUrl ?? url) as string;
   }
   get httpVersionMinor(): number {
     return this.#req.httpVersionMinor;
@@ -68,6 +73,7 @@ export class PlainRequest implements ClientRequest {
   }
 
   readBody(sink: BodySink): void {
+    if (this.#req.readableDidRead) throw new Error(BODY_READ);
     this.#req.on('data', (piece: Buffer) => sink.onPiece(piece, false)); // others may listen too
     this.#req.on('end', () => sink.onWhole());
   }
