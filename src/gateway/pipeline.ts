@@ -95,6 +95,7 @@ class Exchange implements BodyListener, ReplyOwner {
       const company = owner instanceof Promise ? await owner : owner;
       const read = operation.read(services, body, key.companyId, this.#id); // 400, or 404 for an assistant
       const call = read instanceof Promise ? await read : read;
+      summary.asked = call.slug;
       const model = admitModel(company, call.slug, operation.kind, call.slugParam); // 404, then 403 at the EU gate
       summary.slug = model.slug;
       const at = services.clock();
@@ -140,7 +141,13 @@ class Exchange implements BodyListener, ReplyOwner {
     const digest = this.#req.head.bearerDigest;
     if (digest === null) throw new GatewayError('invalid_api_key');
     const found = services.directory.key(digest);
-    return found instanceof Promise ? found.then((key) => live(services, key)) : live(services, found);
+    return found instanceof Promise ? found.then((key) => this.#requireLive(key)) : this.#requireLive(found);
+  }
+
+  #requireLive(key: ApiKey | null): ApiKey {
+    if (key !== null) this.#summary.keyId = key.id;
+    if (key === null || key.expiresAt <= this.#services.clock()) throw new GatewayError('invalid_api_key');
+    return key;
   }
 
   #refuse(error: unknown): void {
@@ -163,11 +170,6 @@ async function reserve({ ledger }: Services, admission: Admission, call: Call): 
   const { requestId, payer, month, model } = admission;
   const fits = await ledger.reserve({ requestId, companyId: payer.companyId, month, ...call.bound(model) });
   if (!fits) throw new GatewayError('insufficient_quota');
-}
-
-function live(services: Services, key: ApiKey | null): ApiKey {
-  if (key === null || key.expiresAt <= services.clock()) throw new GatewayError('invalid_api_key');
-  return key;
 }
 
 function companyOf(services: Services, key: ApiKey): MaybeAsync<Company> {

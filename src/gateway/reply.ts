@@ -16,6 +16,8 @@ export class Reply implements ResponseListener {
   readonly res: ClientResponse;
   /** Handles the answer; called before the owner when the client's side is over. */
   watcher: { onClientClose(): void } | null = null;
+  /** The error that was sent, or that ended a stream. */
+  failure: GatewayError | null = null;
   /** The status sent; 0 while nothing was. */
   status = 0;
   /** When the upstream's answer ended or was given up; monotonic milliseconds, NaN before. */
@@ -50,6 +52,7 @@ export class Reply implements ResponseListener {
   error(error: GatewayError, closeConnection = false): void {
     if (this.#taken()) return;
     this.status = error.status;
+    this.failure = error;
     const body = Buffer.from(error.body);
     const headers = [
       'content-type',

@@ -1,4 +1,5 @@
 import { performance } from 'node:perf_hooks';
+import type { GatewayError } from '../domain/errors.ts';
 import { IsoTime } from '../domain/iso.ts';
 import type { Clock } from '../domain/ports.ts';
 import { asciiJson } from '../domain/record.ts';
@@ -32,8 +33,11 @@ export class RequestSummary {
   /** The request was handed to the upstream's client. */
   sentAt = Number.NaN;
   endpoint = 'unknown';
+  keyId: string | null = null;
   companyId: string | null = null;
-  /** Set once the model is found; before that it is the caller's text and could be anything. */
+  /** The model asked for: the caller's text, which could be anything. */
+  asked: string | null = null;
+  /** The slug of the model that was found. */
   slug: string | null = null;
   /** How the call ended, once a model was admitted. */
   meter: { readonly outcome: Outcome | null; readonly tokens: Tokens | null } | null = null;
@@ -94,6 +98,20 @@ export class RequestLog {
         text += `,"prompt_tokens":${meter.tokens.prompt},"completion_tokens":${meter.tokens.completion}`;
       }
     }
+    const { failure } = summary.reply;
+    if (failure !== null) text += describeFailure(summary, failure);
     this.#sink(`${text}}\n`);
   }
+}
+
+/** Text of the caller's that may be logged: it looks like a name, and not like a key. */
+const NAME = /^(?!.*[a-z2-7]{24})[\w.:/@+-]{1,64}$/;
+
+/** What finds the cause of a refusal: its code and member, the key, and the model asked for. */
+function describeFailure({ keyId, asked, slug }: RequestSummary, { kind, name, param }: GatewayError): string {
+  let text = `,"code":"${kind.code ?? name}"`;
+  if (param !== null) text += `,"param":${asciiJson(NAME.test(param) ? param : '(no name)')}`;
+  if (keyId !== null) text += `,"key":"${keyId}"`;
+  if (asked !== null && slug === null) text += `,"asked":${asciiJson(NAME.test(asked) ? asked : '(no name)')}`;
+  return text;
 }

@@ -120,6 +120,7 @@ export class StreamRelay extends Relay implements SpanSink {
     if (this.clientGone) return;
     // whole events that came before the failure are the client's, sent or not
     if (!this.reply.res.headersSent && this.#out.isEmpty) return this.reply.error(error);
+    this.reply.failure = error;
     const event = Buffer.from(`data: ${error.body}\n\n`);
     this.#out.add(event, 0, event.length);
     this.#out.end();

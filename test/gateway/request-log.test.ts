@@ -86,19 +86,27 @@ t.test('one line a request: id, company, slug, status, tokens, added microsecond
   t.notMatch(text, /secret|diary|internal|svc_/);
 });
 
-t.test('a refusal has no slug the caller made up', async (t) => {
+t.test('a refusal tells its code, parameter, key and the model asked for, as far as that is a name', async (t) => {
   const world = await startWorld(t);
   const before = world.logged.length;
-  const answer = await world.customer.chat({ model: 'secret-diary' });
-  t.equal(answer.status, 404);
+  t.equal((await world.customer.chat({ model: 'no-such-model' })).status, 404);
   await ask(`${world.url}/models`);
+  t.equal((await world.customer.chat({ model: 'Dear diary, this is secret' })).status, 404);
+  t.equal((await world.customer.chat({ model: world.customer.key })).status, 404);
+  t.equal((await world.customer.chat({ model: CHAT, api_key: 'x' })).status, 400);
+  t.equal((await world.customer.chat({ model: CHAT, messages: 'none' })).status, 400);
   const lines = await eventually(
     () => world.logged.slice(before).map((line) => JSON.parse(line)),
-    ({ length }) => length === 2,
+    ({ length }) => length === 6,
   );
   t.match(lines[0], { endpoint: 'chat.completions', slug: undefined, outcome: undefined, added_us: Number });
-  t.match(lines[1], { endpoint: 'models', company: undefined });
-  t.notOk(world.logged.join('').includes('secret-diary'));
+  t.match(lines[0], { code: 'not_found', param: 'model', key: /^[0-9a-f-]{36}$/, asked: 'no-such-model' });
+  t.match(lines[1], { endpoint: 'models', company: undefined, code: 'invalid_api_key', key: undefined });
+  t.match(lines[2], { asked: '(no name)' });
+  t.match(lines[3], { asked: '(no name)' });
+  t.match(lines[4], { code: 'unsupported_parameter', param: 'api_key' });
+  t.match(lines[5], { code: 'invalid_type', param: 'messages' });
+  t.notMatch(world.logged.join(''), /diary|svc_/);
 });
 
 const PARTS = {
