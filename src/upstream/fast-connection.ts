@@ -147,8 +147,9 @@ export class FastConnection implements Sender, UpstreamCall {
     const reader = this.#reader;
     const socket = this.#socket as Socket;
     this.#handler = null;
-    // after an answer that came before the request was sent, the rest of it would not be understood
-    if (!reader.reusable || socket.writableLength > 0 || this.#rest?.isSent === false) {
+    // after an answer without a body another one may be on its way; after one that came before the request was
+    // sent, the rest of the request would not be understood
+    if (!reader.reusable || !reader.hasBody || socket.writableLength > 0 || this.#rest?.isSent === false) {
       this.close();
       return handler.onEnd();
     }

@@ -27,6 +27,8 @@ export class ResponseReader {
   retryAfter: string | undefined;
   /** Another request may follow on the connection, once the answer is done. */
   reusable = true;
+  /** Some of the body was read. */
+  hasBody = false;
   /** Seconds that the connection stays open unused, as far as the other side tells. */
   keepAliveSeconds = Number.POSITIVE_INFINITY;
   bodyStart = 0;
@@ -252,6 +254,7 @@ export class ResponseReader {
 
   #span(b: Buffer, from: number, to: number): void {
     if (this.bodyEnd === this.bodyStart) {
+      this.hasBody = true;
       this.bodyStart = from;
       this.bodyEnd = to;
     } else {
@@ -266,6 +269,7 @@ export class ResponseReader {
     this.contentEncoding = undefined;
     this.retryAfter = undefined;
     this.reusable = true;
+    this.hasBody = false;
     this.keepAliveSeconds = Number.POSITIVE_INFINITY;
     this.#headBytes = 0;
     this.#contentLength = -1;

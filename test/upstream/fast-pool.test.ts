@@ -108,6 +108,21 @@ t.test('no request follows where it could be lost or misunderstood', async (t) =
   }
 });
 
+t.test('a connection is not used again after an answer without a body: another answer may be on its way', async (t) => {
+  for (const head of [
+    'HTTP/1.1 204 No Content\r\n\r\n',
+    'HTTP/1.1 304 Not Modified\r\n\r\n',
+    'HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n',
+    'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n',
+  ]) {
+    const { upstream, sockets } = await serve(t, (socket) => socket.write(head));
+    for (let n = 1; n <= 3; n++) {
+      t.equal(await post(upstream).ended, '');
+      t.equal(sockets.length, n, head);
+    }
+  }
+});
+
 t.test('an answer before the request is out ends its connection', async (t) => {
   const { upstream, sockets } = await serve(t, () => {});
   const call = post(
