@@ -2,14 +2,16 @@ import { once } from 'node:events';
 import { rm } from 'node:fs/promises';
 import type { Server } from 'node:http';
 import { type AddressInfo, type ListenOptions, Server as NetServer } from 'node:net';
+import { createSecureContext } from 'node:tls';
 import { createAdminListener } from './admin/listener.ts';
-import type { Config } from './config.ts';
+import { type Config, ConfigError } from './config.ts';
 import type { Clock } from './domain/ports.ts';
 import { API_CONNECTIONS, openEngine } from './engine.ts';
 import { createListener, type Listener } from './gateway/listener.ts';
 import { FAST_PARTS, type FastParts } from './http/attach.ts';
 import { checkFastParts } from './http/check.ts';
 import type { Logger } from './log.ts';
+import { TlsFiles } from './runtime/tls-files.ts';
 import { type Database, openDatabase } from './store/database.ts';
 
 /** How long a draining gateway keeps idle connections: a balancer may just be sending a request on one. */
@@ -45,11 +47,14 @@ export async function openApp(
   now: Clock = Date.now,
   collectYoung: (() => void) | null = null,
 ): Promise<App> {
+  const tls = tlsFiles(config, log);
   const [engine, parts] = await Promise.all([openEngine(config, log, now, collectYoung), fastParts(config, log)]);
   const { calendar, clock, metrics } = engine.services;
-  const listener = createListener(engine.services, parts);
+  const listener = createListener(engine.services, parts, tls);
   const api = listener.server;
-  const apiUrl = () => (config.listenSocket === null ? addressOf(api) : 'http://localhost') + config.basePath;
+  const scheme = tls === null ? 'http' : 'https';
+  const addressOf = (server: Server): string => `${scheme}://${hostOf(server)}`;
+  const apiUrl = () => (config.listenSocket === null ? addressOf(api) : `${scheme}://localhost`) + config.basePath;
 
   // connections of their own: the API's queries never wait behind pages and exports
   const forPages = config.databaseConnections - API_CONNECTIONS;
@@ -105,6 +110,7 @@ export async function openApp(
       return await stopServer(listener, seconds * 1000);
     },
     async close() {
+      tls?.close();
       if (api.listening) api.close();
       api.closeAllConnections();
       admin?.close();
@@ -113,6 +119,20 @@ export async function openApp(
       return await engine.close();
     },
   };
+}
+
+/** @throws ConfigError when the files cannot be used */
+function tlsFiles({ tlsCert, tlsKey }: Config, log: Logger): TlsFiles | null {
+  if (tlsCert === null || tlsKey === null) return null;
+  try {
+    const files = new TlsFiles(tlsCert, tlsKey, ({ message }) => {
+      log.error({ reason: message }, 'the new certificate cannot be used; the one before stays in use');
+    });
+    createSecureContext(files.options);
+    return files;
+  } catch (error) {
+    throw new ConfigError([`TLS_CERT, TLS_KEY: ${(error as Error).message}`]);
+  }
 }
 
 /** The parts of the fast path to use: those that work on this Node, unless it is switched off. */
@@ -129,9 +149,9 @@ async function fastParts(config: Config, log: Logger): Promise<FastParts> {
   return parts;
 }
 
-function addressOf(server: Server): string {
+function hostOf(server: Server): string {
   const { address, family, port } = server.address() as AddressInfo;
-  return `http://${family === 'IPv6' ? `[${address}]` : address}:${port}`;
+  return `${family === 'IPv6' ? `[${address}]` : address}:${port}`;
 }
 
 /** Rejects when the address is taken or not this machine's. */

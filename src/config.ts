@@ -43,6 +43,9 @@ const TABLE = {
   listenSocket: optional('LISTEN_SOCKET', 'none', asText,
     'path of a Unix socket for the API, instead of HOST and PORT'),
   fastHttp: variable('FAST_HTTP', 'on', onOff, 'off: plain node:http and undici, without the optional fast path'),
+  tlsCert: optional('TLS_CERT', 'none', asText,
+    'PEM file with the certificate chain of both listeners, read again when it changes; needs TLS_KEY'),
+  tlsKey: optional('TLS_KEY', 'none', asText, 'PEM file with its private key'),
   reusePort: variable('REUSE_PORT', 'off', onOff,
     'on: several processes share PORT; Linux spreads connections over them'),
   adminHost: variable('ADMIN_HOST', '127.0.0.1', asText,
@@ -167,6 +170,8 @@ function combine(values: Values, mistakes: string[]) {
     if (clientId === null) mistakes.push('OIDC_CLIENT_ID: is needed with OIDC_ISSUER');
     if (rest.adminUrl === null) mistakes.push('ADMIN_URL: is needed with OIDC_ISSUER, to return to after signing in');
   }
+  if ((rest.tlsCert === null) !== (rest.tlsKey === null))
+    mistakes.push('TLS_CERT: TLS_CERT and TLS_KEY are set together');
   return {
     ...rest,
     spoolDir: rest.spoolDir === null ? `${rest.dataDir}/spool` : rest.spoolDir || null,

@@ -1,19 +1,21 @@
-import type { RequestOptions } from 'node:http';
-import { get } from '../runtime/node-http.ts';
+import type { RequestOptions } from 'node:https';
 
 /**
  * Health check of a container, run in the environment of its gateway: `node dist/cli/health.js`.
  * Exits 0 when the process answers: on /livez, or, without an admin listener, anything below
  * 500 on the API. Reads only these variables and not the configuration, to start fast.
  */
-const { HOST, PORT, LISTEN_SOCKET, ADMIN_HOST, ADMIN_PORT } = process.env;
+const { HOST, PORT, LISTEN_SOCKET, ADMIN_HOST, ADMIN_PORT, TLS_CERT } = process.env;
 const TIMEOUT_MS = 3000;
 
 const admin = { host: reachable(ADMIN_HOST), port: ADMIN_PORT || '8081', path: '/livez' };
 const api = LISTEN_SOCKET ? { socketPath: LISTEN_SOCKET } : { host: reachable(HOST), port: PORT || '8080' };
 const target: RequestOptions = ADMIN_PORT === 'off' ? api : admin;
 
-get({ ...target, timeout: TIMEOUT_MS }, ({ statusCode = 0 }) => process.exit(statusCode < 500 ? 0 : 1))
+// the certificate names the host that clients use, which is not the one asked here
+const options = { ...target, timeout: TIMEOUT_MS, rejectUnauthorized: false };
+const { get } = process.getBuiltinModule(TLS_CERT ? 'node:https' : 'node:http');
+get(options, ({ statusCode = 0 }) => process.exit(statusCode < 500 ? 0 : 1))
   .on('timeout', () => process.exit(1))
   .on('error', () => process.exit(1));
 

@@ -5,8 +5,9 @@ import { type ErrorName, GatewayError } from '../domain/errors.ts';
 import { attach, type FastParts, messageClasses } from '../http/attach.ts';
 import type { Connections, RequestHandler } from '../http/exchange.ts';
 import { IdleInterval } from '../runtime/idle-interval.ts';
-import { createServer } from '../runtime/node-http.ts';
+import { createServerOver } from '../runtime/node-http.ts';
 import { newRequestId } from '../runtime/request-id.ts';
+import type { TlsFiles } from '../runtime/tls-files.ts';
 import { handle } from './pipeline.ts';
 import { Reply } from './reply.ts';
 import { RequestSummary } from './request-log.ts';
@@ -49,12 +50,13 @@ export interface Listener {
 /**
  * A node:http server that answers the API. Not yet listening.
  * @param parts of the fast path to use; none of them is plain node:http
+ * @param tls null: the listener speaks plain HTTP
  */
-export function createListener(services: Services, parts: FastParts): Listener {
+export function createListener(services: Services, parts: FastParts, tls: TlsFiles | null): Listener {
   const { limits, metrics, log } = services;
   const leaving = (): boolean => !server.listening; // draining: the next request is for another replica
-  const server = createServer({ ...serverOptions(limits), ...messageClasses(parts) });
-  const connections = attach(server, createHandler(services, leaving), leaving, parts);
+  const server = createServerOver(tls, { ...serverOptions(limits), ...messageClasses(parts) });
+  const connections = attach(server, createHandler(services, leaving), leaving, parts, tls !== null);
   server.maxHeadersCount = limits.maxHeaders + 1; // Node drops the rest silently: one more tells
   server.maxConnections = limits.maxConnections;
   const refuse = (socket: Duplex, name: ErrorName | null): void => {

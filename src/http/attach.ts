@@ -32,9 +32,16 @@ export function messageClasses(parts: FastParts): ServerOptions {
  * Answers the requests of a server by the fast path. Nothing changes on the wire.
  * @param server created with `messageClasses` of the same parts, and not listening yet
  * @param leaving answers close their connections now
+ * @param secure the server speaks TLS: its bytes come decrypted, so reads are not shared
  */
-export function attach(server: Server, handler: RequestHandler, leaving: () => boolean, parts: FastParts): Connections {
-  if (!parts.has('messages')) return attachPlain(server, handler);
+export function attach(
+  server: Server,
+  handler: RequestHandler,
+  leaving: () => boolean,
+  parts: FastParts,
+  secure = false,
+): Connections {
+  if (!parts.has('messages')) return attachPlain(server, handler, secure);
   const open = new Set<Socket>();
   const buffers = streamBuffers();
   const setting = {
@@ -43,14 +50,15 @@ export function attach(server: Server, handler: RequestHandler, leaving: () => b
     leaving,
     buffers,
     gathering: new Gathering(),
-    parserReadsLarge: parts.has('largeBodies'),
+    parserReadsLarge: parts.has('largeBodies') && !secure,
   };
   const connections = new WeakMap<Socket, ClientConnection>();
-  const [accept] = server.listeners('connection') as [(this: Server, socket: Socket) => void];
-  server.off('connection', accept);
-  server.on('connection', (accepted: Socket) => {
+  const event = secure ? 'secureConnection' : 'connection';
+  const [accept] = server.listeners(event) as [(this: Server, socket: Socket) => void];
+  server.off(event, accept);
+  server.on(event, (accepted: Socket) => {
     const connection = parts.has('repeatedHeads') ? new ClientConnection(setting) : null;
-    const shared = connection !== null && parts.has('sharedReads');
+    const shared = connection !== null && parts.has('sharedReads') && !secure;
     const socket = shared ? (readShared(accepted, server, connection) ?? accepted) : accepted;
     accept.call(server, socket);
     if (connection?.begin(socket)) connections.set(socket, connection);

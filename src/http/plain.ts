@@ -17,8 +17,8 @@ const BODY_READ =
 
 /** Requests and responses by the public interface of node:http alone, as they work on any server. */
 
-/** Answers the requests of a server. */
-export function attachPlain(server: Server, handler: RequestHandler): Connections {
+/** Answers the requests of a server. @param secure the server speaks TLS */
+export function attachPlain(server: Server, handler: RequestHandler, secure = false): Connections {
   const open = new Set<Socket>();
   const answers = new Map<Duplex, ServerResponse>();
   const onRequest = (req: IncomingMessage, res: ServerResponse): void => {
@@ -31,7 +31,7 @@ export function attachPlain(server: Server, handler: RequestHandler): Connection
   };
   server.on('request', onRequest);
   server.on('checkContinue', onRequest); // the gateway asks for the body when it wants it
-  server.on('connection', (socket: Socket) => {
+  server.on(secure ? 'secureConnection' : 'connection', (socket: Socket) => {
     open.add(socket);
     socket.on('close', () => open.delete(socket));
   });

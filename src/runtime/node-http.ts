@@ -1,4 +1,5 @@
 import type * as http from 'node:http';
+import type { TlsFiles } from './tls-files.ts';
 
 /**
  * node:http without what an import of it loads. An import reads every export of a built-in module,
@@ -7,6 +8,17 @@ import type * as http from 'node:http';
  */
 export const { Agent, createServer, get, IncomingMessage, request, ServerResponse } =
   process.getBuiltinModule('node:http');
+
+/**
+ * A server, over TLS where there are files for it.
+ * @param options of `http.createServer`
+ */
+export function createServerOver(tls: TlsFiles | null, options: http.ServerOptions): http.Server {
+  if (tls === null) return createServer(options);
+  const server = process.getBuiltinModule('node:https').createServer({ ...options, ...tls.options });
+  tls.keepFresh(server);
+  return server;
+}
 
 /** Resolves when more may be written, or when the response is closed. Leaves no listener behind. */
 export function writable(res: http.ServerResponse): Promise<void> {

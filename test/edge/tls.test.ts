@@ -1,0 +1,141 @@
+import { execFileSync } from 'node:child_process';
+import { copyFileSync, mkdtempSync, renameSync, rmSync } from 'node:fs';
+import { Agent, request } from 'node:https';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { connect } from 'node:tls';
+import t, { type Test } from 'tap';
+import { TlsFiles } from '../../src/runtime/tls-files.ts';
+import { startGateway } from '../support/gateway.ts';
+import { until } from '../support/until.ts';
+import { scriptedUpstream } from '../support/upstream.ts';
+
+process.env.NODE_TLS_REJECT_UNAUTHORIZED = '0'; // the certificates are made here
+const skip = hasOpenssl() ? false : 'no openssl to make a certificate';
+const upstream = await scriptedUpstream(t);
+upstream.answer((res) => {
+  res.writeHead(200, { 'content-type': 'text/event-stream' });
+  res.end(
+    'data: {"id":"1","model":"internal-fast","choices":[{"index":0,"delta":{"content":"x"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1}}\n\ndata: [DONE]\n\n',
+  );
+});
+
+function hasOpenssl(): boolean {
+  try {
+    execFileSync('openssl', ['version'], { stdio: 'ignore' });
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Not `t.testdir`: this file runs twice at once. */
+function newFolder(t: Test): string {
+  const folder = mkdtempSync(join(tmpdir(), 'tollgate-tls-'));
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+/** A certificate of its own for a name. */
+function makeCertificate(folder: string, name: string): { cert: string; key: string } {
+  const [cert, key] = [join(folder, `${name}.pem`), join(folder, `${name}.key`)];
+  const subject = [
+    '-subj',
+    `/CN=${name}`,
+    '-days',
+    '2',
+    '-nodes',
+    '-x509',
+    '-newkey',
+    'ec',
+    '-pkeyopt',
+    'ec_paramgen_curve:P-256',
+  ];
+  execFileSync('openssl', ['req', ...subject, '-out', cert, '-keyout', key], { stdio: 'ignore' });
+  return { cert, key };
+}
+
+async function serve(t: Test) {
+  const folder = newFolder(t);
+  const first = makeCertificate(folder, 'first');
+  const [cert, key] = [join(folder, 'tls.pem'), join(folder, 'tls.key')];
+  copyFileSync(first.cert, cert);
+  copyFileSync(first.key, key);
+  const gateway = await startGateway(t, upstream.url, { TLS_CERT: cert, TLS_KEY: key });
+  await gateway.model('fast', { upstream: 'internal-fast' });
+  const apiKey = await gateway.key(await gateway.company());
+  return { gateway, apiKey, folder, cert, key };
+}
+
+/** One streamed chat. @returns status, body, and the name in the server's certificate */
+function chat(url: string, key: string, agent: Agent): Promise<{ status: number; text: string; name: string }> {
+  const body = JSON.stringify({ model: 'fast', messages: [{ role: 'user', content: 'x' }], stream: true });
+  const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json', 'content-length': body.length };
+  return new Promise((resolve, reject) => {
+    const req = request(`${url}/chat/completions`, { method: 'POST', agent, headers }, (res) => {
+      let text = '';
+      const name = (res.socket as ReturnType<typeof connect>).getPeerCertificate().subject.CN as string;
+      res.setEncoding('utf8').on('data', (piece) => {
+        text += piece;
+      });
+      res.on('end', () => resolve({ status: res.statusCode as number, text, name }));
+    });
+    req.on('error', reject).end(body);
+  });
+}
+
+t.test('the API speaks TLS 1.2 and newer, on connections that are used again', { skip }, async (t) => {
+  const { gateway, apiKey } = await serve(t);
+  t.match(gateway.url, /^https:/);
+  const agent = new Agent({ rejectUnauthorized: false, keepAlive: true, maxSockets: 1 });
+  for (let n = 0; n < 4; n++) {
+    const { status, text } = await chat(gateway.url, apiKey, agent);
+    t.equal(status, 200);
+    t.match(text, /"model":"fast".*\[DONE\]/s);
+  }
+  agent.destroy();
+  const { hostname, port } = new URL(gateway.url);
+  for (const [version, works] of [
+    ['TLSv1.1', false],
+    ['TLSv1.2', true],
+    ['TLSv1.3', true],
+  ] as const) {
+    const options = { host: hostname, port: Number(port), rejectUnauthorized: false, ciphers: 'DEFAULT@SECLEVEL=0' };
+    const spoken = await new Promise<boolean>((resolve) => {
+      const socket = connect({ ...options, minVersion: version, maxVersion: version }, () => resolve(true));
+      socket.on('error', () => resolve(false));
+      t.teardown(() => socket.destroy());
+    });
+    t.equal(spoken, works, version);
+  }
+});
+
+t.test('a new certificate is used without a restart, a broken one is not', { skip }, async (t) => {
+  const { gateway, apiKey, folder, cert, key } = await serve(t);
+  const fresh = (): Agent => new Agent({ rejectUnauthorized: false });
+  t.equal((await chat(gateway.url, apiKey, fresh())).name, 'first');
+  const second = makeCertificate(folder, 'second');
+  renameSync(second.cert, cert);
+  renameSync(second.key, key);
+  const name = async (): Promise<string> => (await chat(gateway.url, apiKey, fresh())).name;
+  await until(name, 'the new certificate', (name) => name === 'second');
+
+  const errors: Error[] = [];
+  const contexts: unknown[] = [];
+  const files = new TlsFiles(cert, key, (error) => errors.push(error));
+  files.keepFresh({ setSecureContext: (options: unknown) => contexts.push(options) } as never);
+  rmSync(key);
+  files.check();
+  t.equal(errors.length, 1);
+  t.same(contexts, [], 'the certificate before stays in use');
+  files.close();
+});
+
+t.test('files that cannot be used stop the start, and say which', { skip }, async (t) => {
+  const { cert } = makeCertificate(newFolder(t), 'alone');
+  await t.rejects(
+    startGateway(t, upstream.url, { TLS_CERT: cert, TLS_KEY: '/no/such/file' }),
+    /TLS_CERT, TLS_KEY: .*no such file/,
+  );
+  await t.rejects(startGateway(t, upstream.url, { TLS_CERT: cert }), /TLS_CERT and TLS_KEY are set together/);
+});
