@@ -136,9 +136,11 @@ function newConnection(
       alive = false;
       ended = true;
       const end = () => socket?.destroy();
+      if (!cancel || backend === undefined) return void end();
+      // work may go on after its deadline, and must not commit: the driver refuses it from here on
+      void sql.end();
       // a pooler forgets whom to cancel for as soon as the connection is gone
-      if (cancel && backend !== undefined) void requestCancel(target, backend).then(end);
-      else end();
+      void requestCancel(target, backend).then(end);
     },
     async end() {
       alive = false;
