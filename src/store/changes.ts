@@ -17,20 +17,12 @@ export interface Follower {
 }
 
 export interface ChangesOptions {
-  /** Milliseconds from one poll to the next, and so how late a change without notification is at most. Default 750. */
+  /** Milliseconds between polls: how late a change without notification is at most. Default 750. */
   readonly pollMs?: number;
-  /**
-   * Seconds the rows of the feed are kept. After a longer interruption the follower must doubt
-   * everything. The same for all replicas. Default one hour.
-   */
+  /** Seconds the feed's rows are kept, the same for all replicas; after a longer gap all is in doubt. Default one hour. */
   readonly keepSeconds?: number;
   /** Called at every poll with whether any company's spend may have changed since the poll before. */
   readonly onSpend?: (changed: boolean) => void;
-}
-
-/** Follows the feed until closed, through every loss of the database. */
-export function openChanges(db: Database, follower: Follower, log: Logger, options: ChangesOptions = {}): Changes {
-  return new Changes(db, follower, log, options);
 }
 
 const CHANNEL = 'tollgate';
@@ -50,24 +42,21 @@ interface Snapshot {
   readonly at: number;
 }
 
-/** What is new since the poll before. */
-interface News {
-  /** Kind and subject. */
+/** What is new since the poll before: changes of a kind and subject, and whether any company's spend changed. */
+interface News extends Snapshot {
   readonly changes: readonly [string, string][];
-  /** Whether any company's spend changed. */
   readonly spent: boolean;
 }
 
 /**
- * The change feed. Notifications are fast but may get lost (connection down, transaction
- * pooler); the rows of `changes` are reliable but have to be polled. So it uses both:
+ * Follows the change feed until closed, through every loss of the database. Notifications are fast but may get
+ * lost (connection down, transaction pooler); the rows of `changes` are reliable but have to be polled:
  *
  *   commit ── NOTIFY ──────────────> follower        milliseconds, if it arrives
  *        └─── row in changes ─ poll ─> follower       at most pollMs and a query later, always
  *
- * The poll passes on again what was notified, which costs the follower one more read per change.
- * Polls are most of what an idle gateway costs, so this one also tells the ledger whether there is
- * spend to read.
+ * A poll passes on again what was notified. Polls are most of what an idle gateway costs, so this one
+ * also tells the ledger whether there is spend to read.
  */
 export class Changes {
   /** Counters for metrics. */
@@ -97,7 +86,7 @@ export class Changes {
   /** An earlier poll: rows of transactions that had finished by then are deleted once it is old enough. */
   #horizon: Snapshot | null = null;
 
-  constructor(db: Database, follower: Follower, log: Logger, options: ChangesOptions) {
+  constructor(db: Database, follower: Follower, log: Logger, options: ChangesOptions = {}) {
     this.#db = db;
     this.#follower = follower;
     this.#log = log;
@@ -172,9 +161,8 @@ export class Changes {
   }
 
   /**
-   * Deletes rows that every replica has seen or will know it has missed: those of transactions that
-   * finished more than `keepSeconds` ago. Not by `created_at`, which is when a transaction began: one
-   * that ran for hours would lose its rows the moment it commits.
+   * Deletes rows of transactions that finished more than `keepSeconds` ago. Not by `created_at`, which is when
+   * a transaction began: one that ran for hours would lose its rows the moment it commits.
    */
   #trim(now: Snapshot): void {
     const horizon = this.#horizon;
@@ -215,15 +203,12 @@ export class Changes {
 }
 
 /**
- * What changed since a snapshot, and the next snapshot.
- *
- * New rows are recognised by the transaction that wrote them, not by their id: a row may become
- * visible after one with a higher id was read, and "id > the last one seen" would miss it for ever.
- * The previous snapshot says which transactions had finished; the rows of all others are new.
+ * What changed since a snapshot, and the next one. New rows are those of transactions that had not finished at
+ * the snapshot; their ids do not tell, because a row may become visible after one with a higher id was read.
  */
-async function readNews(sql: Sql, since: string | null): Promise<Snapshot & News> {
+async function readNews(sql: Sql, since: string | null): Promise<News> {
   // one statement, so that the rows and the new snapshot are of the same instant
-  const [row] = await sql<[Snapshot & News]>`
+  const [row] = await sql<[News]>`
     select pg_current_snapshot()::text as snapshot,
       ${serverIdentity(sql)} as server,
       extract(epoch from now())::float8 as at,

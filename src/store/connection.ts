@@ -4,7 +4,6 @@ import postgres from 'postgres';
 import type { Address, Target } from './address.ts';
 import { connectError, connectionLost, DatabaseUnavailable } from './database-error.ts';
 import { LargeParameter } from './large-parameter.ts';
-import { type QueryDeadline, startDeadline } from './query-deadline.ts';
 import { TYPES } from './types.ts';
 
 const HOST_MS = 1000; // for reaching one host while there are others
@@ -22,9 +21,8 @@ export type Sql = postgres.Sql;
 export type Large = (text: Buffer) => string;
 
 /**
- * One connection: one driver instance that never connects a second time. The driver's own
- * reconnecting loops for ever among several hosts, sends leftovers of the old session on the new
- * one, and leaves a socket to a frozen server open (3.4.9).
+ * One connection: one driver instance that never connects a second time. The driver's own reconnecting loops
+ * among several hosts, sends leftovers of the old session, and leaves sockets to frozen servers open (3.4.9).
  */
 export interface DatabaseConnection {
   readonly sql: Sql;
@@ -38,6 +36,37 @@ export interface DatabaseConnection {
   cut(cancel: boolean): void;
   /** Ends it politely. */
   end(): Promise<void>;
+}
+
+/** Bounds the time of some work with the database. */
+export interface QueryDeadline {
+  readonly passed: boolean;
+  /** Settles as the promise does, or rejects when the deadline passes first. */
+  race<T>(promise: PromiseLike<T>): Promise<T>;
+  /** Passes at once. */
+  pass(reason: Error): void;
+  clear(): void;
+}
+
+/** @param ms milliseconds; Infinity never passes by itself */
+export function startDeadline(ms: number): QueryDeadline {
+  const { promise, reject } = Promise.withResolvers<never>();
+  promise.catch(() => {});
+  let passed = false;
+  const pass = (reason: Error): void => {
+    passed = true;
+    reject(reason);
+  };
+  const late = () => pass(new DatabaseUnavailable('DEADLINE', `no answer within ${ms} ms`));
+  const timer = Number.isFinite(ms) ? setTimeout(late, ms) : undefined;
+  return {
+    get passed() {
+      return passed;
+    },
+    race: (other) => Promise.race([other, promise]),
+    pass,
+    clear: () => clearTimeout(timer),
+  };
 }
 
 /** Connects to a server that will do, or rejects with DatabaseUnavailable. */
@@ -101,7 +130,7 @@ function newConnection(
     },
     socket: async (): Promise<Socket> => {
       if (socket !== undefined || ended) throw connectionLost();
-      socket = connectTo(target);
+      socket = connect(target);
       socket.setKeepAlive(true, 30_000).setNoDelay(true);
       await connected(socket);
       if (tls === false) parameter.attach(socket);
@@ -152,11 +181,10 @@ function newConnection(
 }
 
 function driverOptions({ user, password, database, settings }: Address, target: Target): object {
+  const given = Object.entries({ user, password, database }).filter(([, value]) => value !== undefined);
   return {
     ...target,
-    ...(user === undefined ? {} : { user }),
-    ...(password === undefined ? {} : { password }),
-    ...(database === undefined ? {} : { database }),
+    ...Object.fromEntries(given),
     connection: settings,
     types: TYPES,
     max: 1,
@@ -176,10 +204,6 @@ function tlsTo(target: Target, tls: Address['tls']): Address['tls'] {
   return typeof tls === 'object' ? { ...tls, host: target.host } : tls;
 }
 
-function connectTo(target: Target): Socket {
-  return 'path' in target ? connect(target.path) : connect(target.port, target.host);
-}
-
 function connected(socket: Socket): Promise<void> {
   return new Promise((resolve, reject) => {
     socket.once('connect', resolve);
@@ -192,7 +216,7 @@ function connected(socket: Socket): Promise<void> {
 function requestCancel(target: Target, { pid, secret }: { pid: number; secret: number }): Promise<void> {
   const message = Buffer.alloc(16);
   for (const [i, word] of [16, CANCEL_REQUEST, pid, secret].entries()) message.writeUInt32BE(word, 4 * i);
-  const socket = connectTo(target);
+  const socket = connect(target);
   const timer = setTimeout(() => socket.destroy(), CANCEL_MS);
   return new Promise((resolve) => {
     socket.on('error', () => {});
