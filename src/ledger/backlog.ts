@@ -41,10 +41,7 @@ interface Segment {
  *   drained ─> [file] [file, on disk only] … [file, on disk only] <─ appended to
  */
 export class Backlog {
-  readonly #options: BacklogOptions;
-  readonly #maxInMemory: number;
-  readonly #maxUnspooled: number;
-  readonly #maxFileBytes: number;
+  readonly #options: Required<BacklogOptions>;
   #segments: Segment[] = [];
   #inMemory = 0;
   #scratch = Buffer.allocUnsafe(16 * 1024);
@@ -57,10 +54,7 @@ export class Backlog {
   spooling = true;
 
   constructor(options: BacklogOptions) {
-    this.#options = options;
-    this.#maxInMemory = options.maxInMemory ?? 50_000;
-    this.#maxUnspooled = options.maxUnspooled ?? 200_000;
-    this.#maxFileBytes = options.maxFileBytes ?? 4 * 1024 * 1024;
+    this.#options = { maxInMemory: 50_000, maxUnspooled: 200_000, maxFileBytes: 4 * 1024 * 1024, ...options };
   }
 
   /** Whether records wait in several files. */
@@ -76,10 +70,10 @@ export class Backlog {
 
   /** Appends records. When it returns they survive the death of the process, if `spooling` says so. Never throws. */
   append(records: readonly PendingRecord[]): void {
-    const { spool, clock } = this.#options;
+    const { spool, clock, maxUnspooled } = this.#options;
     const spooled = spool !== null && this.#write(spool, records);
     if (!spooled) {
-      if (this.#inMemory + records.length > this.#maxUnspooled) {
+      if (this.#inMemory + records.length > maxUnspooled) {
         this.lost += records.length;
         for (const record of records) record.release?.();
         return;
@@ -229,9 +223,10 @@ export class Backlog {
 
   /** The segment to append to, with a file: the newest one unless it is full. @throws when the disk refuses */
   #openSegment(spool: Spool, count: number): Segment {
+    const { maxInMemory, maxFileBytes } = this.#options;
     const newest = this.#segments.at(-1);
-    const overflows = this.#inMemory + count > this.#maxInMemory;
-    const fits = newest?.file != null && newest.bytes < this.#maxFileBytes && !(overflows && newest.memory !== null);
+    const overflows = this.#inMemory + count > maxInMemory;
+    const fits = newest?.file != null && newest.bytes < maxFileBytes && !(overflows && newest.memory !== null);
     if (fits) return newest as Segment;
     const opened = spool.newFile();
     if (newest !== undefined) this.#closeFile(newest);

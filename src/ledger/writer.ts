@@ -13,10 +13,9 @@ import type {
 } from '../domain/ports.ts';
 import type { UsageRecord } from '../domain/usage.ts';
 import { Backlog, type BacklogOptions, reasonOf } from './backlog.ts';
-import { LastUsed } from './last-used.ts';
 import { BatchJson, type PendingRecord, RecordBlocks } from './record-block.ts';
 import { Reservations } from './reservations.ts';
-import { type MonthSpend, SpendTable } from './spend.ts';
+import { type KeyMemory, type MonthSpend, SpendTable } from './spend.ts';
 import { SpendReader } from './spend-reader.ts';
 import { BEAT_MS, type Spool } from './spool.ts';
 import { systemTiming, type Timing } from './timing.ts';
@@ -26,6 +25,8 @@ const BACKOFF_MS = 500; // pause after the database failed
 const MAX_BATCH = 2000; // records in one statement
 const MIN_BATCH = 50; // what a batch shrinks to while the database cannot take it in time
 const CONFLICT_TRIES = 10;
+const LAST_USED_MS = 10_000; // how old last_used_at may be
+const MAX_KEYS = 3000; // in one statement, which takes some 100 ms; 100,000 took 2 s, which is the deadline
 /** Deadlock and serialization failure: nothing was written, and another try is likely to succeed. */
 const CONFLICTS = ['40P01', '40001'];
 
@@ -64,13 +65,16 @@ export class BatchLedger implements Ledger {
   readonly #spend = new SpendTable();
   readonly #backlog: Backlog;
   readonly #spendReader: SpendReader;
-  readonly #lastUsed: LastUsed;
   readonly #reservations: Reservations;
   /** What was booked in this turn, and when the first of it was. */
   #group: Booked[] = [];
   #groupAt = 0;
   #listeners: BookingListener[] = [];
   readonly #commitGroup = (): void => this.#commit();
+  /** Keys used since their times were stored, and those of that time which are not stored yet. */
+  #usedKeys: KeyMemory[] = [];
+  #remainingKeys: KeyMemory[] = [];
+  #lastUsedAt = 0;
   #batchSize = MAX_BATCH;
   /**
    * The last record of a batch that may have been committed although its answer was lost. No spend may be read
@@ -96,7 +100,6 @@ export class BatchLedger implements Ledger {
     this.#writer = writer;
     this.#backlog = new Backlog({ ...options, spool, clock: timing.now });
     this.#reservations = new Reservations(store, writer, timing);
-    this.#lastUsed = new LastUsed(store, timing);
     this.#spendReader = new SpendReader({
       store,
       table: this.#spend,
@@ -151,7 +154,8 @@ export class BatchLedger implements Ledger {
     const { payer, month, at } = record.admission;
     const key = this.#spend.key(payer);
     const spend = this.#spend.add(key, month, record.cost);
-    this.#lastUsed.note(key, at);
+    if (key.usedAt === 0) this.#usedKeys.push(key);
+    key.usedAt = at;
     if (this.#group.length === 0) {
       this.#timing.soon(this.#commitGroup);
       this.#groupAt = this.#timing.now();
@@ -228,7 +232,7 @@ export class BatchLedger implements Ledger {
         if (this.#uncertain !== null) continue;
         await this.#spendReader.answer();
         await this.#spendReader.poll();
-        await this.#lastUsed.store(false);
+        await this.#storeLastUsed(false);
         await this.#reservations.keep(false);
         if (!this.available) this.#options.log.warn({ records: this.backlog }, 'ledger: the database is back');
         this.available = true;
@@ -243,7 +247,7 @@ export class BatchLedger implements Ledger {
         if (!this.#abandoned) await this.#sleep(BACKOFF_MS);
       }
     }
-    await this.#lastUsed.store(true).catch(() => {});
+    await this.#storeLastUsed(true).catch(() => {});
     await this.#reservations.keep(true).catch(() => {});
   }
 
@@ -328,6 +332,20 @@ export class BatchLedger implements Ledger {
     this.#spendReader.hurry();
   }
 
+  /** Stores when MAX_KEYS keys were last used, if it is time; of all keys with `final`. @throws as the store does */
+  async #storeLastUsed(final: boolean): Promise<void> {
+    do {
+      if (this.#remainingKeys.length === 0) {
+        const now = this.#timing.uptime();
+        if (this.#usedKeys.length === 0 || (!final && now - this.#lastUsedAt < LAST_USED_MS)) return;
+        this.#remainingKeys = this.#usedKeys;
+        this.#usedKeys = [];
+        this.#lastUsedAt = now;
+      }
+      await this.#options.store.touchKeys(this.#remainingKeys.splice(-MAX_KEYS).map(takeUse));
+    } while (final);
+  }
+
   /** Sleeps until a record comes, then FLUSH_MS while others join it; or until spend is to be read. */
   async #sleepUntilNeeded(): Promise<void> {
     if (this.backlog === 0 && !this.#closing) {
@@ -386,6 +404,13 @@ function totalOf(batch: readonly PendingRecord[]): Femto | null {
     total += cost;
   }
   return total;
+}
+
+/** The id of a key and when it was last used; from now on the key counts as not used. */
+function takeUse(key: KeyMemory): [keyId: string, at: number] {
+  const at = key.usedAt;
+  key.usedAt = 0;
+  return [key.keyId, at];
 }
 
 function codeOf(error: unknown): string {

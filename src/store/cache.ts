@@ -11,7 +11,6 @@ const PATIENCE_MS = 250; // how long a read may delay those for whom there is a 
 type ReadMany<T> = (ids: readonly string[]) => Promise<ReadonlyMap<string, T>>;
 
 interface CacheOptions<T> {
-  /** Most entries kept. */
   readonly max: number;
   /** Most that all entries may weigh together, and what one weighs; for values without a natural bound. */
   readonly maxWeight?: number;
@@ -121,7 +120,6 @@ export class Cache<T extends object> {
     if (load !== undefined) load.outdated = true;
   }
 
-  /** Everything changed. */
   clear(): void {
     this.#entries.clear();
     this.doubt();

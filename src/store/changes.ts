@@ -71,14 +71,11 @@ export class Changes {
   readonly #db: Database;
   readonly #follower: Follower;
   readonly #log: Logger;
-  readonly #pollMs: number;
-  readonly #keepSeconds: number;
-  readonly #onSpend: (changed: boolean) => void;
+  readonly #options: Required<ChangesOptions>;
   readonly #listener: Listening;
   readonly #running: Promise<void>;
   #closed = false;
   #trimming: Promise<void> | null = null;
-  /** The next poll is due at once. */
   #isDue = false;
   #wake = (): void => {};
   /** Every change up to here was passed on; null before the first poll. */
@@ -90,9 +87,7 @@ export class Changes {
     this.#db = db;
     this.#follower = follower;
     this.#log = log;
-    this.#pollMs = options.pollMs ?? 750;
-    this.#keepSeconds = options.keepSeconds ?? 3600;
-    this.#onSpend = options.onSpend ?? (() => {});
+    this.#options = { pollMs: 750, keepSeconds: 3600, onSpend: () => {}, ...options };
     this.#listener = db.listen(CHANNEL, {
       onNotice: (payload) => {
         const colon = payload.indexOf(':');
@@ -133,8 +128,8 @@ export class Changes {
       const { changes, spent, ...now } = await this.#db.run(POLL_DEADLINE_MS, (sql) =>
         readNews(sql, this.#last?.snapshot ?? null),
       );
-      const gap = this.#last === null || !continues(this.#last, now, this.#keepSeconds);
-      this.#onSpend(spent || gap);
+      const gap = this.#last === null || !continues(this.#last, now, this.#options.keepSeconds);
+      this.#options.onSpend(spent || gap);
       if (gap) {
         this.gaps++;
         this.#follower.missed();
@@ -170,7 +165,7 @@ export class Changes {
       this.#horizon = now;
       return;
     }
-    if (this.#trimming !== null || now.at - horizon.at <= this.#keepSeconds + TRIM_MARGIN_SECONDS) return;
+    if (this.#trimming !== null || now.at - horizon.at <= this.#options.keepSeconds + TRIM_MARGIN_SECONDS) return;
     this.#trimming = this.#db
       .run(
         TRIM_DEADLINE_MS,
@@ -193,7 +188,7 @@ export class Changes {
 
   #sleep(): Promise<void> {
     return new Promise((resolve) => {
-      const timer = setTimeout(resolve, this.#pollMs);
+      const timer = setTimeout(resolve, this.#options.pollMs);
       this.#wake = () => {
         clearTimeout(timer);
         resolve();

@@ -1,8 +1,6 @@
 import { RefusedChange } from '../domain/refused-change.ts';
 import type { Sql } from './database.ts';
 
-export type BudgetMode = 'standard' | 'strict';
-
 /** Members are the columns of the table (contract section 3). */
 export interface CompanyRow {
   readonly id: string;
@@ -13,7 +11,7 @@ export interface CompanyRow {
   /** Exact decimal text in EUR; null or "0" means unlimited. */
   readonly monthly_budget_eur: string | null;
   /** strict: each request reserves what it can cost at most before it is sent. */
-  readonly budget_mode: BudgetMode;
+  readonly budget_mode: 'standard' | 'strict';
   readonly created_at: Date;
 }
 

@@ -11,7 +11,6 @@ const END_MS = 250; // for ending a connection politely
 const CANCEL_MS = 1000;
 const CANCEL_REQUEST = 80_877_102; // code of the protocol
 
-/** The tagged template of postgres.js. */
 export type Sql = postgres.Sql;
 
 /**
@@ -20,23 +19,7 @@ export type Sql = postgres.Sql;
  */
 export type Large = (text: Buffer) => string;
 
-/**
- * One connection: one driver instance that never connects a second time. The driver's own reconnecting loops
- * among several hosts, sends leftovers of the old session, and leaves sockets to frozen servers open (3.4.9).
- */
-export interface DatabaseConnection {
-  readonly sql: Sql;
-  /** Does some work, nothing else meanwhile. */
-  run<T>(work: (sql: Sql, large: Large) => PromiseLike<T>): Promise<T>;
-  /** Connected, and not cut off since. */
-  readonly alive: boolean;
-  /** Connects; rejects when the server has the wrong role. */
-  open(): Promise<void>;
-  /** Ends it at once. @param cancel asks the server to stop what it is doing for it */
-  cut(cancel: boolean): void;
-  /** Ends it politely. */
-  end(): Promise<void>;
-}
+export type DatabaseConnection = ReturnType<typeof newConnection>;
 
 /** Bounds the time of some work with the database. */
 export interface QueryDeadline {
@@ -102,12 +85,11 @@ export function connectorTo(address: Address): Connect {
   };
 }
 
-function newConnection(
-  address: Address,
-  target: Target,
-  onNotice: (payload: string) => void,
-  onClose: () => void,
-): DatabaseConnection {
+/**
+ * One connection: one driver instance that never connects a second time. The driver's own reconnecting loops
+ * among several hosts, sends leftovers of the old session, and leaves sockets to frozen servers open (3.4.9).
+ */
+function newConnection(address: Address, target: Target, onNotice: (payload: string) => void, onClose: () => void) {
   let socket: Socket | undefined;
   let alive = false;
   let ended = false;
@@ -142,17 +124,20 @@ function newConnection(
 
   return {
     sql,
-    async run(work) {
+    /** Does some work, nothing else meanwhile. */
+    async run<T>(work: (sql: Sql, large: Large) => PromiseLike<T>): Promise<T> {
       try {
         return await work(sql, large);
       } finally {
         parameter.clear(); // of a statement that failed before its parameters were asked for
       }
     },
-    get alive() {
+    /** Connected, and not cut off since. */
+    get alive(): boolean {
       return alive;
     },
-    async open() {
+    /** Connects; rejects when the server has the wrong role. */
+    async open(): Promise<void> {
       const rows = await sql<[{ standby: boolean }]>`select pg_is_in_recovery() as standby`;
       backend = rows.state;
       const { role } = address;
@@ -161,7 +146,8 @@ function newConnection(
       }
       alive = !ended;
     },
-    cut(cancel) {
+    /** Ends it at once. @param cancel asks the server to stop what it is doing for it */
+    cut(cancel: boolean): void {
       alive = false;
       ended = true;
       const end = () => socket?.destroy();
@@ -171,7 +157,8 @@ function newConnection(
       // a pooler forgets whom to cancel for as soon as the connection is gone
       void requestCancel(target, backend).then(end);
     },
-    async end() {
+    /** Ends it politely. */
+    async end(): Promise<void> {
       alive = false;
       await Promise.race([sql.end(), sleep(END_MS, undefined, { ref: false })]);
       ended = true;

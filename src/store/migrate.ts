@@ -5,7 +5,6 @@ import { fileURLToPath } from 'node:url';
 import type { Database, Sql } from './database.ts';
 import { DatabaseUnavailable } from './database-error.ts';
 
-/** The migrations of this program. */
 export const SQL_DIRECTORY = fileURLToPath(new URL('../../sql', import.meta.url));
 
 /** This program cannot use the database; the message is for the operator. Nothing was changed. */
