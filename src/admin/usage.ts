@@ -2,8 +2,9 @@ import { html, raw } from 'hono/html';
 import { HTTPException } from 'hono/http-exception';
 import { stream } from 'hono/streaming';
 import { FieldError, readMonth } from '../domain/field.ts';
-import { readUsageMonth, type Sums, type UsageGroup, type UsageMonth } from '../store/daily.ts';
+import { readUsageMonth, type UsageGroup, type UsageMonth } from '../store/daily.ts';
 import { copyLedger } from '../store/export.ts';
+import type { UsageSums } from '../store/usage.ts';
 import { budgetBar, costPerDay, legendEntry } from './chart.ts';
 import { type PageContext, param, type Route, read } from './context.ts';
 import type { Format } from './format.ts';
@@ -130,7 +131,10 @@ function groups<T extends Omit<UsageGroup, 'name'>>(
   return table(caption, columns, rows, '');
 }
 
-function sumsOf({ requests, prompt_tokens, completion_tokens, cost_eur }: Sums, format: Format): (Html | string)[] {
+function sumsOf(
+  { requests, prompt_tokens, completion_tokens, cost_eur }: UsageSums,
+  format: Format,
+): (Html | string)[] {
   return [format.count(requests), format.count(prompt_tokens), format.count(completion_tokens), format.eur(cost_eur)];
 }
 

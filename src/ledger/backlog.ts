@@ -4,24 +4,17 @@ import { linesOf, type PendingRecord } from './record-block.ts';
 import type { Spool } from './spool.ts';
 import { lineLength, readLines, type SpoolLine, writeLine } from './spool-line.ts';
 
-/** The oldest pending records. */
-export interface Batch {
-  readonly records: readonly PendingRecord[];
-  /** Lines of a spool file that are no whole records any more. */
-  readonly damaged: readonly SpoolLine[];
-}
-
 export interface BacklogOptions {
   /** null: records wait in memory only. */
   readonly spool: Spool | null;
   readonly clock: () => number;
   readonly log: { warn(fields: object, text: string): void; error(fields: object, text: string): void };
   /** Records kept in memory that are on the disk too. Default 50,000. */
-  readonly maxInMemory?: number | undefined;
+  readonly maxInMemory?: number;
   /** Records kept in memory that are nowhere else; more are lost. Default 200,000. */
-  readonly maxUnspooled?: number | undefined;
+  readonly maxUnspooled?: number;
   /** Size of a spool file after which the next one begins. Default 4 MiB. */
-  readonly maxFileBytes?: number | undefined;
+  readonly maxFileBytes?: number;
 }
 
 interface Segment {
@@ -42,19 +35,13 @@ interface Segment {
 }
 
 /**
- * The records that are not yet in the database, oldest first: a list of segments, each a file of
- * the spool. The newest is appended to, the oldest is drained. Up to a limit their records are
- * kept in memory too; beyond it they are read back when their turn comes.
+ * The records that are not yet in the database, oldest first: a list of segments, each a file of the spool.
+ * Up to a limit their records are kept in memory too. Normally there is one segment, which every batch empties.
  *
  *   drained ─> [file] [file, on disk only] … [file, on disk only] <─ appended to
- *
- * Normally there is one segment, which every batch empties.
  */
 export class Backlog {
-  readonly #options: BacklogOptions;
-  readonly #maxInMemory: number;
-  readonly #maxUnspooled: number;
-  readonly #maxFileBytes: number;
+  readonly #options: Required<BacklogOptions>;
   #segments: Segment[] = [];
   #inMemory = 0;
   #scratch = Buffer.allocUnsafe(16 * 1024);
@@ -67,10 +54,7 @@ export class Backlog {
   spooling = true;
 
   constructor(options: BacklogOptions) {
-    this.#options = options;
-    this.#maxInMemory = options.maxInMemory ?? 50_000;
-    this.#maxUnspooled = options.maxUnspooled ?? 200_000;
-    this.#maxFileBytes = options.maxFileBytes ?? 4 * 1024 * 1024;
+    this.#options = { maxInMemory: 50_000, maxUnspooled: 200_000, maxFileBytes: 4 * 1024 * 1024, ...options };
   }
 
   /** Whether records wait in several files. */
@@ -86,15 +70,17 @@ export class Backlog {
 
   /** Appends records. When it returns they survive the death of the process, if `spooling` says so. Never throws. */
   append(records: readonly PendingRecord[]): void {
-    const { spool, clock } = this.#options;
+    const { spool, clock, maxUnspooled } = this.#options;
     const spooled = spool !== null && this.#write(spool, records);
     if (!spooled) {
-      if (this.#inMemory + records.length > this.#maxUnspooled) {
+      if (this.#inMemory + records.length > maxUnspooled) {
         this.lost += records.length;
         for (const record of records) record.release?.();
         return;
       }
-      this.#ensureUnspooledSegment();
+      const newest = this.#segments.at(-1);
+      const isUnspooled = newest !== undefined && newest.path === null && newest.memory !== null;
+      if (!isUnspooled) this.#newSegment({ path: null, file: null, memory: [] });
     }
     const segment = this.#segments.at(-1) as Segment;
     if (!isWaiting(segment)) segment.since = clock();
@@ -106,8 +92,11 @@ export class Backlog {
     } else for (const record of records) record.release?.();
   }
 
-  /** At most `max` of the oldest records; null when none wait. They stay until they are settled. */
-  next(max: number): Batch | null {
+  /**
+   * At most `max` of the oldest records, and the damaged lines of their spool file; null when none wait.
+   * They stay until they are settled.
+   */
+  next(max: number): { records: readonly PendingRecord[]; damaged: readonly SpoolLine[] } | null {
     for (;;) {
       const segment = this.#segments.find(isWaiting);
       if (segment === undefined) return null;
@@ -234,21 +223,16 @@ export class Backlog {
 
   /** The segment to append to, with a file: the newest one unless it is full. @throws when the disk refuses */
   #openSegment(spool: Spool, count: number): Segment {
+    const { maxInMemory, maxFileBytes } = this.#options;
     const newest = this.#segments.at(-1);
-    const overflows = this.#inMemory + count > this.#maxInMemory;
-    const fits = newest?.file != null && newest.bytes < this.#maxFileBytes && !(overflows && newest.memory !== null);
+    const overflows = this.#inMemory + count > maxInMemory;
+    const fits = newest?.file != null && newest.bytes < maxFileBytes && !(overflows && newest.memory !== null);
     if (fits) return newest as Segment;
     const opened = spool.newFile();
     if (newest !== undefined) this.#closeFile(newest);
     const segment = this.#newSegment({ ...opened, memory: overflows ? null : [] });
     if (newest !== undefined && !isWaiting(newest)) this.#emptied(newest);
     return segment;
-  }
-
-  #ensureUnspooledSegment(): void {
-    const newest = this.#segments.at(-1);
-    if (newest !== undefined && newest.path === null && newest.memory !== null) return;
-    this.#newSegment({ path: null, file: null, memory: [] });
   }
 
   #newSegment(parts: Pick<Segment, 'path' | 'file' | 'memory'>): Segment {
@@ -271,7 +255,7 @@ export class Backlog {
     if (lines === null) {
       this.size -= segment.count - segment.settled;
       this.bytes -= segment.bytes;
-      this.#remove(segment);
+      this.#segments.splice(this.#segments.indexOf(segment), 1);
       return false;
     }
     segment.damaged = lines.filter(({ damage }) => damage !== null);
@@ -310,13 +294,9 @@ export class Backlog {
       if (this.#attempt(() => segment.file?.truncate(0))) return;
     }
     this.#closeFile(segment);
-    this.#remove(segment);
+    this.#segments.splice(this.#segments.indexOf(segment), 1);
     const { path } = segment;
     if (path !== null) this.#attempt(() => spool?.discard(path));
-  }
-
-  #remove(segment: Segment): void {
-    this.#segments.splice(this.#segments.indexOf(segment), 1);
   }
 
   #closeFile(segment: Segment): void {
@@ -346,6 +326,7 @@ function pendingRecord(json: string, { foreign, since: at }: Segment): PendingRe
   return { ...cost, cost: foreign ? 0n : cost.cost, spend: null, at, json };
 }
 
-function reasonOf(error: unknown): string {
+/** The message of an error. */
+export function reasonOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

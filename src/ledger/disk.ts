@@ -66,10 +66,8 @@ export interface ProcessIdentity {
 }
 
 /**
- * The file system. A process that dies loses nothing it appended. A power failure loses what the
- * kernel had not written yet, some seconds of records.
- * @param sync waits for the disk at each append, so that a power failure loses nothing either;
- * costs a disk flush per group of answers, during which everything else waits
+ * The file system. A process that dies loses nothing it appended; a power failure loses some seconds of records.
+ * @param sync waits for the disk at each append, so that a power failure loses nothing either; everything else waits too
  */
 export function fileDisk(sync: boolean): Disk {
   return {
@@ -93,11 +91,7 @@ export function fileDisk(sync: boolean): Disk {
     removeFolder: (path) => ifGone(() => rmdirSync(path), undefined),
     touch(path) {
       const now = Date.now() / 1000;
-      const touched = () => {
-        utimesSync(path, now, now);
-        return true;
-      };
-      return ifGone(touched, false);
+      return ifGone(() => utimesSync(path, now, now) === undefined, false);
     },
     time: (path) => ifGone(() => statSync(path).mtimeMs, null),
   };

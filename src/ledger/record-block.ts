@@ -120,14 +120,11 @@ export function linesOf(records: readonly PendingRecord[]): Buffer | null {
 }
 
 /**
- * Makes one JSON array of the records of a batch: copies their lines, block by block, and writes
- * the array's punctuation over the heads of the lines.
+ * Makes one JSON array of the records of a batch: copies their lines, block by block, and writes the array's
+ * punctuation over the heads of the lines. Joining a string for each record cost 0.35 µs of a row more.
  *
  *   000001c3 5f0a9c21 {"billing_month":…}⏎000001bf 77ab01d4 {"billing_month":…}⏎
  *                    [{"billing_month":…}                  ,{"billing_month":…}]
- *
- * Joining a string for each record cost 0.35 µs of a row more, and a string of the whole batch is
- * a large object that made V8 collect its heap more often.
  */
 export class BatchJson {
   #bytes = Buffer.alloc(0);

@@ -2,7 +2,7 @@ import { GatewayError } from '../domain/errors.ts';
 import type { LedgerStore, Reservation } from '../domain/ports.ts';
 import type { Timing } from './timing.ts';
 
-export const LEASE_SECONDS = 60; // how long a reservation outlives the process that made it
+const LEASE_SECONDS = 60; // how long a reservation outlives the process that made it
 const DELETE_MS = 500; // how often ended reservations are deleted
 const RENEW_MS = 20_000; // how often the leases of the others are renewed
 
@@ -73,17 +73,13 @@ export class Reservations {
     while (this.#wanted.length > 0) {
       const wanted = this.#wanted;
       this.#wanted = [];
-      const ids = wanted.map(({ reservation }) => reservation.requestId);
+      const asked = wanted.map(({ reservation }) => reservation);
       try {
-        const fitting = await this.#store.reserve(
-          this.#owner,
-          LEASE_SECONDS,
-          wanted.map(({ reservation }) => reservation),
-        );
+        const fitting = await this.#store.reserve(this.#owner, LEASE_SECONDS, asked);
         for (const id of fitting) this.#open.add(id);
         for (const { reservation, resolve } of wanted) resolve(fitting.has(reservation.requestId));
       } catch {
-        this.#ended.push(...ids); // the database may have made them although its answer was lost
+        this.#ended.push(...asked.map(({ requestId }) => requestId)); // the database may have made them although its answer was lost
         for (const { reject } of wanted) reject(new GatewayError('service_unavailable'));
       }
     }

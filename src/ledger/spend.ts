@@ -28,17 +28,11 @@ export interface KeyMemory {
 }
 
 /**
- * What each company has spent per billing month, as the budget gate reads it: the database's
- * figure plus our own records that are not yet in the database.
+ * What each company has spent per billing month, as the budget gate reads it: the database's figure plus our own
+ * records that are not yet in it. Only the writer moves amounts from pending to committed, and it reads the database
+ * between batches, so nothing counts twice. All empty `pending` are one bigint, which spares the garbage collector.
  *
  *   month ── company ── MonthSpend { spent, pending } <┄┄ KeyMemory of each key, until it is forgotten
- *
- * Only the writer moves amounts from pending to committed, and it reads the database only
- * between batches. A figure therefore never contains a batch that is still pending: nothing is
- * counted twice, and no company is refused too early.
- *
- * Figures are written only when they change, and every empty `pending` is the same bigint: with
- * 100,000 companies each new bigint is one more object for the garbage collector.
  */
 export class SpendTable {
   readonly #months = new Map<string, Map<string, MonthSpend>>();

@@ -1,13 +1,11 @@
 import { crc32 } from 'node:zlib';
 
 /**
- * How a record stands in a spool file: one line of ASCII.
+ * How a record stands in a spool file: one line of ASCII. Length and checksum reveal a line that was cut or
+ * changed, and the next line break ends the damage.
  *
  *   000001c3 5f0a9c21 {"billing_month":"2026-11-01",…}⏎
  *   length   CRC-32   the record, as it also goes to Postgres
- *
- * Length and checksum reveal a line that was cut or changed. The next line is found behind the
- * next line break, so damage stays with the record it happened to.
  */
 
 /** Bytes before the record. */

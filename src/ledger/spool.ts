@@ -18,17 +18,14 @@ const OWNER = 'owner.json';
 const SUFFIX = '.spool';
 
 /**
- * The folder of spool files. Each process has a folder of its own below it, so that no two write
- * to one file:
+ * The folder of spool files. Each process has a folder of its own below it. What a dead process left is adopted:
+ * its folder is renamed into ours, in which only one adopter succeeds. The process table shows who is dead; for
+ * processes elsewhere (containers, network folders) an owner file not touched for 30 s does.
  *
  *   spool/
  *     5c0e…/owner.json          which process this is; touched every 5 s
  *           00000001.spool      records not yet in the database
  *     91fa…/…                   another gateway's, perhaps a dead one's
- *
- * What a dead process left is adopted: its folder is renamed into ours, in which only one of
- * several adopters succeeds. On the same machine the process table shows who is dead; elsewhere
- * (containers, network folders) a process is dead when its owner file was not touched for 30 s.
  */
 export class Spool {
   readonly #options: SpoolOptions;

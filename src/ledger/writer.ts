@@ -1,36 +1,45 @@
 import { randomUUID } from 'node:crypto';
 import type { Payer } from '../domain/key.ts';
-import type { Femto } from '../domain/money.ts';
-import type { BookingListener, Clock, Ledger, LedgerStore, MaybeAsync, Reservation } from '../domain/ports.ts';
+import { type Femto, parseEur } from '../domain/money.ts';
+import type {
+  BookingListener,
+  Clock,
+  Ledger,
+  LedgerStore,
+  MaybeAsync,
+  MonthSum,
+  RefusedRecord,
+  Reservation,
+} from '../domain/ports.ts';
 import type { UsageRecord } from '../domain/usage.ts';
-import { Backlog } from './backlog.ts';
-import { BatchInserter, MAX_BATCH } from './batch-inserter.ts';
-import { LastUsed } from './last-used.ts';
-import { RecordBlocks } from './record-block.ts';
+import { Backlog, type BacklogOptions, reasonOf } from './backlog.ts';
+import { BatchJson, type PendingRecord, RecordBlocks } from './record-block.ts';
 import { Reservations } from './reservations.ts';
-import { type MonthSpend, SpendTable } from './spend.ts';
+import { type KeyMemory, type MonthSpend, SpendTable } from './spend.ts';
 import { SpendReader } from './spend-reader.ts';
 import { BEAT_MS, type Spool } from './spool.ts';
 import { systemTiming, type Timing } from './timing.ts';
 
 const FLUSH_MS = 100; // how long a record waits for others to share its statement
 const BACKOFF_MS = 500; // pause after the database failed
+const MAX_BATCH = 2000; // records in one statement
+const MIN_BATCH = 50; // what a batch shrinks to while the database cannot take it in time
+const CONFLICT_TRIES = 10;
+const LAST_USED_MS = 10_000; // how old last_used_at may be
+const MAX_KEYS = 3000; // in one statement, which takes some 100 ms; 100,000 took 2 s, which is the deadline
+/** Deadlock and serialization failure: nothing was written, and another try is likely to succeed. */
+const CONFLICTS = ['40P01', '40001'];
 
-export interface LedgerOptions {
+export interface LedgerOptions extends Pick<BacklogOptions, 'log' | 'maxInMemory' | 'maxUnspooled' | 'maxFileBytes'> {
   readonly store: LedgerStore;
   readonly clock: Clock;
   /** The billing month of an instant. */
   readonly monthOf: (at: number) => string;
-  readonly log: { warn(fields: object, text: string): void; error(fields: object, text: string): void };
   /** Where records wait durably; without it they die with the process. */
   readonly spool?: Spool | null;
   /** Names this process in seals and reservations. */
   readonly writer?: string;
   readonly timing?: Timing;
-  /** Bounds on what waits; see BacklogOptions. */
-  readonly maxInMemory?: number;
-  readonly maxUnspooled?: number;
-  readonly maxFileBytes?: number;
 }
 
 interface Booked {
@@ -40,33 +49,38 @@ interface Booked {
 }
 
 /**
- * Metering (spec section 8). All records that finish in one turn of the event loop are appended
- * to the spool together; then their listeners may send the ends of their answers. One loop
- * writes the backlog to the database in batches and reads spend between batches, one thing at a
- * time (see SpendTable for why); only reservations do not wait for it.
+ * Metering (spec section 8). The records of one turn of the event loop are appended to the spool together. One loop
+ * writes the backlog to the database and reads spend in between (see SpendTable), asleep while nothing happens.
  *
  *   book ─┐                                ┌─> listeners: the last bytes leave
  *   book ─┼─ end of this turn ─ one append ┤
  *   book ─┘                                └─> backlog ─ every 100 ms, one statement ─> Postgres
- *
- * While nothing is booked the loop sleeps until the next poll, or longer when `heard` tells it
- * that nothing changed.
  */
 export class BatchLedger implements Ledger {
   readonly #options: LedgerOptions;
   readonly #timing: Timing;
+  readonly #writer: string;
   readonly #blocks = new RecordBlocks();
+  readonly #json = new BatchJson();
   readonly #spend = new SpendTable();
   readonly #backlog: Backlog;
-  readonly #inserter: BatchInserter;
   readonly #spendReader: SpendReader;
-  readonly #lastUsed: LastUsed;
   readonly #reservations: Reservations;
   /** What was booked in this turn, and when the first of it was. */
   #group: Booked[] = [];
   #groupAt = 0;
   #listeners: BookingListener[] = [];
   readonly #commitGroup = (): void => this.#commit();
+  /** Keys used since their times were stored, and those of that time which are not stored yet. */
+  #usedKeys: KeyMemory[] = [];
+  #remainingKeys: KeyMemory[] = [];
+  #lastUsedAt = 0;
+  #batchSize = MAX_BATCH;
+  /**
+   * The last record of a batch that may have been committed although its answer was lost. No spend may be read
+   * then: the figures could contain what still counts as pending.
+   */
+  #uncertain: PendingRecord | null = null;
   #beatAt = Number.NEGATIVE_INFINITY;
   #wake: (() => void) | null = null;
   /** Sleeping with nothing to write. */
@@ -76,22 +90,19 @@ export class BatchLedger implements Ledger {
   #running: Promise<void> | null = null;
   /** Whether the database answered last time. */
   available = true;
+  /** Records that the database refused for good, since the start. */
+  setAside = 0;
 
   constructor(options: LedgerOptions) {
-    const { store, clock, monthOf, log, spool = null, writer = randomUUID() } = options;
-    const { maxInMemory, maxUnspooled, maxFileBytes, timing = systemTiming(clock) } = options;
+    const { store, clock, monthOf, spool = null, writer = randomUUID(), timing = systemTiming(clock) } = options;
     this.#options = options;
     this.#timing = timing;
-    this.#backlog = new Backlog({ spool, clock: timing.now, log, maxInMemory, maxUnspooled, maxFileBytes });
-    const [backlog, spend] = [this.#backlog, this.#spend];
-    const reservations = new Reservations(store, writer, timing);
-    this.#reservations = reservations;
-    const onSettled = (): void => this.#spendReader.hurry();
-    this.#inserter = new BatchInserter({ store, writer, backlog, spend, reservations, onSettled, log });
-    this.#lastUsed = new LastUsed(store, timing);
+    this.#writer = writer;
+    this.#backlog = new Backlog({ ...options, spool, clock: timing.now });
+    this.#reservations = new Reservations(store, writer, timing);
     this.#spendReader = new SpendReader({
       store,
-      table: spend,
+      table: this.#spend,
       timing,
       monthOf,
       isAvailable: () => this.available,
@@ -127,15 +138,6 @@ export class BatchLedger implements Ledger {
     return since === null ? 0 : Math.max(0, this.#timing.now() - since);
   }
 
-  /** Records dealt with, those of them that were set aside, and records lost, since the start. */
-  get settled(): number {
-    return this.#inserter.settled;
-  }
-
-  get setAside(): number {
-    return this.#inserter.setAside;
-  }
-
   get lost(): number {
     return this.#backlog.lost;
   }
@@ -152,7 +154,8 @@ export class BatchLedger implements Ledger {
     const { payer, month, at } = record.admission;
     const key = this.#spend.key(payer);
     const spend = this.#spend.add(key, month, record.cost);
-    this.#lastUsed.note(key, at);
+    if (key.usedAt === 0) this.#usedKeys.push(key);
+    key.usedAt = at;
     if (this.#group.length === 0) {
       this.#timing.soon(this.#commitGroup);
       this.#groupAt = this.#timing.now();
@@ -225,15 +228,15 @@ export class BatchLedger implements Ledger {
     while (!this.#abandoned && (!this.#closing || this.#backlog.size > 0)) {
       try {
         this.#beat();
-        await this.#inserter.insertNext();
-        if (this.#inserter.isUncertain) continue;
+        await this.#insertNext();
+        if (this.#uncertain !== null) continue;
         await this.#spendReader.answer();
         await this.#spendReader.poll();
-        await this.#lastUsed.store(false);
+        await this.#storeLastUsed(false);
         await this.#reservations.keep(false);
         if (!this.available) this.#options.log.warn({ records: this.backlog }, 'ledger: the database is back');
         this.available = true;
-        const isBusy = this.#inserter.hasFullBatch || this.#backlog.isLong || this.#spendReader.isWanted;
+        const isBusy = this.#backlog.size >= this.#batchSize || this.#backlog.isLong || this.#spendReader.isWanted;
         if (!isBusy) await this.#sleepUntilNeeded();
       } catch (error) {
         if (this.available) {
@@ -244,8 +247,103 @@ export class BatchLedger implements Ledger {
         if (!this.#abandoned) await this.#sleep(BACKOFF_MS);
       }
     }
-    await this.#lastUsed.store(true).catch(() => {});
+    await this.#storeLastUsed(true).catch(() => {});
     await this.#reservations.keep(true).catch(() => {});
+  }
+
+  /** Inserts one batch, if any record waits. @throws as the store does when it is unavailable */
+  async #insertNext(): Promise<void> {
+    const batch = this.#backlog.next(this.#batchSize);
+    if (batch === null) {
+      this.#uncertain = null;
+      return;
+    }
+    if (batch.damaged.length > 0) {
+      await this.#putAside(batch.damaged.map(({ record, damage }) => ({ record, reason: damage as string })));
+      this.#backlog.settleDamaged();
+    }
+    try {
+      await this.#insertOrHalve(batch.records);
+      this.#batchSize = Math.min(MAX_BATCH, this.#batchSize * 2);
+    } catch (error) {
+      // a batch that the database cannot take in time would never get through: try a smaller one
+      if (codeOf(error) === 'DEADLINE') this.#batchSize = Math.max(MIN_BATCH, this.#batchSize >> 1);
+      this.#uncertain ??= batch.records.at(-1) ?? null;
+      throw error;
+    }
+  }
+
+  /** All or nothing; a batch that the database refuses is halved until the bad records stand alone. */
+  async #insertOrHalve(batch: readonly PendingRecord[]): Promise<void> {
+    if (batch.length === 0) return;
+    try {
+      this.#settle(batch, await this.#insert(batch));
+    } catch (error) {
+      if (isUnavailable(error)) throw error;
+      if (batch.length === 1) {
+        await this.#putAside([{ record: (batch[0] as PendingRecord).json, reason: reasonOf(error) }]);
+        this.#settle(batch, []);
+        return;
+      }
+      const half = batch.length >> 1;
+      await this.#insertOrHalve(batch.slice(0, half));
+      await this.#insertOrHalve(batch.slice(half));
+    }
+  }
+
+  async #insert(batch: readonly PendingRecord[]): Promise<MonthSum[] | 'all'> {
+    const json = this.#json.of(batch);
+    const total = totalOf(batch);
+    for (let tried = 1; ; tried++) {
+      try {
+        return await this.#options.store.insert(this.#writer, json, total);
+      } catch (error) {
+        if (CONFLICTS.includes(codeOf(error)) && tried < CONFLICT_TRIES) continue;
+        this.#json.abandon();
+        throw error;
+      }
+    }
+  }
+
+  async #putAside(refused: readonly RefusedRecord[]): Promise<void> {
+    const { store, log } = this.#options;
+    await store.setAside(refused);
+    this.setAside += refused.length;
+    log.error(
+      { records: refused.length, reason: refused[0]?.reason },
+      'ledger: records that can never be booked were set aside',
+    );
+  }
+
+  /** The oldest records of the backlog are dealt with. */
+  #settle(batch: readonly PendingRecord[], inserted: readonly MonthSum[] | 'all'): void {
+    const table = this.#spend;
+    if (this.#reservations.size > 0) for (const { requestId } of batch) this.#reservations.booked(requestId);
+    this.#backlog.settle(batch.length);
+    if (this.#uncertain !== null && batch.includes(this.#uncertain)) this.#uncertain = null;
+    for (const record of batch) {
+      const { spend, cost } = record;
+      if (spend !== null) table.settle(spend, cost, inserted === 'all');
+      else if (cost !== 0n) table.settleSum(record.companyId, record.month, cost, 0n);
+    }
+    if (inserted !== 'all') {
+      for (const { companyId, month, eur } of inserted) table.settleSum(companyId, month, 0n, parseEur(eur));
+    }
+    this.#spendReader.hurry();
+  }
+
+  /** Stores when MAX_KEYS keys were last used, if it is time; of all keys with `final`. @throws as the store does */
+  async #storeLastUsed(final: boolean): Promise<void> {
+    do {
+      if (this.#remainingKeys.length === 0) {
+        const now = this.#timing.uptime();
+        if (this.#usedKeys.length === 0 || (!final && now - this.#lastUsedAt < LAST_USED_MS)) return;
+        this.#remainingKeys = this.#usedKeys;
+        this.#usedKeys = [];
+        this.#lastUsedAt = now;
+      }
+      await this.#options.store.touchKeys(this.#remainingKeys.splice(-MAX_KEYS).map(takeUse));
+    } while (final);
   }
 
   /** Sleeps until a record comes, then FLUSH_MS while others join it; or until spend is to be read. */
@@ -266,7 +364,7 @@ export class BatchLedger implements Ledger {
     if (!this.#backlog.beat()) {
       this.#commit(); // what was booked in this turn has a new file to go to
       this.#spend.resetPending(this.#backlog.records());
-      this.#inserter.forgetUncertain();
+      this.#uncertain = null; // that is the business of whoever took the files over
     }
     this.#adopt();
   }
@@ -295,6 +393,30 @@ export class BatchLedger implements Ledger {
   }
 }
 
-function reasonOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
+/**
+ * What the records cost together; null when some were read back, whose cost may count for nobody
+ * here. With it the database need not return sums: 0.6 µs of a row where each is another company's.
+ */
+function totalOf(batch: readonly PendingRecord[]): Femto | null {
+  let total = 0n;
+  for (const { spend, cost } of batch) {
+    if (spend === null) return null;
+    total += cost;
+  }
+  return total;
+}
+
+/** The id of a key and when it was last used; from now on the key counts as not used. */
+function takeUse(key: KeyMemory): [keyId: string, at: number] {
+  const at = key.usedAt;
+  key.usedAt = 0;
+  return [key.keyId, at];
+}
+
+function codeOf(error: unknown): string {
+  return (error as { code?: string }).code ?? '';
+}
+
+function isUnavailable(error: unknown): boolean {
+  return (error as { unavailable?: boolean }).unavailable !== false;
 }

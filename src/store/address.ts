@@ -1,17 +1,13 @@
 import { readFileSync } from 'node:fs';
 import type { ConnectionOptions } from 'node:tls';
 
-/** Where one server listens. */
 export type Target = { readonly host: string; readonly port: number } | { readonly path: string };
 
-/** Which of several servers to use. */
-export type ServerRole = 'any' | 'primary' | 'standby';
-
-/** A parsed database URL. */
 export interface Address {
   /** Tried in this order, beginning with the last one that worked. */
   readonly targets: readonly Target[];
-  readonly role: ServerRole;
+  /** Which of several servers to use. */
+  readonly role: 'any' | 'primary' | 'standby';
   readonly user: string | undefined;
   readonly password: string | undefined;
   readonly database: string | undefined;
@@ -23,7 +19,7 @@ export interface Address {
 
 const URL_FORM = /^postgres(?:ql)?:\/\/(?:([^/?#]*)@)?([^/?#]*)(?:\/([^?#]*))?(?:\?([^#]*))?$/;
 
-const ROLES: Readonly<Record<string, ServerRole>> = {
+const ROLES: Readonly<Record<string, Address['role']>> = {
   any: 'any',
   primary: 'primary',
   'read-write': 'primary',
@@ -35,11 +31,9 @@ const ROLES: Readonly<Record<string, ServerRole>> = {
 const IGNORED = ['connect_timeout', 'channel_binding', 'gssencmode', 'keepalives', 'load_balance_hosts', 'pgbouncer'];
 
 /**
- * Parses a libpq connection URI: `postgres://user:password@host:port/database?…`. It may have
- * several hosts (`a:5432,b:5433`; target_session_attrs then defaults to primary), IPv6 addresses in
- * brackets, Unix-socket folders (`postgres://user@/database?host=/folder`, or the URL-encoded folder
- * as host), and TLS by sslmode and sslrootcert. Other parameters become settings of the session. The
- * driver's own parser supports neither folders nor IPv6 among several hosts.
+ * Parses a libpq connection URI, with several hosts (target_session_attrs then defaults to primary), Unix-socket folders,
+ * IPv6 in brackets, sslmode and sslrootcert. Other parameters become settings of the session. The driver's own parser
+ * supports neither folders nor IPv6 among several hosts.
  * @throws TypeError that does not repeat the URL, which may contain a password
  */
 export function parseAddress(url: string): Address {

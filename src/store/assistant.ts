@@ -1,8 +1,8 @@
 import type { Visibility } from '../domain/assistant.ts';
 import { RefusedChange } from '../domain/refused-change.ts';
-import { findCompany, unknownCompany } from './company.ts';
+import { type Changes, findCompany, unknownCompany } from './company.ts';
 import type { Sql } from './database.ts';
-import { explaining } from './violation.ts';
+import { explaining } from './database-error.ts';
 
 /** Members are the columns of the table (contract section 3). */
 export interface AssistantRow {
@@ -18,22 +18,8 @@ export interface AssistantRow {
   readonly created_at: Date;
 }
 
-/** Absent members stay unchanged; null clears a setting. */
-export interface AssistantChanges {
-  readonly name?: string | undefined;
-  readonly system_prompt?: string | undefined;
-  readonly model_slug?: string | null | undefined;
-  readonly temperature?: number | null | undefined;
-  readonly max_tokens?: number | null | undefined;
-  readonly visibility?: Visibility | undefined;
-  readonly project_id?: string | null | undefined;
-}
-
-export interface NewAssistant extends AssistantChanges {
-  readonly company_id: string;
-  readonly name: string;
-  readonly system_prompt: string;
-}
+export type AssistantChanges = Changes<Omit<AssistantRow, 'id' | 'company_id' | 'created_at'>>;
+export type NewAssistant = AssistantChanges & Pick<AssistantRow, 'company_id' | 'name' | 'system_prompt'>;
 
 /** @throws RefusedChange when the company does not exist */
 export async function createAssistant(sql: Sql, assistant: NewAssistant): Promise<AssistantRow> {

@@ -16,15 +16,11 @@ export interface AuditRow {
   readonly after: Readonly<Record<string, unknown>> | null;
 }
 
-export interface AuditFilter {
-  readonly company: string | null;
-  /** Entries older than this id; null begins with the newest. */
-  readonly before: number | null;
-  readonly limit: number;
-}
-
-/** Newest first. */
-export async function listAudit(sql: Sql, { company, before, limit }: AuditFilter): Promise<AuditRow[]> {
+/** Newest first. @param before entries older than this id; null begins with the newest */
+export async function listAudit(
+  sql: Sql,
+  { company, before, limit }: { company: string | null; before: number | null; limit: number },
+): Promise<AuditRow[]> {
   return sql<AuditRow[]>`
     select a.id, a.at, a.actor, a.db_role, a.action, a.subject, a.subject_id, a.company_id, c.name as company_name,
       a.before, a.after

@@ -8,10 +8,9 @@ const RETRY_MS = 1000; // how long values in doubt serve after a read failed or 
 const PATIENCE_MS = 250; // how long a read may delay those for whom there is a value in doubt
 
 /** Reads several subjects at once; those that do not exist are absent from the answer. */
-export type ReadMany<T> = (ids: readonly string[]) => Promise<ReadonlyMap<string, T>>;
+type ReadMany<T> = (ids: readonly string[]) => Promise<ReadonlyMap<string, T>>;
 
-export interface CacheOptions<T> {
-  /** Most entries kept. */
+interface CacheOptions<T> {
   readonly max: number;
   /** Most that all entries may weigh together, and what one weighs; for values without a natural bound. */
   readonly maxWeight?: number;
@@ -40,22 +39,15 @@ interface Load<T> {
 }
 
 /**
- * A bounded cache that is told of every change, so its entries do not expire: they stay valid for
- * as long as a database outage lasts.
- *
- * - A hit is returned as it is: no promise, no allocation.
- * - A subject is read once however many ask. Subjects missed while reads are running are read
- *   together, so a flood of unknown ones costs a few queries at a time.
- * - A reading during which a change arrived is repeated and never kept.
- * - The least recently used are evicted. Use is recorded only once the cache is full, because it
- *   moves an entry in a list and touches the memory of its neighbours.
+ * A bounded cache that is told of every change, so its entries do not expire, not even in a database outage.
+ * Subjects missed while reads are running are read together. The least recently used are evicted; use is
+ * recorded only once the cache is full, because it touches the memory of neighbours in a list.
  */
 export class Cache<T extends object> {
   /** Counters for metrics. */
   hits = 0;
   misses = 0;
   reads = 0;
-  drops = 0;
 
   readonly #read: ReadMany<T>;
   readonly #entries: LRUCache<string, CacheEntry<T>>;
@@ -122,26 +114,22 @@ export class Cache<T extends object> {
 
   /** A subject changed: forgets it and whatever is being read of it. */
   drop(id: string): void {
-    this.drops++;
     this.#entries.delete(id);
     this.#absent.delete(id);
     const load = this.#loads.get(id);
     if (load !== undefined) load.outdated = true;
   }
 
-  /** Everything changed. */
   clear(): void {
     this.#entries.clear();
     this.doubt();
   }
 
   /**
-   * Changes may have been missed. Every entry is read again before it is used, but while it cannot
-   * be read, or not quickly, the old value serves: a doubt must not turn an outage into refusals,
-   * nor a frozen database into seconds of waiting.
+   * Changes may have been missed. Every entry is read again before it is used; while it cannot be read quickly,
+   * the old value serves, so that a doubt turns no outage into refusals.
    */
   doubt(): void {
-    this.drops++;
     this.#epoch++;
     this.#retryAt = 0;
     this.#absent.clear();
@@ -217,14 +205,14 @@ export class Cache<T extends object> {
     this.#entries.delete(load.id);
     if (!load.outdated) {
       if (value === null) this.#absent.set(load.id, true);
-      else this.#keep({ id: load.id, value, epoch: this.#epoch });
+      else {
+        const entry = { id: load.id, value, epoch: this.#epoch };
+        this.#entries.set(entry.id, entry);
+        // not kept when it weighs too much
+        if (this.#entries.has(entry.id)) this.#byNumber.set(numberOf(entry.id), entry);
+      }
     }
     load.resolve(value);
-  }
-
-  #keep(entry: CacheEntry<T>): void {
-    this.#entries.set(entry.id, entry);
-    if (this.#entries.has(entry.id)) this.#byNumber.set(numberOf(entry.id), entry); // not kept when it weighs too much
   }
 
   #fail(load: Load<T>, error: unknown): void {

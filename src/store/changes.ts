@@ -17,20 +17,12 @@ export interface Follower {
 }
 
 export interface ChangesOptions {
-  /** Milliseconds from one poll to the next, and so how late a change without notification is at most. Default 750. */
+  /** Milliseconds between polls: how late a change without notification is at most. Default 750. */
   readonly pollMs?: number;
-  /**
-   * Seconds the rows of the feed are kept. After a longer interruption the follower must doubt
-   * everything. The same for all replicas. Default one hour.
-   */
+  /** Seconds the feed's rows are kept, the same for all replicas; after a longer gap all is in doubt. Default one hour. */
   readonly keepSeconds?: number;
   /** Called at every poll with whether any company's spend may have changed since the poll before. */
   readonly onSpend?: (changed: boolean) => void;
-}
-
-/** Follows the feed until closed, through every loss of the database. */
-export function openChanges(db: Database, follower: Follower, log: Logger, options: ChangesOptions = {}): Changes {
-  return new Changes(db, follower, log, options);
 }
 
 const CHANNEL = 'tollgate';
@@ -50,24 +42,21 @@ interface Snapshot {
   readonly at: number;
 }
 
-/** What is new since the poll before. */
-interface News {
-  /** Kind and subject. */
+/** What is new since the poll before: changes of a kind and subject, and whether any company's spend changed. */
+interface News extends Snapshot {
   readonly changes: readonly [string, string][];
-  /** Whether any company's spend changed. */
   readonly spent: boolean;
 }
 
 /**
- * The change feed. Notifications are fast but may get lost (connection down, transaction
- * pooler); the rows of `changes` are reliable but have to be polled. So it uses both:
+ * Follows the change feed until closed, through every loss of the database. Notifications are fast but may get
+ * lost (connection down, transaction pooler); the rows of `changes` are reliable but have to be polled:
  *
  *   commit ── NOTIFY ──────────────> follower        milliseconds, if it arrives
  *        └─── row in changes ─ poll ─> follower       at most pollMs and a query later, always
  *
- * The poll passes on again what was notified, which costs the follower one more read per change.
- * Polls are most of what an idle gateway costs, so this one also tells the ledger whether there is
- * spend to read.
+ * A poll passes on again what was notified. Polls are most of what an idle gateway costs, so this one
+ * also tells the ledger whether there is spend to read.
  */
 export class Changes {
   /** Counters for metrics. */
@@ -82,14 +71,11 @@ export class Changes {
   readonly #db: Database;
   readonly #follower: Follower;
   readonly #log: Logger;
-  readonly #pollMs: number;
-  readonly #keepSeconds: number;
-  readonly #onSpend: (changed: boolean) => void;
+  readonly #options: Required<ChangesOptions>;
   readonly #listener: Listening;
   readonly #running: Promise<void>;
   #closed = false;
   #trimming: Promise<void> | null = null;
-  /** The next poll is due at once. */
   #isDue = false;
   #wake = (): void => {};
   /** Every change up to here was passed on; null before the first poll. */
@@ -97,13 +83,11 @@ export class Changes {
   /** An earlier poll: rows of transactions that had finished by then are deleted once it is old enough. */
   #horizon: Snapshot | null = null;
 
-  constructor(db: Database, follower: Follower, log: Logger, options: ChangesOptions) {
+  constructor(db: Database, follower: Follower, log: Logger, options: ChangesOptions = {}) {
     this.#db = db;
     this.#follower = follower;
     this.#log = log;
-    this.#pollMs = options.pollMs ?? 750;
-    this.#keepSeconds = options.keepSeconds ?? 3600;
-    this.#onSpend = options.onSpend ?? (() => {});
+    this.#options = { pollMs: 750, keepSeconds: 3600, onSpend: () => {}, ...options };
     this.#listener = db.listen(CHANNEL, {
       onNotice: (payload) => {
         const colon = payload.indexOf(':');
@@ -144,8 +128,8 @@ export class Changes {
       const { changes, spent, ...now } = await this.#db.run(POLL_DEADLINE_MS, (sql) =>
         readNews(sql, this.#last?.snapshot ?? null),
       );
-      const gap = this.#last === null || !continues(this.#last, now, this.#keepSeconds);
-      this.#onSpend(spent || gap);
+      const gap = this.#last === null || !continues(this.#last, now, this.#options.keepSeconds);
+      this.#options.onSpend(spent || gap);
       if (gap) {
         this.gaps++;
         this.#follower.missed();
@@ -172,9 +156,8 @@ export class Changes {
   }
 
   /**
-   * Deletes rows that every replica has seen or will know it has missed: those of transactions that
-   * finished more than `keepSeconds` ago. Not by `created_at`, which is when a transaction began: one
-   * that ran for hours would lose its rows the moment it commits.
+   * Deletes rows of transactions that finished more than `keepSeconds` ago. Not by `created_at`, which is when
+   * a transaction began: one that ran for hours would lose its rows the moment it commits.
    */
   #trim(now: Snapshot): void {
     const horizon = this.#horizon;
@@ -182,7 +165,7 @@ export class Changes {
       this.#horizon = now;
       return;
     }
-    if (this.#trimming !== null || now.at - horizon.at <= this.#keepSeconds + TRIM_MARGIN_SECONDS) return;
+    if (this.#trimming !== null || now.at - horizon.at <= this.#options.keepSeconds + TRIM_MARGIN_SECONDS) return;
     this.#trimming = this.#db
       .run(
         TRIM_DEADLINE_MS,
@@ -205,7 +188,7 @@ export class Changes {
 
   #sleep(): Promise<void> {
     return new Promise((resolve) => {
-      const timer = setTimeout(resolve, this.#pollMs);
+      const timer = setTimeout(resolve, this.#options.pollMs);
       this.#wake = () => {
         clearTimeout(timer);
         resolve();
@@ -215,15 +198,12 @@ export class Changes {
 }
 
 /**
- * What changed since a snapshot, and the next snapshot.
- *
- * New rows are recognised by the transaction that wrote them, not by their id: a row may become
- * visible after one with a higher id was read, and "id > the last one seen" would miss it for ever.
- * The previous snapshot says which transactions had finished; the rows of all others are new.
+ * What changed since a snapshot, and the next one. New rows are those of transactions that had not finished at
+ * the snapshot; their ids do not tell, because a row may become visible after one with a higher id was read.
  */
-async function readNews(sql: Sql, since: string | null): Promise<Snapshot & News> {
+async function readNews(sql: Sql, since: string | null): Promise<News> {
   // one statement, so that the rows and the new snapshot are of the same instant
-  const [row] = await sql<[Snapshot & News]>`
+  const [row] = await sql<[News]>`
     select pg_current_snapshot()::text as snapshot,
       ${serverIdentity(sql)} as server,
       extract(epoch from now())::float8 as at,

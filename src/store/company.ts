@@ -1,8 +1,6 @@
 import { RefusedChange } from '../domain/refused-change.ts';
 import type { Sql } from './database.ts';
 
-export type BudgetMode = 'standard' | 'strict';
-
 /** Members are the columns of the table (contract section 3). */
 export interface CompanyRow {
   readonly id: string;
@@ -13,26 +11,16 @@ export interface CompanyRow {
   /** Exact decimal text in EUR; null or "0" means unlimited. */
   readonly monthly_budget_eur: string | null;
   /** strict: each request reserves what it can cost at most before it is sent. */
-  readonly budget_mode: BudgetMode;
+  readonly budget_mode: 'standard' | 'strict';
   readonly created_at: Date;
 }
 
-export interface NewCompany {
-  readonly name: string;
-  readonly monthly_budget_eur?: string | null | undefined;
-  readonly budget_mode?: BudgetMode | undefined;
-  readonly allow_non_eu_models?: boolean | undefined;
-}
-
 /** Absent members stay unchanged. */
-export interface CompanyChanges {
-  readonly name?: string | undefined;
-  readonly monthly_budget_eur?: string | null | undefined;
-  readonly budget_mode?: BudgetMode | undefined;
-  readonly allow_non_eu_models?: boolean | undefined;
-  readonly disable?: readonly string[] | undefined;
-  readonly enable?: readonly string[] | undefined;
-}
+export type Changes<T> = { readonly [K in keyof T]?: T[K] | undefined };
+
+type Settings = Omit<CompanyRow, 'id' | 'created_at' | 'disabled_model_slugs'>;
+export type NewCompany = Changes<Settings> & Pick<CompanyRow, 'name'>;
+export type CompanyChanges = Changes<Settings & Record<'disable' | 'enable', readonly string[]>>;
 
 export async function createCompany(sql: Sql, company: NewCompany): Promise<CompanyRow> {
   const [row] = await sql<CompanyRow[]>`
@@ -48,18 +36,13 @@ export async function createCompany(sql: Sql, company: NewCompany): Promise<Comp
  * @throws RefusedChange not_found
  */
 export async function setCompany(sql: Sql, id: string, changes: CompanyChanges): Promise<CompanyRow> {
-  const {
-    name = null,
-    monthly_budget_eur: budget,
-    budget_mode: mode = null,
-    allow_non_eu_models: allow = null,
-  } = changes;
+  const { monthly_budget_eur: budget } = changes;
   const [row] = await sql<CompanyRow[]>`
     update companies set
-      name = coalesce(${name}, name),
+      name = coalesce(${changes.name ?? null}, name),
       monthly_budget_eur = case when ${budget !== undefined}::boolean then ${budget ?? null}::numeric else monthly_budget_eur end,
-      budget_mode = coalesce(${mode}, budget_mode),
-      allow_non_eu_models = coalesce(${allow}, allow_non_eu_models),
+      budget_mode = coalesce(${changes.budget_mode ?? null}, budget_mode),
+      allow_non_eu_models = coalesce(${changes.allow_non_eu_models ?? null}, allow_non_eu_models),
       disabled_model_slugs = array(
         select unnest(disabled_model_slugs) union select unnest(${[...(changes.disable ?? [])]}::text[])
         except select unnest(${[...(changes.enable ?? [])]}::text[]) order by 1)

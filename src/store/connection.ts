@@ -4,7 +4,6 @@ import postgres from 'postgres';
 import type { Address, Target } from './address.ts';
 import { connectError, connectionLost, DatabaseUnavailable } from './database-error.ts';
 import { LargeParameter } from './large-parameter.ts';
-import { type QueryDeadline, startDeadline } from './query-deadline.ts';
 import { TYPES } from './types.ts';
 
 const HOST_MS = 1000; // for reaching one host while there are others
@@ -12,7 +11,6 @@ const END_MS = 250; // for ending a connection politely
 const CANCEL_MS = 1000;
 const CANCEL_REQUEST = 80_877_102; // code of the protocol
 
-/** The tagged template of postgres.js. */
 export type Sql = postgres.Sql;
 
 /**
@@ -21,23 +19,37 @@ export type Sql = postgres.Sql;
  */
 export type Large = (text: Buffer) => string;
 
-/**
- * One connection: one driver instance that never connects a second time. The driver's own
- * reconnecting loops for ever among several hosts, sends leftovers of the old session on the new
- * one, and leaves a socket to a frozen server open (3.4.9).
- */
-export interface DatabaseConnection {
-  readonly sql: Sql;
-  /** Does some work, nothing else meanwhile. */
-  run<T>(work: (sql: Sql, large: Large) => PromiseLike<T>): Promise<T>;
-  /** Connected, and not cut off since. */
-  readonly alive: boolean;
-  /** Connects; rejects when the server has the wrong role. */
-  open(): Promise<void>;
-  /** Ends it at once. @param cancel asks the server to stop what it is doing for it */
-  cut(cancel: boolean): void;
-  /** Ends it politely. */
-  end(): Promise<void>;
+export type DatabaseConnection = ReturnType<typeof newConnection>;
+
+/** Bounds the time of some work with the database. */
+export interface QueryDeadline {
+  readonly passed: boolean;
+  /** Settles as the promise does, or rejects when the deadline passes first. */
+  race<T>(promise: PromiseLike<T>): Promise<T>;
+  /** Passes at once. */
+  pass(reason: Error): void;
+  clear(): void;
+}
+
+/** @param ms milliseconds; Infinity never passes by itself */
+export function startDeadline(ms: number): QueryDeadline {
+  const { promise, reject } = Promise.withResolvers<never>();
+  promise.catch(() => {});
+  let passed = false;
+  const pass = (reason: Error): void => {
+    passed = true;
+    reject(reason);
+  };
+  const late = () => pass(new DatabaseUnavailable('DEADLINE', `no answer within ${ms} ms`));
+  const timer = Number.isFinite(ms) ? setTimeout(late, ms) : undefined;
+  return {
+    get passed() {
+      return passed;
+    },
+    race: (other) => Promise.race([other, promise]),
+    pass,
+    clear: () => clearTimeout(timer),
+  };
 }
 
 /** Connects to a server that will do, or rejects with DatabaseUnavailable. */
@@ -73,12 +85,11 @@ export function connectorTo(address: Address): Connect {
   };
 }
 
-function newConnection(
-  address: Address,
-  target: Target,
-  onNotice: (payload: string) => void,
-  onClose: () => void,
-): DatabaseConnection {
+/**
+ * One connection: one driver instance that never connects a second time. The driver's own reconnecting loops
+ * among several hosts, sends leftovers of the old session, and leaves sockets to frozen servers open (3.4.9).
+ */
+function newConnection(address: Address, target: Target, onNotice: (payload: string) => void, onClose: () => void) {
   let socket: Socket | undefined;
   let alive = false;
   let ended = false;
@@ -101,7 +112,7 @@ function newConnection(
     },
     socket: async (): Promise<Socket> => {
       if (socket !== undefined || ended) throw connectionLost();
-      socket = connectTo(target);
+      socket = connect(target);
       socket.setKeepAlive(true, 30_000).setNoDelay(true);
       await connected(socket);
       if (tls === false) parameter.attach(socket);
@@ -113,17 +124,20 @@ function newConnection(
 
   return {
     sql,
-    async run(work) {
+    /** Does some work, nothing else meanwhile. */
+    async run<T>(work: (sql: Sql, large: Large) => PromiseLike<T>): Promise<T> {
       try {
         return await work(sql, large);
       } finally {
         parameter.clear(); // of a statement that failed before its parameters were asked for
       }
     },
-    get alive() {
+    /** Connected, and not cut off since. */
+    get alive(): boolean {
       return alive;
     },
-    async open() {
+    /** Connects; rejects when the server has the wrong role. */
+    async open(): Promise<void> {
       const rows = await sql<[{ standby: boolean }]>`select pg_is_in_recovery() as standby`;
       backend = rows.state;
       const { role } = address;
@@ -132,15 +146,19 @@ function newConnection(
       }
       alive = !ended;
     },
-    cut(cancel) {
+    /** Ends it at once. @param cancel asks the server to stop what it is doing for it */
+    cut(cancel: boolean): void {
       alive = false;
       ended = true;
       const end = () => socket?.destroy();
+      if (!cancel || backend === undefined) return void end();
+      // work may go on after its deadline, and must not commit: the driver refuses it from here on
+      void sql.end();
       // a pooler forgets whom to cancel for as soon as the connection is gone
-      if (cancel && backend !== undefined) void requestCancel(target, backend).then(end);
-      else end();
+      void requestCancel(target, backend).then(end);
     },
-    async end() {
+    /** Ends it politely. */
+    async end(): Promise<void> {
       alive = false;
       await Promise.race([sql.end(), sleep(END_MS, undefined, { ref: false })]);
       ended = true;
@@ -150,11 +168,10 @@ function newConnection(
 }
 
 function driverOptions({ user, password, database, settings }: Address, target: Target): object {
+  const given = Object.entries({ user, password, database }).filter(([, value]) => value !== undefined);
   return {
     ...target,
-    ...(user === undefined ? {} : { user }),
-    ...(password === undefined ? {} : { password }),
-    ...(database === undefined ? {} : { database }),
+    ...Object.fromEntries(given),
     connection: settings,
     types: TYPES,
     max: 1,
@@ -174,10 +191,6 @@ function tlsTo(target: Target, tls: Address['tls']): Address['tls'] {
   return typeof tls === 'object' ? { ...tls, host: target.host } : tls;
 }
 
-function connectTo(target: Target): Socket {
-  return 'path' in target ? connect(target.path) : connect(target.port, target.host);
-}
-
 function connected(socket: Socket): Promise<void> {
   return new Promise((resolve, reject) => {
     socket.once('connect', resolve);
@@ -190,7 +203,7 @@ function connected(socket: Socket): Promise<void> {
 function requestCancel(target: Target, { pid, secret }: { pid: number; secret: number }): Promise<void> {
   const message = Buffer.alloc(16);
   for (const [i, word] of [16, CANCEL_REQUEST, pid, secret].entries()) message.writeUInt32BE(word, 4 * i);
-  const socket = connectTo(target);
+  const socket = connect(target);
   const timer = setTimeout(() => socket.destroy(), CANCEL_MS);
   return new Promise((resolve) => {
     socket.on('error', () => {});

@@ -1,11 +1,12 @@
 import { RefusedChange } from '../domain/refused-change.ts';
 import type { Sql } from './database.ts';
+import type { UsageSums, UsageTotals } from './usage.ts';
 
 /**
  * A company's month as pages show it. Read from `usage_daily`: the same sums as over the ledger, from
  * a few thousand rows instead of millions. All EUR amounts are exact decimal text.
  */
-export interface UsageMonth {
+export interface UsageMonth extends UsageTotals {
   /** First day, "2026-11-01". */
   readonly month: string;
   /** Whether it is the present month, in the billing time zone. */
@@ -14,13 +15,6 @@ export interface UsageMonth {
   readonly company_name: string;
   /** The present budget; null when unlimited. */
   readonly budget_eur: string | null;
-  readonly requests: number;
-  readonly prompt_tokens: number;
-  readonly completion_tokens: number;
-  readonly api_cost_eur: string;
-  readonly chat_cost_eur: string;
-  /** API plus in-app chat: what the budget gate compares. */
-  readonly total_cost_eur: string;
   /** The month's cost if it goes on like this, to the cent; null for a past month and during its first day. */
   readonly forecast_eur: string | null;
   /** Percent of the budget with one decimal: in-app chat, total, forecast. Null without a budget. */
@@ -35,22 +29,15 @@ export interface UsageMonth {
     readonly prefix: string | null;
   })[];
   readonly by_endpoint: readonly UsageGroup[];
-  readonly by_ending: readonly (Sums & { readonly outcome: string; readonly usage_source: string })[];
+  readonly by_ending: readonly (UsageSums & { readonly outcome: string; readonly usage_source: string })[];
   /** Cost by day of month and model. */
   readonly by_day: readonly { readonly day: number; readonly model: string; readonly cost_eur: string }[];
   /** Months with any usage, and the requested and the present month; newest first. */
   readonly months: readonly string[];
 }
 
-export interface Sums {
-  readonly requests: number;
-  readonly prompt_tokens: number;
-  readonly completion_tokens: number;
-  readonly cost_eur: string;
-}
-
 /** One line of a table; tables have the most expensive first. */
-export interface UsageGroup extends Sums {
+export interface UsageGroup extends UsageSums {
   readonly name: string;
   /** Calls with estimated tokens, and calls that did not complete. */
   readonly estimated: number;

@@ -1,21 +1,21 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseAddress } from './address.ts';
-import { type Connect, connectorTo, type DatabaseConnection, type Large, type Sql } from './connection.ts';
-import { DatabaseUnavailable, databaseError, stopping } from './database-error.ts';
-import { type QueryDeadline, startDeadline, withDeadline } from './query-deadline.ts';
+import {
+  type Connect,
+  connectorTo,
+  type DatabaseConnection,
+  type Large,
+  type QueryDeadline,
+  type Sql,
+  startDeadline,
+} from './connection.ts';
+import { DatabaseUnavailable, databaseError } from './database-error.ts';
 
 export type { Sql } from './connection.ts';
 
 const LISTEN_MS = 2000; // for connecting a listener, and for each heartbeat
 const HEARTBEAT_MS = 10_000; // how often a silent listener must prove that it lives
 const LISTEN_RETRY_MS = 250;
-
-export interface DatabaseOptions {
-  /** `postgres://…`; address.ts describes several hosts, socket folders and TLS. */
-  readonly url: string;
-  /** Connections for queries, made when first needed; each LISTEN has one more. Default 2. */
-  readonly maxConnections?: number;
-}
 
 /**
  * The database, with a deadline on every use. Past the deadline the caller gets
@@ -24,11 +24,10 @@ export interface DatabaseOptions {
 export interface Database {
   /**
    * Runs one or more statements on a connection of their own, outside a transaction.
-   * Nothing is prepared (PgBouncer), so a statement with parameters is two round trips.
+   * Nothing is prepared (PgBouncer), so a statement with parameters is two round trips. Errors of the work pass through.
    * @param deadlineMs milliseconds for all of it: a free connection, connecting, running; Infinity for none
    * @throws DatabaseUnavailable try again later; whether a statement took effect is unknown
    * @throws DatabaseRefused the statement can never work with these values
-   * Errors of the work itself pass through.
    */
   run<T>(deadlineMs: number, work: (sql: Sql, large: Large) => PromiseLike<T>): Promise<T>;
   /** The same in one transaction: committed when the work resolves, rolled back when it rejects. */
@@ -51,19 +50,17 @@ export interface Listening {
   close(): void;
 }
 
-/** @throws TypeError when the URL cannot be read; the message does not repeat it */
-export function openDatabase({ url, maxConnections = 2 }: DatabaseOptions): Database {
-  const pool = new ConnectionPool(connectorTo(parseAddress(url)), maxConnections);
-  return {
-    run: (deadlineMs, work) => pool.run(deadlineMs, work),
-    transaction: (deadlineMs, work) => pool.transaction(deadlineMs, work),
-    listen: (channel, handlers) => pool.listen(channel, handlers),
-    close: () => pool.close(),
-  };
+/**
+ * @param options.url `postgres://…`; address.ts describes several hosts, socket folders and TLS
+ * @param options.maxConnections for queries, made when first needed; each LISTEN has one more
+ * @throws TypeError when the URL cannot be read; the message does not repeat it
+ */
+export function openDatabase(options: { readonly url: string; readonly maxConnections?: number }): Database {
+  return new ConnectionPool(connectorTo(parseAddress(options.url)), options.maxConnections ?? 2);
 }
 
 /** A pool in which each connection has one task at a time, so that a deadline cuts off exactly what exceeded it. */
-class ConnectionPool {
+class ConnectionPool implements Database {
   readonly #connect: Connect;
   /** The one used last is at the end and used next, so that the others may rest. */
   readonly #idle: DatabaseConnection[] = [];
@@ -204,4 +201,25 @@ async function keepListening(
     if (ready) onLost();
     await sleep(LISTEN_RETRY_MS, undefined, { signal: stop }).catch(() => {});
   }
+}
+
+/** Runs work with a deadline that also passes when `stop` aborts. */
+async function withDeadline<T>(
+  ms: number,
+  stop: AbortSignal,
+  work: (deadline: QueryDeadline) => Promise<T>,
+): Promise<T> {
+  const deadline = startDeadline(ms);
+  const pass = () => deadline.pass(stopping());
+  stop.addEventListener('abort', pass);
+  try {
+    return await work(deadline);
+  } finally {
+    stop.removeEventListener('abort', pass);
+    deadline.clear();
+  }
+}
+
+function stopping(): DatabaseUnavailable {
+  return new DatabaseUnavailable('CLOSED', 'the gateway is stopping');
 }

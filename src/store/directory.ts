@@ -12,17 +12,8 @@ import type { Follower } from './changes.ts';
 import type { Database, Sql } from './database.ts';
 import { DatabaseUnavailable } from './database-error.ts';
 
-export interface DirectoryOptions {
-  /** Most entries kept of each; the least recently used go first. */
-  readonly maxKeys?: number;
-  readonly maxCompanies?: number;
-  readonly maxAssistants?: number;
-}
-
-/** An empty directory. Nothing in it expires, so it has to be told of changes (changes.ts). */
-export function openDirectory(db: Database, log: Logger, options: DirectoryOptions = {}): CachedDirectory {
-  return new CachedDirectory(db, log, options);
-}
+/** Most entries kept of each; the least recently used go first. */
+export type DirectoryOptions = { readonly [most in 'maxKeys' | 'maxCompanies' | 'maxAssistants']?: number };
 
 const READ_MS = 2000;
 const MAX_PROMPT_CHARACTERS = 64 * 1024 * 1024; // of all cached assistants together
@@ -31,8 +22,8 @@ const NO_MODELS: ReadonlyMap<string, Model> = new Map();
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 /**
- * Keys, companies, models and assistants in memory, kept up to date by the change feed. The shared
- * models are one map for all companies; a company gets the newest map when it is next asked for.
+ * Keys, companies, models and assistants in memory. Nothing expires: the change feed tells of changes. The
+ * shared models are one map for all companies; a company gets the newest map when it is next asked for.
  */
 export class CachedDirectory implements Directory, Follower {
   readonly keys: Cache<ApiKey>;
@@ -51,7 +42,7 @@ export class CachedDirectory implements Directory, Follower {
   readonly #free = new Set<string>();
   #failing = false;
 
-  constructor(db: Database, log: Logger, options: DirectoryOptions) {
+  constructor(db: Database, log: Logger, options: DirectoryOptions = {}) {
     // more than 100,000: a full cache also has to record every use, see Cache
     const { maxKeys = 131_072, maxCompanies = 131_072, maxAssistants = 10_000 } = options;
     this.#db = db;
@@ -98,7 +89,8 @@ export class CachedDirectory implements Directory, Follower {
     const canonical = id.toLowerCase();
     if (!UUID.test(canonical)) return null;
     const assistant = this.assistants.get(canonical);
-    return assistant instanceof Promise ? assistant.then((found) => own(found, companyId)) : own(assistant, companyId);
+    const own = (found: Assistant | null) => (found?.companyId === companyId ? found : null);
+    return assistant instanceof Promise ? assistant.then(own) : own(assistant);
   }
 
   changed(kind: string, subject: string): void {
@@ -121,10 +113,7 @@ export class CachedDirectory implements Directory, Follower {
     if (this.#sharedOutdated) this.#readSharedModels().catch(() => {});
   }
 
-  /**
-   * The old map serves until the new one is read. Every company needs it: had it been dropped just
-   * before an outage, all of them would be refused.
-   */
+  /** The old map serves until the new one is read: dropped just before an outage, all companies would be refused. */
   #renewSharedModels(): void {
     this.#sharedOutdated = true;
     this.#readSharedModels().catch(() => {}); // logged; the next poll tries again
@@ -194,10 +183,6 @@ export class CachedDirectory implements Directory, Follower {
   }
 }
 
-function own(assistant: Assistant | null, companyId: string): Assistant | null {
-  return assistant?.companyId === companyId ? assistant : null;
-}
-
 async function readKeys(sql: Sql, digests: readonly string[]): Promise<Map<string, ApiKey>> {
   const rows = await sql<
     { digest: string; id: string; companyId: string; scopes: string[]; expiresAt: number | null }[]
@@ -215,18 +200,12 @@ async function readKeys(sql: Sql, digests: readonly string[]): Promise<Map<strin
 }
 
 type ModelColumns = Omit<Model, 'prices'> & { readonly input: string; readonly output: string };
-
-interface CompanyColumns {
-  readonly id: string;
-  readonly name: string;
+type CompanyColumns = Pick<Company, 'id' | 'name' | 'allowNonEu' | 'strict'> & {
   readonly disabledSlugs: string[];
-  readonly allowNonEu: boolean;
   readonly budget: string | null;
-  readonly strict: boolean;
   readonly models: ModelColumns[];
-}
+};
 
-/** The company rows with the models of their own, in one query. */
 async function readCompanies(sql: Sql, ids: readonly string[]): Promise<Omit<Company, 'sharedModels'>[]> {
   const rows = await sql<CompanyColumns[]>`
     select c.id, c.name, c.disabled_model_slugs as "disabledSlugs", c.allow_non_eu_models as "allowNonEu",
@@ -255,10 +234,7 @@ function modelColumns(sql: Sql) {
 
 function modelsBySlug(rows: readonly ModelColumns[]): Map<string, Model> {
   return new Map(
-    rows.map(({ slug, upstream, kind, euHosted, input, output, created }) => [
-      slug,
-      { slug, upstream, kind, euHosted, prices: parsePrices(input, output), created },
-    ]),
+    rows.map(({ input, output, ...model }) => [model.slug, { ...model, prices: parsePrices(input, output) }]),
   );
 }
 

@@ -31,15 +31,12 @@ export interface EmbeddedOptions {
 
 export interface Embedded {
   readonly url: string;
-  /** Process id of the server. */
   readonly pid: number;
-  /** Whether this process owns the server and stops it. */
   readonly owned: boolean;
   /** Stops the server if this process still owns it. */
   stop(): Promise<void>;
 }
 
-/** Paths of an embedded database. */
 interface Paths {
   readonly cluster: string;
   readonly socketDir: string;
@@ -80,15 +77,9 @@ const SETTINGS: Readonly<Record<string, string>> = {
 };
 
 /**
- * Finds or starts the Postgres server of a data folder: for a quick start, development and
- * tests. Commands find the server of a running gateway; a gateway finds the server of a
- * gateway that was killed. The programs come from an npm package (launch.ts).
- *
- * Several processes may call this at once. A cluster is created in a temporary folder and then
- * renamed, and Postgres allows one server per cluster; all processes use the server that won.
- *
- * One process owns the server and stops it: the gateway that started it, or that found it
- * without a living owner. A gateway also takes over the server of a command.
+ * Finds or starts the Postgres server of a data folder: for a quick start, development and tests (launch.ts has
+ * the programs). Several processes may call this at once and use the server that won; one process owns it and stops
+ * it: the gateway that started it, that found it without a living owner, or that took it over from a command.
  * @throws Error of one line that says what to do
  */
 export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded> {
@@ -275,9 +266,8 @@ function checkVersion({ cluster }: Paths): void {
 }
 
 /**
- * Removes the pid file of a dead server whose id another process has now, which is common after
- * a container restart: Postgres would refuse to start. Reads the file twice, and a server that
- * starts in between is still safe: its shared memory keeps a second one out.
+ * Removes the pid file of a dead server whose id another process has now, as after a container restart: Postgres
+ * would refuse to start. A server that starts meanwhile is safe: its shared memory keeps a second one out.
  */
 function removeStalePidFile(paths: Paths): void {
   const file = join(paths.cluster, 'postmaster.pid');
@@ -286,12 +276,10 @@ function removeStalePidFile(paths: Paths): void {
   if (signal(pid, 0) && readServer(paths) === null) rmSync(file, { force: true });
 }
 
-/** Quotes a folder for the setting unix_socket_directories. */
 function quote(folder: string): string {
   return `"${folder.replaceAll('"', '""')}"`;
 }
 
-/** Stops the server of the cluster and waits for its end. */
 async function stopServer(paths: Paths): Promise<void> {
   const server = readServer(paths); // not the one we found if a command has restarted it since
   if (server !== null) {

@@ -43,8 +43,7 @@ export function exportLedger(
 }
 
 /**
- * One company's month as CSV with a heading, oldest first. The database writes it, which costs this
- * process almost nothing. It is one snapshot.
+ * One company's month as CSV with a heading, oldest first. The database writes it, from one snapshot.
  * @param write takes a piece; resolves false when nobody reads any more
  * @param internal whether to include the internal model names
  * @throws DatabaseUnavailable when the reader left: the connection, in the middle of an answer, has to be cut

@@ -3,7 +3,7 @@ import { RefusedChange } from '../domain/refused-change.ts';
 import type { Scope } from '../domain/scope.ts';
 import { findCompany, unknownCompany } from './company.ts';
 import type { Sql } from './database.ts';
-import { explaining } from './violation.ts';
+import { explaining } from './database-error.ts';
 
 /** What may be shown of a key after its creation (spec section 2.7). Members are columns of the table. */
 export interface KeyRow {
@@ -95,27 +95,21 @@ export async function revokeKey(
   return { key: known, already: true };
 }
 
-/** The replacement of a key by a new one. */
-export interface Rotation {
-  /** The key to be replaced, and its company. */
-  readonly id: string;
-  readonly company_id: string;
-  /** Seconds the old key still works; 0 revokes it at once. */
-  readonly overlap: number;
-  readonly created_by: string;
-  /** The id of the new key. */
-  readonly new_id: string;
-}
-
 /**
- * Mints a key with the name, scopes and expiry of another, and ends the other after the overlap. To
- * be run in a transaction.
+ * Mints a key `new_id` with the name, scopes and expiry of another, in a transaction of the caller.
+ * The other one ends after `overlap` seconds; 0 revokes it at once.
  * @throws RefusedChange when there is no such key, or it no longer works
  */
 export async function rotateKey(
   sql: Sql,
   keyPrefix: string,
-  { id, company_id, overlap, created_by, new_id }: Rotation,
+  {
+    id,
+    company_id,
+    overlap,
+    created_by,
+    new_id,
+  }: { id: string; company_id: string; overlap: number; created_by: string; new_id: string },
 ): Promise<KeyRow & { readonly key: string }> {
   const [old] = await sql<KeyRow[]>`
     select ${columns(sql)} from api_keys where id = ${id} and company_id = ${company_id} for update`;

@@ -3,13 +3,11 @@ import { existsSync, readFileSync, statSync, symlinkSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 
-/** Paths of the programs of one Postgres version. */
 export interface Binaries {
   readonly initdb: string;
   readonly postgres: string;
 }
 
-/** The user a program runs as. */
 export interface Identity {
   /** Absent: our own user. */
   readonly uid?: number;
@@ -23,8 +21,7 @@ const NOBODY = 65_534;
 const USER_NAMESPACE = ['unshare', '--user', `--map-user=${NOBODY}`, `--map-group=${NOBODY}`, '--'];
 
 /**
- * Finds the Postgres programs in the npm package of a platform. The package is an optional
- * peer dependency: a checkout brings it, an installed Tollgate does not.
+ * Finds the Postgres programs in the npm package of a platform, an optional peer dependency.
  * @param platform `<process.platform>-<process.arch>`
  * @throws Error of one line that says what to install
  */
@@ -71,9 +68,8 @@ export function linkLibraries(root: string): void {
 }
 
 /**
- * Chooses the user for Postgres, which refuses to run as root. Root runs it as the owner of
- * the cluster, or as "nobody" for a new cluster. If that user cannot reach the binaries or the
- * data folder (below a closed home, say), root runs it in a user namespace instead.
+ * Chooses the user for Postgres, which refuses to run as root: the owner of the cluster, or "nobody" for a new one.
+ * If that user cannot reach the binaries or the data folder, root runs it in a user namespace instead.
  * @param cluster the cluster's folder, which need not exist yet
  */
 export function identityFor(cluster: string, binaries: Binaries): Identity {

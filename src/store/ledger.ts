@@ -13,11 +13,43 @@ export function ledgerStore(db: Database): LedgerStore {
   return {
     insert: (writer, records, total) => insert(db, writer, records, total),
     setAside: (refused) => setAside(db, refused),
-    spend: (companyIds, months) => readSpend(db, companyIds, months),
+    spend: (companyIds, months) =>
+      db.run(
+        READ_MS,
+        (sql) => sql<MonthSum[]>`
+          select ${spendColumns(sql)} from monthly_spend
+          where company_id = any(${[...companyIds]}::uuid[]) and billing_month = any(${[...months]}::date[])`,
+      ),
     changedSpend: (cursor) => readChangedSpend(db, cursor),
-    touchKeys: (lastUsed) => touchKeys(db, lastUsed),
+    async touchKeys(lastUsed) {
+      const ids = lastUsed.map(([id]) => id);
+      const times = lastUsed.map(([, at]) => at);
+      // in the order of their ids, so that two replicas never wait for each other
+      await db.run(
+        READ_MS,
+        (sql) => sql`
+          update api_keys k set last_used_at = greatest(k.last_used_at, used.at)
+          from (
+            select id, max(to_timestamp(at / 1000)) as at
+            from unnest(${ids}::uuid[], ${times}::float8[]) as t (id, at) group by id order by id
+          ) as used
+          where k.id = used.id`,
+      );
+    },
     reserve: (owner, leaseSeconds, wanted) => reserve(db, owner, leaseSeconds, wanted),
-    keepReservations: (ended, renewed, leaseSeconds) => keepReservations(db, ended, renewed, leaseSeconds),
+    async keepReservations(ended, renewed, leaseSeconds) {
+      await db.run(
+        READ_MS,
+        (sql) => sql`
+          with ended as (
+            delete from budget_reservations
+            where request_id = any(${[...ended]}::uuid[])
+              or (expires_at < clock_timestamp() and request_id <> all(${[...renewed]}::uuid[]))
+          )
+          update budget_reservations set expires_at = clock_timestamp() + make_interval(secs => ${leaseSeconds}::integer)
+          where request_id = any(${[...renewed]}::uuid[])`,
+      );
+    },
   };
 }
 
@@ -51,15 +83,6 @@ async function setAside(db: Database, refused: readonly RefusedRecord[]): Promis
   );
 }
 
-function readSpend(db: Database, companyIds: readonly string[], months: readonly string[]): Promise<MonthSum[]> {
-  return db.run(
-    READ_MS,
-    (sql) => sql<MonthSum[]>`
-      select ${spendColumns(sql)} from monthly_spend
-      where company_id = any(${companyIds as string[]}::uuid[]) and billing_month = any(${months as string[]}::date[])`,
-  );
-}
-
 /** @param cursor the server, and its oldest running transaction at the last reading */
 async function readChangedSpend(
   db: Database,
@@ -87,22 +110,6 @@ async function readChangedSpend(
   return { cursor: next, sums: all };
 }
 
-async function touchKeys(db: Database, lastUsed: readonly (readonly [keyId: string, at: number])[]): Promise<void> {
-  const ids = lastUsed.map(([id]) => id);
-  const times = lastUsed.map(([, at]) => at);
-  // in the order of their ids, so that two replicas never wait for each other
-  await db.run(
-    READ_MS,
-    (sql) => sql`
-      update api_keys k set last_used_at = greatest(k.last_used_at, used.at)
-      from (
-        select id, max(to_timestamp(at / 1000)) as at
-        from unnest(${ids}::uuid[], ${times}::float8[]) as t (id, at) group by id order by id
-      ) as used
-      where k.id = used.id`,
-  );
-}
-
 async function reserve(
   db: Database,
   owner: string,
@@ -122,25 +129,6 @@ async function reserve(
       select reserve_budget(${owner}::uuid, ${leaseSeconds}::integer, ${JSON.stringify(requests)}::text::json)::text as id`,
   );
   return new Set(rows.map(({ id }) => id));
-}
-
-async function keepReservations(
-  db: Database,
-  ended: readonly string[],
-  renewed: readonly string[],
-  leaseSeconds: number,
-): Promise<void> {
-  await db.run(
-    READ_MS,
-    (sql) => sql`
-      with ended as (
-        delete from budget_reservations
-        where request_id = any(${ended as string[]}::uuid[])
-          or (expires_at < clock_timestamp() and request_id <> all(${renewed as string[]}::uuid[]))
-      )
-      update budget_reservations set expires_at = clock_timestamp() + make_interval(secs => ${leaseSeconds}::integer)
-      where request_id = any(${renewed as string[]}::uuid[])`,
-  );
 }
 
 /** The members of a MonthSum. */

@@ -4,17 +4,8 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Database, Sql } from './database.ts';
 import { DatabaseUnavailable } from './database-error.ts';
-import { forgetOtherCluster } from './restored.ts';
 
-/** The migrations of this program. */
 export const SQL_DIRECTORY = fileURLToPath(new URL('../../sql', import.meta.url));
-
-export interface MigrateOptions {
-  /** Folder of the files, `0001_name.sql` and so on. */
-  readonly directory?: string;
-  /** BILLING_TIMEZONE: an IANA zone. */
-  readonly billingTimezone: string;
-}
 
 /** This program cannot use the database; the message is for the operator. Nothing was changed. */
 export class MigrationRefused extends Error {}
@@ -29,22 +20,20 @@ interface Migration {
 
 const FILE_MS = 600_000; // for an index on a large ledger, or waiting for another replica to make it
 const CHECK_MS = 10_000;
+const RESET_MS = 120_000;
 
 /**
- * Brings the database to this version. Many replicas may run it at once: each file is one
- * transaction that begins with a lock, and a replica that waited finds the file applied.
- *
- * Versions run side by side: an older program can use a database with newer files, unless the head of
- * one says `-- needs NNNN`; then only programs that have file NNNN can. A file that drops a column
- * unused since 0015 needs 0015; one that breaks every earlier program needs its own number.
- *
- * Also repairs a database restored from a dump of another server.
+ * Brings the database to this version, one transaction and lock for each file; sql/README.md describes upgrades.
+ * A file with `-- needs NNNN` in its head keeps programs without file NNNN out. Makes partitions and repairs restores.
  * @returns the names of the files this call applied
  * @throws MigrationRefused when a file changed since it was applied, the database needs a newer program, or the billing zone differs
  * @throws DatabaseUnavailable, DatabaseRefused
  */
-export async function migrate(db: Database, options: MigrateOptions): Promise<string[]> {
-  const migrations = readMigrations(options.directory ?? SQL_DIRECTORY);
+export async function migrate(
+  db: Database,
+  { billingTimezone, directory }: { readonly billingTimezone: string; readonly directory?: string },
+): Promise<string[]> {
+  const migrations = readMigrations(directory ?? SQL_DIRECTORY);
   const done: string[] = [];
   let pending = await db.run(CHECK_MS, (sql) => pendingOf(sql, migrations));
   while (pending.length > 0) {
@@ -62,7 +51,7 @@ export async function migrate(db: Database, options: MigrateOptions): Promise<st
       return later;
     });
   }
-  await db.transaction(CHECK_MS, (sql) => setBillingTimezone(sql, options.billingTimezone));
+  await db.transaction(CHECK_MS, (sql) => setBillingTimezone(sql, billingTimezone));
   await ensurePartitions(db);
   await forgetOtherCluster(db);
   return done;
@@ -79,9 +68,8 @@ export async function pendingMigrations(db: Database, directory = SQL_DIRECTORY)
 }
 
 /**
- * Makes the ledger's partitions of the coming months when fewer than three are left. It does not wait
- * long for a ledger that is being read: the next start tries again, and until then the default
- * partition takes the rows.
+ * Makes the ledger's partitions of the coming months when fewer than three are left. Does not wait long for
+ * a ledger that is being read: until the next start, the default partition takes the rows.
  */
 async function ensurePartitions(db: Database): Promise<void> {
   try {
@@ -149,4 +137,35 @@ async function setBillingTimezone(sql: Sql, zone: string): Promise<void> {
     );
   }
   await sql`update settings set value = ${zone} where name = 'billing_timezone'`;
+}
+
+/**
+ * Repairs a database restored from a dump of another server: transaction ids that this server has not reached
+ * yet would look new to replicas at every poll until it has. Costs two index look-ups when nothing is to be done.
+ * @returns whether there was something @throws DatabaseUnavailable
+ */
+export async function forgetOtherCluster(db: Database): Promise<boolean> {
+  const [found] = await db.run(
+    CHECK_MS,
+    (sql) => sql<[{ foreign: boolean }]>`
+      select exists (select from changes where xid >= pg_snapshot_xmax(pg_current_snapshot()))
+        or exists (select from monthly_spend where changed_xid >= pg_snapshot_xmax(pg_current_snapshot())) as foreign`,
+  );
+  if (!found.foreign) return false;
+  await db.transaction(RESET_MS, async (sql) => {
+    await sql`select pg_advisory_xact_lock(hashtext('tollgate migrations'))`;
+    // one statement, and the first to write, so that its snapshot contains none of our own ids
+    await sql`
+      with foreign_ids as (
+        select from changes where xid >= pg_snapshot_xmax(pg_current_snapshot())
+        union all select from monthly_spend where changed_xid >= pg_snapshot_xmax(pg_current_snapshot()) limit 1
+      ),
+      gone as (delete from changes where xid >= pg_snapshot_xmax(pg_current_snapshot())),
+      moved as (
+        update monthly_spend set changed_xid = pg_current_xact_id()
+        where changed_xid >= pg_snapshot_xmax(pg_current_snapshot())
+      )
+      select announce_change('all', '') from foreign_ids`;
+  });
+  return true;
 }

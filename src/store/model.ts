@@ -1,8 +1,8 @@
 import type { ModelKind } from '../domain/model.ts';
 import { RefusedChange } from '../domain/refused-change.ts';
-import { unknownCompany } from './company.ts';
+import { type Changes, unknownCompany } from './company.ts';
 import type { Sql } from './database.ts';
-import { explaining } from './violation.ts';
+import { explaining } from './database-error.ts';
 
 /** Members are the columns of the table (contract section 3). */
 export interface ModelRow {
@@ -21,14 +21,7 @@ export interface ModelRow {
 
 export type NewModel = Omit<ModelRow, 'id' | 'created_at'>;
 
-/** Absent members stay unchanged. */
-export interface ModelChanges {
-  readonly upstream_model?: string | undefined;
-  readonly kind?: ModelKind | undefined;
-  readonly eu_hosted?: boolean | undefined;
-  readonly cost_eur_per_1k_input?: string | undefined;
-  readonly cost_eur_per_1k_output?: string | undefined;
-}
+export type ModelChanges = Changes<Omit<NewModel, 'slug' | 'company_id'>>;
 
 /** @throws RefusedChange when the owner already has a model of this slug, or does not exist */
 export async function createModel(sql: Sql, model: NewModel): Promise<ModelRow> {

@@ -3,9 +3,8 @@ import type { Database, Sql } from './database.ts';
 const CREATE_MS = 10_000;
 
 /**
- * Switches the transaction to the tenant role, which row-level security restricts to the rows of
- * one company (sql/0020_tenant_wall.sql): a forgotten WHERE then shows and changes nothing of others.
- * One round trip. Has no effect where the role does not exist.
+ * Switches the transaction to the tenant role, which row-level security restricts to one company's rows
+ * (sql/0020_tenant_wall.sql). One round trip. Has no effect where the role does not exist.
  * @param company a well-formed id
  */
 export async function enterCompany(sql: Sql, company: string): Promise<void> {

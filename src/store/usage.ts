@@ -10,19 +10,19 @@ export interface UsageSums {
   readonly cost_eur: string;
 }
 
-/** One company's month (spec section 5, rule 6). EUR amounts are exact decimal text. */
-export interface UsageSummary {
-  readonly company_id: string;
-  readonly company_name: string;
-  /** "2026-11", in the billing time zone. */
+/** A company's month. EUR amounts are exact decimal text. */
+export interface UsageTotals extends Omit<UsageSums, 'cost_eur'> {
   readonly month: string;
-  readonly requests: number;
-  readonly prompt_tokens: number;
-  readonly completion_tokens: number;
   readonly api_cost_eur: string;
   readonly chat_cost_eur: string;
   /** API plus in-app chat: what the budget gate compares. */
   readonly total_cost_eur: string;
+}
+
+/** One company's month, "2026-11" in the billing time zone (spec section 5, rule 6). */
+export interface UsageSummary extends UsageTotals {
+  readonly company_id: string;
+  readonly company_name: string;
   /** The present budget; null when unlimited. */
   readonly monthly_budget_eur: string | null;
   /** Most expensive first. */
@@ -37,7 +37,7 @@ export interface UsageSummary {
 export async function summarizeUsage(sql: Sql, companyId: string, month: string | null): Promise<UsageSummary> {
   const company = await findCompany(sql, companyId);
   // one statement is one snapshot, so the groups add up to the totals
-  const [row] = await sql<{ total: Totals; by_model: Group[] | null; by_endpoint: Group[] | null }[]>`
+  const [row] = await sql<{ total: UsageTotals; by_model: Group[] | null; by_endpoint: Group[] | null }[]>`
     with asked as (select coalesce(${month}::date, billing_month(now())) as month),
     rows as (
       select model_slug, endpoint, grouping(model_slug) as over_models, count(*) as requests,
@@ -73,4 +73,3 @@ export async function summarizeUsage(sql: Sql, companyId: string, month: string 
 }
 
 type Group = UsageSums & { readonly name: string };
-type Totals = Omit<UsageSummary, 'company_id' | 'company_name' | 'monthly_budget_eur' | 'by_model' | 'by_endpoint'>;

@@ -3,7 +3,7 @@ import { RefusedChange } from '../domain/refused-change.ts';
 import type { Role } from '../domain/user.ts';
 import { unknownCompany } from './company.ts';
 import type { Sql } from './database.ts';
-import { explaining } from './violation.ts';
+import { explaining } from './database-error.ts';
 
 /** Members are columns of the table, without the hash of the password. */
 export interface UserRow {

@@ -50,15 +50,11 @@ export async function verifyLedger(sql: Sql): Promise<{ checked: number; differe
 }
 
 /** A figure of `usage_daily` that is not the sum of its rows. */
-export interface DailyDifference {
-  readonly company_id: string;
+export interface DailyDifference extends Omit<Difference, 'month' | 'counter'> {
   /** "2026-11-21", in the billing time zone. */
   readonly day: string;
   readonly model_slug: string;
   readonly counter: 'requests' | 'prompt_tokens' | 'completion_tokens' | 'cost_eur';
-  /** The figure and the sum of the rows, as exact decimal text. */
-  readonly counted: string;
-  readonly rows: string;
 }
 
 export interface DailyCheck {

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
-import { type ChangesOptions, type Follower, openChanges } from '../../src/store/changes.ts';
+import { Changes, type ChangesOptions, type Follower } from '../../src/store/changes.ts';
 import { type Database, openDatabase, type Sql } from '../../src/store/database.ts';
 import { startEmbedded } from '../../src/store/embedded.ts';
 import { migrate } from '../../src/store/migrate.ts';
@@ -44,7 +44,7 @@ class Journal implements Follower {
 /** Starts a journal that follows the feed. */
 async function follow(t: Test, db: Database, options: ChangesOptions = {}): Promise<Journal> {
   const journal = new Journal();
-  const changes = openChanges(db, journal, log, options);
+  const changes = new Changes(db, journal, log, options);
   t.teardown(() => changes.close());
   await journal.morePolls(1);
   return journal;
@@ -267,7 +267,7 @@ t.test('closing ends every query, even while the database hangs', async (t) => {
   const proxy = await startProxy(t, url);
   const db = openDatabase({ url: proxy.url, maxConnections: 2 });
   const journal = new Journal();
-  const changes = openChanges(db, journal, log, { pollMs: 20 });
+  const changes = new Changes(db, journal, log, { pollMs: 20 });
   await journal.morePolls(1);
   t.match(changes, { available: true, failures: 0 });
   proxy.freeze();

@@ -239,6 +239,29 @@ t.test('transactions', async (t) => {
   t.same(await names(), ['one'], 'a deadline rolls back');
 });
 
+t.test('work that goes on after its deadline changes nothing, even if the server cannot be reached', async (t) => {
+  await db.run(MS, (sql) => sql`create table entries (name text)`);
+  const proxy = await startProxy(t, url);
+  const slow = openDatabase({ url: `${proxy.url}?application_name=slow`, maxConnections: 1 });
+  t.teardown(() => slow.close());
+  for (const use of ['run', 'transaction'] as const) {
+    await proxy.restore();
+    await slow.run(MS, (sql) => sql`select 1`);
+    proxy.freezeNew(); // a request to cancel gets no answer
+    const next = Promise.withResolvers<unknown>();
+    const overdue = slow[use](100, async (sql) => {
+      if (use === 'transaction') await sql`insert into entries values ('in time')`;
+      await sql`select pg_sleep(0.2)`;
+      if (use === 'run') await sql`insert into entries values ('late')`.catch((error) => error).then(next.resolve);
+    });
+    await t.rejects(overdue, { code: 'DEADLINE' });
+    if (use === 'run') t.match(await next.promise, { code: 'CONNECTION_ENDED' }, 'a statement is refused');
+    const gone = `not exists (select from pg_stat_activity where application_name = 'slow')`;
+    await until(() => holds(db, gone), 'the connection is ended');
+    t.same([...(await db.run(MS, (sql) => sql`select name from entries`))], [], `${use}: nothing took effect`);
+  }
+});
+
 t.test('errors say whether trying again can help', async (t) => {
   await db.run(
     MS,

@@ -5,9 +5,9 @@ import t, { type Test } from 'tap';
 import type { Company } from '../../src/domain/company.ts';
 import { GatewayError } from '../../src/domain/errors.ts';
 import type { ApiKey } from '../../src/domain/key.ts';
-import { type Changes, type Follower, openChanges } from '../../src/store/changes.ts';
+import { Changes, type Follower } from '../../src/store/changes.ts';
 import { type Database, openDatabase, type Sql } from '../../src/store/database.ts';
-import { type CachedDirectory, type DirectoryOptions, openDirectory } from '../../src/store/directory.ts';
+import { CachedDirectory, type DirectoryOptions } from '../../src/store/directory.ts';
 import { testDatabase } from '../support/postgres.ts';
 import { type Passage, startProxy } from '../support/proxy.ts';
 import { until } from '../support/until.ts';
@@ -57,7 +57,7 @@ async function setScene(t: Test, { feed = 'both', delay, ...options }: SceneOpti
       done();
     },
   });
-  const directory = openDirectory(counted, pino(stream), options);
+  const directory = new CachedDirectory(counted, pino(stream), options);
   const heard = feed === 'polls' ? { ...way, listen: () => ({ close() {} }) } : way;
   const told: string[] = [];
   const follower: Follower = {
@@ -68,7 +68,7 @@ async function setScene(t: Test, { feed = 'both', delay, ...options }: SceneOpti
     missed: () => directory.missed(),
     polled: () => directory.polled(),
   };
-  const changes = openChanges(heard, follower, SILENT, { pollMs: feed === 'notifications' ? 2 ** 31 - 1 : 50 });
+  const changes = new Changes(heard, follower, SILENT, { pollMs: feed === 'notifications' ? 2 ** 31 - 1 : 50 });
   t.teardown(async () => {
     await changes.close();
     await way.close();

@@ -1,8 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
 import { ledgerStore } from '../../src/store/ledger.ts';
-import { migrate } from '../../src/store/migrate.ts';
-import { forgetOtherCluster } from '../../src/store/restored.ts';
+import { forgetOtherCluster, migrate } from '../../src/store/migrate.ts';
 import { testDatabase } from '../support/postgres.ts';
 import { until } from '../support/until.ts';
 import { addUsage } from '../support/usage.ts';

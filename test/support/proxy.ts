@@ -10,6 +10,8 @@ export interface Passage {
   cut(): Promise<void>;
   /** As if the server hung: connections stay and new ones are accepted, but no byte moves. */
   freeze(): void;
+  /** As if the server hung for new connections only. */
+  freezeNew(): void;
   /** Ends the interruption; frozen connections go on. */
   restore(): Promise<void>;
   /** Connections accepted so far. */
@@ -58,6 +60,9 @@ export async function startProxy(t: { teardown(after: () => unknown): unknown },
     freeze() {
       frozen = true;
       for (const socket of sockets) socket.pause();
+    },
+    freezeNew() {
+      frozen = true;
     },
     async restore() {
       frozen = false;
