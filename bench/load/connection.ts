@@ -131,8 +131,8 @@ export class Connection {
           this.#rest = bytes.subarray(at);
           return;
         }
-        if (inHead) this.#head(bytes.latin1Slice(at, end + 2));
-        else this.#line(bytes.latin1Slice(at, end));
+        if (inHead) this.#head(bytes.toString('latin1', at, end + 2));
+        else this.#line(bytes.toString('latin1', at, end));
         at = end + (inHead ? 4 : 2);
       } else if (this.#state === STATE.body) {
         const stop = Math.min(bytes.length, at + this.#left);
@@ -191,7 +191,7 @@ export class Connection {
     }
     this.#lastByte = bytes[to - 1] as number;
     const kept = to - from < TAIL_BYTES ? this.#tail.slice(-TAIL_BYTES) : '';
-    this.#tail = kept + bytes.latin1Slice(Math.max(from, to - TAIL_BYTES), to);
+    this.#tail = kept + bytes.toString('latin1', Math.max(from, to - TAIL_BYTES), to);
     if (bytes.subarray(from, to).includes(ERROR_EVENT)) this.#failed = true;
   }
 

@@ -30,9 +30,9 @@ class Exchange implements Dispatcher.DispatchHandler {
     const raw = controller.rawHeaders as Buffer[];
     const headers: string[] = [];
     for (let i = 0; i < raw.length; i += 2) {
-      const name = (raw[i] as Buffer).latin1Slice();
+      const name = (raw[i] as Buffer).toString('latin1');
       if (isHopByHop(name)) continue;
-      headers.push(name, (raw[i + 1] as Buffer).latin1Slice());
+      headers.push(name, (raw[i + 1] as Buffer).toString('latin1'));
     }
     this.#res.writeHead(status, headers);
   }

@@ -96,7 +96,7 @@ function answerRequests(socket: Socket): void {
     const end = bytes.indexOf('\r\n\r\n');
     head = end < 0 ? bytes : null;
     if (end < 0) return;
-    const text = bytes.latin1Slice(0, end + 2);
+    const text = bytes.toString('latin1', 0, end + 2);
     streaming = bytes.includes(STREAM_TRUE, end);
     const length = /\r\ncontent-length: *(\d+)/i.exec(text);
     if (length !== null) left = Number(length[1]) - (bytes.length - end - 4);

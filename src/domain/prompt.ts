@@ -60,7 +60,7 @@ export function promptTokens({ bytes, pieces, kept }: Prompt): number {
   let tokens = 0;
   let size = 0;
   for (const piece of kept === 'sampled' ? pieces : samplesOf(pieces, bytes)) {
-    const text = unescapeJson(piece.utf8Slice(0, piece.length));
+    const text = unescapeJson(piece.toString('utf8', 0, piece.length));
     size += piece.length;
     tokens += ENCODED.test(text) ? piece.length / BYTES_PER_FILE_TOKEN : countTokens(text);
   }

@@ -42,7 +42,7 @@ export class Reply implements ResponseListener {
     const { res, requestId } = this;
     if (this.#taken()) return;
     this.status = 200;
-    const text = typeof body === 'string' ? body : body.length <= MAX_TEXT ? body.latin1Slice() : null;
+    const text = typeof body === 'string' ? body : body.length <= MAX_TEXT ? body.toString('latin1') : null;
     if (text !== null) return res.sendJson(requestId, text);
     const length = `${body.length}`;
     res.send(200, ['content-type', 'application/json', 'content-length', length, 'x-request-id', requestId], body);

@@ -31,8 +31,8 @@ export class HeadPattern {
 
   private constructor(bytes: Buffer, length: Hole, token: Hole | null) {
     this.#bytes = bytes;
-    this.#length = this.contentLength = Number(bytes.latin1Slice(length.from, length.to));
-    this.#token = this.token = token === null ? null : bytes.latin1Slice(token.from, token.to);
+    this.#length = this.contentLength = Number(bytes.toString('latin1', length.from, length.to));
+    this.#token = this.token = token === null ? null : bytes.toString('latin1', token.from, token.to);
     const holes = token === null ? [length] : [length, token].sort((a, b) => a.from - b.from);
     let at = 0;
     for (const hole of holes) {
@@ -50,7 +50,7 @@ export class HeadPattern {
    */
   static of(head: Buffer): HeadPattern | null {
     if (head.length > MOST_BYTES) return null;
-    const text = head.latin1Slice();
+    const text = head.toString('latin1');
     const length = onlyHole(text, LENGTH, LENGTH_NAME);
     if (length === null) return null;
     const copy = Buffer.allocUnsafeSlow(head.length); // a slice of Node's pool would keep all of that alive with the connection
@@ -100,7 +100,7 @@ export class HeadPattern {
     let at = from;
     while (at < end && (bytes[at] as number) > SPACE && (bytes[at] as number) < DELETE) at++;
     if (at === from || at - from > MOST_TOKEN) return -1;
-    this.token = bytes.latin1Slice(from, at);
+    this.token = bytes.toString('latin1', from, at);
     this.sameToken = this.token === this.#token;
     return at;
   }

@@ -50,7 +50,7 @@ export function scanAnswer(body: Buffer, slug: Buffer, table: MemberTable): Answ
   }
   return {
     edits,
-    usage: walk.usageStart < 0 ? null : readUsageText(body.utf8Slice(walk.usageStart, walk.usageEnd)),
+    usage: walk.usageStart < 0 ? null : readUsageText(body.toString('utf8', walk.usageStart, walk.usageEnd)),
     error: walk.errorStart >= 0,
     choices: walk.hasChoices,
     finished: walk.finished,

@@ -82,7 +82,7 @@ export function beginning(b: Buffer, start: number): string {
     if (end + length > start + SHOWN) break;
     end += length;
   }
-  return JSON.parse(`"${b.utf8Slice(start, end)}..."`);
+  return JSON.parse(`"${b.toString('utf8', start, end)}..."`);
 }
 
 /** Defines a member as JSON.parse does: assigning to `__proto__` would set the prototype. */
@@ -211,11 +211,11 @@ export function decodeString(bytes: Buffer, start: number, end: number): string 
     const c = bytes[i] as number;
     if (c === BACKSLASH || c > 0x7e) {
       try {
-        return JSON.parse(bytes.utf8Slice(start, end));
+        return JSON.parse(bytes.toString('utf8', start, end));
       } catch {
         return null;
       }
     }
   }
-  return bytes.latin1Slice(start + 1, end - 1);
+  return bytes.toString('latin1', start + 1, end - 1);
 }

@@ -299,7 +299,7 @@ function containerEnd(b: Buffer, start: number, i: number, depth: number, end: n
     else if (c === CLOSE_BRACE || c === CLOSE_BRACKET) {
       if (--depth > 0) continue;
       try {
-        JSON.parse(b.utf8Slice(start, i + 1));
+        JSON.parse(b.toString('utf8', start, i + 1));
         return i + 1;
       } catch {
         return -1;

@@ -176,7 +176,7 @@ class ObjectParser {
     this.#at = end;
     if (depth > REDUCED_DEPTH) return 0;
     if (end - start === 1) return (b[start] as number) - DIGIT_0;
-    return end - start > REDUCED_NUMBER ? Number.NaN : Number(b.latin1Slice(start, end));
+    return end - start > REDUCED_NUMBER ? Number.NaN : Number(b.toString('latin1', start, end));
   }
 
   #word(word: Buffer): boolean {

@@ -376,7 +376,7 @@ export class ObjectScanner {
   /** The text of the number so far, at most one character more than is looked at: 20 MiB of it would be a pause of 40 ms. */
   #numberUpTo(b: Buffer, end: number): string {
     const most = this.#tokenStart + REDUCED_NUMBER + 1 - this.#numberText.length;
-    return this.#numberText + b.latin1Slice(this.#tokenStart, Math.min(end, most));
+    return this.#numberText + b.toString('latin1', this.#tokenStart, Math.min(end, most));
   }
 
   /** Puts a value into the open container. @returns false when there are too many values */
@@ -423,6 +423,6 @@ function isAlike(one: unknown, other: unknown): boolean {
  */
 function reduced(b: Buffer, start: number, end: number, rawLength: number, most: number, hasEscapes: boolean): string {
   if (rawLength > most) return most === LONG_STRING ? beginning(b, start) : '...';
-  const text = b.utf8Slice(start, end);
+  const text = b.toString('utf8', start, end);
   return hasEscapes ? JSON.parse(`"${text}"`) : text;
 }

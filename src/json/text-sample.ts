@@ -66,7 +66,7 @@ export class TextSample {
     for (let k = 0; k < this.#pieces.length; k += 2) {
       const to = this.#pieces[k + 1] as number;
       const share = (this.#pieces[k + 2] ?? size) - (this.#pieces[k] as number);
-      pieces.push({ text: unescapeJson(this.#kept.utf8Slice(from, to)), weight: share / (to - from) });
+      pieces.push({ text: unescapeJson(this.#kept.toString('utf8', from, to)), weight: share / (to - from) });
       from = to;
     }
     return pieces;

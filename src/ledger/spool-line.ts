@@ -9,7 +9,7 @@ import { crc32 } from 'node:zlib';
  */
 
 /** Bytes before the record. */
-export const HEAD_BYTES = 18;
+const HEAD_BYTES = 18;
 const LF = 0x0a;
 const SPACE = 0x20;
 const COMMA = 0x2c;
@@ -33,12 +33,8 @@ export function lineLength(record: number): number {
  * @returns the offset behind the line
  */
 export function writeLine(buffer: Buffer, at: number, record: string): number {
-  return finishLine(buffer, at, at + HEAD_BYTES + buffer.latin1Write(record, at + HEAD_BYTES));
-}
-
-/** Completes the line whose record stands at [at + HEAD_BYTES, end). @returns the offset behind the line */
-export function finishLine(buffer: Buffer, at: number, end: number): number {
   const start = at + HEAD_BYTES;
+  const end = start + buffer.write(record, start, 'latin1');
   writeHex(buffer, at, end - start);
   buffer[at + 8] = SPACE;
   writeHex(buffer, at + 9, crc32(new Uint8Array(buffer.buffer, buffer.byteOffset + start, end - start)));
@@ -49,13 +45,13 @@ export function finishLine(buffer: Buffer, at: number, end: number): number {
 
 /** The record of the whole line at [from, to). */
 export function recordOfLine(buffer: Buffer, from: number, to: number): string {
-  return buffer.latin1Slice(from + HEAD_BYTES, to - 1);
+  return buffer.toString('latin1', from + HEAD_BYTES, to - 1);
 }
 
 /** Writes a record as an element of an array that `closeArray` completes. @returns the offset behind it */
 export function writeElement(buffer: Buffer, at: number, record: string): number {
   blankHead(buffer, at);
-  const end = at + HEAD_BYTES + buffer.latin1Write(record, at + HEAD_BYTES);
+  const end = at + HEAD_BYTES + buffer.write(record, at + HEAD_BYTES, 'latin1');
   buffer[end] = LF;
   return end + 1;
 }
@@ -91,11 +87,11 @@ export function readLines(bytes: Buffer): SpoolLine[] {
 
 function readLine(bytes: Buffer, start: number, end: number): SpoolLine {
   const body = Math.min(start + HEAD_BYTES, end);
-  const head = /^([\da-f]{8}) ([\da-f]{8}) $/.exec(bytes.latin1Slice(start, body));
+  const head = /^([\da-f]{8}) ([\da-f]{8}) $/.exec(bytes.toString('latin1', start, body));
   if (head === null) {
-    return { record: bytes.latin1Slice(start, end), damage: 'a spool line without length and checksum' };
+    return { record: bytes.toString('latin1', start, end), damage: 'a spool line without length and checksum' };
   }
-  const record = bytes.latin1Slice(body, end);
+  const record = bytes.toString('latin1', body, end);
   if (Number.parseInt(head[1] as string, 16) !== end - body) {
     return { record, damage: 'a spool line of another length than written' };
   }

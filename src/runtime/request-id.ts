@@ -26,8 +26,8 @@ export function newRequestId(at = Date.now()): string {
   if (at !== writtenAt) {
     writtenAt = at;
     const digits = at.toString(16).padStart(12, '0');
-    text.latin1Write(digits.slice(0, 8), 0);
-    text.latin1Write(digits.slice(8), 9);
+    text.write(digits.slice(0, 8), 0, 'latin1');
+    text.write(digits.slice(8), 9, 'latin1');
   }
   if (used === random.length) {
     randomFillSync(random);
@@ -41,5 +41,5 @@ export function newRequestId(at = Date.now()): string {
   }
   text[14] = HEX[VERSION] as number;
   text[19] = HEX[VARIANT | ((random[used++] as number) & 3)] as number;
-  return text.latin1Slice(0, 36);
+  return text.toString('latin1', 0, 36);
 }

@@ -135,7 +135,7 @@ export class ChatStream extends EventScanner {
       }
     }
     if (walk.finished) this.finished = true;
-    if (walk.usageStart >= 0) this.#usage = b.latin1Slice(walk.usageStart, walk.usageEnd);
+    if (walk.usageStart >= 0) this.#usage = b.toString('latin1', walk.usageStart, walk.usageEnd);
   }
 
   /** Relays [from, to) with the walk's edits. */

@@ -43,7 +43,7 @@ export function faultOf(b: Buffer, start: number, end: number): string {
 }
 
 export function quoted(b: Buffer, start: number, end: number): string {
-  return b.utf8Slice(start, Math.min(end, start + MAX_QUOTED));
+  return b.toString('utf8', start, Math.min(end, start + MAX_QUOTED));
 }
 
 export function startsWith(b: Buffer, start: number, end: number, prefix: Buffer): boolean {

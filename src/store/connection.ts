@@ -97,7 +97,7 @@ function newConnection(address: Address, target: Target, onNotice: (payload: str
   const tls = tlsTo(target, address.tls);
   const parameter = new LargeParameter();
   // with TLS, or while it looks whether the server has it, the driver may write to a socket of its own
-  const large = (text: Buffer) => (tls === false ? parameter.set(text) : text.latin1Slice());
+  const large = (text: Buffer) => (tls === false ? parameter.set(text) : text.toString('latin1'));
 
   const options = {
     ...driverOptions(address, target),

@@ -45,7 +45,7 @@ async function reads(connectorOf: ConnectorOf): Promise<boolean> {
   const onread = {
     buffer: Buffer.alloc(8),
     callback(bytes: number, buffer: Buffer): boolean {
-      resolve(buffer.latin1Slice(0, bytes) === 'bytes');
+      resolve(buffer.toString('latin1', 0, bytes) === 'bytes');
       return true;
     },
   };

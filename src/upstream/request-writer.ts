@@ -60,7 +60,7 @@ export class RequestWriter {
     head += `content-length: ${length}\r\n\r\n`;
     if (head.length + length > BUFFER_BYTES) return new RestOfRequest(socket, head, body, onSent);
     const buffer = this.#encrypted ? Buffer.allocUnsafe(head.length + length) : this.#buffer;
-    let at = buffer.latin1Write(head, 0);
+    let at = buffer.write(head, 0, 'latin1');
     for (let k = 0; k < body.length; k++) at += (body[k] as Buffer).copy(buffer, at);
     socket.write(buffer.subarray(0, at));
     // bytes the system did not take keep the buffer

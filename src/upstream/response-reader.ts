@@ -139,7 +139,7 @@ export class ResponseReader {
   }
 
   #statusLine(b: Buffer, from: number, to: number): void {
-    const version = b.latin1Slice(from, Math.min(from + 9, to));
+    const version = b.toString('latin1', from, Math.min(from + 9, to));
     if (to - from < 12 || (version !== 'HTTP/1.1 ' && version !== 'HTTP/1.0 ')) {
       return this.#break('no HTTP/1.1 answer');
     }
@@ -329,7 +329,7 @@ function textOf(b: Buffer, colon: number, to: number): string {
   let from = colon + 1;
   while (from < to && (b[from] === SPACE || b[from] === TAB)) from++;
   while (to > from && (b[to - 1] === SPACE || b[to - 1] === TAB)) to--;
-  return b.latin1Slice(from, to);
+  return b.toString('latin1', from, to);
 }
 
 /** Whether the name, of the same length, is this one, given in lower case. */

@@ -39,7 +39,7 @@ function answer(req: ClientRequest, res: ClientResponse, seen: Seen): void {
   const reply = new Reply(res, 'id', { onReplyClosed: () => seen.closed++ });
   readBody(req, 100_000, new BodyMemory(null), {
     onBody(body) {
-      const text = body.slice(0, body.length).latin1Slice();
+      const text = body.slice(0, body.length).toString('latin1');
       const heard = JSON.stringify({ method: req.method, url: req.url, key: req.head.authorization, text });
       const error = new GatewayError('not_found');
       const ways: Record<string, () => unknown> = {

@@ -14,7 +14,8 @@ function membersOf(bytes: Buffer): Members | null {
 function texts(json: string): [string, string][] | null {
   const bytes = Buffer.from(json);
   return (
-    membersOf(bytes)?.map(({ name, valueStart, valueEnd }) => [name, bytes.utf8Slice(valueStart, valueEnd)]) ?? null
+    membersOf(bytes)?.map(({ name, valueStart, valueEnd }) => [name, bytes.toString('utf8', valueStart, valueEnd)]) ??
+    null
   );
 }
 
@@ -72,7 +73,7 @@ t.test('members found say what JSON.parse says', (t) => {
         const json = `{${entries.map(([k, v]) => `${JSON.stringify(k)}:${JSON.stringify(v, null, indent)}`).join(',')}}`;
         const bytes = Buffer.from(json);
         const members = membersOf(bytes);
-        const found = members?.map((m) => [m.name, JSON.parse(bytes.utf8Slice(m.valueStart, m.valueEnd))]);
+        const found = members?.map((m) => [m.name, JSON.parse(bytes.toString('utf8', m.valueStart, m.valueEnd))]);
         assert.deepEqual(
           found,
           entries.map(([k, v]) => [JSON.parse(JSON.stringify(k)), JSON.parse(JSON.stringify(v))]),

@@ -32,5 +32,7 @@ export function cutAt(buffer: Buffer, places: readonly number[]): Buffer[] {
 
 /** Buffers as latin1 text: a stream is easier to read than its byte values. */
 function shown(values: readonly unknown[] | null): string {
-  return JSON.stringify(values, (_, value) => (value?.type === 'Buffer' ? Buffer.from(value).latin1Slice() : value));
+  return JSON.stringify(values, (_, value) =>
+    value?.type === 'Buffer' ? Buffer.from(value).toString('latin1') : value,
+  );
 }

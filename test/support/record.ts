@@ -3,7 +3,5 @@ import type { UsageRecord } from '../../src/domain/usage.ts';
 
 /** A record as the ledger writes it. */
 export function recordText(record: UsageRecord): string {
-  const writer = new RecordWriter();
-  const bytes = Buffer.alloc(writer.room(record));
-  return bytes.latin1Slice(0, writer.write(record, bytes, 0));
+  return new RecordWriter().text(record);
 }

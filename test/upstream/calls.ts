@@ -47,7 +47,7 @@ export class Call implements UpstreamHandler {
   }
 
   onData(bytes: Buffer): void {
-    this.text += bytes.latin1Slice();
+    this.text += bytes.toString('latin1');
   }
 
   onEnd(): void {
@@ -93,12 +93,12 @@ export async function serve<U extends Upstream>(
       chunks.push(chunk);
       size += chunk.length;
       if (due < 0) {
-        const text = Buffer.concat(chunks).latin1Slice();
+        const text = Buffer.concat(chunks).toString('latin1');
         const end = text.indexOf('\r\n\r\n');
         if (end >= 0) due = end + 4 + Number(/content-length: (\d+)/.exec(text)?.[1]);
       }
       if (due < 0 || size < due) return;
-      requests.push(Buffer.concat(chunks).latin1Slice());
+      requests.push(Buffer.concat(chunks).toString('latin1'));
       chunks.length = 0;
       size = 0;
       due = -1;

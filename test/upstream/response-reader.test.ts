@@ -103,5 +103,5 @@ function someCuts(bytes: Buffer): number[][] {
 }
 
 function shown({ what, bytes }: GeneratedAnswer): string {
-  return `${what}: ${JSON.stringify(bytes.latin1Slice())}`;
+  return `${what}: ${JSON.stringify(bytes.toString('latin1'))}`;
 }
