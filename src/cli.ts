@@ -33,7 +33,7 @@ export interface Invocation {
 const SERVE = {
   name: 'serve',
   summary: 'start the gateway (API and admin listener)',
-  options: { demo: flag('create a demo company and print a key that works, as "make run" does') },
+  options: { demo: flag('--demo', 'create a demo company and print a key that works, as "make run" does') },
 };
 
 /** What to do about something that was not found, or that exists already. */

@@ -23,35 +23,29 @@ import { card, instant, listing, orDash, yesNo } from './text.ts';
 const readVisibility = oneOf('company', 'private', 'persons', 'teams', 'projects');
 const operand = { shown: 'ID', meaning: 'id of the assistant', read: readUuid };
 const VISIBILITY_NOTE = 'The API runs an assistant only if its visibility is company and it has no project.';
-const visibility = optional('WHO', readVisibility, 'company (default), private, persons, teams or projects');
+const visibility = optional(
+  '--visibility WHO',
+  readVisibility,
+  'company (default), private, persons, teams or projects',
+);
 
 export const assistantCommands: readonly Command[] = [
   command({
     name: 'assistant create',
     summary: 'create an assistant: a system prompt and settings',
     options: {
-      company: required('ID', readUuid, 'company of the assistant'),
-      name: required('NAME', readName, 'name of the assistant'),
-      'system-prompt': required('TEXT', readText, 'system prompt of every run'),
-      model: optional('SLUG', readSlug, 'default model; without one every run must name a model'),
-      temperature: optional('T', readTemperature, '0 to 2'),
-      'max-tokens': optional('M', readMaxTokens, '1 to 32000'),
+      company_id: required('--company ID', readUuid, 'company of the assistant'),
+      name: required('--name NAME', readName, 'name of the assistant'),
+      system_prompt: required('--system-prompt TEXT', readText, 'system prompt of every run'),
+      model_slug: optional('--model SLUG', readSlug, 'default model; without one every run must name a model'),
+      temperature: optional('--temperature T', readTemperature, '0 to 2'),
+      max_tokens: optional('--max-tokens M', readMaxTokens, '1 to 32000'),
       visibility,
-      project: optional('ID', readUuid, 'project of the assistant'),
+      project_id: optional('--project ID', readUuid, 'project of the assistant'),
     },
     notes: VISIBILITY_NOTE,
     async run(context, values) {
-      const asked = {
-        company_id: values.company,
-        name: values.name,
-        system_prompt: values['system-prompt'],
-        model_slug: values.model,
-        temperature: values.temperature,
-        max_tokens: values['max-tokens'],
-        visibility: values.visibility,
-        project_id: values.project,
-      };
-      const assistant = await context.transact((sql) => createAssistant(sql, asked));
+      const assistant = await context.transact((sql) => createAssistant(sql, values));
       await warnOfModel(context, assistant);
       return { json: assistant, text: show('Assistant created.', assistant) };
     },
@@ -61,25 +55,17 @@ export const assistantCommands: readonly Command[] = [
     summary: 'change an assistant',
     operand,
     options: {
-      name: optional('NAME', readName, 'new name'),
-      'system-prompt': optional('TEXT', readText, 'system prompt of every run'),
-      model: optional('SLUG', orNone(readSlug), 'default model, or none'),
-      temperature: optional('T', orNone(readTemperature), '0 to 2, or none'),
-      'max-tokens': optional('M', orNone(readMaxTokens), '1 to 32000, or none'),
+      name: optional('--name NAME', readName, 'new name'),
+      system_prompt: optional('--system-prompt TEXT', readText, 'system prompt of every run'),
+      model_slug: optional('--model SLUG', orNone(readSlug), 'default model, or none'),
+      temperature: optional('--temperature T', orNone(readTemperature), '0 to 2, or none'),
+      max_tokens: optional('--max-tokens M', orNone(readMaxTokens), '1 to 32000, or none'),
       visibility: { ...visibility, meaning: 'company, private, persons, teams or projects' },
-      project: optional('ID', orNone(readUuid), 'project of the assistant, or none'),
+      project_id: optional('--project ID', orNone(readUuid), 'project of the assistant, or none'),
     },
     notes: VISIBILITY_NOTE,
     async run(context, values, id) {
-      const changes = someChange({
-        name: values.name,
-        system_prompt: values['system-prompt'],
-        model_slug: values.model,
-        temperature: values.temperature,
-        max_tokens: values['max-tokens'],
-        visibility: values.visibility,
-        project_id: values.project,
-      });
+      const changes = someChange(values);
       const assistant = await context.transact((sql) => setAssistant(sql, id, changes));
       await warnOfModel(context, assistant);
       return { json: assistant, text: show('Assistant changed.', assistant) };
@@ -88,27 +74,24 @@ export const assistantCommands: readonly Command[] = [
   command({
     name: 'assistant list',
     summary: 'list the assistants of a company',
-    options: { company: required('ID', readUuid, 'company of the assistants') },
-    async run({ transact }, values) {
-      const assistants = await transact((sql) => listAssistants(sql, values.company));
-      const rows = assistants.map((assistant) => [
-        assistant.id,
-        assistant.name,
-        orDash(assistant.model_slug),
-        orDash(assistant.temperature),
-        orDash(assistant.max_tokens),
-        assistant.visibility,
-        yesNo(isEligible(assistant.visibility, assistant.project_id)),
-      ]);
-      return {
-        json: assistants,
-        text: listing(
-          ['ID', 'NAME', 'MODEL', 'TEMPERATURE', 'MAX TOKENS', 'VISIBILITY', 'API'],
-          rows,
-          'The company has no assistants; "tollgate assistant create" adds one.',
-          ['TEMPERATURE', 'MAX TOKENS'],
-        ),
-      };
+    options: { company: required('--company ID', readUuid, 'company of the assistants') },
+    async run({ transact }, { company }) {
+      const assistants = await transact((sql) => listAssistants(sql, company));
+      const text = listing(
+        assistants,
+        {
+          ID: ({ id }) => id,
+          NAME: ({ name }) => name,
+          MODEL: ({ model_slug }) => orDash(model_slug),
+          TEMPERATURE: ({ temperature }) => orDash(temperature),
+          'MAX TOKENS': ({ max_tokens }) => orDash(max_tokens),
+          VISIBILITY: ({ visibility }) => visibility,
+          API: ({ visibility, project_id }) => yesNo(isEligible(visibility, project_id)),
+        },
+        'The company has no assistants; "tollgate assistant create" adds one.',
+        ['TEMPERATURE', 'MAX TOKENS'],
+      );
+      return { json: assistants, text };
     },
   }),
   command({

@@ -50,8 +50,8 @@ export interface Operand<T> {
 }
 
 export interface Option<T> {
-  /** The value as help shows it, "EUR"; null for a switch. */
-  readonly shown: string | null;
+  /** As help shows it: "--budget EUR"; a switch is its name alone. */
+  readonly shown: string;
   readonly meaning: string;
   readonly required: boolean;
   readonly repeated: boolean;
@@ -59,6 +59,7 @@ export interface Option<T> {
   read(texts: readonly string[]): T;
 }
 
+/** Options by the names under which `run` gets their values. */
 export type Options = Readonly<Record<string, Option<unknown>>>;
 export type Values<O extends Options> = { readonly [K in keyof O]: O[K] extends Option<infer T> ? T : never };
 
@@ -85,26 +86,22 @@ export function command<O extends Options, T = undefined>(definition: {
   return definition as unknown as Command;
 }
 
+/** @param shown name and value as help shows them: "--budget EUR" */
 export function required<T>(shown: string, read: Read<T>, meaning: string): Option<T> {
   return { shown, meaning, required: true, repeated: false, read: ([text]) => read(text as string) };
 }
 
 export function optional<T>(shown: string, read: Read<T>, meaning: string): Option<T | undefined> {
-  return {
-    shown,
-    meaning,
-    required: false,
-    repeated: false,
-    read: ([text]) => (text === undefined ? undefined : read(text)),
-  };
+  const readOptional = ([text]: readonly string[]) => (text === undefined ? undefined : read(text));
+  return { shown, meaning, required: false, repeated: false, read: readOptional };
 }
 
 export function repeated<T>(shown: string, read: Read<T>, meaning: string, least: 0 | 1 = 0): Option<T[]> {
   return { shown, meaning, required: least === 1, repeated: true, read: (texts) => texts.map((text) => read(text)) };
 }
 
-export function flag(meaning: string, needed = false): Option<boolean> {
-  return { shown: null, meaning, required: needed, repeated: false, read: (texts) => texts.length > 0 };
+export function flag(shown: string, meaning: string, needed = false): Option<boolean> {
+  return { shown, meaning, required: needed, repeated: false, read: (texts) => texts.length > 0 };
 }
 
 /**
@@ -115,8 +112,10 @@ export function parseCommand(
   { operand, options }: Pick<Command, 'operand' | 'options'>,
   args: readonly string[],
 ): { help: boolean; json: boolean; values: Values<Options>; operand: unknown } {
-  const names = Object.keys(options);
-  const types = names.map((name) => [name, { type: options[name]?.shown === null ? 'boolean' : 'string' }] as const);
+  const byName = new Map(Object.values(options).map((option) => [nameOf(option), option]));
+  const types = [...byName].map(
+    ([name, option]) => [name, { type: placeholderOf(option) ? 'string' : 'boolean' }] as const,
+  );
   // not strict: the errors of parseArgs do not name the valid options
   const { tokens } = parseArgs({
     args: [...args],
@@ -130,17 +129,17 @@ export function parseCommand(
     if (token.kind === 'positional') positionals.push(token.value);
     if (token.kind !== 'option') continue;
     const { name, rawName, value, inlineValue } = token;
-    const option = Object.hasOwn(options, name) ? options[name] : undefined;
+    const option = byName.get(name);
     if (option === undefined && name !== 'json' && name !== 'help') {
-      const known = [...names, 'json'].map((each) => `--${each}`).join(', ');
+      const known = [...byName.keys(), 'json'].map((each) => `--${each}`).join(', ');
       throw new UsageError(`unknown option ${rawName}; the options are ${known}`);
     }
-    const takesValue = option !== undefined && option.shown !== null;
-    if (!takesValue && value !== undefined) {
+    const needed = option && placeholderOf(option);
+    if (needed === undefined && value !== undefined) {
       throw new UsageError(`${rawName} is a switch and takes no value; leave it out to switch it off`);
     }
-    if (takesValue && (value === undefined || (value.startsWith('-') && !inlineValue))) {
-      throw new UsageError(`${rawName} needs a value: ${rawName}=${option.shown}`);
+    if (needed !== undefined && (value === undefined || (value.startsWith('-') && !inlineValue))) {
+      throw new UsageError(`${rawName} needs a value: ${rawName}=${needed}`);
     }
     const texts = given.get(name) ?? [];
     if (texts.length > 0 && option?.repeated === false) throw new UsageError(`${rawName} is given twice; give it once`);
@@ -156,20 +155,27 @@ export function parseCommand(
       `unexpected ${JSON.stringify(surplus)}; put text with spaces in quotes, and give switches no value`,
     );
   }
-  const missing = names.filter((name) => options[name]?.required && !given.has(name)).map((name) => `--${name}`);
+  const absent = [...byName].filter(([name, option]) => option.required && !given.has(name));
+  const missing = absent.map(([name]) => `--${name}`);
   if (operand !== undefined && first === undefined) missing.unshift(operand.shown);
   if (missing.length > 0) throw new UsageError(`missing ${missing.join(', ')}`);
-  return {
-    help: false,
-    json,
-    operand: operand && named(operand.shown, () => operand.read(first as string)),
-    values: Object.fromEntries(
-      Object.entries(options).map(([name, option]) => [
-        name,
-        named(`--${name}`, () => option.read(given.get(name) ?? [])),
-      ]),
-    ),
-  };
+  const values: Record<string, unknown> = {};
+  const read = operand && named(operand.shown, () => operand.read(first as string));
+  for (const [key, option] of Object.entries(options)) {
+    const name = nameOf(option);
+    values[key] = named(`--${name}`, () => option.read(given.get(name) ?? []));
+  }
+  return { help: false, json, operand: read, values };
+}
+
+/** "budget" of "--budget EUR". */
+function nameOf({ shown }: Option<unknown>): string {
+  return shown.slice(2).split(' ', 1)[0] as string;
+}
+
+/** "EUR" of "--budget EUR"; undefined for a switch. */
+function placeholderOf({ shown }: Option<unknown>): string | undefined {
+  return shown.split(' ')[1];
 }
 
 /** The changes of a `set` command. @throws UsageError when there are none */

@@ -4,10 +4,10 @@ import { unknownSlugs } from '../store/model.ts';
 import { type Command, command, flag, optional, repeated, required, someChange, UsageError } from './command.ts';
 import { card, instant, listing, yesNo } from './text.ts';
 
-const budget = optional('EUR', orNone(readBudget), 'monthly budget; none or 0: unlimited');
+const budget = optional('--budget EUR', orNone(readBudget), 'monthly budget; none or 0: unlimited');
 
 const mode = optional(
-  'standard|strict',
+  '--budget-mode standard|strict',
   oneOf('standard', 'strict'),
   'strict: each request first reserves the most it can cost, so the budget is never exceeded',
 );
@@ -17,19 +17,13 @@ export const companyCommands: readonly Command[] = [
     name: 'company create',
     summary: 'add a company',
     options: {
-      name: required('NAME', readName, 'name of the company'),
-      budget,
-      'budget-mode': mode,
-      'allow-non-eu': flag('allow models hosted outside the EU'),
+      name: required('--name NAME', readName, 'name of the company'),
+      monthly_budget_eur: budget,
+      budget_mode: mode,
+      allow_non_eu_models: flag('--allow-non-eu', 'allow models hosted outside the EU'),
     },
     async run({ transact }, values) {
-      const asked = {
-        name: values.name,
-        monthly_budget_eur: values.budget,
-        budget_mode: values['budget-mode'],
-        allow_non_eu_models: values['allow-non-eu'],
-      };
-      const company = await transact((sql) => createCompany(sql, asked));
+      const company = await transact((sql) => createCompany(sql, values));
       return { json: company, text: show('Company created.', company) };
     },
   }),
@@ -38,26 +32,19 @@ export const companyCommands: readonly Command[] = [
     summary: 'change the name, budget, EU gate or models of a company',
     operand: { shown: 'ID', meaning: 'id of the company', read: readUuid },
     options: {
-      name: optional('NAME', readName, 'new name'),
-      budget,
-      'budget-mode': mode,
-      'allow-non-eu': optional('true|false', readBoolean, 'allow models hosted outside the EU'),
-      'disable-model': repeated('SLUG', readSlug, 'hide and refuse this model; may be repeated'),
-      'enable-model': repeated('SLUG', readSlug, 'allow this model again; may be repeated'),
+      name: optional('--name NAME', readName, 'new name'),
+      monthly_budget_eur: budget,
+      budget_mode: mode,
+      allow_non_eu_models: optional('--allow-non-eu true|false', readBoolean, 'allow models hosted outside the EU'),
+      disable: repeated('--disable-model SLUG', readSlug, 'hide and refuse this model; may be repeated'),
+      enable: repeated('--enable-model SLUG', readSlug, 'allow this model again; may be repeated'),
     },
     notes: 'Running gateways apply the change within one second.',
     async run({ transact, warn }, values, id) {
-      const { 'disable-model': disable, 'enable-model': enable } = values;
+      const { disable, enable } = values;
       const both = disable.find((slug) => enable.includes(slug));
       if (both !== undefined) throw new UsageError(`${both} is both disabled and enabled; choose one`);
-      const changes = someChange({
-        name: values.name,
-        monthly_budget_eur: values.budget,
-        budget_mode: values['budget-mode'],
-        allow_non_eu_models: values['allow-non-eu'],
-        disable,
-        enable,
-      });
+      const changes = someChange(values);
       const company = await transact((sql) => setCompany(sql, id, changes));
       for (const slug of await transact((sql) => unknownSlugs(sql, id, disable))) {
         warn(`the company has no model ${slug}; the slug is disabled in case one is created`);
@@ -71,22 +58,19 @@ export const companyCommands: readonly Command[] = [
     options: {},
     async run({ transact }) {
       const companies = await transact(listCompanies);
-      const rows = companies.map((company) => [
-        company.id,
-        company.name,
-        budgetText(company.monthly_budget_eur),
-        yesNo(company.allow_non_eu_models),
-        company.disabled_model_slugs.join(', ') || '-',
-      ]);
-      return {
-        json: companies,
-        text: listing(
-          ['ID', 'NAME', 'EUR PER MONTH', 'NON-EU', 'DISABLED MODELS'],
-          rows,
-          'There are no companies; "tollgate company create" adds one.',
-          ['EUR PER MONTH'],
-        ),
-      };
+      const text = listing(
+        companies,
+        {
+          ID: ({ id }) => id,
+          NAME: ({ name }) => name,
+          'EUR PER MONTH': ({ monthly_budget_eur }) => budgetText(monthly_budget_eur),
+          'NON-EU': ({ allow_non_eu_models }) => yesNo(allow_non_eu_models),
+          'DISABLED MODELS': ({ disabled_model_slugs }) => disabled_model_slugs.join(', ') || '-',
+        },
+        'There are no companies; "tollgate company create" adds one.',
+        ['EUR PER MONTH'],
+      );
+      return { json: companies, text };
     },
   }),
 ];

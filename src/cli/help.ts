@@ -42,13 +42,13 @@ export function describeConfig(): string {
 /** A command's usage line, what it does, its options and its notes. */
 export function commandHelp(command: Omit<Command, 'run'>): string {
   const { operand, options, summary, notes } = command;
-  const entries = Object.entries(options).map(([name, option]): [string, string] => [
-    written(name, option),
-    `${option.meaning}${option.required ? ' (required)' : ''}`,
+  const entries = Object.values(options).map(({ shown, meaning, required }): [string, string] => [
+    shown,
+    `${meaning}${required ? ' (required)' : ''}`,
   ]);
   if (operand !== undefined) entries.unshift([operand.shown, operand.meaning]);
   entries.push(['--json', 'print one JSON value on standard output']);
-  const usage = Object.entries(options).map(([name, option]) => usagePart(name, option));
+  const usage = Object.values(options).map(usagePart);
   const parts = [
     filled(['tollgate', synopsis(command), ...usage], WIDTH - 4).join('\n    '),
     `${summary.charAt(0).toUpperCase()}${summary.slice(1)}.`,
@@ -62,13 +62,9 @@ function synopsis({ name, operand }: Synopsis): string {
   return operand === undefined ? name : `${name} ${operand.shown}`;
 }
 
-function written(name: string, option: Option<unknown>): string {
-  return option.shown === null ? `--${name}` : `--${name} ${option.shown}`;
-}
-
-function usagePart(name: string, option: Option<unknown>): string {
-  const part = option.required ? written(name, option) : `[${written(name, option)}]`;
-  return option.repeated ? `${part}…` : part;
+function usagePart({ shown, required, repeated }: Option<unknown>): string {
+  const part = required ? shown : `[${shown}]`;
+  return repeated ? `${part}…` : part;
 }
 
 /** Two columns: the left one as wide as its longest entry, the right one wrapped. */

@@ -9,19 +9,17 @@ export const keyCommands: readonly Command[] = [
     name: 'key create',
     summary: 'create an API key; the key is shown only once',
     options: {
-      company: required('ID', readUuid, 'company of the key'),
-      name: required('NAME', readName, 'purpose of the key, such as its user or service'),
-      scope: repeated('SCOPE', readScope, 'chat, embeddings or assistants; may be repeated', 1),
-      expires: optional('ISO_TIME', readInstant, 'when the key expires, such as 2027-01-31T18:00:00Z; default: never'),
+      company_id: required('--company ID', readUuid, 'company of the key'),
+      name: required('--name NAME', readName, 'purpose of the key, such as its user or service'),
+      scopes: repeated('--scope SCOPE', readScope, 'chat, embeddings or assistants; may be repeated', 1),
+      expires_at: optional(
+        '--expires ISO_TIME',
+        readInstant,
+        'when the key expires, such as 2027-01-31T18:00:00Z; default: never',
+      ),
     },
     async run({ transact, config }, values) {
-      const asked = {
-        company_id: values.company,
-        name: values.name,
-        scopes: values.scope,
-        expires_at: values.expires,
-        created_by: ACTOR,
-      };
+      const asked = { ...values, created_by: ACTOR };
       const created = await transact((sql) => createKey(sql, config.keyPrefix, asked));
       const text = card('API key created. It is shown only this once: store it now, like a password.', {
         key: created.key,
@@ -36,28 +34,25 @@ export const keyCommands: readonly Command[] = [
   command({
     name: 'key list',
     summary: 'list all keys of a company, including revoked ones',
-    options: { company: required('ID', readUuid, 'company of the keys') },
-    async run({ transact }, values) {
-      const keys = await transact((sql) => listKeys(sql, values.company));
-      const rows = keys.map((key) => [
-        key.id,
-        key.prefix,
-        key.name,
-        key.scopes.join(', '),
-        minute(key.created_at),
-        orDash(key.created_by),
-        minute(key.last_used_at),
-        minute(key.expires_at),
-        key.state,
-      ]);
-      return {
-        json: keys,
-        text: listing(
-          ['ID', 'PREFIX', 'NAME', 'SCOPES', 'CREATED (UTC)', 'BY', 'LAST USED (UTC)', 'EXPIRES (UTC)', 'STATE'],
-          rows,
-          'The company has no keys; "tollgate key create" creates one.',
-        ),
-      };
+    options: { company: required('--company ID', readUuid, 'company of the keys') },
+    async run({ transact }, { company }) {
+      const keys = await transact((sql) => listKeys(sql, company));
+      const text = listing(
+        keys,
+        {
+          ID: ({ id }) => id,
+          PREFIX: ({ prefix }) => prefix,
+          NAME: ({ name }) => name,
+          SCOPES: ({ scopes }) => scopes.join(', '),
+          'CREATED (UTC)': ({ created_at }) => minute(created_at),
+          BY: ({ created_by }) => orDash(created_by),
+          'LAST USED (UTC)': ({ last_used_at }) => minute(last_used_at),
+          'EXPIRES (UTC)': ({ expires_at }) => minute(expires_at),
+          STATE: ({ state }) => state,
+        },
+        'The company has no keys; "tollgate key create" creates one.',
+      );
+      return { json: keys, text };
     },
   }),
   command({

@@ -38,8 +38,12 @@ export const ledgerCommands: readonly Command[] = [
     name: 'ledger reconcile',
     summary: "compare with the upstream's bill; exits 1 on a difference",
     options: {
-      upstream: required('FILE.csv', (text) => text, "the upstream's list of calls"),
-      within: optional('SECONDS', readSeconds, 'largest time difference between both records of a call; default: 60'),
+      upstream: required('--upstream FILE.csv', (text) => text, "the upstream's list of calls"),
+      within: optional(
+        '--within SECONDS',
+        readSeconds,
+        'largest time difference between both records of a call; default: 60',
+      ),
     },
     notes: `The file is CSV with a heading. Columns, in any order, and their possible names:
   internal model name       ${EXPORT_COLUMNS.model?.join(', ')}
@@ -72,9 +76,9 @@ The upstream gets our request id with every call, as x-request-id. Calls are pai
     name: 'ledger export',
     summary: "print the ledger rows of a company's month, oldest first",
     options: {
-      company: required('ID', readUuid, 'company of the rows'),
-      month: required('YYYY-MM', readMonth, 'billing month'),
-      csv: flag('print CSV with a heading; default: JSON, one object a line'),
+      company: required('--company ID', readUuid, 'company of the rows'),
+      month: required('--month YYYY-MM', readMonth, 'billing month'),
+      csv: flag('--csv', 'print CSV with a heading; default: JSON, one object a line'),
     },
     notes:
       'EUR amounts are exact. In JSON they are strings, so that no parser rounds them. With --json all rows are one JSON array.',

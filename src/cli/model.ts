@@ -12,30 +12,21 @@ export const modelCommands: readonly Command[] = [
     name: 'model create',
     summary: 'add a model, for all companies or for one',
     options: {
-      slug: required('SLUG', readSlug, 'public name that clients use'),
-      upstream: required('NAME', readName, 'internal name that the upstream gets and no client sees'),
-      kind: required('chat|embedding', readKind, 'endpoint that it serves'),
-      'eu-hosted': required('true|false', readBoolean, 'whether the model runs in the EU'),
-      'input-price': required('EUR', readPrice, 'per 1000 prompt tokens'),
-      'output-price': required('EUR', readPrice, 'per 1000 completion tokens'),
-      company: optional(
-        'ID',
+      slug: required('--slug SLUG', readSlug, 'public name that clients use'),
+      upstream_model: required('--upstream NAME', readName, 'internal name that the upstream gets and no client sees'),
+      kind: required('--kind chat|embedding', readKind, 'endpoint that it serves'),
+      eu_hosted: required('--eu-hosted true|false', readBoolean, 'whether the model runs in the EU'),
+      cost_eur_per_1k_input: required('--input-price EUR', readPrice, 'per 1000 prompt tokens'),
+      cost_eur_per_1k_output: required('--output-price EUR', readPrice, 'per 1000 completion tokens'),
+      company_id: optional(
+        '--company ID',
         readUuid,
         'only for this company; takes precedence over a shared model with the same slug',
       ),
     },
     notes: PRICE_NOTE,
-    async run(context, values) {
-      const asked = {
-        slug: values.slug,
-        company_id: values.company ?? null,
-        upstream_model: values.upstream,
-        kind: values.kind,
-        eu_hosted: values['eu-hosted'],
-        cost_eur_per_1k_input: values['input-price'],
-        cost_eur_per_1k_output: values['output-price'],
-      };
-      const model = await context.transact((sql) => createModel(sql, asked));
+    async run(context, { company_id = null, ...values }) {
+      const model = await context.transact((sql) => createModel(sql, { ...values, company_id }));
       warnOfFree(context, model);
       return { json: model, text: show('Model created.', model) };
     },
@@ -45,23 +36,17 @@ export const modelCommands: readonly Command[] = [
     summary: 'change the upstream name, kind or prices of a model',
     operand: slug,
     options: {
-      upstream: optional('NAME', readName, 'internal name that the upstream gets and no client sees'),
-      kind: optional('chat|embedding', readKind, 'endpoint that it serves'),
-      'eu-hosted': optional('true|false', readBoolean, 'whether the model runs in the EU'),
-      'input-price': optional('EUR', readPrice, 'per 1000 prompt tokens'),
-      'output-price': optional('EUR', readPrice, 'per 1000 completion tokens'),
-      company: optional('ID', readUuid, "change this company's own model instead of the shared one"),
+      upstream_model: optional('--upstream NAME', readName, 'internal name that the upstream gets and no client sees'),
+      kind: optional('--kind chat|embedding', readKind, 'endpoint that it serves'),
+      eu_hosted: optional('--eu-hosted true|false', readBoolean, 'whether the model runs in the EU'),
+      cost_eur_per_1k_input: optional('--input-price EUR', readPrice, 'per 1000 prompt tokens'),
+      cost_eur_per_1k_output: optional('--output-price EUR', readPrice, 'per 1000 completion tokens'),
+      company: optional('--company ID', readUuid, "change this company's own model instead of the shared one"),
     },
     notes: `${PRICE_NOTE}\nA slug cannot be changed: create another model and remove this one.`,
-    async run(context, values, slug) {
-      const changes = someChange({
-        upstream_model: values.upstream,
-        kind: values.kind,
-        eu_hosted: values['eu-hosted'],
-        cost_eur_per_1k_input: values['input-price'],
-        cost_eur_per_1k_output: values['output-price'],
-      });
-      const model = await context.transact((sql) => setModel(sql, slug, values.company ?? null, changes));
+    async run(context, { company = null, ...values }, slug) {
+      const changes = someChange(values);
+      const model = await context.transact((sql) => setModel(sql, slug, company, changes));
       warnOfFree(context, model);
       return { json: model, text: show('Model changed.', model) };
     },
@@ -69,36 +54,35 @@ export const modelCommands: readonly Command[] = [
   command({
     name: 'model list',
     summary: 'list all models with upstream names and prices',
-    options: { company: optional('ID', readUuid, 'list only shared models and those of this company') },
-    async run({ transact }, values) {
-      const models = await transact((sql) => listModels(sql, values.company ?? null));
-      const rows = models.map((model) => [
-        model.slug,
-        model.kind,
-        yesNo(model.eu_hosted),
-        model.cost_eur_per_1k_input,
-        model.cost_eur_per_1k_output,
-        model.upstream_model,
-        model.company_id ?? 'all',
-      ]);
-      return {
-        json: models,
-        text: listing(
-          ['SLUG', 'KIND', 'EU', 'EUR/1K IN', 'EUR/1K OUT', 'UPSTREAM', 'COMPANY'],
-          rows,
-          'There are no models; "tollgate model create" adds one.',
-          ['EUR/1K IN', 'EUR/1K OUT'],
-        ),
-      };
+    options: { company: optional('--company ID', readUuid, 'list only shared models and those of this company') },
+    async run({ transact }, { company }) {
+      const models = await transact((sql) => listModels(sql, company));
+      const text = listing(
+        models,
+        {
+          SLUG: ({ slug }) => slug,
+          KIND: ({ kind }) => kind,
+          EU: ({ eu_hosted }) => yesNo(eu_hosted),
+          'EUR/1K IN': ({ cost_eur_per_1k_input }) => cost_eur_per_1k_input,
+          'EUR/1K OUT': ({ cost_eur_per_1k_output }) => cost_eur_per_1k_output,
+          UPSTREAM: ({ upstream_model }) => upstream_model,
+          COMPANY: ({ company_id }) => company_id ?? 'all',
+        },
+        'There are no models; "tollgate model create" adds one.',
+        ['EUR/1K IN', 'EUR/1K OUT'],
+      );
+      return { json: models, text };
     },
   }),
   command({
     name: 'model remove',
     summary: 'remove a model; its ledger rows stay',
     operand: slug,
-    options: { company: optional('ID', readUuid, "remove this company's own model instead of the shared one") },
-    async run({ transact }, values, slug) {
-      const model = await transact((sql) => removeModel(sql, slug, values.company ?? null));
+    options: {
+      company: optional('--company ID', readUuid, "remove this company's own model instead of the shared one"),
+    },
+    async run({ transact }, { company = null }, slug) {
+      const model = await transact((sql) => removeModel(sql, slug, company));
       return { json: model, text: show('Model removed.', model) };
     },
   }),

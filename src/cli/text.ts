@@ -24,14 +24,15 @@ export function card(sentence: string, members: Readonly<Record<string, string>>
   return [sentence, '', ...lines].join('\n');
 }
 
-/** A table, or the sentence `empty` when there are no rows. */
-export function listing(
-  heading: readonly string[],
-  rows: readonly (readonly string[])[],
+/** A table with a row for each item, or the sentence `empty` when there are none. @param columns cells by heading */
+export function listing<T>(
+  items: readonly T[],
+  columns: Readonly<Record<string, (item: T) => string>>,
   empty: string,
   right: readonly string[] = [],
 ): string {
-  return rows.length === 0 ? empty : table(heading, rows, right);
+  const rows = items.map((item) => Object.values(columns).map((cell) => cell(item)));
+  return rows.length === 0 ? empty : table(Object.keys(columns), rows, right);
 }
 
 /** "2026-11-21 09:41 UTC". */

@@ -9,8 +9,8 @@ export const usageCommands: readonly Command[] = [
     name: 'usage summary',
     summary: "show a company's month by model and endpoint",
     options: {
-      company: required('ID', readUuid, 'company to show'),
-      month: optional('YYYY-MM', readMonth, 'month to show; default: the current one in the billing time zone'),
+      company: required('--company ID', readUuid, 'company to show'),
+      month: optional('--month YYYY-MM', readMonth, 'month to show; default: the current one in the billing time zone'),
     },
     notes: 'EUR amounts are exact. In JSON they are strings, so that no parser rounds them.',
     async run({ read }, { company, month }) {

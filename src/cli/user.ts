@@ -14,10 +14,14 @@ export const userCommands: readonly Command[] = [
     name: 'user create',
     summary: 'create a user who can sign in to the administration area',
     options: {
-      email: required('ADDRESS', readEmail, 'email address to sign in with'),
-      role: required('ROLE', oneOf(...ROLES), 'operator, owner, administrator or member'),
-      company: optional('ID', readUuid, 'company of the role; an operator has none'),
-      'password-stdin': flag('read the password from standard input; a newline at its end is dropped', true),
+      email: required('--email ADDRESS', readEmail, 'email address to sign in with'),
+      role: required('--role ROLE', oneOf(...ROLES), 'operator, owner, administrator or member'),
+      company: optional('--company ID', readUuid, 'company of the role; an operator has none'),
+      password: flag(
+        '--password-stdin',
+        'read the password from standard input; a newline at its end is dropped',
+        true,
+      ),
     },
     notes:
       'Example:\n  tollgate user create --email ada@example.com --role operator \\\n    --password-stdin < password.txt',

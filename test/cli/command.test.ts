@@ -8,10 +8,10 @@ const probe = command({
   summary: 'a command with every kind of option',
   operand: { shown: 'ID', meaning: 'something', read: readUuid },
   options: {
-    name: required('NAME', readName, 'a name'),
-    open: optional('true|false', readBoolean, 'a boolean'),
-    slug: repeated('SLUG', readSlug, 'slugs'),
-    loud: flag('a switch'),
+    name: required('--name NAME', readName, 'a name'),
+    open: optional('--open true|false', readBoolean, 'a boolean'),
+    slug: repeated('--slug SLUG', readSlug, 'slugs'),
+    loud: flag('--loud', 'a switch'),
   },
   run: async () => ({ json: null, text: '' }),
 });

@@ -14,8 +14,8 @@ t.test('a table is aligned, numbers to the right, without blanks at line ends', 
 });
 
 t.test('an empty list is a sentence', async (t) => {
-  t.equal(listing(['NAME'], [], 'There is nothing.'), 'There is nothing.');
-  t.equal(listing(['NAME'], [['x']], 'There is nothing.'), 'NAME\nx');
+  t.equal(listing([], { NAME: String }, 'There is nothing.'), 'There is nothing.');
+  t.equal(listing(['x'], { NAME: String }, 'There is nothing.'), 'NAME\nx');
 });
 
 t.test('a card has a sentence and aligned members', async (t) => {
