@@ -1,16 +1,27 @@
 import { assistantCommands } from './assistant.ts';
-import type { Command } from './command.ts';
+import { type Command, command } from './command.ts';
 import { companyCommands } from './company.ts';
 import { keyCommands } from './key.ts';
 import { ledgerCommands } from './ledger.ts';
-import { migrateCommands } from './migrate.ts';
 import { modelCommands } from './model.ts';
 import { usageCommands } from './usage.ts';
 import { userCommands } from './user.ts';
 
+const migrate = command({
+  name: 'migrate',
+  summary: 'migrate the database; many replicas may do so at once',
+  options: {},
+  unmigrated: true,
+  async run({ migrate }) {
+    const applied = await migrate();
+    const lines = applied.map((name) => `Applied ${name}`);
+    return { json: { applied }, text: lines.join('\n') || 'The database is at this version.' };
+  },
+});
+
 /** All commands except `serve`, in the order of the help. */
 export const COMMANDS: readonly Command[] = [
-  ...migrateCommands,
+  migrate,
   ...companyCommands,
   ...modelCommands,
   ...keyCommands,

@@ -12,86 +12,57 @@ interface ErrorKind {
   readonly retryAfter?: number;
 }
 
-const INVALID = 'invalid_request_error';
+/** `error.type` by status; other statuses have `invalid_request_error`. */
+const TYPES: Readonly<Record<number, string>> = {
+  401: 'authentication_error',
+  402: 'billing_error',
+  403: 'permission_error',
+  404: 'not_found_error',
+  429: 'rate_limit_error',
+  500: 'api_error',
+  502: 'api_error',
+  503: 'overloaded_error',
+  504: 'timeout_error',
+};
+
+type Row = readonly [status: number, message: string, more?: Partial<ErrorKind>];
 
 /** `code` is the name of the error unless given. */
 const TABLE = {
-  invalid_request: { status: 400, type: INVALID, code: null, message: 'The request body is invalid.' },
-  invalid_json: { status: 400, type: INVALID, message: 'The request body is not valid JSON.' },
-  missing_required_parameter: { status: 400, type: INVALID, message: 'A required parameter is missing.' },
-  invalid_type: { status: 400, type: INVALID, message: 'A parameter has the wrong type.' },
-  unsupported_parameter: { status: 400, type: INVALID, message: 'A parameter is not supported.' },
-  context_length_exceeded: { status: 400, type: INVALID, message: "The input exceeds the model's context length." },
-  model_required: {
-    status: 400,
-    type: INVALID,
-    message: 'No model: name one in model_slug, or give the assistant a default model.',
-  },
-  invalid_api_key: {
-    status: 401,
-    type: 'authentication_error',
-    message: 'Missing or invalid API key. Send it as "Authorization: Bearer <API_KEY>".',
-  },
-  insufficient_quota: {
-    status: 402,
-    type: 'billing_error',
-    message: 'The monthly budget of your company has been reached.',
-    retry: false,
-  },
-  insufficient_scope: {
-    status: 403,
-    type: 'permission_error',
-    message: 'This API key lacks the scope this endpoint requires.',
-  },
-  non_eu_model_blocked: {
-    status: 403,
-    type: 'permission_error',
-    message: 'This model is hosted outside the EU, and your company does not allow non-EU models.',
-  },
-  not_found: { status: 404, type: 'not_found_error', code: null, message: 'Not found.' },
-  method_not_allowed: { status: 405, type: INVALID, message: 'This method is not allowed here.' },
-  request_timeout: { status: 408, type: INVALID, message: 'The request took too long to arrive.' },
-  request_too_large: { status: 413, type: INVALID, message: 'The request body is too large.' },
-  unsupported_media_type: {
-    status: 415,
-    type: INVALID,
-    message: 'Send the body as JSON, with "Content-Type: application/json" and no Content-Encoding.',
-  },
-  rate_limit_exceeded: {
-    status: 429,
-    type: 'rate_limit_error',
-    message: 'The model is rate limited. Try again later.',
-  },
-  request_header_fields_too_large: {
-    status: 431,
-    type: INVALID,
-    message: 'The request has too many or too large headers.',
-  },
-  internal_error: {
-    status: 500,
-    type: 'api_error',
-    message: 'The gateway failed to handle this request.',
-    retry: false,
-  },
-  upstream_error: { status: 502, type: 'api_error', message: 'The model failed to answer.' },
-  service_unavailable: {
-    status: 503,
-    type: 'overloaded_error',
-    message: 'The service is temporarily unavailable. Try again shortly.',
-    retryAfter: 1,
-  },
-  upstream_timeout: {
-    status: 504,
-    type: 'timeout_error',
-    message: 'The model took too long to answer.',
-    retry: false,
-  },
-} as const satisfies Record<string, Omit<ErrorKind, 'code'> & { readonly code?: null }>;
+  invalid_request: [400, 'The request body is invalid.', { code: null }],
+  invalid_json: [400, 'The request body is not valid JSON.'],
+  missing_required_parameter: [400, 'A required parameter is missing.'],
+  invalid_type: [400, 'A parameter has the wrong type.'],
+  unsupported_parameter: [400, 'A parameter is not supported.'],
+  context_length_exceeded: [400, "The input exceeds the model's context length."],
+  model_required: [400, 'No model: name one in model_slug, or give the assistant a default model.'],
+  invalid_api_key: [401, 'Missing or invalid API key. Send it as "Authorization: Bearer <API_KEY>".'],
+  insufficient_quota: [402, 'The monthly budget of your company has been reached.', { retry: false }],
+  insufficient_scope: [403, 'This API key lacks the scope this endpoint requires.'],
+  non_eu_model_blocked: [403, 'This model is hosted outside the EU, and your company does not allow non-EU models.'],
+  not_found: [404, 'Not found.', { code: null }],
+  method_not_allowed: [405, 'This method is not allowed here.'],
+  request_timeout: [408, 'The request took too long to arrive.'],
+  request_too_large: [413, 'The request body is too large.'],
+  unsupported_media_type: [
+    415,
+    'Send the body as JSON, with "Content-Type: application/json" and no Content-Encoding.',
+  ],
+  rate_limit_exceeded: [429, 'The model is rate limited. Try again later.'],
+  request_header_fields_too_large: [431, 'The request has too many or too large headers.'],
+  internal_error: [500, 'The gateway failed to handle this request.', { retry: false }],
+  upstream_error: [502, 'The model failed to answer.'],
+  service_unavailable: [503, 'The service is temporarily unavailable. Try again shortly.', { retryAfter: 1 }],
+  upstream_timeout: [504, 'The model took too long to answer.', { retry: false }],
+} as const satisfies Record<string, Row>;
 
 export type ErrorName = keyof typeof TABLE;
 
 const KINDS = Object.fromEntries(
-  Object.entries(TABLE).map(([name, kind]) => [name, { code: name, ...kind }]),
+  Object.entries<Row>(TABLE).map(([name, [status, message, more]]) => [
+    name,
+    { status, type: TYPES[status] ?? 'invalid_request_error', code: name, message, ...more },
+  ]),
 ) as Record<ErrorName, ErrorKind>;
 
 /**
