@@ -1,6 +1,7 @@
 import { ANSWER_MEMBERS } from '../../src/domain/answer-members.ts';
-import { renderAnswer, scanAnswer } from '../../src/json/answer.ts';
+import { scanAnswer } from '../../src/json/answer.ts';
 import { parseObject } from '../../src/json/parser.ts';
+import { splice } from '../../src/json/splice.ts';
 import { ObjectScanner } from '../../src/json/stream-parser.ts';
 import { ChatStream } from '../../src/sse/chat-stream.ts';
 import { chatStream, framed, MAX_EVENT_BYTES, SLUG, STREAMS } from '../../test/sse/fixtures.ts';
@@ -54,7 +55,7 @@ function scanBody(chunks: readonly Buffer[] = []): void {
 function scanAndRender(): void {
   const found = scanAnswer(answerBody, slug, ANSWER_MEMBERS);
   if (found === null) throw new Error('an answer of ours is refused');
-  renderAnswer(answerBody, found);
+  splice(answerBody, found.edits);
 }
 
 function serializeAgain(): void {

@@ -4,19 +4,19 @@ import type { Config } from '../config.ts';
 import { FieldError, type Read } from '../domain/field.ts';
 import type { Sql } from '../store/database.ts';
 
-/** One command of contract section 1. */
-export interface Command {
+/** One command of contract section 1. @template T value of the operand */
+export interface Command<O extends Options = Options, T = unknown> {
   /** As typed: "company create". */
   readonly name: string;
   readonly summary: string;
   /** The argument without a name, if the command has one. */
-  readonly operand?: Operand<unknown> | undefined;
-  readonly options: Options;
+  readonly operand?: Operand<T> | undefined;
+  readonly options: O;
   /** Further paragraphs for its help; indented lines stay as they are. */
   readonly notes?: string | undefined;
   /** Runs on a database that is not migrated. */
   readonly unmigrated?: boolean | undefined;
-  run(context: Context, values: Values<Options>, operand: unknown): Promise<Outcome>;
+  run(context: Context, values: Values<O>, operand: T): Promise<Outcome>;
 }
 
 /** What a command works with. */
@@ -74,15 +74,7 @@ export class Failure extends Error {
 }
 
 /** Infers the types of the options for `run`, and drops them for the list of commands. */
-export function command<O extends Options, T = undefined>(definition: {
-  readonly name: string;
-  readonly summary: string;
-  readonly operand?: Operand<T>;
-  readonly options: O;
-  readonly notes?: string;
-  readonly unmigrated?: boolean;
-  run(context: Context, values: Values<O>, operand: T): Promise<Outcome>;
-}): Command {
+export function command<O extends Options, T = undefined>(definition: Command<O, T>): Command {
   return definition as unknown as Command;
 }
 

@@ -24,19 +24,16 @@ export interface Generated {
 export const NOTHING_SEEN: Generated = { textEvents: 0, generatedBytes: 0, sample: null };
 
 /**
- * Estimates token counts when the upstream reports none: because the client left before the usage
- * chunk, or because the upstream never sends one.
- *
- * There are two counts of an answer: that of its text (tokens.ts), and the number of its events,
- * since most upstreams stream one token per event. Calls whose usage is known calibrate both for each
- * model: the first eight, then one every five seconds, because counting takes longer than the rest of
- * a request. The estimate uses the count that would have predicted those calls better.
+ * Estimates token counts when the upstream reports none. An answer has two counts: the tokens of its
+ * text (tokens.ts) and its events, often one token each. Calls with a known usage calibrate both for
+ * each model; the estimate uses the count that would have predicted those calls better.
  */
 export class Estimator {
   readonly #models = new Map<string, Rates>();
 
   /**
-   * Calibrates with a call whose usage is known. Most calls cost one comparison of times.
+   * Calibrates with a call whose usage is known. Counting takes longer than the rest of a request, so
+   * most calls cost one comparison of times.
    * @param model internal model name
    * @param at milliseconds since the epoch
    */

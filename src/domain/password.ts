@@ -1,4 +1,5 @@
 import { randomBytes, type ScryptOptions, scrypt, timingSafeEqual } from 'node:crypto';
+import { promisify } from 'node:util';
 import { FieldError } from './field.ts';
 
 /**
@@ -8,7 +9,8 @@ import { FieldError } from './field.ts';
  */
 
 const MIN_CHARACTERS = 12;
-const COST = { ln: 17, r: 8, p: 1 } as const;
+const COST = { ln: 17, r: 8, p: 1 };
+type Cost = typeof COST;
 const STORED = /^\$scrypt\$ln=(\d{1,2}),r=(\d{1,2}),p=(\d{1,2})\$([A-Za-z0-9+/]+)\$([A-Za-z0-9+/]+)$/;
 const MAX_MEMORY = 256 * 1024 * 1024;
 
@@ -23,6 +25,9 @@ export function readPassword(text: string): string {
 
 /** Computes a key with scrypt, in this process or another. */
 export type Scrypt = (password: string, salt: Buffer, length: number, options: ScryptOptions) => Promise<Buffer>;
+
+/** Computes on a thread of the pool. */
+const onPool: Scrypt = promisify(scrypt);
 
 export async function hashPassword(password: string, compute: Scrypt = onPool): Promise<string> {
   const salt = randomBytes(16);
@@ -47,30 +52,15 @@ export async function verifyPassword(
   const [, ln, r, p, salt, key] = STORED.exec(stored) ?? [];
   if (salt === undefined || key === undefined) throw new Error('stored password hash is not in the format $scrypt$…');
   const expected = Buffer.from(key, 'base64');
-  const actual = await derive(compute, password, Buffer.from(salt, 'base64'), expected.length, {
-    ln: Number(ln),
-    r: Number(r),
-    p: Number(p),
-  });
+  const cost = { ln: Number(ln), r: Number(r), p: Number(p) };
+  const actual = await derive(compute, password, Buffer.from(salt, 'base64'), expected.length, cost);
   return timingSafeEqual(actual, expected);
 }
 
-function derive(
-  compute: Scrypt,
-  password: string,
-  salt: Buffer,
-  length: number,
-  cost: { ln: number; r: number; p: number },
-): Promise<Buffer> {
+function derive(compute: Scrypt, password: string, salt: Buffer, length: number, cost: Cost): Promise<Buffer> {
   const options: ScryptOptions = { N: 2 ** cost.ln, r: cost.r, p: cost.p, maxmem: MAX_MEMORY };
   // keyboards type the same letter composed or decomposed: NFC makes them equal
   return compute(password.normalize('NFC'), salt, length, options);
-}
-
-function onPool(password: string, salt: Buffer, length: number, options: ScryptOptions): Promise<Buffer> {
-  return new Promise((resolve, reject) => {
-    scrypt(password, salt, length, options, (error, key) => (error ? reject(error) : resolve(key)));
-  });
 }
 
 function base64(bytes: Buffer): string {

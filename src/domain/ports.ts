@@ -55,9 +55,8 @@ export interface BookingListener {
 /** The ledger's part of the database. Calls reject with an error whose `unavailable` says whether to try again. */
 export interface LedgerStore {
   /**
-   * Inserts records (a JSON array of objects as RecordWriter writes them), each at most once ever, and
-   * seals them (sql/0011_seals.sql). All or nothing. The bytes must not change until it has succeeded,
-   * or ever if it fails.
+   * Inserts a JSON array of records, each at most once ever, and seals them (sql/0011_seals.sql). All
+   * or nothing. The bytes must not change until it has succeeded, or ever if it fails.
    * @param total femto-EUR of all of them, if the caller knows the sums it consists of
    * @returns the cost inserted per company and month; "all" when it adds up to `total`
    */

@@ -141,9 +141,8 @@ export const EXPORT_COLUMNS: Readonly<Record<string, readonly string[]>> = {
 };
 
 /**
- * Parses an upstream's export: CSV (RFC 4180) with a heading. It must have model, prompt_tokens and a
- * time. Without a column completion_tokens is 0. A request_id is used if it is the x-request-id that
- * the gateway sent. Other columns are ignored.
+ * Parses an upstream's export: CSV (RFC 4180) with a heading. Model, prompt_tokens and a time are
+ * needed; completion_tokens is 0 without its column. Columns not in EXPORT_COLUMNS are ignored.
  * @throws ExportError naming the line
  */
 export function readExport(text: string): BilledCall[] {

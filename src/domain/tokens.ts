@@ -1,10 +1,7 @@
 /**
- * Estimates the tokens of a text without a model's vocabulary. It cuts the text as byte-pair
- * tokenizers do before they look anything up (words with the space before them, digits by three, runs
- * of signs, line ends, indentation) and gives each kind of piece an average number of tokens. The
- * averages were fitted to the vocabularies o200k and Llama 3 on prose, documentation, code, tables,
- * numbers and encoded data; test/domain/tokens.test.ts compares them with real counts. The Estimator
- * calibrates the result for each model. About 20 ns a character.
+ * Estimates the tokens of a text without a vocabulary: cuts it as byte-pair tokenizers do and gives
+ * each kind of piece an average, fitted to the vocabularies o200k and Llama 3.
+ * test/domain/tokens.test.ts compares it with real counts. About 20 ns a character.
  */
 export function countTokens(text: string): number {
   const words = new Words();

@@ -1,9 +1,9 @@
 import { boundChat } from '../domain/budget.ts';
 import type { Model } from '../domain/model.ts';
 import { type ChatRequest, checkChat } from '../domain/request.ts';
-import { type AnswerScan, renderAnswer } from '../json/answer.ts';
+import type { AnswerScan } from '../json/answer.ts';
 import { ambiguous, type Member, type Members } from '../json/members.ts';
-import type { Edit } from '../json/splice.ts';
+import { type Edit, splice } from '../json/splice.ts';
 import type { Call, Operation } from './call.ts';
 import { JsonRelay } from './json-relay.ts';
 import { modelNames } from './model-names.ts';
@@ -47,7 +47,7 @@ function chatCall(valid: ValidBody<ChatRequest>): Call {
 }
 
 function renderCompletion(body: Buffer, scan: AnswerScan): Buffer | null {
-  return scan.choices ? renderAnswer(body, scan) : null;
+  return scan.choices ? splice(body, scan.edits) : null;
 }
 
 /** The slug becomes the internal model identifier (spec section 1, rule 2). */

@@ -1,6 +1,7 @@
 import { boundEmbedding } from '../domain/budget.ts';
 import { checkEmbedding } from '../domain/request.ts';
-import { type AnswerScan, renderAnswer } from '../json/answer.ts';
+import type { AnswerScan } from '../json/answer.ts';
+import { splice } from '../json/splice.ts';
 import type { Call, Operation } from './call.ts';
 import { modelEdit } from './chat.ts';
 import { JsonRelay } from './json-relay.ts';
@@ -33,7 +34,7 @@ const GOVERNED = ['model', 'input', 'encoding_format'];
  * SDKs decode what they asked for without checking.
  */
 function renderEmbeddings(body: Buffer, scan: AnswerScan, base64: boolean): Buffer | null {
-  const rendered = renderAnswer(body, scan);
+  const rendered = splice(body, scan.edits);
   // a base64 vector is a string, a float vector an array; the first one shows which
   const first = /"embedding"\s*:\s*(["[])/.exec(rendered.toString('latin1', 0, 65_536));
   if (first === null) return /"data"\s*:\s*\[/.test(rendered.toString('latin1', 0, 65_536)) ? rendered : null;

@@ -1,7 +1,7 @@
 import type { MemberTable } from './member-table.ts';
 import { OPEN_BRACE, skipSpace } from './members.ts';
 import { ObjectWalk, REPLACE } from './object-walk.ts';
-import { type Edit, splice } from './splice.ts';
+import type { Edit } from './splice.ts';
 import { readUsageText, type TokenCounts } from './usage.ts';
 
 const NOTHING = Buffer.alloc(0);
@@ -28,7 +28,7 @@ export interface AnswerScan {
 }
 
 /**
- * Reads an answer that is not streamed (spec sections 2.2, 2.4).
+ * Reads an answer that is not streamed (spec sections 2.2, 2.4). `splice` makes the edits.
  * @param slug a JSON string with its quotes: replaces the upstream's model name, or is inserted if there is none
  * @param table the leaking members and those of generated text
  * @returns null if the body is not exactly one JSON object: a broken answer must not look whole
@@ -58,9 +58,4 @@ export function scanAnswer(body: Buffer, slug: Buffer, table: MemberTable): Answ
     textStart: walk.textStart,
     textEnd: walk.textEnd,
   };
-}
-
-/** The client's answer: the upstream's with the edits made. */
-export function renderAnswer(body: Buffer, scan: AnswerScan): Buffer {
-  return splice(body, scan.edits);
 }

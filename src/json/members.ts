@@ -40,7 +40,7 @@ export const OTHER_VALUE = Buffer.from('["-0123456789tfn');
 
 /** The value of a hexadecimal digit; -1 for other bytes. */
 export const HEX = Int8Array.from({ length: 256 }, (_, c) =>
-  /[\da-fA-F]/.test(String.fromCharCode(c)) ? Number.parseInt(String.fromCharCode(c), 16) : -1,
+  '0123456789abcdef'.indexOf(String.fromCharCode(c).toLowerCase()),
 );
 /** 1 for bytes that make a whole escape with the backslash before them. */
 export const ESCAPED = Uint8Array.from({ length: 256 }, (_, c) =>
@@ -61,10 +61,9 @@ export type Members = readonly Member[];
 /** A JSON object: its value for validation, and where its members are for edits. */
 export interface ParsedObject {
   /**
-   * What JSON.parse would give, reduced to what validators look at. Strings and keys longer than
-   * LONG_STRING bytes are their beginning and "...", strings longer than SHORT_STRING below the
-   * top level are "...", containers below REDUCED_DEPTH are empty, numbers longer than
-   * REDUCED_NUMBER bytes are NaN.
+   * What JSON.parse would give, reduced to what validators look at. Long strings and keys are their
+   * beginning and "..."; below the top level strings longer than SHORT_STRING are "...". Containers
+   * below REDUCED_DEPTH are empty, and long numbers NaN.
    */
   readonly value: Readonly<Record<string, unknown>>;
   readonly members: Members;
@@ -97,10 +96,9 @@ export function sequenceLength(lead: number): number {
 }
 
 /**
- * Finds a governed member that other parsers could read differently: it occurs twice, or a
- * member's name differs from it only in case (see foldCase).
+ * The name of a governed member that other parsers could read differently, or null: it occurs twice,
+ * or a member's name differs from it only in case (see foldCase).
  * @param governed names in lower case ASCII
- * @returns its name, or null
  */
 export function ambiguous(members: Members, governed: readonly string[]): string | null {
   for (let i = 0; i < members.length; i++) {

@@ -55,12 +55,9 @@ const TRUE = Buffer.from('true');
 const FALSE = Buffer.from('false');
 
 /**
- * Reads one JSON object of an upstream, a whole answer or one event of a stream, in one pass:
- * finds the edits (the value of `model`, leaking members), the usage, an error, and the generated
- * text. Accepts what JSON.parse accepts.
- *
- * A leaking member is removed with the comma before it. If no member is kept before it, everything
- * up to the next member that is kept is removed.
+ * Reads one JSON object of an upstream in one pass: finds the edits, the usage, an error and the
+ * generated text. Accepts what JSON.parse accepts. A leaking member is removed with the comma before
+ * it, or with all up to the next member that is kept.
  */
 export class ObjectWalk {
   readonly #table: MemberTable;

@@ -1,4 +1,5 @@
 import { isUtf8 } from 'node:buffer';
+import { equals } from './member-table.ts';
 import {
   beginning,
   CLOSE_BRACE,
@@ -35,11 +36,9 @@ const DIGIT_0 = 0x30;
 const RECENT_KEYS: string[] = Array.from({ length: 256 }, () => '');
 
 /**
- * Parses a small JSON object: strict JSON in strict UTF-8 without a byte order mark. Accepts and
- * returns what ObjectScanner does, without its limit of values, which takes a body of 131 KB.
- *
- * One pass checks the text, locates the members and makes the reduced value. A body of 1 KiB
- * takes 1.2 µs; one push to ObjectScanner takes 2.2 µs, and 5.2 instead of 2.9 with 8 messages.
+ * Parses a small JSON object in one pass. Accepts and returns what ObjectScanner does, without its
+ * limit of values, which takes a body of 131 KB. A body of 1 KiB takes 1.2 µs instead of the 2.2 of
+ * ObjectScanner, one with 8 messages 2.9 instead of 5.2.
  */
 export function parseObject(body: Buffer): ParsedObject | JsonFault {
   return PARSER.parse(body);
@@ -180,10 +179,8 @@ class ObjectParser {
   }
 
   #word(word: Buffer): boolean {
-    const end = this.#at + word.length;
-    if (end > this.#end) return false;
-    for (let i = 0; i < word.length; i++) if (this.#b[this.#at + i] !== word[i]) return false;
-    this.#at = end;
+    if (!equals(this.#b, this.#at, word.length, word)) return false;
+    this.#at += word.length;
     return true;
   }
 

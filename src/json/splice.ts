@@ -2,7 +2,7 @@
 export interface Edit {
   readonly start: number;
   readonly end: number;
-  readonly bytes: Uint8Array;
+  readonly bytes: Buffer;
 }
 
 /** The body with the edits made; all other bytes stay as they are. */
@@ -25,7 +25,7 @@ export function splicePieces(pieces: readonly Buffer[], edits: readonly Edit[]):
     let at = Math.max(base, skipTo);
     for (let edit = edits[next]; edit !== undefined && edit.start < end; edit = edits[++next]) {
       keep(out, piece, at - base, edit.start - base);
-      if (edit.bytes.length > 0) out.push(asBuffer(edit.bytes));
+      if (edit.bytes.length > 0) out.push(edit.bytes);
       skipTo = edit.end;
       at = Math.max(edit.start, skipTo);
     }
@@ -34,15 +34,11 @@ export function splicePieces(pieces: readonly Buffer[], edits: readonly Edit[]):
   }
   // insertions at the very end
   for (let edit = edits[next]; edit !== undefined; edit = edits[++next]) {
-    if (edit.bytes.length > 0) out.push(asBuffer(edit.bytes));
+    if (edit.bytes.length > 0) out.push(edit.bytes);
   }
   return out;
 }
 
 function keep(out: Buffer[], piece: Buffer, start: number, end: number): void {
   if (start < end) out.push(start === 0 && end === piece.length ? piece : piece.subarray(start, end));
-}
-
-function asBuffer(bytes: Uint8Array): Buffer {
-  return Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
 }

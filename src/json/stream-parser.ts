@@ -69,13 +69,9 @@ const OBJECT = 0;
 const ARRAY = 1;
 
 /**
- * Strict JSON parser for large request bodies, fed with chunks as they arrive: 20 MiB neither
- * pause the event loop nor become a value of 20 MiB. Accepts what parseObject accepts: RFC 8259
- * in UTF-8 without a byte order mark, one object, at most MAX_DEPTH levels and MAX_MEMBERS
- * top-level members. In addition there is a limit of MAX_VALUES values.
- *
- * The value is reduced (see ParsedObject), and arrays longer than REDUCED_ITEMS are thinned out:
- * growing an array to millions of items is a pause of 70 ms. Spans are offsets in the whole body.
+ * Parses large request bodies chunk by chunk: 20 MiB neither pause the event loop nor become a value
+ * of 20 MiB. Accepts RFC 8259 in UTF-8 without a byte order mark: one object, within MAX_DEPTH,
+ * MAX_MEMBERS and MAX_VALUES. Arrays are thinned out, since growing one to millions pauses for 70 ms.
  */
 export class ObjectScanner {
   readonly #utf8 = new Utf8Check();

@@ -17,12 +17,11 @@ declare const WebAssembly: {
   Instance: new (module: object) => { exports: object };
 };
 
-const { memory, pass: passContent } = new WebAssembly.Instance(new WebAssembly.Module(Buffer.from(MODULE, 'base64')))
-  .exports as {
+const exported = new WebAssembly.Instance(new WebAssembly.Module(Buffer.from(MODULE, 'base64'))).exports as {
   memory: { buffer: ArrayBuffer };
   pass: (at: number) => number;
 };
-const MEMORY = new Uint8Array(memory.buffer);
+const MEMORY = new Uint8Array(exported.memory.buffer);
 
 /** Copies [from, to) to where `pass` reads. Valid until the next load by any caller. */
 export function load(b: Buffer, from: number, to: number): void {
@@ -36,6 +35,4 @@ export function load(b: Buffer, from: number, to: number): void {
  * @returns 2 * offset + escaped: the first offset that needs a closer look (a quote, a control
  * character, a backslash without a two-byte escape) or the loaded length; 1 if an escape was passed
  */
-export function pass(at: number): number {
-  return passContent(at);
-}
+export const { pass } = exported;

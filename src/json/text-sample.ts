@@ -20,11 +20,9 @@ export interface Piece {
 }
 
 /**
- * Keeps pieces of a generated text while it streams, so that its tokens can be estimated. If
- * events are small: the first 8 events, then one about every 128 bytes. Else: the first 4 KiB.
- * Later one piece each time the text has grown by a fixed share, so that early and late text count
- * alike. A text of 100 KB leaves 1 KiB (small events) or 14 KiB; the most is 16 KiB. An event
- * that is not kept costs one comparison.
+ * Keeps pieces of a streamed text, so that its tokens can be estimated: the first 8 small events or
+ * 4 KiB, then one piece each time the text has grown by a fixed share. A text of 100 KB leaves 1 KiB
+ * (small events) or 14 KiB. An event that is not kept costs one comparison.
  */
 export class TextSample {
   /** Add the event once the text is longer than this. */

@@ -12,10 +12,9 @@ const MODEL_KEY = Buffer.from('"model":');
 const COMMA = Buffer.from(',');
 
 /**
- * The event stream of a chat completion (spec section 4.2, "Streaming"). The data of an event is
- * one JSON object, which is relayed byte for byte except for its top-level `model`, which becomes
- * the slug, and leaking members, which are removed. An `error` breaks the stream. `[DONE]` leaves
- * as "data: [DONE]\n\n" and ends it.
+ * The event stream of a chat completion (spec section 4.2, "Streaming"). Events are relayed byte for
+ * byte, but their `model` becomes the slug and leaking members are removed. An `error` breaks the
+ * stream. `[DONE]` leaves as "data: [DONE]\n\n" and ends it.
  */
 export class ChatStream extends EventScanner {
   /** Data events relayed. */

@@ -21,9 +21,8 @@ const NO_VIEW = new DataView(new ArrayBuffer(0));
  *   data: {"created":17,"model":"x","choices":[{"delta":{"content":" Hello"},"finish_reason":null}]}⏎⏎
  *   '-- fixed part --'gap'---------- fixed part ------------------' gap -'------- fixed part --------'
  *
- * A pattern is learned from two events that ObjectWalk read, with their edits. Later events are
- * compared with it, eight bytes at a time. A match leaves in the walk what reading the event would
- * have left there. An event of 260 bytes takes 0.1 µs instead of 0.6.
+ * It is learned from two events that ObjectWalk read. A match leaves in the walk what reading the
+ * event would have left there. An event of 260 bytes takes 0.1 µs instead of 0.6.
  */
 export class EventPattern {
   readonly #walk: ObjectWalk;

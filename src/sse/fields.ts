@@ -1,3 +1,4 @@
+import { equals } from '../json/member-table.ts';
 import { COLON, CR, LF, OPEN_BRACE, OPEN_BRACKET, QUOTE, SPACE, TAB } from '../json/members.ts';
 
 const DATA = Buffer.from('data:');
@@ -47,10 +48,7 @@ export function quoted(b: Buffer, start: number, end: number): string {
 }
 
 export function startsWith(b: Buffer, start: number, end: number, prefix: Buffer): boolean {
-  const length = prefix.length;
-  if (end - start < length) return false;
-  for (let i = 0; i < length; i++) if (b[start + i] !== prefix[i]) return false;
-  return true;
+  return end - start >= prefix.length && equals(b, start, prefix.length, prefix);
 }
 
 /** The offset of the first byte at or after i that is not a space, tab or LF, or end. */

@@ -24,14 +24,9 @@ const RELAY_LF = 2;
 const ADD_LF = 3;
 
 /**
- * The framing of an event stream (HTML standard, section 9.2.6), the same for every dialect: line
- * ends, byte order mark, comments, fields and blank lines. A dialect extends it and reads the
- * events (chat-stream.ts).
- *
- * Push chunks as they come; whatever is complete goes to the sink before `push` returns, in as few
- * spans as possible. There is no clock and no socket; the output does not depend on where chunks
- * begin and end. Each comment line becomes an event of its own, ":\n\n". Fields other than data,
- * and events without data, are dropped.
+ * The framing of an event stream (HTML standard, section 9.2.6). A dialect extends it and reads the
+ * events. Whatever is complete goes to the sink before `push` returns, wherever chunks end. A comment
+ * becomes ":\n\n"; fields other than data, and events without data, are dropped.
  */
 export abstract class EventScanner {
   state: StreamState = 'open';

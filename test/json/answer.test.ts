@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import t from 'tap';
 import { ANSWER_MEMBERS } from '../../src/domain/answer-members.ts';
-import { type AnswerScan, renderAnswer, scanAnswer } from '../../src/json/answer.ts';
+import { type AnswerScan, scanAnswer } from '../../src/json/answer.ts';
+import { splice } from '../../src/json/splice.ts';
 import { fuzz } from '../sse/fuzz.ts';
 
 const SLUG = 'acme/large';
@@ -12,7 +13,7 @@ const SLUG_JSON = Buffer.from(JSON.stringify(SLUG));
 function rendered(json: string): string | null {
   const body = Buffer.from(json);
   const scan = scanAnswer(body, SLUG_JSON, ANSWER_MEMBERS);
-  return scan === null ? null : renderAnswer(body, scan).toString();
+  return scan === null ? null : splice(body, scan.edits).toString();
 }
 
 function scanned(json: string): AnswerScan {
