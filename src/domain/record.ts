@@ -22,6 +22,7 @@ export class RecordWriter {
   readonly #iso = new IsoTime();
   readonly #models = new WeakMap<Model, ModelMembers>();
 
+  /** The record without a line break. */
   text({ admission, tokens, cost, source, outcome }: UsageRecord): string {
     const { month, requestId, payer, model, endpoint, at } = admission;
     const { names, prices } = this.#membersOf(model);
