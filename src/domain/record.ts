@@ -1,53 +1,113 @@
+import { writeWhole } from '../json/decimal.ts';
 import { IsoTime } from './iso.ts';
 import type { Model } from './model.ts';
-import { type Femto, formatEur, parseEur } from './money.ts';
-import type { UsageRecord } from './usage.ts';
-
-/** What `readRecordCost` finds in a record. */
-const RECORD =
-  /^\{"billing_month":"([\d-]{10})","request_id":"([\da-f-]{36})","company_id":"([\da-f-]{36})",.*,"cost_eur":(\d+(?:\.\d+)?),"price_input":/;
-
-/** What all records of a model share, as JSON members. */
-interface ModelMembers {
-  readonly names: string;
-  readonly prices: string;
-}
+import { type Femto, parseEur, writeEur } from './money.ts';
+import type { Endpoint, Outcome, UsageRecord, UsageSource } from './usage.ts';
 
 /**
  * Writes usage records as JSON objects whose members are the columns of `api_usage`, in ASCII and
  * without line breaks: the line of a spool and the element of a batch. What all calls of a model
- * share is made once.
+ * share is copied; the rest is written into its gaps and between its two parts:
+ *
+ *   {"billing_month":"          ","request_id":"    ","company_id":"    ","api_key_id":"    ",…,"prompt_tokens":
+ *                     2026-11-01                019a…              5c0e…                91fa…
+ *   200,"completion_tokens":100,"cost_eur":0.00025
+ *   ,"price_input":…,"outcome":"completed","occurred_at":"                        "}
+ *                                                         2026-11-21T10:15:30.123Z
+ *
+ * Concatenating 16 strings and copying the result took 0.5 to 1.2 µs a record more.
  */
 export class RecordWriter {
   readonly #iso = new IsoTime();
-  readonly #models = new WeakMap<Model, ModelMembers>();
+  readonly #models = new WeakMap<Model, Shared>();
+  #last: Model | null = null;
+  #lastShared: Shared = { starts: {}, ends: {} };
 
-  /** The record without a line break. */
-  text({ admission, tokens, cost, source, outcome }: UsageRecord): string {
-    const { month, requestId, payer, model, endpoint, at } = admission;
-    const { names, prices } = this.#membersOf(model);
-    return (
-      `{"billing_month":"${month}","request_id":"${requestId}","company_id":"${payer.companyId}"` +
-      `,"api_key_id":"${payer.id}",${names},"endpoint":"${endpoint}","prompt_tokens":${tokens.prompt}` +
-      `,"completion_tokens":${tokens.completion},"cost_eur":${formatEur(cost)},${prices}` +
-      `,"usage_source":"${source}","outcome":"${outcome}","occurred_at":"${this.#iso.of(at)}"}`
-    );
+  /** The most bytes a record can take. */
+  room({ admission, source, outcome }: UsageRecord): number {
+    const { model, endpoint } = admission;
+    const shared = this.#sharedOf(model);
+    const { inputText, outputText } = model.prices; // a cost has at most DIGITS more than they have together
+    const digits = DIGITS + inputText.length + outputText.length;
+    return startOf(shared, model, endpoint).length + digits + endOf(shared, model, source, outcome).length;
   }
 
-  #membersOf(model: Model): ModelMembers {
-    let members = this.#models.get(model);
-    if (members === undefined) {
-      const { slug, upstream, prices } = model;
-      members = {
-        // only names and slugs are free text and need escaping
-        names: `"model_slug":${asciiJson(slug)},"upstream_model":${asciiJson(upstream)}`,
-        prices: `"price_input":${prices.inputText},"price_output":${prices.outputText}`,
-      };
-      this.#models.set(model, members);
+  /** Writes a record into a buffer with room for it. @returns the offset behind it */
+  write({ admission, tokens, cost, source, outcome }: UsageRecord, bytes: Buffer, at: number): number {
+    const { model, payer } = admission;
+    const shared = this.#sharedOf(model);
+    const start = startOf(shared, model, admission.endpoint);
+    const end = endOf(shared, model, source, outcome);
+
+    bytes.set(start, at);
+    bytes.write(admission.month, at + MONTH_AT, MONTH_LENGTH, 'latin1');
+    bytes.write(admission.requestId, at + REQUEST_AT, ID_LENGTH, 'latin1');
+    bytes.write(payer.companyId, at + COMPANY_AT, ID_LENGTH, 'latin1');
+    bytes.write(payer.id, at + KEY_AT, ID_LENGTH, 'latin1');
+
+    let next = writeWhole(bytes, at + start.length, tokens.prompt);
+    bytes.set(COMPLETION, next);
+    next = writeWhole(bytes, next + COMPLETION.length, tokens.completion);
+    bytes.set(COST, next);
+    next = writeEur(bytes, next + COST.length, cost);
+
+    bytes.set(end, next);
+    next += end.length;
+    this.#iso.write(bytes, next - TIME_END, admission.at);
+    return next;
+  }
+
+  #sharedOf(model: Model): Shared {
+    if (model === this.#last) return this.#lastShared;
+    let shared = this.#models.get(model);
+    if (shared === undefined) {
+      shared = { starts: {}, ends: {} };
+      this.#models.set(model, shared);
     }
-    return members;
+    this.#last = model;
+    this.#lastShared = shared;
+    return shared;
   }
 }
+
+/** The parts that all records of a model share, each made when first needed. */
+interface Shared {
+  readonly starts: { [endpoint in Endpoint]?: Buffer };
+  readonly ends: { [source in UsageSource]?: { [outcome in Outcome]?: Buffer } };
+}
+
+const MONTH_LENGTH = 10;
+const ID_LENGTH = 36; // a UUID; the database takes no other ids
+const MONTH_AT = '{"billing_month":"'.length;
+const REQUEST_AT = MONTH_AT + MONTH_LENGTH + '","request_id":"'.length;
+const COMPANY_AT = REQUEST_AT + ID_LENGTH + '","company_id":"'.length;
+const KEY_AT = COMPANY_AT + ID_LENGTH + '","api_key_id":"'.length;
+const TIME_LENGTH = 24;
+const TIME_END = TIME_LENGTH + '"}'.length;
+const COMPLETION = Buffer.from(',"completion_tokens":');
+const COST = Buffer.from(',"cost_eur":');
+const DIGITS = COMPLETION.length + COST.length + 80; // two counts and the cost, without the digits of the prices
+
+function startOf({ starts }: Shared, { slug, upstream }: Model, endpoint: Endpoint): Buffer {
+  // only names and slugs are free text and need escaping
+  starts[endpoint] ??= Buffer.from(
+    `{"billing_month":"${' '.repeat(MONTH_LENGTH)}","request_id":"${NO_ID}","company_id":"${NO_ID}"` +
+      `,"api_key_id":"${NO_ID}","model_slug":${asciiJson(slug)},"upstream_model":${asciiJson(upstream)}` +
+      `,"endpoint":"${endpoint}","prompt_tokens":`,
+  );
+  return starts[endpoint];
+}
+
+function endOf({ ends }: Shared, { prices }: Model, source: UsageSource, outcome: Outcome): Buffer {
+  ends[source] ??= {};
+  ends[source][outcome] ??= Buffer.from(
+    `,"price_input":${prices.inputText},"price_output":${prices.outputText}` +
+      `,"usage_source":"${source}","outcome":"${outcome}","occurred_at":"${' '.repeat(TIME_LENGTH)}"}`,
+  );
+  return ends[source][outcome];
+}
+
+const NO_ID = ' '.repeat(ID_LENGTH);
 
 /** The cost of a record and where it counts. */
 export interface RecordCost {
@@ -65,8 +125,13 @@ export function readRecordCost(json: string): RecordCost | null {
   return { requestId, companyId, month, cost: parseEur(eur) };
 }
 
+const RECORD =
+  /^\{"billing_month":"([\d-]{10})","request_id":"([\da-f-]{36})","company_id":"([\da-f-]{36})",.*,"cost_eur":(\d+(?:\.\d+)?),"price_input":/;
+
 /** A JSON string of ASCII characters. */
 export function asciiJson(text: string): string {
-  if (/^[\w.:/@+!-]*$/.test(text)) return `"${text}"`; // the usual slug: 35 ns instead of 90
+  if (PLAIN.test(text)) return `"${text}"`;
   return JSON.stringify(text).replace(/[^\x20-\x7e]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }
+
+const PLAIN = /^[\w.:/@+!-]*$/;

@@ -2,7 +2,7 @@ import type { Femto } from '../domain/money.ts';
 import { RecordWriter, readRecordCost } from '../domain/record.ts';
 import type { UsageRecord } from '../domain/usage.ts';
 import type { MonthSpend } from './spend.ts';
-import { blankHead, closeArray, lineLength, recordOfLine, writeElement, writeLine } from './spool-line.ts';
+import { blankHead, closeArray, finishLine, HEAD_BYTES, lineLength, recordOfLine, writeElement } from './spool-line.ts';
 
 const BLOCK_BYTES = 262_144;
 /** Empty blocks kept for reuse: what a second of high load takes. */
@@ -44,12 +44,11 @@ export class RecordBlocks {
 
   /** Writes a record. @param at when it was booked, milliseconds since the epoch */
   add(record: UsageRecord, spend: MonthSpend, at: number): PendingRecord {
-    const text = this.#records.text(record);
-    const room = lineLength(text.length);
+    const room = lineLength(this.#records.room(record));
     if (this.#block.used + room > this.#block.bytes.length) this.#block = this.#emptyBlock(room);
     const block = this.#block;
     const from = block.used;
-    block.used = writeLine(block.bytes, from, text);
+    block.used = finishLine(block.bytes, from, this.#records.write(record, block.bytes, from + HEAD_BYTES));
     block.live++;
     return new BlockRecord(spend, record.cost, at, block, from, block.used);
   }

@@ -9,7 +9,7 @@ import { crc32 } from 'node:zlib';
  */
 
 /** Bytes before the record. */
-const HEAD_BYTES = 18;
+export const HEAD_BYTES = 18;
 const LF = 0x0a;
 const SPACE = 0x20;
 const COMMA = 0x2c;
@@ -33,8 +33,12 @@ export function lineLength(record: number): number {
  * @returns the offset behind the line
  */
 export function writeLine(buffer: Buffer, at: number, record: string): number {
+  return finishLine(buffer, at, at + HEAD_BYTES + buffer.write(record, at + HEAD_BYTES, 'latin1'));
+}
+
+/** Completes the line whose record stands at [at + HEAD_BYTES, end). @returns the offset behind the line */
+export function finishLine(buffer: Buffer, at: number, end: number): number {
   const start = at + HEAD_BYTES;
-  const end = start + buffer.write(record, start, 'latin1');
   writeHex(buffer, at, end - start);
   buffer[at + 8] = SPACE;
   writeHex(buffer, at + 9, crc32(new Uint8Array(buffer.buffer, buffer.byteOffset + start, end - start)));

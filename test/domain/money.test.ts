@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { costOf, formatEur, parseEur, parsePrices } from '../../src/domain/money.ts';
+import { costOf, formatEur, parseEur, parsePrices, writeEur } from '../../src/domain/money.ts';
 
 t.test('cost is (prompt / 1000) × input price + (completion / 1000) × output price, to the last digit', async (t) => {
   const prices = parsePrices('0.00015', '0.0006');
@@ -33,6 +33,21 @@ t.test('amounts read and print as Postgres writes them', async (t) => {
   for (const text of ['', '1e3', 'NaN', '1,5', ' 1', '.5']) t.throws(() => parseEur(text), RangeError);
 });
 
-t.test('an amount is read back as it was printed', async () => {
-  fc.assert(fc.property(fc.bigInt(), (amount) => parseEur(formatEur(amount)) === amount));
+t.test('an amount is written into bytes as it is formatted', async () => {
+  const edge = fc
+    .tuple(fc.bigInt(0n, 9_007_199n), fc.constantFrom(-1n, 0n, 1n))
+    .map(([n, more]) => n * 10n ** 9n + more);
+  const small = fc.bigInt(0n, BigInt(Number.MAX_SAFE_INTEGER));
+  const round = fc
+    .tuple(fc.bigInt(0n, 20n), fc.integer({ min: 0, max: 17 }))
+    .map(([n, zeros]) => n * 10n ** BigInt(zeros));
+  const amount = fc.oneof(edge, small, round, fc.bigInt(), fc.constant(2n ** 53n));
+  fc.assert(
+    fc.property(amount, (amount) => {
+      const bytes = Buffer.alloc(400);
+      const end = writeEur(bytes, 5, amount);
+      return bytes.toString('latin1', 5, end) === formatEur(amount);
+    }),
+    { numRuns: 2000 },
+  );
 });
