@@ -6,7 +6,7 @@ import type { Demo } from './demo/server.ts';
 import { Estimator } from './domain/estimate.ts';
 import { Calendar } from './domain/month.ts';
 import type { Clock } from './domain/ports.ts';
-import { nameFilter, refusedNames } from './domain/steering.ts';
+import { refusedNames, SteeringFilter } from './domain/steering.ts';
 import { Deadlines, type TimeLimits } from './gateway/deadlines.ts';
 import { Overload } from './gateway/overload.ts';
 import { RequestLog } from './gateway/request-log.ts';
@@ -102,7 +102,7 @@ export async function openEngine(
       tracer: tracing?.tracer ?? null,
       bodyMemory: new BodyMemory(collectYoung),
       limits: listenerLimits(config),
-      isSteering: nameFilter(refusedNames(config.refusedParameters)),
+      steering: new SteeringFilter(refusedNames(config.refusedParameters)),
     },
     async close() {
       // calls whose clients were cut are booked as aborted; after the upstream is closed they would count as its failures, and be free

@@ -16,7 +16,7 @@ export const assistantRun: Operation = {
   upstreamPath: '/chat/completions',
   async read(services, body, companyId, id) {
     // the schema refuses unknown members, those that steer among them
-    const valid = validateBody(body, checkAssistantRun, GOVERNED, () => false);
+    const valid = validateBody(body, checkAssistantRun, GOVERNED, null);
     const assistant = await services.directory.assistant(id, companyId);
     if (assistant === null) throw new GatewayError('not_found', 'No such assistant.');
     return runCall(services, valid, assistant);

@@ -17,7 +17,7 @@ export const chat: Operation = {
   kind: 'chat',
   upstreamPath: '/chat/completions',
   read(services, body) {
-    return chatCall(validateBody(body, checkChat, GOVERNED, services.isSteering));
+    return chatCall(validateBody(body, checkChat, GOVERNED, services.steering));
   },
 };
 

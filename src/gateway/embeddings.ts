@@ -14,7 +14,7 @@ export const embeddings: Operation = {
   kind: 'embedding',
   upstreamPath: '/embeddings',
   read(services, body): Call {
-    const valid = validateBody(body, checkEmbedding, GOVERNED, services.isSteering);
+    const valid = validateBody(body, checkEmbedding, GOVERNED, services.steering);
     const base64 = valid.request.encoding_format === 'base64';
     return {
       slug: valid.request.model,

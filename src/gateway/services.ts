@@ -1,6 +1,7 @@
 import type { Estimator } from '../domain/estimate.ts';
 import type { Calendar } from '../domain/month.ts';
 import type { Clock, Directory, Ledger } from '../domain/ports.ts';
+import type { SteeringFilter } from '../domain/steering.ts';
 import type { Logger } from '../log.ts';
 import type { Metrics } from '../metrics.ts';
 import type { BodyMemory } from '../runtime/body-memory.ts';
@@ -42,6 +43,6 @@ export interface Services {
   readonly limits: ListenerLimits;
   readonly deadlines: Deadlines;
   readonly overload: Overload;
-  /** Whether a request member could choose another model, host or key. */
-  readonly isSteering: (member: string) => boolean;
+  /** Which request members could choose another model, host or key. */
+  readonly steering: SteeringFilter;
 }

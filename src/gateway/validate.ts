@@ -1,5 +1,6 @@
 import { type ErrorName, GatewayError } from '../domain/errors.ts';
-import { ambiguous, type JsonFault, MAX_MEMBERS, type Member, type Members, QUOTE } from '../json/members.ts';
+import type { SteeringFilter } from '../domain/steering.ts';
+import { ambiguous, foldsTo, type JsonFault, MAX_MEMBERS, type Member, type Members, QUOTE } from '../json/members.ts';
 import { parseObject } from '../json/parser.ts';
 import { MAX_VALUES } from '../json/stream-parser.ts';
 import type { RequestBody } from './body.ts';
@@ -15,31 +16,44 @@ export interface ValidBody<T> {
  * Checks a request body (spec section 4). It is parsed for the check and kept as bytes to be sent on.
  * @param check the schema check; throws GatewayError 400
  * @param governed members that the gateway decides by: refused where two readers could disagree about them
- * @param isSteering whether a member could choose another model, host or key: such are refused
+ * @param steering members that could choose another model, host or key, which are refused; null: the check refuses them
  * @throws GatewayError 400
  */
 export function validateBody<T>(
   body: RequestBody,
   check: (value: unknown) => T,
   governed: readonly string[],
-  isSteering: (member: string) => boolean,
+  steering: SteeringFilter | null,
 ): ValidBody<T> {
   const { object } = body;
   if (typeof object === 'string') throw new GatewayError(FAULTS[object], FAULT_TEXTS[object]);
   const { value, members } = object;
-  const twice = ambiguous(members, governed) ?? ambiguous(members, METADATA);
+  const twice = ambiguous(members, governed) ?? ambiguous(members, WITH_MEMBERS);
   if (twice !== null) throw twoReadings(twice);
-  for (const member of members) {
-    if (isSteering(member.name)) throw unsupported(member.name);
-    if (member.name === 'metadata') validateMetadata(body, member, isSteering);
-  }
+  if (steering !== null) refuseSteering(body, members, value, steering);
   return { request: check(value), body, members };
 }
 
-const METADATA = ['metadata'];
+/** Members whose own members are checked. */
+const WITH_MEMBERS = ['metadata', 'tools', 'chat_template_kwargs'];
+
+function refuseSteering(
+  body: RequestBody,
+  members: Members,
+  value: Readonly<Record<string, unknown>>,
+  steering: SteeringFilter,
+): void {
+  for (const member of members) {
+    const { name } = member;
+    if (steering.refuses(name)) throw unsupported(name);
+    if (name === 'metadata') validateMetadata(body, member, steering);
+    else if (name === 'tools') validateTools(value.tools, steering);
+    else if (name === 'chat_template_kwargs') validateKwargs(value.chat_template_kwargs, steering);
+  }
+}
 
 /** Routers obey members of `metadata` too, and read text in it as JSON. */
-function validateMetadata(body: RequestBody, member: Member, isSteering: (member: string) => boolean): void {
+function validateMetadata(body: RequestBody, member: Member, steering: SteeringFilter): void {
   const bytes = bytesWithin(body, member);
   if (bytes.equals(NULL)) return;
   const members = membersWithin(bytes, member);
@@ -47,9 +61,28 @@ function validateMetadata(body: RequestBody, member: Member, isSteering: (member
     throw new GatewayError('invalid_type', "Invalid type for 'metadata': must be object or null.", 'metadata');
   }
   for (const { name, valueStart } of members) {
-    const dotted = `metadata.${beforeNul(name)}`;
-    if (isSteering(dotted) || (bytes[valueStart] !== QUOTE && isSteering(`${dotted}[]`))) throw unsupported(dotted);
+    if (!steering.refusesInMetadata(name, bytes[valueStart] === QUOTE)) continue;
+    throw unsupported(`metadata.${beforeNul(name)}`);
   }
+}
+
+/** Tools of other types than the caller's own run at the router or the provider. */
+function validateTools(tools: unknown, steering: SteeringFilter): void {
+  if (!Array.isArray(tools)) return;
+  for (let i = 0; i < tools.length; i++) {
+    const tool = tools[i];
+    if (typeof tool !== 'object' || tool === null) continue;
+    // Gemini's tools have no type, but a member named for them
+    const type = tool.type ?? ('function' in tool ? 'function' : null);
+    if (steering.refusesTool(type)) throw unsupported(`tools[${i}].type`);
+    for (const name in tool) if (name !== 'type' && foldsTo(name, 'type')) throw twoReadings(`tools[${i}].type`);
+  }
+}
+
+/** The template itself would run as the engine's code. */
+function validateKwargs(kwargs: unknown, steering: SteeringFilter): void {
+  if (typeof kwargs !== 'object' || kwargs === null) return;
+  for (const name in kwargs) if (steering.refusesInKwargs(name)) throw unsupported(`chat_template_kwargs.${name}`);
 }
 
 const NULL = Buffer.from('null');
@@ -77,7 +110,7 @@ export function membersWithin(value: Buffer, { name }: Member): Members | null {
 
 const MOST_WITHIN = 65_536;
 
-/** The name as a reader of C strings has it; what follows the NUL would hide the mark of `metadata.x[]`. */
+/** The name as a reader of C strings has it. */
 function beforeNul(name: string): string {
   return name.split('\0', 1)[0] as string;
 }

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import t from 'tap';
 import { GatewayError } from '../../src/domain/errors.ts';
 import { parsePrices } from '../../src/domain/money.ts';
-import { nameFilter, REFERENCE, refusedNames, STEERING } from '../../src/domain/steering.ts';
+import { REFERENCE, refusedNames, STEERING, SteeringFilter } from '../../src/domain/steering.ts';
 import { RequestBody } from '../../src/gateway/body.ts';
 import type { Call } from '../../src/gateway/call.ts';
 import { chat } from '../../src/gateway/chat.ts';
@@ -21,7 +21,7 @@ const MODEL = {
   prices: parsePrices('0', '0'),
   created: 0,
 } as const;
-const SERVICES = { isSteering: nameFilter(STEERING) } as Services;
+const SERVICES = { steering: new SteeringFilter(STEERING) } as Services;
 
 /** What some router somewhere takes for another model, host, key or answer. Written down apart from our list. */
 const DANGEROUS = [
@@ -250,12 +250,79 @@ t.test('metadata of the reference format passes, whatever its keys', async (t) =
 
 t.test('the list of refused parameters is adjustable', async (t) => {
   t.equal(refusedNames(''), STEERING);
-  const adjusted = nameFilter(refusedNames('+service_tier, -tags +x_*'));
-  t.ok(adjusted('service_tier'), 'even a parameter of the reference format');
-  t.ok(adjusted('x_anything'));
-  t.notOk(adjusted('tags'));
-  t.ok(adjusted('fallbacks'));
-  const replaced = nameFilter(refusedNames('only_this'));
-  t.ok(replaced('onlyThis'));
-  t.notOk(replaced('fallbacks'));
+  const adjusted = new SteeringFilter(refusedNames('+service_tier, -tags +x_* -base_model -metadata.priority[]'));
+  t.ok(adjusted.refuses('service_tier'), 'even a parameter of the reference format');
+  t.ok(adjusted.refuses('x_anything'));
+  t.notOk(adjusted.refuses('tags'));
+  t.notOk(adjusted.refuses('base_model'), 'an exception from a pattern');
+  t.ok(adjusted.refuses('other_model'));
+  t.notOk(adjusted.refusesInMetadata('priority', false));
+  t.ok(adjusted.refusesInMetadata('timeout', false));
+  t.ok(adjusted.refuses('fallbacks'));
+  const replaced = new SteeringFilter(refusedNames('only_this'));
+  t.ok(replaced.refuses('onlyThis'));
+  t.notOk(replaced.refuses('fallbacks'));
+  t.notOk(replaced.refusesTool('mcp'));
+  const tools = new SteeringFilter(refusedNames('-tools.mcp,+tools.custom'));
+  t.same(
+    ['function', 'custom', 'mcp', 'file_search', null].map((type) => tools.refusesTool(type)),
+    [false, true, false, true, true],
+  );
+  t.notOk(new SteeringFilter(refusedNames('-tools.*')).refusesTool('file_search'));
+});
+
+t.test('only tools that the caller runs itself are forwarded', async (t) => {
+  const TOOLS: readonly (readonly [string, string | null])[] = [
+    ['[{"type":"function","function":{"name":"f"}},{"type":"custom","custom":{"name":"c"}}]', null],
+    ['[{"function":{"name":"f"}}]', null],
+    ['null', null],
+    ['[]', null],
+    ['[{"type":"mcp","server_url":"http://x"}]', 'tools[0].type'],
+    ['[{"type":"function","function":{"name":"f"}},{"type":"file_search"}]', 'tools[1].type'],
+    ['[{"type":"Function"}]', 'tools[0].type'],
+    ['[{"type":null}]', 'tools[0].type'],
+    ['[{"googleSearch":{}}]', 'tools[0].type'],
+    ['[{"type":"function","Type":"mcp"}]', 'tools[0].type'],
+    ['[{"type":"function","function":{}}],"tools":[{"type":"mcp"}]', 'tools'],
+    ['[],"Tools":[{"type":"mcp"}]', 'tools'],
+  ];
+  for (const [tools, param] of TOOLS) {
+    for (const cuts of [null, [7, 90]]) {
+      const text = `{"model":"brand","messages":[{"role":"user","content":"hi"}],"tools":${tools}}`;
+      const result = forwarded(chat, bodyOf(Buffer.from(text), cuts));
+      if (param === null) t.notOk(result instanceof GatewayError, tools);
+      else t.match(result, { status: 400, param }, tools);
+    }
+  }
+});
+
+/** Bodies whose names are as dear as can be to look up, and how much one request may take for it. */
+const NAMES: Record<string, (i: number) => string> = {
+  'long names': (i) => `${i}`.padStart(480, 'x'),
+  'mixed case': (i) => `${i}`.padStart(480, 'aB'),
+  hyphens: (i) => `${i}`.padStart(480, 'a-'),
+  'letters that fold': (i) => `${i}`.padStart(240, 'ſ'),
+  'the beginning of an entry': (i) => `search_tool_${i}`,
+  'the end of many entries': (i) => `${i}_fail_s`,
+  'entries almost': (i) => `litellm${'_'.repeat(i % 2)}`.repeat(8) + i,
+};
+const MOST_MS = 2;
+
+t.test(`no body costs more than ${MOST_MS} ms to check, whatever its names are`, async (t) => {
+  const check = (body: RequestBody) => {
+    const began = process.cpuUsage();
+    forwarded(chat, body);
+    const { user, system } = process.cpuUsage(began);
+    return (user + system) / 1000;
+  };
+  for (const [what, name] of Object.entries(NAMES)) {
+    const members = Array.from({ length: 1000 }, (_, i) => `"${name(i)}":1`);
+    const inMetadata = members.slice(0, Math.floor(60_000 / Buffer.byteLength(members[0] as string)) - 1);
+    const own = '"model":"brand","messages":[{"role":"user","content":"hi"}]';
+    for (const text of [`{${own},${members},"fallbacks":[]}`, `{${own},"metadata":{${inMetadata}},"fallbacks":[]}`]) {
+      const times = Array.from({ length: 25 }, () => check(bodyOf(Buffer.from(text), null)));
+      const best = Math.min(...times);
+      t.ok(best <= MOST_MS, `${what}: ${best} ms`);
+    }
+  }
 });
