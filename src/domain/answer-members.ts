@@ -1,10 +1,17 @@
+import { Hidden } from '../json/hidden.ts';
 import { memberTable } from '../json/member-table.ts';
+import { internalNames, type Model } from './model.ts';
 
 /** Top-level members of answers and events that tell what stands behind the gateway: they are removed. */
 export const LEAKING_MEMBERS: readonly string[] = [
   // the provider that OpenRouter and other resellers chose
   'provider',
   'provider_specific_fields',
+  'provider_metadata',
+  'providerMetadata',
+  'openrouter_metadata',
+  'debug',
+  '__verbose',
   'upstream',
   'upstream_model',
   'router',
@@ -15,6 +22,10 @@ export const LEAKING_MEMBERS: readonly string[] = [
   '_response_ms',
   'response_ms',
   'response_cost',
+  'cost',
+  'cost_details',
+  'total_cost',
+  'estimated_cost',
   'litellm_params',
   'litellm_metadata',
   'litellm_call_id',
@@ -32,6 +43,8 @@ export const LEAKING_MEMBERS: readonly string[] = [
   'server',
   'host',
   'hostname',
+  'kv_transfer_params',
+  'ec_transfer_params',
 ];
 
 /** Nested members whose string values are text that the model generated: tokens are estimated from it if the usage is missing. */
@@ -46,5 +59,42 @@ export const GENERATED_MEMBERS: readonly string[] = [
   'arguments',
 ];
 
-/** Both lists, prepared for the readers of answers and streams. */
-export const ANSWER_MEMBERS = memberTable(LEAKING_MEMBERS, GENERATED_MEMBERS);
+/** Members of a usage that tell what the operator pays: they are removed. One of them at least has "cost" in its name. */
+export const PRICE_MEMBERS: readonly string[] = [
+  'cost',
+  'cost_details',
+  'costs',
+  'total_cost',
+  'estimated_cost',
+  'input_cost',
+  'output_cost',
+  'upstream_inference_cost',
+  'market_cost',
+  'cost_in_usd_ticks',
+  'is_byok',
+];
+
+/**
+ * Members whose string values stay though they hold an internal name: words of the format, which a
+ * model may be named like, and generated text that is in no estimate.
+ */
+const UNTOUCHED_MEMBERS: ReadonlySet<string> = new Set([
+  ...GENERATED_MEMBERS,
+  // the format's words
+  ...['object', 'role', 'type', 'finish_reason', 'native_finish_reason', 'stop_reason', 'service_tier', 'format'],
+  // the caller's tools and their input, tokens, thoughts, sounds, vectors
+  ...['name', 'input', 'token', 'thinking', 'summary', 'signature', 'thought_signature', 'encrypted_content'],
+  ...['data', 'transcript', 'embedding', 'b64_json', 'cited_text', 'title', 'obfuscation'],
+]);
+
+/** The lists, prepared for the readers of answers and streams. */
+export const ANSWER_MEMBERS = memberTable(LEAKING_MEMBERS, GENERATED_MEMBERS, PRICE_MEMBERS);
+
+/**
+ * What no string of an answer may hold, generated text apart (contract section 4, "What stands
+ * behind never shows").
+ * @param secrets the upstream's host and key
+ */
+export function hiddenBehind(model: Model, secrets: readonly string[]): Hidden {
+  return new Hidden(model.slug, internalNames(model.upstream), secrets, UNTOUCHED_MEMBERS);
+}

@@ -18,3 +18,9 @@ export interface Model {
 export function modelEntry(model: Model, ownedBy: string): object {
   return { id: model.slug, object: 'model', created: model.created, owned_by: ownedBy };
 }
+
+/** The names under which an upstream model may appear: "azure/gpt-4o-eu" is also "gpt-4o-eu". */
+export function internalNames(upstream: string): string[] {
+  const last = upstream.slice(upstream.lastIndexOf('/') + 1);
+  return last === upstream || last.length < 3 ? [upstream] : [upstream, last];
+}

@@ -1,4 +1,4 @@
-import type { Model } from './model.ts';
+import { internalNames, type Model } from './model.ts';
 
 const MAX_LOGGED = 1000;
 const KEYS = /\b(?:sk|pk|rk|svc|key|token)[-_][\w*.-]{4,}/gi;
@@ -70,12 +70,6 @@ function withoutEcho(text: string, prompt: string): string {
 /** Without a prompt to compare with: removes quotations, and everything after 100 characters. */
 function withoutQuotes(text: string): string {
   return text.replace(/(["'`])(?:(?!\1).){16,}?(?:\1|$)/gs, '$1…$1').slice(0, 100);
-}
-
-/** "azure/gpt-4o-eu" may also appear as "gpt-4o-eu". */
-function internalNames(upstream: string): string[] {
-  const last = upstream.slice(upstream.lastIndexOf('/') + 1);
-  return last === upstream || last.length < 3 ? [upstream] : [upstream, last];
 }
 
 function replaceIgnoringCase(text: string, name: string, by: string): string {

@@ -102,7 +102,8 @@ export const STEERING_TABLE: readonly SteeringGroup[] = [
   { names: 'litellm_*', obeyedBy: 'LiteLLM', effect: 'set parameters of the router itself' },
   // deployments, and what others get of them
   {
-    names: 'timeout *_timeout cooldown_* allowed_fails allowed_fails_* num_retries max_retries retry retry_policy retry_strategy',
+    names:
+      'timeout *_timeout cooldown_* allowed_fails allowed_fails_* num_retries max_retries retry retry_policy retry_strategy',
     obeyedBy: 'LiteLLM, Portkey',
     effect: 'make a healthy deployment fail, which takes it away from others, or ask it again and again',
   },

@@ -5,8 +5,10 @@ import { keepPrompt, type Prompt } from '../domain/prompt.ts';
 import { scrub } from '../domain/redact.ts';
 import { type Admission, type Outcome, type Tokens, usageRecord } from '../domain/usage.ts';
 import type { ClientResponse } from '../http/exchange.ts';
+import type { Hidden } from '../json/hidden.ts';
 import type { Metrics } from '../metrics.ts';
 import type { Deadline, Watch } from './deadlines.ts';
+import { hiddenOf } from './model-names.ts';
 import type { Services } from './services.ts';
 
 /** Turns one admitted call into its ledger record and its metrics. Its relay settles it exactly once. */
@@ -38,6 +40,11 @@ export class CallMeter {
 
   get metrics(): Metrics {
     return this.#services.metrics;
+  }
+
+  /** What no string of this model's answer may hold. */
+  get hidden(): Hidden {
+    return hiddenOf(this.admission.model, this.#services.upstream.secrets);
   }
 
   /** What no answer to a client may hold, besides what `redact` finds by its form. */

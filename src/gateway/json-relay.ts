@@ -58,7 +58,8 @@ export class JsonRelay extends Relay {
     this.reply.endedAt = performance.now();
     const body = this.#body.bytes;
     if (this.status !== 200) return this.#fail(this.statusError(body), null);
-    const scan = this.#isJson ? scanAnswer(body, modelNames(this.admission.model).slug, ANSWER_MEMBERS) : null;
+    const { slug } = modelNames(this.admission.model);
+    const scan = this.#isJson ? scanAnswer(body, slug, ANSWER_MEMBERS, this.meter.hidden) : null;
     const rendered = scan === null || scan.error ? null : this.#renderOrNull(body, scan);
     if (scan === null || rendered === null) {
       this.meter.upstreamFailed('an answer of 200 that is not what was asked for');

@@ -1,4 +1,6 @@
+import { hiddenBehind } from '../domain/answer-members.ts';
 import type { Model } from '../domain/model.ts';
+import type { Hidden } from '../json/hidden.ts';
 
 /** The names of a model as JSON strings, quotes included. */
 export interface ModelNames {
@@ -7,6 +9,7 @@ export interface ModelNames {
 }
 
 const made = new WeakMap<Model, ModelNames>();
+const hidden = new WeakMap<readonly string[], WeakMap<Model, Hidden>>();
 
 /** The names of a model, made once for each: companies share the models that were read from the database. */
 export function modelNames(model: Model): ModelNames {
@@ -16,6 +19,24 @@ export function modelNames(model: Model): ModelNames {
     made.set(model, names);
   }
   return names;
+}
+
+/**
+ * What no answer of a model may hold, made once for each.
+ * @param secrets of the upstream, always the same array
+ */
+export function hiddenOf(model: Model, secrets: readonly string[]): Hidden {
+  let ofUpstream = hidden.get(secrets);
+  if (ofUpstream === undefined) {
+    ofUpstream = new WeakMap();
+    hidden.set(secrets, ofUpstream);
+  }
+  let found = ofUpstream.get(model);
+  if (found === undefined) {
+    found = hiddenBehind(model, secrets);
+    ofUpstream.set(model, found);
+  }
+  return found;
 }
 
 function quoted(text: string): Buffer {

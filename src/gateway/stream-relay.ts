@@ -39,7 +39,8 @@ export class StreamRelay extends Relay implements SpanSink {
   constructor(reply: Reply, admission: Admission, meter: CallMeter) {
     super(reply, admission, meter);
     this.#out = reply.stream(() => this.#onDrain());
-    this.#scanner = new ChatStream(modelNames(admission.model).slug, this, meter.maxEventBytes, ANSWER_MEMBERS);
+    const { slug } = modelNames(admission.model);
+    this.#scanner = new ChatStream(slug, this, meter.maxEventBytes, ANSWER_MEMBERS, meter.hidden);
     meter.metrics.openStreams++;
   }
 

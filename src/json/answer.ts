@@ -1,6 +1,7 @@
+import type { Hidden } from './hidden.ts';
 import type { MemberTable } from './member-table.ts';
 import { OPEN_BRACE, skipSpace } from './members.ts';
-import { ObjectWalk, REPLACE } from './object-walk.ts';
+import { ObjectWalk, REMOVE, REPLACE } from './object-walk.ts';
 import type { Edit } from './splice.ts';
 import { readUsageText, type TokenCounts } from './usage.ts';
 
@@ -31,12 +32,18 @@ export interface AnswerScan {
  * Reads an answer that is not streamed (spec sections 2.2, 2.4). `splice` makes the edits.
  * @param slug a JSON string with its quotes: replaces the upstream's model name, or is inserted if there is none
  * @param table the leaking members and those of generated text
+ * @param hidden what no string may hold, generated text apart
  * @returns null if the body is not exactly one JSON object: a broken answer must not look whole
  */
-export function scanAnswer(body: Buffer, slug: Buffer, table: MemberTable): AnswerScan | null {
+export function scanAnswer(
+  body: Buffer,
+  slug: Buffer,
+  table: MemberTable,
+  hidden: Hidden | null = null,
+): AnswerScan | null {
   const start = skipSpace(body, 0, body.length);
   if (body[start] !== OPEN_BRACE) return null;
-  const walk = new ObjectWalk(table);
+  const walk = new ObjectWalk(table, hidden);
   const end = walk.walk(body, start, body.length, true);
   if (end < 0 || skipSpace(body, end, body.length) !== body.length) return null;
   const edits: Edit[] = [];
@@ -45,7 +52,8 @@ export function scanAnswer(body: Buffer, slug: Buffer, table: MemberTable): Answ
     edits.push({ start: start + 1, end: start + 1, bytes });
   }
   for (let k = 0; k < walk.editCount; k += 3) {
-    const bytes = walk.edits[k + 2] === REPLACE ? slug : NOTHING;
+    const kind = walk.edits[k + 2];
+    const bytes = kind === REMOVE ? NOTHING : kind === REPLACE ? slug : slug.subarray(1, -1);
     edits.push({ start: walk.edits[k] as number, end: walk.edits[k + 1] as number, bytes });
   }
   return {

@@ -23,6 +23,8 @@ export interface MemberTable {
   /** The same by name, for keys written with escapes. */
   readonly byName: ReadonlyMap<string, number>;
   readonly generated: ByLength;
+  /** The members of a usage that tell its price; null: they stay. */
+  readonly price: MemberTable | null;
 }
 
 /** Members of every upstream's objects. Groq has the usage in an object of its own. */
@@ -39,13 +41,19 @@ const NO_ENTRIES: readonly Entry[] = [];
 /**
  * @param leaking top-level members to remove
  * @param generated nested members whose string values are generated text
+ * @param price members of a usage to remove
  */
-export function memberTable(leaking: readonly string[], generated: readonly string[]): MemberTable {
+export function memberTable(
+  leaking: readonly string[],
+  generated: readonly string[],
+  price: readonly string[] = [],
+): MemberTable {
   const topLevel = [...FORMAT, ...leaking.map((name) => [name, LEAKING] as const)];
   return {
     topLevel: byLength(topLevel),
     byName: new Map(topLevel),
     generated: byLength(generated.map((name) => [name, OTHER])),
+    price: price.length === 0 ? null : memberTable(price, []),
   };
 }
 

@@ -1,3 +1,4 @@
+import type { Hidden, HiddenSpans } from './hidden.ts';
 import {
   CHOICES,
   ERROR,
@@ -30,6 +31,7 @@ import {
 /** Kinds of edits. */
 export const REMOVE = 0;
 export const REPLACE = 1;
+export const REPLACE_WITHIN = 2; // without the slug's quotes
 
 /** Kinds of `values`. */
 export const TEXT = 0;
@@ -50,18 +52,23 @@ const MAX_LEVELS = 31;
 const DIGIT_9 = 0x39; // the sign and all digits are at most this
 const FINISH_REASON = Buffer.from('finish_reason');
 const USAGE_KEY = Buffer.from('usage');
+const COST = Buffer.from('cost');
 const NULL = Buffer.from('null');
 const TRUE = Buffer.from('true');
 const FALSE = Buffer.from('false');
 
 /**
- * Reads one JSON object of an upstream in one pass: finds the edits, the usage, an error and the
+ * Reads one JSON object of an upstream in one pass: finds the edits (model, leaking members, what is hidden), the usage, an error and the
  * generated text. Accepts what JSON.parse accepts. A leaking member is removed with the comma before
  * it, or with all up to the next member that is kept.
  */
-export class ObjectWalk {
+export class ObjectWalk implements HiddenSpans {
   readonly #table: MemberTable;
-  /** Triples start, end, kind: REPLACE puts the slug there, REMOVE nothing. */
+  /** What no string may hold, generated text apart. */
+  readonly hidden: Hidden | null;
+  /** Reads a usage that tells its price. */
+  #priced: ObjectWalk | null = null;
+  /** Triples start, end, kind: REPLACE and REPLACE_WITHIN put the slug there, REMOVE nothing. */
   readonly edits: number[] = [];
   editCount = 0;
   hasModel = false;
@@ -87,8 +94,9 @@ export class ObjectWalk {
   /** String and number values, those below MAX_LEVELS excepted: triples start, end, kind; strings without their quotes. */
   values: number[] = [];
 
-  constructor(table: MemberTable) {
+  constructor(table: MemberTable, hidden: Hidden | null = null) {
     this.#table = table;
+    this.hidden = hidden;
   }
 
   /**
@@ -100,6 +108,7 @@ export class ObjectWalk {
     let comma = -1; // before this member
     let removeFrom = -1; // leaking members at the beginning of the object
     let removeTo = -1;
+    const { hidden } = this;
     this.clear();
     if (this.collecting) this.values = [];
     if (i >= end || b[i] !== OPEN_BRACE) return -1;
@@ -111,6 +120,12 @@ export class ObjectWalk {
       i = stringEnd(b, i + 1, end);
       if (i < 0) return -1;
       const kind = kindOf(this.#table, b, keyStart + 1, i - keyStart - 1);
+      if (kind !== LEAKING && removeFrom >= 0) {
+        this.addEdit(removeFrom, keyStart, REMOVE);
+        removeFrom = -1;
+      }
+      if (kind === OTHER && hidden !== null) hidden.find(b, keyStart + 1, i, true, this);
+      const { editCount } = this;
       i = spaceEnd(b, i + 1, end, lineEnds);
       if (i >= end || b[i] !== COLON) return -1;
       const valueStart = spaceEnd(b, i + 1, end, lineEnds);
@@ -118,6 +133,7 @@ export class ObjectWalk {
       if (i < 0) return -1;
 
       if (kind === LEAKING) {
+        this.editCount = editCount;
         if (this.kept > 0) this.addEdit(comma, i, REMOVE);
         else {
           if (removeFrom < 0) removeFrom = keyStart;
@@ -125,11 +141,8 @@ export class ObjectWalk {
         }
       } else {
         this.kept++;
-        if (removeFrom >= 0) {
-          this.addEdit(removeFrom, keyStart, REMOVE);
-          removeFrom = -1;
-        }
-        if (kind !== OTHER) this.#noteMember(b, kind, valueStart, i, lineEnds);
+        if (kind === MODEL) this.editCount = editCount;
+        if (kind !== OTHER) this.#noteMember(b, kind, valueStart, i, lineEnds, editCount);
       }
 
       i = spaceEnd(b, i, end, lineEnds);
@@ -166,7 +179,12 @@ export class ObjectWalk {
     this.editCount = at + 3;
   }
 
-  #noteMember(b: Buffer, kind: number, start: number, end: number, lineEnds: boolean): void {
+  hide(start: number, end: number, isName: boolean, isWhole: boolean): void {
+    this.addEdit(start, end, !isName ? REMOVE : isWhole ? REPLACE : REPLACE_WITHIN);
+  }
+
+  /** @param editCount how many edits there were before the value */
+  #noteMember(b: Buffer, kind: number, start: number, end: number, lineEnds: boolean, editCount: number): void {
     const first = b[start];
     if (kind === MODEL) {
       this.hasModel = true;
@@ -176,13 +194,30 @@ export class ObjectWalk {
       this.errorStart = start;
       this.errorEnd = end;
     } else if (kind === USAGE) {
-      if (first === OPEN_BRACE && spaceEnd(b, start + 1, end, lineEnds) !== end - 1) this.#noteUsage(start, end);
+      if (first !== OPEN_BRACE || spaceEnd(b, start + 1, end, lineEnds) === end - 1) return;
+      this.#noteUsage(start, end);
+      this.#hidePrice(b, start, end, lineEnds, editCount);
     } else if (kind === CHOICES) this.hasChoices = first === OPEN_BRACKET;
   }
 
   #noteUsage(start: number, end: number): void {
     this.usageStart = start;
     this.usageEnd = end;
+  }
+
+  /** Removes the members of a usage that tell its price. */
+  #hidePrice(b: Buffer, start: number, end: number, lineEnds: boolean, editCount: number): void {
+    const { price } = this.#table;
+    if (price === null) return;
+    const at = b.indexOf(COST, start);
+    if (at < 0 || at >= end) return;
+    this.#priced ??= new ObjectWalk(price, this.hidden);
+    const { edits } = this.#priced;
+    this.#priced.walk(b, start, end, lineEnds);
+    this.editCount = editCount;
+    for (let k = 0; k < this.#priced.editCount; k += 3) {
+      this.addEdit(edits[k] as number, edits[k + 1] as number, edits[k + 2] as number);
+    }
   }
 
   #noteText(start: number, end: number): void {
@@ -200,6 +235,7 @@ export class ObjectWalk {
     const values = this.collecting ? this.values : null;
     if (first === QUOTE) {
       const last = stringEnd(b, i + 1, end);
+      if (last >= 0 && this.hidden !== null) this.hidden.find(b, i + 1, last, false, this);
       values?.push(i + 1, last, TEXT);
       return last + 1 || -1;
     }
@@ -210,6 +246,7 @@ export class ObjectWalk {
     }
 
     const names = this.#table.generated;
+    const { hidden } = this;
     let depth = 1; // open brackets
     let stack = first === OPEN_BRACKET ? 1 : 0; // their kinds, innermost lowest: 1 is an array
     let next = first === OPEN_BRACKET ? VALUE_OR_CLOSE : KEY_OR_CLOSE;
@@ -226,6 +263,7 @@ export class ObjectWalk {
         i = to = stringEnd(b, from, end);
         if (i < 0) return -1;
         if (generated) this.#noteText(from, to);
+        else if (hidden !== null) hidden.find(b, from, to, next === COLON_ONLY, this);
         if (values !== null && next === AFTER_VALUE) values.push(from, to, generated ? GENERATED : TEXT);
         generated = false;
       } else if (c === COLON) {
@@ -238,7 +276,7 @@ export class ObjectWalk {
         } else if (kind === GROQ && depth === 1 && equals(b, from, to - from, USAGE_KEY)) {
           const value = spaceEnd(b, i + 1, end, lineEnds);
           if (this.usageStart < 0 && b[value] === OPEN_BRACE) {
-            this.#noteUsage(value, containerEnd(b, value, value, 1, end, lineEnds));
+            this.#noteUsage(value, containerEnd(b, value, value, 1, end, lineEnds, null));
           }
         }
       } else if (c === COMMA) {
@@ -250,7 +288,7 @@ export class ObjectWalk {
         next = c === OPEN_BRACKET ? VALUE_OR_CLOSE : KEY_OR_CLOSE;
         generated = false;
         // no usual answer is so deep: a stack of any size would cost every answer
-        if (++depth > MAX_LEVELS) return containerEnd(b, start, i, depth, end, lineEnds);
+        if (++depth > MAX_LEVELS) return containerEnd(b, start, i, depth, end, lineEnds, this);
         stack = (stack << 1) | (c === OPEN_BRACKET ? 1 : 0);
       } else if (c === CLOSE_BRACE || c === CLOSE_BRACKET) {
         if (next !== AFTER_VALUE && next !== (c === CLOSE_BRACKET ? VALUE_OR_CLOSE : KEY_OR_CLOSE)) return -1;
@@ -285,13 +323,24 @@ function scalarEnd(b: Buffer, i: number, end: number): number {
 /**
  * The end of the value that begins at `start`, or -1. Counts brackets and leaves the rest to JSON.parse.
  * @param depth brackets that are open, the one at i included
+ * @param walk takes what strings may not hold; no generated text is so deep
  */
-function containerEnd(b: Buffer, start: number, i: number, depth: number, end: number, lineEnds: boolean): number {
+function containerEnd(
+  b: Buffer,
+  start: number,
+  i: number,
+  depth: number,
+  end: number,
+  lineEnds: boolean,
+  walk: ObjectWalk | null,
+): number {
   for (i++; i < end; i++) {
     const c = b[i] as number;
     if (c === QUOTE) {
-      i = stringEnd(b, i + 1, end);
+      const from = i + 1;
+      i = stringEnd(b, from, end);
       if (i < 0) return -1;
+      walk?.hidden?.find(b, from, i, false, walk);
     } else if (c === OPEN_BRACE || c === OPEN_BRACKET) depth++;
     else if (c === CLOSE_BRACE || c === CLOSE_BRACKET) {
       if (--depth > 0) continue;

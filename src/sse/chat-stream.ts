@@ -1,5 +1,6 @@
+import type { Hidden } from '../json/hidden.ts';
 import type { MemberTable } from '../json/member-table.ts';
-import { ObjectWalk, REPLACE } from '../json/object-walk.ts';
+import { ObjectWalk, REMOVE, REPLACE } from '../json/object-walk.ts';
 import { TextSample } from '../json/text-sample.ts';
 import { readUsageText, type TokenCounts } from '../json/usage.ts';
 import { EventPattern } from './event-pattern.ts';
@@ -37,11 +38,12 @@ export class ChatStream extends EventScanner {
    * @param slug as a JSON string with its quotes
    * @param maxEventBytes a larger event breaks the stream
    * @param table the leaking members and those of generated text
+   * @param hidden what no string may hold, generated text apart
    */
-  constructor(slug: Buffer, sink: SpanSink, maxEventBytes: number, table: MemberTable) {
+  constructor(slug: Buffer, sink: SpanSink, maxEventBytes: number, table: MemberTable, hidden: Hidden | null = null) {
     super(sink, maxEventBytes);
     this.#slug = slug;
-    this.#walk = new ObjectWalk(table);
+    this.#walk = new ObjectWalk(table, hidden);
     this.#pattern = new EventPattern(this.#walk);
   }
 
@@ -142,7 +144,7 @@ export class ChatStream extends EventScanner {
     const { edits, editCount } = this.#walk;
     for (let k = 0; k < editCount; k += 3) {
       this.relay(b, from, edits[k] as number);
-      if (edits[k + 2] === REPLACE) this.relay(this.#slug, 0, this.#slug.length);
+      this.#relayInstead(edits[k + 2] as number);
       from = edits[k + 1] as number;
     }
     this.relay(b, from, to);
@@ -167,12 +169,19 @@ export class ChatStream extends EventScanner {
         const end = edits[e + 1] as number;
         if (start > joinedEnd || end < joinedStart) continue;
         this.relay(buffer, from, Math.max(start, joinedStart) + shift);
-        if (start >= joinedStart && edits[e + 2] === REPLACE) this.relay(this.#slug, 0, this.#slug.length);
+        if (start >= joinedStart) this.#relayInstead(edits[e + 2] as number);
         from = Math.min(end, joinedEnd) + shift;
       }
       this.relay(buffer, from, offsets[k + 3] as number);
       joinedStart = joinedEnd + 1;
     }
+  }
+
+  /** Relays what takes the place of an edit's bytes. */
+  #relayInstead(kind: number): void {
+    if (kind === REMOVE) return;
+    const quotes = kind === REPLACE ? 0 : 1;
+    this.relay(this.#slug, quotes, this.#slug.length - quotes);
   }
 
   #insertModel(): void {

@@ -1,5 +1,5 @@
 import { LF, numberEnd, stringEnd } from '../json/members.ts';
-import { GENERATED, NUMBER, type ObjectWalk } from '../json/object-walk.ts';
+import { GENERATED, NUMBER, type ObjectWalk, TEXT } from '../json/object-walk.ts';
 
 const MAX_GAPS = 8;
 /** Bytes of the longest event that a pattern is learned from. */
@@ -82,6 +82,7 @@ export class EventPattern {
       const kind = gaps[k];
       at = kind === NUMBER ? numberEnd(b, at, b.length) : stringEnd(b, at, b.length);
       if (at < 0) return 0;
+      if (kind === TEXT && this.#walk.hidden?.isIn(b, from, at) === true) return 0;
       if (kind !== GENERATED) continue;
       generated += at - from;
       if (at - from > textEnd - textStart) {

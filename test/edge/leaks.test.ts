@@ -22,7 +22,7 @@ const url = upstream.url.replace('127.0.0.1', 'localhost');
 const gateway = await startGateway(t, url, { FIRST_BYTE_SECONDS: '1', IDLE_SECONDS: '1', CONNECT_SECONDS: '1' });
 const company = await gateway.company();
 await gateway.model('brand-chat', { upstream: MODEL, company });
-await gateway.model('brand-embed', { upstream: 'canary-embed', kind: 'embedding', company });
+await gateway.model('brand-embed', { upstream: MODEL, kind: 'embedding', company });
 const assistant = await gateway.assistant(company, { model: 'brand-chat', prompt: SYSTEM });
 const key = await gateway.key(company);
 
@@ -87,7 +87,15 @@ const SPOKEN = {
   _response_headers: { 'x-canary': 'canary' },
   litellm_metadata: { canary: 1 },
   deployment: 'canary',
+  openrouter_metadata: { endpoints: [{ model: 'canary' }] },
+  debug: { echo_upstream_body: 'canary' },
 };
+/** Values that tell it, in members that no list knows. */
+const NESTED = {
+  by: { model: MODEL, via: `https://localhost:${new URL(url).port}/v1`, [MODEL]: 1, list: [`${MODEL}-2024-08-06`] },
+};
+/** What a router adds where the format has members of its own. */
+const CHOICE = { model: MODEL, provider_specific_fields: { deployment: 'canary-model-7b', key: MASTER_KEY } };
 
 function stream(...events: string[]): string {
   const head = ['HTTP/1.1 200 canary', 'content-type: text/event-stream; x=canary', ...HEADERS];
@@ -104,6 +112,17 @@ const plays: Record<string, string | Buffer | null | ((asked: string) => Buffer)
     'application/json; x=canary',
     JSON.stringify({ model: MODEL, ...reference, ...SPOKEN }),
     HEADERS,
+  ),
+  'names in values': httpAnswer(
+    200,
+    'application/json',
+    JSON.stringify({
+      model: MODEL,
+      ...reference,
+      choices: [{ ...reference.choices[0], ...CHOICE }],
+      usage: { ...reference.usage, cost: 'canary', cost_details: { upstream: 'canary' } },
+      ...NESTED,
+    }).replaceAll('azure/', 'azure\\/'),
   ),
   'another model': httpAnswer(
     200,
@@ -123,6 +142,18 @@ const plays: Record<string, string | Buffer | null | ((asked: string) => Buffer)
     data({ ...SPOKEN, ...TOKEN, model: 'canary-fallback' }),
     'event: canary\n\n',
     DONE + data({ model: 'canary', after: 'canary' }),
+  ),
+  'a stream with names in values': stream(
+    ...Array.from({ length: 6 }, (_, i) =>
+      data({
+        id: `${MODEL}-${i}`,
+        model: MODEL,
+        choices: [{ index: 0, delta: { content: `Hi ${i}` }, finish_reason: null, ...CHOICE }],
+        ...NESTED,
+        usage: { prompt_tokens: 1, completion_tokens: i, cost: 'canary', cost_details: { canary: 1 } },
+      }),
+    ),
+    DONE,
   ),
   'a stream of one event in pieces': stream(
     ...(`data: {"provider":"canary","mod\\u0065l":"canary",\ndata: ${JSON.stringify(TOKEN).slice(1)}\n\n${DONE}`.match(

@@ -28,7 +28,8 @@ export function framed(text: string, lineEnd: string): Buffer {
 const DONE = 'data: [DONE]\n\n';
 const UPSTREAM_DONE = 'data: [DONE]⏎⏎';
 const event = (json: string) => `data: ${json}⏎⏎`;
-const slugged = (text: string) => text.replaceAll('internal-7b', SLUG);
+/** What leaves: the model's name exchanged, the price gone. */
+const slugged = (text: string) => text.replaceAll('internal-7b', SLUG).replace('"cost":0.00071,', '');
 
 /** An OpenAI chunk: what the benchmark replays too. */
 export function chunk(delta: string, finish = 'null', more = ''): string {

@@ -129,6 +129,7 @@ function membersOf(text: string): Span[] | null {
 }
 
 const LEAKS = ['provider', '_hidden_params', 'provider_specific_fields'];
+const PRICES = ['cost'];
 
 /** The event's data lines with model replaced or inserted and leaks removed. */
 function patched(
@@ -143,11 +144,19 @@ function patched(
   const remove = (start: number, end: number) => {
     for (let i = start; i < end; i++) if (payload[i] !== '\n') cells[i] = '';
   };
-  let kept = -1;
-  for (const [i, member] of members.entries()) {
-    if (!LEAKS.includes(member.name)) kept = i;
-    else if (kept < 0) remove(member.start, members[i + 1]?.start ?? member.end);
-    else remove(payload.indexOf(',', (members[i - 1] as Span).end), member.end);
+  /** Removes members of an object that begins at `from`. @returns the last that stays, or -1 */
+  const leave = (members: readonly Span[], leaks: readonly string[], from: number): number => {
+    let kept = -1;
+    for (const [i, { name, start, end }] of members.entries()) {
+      if (!leaks.includes(name)) kept = i;
+      else if (kept < 0) remove(from + start, from + (members[i + 1]?.start ?? end));
+      else remove(payload.indexOf(',', from + (members[i - 1] as Span).end), from + end);
+    }
+    return kept;
+  };
+  const kept = leave(members, LEAKS, 0);
+  for (const member of members) {
+    if (member.name === 'usage') leave(membersOf(member.text) ?? [], PRICES, member.valueStart);
     if (member.name === 'model') {
       remove(member.valueStart, member.end);
       cells[member.valueStart] = slug;

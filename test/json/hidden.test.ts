@@ -1,0 +1,113 @@
+import t from 'tap';
+import { ANSWER_MEMBERS, hiddenBehind } from '../../src/domain/answer-members.ts';
+import { parsePrices } from '../../src/domain/money.ts';
+import { renderAnswer, scanAnswer } from '../../src/json/answer.ts';
+import { ChatStream } from '../../src/sse/chat-stream.ts';
+
+const model = (slug: string, upstream: string) =>
+  ({ slug, upstream, kind: 'chat', euHosted: true, prices: parsePrices('0', '0'), created: 0 }) as const;
+
+const SECRETS = ['sk-master-1234', 'router.internal:4000', 'router.internal'];
+
+/** What the client gets of a whole answer, without its inserted model. */
+function whole(json: string, slug: string, upstream: string, secrets = SECRETS): string {
+  const body = Buffer.from(json);
+  const hidden = hiddenBehind(model(slug, upstream), secrets);
+  const scan = scanAnswer(body, Buffer.from(JSON.stringify(slug)), ANSWER_MEMBERS, hidden);
+  if (scan === null) throw new Error(`no answer: ${json}`);
+  return renderAnswer(body, scan).toString();
+}
+
+/** The same of a stream of this event, once and many times, so that it is read and compared. */
+function streamed(json: string, slug: string, upstream: string, secrets = SECRETS): readonly string[] {
+  let out = '';
+  const sink = {
+    bytes(b: Buffer, start: number, end: number) {
+      out += b.toString('utf8', start, end);
+    },
+  };
+  const hidden = hiddenBehind(model(slug, upstream), secrets);
+  const stream = new ChatStream(Buffer.from(JSON.stringify(slug)), sink, 100_000, ANSWER_MEMBERS, hidden);
+  const event = (text: string) => Buffer.from(`data: ${json.replace('TEXT', text)}\n\n`);
+  for (let i = 0; i < 8; i++) stream.push(event(`n${i}`));
+  const bytes = Buffer.concat([event('cut'), event('cut')]);
+  for (let i = 0; i < bytes.length; i++) stream.push(bytes.subarray(i, i + 1));
+  return out.split('\n\n').slice(0, -1);
+}
+
+/** Upstream, slug, what it sends behind `"model":"x",`, and what leaves. */
+const CASES: readonly (readonly [string, string, string, string])[] = [
+  ['azure/fast-7b', 'acme', '"choices":[{"model":"azure/fast-7b"}]', '"choices":[{"model":"acme"}]'],
+  ['azure/fast-7b', 'acme', '"choices":[{"model":"fast-7b"}]', '"choices":[{"model":"acme"}]'],
+  ['azure/fast-7b', 'acme', '"a":"azure\\/fast-7b"', '"a":"acme"'],
+  ['azure/fast-7b', 'acme', '"a":"\\u0061zure\\u002Ffast\\u002d7b!"', '"a":"acme!"'],
+  ['azure/schön-7b', 'acme', '"a":"azure/sch\\u00f6n-7b","b":"schön-7b"', '"a":"acme","b":"acme"'],
+  ['azure/fast-7b', 'acme', '"a":{"azure/fast-7b":[1,"run fast-7b now"]}', '"a":{"acme":[1,"run acme now"]}'],
+  ['azure/fast-7b', 'acme', '"fast-7b":{"x":"\\nfast-7b\\n"}', '"acme":{"x":"\\nacme\\n"}'],
+  ['azure/fast-7b', 'acme', '"id":"fast-7b-2024-08-06/17"', '"id":"acme-2024-08-06/17"'],
+  ['azure/fast-7b', 'acme', '"id":"breakfast-7bx"', '"id":"breakfast-7bx"'],
+  ['azure/fast-7b', 'acme', '"a":"http://router.internal:4000/v1"', '"a":"http:///v1"'],
+  ['azure/fast-7b', 'acme', '"a":["router.internal","sk-master-1234"]', '"a":["",""]'],
+  [
+    'azure/fast-7b',
+    'acme',
+    '"choices":[{"message":{"content":"I am azure/fast-7b","tool_calls":[{"function":{"name":"fast-7b","arguments":"{\\"a\\":\\"fast-7b\\"}"}}]}}]',
+    '"choices":[{"message":{"content":"I am azure/fast-7b","tool_calls":[{"function":{"name":"fast-7b","arguments":"{\\"a\\":\\"fast-7b\\"}"}}]}}]',
+  ],
+  [
+    'x',
+    'acme',
+    '"choices":[{"logprobs":{"content":[{"token":"x"}]}}]',
+    '"choices":[{"logprobs":{"content":[{"token":"x"}]}}]',
+  ],
+  // ordinary words: whole values, and on their own within others
+  ['gpt', 'acme', '"a":"gpt","b":"a gpt is","c":"gpt-4-turbo"', '"a":"acme","b":"a acme is","c":"gpt-4-turbo"'],
+  ['stop', 'acme', '"choices":[{"finish_reason":"stop"}]', '"choices":[{"finish_reason":"stop"}]'],
+  ['default', 'acme', '"service_tier":"default"', '"service_tier":"default"'],
+  // the slug is public
+  ['openai/gpt-4o', 'gpt-4o', '"a":"gpt-4o","b":"openai/gpt-4o"', '"a":"gpt-4o","b":"gpt-4o"'],
+  ['gpt-4o', 'acme/gpt-4o', '"a":"gpt-4o","b":"see acme/gpt-4o"', '"a":"acme/gpt-4o","b":"see acme/gpt-4o"'],
+  // members by name
+  ['m', 's', '"openrouter_metadata":{"a":1},"debug":"m","id":1,"provider_metadata":[]', '"id":1'],
+  ['m', 's', '"usage":{"prompt_tokens":1,"cost":0.5,"cost_details":{"a":1}}', '"usage":{"prompt_tokens":1}'],
+  ['m', 's', '"usage":{"cost":0.5,"is_byok":true,"prompt_tokens":1}', '"usage":{"prompt_tokens":1}'],
+  ['m', 's', '"usage":{"estimated_cost":0.5}', '"usage":{}'],
+  ['azure/fast-7b', 's', '"usage":{"a":{"b":"fast-7b"},"cost":1}', '"usage":{"a":{"b":"s"}}'],
+  // a leaking member's own value needs no edits of its own
+  ['azure/fast-7b', 's', '"provider":{"a":"fast-7b"},"b":"fast-7b"', '"b":"s"'],
+  [
+    'azure/fast-7b',
+    's',
+    `"a":${'['.repeat(40)}"fast-7b"${']'.repeat(40)}`,
+    `"a":${'['.repeat(40)}"s"${']'.repeat(40)}`,
+  ],
+];
+
+t.test('no string outside generated text names what stands behind', async (t) => {
+  for (const [upstream, slug, sent, left] of CASES) {
+    t.equal(whole(`{"model":"x",${sent}}`, slug, upstream), `{"model":"${slug}",${left}}`, sent);
+    t.equal(whole(`{${sent},"model":"x"}`, slug, upstream), `{${left},"model":"${slug}"}`, `${sent}, before the model`);
+    const text = '"choices":[{"delta":{"content":"TEXT"}}]';
+    for (const event of streamed(`{"model":"x",${sent},${text}}`, slug, upstream)) {
+      t.match(event, `data: {"model":"${slug}",${left},"choices":[{"delta":`, `${sent}, streamed`);
+    }
+  }
+});
+
+t.test('a string that differs from event to event is looked at each time', async (t) => {
+  let out = '';
+  const sink = {
+    bytes(b: Buffer, start: number, end: number) {
+      out += b.toString('utf8', start, end);
+    },
+  };
+  const hidden = hiddenBehind(model('acme', 'azure/fast-7b'), SECRETS);
+  const stream = new ChatStream(Buffer.from('"acme"'), sink, 100_000, ANSWER_MEMBERS, hidden);
+  for (let i = 0; i < 40; i++) {
+    const by = i % 7 === 6 ? 'azure/fast-7b' : `${i}`.repeat(i % 5);
+    stream.push(Buffer.from(`data: {"model":"x","by":"${by}","choices":[{"delta":{"content":"fast-7b ${i}"}}]}\n\n`));
+  }
+  t.notMatch(out, /azure/);
+  t.equal(out.match(/"by":"acme"/g)?.length, 5);
+  t.equal(out.match(/"content":"fast-7b/g)?.length, 40, 'generated text stays');
+});
