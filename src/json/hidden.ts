@@ -20,6 +20,9 @@ export interface HiddenSpans {
 /** Shorter names are ordinary words: "gpt" must not be cut out of "gpt-4-turbo". */
 const DISTINCTIVE = 6;
 
+/** Pairs of bytes are told apart by so many values. */
+const PAIRS = 1024;
+
 const LETTER = 1;
 const JOINT = 2;
 /** LETTER for letters, digits and bytes of other scripts, JOINT for what joins the parts of a name. */
@@ -38,8 +41,8 @@ export class Hidden {
   /** No string of fewer bytes can hold one. */
   readonly shortest: number;
   readonly #needles: readonly Needle[];
-  /** 1 for bytes that one begins with, or an escape of its first character. */
-  readonly #heads = new Uint8Array(256);
+  /** 1 for pairs of bytes that one begins with, escapes included. */
+  readonly #heads = new Uint8Array(PAIRS);
   readonly #untouched: ReadonlySet<string>;
 
   /**
@@ -63,18 +66,22 @@ export class Hidden {
     this.shortest = Math.min(...this.#needles.map(({ units }) => units.length));
     this.#untouched = untouched;
     for (const { units } of this.#needles) {
-      const head = Buffer.from(String.fromCharCode(units[0] as number))[0] as number;
-      this.#heads[head] = 1;
+      const [first, second] = Buffer.from(String.fromCharCode(...units, 0)) as unknown as [number, number];
+      for (const next of [second, BACKSLASH]) this.#heads[pairOf(first, next)] = 1;
+      if (units.length === 1) for (let next = 0; next < 256; next++) this.#heads[pairOf(first, next)] = 1;
+      for (let next = 0; next < 256; next++) this.#heads[pairOf(BACKSLASH, next)] = 1;
     }
-    if (this.#needles.length > 0) this.#heads[BACKSLASH] = 1;
   }
 
   /** Whether the string with the content [from, to) holds one. */
   isIn(b: Buffer, from: number, to: number): boolean {
     const heads = this.#heads;
     const last = to - this.shortest;
+    let first = b[from] as number;
     for (let i = from; i <= last; i++) {
-      if (heads[b[i] as number] === 1 && this.#endAt(b, i, from, to) > 0) return true;
+      const second = b[i + 1] as number;
+      if (heads[pairOf(first, second)] === 1 && this.#endAt(b, i, from, to) > 0) return true;
+      first = second;
     }
     return false;
   }
@@ -107,6 +114,10 @@ export class Hidden {
     }
     return 0;
   }
+}
+
+function pairOf(first: number, second: number): number {
+  return ((first << 3) ^ second) & (PAIRS - 1);
 }
 
 /** The end of the text at i, whose characters may be escaped; 0 if it is another. */

@@ -66,6 +66,8 @@ export class ObjectWalk implements HiddenSpans {
   readonly #table: MemberTable;
   /** What no string may hold, generated text apart. */
   readonly hidden: Hidden | null;
+  /** Shorter strings hold none of it. */
+  readonly #shortest: number;
   /** Reads a usage that tells its price. */
   #priced: ObjectWalk | null = null;
   /** Triples start, end, kind: REPLACE and REPLACE_WITHIN put the slug there, REMOVE nothing. */
@@ -97,6 +99,7 @@ export class ObjectWalk implements HiddenSpans {
   constructor(table: MemberTable, hidden: Hidden | null = null) {
     this.#table = table;
     this.hidden = hidden;
+    this.#shortest = hidden?.shortest ?? Number.MAX_SAFE_INTEGER;
   }
 
   /**
@@ -108,7 +111,7 @@ export class ObjectWalk implements HiddenSpans {
     let comma = -1; // before this member
     let removeFrom = -1; // leaking members at the beginning of the object
     let removeTo = -1;
-    const { hidden } = this;
+    const shortest = this.#shortest;
     this.clear();
     if (this.collecting) this.values = [];
     if (i >= end || b[i] !== OPEN_BRACE) return -1;
@@ -124,7 +127,7 @@ export class ObjectWalk implements HiddenSpans {
         this.addEdit(removeFrom, keyStart, REMOVE);
         removeFrom = -1;
       }
-      if (kind === OTHER && hidden !== null) hidden.find(b, keyStart + 1, i, true, this);
+      if (i - keyStart > shortest && kind === OTHER) this.hidden?.find(b, keyStart + 1, i, true, this);
       const { editCount } = this;
       i = spaceEnd(b, i + 1, end, lineEnds);
       if (i >= end || b[i] !== COLON) return -1;
@@ -235,7 +238,7 @@ export class ObjectWalk implements HiddenSpans {
     const values = this.collecting ? this.values : null;
     if (first === QUOTE) {
       const last = stringEnd(b, i + 1, end);
-      if (last >= 0 && this.hidden !== null) this.hidden.find(b, i + 1, last, false, this);
+      if (last - i > this.#shortest && kind !== MODEL) this.hidden?.find(b, i + 1, last, false, this);
       values?.push(i + 1, last, TEXT);
       return last + 1 || -1;
     }
@@ -246,7 +249,7 @@ export class ObjectWalk implements HiddenSpans {
     }
 
     const names = this.#table.generated;
-    const { hidden } = this;
+    const shortest = this.#shortest;
     let depth = 1; // open brackets
     let stack = first === OPEN_BRACKET ? 1 : 0; // their kinds, innermost lowest: 1 is an array
     let next = first === OPEN_BRACKET ? VALUE_OR_CLOSE : KEY_OR_CLOSE;
@@ -263,7 +266,7 @@ export class ObjectWalk implements HiddenSpans {
         i = to = stringEnd(b, from, end);
         if (i < 0) return -1;
         if (generated) this.#noteText(from, to);
-        else if (hidden !== null) hidden.find(b, from, to, next === COLON_ONLY, this);
+        else if (to - from >= shortest) this.hidden?.find(b, from, to, next === COLON_ONLY, this);
         if (values !== null && next === AFTER_VALUE) values.push(from, to, generated ? GENERATED : TEXT);
         generated = false;
       } else if (c === COLON) {
