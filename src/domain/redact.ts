@@ -1,4 +1,5 @@
 import { internalNames, type Model } from './model.ts';
+import { innerReason, isTelling } from './refusal.ts';
 
 const MAX_LOGGED = 1000;
 const KEYS = /\b(?:sk|pk|rk|svc|key|token)[-_][\w*.-]{4,}/gi;
@@ -8,15 +9,13 @@ const ECHO_LENGTH = 12;
 /**
  * The reason of an upstream's refusal as a client may see it (contract section 4, "Upstream error
  * texts"): its first line with the slug for the internal model name, without hosts, addresses and keys,
- * at most 300 characters.
+ * at most 300 characters; empty if it names what stands behind in another way.
  * @param secrets internal names of other models, the upstream's host and key
  */
 export function redact(text: string, model: Model, secrets: readonly string[] = []): string {
-  let line = text.trimStart().split(/[\r\n]/, 1)[0] as string;
+  if (/^\s*Traceback\b/.test(text)) return '';
+  let line = innerReason(text).split(/[\r\n]/, 1)[0] as string;
   if (/^Traceback\b/.test(line)) return '';
-  line = line.replace(ROUTING, '');
-  // "litellm.BadRequestError: OpenAIException - reason": the class names reveal the upstream
-  line = line.replace(/^(?:[\w.]*(?:Error|Exception)\b[\s:-]*)+/, '');
   for (const secret of secrets) {
     for (const name of internalNames(secret)) line = replaceIgnoringCase(line, name, '…');
   }
@@ -26,6 +25,7 @@ export function redact(text: string, model: Model, secrets: readonly string[] = 
     '$1$2…',
   );
   for (const pattern of SECRETS) line = line.replace(pattern, '…');
+  if (isTelling(line.replaceAll(model.slug, ''))) return '';
   return line.trim().slice(0, 300);
 }
 
@@ -76,10 +76,6 @@ function replaceIgnoringCase(text: string, name: string, by: string): string {
   if (!text.toLowerCase().includes(name.toLowerCase())) return text;
   return text.replace(new RegExp(name.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'), 'gi'), () => by);
 }
-
-/** What routers append about fallbacks. */
-const ROUTING =
-  /[\s,.;]*\b(?:received model group|available model group|no fallback model|(?:context_window_)?fallbacks?\s*=|model_group\s*=|litellm retried).*$/i;
 
 const SECRETS: readonly RegExp[] = [
   /\b(?:azure|azure_ai|openai|anthropic|bedrock|sagemaker|vertex_ai|gemini|google|mistral|mistralai|cohere|groq|together_ai|fireworks_ai|deepseek|openrouter|huggingface|ollama|hosted_vllm|vllm|xai|x-ai|perplexity|replicate|watsonx|databricks|nvidia|nvidia_nim|meta-llama|qwen)\/[\w.:@/-]+/gi, // models by vendor

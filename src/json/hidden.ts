@@ -165,7 +165,7 @@ function keyBefore(b: Buffer, from: number): string {
   const end = i;
   do i--;
   while (i >= 0 && b[i] !== QUOTE);
-  return b.latin1Slice(i + 1, end);
+  return b.toString('latin1', i + 1, end);
 }
 
 /** The offset of the last byte before i that is not whitespace. */

@@ -1,6 +1,7 @@
 import { GatewayError } from '../domain/errors.ts';
 import type { Model } from '../domain/model.ts';
 import { redact } from '../domain/redact.ts';
+import { isFiltered, isUnknownModel } from '../domain/refusal.ts';
 
 /**
  * What an upstream failure is to the client (contract section 4, "Errors"). The
@@ -46,37 +47,48 @@ export function statusFailure(
     if (retryAfter !== undefined && RETRY_AFTER.test(retryAfter)) error.retryAfter = retryAfter;
     return error;
   }
-  if (status === 413) return new GatewayError('request_too_large', reason(body, model, secrets));
-  if (status === 400 || status === 422) {
-    const { message, code } = readError(body);
-    const tooLong = code === 'context_length_exceeded' || /maximum context length|context window/i.test(message);
-    return new GatewayError(tooLong ? 'context_length_exceeded' : 'invalid_request', reason(body, model, secrets));
-  }
-  return new GatewayError('upstream_error');
+  if (status !== 400 && status !== 413 && status !== 422) return new GatewayError('upstream_error');
+  const { message, code, param } = readError(body);
+  const text = redact(message, model, secrets) || undefined;
+  if (status === 413) return new GatewayError('request_too_large', text);
+  if (isUnknownModel(message, code, param)) return new GatewayError('upstream_error');
+  if (isFiltered(message, code)) return new GatewayError('invalid_request', FILTERED);
+  const tooLong = code === 'context_length_exceeded' || /maximum context length|context window/i.test(message);
+  return new GatewayError(
+    tooLong ? 'context_length_exceeded' : 'invalid_request',
+    text ?? (tooLong ? undefined : REFUSED),
+  );
 }
+
+const FILTERED = 'A content filter refused the prompt. Change it and try again.';
+const REFUSED = 'The model refused the request. The operator can find out why by the x-request-id of this answer.';
 
 /** Seconds, or a date as HTTP writes it. */
 const RETRY_AFTER = /^(?:\d{1,6}|(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT)$/;
 
-function reason(body: Buffer, model: Model, secrets: readonly string[]): string | undefined {
-  const { message } = readError(body);
-  return message === '' ? undefined : redact(message, model, secrets) || undefined;
-}
-
-/** The message and code of an error body in any of the shapes routers use; empty when there is none. */
-export function readError(body: Buffer): { message: string; code: string } {
+/** The message, code and parameter of an error body in any of the shapes routers use; empty where there is none. */
+export function readError(body: Buffer): { message: string; code: string; param: string } {
   let value: unknown;
   try {
     value = JSON.parse(body.toString());
   } catch {
-    return { message: '', code: '' }; // HTML and the like: nothing in it is meant for a client
+    return { message: '', code: '', param: '' }; // HTML and the like: nothing in it is meant for a client
   }
   const outer = members(value);
   const inner = outer.error === undefined ? outer : members(outer.error);
   const text = [outer.error, inner.message, inner.detail, outer.message, outer.detail].find(
     (t) => typeof t === 'string',
   );
-  return { message: (text as string | undefined) ?? '', code: String(inner.code ?? '') };
+  const message = (text as string | undefined) ?? violation(inner.detail ?? outer.detail);
+  return { message, code: String(inner.code ?? ''), param: String(inner.param ?? '') };
+}
+
+/** The first of FastAPI's violations: {"loc":["body","top_k"],"msg":"must be positive"}. */
+function violation(detail: unknown): string {
+  const { loc, msg } = members(Array.isArray(detail) ? detail[0] : null);
+  if (typeof msg !== 'string') return '';
+  const path = Array.isArray(loc) ? loc.filter((part) => part !== 'body').join('.') : '';
+  return path === '' ? msg : `${path}: ${msg}`;
 }
 
 function members(value: unknown): Record<string, unknown> {

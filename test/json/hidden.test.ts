@@ -1,7 +1,8 @@
 import t from 'tap';
 import { ANSWER_MEMBERS, hiddenBehind } from '../../src/domain/answer-members.ts';
 import { parsePrices } from '../../src/domain/money.ts';
-import { renderAnswer, scanAnswer } from '../../src/json/answer.ts';
+import { scanAnswer } from '../../src/json/answer.ts';
+import { splice } from '../../src/json/splice.ts';
 import { ChatStream } from '../../src/sse/chat-stream.ts';
 
 const model = (slug: string, upstream: string) =>
@@ -15,7 +16,7 @@ function whole(json: string, slug: string, upstream: string, secrets = SECRETS):
   const hidden = hiddenBehind(model(slug, upstream), secrets);
   const scan = scanAnswer(body, Buffer.from(JSON.stringify(slug)), ANSWER_MEMBERS, hidden);
   if (scan === null) throw new Error(`no answer: ${json}`);
-  return renderAnswer(body, scan).toString();
+  return splice(body, scan.edits).toString();
 }
 
 /** The same of a stream of this event, once and many times, so that it is read and compared. */

@@ -1,0 +1,95 @@
+/**
+ * Upstream texts about refused requests, in the shapes that routers wrap them in (contract section 4,
+ * "Upstream error texts"). What is behind the wrapping is the model's own reason, for the caller.
+ */
+
+/** Most wrappings of one text: routers may stand behind routers. */
+const MOST_WRAPPED = 5;
+/** Longer texts hold no reason. */
+const LONGEST = 4000;
+
+/** "litellm.BadRequestError: AzureException BadRequestError - ", "Error code: 400 - ", "azure-openai error: " */
+const WRAPPING =
+  /^(?:(?:[\w.]+(?:Error|Exception)\b[\s:-]*)+|error code: \d{3}(?: -|:)\s*|(?:[a-z]+[-_ ])?[a-z]+ error: |b(?=['"{]))/i;
+
+/** A `message` within a dict as JSON or Python writes it. The last group is its text, escapes and all. */
+const MESSAGE = /[{,]\s*(['"])(?:message|msg)\1\s*:\s*(['"])((?:(?!\2)[^\\]|\\.)*)\2/s;
+
+/** What routers append about fallbacks and attempts. */
+const ROUTING =
+  /[\s,.;]*\b(?:received model group|available model group|no fallback model|(?:context_window_)?fallbacks?\s*=|model_group\s*=|litellm retried).*$/is;
+
+/** The reason inside a text: without class names, status codes, dicts around it, and what is said about routing. */
+export function innerReason(text: string): string {
+  let reason = text.slice(0, LONGEST).trim();
+  for (let n = 0; n < MOST_WRAPPED; n++) {
+    const bare = reason
+      .replace(WRAPPING, '')
+      .replace(/^['"](?=\s*\{)/, '')
+      .trimStart();
+    const isDict = /^[[{]/.test(bare);
+    const message = isDict ? MESSAGE.exec(bare) : null;
+    if (isDict && message === null) return ''; // a dict without a message is a trace
+    const next = message === null ? bare : unescaped(message[3] as string);
+    if (next === reason) break;
+    reason = next;
+  }
+  return reason.replace(ROUTING, '').trim();
+}
+
+function unescaped(text: string): string {
+  return text.replace(/\\(u[0-9a-f]{4}|.)/gis, (_, code: string) => {
+    if (code.length > 1) return String.fromCharCode(Number.parseInt(code.slice(1), 16));
+    return code === 'n' || code === 'r' ? '\n' : code === 't' ? ' ' : code;
+  });
+}
+
+/** Whether an error says that the model behind us does not exist: then the mapping is wrong, not the request. */
+export function isUnknownModel(message: string, code: string, param: string): boolean {
+  if (param === 'model' || UNKNOWN_MODEL_CODES.has(code.toLowerCase())) return true;
+  return UNKNOWN_MODEL.some((pattern) => pattern.test(message));
+}
+
+const UNKNOWN_MODEL_CODES: ReadonlySet<string> = new Set([
+  ...['model_not_found', 'model_not_exist', 'invalid_model', 'unknown_model', 'model_decommissioned'],
+  ...['deploymentnotfound', 'model_not_available', 'unsupported_model', 'invalid_model_error'],
+]);
+
+const UNKNOWN_MODEL: readonly RegExp[] = [
+  /\binvalid model(?: name| identifier)?(?: passed|:|\b.*\bpassed in)/i, // LiteLLM, Mistral
+  /\bmodel identifier is invalid\b/i, // Bedrock
+  /\bnot a valid model\b/i, // OpenRouter
+  /\bmodel\b(?: ['"`]?[\w./:@-]+['"`]?)?,? (?:does not|doesn't|not) exist\b/i, // OpenAI, vLLM, DeepSeek
+  /\bmodels?\b[ /]['"`]?[\w./:@-]+['"`]? (?:is |was )?not (?:be )?found\b/i, // Ollama, Gemini
+  /\bmodel\b(?: ['"`]?[\w./:@-]+['"`]?)? has been (?:decommissioned|deprecated|retired)/i, // Groq
+  /\bllm provider not provided\b/i, // LiteLLM
+  /\bno (?:healthy )?deployments?\b.*\bavailable\b|\bno healthy deployments?\b/i, // LiteLLM
+  /\bdeployment\b.*\bdoes not exist\b/i, // Azure
+  /\bx-portkey-/i, // a router that lacks its configuration
+];
+
+/** Whether the provider's content filter refused the prompt. */
+export function isFiltered(message: string, code: string): boolean {
+  return (
+    code === 'content_filter' || /\bcontent (?:management policy|filter)|ResponsibleAIPolicyViolation/i.test(message)
+  );
+}
+
+/** Whether a text names products, providers, headers or models, so that no part of it is for the caller. */
+export function isTelling(text: string): boolean {
+  return TELLING.test(text);
+}
+
+const TELLING = new RegExp(
+  [
+    // products and providers, also as parts of names
+    '(?<![a-z0-9])(?:lite_?llm|open_?router|portkey|helicone|azure|open_?ai|anthropic|bedrock|sage_?maker|v_?llm)',
+    '(?<![a-z0-9])(?:sg_?lang|ollama|hugging_?face|langfuse|pydantic|fastapi|uvicorn|dashscope|databricks|cloudflare)',
+    '(?<![a-z0-9])(?:kong|vertex|google|gemini|mistral(?:ai)?|cohere|groq|together_?ai|fireworks|deepseek|llama)(?![a-z0-9])',
+    '(?<![a-z0-9])(?:triton|tensorrt|xai|perplexity|replicate|watsonx|nvidia|amazon|aws|alibaba|cerebras)(?![a-z0-9])',
+    '(?<![a-z0-9])(?:qwen|claude|chatgpt|gpt-?\\d|kubernetes|nginx)',
+    // headers, paths and classes
+    '(?<![a-z0-9])(?:x-[a-z]+-[a-z-]+|/v1/|/(?:app|usr|opt|home)/)|[a-z]\\w+(?:Error|Exception)(?![a-z])',
+  ].join('|'),
+  'i',
+);

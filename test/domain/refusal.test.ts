@@ -1,0 +1,137 @@
+import t from 'tap';
+import { parsePrices } from '../../src/domain/money.ts';
+import { statusFailure } from '../../src/upstream/failure.ts';
+
+const MODEL = {
+  slug: 'fast',
+  upstream: 'azure/gpt-4o-eu-prod',
+  kind: 'chat',
+  euHosted: true,
+  prices: parsePrices('0', '0'),
+  created: 0,
+} as const;
+const SECRETS = ['sk-master-1234', 'router.internal:4000', 'router.internal'];
+
+const failure = (value: unknown, status = 400) =>
+  statusFailure(
+    status,
+    Buffer.from(typeof value === 'string' ? value : JSON.stringify(value)),
+    undefined,
+    MODEL,
+    SECRETS,
+  );
+const error = (message: string, more: object = {}) => ({
+  error: { message, type: null, param: null, code: '400', ...more },
+});
+
+/** What routers and providers say of a request that the caller can mend, and what the caller reads. */
+const REASONS: readonly (readonly [unknown, string])[] = [
+  [
+    error(
+      `litellm.BadRequestError: AzureException BadRequestError - Error code: 400 - {'error': {'message': "Invalid 'tools[0].function.name': string does not match pattern.", 'type': 'invalid_request_error', 'param': 'tools[0].function.name', 'code': 'invalid_value'}}. Received Model Group=azure/gpt-4o-eu-prod\nAvailable Model Group Fallbacks=None`,
+    ),
+    "Invalid 'tools[0].function.name': string does not match pattern.",
+  ],
+  [
+    error(`OpenAIException - Error code: 400 - {'error': {'message': 'temperature must be at most 2', 'code': None}}`),
+    'temperature must be at most 2',
+  ],
+  [
+    error(`litellm.BadRequestError: OpenAIException - {"error": {"message": "Unknown parameter: \\"foo\\"."}}`),
+    'Unknown parameter: "foo".',
+  ],
+  [
+    error(
+      `litellm.BadRequestError: Hosted_vllmException - Error code: 400 - {'object': 'error', 'message': 'min_p must be in [0, 1], got 2.', 'type': 'BadRequestError', 'param': None, 'code': 400}`,
+    ),
+    'min_p must be in [0, 1], got 2.',
+  ],
+  [
+    error(
+      `litellm.BadRequestError: AnthropicException - b'{"type":"error","error":{"type":"invalid_request_error","message":"messages.0: all messages must have non-empty content"}}'`,
+    ),
+    'messages.0: all messages must have non-empty content',
+  ],
+  [error('openai error: Invalid image_url.', { provider: 'openai' }), 'Invalid image_url.'],
+  [error('azure-openai error: Invalid image_url.'), 'Invalid image_url.'],
+  [
+    error("Unsupported value: 'temperature' does not support 0.2 with this model."),
+    "Unsupported value: 'temperature' does not support 0.2 with this model.",
+  ],
+  [
+    {
+      object: 'error',
+      message: 'top_k must be -1 or at least 1, got 0.',
+      type: 'BadRequestError',
+      param: null,
+      code: 400,
+    },
+    'top_k must be -1 or at least 1, got 0.',
+  ],
+  [
+    { detail: [{ loc: ['body', 'top_k'], msg: 'Input should be a valid integer', type: 'int' }] },
+    'top_k: Input should be a valid integer',
+  ],
+  [error('azure/gpt-4o-eu-prod takes no images'), 'fast takes no images'],
+];
+
+/** Texts that name what stands behind in words, or are nobody's to mend. */
+const NOT_SHOWN: readonly unknown[] = [
+  error('The Azure OpenAI resource is misconfigured for this request'),
+  error('litellm could not map parameter tool_choice'),
+  error('Missing header x-ms-client-request-id'),
+  error('gpt-4o-2024-08-06 refuses this'),
+  error("{'loc': ['body'], 'ctx': {'host': 'a'}}"),
+  error('pydantic_core.ValidationError: 3 validation errors for VLLMRequest'),
+  error('File "/app/litellm/main.py", line 3'),
+  '<html>nginx</html>',
+];
+
+const UNKNOWN: readonly unknown[] = [
+  error('The model `gpt-4o-eu-prod` does not exist or you do not have access to it.', { code: 'model_not_found' }),
+  error(
+    '/chat/completions: Invalid model name passed in model=azure/gpt-4o-eu-prod. Call `/v1/models` to view available models for your key.',
+  ),
+  error('litellm.BadRequestError: LLM Provider NOT provided. Pass in the LLM provider you are trying to call.'),
+  error('azure/gpt-4o-eu-prod is not a valid model ID', { code: 400 }),
+  { object: 'error', message: 'The model `x` does not exist.', type: 'NotFoundError', code: 404 },
+  error('The API deployment for this resource does not exist.', { code: 'DeploymentNotFound' }),
+  error('model "llama3" not found, try pulling it first'),
+  error('models/gemini-9 is not found for API version v1beta'),
+  error('Model Not Exist'),
+  error('The model `x` has been decommissioned and is no longer supported.'),
+  error('The provided model identifier is invalid.'),
+  error('This is not a chat model', { param: 'model' }),
+  error('Either x-portkey-config or x-portkey-provider header is required'),
+];
+
+t.test('the reason that a caller can mend is taken out of what routers wrap it in', async (t) => {
+  for (const [body, message] of REASONS) t.match(failure(body), { status: 400, message }, message);
+  const long = "This model's maximum context length is 8192 tokens. However, you requested 9000.";
+  const wrapped = `litellm.ContextWindowExceededError: litellm.BadRequestError: ContextWindowExceededError: OpenAIException - ${long}`;
+  t.match(failure(error(wrapped)), { status: 400, name: 'context_length_exceeded', message: long });
+});
+
+t.test('what names products, headers or models is not shown', async (t) => {
+  for (const body of NOT_SHOWN) {
+    const { status, message } = failure(body);
+    t.equal(status, 400);
+    t.match(message, /^The model refused the request\. .*x-request-id/, JSON.stringify(body));
+  }
+  t.match(
+    failure(error("The response was filtered due to the prompt triggering Azure OpenAI's content management policy.")),
+    {
+      status: 400,
+      message: /content filter refused/,
+    },
+  );
+});
+
+t.test('a model that the upstream does not know is our fault, not the request', async (t) => {
+  for (const body of UNKNOWN) {
+    for (const status of [400, 404, 422])
+      t.match(failure(body, status), { status: 502, message: 'The model failed to answer.' });
+  }
+  t.match(failure(error("The tool 'model' does not exist in tools")), { status: 400 });
+  t.match(failure(error("Function 'get_model' not found in messages")), { status: 400 });
+});
