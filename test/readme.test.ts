@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import t from 'tap';
 import { SECRETS_NOTE, VARIABLES } from '../src/config.ts';
-import { STEERING } from '../src/domain/steering.ts';
+import { STEERING_METADATA, STEERING_TABLE, type SteeringGroup } from '../src/domain/steering-table.ts';
 import { startWorld } from './support/world.ts';
 
 const run = promisify(execFile);
@@ -41,6 +41,15 @@ function table(variables: typeof VARIABLES): string {
   return ['| variable | default | meaning |', '|---|---|---|', ...rows].join('\n');
 }
 
+/** Refused members as a Markdown table. */
+function refused(groups: readonly SteeringGroup[]): string {
+  const rows = groups.map(
+    ({ names, obeyedBy, effect }) =>
+      `| ${names.replace(/\S+/g, '`$&`').replace(/\s+/g, ', ')} | ${obeyedBy} | ${effect} |`,
+  );
+  return ['| member | obeyed by | what a caller could do |', '|---|---|---|', ...rows].join('\n');
+}
+
 const SECRETS = SECRETS_NOTE.replace(/[A-Z_]{2,}/g, '`$&`');
 
 /** The text with everything between `<!-- name: … -->` and `<!-- /name -->` replaced. */
@@ -51,13 +60,12 @@ function filled(text: string, name: string, content: string): string {
 
 t.test('the documents have every variable and every refused member as the code has them', async (t) => {
   const common = VARIABLES.filter(({ name }) => COMMON.includes(name));
-  const refused = STEERING.map((name) => `\`${name}\``).join(', ');
   const expected = {
     'README.md': filled(read('README.md'), 'settings', table(common)),
     'src/cli/README.md': filled(
       filled(read('src/cli/README.md'), 'configuration', `${table(VARIABLES)}\n\n${SECRETS}`),
       'refused',
-      refused,
+      `${refused(STEERING_TABLE)}\n\nBesides, in \`metadata\`:\n\n${refused(STEERING_METADATA)}`,
     ),
   };
   for (const [path, text] of Object.entries(expected)) {
