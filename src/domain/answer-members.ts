@@ -83,7 +83,7 @@ const UNTOUCHED_MEMBERS: ReadonlySet<string> = new Set([
   // the format's words
   ...['object', 'role', 'type', 'finish_reason', 'native_finish_reason', 'stop_reason', 'service_tier', 'format'],
   // the caller's tools and their input, tokens, thoughts, sounds, vectors
-  ...['name', 'input', 'token', 'thinking', 'summary', 'signature', 'thought_signature', 'encrypted_content'],
+  ...['input', 'token', 'thinking', 'summary', 'signature', 'thought_signature', 'encrypted_content'],
   ...['data', 'transcript', 'embedding', 'b64_json', 'cited_text', 'title', 'obfuscation'],
 ]);
 

@@ -10,6 +10,8 @@ interface Needle {
   readonly within: boolean;
   /** Long and unusual enough to be found before and behind `-`, `_`, `.`, `/` and `:`. */
   readonly distinctive: boolean;
+  /** A tool may be named so: then it is the caller's name. */
+  readonly isToolName: boolean;
 }
 
 /** Takes the spans that are hidden, in order; a span of a whole name includes the quotes. */
@@ -19,6 +21,9 @@ export interface HiddenSpans {
 
 /** Shorter names are ordinary words: "gpt" must not be cut out of "gpt-4-turbo". */
 const DISTINCTIVE = 6;
+
+/** The member that holds a tool's name, among others. */
+const TOOL_NAME = 'name';
 
 /** Pairs of bytes are told apart by so many values. */
 const PAIRS = 1024;
@@ -56,6 +61,7 @@ export class Hidden {
       isName,
       within: !slug.includes(text),
       distinctive: text.length >= DISTINCTIVE && /[^a-z]/i.test(text),
+      isToolName: /^[\w-]+$/.test(text),
     });
     this.#needles = [
       ...names.filter((name) => name !== slug).map((name) => needle(name, true)),
@@ -88,11 +94,14 @@ export class Hidden {
 
   /** Tells the spans of those that the string with the content [from, to) holds. */
   find(b: Buffer, from: number, to: number, isKey: boolean, spans: HiddenSpans): void {
-    if (!this.isIn(b, from, to) || (!isKey && this.#untouched.has(keyBefore(b, from)))) return;
+    if (!this.isIn(b, from, to)) return;
+    const key = isKey ? '' : keyBefore(b, from);
+    if (this.#untouched.has(key)) return;
     for (let i = from; i < to; i++) {
       const end = this.#endAt(b, i, from, to);
       if (end === 0) continue;
-      const { isName } = this.#found as Needle;
+      const { isName, isToolName } = this.#found as Needle;
+      if (isToolName && key === TOOL_NAME) continue;
       const isWhole = i === from && end === to;
       if (isWhole && isName) spans.hide(from - 1, to + 1, true, true);
       else spans.hide(i, end, isName, isWhole);

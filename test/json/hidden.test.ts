@@ -61,6 +61,7 @@ const CASES: readonly (readonly [string, string, string, string])[] = [
     '"choices":[{"logprobs":{"content":[{"token":"x"}]}}]',
     '"choices":[{"logprobs":{"content":[{"token":"x"}]}}]',
   ],
+  ['azure/fast-7b', 'acme', '"at":{"name":"azure/fast-7b"}', '"at":{"name":"acme"}'],
   // ordinary words: whole values, and on their own within others
   ['gpt', 'acme', '"a":"gpt","b":"a gpt is","c":"gpt-4-turbo"', '"a":"acme","b":"a acme is","c":"gpt-4-turbo"'],
   ['stop', 'acme', '"choices":[{"finish_reason":"stop"}]', '"choices":[{"finish_reason":"stop"}]'],
