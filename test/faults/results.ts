@@ -1,17 +1,16 @@
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
-import { LONG } from './world.ts';
 
 const PARTS = new URL('../../.tap/faults/', import.meta.url);
 const TABLE = new URL('RESULTS.md', import.meta.url);
 
 /**
- * Notes what an experiment measured. A long run writes the table of all of them, to be
+ * Notes what an experiment measured. A run with FAULTS writes the table of all of them, to be
  * copied into the README's reliability section.
  * @param order of the row in the table
  */
 export function note(order: number, promise: string, experiment: string, measured: string): void {
-  if (!LONG) return;
+  if (process.env.FAULTS === undefined) return;
   mkdirSync(PARTS, { recursive: true });
   writeFileSync(
     new URL(`${order.toFixed(1).padStart(5, '0')}.md`, PARTS),
