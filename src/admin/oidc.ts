@@ -70,8 +70,9 @@ export class Oidc {
   #provider(): Promise<client.Configuration> {
     const { issuer, clientId, clientSecret } = this.#settings;
     const authentication = clientSecret === null ? client.None() : client.ClientSecretPost(clientSecret);
-    // config.ts accepts http for this machine only
-    const execute = issuer.protocol === 'http:' ? [client.allowInsecureRequests] : [];
+    // OpenID Connect lets TLS stand for the token's signature; what ends TLS before the provider could change claims
+    const execute = [client.enableNonRepudiationChecks];
+    if (issuer.protocol === 'http:') execute.push(client.allowInsecureRequests); // config.ts accepts it for this machine only
     const options = { execute, timeout: PROVIDER_SECONDS };
     this.#discovery ??= client.discovery(issuer, clientId, undefined, authentication, options).catch((error) => {
       this.#discovery = null;

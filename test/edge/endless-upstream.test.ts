@@ -145,7 +145,7 @@ t.test('an answer that never begins is 504 on time, and its connection is closed
   const plays: Record<string, (socket: Socket) => void> = {
     nothing: () => {},
     'interim answers alone': (socket) => {
-      const timer = setInterval(() => socket.write('HTTP/1.1 100 Continue\r\n\r\n'), 50);
+      const timer = setInterval(() => socket.write('HTTP/1.1 102 Processing\r\n\r\n'), 50);
       socket.on('close', () => clearInterval(timer));
     },
     'a status line, byte by byte': (socket) => {

@@ -110,12 +110,6 @@ t.test(`a soak of ${MINUTES} minutes`, { skip: !SOAK && 'runs with FAULTS=soak' 
   t.equal(verdict.unverified, 0);
 
   const steady = samples.filter(({ atMs }) => atMs >= WARM_UP_MS);
-  t.comment(
-    `MB: ${samples
-      .filter((_, n) => n % 20 === 0)
-      .map(({ rssMb }) => rssMb.toFixed(0))
-      .join(' ')}`,
-  );
   const rss = growth(steady.map(({ atMs, rssMb }) => [atMs, rssMb]));
   const descriptors = growth(steady.map(({ atMs, descriptors }) => [atMs, descriptors]));
   t.ok(rss.rise <= RSS_SHARE * rss.mean, `memory: mean ${rss.mean.toFixed(1)} MB, rise ${rss.rise.toFixed(1)} MB`);

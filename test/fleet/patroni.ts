@@ -167,7 +167,7 @@ async function startEtcd(life: Life, root: string): Promise<string> {
   const own = `http://127.0.0.1:${client}`;
   const peers = `http://127.0.0.1:${peer}`;
   startService(life, installed('etcd') as string, [
-    ...['--data-dir', join(root, 'etcd'), '--listen-client-urls', own, '--advertise-client-urls', own],
+    ...['--enable-v2', '--data-dir', join(root, 'etcd'), '--listen-client-urls', own, '--advertise-client-urls', own],
     ...['--listen-peer-urls', peers, '--initial-advertise-peer-urls', peers, '--initial-cluster', `default=${peers}`],
   ]);
   const healthy = () =>
