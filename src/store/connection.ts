@@ -8,7 +8,7 @@ import { TYPES } from './types.ts';
 
 const HOST_MS = 1000; // for reaching one host while there are others
 const END_MS = 250; // for ending a connection politely
-const CANCEL_MS = 15_000;
+const CANCEL_MS = 15_000; // PgBouncer 1.18 dies when a cancel request that it is passing on is given up sooner
 const CANCEL_REQUEST = 80_877_102; // code of the protocol
 
 export type Sql = postgres.Sql;

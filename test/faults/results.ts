@@ -22,6 +22,6 @@ export function note(order: number, promise: string, experiment: string, measure
   const machine = `${cpus().length} × ${cpus()[0]?.model ?? 'CPU'}, Node ${process.versions.node}`;
   writeFileSync(
     TABLE,
-    `# Fault experiments\n\nWritten by \`FAULTS=long node test/run.ts --jobs=1 test/faults/*.test.ts test/fleet/*.test.ts test/ledger/*.test.ts\` on ${machine}. Truth is the upstream's own journal and the clients' journals.\n\n| promise | experiment | measured |\n|---|---|---|\n${rows.join('')}`,
+    `# Fault experiments\n\nWritten by \`FAULTS=long node test/run.ts --jobs=1 test/faults/*.test.ts test/fleet/*.test.ts test/ledger/*.test.ts\` and \`FAULTS=soak node test/run.ts test/faults/soak.test.ts\` on ${machine}. Truth is the upstream's own journal and the clients' journals.\n\n| promise | experiment | measured |\n|---|---|---|\n${rows.join('')}`,
   );
 }

@@ -30,9 +30,13 @@ const LOSSES: readonly Loss[] = [
     begin: (operated, leader) => operated.patronictl('switchover', '--leader', leader.name, '--force', 'tollgate'),
     end: () => {},
   },
-  { name: 'machine killed (kill -9)', begin: (_, leader) => leader.signal('SIGKILL'), end: (leader) => leader.start() },
   {
-    name: 'machine frozen',
+    name: 'killed with its machine (kill -9)',
+    begin: (_, leader) => leader.signal('SIGKILL'),
+    end: (leader) => leader.start(),
+  },
+  {
+    name: 'frozen with its machine',
     begin: (_, leader) => leader.signal('SIGSTOP'),
     end: (leader) => leader.signal('SIGCONT'),
   },
