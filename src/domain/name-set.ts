@@ -19,9 +19,7 @@ interface Node {
 /**
  * A set of member names, of which `*` in an entry stands for one or more characters. `apiBase`,
  * `API_BASE` and `api-base` count as `api_base`, as some parsers have it, and a NUL ends a name.
- *
- * A look-up reads a name from its beginning until no entry goes on so, then from its end: a name
- * of any length takes as long as the longest entry, and nothing is allocated.
+ * A name of any length takes as long as the longest entry, and nothing is allocated.
  */
 export class NameSet {
   readonly #root: Node = node();

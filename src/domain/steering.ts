@@ -2,13 +2,9 @@ import { NameSet } from './name-set.ts';
 import { CALLERS_TOOLS, HARMLESS, STEERING_METADATA, STEERING_TABLE, type SteeringGroup } from './steering-table.ts';
 
 /**
- * Request members with which routers and gateways let a caller choose another model, host, key or
- * canned answer, or reach what is the operator's or another company's. They are refused, so that
- * the model that was admitted is the model that runs. REFUSED_PARAMETERS replaces or adjusts the list.
- *
- * `*` matches one or more characters; see NameSet for spellings. `metadata.x` is the member x of
- * `metadata`; `metadata.x[]` is the same if its value is not a string, and every `x` implies it.
- * `tools.x` is a tool of type x, `tools.*` every tool that does not run at the caller.
+ * The standard list of refused members: `x` at the top level, and in `metadata` unless it is a string
+ * there; `metadata.x` there alone, `metadata.x[]` there unless it is a string; `tools.x` a type of
+ * tool. `*` is as in NameSet. The table says who obeys them and what they would do.
  */
 export const STEERING: readonly string[] = [
   ...STEERING_TABLE.flatMap(namesOf),

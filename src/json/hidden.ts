@@ -37,10 +37,9 @@ const KIND = Uint8Array.from({ length: 256 }, (_, c) => {
 });
 
 /**
- * The names and secrets of what stands behind one model, looked for in strings as they are written
- * in JSON, escapes included. A string that is one of them always counts. Within a longer string one
- * counts if no letter or digit adjoins it; an ordinary word, if nothing that joins names does either.
- * What the slug itself holds is no secret and is not looked for within strings.
+ * Names and secrets of what stands behind one model, looked for in strings as JSON writes them. One that
+ * is the whole string counts; within a string, if no letter or digit adjoins it, and for an ordinary
+ * word nothing that joins names does. What the slug itself holds is no secret.
  */
 export class Hidden {
   /** No string of fewer bytes can hold one. */

@@ -111,7 +111,6 @@ export class ObjectWalk implements HiddenSpans {
     let comma = -1; // before this member
     let removeFrom = -1; // leaking members at the beginning of the object
     let removeTo = -1;
-    const shortest = this.#shortest;
     this.clear();
     if (this.collecting) this.values = [];
     if (i >= end || b[i] !== OPEN_BRACE) return -1;
@@ -127,7 +126,7 @@ export class ObjectWalk implements HiddenSpans {
         this.addEdit(removeFrom, keyStart, REMOVE);
         removeFrom = -1;
       }
-      if (i - keyStart > shortest && kind === OTHER) this.hidden?.find(b, keyStart + 1, i, true, this);
+      if (i - keyStart > this.#shortest && kind === OTHER) this.hidden?.find(b, keyStart + 1, i, true, this);
       const { editCount } = this;
       i = spaceEnd(b, i + 1, end, lineEnds);
       if (i >= end || b[i] !== COLON) return -1;
@@ -249,7 +248,6 @@ export class ObjectWalk implements HiddenSpans {
     }
 
     const names = this.#table.generated;
-    const shortest = this.#shortest;
     let depth = 1; // open brackets
     let stack = first === OPEN_BRACKET ? 1 : 0; // their kinds, innermost lowest: 1 is an array
     let next = first === OPEN_BRACKET ? VALUE_OR_CLOSE : KEY_OR_CLOSE;
@@ -266,7 +264,7 @@ export class ObjectWalk implements HiddenSpans {
         i = to = stringEnd(b, from, end);
         if (i < 0) return -1;
         if (generated) this.#noteText(from, to);
-        else if (to - from >= shortest) this.hidden?.find(b, from, to, next === COLON_ONLY, this);
+        else if (to - from >= this.#shortest) this.hidden?.find(b, from, to, next === COLON_ONLY, this);
         if (values !== null && next === AFTER_VALUE) values.push(from, to, generated ? GENERATED : TEXT);
         generated = false;
       } else if (c === COLON) {
