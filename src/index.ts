@@ -138,7 +138,7 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
       const answer = { res, slot: -1 };
       open.join(answer);
       res.once('close', () => open.leave(answer));
-      handle(new PlainRequest(req), response);
+      handle(new PlainRequest(req, targetOf(req, config.basePath)), response);
     },
     metrics: async () => services.metrics.text(),
     async drain(seconds) {
@@ -152,6 +152,12 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
       return closed;
     },
   };
+}
+
+/** Frameworks that mount a handler at a path take it off `url`, and keep the whole in `originalUrl`. */
+function targetOf(req: IncomingMessage, basePath: string): string {
+  const { url, originalUrl } = req as { url: string; originalUrl?: string };
+  return url.startsWith(basePath) ? url : (originalUrl ?? url);
 }
 
 /** Reads the options as if they came from the environment, so that one place checks both. @throws ConfigError */

@@ -40,20 +40,17 @@ export function attachPlain(server: Server, handler: RequestHandler, secure = fa
 
 export class PlainRequest implements ClientRequest {
   readonly head: RequestHead;
+  readonly url: string;
   readonly #req: IncomingMessage;
 
-  constructor(req: IncomingMessage) {
+  constructor(req: IncomingMessage, url = req.url as string) {
     this.#req = req;
+    this.url = url;
     this.head = new RequestHead(req.rawHeaders);
   }
 
   get method(): string {
     return this.#req.method as string;
-  }
-  /** Frameworks that mount a handler at a path take it off `url` and keep the whole in `originalUrl`. */
-  get url(): string {
-    const { originalUrl, url } = this.#req as IncomingMessage & { originalUrl?: string };
-    return (originalUrl ?? url) as string;
   }
   get httpVersionMinor(): number {
     return this.#req.httpVersionMinor;
