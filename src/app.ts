@@ -3,6 +3,7 @@ import { rm } from 'node:fs/promises';
 import type { Server } from 'node:http';
 import { type AddressInfo, type ListenOptions, Server as NetServer } from 'node:net';
 import { createSecureContext } from 'node:tls';
+import type { PagesOrigin } from './admin/forward.ts';
 import { createAdminListener } from './admin/listener.ts';
 import { type Config, ConfigError } from './config.ts';
 import type { Clock } from './domain/ports.ts';
@@ -12,7 +13,7 @@ import { FAST_PARTS, type FastParts } from './http/attach.ts';
 import { checkFastParts } from './http/check.ts';
 import type { Logger } from './log.ts';
 import { TlsFiles } from './runtime/tls-files.ts';
-import { type Database, openDatabase } from './store/database.ts';
+import type { Database } from './store/database.ts';
 
 /** How long a draining gateway keeps idle connections: a balancer may just be sending a request on one. */
 const MAX_IDLE_MS = 2000;
@@ -49,32 +50,13 @@ export async function openApp(
 ): Promise<App> {
   const tls = tlsFiles(config, log);
   const [engine, parts] = await Promise.all([openEngine(config, log, now, collectYoung), fastParts(config, log)]);
-  const { calendar, clock, metrics } = engine.services;
+  const { clock, metrics } = engine.services;
   const listener = createListener(engine.services, parts, tls);
   const api = listener.server;
   const scheme = tls === null ? 'http' : 'https';
   const addressOf = (server: Server): string => `${scheme}://${hostOf(server)}`;
   const apiUrl = () => (config.listenSocket === null ? addressOf(api) : `${scheme}://localhost`) + config.basePath;
 
-  // connections of their own: the API's queries never wait behind pages and exports
-  const forPages = config.databaseConnections - API_CONNECTIONS;
-  const adminDb = openDatabase({ url: engine.databaseUrl, maxConnections: forPages });
-  const pages = {
-    db: adminDb,
-    calendar,
-    clock,
-    log,
-    keyPrefix: config.keyPrefix,
-    ownedBy: config.ownedBy,
-    api: {
-      publicUrl: () => config.apiUrl?.href.replace(/\/$/, '') ?? apiUrl(),
-      url: apiUrl,
-      socket: config.listenSocket,
-    },
-    url: config.adminUrl,
-    proxies: config.adminProxies,
-    oidc: config.oidc,
-  };
   let draining = false;
   metrics.gauge('tollgate_draining', '1 while open requests finish before a stop', () => (draining ? 1 : 0));
   const health = {
@@ -84,7 +66,14 @@ export async function openApp(
     waitingFor: () => (draining ? ['its open requests: it is stopping'] : []),
   };
   const { adminHost, adminPort } = config;
-  const admin = adminPort === null ? null : createAdminListener(health, forPages > 0 ? pages : null);
+  const forPages = config.databaseConnections - API_CONNECTIONS;
+  const pages = (): PagesOrigin => ({
+    log,
+    clock,
+    proxies: config.adminProxies,
+    settings: pagesSettings(config, engine.databaseUrl, forPages, apiUrl(), log.level),
+  });
+  const admin = adminPort === null ? null : createAdminListener(health, forPages > 0 ? pages : null, tls);
 
   return {
     db: engine.db,
@@ -94,7 +83,7 @@ export async function openApp(
       return apiUrl();
     },
     get adminUrl() {
-      return admin === null ? null : addressOf(admin);
+      return admin === null ? null : addressOf(admin.server);
     },
     async listen() {
       if (config.listenSocket === null)
@@ -103,7 +92,7 @@ export async function openApp(
         await rm(config.listenSocket, { force: true }); // left behind by a killed process
         await listening(api, { path: config.listenSocket });
       }
-      if (admin !== null) await listening(admin, { host: adminHost, port: adminPort as number });
+      if (admin !== null) await listening(admin.server, { host: adminHost, port: adminPort as number });
     },
     async drain(seconds) {
       draining = true;
@@ -113,10 +102,10 @@ export async function openApp(
       tls?.close();
       if (api.listening) api.close();
       api.closeAllConnections();
-      admin?.close();
-      admin?.closeAllConnections();
-      await adminDb.close();
-      return await engine.close();
+      const adminClosed = admin?.close();
+      const lost = await engine.close();
+      await adminClosed;
+      return lost;
     },
   };
 }
@@ -133,6 +122,22 @@ function tlsFiles({ tlsCert, tlsKey }: Config, log: Logger): TlsFiles | null {
   } catch (error) {
     throw new ConfigError([`TLS_CERT, TLS_KEY: ${(error as Error).message}`]);
   }
+}
+
+function pagesSettings(
+  config: Config,
+  databaseUrl: string,
+  databaseConnections: number,
+  apiUrl: string,
+  logLevel: string,
+): PagesOrigin['settings'] {
+  const { billingTimezone, keyPrefix, ownedBy, listenSocket: apiSocket, adminUrl, oidc } = config;
+  return {
+    ...{ databaseUrl, databaseConnections, billingTimezone, logLevel, keyPrefix, ownedBy, apiUrl, apiSocket },
+    publicUrl: config.apiUrl?.href.replace(/\/$/, '') ?? apiUrl,
+    adminUrl: adminUrl?.href ?? null,
+    oidc: oidc === null ? null : { ...oidc, issuer: oidc.issuer.href },
+  };
 }
 
 /** The parts of the fast path to use: those that work on this Node, unless it is switched off. */

@@ -1,46 +1,29 @@
-import { request } from '../runtime/node-http.ts';
-import type { ApiAddress } from './services.ts';
+import { once } from 'node:events';
+import type { IncomingMessage } from 'node:http';
+import { json } from 'node:stream/consumers';
+import { request as httpRequest } from '../runtime/node-http.ts';
+import type { PagesSettings } from './settings.ts';
 
 const RUN_MS = 120_000;
-const MAX_ANSWER_BYTES = 4 << 20;
 
 /** Sends a POST to the gateway's own API, as any client would. @throws Error when no whole JSON answer comes */
-export function callApi(
-  api: ApiAddress,
+export async function callApi(
+  { apiUrl, apiSocket }: PagesSettings,
   path: string,
   key: string,
   body: object,
 ): Promise<{ status: number; answer: object }> {
-  const text = JSON.stringify(body);
-  return new Promise((resolve, reject) => {
-    const sent = request(
-      api.url() + path,
-      {
-        method: 'POST',
-        ...(api.socket === null ? {} : { socketPath: api.socket }),
-        headers: {
-          authorization: `Bearer ${key}`,
-          'content-type': 'application/json',
-          'content-length': Buffer.byteLength(text),
-        },
-        signal: AbortSignal.timeout(RUN_MS),
-      },
-      async (response) => {
-        try {
-          const chunks: Buffer[] = [];
-          let length = 0;
-          for await (const chunk of response) {
-            length += chunk.length;
-            if (length > MAX_ANSWER_BYTES) throw new Error('the answer is too large');
-            chunks.push(chunk);
-          }
-          resolve({ status: response.statusCode as number, answer: JSON.parse(String(Buffer.concat(chunks))) });
-        } catch (error) {
-          reject(error);
-        }
-      },
-    );
-    sent.on('error', reject);
-    sent.end(text);
+  const isTls = apiUrl.startsWith('https:');
+  const request = isTls ? process.getBuiltinModule('node:https').request : httpRequest;
+  const sent = request(apiUrl + path, {
+    rejectUnauthorized: false, // within this machine; the certificate has the public name
+    method: 'POST',
+    ...(apiSocket === null ? {} : { socketPath: apiSocket }),
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    signal: AbortSignal.timeout(RUN_MS),
   });
+  sent.on('error', () => {}); // after the head of the answer its body has the error
+  sent.end(JSON.stringify(body));
+  const [response] = (await once(sent, 'response')) as [IncomingMessage];
+  return { status: response.statusCode as number, answer: (await json(response)) as object };
 }

@@ -1,5 +1,4 @@
 import { html } from 'hono/html';
-import { HTTPException } from 'hono/http-exception';
 import { isEligible } from '../domain/assistant.ts';
 import {
   FieldError,
@@ -12,22 +11,18 @@ import {
   readUuid,
 } from '../domain/field.ts';
 import { admitModel } from '../domain/gate.ts';
-import {
-  type AssistantRow,
-  createAssistant,
-  listAssistants,
-  removeAssistant,
-  setAssistant,
-} from '../store/assistant.ts';
+import { type AssistantRow, createAssistant, removeAssistant, setAssistant } from '../store/assistant.ts';
 import { type CompanyRow, findCompany } from '../store/company.ts';
 import { listModels } from '../store/model.ts';
+import { type AssistantSort, findAssistant, pageOfAssistants } from '../store/page.ts';
 import { callApi } from './api.ts';
 import { change, type PageContext, param, type Route, read } from './context.ts';
 import { csrfInput, type FormState, field, formState, select } from './field.ts';
 import type { Form } from './form.ts';
 import type { Format } from './format.ts';
 import type { Html } from './html.ts';
-import { badge, companyHeading, confirmation, page, table } from './layout.ts';
+import { badge, companyHeading, confirmation, page } from './layout.ts';
+import { list, listQuery } from './list.ts';
 import { catalogueOf } from './model.ts';
 
 const BASE = '/companies/:company/assistants';
@@ -36,11 +31,19 @@ const BASE = '/companies/:company/assistants';
 export const assistantRoutes: readonly Route[] = [
   { method: 'GET', path: BASE, action: 'assistant.read', handle: listPage },
   { method: 'GET', path: `${BASE}/new`, action: 'assistant.write', handle: newPage },
-  { method: 'POST', path: `${BASE}/new`, action: 'assistant.write', handle: create, page: newPage },
+  { method: 'POST', path: `${BASE}/new`, action: 'assistant.write', long: true, handle: create, page: newPage },
   { method: 'GET', path: `${BASE}/:assistant`, action: 'assistant.write', handle: editPage },
-  { method: 'POST', path: `${BASE}/:assistant`, action: 'assistant.write', handle: edit, page: editPage },
+  { method: 'POST', path: `${BASE}/:assistant`, action: 'assistant.write', long: true, handle: edit, page: editPage },
   { method: 'GET', path: `${BASE}/:assistant/run`, action: 'assistant.run', handle: runPage },
-  { method: 'POST', path: `${BASE}/:assistant/run`, action: 'assistant.run', slow: true, handle: run, page: runPage },
+  {
+    method: 'POST',
+    path: `${BASE}/:assistant/run`,
+    action: 'assistant.run',
+    slow: true,
+    long: true,
+    handle: run,
+    page: runPage,
+  },
   { method: 'GET', path: `${BASE}/:assistant/remove`, action: 'assistant.write', handle: removePage },
   { method: 'POST', path: `${BASE}/:assistant/remove`, action: 'assistant.write', handle: remove },
 ];
@@ -53,16 +56,19 @@ const VISIBILITIES = {
   projects: 'Some projects',
 } as const;
 
+const SORTS = { name: 'Name', '-created': 'Newest' };
+
 async function listPage(c: PageContext): Promise<Response> {
   const id = param(c, 'company');
   const base = `/companies/${id}/assistants`;
+  const query = listQuery<AssistantSort>(c, SORTS);
   const { company, assistants, models } = await read(c, async (sql) => ({
     company: await findCompany(sql, id),
-    assistants: await listAssistants(sql, id),
+    assistants: await pageOfAssistants(sql, id, query),
     models: await listModels(sql, id),
   }));
   const catalogue = catalogueOf(company, models);
-  const rows = assistants.map((assistant) => [
+  const rows = assistants.rows.map((assistant) => [
     html`<strong>${assistant.name}</strong><br><code class="id">${assistant.id}</code>`,
     eligibility(assistant),
     modelState(assistant, catalogue),
@@ -74,7 +80,7 @@ async function listPage(c: PageContext): Promise<Response> {
   const body = html`${companyHeading(c, company)}
 <div class="title-row"><h1>Assistants</h1><a class="button primary" href="${base}/new">New assistant</a></div>
 <p class="lead">The API runs assistants that are shared with the whole company and belong to no project, at <code>POST /assistants/{id}/run</code>.</p>
-${table('Assistants of this company', columns, rows, 'There are no assistants yet.', true)}`;
+${list(c, { path: base, caption: 'Assistants of this company', columns, rows, empty: 'There are no assistants yet.' }, SORTS, query, assistants)}`;
   return page(c, `Assistants of ${company.name}`, body);
 }
 
@@ -225,7 +231,7 @@ async function run(c: PageContext, form: Form): Promise<Response> {
   const model_slug = form.optional('model_slug', readSlug);
   const max_tokens = form.optional('max_tokens', readMaxTokens);
   form.check();
-  const { status, answer } = await callApi(services.api, `/assistants/${param(c, 'assistant')}/run`, key, {
+  const { status, answer } = await callApi(services, `/assistants/${param(c, 'assistant')}/run`, key, {
     messages: [{ role: 'user', content: message }],
     ...(model_slug === null ? {} : { model_slug }),
     ...(max_tokens === null ? {} : { max_tokens }),
@@ -253,10 +259,8 @@ function readKey(text: string): string {
 
 async function find(c: PageContext): Promise<{ company: CompanyRow; assistant: AssistantRow }> {
   const id = param(c, 'company');
-  return read(c, async (sql) => {
-    const company = await findCompany(sql, id);
-    const assistant = (await listAssistants(sql, id)).find((each) => each.id === param(c, 'assistant'));
-    if (assistant === undefined) throw new HTTPException(404);
-    return { company, assistant };
-  });
+  return read(c, async (sql) => ({
+    company: await findCompany(sql, id),
+    assistant: await findAssistant(sql, id, param(c, 'assistant')),
+  }));
 }

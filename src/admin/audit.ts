@@ -1,20 +1,17 @@
 import { html } from 'hono/html';
-import { HTTPException } from 'hono/http-exception';
-import { readUuid } from '../domain/field.ts';
-import { type AuditRow, listAudit } from '../store/audit.ts';
-import { listCompanies } from '../store/company.ts';
+import { AUDIT_WINDOW, type AuditRow, pageOfAudit } from '../store/page.ts';
 import { type PageContext, type Route, read } from './context.ts';
-import { formState, select } from './field.ts';
-import type { Form } from './form.ts';
 import type { Html } from './html.ts';
 import { badge, page, table } from './layout.ts';
+import { addressOf, listQuery, searchBar } from './list.ts';
 
 /** The log of all changes by page, command line or SQL, for operators. */
 export const auditRoutes: readonly Route[] = [
   { method: 'GET', path: '/audit', action: 'audit.read', handle: auditPage },
 ];
 
-const PER_PAGE = 50;
+const SORTS = { '-id': 'Newest first', id: 'Oldest first' };
+const MAX_VALUE = 300; // characters
 
 const SUBJECTS: Readonly<Record<string, string>> = {
   companies: 'company',
@@ -30,17 +27,13 @@ const ACTIONS = {
   truncate: ['bad', 'emptied'],
 } as const;
 
-async function auditPage(c: PageContext, form: Form): Promise<Response> {
+async function auditPage(c: PageContext): Promise<Response> {
   const { format } = c.var;
-  const company = idOf(c.req.query('company'));
-  const asked = c.req.query('before') ?? '';
-  const before = /^\d{1,15}$/.test(asked) ? Number(asked) : null;
-  const { entries, companies } = await read(c, async (sql) => ({
-    entries: await listAudit(sql, { company, before, limit: PER_PAGE + 1 }),
-    companies: await listCompanies(sql),
-  }));
-  const shown = entries.slice(0, PER_PAGE);
-  const rows = shown.map((entry) => [
+  const { search, sort, descending } = listQuery(c, SORTS);
+  const asked = c.req.query('from') ?? '';
+  const from = /^\d{1,15}$/.test(asked) ? Number(asked) : null;
+  const found = await read(c, (sql) => pageOfAudit(sql, { search, newestFirst: descending, from }));
+  const rows = found.rows.map((entry) => [
     format.instant(entry.at),
     who(entry),
     what(entry),
@@ -48,18 +41,14 @@ async function auditPage(c: PageContext, form: Form): Promise<Response> {
     changes(entry),
   ]);
   const columns = ['When', 'Who', 'What', 'Company', 'Before and after'];
-  const last = shown.at(-1);
-  const filter = company === null ? '' : `&company=${company}`;
-  const body = html`<div class="title-row"><h1>Audit log</h1>
-<form method="get" action="/audit" class="months">${select(formState(form, '/audit'), {
-    name: 'company',
-    label: 'Company',
-    choices: [{ value: '', text: 'All' }, ...companies.map(({ id, name }) => ({ value: id, text: name }))],
-    value: company ?? '',
-  })}<button>Show</button></form></div>
-<p class="lead">Every change by page, command line or SQL, newest first. Its entries cannot be changed or removed, and they never contain keys or passwords.</p>
-${table('Changes', columns, rows, 'Nothing has changed yet.', true)}
-${entries.length > PER_PAGE && last !== undefined ? html`<p><a class="button" href="/audit?before=${last.id}${filter}">Older changes</a></p>` : ''}`;
+  const searched = found.next === null ? 'Nothing' : `None of ${format.count(AUDIT_WINDOW)} changes`;
+  const empty = search === '' ? 'Nothing has changed yet.' : `${searched} matches the search.`;
+  const more = { from: String(found.next) };
+  const body = html`<h1>Audit log</h1>
+<p class="lead">Every change by page, command line or SQL. Its entries cannot be changed or removed, and they never contain keys or passwords.</p>
+${searchBar('/audit', SORTS, { search, sort, descending })}
+${table('Changes', columns, rows, empty, true)}
+${found.next === null ? '' : html`<nav class="pager" aria-label="Pages"><a class="button quiet" rel="next" href="${addressOf('/audit', { search, sort, descending }, more)}">${descending ? 'Older' : 'Newer'} changes</a></nav>`}`;
   return page(c, 'Audit log', body);
 }
 
@@ -96,14 +85,5 @@ function changes({ before, after }: AuditRow): Html {
 function shown(value: unknown): string {
   if (value === undefined || value === null) return 'none';
   const text = typeof value === 'string' ? value : JSON.stringify(value);
-  return text.length > 300 ? `${text.slice(0, 300)}…` : text;
-}
-
-function idOf(text = ''): string | null {
-  if (text === '') return null;
-  try {
-    return readUuid(text);
-  } catch {
-    throw new HTTPException(404);
-  }
+  return text.length > MAX_VALUE ? `${text.slice(0, MAX_VALUE)}…` : text;
 }

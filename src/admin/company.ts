@@ -1,11 +1,12 @@
 import { html } from 'hono/html';
 import { readBudget, readName } from '../domain/field.ts';
-import { createCompany, findCompany, listCompanies, setCompany } from '../store/company.ts';
-import { spendOfCompanies } from '../store/daily.ts';
+import { createCompany, findCompany, setCompany } from '../store/company.ts';
+import { type CompanySort, pageOfCompanies } from '../store/page.ts';
 import { change, type PageContext, param, type Route, read } from './context.ts';
 import { checkbox, csrfInput, type FormState, field, formState } from './field.ts';
 import type { Form } from './form.ts';
-import { badge, companyHeading, figure, page, table } from './layout.ts';
+import { badge, companyHeading, figure, page } from './layout.ts';
+import { list, listQuery } from './list.ts';
 import { may } from './permission.ts';
 
 /** The list of companies, for operators, and the settings of each: EU gate, budget and name. */
@@ -17,6 +18,13 @@ export const companyRoutes: readonly Route[] = [
   { method: 'POST', path: '/companies/:company/settings', action: 'company.set', handle: set, page: settingsPage },
   { method: 'POST', path: '/companies/:company/name', action: 'company.rename', handle: rename, page: settingsPage },
 ];
+
+const SORTS = {
+  name: 'Name',
+  '-spent': 'Highest cost',
+  '-budget': 'Highest budget',
+  '-created': 'Newest',
+};
 
 const NON_EU = {
   name: 'allow_non_eu',
@@ -31,14 +39,12 @@ function open(c: PageContext): Response {
 
 async function listPage(c: PageContext, form: Form): Promise<Response> {
   const { format } = c.var;
-  const { companies, spent } = await read(c, async (sql) => ({
-    companies: await listCompanies(sql),
-    spent: await spendOfCompanies(sql),
-  }));
+  const query = listQuery<CompanySort>(c, SORTS);
+  const companies = await read(c, (sql) => pageOfCompanies(sql, query));
   const state = formState(form, '/companies');
-  const rows = companies.map((company) => [
+  const rows = companies.rows.map((company) => [
     html`<a href="/companies/${company.id}/usage">${company.name}</a>`,
-    format.eur(spent.get(company.id) ?? '0'),
+    format.eur(company.spent),
     isLimited(company.monthly_budget_eur) ? format.eur(company.monthly_budget_eur as string) : 'unlimited',
     company.allow_non_eu_models ? badge('warn', 'non-EU allowed') : badge('eu', 'EU only'),
     company.disabled_model_slugs.length === 0 ? 'none' : company.disabled_model_slugs.length,
@@ -51,7 +57,7 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
     figure('Disabled models'),
   ];
   const body = html`<h1>Companies</h1>
-${table('All companies', columns, rows, 'There are no companies yet. Create the first one below.', true)}
+${list(c, { path: '/companies', caption: 'All companies', columns, rows, empty: 'There are no companies yet. Create the first one below.' }, SORTS, query, companies)}
 <section class="card"><h2>Create a company</h2>${state.summary}
 <form method="post" action="/companies" class="stack">${csrfInput(c)}
 ${field(state, { name: 'name', label: 'Name', required: true })}

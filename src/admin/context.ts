@@ -1,21 +1,27 @@
-import type { HttpBindings } from '@hono/node-server';
 import type { Context } from 'hono';
+import type { Calendar } from '../domain/month.ts';
+import type { Clock } from '../domain/ports.ts';
+import type { Logger } from '../log.ts';
 import { actingAs } from '../store/actor.ts';
-import type { Sql } from '../store/database.ts';
+import type { Database, Sql } from '../store/database.ts';
 import { enterCompany, within } from '../store/tenant-role.ts';
-import type { Form } from './form.ts';
+import type { Form, FormBindings } from './form.ts';
 import type { Format } from './format.ts';
 import type { Hasher } from './hasher.ts';
 import type { Action } from './permission.ts';
 import type { Semaphore } from './semaphore.ts';
-import type { AdminServices } from './services.ts';
 import type { Session, Sessions } from './session.ts';
+import type { PagesSettings } from './settings.ts';
 
 const READ_MS = 5000;
 const CHANGE_MS = 5000;
 
-/** The services of the gateway, and what the pages add to them. */
-export interface PageServices extends AdminServices {
+/** What pages are made from. */
+export interface PageServices extends PagesSettings {
+  readonly db: Database;
+  readonly calendar: Calendar;
+  readonly clock: Clock;
+  readonly log: Logger;
   readonly sessions: Sessions;
   readonly hasher: Hasher;
   /** Limits exports and trial runs, which may take minutes. */
@@ -24,7 +30,7 @@ export interface PageServices extends AdminServices {
 
 /** What Hono's context holds besides the request. Only `services` is set before a user is signed in. */
 export interface PageEnv {
-  Bindings: HttpBindings;
+  Bindings: FormBindings;
   Variables: {
     readonly services: PageServices;
     readonly session: Session;
@@ -43,6 +49,8 @@ export interface Route {
   readonly action: Action;
   /** Takes a permit of `slow` instead of one of those that keep pages fast. */
   readonly slow?: true;
+  /** The form has a long text: up to 1 MiB instead of 16 KiB. */
+  readonly long?: true;
   /** @param form what was sent; empty for GET */
   handle(c: PageContext, form: Form): Response | Promise<Response>;
   /** The page with the form, shown again with its values and messages when the form is refused. */

@@ -46,15 +46,18 @@ export interface Field extends Control {
   readonly autocomplete?: string;
   readonly inputmode?: 'decimal' | 'numeric';
   readonly rows?: number;
+  /** Id of a datalist with suggestions. */
+  readonly list?: string;
 }
 
 /** A labelled text field. The value of a password is never sent back. */
 export function field(state: FormState, spec: Field): Html {
-  const { name, label, type = 'text', required = false, autocomplete = 'off', inputmode, rows = 5 } = spec;
+  const { name, label, type = 'text', required = false, autocomplete = 'off', inputmode, rows = 5, list } = spec;
   const value = type === 'password' ? '' : state.value(name, spec.value ?? '');
   const attributes = raw(
     (required ? ' required' : '') +
       (inputmode === undefined ? '' : ` inputmode="${inputmode}"`) +
+      (list === undefined ? '' : ` list="${list}"`) +
       (state.message(name) === null ? '' : ' aria-invalid="true"'),
   );
   return html`<div class="field"><label for="f-${name}">${label}</label>

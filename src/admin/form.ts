@@ -1,7 +1,12 @@
-import type { Context, MiddlewareHandler } from 'hono';
-import { bodyLimit } from 'hono/body-limit';
+import type { HttpBindings } from '@hono/node-server';
+import type { HonoRequest } from 'hono';
 import { HTTPException } from 'hono/http-exception';
 import { FieldError, type Read } from '../domain/field.ts';
+
+const MAX_FIELDS = 1000;
+
+/** Node's request and response; `rawBody` is the whole body, empty for GET. */
+export type FormBindings = HttpBindings & { readonly incoming: { readonly rawBody: Buffer } };
 
 /** A form was refused. Its `Form` has the messages. */
 export class FormRefused extends Error {
@@ -68,21 +73,17 @@ export class Form {
   }
 }
 
-/** Refuses longer bodies with 413, before reading them where the length is known. Closes the connection then. */
-export function limitBody(maxSize: number): MiddlewareHandler {
-  return bodyLimit({
-    maxSize,
-    onError(c) {
-      c.header('connection', 'close');
-      throw new HTTPException(413, { message: 'The form is too large.' });
-    },
-  });
-}
-
-/** Reads the body. @throws HTTPException 415 for anything but a form */
-export async function readForm(c: Context): Promise<Form> {
+/** The form of a request. @throws HTTPException 415 for anything but a form, 413 for a large one or too many fields */
+export function readForm(c: { readonly req: HonoRequest; readonly env: FormBindings }, maxBytes: number): Form {
   if (!/^application\/x-www-form-urlencoded\b/i.test(c.req.header('content-type') ?? '')) {
     throw new HTTPException(415, { message: 'Forms are sent as application/x-www-form-urlencoded.' });
   }
-  return new Form(new URLSearchParams(await c.req.text()), c.req.path);
+  const { rawBody } = c.env.incoming;
+  // before parsing, which takes 6 µs a field
+  let fields = 1;
+  for (let at = rawBody.indexOf('&'); at !== -1 && fields <= MAX_FIELDS; at = rawBody.indexOf('&', at + 1)) fields++;
+  if (rawBody.length > maxBytes || fields > MAX_FIELDS) {
+    throw new HTTPException(413, { message: 'The form is too large.' });
+  }
+  return new Form(new URLSearchParams(rawBody.toString()), c.req.path);
 }

@@ -13,17 +13,31 @@ const AGES = [
  */
 export class Format {
   readonly locale: string;
-  readonly timeZone: string;
+  // made once: making one takes as long as 50 uses of it
+  readonly #eur: Intl.NumberFormat;
+  readonly #price: Intl.NumberFormat;
+  readonly #count: Intl.NumberFormat;
+  readonly #percent: Intl.NumberFormat;
+  readonly #moment: Intl.DateTimeFormat;
+  readonly #month: Intl.DateTimeFormat;
+  readonly #ago: Intl.RelativeTimeFormat;
 
   /** @param acceptLanguage the header of the request */
   constructor(acceptLanguage: string | undefined, timeZone: string) {
-    this.locale = preferred(acceptLanguage);
-    this.timeZone = timeZone;
+    const locale = preferred(acceptLanguage);
+    this.locale = locale;
+    this.#eur = euro(locale, 2, 15);
+    this.#price = euro(locale, 2, 12);
+    this.#count = new Intl.NumberFormat(locale);
+    this.#percent = new Intl.NumberFormat(locale, { style: 'percent', maximumFractionDigits: 1 });
+    this.#moment = new Intl.DateTimeFormat(locale, { dateStyle: 'medium', timeStyle: 'short', timeZone });
+    this.#month = new Intl.DateTimeFormat(locale, { month: 'long', year: 'numeric', timeZone: 'UTC' });
+    this.#ago = new Intl.RelativeTimeFormat(locale, { numeric: 'auto' });
   }
 
   /** An exact EUR amount. Digits after the cents are smaller. */
   eur(amount: string): Html {
-    const parts = this.#euro(15).formatToParts(amount as Intl.StringNumericLiteral);
+    const parts = this.#eur.formatToParts(amount as Intl.StringNumericLiteral);
     return html`<span class="eur">${parts.map(({ type, value }) =>
       type !== 'fraction' || value.length <= 2 ? value : html`${value.slice(0, 2)}<small>${value.slice(2)}</small>`,
     )}</span>`;
@@ -31,60 +45,49 @@ export class Format {
 
   /** An exact EUR amount as plain text. */
   eurText(amount: string): string {
-    return this.#euro(15).format(amount as Intl.StringNumericLiteral);
+    return this.#eur.format(amount as Intl.StringNumericLiteral);
   }
 
   /** A rounded amount, for axes. */
   eurAxis(amount: number, decimals: number): string {
-    const digits = { minimumFractionDigits: decimals, maximumFractionDigits: decimals };
-    return new Intl.NumberFormat(this.locale, { style: 'currency', currency: 'EUR', ...digits }).format(amount);
+    return euro(this.locale, decimals, decimals).format(amount);
   }
 
   /** A price with all its decimals. */
   price(amount: string): string {
-    return this.#euro(12).format(amount as Intl.StringNumericLiteral);
+    return this.#price.format(amount as Intl.StringNumericLiteral);
   }
 
   count(value: number): string {
-    return new Intl.NumberFormat(this.locale).format(value);
+    return this.#count.format(value);
   }
 
   percent(value: number): string {
-    return new Intl.NumberFormat(this.locale, { style: 'percent', maximumFractionDigits: 1 }).format(value / 100);
+    return this.#percent.format(value / 100);
   }
 
   /** A moment in the billing time zone. */
   instant(at: Date): Html {
-    return html`<time datetime="${at.toISOString()}">${this.#moment().format(at)}</time>`;
+    return html`<time datetime="${at.toISOString()}">${this.#moment.format(at)}</time>`;
   }
 
   /** How long ago a moment is, such as "5 minutes ago", with the moment itself as a tooltip. */
   ago(at: Date, now: number): Html {
     const seconds = Math.min(0, Math.round((at.getTime() - now) / 1000));
     const [unit, length] = AGES.find(([, each]) => -seconds >= each) ?? (['second', 1] as const);
-    const relative = new Intl.RelativeTimeFormat(this.locale, { numeric: 'auto' });
-    const exact = this.#moment().format(at);
-    return html`<time datetime="${at.toISOString()}" title="${exact}">${relative.format(Math.ceil(seconds / length), unit)}</time>`;
+    const exact = this.#moment.format(at);
+    return html`<time datetime="${at.toISOString()}" title="${exact}">${this.#ago.format(Math.ceil(seconds / length), unit)}</time>`;
   }
 
   /** "November 2026" of "2026-11-01". */
   month(first: string): string {
-    const format = new Intl.DateTimeFormat(this.locale, { month: 'long', year: 'numeric', timeZone: 'UTC' });
-    return format.format(new Date(`${first}T00:00:00Z`));
+    return this.#month.format(new Date(`${first}T00:00:00Z`));
   }
+}
 
-  #moment(): Intl.DateTimeFormat {
-    return new Intl.DateTimeFormat(this.locale, { dateStyle: 'medium', timeStyle: 'short', timeZone: this.timeZone });
-  }
-
-  #euro(most: number): Intl.NumberFormat {
-    return new Intl.NumberFormat(this.locale, {
-      style: 'currency',
-      currency: 'EUR',
-      minimumFractionDigits: 2,
-      maximumFractionDigits: most,
-    });
-  }
+function euro(locale: string, least: number, most: number): Intl.NumberFormat {
+  const digits = { minimumFractionDigits: least, maximumFractionDigits: most };
+  return new Intl.NumberFormat(locale, { style: 'currency', currency: 'EUR', ...digits });
 }
 
 /** The first language of the header that Intl supports. */

@@ -1,19 +1,19 @@
 import { randomUUID } from 'node:crypto';
 import { html } from 'hono/html';
-import { HTTPException } from 'hono/http-exception';
 import { FieldError, oneOf, readInstant, readName, readScope, readUuid } from '../domain/field.ts';
 import { listModels as listedModels } from '../domain/gate.ts';
 import type { Model } from '../domain/model.ts';
 import { SCOPES, type Scope } from '../domain/scope.ts';
 import { findCompany } from '../store/company.ts';
-import { spendOfKeys } from '../store/daily.ts';
-import { createKey, type KeyRow, listKeys, revokeKey, rotateKey } from '../store/key.ts';
+import { createKey, type KeyRow, revokeKey, rotateKey } from '../store/key.ts';
 import { listModels } from '../store/model.ts';
+import { findKey, type KeySort, pageOfKeys } from '../store/page.ts';
 import { change, type PageContext, param, type Route, read } from './context.ts';
 import { checkbox, csrfInput, field, formState, select } from './field.ts';
 import type { Form } from './form.ts';
 import type { Html } from './html.ts';
-import { badge, companyHeading, confirmation, copyable, figure, page, table } from './layout.ts';
+import { badge, companyHeading, confirmation, copyable, figure, page } from './layout.ts';
+import { list, listQuery } from './list.ts';
 import { catalogueOf } from './model.ts';
 
 const BASE = '/companies/:company/access';
@@ -34,6 +34,14 @@ const SCOPE_TEXTS: Readonly<Record<Scope, string>> = {
   assistants: 'Assistant runs',
 };
 
+const SORTS = {
+  '-created': 'Newest',
+  name: 'Name',
+  '-used': 'Last used',
+  expires: 'First to expire',
+  '-cost': 'Highest cost',
+};
+
 /** How long an old key works beside the new one, by seconds. */
 const OVERLAPS: Readonly<Record<string, string>> = {
   '0': 'None: the old key stops at once',
@@ -47,20 +55,20 @@ async function accessPage(c: PageContext, form: Form): Promise<Response> {
   const { format, services } = c.var;
   const id = param(c, 'company');
   const base = `/companies/${id}/access`;
-  const { company, keys, spent } = await read(c, async (sql) => ({
+  const query = listQuery<KeySort>(c, SORTS);
+  const { company, keys } = await read(c, async (sql) => ({
     company: await findCompany(sql, id),
-    keys: await listKeys(sql, id),
-    spent: await spendOfKeys(sql, id),
+    keys: await pageOfKeys(sql, id, query),
   }));
   const state = formState(form, `${base}/create`);
-  const rows = keys.map((key) => [
+  const rows = keys.rows.map((key) => [
     html`<strong>${key.name}</strong><br><code>${key.prefix}…</code>`,
     stateOf(key, services.clock()),
     html`<span class="scopes">${key.scopes.map((scope) => badge('plain', scope))}</span>`,
     html`${format.instant(key.created_at)}<br><span class="muted">${key.created_by ?? 'unknown'}</span>`,
     key.last_used_at === null ? html`<span class="muted">never</span>` : format.ago(key.last_used_at, services.clock()),
     key.expires_at === null ? html`<span class="muted">never</span>` : format.instant(key.expires_at),
-    format.eur(spent.get(key.id) ?? '0'),
+    format.eur(key.spent),
     key.state === 'active'
       ? html`<span class="row-actions"><a class="button quiet" href="${base}/${key.id}/rotate">Rotate<span class="sr"> ${key.name}</span></a>
 <a class="button danger" href="${base}/${key.id}/revoke">Revoke<span class="sr"> ${key.name}</span></a></span>`
@@ -68,8 +76,8 @@ async function accessPage(c: PageContext, form: Form): Promise<Response> {
   ]);
   const columns = ['Key', 'State', 'Scopes', 'Created', 'Last used', 'Expires', figure('Cost this month'), 'Actions'];
   const body = html`${companyHeading(c, company)}<h1>Access</h1>
-<p class="lead">Applications reach the API at <code>${services.api.publicUrl()}</code> with one of these keys. Keep them on servers, like passwords.</p>
-${table('API keys', columns, rows, 'There are no keys yet. Create the first one below.', true)}
+<p class="lead">Applications reach the API at <code>${services.publicUrl}</code> with one of these keys. Keep them on servers, like passwords.</p>
+${list(c, { path: base, caption: 'API keys', columns, rows, empty: 'There are no keys yet. Create the first one below.' }, SORTS, query, keys)}
 <section class="card" id="create"><h2>Create a key</h2>${state.summary}
 <form method="post" action="${base}/create" class="stack">${csrfInput(c)}<input type="hidden" name="id" value="${randomUUID()}">
 ${field(state, { name: 'name', label: 'Name', required: true, hint: 'What will use it, such as “Website search”.' })}
@@ -114,7 +122,7 @@ async function revealPage(
     models: await listModels(sql, key.company_id),
   }));
   const listed = listedModels(catalogueOf(company, models));
-  const { curl, sdk } = snippetsFor(c.var.services.api.publicUrl(), key, listed);
+  const { curl, sdk } = snippetsFor(c.var.services.publicUrl, key, listed);
   const body = html`${companyHeading(c, company)}<h1>Your new key</h1>
 <div class="notice strong" role="status"><strong>This is the only time the key is shown.</strong> Store it now; a lost key is revoked and replaced by a new one.</div>
 ${replaced}
@@ -157,7 +165,7 @@ function snippetsFor(
 }
 
 async function revokePage(c: PageContext): Promise<Response> {
-  const { company, key } = await findKey(c);
+  const { company, key } = await find(c);
   const base = `/companies/${company.id}/access`;
   const body = html`${companyHeading(c, company)}<h1>Revoke this key?</h1>
 ${confirmation(c, {
@@ -179,7 +187,7 @@ async function revoke(c: PageContext): Promise<Response> {
 }
 
 async function rotatePage(c: PageContext, form: Form): Promise<Response> {
-  const { company, key } = await findKey(c);
+  const { company, key } = await find(c);
   const base = `/companies/${company.id}/access`;
   const path = `${base}/${key.id}/rotate`;
   const state = formState(form, path);
@@ -201,7 +209,7 @@ async function rotate(c: PageContext, form: Form): Promise<Response> {
   form.check();
   const asked = { id: param(c, 'key'), company_id, overlap, created_by: session.user.email, new_id };
   const created = await change(c, (sql) => rotateKey(sql, services.keyPrefix, asked));
-  const { key: old } = await findKey(c);
+  const { key: old } = await find(c);
   const end =
     old.expires_at === null || old.revoked_at !== null
       ? 'has stopped working'
@@ -209,14 +217,12 @@ async function rotate(c: PageContext, form: Form): Promise<Response> {
   return revealPage(c, created, html`<p>The old key <code>${old.prefix}…</code> ${end}.</p>`);
 }
 
-async function findKey(c: PageContext): Promise<{ company: Awaited<ReturnType<typeof findCompany>>; key: KeyRow }> {
+async function find(c: PageContext): Promise<{ company: Awaited<ReturnType<typeof findCompany>>; key: KeyRow }> {
   const id = param(c, 'company');
-  return read(c, async (sql) => {
-    const company = await findCompany(sql, id);
-    const key = (await listKeys(sql, id)).find((each) => each.id === param(c, 'key'));
-    if (key === undefined) throw new HTTPException(404);
-    return { company, key };
-  });
+  return read(c, async (sql) => ({
+    company: await findCompany(sql, id),
+    key: await findKey(sql, id, param(c, 'key')),
+  }));
 }
 
 /** The first moment after a day in a time zone. @throws FieldError */

@@ -97,7 +97,7 @@ function tab(c: PageContext, { href, text }: Link): Html {
   return html`<a href="${href}"${current ? raw(' aria-current="page"') : ''}>${text}</a>`;
 }
 
-interface Column {
+export interface Column {
   readonly title: string;
   /** Aligned right, with digits of equal width. */
   readonly isFigure: boolean;

@@ -1,8 +1,9 @@
-import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Logger } from '../log.ts';
 import { Metrics } from '../metrics.ts';
-import { createServer } from '../runtime/node-http.ts';
-import type { AdminServices } from './services.ts';
+import { createServerOver } from '../runtime/node-http.ts';
+import type { TlsFiles } from '../runtime/tls-files.ts';
+import type { Forwarder, PagesOrigin } from './forward.ts';
 
 /** What /livez, /readyz and /metrics answer from. */
 export interface Health {
@@ -13,27 +14,40 @@ export interface Health {
   waitingFor(): string[];
 }
 
+export interface AdminListener {
+  /** Not yet listening. */
+  readonly server: Server;
+  /** Closes all connections, and ends the process of the pages within half a second. */
+  close(): Promise<void>;
+}
+
 const HEADERS_MS = 15_000;
 const REQUEST_MS = 30_000;
 
 /**
- * The admin listener, not yet listening: /livez, /readyz and /metrics on plain node:http, and the
- * pages on Hono. The pages are loaded at the first request for one, because they need memory and
- * time that a gateway without visitors does not spend.
- * @param services null: there are no pages
+ * The admin listener: /livez, /readyz and /metrics are answered here, whatever the pages do. Pages
+ * come from a process of their own, which starts at the first request for one: a gateway without
+ * visitors does not pay for them.
+ * @param origin called at that request; null: there are no pages
+ * @param tls null: the listener speaks plain HTTP
  */
-export function createAdminListener(health: Health, services: AdminServices | null): Server {
-  let pages: Promise<RequestListener> | null = null;
+export function createAdminListener(
+  health: Health,
+  origin: (() => PagesOrigin) | null,
+  tls: TlsFiles | null,
+): AdminListener {
+  let pages: Promise<Forwarder> | null = null;
 
   async function answer(path: string, req: IncomingMessage, res: ServerResponse): Promise<void> {
     if (path === '/livez' || path === '/readyz' || path === '/metrics') return answerHealth(health, path, req, res);
-    if (services === null) return send(res, 404, 'this gateway serves no administration pages\n');
+    if (origin === null) return send(res, 404, 'this gateway serves no administration pages\n');
     if (!path.startsWith('/')) return send(res, 404, 'not found\n'); // "*", or the address of another server
-    pages ??= import('./pages.ts').then(({ startPages }) => startPages(services));
-    await (await pages)(req, res);
+    pages ??= import('./forward.ts').then(({ openForwarder }) => openForwarder(origin(), send));
+    await (await pages).answer(req, res);
   }
 
-  return createServer({ headersTimeout: HEADERS_MS, requestTimeout: REQUEST_MS }, (req, res) => {
+  const server = createServerOver(tls, { headersTimeout: HEADERS_MS, requestTimeout: REQUEST_MS });
+  server.on('request', (req: IncomingMessage, res: ServerResponse) => {
     const path = (req.url as string).split('?', 1)[0] as string;
     answer(path, req, res).catch((error: Error) => {
       health.log.error({ reason: error.stack }, 'admin: a request failed');
@@ -41,19 +55,28 @@ export function createAdminListener(health: Health, services: AdminServices | nu
       else send(res, 500, 'internal error\n');
     });
   });
+  return {
+    server,
+    async close() {
+      server.close();
+      server.closeAllConnections();
+      await (await pages)?.close();
+    },
+  };
 }
 
 function answerHealth(health: Health, path: string, req: IncomingMessage, res: ServerResponse): void {
   if (req.method !== 'GET' && req.method !== 'HEAD') return send(res, 405, 'method not allowed\n');
   if (path === '/livez') return send(res, 200, 'ok\n');
-  if (path === '/metrics') return send(res, 200, health.metrics(), Metrics.contentType);
+  if (path === '/metrics') return send(res, 200, health.metrics(), { 'content-type': Metrics.contentType });
   const waiting = health.waitingFor();
   if (waiting.length === 0) return send(res, 200, 'ready\n');
   return send(res, 503, waiting.map((what) => `waiting for ${what}\n`).join(''));
 }
 
-function send(res: ServerResponse, status: number, body: string, type = 'text/plain'): void {
+function send(res: ServerResponse, status: number, body: string, headers: Record<string, string> = {}): void {
   const length = Buffer.byteLength(body);
-  res.writeHead(status, { 'cache-control': 'no-store', 'content-type': type, 'content-length': length });
+  const common = { 'cache-control': 'no-store', 'content-type': 'text/plain', 'content-length': length };
+  res.writeHead(status, { ...common, ...headers });
   res.end(body);
 }

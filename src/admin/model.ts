@@ -1,17 +1,26 @@
 import { html } from 'hono/html';
-import { HTTPException } from 'hono/http-exception';
-import { oneOf, readName, readPrice, readSlug, readUuid } from '../domain/field.ts';
+import { oneOf, readName, readPrice, readSlug } from '../domain/field.ts';
 import { type Catalogue, findModel, listModels as listedModels } from '../domain/gate.ts';
 import { type Model, modelEntry } from '../domain/model.ts';
 import { parsePrices } from '../domain/money.ts';
-import { type CompanyRow, findCompany, listCompanies, setCompany } from '../store/company.ts';
-import { listKeys } from '../store/key.ts';
+import { type CompanyRow, findCompany, setCompany } from '../store/company.ts';
 import { createModel, listModels, type ModelRow, removeModel, setModel } from '../store/model.ts';
+import {
+  countActiveKeys,
+  findModelById,
+  type ListPage,
+  type ListQuery,
+  type ModelSort,
+  PAGE_ROWS,
+  pageOfModels,
+} from '../store/page.ts';
+import { companyField, readCompany } from './choice.ts';
 import { change, type PageContext, param, type Route, read } from './context.ts';
 import { checkbox, csrfInput, type Field, type FormState, field, formState, select } from './field.ts';
 import type { Form } from './form.ts';
 import type { Html } from './html.ts';
-import { badge, companyHeading, confirmation, figure, page, table } from './layout.ts';
+import { badge, companyHeading, confirmation, figure, page } from './layout.ts';
+import { list, listQuery } from './list.ts';
 
 /** All models and prices, for operators, and the models that one company may use. */
 export const modelRoutes: readonly Route[] = [
@@ -25,6 +34,9 @@ export const modelRoutes: readonly Route[] = [
   { method: 'GET', path: '/models/:model/remove', action: 'model.write', handle: removePage },
   { method: 'POST', path: '/models/:model/remove', action: 'model.write', handle: remove },
 ];
+
+const SORTS = { slug: 'Slug', upstream: 'Internal name', company: 'Company' };
+const COMPANY_SORTS = { slug: 'Slug', '-slug': 'Slug, Z to A' };
 
 /** A company's models in the form that the checks of the API use. */
 export function catalogueOf(row: CompanyRow, models: readonly ModelRow[]): Catalogue {
@@ -54,15 +66,17 @@ function modelOf(row: ModelRow): Model {
 async function companyPage(c: PageContext): Promise<Response> {
   const { format, services } = c.var;
   const id = param(c, 'company');
-  const { row, models, keys } = await read(c, async (sql) => ({
+  const query = listQuery(c, COMPANY_SORTS);
+  const { row, models, active } = await read(c, async (sql) => ({
     row: await findCompany(sql, id),
     models: await listModels(sql, id),
-    keys: await listKeys(sql, id),
+    active: await countActiveKeys(sql, id),
   }));
   const company = catalogueOf(row, models);
   const listed = listedModels(company);
   const base = `/companies/${id}/models`;
-  const rows = models.map((model) => {
+  const found = pageOf(models, query);
+  const rows = found.rows.map((model) => {
     const verb = company.disabledSlugs.has(model.slug) ? 'Enable' : 'Disable';
     const isShadowed = model.company_id === null && company.ownModels.has(model.slug);
     return [
@@ -86,23 +100,34 @@ async function companyPage(c: PageContext): Promise<Response> {
     'State',
     'Action',
   ];
-  const entries = { object: 'list', data: listed.map((model) => modelEntry(model, services.ownedBy)) };
-  const active = keys.filter(({ state }) => state === 'active').length;
+  const entries = {
+    object: 'list',
+    data: listed.slice(0, PAGE_ROWS).map((model) => modelEntry(model, services.ownedBy)),
+  };
   const body = html`${companyHeading(c, row)}<h1>Models</h1>
 <p class="lead">${
     row.allow_non_eu_models
       ? html`The EU gate is <strong>open</strong>: models hosted outside the EU may be used.`
       : html`The EU gate is <strong>closed</strong>: models hosted outside the EU are neither listed nor served.`
   } <a href="/companies/${id}/settings">Change it in the settings</a>.</p>
-${table('Models of this company', columns, rows, 'No models are offered yet.', true)}
+${list(c, { path: base, caption: 'Models of this company', columns, rows, empty: 'No models are offered yet.' }, COMPANY_SORTS, query, found)}
 <section class="card"><h2>What <code>GET /models</code> returns now</h2>
 <p>${listed.length} of ${new Set(models.map(({ slug }) => slug)).size} models. ${
     active === 0
       ? html`The company has no active key yet: <a href="/companies/${id}/access">create one</a>.`
       : `${active === 1 ? 'The active key gets' : `Each of the ${active} active keys gets`} this answer, whatever its scopes; revoked and expired keys get 401.`
   }</p>
+${listed.length > PAGE_ROWS ? html`<p class="muted">The first ${PAGE_ROWS} of them:</p>` : ''}
 <pre tabindex="0" aria-label="Answer of GET /models">${JSON.stringify(entries, null, 2)}</pre></section>`;
   return page(c, `Models of ${row.name}`, body);
+}
+
+/** Models of one company are few enough to be searched and sorted here: their states need all of them. */
+function pageOf(models: readonly ModelRow[], { search, descending, page: asked }: ListQuery): ListPage<ModelRow> {
+  const matching = models.filter(({ slug }) => slug.toLowerCase().includes(search.toLowerCase()));
+  if (descending) matching.reverse();
+  const page = (asked - 1) * PAGE_ROWS < matching.length ? asked : 1;
+  return { rows: matching.slice((page - 1) * PAGE_ROWS, page * PAGE_ROWS), total: matching.length, page };
 }
 
 function euBadge(euHosted: boolean): Html {
@@ -134,20 +159,17 @@ function toggle(direction: 'disable' | 'enable'): Route['handle'] {
 
 async function listPage(c: PageContext, form: Form): Promise<Response> {
   const { format } = c.var;
-  const { models, companies } = await read(c, async (sql) => ({
-    models: await listModels(sql),
-    companies: await listCompanies(sql),
-  }));
-  const names = new Map(companies.map(({ id, name }) => [id, name]));
+  const query = listQuery<ModelSort>(c, SORTS);
+  const models = await read(c, (sql) => pageOfModels(sql, query));
   const state = formState(form, '/models');
-  const rows = models.map((model) => [
+  const rows = models.rows.map((model) => [
     html`<a href="/models/${model.id}"><code>${model.slug}</code></a>`,
     html`<code>${model.upstream_model}</code>`,
     model.kind,
     euBadge(model.eu_hosted),
     price(format.price(model.cost_eur_per_1k_input), model.cost_eur_per_1k_input === '0'),
     price(format.price(model.cost_eur_per_1k_output), model.cost_eur_per_1k_output === '0' && model.kind === 'chat'),
-    model.company_id === null ? 'all' : (names.get(model.company_id) ?? 'unknown'),
+    model.company_name ?? 'all',
   ]);
   const columns = [
     'Slug',
@@ -160,21 +182,12 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
   ];
   const body = html`<h1>Models and prices</h1>
 <p class="lead">Clients see the slug; the internal name goes upstream and is shown to operators only.</p>
-${table('All models', columns, rows, 'There are no models yet. Offer the first one below.', true)}
+${list(c, { path: '/models', caption: 'All models', columns, rows, empty: 'There are no models yet. Offer the first one below.' }, SORTS, query, models)}
 <section class="card"><h2>Offer a model</h2>${state.summary}
 <form method="post" action="/models" class="stack">${csrfInput(c)}
 ${field(state, { name: 'slug', label: 'Slug', required: true, hint: 'The name clients use. It never changes.' })}
 ${modelFields(state, null)}
-${select(state, {
-  name: 'company',
-  label: 'For',
-  choices: [
-    { value: '', text: 'All companies' },
-    ...companies.map(({ id, name }) => ({ value: id, text: `${name} alone` })),
-  ],
-  value: '',
-  hint: "A company's own model wins over a shared one of the same slug.",
-})}
+${await companyField(c, state, 'For', "Name or id of one company; empty for all. A company's own model wins over a shared one of the same slug.")}
 <div class="actions"><button class="primary">Offer model</button></div></form></section>`;
   return page(c, 'Models and prices', body);
 }
@@ -221,7 +234,7 @@ function readModelFields(form: Form) {
 
 async function create(c: PageContext, form: Form): Promise<Response> {
   const slug = form.required('slug', readSlug);
-  const company_id = form.optional('company', readUuid);
+  const company_id = await readCompany(c, form);
   const fields = readModelFields(form);
   form.check();
   await change(c, (sql) => createModel(sql, { slug, company_id, ...fields }));
@@ -262,9 +275,6 @@ async function remove(c: PageContext): Promise<Response> {
   return c.redirect('/models?done=removed', 303);
 }
 
-async function find(c: PageContext): Promise<ModelRow> {
-  const id = param(c, 'model');
-  const model = (await read(c, (sql) => listModels(sql))).find((each) => each.id === id);
-  if (model === undefined) throw new HTTPException(404);
-  return model;
+function find(c: PageContext): Promise<ModelRow> {
+  return read(c, (sql) => findModelById(sql, param(c, 'model')));
 }

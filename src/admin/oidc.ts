@@ -2,8 +2,8 @@ import type { Context } from 'hono';
 import { deleteCookie, setCookie } from 'hono/cookie';
 import type { CookieOptions } from 'hono/utils/cookie';
 import * as client from 'openid-client';
-import type { OidcSettings } from './services.ts';
 import { cookieOptions } from './session.ts';
+import type { OidcSettings } from './settings.ts';
 
 const CALLBACK = '/sign-in/oidc/callback';
 const COOKIE = 'tollgate-oidc';
@@ -68,7 +68,8 @@ export class Oidc {
 
   /** The provider's configuration: fetched once, and again after a failure. */
   #provider(): Promise<client.Configuration> {
-    const { issuer, clientId, clientSecret } = this.#settings;
+    const { clientId, clientSecret } = this.#settings;
+    const issuer = new URL(this.#settings.issuer);
     const authentication = clientSecret === null ? client.None() : client.ClientSecretPost(clientSecret);
     // OpenID Connect lets TLS stand for the token's signature; what ends TLS before the provider could change claims
     const execute = [client.enableNonRepudiationChecks];

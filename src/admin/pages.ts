@@ -6,7 +6,7 @@ import { html } from 'hono/html';
 import { HTTPException } from 'hono/http-exception';
 import { secureHeaders } from 'hono/secure-headers';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
-import type { Clock } from '../domain/ports.ts';
+import { LRUCache } from 'lru-cache';
 import { RefusedChange } from '../domain/refused-change.ts';
 import type { Logger } from '../log.ts';
 import { DatabaseUnavailable } from '../store/database-error.ts';
@@ -16,7 +16,7 @@ import { assistantRoutes } from './assistant.ts';
 import { auditRoutes } from './audit.ts';
 import { companyRoutes } from './company.ts';
 import { type PageContext, type PageEnv, type PageServices, param, type Route } from './context.ts';
-import { Form, FormRefused, limitBody, readForm } from './form.ts';
+import { Form, FormRefused, readForm } from './form.ts';
 import { Format } from './format.ts';
 import { Hasher } from './hasher.ts';
 import { keyRoutes } from './key.ts';
@@ -24,8 +24,8 @@ import { plainPage } from './layout.ts';
 import { modelRoutes } from './model.ts';
 import { canSee, may } from './permission.ts';
 import { Busy, Semaphore } from './semaphore.ts';
-import type { AdminServices } from './services.ts';
 import { isCsrfToken, Sessions } from './session.ts';
+import type { PagesSettings } from './settings.ts';
 import { signInRoutes } from './signin.ts';
 import { usageRoutes } from './usage.ts';
 import { userRoutes } from './user.ts';
@@ -43,10 +43,11 @@ export const ROUTES: readonly Route[] = [
 ];
 
 const UUID = '[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}';
-const MAX_FORM_BYTES = 1 << 20; // system prompts are long
+const MAX_FORM_BYTES = 16_384;
+const MAX_LONG_FORM_BYTES = 1 << 20;
 const PAGES = { permits: 4, queue: 64 };
 const SLOW = { permits: 3, queue: 0 }; // exports and trial runs; each holds at most one database connection
-const REQUESTS_PER_SECOND = 100; // with bursts of twice that: what pages may take from the API's event loop
+const MAX_FORMATS = 100;
 
 const OLD_FORM = 'This form is out of date. Go back, reload the page and try again.';
 /** Messages of errors that have none. The only such 403 comes from `hono/csrf`. */
@@ -64,34 +65,33 @@ const TITLES = new Map([
  * The administration area as a listener for node:http. The adapter may not replace the global
  * Request and Response: other code of this process uses them, and pages gain no time by it.
  */
-export function startPages(services: AdminServices): RequestListener {
+export function startPages(given: Omit<PageServices, 'sessions' | 'hasher' | 'slow'>): RequestListener {
+  const sessions = new Sessions(given.db, isSecure(given));
+  const services = { ...given, sessions, hasher: new Hasher(), slow: new Semaphore(SLOW) };
   return getRequestListener(createPages(services).fetch, { overrideGlobalObjects: false });
 }
 
-function createPages(admin: AdminServices): Hono<PageEnv> {
-  const secure = admin.url?.protocol === 'https:';
+/** The pages are reached by https. */
+function isSecure({ adminUrl }: PagesSettings): boolean {
+  return adminUrl?.startsWith('https:') === true;
+}
+
+function createPages(services: PageServices): Hono<PageEnv> {
   const pages = new Semaphore(PAGES);
-  const services: PageServices = {
-    ...admin,
-    sessions: new Sessions(admin.db, secure),
-    hasher: new Hasher(),
-    slow: new Semaphore(SLOW),
-  };
   const app = new Hono<PageEnv>();
-  app.onError((error, c) => answerError(error, c, admin.log));
+  app.onError((error, c) => answerError(error, c, services.log));
   app.notFound((c) => errorPage(c, 404));
-  app.use(protect(secure));
+  app.use(protect(isSecure(services)));
   app.use(async (c, next) => {
     c.header('cache-control', 'no-store');
     c.set('services', services);
     await next();
   });
-  app.use(limitRate(admin.clock));
   for (const { path, type, body } of [STYLE, SCRIPT]) {
     const headers = { 'content-type': type, 'cache-control': 'public, max-age=31536000, immutable' };
     app.get(path, (c) => c.body(body, 200, headers));
   }
-  app.use(requireOrigin(admin.url));
+  app.use(requireOrigin(services.adminUrl));
   app.route('/', signInRoutes(services)); // not behind `pages`: attempts wait for their hash
   app.use(requireSession(pages));
   for (const route of ROUTES) {
@@ -100,8 +100,8 @@ function createPages(admin: AdminServices): Hono<PageEnv> {
     if (route.method === 'GET') {
       app.get(path, requirePermission(route), (c) => semaphore.run(() => route.handle(c, new Form())));
     } else {
-      app.post(path, requirePermission(route), limitBody(MAX_FORM_BYTES), async (c) => {
-        const form = await readForm(c);
+      app.post(path, requirePermission(route), async (c) => {
+        const form = readForm(c, route.long ? MAX_LONG_FORM_BYTES : MAX_FORM_BYTES);
         if (!isCsrfToken(c.var.session, form.values.get('csrf'))) throw new HTTPException(403, { message: OLD_FORM });
         return semaphore.run(() => handleForm(route, c, form));
       });
@@ -129,36 +129,22 @@ function protect(secure: boolean): MiddlewareHandler {
   });
 }
 
-/** A token bucket for all requests together. */
-function limitRate(clock: Clock): MiddlewareHandler {
-  let tokens = 2 * REQUESTS_PER_SECOND;
-  let filledAt = 0;
-  return async (c, next) => {
-    const now = clock();
-    const gained = (Math.max(0, now - filledAt) / 1000) * REQUESTS_PER_SECOND;
-    tokens = Math.min(2 * REQUESTS_PER_SECOND, tokens + gained);
-    filledAt = now;
-    if (tokens < 1) return c.text('too many requests\n', 503, { connection: 'close', 'retry-after': '1' });
-    tokens--;
-    return next();
-  };
-}
-
 /**
  * Refuses forms of other sites. Hono accepts a form when either Sec-Fetch-Site or Origin is right;
  * Origin counts here only where a browser sends no Sec-Fetch-Site.
  */
-function requireOrigin(url: URL | null): MiddlewareHandler {
+function requireOrigin(adminUrl: string | null): MiddlewareHandler {
   return csrf({
     origin: (origin, c) =>
       c.req.header('sec-fetch-site') === undefined &&
       URL.canParse(origin) &&
-      (new URL(origin).host === c.req.header('host') || origin === url?.origin),
+      (new URL(origin).host === c.req.header('host') || (adminUrl !== null && origin === new URL(adminUrl).origin)),
   });
 }
 
 /** Finds the session of a request, or redirects to the sign-in page. */
 function requireSession(pages: Semaphore): MiddlewareHandler<PageEnv> {
+  const formats = new LRUCache<string, Format>({ max: MAX_FORMATS });
   return async (c, next) => {
     const { sessions, calendar } = c.var.services;
     const session = await pages.run(() => sessions.find(c));
@@ -167,7 +153,10 @@ function requireSession(pages: Semaphore): MiddlewareHandler<PageEnv> {
       return c.redirect(isPage ? `/sign-in?next=${encodeURIComponent(c.req.path)}` : '/sign-in', 303);
     }
     c.set('session', session);
-    c.set('format', new Format(c.req.header('accept-language'), calendar.timeZone));
+    const languages = c.req.header('accept-language') ?? '';
+    const format = formats.get(languages) ?? new Format(languages, calendar.timeZone);
+    formats.set(languages, format);
+    c.set('format', format);
     return next();
   };
 }

@@ -4,6 +4,7 @@ import { deleteCookie, getCookie, setCookie } from 'hono/cookie';
 import type { CookieOptions } from 'hono/utils/cookie';
 import type { Database } from '../store/database.ts';
 import { createSession, deleteSession, findSession, pruneSessions, type SessionRow } from '../store/session.ts';
+import { SESSION_HEADER } from './settings.ts';
 
 /** Seconds after its last use, and after sign-in, at which a session ends. */
 const LIMITS = { idle: 2 * 3600, absolute: 12 * 3600 };
@@ -42,6 +43,7 @@ export class Sessions {
       await pruneSessions(sql, LIMITS);
       await createSession(sql, digestOf(token), userId);
     });
+    c.header(SESSION_HEADER, token);
     setCookie(c, COOKIE, token, { ...this.#options, maxAge: LIMITS.absolute });
   }
 
@@ -51,7 +53,9 @@ export class Sessions {
     if (token === null) return null;
     const digest = digestOf(token);
     const user = await this.#db.run(READ_MS, (sql) => findSession(sql, digest, LIMITS));
-    return user === null ? null : { user, digest, csrf: csrfOf(token) };
+    if (user === null) return null;
+    c.header(SESSION_HEADER, token);
+    return { user, digest, csrf: csrfOf(token) };
   }
 
   async end(c: Context, { digest }: Session): Promise<void> {

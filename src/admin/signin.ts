@@ -1,4 +1,3 @@
-import { getConnInfo } from '@hono/node-server/conninfo';
 import { Hono } from 'hono';
 import { html } from 'hono/html';
 import { HTTPException } from 'hono/http-exception';
@@ -7,10 +6,11 @@ import type { Clock } from '../domain/ports.ts';
 import { findUser } from '../store/user.ts';
 import type { PageContext, PageEnv, PageServices } from './context.ts';
 import { field, formState } from './field.ts';
-import { Form, limitBody, readForm } from './form.ts';
+import { Form, readForm } from './form.ts';
 import { plainPage } from './layout.ts';
 import { Oidc } from './oidc.ts';
 import { Busy } from './semaphore.ts';
+import { CLIENT_HEADER } from './settings.ts';
 import { Throttle } from './throttle.ts';
 
 const MAX_FORM_BYTES = 8192;
@@ -30,9 +30,9 @@ export function signInRoutes(services: PageServices): Hono<PageEnv> {
     const values = new URLSearchParams({ next: c.req.query('next') ?? '' });
     return signInPage(c, new Form(values, '/sign-in'));
   });
-  app.post('/sign-in', limitBody(MAX_FORM_BYTES), passwordHandler(services));
-  if (services.oidc !== null && services.url !== null) {
-    const oidc = new Oidc(services.oidc, services.url);
+  app.post('/sign-in', passwordHandler(services));
+  if (services.oidc !== null && services.adminUrl !== null) {
+    const oidc = new Oidc(services.oidc, new URL(services.adminUrl));
     app.get('/sign-in/oidc', (c) => beginOidc(c, oidc));
     app.get('/sign-in/oidc/callback', (c) => finishOidc(c, oidc));
   }
@@ -42,12 +42,12 @@ export function signInRoutes(services: PageServices): Hono<PageEnv> {
   return app;
 }
 
-function passwordHandler({ clock, proxies, sessions }: PageServices): (c: PageContext) => Promise<Response> {
-  const limits = new AttemptLimits(clock);
+function passwordHandler({ clock, sessions }: PageServices): (c: PageContext) => Promise<Response> {
+  const attemptOf = attemptLimits(clock);
   return async (c) => {
-    const form = await readForm(c);
+    const form = readForm(c, MAX_FORM_BYTES);
     const email = (form.values.get('email') ?? '').trim().toLowerCase().slice(0, 254);
-    const attempt = limits.of(addressOf(c, proxies), email);
+    const attempt = attemptOf(addressOf(c), email);
     const seconds = attempt.closedFor();
     if (seconds > 0) {
       const minutes = Math.ceil(seconds / 60);
@@ -128,38 +128,26 @@ function refuse(
  * Failed attempts are counted per address and account, per address, and per account. The last
  * limit is high, so that a stranger's few guesses lock nobody out.
  */
-class AttemptLimits {
-  readonly #both: Throttle;
-  readonly #address: Throttle;
-  readonly #account: Throttle;
-
-  constructor(clock: Clock) {
-    this.#both = new Throttle({ failures: 5, windowMs: WINDOW_MS }, clock);
-    this.#address = new Throttle({ failures: 30, windowMs: WINDOW_MS }, clock);
-    this.#account = new Throttle({ failures: 100, windowMs: WINDOW_MS }, clock);
-  }
-
-  of(address: string, email: string) {
-    const counters: [Throttle, string][] = [
-      [this.#both, `${address} ${email}`],
-      [this.#address, address],
-      [this.#account, email],
+function attemptLimits(clock: Clock) {
+  const most = (failures: number) => new Throttle({ failures, windowMs: WINDOW_MS }, clock);
+  const [ofBoth, ofAddress, ofAccount] = [most(5), most(30), most(100)];
+  return (address: string, email: string) => {
+    const counters = [
+      [ofBoth, `${address} ${email}`] as const,
+      [ofAddress, address] as const,
+      [ofAccount, email] as const,
     ];
     return {
       /** Seconds until another attempt is allowed; 0 when it is allowed now. */
       closedFor: () => Math.max(...counters.map(([throttle, subject]) => throttle.closedFor(subject))),
-      count() {
-        for (const [throttle, subject] of counters) throttle.attempt(subject);
-      },
-      forgive() {
-        for (const [throttle, subject] of counters) throttle.forgive(subject);
-      },
+      count: () => counters.forEach(([throttle, subject]) => void throttle.attempt(subject)),
+      forgive: () => counters.forEach(([throttle, subject]) => void throttle.forgive(subject)),
     };
-  }
+  };
 }
 
 function signInPage(c: PageContext, form: Form, status?: ContentfulStatusCode): Response | Promise<Response> {
-  const { oidc, url } = c.var.services;
+  const { oidc, adminUrl } = c.var.services;
   const state = formState(form, '/sign-in');
   const body = html`<div class="narrow"><h1>Sign in</h1>
 ${state.summary}
@@ -169,7 +157,7 @@ ${field(state, { name: 'email', label: 'E-mail address', type: 'email', required
 ${field(state, { name: 'password', label: 'Password', type: 'password', required: true, autocomplete: 'current-password' })}
 <button class="primary">Sign in</button>
 </form>
-${oidc !== null && url !== null ? html`<p class="or">or</p><p><a class="button wide" href="/sign-in/oidc">Sign in with your organisation</a></p>` : ''}
+${oidc !== null && adminUrl !== null ? html`<p class="or">or</p><p><a class="button wide" href="/sign-in/oidc">Sign in with your organisation</a></p>` : ''}
 </div>`;
   return plainPage(c, 'Sign in', body, status);
 }
@@ -179,10 +167,7 @@ function isLocal(path: string): boolean {
   return /^\/[\w-]/.test(path) && !/[^\w/-]/.test(path);
 }
 
-/** The address of the peer, or the one that the nearest trusted proxies name. One IPv6 network (/64) counts as one. */
-function addressOf(c: PageContext, proxies: number): string {
-  const peer = getConnInfo(c).remote.address ?? '';
-  const chain = (c.req.header('x-forwarded-for') ?? '').split(',');
-  const address = proxies === 0 ? peer : (chain.at(-proxies)?.trim() ?? peer);
-  return address.includes(':') && !address.includes('.') ? address.split(':').slice(0, 4).join(':') : address;
+/** The client's address, from the gateway. */
+function addressOf(c: PageContext): string {
+  return (c.req.header(CLIENT_HEADER) as string).split(' ')[1] ?? '';
 }

@@ -2,6 +2,7 @@ import { html, raw } from 'hono/html';
 import { HTTPException } from 'hono/http-exception';
 import { stream } from 'hono/streaming';
 import { FieldError, readMonth } from '../domain/field.ts';
+import { formatEur, parseEur } from '../domain/money.ts';
 import { readUsageMonth, type UsageGroup, type UsageMonth } from '../store/daily.ts';
 import { copyLedger } from '../store/export.ts';
 import type { UsageSums } from '../store/usage.ts';
@@ -29,6 +30,9 @@ const OUTCOMES: Readonly<Record<string, string>> = {
   client_aborted: 'Cancelled by the client',
   upstream_failed: 'Failed before its end',
 };
+
+const NOTHING: UsageSums = { requests: 0, prompt_tokens: 0, completion_tokens: 0, cost_eur: '0' };
+const MAX_LINES = 50; // of each table; the rest is one line
 
 const SUM_COLUMNS = [figure('Requests'), figure('Prompt tokens'), figure('Completion tokens'), figure('Cost')];
 
@@ -122,13 +126,29 @@ function groups<T extends Omit<UsageGroup, 'name'>>(
 ): Html {
   if (lines.length === 0) return html``;
   const columns = [title, ...SUM_COLUMNS];
-  const rows = lines.map((line) => [
-    html`${name(line)}${line.estimated > 0 ? html` ${badge('plain', `${format.count(line.estimated)} estimated`)}` : ''}${
-      line.unfinished > 0 ? html` ${badge('warn', `${format.count(line.unfinished)} unfinished`)}` : ''
-    }`,
-    ...sumsOf(line, format),
-  ]);
+  const rows = lines
+    .slice(0, MAX_LINES)
+    .map((line): (Html | string)[] => [
+      html`${name(line)}${line.estimated > 0 ? html` ${badge('plain', `${format.count(line.estimated)} estimated`)}` : ''}${
+        line.unfinished > 0 ? html` ${badge('warn', `${format.count(line.unfinished)} unfinished`)}` : ''
+      }`,
+      ...sumsOf(line, format),
+    ]);
+  const rest = lines.slice(MAX_LINES);
+  if (rest.length > 0) {
+    const name = html`<span class="muted">${format.count(rest.length)} others</span>`;
+    rows.push([name, ...sumsOf(rest.reduce<UsageSums>(plus, NOTHING), format)]);
+  }
   return table(caption, columns, rows, '');
+}
+
+function plus(a: UsageSums, b: UsageSums): UsageSums {
+  return {
+    requests: a.requests + b.requests,
+    prompt_tokens: a.prompt_tokens + b.prompt_tokens,
+    completion_tokens: a.completion_tokens + b.completion_tokens,
+    cost_eur: formatEur(parseEur(a.cost_eur) + parseEur(b.cost_eur)),
+  };
 }
 
 function sumsOf(

@@ -1,15 +1,16 @@
 import { html } from 'hono/html';
-import { HTTPException } from 'hono/http-exception';
-import { oneOf, readEmail, readUuid } from '../domain/field.ts';
+import { oneOf, readEmail } from '../domain/field.ts';
 import { readPassword } from '../domain/password.ts';
 import { ROLES } from '../domain/user.ts';
-import { listCompanies } from '../store/company.ts';
+import { findUserById, pageOfUsers, type UserSort } from '../store/page.ts';
 import { deleteSessionsOf } from '../store/session.ts';
-import { insertUser, listUsers, removeUser, setPasswordHash } from '../store/user.ts';
+import { insertUser, removeUser, setPasswordHash } from '../store/user.ts';
+import { companyField, readCompany } from './choice.ts';
 import { change, type PageContext, param, type Route, read } from './context.ts';
 import { csrfInput, field, formState, select } from './field.ts';
 import type { Form } from './form.ts';
-import { badge, page, table } from './layout.ts';
+import { badge, page } from './layout.ts';
+import { list, listQuery } from './list.ts';
 
 /** The users who may sign in, and their roles, for operators. */
 export const userRoutes: readonly Route[] = [
@@ -20,13 +21,13 @@ export const userRoutes: readonly Route[] = [
   { method: 'POST', path: '/users/:user/remove', action: 'user.write', handle: remove, page: userPage },
 ];
 
+const SORTS = { company: 'Company', email: 'E-mail address', role: 'Role', '-created': 'Newest' };
+
 async function listPage(c: PageContext, form: Form): Promise<Response> {
-  const { users, companies } = await read(c, async (sql) => ({
-    users: await listUsers(sql),
-    companies: await listCompanies(sql),
-  }));
+  const query = listQuery<UserSort>(c, SORTS);
+  const users = await read(c, (sql) => pageOfUsers(sql, query));
   const state = formState(form, '/users');
-  const rows = users.map((user) => [
+  const rows = users.rows.map((user) => [
     html`<a href="/users/${user.id}">${user.email}</a>`,
     badge('plain', user.role),
     user.company_name ?? html`<span class="muted">all companies</span>`,
@@ -35,20 +36,12 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
   const columns = ['E-mail address', 'Role', 'Company', 'Created'];
   const body = html`<h1>Users</h1>
 <p class="lead">Owners and administrators manage keys, usage, settings and assistants of their company. Members may sign in and see none of it. Operators see everything.</p>
-${table('All users', columns, rows, 'There are no users.', true)}
+${list(c, { path: '/users', caption: 'All users', columns, rows, empty: 'There are no users.' }, SORTS, query, users)}
 <section class="card"><h2>Add a user</h2>${state.summary}
 <form method="post" action="/users" class="stack">${csrfInput(c)}
 ${field(state, { name: 'email', label: 'E-mail address', type: 'email', required: true })}
 <div class="pair">${select(state, { name: 'role', label: 'Role', choices: ROLES.map((role) => ({ value: role, text: role })), value: 'owner' })}
-${select(state, {
-  name: 'company',
-  label: 'Company',
-  choices: [
-    { value: '', text: 'Choose one (none for an operator)' },
-    ...companies.map(({ id, name }) => ({ value: id, text: name })),
-  ],
-  value: '',
-})}</div>
+${await companyField(c, state, 'Company', 'Its name or id; empty for an operator.')}</div>
 ${field(state, { name: 'password', label: 'Password', type: 'password', autocomplete: 'new-password', hint: 'At least 12 characters; empty for users who sign in with their organisation only.' })}
 <div class="actions"><button class="primary">Add user</button></div></form></section>`;
   return page(c, 'Users', body);
@@ -57,7 +50,7 @@ ${field(state, { name: 'password', label: 'Password', type: 'password', autocomp
 async function create(c: PageContext, form: Form): Promise<Response> {
   const email = form.required('email', readEmail);
   const role = form.required('role', oneOf(...ROLES));
-  const company_id = form.optional('company', readUuid);
+  const company_id = await readCompany(c, form);
   const password = form.optional('password', readPassword);
   if (role === 'operator' && company_id !== null) form.refuse('company', 'must not be chosen for an operator.');
   if (role !== 'operator' && company_id === null) form.refuse('company', 'must be chosen for this role.');
@@ -107,8 +100,6 @@ async function remove(c: PageContext, form: Form): Promise<Response> {
   return c.redirect('/users?done=removed', 303);
 }
 
-async function find(c: PageContext) {
-  const user = (await read(c, listUsers)).find(({ id }) => id === param(c, 'user'));
-  if (user === undefined) throw new HTTPException(404);
-  return user;
+function find(c: PageContext) {
+  return read(c, (sql) => findUserById(sql, param(c, 'user')));
 }

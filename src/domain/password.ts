@@ -23,15 +23,12 @@ export function readPassword(text: string): string {
   return text;
 }
 
-/** Computes a key with scrypt, in this process or another. */
-export type Scrypt = (password: string, salt: Buffer, length: number, options: ScryptOptions) => Promise<Buffer>;
-
 /** Computes on a thread of the pool. */
-const onPool: Scrypt = promisify(scrypt);
+const onPool = promisify<string, Buffer, number, ScryptOptions, Buffer>(scrypt);
 
-export async function hashPassword(password: string, compute: Scrypt = onPool): Promise<string> {
+export async function hashPassword(password: string): Promise<string> {
   const salt = randomBytes(16);
-  const key = await derive(compute, password, salt, 32, COST);
+  const key = await derive(password, salt, 32, COST);
   return `$scrypt$ln=${COST.ln},r=${COST.r},p=${COST.p}$${base64(salt)}$${base64(key)}`;
 }
 
@@ -40,27 +37,23 @@ export async function hashPassword(password: string, compute: Scrypt = onPool): 
  * takes as long and is false, so that the time does not reveal which users exist.
  * @throws Error when the stored text is not such a hash, or asks for more than 256 MiB
  */
-export async function verifyPassword(
-  password: string,
-  stored: string | null,
-  compute: Scrypt = onPool,
-): Promise<boolean> {
+export async function verifyPassword(password: string, stored: string | null): Promise<boolean> {
   if (stored === null) {
-    await derive(compute, password, randomBytes(16), 32, COST);
+    await derive(password, randomBytes(16), 32, COST);
     return false;
   }
   const [, ln, r, p, salt, key] = STORED.exec(stored) ?? [];
   if (salt === undefined || key === undefined) throw new Error('stored password hash is not in the format $scrypt$…');
   const expected = Buffer.from(key, 'base64');
   const cost = { ln: Number(ln), r: Number(r), p: Number(p) };
-  const actual = await derive(compute, password, Buffer.from(salt, 'base64'), expected.length, cost);
+  const actual = await derive(password, Buffer.from(salt, 'base64'), expected.length, cost);
   return timingSafeEqual(actual, expected);
 }
 
-function derive(compute: Scrypt, password: string, salt: Buffer, length: number, cost: Cost): Promise<Buffer> {
+function derive(password: string, salt: Buffer, length: number, cost: Cost): Promise<Buffer> {
   const options: ScryptOptions = { N: 2 ** cost.ln, r: cost.r, p: cost.p, maxmem: MAX_MEMORY };
   // keyboards type the same letter composed or decomposed: NFC makes them equal
-  return compute(password.normalize('NFC'), salt, length, options);
+  return onPool(password.normalize('NFC'), salt, length, options);
 }
 
 function base64(bytes: Buffer): string {

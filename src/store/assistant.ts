@@ -83,7 +83,7 @@ function unknownAssistant(id: string): never {
   throw new RefusedChange('not_found', 'assistant', `There is no assistant ${id}.`);
 }
 
-function columns(sql: Sql) {
+export function columns(sql: Sql) {
   // as a number: exact enough for 0 to 2
   return sql`id, company_id, name, system_prompt, model_slug, temperature::float8 as temperature, max_tokens,
     visibility, project_id, created_at`;

@@ -65,7 +65,7 @@ export function unknownCompany(id: string): never {
   throw new RefusedChange('not_found', 'company', `There is no company ${id}.`);
 }
 
-function columns(sql: Sql) {
+export function columns(sql: Sql) {
   return sql`id, name, disabled_model_slugs, allow_non_eu_models, trim_scale(monthly_budget_eur)::text as monthly_budget_eur,
     budget_mode, created_at`;
 }

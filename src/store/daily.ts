@@ -111,19 +111,3 @@ export async function readUsageMonth(sql: Sql, companyId: string, month: string 
   if (row === undefined) throw new RefusedChange('not_found', 'company', `There is no company ${companyId}.`);
   return row.page;
 }
-
-/** The cost of each key of a company in the present month, by key id. Exact decimal text. */
-export async function spendOfKeys(sql: Sql, companyId: string): Promise<ReadonlyMap<string, string>> {
-  const rows = await sql<{ id: string; cost: string }[]>`
-    select api_key_id as id, trim_scale(sum(cost_eur))::text as cost from usage_daily
-    where company_id = ${companyId} and billing_month = billing_month(now()) group by 1`;
-  return new Map(rows.map(({ id, cost }) => [id, cost]));
-}
-
-/** What each company has spent in the present month, in-app chat included, by company id. Exact decimal text. */
-export async function spendOfCompanies(sql: Sql): Promise<ReadonlyMap<string, string>> {
-  const rows = await sql<{ id: string; cost: string }[]>`
-    select company_id as id, trim_scale(api_cost_eur + chat_cost_eur)::text as cost from monthly_spend
-    where billing_month = billing_month(now())`;
-  return new Map(rows.map(({ id, cost }) => [id, cost]));
-}

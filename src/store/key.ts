@@ -125,7 +125,7 @@ export async function rotateKey(
   return created;
 }
 
-function columns(sql: Sql) {
+export function columns(sql: Sql) {
   return sql`id, company_id, name, prefix, scopes, created_at, created_by, expires_at, last_used_at, revoked_at,
     case when revoked_at is not null then 'revoked' when expires_at <= now() then 'expired' else 'active' end as state`;
 }

@@ -94,7 +94,7 @@ function described(slug: string, owner: string | null): string {
   return owner === null ? `A shared model ${slug}` : `A model ${slug} of company ${owner}`;
 }
 
-function columns(sql: Sql) {
+export function columns(sql: Sql) {
   return sql`id, slug, company_id, upstream_model, kind, eu_hosted,
     trim_scale(cost_eur_per_1k_input)::text as cost_eur_per_1k_input,
     trim_scale(cost_eur_per_1k_output)::text as cost_eur_per_1k_output, created_at`;

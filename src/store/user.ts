@@ -53,14 +53,6 @@ export async function insertUser(
   return row as UserRow;
 }
 
-/** All users, operators first, then by company and address. */
-export async function listUsers(sql: Sql): Promise<(UserRow & { readonly company_name: string | null })[]> {
-  return sql<(UserRow & { company_name: string | null })[]>`
-    select u.id, u.email, u.company_id, u.role, u.created_at, c.name as company_name
-    from users u left join companies c on c.id = u.company_id
-    order by c.name nulls first, u.email`;
-}
-
 /** The user with an address (in lower case), and the hash of their password. */
 export async function findUser(
   sql: Sql,

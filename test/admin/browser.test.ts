@@ -244,7 +244,7 @@ await t.test('the operator: companies, models and prices, users, the audit log',
 
   await page.getByRole('link', { name: 'Users' }).click();
   await page.getByLabel('E-mail address').fill('Karl@Kranich.example');
-  await page.getByLabel('Company').selectOption({ label: 'Kranich & Söhne <GmbH>' });
+  await page.getByLabel('Company').fill('Kranich & Söhne <GmbH>');
   await page.getByLabel('Password').fill(PASSWORD);
   await page.getByRole('button', { name: 'Add user' }).click();
   await page.getByRole('link', { name: 'karl@kranich.example' }).waitFor();
@@ -312,6 +312,42 @@ await t.test('pages of a company with two months of data, for screenshots', asyn
   t.not(await operator.page.getByRole('heading', { level: 1 }).innerText(), now, 'an earlier month');
   t.match(await operator.page.locator('.figures').innerText(), /1\.400/);
   t.same(operator.complaints, []);
+});
+
+await t.test('the owner searches, sorts and turns the pages of a long list', async (t) => {
+  await office.sql`
+    insert into api_keys (company_id, name, digest, prefix, scopes, created_by, created_at)
+    select ${company}, 'Shop ' || i, sha256(('shop ' || i)::bytea), 'svc_' || left(md5(i::text), 4), '{chat,embeddings}',
+      'owen@customer.example', now() - i * interval '1 hour' from generate_series(1, 120) as i`;
+  const { page, complaints } = await begin(t, office.people.owner);
+  await section(page, 'Access').click();
+  const names = () => page.getByRole('rowheader').locator('strong').allInnerTexts();
+  const pages = page.getByRole('navigation', { name: 'Pages' });
+  await page.getByRole('searchbox', { name: 'Search' }).fill('sHOP');
+  await page.getByRole('button', { name: 'Show' }).click();
+  await page.waitForURL('**/access?q=sHOP&sort=-created');
+  const shops = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, i) => `Shop ${from + i}`);
+  t.same(await names(), shops(1, 50), 'newest first');
+  t.match(await pages.innerText(), /1 – 50 of 120/);
+  t.equal(await pages.getByRole('link', { name: 'Previous' }).count(), 0);
+  await pages.getByRole('link', { name: 'Next' }).click();
+  await pages.getByText('51 – 100 of 120').waitFor();
+  t.same(await names(), shops(51, 100));
+  await look(t, page, 'access-paged');
+  await pages.getByRole('link', { name: 'Next' }).click();
+  await pages.getByText('101 – 120 of 120').waitFor();
+  t.same(await names(), shops(101, 120));
+  t.equal(await pages.getByRole('link', { name: 'Next' }).count(), 0);
+  await page.goBack();
+  await pages.getByText('51 – 100 of 120').waitFor();
+  await page.getByRole('combobox', { name: 'Sort by' }).selectOption({ label: 'Name' });
+  await page.getByRole('button', { name: 'Show' }).click();
+  await page.waitForURL('**/access?q=sHOP&sort=name');
+  t.same((await names()).slice(0, 3), ['Shop 1', 'Shop 10', 'Shop 100'], 'from the first page on');
+  await page.getByRole('searchbox', { name: 'Search' }).fill('no such key');
+  await page.getByRole('searchbox', { name: 'Search' }).press('Enter');
+  await page.getByText('Nothing matches the search.').waitFor();
+  t.same(complaints, []);
 });
 
 /** The link to a section of the company's pages. */

@@ -1,0 +1,131 @@
+import { randomBytes } from 'node:crypto';
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
+import { pipeline } from 'node:stream';
+import type { Clock } from '../domain/ports.ts';
+import type { Logger } from '../log.ts';
+import { request } from '../runtime/node-http.ts';
+import { Allowance } from './allowance.ts';
+import { type PagesAddress, PagesProcess, PagesUnavailable } from './pages-process.ts';
+import { CLIENT_HEADER, type PagesSettings, SESSION_HEADER } from './settings.ts';
+
+/** Headers that concern one connection, and those between the two processes. */
+const NOT_FORWARDED = new Set([
+  ...['connection', 'keep-alive', 'proxy-connection', 'transfer-encoding', 'upgrade', 'te', 'trailer', 'expect'],
+  ...[CLIENT_HEADER, SESSION_HEADER],
+]);
+const MAX_BODY_BYTES = 1 << 20; // system prompts are long
+const METHODS = ['GET', 'HEAD', 'POST'];
+const SESSION_COOKIE = /(?:^|;\s*)(?:__Host-)?tollgate=([\w-]{43})(?:;|$)/;
+
+class BodyTooLarge extends Error {}
+
+/** Answers with a plain text. */
+export type Send = (res: ServerResponse, status: number, text: string, headers?: Record<string, string>) => void;
+
+export interface Forwarder {
+  answer(req: IncomingMessage, res: ServerResponse): Promise<void>;
+  /** Ends the process of the pages within half a second. */
+  close(): Promise<void>;
+}
+
+/** Where the pages come from. */
+export interface PagesOrigin {
+  readonly settings: Omit<PagesSettings, 'secret'>;
+  readonly log: Logger;
+  readonly clock: Clock;
+  /** Number of reverse proxies whose X-Forwarded-For is trusted. */
+  readonly proxies: number;
+}
+
+/**
+ * Passes requests for pages on to the process of the pages, over HTTP on the loopback interface. A
+ * file for a Unix socket would need a folder to write to. Other users of the machine can connect to
+ * the port, but do not know the secret. Bodies flow through with backpressure, so this process holds
+ * 64 KiB of each.
+ */
+export function openForwarder({ settings, log, clock, proxies }: PagesOrigin, send: Send): Forwarder {
+  const secret = randomBytes(32).toString('base64url');
+  const pages = new PagesProcess({ ...settings, secret }, log);
+  const allowance = new Allowance(clock);
+
+  return {
+    async answer(req, res) {
+      if (!METHODS.includes(req.method as string)) return send(res, 405, 'method not allowed\n');
+      const address = addressOf(req, proxies);
+      const [, session = null] = SESSION_COOKIE.exec(req.headers.cookie ?? '') ?? [];
+      const release = allowance.take(address, session);
+      if (release === null) {
+        return send(res, 503, 'too many requests\n', { connection: 'close', 'retry-after': '1' });
+      }
+      res.once('close', release);
+      try {
+        const headers = { ...forwarded(req.headers), [CLIENT_HEADER]: `${secret} ${address}` };
+        const to = await pages.address();
+        if (res.destroyed) return; // the client left while the process started
+        const found = await exchange(req, res, headers, to);
+        if (found !== undefined) allowance.admit(String(found));
+      } catch (error) {
+        if (res.headersSent) res.destroy();
+        else if (error instanceof PagesUnavailable) {
+          send(res, 503, `${error.message}\n`, { connection: 'close', 'retry-after': String(error.seconds) });
+        } else if (error instanceof BodyTooLarge) send(res, 413, 'the form is too large\n', { connection: 'close' });
+        else send(res, 502, 'the administration pages did not answer: try again\n', { connection: 'close' });
+      }
+    },
+    close: () => pages.close(),
+  };
+}
+
+/**
+ * Sends a request on and its answer back.
+ * @returns the session that the answer names, once its head is here
+ * @throws Error when there is no answer
+ */
+function exchange(
+  req: IncomingMessage,
+  res: ServerResponse,
+  headers: IncomingHttpHeaders,
+  { port, agent }: PagesAddress,
+): Promise<string | string[] | undefined> {
+  const { method, url } = req;
+  const { promise, resolve, reject } = Promise.withResolvers<string | string[] | undefined>();
+  const sent = request({ host: '127.0.0.1', port, agent, method, path: url, headers, setHost: false });
+  sent.on('error', reject);
+  sent.on('response', (answer) => {
+    const raw = answer.rawHeaders;
+    const kept = raw.filter((_, i) => !NOT_FORWARDED.has((raw[i & ~1] as string).toLowerCase()));
+    res.writeHead(answer.statusCode as number, kept);
+    pipeline(answer, res, () => {}); // destroys both when one of them breaks
+    resolve(answer.headers[SESSION_HEADER]);
+  });
+  res.on('close', () => sent.destroy()); // has no effect after a whole answer
+  if (method !== 'POST') {
+    // node:http would send a body of these methods without its length
+    req.resume();
+    sent.end();
+    return promise;
+  }
+  let left = MAX_BODY_BYTES;
+  const count = (bytes: number): void => {
+    left -= bytes;
+    if (left >= 0) return;
+    reject(new BodyTooLarge());
+    sent.destroy();
+  };
+  count(Number(req.headers['content-length'] ?? 0));
+  if (req.headers['content-length'] === undefined) req.on('data', (chunk) => count(chunk.length));
+  if (left >= 0) req.pipe(sent);
+  return promise;
+}
+
+function forwarded(headers: IncomingHttpHeaders): IncomingHttpHeaders {
+  return Object.fromEntries(Object.entries(headers).filter(([name]) => !NOT_FORWARDED.has(name)));
+}
+
+/** The address of the peer, or the one that the nearest trusted proxies name. One IPv6 network (/64) counts as one. */
+function addressOf({ headers, socket }: IncomingMessage, proxies: number): string {
+  const peer = socket.remoteAddress ?? '';
+  const chain = String(headers['x-forwarded-for'] ?? '').split(',');
+  const address = proxies === 0 ? peer : (chain.at(-proxies)?.trim() ?? peer);
+  return address.includes(':') && !address.includes('.') ? address.split(':').slice(0, 4).join(':') : address;
+}

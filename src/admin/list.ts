@@ -1,0 +1,86 @@
+import { html, raw } from 'hono/html';
+import { type ListPage, type ListQuery, PAGE_ROWS } from '../store/page.ts';
+import type { PageContext } from './context.ts';
+import type { Html } from './html.ts';
+import { type Column, table } from './layout.ts';
+
+const MAX_SEARCH = 200; // characters
+
+/**
+ * What a list can be sorted by, in words. A name with a minus sorts downwards. The first is used
+ * unless the address says otherwise.
+ */
+export type Sorts = Readonly<Record<string, string>>;
+
+/** What the address asks for: `?q=` text, `&sort=` a name of `sorts`, `&page=` from 1. */
+export function listQuery<S extends string>(c: PageContext, sorts: Sorts): ListQuery<S> {
+  const asked = c.req.query('sort') ?? '';
+  const sort = Object.hasOwn(sorts, asked) ? asked : (Object.keys(sorts)[0] as string);
+  const page = c.req.query('page') ?? '';
+  return {
+    search: (c.req.query('q') ?? '').replaceAll('\0', '').trim().slice(0, MAX_SEARCH),
+    sort: sort.replace('-', '') as S,
+    descending: sort.startsWith('-'),
+    page: /^[1-9]\d{0,5}$/.test(page) ? Number(page) : 1,
+  };
+}
+
+interface List {
+  /** The path of the list; search and pages are in its query. */
+  readonly path: string;
+  readonly caption: string;
+  readonly columns: readonly (string | Column)[];
+  readonly rows: readonly (readonly (Html | string | number)[])[];
+  /** Shown when there is nothing to list, whatever is searched. */
+  readonly empty: string;
+}
+
+/** A page of a list: search and order, the table, and the way to the other pages. */
+export function list(
+  c: PageContext,
+  spec: List,
+  sorts: Sorts,
+  query: ListQuery,
+  { page, total }: ListPage<unknown>,
+): Html {
+  const { path, caption, columns, rows, empty } = spec;
+  if (total === 0 && query.search === '') return table(caption, columns, [], empty, true);
+  const { format } = c.var;
+  const first = (page - 1) * PAGE_ROWS + 1;
+  const range = `${format.count(first)} – ${format.count(first + rows.length - 1)} of ${format.count(total)}`;
+  const to = (number: number, rel: string, text: string) =>
+    html`<a class="button quiet" rel="${rel}" href="${addressOf(path, query, { page: String(number) })}">${text}</a>`;
+  const isLast = page * PAGE_ROWS >= total;
+  return html`${searchBar(path, sorts, query)}
+${table(caption, columns, rows, 'Nothing matches the search.', true)}
+${
+  total === 0 || (page === 1 && isLast)
+    ? ''
+    : html`<nav class="pager" aria-label="Pages">${page === 1 ? '' : to(page - 1, 'prev', 'Previous')}
+<span>${range}</span>${isLast ? '' : to(page + 1, 'next', 'Next')}</nav>`
+}`;
+}
+
+/** The form above a list. */
+export function searchBar(path: string, sorts: Sorts, query: Pick<ListQuery, 'search' | 'sort' | 'descending'>): Html {
+  const sorted = sortOf(query);
+  return html`<form method="get" action="${path}" class="search" role="search">
+<label class="sr" for="list-q">Search</label><input id="list-q" name="q" type="search" maxlength="${MAX_SEARCH}" placeholder="Search" value="${query.search}">
+<label class="sr" for="list-sort">Sort by</label><select id="list-sort" name="sort">${Object.entries(sorts).map(
+    ([name, text]) => html`<option value="${name}"${name === sorted ? raw(' selected') : ''}>${text}</option>`,
+  )}</select><button>Show</button></form>`;
+}
+
+/** The address of another page of a list, with the same search and order. */
+export function addressOf(
+  path: string,
+  query: Pick<ListQuery, 'search' | 'sort' | 'descending'>,
+  more: Record<string, string>,
+): string {
+  const { search } = query;
+  return `${path}?${new URLSearchParams({ ...(search === '' ? {} : { q: search }), sort: sortOf(query), ...more })}`;
+}
+
+function sortOf({ sort, descending }: Pick<ListQuery, 'sort' | 'descending'>): string {
+  return `${descending ? '-' : ''}${sort}`;
+}

@@ -1,0 +1,34 @@
+/** What the process of the pages is told by the gateway: plain JSON, sent over their private channel. */
+export interface PagesSettings {
+  /** Known to these two processes; every request that the gateway forwards carries it. */
+  readonly secret: string;
+  readonly databaseUrl: string;
+  /** Connections of the pages alone: pages and exports never delay queries of the API. */
+  readonly databaseConnections: number;
+  readonly billingTimezone: string;
+  readonly logLevel: string;
+  readonly keyPrefix: string;
+  readonly ownedBy: string;
+  /** Base address of the API for clients. */
+  readonly publicUrl: string;
+  /** Base address of the API within this machine. */
+  readonly apiUrl: string;
+  /** Path of the Unix socket that the API listens on; null when it has a port. */
+  readonly apiSocket: string | null;
+  /** Where people reach the pages, such as "https://admin.example.com"; null: at the address of each request. */
+  readonly adminUrl: string | null;
+  readonly oidc: OidcSettings | null;
+}
+
+export interface OidcSettings {
+  readonly issuer: string;
+  readonly clientId: string;
+  readonly clientSecret: string | null;
+}
+
+/** What the process of the pages says to the gateway: the port it listens on, and lines of its log. */
+export type PagesMessage = { readonly port: number } | { readonly line: string };
+
+/** Headers between the two processes. Neither reaches a client, nor is taken from one. */
+export const CLIENT_HEADER = 'x-tollgate-client'; // the secret, a space, and the address of the client
+export const SESSION_HEADER = 'x-tollgate-session'; // of an answer: the token of a session that was found to be valid

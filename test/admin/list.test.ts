@@ -1,0 +1,117 @@
+import t from 'tap';
+import { type Person, signedIn, startOffice } from './people.ts';
+import { insertUsage } from './rows.ts';
+
+/** Lists with many rows: pages of 50, with search and order in the address. */
+
+const MOST_BYTES = 300_000;
+
+const office = await startOffice(t);
+const { sql } = office;
+const company = office.customer.company;
+const base = `/companies/${company}`;
+await sql`insert into companies (name) select 'Company ' || i from generate_series(1, 20000) as i`;
+const keys = await sql<{ id: string }[]>`
+  insert into api_keys (company_id, name, digest, prefix, scopes, created_by, created_at)
+  select ${company}, 'Key ' || i, sha256(('key ' || i)::bytea), 'svc_' || left(md5(i::text), 4),
+    '{chat,embeddings,assistants}', 'owen@customer.example', now() - i * interval '1 minute'
+  from generate_series(1, 10000) as i returning id`;
+await sql`insert into users (email, role, company_id)
+  select 'user' || i || '@customer.example', 'member', ${company} from generate_series(1, 2000) as i`;
+await sql`insert into models (slug, company_id, upstream_model, kind, eu_hosted, cost_eur_per_1k_input, cost_eur_per_1k_output)
+  select 'model-' || i, ${company}, 'internal-' || i, 'chat', true, 1, 2 from generate_series(1, 400) as i`;
+await sql`insert into assistants (company_id, name, system_prompt)
+  select ${company}, 'Assistant ' || i, repeat('Be brief. ', 1000) from generate_series(1, 1000) as i`;
+const operator = await signedIn(office, 'operator');
+
+/** Asserts that a page is small. */
+async function get(person: Person, path: string): Promise<string> {
+  const { status, text } = await person.get(path);
+  t.equal(status, 200, path);
+  t.ok(Buffer.byteLength(text) < MOST_BYTES, `${path} has ${Buffer.byteLength(text)} bytes`);
+  return text;
+}
+
+/** The first cell of each row, without markup. */
+function firsts(text: string): string[] {
+  return [...text.matchAll(/<th role="rowheader" scope="row">(.*?)<\/th>/gs)].map(([, cell]) =>
+    (cell as string).replace(/<br>.*/s, '').replace(/<[^>]*>/g, ''),
+  );
+}
+
+t.test('no page is large, and each list has 50 rows', async (t) => {
+  const lists = ['/companies', `${base}/access`, `${base}/models`, `${base}/assistants`, '/models', '/users', '/audit'];
+  for (const path of lists) t.equal(firsts(await get(operator, path)).length, 50, path);
+  for (const path of ['/settings', '/usage', '/assistants/new']) await get(operator, base + path);
+  const ids = keys.map(({ id }) => id);
+  const [row] = await sql<[{ month: string }]>`select billing_month(now())::text as month`;
+  await insertUsage(sql, { companies: [company], keys: ids, rows: 10_000, seed: 1, month: row.month });
+  const usage = await get(operator, `${base}/usage`);
+  t.match(usage, /9,950 others/);
+});
+
+t.test('pages follow each other, without a gap or a repetition', async (t) => {
+  const seen: string[] = [];
+  let path: string | undefined = `${base}/access?q=KEY+99`;
+  while (path !== undefined) {
+    const text: string = await get(operator, path);
+    seen.push(...firsts(text));
+    path = /rel="next" href="([^"]+)"/.exec(text)?.[1]?.replaceAll('&amp;', '&');
+  }
+  const wanted = Array.from({ length: 10_000 }, (_, i) => `Key ${i + 1}`).filter((name) => name.includes('Key 99'));
+  t.same(seen, wanted, 'newest first');
+  t.same(
+    firsts(await get(operator, `${base}/access?q=Key+99&page=7`)),
+    firsts(await get(operator, `${base}/access?q=Key+99`)),
+  );
+});
+
+t.test('search and order', async (t) => {
+  t.same(firsts(await get(operator, '/companies?q=company+19999')), ['Company 19999']);
+  t.same(firsts(await get(operator, '/companies?q=%25')), [], 'a sign of patterns is text');
+  t.match(await get(operator, '/companies?q=%25'), 'Nothing matches the search.');
+  t.equal(firsts(await get(operator, `${base}/access?sort=name`))[0], 'Key 1');
+  t.equal(firsts(await get(operator, `${base}/access?sort=-cost&page=200`)).length, 50);
+  t.equal(firsts(await get(operator, `${base}/models?sort=-slug`))[0], 'model-99own'.replace('own', ' own'));
+  t.same(firsts(await get(operator, '/users?q=USER1999')), ['user1999@customer.example']);
+  t.same(firsts(await get(operator, `${base}/assistants?q=assistant+777`)), ['Assistant 777']);
+  t.equal(firsts(await get(operator, '/models?q=nordlicht')).length, 50, 'by the name of the owner');
+  t.match((await get(operator, '/companies?q="><b>')).toLowerCase(), 'value="&quot;&gt;&lt;b&gt;"');
+  for (const odd of ['?sort=constructor', '?page=-1', '?page=99999999', '?q=%00', '?sort=--name']) {
+    t.equal((await operator.get(`${base}/access${odd}`)).status, 200, odd);
+  }
+});
+
+t.test('the audit log is searched by person, name and company, and goes on where it ended', async (t) => {
+  t.match(await get(operator, '/audit?q=company+12345'), /<strong>Company 12345<\/strong>/);
+  t.equal(firsts(await get(operator, '/audit?sort=id')).length, 50);
+  t.equal(firsts(await get(operator, '/audit?sort=id&q=nordlicht')).length, 50);
+  await sql`insert into audit_log (actor, action, subject) select 'noise', 'truncate', 'models' from generate_series(1, 100000)`;
+  const first = await get(operator, '/audit?q=company+12345');
+  t.match(first, 'None of 100,000 changes matches the search.');
+  const next = /rel="next" href="([^"]+)"/.exec(first)?.[1]?.replaceAll('&amp;', '&');
+  t.match(next, /^\/audit\?q=company\+12345&sort=-id&from=\d+$/, 'there are older changes to search');
+  t.match(await get(operator, next as string), /<strong>Company 12345<\/strong>/);
+});
+
+t.test("an owner's list has the rows of the owner's company alone", async (t) => {
+  const other = await office.newCustomer();
+  await sql`update api_keys set name = 'Foreign key' where company_id = ${other.company}`;
+  const owner = await signedIn(office, 'owner');
+  t.same(firsts(await get(owner, `${base}/access?q=foreign`)), []);
+  t.equal((await owner.get(`/companies/${other.company}/access?q=foreign`)).status, 404);
+  const [theirs] = await sql<[{ id: string }]>`select id from api_keys where company_id = ${other.company}`;
+  t.equal((await owner.get(`${base}/access/${theirs.id}/revoke`)).status, 404);
+});
+
+t.test('a company is chosen by its name or id', async (t) => {
+  await sql`insert into companies (name) values ('Twin'), ('Twin')`;
+  const [one] = await sql<[{ id: string }]>`select id from companies where name = 'Company 17'`;
+  const add = (email: string, chosen: string) => operator.post('/users', { email, role: 'owner', company: chosen });
+  t.equal((await add('a@x.example', 'Company 17')).status, 303);
+  t.equal((await add('b@x.example', one.id.toUpperCase())).status, 303);
+  t.match((await add('c@x.example', 'Twin')).text, 'the name of several companies');
+  t.match((await add('d@x.example', 'Nobody')).text, 'Company is not known');
+  const rows = await sql`select from users where email like '%@x.example' and company_id = ${one.id}`;
+  t.equal(rows.length, 2);
+});
