@@ -131,6 +131,12 @@ t.test('a new certificate is used without a restart, a broken one is not', { ski
   files.close();
 });
 
+t.test('the admin listener speaks TLS too, health as well as pages', { skip }, async (t) => {
+  const { gateway } = await serve(t);
+  t.match(gateway.adminUrl, /^https:/);
+  for (const path of ['/livez', '/sign-in']) t.equal((await fetch(gateway.adminUrl + path)).status, 200, path);
+});
+
 t.test('files that cannot be used stop the start, and say which', { skip }, async (t) => {
   const { cert } = makeCertificate(newFolder(t), 'alone');
   await t.rejects(
