@@ -84,10 +84,14 @@ const CHANGES: readonly Change[] = [
     // the ledger tells which price was paid
     async asBefore({ sql }, { company }, journal) {
       const served = journal.filter(({ status }) => status === 200);
-      const rows = () => sql`select request_id::text as id, price_input from api_usage where company_id = ${company}`;
-      await until(async () => (await rows()).length >= served.length, 'every call is booked');
-      const old = new Set((await rows()).filter((row) => row.price_input !== `1.${price}`).map(({ id }) => id));
-      return served.filter(({ requestId }) => old.has(requestId));
+      const prices = async (): Promise<Map<string | null, string>> => {
+        const rows = await sql`select request_id::text as id, price_input from api_usage where company_id = ${company}`;
+        return new Map(rows.map((row) => [row.id, row.price_input]));
+      };
+      // each by its id: calls that are not in the journal yet are booked too
+      const areBooked = (booked: Map<string | null, string>) => served.every(({ requestId }) => booked.has(requestId));
+      const booked = await until(prices, 'every call is booked', areBooked);
+      return served.filter(({ requestId }) => booked.get(requestId) !== `1.${price}`);
     },
   },
   {
