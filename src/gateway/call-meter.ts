@@ -77,13 +77,13 @@ export class CallMeter {
    * Books the call. A call that failed before any usage was known leaves no row. The usage of one
    * that ran without telling it is estimated, and marked so.
    * @param usage as the upstream told it, even if it is zero; else null
-   * @param waiter called once when the end of the answer may be sent; perhaps before this returns
+   * @param listener called once when the end of the answer may be sent; perhaps before this returns
    */
-  settle(outcome: Outcome, usage: Tokens | null, generated: Generated, waiter: BookingListener | null): void {
+  settle(outcome: Outcome, usage: Tokens | null, generated: Generated, listener: BookingListener | null): void {
     this.outcome = outcome;
     if (usage === null && outcome === 'upstream_failed') {
       this.#services.ledger.release(this.admission.requestId);
-      return waiter?.onBooked();
+      return listener?.onBooked();
     }
     const { estimator, metrics, ledger } = this.#services;
     const { upstream } = this.admission.model;
@@ -92,7 +92,7 @@ export class CallMeter {
     this.tokens = usage ?? estimator.estimate(upstream, this.#prompt, generated);
     const record = usageRecord(this.admission, this.tokens, usage === null ? 'estimated' : 'upstream', outcome);
     metrics.booked(record);
-    ledger.book(record, waiter);
+    ledger.book(record, listener);
   }
 
   /** Nothing was sent upstream, so nothing is booked. */

@@ -17,10 +17,10 @@ import type { Reply } from './reply.ts';
 const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
 
 /**
- * Makes the client's body of the upstream's, as bytes or as latin1 text; null when it is not the
+ * Makes the client's body of the upstream's; null when it is not the
  * answer that was asked for.
  */
-export type Render = (body: Buffer, scan: AnswerScan) => Buffer | string | null;
+export type Render = (body: Buffer, scan: AnswerScan) => Buffer | null;
 
 /**
  * Relays one answer that is not streamed: kept whole, metered, rendered, sent in one write.
@@ -33,7 +33,7 @@ export class JsonRelay extends Relay {
   readonly #render: Render;
   readonly #body = new KeptBody(MAX_ANSWER_BYTES);
   #isJson = false;
-  #rendered: Buffer | string | null = null;
+  #rendered: Buffer | null = null;
 
   constructor(reply: Reply, admission: Admission, meter: CallMeter, render: Render) {
     super(reply, admission, meter);
@@ -72,7 +72,7 @@ export class JsonRelay extends Relay {
   }
 
   /** An endpoint that looks into the answer may find something other than it asked for. */
-  #renderOrNull(body: Buffer, scan: AnswerScan): Buffer | string | null {
+  #renderOrNull(body: Buffer, scan: AnswerScan): Buffer | null {
     try {
       return this.#render(body, scan);
     } catch (error) {
@@ -83,7 +83,7 @@ export class JsonRelay extends Relay {
 
   /** The record is safe: now the answer may be sent. */
   onBooked(): void {
-    this.reply.json(this.#rendered as Buffer | string);
+    this.reply.json(this.#rendered as Buffer);
   }
 
   onError(error: Error): void {

@@ -134,14 +134,14 @@ export class StreamRelay extends Relay implements SpanSink {
     this.#fail(brokenAnswer(), scanAnswer(body, modelNames(this.admission.model).slug, ANSWER_MEMBERS)?.usage ?? null);
   }
 
-  #settle(outcome: Outcome, waiter: BookingListener | null, usage = this.#scanner.usage()): void {
+  #settle(outcome: Outcome, listener: BookingListener | null, usage = this.#scanner.usage()): void {
     if (this.settled) return;
     this.settled = true;
     this.reply.endedAt = performance.now();
     this.watch.settled();
     // a stream that broke after its client had left was left early all the same: what ran is charged
     if (this.clientGone && this.#scanner.events > 0) outcome = 'client_aborted';
-    this.meter.settle(outcome, usage, this.#scanner, waiter);
+    this.meter.settle(outcome, usage, this.#scanner, listener);
   }
 
   onClientClose(): void {

@@ -116,7 +116,7 @@ export class SpendReader {
     this.#polledAt = now;
   }
 
-  /** The database failed: refuses whoever waits, and polls as soon as the database is back. */
+  /** The database failed: refuses the requests that wait, and polls as soon as the database is back. */
   fail(): void {
     this.#polledAt = Number.NEGATIVE_INFINITY;
     for (const { settle } of this.#waiting) settle(new GatewayError('service_unavailable'));

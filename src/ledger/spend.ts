@@ -13,7 +13,7 @@ export interface MonthSpend {
   pending: Femto;
   /** Whether the database's figure was read. */
   read: boolean;
-  /** Removed from the table: whoever still refers to it must look up again. */
+  /** Removed from the table: a reference to it has to be looked up again. */
   forgotten: boolean;
 }
 
