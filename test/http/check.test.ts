@@ -1,4 +1,4 @@
-import { Socket } from 'node:net';
+import { Server, Socket } from 'node:net';
 import t from 'tap';
 import { FAST_PARTS, type FastPart } from '../../src/http/attach.ts';
 import { checkFastParts } from '../../src/http/check.ts';
@@ -41,6 +41,19 @@ t.test('a part that throws is named, and off', async (t) => {
     const { parts, failed } = await checkFastParts();
     t.same(failed, ['messages']);
     t.notOk(parts.has('messages'));
+  });
+});
+
+t.test('where nothing can be tried, every part is off and the reason is told', async (t) => {
+  const listen = function (this: Server): Server {
+    process.nextTick(() => this.emit('error', new Error('no loopback interface')));
+    return this;
+  };
+  await withMethod(Server.prototype, 'listen', listen, async () => {
+    const { parts, failed, errors } = await checkFastParts();
+    t.same([...parts], []);
+    t.same(failed, PARTS);
+    t.match(errors, [{ message: 'no loopback interface' }]);
   });
 });
 
