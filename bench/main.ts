@@ -4,7 +4,6 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { drawComparison } from './picture.ts';
 import { describeRatios, writeReport } from './report.ts';
 import { describeMachine, loadResults, type Results, type SectionResults } from './results.ts';
 import { startDatabase } from './run/database.ts';
@@ -14,7 +13,7 @@ import { runSection } from './run/rounds.ts';
 import { CHECKOUT, TARGETS, type TargetName } from './run/targets.ts';
 import { SECTIONS } from './sections/list.ts';
 
-const USAGE = `Benchmarks the gateway; rewrites RESULTS.md, results.json and comparison.svg in bench/.
+const USAGE = `Benchmarks the gateway; rewrites RESULTS.md and results.json in bench/.
 
   node bench/main.ts [options]
 
@@ -80,8 +79,7 @@ async function measure(options: Options, results: Results): Promise<void> {
 function write(results: Results): void {
   writeFileSync(join(FOLDER, 'results.json'), `${JSON.stringify(results, null, 1)}\n`);
   writeFileSync(join(FOLDER, 'RESULTS.md'), writeReport(results));
-  writeFileSync(join(FOLDER, 'comparison.svg'), drawComparison(results));
-  say('wrote bench/RESULTS.md, results.json and comparison.svg');
+  say('wrote bench/RESULTS.md and results.json');
 }
 
 /** "Node 26.10.0, undici 8.12.4, …": all that is installed and takes part. */

@@ -15,7 +15,6 @@ export function writeReport(results: Results): string {
       'everything on: authentication, gates, budget, ledger with spool, metrics, one log line per request. The other programs ' +
       'pass bytes through and do none of that.',
     `Machine: ${machine}  \nVersions: ${versions}`,
-    '![CPU per request and per event](comparison.svg)',
     '## Targets',
     goalTable(all.flatMap(([name, section]) => section.goals(sections[name]))),
     '## What the fast path saves',
