@@ -4,20 +4,22 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { describeRatios, writeReport } from './report.ts';
+import { installed } from '../test/faults/pooler.ts';
+import { describeRatios, writeFleet, writeReport } from './report.ts';
 import { describeMachine, loadResults, type Results, type SectionResults } from './results.ts';
 import { startDatabase } from './run/database.ts';
-import { canPin, pinSelf, which } from './run/process.ts';
+import { canPin, pinSelf } from './run/process.ts';
 import { startRig } from './run/rig.ts';
 import { runSection } from './run/rounds.ts';
 import { CHECKOUT, TARGETS, type TargetName } from './run/targets.ts';
-import { SECTIONS } from './sections/list.ts';
+import { FLEET, SECTIONS } from './sections/list.ts';
 
-const USAGE = `Benchmarks the gateway; rewrites RESULTS.md and results.json in bench/.
+const USAGE = `Benchmarks the gateway; rewrites RESULTS.md, FLEET.md and results.json in bench/.
 
   node bench/main.ts [options]
 
-  --only SECTION    one of ${Object.keys(SECTIONS).join(', ')}; may be repeated. Others keep their earlier results
+  --only SECTION    one of ${Object.keys(SECTIONS).join(', ')}; may be repeated. Others keep their earlier results.
+                    ${Object.keys(FLEET).join(', ')} measure a fleet, and run only when they are named
   --rounds N        interleaved rounds (default 5)
   --seconds N       seconds for which each program is measured in a round (default 3)
   --quick           only shows that everything works: one round of 0.2 s without warm-up; writes nothing
@@ -34,6 +36,7 @@ BENCH_DATABASE_URL a Postgres server on this machine to use instead of the embed
 BENCH_NODE_FLAGS more flags for gateways, such as "--cpu-prof --cpu-prof-dir=DIR".
 `;
 
+const ALL = { ...SECTIONS, ...FLEET };
 const FOLDER = fileURLToPath(new URL('.', import.meta.url));
 
 type Options = ReturnType<typeof readOptions>;
@@ -59,11 +62,12 @@ async function measure(options: Options, results: Results): Promise<void> {
     const { rounds, seconds } = options;
     const began = performance.now();
     for (const name of options.only) {
-      const section = SECTIONS[name];
+      const section = ALL[name];
       if (section === undefined) continue;
       say(`\n${section.heading} (${((performance.now() - began) / 60_000).toFixed(1)} min so far)`);
       const series = await runSection(section, bench);
-      const notes = [section.note(bench)].filter((note) => note !== '');
+      const machine = name in FLEET ? `On ${results.machine}, ${server.version}.` : '';
+      const notes = [section.note(bench), machine].filter((note) => note !== '');
       measured[name] = { taken: new Date().toISOString().slice(0, 10), rounds, seconds, notes, series };
       results.sections[name] = measured[name];
       if (!options.dryRun) write(results);
@@ -79,7 +83,8 @@ async function measure(options: Options, results: Results): Promise<void> {
 function write(results: Results): void {
   writeFileSync(join(FOLDER, 'results.json'), `${JSON.stringify(results, null, 1)}\n`);
   writeFileSync(join(FOLDER, 'RESULTS.md'), writeReport(results));
-  say('wrote bench/RESULTS.md and results.json');
+  writeFileSync(join(FOLDER, 'FLEET.md'), writeFleet(results));
+  say('wrote bench/RESULTS.md, FLEET.md and results.json');
 }
 
 /** "Node 26.10.0, undici 8.12.4, …": all that is installed and takes part. */
@@ -87,7 +92,7 @@ function versions(database: string): string {
   const parts = [`Node ${process.versions.node}`, `undici ${packageVersion('undici')}`, database];
   const programs = { nginx: /nginx\/([\d.]+)/, haproxy: /version ([\d.]+)/, wrk: /wrk (?:debian\/)?([\d.]+)/ };
   for (const [name, pattern] of Object.entries(programs)) {
-    const path = which(name);
+    const path = installed(name);
     if (path === null) continue;
     const text = execFileSync('sh', ['-c', '"$0" -v 2>&1 || true', path], { encoding: 'utf8' });
     parts.push(`${name} ${pattern.exec(text)?.[1]}`);
@@ -135,7 +140,7 @@ function readOptions() {
     return value;
   };
   const only = values.only ?? (base === undefined ? Object.keys(SECTIONS) : ['requests', 'paced', 'burst']);
-  for (const name of only) if (!(name in SECTIONS)) throw new TypeError(`there is no section ${name}`);
+  for (const name of only) if (!(name in ALL)) throw new TypeError(`there is no section ${name}`);
   const targets = (values.targets?.split(',') ?? (base === undefined ? TARGETS : ['gateway', 'base'])) as TargetName[];
   for (const name of targets) if (!TARGETS.includes(name)) throw new TypeError(`there is no program ${name}`);
   return {

@@ -1,11 +1,12 @@
 import { compared, type Results, reading, type SectionResults } from './results.ts';
-import { SECTIONS } from './sections/list.ts';
+import type { Section } from './run/rounds.ts';
+import { FLEET, SECTIONS } from './sections/list.ts';
 import { goalTable, spread, table } from './tables.ts';
 
 /** The whole of RESULTS.md. */
 export function writeReport(results: Results): string {
   const { machine, versions, sections } = results;
-  const all = Object.entries(SECTIONS);
+  const goals = Object.entries(SECTIONS).flatMap(([name, section]) => section.goals(sections[name]));
   const blocks = [
     '# Benchmark results',
     'Written by `make bench`; do not edit. [README.md](README.md) says what is measured and how to read it. Medians of ' +
@@ -16,21 +17,32 @@ export function writeReport(results: Results): string {
       'pass bytes through and do none of that.',
     `Machine: ${machine}  \nVersions: ${versions}`,
     '## Targets',
-    goalTable(all.flatMap(([name, section]) => section.goals(sections[name]))),
+    goalTable(goals),
     '## What the fast path saves',
     fastPath(results),
+    ...describeSections(SECTIONS, results),
   ];
-  for (const [name, { heading, table }] of all) {
-    const data = sections[name];
-    blocks.push(`## ${heading}`);
-    if (data === undefined) blocks.push('Not measured yet.');
-    else
-      blocks.push(
-        `${data.rounds} rounds of ${data.seconds} s each, ${data.taken}. ${data.notes.join(' ')}`.trim(),
-        table(data),
-      );
-  }
   return `${blocks.join('\n\n')}\n`;
+}
+
+/** The whole of FLEET.md. */
+export function writeFleet(results: Results): string {
+  const blocks = [
+    '# A fleet on one Postgres',
+    'Written by `make bench`; do not edit. [README.md](README.md#fleet) says what is measured. Medians of rounds, lowest to highest in brackets.',
+    ...describeSections(FLEET, results),
+  ];
+  return `${blocks.join('\n\n')}\n`;
+}
+
+function describeSections(sections: Readonly<Record<string, Section>>, results: Results): string[] {
+  return Object.entries(sections).flatMap(([name, { heading, table }]) => {
+    const data = results.sections[name];
+    if (data === undefined) return [`## ${heading}`, 'Not measured yet.'];
+    const { rounds, seconds, taken, notes } = data;
+    const how = `${rounds} rounds of ${seconds} s each, ${taken}. ${notes.join(' ')}`;
+    return [`## ${heading}`, how.trim(), table(data)];
+  });
 }
 
 /** CPU with FAST_HTTP=on and off, of every series that was measured with both. */

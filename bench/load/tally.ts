@@ -17,19 +17,11 @@ export function newTally(): Tally {
   return { done: 0, events: 0, statuses: new Map(), errors: new Map(), latency, firstEvent };
 }
 
-/** A tally as plain values. Times in milliseconds; 0 when nothing was timed. */
-export interface Summary {
-  readonly done: number;
-  readonly events: number;
-  readonly statuses: Readonly<Record<string, number>>;
-  readonly errors: Readonly<Record<string, number>>;
-  readonly p50: number;
-  readonly p99: number;
-  readonly firstEventP50: number;
-  readonly firstEventP99: number;
-}
+/** A tally as plain values. */
+export type Summary = Readonly<ReturnType<typeof summarize>>;
 
-export function summarize({ done, events, statuses, errors, latency, firstEvent }: Tally): Summary {
+/** Times in milliseconds; 0 when nothing was timed. */
+export function summarize({ done, events, statuses, errors, latency, firstEvent }: Tally) {
   const at = (times: RecordableHistogram, percent: number): number =>
     times.count === 0 ? 0 : times.percentile(percent) / 1e6;
   return {

@@ -1,23 +1,16 @@
-import autocannon from 'autocannon';
 import { type BodyShape, chatBody } from '../load/body.ts';
 import { parseAddress, requestBytes } from '../load/connection.ts';
 import { closedLoop, openLoop, type Running } from '../load/loops.ts';
-import { newTally, type Summary, summarize } from '../load/tally.ts';
+import { newTally, summarize } from '../load/tally.ts';
 import { benchKey, SLUG } from './answers.ts';
 
-/** The benchmark's load process: takes one order at a time over IPC and answers each with a LoadAnswer. */
+/** The benchmark's load process: takes one order at a time over IPC and answers each with the counts so far. */
 export type Order =
   | { readonly do: 'start'; readonly load: Load }
-  /** Answers with the counts so far. */
   | { readonly do: 'read' }
   /** Lets exchanges under way end and starts no more. */
   | { readonly do: 'drain' }
-  /** Answers with the counts of the run and ends it. */
-  | { readonly do: 'stop' }
-  /** A whole run with autocannon. */
-  | { readonly do: 'autocannon'; readonly load: Load; readonly seconds: number };
-
-export type LoadAnswer = Omit<Summary, 'statuses' | 'firstEventP99'>;
+  | { readonly do: 'stop' };
 
 export interface Load {
   readonly baseUrl: string;
@@ -47,26 +40,7 @@ function start(load: Load): void {
     : closedLoop(address, load.connections, request, tally);
 }
 
-async function runAutocannon(load: Load, duration: number): Promise<LoadAnswer> {
-  const result = await autocannon({
-    url: `${load.baseUrl}/chat/completions`,
-    method: 'POST',
-    headers: { 'content-type': 'application/json', authorization: `Bearer ${benchKey(0)}`, ...load.headers },
-    body: chatBody({ ...load.body, model: SLUG }),
-    connections: load.connections,
-    duration,
-  });
-  const failed = result.errors + result.non2xx;
-  const errors: Record<string, number> = failed > 0 ? { 'not 2xx': failed } : {};
-  const { p50, p99 } = result.latency;
-  return { done: result['2xx'], events: 0, errors, p50, p99, firstEventP50: 0 };
-}
-
-process.on('message', async (order: Order) => {
-  if (order.do === 'autocannon') {
-    process.send?.(await runAutocannon(order.load, order.seconds));
-    return;
-  }
+process.on('message', (order: Order) => {
   if (order.do === 'start') start(order.load);
   else if (order.do === 'drain') running?.drain();
   else if (order.do === 'stop') running?.stop();

@@ -1,16 +1,18 @@
 import { type ChildProcess, type SpawnOptions, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { accessSync, constants, readdirSync, readFileSync } from 'node:fs';
-import { type AddressInfo, connect, createServer } from 'node:net';
+import { globSync, readFileSync } from 'node:fs';
+import { connect } from 'node:net';
 import { availableParallelism } from 'node:os';
-import { delimiter, join } from 'node:path';
+import type { Readable } from 'node:stream';
+import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { installed } from '../../test/faults/pooler.ts';
 
 /** The program under test has core 0 for itself; load, router and database share the others. */
 export const TEST_CORES = '0';
 export const LOAD_CORES = availableParallelism() > 2 ? `1-${availableParallelism() - 1}` : '1';
 /** Whether processes can be pinned here; figures taken unpinned are marked so. */
-export const canPin = process.platform === 'linux' && availableParallelism() > 1 && which('taskset') !== null;
+export const canPin = process.platform === 'linux' && availableParallelism() > 1 && installed('taskset') !== null;
 
 const INSIST_MS = 5000;
 const RETRY_MS = 5;
@@ -38,29 +40,31 @@ export function pinSelf(): void {
   if (canPin) spawnSync('taskset', ['-a', '-cp', LOAD_CORES, String(process.pid)]);
 }
 
-/** The path of an installed program, or null. Looks in the system folders too, where nginx is. */
-export function which(name: string): string | null {
-  for (const folder of [...(process.env.PATH ?? '').split(delimiter), '/usr/sbin', '/usr/local/sbin', '/sbin']) {
-    try {
-      accessSync(join(folder, name), constants.X_OK);
-      return join(folder, name);
-    } catch {
-      // not here
-    }
-  }
-  return null;
+/** Runs a program to its end. @returns what it prints @throws when it fails */
+export async function printedBy(
+  cores: string,
+  command: string,
+  args: readonly string[],
+  env: NodeJS.ProcessEnv = {},
+): Promise<string> {
+  const stdio: SpawnOptions['stdio'] = ['ignore', 'pipe', 'inherit'];
+  const child = startPinned(cores, command, args, { stdio, env: { PATH: process.env.PATH, ...env } });
+  const ended = once(child, 'close');
+  const printed = await text(child.stdout as Readable);
+  const [code] = await ended;
+  if (code !== 0) throw new Error(`${command} ${args.join(' ')} ended with ${code}`);
+  return printed;
 }
 
 /**
- * CPU microseconds that a process has used so far in all its threads; 0 for none. Linux counts nanoseconds in
- * schedstat; the clock ticks of /proc/<pid>/stat are too coarse for one round.
+ * CPU microseconds that processes have used so far in all their threads. Linux counts nanoseconds in schedstat; the
+ * clock ticks of /proc/<pid>/stat are too coarse for one round.
  */
-export function cpuMicros(pid: number | null): number {
-  if (pid === null) return 0;
+export function cpuMicros(pids: readonly number[]): number {
   let nanos = 0;
-  for (const task of readdirSync(`/proc/${pid}/task`)) {
+  for (const path of pids.flatMap((pid) => globSync(`/proc/${pid}/task/*/schedstat`))) {
     try {
-      nanos += Number(readFileSync(`/proc/${pid}/task/${task}/schedstat`, 'latin1').split(' ', 1)[0]);
+      nanos += Number(readFileSync(path, 'latin1').split(' ', 1)[0]);
     } catch {
       // the thread ended in between
     }
@@ -68,19 +72,9 @@ export function cpuMicros(pid: number | null): number {
   return nanos / 1000;
 }
 
-/** Resident memory of a process in bytes. */
-export function residentBytes(pid: number | null): number {
+/** Resident memory of a target in bytes. */
+export function residentBytes({ pids: [pid] }: { readonly pids: readonly number[] }): number {
   return Number(/VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'latin1'))?.[1]) * 1024;
-}
-
-/** A port on which nobody listens at the moment. */
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
 }
 
 /** Waits until somebody listens on a port. @throws when nobody does after 20 s or the process has ended */

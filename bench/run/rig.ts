@@ -1,8 +1,9 @@
 import type { ChildProcess } from 'node:child_process';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import type { Summary } from '../load/tally.ts';
 import type { StreamMode } from '../programs/router.ts';
-import type { Load, LoadAnswer, Order } from '../programs/worker.ts';
+import type { Load, Order } from '../programs/worker.ts';
 import { answerOf, ask, cpuMicros, LOAD_CORES, startPinned, stop } from './process.ts';
 import type { Target } from './targets.ts';
 
@@ -14,9 +15,9 @@ const AFTER_MS = 200; // for what a program does behind its answers
 export interface Rig {
   readonly routerPort: number;
   mode(mode: StreamMode): Promise<void>;
-  load(order: Order): Promise<LoadAnswer>;
+  load(order: Order): Promise<Summary>;
   /** The same by a second process, which holds streams open meanwhile. */
-  hold(order: Order): Promise<LoadAnswer>;
+  hold(order: Order): Promise<Summary>;
   stop(): Promise<void>;
 }
 
@@ -40,80 +41,76 @@ function fork(file: string): ChildProcess {
 }
 
 /** 1 KiB requests to a target, `connections` at a time. */
-export function loadOf({ baseUrl, headers }: Pick<Target, 'baseUrl' | 'headers'>, connections: number): Load {
+export function loadOf({ baseUrl, headers }: Target, connections: number): Load {
   return { baseUrl, headers, connections, body: { bytes: 1024 } };
 }
 
-/** What was done within a time, and what it took. */
+/** What was done within a time, and the CPU microseconds that the target took for it. */
 export interface Window {
-  /** Microseconds of CPU, of each process or group that was asked for. */
-  readonly cpus: readonly number[];
+  readonly cpu: number;
   readonly done: number;
   readonly events: number;
   readonly seconds: number;
 }
 
-/** Measures while a load already runs, until something was done. @param cpus reads CPU microseconds */
-export async function measureWindow(rig: Rig, seconds: number, cpus: () => readonly number[]): Promise<Window> {
+/** Measures while a load already runs, until something was done. */
+export async function measureWindow(rig: Rig, { pids }: Target, seconds: number): Promise<Window> {
   const first = await rig.load({ do: 'read' });
-  const before = cpus();
+  const before = cpuMicros(pids);
   const began = performance.now();
   let last = first;
   do {
     await sleep(seconds * 1000);
     last = await rig.load({ do: 'read' });
   } while (last.done + last.events === first.done + first.events && performance.now() - began < PATIENCE_MS);
-  const used = cpus().map((micros, i) => micros - (before[i] as number));
-  return {
-    cpus: used,
-    done: last.done - first.done,
-    events: last.events - first.events,
-    seconds: (performance.now() - began) / 1000,
-  };
+  const cpu = cpuMicros(pids) - before;
+  const [done, events] = [last.done - first.done, last.events - first.events];
+  return { cpu, done, events, seconds: (performance.now() - began) / 1000 };
 }
 
-/** A window, and milliseconds of the whole run. */
-export type LoadWindow = Window & Pick<LoadAnswer, 'p50' | 'p99'>;
-
-/** Starts a load, measures, and ends the load. @throws when a request failed or none was answered */
+/**
+ * Starts a load, measures, and ends the load.
+ * @returns the window, and a summary of the whole load
+ * @throws when a request failed or none was answered
+ */
 export async function underLoad(
   rig: Rig,
+  target: Target,
   load: Load,
   seconds: number,
-  cpus: () => readonly number[],
-): Promise<LoadWindow> {
+): Promise<Window & { readonly whole: Summary }> {
   await rig.load({ do: 'start', load });
   await sleep(START_MS);
-  const window = await measureWindow(rig, seconds, cpus);
-  const { errors, p50, p99 } = await rig.load({ do: 'stop' });
-  refuseErrors(errors);
+  const window = await measureWindow(rig, target, seconds);
+  const whole = await rig.load({ do: 'stop' });
+  refuseErrors(whole);
   if (window.done === 0) throw new Error(`no answer from ${load.baseUrl}`);
   await sleep(AFTER_MS);
-  return { ...window, p50, p99 };
+  return { ...window, whole };
 }
 
-/** CPU microseconds and rate per unit of work. */
-export function perUnit({ cpus, seconds }: Window, units: number): { cpu: number; rate: number } {
-  return { cpu: (cpus[0] as number) / units, rate: units / seconds };
+/** CPU microseconds and rate per request or event. */
+export function perUnit({ cpu, seconds, ...window }: Window, unit: 'done' | 'events'): { cpu: number; rate: number } {
+  return { cpu: cpu / window[unit], rate: window[unit] / seconds };
 }
 
 /** CPU per request and requests per second of a target under load. */
 export async function measureRequests(rig: Rig, target: Target, load: Load, seconds: number) {
-  const window = await underLoad(rig, load, seconds, () => [cpuMicros(target.pid)]);
-  return { ...perUnit(window, window.done), window };
+  return perUnit(await underLoad(rig, target, load, seconds), 'done');
 }
 
 /** Lets the router end all open streams as whole ones. @throws when one did not arrive whole */
-export async function endStreams(rig: Rig, load: Rig['load']): Promise<LoadAnswer> {
+export async function endStreams(rig: Rig, load: Rig['load']): Promise<Summary> {
   await load({ do: 'drain' });
   await rig.mode({ mode: 'burst' });
   await sleep(500);
   const answer = await load({ do: 'stop' });
-  refuseErrors(answer.errors);
+  refuseErrors(answer);
   return answer;
 }
 
-export function refuseErrors(errors: LoadAnswer['errors']): void {
+/** @throws when a request failed */
+export function refuseErrors({ errors }: Summary): void {
   const texts = Object.entries(errors).map(([error, count]) => `${count} × ${error}`);
   if (texts.length > 0) throw new Error(`the load saw ${texts.join(', ')}`);
 }

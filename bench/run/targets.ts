@@ -1,8 +1,10 @@
 import { existsSync, mkdtempSync, openSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { freePort, installed } from '../../test/faults/pooler.ts';
 import type { ProbeOrder } from '../programs/probe.ts';
-import { ask, freePort, startPinned, stop, TEST_CORES, untilListening, which } from './process.ts';
+import type { Figures } from '../results.ts';
+import { ask, printedBy, startPinned, stop, TEST_CORES, untilListening } from './process.ts';
 
 /**
  * The programs compared, each alone on the test core while it is measured. `plain` is the gateway with
@@ -26,8 +28,8 @@ export interface Target {
   /** Address to send requests to, with the version prefix. */
   readonly baseUrl: string;
   readonly headers: Readonly<Record<string, string>>;
-  /** null where nothing stands between load and router. */
-  readonly pid: number | null;
+  /** The processes whose CPU is measured; none where nothing stands between load and router. */
+  readonly pids: readonly number[];
   /** Asks the probe inside a gateway. */
   probe(order: ProbeOrder): Promise<{ pauseMs: number }>;
   /** Empties the log file, so that a long run does not fill the disk. */
@@ -45,8 +47,9 @@ export interface Surroundings {
 }
 
 /** A command that serves on a port, and what is special about it. */
-type Command = { readonly program: string; readonly args: readonly string[] } & Partial<GatewayOptions> &
-  Partial<Pick<Target, 'headers'>>;
+type Command = { readonly program: string; readonly args: readonly string[]; readonly cores?: string } & Partial<
+  Pick<GatewayOptions, 'env' | 'ready'> & Pick<Target, 'headers'>
+>;
 
 export interface GatewayOptions {
   readonly name: string;
@@ -74,17 +77,16 @@ export async function startTarget(name: TargetName, around: Surroundings): Promi
       return startGateway(around, { name, env: { FAST_HTTP: 'off' } });
     case 'base':
       return around.base === undefined ? 'needs --base' : startGateway(around, { name, checkout: around.base });
-    case 'nginx':
-    case 'haproxy': {
-      const program = which(name);
+    case 'nginx': {
+      const program = installed(name);
       if (program === null) return `${name} is not installed`;
-      const config = join(around.folder, `${name}.conf`);
-      const nginx = name === 'nginx';
-      const backends = [{ port: around.routerPort }];
-      writeFileSync(config, nginx ? nginxConfig(port, around.routerPort) : haproxyConfig([{ port, backends }]));
-      const args = nginx ? ['-p', mkdtempSync(join(around.folder, 'nginx-')), '-c', config] : ['-db', '-f', config];
+      const config = join(around.folder, 'nginx.conf');
+      writeFileSync(config, nginxConfig(port, around.routerPort));
+      const args = ['-p', mkdtempSync(join(around.folder, 'nginx-')), '-c', config];
       return start(name, port, around, { program, args });
     }
+    case 'haproxy':
+      return startHaproxy(around, [around.routerPort]);
     case 'portkey': {
       const entry = 'node_modules/@portkey-ai/gateway/build/start-server.js';
       const folder = process.env.BENCH_PORTKEY;
@@ -118,11 +120,25 @@ export async function startGateway(around: Surroundings, options: Partial<Gatewa
   });
 }
 
+/** Starts HAProxy before some ports. @returns a text when it is not installed */
+export async function startHaproxy(
+  around: Surroundings,
+  backends: readonly number[],
+  cores?: string,
+): Promise<Target | string> {
+  const program = installed('haproxy');
+  if (program === null) return 'haproxy is not installed';
+  const port = await freePort();
+  const config = join(around.folder, `haproxy-${port}.conf`);
+  writeFileSync(config, haproxyConfig(port, backends));
+  return start('haproxy', port, around, { program, args: ['-db', '-q', '-f', config], ...(cores && { cores }) });
+}
+
 async function start(name: string, port: number, around: Surroundings, command: Command): Promise<Target> {
-  const { program, args, env, ready, headers = {} } = command;
+  const { program, args, cores = TEST_CORES, env, ready, headers = {} } = command;
   const folder = mkdtempSync(join(around.folder, `${name}-`));
   const log = join(folder, 'log');
-  const child = startPinned(TEST_CORES, program, args, {
+  const child = startPinned(cores, program, args, {
     stdio: ['ignore', 'ignore', openSync(log, 'a'), 'ipc'],
     env: { PATH: process.env.PATH, DATA_DIR: folder, ...env },
   });
@@ -136,7 +152,7 @@ async function start(name: string, port: number, around: Surroundings, command: 
     name,
     baseUrl: `http://127.0.0.1:${port}/v1`,
     headers,
-    pid: child.pid as number,
+    pids: [child.pid as number],
     probe: (order) => ask(child, order),
     tidy: () => truncateSync(log),
     stop: () => stop(child),
@@ -148,11 +164,17 @@ export const NOTHING: Target = {
   name: 'gateway',
   baseUrl: '',
   headers: {},
-  pid: null,
+  pids: [],
   probe: () => Promise.resolve({ pauseMs: 0 }),
   tidy: () => {},
   stop: () => Promise.resolve(),
 };
+
+/** Runs a program of the benchmark alone on the test core. @returns the JSON object of figures that it prints */
+export async function runProgram(file: string, env: NodeJS.ProcessEnv = {}): Promise<Figures> {
+  const { program, args } = nodeCommand([script(file)]);
+  return JSON.parse(await printedBy(TEST_CORES, program, args, env)) as Figures;
+}
 
 function nodeCommand(args: readonly string[]): Command {
   return { program: process.execPath, args: [...NODE_FLAGS, ...args] };
@@ -191,21 +213,8 @@ http {
 `;
 }
 
-export interface Balanced {
-  readonly port: number;
-  readonly backends: readonly { readonly port: number }[];
-}
-
-/** HAProxy that listens on each group's port. Without http-no-delay it would hold each event back for up to 200 ms. */
-export function haproxyConfig(groups: readonly Balanced[]): string {
-  const listen = groups.map(
-    ({ port, backends }, i) => `listen group${i}
-  bind 127.0.0.1:${port} backlog 4096
-  balance leastconn
-  http-reuse always
-${backends.map((backend, n) => `  server backend${n} 127.0.0.1:${backend.port} pool-max-conn 4096`).join('\n')}
-`,
-  );
+// Without http-no-delay it would hold each event back for up to 200 ms.
+function haproxyConfig(port: number, backends: readonly number[]): string {
   return `global
   nbthread 1
   maxconn 8000
@@ -215,5 +224,10 @@ defaults
   timeout client 300s
   timeout server 300s
   option http-no-delay
-${listen.join('')}`;
+listen balanced
+  bind 127.0.0.1:${port} backlog 4096
+  balance leastconn
+  http-reuse always
+${backends.map((backend, n) => `  server backend${n} 127.0.0.1:${backend} pool-max-conn 4096`).join('\n')}
+`;
 }

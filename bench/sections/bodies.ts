@@ -26,8 +26,7 @@ export const bodies: Section = {
         async measure(target, seconds) {
           await rig.mode({ mode: 'burst' });
           const load = { ...loadOf(target, connections), body };
-          const { cpu, rate } = await measureRequests(rig, target, load, seconds);
-          return { [name]: { cpu, rate } };
+          return { [name]: await measureRequests(rig, target, load, seconds) };
         },
       }),
     ),

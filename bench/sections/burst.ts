@@ -1,5 +1,4 @@
 import { compared } from '../results.ts';
-import { cpuMicros } from '../run/process.ts';
 import { loadOf, perUnit, underLoad } from '../run/rig.ts';
 import { type Section, startTargets, WARM_SECONDS } from '../run/rounds.ts';
 import { STREAM_TARGETS } from '../run/targets.ts';
@@ -20,8 +19,8 @@ export const burst: Section = {
       async measure(target, seconds) {
         await rig.mode({ mode: 'burst', chunkPerEvent });
         const load = { ...loadOf(target, STREAMS), body: { bytes: 1024, stream: true } };
-        const window = await underLoad(rig, load, seconds, () => [cpuMicros(target.pid)]);
-        return { [name]: perUnit(window, window.events) };
+        const window = await underLoad(rig, target, load, seconds);
+        return { [name]: perUnit(window, 'events') };
       },
     })),
   note: () => '203 events a stream: 200 of content, the finish, the usage, [DONE].',

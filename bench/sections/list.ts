@@ -4,12 +4,15 @@ import { burst } from './burst.ts';
 import { metering } from './metering.ts';
 import { open } from './open.ts';
 import { paced } from './paced.ts';
+import { polls } from './polls.ts';
+import { replicas } from './replicas.ts';
 import { requests } from './requests.ts';
+import { rows } from './rows.ts';
 import { scale } from './scale.ts';
 import { scanner } from './scanner.ts';
 import { start } from './start.ts';
 
-/** Every section by the name it has in results.json, in the order of the report. */
+/** The sections of RESULTS.md by the name they have in results.json, in the order of the report. */
 export const SECTIONS: Readonly<Record<string, Section>> = {
   requests,
   paced,
@@ -21,3 +24,6 @@ export const SECTIONS: Readonly<Record<string, Section>> = {
   scale,
   scanner,
 };
+
+/** The sections of FLEET.md, which run only when they are named. */
+export const FLEET: Readonly<Record<string, Section>> = { replicas, rows, polls };

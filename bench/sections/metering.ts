@@ -2,8 +2,7 @@ import { mkdtempSync } from 'node:fs';
 import { join } from 'node:path';
 import { reading } from '../results.ts';
 import type { Section } from '../run/rounds.ts';
-import { runScript } from '../run/script.ts';
-import { NOTHING } from '../run/targets.ts';
+import { NOTHING, runProgram } from '../run/targets.ts';
 import { goal, spread, table } from '../tables.ts';
 
 const KINDS: Readonly<Record<string, string>> = {
@@ -25,7 +24,7 @@ export const metering: Section = {
         const env = { DATABASE_URL: url, SPOOL_DIR: mkdtempSync(join(folder, 'spool-')) };
         // V8 still optimises now and then: in fewer seconds that would be much of a row
         const least = quick ? 1 : 10;
-        const figures = await runScript('ledger.ts', { ...env, SECONDS: `${Math.max(least, seconds)}` });
+        const figures = await runProgram('ledger.ts', { ...env, SECONDS: `${Math.max(least, seconds)}` });
         await server.drop(url);
         return { ledger: figures };
       },

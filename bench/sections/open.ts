@@ -39,8 +39,8 @@ export const open: Section = {
         await bench.rig.mode({ mode: 'open' });
         const gateway = target.name === 'gateway';
         if (gateway) await target.probe('gc');
-        const before = residentBytes(target.pid);
-        const perStream = () => (residentBytes(target.pid) - before) / STREAMS / 1024;
+        const before = residentBytes(target);
+        const perStream = () => (residentBytes(target) - before) / STREAMS / 1024;
         await holdStreams(bench, target);
         const memory = perStream();
         if (gateway) await target.probe('gc');
@@ -82,9 +82,9 @@ export const open: Section = {
 async function holdStreams({ rig }: Bench, target: Target): Promise<void> {
   await rig.hold({ do: 'start', load: { ...loadOf(target, STREAMS), body: { bytes: 1024, stream: true } } });
   for (let tries = 0; tries < 200; tries++) {
-    const { events, errors } = await rig.hold({ do: 'read' });
-    refuseErrors(errors);
-    if (events >= STREAMS) return;
+    const opened = await rig.hold({ do: 'read' });
+    refuseErrors(opened);
+    if (opened.events >= STREAMS) return;
     await sleep(50);
   }
   throw new Error(`${target.name}: not all of ${STREAMS} streams opened`);

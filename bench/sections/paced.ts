@@ -1,6 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { compared } from '../results.ts';
-import { cpuMicros } from '../run/process.ts';
 import { endStreams, loadOf, measureWindow, perUnit } from '../run/rig.ts';
 import { type Section, startTargets } from '../run/rounds.ts';
 import { STREAM_TARGETS } from '../run/targets.ts';
@@ -24,9 +23,9 @@ export const paced: Section = {
         await rig.mode({ mode: 'paced', interval });
         await rig.load({ do: 'start', load: { ...loadOf(target, streams), body: { bytes: 1024, stream: true } } });
         await sleep(interval * 2 + 500);
-        const window = await measureWindow(rig, seconds, () => [cpuMicros(target.pid)]);
+        const window = await measureWindow(rig, target, seconds);
         const { firstEventP50 } = await endStreams(rig, rig.load);
-        return { [`${streams} streams`]: { ...perUnit(window, window.events), firstEventP50 } };
+        return { [`${streams} streams`]: { ...perUnit(window, 'events'), firstEventP50 } };
       },
     })),
   note: () =>

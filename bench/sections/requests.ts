@@ -1,18 +1,18 @@
-import { execFile } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { promisify } from 'node:util';
+import autocannon from 'autocannon';
+import { installed } from '../../test/faults/pooler.ts';
 import { chatBody } from '../load/body.ts';
 import { benchKey, SLUG } from '../programs/answers.ts';
 import { compared } from '../results.ts';
-import { canPin, cpuMicros, LOAD_CORES, which } from '../run/process.ts';
-import { loadOf, refuseErrors } from '../run/rig.ts';
+import { cpuMicros, LOAD_CORES, printedBy } from '../run/process.ts';
 import { type Bench, type Section, startTargets, WARM_SECONDS } from '../run/rounds.ts';
 import { TARGETS, type Target } from '../run/targets.ts';
 import { goal, targetTables } from '../tables.ts';
 
 const CONNECTIONS = 64;
+const BODY = chatBody({ model: SLUG, bytes: 1024 });
 
 /** 1 KiB in, 1 KiB out, 64 connections, each request followed by the next; with each load generator there is. */
 export const requests: Section = {
@@ -24,11 +24,11 @@ export const requests: Section = {
       warmSeconds: WARM_SECONDS,
       async measure(target, seconds) {
         await bench.rig.mode({ mode: 'burst' });
-        const before = cpuMicros(target.pid);
+        const before = cpuMicros(target.pids);
         const whole = Math.max(1, Math.round(seconds)); // wrk knows no less
-        const { done, p50, p99 } = await (name === 'wrk' ? wrk : autocannon)(bench, target, whole);
+        const { done, p50, p99 } = await (name === 'wrk' ? wrk : cannon)(bench, target, whole);
         await sleep(300); // the ledger is written after the answers, and counts
-        return { [name]: { cpu: (cpuMicros(target.pid) - before) / done, rate: done / whole, p50, p99 } };
+        return { [name]: { cpu: (cpuMicros(target.pids) - before) / done, rate: done / whole, p50, p99 } };
       },
     })),
   note: () =>
@@ -47,8 +47,8 @@ export const requests: Section = {
 
 /** Two checkouts are compared with one generator: wrk, which leaves the load core more room. */
 function generators(bench: Bench): string[] {
-  const installed = which('wrk') === null ? ['autocannon'] : ['autocannon', 'wrk'];
-  return bench.base === undefined ? installed : installed.slice(-1);
+  const names = installed('wrk') === null ? ['autocannon'] : ['autocannon', 'wrk'];
+  return bench.base === undefined ? names : names.slice(-1);
 }
 
 interface Run {
@@ -58,15 +58,24 @@ interface Run {
   readonly p99: number;
 }
 
-async function autocannon({ rig }: Bench, target: Target, seconds: number): Promise<Run> {
-  const answer = await rig.load({ do: 'autocannon', load: loadOf(target, CONNECTIONS), seconds });
-  refuseErrors(answer.errors);
-  return answer;
+const headersOf = ({ headers }: Target): Record<string, string> => ({
+  'content-type': 'application/json',
+  authorization: `Bearer ${benchKey(0)}`,
+  ...headers,
+});
+
+async function cannon(_bench: Bench, target: Target, duration: number): Promise<Run> {
+  const url = `${target.baseUrl}/chat/completions`;
+  const request = { url, method: 'POST', headers: headersOf(target), body: BODY } as const;
+  const result = await autocannon({ ...request, connections: CONNECTIONS, duration });
+  const failed = result.errors + result.non2xx;
+  if (failed > 0) throw new Error(`autocannon saw ${failed} failures with ${target.name}`);
+  return { done: result['2xx'], p50: result.latency.p50, p99: result.latency.p99 };
 }
 
 async function wrk({ folder }: Bench, target: Target, seconds: number): Promise<Run> {
   const [script, body] = [join(folder, 'wrk.lua'), join(folder, 'wrk-body.json')];
-  writeFileSync(body, chatBody({ model: SLUG, bytes: 1024 }));
+  writeFileSync(body, BODY);
   writeFileSync(
     script,
     `wrk.method = "POST"
@@ -81,13 +90,11 @@ function done(summary, latency)
 end
 `,
   );
-  const headers = { 'content-type': 'application/json', authorization: `Bearer ${benchKey(0)}`, ...target.headers };
-  const command = [which('wrk') as string, '-t1', `-c${CONNECTIONS}`, `-d${seconds}s`, '-s', script];
-  for (const [name, value] of Object.entries(headers)) command.push('-H', `${name}: ${value}`);
-  command.push(`${target.baseUrl}/chat/completions`);
-  if (canPin) command.unshift('taskset', '-c', LOAD_CORES);
-  const { stdout } = await promisify(execFile)(command[0] as string, command.slice(1));
-  const result = JSON.parse(stdout.trimEnd().split('\n').at(-1) as string) as Run & { failed: number };
+  const args = ['-t1', `-c${CONNECTIONS}`, `-d${seconds}s`, '-s', script];
+  for (const [name, value] of Object.entries(headersOf(target))) args.push('-H', `${name}: ${value}`);
+  args.push(`${target.baseUrl}/chat/completions`);
+  const printed = await printedBy(LOAD_CORES, installed('wrk') as string, args);
+  const result = JSON.parse(printed.trimEnd().split('\n').at(-1) as string) as Run & { failed: number };
   if (result.failed > 0) throw new Error(`wrk saw ${result.failed} failures with ${target.name}`);
   return result;
 }

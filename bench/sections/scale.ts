@@ -38,8 +38,7 @@ export const scale: Section = {
       name: 'scale',
       warmSeconds: 0,
       async measure(target, seconds) {
-        const { cpu, rate } = await measureRequests(bench.rig, target, loadWithKeys(bench, target), seconds);
-        return { scale: { cpu, rate } };
+        return { scale: await measureRequests(bench.rig, target, loadWithKeys(bench, target), seconds) };
       },
     },
   ],
@@ -75,10 +74,10 @@ async function useEveryKey(bench: Bench, target: Target): Promise<void> {
   await rig.load({ do: 'start', load });
   for (let used = 0; used < load.keys * 1.1; ) {
     await sleep(bench.quick ? 200 : 3000);
-    const { done, errors } = await rig.load({ do: 'read' });
-    refuseErrors(errors);
-    used = done;
-    bench.say(`warming up ${target.name}: ${done} answers`);
+    const answers = await rig.load({ do: 'read' });
+    refuseErrors(answers);
+    used = answers.done;
+    bench.say(`warming up ${target.name}: ${used} answers`);
   }
   await rig.load({ do: 'stop' });
 }

@@ -1,7 +1,6 @@
 import { reading } from '../results.ts';
 import type { Section } from '../run/rounds.ts';
-import { runScript } from '../run/script.ts';
-import { NOTHING } from '../run/targets.ts';
+import { NOTHING, runProgram } from '../run/targets.ts';
 import { spread, table } from '../tables.ts';
 
 /** The readers of streams and JSON alone, in a process of their own: bench/programs/scanner.ts. */
@@ -13,7 +12,7 @@ export const scanner: Section = {
       name: 'scanner',
       warmSeconds: 0,
       async measure() {
-        const figures = Object.entries(await runScript('scanner.ts'));
+        const figures = Object.entries(await runProgram('scanner.ts'));
         return Object.fromEntries(figures.map(([what, nanos]) => [what, { nanos }]));
       },
     },

@@ -25,7 +25,7 @@ export const start: Section = {
         const gateway = await startGateway(bench, { flags: [], ready: firstAnswer });
         const ms = performance.now() - began;
         await sleep(IDLE_MS);
-        const idle = residentBytes(gateway.pid) / 1e6;
+        const idle = residentBytes(gateway) / 1e6;
         await gateway.stop();
         return { start: { ms, idle } };
       },

@@ -1,0 +1,97 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { compared, reading } from '../results.ts';
+import { LOAD_CORES } from '../run/process.ts';
+import { loadOf, underLoad } from '../run/rig.ts';
+import type { Section } from '../run/rounds.ts';
+import { startGateway, startHaproxy, type Target } from '../run/targets.ts';
+import { median, spread, table } from '../tables.ts';
+
+const REPLICAS = 4;
+const RATE = 400; // requests per second for each replica
+const CONNECTIONS = 16;
+const WARM_SECONDS = 10; // V8 goes on optimising a gateway for some 50,000 requests
+const IDLE_SECONDS = 5;
+/** Requests per second of each load; 0: 16 at a time, each followed by the next. */
+const RATES: Readonly<Record<string, number>> = {
+  one: RATE,
+  four: RATE * REPLICAS,
+  oneAtFour: RATE * REPLICAS,
+  all: 0,
+};
+const LABELS: Readonly<Record<string, string>> = {
+  one: `one replica, ${RATE} requests a second`,
+  four: `four replicas, ${RATE} requests a second each`,
+  oneAtFour: 'one replica, given the load of four',
+  all: 'one replica, given all it can take',
+};
+
+/** Four gateways behind HAProxy on one Postgres, beside one of them alone. */
+export const replicas: Section = {
+  heading: 'Four replicas behind HAProxy on one Postgres',
+  async start(bench) {
+    const gateways: Target[] = [];
+    for (let n = 0; n < REPLICAS; n++) {
+      // on a busy machine the load shedder would answer some requests itself
+      const gateway = await startGateway(bench, { name: `replica-${n}`, flags: [], env: { MAX_DELAY_MS: '60000' } });
+      gateways.push(gateway);
+      bench.say(`warming up ${gateway.name}`);
+      await underLoad(bench.rig, gateway, loadOf(gateway, CONNECTIONS), bench.quick ? 0.2 : WARM_SECONDS);
+    }
+    const ports = gateways.map(({ baseUrl }) => Number(new URL(baseUrl).port));
+    const single = await startHaproxy(bench, ports.slice(0, 1), LOAD_CORES);
+    const balanced = await startHaproxy(bench, ports, LOAD_CORES);
+    if (typeof single === 'string' || typeof balanced === 'string') throw new Error('haproxy is not installed');
+    const pids = gateways.flatMap((gateway) => gateway.pids);
+    const one = { ...single, pids: pids.slice(0, 1), stop: () => Promise.resolve() };
+    const stop = async (): Promise<void> => {
+      await Promise.all([single, balanced, ...gateways].map((target) => target.stop()));
+    };
+    const four = { ...balanced, name: 'four', pids, stop };
+    return [{ ...one, name: 'one' }, four, { ...one, name: 'oneAtFour' }, { ...one, name: 'all' }];
+  },
+  steps: ({ rig, server, quick }) => [
+    {
+      name: 'replicas',
+      warmSeconds: 0,
+      async measure(target, seconds) {
+        const load = { ...loadOf(target, CONNECTIONS), rate: RATES[target.name] as number };
+        const before = server.cpuMicros();
+        const { cpu, done, whole } = await underLoad(rig, target, load, seconds);
+        const postgres = (server.cpuMicros() - before) / whole.done;
+        return { replicas: { cpu: cpu / done, postgres, p50: whole.p50, p99: whole.p99 } };
+      },
+    },
+    {
+      name: 'idle',
+      warmSeconds: 0,
+      async measure(target) {
+        if (target.name !== 'four') return {};
+        const seconds = quick ? 0.2 : IDLE_SECONDS;
+        const before = server.cpuMicros();
+        await sleep(seconds * 1000);
+        return { idle: { postgres: (server.cpuMicros() - before) / 1000 / seconds / REPLICAS } };
+      },
+    },
+  ],
+  note: () =>
+    'Replicas share core 0; load, router, HAProxy and Postgres share the rest, and their time is in p50 and p99.',
+  table: (results) => {
+    const rows = Object.entries(LABELS).map(([name, label]) => [
+      label,
+      spread(reading(results, 'replicas', name, 'cpu')),
+      median(compared(results, ['replicas', name], ['replicas', 'one'])),
+      ...['postgres', 'p50', 'p99'].map((kind) => median(reading(results, 'replicas', name, kind))),
+    ]);
+    const head = [
+      'load',
+      'gateway CPU µs per request',
+      '÷ one replica',
+      'Postgres CPU µs per request',
+      'p50 ms',
+      'p99 ms',
+    ];
+    const idle = median(reading(results, 'idle', 'four', 'postgres'));
+    return `${table(head, rows)}\n\nAn idle replica costs Postgres ${idle} ms of CPU a second.`;
+  },
+  goals: () => [],
+};
