@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { installed } from '../test/faults/pooler.ts';
 import { describeRatios, writeFleet, writeReport } from './report.ts';
-import { describeMachine, loadResults, type Results, type SectionResults } from './results.ts';
+import { describeMachine, type Results, type SectionResults } from './results.ts';
 import { startDatabase } from './run/database.ts';
 import { canPin, pinSelf } from './run/process.ts';
 import { startRig } from './run/rig.ts';
@@ -67,7 +67,7 @@ async function measure(options: Options, results: Results): Promise<void> {
       say(`\n${section.heading} (${((performance.now() - began) / 60_000).toFixed(1)} min so far)`);
       const series = await runSection(section, bench);
       const machine = name in FLEET ? `On ${results.machine}, ${server.version}.` : '';
-      const notes = [section.note(bench), machine].filter((note) => note !== '');
+      const notes = [section.note?.(bench) ?? '', machine].filter((note) => note !== '');
       measured[name] = { taken: new Date().toISOString().slice(0, 10), rounds, seconds, notes, series };
       results.sections[name] = measured[name];
       if (!options.dryRun) write(results);
@@ -162,7 +162,7 @@ process.on('SIGINT', () => process.exit(130));
 process.on('SIGTERM', () => process.exit(143));
 try {
   const options = readOptions();
-  const results = loadResults(join(FOLDER, 'results.json'));
+  const results: Results = JSON.parse(readFileSync(join(FOLDER, 'results.json'), 'utf8'));
   if (options.report) write(results);
   else await measure(options, results);
 } catch (error) {

@@ -6,7 +6,7 @@ import { goalTable, spread, table } from './tables.ts';
 /** The whole of RESULTS.md. */
 export function writeReport(results: Results): string {
   const { machine, versions, sections } = results;
-  const goals = Object.entries(SECTIONS).flatMap(([name, section]) => section.goals(sections[name]));
+  const goals = Object.entries(SECTIONS).flatMap(([name, section]) => section.goals?.(sections[name]) ?? []);
   const blocks = [
     '# Benchmark results',
     'Written by `make bench`; do not edit. [README.md](README.md) says what is measured and how to read it. Medians of ' +

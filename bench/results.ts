@@ -1,4 +1,3 @@
-import { existsSync, readFileSync } from 'node:fs';
 import { arch, cpus, platform, release } from 'node:os';
 
 /** Kind of figure ("cpu") → figure. */
@@ -26,12 +25,6 @@ export interface Results {
   sections: Record<string, SectionResults>;
 }
 
-/** Earlier results; sections that are not run again keep theirs. */
-export function loadResults(path: string): Results {
-  if (!existsSync(path)) return { machine: '', versions: '', sections: {} };
-  return JSON.parse(readFileSync(path, 'utf8')) as Results;
-}
-
 export function describeMachine(pinned: boolean): string {
   const model = cpus()[0]?.model.trim() ?? 'unknown processor';
   const how = pinned ? '' : '; processes could NOT be pinned, so figures are not comparable';
@@ -43,10 +36,7 @@ export function record(series: Series, name: string, target: string, figures: Fi
   series[name] ??= {};
   series[name][target] ??= {};
   const kinds = series[name][target];
-  for (const [kind, figure] of Object.entries(figures)) {
-    kinds[kind] ??= [];
-    kinds[kind].push(figure);
-  }
+  for (const [kind, figure] of Object.entries(figures)) kinds[kind] = [...(kinds[kind] ?? []), figure];
 }
 
 /** Median, lowest and highest of some readings. */

@@ -53,12 +53,22 @@ export function costCells(results: SectionResults, series: string, name: string)
   return [...(name === 'direct' ? ['', ''] : [cpu, ratio]), median(reading(results, series, name, 'rate'))];
 }
 
+/** A table with a row per kind of figure that a section without targets has in a series. */
+export function figureTable(results: SectionResults, series: string, labels: Readonly<Record<string, string>>): string {
+  const rows = Object.entries(labels).map(([kind, label]) => [
+    label,
+    spread(reading(results, series, 'gateway', kind)),
+  ]);
+  return table(['what', 'measured'], rows);
+}
+
 /** "12.3 ms (11.9–13.0)", or a dash for nothing. */
 export function spread(values: Spread | null, unit = ''): string {
   if (values === null) return '–';
-  const suffix = unit === '' || unit === '/s' ? unit : ` ${unit}`;
-  return `${number(values.median)}${suffix} (${number(values.low)}–${number(values.high)})`;
+  return `${number(values.median)}${suffix(unit)} (${number(values.low)}–${number(values.high)})`;
 }
+
+const suffix = (unit: string): string => (unit === '' || unit === '/s' ? unit : ` ${unit}`);
 
 export function median(values: Spread | null): string {
   return values === null ? '–' : number(values.median);
@@ -71,32 +81,27 @@ export function number(value: number): string {
   return value.toLocaleString('en', { minimumFractionDigits: digits, maximumFractionDigits: digits });
 }
 
-/** A row of the table of goals. */
-export interface Goal {
-  readonly what: string;
-  /** What must be reached, and what is aimed for. */
-  readonly least: number;
-  readonly goal: number;
-  readonly measured: Spread | null;
-  readonly unit?: 'µs' | 'ms' | 'MB' | 'KiB' | '/s';
-  /** Whether more is better. */
-  readonly rising?: boolean;
-}
+export type Goal = ReturnType<typeof goal>;
 
+/**
+ * A row of the table of goals.
+ * @param least what must be reached
+ * @param most what is aimed for
+ * @param more the unit, and whether more is better
+ */
 export function goal(
   what: string,
   least: number,
-  goal: number,
+  most: number,
   measured: Spread | null,
-  more: Pick<Goal, 'unit' | 'rising'> = {},
-): Goal {
-  return { what, least, goal, measured, ...more };
+  { unit = '', rising = false } = {},
+) {
+  return { what, least, goal: most, measured, unit, rising };
 }
 
 export function goalTable(goals: readonly Goal[]): string {
-  const rows = goals.map(({ what, least, goal, unit = '', rising = false, measured }) => {
-    const suffix = unit === '' || unit === '/s' ? unit : ` ${unit}`;
-    const want = (value: number): string => `${rising ? '≥' : '≤'} ${value.toLocaleString('en')}${suffix}`;
+  const rows = goals.map(({ what, least, goal, unit, rising, measured }) => {
+    const want = (value: number): string => `${rising ? '≥' : '≤'} ${value.toLocaleString('en')}${suffix(unit)}`;
     const reached = (limit: number): boolean =>
       measured !== null && (rising ? measured.median >= limit : measured.median <= limit);
     const verdict =

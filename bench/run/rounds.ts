@@ -3,7 +3,7 @@ import { type Figures, record, type SectionResults, type Series } from '../resul
 import { type Goal, number } from '../tables.ts';
 import type { DatabaseServer } from './database.ts';
 import type { Rig } from './rig.ts';
-import { type Surroundings, startTarget, type Target, type TargetName } from './targets.ts';
+import { NOTHING, type Surroundings, startTarget, type Target, type TargetName } from './targets.ts';
 
 /** What a section needs to run. */
 export interface Bench extends Surroundings {
@@ -24,19 +24,20 @@ export interface Bench extends Surroundings {
 /** One section of the benchmark: what is started, what is sent and measured, and which rows of the report it gives. */
 export interface Section {
   readonly heading: string;
-  start(bench: Bench): Promise<Target[]>;
+  /** NOTHING, if absent. */
+  start?(bench: Bench): Promise<Target[]>;
   steps(bench: Bench): readonly Step[];
   /** Circumstances that a reader needs. */
-  note(bench: Bench): string;
+  note?(bench: Bench): string;
   table(results: SectionResults): string;
-  goals(results: SectionResults | undefined): Goal[];
+  goals?(results: SectionResults | undefined): Goal[];
 }
 
 /** Something measured in rounds. */
 export interface Step {
   readonly name: string;
-  /** Seconds of the warm-up, the round before the first; 0: there is none. */
-  readonly warmSeconds: number;
+  /** Seconds of the warm-up, the round before the first; none if absent. */
+  readonly warmSeconds?: number;
   /** Starts the targets anew for each round. */
   readonly fresh?: boolean;
   /** Measures one target. @returns figures by series; `cpu` is in microseconds per unit of work */
@@ -61,16 +62,16 @@ export async function startTargets(bench: Bench, names: readonly TargetName[]): 
  * Runs a section. In each round all targets are measured one after the other, beginning with another one each time;
  * so whatever happens to the machine meanwhile happens to all of them.
  */
-export async function runSection(section: Section, bench: Bench): Promise<Series> {
+export async function runSection({ start = async () => [NOTHING], steps }: Section, bench: Bench): Promise<Series> {
   const series: Series = {};
-  let targets = await section.start(bench);
+  let targets = await start(bench);
   try {
-    for (const step of section.steps(bench)) {
-      const warmSeconds = bench.quick ? 0 : step.warmSeconds;
+    for (const step of steps(bench)) {
+      const warmSeconds = bench.quick ? 0 : (step.warmSeconds ?? 0);
       for (let round = warmSeconds > 0 ? 0 : 1; round <= bench.rounds; round++) {
         if (step.fresh && round > 1) {
           await stopAll(targets);
-          targets = await section.start(bench);
+          targets = await start(bench);
         }
         const shown: string[] = [];
         for (let i = 0; i < targets.length; i++) {

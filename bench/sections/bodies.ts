@@ -33,7 +33,6 @@ export const bodies: Section = {
     ...KINDS.map(
       (kind): Step => ({
         name: `pause ${kind}`,
-        warmSeconds: 0,
         async measure(target, seconds) {
           if (target.name !== 'gateway') return {};
           const body = { bytes: SIZES['20 MiB'][0], image: kind === 'image' };

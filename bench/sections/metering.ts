@@ -2,8 +2,8 @@ import { mkdtempSync } from 'node:fs';
 import { join } from 'node:path';
 import { reading } from '../results.ts';
 import type { Section } from '../run/rounds.ts';
-import { NOTHING, runProgram } from '../run/targets.ts';
-import { goal, spread, table } from '../tables.ts';
+import { runProgram } from '../run/targets.ts';
+import { figureTable, goal } from '../tables.ts';
 
 const KINDS: Readonly<Record<string, string>> = {
   cpu: 'gateway CPU per ledger row at 10,000 rows/s, µs',
@@ -14,11 +14,9 @@ const KINDS: Readonly<Record<string, string>> = {
 /** The ledger alone, in a process of its own: bench/programs/ledger.ts. */
 export const metering: Section = {
   heading: 'Metering',
-  start: async () => [NOTHING],
   steps: ({ server, folder, seconds, quick }) => [
     {
       name: 'ledger',
-      warmSeconds: 0,
       async measure() {
         const url = await server.seeded({ companies: 100 });
         const env = { DATABASE_URL: url, SPOOL_DIR: mkdtempSync(join(folder, 'spool-')) };
@@ -32,11 +30,7 @@ export const metering: Section = {
   ],
   note: () =>
     'A round has 20 s to warm up, 15 of them with ten times as many writes so that V8 has optimised all of it; then 10 s with metering, alternating with as many without.',
-  table: (results) =>
-    table(
-      ['what', 'measured'],
-      Object.entries(KINDS).map(([kind, label]) => [label, spread(reading(results, 'ledger', 'gateway', kind))]),
-    ),
+  table: (results) => figureTable(results, 'ledger', KINDS),
   goals: (results) => {
     const measured = (kind: string) => reading(results, 'ledger', 'gateway', kind);
     return [

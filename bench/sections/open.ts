@@ -32,7 +32,6 @@ export const open: Section = {
     // next seconds. In fresh processes: others would use the memory of earlier streams again.
     {
       name: 'memory',
-      warmSeconds: 0,
       fresh: true,
       async measure(target, seconds) {
         await measureRequests(bench.rig, target, loadOf(target, CONNECTIONS), seconds);

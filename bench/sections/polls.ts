@@ -2,7 +2,6 @@ import { openDatabase } from '../../src/store/database.ts';
 import { ledgerStore } from '../../src/store/ledger.ts';
 import { reading } from '../results.ts';
 import type { Section, Step } from '../run/rounds.ts';
-import { NOTHING } from '../run/targets.ts';
 import { median, table } from '../tables.ts';
 
 const MINUTE_MS = 60_000;
@@ -13,12 +12,10 @@ const CHANGED = [0, 1000, 10_000];
 /** What a look at the spend that other gateways booked costs Postgres and a replica. */
 export const polls: Section = {
   heading: 'What a look at spend costs',
-  start: async () => [NOTHING],
   steps: ({ server }) =>
     CHANGED.map(
       (changed): Step => ({
         name: `${changed} changed`,
-        warmSeconds: 0,
         async measure() {
           const url = await server.seeded();
           const db = openDatabase({ url, maxConnections: 1 });
@@ -58,5 +55,4 @@ export const polls: Section = {
         ...['postgres', 'cpu'].map((kind) => median(reading(results, `${changed}`, 'gateway', kind))),
       ]),
     ),
-  goals: () => [],
 };

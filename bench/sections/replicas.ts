@@ -52,7 +52,6 @@ export const replicas: Section = {
   steps: ({ rig, server, quick }) => [
     {
       name: 'replicas',
-      warmSeconds: 0,
       async measure(target, seconds) {
         const load = { ...loadOf(target, CONNECTIONS), rate: RATES[target.name] as number };
         const before = server.cpuMicros();
@@ -63,7 +62,6 @@ export const replicas: Section = {
     },
     {
       name: 'idle',
-      warmSeconds: 0,
       async measure(target) {
         if (target.name !== 'four') return {};
         const seconds = quick ? 0.2 : IDLE_SECONDS;
@@ -93,5 +91,4 @@ export const replicas: Section = {
     const idle = median(reading(results, 'idle', 'four', 'postgres'));
     return `${table(head, rows)}\n\nAn idle replica costs Postgres ${idle} ms of CPU a second.`;
   },
-  goals: () => [],
 };

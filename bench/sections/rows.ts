@@ -5,7 +5,6 @@ import { recordText } from '../../test/support/record.ts';
 import { admissionOf, makePayers, recordOf } from '../programs/records.ts';
 import { type Figures, reading, spreadOf } from '../results.ts';
 import type { Bench, Section, Step } from '../run/rounds.ts';
-import { NOTHING } from '../run/targets.ts';
 import { median, table } from '../tables.ts';
 
 /** Writers at once, and rows in one batch. */
@@ -31,12 +30,10 @@ const nameOf = ({ companies, writers, batch }: RowLoad): string => [companies, w
 /** Ledger rows into one Postgres by several gateways at once, as gateways write them. */
 export const rows: Section = {
   heading: 'Ledger rows into one Postgres',
-  start: async () => [NOTHING],
   steps: (bench) =>
     LOADS.map(
       (load): Step => ({
         name: `companies, writers, rows a batch: ${nameOf(load)}`,
-        warmSeconds: 0,
         measure: async (_target, seconds) => ({ [nameOf(load)]: await writeRows(bench, load, seconds) }),
       }),
     ),
@@ -50,7 +47,6 @@ export const rows: Section = {
         ...Object.keys(KINDS).map((kind) => median(reading(results, name, 'gateway', kind))),
       ]),
     ),
-  goals: () => [],
 };
 
 async function writeRows({ server }: Bench, { companies, writers, batch }: RowLoad, seconds: number): Promise<Figures> {

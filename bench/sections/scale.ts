@@ -36,7 +36,6 @@ export const scale: Section = {
   steps: (bench) => [
     {
       name: 'scale',
-      warmSeconds: 0,
       async measure(target, seconds) {
         return { scale: await measureRequests(bench.rig, target, loadWithKeys(bench, target), seconds) };
       },

@@ -6,7 +6,7 @@ import { benchKey, SLUG } from '../programs/answers.ts';
 import { reading } from '../results.ts';
 import { residentBytes } from '../run/process.ts';
 import type { Section } from '../run/rounds.ts';
-import { NOTHING, startGateway } from '../run/targets.ts';
+import { startGateway } from '../run/targets.ts';
 import { goal, spread, table } from '../tables.ts';
 
 const IDLE_MS = 2000;
@@ -15,7 +15,6 @@ const PATIENCE_MS = 20_000;
 /** From starting the process to the first whole answer; memory two seconds later. */
 export const start: Section = {
   heading: 'Start and idle memory',
-  start: async () => [NOTHING],
   steps: (bench) => [
     {
       name: 'start',
