@@ -3,7 +3,7 @@ import { parseArgs } from 'node:util';
 import { chatBody } from './load/body.ts';
 import { parseAddress, requestBytes } from './load/connection.ts';
 import { closedLoop, openLoop, type Running } from './load/loops.ts';
-import { newTally, summarize, type Tally } from './load/tally.ts';
+import { count, newTally, summarize, type Tally } from './load/tally.ts';
 
 const SETTLE_MS = 5000; // for answers that are under way at the end
 const CONNECTIONS = 16;
@@ -51,9 +51,9 @@ async function run(options: Options): Promise<void> {
   open?.drain();
   const seconds = (performance.now() - started) / 1000;
   const settled = performance.now() + SETTLE_MS;
-  while (open !== null && open.open > 0 && performance.now() < settled) await sleep(20);
+  while (open !== null && open.open() > 0 && performance.now() < settled) await sleep(20);
   for (const one of running) one.stop();
-  const unanswered = open?.open ?? 0;
+  const unanswered = open?.open() ?? 0;
   if (options.json) {
     const result = { model, seconds, requests: summarize(plain), streams: summarize(streamed), unanswered };
     console.log(JSON.stringify(result));
@@ -78,12 +78,11 @@ async function progress(options: Options, plain: Tally, streamed: Tally, open: R
     const parts = [`${String(second).padStart(4)} s`];
     if (options.streams === 0 || open !== null) {
       parts.push(`${plain.done - before.done} answers/s`, `p99 ${ms(plain.latency.percentile(99))}`);
-      if (open !== null) parts.push(`${open.open} waiting`);
+      if (open !== null) parts.push(`${open.open()} waiting`);
     }
     if (options.streams > 0)
       parts.push(`${streamed.events - before.events} events/s`, `${streamed.done} streams ended`);
-    let errors = 0;
-    for (const count of [...plain.errors.values(), ...streamed.errors.values()]) errors += count;
+    const errors = [...plain.errors.values(), ...streamed.errors.values()].reduce((sum, times) => sum + times, 0);
     if (errors > 0) parts.push(`${errors} errors`);
     process.stderr.write(`${parts.join('   ')}\n`);
     before = { done: plain.done, events: streamed.events };
@@ -112,8 +111,8 @@ function report(
     console.log(`  first event ${times(streamed.firstEvent)}`);
     if (done > 0) console.log(`  whole in    ${times(streamed.latency)}`);
   }
-  const statuses = new Map([...plain.statuses]);
-  for (const [status, count] of streamed.statuses) statuses.set(status, (statuses.get(status) ?? 0) + count);
+  const statuses = new Map(plain.statuses);
+  for (const [status, times] of streamed.statuses) count(statuses, status, times);
   console.log(`statuses   ${[...statuses].map(([status, count]) => `${status}: ${count}`).join('  ') || 'none'}`);
   for (const [error, count] of [...plain.errors, ...streamed.errors]) console.log(`error      ${count} × ${error}`);
 }

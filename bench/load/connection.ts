@@ -1,15 +1,12 @@
 import { connect, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
-import type { Tally } from './tally.ts';
+import { count, type Tally } from './tally.ts';
 
-const STATE = {
-  idle: 0,
-  head: 1,
-  line: 2, // of a chunked body: a chunk's size, the end of its data, a trailer
-  body: 3, // `left` bytes to come
-  untilClose: 4,
-} as const;
-type State = (typeof STATE)[keyof typeof STATE];
+/**
+ * What comes next: the head of an answer; a line of a chunked body, which is a chunk's size, the end of its data or a
+ * trailer; `left` bytes of a body; or a body that lasts until the connection closes.
+ */
+type State = 'idle' | 'head' | 'line' | 'body' | 'untilClose';
 
 const LF = 10;
 const TAIL_BYTES = 20; // enough to find [DONE] at the end of a stream
@@ -55,7 +52,7 @@ export class Connection {
   readonly #address: Address;
   readonly #tally: Tally;
   #socket: Socket | null = null;
-  #state: State = STATE.idle;
+  #state: State = 'idle';
   #rest: Buffer | null = null; // an incomplete head or line
   #left = 0;
   #chunked = false;
@@ -64,8 +61,7 @@ export class Connection {
   #started = 0;
   #exchange = 0;
   #eventStream = false;
-  #sawEvent = false;
-  #lastByte = 0;
+  #lastByte = 0; // of a stream; 0 before its first
   #tail = '';
   #failed = false;
   #onEnd: ((whole: boolean) => void) | null = null;
@@ -83,7 +79,7 @@ export class Connection {
    */
   send(request: Buffer, onEnd: (whole: boolean) => void, since = performance.now()): void {
     this.#onEnd = onEnd;
-    this.#state = STATE.head;
+    this.#state = 'head';
     this.#started = since;
     this.#failed = false;
     // a server may close an idle connection while the request is on its way: that request is sent again
@@ -94,24 +90,23 @@ export class Connection {
 
   close(): void {
     this.#onEnd = null;
-    this.#state = STATE.idle;
+    this.#state = 'idle';
     this.#socket?.destroy();
     this.#socket = null;
   }
 
   #open(): Socket {
     const { host, port, tls } = this.#address;
-    const socket: Socket = tls
-      ? connectTls({ host, port, servername: host, ALPNProtocols: ['http/1.1'] })
-      : connect({ host, port });
+    const secure = { host, port, servername: host, ALPNProtocols: ['http/1.1'] };
+    const socket: Socket = tls ? connectTls(secure) : connect({ host, port });
     socket.setNoDelay(true);
     socket.on('data', (data: Buffer) => this.#read(data));
     socket.on('error', (error: NodeJS.ErrnoException) => this.#fail(error.code ?? error.message));
     socket.on('close', () => {
       if (this.#socket !== socket) return;
       this.#socket = null;
-      if (this.#state === STATE.untilClose) this.#end();
-      else if (this.#state !== STATE.idle) this.#fail('connection closed early');
+      if (this.#state === 'untilClose') this.#end();
+      else if (this.#state !== 'idle') this.#fail('connection closed early');
     });
     this.#socket = socket;
     return socket;
@@ -124,8 +119,8 @@ export class Connection {
     const exchange = this.#exchange;
     let at = 0;
     while (at < bytes.length && this.#exchange === exchange) {
-      if (this.#state === STATE.head || this.#state === STATE.line) {
-        const inHead = this.#state === STATE.head;
+      if (this.#state === 'head' || this.#state === 'line') {
+        const inHead = this.#state === 'head';
         const end = bytes.indexOf(inHead ? '\r\n\r\n' : '\r\n', at);
         if (end < 0) {
           this.#rest = bytes.subarray(at);
@@ -134,16 +129,16 @@ export class Connection {
         if (inHead) this.#head(bytes.toString('latin1', at, end + 2));
         else this.#line(bytes.toString('latin1', at, end));
         at = end + (inHead ? 4 : 2);
-      } else if (this.#state === STATE.body) {
+      } else if (this.#state === 'body') {
         const stop = Math.min(bytes.length, at + this.#left);
         this.#body(bytes, at, stop);
         this.#left -= stop - at;
         at = stop;
         if (this.#left > 0) return;
-        if (this.#chunked) this.#state = STATE.line;
+        if (this.#chunked) this.#state = 'line';
         else this.#end();
       } else {
-        if (this.#state === STATE.untilClose) this.#body(bytes, at, bytes.length);
+        if (this.#state === 'untilClose') this.#body(bytes, at, bytes.length);
         return;
       }
     }
@@ -152,10 +147,8 @@ export class Connection {
   #head(head: string): void {
     this.#status = Number(head.slice(9, 12));
     if (this.#status < 200) return; // 1xx: another head follows
-    const { statuses } = this.#tally;
-    statuses.set(this.#status, (statuses.get(this.#status) ?? 0) + 1);
+    count(this.#tally.statuses, this.#status);
     this.#eventStream = /\r\ncontent-type: *text\/event-stream/i.test(head);
-    this.#sawEvent = false;
     this.#lastByte = 0;
     this.#tail = '';
     this.#lastChunk = false;
@@ -163,9 +156,9 @@ export class Connection {
     this.#chunked = length === null && /\r\ntransfer-encoding: *chunked/i.test(head);
     if (length !== null) {
       this.#left = Number(length[1]);
-      this.#state = STATE.body;
+      this.#state = 'body';
       if (this.#left === 0) this.#end();
-    } else this.#state = this.#chunked ? STATE.line : STATE.untilClose;
+    } else this.#state = this.#chunked ? 'line' : 'untilClose';
   }
 
   #line(line: string): void {
@@ -174,17 +167,14 @@ export class Connection {
     } else if (line !== '') {
       this.#left = Number.parseInt(line, 16);
       this.#lastChunk = this.#left === 0;
-      if (!this.#lastChunk) this.#state = STATE.body;
+      if (!this.#lastChunk) this.#state = 'body';
     }
   }
 
   // Counts events by the empty line that ends each; [DONE] must be in the last bytes.
   #body(bytes: Buffer, from: number, to: number): void {
     if (!this.#eventStream || from === to) return;
-    if (!this.#sawEvent) {
-      this.#sawEvent = true;
-      this.#tally.firstEvent.record(nanosSince(this.#started));
-    }
+    if (this.#lastByte === 0) this.#tally.firstEvent.record(nanosSince(this.#started));
     if (this.#lastByte === LF && bytes[from] === LF) this.#tally.events++;
     for (let at = bytes.indexOf('\n\n', from); at >= 0 && at + 2 <= to; at = bytes.indexOf('\n\n', at + 2)) {
       this.#tally.events++;
@@ -196,35 +186,29 @@ export class Connection {
   }
 
   #end(): void {
-    const ok = this.#status >= 200 && this.#status < 300;
-    let error = '';
-    if (!ok) error = `HTTP ${this.#status}`;
-    else if (this.#eventStream && this.#failed) error = 'error event within the stream';
-    else if (this.#eventStream && !this.#tail.includes('data: [DONE]')) error = 'stream without [DONE]';
-    else {
-      this.#tally.done++;
-      this.#tally.latency.record(nanosSince(this.#started));
-    }
-    this.#finish(error);
+    if (this.#status >= 300) return this.#finish(`HTTP ${this.#status}`);
+    if (this.#failed) return this.#finish('error event within the stream');
+    if (this.#eventStream && !this.#tail.includes('data: [DONE]')) return this.#finish('stream without [DONE]');
+    this.#tally.done++;
+    this.#tally.latency.record(nanosSince(this.#started));
+    this.#finish('');
   }
 
   #fail(reason: string): void {
     this.#socket?.destroy();
     this.#socket = null;
     if (this.#onEnd === null) return;
-    if (this.#request !== null) {
-      const again = this.#request;
-      this.#request = null;
-      this.#open().write(again);
-    } else this.#finish(reason);
+    const again = this.#request;
+    this.#request = null;
+    if (again === null) this.#finish(reason);
+    else this.#open().write(again);
   }
 
   #finish(error: string): void {
-    const { errors } = this.#tally;
-    if (error !== '') errors.set(error, (errors.get(error) ?? 0) + 1);
+    if (error !== '') count(this.#tally.errors, error);
     const onEnd = this.#onEnd;
     this.#onEnd = null;
-    this.#state = STATE.idle;
+    this.#state = 'idle';
     this.#exchange++;
     onEnd?.(error === '');
   }

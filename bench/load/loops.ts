@@ -6,7 +6,7 @@ const RETRY_MS = 50;
 /** Load that runs until it is stopped. */
 export interface Running {
   /** Requests that wait for an answer. */
-  readonly open: number;
+  open(): number;
   /** Starts no more requests; those under way go on. */
   drain(): void;
   /** Closes all connections. */
@@ -37,47 +37,28 @@ export function closedLoop(
   const drain = (): void => {
     stopped = true;
   };
-  const stop = (): void => {
-    stopped = true;
-    for (const connection of all) connection.close();
-  };
-  return { open: connections, drain, stop };
+  return { open: () => connections, drain, stop: () => stop(drain, all) };
 }
 
 /** Open loop: starts `perSecond` requests a second, however long their answers take. */
 export function openLoop(address: Address, perSecond: number, request: (n: number) => Buffer, tally: Tally): Running {
   const idle: Connection[] = [];
-  const all: Connection[] = [];
+  const all = new Set<Connection>();
   const start = performance.now();
-  let [sent, open] = [0, 0];
+  let sent = 0;
   const timer = setInterval(() => {
     const due = ((performance.now() - start) / 1000) * perSecond;
-    while (sent < due) {
-      let connection = idle.pop();
-      if (connection === undefined) {
-        connection = new Connection(address, tally);
-        all.push(connection);
-      }
-      const used = connection;
-      const since = start + (sent / perSecond) * 1000;
-      open++;
-      const onEnd = (): void => {
-        open--;
-        idle.push(used);
-      };
-      used.send(request(sent++), onEnd, since);
+    for (; sent < due; sent++) {
+      const connection = idle.pop() ?? new Connection(address, tally);
+      all.add(connection);
+      connection.send(request(sent), () => idle.push(connection), start + (sent / perSecond) * 1000);
     }
   }, 1);
   const drain = (): void => clearInterval(timer);
-  const stop = (): void => {
-    clearInterval(timer);
-    for (const connection of all) connection.close();
-  };
-  return {
-    get open() {
-      return open;
-    },
-    drain,
-    stop,
-  };
+  return { open: () => all.size - idle.length, drain, stop: () => stop(drain, all) };
+}
+
+function stop(drain: () => void, all: Iterable<Connection>): void {
+  drain();
+  for (const connection of all) connection.close();
 }

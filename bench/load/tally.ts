@@ -17,6 +17,11 @@ export function newTally(): Tally {
   return { done: 0, events: 0, statuses: new Map(), errors: new Map(), latency, firstEvent };
 }
 
+/** Adds one to what a map counts of a key. */
+export function count<K>(counts: Map<K, number>, key: K, more = 1): void {
+  counts.set(key, (counts.get(key) ?? 0) + more);
+}
+
 /** A tally as plain values. */
 export type Summary = Readonly<ReturnType<typeof summarize>>;
 

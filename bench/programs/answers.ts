@@ -10,12 +10,10 @@ export const INTERNAL_MODEL = 'internal/chat-large-2026-de';
 export const BURST_EVENTS = 200;
 const PACKETS = 4;
 
-// base32 has no 0, 1, 8, 9
-const KEY_DIGITS: Readonly<Record<string, string>> = { 0: 'a', 1: 'b', 8: 'c', 9: 'd' };
-
 /** The key of the n-th company of a benchmark database; the SQL that fills the database makes the same text. */
 export function benchKey(n: number): string {
-  const digits = String(n).replace(/[0189]/g, (digit) => KEY_DIGITS[digit] as string);
+  // base32 has no 0, 1, 8, 9
+  const digits = String(n).replace(/[0189]/g, (digit) => 'abcd'['0189'.indexOf(digit)] as string);
   return `svc_${digits.padStart(32, 'z')}`;
 }
 
@@ -36,31 +34,22 @@ export const STREAM_HEAD = Buffer.from(
 );
 export const LAST_CHUNK = Buffer.from('0\r\n\r\n');
 
-const WORDS = [
-  ' the',
-  ' answer',
-  ' is',
-  ' not',
-  ' far',
-  ' away',
-  '.',
-  ' Berlin',
-  ' Straße',
-  '\\n\\n',
-  ' \\"',
-  ' token',
-];
+const WORDS = ' the| answer| is| not| far| away|.| Berlin| Straße|\\n\\n| \\"| token'.split('|');
 /** Different content events of 230 to 250 bytes, without HTTP framing. */
 export const CONTENT_EVENTS = WORDS.map((word) => event(`{"content":"${word}"}`, 'null'));
 export const FIRST_EVENT = event('{"role":"assistant","content":""}', 'null');
 export const LAST_EVENTS = [
   event('{}', '"stop"'),
-  `data: {"id":"chatcmpl-9f1c2b7d4e5a46c0b8d2f3a1","object":"chat.completion.chunk","created":1795257600,"model":"${INTERNAL_MODEL}","system_fingerprint":"fp_a1b2c3d4e5","choices":[],"usage":{"prompt_tokens":231,"completion_tokens":199,"total_tokens":430}}\n\n`,
+  chunkEvent('"choices":[],"usage":{"prompt_tokens":231,"completion_tokens":199,"total_tokens":430}'),
   'data: [DONE]\n\n',
 ];
 
 function event(delta: string, finish: string): string {
-  return `data: {"id":"chatcmpl-9f1c2b7d4e5a46c0b8d2f3a1","object":"chat.completion.chunk","created":1795257600,"model":"${INTERNAL_MODEL}","system_fingerprint":"fp_a1b2c3d4e5","choices":[{"index":0,"delta":${delta},"finish_reason":${finish}}]}\n\n`;
+  return chunkEvent(`"choices":[{"index":0,"delta":${delta},"finish_reason":${finish}}]`);
+}
+
+function chunkEvent(members: string): string {
+  return `data: {"id":"chatcmpl-9f1c2b7d4e5a46c0b8d2f3a1","object":"chat.completion.chunk","created":1795257600,"model":"${INTERNAL_MODEL}","system_fingerprint":"fp_a1b2c3d4e5",${members}}\n\n`;
 }
 
 /** One HTTP chunk. */
@@ -75,10 +64,8 @@ export function chunk(data: string | Buffer): Buffer {
  *   HTTP chunk and ends anywhere within an event, as behind a hop that frames anew
  */
 export function burstPackets(chunkPerEvent: boolean): Buffer[] {
-  const content = Array.from(
-    { length: BURST_EVENTS - 1 },
-    (_, i) => CONTENT_EVENTS[(i + 1) % CONTENT_EVENTS.length] as string,
-  );
+  const turns = Math.ceil(BURST_EVENTS / CONTENT_EVENTS.length);
+  const content = Array<string[]>(turns).fill(CONTENT_EVENTS).flat().slice(1, BURST_EVENTS);
   const events = [FIRST_EVENT, ...content, ...LAST_EVENTS];
   const all = Buffer.from(events.join(''));
   const packets = chunkPerEvent

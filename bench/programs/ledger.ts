@@ -7,24 +7,13 @@ import { systemTiming } from '../../src/ledger/timing.ts';
 import { BatchLedger } from '../../src/ledger/writer.ts';
 import { openDatabase } from '../../src/store/database.ts';
 import { ledgerStore } from '../../src/store/ledger.ts';
+import { spreadOf } from '../results.ts';
 import { admissionOf, CALENDAR, makePayers, recordOf } from './records.ts';
 
 /**
  * Measures the ledger alone, wired as in the gateway, with a spool in SPOOL_DIR, into the database of DATABASE_URL,
- * for SECONDS. Prints one JSON object of these figures:
+ * for SECONDS. Prints one JSON object of the figures that the functions below measure.
  */
-interface Measured {
-  /**
-   * CPU microseconds per row, rows arriving at 10,000/s, until the last is committed; less what the same arrivals
-   * cost without metering. Seconds of both alternate, so that whatever slows the machine slows both.
-   */
-  cpu: number;
-  /** What one request pays before its answer may end, spool included: median microseconds, one row at a time. */
-  share: number;
-  /** Rows per second into Postgres when they wait in line. */
-  rate: number;
-}
-
 const PACE = 10_000; // rows per second
 const FLOOD = 100_000;
 const COMPANIES = 100;
@@ -61,12 +50,16 @@ const ledger = new BatchLedger({ store: ledgerStore(db), clock: Date.now, monthO
 ledger.start();
 
 const payers = makePayers(COMPANIES);
-const measured: Measured = { cpu: await measureCpu(), share: await measureShare(), rate: await measureRate() };
+const measured = { cpu: await measureCpu(), share: await measureShare(), rate: await measureRate() };
 const lost = await ledger.close(10_000);
 await db.close();
 if (lost > 0 || ledger.setAside > 0) fail({}, `${lost} rows lost, ${ledger.setAside} set aside`);
 console.log(JSON.stringify(measured));
 
+/**
+ * CPU microseconds per row, rows arriving at 10,000/s, until the last is committed; less what the same arrivals
+ * cost without metering. Seconds of both alternate, so that whatever slows the machine slows both.
+ */
 async function measureCpu(): Promise<number> {
   await arrive(PACE * warm.hastySeconds, true);
   haste = 1;
@@ -79,6 +72,7 @@ async function measureCpu(): Promise<number> {
   return cpu / PACE / seconds;
 }
 
+/** What one request pays before its answer may end, spool included: median microseconds, one row at a time. */
 async function measureShare(): Promise<number> {
   const bookings: number[] = [];
   commits = [];
@@ -87,12 +81,13 @@ async function measureShare(): Promise<number> {
     timed(() => meter(admitted, n), bookings);
     await turn();
   }
-  const share = (median(bookings) + median(commits)) * 1000;
+  const share = ((spreadOf(bookings)?.median ?? 0) + (spreadOf(commits)?.median ?? 0)) * 1000;
   commits = null;
   await settled();
   return share;
 }
 
+/** Rows per second into Postgres when they wait in line. */
 async function measureRate(): Promise<number> {
   const began = performance.now();
   for (let n = 0; n < FLOOD; n++) meter(admissionOf(payers, n), n);
@@ -105,10 +100,6 @@ function timed(work: () => void, into: number[] | null): void {
   const at = performance.now();
   work();
   into?.push(performance.now() - at);
-}
-
-function median(values: number[]): number {
-  return values.sort((a, b) => a - b)[values.length >> 1] as number;
 }
 
 /** Requests come at the pace, metered or not, until all rows are committed. @returns microseconds of CPU */

@@ -15,7 +15,7 @@ export const LOAD_CORES = availableParallelism() > 2 ? `1-${availableParallelism
 export const canPin = process.platform === 'linux' && availableParallelism() > 1 && installed('taskset') !== null;
 
 const INSIST_MS = 5000;
-const RETRY_MS = 5;
+const RETRY_MS = 1;
 
 /** Starts a program on the given cores; it ends with this process at the latest. */
 export function startPinned(

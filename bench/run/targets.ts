@@ -47,9 +47,13 @@ export interface Surroundings {
 }
 
 /** A command that serves on a port, and what is special about it. */
-type Command = { readonly program: string; readonly args: readonly string[]; readonly cores?: string } & Partial<
-  Pick<GatewayOptions, 'env' | 'ready'> & Pick<Target, 'headers'>
->;
+interface Command {
+  readonly program: string;
+  readonly args: readonly string[];
+  readonly env?: NodeJS.ProcessEnv;
+  readonly headers?: Target['headers'];
+  readonly cores?: string;
+}
 
 export interface GatewayOptions {
   readonly name: string;
@@ -58,8 +62,6 @@ export interface GatewayOptions {
   readonly flags: readonly string[];
   /** Folder of a built checkout. */
   readonly checkout: string;
-  /** Waits until the target is ready instead of until it listens. */
-  ready(port: number): Promise<void>;
 }
 
 /** Starts a program and waits until it listens. @returns a text when it is not installed */
@@ -92,22 +94,19 @@ export async function startTarget(name: TargetName, around: Surroundings): Promi
       const folder = process.env.BENCH_PORTKEY;
       if (!folder || !existsSync(join(folder, entry))) return 'BENCH_PORTKEY names no folder with @portkey-ai/gateway';
       const headers = { 'x-portkey-provider': 'openai', 'x-portkey-custom-host': `${router}/v1` };
-      return start(name, port, around, {
-        ...nodeCommand([join(folder, entry), `--port=${port}`, '--headless']),
-        headers,
-      });
+      const command = nodeCommand([join(folder, entry), `--port=${port}`, '--headless']);
+      return start(name, port, around, { ...command, headers });
     }
   }
 }
 
 /** Starts a gateway with everything on: authentication, gates, budget, ledger with spool, metrics, log. */
 export async function startGateway(around: Surroundings, options: Partial<GatewayOptions> = {}): Promise<Target> {
-  const { name = 'gateway', checkout = CHECKOUT, flags = ['--import', script('probe.ts')], env = {}, ready } = options;
-  const extra = (process.env.BENCH_NODE_FLAGS ?? '').split(' ').filter((flag) => flag !== '');
+  const { name = 'gateway', checkout = CHECKOUT, flags = ['--import', script('probe.ts')], env } = options;
+  const extra = process.env.BENCH_NODE_FLAGS?.split(' ').filter(Boolean) ?? [];
   const port = await freePort();
   return start(name, port, around, {
     ...nodeCommand([...extra, ...flags, join(checkout, 'dist/main.js'), 'serve']),
-    ...(ready && { ready }),
     env: {
       PORT: String(port),
       ADMIN_PORT: String(await freePort()),
@@ -124,18 +123,18 @@ export async function startGateway(around: Surroundings, options: Partial<Gatewa
 export async function startHaproxy(
   around: Surroundings,
   backends: readonly number[],
-  cores?: string,
+  cores = TEST_CORES,
 ): Promise<Target | string> {
   const program = installed('haproxy');
   if (program === null) return 'haproxy is not installed';
   const port = await freePort();
   const config = join(around.folder, `haproxy-${port}.conf`);
   writeFileSync(config, haproxyConfig(port, backends));
-  return start('haproxy', port, around, { program, args: ['-db', '-q', '-f', config], ...(cores && { cores }) });
+  return start('haproxy', port, around, { program, args: ['-db', '-q', '-f', config], cores });
 }
 
 async function start(name: string, port: number, around: Surroundings, command: Command): Promise<Target> {
-  const { program, args, cores = TEST_CORES, env, ready, headers = {} } = command;
+  const { program, args, cores = TEST_CORES, env, headers = {} } = command;
   const folder = mkdtempSync(join(around.folder, `${name}-`));
   const log = join(folder, 'log');
   const child = startPinned(cores, program, args, {
@@ -143,7 +142,7 @@ async function start(name: string, port: number, around: Surroundings, command: 
     env: { PATH: process.env.PATH, DATA_DIR: folder, ...env },
   });
   try {
-    await (ready?.(port) ?? untilListening(name, port, child));
+    await untilListening(name, port, child);
   } catch (error) {
     await stop(child);
     throw new Error(`${name} does not start\n${readFileSync(log, 'utf8').slice(-2000)}`, { cause: error });

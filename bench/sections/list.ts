@@ -4,7 +4,6 @@ import { burst } from './burst.ts';
 import { metering } from './metering.ts';
 import { open } from './open.ts';
 import { paced } from './paced.ts';
-import { polls } from './polls.ts';
 import { replicas } from './replicas.ts';
 import { requests } from './requests.ts';
 import { rows } from './rows.ts';
@@ -26,4 +25,4 @@ export const SECTIONS: Readonly<Record<string, Section>> = {
 };
 
 /** The sections of FLEET.md, which run only when they are named. */
-export const FLEET: Readonly<Record<string, Section>> = { replicas, rows, polls };
+export const FLEET: Readonly<Record<string, Section>> = { replicas, rows };

@@ -11,18 +11,12 @@ const RATE = 400; // requests per second for each replica
 const CONNECTIONS = 16;
 const WARM_SECONDS = 10; // V8 goes on optimising a gateway for some 50,000 requests
 const IDLE_SECONDS = 5;
-/** Requests per second of each load; 0: 16 at a time, each followed by the next. */
-const RATES: Readonly<Record<string, number>> = {
-  one: RATE,
-  four: RATE * REPLICAS,
-  oneAtFour: RATE * REPLICAS,
-  all: 0,
-};
-const LABELS: Readonly<Record<string, string>> = {
-  one: `one replica, ${RATE} requests a second`,
-  four: `four replicas, ${RATE} requests a second each`,
-  oneAtFour: 'one replica, given the load of four',
-  all: 'one replica, given all it can take',
+/** Name → requests per second (0: 16 at a time, each followed by the next), label. */
+const LOADS: Readonly<Record<string, readonly [rate: number, label: string]>> = {
+  one: [RATE, `one replica, ${RATE} requests a second`],
+  four: [RATE * REPLICAS, `four replicas, ${RATE} requests a second each`],
+  oneAtFour: [RATE * REPLICAS, 'one replica, given the load of four'],
+  all: [0, 'one replica, given all it can take'],
 };
 
 /** Four gateways behind HAProxy on one Postgres, beside one of them alone. */
@@ -40,7 +34,7 @@ export const replicas: Section = {
     const ports = gateways.map(({ baseUrl }) => Number(new URL(baseUrl).port));
     const single = await startHaproxy(bench, ports.slice(0, 1), LOAD_CORES);
     const balanced = await startHaproxy(bench, ports, LOAD_CORES);
-    if (typeof single === 'string' || typeof balanced === 'string') throw new Error('haproxy is not installed');
+    if (typeof single === 'string' || typeof balanced === 'string') throw new Error('HAProxy is not installed');
     const pids = gateways.flatMap((gateway) => gateway.pids);
     const one = { ...single, pids: pids.slice(0, 1), stop: () => Promise.resolve() };
     const stop = async (): Promise<void> => {
@@ -53,7 +47,7 @@ export const replicas: Section = {
     {
       name: 'replicas',
       async measure(target, seconds) {
-        const load = { ...loadOf(target, CONNECTIONS), rate: RATES[target.name] as number };
+        const load = { ...loadOf(target, CONNECTIONS), rate: LOADS[target.name]?.[0] ?? 0 };
         const before = server.cpuMicros();
         const { cpu, done, whole } = await underLoad(rig, target, load, seconds);
         const postgres = (server.cpuMicros() - before) / whole.done;
@@ -74,7 +68,7 @@ export const replicas: Section = {
   note: () =>
     'Replicas share core 0; load, router, HAProxy and Postgres share the rest, and their time is in p50 and p99.',
   table: (results) => {
-    const rows = Object.entries(LABELS).map(([name, label]) => [
+    const rows = Object.entries(LOADS).map(([name, [, label]]) => [
       label,
       spread(reading(results, 'replicas', name, 'cpu')),
       median(compared(results, ['replicas', name], ['replicas', 'one'])),

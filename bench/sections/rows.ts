@@ -7,15 +7,10 @@ import { type Figures, reading, spreadOf } from '../results.ts';
 import type { Bench, Section, Step } from '../run/rounds.ts';
 import { median, table } from '../tables.ts';
 
-/** Writers at once, and rows in one batch. */
-const WRITERS = [
-  [1, 200],
-  [1, 2000],
-  [4, 200],
-  [4, 2000],
-  [8, 2000],
-] as const;
-const LOADS = [1000, 1].flatMap((companies) => WRITERS.map(([writers, batch]) => ({ companies, writers, batch })));
+/** Companies, writers at once, and rows in one batch. */
+const LOADS = [1000, 1].flatMap((companies) =>
+  [1, 4, 8].flatMap((writers) => [200, 2000].map((batch) => [companies, writers, batch] as const)),
+);
 const KINDS = {
   rate: 'rows/s',
   batchMs: 'ms per batch',
@@ -25,7 +20,6 @@ const KINDS = {
 };
 
 type RowLoad = (typeof LOADS)[number];
-const nameOf = ({ companies, writers, batch }: RowLoad): string => [companies, writers, batch].join(', ');
 
 /** Ledger rows into one Postgres by several gateways at once, as gateways write them. */
 export const rows: Section = {
@@ -33,8 +27,8 @@ export const rows: Section = {
   steps: (bench) =>
     LOADS.map(
       (load): Step => ({
-        name: `companies, writers, rows a batch: ${nameOf(load)}`,
-        measure: async (_target, seconds) => ({ [nameOf(load)]: await writeRows(bench, load, seconds) }),
+        name: `companies, writers, rows a batch: ${load.join(', ')}`,
+        measure: async (_target, seconds) => ({ [load.join(', ')]: await writeRows(bench, load, seconds) }),
       }),
     ),
   note: () =>
@@ -42,14 +36,14 @@ export const rows: Section = {
   table: (results) =>
     table(
       ['companies, writers, rows a batch', ...Object.values(KINDS)],
-      LOADS.map(nameOf).map((name) => [
+      Object.keys(results.series).map((name) => [
         name,
         ...Object.keys(KINDS).map((kind) => median(reading(results, name, 'gateway', kind))),
       ]),
     ),
 };
 
-async function writeRows({ server }: Bench, { companies, writers, batch }: RowLoad, seconds: number): Promise<Figures> {
+async function writeRows({ server }: Bench, [companies, writers, batch]: RowLoad, seconds: number): Promise<Figures> {
   const url = await server.seeded();
   const dbs = Array.from({ length: writers }, () => openDatabase({ url, maxConnections: 1 }));
   const payers = makePayers(companies);

@@ -6,7 +6,7 @@ import { benchKey, SLUG } from '../programs/answers.ts';
 import { reading } from '../results.ts';
 import { residentBytes } from '../run/process.ts';
 import type { Section } from '../run/rounds.ts';
-import { startGateway } from '../run/targets.ts';
+import { startGateway, type Target } from '../run/targets.ts';
 import { goal, spread, table } from '../tables.ts';
 
 const IDLE_MS = 2000;
@@ -21,7 +21,8 @@ export const start: Section = {
       warmSeconds: 1, // the first start fills the compile cache and the file cache
       async measure() {
         const began = performance.now();
-        const gateway = await startGateway(bench, { flags: [], ready: firstAnswer });
+        const gateway = await startGateway(bench, { flags: [] });
+        await firstAnswer(gateway);
         const ms = performance.now() - began;
         await sleep(IDLE_MS);
         const idle = residentBytes(gateway) / 1e6;
@@ -49,8 +50,8 @@ export const start: Section = {
 };
 
 /** Asks every millisecond until there is a whole answer. */
-async function firstAnswer(port: number): Promise<void> {
-  const address = parseAddress(`http://127.0.0.1:${port}/v1`);
+async function firstAnswer({ baseUrl }: Target): Promise<void> {
+  const address = parseAddress(baseUrl);
   const body = chatBody({ model: SLUG, bytes: 1024 });
   const request = requestBytes(address, '/chat/completions', { authorization: `Bearer ${benchKey(0)}` }, body);
   const connection = new Connection(address, newTally());
