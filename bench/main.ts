@@ -72,7 +72,6 @@ async function measure(options: Options, results: Results): Promise<void> {
       results.sections[name] = measured[name];
       if (!options.dryRun) write(results);
     }
-    await server.drop(databaseUrl);
   } finally {
     await rig.stop();
     await server.stop();
@@ -90,12 +89,10 @@ function write(results: Results): void {
 /** "Node 26.10.0, undici 8.12.4, …": all that is installed and takes part. */
 function versions(database: string): string {
   const parts = [`Node ${process.versions.node}`, `undici ${packageVersion('undici')}`, database];
-  const programs = { nginx: /nginx\/([\d.]+)/, haproxy: /version ([\d.]+)/, wrk: /wrk (?:debian\/)?([\d.]+)/ };
-  for (const [name, pattern] of Object.entries(programs)) {
-    const path = installed(name);
-    if (path === null) continue;
-    const text = execFileSync('sh', ['-c', '"$0" -v 2>&1 || true', path], { encoding: 'utf8' });
-    parts.push(`${name} ${pattern.exec(text)?.[1]}`);
+  for (const name of ['nginx', 'haproxy', 'wrk']) {
+    const text = execFileSync('sh', ['-c', '"$0" -v 2>&1 || true', installed(name) ?? 'false'], { encoding: 'utf8' });
+    const version = /(?:nginx\/|version |wrk (?:debian\/)?)([\d.]+)/.exec(text)?.[1];
+    if (version !== undefined) parts.push(`${name} ${version}`);
   }
   parts.push(`autocannon ${packageVersion('autocannon')}`);
   const portkey = process.env.BENCH_PORTKEY;
@@ -134,10 +131,10 @@ function readOptions() {
     process.exit(0);
   }
   const { quick, base } = values;
-  const number = (name: 'rounds' | 'seconds' | 'ledger-rows' | 'companies'): number => {
+  const number = (name: 'rounds' | 'seconds' | 'ledger-rows' | 'companies', whenQuick: number): number => {
     const value = Number(values[name]);
     if (!(value > 0)) throw new TypeError(`--${name} must be a number above 0`);
-    return value;
+    return quick ? whenQuick : value;
   };
   const only = values.only ?? (base === undefined ? Object.keys(SECTIONS) : ['requests', 'paced', 'burst']);
   for (const name of only) if (!(name in ALL)) throw new TypeError(`there is no section ${name}`);
@@ -145,13 +142,13 @@ function readOptions() {
   for (const name of targets) if (!TARGETS.includes(name)) throw new TypeError(`there is no program ${name}`);
   return {
     only,
-    rounds: quick ? 1 : number('rounds'),
-    seconds: quick ? 0.2 : number('seconds'),
+    rounds: number('rounds', 1),
+    seconds: number('seconds', 0.2),
     quick,
     targets: base === undefined ? targets.filter((name) => name !== 'base') : targets,
-    base: base === undefined ? undefined : resolve(base),
-    ledgerRows: quick ? 1000 : number('ledger-rows'),
-    companies: quick ? 100 : number('companies'),
+    base: base && resolve(base),
+    ledgerRows: number('ledger-rows', 1000),
+    companies: number('companies', 100),
     report: values.report,
     dryRun: values['dry-run'] || quick || base !== undefined,
   };

@@ -55,10 +55,8 @@ export function costCells(results: SectionResults, series: string, name: string)
 
 /** A table with a row per kind of figure that a section without targets has in a series. */
 export function figureTable(results: SectionResults, series: string, labels: Readonly<Record<string, string>>): string {
-  const rows = Object.entries(labels).map(([kind, label]) => [
-    label,
-    spread(reading(results, series, 'gateway', kind)),
-  ]);
+  const cell = (kind: string): string => spread(reading(results, series, 'gateway', kind));
+  const rows = Object.entries(labels).map(([kind, label]) => [label, cell(kind)]);
   return table(['what', 'measured'], rows);
 }
 

@@ -45,10 +45,7 @@ function newWheel(slots: number): { next: number; readonly slots: Set<Socket>[] 
 }
 
 function startStream(socket: Socket): void {
-  if (mode.mode === 'burst') {
-    writeSpaced(socket, mode.chunkPerEvent ? BURST.event : BURST.packet, 0);
-    return;
-  }
+  if (mode.mode === 'burst') return writeSpaced(socket, mode.chunkPerEvent ? BURST.event : BURST.packet, 0);
   socket.write(OPENING);
   wheel.slots[wheel.next++ % wheel.slots.length]?.add(socket);
 }
@@ -112,10 +109,7 @@ function endsChunked(data: Buffer): boolean {
 }
 
 const server = createServer({ noDelay: true }, answerRequests);
-server.listen({ port: 0, host: '127.0.0.1', backlog: 4096 }, () => {
-  const address = server.address();
-  process.send?.({ port: typeof address === 'object' ? address?.port : 0 });
-});
+server.listen({ port: 0, host: '127.0.0.1', backlog: 4096 }, () => process.send?.(server.address()));
 process.on('message', (message: StreamMode) => {
   mode = message;
   for (const socket of wheel.slots.flatMap((slot) => [...slot])) if (!socket.destroyed) socket.write(ENDING);

@@ -114,6 +114,7 @@ export function ask<T>(child: ChildProcess, message: object | string): Promise<T
   return answer;
 }
 
+/** @returns the next message of a forked process @throws when it ends instead */
 export function answerOf<T>(child: ChildProcess): Promise<T> {
   return new Promise((resolve, reject) => {
     const gone = (): void => reject(new Error('a benchmark process ended'));

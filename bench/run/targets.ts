@@ -82,8 +82,7 @@ export async function startTarget(name: TargetName, around: Surroundings): Promi
     case 'nginx': {
       const program = installed(name);
       if (program === null) return `${name} is not installed`;
-      const config = join(around.folder, 'nginx.conf');
-      writeFileSync(config, nginxConfig(port, around.routerPort));
+      const config = configure('nginx.conf', around.folder, { PORT: port, ROUTER_PORT: around.routerPort });
       const args = ['-p', mkdtempSync(join(around.folder, 'nginx-')), '-c', config];
       return start(name, port, around, { program, args });
     }
@@ -128,8 +127,8 @@ export async function startHaproxy(
   const program = installed('haproxy');
   if (program === null) return 'haproxy is not installed';
   const port = await freePort();
-  const config = join(around.folder, `haproxy-${port}.conf`);
-  writeFileSync(config, haproxyConfig(port, backends));
+  const servers = backends.map((backend, n) => `  server backend${n} 127.0.0.1:${backend} pool-max-conn 4096`);
+  const config = configure('haproxy.cfg', around.folder, { PORT: port, SERVERS: servers.join('\n') });
   return start('haproxy', port, around, { program, args: ['-db', '-q', '-f', config], cores });
 }
 
@@ -183,50 +182,10 @@ function script(file: string): string {
   return fileURLToPath(new URL(`../programs/${file}`, import.meta.url));
 }
 
-// Passes bytes through, tuned in good faith: one process, keep-alive on both sides, no buffering to disk, no access
-// log, and one read that is large enough for a whole burst packet.
-function nginxConfig(port: number, routerPort: number): string {
-  return `daemon off; master_process off; pid nginx.pid; error_log stderr crit;
-worker_rlimit_nofile 20000;
-events { worker_connections 16000; }
-http {
-  access_log off;
-  keepalive_requests 1000000000;
-  client_max_body_size 0;
-  client_body_buffer_size 64k;
-  client_body_temp_path body; proxy_temp_path proxy;
-  fastcgi_temp_path fastcgi; uwsgi_temp_path uwsgi; scgi_temp_path scgi;
-  upstream router { server 127.0.0.1:${routerPort}; keepalive 2048; keepalive_requests 1000000000; }
-  server {
-    listen 127.0.0.1:${port} backlog=4096;
-    location / {
-      proxy_pass http://router;
-      proxy_http_version 1.1;
-      proxy_set_header Connection "";
-      proxy_buffering off; proxy_request_buffering off;
-      proxy_buffer_size 64k; proxy_buffers 4 64k;
-      proxy_read_timeout 300s;
-    }
-  }
-}
-`;
-}
-
-// Without http-no-delay it would hold each event back for up to 200 ms.
-function haproxyConfig(port: number, backends: readonly number[]): string {
-  return `global
-  nbthread 1
-  maxconn 8000
-defaults
-  mode http
-  timeout connect 5s
-  timeout client 300s
-  timeout server 300s
-  option http-no-delay
-listen balanced
-  bind 127.0.0.1:${port} backlog 4096
-  balance leastconn
-  http-reuse always
-${backends.map((backend, n) => `  server backend${n} 127.0.0.1:${backend} pool-max-conn 4096`).join('\n')}
-`;
+/** Writes a configuration of programs/ into a folder, with its ${NAMES} replaced. @returns its path */
+function configure(file: string, folder: string, values: Readonly<Record<string, string | number>>): string {
+  const text = readFileSync(script(file), 'utf8').replace(/\$\{(\w+)\}/g, (_, name) => `${values[name]}`);
+  const path = join(folder, `${values.PORT}-${file}`);
+  writeFileSync(path, text);
+  return path;
 }

@@ -1,6 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
 import autocannon from 'autocannon';
 import { installed } from '../../test/faults/pooler.ts';
 import { chatBody } from '../load/body.ts';
@@ -51,12 +52,8 @@ function generators(bench: Bench): string[] {
   return bench.base === undefined ? names : names.slice(-1);
 }
 
-interface Run {
-  readonly done: number;
-  /** Milliseconds. */
-  readonly p50: number;
-  readonly p99: number;
-}
+/** Answers, and milliseconds. */
+type Run = Readonly<Record<'done' | 'p50' | 'p99', number>>;
 
 const headersOf = ({ headers }: Target): Record<string, string> => ({
   'content-type': 'application/json',
@@ -74,26 +71,13 @@ async function cannon(_bench: Bench, target: Target, duration: number): Promise<
 }
 
 async function wrk({ folder }: Bench, target: Target, seconds: number): Promise<Run> {
-  const [script, body] = [join(folder, 'wrk.lua'), join(folder, 'wrk-body.json')];
+  const body = join(folder, 'wrk-body.json');
   writeFileSync(body, BODY);
-  writeFileSync(
-    script,
-    `wrk.method = "POST"
-local file = io.open("${body}", "rb")
-wrk.body = file:read("*a")
-file:close()
-function done(summary, latency)
-  local errors = summary.errors
-  io.write(string.format('\\n{"done":%d,"failed":%d,"p50":%f,"p99":%f}\\n', summary.requests,
-    errors.connect + errors.read + errors.write + errors.status + errors.timeout,
-    latency:percentile(50) / 1000, latency:percentile(99) / 1000))
-end
-`,
-  );
+  const script = fileURLToPath(new URL('../programs/wrk.lua', import.meta.url));
   const args = ['-t1', `-c${CONNECTIONS}`, `-d${seconds}s`, '-s', script];
   for (const [name, value] of Object.entries(headersOf(target))) args.push('-H', `${name}: ${value}`);
   args.push(`${target.baseUrl}/chat/completions`);
-  const printed = await printedBy(LOAD_CORES, installed('wrk') as string, args);
+  const printed = await printedBy(LOAD_CORES, installed('wrk') as string, args, { BODY_FILE: body });
   const result = JSON.parse(printed.trimEnd().split('\n').at(-1) as string) as Run & { failed: number };
   if (result.failed > 0) throw new Error(`wrk saw ${result.failed} failures with ${target.name}`);
   return result;

@@ -23,12 +23,7 @@ export const scale: Section = {
     const targets: Target[] = [];
     for (const [name, seed] of Object.entries(seeds)) {
       const databaseUrl = await bench.server.seeded(seed);
-      const gateway = await startGateway({ ...bench, databaseUrl }, { name });
-      const stop = async (): Promise<void> => {
-        await gateway.stop();
-        await bench.server.drop(databaseUrl);
-      };
-      targets.push({ ...gateway, stop });
+      targets.push(await startGateway({ ...bench, databaseUrl }, { name }));
     }
     for (const target of targets) await useEveryKey(bench, target);
     return targets;
