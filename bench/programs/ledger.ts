@@ -1,14 +1,17 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises';
-import type { Admission } from '../../src/domain/usage.ts';
+import { parsePrices } from '../../src/domain/money.ts';
+import { Calendar } from '../../src/domain/month.ts';
+import { type Admission, usageRecord } from '../../src/domain/usage.ts';
 import { fileDisk, systemProcesses } from '../../src/ledger/disk.ts';
 import { Spool } from '../../src/ledger/spool.ts';
 import { systemTiming } from '../../src/ledger/timing.ts';
 import { BatchLedger } from '../../src/ledger/writer.ts';
+import { newRequestId } from '../../src/runtime/request-id.ts';
 import { openDatabase } from '../../src/store/database.ts';
 import { ledgerStore } from '../../src/store/ledger.ts';
 import { spreadOf } from '../results.ts';
-import { admissionOf, CALENDAR, makePayers, recordOf } from './records.ts';
+import { INTERNAL_MODEL, SLUG } from './answers.ts';
 
 /**
  * Measures the ledger alone, wired as in the gateway, with a spool in SPOOL_DIR, into the database of DATABASE_URL,
@@ -45,11 +48,14 @@ const timing = {
   after: (ms: number, call: () => void) => system.after(ms / haste, call),
   soon: (call: () => void) => void setImmediate(() => timed(call, commits)),
 };
-const monthOf = (at: number) => CALENDAR.month(at);
+const calendar = new Calendar('UTC');
+const monthOf = (at: number) => calendar.month(at);
 const ledger = new BatchLedger({ store: ledgerStore(db), clock: Date.now, monthOf, log, writer, spool, timing });
 ledger.start();
 
-const payers = makePayers(COMPANIES);
+const payers = Array.from({ length: COMPANIES }, () => ({ id: randomUUID(), companyId: randomUUID() }));
+const prices = parsePrices('0.0005', '0.0015');
+const model = { slug: SLUG, upstream: INTERNAL_MODEL, kind: 'chat', euHosted: true, prices, created: 0 } as const;
 const measured = { cpu: await measureCpu(), share: await measureShare(), rate: await measureRate() };
 const lost = await ledger.close(10_000);
 await db.close();
@@ -77,7 +83,7 @@ async function measureShare(): Promise<number> {
   const bookings: number[] = [];
   commits = [];
   for (let n = 0; n < TURNS; n++) {
-    const admitted = admissionOf(payers, n);
+    const admitted = admissionOf(n);
     timed(() => meter(admitted, n), bookings);
     await turn();
   }
@@ -90,7 +96,7 @@ async function measureShare(): Promise<number> {
 /** Rows per second into Postgres when they wait in line. */
 async function measureRate(): Promise<number> {
   const began = performance.now();
-  for (let n = 0; n < FLOOD; n++) meter(admissionOf(payers, n), n);
+  for (let n = 0; n < FLOOD; n++) meter(admissionOf(n), n);
   await settled();
   return FLOOD / ((performance.now() - began) / 1000);
 }
@@ -110,7 +116,7 @@ async function arrive(rows: number, metered: boolean): Promise<number> {
     await (haste > 1 ? turn() : sleep(1));
     const due = Math.min(rows, ((performance.now() - start) / 1000) * PACE);
     const admitted: Admission[] = [];
-    for (; arrived < due; arrived++) admitted.push(admissionOf(payers, arrived));
+    for (; arrived < due; arrived++) admitted.push(admissionOf(arrived));
     if (metered) for (const [n, one] of admitted.entries()) meter(one, n);
   }
   await settled();
@@ -118,8 +124,16 @@ async function arrive(rows: number, metered: boolean): Promise<number> {
   return user + system;
 }
 
+/** The n-th request; companies take turns. */
+function admissionOf(n: number): Admission {
+  const at = Date.now();
+  const payer = payers[n % COMPANIES] as (typeof payers)[number];
+  return { requestId: newRequestId(), payer, model, endpoint: 'chat.completions', at, month: calendar.month(at) };
+}
+
 function meter(admission: Admission, n: number): void {
-  ledger.book(recordOf(admission, n), null);
+  const usage = { prompt: 200 + (n % 100), completion: 100 + (n % 50) };
+  ledger.book(usageRecord(admission, usage, 'upstream', 'completed'), null);
 }
 
 async function settled(): Promise<void> {

@@ -6,7 +6,6 @@ import { open } from './open.ts';
 import { paced } from './paced.ts';
 import { replicas } from './replicas.ts';
 import { requests } from './requests.ts';
-import { rows } from './rows.ts';
 import { scale } from './scale.ts';
 import { scanner } from './scanner.ts';
 import { start } from './start.ts';
@@ -24,5 +23,5 @@ export const SECTIONS: Readonly<Record<string, Section>> = {
   scanner,
 };
 
-/** The sections of FLEET.md, which run only when they are named. */
-export const FLEET: Readonly<Record<string, Section>> = { replicas, rows };
+/** The section of FLEET.md, which runs only when it is named. */
+export const FLEET: Readonly<Record<string, Section>> = { replicas };
