@@ -21,7 +21,7 @@ import { csrfInput, type FormState, field, formState, select } from './field.ts'
 import type { Form } from './form.ts';
 import type { Format } from './format.ts';
 import type { Html } from './html.ts';
-import { badge, companyHeading, confirmation, page } from './layout.ts';
+import { badge, companyHeading, confirmation, muted, page } from './layout.ts';
 import { list, listQuery } from './list.ts';
 import { catalogueOf } from './model.ts';
 
@@ -68,19 +68,19 @@ async function listPage(c: PageContext): Promise<Response> {
     models: await listModels(sql, id),
   }));
   const catalogue = catalogueOf(company, models);
-  const rows = assistants.rows.map((assistant) => [
-    html`<strong>${assistant.name}</strong><br><code class="id">${assistant.id}</code>`,
-    eligibility(assistant),
-    modelState(assistant, catalogue),
-    settingsOf(assistant, c.var.format),
-    html`<span class="row-actions"><a class="button quiet" href="${base}/${assistant.id}">Edit<span class="sr"> ${assistant.name}</span></a>
-<a class="button quiet" href="${base}/${assistant.id}/run">Try<span class="sr"> ${assistant.name}</span></a></span>`,
-  ]);
-  const columns = ['Assistant', 'In the API', 'Default model', 'Settings', 'Actions'];
+  const cells = {
+    Assistant: ({ id, name }: AssistantRow) => html`<strong>${name}</strong><br><code class="id">${id}</code>`,
+    'In the API': eligibility,
+    'Default model': (assistant: AssistantRow) => modelState(assistant, catalogue),
+    Settings: (assistant: AssistantRow) => settingsOf(assistant, c.var.format),
+    Actions: ({ id, name }: AssistantRow) =>
+      html`<span class="row-actions"><a class="button quiet" href="${base}/${id}">Edit<span class="sr"> ${name}</span></a>
+<a class="button quiet" href="${base}/${id}/run">Try<span class="sr"> ${name}</span></a></span>`,
+  };
   const body = html`${companyHeading(c, company)}
 <div class="title-row"><h1>Assistants</h1><a class="button primary" href="${base}/new">New assistant</a></div>
 <p class="lead">The API runs assistants that are shared with the whole company and belong to no project, at <code>POST /assistants/{id}/run</code>.</p>
-${list(c, { path: base, caption: 'Assistants of this company', columns, rows, empty: 'There are no assistants yet.' }, SORTS, query, assistants)}`;
+${list(c, { path: base, caption: 'Assistants of this company', cells, empty: 'There are no assistants yet.' }, SORTS, query, assistants)}`;
   return page(c, `Assistants of ${company.name}`, body);
 }
 
@@ -91,11 +91,11 @@ function eligibility({ visibility, project_id }: AssistantRow): Html {
     visibility === 'company'
       ? 'It has a home project.'
       : `It is shared with: ${VISIBILITIES[visibility].toLowerCase()}.`;
-  return html`${badge('plain', '404')}<br><span class="muted">${why}</span>`;
+  return html`${badge('plain', '404')}<br>${muted(why)}`;
 }
 
 function modelState({ model_slug }: AssistantRow, catalogue: ReturnType<typeof catalogueOf>): Html {
-  if (model_slug === null) return html`<span class="muted">none: a run must name one</span>`;
+  if (model_slug === null) return muted('none: a run must name one');
   try {
     admitModel(catalogue, model_slug, 'chat', null);
     return html`<code>${model_slug}</code>`;

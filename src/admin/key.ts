@@ -12,7 +12,7 @@ import { change, type PageContext, param, type Route, read } from './context.ts'
 import { checkbox, csrfInput, field, formState, select } from './field.ts';
 import type { Form } from './form.ts';
 import type { Html } from './html.ts';
-import { badge, companyHeading, confirmation, copyable, figure, page } from './layout.ts';
+import { badge, companyHeading, confirmation, copyable, muted, page } from './layout.ts';
 import { list, listQuery } from './list.ts';
 import { catalogueOf } from './model.ts';
 
@@ -61,23 +61,25 @@ async function accessPage(c: PageContext, form: Form): Promise<Response> {
     keys: await pageOfKeys(sql, id, query),
   }));
   const state = formState(form, `${base}/create`);
-  const rows = keys.rows.map((key) => [
-    html`<strong>${key.name}</strong><br><code>${key.prefix}…</code>`,
-    stateOf(key, services.clock()),
-    html`<span class="scopes">${key.scopes.map((scope) => badge('plain', scope))}</span>`,
-    html`${format.instant(key.created_at)}<br><span class="muted">${key.created_by ?? 'unknown'}</span>`,
-    key.last_used_at === null ? html`<span class="muted">never</span>` : format.ago(key.last_used_at, services.clock()),
-    key.expires_at === null ? html`<span class="muted">never</span>` : format.instant(key.expires_at),
-    format.eur(key.spent),
-    key.state === 'active'
-      ? html`<span class="row-actions"><a class="button quiet" href="${base}/${key.id}/rotate">Rotate<span class="sr"> ${key.name}</span></a>
-<a class="button danger" href="${base}/${key.id}/revoke">Revoke<span class="sr"> ${key.name}</span></a></span>`
-      : html`<span class="muted">none</span>`,
-  ]);
-  const columns = ['Key', 'State', 'Scopes', 'Created', 'Last used', 'Expires', figure('Cost this month'), 'Actions'];
+  const now = services.clock();
+  const cells = {
+    Key: ({ name, prefix }: KeyRow) => html`<strong>${name}</strong><br><code>${prefix}…</code>`,
+    State: (key: KeyRow) => stateOf(key, now),
+    Scopes: ({ scopes }: KeyRow) => html`<span class="scopes">${scopes.map((scope) => badge('plain', scope))}</span>`,
+    Created: ({ created_at, created_by }: KeyRow) =>
+      html`${format.instant(created_at)}<br><span class="muted">${created_by ?? 'unknown'}</span>`,
+    'Last used': ({ last_used_at: at }: KeyRow) => (at === null ? muted('never') : format.ago(at, now)),
+    Expires: ({ expires_at: at }: KeyRow) => (at === null ? muted('never') : format.instant(at)),
+    'Cost this month': ({ spent }: { spent: string }) => format.eur(spent),
+    Actions: ({ id, name, state }: KeyRow) =>
+      state === 'active'
+        ? html`<span class="row-actions"><a class="button quiet" href="${base}/${id}/rotate">Rotate<span class="sr"> ${name}</span></a>
+<a class="button danger" href="${base}/${id}/revoke">Revoke<span class="sr"> ${name}</span></a></span>`
+        : muted('none'),
+  };
   const body = html`${companyHeading(c, company)}<h1>Access</h1>
 <p class="lead">Applications reach the API at <code>${services.publicUrl}</code> with one of these keys. Keep them on servers, like passwords.</p>
-${list(c, { path: base, caption: 'API keys', columns, rows, empty: 'There are no keys yet. Create the first one below.' }, SORTS, query, keys)}
+${list(c, { path: base, caption: 'API keys', cells, figures: ['Cost this month'], empty: 'There are no keys yet. Create the first one below.' }, SORTS, query, keys)}
 <section class="card" id="create"><h2>Create a key</h2>${state.summary}
 <form method="post" action="${base}/create" class="stack">${csrfInput(c)}<input type="hidden" name="id" value="${randomUUID()}">
 ${field(state, { name: 'name', label: 'Name', required: true, hint: 'What will use it, such as “Website search”.' })}

@@ -97,45 +97,48 @@ function tab(c: PageContext, { href, text }: Link): Html {
   return html`<a href="${href}"${current ? raw(' aria-current="page"') : ''}>${text}</a>`;
 }
 
-export interface Column {
-  readonly title: string;
-  /** Aligned right, with digits of equal width. */
-  readonly isFigure: boolean;
-}
-
-export function figure(title: string): Column {
-  return { title, isFigure: true };
+/** What a table shows of each of its rows. */
+export interface Columns<T> {
+  /** The cells of a row by their headings. */
+  readonly cells: Readonly<Record<string, (row: T) => Html | string | number>>;
+  /** Headings of columns that are aligned right, with digits of equal width. */
+  readonly figures?: readonly string[];
 }
 
 /**
- * A table. On a phone each row is shown as a card; explicit roles keep it a table for screen readers.
- * @param empty shown in place of a table without rows
+ * A table of at least one row. On a phone each row is shown as a card; explicit roles keep it a table for
+ * screen readers.
  * @param isTitled a heading of the page names the table: its caption is for screen readers only
  */
-export function table(
-  caption: string,
-  columns: readonly (string | Column)[],
-  rows: readonly (readonly (Html | string | number)[])[],
-  empty: string,
-  isTitled = false,
-): Html {
-  if (rows.length === 0) return html`<p class="empty">${empty}</p>`;
-  const heads = columns.map((column) => (typeof column === 'string' ? { title: column, isFigure: false } : column));
-  const style = (at: number) => (heads[at]?.isFigure ? raw(' class="figure"') : '');
-  return html`<table role="table"><caption${isTitled ? raw(' class="sr"') : ''}>${caption}</caption><thead role="rowgroup"><tr role="row">${heads.map(
-    ({ title }, at) => html`<th role="columnheader" scope="col"${style(at)}>${title}</th>`,
+export function table<T>(caption: string, rows: readonly T[], columns: Columns<T>, isTitled = false): Html {
+  const { cells, figures = [] } = columns;
+  const style = (title: string) => (figures.includes(title) ? raw(' class="figure"') : '');
+  return html`<table role="table"><caption${isTitled ? raw(' class="sr"') : ''}>${caption}</caption><thead role="rowgroup"><tr role="row">${Object.keys(
+    cells,
+  ).map(
+    (title) => html`<th role="columnheader" scope="col"${style(title)}>${title}</th>`,
   )}</tr></thead><tbody role="rowgroup">${rows.map(
     (row) =>
-      html`<tr role="row">${row.map((cell, at) =>
+      html`<tr role="row">${Object.entries(cells).map(([title, cell], at) =>
         at === 0
-          ? html`<th role="rowheader" scope="row">${cell}</th>`
-          : html`<td role="cell" data-label="${heads[at]?.title ?? ''}"${style(at)}><span>${cell}</span></td>`,
+          ? html`<th role="rowheader" scope="row">${cell(row)}</th>`
+          : html`<td role="cell" data-label="${title}"${style(title)}><span>${cell(row)}</span></td>`,
       )}</tr>`,
   )}</tbody></table>`;
 }
 
+/** Says that there is nothing to show. */
+export function emptyText(text: string): Html {
+  return html`<p class="empty">${text}</p>`;
+}
+
 export function badge(tone: 'good' | 'warn' | 'bad' | 'plain' | 'eu', text: string): Html {
   return html`<span class="badge ${tone}">${text}</span>`;
+}
+
+/** A remark, or a word where there is nothing to show. */
+export function muted(text: Html | string): Html {
+  return html`<span class="muted">${text}</span>`;
 }
 
 /** Text to copy, with a button where JavaScript runs. */

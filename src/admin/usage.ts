@@ -10,7 +10,7 @@ import { budgetBar, costPerDay, legendEntry } from './chart.ts';
 import { type PageContext, param, type Route, read } from './context.ts';
 import type { Format } from './format.ts';
 import type { Html } from './html.ts';
-import { badge, companyHeading, figure, page, table } from './layout.ts';
+import { badge, type Columns, companyHeading, emptyText, muted, page, table } from './layout.ts';
 
 /** A company's month (spec section 5, rule 6), and its ledger as CSV. */
 export const usageRoutes: readonly Route[] = [
@@ -34,7 +34,7 @@ const OUTCOMES: Readonly<Record<string, string>> = {
 const NOTHING: UsageSums = { requests: 0, prompt_tokens: 0, completion_tokens: 0, cost_eur: '0' };
 const MAX_LINES = 50; // of each table; the rest is one line
 
-const SUM_COLUMNS = [figure('Requests'), figure('Prompt tokens'), figure('Completion tokens'), figure('Cost')];
+const FIGURES = ['Requests', 'Prompt tokens', 'Completion tokens', 'Cost'];
 
 async function usagePage(c: PageContext): Promise<Response> {
   const { format } = c.var;
@@ -54,7 +54,7 @@ async function usagePage(c: PageContext): Promise<Response> {
 ${figures(usage, format)}
 <section class="card"><h2>Cost per day</h2>${
     usage.by_day.length === 0
-      ? html`<p class="empty">No API calls in ${name}${usage.current ? ' yet' : ''}.</p>`
+      ? emptyText(`No API calls in ${name}${usage.current ? ' yet' : ''}.`)
       : costPerDay(
           { days: usage.days_in_month, cells: usage.by_day, models: usage.by_model.map((group) => group.name) },
           format,
@@ -66,8 +66,7 @@ ${groups(
   'By key',
   'Key',
   usage.by_key,
-  (key) =>
-    key.name === null ? html`<span class="muted">a deleted key</span>` : html`${key.name} <code>${key.prefix}…</code>`,
+  (key) => (key.name === null ? muted('a deleted key') : html`${key.name} <code>${key.prefix}…</code>`),
   format,
 )}
 ${groups('By endpoint', 'Endpoint', usage.by_endpoint, (group) => ENDPOINTS[group.name] ?? group.name, format)}
@@ -125,21 +124,17 @@ function groups<T extends Omit<UsageGroup, 'name'>>(
   format: Format,
 ): Html {
   if (lines.length === 0) return html``;
-  const columns = [title, ...SUM_COLUMNS];
-  const rows = lines
-    .slice(0, MAX_LINES)
-    .map((line): (Html | string)[] => [
-      html`${name(line)}${line.estimated > 0 ? html` ${badge('plain', `${format.count(line.estimated)} estimated`)}` : ''}${
-        line.unfinished > 0 ? html` ${badge('warn', `${format.count(line.unfinished)} unfinished`)}` : ''
-      }`,
-      ...sumsOf(line, format),
-    ]);
+  const rows: (UsageSums & { readonly first: Html })[] = lines.slice(0, MAX_LINES).map((line) => ({
+    ...line,
+    first: html`${name(line)}${line.estimated > 0 ? html` ${badge('plain', `${format.count(line.estimated)} estimated`)}` : ''}${
+      line.unfinished > 0 ? html` ${badge('warn', `${format.count(line.unfinished)} unfinished`)}` : ''
+    }`,
+  }));
   const rest = lines.slice(MAX_LINES);
   if (rest.length > 0) {
-    const name = html`<span class="muted">${format.count(rest.length)} others</span>`;
-    rows.push([name, ...sumsOf(rest.reduce<UsageSums>(plus, NOTHING), format)]);
+    rows.push({ ...rest.reduce<UsageSums>(plus, NOTHING), first: muted(`${format.count(rest.length)} others`) });
   }
-  return table(caption, columns, rows, '');
+  return table(caption, rows, { cells: { [title]: ({ first }) => first, ...sums(format) }, figures: FIGURES });
 }
 
 function plus(a: UsageSums, b: UsageSums): UsageSums {
@@ -151,22 +146,26 @@ function plus(a: UsageSums, b: UsageSums): UsageSums {
   };
 }
 
-function sumsOf(
-  { requests, prompt_tokens, completion_tokens, cost_eur }: UsageSums,
-  format: Format,
-): (Html | string)[] {
-  return [format.count(requests), format.count(prompt_tokens), format.count(completion_tokens), format.eur(cost_eur)];
+function sums(format: Format): Columns<UsageSums>['cells'] {
+  return {
+    Requests: ({ requests }) => format.count(requests),
+    'Prompt tokens': ({ prompt_tokens }) => format.count(prompt_tokens),
+    'Completion tokens': ({ completion_tokens }) => format.count(completion_tokens),
+    Cost: ({ cost_eur }) => format.eur(cost_eur),
+  };
 }
 
 /** How many calls completed, were cancelled or failed, with reported or estimated tokens. */
 function endings({ by_ending }: UsageMonth, format: Format): Html {
   if (by_ending.length === 0) return html``;
-  const rows = by_ending.map((line) => [
-    OUTCOMES[line.outcome] ?? line.outcome,
-    line.usage_source === 'estimated' ? badge('plain', 'estimated by Tollgate') : 'reported by the model',
-    ...sumsOf(line, format),
-  ]);
-  return table('How calls ended', ['Ending', 'Token counts', ...SUM_COLUMNS], rows, '');
+  type Ending = (typeof by_ending)[number];
+  const cells = {
+    Ending: ({ outcome }: Ending) => OUTCOMES[outcome] ?? outcome,
+    'Token counts': ({ usage_source }: Ending) =>
+      usage_source === 'estimated' ? badge('plain', 'estimated by Tollgate') : 'reported by the model',
+    ...sums(format),
+  };
+  return table('How calls ended', by_ending, { cells, figures: FIGURES });
 }
 
 /**

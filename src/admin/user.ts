@@ -4,12 +4,12 @@ import { readPassword } from '../domain/password.ts';
 import { ROLES } from '../domain/user.ts';
 import { findUserById, pageOfUsers, type UserSort } from '../store/page.ts';
 import { deleteSessionsOf } from '../store/session.ts';
-import { insertUser, removeUser, setPasswordHash } from '../store/user.ts';
+import { insertUser, removeUser, setPasswordHash, type UserRow } from '../store/user.ts';
 import { companyField, readCompany } from './choice.ts';
 import { change, type PageContext, param, type Route, read } from './context.ts';
 import { csrfInput, field, formState, select } from './field.ts';
 import type { Form } from './form.ts';
-import { badge, page } from './layout.ts';
+import { badge, muted, page } from './layout.ts';
 import { list, listQuery } from './list.ts';
 
 /** The users who may sign in, and their roles, for operators. */
@@ -27,16 +27,15 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
   const query = listQuery<UserSort>(c, SORTS);
   const users = await read(c, (sql) => pageOfUsers(sql, query));
   const state = formState(form, '/users');
-  const rows = users.rows.map((user) => [
-    html`<a href="/users/${user.id}">${user.email}</a>`,
-    badge('plain', user.role),
-    user.company_name ?? html`<span class="muted">all companies</span>`,
-    c.var.format.instant(user.created_at),
-  ]);
-  const columns = ['E-mail address', 'Role', 'Company', 'Created'];
+  const cells = {
+    'E-mail address': ({ id, email }: UserRow) => html`<a href="/users/${id}">${email}</a>`,
+    Role: ({ role }: UserRow) => badge('plain', role),
+    Company: ({ company_name }: { company_name: string | null }) => company_name ?? muted('all companies'),
+    Created: ({ created_at }: UserRow) => c.var.format.instant(created_at),
+  };
   const body = html`<h1>Users</h1>
 <p class="lead">Owners and administrators manage keys, usage, settings and assistants of their company. Members may sign in and see none of it. Operators see everything.</p>
-${list(c, { path: '/users', caption: 'All users', columns, rows, empty: 'There are no users.' }, SORTS, query, users)}
+${list(c, { path: '/users', caption: 'All users', cells, empty: 'There are no users.' }, SORTS, query, users)}
 <section class="card"><h2>Add a user</h2>${state.summary}
 <form method="post" action="/users" class="stack">${csrfInput(c)}
 ${field(state, { name: 'email', label: 'E-mail address', type: 'email', required: true })}
