@@ -4,8 +4,8 @@ import { type Command, type Context, Failure, flag, parseCommand, UsageError } f
 import { COMMANDS } from './cli/commands.ts';
 import { withDatabase } from './cli/database.ts';
 import { commandHelp, overview, serveHelp } from './cli/help.ts';
-import type { Announcement } from './cli/serve.ts';
-import { type Config, ConfigError, readConfig } from './config.ts';
+import type { serve as Serve } from './cli/serve.ts';
+import { ConfigError, readConfig } from './config.ts';
 import { isTimeZone } from './domain/month.ts';
 import { type Noun, RefusedChange } from './domain/refused-change.ts';
 import { parseAddress } from './store/address.ts';
@@ -20,14 +20,10 @@ export interface Invocation {
   readonly stdin: Readable;
   readonly stdout: Writable;
   readonly stderr: Writable;
-  /** Folder of the package, with package.json and sql/. Ends in a slash. */
+  /** Folder of the package, with package.json. Ends in a slash. */
   readonly root: URL;
-  /**
-   * Runs the gateway until a signal stops it; resolves with the exit code.
-   * @param demo create a demo company and print a key that works (`make run`)
-   * @param announce is called once the gateway has started
-   */
-  readonly serve?: (config: Config, demo: boolean, announce: (started: Announcement) => void) => Promise<number>;
+  /** `tollgate serve`. */
+  readonly serve?: typeof Serve;
 }
 
 const SERVE = {
@@ -78,7 +74,7 @@ export async function runCli(invocation: Invocation): Promise<number> {
 }
 
 async function runCommand(command: Command, args: readonly string[], invocation: Invocation): Promise<number> {
-  const { stdin, stdout, stderr, root } = invocation;
+  const { stdin, stdout, stderr } = invocation;
   const { help, json, values, operand } = parseCommand(command, args);
   if (help) {
     await write(stdout, `${commandHelp(command)}\n`);
@@ -86,7 +82,7 @@ async function runCommand(command: Command, args: readonly string[], invocation:
   }
   const config = readConfig(invocation.env, isTimeZone, parseAddress);
   const warnings: string[] = [];
-  const exit = await withDatabase(config, root, command, async (database) => {
+  const exit = await withDatabase(config, command, async (database) => {
     const context: Context = { ...database, config, stdin, json, warn: (line) => warnings.push(line) };
     const outcome = await command.run(context, values, operand);
     if ('pieces' in outcome) {
@@ -124,7 +120,7 @@ async function runServe(args: readonly string[], { env, stdout, serve }: Invocat
 /** Help or version. @throws UsageError when the arguments name no command */
 function aboutProgram(argv: readonly string[], root: URL): string {
   const [noun, verb] = argv;
-  const version = versionOf(root);
+  const { version } = JSON.parse(readFileSync(new URL('package.json', root), 'utf8'));
   if (noun === '--version') return `tollgate ${version}`;
   if (noun === undefined || noun === '--help' || noun === '-h') return overview(version, [SERVE, ...COMMANDS]);
 
@@ -167,8 +163,4 @@ function write(stream: Writable, text: string): Promise<boolean> {
       else resolve(!gone);
     });
   });
-}
-
-function versionOf(root: URL): string {
-  return JSON.parse(readFileSync(new URL('package.json', root), 'utf8')).version;
 }

@@ -2,13 +2,13 @@ import { html } from 'hono/html';
 import { isEligible } from '../domain/assistant.ts';
 import {
   FieldError,
-  oneOf,
   readMaxTokens,
   readName,
   readSlug,
   readTemperature,
   readText,
   readUuid,
+  readVisibility,
 } from '../domain/field.ts';
 import { admitModel } from '../domain/gate.ts';
 import { type AssistantRow, createAssistant, removeAssistant, setAssistant } from '../store/assistant.ts';
@@ -145,7 +145,7 @@ ${field(state, { name: 'system_prompt', label: 'System prompt', type: 'textarea'
 ${select(state, {
   name: 'model_slug',
   label: 'Default model',
-  choices: [{ value: '', text: 'None: every run names one' }, ...slugs.map((slug) => ({ value: slug, text: slug }))],
+  choices: [['', 'None: every run names one'], ...slugs.map((slug) => [slug, slug] as const)],
   value: current,
 })}
 <div class="pair">${field(state, { name: 'temperature', label: 'Temperature', inputmode: 'decimal', value: String(assistant?.temperature ?? ''), hint: '0 to 2; empty for the model’s own.' })}
@@ -153,7 +153,7 @@ ${field(state, { name: 'max_tokens', label: 'Maximum tokens of an answer', input
 ${select(state, {
   name: 'visibility',
   label: 'Shared with',
-  choices: Object.entries(VISIBILITIES).map(([value, text]) => ({ value, text })),
+  choices: Object.entries(VISIBILITIES),
   value: assistant?.visibility ?? 'company',
   hint: 'The API answers 404 unless it is shared with the whole company.',
 })}
@@ -171,7 +171,7 @@ function readFields(form: Form) {
     model_slug: form.optional('model_slug', readSlug),
     temperature: form.optional('temperature', readTemperature),
     max_tokens: form.optional('max_tokens', readMaxTokens),
-    visibility: form.required('visibility', oneOf('company', 'private', 'persons', 'teams', 'projects')),
+    visibility: form.required('visibility', readVisibility),
     project_id: form.optional('project_id', readUuid),
   };
   form.check();

@@ -7,7 +7,6 @@ import type { Database, Sql } from '../store/database.ts';
 import { enterCompany, within } from '../store/tenant-role.ts';
 import type { Form, FormBindings } from './form.ts';
 import type { Format } from './format.ts';
-import type { Hasher } from './hasher.ts';
 import type { Action } from './permission.ts';
 import type { Semaphore } from './semaphore.ts';
 import type { Session, Sessions } from './session.ts';
@@ -23,7 +22,8 @@ export interface PageServices extends PagesSettings {
   readonly clock: Clock;
   readonly log: Logger;
   readonly sessions: Sessions;
-  readonly hasher: Hasher;
+  /** Limits password hashes: a flood of sign-ins costs at most what the API leaves of one core, and 128 MiB. */
+  readonly hashing: Semaphore;
   /** Limits exports and trial runs, which may take minutes. */
   readonly slow: Semaphore;
 }

@@ -193,12 +193,11 @@ async function rotatePage(c: PageContext, form: Form): Promise<Response> {
   const base = `/companies/${company.id}/access`;
   const path = `${base}/${key.id}/rotate`;
   const state = formState(form, path);
-  const choices = Object.entries(OVERLAPS).map(([value, text]) => ({ value, text }));
   const body = html`${companyHeading(c, company)}<h1>Rotate this key</h1>
 <section class="card"><p><strong>${key.name}</strong> <code>${key.prefix}…</code></p>
 <p>A new key with the same name, scopes and expiry takes its place. Both work during the overlap, so that you can change over without an outage; then the old one ends.</p>${state.summary}
 <form method="post" action="${path}" class="stack">${csrfInput(c)}<input type="hidden" name="id" value="${randomUUID()}">
-${select(state, { name: 'overlap', label: 'Overlap', choices, value: '86400' })}
+${select(state, { name: 'overlap', label: 'Overlap', choices: Object.entries(OVERLAPS), value: '86400' })}
 <div class="actions"><button class="primary">Create the new key</button> <a class="button quiet" href="${base}">Cancel</a></div></form></section>`;
   return page(c, 'Rotate a key', body);
 }

@@ -1,6 +1,7 @@
-import { html, raw } from 'hono/html';
+import { html } from 'hono/html';
 import { type ListPage, type ListQuery, PAGE_ROWS } from '../store/page.ts';
 import type { PageContext } from './context.ts';
+import { options } from './field.ts';
 import type { Html } from './html.ts';
 import { type Columns, emptyText, table } from './layout.ts';
 
@@ -64,12 +65,9 @@ ${
 
 /** The form above a list. */
 export function searchBar(path: string, sorts: Sorts, query: Order): Html {
-  const sorted = sortOf(query);
   return html`<form method="get" action="${path}" class="search" role="search">
 <label class="sr" for="list-q">Search</label><input id="list-q" name="q" type="search" maxlength="${MAX_SEARCH}" placeholder="Search" value="${query.search}">
-<label class="sr" for="list-sort">Sort by</label><select id="list-sort" name="sort">${Object.entries(sorts).map(
-    ([name, text]) => html`<option value="${name}"${name === sorted ? raw(' selected') : ''}>${text}</option>`,
-  )}</select><button>Show</button></form>`;
+<label class="sr" for="list-sort">Sort by</label><select id="list-sort" name="sort">${options(Object.entries(sorts), sortOf(query))}</select><button>Show</button></form>`;
 }
 
 /** The address of another page of a list, with the same search and order. */

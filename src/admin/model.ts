@@ -1,5 +1,5 @@
 import { html } from 'hono/html';
-import { oneOf, readName, readPrice, readSlug } from '../domain/field.ts';
+import { readKind, readName, readPrice, readSlug } from '../domain/field.ts';
 import { type Catalogue, findModel, listModels as listedModels } from '../domain/gate.ts';
 import { type Model, modelEntry } from '../domain/model.ts';
 import { parsePrices } from '../domain/money.ts';
@@ -203,10 +203,7 @@ function modelFields(state: FormState, model: ModelRow | null): Html {
 ${select(state, {
   name: 'kind',
   label: 'Kind',
-  choices: [
-    { value: 'chat', text: 'Chat' },
-    { value: 'embedding', text: 'Embedding' },
-  ],
+  choices: Object.entries({ chat: 'Chat', embedding: 'Embedding' }),
   value: model?.kind ?? 'chat',
 })}
 ${checkbox(state, { name: 'eu_hosted', label: 'Hosted in the EU', checked: model?.eu_hosted ?? true })}
@@ -217,7 +214,7 @@ ${field(state, { ...priced('output', COMPLETION_PRICE, model?.cost_eur_per_1k_ou
 function readModelFields(form: Form) {
   return {
     upstream_model: form.required('upstream', readName),
-    kind: form.required('kind', oneOf('chat', 'embedding')),
+    kind: form.required('kind', readKind),
     eu_hosted: form.checked('eu_hosted'),
     cost_eur_per_1k_input: form.required('input', readPrice),
     cost_eur_per_1k_output: form.required('output', readPrice),

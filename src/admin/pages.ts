@@ -18,7 +18,6 @@ import { companyRoutes } from './company.ts';
 import { type PageContext, type PageEnv, type PageServices, param, type Route } from './context.ts';
 import { Form, FormRefused, readForm } from './form.ts';
 import { Format } from './format.ts';
-import { Hasher } from './hasher.ts';
 import { keyRoutes } from './key.ts';
 import { plainPage } from './layout.ts';
 import { modelRoutes } from './model.ts';
@@ -47,6 +46,7 @@ const MAX_FORM_BYTES = 16_384;
 const MAX_LONG_FORM_BYTES = 1 << 20;
 const PAGES = { permits: 4, queue: 64 };
 const SLOW = { permits: 3, queue: 0 }; // exports and trial runs; each holds at most one database connection
+const HASHING = { permits: 1, queue: 4 };
 const MAX_FORMATS = 100;
 
 const OLD_FORM = 'This form is out of date. Go back, reload the page and try again.';
@@ -65,9 +65,9 @@ const TITLES = new Map([
  * The administration area as a listener for node:http. The adapter may not replace the global
  * Request and Response: other code of this process uses them, and pages gain no time by it.
  */
-export function startPages(given: Omit<PageServices, 'sessions' | 'hasher' | 'slow'>): RequestListener {
+export function startPages(given: Omit<PageServices, 'sessions' | 'hashing' | 'slow'>): RequestListener {
   const sessions = new Sessions(given.db, isSecure(given));
-  const services = { ...given, sessions, hasher: new Hasher(), slow: new Semaphore(SLOW) };
+  const services = { ...given, sessions, hashing: new Semaphore(HASHING), slow: new Semaphore(SLOW) };
   return getRequestListener(createPages(services).fetch, { overrideGlobalObjects: false });
 }
 

@@ -2,6 +2,7 @@ import { Hono } from 'hono';
 import { html } from 'hono/html';
 import { HTTPException } from 'hono/http-exception';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
+import { verifyPassword } from '../domain/password.ts';
 import type { Clock } from '../domain/ports.ts';
 import { findUser } from '../store/user.ts';
 import type { PageContext, PageEnv, PageServices } from './context.ts';
@@ -16,7 +17,6 @@ import { Throttle } from './throttle.ts';
 const MAX_FORM_BYTES = 8192;
 const WINDOW_MS = 15 * 60_000;
 const READ_MS = 2000;
-const BUSY_SECONDS = 5;
 const WRONG = 'The e-mail address or the password is wrong.';
 const UNKNOWN = 'The identity provider knows you, but there is no account for your verified e-mail address here.';
 
@@ -50,14 +50,9 @@ function passwordHandler({ clock, sessions }: PageServices): (c: PageContext) =>
     const attempt = attemptOf(addressOf(c), email);
     const seconds = attempt.closedFor();
     if (seconds > 0) {
-      const minutes = Math.ceil(seconds / 60);
+      const minutes = seconds <= 60 ? '1 minute' : `${Math.ceil(seconds / 60)} minutes`;
       c.header('retry-after', String(seconds));
-      return refuse(
-        c,
-        429,
-        `Too many attempts. Try again in ${minutes} ${minutes === 1 ? 'minute' : 'minutes'}.`,
-        form,
-      );
+      return refuse(c, 429, `Too many attempts. Try again in ${minutes}.`, form);
     }
     attempt.count();
     try {
@@ -68,7 +63,7 @@ function passwordHandler({ clock, sessions }: PageServices): (c: PageContext) =>
     } catch (error) {
       attempt.forgive(); // the failure is ours, not the user's
       if (!(error instanceof Busy)) throw error;
-      c.header('retry-after', String(BUSY_SECONDS));
+      c.header('retry-after', '5');
       return refuse(c, 503, 'Too many people are signing in. Try again in a moment.', form);
     }
     const next = form.values.get('next') ?? '';
@@ -78,14 +73,12 @@ function passwordHandler({ clock, sessions }: PageServices): (c: PageContext) =>
 
 /** The user's id; null when the e-mail address or the password is wrong. @throws Busy */
 async function findByPassword(c: PageContext, email: string, password: string): Promise<string | null> {
-  const { db, hasher } = c.var.services;
-  let id: string | null = null;
-  const isRight = await hasher.verify(password, async () => {
+  const { db, hashing } = c.var.services;
+  return hashing.run(async () => {
     const user = await db.run(READ_MS, (sql) => findUser(sql, email));
-    id = user?.id ?? null;
-    return user?.password_hash ?? null;
+    const isRight = await verifyPassword(password, user?.password_hash ?? null);
+    return isRight && user !== null ? user.id : null;
   });
-  return isRight ? id : null;
 }
 
 async function beginOidc(c: PageContext, oidc: Oidc): Promise<Response> {

@@ -1,4 +1,4 @@
-import { html, raw } from 'hono/html';
+import { html } from 'hono/html';
 import { HTTPException } from 'hono/http-exception';
 import { stream } from 'hono/streaming';
 import { FieldError, readMonth } from '../domain/field.ts';
@@ -8,6 +8,7 @@ import { copyLedger } from '../store/export.ts';
 import type { UsageSums } from '../store/usage.ts';
 import { budgetBar, costPerDay, legendEntry } from './chart.ts';
 import { type PageContext, param, type Route, read } from './context.ts';
+import { options } from './field.ts';
 import type { Format } from './format.ts';
 import type { Html } from './html.ts';
 import { badge, type Columns, companyHeading, emptyText, muted, page, table } from './layout.ts';
@@ -43,13 +44,11 @@ async function usagePage(c: PageContext): Promise<Response> {
   const name = format.month(usage.month);
   const base = `/companies/${id}/usage`;
   const short = usage.month.slice(0, 7);
+  const months = usage.months.map((month) => [month.slice(0, 7), format.month(month)] as const);
   const body = html`${companyHeading(c, { id, name: usage.company_name })}
 <div class="title-row"><h1>Usage in ${name}</h1>
 <form method="get" action="${base}" class="months"><label for="month">Month</label>
-<select id="month" name="month">${usage.months.map(
-    (month) =>
-      html`<option value="${month.slice(0, 7)}"${month === usage.month ? raw(' selected') : ''}>${format.month(month)}</option>`,
-  )}</select><button>Show</button></form>
+<select id="month" name="month">${options(months, short)}</select><button>Show</button></form>
 <a class="button quiet" href="${base}.csv?month=${short}" download>Export CSV</a></div>
 ${figures(usage, format)}
 <section class="card"><h2>Cost per day</h2>${

@@ -1,6 +1,6 @@
 import { html } from 'hono/html';
 import { oneOf, readEmail } from '../domain/field.ts';
-import { readPassword } from '../domain/password.ts';
+import { hashPassword, readPassword } from '../domain/password.ts';
 import { ROLES } from '../domain/user.ts';
 import { findUserById, pageOfUsers, type UserSort } from '../store/page.ts';
 import { deleteSessionsOf } from '../store/session.ts';
@@ -39,7 +39,7 @@ ${list(c, { path: '/users', caption: 'All users', cells, empty: 'There are no us
 <section class="card"><h2>Add a user</h2>${state.summary}
 <form method="post" action="/users" class="stack">${csrfInput(c)}
 ${field(state, { name: 'email', label: 'E-mail address', type: 'email', required: true })}
-<div class="pair">${select(state, { name: 'role', label: 'Role', choices: ROLES.map((role) => ({ value: role, text: role })), value: 'owner' })}
+<div class="pair">${select(state, { name: 'role', label: 'Role', choices: ROLES.map((role) => [role, role]), value: 'owner' })}
 ${await companyField(c, state, 'Company', 'Its name or id; empty for an operator.')}</div>
 ${field(state, { name: 'password', label: 'Password', type: 'password', autocomplete: 'new-password', hint: 'At least 12 characters; empty for users who sign in with their organisation only.' })}
 <div class="actions"><button class="primary">Add user</button></div></form></section>`;
@@ -55,7 +55,7 @@ async function create(c: PageContext, form: Form): Promise<Response> {
   if (role !== 'operator' && company_id === null) form.refuse('company', 'must be chosen for this role.');
   form.check();
   // before the transaction: a hash takes a third of a second
-  const hash = password === null ? null : await c.var.services.hasher.hash(password);
+  const hash = password === null ? null : await c.var.services.hashing.run(() => hashPassword(password));
   await change(c, (sql) => insertUser(sql, { email, role, company_id }, hash));
   return c.redirect('/users?done=created', 303);
 }
@@ -81,13 +81,18 @@ async function setPassword(c: PageContext, form: Form): Promise<Response> {
   const id = param(c, 'user');
   const password = form.required('password', readPassword);
   form.check();
-  const hash = await c.var.services.hasher.hash(password);
-  const { session } = c.var;
-  await change(c, async (sql) => {
-    await setPasswordHash(sql, id, hash);
-    await deleteSessionsOf(sql, id, id === session.user.user_id ? session.digest : null);
-  });
+  await replacePassword(c, id, password);
   return c.redirect(`/users/${id}?done=password`, 303);
+}
+
+/** Stores a user's new password and ends the user's sessions, but for the one of this request. */
+export async function replacePassword(c: PageContext, userId: string, password: string): Promise<void> {
+  const { services, session } = c.var;
+  const hash = await services.hashing.run(() => hashPassword(password));
+  await change(c, async (sql) => {
+    await setPasswordHash(sql, userId, hash);
+    await deleteSessionsOf(sql, userId, session.digest);
+  });
 }
 
 async function remove(c: PageContext, form: Form): Promise<Response> {

@@ -37,9 +37,15 @@ export interface Context {
   warn(line: string): void;
 }
 
-/** The output of a command: one value, as JSON and as text, or pieces of text that are printed while rows are read. */
+/** What is printed: one value, as JSON and as text. */
+export interface Output {
+  readonly json: unknown;
+  readonly text: string;
+}
+
+/** The result of a command: its output, or pieces of text that are printed while rows are read. */
 export type Outcome =
-  | { readonly json: unknown; readonly text: string; readonly exit?: 0 | 1 }
+  | (Output & { readonly exit?: 0 | 1 })
   | { readonly pieces: (sql: Sql) => AsyncIterable<string>; readonly company: string };
 
 export interface Operand<T> {

@@ -4,12 +4,7 @@ import { type Welcome, welcome } from '../demo/first-run.ts';
 import { flushLog, type Logger, openLog } from '../log.ts';
 import { collectYoung, reclaimAtRest } from '../runtime/collection.ts';
 import { tuneHeap } from '../runtime/heap.ts';
-
-/** What the program prints once the gateway has started: as one JSON value, and as text. */
-export interface Announcement {
-  readonly json: unknown;
-  readonly text: string;
-}
+import type { Output } from './command.ts';
 
 /**
  * `tollgate serve`: runs until SIGTERM or SIGINT, then lets open requests finish and returns.
@@ -18,7 +13,7 @@ export interface Announcement {
  * @returns the exit code: 0 when every usage record was written, 1 otherwise
  * @throws when the gateway cannot start; the message says what to do
  */
-export async function serve(config: Config, demo: boolean, announce: (started: Announcement) => void): Promise<number> {
+export async function serve(config: Config, demo: boolean, announce: (started: Output) => void): Promise<number> {
   tuneHeap();
   const stop = stopSignal();
   const log = openLog(config.logLevel);

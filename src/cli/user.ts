@@ -1,8 +1,8 @@
 import type { Readable } from 'node:stream';
 import { oneOf, readEmail, readUuid } from '../domain/field.ts';
-import { readPassword } from '../domain/password.ts';
+import { hashPassword, readPassword } from '../domain/password.ts';
 import { ROLES } from '../domain/user.ts';
-import { createUser } from '../store/user.ts';
+import { insertUser } from '../store/user.ts';
 import { type Command, command, flag, named, optional, required, UsageError } from './command.ts';
 import { card } from './text.ts';
 
@@ -32,11 +32,8 @@ export const userCommands: readonly Command[] = [
       if (role !== 'operator' && company === undefined)
         throw new UsageError(`missing --company: the company of the ${role}`);
       const password = await passwordFrom(stdin);
-      const person =
-        role === 'operator'
-          ? { email, password, role, company_id: null }
-          : { email, password, role, company_id: company as string };
-      const user = await transact((sql) => createUser(sql, person));
+      const hash = await hashPassword(password);
+      const user = await transact((sql) => insertUser(sql, { email, role, company_id: company ?? null }, hash));
       const text = card('User created.', { id: user.id, email, role, company: user.company_id ?? 'all' });
       return { json: user, text };
     },
