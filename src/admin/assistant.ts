@@ -1,5 +1,6 @@
 import { html } from 'hono/html';
 import { isEligible } from '../domain/assistant.ts';
+import type { Company } from '../domain/company.ts';
 import {
   FieldError,
   readMaxTokens,
@@ -13,19 +14,20 @@ import {
 import { admitModel } from '../domain/gate.ts';
 import { type AssistantRow, createAssistant, removeAssistant, setAssistant } from '../store/assistant.ts';
 import { type CompanyRow, findCompany } from '../store/company.ts';
+import { readCompany } from '../store/directory.ts';
 import { listModels } from '../store/model.ts';
 import { type AssistantSort, findAssistant, pageOfAssistants } from '../store/page.ts';
 import { callApi } from './api.ts';
-import { change, type PageContext, param, type Route, read } from './context.ts';
+import { change, type PageContext, param, type Route, read, readOfCompany } from './context.ts';
 import { csrfInput, type FormState, field, formState, select } from './field.ts';
 import type { Form } from './form.ts';
 import type { Format } from './format.ts';
 import type { Html } from './html.ts';
 import { badge, companyHeading, confirmation, muted, page } from './layout.ts';
 import { list, listQuery } from './list.ts';
-import { catalogueOf } from './model.ts';
 
 const BASE = '/companies/:company/assistants';
+const RUN = `${BASE}/:assistant/run`;
 
 /** A company's assistants (spec section 2.6): who sees them, and trial runs. */
 export const assistantRoutes: readonly Route[] = [
@@ -34,16 +36,8 @@ export const assistantRoutes: readonly Route[] = [
   { method: 'POST', path: `${BASE}/new`, action: 'assistant.write', long: true, handle: create, page: newPage },
   { method: 'GET', path: `${BASE}/:assistant`, action: 'assistant.write', handle: editPage },
   { method: 'POST', path: `${BASE}/:assistant`, action: 'assistant.write', long: true, handle: edit, page: editPage },
-  { method: 'GET', path: `${BASE}/:assistant/run`, action: 'assistant.run', handle: runPage },
-  {
-    method: 'POST',
-    path: `${BASE}/:assistant/run`,
-    action: 'assistant.run',
-    slow: true,
-    long: true,
-    handle: run,
-    page: runPage,
-  },
+  { method: 'GET', path: RUN, action: 'assistant.run', handle: runPage },
+  { method: 'POST', path: RUN, action: 'assistant.run', slow: true, long: true, handle: run, page: runPage },
   { method: 'GET', path: `${BASE}/:assistant/remove`, action: 'assistant.write', handle: removePage },
   { method: 'POST', path: `${BASE}/:assistant/remove`, action: 'assistant.write', handle: remove },
 ];
@@ -62,16 +56,14 @@ async function listPage(c: PageContext): Promise<Response> {
   const id = param(c, 'company');
   const base = `/companies/${id}/assistants`;
   const query = listQuery<AssistantSort>(c, SORTS);
-  const { company, assistants, models } = await read(c, async (sql) => ({
-    company: await findCompany(sql, id),
-    assistants: await pageOfAssistants(sql, id, query),
-    models: await listModels(sql, id),
-  }));
-  const catalogue = catalogueOf(company, models);
+  const [company, assistants] = await read(
+    c,
+    async (sql) => [await readCompany(sql, id), await pageOfAssistants(sql, id, query)] as const,
+  );
   const cells = {
     Assistant: ({ id, name }: AssistantRow) => html`<strong>${name}</strong><br><code class="id">${id}</code>`,
     'In the API': eligibility,
-    'Default model': (assistant: AssistantRow) => modelState(assistant, catalogue),
+    'Default model': (assistant: AssistantRow) => modelState(assistant, company),
     Settings: (assistant: AssistantRow) => settingsOf(assistant, c.var.format),
     Actions: ({ id, name }: AssistantRow) =>
       html`<span class="row-actions"><a class="button quiet" href="${base}/${id}">Edit<span class="sr"> ${name}</span></a>
@@ -94,10 +86,10 @@ function eligibility({ visibility, project_id }: AssistantRow): Html {
   return html`${badge('plain', '404')}<br>${muted(why)}`;
 }
 
-function modelState({ model_slug }: AssistantRow, catalogue: ReturnType<typeof catalogueOf>): Html {
+function modelState({ model_slug }: AssistantRow, company: Company): Html {
   if (model_slug === null) return muted('none: a run must name one');
   try {
-    admitModel(catalogue, model_slug, 'chat', null);
+    admitModel(company, model_slug, 'chat', null);
     return html`<code>${model_slug}</code>`;
   } catch (error) {
     const why = (error as { status: number }).status === 403 ? 'blocked by the EU gate' : 'not available';
@@ -120,7 +112,7 @@ async function newPage(c: PageContext, form: Form): Promise<Response> {
 }
 
 async function editPage(c: PageContext, form: Form): Promise<Response> {
-  const { company, assistant } = await find(c);
+  const [company, assistant] = await find(c);
   const path = `/companies/${company.id}/assistants/${assistant.id}`;
   return formPage(c, company, assistant, path, formState(form, path));
 }
@@ -193,7 +185,7 @@ async function edit(c: PageContext, form: Form): Promise<Response> {
 }
 
 async function removePage(c: PageContext): Promise<Response> {
-  const { company, assistant } = await find(c);
+  const [company, assistant] = await find(c);
   const base = `/companies/${company.id}/assistants`;
   const body = html`${companyHeading(c, company)}<h1>Remove ${assistant.name}?</h1>
 ${confirmation(c, { action: `${base}/${assistant.id}/remove`, button: 'Remove assistant', back: base, text: html`<p>Runs of it get 404 within a second. This cannot be undone; the audit log keeps its settings.</p>` })}`;
@@ -207,7 +199,7 @@ async function remove(c: PageContext): Promise<Response> {
 }
 
 async function runPage(c: PageContext, form: Form, result: Html | string = ''): Promise<Response> {
-  const { company, assistant } = await find(c);
+  const [company, assistant] = await find(c);
   const path = `/companies/${company.id}/assistants/${assistant.id}/run`;
   const state = formState(form, path);
   const body = html`${companyHeading(c, company)}<h1>Try ${assistant.name}</h1>
@@ -257,10 +249,6 @@ function readKey(text: string): string {
   return text.trim();
 }
 
-async function find(c: PageContext): Promise<{ company: CompanyRow; assistant: AssistantRow }> {
-  const id = param(c, 'company');
-  return read(c, async (sql) => ({
-    company: await findCompany(sql, id),
-    assistant: await findAssistant(sql, id, param(c, 'assistant')),
-  }));
+function find(c: PageContext) {
+  return readOfCompany(c, (sql, company) => findAssistant(sql, company, param(c, 'assistant')));
 }

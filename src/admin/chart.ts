@@ -16,20 +16,11 @@ export interface DailyCost {
 export const MAX_SERIES = 6;
 const OTHER = 'other models';
 
-/** Size and margins of a chart, in units of its viewBox. */
-interface Size {
-  readonly width: number;
-  readonly height: number;
-  readonly left: number;
-  readonly bottom: number;
-  readonly top: number;
-  /** Days from one label of the axis to the next. */
-  readonly step: number;
-  readonly className: string;
-}
-
-/** A chart is drawn in both sizes, so that its text is readable on a phone; the style sheet shows one of them. */
-const SIZES: readonly Size[] = [
+/**
+ * A chart is drawn in both sizes, so that its text is readable on a phone; the style sheet shows one of them.
+ * In units of the viewBox; `step` is in days, from one label of the axis to the next.
+ */
+const SIZES = [
   { width: 960, height: 280, left: 76, bottom: 40, top: 12, step: 2, className: 'chart wide' },
   { width: 360, height: 230, left: 64, bottom: 40, top: 12, step: 7, className: 'chart slim' },
 ];
@@ -87,7 +78,7 @@ function scaleFor(highest: number): { top: number; ticks: number[]; decimals: nu
   };
 }
 
-function draw(size: Size, stacks: readonly Stack[], format: Format, month: string): Html {
+function draw(size: (typeof SIZES)[number], stacks: readonly Stack[], format: Format, month: string): Html {
   const { width, height, left, bottom, top, step, className } = size;
   const highest = Math.max(...stacks.map(({ total }) => total));
   const scale = scaleFor(highest);

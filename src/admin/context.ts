@@ -3,6 +3,7 @@ import type { Calendar } from '../domain/month.ts';
 import type { Clock } from '../domain/ports.ts';
 import type { Logger } from '../log.ts';
 import { actingAs } from '../store/actor.ts';
+import { type CompanyRow, findCompany } from '../store/company.ts';
 import type { Database, Sql } from '../store/database.ts';
 import { enterCompany, within } from '../store/tenant-role.ts';
 import type { Form, FormBindings } from './form.ts';
@@ -63,6 +64,15 @@ export function read<T>(c: PageContext, query: (sql: Sql) => PromiseLike<T>, dea
   return c.req.param('company') === undefined
     ? db.run(deadlineMs, query)
     : within(db, param(c, 'company'), deadlineMs, query);
+}
+
+/** Reads the company of the path, and something of it. @throws RefusedChange not_found */
+export function readOfCompany<T>(
+  c: PageContext,
+  query: (sql: Sql, company: string) => PromiseLike<T>,
+): Promise<readonly [CompanyRow, T]> {
+  const id = param(c, 'company');
+  return read(c, async (sql) => [await findCompany(sql, id), await query(sql, id)] as const);
 }
 
 /** Runs a change in one transaction; the audit log names the user. Limited to a company's rows as `read` is. */

@@ -1,20 +1,18 @@
 import { randomUUID } from 'node:crypto';
 import { html } from 'hono/html';
 import { FieldError, oneOf, readInstant, readName, readScope, readUuid } from '../domain/field.ts';
-import { listModels as listedModels } from '../domain/gate.ts';
+import { listModels } from '../domain/gate.ts';
 import type { Model } from '../domain/model.ts';
 import { SCOPES, type Scope } from '../domain/scope.ts';
-import { findCompany } from '../store/company.ts';
+import { readCompany } from '../store/directory.ts';
 import { createKey, type KeyRow, revokeKey, rotateKey } from '../store/key.ts';
-import { listModels } from '../store/model.ts';
 import { findKey, type KeySort, pageOfKeys } from '../store/page.ts';
-import { change, type PageContext, param, type Route, read } from './context.ts';
+import { change, type PageContext, param, type Route, read, readOfCompany } from './context.ts';
 import { checkbox, csrfInput, field, formState, select } from './field.ts';
 import type { Form } from './form.ts';
 import type { Html } from './html.ts';
 import { badge, companyHeading, confirmation, copyable, muted, page } from './layout.ts';
 import { list, listQuery } from './list.ts';
-import { catalogueOf } from './model.ts';
 
 const BASE = '/companies/:company/access';
 
@@ -56,10 +54,7 @@ async function accessPage(c: PageContext, form: Form): Promise<Response> {
   const id = param(c, 'company');
   const base = `/companies/${id}/access`;
   const query = listQuery<KeySort>(c, SORTS);
-  const { company, keys } = await read(c, async (sql) => ({
-    company: await findCompany(sql, id),
-    keys: await pageOfKeys(sql, id, query),
-  }));
+  const [company, keys] = await readOfCompany(c, (sql) => pageOfKeys(sql, id, query));
   const state = formState(form, `${base}/create`);
   const now = services.clock();
   const cells = {
@@ -119,12 +114,8 @@ async function revealPage(
   key: KeyRow & { key: string },
   replaced: Html | string = '',
 ): Promise<Response> {
-  const { company, models } = await read(c, async (sql) => ({
-    company: await findCompany(sql, key.company_id),
-    models: await listModels(sql, key.company_id),
-  }));
-  const listed = listedModels(catalogueOf(company, models));
-  const { curl, sdk } = snippetsFor(c.var.services.publicUrl, key, listed);
+  const company = await read(c, (sql) => readCompany(sql, key.company_id));
+  const { curl, sdk } = snippetsFor(c.var.services.publicUrl, key, listModels(company));
   const body = html`${companyHeading(c, company)}<h1>Your new key</h1>
 <div class="notice strong" role="status"><strong>This is the only time the key is shown.</strong> Store it now; a lost key is revoked and replaced by a new one.</div>
 ${replaced}
@@ -141,7 +132,7 @@ ${copyable('sdk', 'Use it with the OpenAI SDK', sdk)}
 function snippetsFor(
   base: string,
   { key, scopes }: { readonly key: string; readonly scopes: readonly Scope[] },
-  listed: ReturnType<typeof listedModels>,
+  listed: readonly Model[],
 ): { curl: string; sdk: string } {
   const slugOf = (wanted: Model['kind']) => listed.find(({ kind }) => kind === wanted)?.slug;
   const [chat, embedding] = [slugOf('chat'), slugOf('embedding')];
@@ -167,7 +158,7 @@ function snippetsFor(
 }
 
 async function revokePage(c: PageContext): Promise<Response> {
-  const { company, key } = await find(c);
+  const [company, key] = await find(c);
   const base = `/companies/${company.id}/access`;
   const body = html`${companyHeading(c, company)}<h1>Revoke this key?</h1>
 ${confirmation(c, {
@@ -189,7 +180,7 @@ async function revoke(c: PageContext): Promise<Response> {
 }
 
 async function rotatePage(c: PageContext, form: Form): Promise<Response> {
-  const { company, key } = await find(c);
+  const [company, key] = await find(c);
   const base = `/companies/${company.id}/access`;
   const path = `${base}/${key.id}/rotate`;
   const state = formState(form, path);
@@ -210,7 +201,7 @@ async function rotate(c: PageContext, form: Form): Promise<Response> {
   form.check();
   const asked = { id: param(c, 'key'), company_id, overlap, created_by: session.user.email, new_id };
   const created = await change(c, (sql) => rotateKey(sql, services.keyPrefix, asked));
-  const { key: old } = await find(c);
+  const [, old] = await find(c);
   const end =
     old.expires_at === null || old.revoked_at !== null
       ? 'has stopped working'
@@ -218,12 +209,8 @@ async function rotate(c: PageContext, form: Form): Promise<Response> {
   return revealPage(c, created, html`<p>The old key <code>${old.prefix}…</code> ${end}.</p>`);
 }
 
-async function find(c: PageContext): Promise<{ company: Awaited<ReturnType<typeof findCompany>>; key: KeyRow }> {
-  const id = param(c, 'company');
-  return read(c, async (sql) => ({
-    company: await findCompany(sql, id),
-    key: await findKey(sql, id, param(c, 'key')),
-  }));
+function find(c: PageContext) {
+  return readOfCompany(c, (sql, company) => findKey(sql, company, param(c, 'key')));
 }
 
 /** The first moment after a day in a time zone. @throws FieldError */

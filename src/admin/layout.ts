@@ -18,6 +18,8 @@ const NOTICES = new Map([
   ['signed-out', 'You are signed out.'],
 ]);
 
+const OPERATOR_LINKS = { '/companies': 'Companies', '/models': 'Models', '/users': 'Users', '/audit': 'Audit log' };
+
 const LOGO = raw(
   '<svg class="logo" viewBox="0 0 24 24" aria-hidden="true" focusable="false"><path d="M3 21V8a9 9 0 0 1 18 0v13h-4V9a5 5 0 0 0-10 0v12z"/><path d="M10.5 11h3v10h-3z"/></svg>',
 );
@@ -25,18 +27,11 @@ const LOGO = raw(
 /** Answers with a page for a user who is signed in. Its header has only the links that the user may open. */
 export function page(c: PageContext, title: string, body: Html): Response | Promise<Response> {
   const { user } = c.var.session;
-  const links = may(user, 'company.list', null)
-    ? [
-        { href: '/companies', text: 'Companies' },
-        { href: '/models', text: 'Models' },
-        { href: '/users', text: 'Users' },
-        { href: '/audit', text: 'Audit log' },
-      ]
-    : [];
+  const links = may(user, 'company.list', null) ? Object.entries(OPERATOR_LINKS) : [];
   const header = html`
 <a class="brand" href="/">${LOGO} Tollgate</a>
-${links.length === 0 ? '' : html`<nav aria-label="Administration">${links.map((link) => tab(c, link))}</nav>`}
-<div class="who">${tab(c, { href: '/account', text: user.email })}
+${links.length === 0 ? '' : html`<nav aria-label="Administration">${links.map(([href, text]) => tab(c, href, text))}</nav>`}
+<div class="who">${tab(c, '/account', user.email)}
 <form method="post" action="/sign-out">${csrfInput(c)}<button class="quiet">Sign out</button></form></div>
 `;
   return c.html(document(c, title, header, body));
@@ -75,22 +70,17 @@ ${notice === undefined ? '' : html`<p class="notice" role="status">${notice}</p>
 </html>`;
 }
 
-interface Link {
-  readonly href: string;
-  readonly text: string;
-}
-
 /** The heading of a company's pages, with links to all of them. */
 export function companyHeading(c: PageContext, company: { readonly id: string; readonly name: string }): Html {
   const links = ['Usage', 'Access', 'Models', 'Assistants', 'Settings'].map((text) =>
-    tab(c, { href: `/companies/${company.id}/${text.toLowerCase()}`, text }),
+    tab(c, `/companies/${company.id}/${text.toLowerCase()}`, text),
   );
   return html`<div class="company"><p class="eyebrow">Company</p><p class="company-name">${company.name}</p>
 <nav class="tabs" aria-label="Company">${links}</nav></div>`;
 }
 
 /** A link that is marked when it leads to this page or one below it. */
-function tab(c: PageContext, { href, text }: Link): Html {
+function tab(c: PageContext, href: string, text: string): Html {
   const { path } = c.req;
   // a company's pages are not below the list of companies
   const current = path === href || (path.startsWith(`${href}/`) && href !== '/companies');

@@ -1,4 +1,4 @@
-import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Logger } from '../log.ts';
 import { Metrics } from '../metrics.ts';
 import { createServerOver } from '../runtime/node-http.ts';
@@ -14,13 +14,6 @@ export interface Health {
   waitingFor(): string[];
 }
 
-export interface AdminListener {
-  /** Not yet listening. */
-  readonly server: Server;
-  /** Closes all connections, and ends the process of the pages within half a second. */
-  close(): Promise<void>;
-}
-
 const HEADERS_MS = 15_000;
 const REQUEST_MS = 30_000;
 
@@ -31,11 +24,7 @@ const REQUEST_MS = 30_000;
  * @param origin called at that request; null: there are no pages
  * @param tls null: the listener speaks plain HTTP
  */
-export function createAdminListener(
-  health: Health,
-  origin: (() => PagesOrigin) | null,
-  tls: TlsFiles | null,
-): AdminListener {
+export function createAdminListener(health: Health, origin: (() => PagesOrigin) | null, tls: TlsFiles | null) {
   let pages: Promise<Forwarder> | null = null;
 
   async function answer(path: string, req: IncomingMessage, res: ServerResponse): Promise<void> {
@@ -56,8 +45,10 @@ export function createAdminListener(
     });
   });
   return {
+    /** Not yet listening. */
     server,
-    async close() {
+    /** Closes all connections, and ends the process of the pages within half a second. */
+    async close(): Promise<void> {
       server.close();
       server.closeAllConnections();
       await (await pages)?.close();

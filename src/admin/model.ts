@@ -1,9 +1,9 @@
 import { html } from 'hono/html';
 import { readKind, readName, readPrice, readSlug } from '../domain/field.ts';
 import { type Catalogue, findModel, listModels as listedModels } from '../domain/gate.ts';
-import { type Model, modelEntry } from '../domain/model.ts';
-import { parsePrices } from '../domain/money.ts';
-import { type CompanyRow, findCompany, setCompany } from '../store/company.ts';
+import { modelEntry } from '../domain/model.ts';
+import { setCompany } from '../store/company.ts';
+import { readCompany } from '../store/directory.ts';
 import { createModel, listModels, type ModelRow, removeModel, setModel } from '../store/model.ts';
 import {
   countActiveKeys,
@@ -14,7 +14,7 @@ import {
   PAGE_ROWS,
   pageOfModels,
 } from '../store/page.ts';
-import { companyField, readCompany } from './choice.ts';
+import { companyField, readCompanyChoice } from './choice.ts';
 import { change, type PageContext, param, type Route, read } from './context.ts';
 import { checkbox, csrfInput, type Field, type FormState, field, formState, select } from './field.ts';
 import type { Form } from './form.ts';
@@ -41,41 +41,15 @@ const COMPLETION_PRICE = 'EUR per 1000 completion tokens';
 const PRICES = [PROMPT_PRICE, COMPLETION_PRICE];
 const COMPANY_SORTS = { slug: 'Slug', '-slug': 'Slug, Z to A' };
 
-/** A company's models in the form that the checks of the API use. */
-export function catalogueOf(row: CompanyRow, models: readonly ModelRow[]): Catalogue {
-  const bySlug = (owned: boolean) =>
-    new Map(
-      models.filter(({ company_id }) => (company_id !== null) === owned).map((model) => [model.slug, modelOf(model)]),
-    );
-  return {
-    disabledSlugs: new Set(row.disabled_model_slugs),
-    allowNonEu: row.allow_non_eu_models,
-    ownModels: bySlug(true),
-    sharedModels: bySlug(false),
-  };
-}
-
-function modelOf(row: ModelRow): Model {
-  return {
-    slug: row.slug,
-    upstream: row.upstream_model,
-    kind: row.kind,
-    euHosted: row.eu_hosted,
-    prices: parsePrices(row.cost_eur_per_1k_input, row.cost_eur_per_1k_output),
-    created: Math.floor(row.created_at.getTime() / 1000),
-  };
-}
-
 async function companyPage(c: PageContext): Promise<Response> {
   const { format, services } = c.var;
   const id = param(c, 'company');
   const query = listQuery(c, COMPANY_SORTS);
-  const { row, models, active } = await read(c, async (sql) => ({
-    row: await findCompany(sql, id),
+  const { company, models, active } = await read(c, async (sql) => ({
+    company: await readCompany(sql, id),
     models: await listModels(sql, id),
     active: await countActiveKeys(sql, id),
   }));
-  const company = catalogueOf(row, models);
   const listed = listedModels(company);
   const base = `/companies/${id}/models`;
   const found = pageOf(models, query);
@@ -98,9 +72,9 @@ async function companyPage(c: PageContext): Promise<Response> {
     object: 'list',
     data: listed.slice(0, PAGE_ROWS).map((model) => modelEntry(model, services.ownedBy)),
   };
-  const body = html`${companyHeading(c, row)}<h1>Models</h1>
+  const body = html`${companyHeading(c, company)}<h1>Models</h1>
 <p class="lead">${
-    row.allow_non_eu_models
+    company.allowNonEu
       ? html`The EU gate is <strong>open</strong>: models hosted outside the EU may be used.`
       : html`The EU gate is <strong>closed</strong>: models hosted outside the EU are neither listed nor served.`
   } <a href="/companies/${id}/settings">Change it in the settings</a>.</p>
@@ -113,7 +87,7 @@ ${list(c, { path: base, caption: 'Models of this company', cells, figures: PRICE
   }</p>
 ${listed.length > PAGE_ROWS ? html`<p class="muted">The first ${PAGE_ROWS} of them:</p>` : ''}
 <pre tabindex="0" aria-label="Answer of GET /models">${JSON.stringify(entries, null, 2)}</pre></section>`;
-  return page(c, `Models of ${row.name}`, body);
+  return page(c, `Models of ${company.name}`, body);
 }
 
 /** Models of one company are few enough to be searched and sorted here: their states need all of them. */
@@ -223,7 +197,7 @@ function readModelFields(form: Form) {
 
 async function create(c: PageContext, form: Form): Promise<Response> {
   const slug = form.required('slug', readSlug);
-  const company_id = await readCompany(c, form);
+  const company_id = await readCompanyChoice(c, form);
   const fields = readModelFields(form);
   form.check();
   await change(c, (sql) => createModel(sql, { slug, company_id, ...fields }));

@@ -5,7 +5,7 @@ import { ROLES } from '../domain/user.ts';
 import { findUserById, pageOfUsers, type UserSort } from '../store/page.ts';
 import { deleteSessionsOf } from '../store/session.ts';
 import { insertUser, removeUser, setPasswordHash, type UserRow } from '../store/user.ts';
-import { companyField, readCompany } from './choice.ts';
+import { companyField, readCompanyChoice } from './choice.ts';
 import { change, type PageContext, param, type Route, read } from './context.ts';
 import { csrfInput, field, formState, select } from './field.ts';
 import type { Form } from './form.ts';
@@ -49,7 +49,7 @@ ${field(state, { name: 'password', label: 'Password', type: 'password', autocomp
 async function create(c: PageContext, form: Form): Promise<Response> {
   const email = form.required('email', readEmail);
   const role = form.required('role', oneOf(...ROLES));
-  const company_id = await readCompany(c, form);
+  const company_id = await readCompanyChoice(c, form);
   const password = form.optional('password', readPassword);
   if (role === 'operator' && company_id !== null) form.refuse('company', 'must not be chosen for an operator.');
   if (role !== 'operator' && company_id === null) form.refuse('company', 'must be chosen for this role.');
