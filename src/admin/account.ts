@@ -23,7 +23,7 @@ function start(c: PageContext): Response {
   return c.redirect('/account', 303);
 }
 
-function accountPage(c: PageContext, form: Form): Response | Promise<Response> {
+function accountPage(c: PageContext, form: Form): Promise<Response> {
   const { user } = c.var.session;
   const state = formState(form, '/account/password');
   const company = user.company_name === null ? '' : html` of <strong>${user.company_name}</strong>`;

@@ -13,13 +13,12 @@ import {
 } from '../domain/field.ts';
 import { admitModel } from '../domain/gate.ts';
 import { type AssistantRow, createAssistant, removeAssistant, setAssistant } from '../store/assistant.ts';
-import { type CompanyRow, findCompany } from '../store/company.ts';
 import { readCompany } from '../store/directory.ts';
 import { listModels } from '../store/model.ts';
 import { type AssistantSort, findAssistant, pageOfAssistants } from '../store/page.ts';
 import { callApi } from './api.ts';
 import { change, type PageContext, param, type Route, read, readOfCompany } from './context.ts';
-import { csrfInput, type FormState, field, formState, select } from './field.ts';
+import { csrfInput, field, formState, select } from './field.ts';
 import type { Form } from './form.ts';
 import type { Format } from './format.ts';
 import type { Html } from './html.ts';
@@ -32,10 +31,10 @@ const RUN = `${BASE}/:assistant/run`;
 /** A company's assistants (spec section 2.6): who sees them, and trial runs. */
 export const assistantRoutes: readonly Route[] = [
   { method: 'GET', path: BASE, action: 'assistant.read', handle: listPage },
-  { method: 'GET', path: `${BASE}/new`, action: 'assistant.write', handle: newPage },
-  { method: 'POST', path: `${BASE}/new`, action: 'assistant.write', long: true, handle: create, page: newPage },
-  { method: 'GET', path: `${BASE}/:assistant`, action: 'assistant.write', handle: editPage },
-  { method: 'POST', path: `${BASE}/:assistant`, action: 'assistant.write', long: true, handle: edit, page: editPage },
+  { method: 'GET', path: `${BASE}/new`, action: 'assistant.write', handle: formPage },
+  { method: 'POST', path: `${BASE}/new`, action: 'assistant.write', long: true, handle: create, page: formPage },
+  { method: 'GET', path: `${BASE}/:assistant`, action: 'assistant.write', handle: formPage },
+  { method: 'POST', path: `${BASE}/:assistant`, action: 'assistant.write', long: true, handle: edit, page: formPage },
   { method: 'GET', path: RUN, action: 'assistant.run', handle: runPage },
   { method: 'POST', path: RUN, action: 'assistant.run', slow: true, long: true, handle: run, page: runPage },
   { method: 'GET', path: `${BASE}/:assistant/remove`, action: 'assistant.write', handle: removePage },
@@ -99,32 +98,21 @@ function modelState({ model_slug }: AssistantRow, company: Company): Html {
 
 function settingsOf({ temperature, max_tokens }: AssistantRow, format: Format): string {
   const parts = [
-    ...(temperature === null ? [] : [`temperature ${temperature}`]),
-    ...(max_tokens === null ? [] : [`at most ${format.count(max_tokens)} tokens`]),
+    temperature !== null && `temperature ${temperature}`,
+    max_tokens !== null && `at most ${format.count(max_tokens)} tokens`,
   ];
-  return parts.length === 0 ? "the model's own" : parts.join(', ');
+  return parts.filter((part) => part !== false).join(', ') || "the model's own";
 }
 
-async function newPage(c: PageContext, form: Form): Promise<Response> {
-  const company = await read(c, (sql) => findCompany(sql, param(c, 'company')));
-  const path = `/companies/${company.id}/assistants/new`;
-  return formPage(c, company, null, path, formState(form, path));
-}
-
-async function editPage(c: PageContext, form: Form): Promise<Response> {
-  const [company, assistant] = await find(c);
-  const path = `/companies/${company.id}/assistants/${assistant.id}`;
-  return formPage(c, company, assistant, path, formState(form, path));
-}
-
-async function formPage(
-  c: PageContext,
-  company: CompanyRow,
-  assistant: AssistantRow | null,
-  path: string,
-  state: FormState,
-): Promise<Response> {
-  const models = await read(c, (sql) => listModels(sql, company.id));
+/** The form of a new assistant, or of the one in the path. */
+async function formPage(c: PageContext, form: Form): Promise<Response> {
+  const isNew = c.req.param('assistant') === undefined;
+  const [company, { assistant, models }] = await readOfCompany(c, async (sql, id) => ({
+    assistant: isNew ? null : await findAssistant(sql, id, param(c, 'assistant')),
+    models: await listModels(sql, id),
+  }));
+  const path = `/companies/${company.id}/assistants/${assistant?.id ?? 'new'}`;
+  const state = formState(form, path);
   const slugs = [...new Set(models.filter(({ kind }) => kind === 'chat').map(({ slug }) => slug))];
   const current = assistant?.model_slug ?? '';
   if (current !== '' && !slugs.includes(current)) slugs.push(current);

@@ -40,17 +40,10 @@ export function legendEntry(className: string, text: string): Html {
   return html`<span><svg class="key" viewBox="0 0 10 10" aria-hidden="true"><rect class="${className}" width="10" height="10" rx="2"/></svg>${text}</span>`;
 }
 
-/** The bar of one day. */
-interface Stack {
-  readonly day: number;
-  /** EUR per series, and their sum: floats, for pixels only. */
-  readonly heights: readonly number[];
-  readonly total: number;
-  /** The exact amounts, for text. */
-  readonly cells: DailyCost['cells'];
-}
+type Stack = ReturnType<typeof stack>[number];
 
-function stack({ days, cells }: DailyCost, series: readonly string[]): Stack[] {
+/** The bar of each day: `heights` in EUR per series, and their `total`, for pixels; `cells` are exact, for text. */
+function stack({ days, cells }: DailyCost, series: readonly string[]) {
   return Array.from({ length: days }, (_, at) => {
     const day = at + 1;
     const ofDay = cells.filter((cell) => cell.day === day);

@@ -1,4 +1,5 @@
 import { html } from 'hono/html';
+import { isLimited } from '../domain/budget.ts';
 import { readBudget, readName } from '../domain/field.ts';
 import { type CompanyRow, createCompany, findCompany, setCompany } from '../store/company.ts';
 import { type CompanySort, pageOfCompanies } from '../store/page.ts';
@@ -122,9 +123,4 @@ async function rename(c: PageContext, form: Form): Promise<Response> {
   form.check();
   await change(c, (sql) => setCompany(sql, id, { name }));
   return c.redirect(`/companies/${id}/settings?done=saved`, 303);
-}
-
-/** null and 0 mean unlimited (spec section 2.9). */
-function isLimited(budget: string | null): budget is string {
-  return budget !== null && budget !== '0';
 }

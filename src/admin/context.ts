@@ -13,8 +13,7 @@ import type { Semaphore } from './semaphore.ts';
 import type { Session, Sessions } from './session.ts';
 import type { PagesSettings } from './settings.ts';
 
-const READ_MS = 5000;
-const CHANGE_MS = 5000;
+const DEADLINE_MS = 5000;
 
 /** What pages are made from. */
 export interface PageServices extends PagesSettings {
@@ -59,7 +58,7 @@ export interface Route {
 }
 
 /** Runs a query for a page. Under a company's path, row-level security shows that company's rows only. */
-export function read<T>(c: PageContext, query: (sql: Sql) => PromiseLike<T>, deadlineMs = READ_MS): Promise<T> {
+export function read<T>(c: PageContext, query: (sql: Sql) => PromiseLike<T>, deadlineMs = DEADLINE_MS): Promise<T> {
   const { db } = c.var.services;
   return c.req.param('company') === undefined
     ? db.run(deadlineMs, query)
@@ -78,7 +77,7 @@ export function readOfCompany<T>(
 /** Runs a change in one transaction; the audit log names the user. Limited to a company's rows as `read` is. */
 export function change<T>(c: PageContext, work: (sql: Sql) => PromiseLike<T>): Promise<T> {
   const { services, session } = c.var;
-  return actingAs(services.db, session.user.email, CHANGE_MS, async (sql) => {
+  return actingAs(services.db, session.user.email, DEADLINE_MS, async (sql) => {
     if (c.req.param('company') !== undefined) await enterCompany(sql, param(c, 'company'));
     return work(sql);
   });

@@ -22,11 +22,7 @@ class BodyTooLarge extends Error {}
 /** Answers with a plain text. */
 export type Send = (res: ServerResponse, status: number, text: string, headers?: Record<string, string>) => void;
 
-export interface Forwarder {
-  answer(req: IncomingMessage, res: ServerResponse): Promise<void>;
-  /** Ends the process of the pages within half a second. */
-  close(): Promise<void>;
-}
+export type Forwarder = ReturnType<typeof openForwarder>;
 
 /** Where the pages come from. */
 export interface PagesOrigin {
@@ -43,13 +39,13 @@ export interface PagesOrigin {
  * the port, but do not know the secret. Bodies flow through with backpressure, so this process holds
  * 64 KiB of each.
  */
-export function openForwarder({ settings, log, clock, proxies }: PagesOrigin, send: Send): Forwarder {
+export function openForwarder({ settings, log, clock, proxies }: PagesOrigin, send: Send) {
   const secret = randomBytes(32).toString('base64url');
   const pages = new PagesProcess({ ...settings, secret }, log);
   const allowance = new Allowance(clock);
 
   return {
-    async answer(req, res) {
+    async answer(req: IncomingMessage, res: ServerResponse): Promise<void> {
       if (!METHODS.includes(req.method as string)) return send(res, 405, 'method not allowed\n');
       const address = addressOf(req, proxies);
       const [, session = null] = SESSION_COOKIE.exec(req.headers.cookie ?? '') ?? [];
@@ -72,6 +68,7 @@ export function openForwarder({ settings, log, clock, proxies }: PagesOrigin, se
         else send(res, 502, 'the administration pages did not answer: try again\n', { connection: 'close' });
       }
     },
+    /** Ends the process of the pages within half a second. */
     close: () => pages.close(),
   };
 }

@@ -1,5 +1,5 @@
 import { html, raw } from 'hono/html';
-import type { ContentfulStatusCode } from 'hono/utils/http-status';
+import type { ContentfulStatusCode as Status } from 'hono/utils/http-status';
 import { SCRIPT, STYLE } from './assets.ts';
 import type { PageContext } from './context.ts';
 import { csrfInput } from './field.ts';
@@ -25,7 +25,7 @@ const LOGO = raw(
 );
 
 /** Answers with a page for a user who is signed in. Its header has only the links that the user may open. */
-export function page(c: PageContext, title: string, body: Html): Response | Promise<Response> {
+export async function page(c: PageContext, title: string, body: Html): Promise<Response> {
   const { user } = c.var.session;
   const links = may(user, 'company.list', null) ? Object.entries(OPERATOR_LINKS) : [];
   const header = html`
@@ -38,12 +38,7 @@ ${links.length === 0 ? '' : html`<nav aria-label="Administration">${links.map(([
 }
 
 /** Answers with a page that needs no session: sign-in and errors. */
-export function plainPage(
-  c: PageContext,
-  title: string,
-  body: Html,
-  status?: ContentfulStatusCode,
-): Response | Promise<Response> {
+export async function plainPage(c: PageContext, title: string, body: Html, status?: Status): Promise<Response> {
   return c.html(document(c, title, html`<span class="brand">${LOGO} Tollgate</span>`, body), status);
 }
 

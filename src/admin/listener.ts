@@ -14,9 +14,6 @@ export interface Health {
   waitingFor(): string[];
 }
 
-const HEADERS_MS = 15_000;
-const REQUEST_MS = 30_000;
-
 /**
  * The admin listener: /livez, /readyz and /metrics are answered here, whatever the pages do. Pages
  * come from a process of their own, which starts at the first request for one: a gateway without
@@ -35,7 +32,7 @@ export function createAdminListener(health: Health, origin: (() => PagesOrigin) 
     await (await pages).answer(req, res);
   }
 
-  const server = createServerOver(tls, { headersTimeout: HEADERS_MS, requestTimeout: REQUEST_MS });
+  const server = createServerOver(tls, { headersTimeout: 15_000, requestTimeout: 30_000 });
   server.on('request', (req: IncomingMessage, res: ServerResponse) => {
     const path = (req.url as string).split('?', 1)[0] as string;
     answer(path, req, res).catch((error: Error) => {

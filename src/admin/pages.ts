@@ -7,6 +7,7 @@ import { HTTPException } from 'hono/http-exception';
 import { secureHeaders } from 'hono/secure-headers';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import { LRUCache } from 'lru-cache';
+import { FieldError } from '../domain/field.ts';
 import { RefusedChange } from '../domain/refused-change.ts';
 import type { Logger } from '../log.ts';
 import { DatabaseUnavailable } from '../store/database-error.ts';
@@ -24,7 +25,6 @@ import { modelRoutes } from './model.ts';
 import { canSee, may } from './permission.ts';
 import { Busy, Semaphore } from './semaphore.ts';
 import { isCsrfToken, Sessions } from './session.ts';
-import type { PagesSettings } from './settings.ts';
 import { signInRoutes } from './signin.ts';
 import { usageRoutes } from './usage.ts';
 import { userRoutes } from './user.ts';
@@ -47,7 +47,6 @@ const MAX_LONG_FORM_BYTES = 1 << 20;
 const PAGES = { permits: 4, queue: 64 };
 const SLOW = { permits: 3, queue: 0 }; // exports and trial runs; each holds at most one database connection
 const HASHING = { permits: 1, queue: 4 };
-const MAX_FORMATS = 100;
 
 const OLD_FORM = 'This form is out of date. Go back, reload the page and try again.';
 /** Messages of errors that have none. The only such 403 comes from `hono/csrf`. */
@@ -66,22 +65,14 @@ const TITLES = new Map([
  * Request and Response: other code of this process uses them, and pages gain no time by it.
  */
 export function startPages(given: Omit<PageServices, 'sessions' | 'hashing' | 'slow'>): RequestListener {
-  const sessions = new Sessions(given.db, isSecure(given));
+  const isSecure = given.adminUrl?.startsWith('https:') === true;
+  const sessions = new Sessions(given.db, isSecure);
   const services = { ...given, sessions, hashing: new Semaphore(HASHING), slow: new Semaphore(SLOW) };
-  return getRequestListener(createPages(services).fetch, { overrideGlobalObjects: false });
-}
-
-/** The pages are reached by https. */
-function isSecure({ adminUrl }: PagesSettings): boolean {
-  return adminUrl?.startsWith('https:') === true;
-}
-
-function createPages(services: PageServices): Hono<PageEnv> {
   const pages = new Semaphore(PAGES);
   const app = new Hono<PageEnv>();
   app.onError((error, c) => answerError(error, c, services.log));
   app.notFound((c) => errorPage(c, 404));
-  app.use(protect(isSecure(services)));
+  app.use(protect(isSecure));
   app.use(async (c, next) => {
     c.header('cache-control', 'no-store');
     c.set('services', services);
@@ -107,7 +98,7 @@ function createPages(services: PageServices): Hono<PageEnv> {
       });
     }
   }
-  return app;
+  return getRequestListener(app.fetch, { overrideGlobalObjects: false });
 }
 
 /** Scripts, styles and forms of this site only, and no frames. */
@@ -144,7 +135,7 @@ function requireOrigin(adminUrl: string | null): MiddlewareHandler {
 
 /** Finds the session of a request, or redirects to the sign-in page. */
 function requireSession(pages: Semaphore): MiddlewareHandler<PageEnv> {
-  const formats = new LRUCache<string, Format>({ max: MAX_FORMATS });
+  const formats = new LRUCache<string, Format>({ max: 100 });
   return async (c, next) => {
     const { sessions, calendar } = c.var.services;
     const session = await pages.run(() => sessions.find(c));
@@ -187,9 +178,10 @@ async function handleForm(route: Route, c: PageContext, form: Form): Promise<Res
   }
 }
 
-function answerError(error: Error, c: PageContext, log: Logger): Response | Promise<Response> {
+async function answerError(error: Error, c: PageContext, log: Logger): Promise<Response> {
   if (error instanceof HTTPException) return errorPage(c, error.status, error.message);
   if (error instanceof RefusedChange) return errorPage(c, error.reason === 'not_found' ? 404 : 409, error.message);
+  if (error instanceof FieldError) return errorPage(c, 404); // in the address: a form has a message for it
   if (error instanceof FormRefused) return errorPage(c, 422, error.message);
   if (error instanceof Busy) return errorPage(c, 503, 'Too many people are asking at once. Try again in a moment.');
   if (error instanceof DatabaseUnavailable) {
@@ -199,7 +191,7 @@ function answerError(error: Error, c: PageContext, log: Logger): Response | Prom
   return c.text('internal error\n', 500);
 }
 
-function errorPage(c: PageContext, status: ContentfulStatusCode, message = ''): Response | Promise<Response> {
+function errorPage(c: PageContext, status: ContentfulStatusCode, message = ''): Promise<Response> {
   const title = TITLES.get(status) ?? 'Refused';
   const text = message === '' ? MESSAGES.get(status) : message;
   if (status === 503) c.header('retry-after', '2');

@@ -36,9 +36,7 @@ export function signInRoutes(services: PageServices): Hono<PageEnv> {
     app.get('/sign-in/oidc', (c) => beginOidc(c, oidc));
     app.get('/sign-in/oidc/callback', (c) => finishOidc(c, oidc));
   }
-  app.all('/sign-in/*', () => {
-    throw new HTTPException(404);
-  });
+  app.all('/sign-in/*', (c) => c.notFound());
   return app;
 }
 
@@ -107,12 +105,7 @@ async function finishOidc(c: PageContext, oidc: Oidc): Promise<Response> {
 }
 
 /** Shows the sign-in page again with a message. */
-function refuse(
-  c: PageContext,
-  status: ContentfulStatusCode,
-  message: string,
-  form: Form,
-): Response | Promise<Response> {
+function refuse(c: PageContext, status: ContentfulStatusCode, message: string, form: Form): Promise<Response> {
   form.refuse('', message);
   return signInPage(c, form, status);
 }
@@ -125,21 +118,22 @@ function attemptLimits(clock: Clock) {
   const most = (failures: number) => new Throttle({ failures, windowMs: WINDOW_MS }, clock);
   const [ofBoth, ofAddress, ofAccount] = [most(5), most(30), most(100)];
   return (address: string, email: string) => {
-    const counters = [
-      [ofBoth, `${address} ${email}`] as const,
-      [ofAddress, address] as const,
-      [ofAccount, email] as const,
-    ];
+    const both = `${address} ${email}`;
+    const counters = new Map([
+      [ofBoth, both],
+      [ofAddress, address],
+      [ofAccount, email],
+    ]);
     return {
       /** Seconds until another attempt is allowed; 0 when it is allowed now. */
-      closedFor: () => Math.max(...counters.map(([throttle, subject]) => throttle.closedFor(subject))),
-      count: () => counters.forEach(([throttle, subject]) => void throttle.attempt(subject)),
-      forgive: () => counters.forEach(([throttle, subject]) => void throttle.forgive(subject)),
+      closedFor: () => Math.max(...[...counters].map(([throttle, subject]) => throttle.closedFor(subject))),
+      count: () => counters.forEach((subject, throttle) => void throttle.attempt(subject)),
+      forgive: () => counters.forEach((subject, throttle) => void throttle.forgive(subject)),
     };
   };
 }
 
-function signInPage(c: PageContext, form: Form, status?: ContentfulStatusCode): Response | Promise<Response> {
+function signInPage(c: PageContext, form: Form, status?: ContentfulStatusCode): Promise<Response> {
   const { oidc, adminUrl } = c.var.services;
   const state = formState(form, '/sign-in');
   const body = html`<div class="narrow"><h1>Sign in</h1>

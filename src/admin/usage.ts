@@ -1,7 +1,6 @@
 import { html } from 'hono/html';
-import { HTTPException } from 'hono/http-exception';
 import { stream } from 'hono/streaming';
-import { FieldError, readMonth } from '../domain/field.ts';
+import { readMonth } from '../domain/field.ts';
 import { formatEur, parseEur } from '../domain/money.ts';
 import { readUsageMonth, type UsageGroup, type UsageMonth } from '../store/daily.ts';
 import { copyLedger } from '../store/export.ts';
@@ -88,10 +87,8 @@ ${card('Tokens', format.count(prompt_tokens + completion_tokens), `${format.coun
 ${usage.current ? forecast(usage, format) : ''}</div></div>`;
 }
 
-function budget(
-  { current, budget_eur, total_percent, chat_percent, forecast_percent }: UsageMonth,
-  format: Format,
-): Html {
+function budget(usage: UsageMonth, format: Format): Html {
+  const { current, budget_eur, total_percent, chat_percent, forecast_percent } = usage;
   if (budget_eur === null || total_percent === null || chat_percent === null) {
     return html`<p class="big">unlimited</p><p class="muted">No monthly budget is set.</p>`;
   }
@@ -196,14 +193,8 @@ async function download(c: PageContext): Promise<Response> {
   );
 }
 
-/** The month in the address; null for the current one. */
+/** The month in the address; null for the current one. @throws FieldError */
 function monthOf(c: PageContext): string | null {
   const text = c.req.query('month');
-  if (text === undefined) return null;
-  try {
-    return readMonth(text);
-  } catch (error) {
-    if (error instanceof FieldError) throw new HTTPException(404);
-    throw error;
-  }
+  return text === undefined ? null : readMonth(text);
 }

@@ -61,7 +61,7 @@ async function create(c: PageContext, form: Form): Promise<Response> {
 }
 
 async function userPage(c: PageContext, form: Form): Promise<Response> {
-  const user = await find(c);
+  const user = await read(c, (sql) => findUserById(sql, param(c, 'user')));
   const base = `/users/${user.id}`;
   const state = formState(form, `${base}/password`);
   const removal = formState(form, `${base}/remove`);
@@ -102,8 +102,4 @@ async function remove(c: PageContext, form: Form): Promise<Response> {
   form.check();
   await change(c, (sql) => removeUser(sql, id));
   return c.redirect('/users?done=removed', 303);
-}
-
-function find(c: PageContext) {
-  return read(c, (sql) => findUserById(sql, param(c, 'user')));
 }
