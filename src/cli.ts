@@ -3,9 +3,9 @@ import type { Readable, Writable } from 'node:stream';
 import { type Command, type Context, Failure, flag, parseCommand, UsageError } from './cli/command.ts';
 import { COMMANDS } from './cli/commands.ts';
 import { withDatabase } from './cli/database.ts';
-import { commandHelp, overview, serveHelp } from './cli/help.ts';
+import { commandHelp, overview, serveNotes } from './cli/help.ts';
 import type { serve as Serve } from './cli/serve.ts';
-import { ConfigError, readConfig } from './config.ts';
+import { type Config, ConfigError, readConfig } from './config.ts';
 import { isTimeZone } from './domain/month.ts';
 import { type Noun, RefusedChange } from './domain/refused-change.ts';
 import { parseAddress } from './store/address.ts';
@@ -30,6 +30,9 @@ const SERVE = {
   name: 'serve',
   summary: 'start the gateway (API and admin listener)',
   options: { demo: flag('--demo', 'create a demo company and print a key that works, as "make run" does') },
+  get notes() {
+    return serveNotes();
+  },
 };
 
 /** What to do about something that was not found, or that exists already. */
@@ -55,17 +58,21 @@ const HINTS: Readonly<Record<RefusedChange['reason'], Readonly<Partial<Record<No
 export async function runCli(invocation: Invocation): Promise<number> {
   const { stdout, stderr } = invocation;
   const argv = invocation.argv[0] === 'help' ? [...invocation.argv.slice(1), '--help'] : invocation.argv;
-  const command = COMMANDS.find(({ name }) => name === argv.slice(0, name.split(' ').length).join(' '));
+  const command = [SERVE, ...COMMANDS].find(({ name }) => name === argv.slice(0, name.split(' ').length).join(' '));
   // A reader may close the pipe early, as head does: write() below sees that error.
   const ignore = (): void => {};
   stdout.on('error', ignore);
   try {
-    if (command !== undefined) return await runCommand(command, argv.slice(command.name.split(' ').length), invocation);
-    if (argv[0] === 'serve') return await runServe(argv.slice(1), invocation);
-    await write(stdout, `${aboutProgram(argv, invocation.root)}\n`);
-    return 0;
+    const parsed = command && parseCommand(command, argv.slice(command.name.split(' ').length));
+    if (command === undefined || parsed === undefined || parsed.help) {
+      await write(stdout, `${command === undefined ? aboutProgram(argv, invocation.root) : commandHelp(command)}\n`);
+      return 0;
+    }
+    const config = readConfig(invocation.env, isTimeZone, parseAddress);
+    if ('run' in command) return await runCommand(command, parsed, config, invocation);
+    return await runServe(parsed, config, invocation);
   } catch (error) {
-    const { lines, exit } = explain(error, command?.name ?? (argv[0] === 'serve' ? 'serve' : undefined));
+    const { lines, exit } = explain(error, command?.name);
     for (const line of lines) await write(stderr, `tollgate: ${line.replaceAll(/\s*\n\s*/g, '; ')}\n`);
     return exit;
   } finally {
@@ -73,14 +80,11 @@ export async function runCli(invocation: Invocation): Promise<number> {
   }
 }
 
-async function runCommand(command: Command, args: readonly string[], invocation: Invocation): Promise<number> {
+type Parsed = ReturnType<typeof parseCommand>;
+
+async function runCommand(command: Command, parsed: Parsed, config: Config, invocation: Invocation): Promise<number> {
   const { stdin, stdout, stderr } = invocation;
-  const { help, json, values, operand } = parseCommand(command, args);
-  if (help) {
-    await write(stdout, `${commandHelp(command)}\n`);
-    return 0;
-  }
-  const config = readConfig(invocation.env, isTimeZone, parseAddress);
+  const { json, values, operand } = parsed;
   const warnings: string[] = [];
   const exit = await withDatabase(config, command, async (database) => {
     const context: Context = { ...database, config, stdin, json, warn: (line) => warnings.push(line) };
@@ -98,13 +102,7 @@ async function runCommand(command: Command, args: readonly string[], invocation:
   return exit;
 }
 
-async function runServe(args: readonly string[], { env, stdout, serve }: Invocation): Promise<number> {
-  const { help, json, values } = parseCommand(SERVE, args);
-  if (help) {
-    await write(stdout, `${serveHelp(SERVE)}\n`);
-    return 0;
-  }
-  const config = readConfig(env, isTimeZone, parseAddress);
+async function runServe({ json, values }: Parsed, config: Config, { stdout, serve }: Invocation): Promise<number> {
   if (serve === undefined) throw new Failure('this program cannot serve');
   try {
     return await serve(config, values.demo === true, (started) =>

@@ -71,7 +71,7 @@ async function listPage(c: PageContext): Promise<Response> {
   const body = html`${companyHeading(c, company)}
 <div class="title-row"><h1>Assistants</h1><a class="button primary" href="${base}/new">New assistant</a></div>
 <p class="lead">The API runs assistants that are shared with the whole company and belong to no project, at <code>POST /assistants/{id}/run</code>.</p>
-${list(c, { path: base, caption: 'Assistants of this company', cells, empty: 'There are no assistants yet.' }, SORTS, query, assistants)}`;
+${list(c, { path: base, caption: 'Assistants of this company', cells, sorts: SORTS, empty: 'There are no assistants yet.' }, query, assistants)}`;
   return page(c, `Assistants of ${company.name}`, body);
 }
 

@@ -53,7 +53,7 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
   };
   const figures = ['Spent this month', 'Monthly budget', 'Disabled models'];
   const body = html`<h1>Companies</h1>
-${list(c, { path: '/companies', caption: 'All companies', cells, figures, empty: 'There are no companies yet. Create the first one below.' }, SORTS, query, companies)}
+${list(c, { path: '/companies', caption: 'All companies', cells, figures, sorts: SORTS, empty: 'There are no companies yet. Create the first one below.' }, query, companies)}
 <section class="card"><h2>Create a company</h2>${state.summary}
 <form method="post" action="/companies" class="stack">${csrfInput(c)}
 ${field(state, { name: 'name', label: 'Name', required: true })}

@@ -3,7 +3,7 @@ import type { Calendar } from '../domain/month.ts';
 import type { Clock } from '../domain/ports.ts';
 import type { Logger } from '../log.ts';
 import { actingAs } from '../store/actor.ts';
-import { type CompanyRow, findCompany } from '../store/company.ts';
+import { findCompany } from '../store/company.ts';
 import type { Database, Sql } from '../store/database.ts';
 import { enterCompany, within } from '../store/tenant-role.ts';
 import type { Form, FormBindings } from './form.ts';
@@ -66,10 +66,7 @@ export function read<T>(c: PageContext, query: (sql: Sql) => PromiseLike<T>, dea
 }
 
 /** Reads the company of the path, and something of it. @throws RefusedChange not_found */
-export function readOfCompany<T>(
-  c: PageContext,
-  query: (sql: Sql, company: string) => PromiseLike<T>,
-): Promise<readonly [CompanyRow, T]> {
+export function readOfCompany<T>(c: PageContext, query: (sql: Sql, company: string) => PromiseLike<T>) {
   const id = param(c, 'company');
   return read(c, async (sql) => [await findCompany(sql, id), await query(sql, id)] as const);
 }

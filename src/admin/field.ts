@@ -87,10 +87,7 @@ ${description(state, spec)}</div>`;
 }
 
 /** A checkbox with its label. Several of one name have a value each. */
-export function checkbox(
-  state: FormState,
-  spec: Control & { readonly value?: string; readonly checked: boolean },
-): Html {
+export function checkbox(state: FormState, spec: Control & { value?: string; checked: boolean }): Html {
   const { name, label, hint, value = 'true' } = spec;
   const id = `f-${name}-${value}`;
   return html`<div class="check"><input type="checkbox" id="${id}" name="${name}" value="${value}"${

@@ -49,6 +49,8 @@ const OVERLAPS: Readonly<Record<string, string>> = {
   '2592000': '30 days',
 };
 
+type MintedKey = KeyRow & { readonly key: string };
+
 async function accessPage(c: PageContext, form: Form): Promise<Response> {
   const { format, services } = c.var;
   const id = param(c, 'company');
@@ -74,7 +76,7 @@ async function accessPage(c: PageContext, form: Form): Promise<Response> {
   };
   const body = html`${companyHeading(c, company)}<h1>Access</h1>
 <p class="lead">Applications reach the API at <code>${services.publicUrl}</code> with one of these keys. Keep them on servers, like passwords.</p>
-${list(c, { path: base, caption: 'API keys', cells, figures: ['Cost this month'], empty: 'There are no keys yet. Create the first one below.' }, SORTS, query, keys)}
+${list(c, { path: base, caption: 'API keys', cells, figures: ['Cost this month'], sorts: SORTS, empty: 'There are no keys yet. Create the first one below.' }, query, keys)}
 <section class="card" id="create"><h2>Create a key</h2>${state.summary}
 <form method="post" action="${base}/create" class="stack">${csrfInput(c)}<input type="hidden" name="id" value="${randomUUID()}">
 ${field(state, { name: 'name', label: 'Name', required: true, hint: 'What will use it, such as “Website search”.' })}
@@ -109,11 +111,7 @@ async function create(c: PageContext, form: Form): Promise<Response> {
 }
 
 /** The only page that ever shows a key. */
-async function revealPage(
-  c: PageContext,
-  key: KeyRow & { key: string },
-  replaced: Html | string = '',
-): Promise<Response> {
+async function revealPage(c: PageContext, key: MintedKey, replaced: Html | string = ''): Promise<Response> {
   const company = await read(c, (sql) => readCompany(sql, key.company_id));
   const { curl, sdk } = snippetsFor(c.var.services.publicUrl, key, listModels(company));
   const body = html`${companyHeading(c, company)}<h1>Your new key</h1>
@@ -129,11 +127,7 @@ ${copyable('sdk', 'Use it with the OpenAI SDK', sdk)}
 }
 
 /** A call with curl and one with the OpenAI SDK that fit the scopes of a key. */
-function snippetsFor(
-  base: string,
-  { key, scopes }: { readonly key: string; readonly scopes: readonly Scope[] },
-  listed: readonly Model[],
-): { curl: string; sdk: string } {
+function snippetsFor(base: string, { key, scopes }: MintedKey, listed: readonly Model[]) {
   const slugOf = (wanted: Model['kind']) => listed.find(({ kind }) => kind === wanted)?.slug;
   const [chat, embedding] = [slugOf('chat'), slugOf('embedding')];
   const client = `import OpenAI from 'openai';\n\nconst client = new OpenAI({\n  baseURL: '${base}',\n  apiKey: process.env.TOLLGATE_API_KEY,\n});\n`;

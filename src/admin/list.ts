@@ -33,19 +33,14 @@ interface List<T> extends Columns<T> {
   /** The path of the list; search and pages are in its query. */
   readonly path: string;
   readonly caption: string;
+  readonly sorts: Sorts;
   /** Shown when there is nothing to list, whatever is searched. */
   readonly empty: string;
 }
 
 /** A page of a list: search and order, the table, and the way to the other pages. */
-export function list<T>(
-  c: PageContext,
-  spec: List<T>,
-  sorts: Sorts,
-  query: ListQuery,
-  { rows, page, total }: ListPage<T>,
-): Html {
-  const { path, caption, empty } = spec;
+export function list<T>(c: PageContext, spec: List<T>, query: ListQuery, { rows, page, total }: ListPage<T>): Html {
+  const { path, caption, sorts, empty } = spec;
   if (total === 0 && query.search === '') return emptyText(empty);
   const { format } = c.var;
   const first = (page - 1) * PAGE_ROWS + 1;

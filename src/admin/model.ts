@@ -78,7 +78,7 @@ async function companyPage(c: PageContext): Promise<Response> {
       ? html`The EU gate is <strong>open</strong>: models hosted outside the EU may be used.`
       : html`The EU gate is <strong>closed</strong>: models hosted outside the EU are neither listed nor served.`
   } <a href="/companies/${id}/settings">Change it in the settings</a>.</p>
-${list(c, { path: base, caption: 'Models of this company', cells, figures: PRICES, empty: 'No models are offered yet.' }, COMPANY_SORTS, query, found)}
+${list(c, { path: base, caption: 'Models of this company', cells, figures: PRICES, sorts: COMPANY_SORTS, empty: 'No models are offered yet.' }, query, found)}
 <section class="card"><h2>What <code>GET /models</code> returns now</h2>
 <p>${listed.length} of ${new Set(models.map(({ slug }) => slug)).size} models. ${
     active === 0
@@ -148,7 +148,7 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
   };
   const body = html`<h1>Models and prices</h1>
 <p class="lead">Clients see the slug; the internal name goes upstream and is shown to operators only.</p>
-${list(c, { path: '/models', caption: 'All models', cells, figures: PRICES, empty: 'There are no models yet. Offer the first one below.' }, SORTS, query, models)}
+${list(c, { path: '/models', caption: 'All models', cells, figures: PRICES, sorts: SORTS, empty: 'There are no models yet. Offer the first one below.' }, query, models)}
 <section class="card"><h2>Offer a model</h2>${state.summary}
 <form method="post" action="/models" class="stack">${csrfInput(c)}
 ${field(state, { name: 'slug', label: 'Slug', required: true, hint: 'The name clients use. It never changes.' })}

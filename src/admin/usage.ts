@@ -59,15 +59,14 @@ ${figures(usage, format)}
           name,
         )
   }</section>
-${groups('By model', 'Model', usage.by_model, (group) => html`<code>${group.name}</code>`, format)}
+${groups('Model', usage.by_model, (group) => html`<code>${group.name}</code>`, format)}
 ${groups(
-  'By key',
   'Key',
   usage.by_key,
   (key) => (key.name === null ? muted('a deleted key') : html`${key.name} <code>${key.prefix}…</code>`),
   format,
 )}
-${groups('By endpoint', 'Endpoint', usage.by_endpoint, (group) => ENDPOINTS[group.name] ?? group.name, format)}
+${groups('Endpoint', usage.by_endpoint, (group) => ENDPOINTS[group.name] ?? group.name, format)}
 ${endings(usage, format)}
 <p class="muted foot">Figures are exact sums of the ledger. Days and months are those of ${c.var.services.calendar.timeZone}. Calls that failed before any usage was known cost nothing and are not in the ledger.</p>`;
   return page(c, `Usage of ${usage.company_name}`, body);
@@ -113,7 +112,6 @@ function forecast({ forecast_eur, forecast_percent }: UsageMonth, format: Format
 
 /** One table of sums; nothing when there were no calls. */
 function groups<T extends Omit<UsageGroup, 'name'>>(
-  caption: string,
   title: string,
   lines: readonly T[],
   name: (line: T) => Html | string,
@@ -130,7 +128,10 @@ function groups<T extends Omit<UsageGroup, 'name'>>(
   if (rest.length > 0) {
     rows.push({ ...rest.reduce<UsageSums>(plus, NOTHING), first: muted(`${format.count(rest.length)} others`) });
   }
-  return table(caption, rows, { cells: { [title]: ({ first }) => first, ...sums(format) }, figures: FIGURES });
+  return table(`By ${title.toLowerCase()}`, rows, {
+    cells: { [title]: ({ first }) => first, ...sums(format) },
+    figures: FIGURES,
+  });
 }
 
 function plus(a: UsageSums, b: UsageSums): UsageSums {

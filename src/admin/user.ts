@@ -35,7 +35,7 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
   };
   const body = html`<h1>Users</h1>
 <p class="lead">Owners and administrators manage keys, usage, settings and assistants of their company. Members may sign in and see none of it. Operators see everything.</p>
-${list(c, { path: '/users', caption: 'All users', cells, empty: 'There are no users.' }, SORTS, query, users)}
+${list(c, { path: '/users', caption: 'All users', cells, sorts: SORTS, empty: 'There are no users.' }, query, users)}
 <section class="card"><h2>Add a user</h2>${state.summary}
 <form method="post" action="/users" class="stack">${csrfInput(c)}
 ${field(state, { name: 'email', label: 'E-mail address', type: 'email', required: true })}

@@ -29,9 +29,9 @@ environment variables.
 Exit status: 0 done, 1 refused or failed, 64 wrong usage or configuration.`;
 }
 
-export function serveHelp(serve: Pick<Command, 'name' | 'summary' | 'options'>): string {
-  const notes = `Environment variables, with defaults in brackets:\n\n${describeConfig()}\n\n${SECRETS_NOTE}`;
-  return commandHelp({ ...serve, notes });
+/** The notes of `serve`. */
+export function serveNotes(): string {
+  return `Environment variables, with defaults in brackets:\n\n${describeConfig()}\n\n${SECRETS_NOTE}`;
 }
 
 /** The configuration table, one variable after the other. */
