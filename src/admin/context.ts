@@ -59,10 +59,7 @@ export interface Route {
 
 /** Runs a query for a page. Under a company's path, row-level security shows that company's rows only. */
 export function read<T>(c: PageContext, query: (sql: Sql) => PromiseLike<T>, deadlineMs = DEADLINE_MS): Promise<T> {
-  const { db } = c.var.services;
-  return c.req.param('company') === undefined
-    ? db.run(deadlineMs, query)
-    : within(db, param(c, 'company'), deadlineMs, query);
+  return within(c.var.services.db, companyOf(c), deadlineMs, query);
 }
 
 /** Reads the company of the path, and something of it. @throws RefusedChange not_found */
@@ -75,9 +72,15 @@ export function readOfCompany<T>(c: PageContext, query: (sql: Sql, company: stri
 export function change<T>(c: PageContext, work: (sql: Sql) => PromiseLike<T>): Promise<T> {
   const { services, session } = c.var;
   return actingAs(services.db, session.user.email, DEADLINE_MS, async (sql) => {
-    if (c.req.param('company') !== undefined) await enterCompany(sql, param(c, 'company'));
+    const company = companyOf(c);
+    if (company !== null) await enterCompany(sql, company);
     return work(sql);
   });
+}
+
+/** The id of the company in the path; null when there is none. */
+export function companyOf(c: PageContext): string | null {
+  return c.req.param('company') === undefined ? null : param(c, 'company');
 }
 
 /** An id from the path, in lower case. The route must have this parameter. */

@@ -55,7 +55,8 @@ export function openForwarder({ settings, log, clock, proxies }: PagesOrigin, se
       }
       res.once('close', release);
       try {
-        const headers = { ...forwarded(req.headers), [CLIENT_HEADER]: `${secret} ${address}` };
+        const kept = Object.entries(req.headers).filter(([name]) => !NOT_FORWARDED.has(name));
+        const headers = { ...Object.fromEntries(kept), [CLIENT_HEADER]: `${secret} ${address}` };
         const to = await pages.address();
         if (res.destroyed) return; // the client left while the process started
         const found = await exchange(req, res, headers, to);
@@ -113,10 +114,6 @@ function exchange(
   if (req.headers['content-length'] === undefined) req.on('data', (chunk) => count(chunk.length));
   if (left >= 0) req.pipe(sent);
   return promise;
-}
-
-function forwarded(headers: IncomingHttpHeaders): IncomingHttpHeaders {
-  return Object.fromEntries(Object.entries(headers).filter(([name]) => !NOT_FORWARDED.has(name)));
 }
 
 /** The address of the peer, or the one that the nearest trusted proxies name. One IPv6 network (/64) counts as one. */

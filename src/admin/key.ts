@@ -212,9 +212,8 @@ function endOfDay(text: string, timeZone: string): Date {
   if (!/^\d{4}-\d\d-\d\d$/.test(text)) throw new FieldError('must be a date such as 2027-01-31');
   const next = readInstant(text).getTime() + 86_400_000;
   // twice, because the offset may change on this very day
-  let at = next;
-  for (let i = 0; i < 2; i++) at = next - offsetAt(at, timeZone);
-  return new Date(at);
+  const about = next - offsetAt(next, timeZone);
+  return new Date(next - offsetAt(about, timeZone));
 }
 
 /** Milliseconds that a time zone is ahead of UTC: its clock, read as if it were UTC, less the time. */

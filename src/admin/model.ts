@@ -164,9 +164,7 @@ function price(text: string, isFree: boolean): Html | string {
 }
 
 function modelFields(state: FormState, model: ModelRow | null): Html {
-  const priced = (name: string, label: string, value = ''): Field => {
-    return { name, label, required: true, inputmode: 'decimal', value };
-  };
+  const priced = (spec: Field) => field(state, { ...spec, required: true, inputmode: 'decimal' });
   return html`${field(state, {
     name: 'upstream',
     label: 'Internal name',
@@ -181,8 +179,8 @@ ${select(state, {
   value: model?.kind ?? 'chat',
 })}
 ${checkbox(state, { name: 'eu_hosted', label: 'Hosted in the EU', checked: model?.eu_hosted ?? true })}
-<div class="pair">${field(state, priced('input', PROMPT_PRICE, model?.cost_eur_per_1k_input))}
-${field(state, { ...priced('output', COMPLETION_PRICE, model?.cost_eur_per_1k_output), hint: '0 for embeddings.' })}</div>`;
+<div class="pair">${priced({ name: 'input', label: PROMPT_PRICE, value: model?.cost_eur_per_1k_input ?? '' })}
+${priced({ name: 'output', label: COMPLETION_PRICE, value: model?.cost_eur_per_1k_output ?? '', hint: '0 for embeddings.' })}</div>`;
 }
 
 function readModelFields(form: Form) {

@@ -16,15 +16,15 @@ import { SCRIPT, STYLE } from './assets.ts';
 import { assistantRoutes } from './assistant.ts';
 import { auditRoutes } from './audit.ts';
 import { companyRoutes } from './company.ts';
-import { type PageContext, type PageEnv, type PageServices, param, type Route } from './context.ts';
+import { companyOf, type PageContext, type PageEnv, type PageServices, type Route } from './context.ts';
 import { Form, FormRefused, readForm } from './form.ts';
-import { Format } from './format.ts';
+import { type Format, formatFor } from './format.ts';
 import { keyRoutes } from './key.ts';
 import { plainPage } from './layout.ts';
 import { modelRoutes } from './model.ts';
 import { canSee, may } from './permission.ts';
 import { Busy, Semaphore } from './semaphore.ts';
-import { isCsrfToken, Sessions } from './session.ts';
+import { isSameSecret, Sessions } from './session.ts';
 import { signInRoutes } from './signin.ts';
 import { usageRoutes } from './usage.ts';
 import { userRoutes } from './user.ts';
@@ -93,7 +93,8 @@ export function startPages(given: Omit<PageServices, 'sessions' | 'hashing' | 's
     } else {
       app.post(path, requirePermission(route), async (c) => {
         const form = readForm(c, route.long ? MAX_LONG_FORM_BYTES : MAX_FORM_BYTES);
-        if (!isCsrfToken(c.var.session, form.values.get('csrf'))) throw new HTTPException(403, { message: OLD_FORM });
+        const isCurrent = isSameSecret(c.var.session.csrf, form.values.get('csrf') ?? '');
+        if (!isCurrent) throw new HTTPException(403, { message: OLD_FORM });
         return semaphore.run(() => handleForm(route, c, form));
       });
     }
@@ -145,7 +146,7 @@ function requireSession(pages: Semaphore): MiddlewareHandler<PageEnv> {
     }
     c.set('session', session);
     const languages = c.req.header('accept-language') ?? '';
-    const format = formats.get(languages) ?? new Format(languages, calendar.timeZone);
+    const format = formats.get(languages) ?? formatFor(languages, calendar.timeZone);
     formats.set(languages, format);
     c.set('format', format);
     return next();
@@ -156,7 +157,7 @@ function requireSession(pages: Semaphore): MiddlewareHandler<PageEnv> {
 function requirePermission(route: Route): MiddlewareHandler<PageEnv> {
   return async (c, next) => {
     const { user } = c.var.session;
-    const company = c.req.param('company') === undefined ? null : param(c, 'company');
+    const company = companyOf(c);
     if (company !== null && !canSee(user, company)) throw new HTTPException(404);
     if (!may(user, route.action, company)) {
       throw new HTTPException(403, { message: 'Your role does not include this page.' });

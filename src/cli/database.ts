@@ -10,7 +10,6 @@ import { type Command, type Context, Failure } from './command.ts';
 export const ACTOR = 'cli';
 
 const TRANSACTION_MS = 60_000;
-const UNLIMITED_MS = Number.POSITIVE_INFINITY;
 
 /**
  * Runs a command on the database of DATABASE_URL, or on the embedded one. An embedded database
@@ -35,8 +34,7 @@ export async function withDatabase<T>(
     }
     return await work({
       transact: (change) => actingAs(db, ACTOR, TRANSACTION_MS, change),
-      read: (query, company) =>
-        company === undefined ? db.run(UNLIMITED_MS, query) : within(db, company, UNLIMITED_MS, query),
+      read: (query, company) => within(db, company ?? null, Number.POSITIVE_INFINITY, query),
       migrate: applyPending,
     });
   } finally {
