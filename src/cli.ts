@@ -20,9 +20,7 @@ export interface Invocation {
   readonly stdin: Readable;
   readonly stdout: Writable;
   readonly stderr: Writable;
-  /** Folder of the package, with package.json. Ends in a slash. */
-  readonly root: URL;
-  /** `tollgate serve`. */
+  /** Runs instead of the gateway. */
   readonly serve?: typeof Serve;
 }
 
@@ -63,11 +61,9 @@ export async function runCli(invocation: Invocation): Promise<number> {
   const ignore = (): void => {};
   stdout.on('error', ignore);
   try {
-    const parsed = command && parseCommand(command, argv.slice(command.name.split(' ').length));
-    if (command === undefined || parsed === undefined || parsed.help) {
-      await write(stdout, `${command === undefined ? aboutProgram(argv, invocation.root) : commandHelp(command)}\n`);
-      return 0;
-    }
+    if (command === undefined) return await print(stdout, aboutProgram(argv));
+    const parsed = parseCommand(command, argv.slice(command.name.split(' ').length));
+    if (parsed.help) return await print(stdout, commandHelp(command));
     const config = readConfig(invocation.env, isTimeZone, parseAddress);
     if ('run' in command) return await runCommand(command, parsed, config, invocation);
     return await runServe(parsed, config, invocation);
@@ -103,9 +99,10 @@ async function runCommand(command: Command, parsed: Parsed, config: Config, invo
 }
 
 async function runServe({ json, values }: Parsed, config: Config, { stdout, serve }: Invocation): Promise<number> {
-  if (serve === undefined) throw new Failure('this program cannot serve');
   try {
-    return await serve(config, values.demo === true, (started) =>
+    // loaded only here: the gateway would add half to the start of every other command
+    const run = serve ?? (await import('./cli/serve.ts')).serve;
+    return await run(config, values.demo === true, (started) =>
       stdout.write(`${json ? JSON.stringify(started.json) : started.text}\n`),
     );
   } catch (error) {
@@ -116,9 +113,9 @@ async function runServe({ json, values }: Parsed, config: Config, { stdout, serv
 }
 
 /** Help or version. @throws UsageError when the arguments name no command */
-function aboutProgram(argv: readonly string[], root: URL): string {
+function aboutProgram(argv: readonly string[]): string {
   const [noun, verb] = argv;
-  const { version } = JSON.parse(readFileSync(new URL('package.json', root), 'utf8'));
+  const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'));
   if (noun === '--version') return `tollgate ${version}`;
   if (noun === undefined || noun === '--help' || noun === '-h') return overview(version, [SERVE, ...COMMANDS]);
 
@@ -150,6 +147,11 @@ function explain(error: unknown, command: string | undefined): { lines: readonly
   const expected = [Failure, MigrationRefused, DatabaseRefused].some((kind) => error instanceof kind);
   if (expected) return { lines: [(error as Error).message], exit: 1 };
   throw error;
+}
+
+async function print(stdout: Writable, text: string): Promise<0> {
+  await write(stdout, `${text}\n`);
+  return 0;
 }
 
 /** Writes and waits until the stream took the text, so that memory stays bounded. False when the reader is gone. */

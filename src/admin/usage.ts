@@ -31,7 +31,6 @@ const OUTCOMES: Readonly<Record<string, string>> = {
   upstream_failed: 'Failed before its end',
 };
 
-const NOTHING: UsageSums = { requests: 0, prompt_tokens: 0, completion_tokens: 0, cost_eur: '0' };
 const MAX_LINES = 50; // of each table; the rest is one line
 
 const FIGURES = ['Requests', 'Prompt tokens', 'Completion tokens', 'Cost'];
@@ -124,9 +123,9 @@ function groups<T extends Omit<UsageGroup, 'name'>>(
       line.unfinished > 0 ? html` ${badge('warn', `${format.count(line.unfinished)} unfinished`)}` : ''
     }`,
   }));
-  const rest = lines.slice(MAX_LINES);
+  const rest: readonly UsageSums[] = lines.slice(MAX_LINES);
   if (rest.length > 0) {
-    rows.push({ ...rest.reduce<UsageSums>(plus, NOTHING), first: muted(`${format.count(rest.length)} others`) });
+    rows.push({ ...rest.reduce(plus), first: muted(`${format.count(rest.length)} others`) });
   }
   return table(`By ${title.toLowerCase()}`, rows, {
     cells: { [title]: ({ first }) => first, ...sums(format) },

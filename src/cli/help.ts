@@ -10,11 +10,8 @@ type Synopsis = Pick<Command, 'name' | 'operand' | 'summary'>;
 /** One summary per command, in the order given, a blank line between nouns. */
 export function overview(version: string, commands: readonly Synopsis[]): string {
   const lines = columns(commands.map((each) => [synopsis(each), each.summary]));
-  const nounOf = (each: Synopsis | undefined): string =>
-    each?.name.includes(' ') ? (each.name.split(' ')[0] ?? '') : '';
-  const grouped = lines.map((line, i) =>
-    i > 0 && nounOf(commands[i]) !== nounOf(commands[i - 1]) ? `\n${line}` : line,
-  );
+  const nounAt = (i: number) => commands[i]?.name.split(' ').at(-2); // none: a command of one word
+  const grouped = lines.map((line, i) => (i > 0 && nounAt(i) !== nounAt(i - 1) ? `\n${line}` : line));
   return `Tollgate ${version}: a metered, governed model-access gateway
 
 Usage: tollgate COMMAND [OPTIONS]

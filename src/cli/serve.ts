@@ -1,7 +1,7 @@
 import { type App, openApp } from '../app.ts';
 import type { Config } from '../config.ts';
 import { type Welcome, welcome } from '../demo/first-run.ts';
-import { flushLog, type Logger, openLog } from '../log.ts';
+import { flushLog, openLog } from '../log.ts';
 import { collectYoung, reclaimAtRest } from '../runtime/collection.ts';
 import { tuneHeap } from '../runtime/heap.ts';
 import type { Output } from './command.ts';
@@ -28,12 +28,9 @@ export async function serve(config: Config, demo: boolean, announce: (started: O
   }
   reclaimAtRest();
   log.info({ api: app.apiUrl, admin: app.adminUrl }, 'serving');
-  return await shutDown(app, await stop, config.drainSeconds, log);
-}
-
-async function shutDown(app: App, signal: string, drainSeconds: number, log: Logger): Promise<number> {
-  log.info({ signal, seconds: drainSeconds }, 'draining');
-  const cut = await app.drain(drainSeconds);
+  const signal = await stop;
+  log.info({ signal, seconds: config.drainSeconds }, 'draining');
+  const cut = await app.drain(config.drainSeconds);
   if (cut > 0) log.warn({ connections: cut }, 'open requests did not finish in time and were cut');
   const lost = await app.close();
   if (lost > 0) log.error({ records: lost }, 'usage records could not be written');
