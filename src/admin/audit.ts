@@ -65,11 +65,9 @@ function what({ action, subject, before, after }: AuditRow): Html {
 
 /** The values that differ; all values of a row that was created or removed. */
 function changes({ before, after }: AuditRow): Html {
-  const names = [...new Set([...Object.keys(before ?? {}), ...Object.keys(after ?? {})])];
-  const differing = names.filter(
-    (name) =>
-      name !== 'id' && name !== 'company_id' && JSON.stringify(before?.[name]) !== JSON.stringify(after?.[name]),
-  );
+  const { id: _, company_id: __, ...values } = { ...before, ...after };
+  const differs = (name: string) => JSON.stringify(before?.[name]) !== JSON.stringify(after?.[name]);
+  const differing = Object.keys(values).filter(differs);
   if (differing.length === 0) return html``;
   const list = html`<dl class="diff">${differing.map(
     (name) =>

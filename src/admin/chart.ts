@@ -30,8 +30,7 @@ export function costPerDay(cost: DailyCost, format: Format, month: string): Html
   const named = cost.models.slice(0, MAX_SERIES);
   const series = cost.models.length > named.length ? [...named, OTHER] : named;
   const stacks = stack(cost, series);
-  const legend = series.map((name, at) => legendEntry(`s${at}`, name));
-  return html`<figure class="chart-frame"><figcaption class="legend">${legend}</figcaption>
+  return html`<figure class="chart-frame"><figcaption class="legend">${series.map((name, at) => legendEntry(`s${at}`, name))}</figcaption>
 ${SIZES.map((size) => draw(size, stacks, format, month))}</figure>`;
 }
 

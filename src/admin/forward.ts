@@ -79,15 +79,10 @@ export function openForwarder({ settings, log, clock, proxies }: PagesOrigin, se
  * @returns the session that the answer names, once its head is here
  * @throws Error when there is no answer
  */
-function exchange(
-  req: IncomingMessage,
-  res: ServerResponse,
-  headers: IncomingHttpHeaders,
-  { port, agent }: PagesAddress,
-): Promise<string | string[] | undefined> {
+function exchange(req: IncomingMessage, res: ServerResponse, headers: IncomingHttpHeaders, to: PagesAddress) {
   const { method, url } = req;
   const { promise, resolve, reject } = Promise.withResolvers<string | string[] | undefined>();
-  const sent = request({ host: '127.0.0.1', port, agent, method, path: url, headers, setHost: false });
+  const sent = request({ host: '127.0.0.1', ...to, method, path: url, headers, setHost: false });
   sent.on('error', reject);
   sent.on('response', (answer) => {
     const raw = answer.rawHeaders;

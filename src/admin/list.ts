@@ -67,8 +67,8 @@ export function searchBar(path: string, sorts: Sorts, query: Order): Html {
 
 /** The address of another page of a list, with the same search and order. */
 export function addressOf(path: string, query: Order, more: Record<string, string>): string {
-  const { search } = query;
-  return `${path}?${new URLSearchParams({ ...(search === '' ? {} : { q: search }), sort: sortOf(query), ...more })}`;
+  const searched = query.search === '' ? {} : { q: query.search };
+  return `${path}?${new URLSearchParams({ ...searched, sort: sortOf(query), ...more })}`;
 }
 
 function sortOf({ sort, descending }: Order): string {

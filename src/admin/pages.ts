@@ -49,16 +49,12 @@ const SLOW = { permits: 3, queue: 0 }; // exports and trial runs; each holds at 
 const HASHING = { permits: 1, queue: 4 };
 
 const OLD_FORM = 'This form is out of date. Go back, reload the page and try again.';
-/** Messages of errors that have none. The only such 403 comes from `hono/csrf`. */
-const MESSAGES = new Map([
-  [403, 'This form did not come from this site.'],
-  [404, 'There is nothing at this address.'],
-]);
-const TITLES = new Map([
-  [403, 'Not permitted'],
-  [404, 'Not found'],
-  [503, 'Not available'],
-]);
+/** Titles of error pages, and texts for errors without a message. The only such 403 comes from `hono/csrf`. */
+const ERRORS: Readonly<Record<number, { readonly title: string; readonly text?: string }>> = {
+  403: { title: 'Not permitted', text: 'This form did not come from this site.' },
+  404: { title: 'Not found', text: 'There is nothing at this address.' },
+  503: { title: 'Not available' },
+};
 
 /**
  * The administration area as a listener for node:http. The adapter may not replace the global
@@ -193,9 +189,8 @@ async function answerError(error: Error, c: PageContext, log: Logger): Promise<R
 }
 
 function errorPage(c: PageContext, status: ContentfulStatusCode, message = ''): Promise<Response> {
-  const title = TITLES.get(status) ?? 'Refused';
-  const text = message === '' ? MESSAGES.get(status) : message;
+  const { title = 'Refused', text = '' } = ERRORS[status] ?? {};
   if (status === 503) c.header('retry-after', '2');
-  const body = html`<div class="narrow"><h1>${title}</h1><p>${text}</p><p><a href="/">Back to the start</a></p></div>`;
+  const body = html`<div class="narrow"><h1>${title}</h1><p>${message || text}</p><p><a href="/">Back to the start</a></p></div>`;
   return plainPage(c, title, body, status);
 }

@@ -43,10 +43,8 @@ export async function withDatabase<T>(
   }
 }
 
-async function openEmbedded(dataDir: string): Promise<Embedded> {
-  try {
-    return await startEmbedded({ dataDir, log: { info: () => {} }, shortLived: true });
-  } catch (error) {
-    throw new Failure(`the embedded database cannot be used: ${(error as Error).message}`);
-  }
+function openEmbedded(dataDir: string): Promise<Embedded> {
+  return startEmbedded({ dataDir, log: { info: () => {} }, shortLived: true }).catch((error: Error) => {
+    throw new Failure(`the embedded database cannot be used: ${error.message}`);
+  });
 }

@@ -41,15 +41,11 @@ export const userCommands: readonly Command[] = [
 ];
 
 async function passwordFrom(stdin: Readable): Promise<string> {
-  const chunks: Buffer[] = [];
-  let length = 0;
+  let input = Buffer.alloc(0);
   for await (const chunk of stdin) {
-    chunks.push(Buffer.from(chunk));
-    length += chunk.length;
-    if (length > MOST_INPUT) break;
+    input = Buffer.concat([input, Buffer.from(chunk)]);
+    if (input.length > MOST_INPUT) break;
   }
-  const text = Buffer.concat(chunks)
-    .toString('utf8')
-    .replace(/\r?\n$/, '');
+  const text = input.toString('utf8').replace(/\r?\n$/, '');
   return named('the password on standard input', () => readPassword(text));
 }

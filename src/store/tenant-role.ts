@@ -11,7 +11,7 @@ export async function enterCompany(sql: Sql, company: string): Promise<void> {
   await sql`select enter_company(${company})`;
 }
 
-/** One transaction about one company, under the tenant role. @param company null: a query about any, as `db.run` does it */
+/** One transaction about one company, under the tenant role. @param company null: a query about any of them */
 export function within<T>(
   db: Database,
   company: string | null,
