@@ -3,8 +3,8 @@ import type { Readable, Writable } from 'node:stream';
 import { type Command, type Context, Failure, flag, parseCommand, UsageError } from './cli/command.ts';
 import { COMMANDS } from './cli/commands.ts';
 import { withDatabase } from './cli/database.ts';
-import { commandHelp, overview, serveHelp } from './cli/help.ts';
-import type { Announcement } from './cli/serve.ts';
+import { commandHelp, overview, serveNotes } from './cli/help.ts';
+import type { serve as Serve } from './cli/serve.ts';
 import { type Config, ConfigError, readConfig } from './config.ts';
 import { isTimeZone } from './domain/month.ts';
 import { type Noun, RefusedChange } from './domain/refused-change.ts';
@@ -20,20 +20,17 @@ export interface Invocation {
   readonly stdin: Readable;
   readonly stdout: Writable;
   readonly stderr: Writable;
-  /** Folder of the package, with package.json and sql/. Ends in a slash. */
-  readonly root: URL;
-  /**
-   * Runs the gateway until a signal stops it; resolves with the exit code.
-   * @param demo create a demo company and print a key that works (`make run`)
-   * @param announce is called once the gateway has started
-   */
-  readonly serve?: (config: Config, demo: boolean, announce: (started: Announcement) => void) => Promise<number>;
+  /** Runs instead of the gateway. */
+  readonly serve?: typeof Serve;
 }
 
 const SERVE = {
   name: 'serve',
   summary: 'start the gateway (API and admin listener)',
   options: { demo: flag('--demo', 'create a demo company and print a key that works, as "make run" does') },
+  get notes() {
+    return serveNotes();
+  },
 };
 
 /** What to do about something that was not found, or that exists already. */
@@ -59,17 +56,19 @@ const HINTS: Readonly<Record<RefusedChange['reason'], Readonly<Partial<Record<No
 export async function runCli(invocation: Invocation): Promise<number> {
   const { stdout, stderr } = invocation;
   const argv = invocation.argv[0] === 'help' ? [...invocation.argv.slice(1), '--help'] : invocation.argv;
-  const command = COMMANDS.find(({ name }) => name === argv.slice(0, name.split(' ').length).join(' '));
+  const command = [SERVE, ...COMMANDS].find(({ name }) => name === argv.slice(0, name.split(' ').length).join(' '));
   // A reader may close the pipe early, as head does: write() below sees that error.
   const ignore = (): void => {};
   stdout.on('error', ignore);
   try {
-    if (command !== undefined) return await runCommand(command, argv.slice(command.name.split(' ').length), invocation);
-    if (argv[0] === 'serve') return await runServe(argv.slice(1), invocation);
-    await write(stdout, `${aboutProgram(argv, invocation.root)}\n`);
-    return 0;
+    if (command === undefined) return await print(stdout, aboutProgram(argv));
+    const parsed = parseCommand(command, argv.slice(command.name.split(' ').length));
+    if (parsed.help) return await print(stdout, commandHelp(command));
+    const config = readConfig(invocation.env, isTimeZone, parseAddress);
+    if ('run' in command) return await runCommand(command, parsed, config, invocation);
+    return await runServe(parsed, config, invocation);
   } catch (error) {
-    const { lines, exit } = explain(error, command?.name ?? (argv[0] === 'serve' ? 'serve' : undefined));
+    const { lines, exit } = explain(error, command?.name);
     for (const line of lines) await write(stderr, `tollgate: ${line.replaceAll(/\s*\n\s*/g, '; ')}\n`);
     return exit;
   } finally {
@@ -77,16 +76,13 @@ export async function runCli(invocation: Invocation): Promise<number> {
   }
 }
 
-async function runCommand(command: Command, args: readonly string[], invocation: Invocation): Promise<number> {
-  const { stdin, stdout, stderr, root } = invocation;
-  const { help, json, values, operand } = parseCommand(command, args);
-  if (help) {
-    await write(stdout, `${commandHelp(command)}\n`);
-    return 0;
-  }
-  const config = readConfig(invocation.env, isTimeZone, parseAddress);
+type Parsed = ReturnType<typeof parseCommand>;
+
+async function runCommand(command: Command, parsed: Parsed, config: Config, invocation: Invocation): Promise<number> {
+  const { stdin, stdout, stderr } = invocation;
+  const { json, values, operand } = parsed;
   const warnings: string[] = [];
-  const exit = await withDatabase(config, root, command, async (database) => {
+  const exit = await withDatabase(config, command, async (database) => {
     const context: Context = { ...database, config, stdin, json, warn: (line) => warnings.push(line) };
     const outcome = await command.run(context, values, operand);
     if ('pieces' in outcome) {
@@ -102,16 +98,11 @@ async function runCommand(command: Command, args: readonly string[], invocation:
   return exit;
 }
 
-async function runServe(args: readonly string[], { env, stdout, serve }: Invocation): Promise<number> {
-  const { help, json, values } = parseCommand(SERVE, args);
-  if (help) {
-    await write(stdout, `${serveHelp(SERVE)}\n`);
-    return 0;
-  }
-  const config = readConfig(env, isTimeZone, parseAddress);
-  if (serve === undefined) throw new Failure('this program cannot serve');
+async function runServe({ json, values }: Parsed, config: Config, { stdout, serve }: Invocation): Promise<number> {
   try {
-    return await serve(config, values.demo === true, (started) =>
+    // loaded only here: the gateway would add half to the start of every other command
+    const run = serve ?? (await import('./cli/serve.ts')).serve;
+    return await run(config, values.demo === true, (started) =>
       stdout.write(`${json ? JSON.stringify(started.json) : started.text}\n`),
     );
   } catch (error) {
@@ -122,9 +113,9 @@ async function runServe(args: readonly string[], { env, stdout, serve }: Invocat
 }
 
 /** Help or version. @throws UsageError when the arguments name no command */
-function aboutProgram(argv: readonly string[], root: URL): string {
+function aboutProgram(argv: readonly string[]): string {
   const [noun, verb] = argv;
-  const version = versionOf(root);
+  const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'));
   if (noun === '--version') return `tollgate ${version}`;
   if (noun === undefined || noun === '--help' || noun === '-h') return overview(version, [SERVE, ...COMMANDS]);
 
@@ -158,6 +149,11 @@ function explain(error: unknown, command: string | undefined): { lines: readonly
   throw error;
 }
 
+async function print(stdout: Writable, text: string): Promise<0> {
+  await write(stdout, `${text}\n`);
+  return 0;
+}
+
 /** Writes and waits until the stream took the text, so that memory stays bounded. False when the reader is gone. */
 function write(stream: Writable, text: string): Promise<boolean> {
   return new Promise((resolve, reject) => {
@@ -167,8 +163,4 @@ function write(stream: Writable, text: string): Promise<boolean> {
       else resolve(!gone);
     });
   });
-}
-
-function versionOf(root: URL): string {
-  return JSON.parse(readFileSync(new URL('package.json', root), 'utf8')).version;
 }

@@ -17,8 +17,5 @@ async function run(): Promise<void> {
     stdin: process.stdin,
     stdout: process.stdout,
     stderr: process.stderr,
-    root: new URL('..', import.meta.url),
-    // loaded only here: the gateway would add half to the start of every other command
-    serve: async (...args) => (await import('./cli/serve.ts')).serve(...args),
   });
 }

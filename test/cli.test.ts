@@ -205,7 +205,7 @@ t.test('a reader that closes the pipe early, as head does, is not an error', asy
     done(Object.assign(new Error('write EPIPE'), { code: 'EPIPE', syscall: 'write' }));
   const stderr = new PassThrough();
   const argv = ['ledger', 'export', '--company', id, '--month', '2026-11', '--csv'];
-  t.equal(await runCli({ argv, env, stdin: Readable.from([]), stdout, stderr, root: ROOT }), 0);
+  t.equal(await runCli({ argv, env, stdin: Readable.from([]), stdout, stderr }), 0);
   t.equal(stderr.readableLength, 0);
 });
 

@@ -1,12 +1,12 @@
 import { html } from 'hono/html';
-import { readPassword } from '../domain/password.ts';
-import { deleteSessionsOf } from '../store/session.ts';
-import { findUser, setPasswordHash } from '../store/user.ts';
-import { change, type PageContext, type Route, read } from './context.ts';
+import { readPassword, verifyPassword } from '../domain/password.ts';
+import { findUser } from '../store/user.ts';
+import { type PageContext, type Route, read } from './context.ts';
 import { csrfInput, field, formState } from './field.ts';
 import type { Form } from './form.ts';
 import { page } from './layout.ts';
 import { may } from './permission.ts';
+import { replacePassword } from './user.ts';
 
 /** For every user who may sign in: the first page, the own account, signing out. */
 export const accountRoutes: readonly Route[] = [
@@ -23,7 +23,7 @@ function start(c: PageContext): Response {
   return c.redirect('/account', 303);
 }
 
-function accountPage(c: PageContext, form: Form): Response | Promise<Response> {
+function accountPage(c: PageContext, form: Form): Promise<Response> {
   const { user } = c.var.session;
   const state = formState(form, '/account/password');
   const company = user.company_name === null ? '' : html` of <strong>${user.company_name}</strong>`;
@@ -47,21 +47,15 @@ ${field(state, { name: 'new', label: 'New password', type: 'password', required:
 }
 
 async function setPassword(c: PageContext, form: Form): Promise<Response> {
-  const { services, session } = c.var;
-  const { email, user_id } = session.user;
+  const { email, user_id } = c.var.session.user;
   const current = form.required('current', (text) => text);
   const wanted = form.required('new', readPassword);
   form.check();
   const user = await read(c, (sql) => findUser(sql, email));
-  if (!(await services.hasher.verify(current, async () => user?.password_hash ?? null))) {
-    form.refuse('current', 'is wrong.');
-    form.check();
-  }
-  const hash = await services.hasher.hash(wanted);
-  await change(c, async (sql) => {
-    await setPasswordHash(sql, user_id, hash);
-    await deleteSessionsOf(sql, user_id, session.digest);
-  });
+  const isRight = await c.var.services.hashing.run(() => verifyPassword(current, user?.password_hash ?? null));
+  if (!isRight) form.refuse('current', 'is wrong.');
+  form.check();
+  await replacePassword(c, user_id, wanted);
   return c.redirect('/account?done=password', 303);
 }
 

@@ -37,20 +37,16 @@ export class Allowance {
    */
   take(address: string, session: string | null): (() => void) | null {
     const now = this.#clock();
-    let bucket = session === null ? undefined : this.#sessions.get(session);
-    bucket ??= this.#addresses.get(address);
-    if (bucket === undefined) {
-      bucket = { tokens: BURST, filledAt: now, open: 0 };
-      this.#addresses.set(address, bucket);
-    }
+    const known = (session === null ? undefined : this.#sessions.get(session)) ?? this.#addresses.get(address);
+    const bucket = known ?? { tokens: BURST, filledAt: now, open: 0 };
+    if (known === undefined) this.#addresses.set(address, bucket);
     bucket.tokens = Math.min(BURST, bucket.tokens + (Math.max(0, now - bucket.filledAt) / 1000) * PER_SECOND);
     bucket.filledAt = now;
     if (bucket.tokens < 1 || bucket.open >= AT_ONCE) return null;
-    const taken = bucket;
-    taken.tokens--;
-    taken.open++;
+    bucket.tokens--;
+    bucket.open++;
     return () => {
-      taken.open--;
+      bucket.open--;
     };
   }
 }

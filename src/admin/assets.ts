@@ -1,20 +1,14 @@
 import { hash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 
-/** A file that pages refer to. Its path has a hash of its content, so browsers may keep it for ever. */
-interface Asset {
-  readonly path: string;
-  readonly type: string;
-  readonly body: Buffer<ArrayBuffer>;
-}
-
 // the same folder from src/admin and, when compiled, from dist/admin
 const FOLDER = new URL('../../src/admin/assets/', import.meta.url);
 
 export const STYLE = read('style.css', 'text/css');
 export const SCRIPT = read('pages.js', 'text/javascript');
 
-function read(name: string, type: string): Asset {
+/** A file that pages refer to. Its path has a hash of its content, so browsers may keep it for ever. */
+function read(name: string, type: string) {
   const body = readFileSync(new URL(name, FOLDER));
   return { path: `/assets/${hash('sha256', body, 'hex').slice(0, 12)}/${name}`, type: `${type}; charset=utf-8`, body };
 }

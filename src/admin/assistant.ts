@@ -1,49 +1,42 @@
 import { html } from 'hono/html';
 import { isEligible } from '../domain/assistant.ts';
+import type { Company } from '../domain/company.ts';
 import {
   FieldError,
-  oneOf,
   readMaxTokens,
   readName,
   readSlug,
   readTemperature,
   readText,
   readUuid,
+  readVisibility,
 } from '../domain/field.ts';
 import { admitModel } from '../domain/gate.ts';
 import { type AssistantRow, createAssistant, removeAssistant, setAssistant } from '../store/assistant.ts';
-import { type CompanyRow, findCompany } from '../store/company.ts';
+import { readCompany } from '../store/directory.ts';
 import { listModels } from '../store/model.ts';
 import { type AssistantSort, findAssistant, pageOfAssistants } from '../store/page.ts';
 import { callApi } from './api.ts';
-import { change, type PageContext, param, type Route, read } from './context.ts';
-import { csrfInput, type FormState, field, formState, select } from './field.ts';
+import { change, type PageContext, param, type Route, read, readOfCompany } from './context.ts';
+import { csrfInput, field, formState, select } from './field.ts';
 import type { Form } from './form.ts';
 import type { Format } from './format.ts';
 import type { Html } from './html.ts';
-import { badge, companyHeading, confirmation, page } from './layout.ts';
+import { badge, companyHeading, confirmation, muted, page } from './layout.ts';
 import { list, listQuery } from './list.ts';
-import { catalogueOf } from './model.ts';
 
 const BASE = '/companies/:company/assistants';
+const RUN = `${BASE}/:assistant/run`;
 
 /** A company's assistants (spec section 2.6): who sees them, and trial runs. */
 export const assistantRoutes: readonly Route[] = [
   { method: 'GET', path: BASE, action: 'assistant.read', handle: listPage },
-  { method: 'GET', path: `${BASE}/new`, action: 'assistant.write', handle: newPage },
-  { method: 'POST', path: `${BASE}/new`, action: 'assistant.write', long: true, handle: create, page: newPage },
-  { method: 'GET', path: `${BASE}/:assistant`, action: 'assistant.write', handle: editPage },
-  { method: 'POST', path: `${BASE}/:assistant`, action: 'assistant.write', long: true, handle: edit, page: editPage },
-  { method: 'GET', path: `${BASE}/:assistant/run`, action: 'assistant.run', handle: runPage },
-  {
-    method: 'POST',
-    path: `${BASE}/:assistant/run`,
-    action: 'assistant.run',
-    slow: true,
-    long: true,
-    handle: run,
-    page: runPage,
-  },
+  { method: 'GET', path: `${BASE}/new`, action: 'assistant.write', handle: formPage },
+  { method: 'POST', path: `${BASE}/new`, action: 'assistant.write', long: true, handle: create, page: formPage },
+  { method: 'GET', path: `${BASE}/:assistant`, action: 'assistant.write', handle: formPage },
+  { method: 'POST', path: `${BASE}/:assistant`, action: 'assistant.write', long: true, handle: edit, page: formPage },
+  { method: 'GET', path: RUN, action: 'assistant.run', handle: runPage },
+  { method: 'POST', path: RUN, action: 'assistant.run', slow: true, long: true, handle: run, page: runPage },
   { method: 'GET', path: `${BASE}/:assistant/remove`, action: 'assistant.write', handle: removePage },
   { method: 'POST', path: `${BASE}/:assistant/remove`, action: 'assistant.write', handle: remove },
 ];
@@ -62,25 +55,23 @@ async function listPage(c: PageContext): Promise<Response> {
   const id = param(c, 'company');
   const base = `/companies/${id}/assistants`;
   const query = listQuery<AssistantSort>(c, SORTS);
-  const { company, assistants, models } = await read(c, async (sql) => ({
-    company: await findCompany(sql, id),
-    assistants: await pageOfAssistants(sql, id, query),
-    models: await listModels(sql, id),
-  }));
-  const catalogue = catalogueOf(company, models);
-  const rows = assistants.rows.map((assistant) => [
-    html`<strong>${assistant.name}</strong><br><code class="id">${assistant.id}</code>`,
-    eligibility(assistant),
-    modelState(assistant, catalogue),
-    settingsOf(assistant, c.var.format),
-    html`<span class="row-actions"><a class="button quiet" href="${base}/${assistant.id}">Edit<span class="sr"> ${assistant.name}</span></a>
-<a class="button quiet" href="${base}/${assistant.id}/run">Try<span class="sr"> ${assistant.name}</span></a></span>`,
-  ]);
-  const columns = ['Assistant', 'In the API', 'Default model', 'Settings', 'Actions'];
+  const [company, assistants] = await read(
+    c,
+    async (sql) => [await readCompany(sql, id), await pageOfAssistants(sql, id, query)] as const,
+  );
+  const cells = {
+    Assistant: ({ id, name }: AssistantRow) => html`<strong>${name}</strong><br><code class="id">${id}</code>`,
+    'In the API': eligibility,
+    'Default model': (assistant: AssistantRow) => modelState(assistant, company),
+    Settings: (assistant: AssistantRow) => settingsOf(assistant, c.var.format),
+    Actions: ({ id, name }: AssistantRow) =>
+      html`<span class="row-actions"><a class="button quiet" href="${base}/${id}">Edit<span class="sr"> ${name}</span></a>
+<a class="button quiet" href="${base}/${id}/run">Try<span class="sr"> ${name}</span></a></span>`,
+  };
   const body = html`${companyHeading(c, company)}
 <div class="title-row"><h1>Assistants</h1><a class="button primary" href="${base}/new">New assistant</a></div>
 <p class="lead">The API runs assistants that are shared with the whole company and belong to no project, at <code>POST /assistants/{id}/run</code>.</p>
-${list(c, { path: base, caption: 'Assistants of this company', columns, rows, empty: 'There are no assistants yet.' }, SORTS, query, assistants)}`;
+${list(c, { path: base, caption: 'Assistants of this company', cells, sorts: SORTS, empty: 'There are no assistants yet.' }, query, assistants)}`;
   return page(c, `Assistants of ${company.name}`, body);
 }
 
@@ -91,13 +82,13 @@ function eligibility({ visibility, project_id }: AssistantRow): Html {
     visibility === 'company'
       ? 'It has a home project.'
       : `It is shared with: ${VISIBILITIES[visibility].toLowerCase()}.`;
-  return html`${badge('plain', '404')}<br><span class="muted">${why}</span>`;
+  return html`${badge('plain', '404')}<br>${muted(why)}`;
 }
 
-function modelState({ model_slug }: AssistantRow, catalogue: ReturnType<typeof catalogueOf>): Html {
-  if (model_slug === null) return html`<span class="muted">none: a run must name one</span>`;
+function modelState({ model_slug }: AssistantRow, company: Company): Html {
+  if (model_slug === null) return muted('none: a run must name one');
   try {
-    admitModel(catalogue, model_slug, 'chat', null);
+    admitModel(company, model_slug, 'chat', null);
     return html`<code>${model_slug}</code>`;
   } catch (error) {
     const why = (error as { status: number }).status === 403 ? 'blocked by the EU gate' : 'not available';
@@ -107,32 +98,21 @@ function modelState({ model_slug }: AssistantRow, catalogue: ReturnType<typeof c
 
 function settingsOf({ temperature, max_tokens }: AssistantRow, format: Format): string {
   const parts = [
-    ...(temperature === null ? [] : [`temperature ${temperature}`]),
-    ...(max_tokens === null ? [] : [`at most ${format.count(max_tokens)} tokens`]),
+    temperature !== null && `temperature ${temperature}`,
+    max_tokens !== null && `at most ${format.count(max_tokens)} tokens`,
   ];
-  return parts.length === 0 ? "the model's own" : parts.join(', ');
+  return parts.filter((part) => part !== false).join(', ') || "the model's own";
 }
 
-async function newPage(c: PageContext, form: Form): Promise<Response> {
-  const company = await read(c, (sql) => findCompany(sql, param(c, 'company')));
-  const path = `/companies/${company.id}/assistants/new`;
-  return formPage(c, company, null, path, formState(form, path));
-}
-
-async function editPage(c: PageContext, form: Form): Promise<Response> {
-  const { company, assistant } = await find(c);
-  const path = `/companies/${company.id}/assistants/${assistant.id}`;
-  return formPage(c, company, assistant, path, formState(form, path));
-}
-
-async function formPage(
-  c: PageContext,
-  company: CompanyRow,
-  assistant: AssistantRow | null,
-  path: string,
-  state: FormState,
-): Promise<Response> {
-  const models = await read(c, (sql) => listModels(sql, company.id));
+/** The form of a new assistant, or of the one in the path. */
+async function formPage(c: PageContext, form: Form): Promise<Response> {
+  const isNew = c.req.param('assistant') === undefined;
+  const [company, { assistant, models }] = await readOfCompany(c, async (sql, id) => ({
+    assistant: isNew ? null : await findAssistant(sql, id, param(c, 'assistant')),
+    models: await listModels(sql, id),
+  }));
+  const path = `/companies/${company.id}/assistants/${assistant?.id ?? 'new'}`;
+  const state = formState(form, path);
   const slugs = [...new Set(models.filter(({ kind }) => kind === 'chat').map(({ slug }) => slug))];
   const current = assistant?.model_slug ?? '';
   if (current !== '' && !slugs.includes(current)) slugs.push(current);
@@ -145,7 +125,7 @@ ${field(state, { name: 'system_prompt', label: 'System prompt', type: 'textarea'
 ${select(state, {
   name: 'model_slug',
   label: 'Default model',
-  choices: [{ value: '', text: 'None: every run names one' }, ...slugs.map((slug) => ({ value: slug, text: slug }))],
+  choices: [['', 'None: every run names one'], ...slugs.map((slug) => [slug, slug] as const)],
   value: current,
 })}
 <div class="pair">${field(state, { name: 'temperature', label: 'Temperature', inputmode: 'decimal', value: String(assistant?.temperature ?? ''), hint: '0 to 2; empty for the model’s own.' })}
@@ -153,7 +133,7 @@ ${field(state, { name: 'max_tokens', label: 'Maximum tokens of an answer', input
 ${select(state, {
   name: 'visibility',
   label: 'Shared with',
-  choices: Object.entries(VISIBILITIES).map(([value, text]) => ({ value, text })),
+  choices: Object.entries(VISIBILITIES),
   value: assistant?.visibility ?? 'company',
   hint: 'The API answers 404 unless it is shared with the whole company.',
 })}
@@ -171,7 +151,7 @@ function readFields(form: Form) {
     model_slug: form.optional('model_slug', readSlug),
     temperature: form.optional('temperature', readTemperature),
     max_tokens: form.optional('max_tokens', readMaxTokens),
-    visibility: form.required('visibility', oneOf('company', 'private', 'persons', 'teams', 'projects')),
+    visibility: form.required('visibility', readVisibility),
     project_id: form.optional('project_id', readUuid),
   };
   form.check();
@@ -193,7 +173,7 @@ async function edit(c: PageContext, form: Form): Promise<Response> {
 }
 
 async function removePage(c: PageContext): Promise<Response> {
-  const { company, assistant } = await find(c);
+  const [company, assistant] = await find(c);
   const base = `/companies/${company.id}/assistants`;
   const body = html`${companyHeading(c, company)}<h1>Remove ${assistant.name}?</h1>
 ${confirmation(c, { action: `${base}/${assistant.id}/remove`, button: 'Remove assistant', back: base, text: html`<p>Runs of it get 404 within a second. This cannot be undone; the audit log keeps its settings.</p>` })}`;
@@ -207,7 +187,7 @@ async function remove(c: PageContext): Promise<Response> {
 }
 
 async function runPage(c: PageContext, form: Form, result: Html | string = ''): Promise<Response> {
-  const { company, assistant } = await find(c);
+  const [company, assistant] = await find(c);
   const path = `/companies/${company.id}/assistants/${assistant.id}/run`;
   const state = formState(form, path);
   const body = html`${companyHeading(c, company)}<h1>Try ${assistant.name}</h1>
@@ -257,10 +237,6 @@ function readKey(text: string): string {
   return text.trim();
 }
 
-async function find(c: PageContext): Promise<{ company: CompanyRow; assistant: AssistantRow }> {
-  const id = param(c, 'company');
-  return read(c, async (sql) => ({
-    company: await findCompany(sql, id),
-    assistant: await findAssistant(sql, id, param(c, 'assistant')),
-  }));
+function find(c: PageContext) {
+  return readOfCompany(c, (sql, company) => findAssistant(sql, company, param(c, 'assistant')));
 }

@@ -2,7 +2,7 @@ import { html } from 'hono/html';
 import { AUDIT_WINDOW, type AuditRow, pageOfAudit } from '../store/page.ts';
 import { type PageContext, type Route, read } from './context.ts';
 import type { Html } from './html.ts';
-import { badge, page, table } from './layout.ts';
+import { badge, emptyText, muted, page, table } from './layout.ts';
 import { addressOf, listQuery, searchBar } from './list.ts';
 
 /** The log of all changes by page, command line or SQL, for operators. */
@@ -33,27 +33,27 @@ async function auditPage(c: PageContext): Promise<Response> {
   const asked = c.req.query('from') ?? '';
   const from = /^\d{1,15}$/.test(asked) ? Number(asked) : null;
   const found = await read(c, (sql) => pageOfAudit(sql, { search, newestFirst: descending, from }));
-  const rows = found.rows.map((entry) => [
-    format.instant(entry.at),
-    who(entry),
-    what(entry),
-    entry.company_name ?? html`<span class="muted">${entry.company_id === null ? 'all' : 'a removed company'}</span>`,
-    changes(entry),
-  ]);
-  const columns = ['When', 'Who', 'What', 'Company', 'Before and after'];
+  const cells = {
+    When: ({ at }: AuditRow) => format.instant(at),
+    Who: who,
+    What: what,
+    Company: ({ company_id, company_name }: AuditRow) =>
+      company_name ?? muted(company_id === null ? 'all' : 'a removed company'),
+    'Before and after': changes,
+  };
   const searched = found.next === null ? 'Nothing' : `None of ${format.count(AUDIT_WINDOW)} changes`;
   const empty = search === '' ? 'Nothing has changed yet.' : `${searched} matches the search.`;
   const more = { from: String(found.next) };
   const body = html`<h1>Audit log</h1>
 <p class="lead">Every change by page, command line or SQL. Its entries cannot be changed or removed, and they never contain keys or passwords.</p>
 ${searchBar('/audit', SORTS, { search, sort, descending })}
-${table('Changes', columns, rows, empty, true)}
+${found.rows.length === 0 ? emptyText(empty) : table('Changes', found.rows, { cells }, true)}
 ${found.next === null ? '' : html`<nav class="pager" aria-label="Pages"><a class="button quiet" rel="next" href="${addressOf('/audit', { search, sort, descending }, more)}">${descending ? 'Older' : 'Newer'} changes</a></nav>`}`;
   return page(c, 'Audit log', body);
 }
 
 function who({ actor, db_role }: AuditRow): Html {
-  if (actor === db_role) return html`${actor}<br><span class="muted">by SQL</span>`;
+  if (actor === db_role) return html`${actor}<br>${muted('by SQL')}`;
   return actor === 'cli' ? html`command line` : html`${actor}`;
 }
 
@@ -65,11 +65,9 @@ function what({ action, subject, before, after }: AuditRow): Html {
 
 /** The values that differ; all values of a row that was created or removed. */
 function changes({ before, after }: AuditRow): Html {
-  const names = [...new Set([...Object.keys(before ?? {}), ...Object.keys(after ?? {})])];
-  const differing = names.filter(
-    (name) =>
-      name !== 'id' && name !== 'company_id' && JSON.stringify(before?.[name]) !== JSON.stringify(after?.[name]),
-  );
+  const { id: _, company_id: __, ...values } = { ...before, ...after };
+  const differs = (name: string) => JSON.stringify(before?.[name]) !== JSON.stringify(after?.[name]);
+  const differing = Object.keys(values).filter(differs);
   if (differing.length === 0) return html``;
   const list = html`<dl class="diff">${differing.map(
     (name) =>

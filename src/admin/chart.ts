@@ -16,20 +16,11 @@ export interface DailyCost {
 export const MAX_SERIES = 6;
 const OTHER = 'other models';
 
-/** Size and margins of a chart, in units of its viewBox. */
-interface Size {
-  readonly width: number;
-  readonly height: number;
-  readonly left: number;
-  readonly bottom: number;
-  readonly top: number;
-  /** Days from one label of the axis to the next. */
-  readonly step: number;
-  readonly className: string;
-}
-
-/** A chart is drawn in both sizes, so that its text is readable on a phone; the style sheet shows one of them. */
-const SIZES: readonly Size[] = [
+/**
+ * A chart is drawn in both sizes, so that its text is readable on a phone; the style sheet shows one of them.
+ * In units of the viewBox; `step` is in days, from one label of the axis to the next.
+ */
+const SIZES = [
   { width: 960, height: 280, left: 76, bottom: 40, top: 12, step: 2, className: 'chart wide' },
   { width: 360, height: 230, left: 64, bottom: 40, top: 12, step: 7, className: 'chart slim' },
 ];
@@ -39,8 +30,7 @@ export function costPerDay(cost: DailyCost, format: Format, month: string): Html
   const named = cost.models.slice(0, MAX_SERIES);
   const series = cost.models.length > named.length ? [...named, OTHER] : named;
   const stacks = stack(cost, series);
-  const legend = series.map((name, at) => legendEntry(`s${at}`, name));
-  return html`<figure class="chart-frame"><figcaption class="legend">${legend}</figcaption>
+  return html`<figure class="chart-frame"><figcaption class="legend">${series.map((name, at) => legendEntry(`s${at}`, name))}</figcaption>
 ${SIZES.map((size) => draw(size, stacks, format, month))}</figure>`;
 }
 
@@ -49,17 +39,10 @@ export function legendEntry(className: string, text: string): Html {
   return html`<span><svg class="key" viewBox="0 0 10 10" aria-hidden="true"><rect class="${className}" width="10" height="10" rx="2"/></svg>${text}</span>`;
 }
 
-/** The bar of one day. */
-interface Stack {
-  readonly day: number;
-  /** EUR per series, and their sum: floats, for pixels only. */
-  readonly heights: readonly number[];
-  readonly total: number;
-  /** The exact amounts, for text. */
-  readonly cells: DailyCost['cells'];
-}
+type Stack = ReturnType<typeof stack>[number];
 
-function stack({ days, cells }: DailyCost, series: readonly string[]): Stack[] {
+/** The bar of each day: `heights` in EUR per series, and their `total`, for pixels; `cells` are exact, for text. */
+function stack({ days, cells }: DailyCost, series: readonly string[]) {
   return Array.from({ length: days }, (_, at) => {
     const day = at + 1;
     const ofDay = cells.filter((cell) => cell.day === day);
@@ -87,7 +70,7 @@ function scaleFor(highest: number): { top: number; ticks: number[]; decimals: nu
   };
 }
 
-function draw(size: Size, stacks: readonly Stack[], format: Format, month: string): Html {
+function draw(size: (typeof SIZES)[number], stacks: readonly Stack[], format: Format, month: string): Html {
   const { width, height, left, bottom, top, step, className } = size;
   const highest = Math.max(...stacks.map(({ total }) => total));
   const scale = scaleFor(highest);

@@ -14,7 +14,7 @@ export async function companyField(c: PageContext, state: FormState, label: stri
 }
 
 /** The id of the company that was chosen; null when none was, or after a mistake. */
-export async function readCompany(c: PageContext, form: Form): Promise<string | null> {
+export async function readCompanyChoice(c: PageContext, form: Form): Promise<string | null> {
   const text = form.optional('company', (name) => name.trim());
   if (text === null) return null;
   const [id = null, other] = await read(c, (sql) => companiesNamed(sql, text));

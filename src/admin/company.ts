@@ -1,11 +1,12 @@
 import { html } from 'hono/html';
+import { isLimited } from '../domain/budget.ts';
 import { readBudget, readName } from '../domain/field.ts';
-import { createCompany, findCompany, setCompany } from '../store/company.ts';
+import { type CompanyRow, createCompany, findCompany, setCompany } from '../store/company.ts';
 import { type CompanySort, pageOfCompanies } from '../store/page.ts';
 import { change, type PageContext, param, type Route, read } from './context.ts';
 import { checkbox, csrfInput, type FormState, field, formState } from './field.ts';
 import type { Form } from './form.ts';
-import { badge, companyHeading, figure, page } from './layout.ts';
+import { badge, companyHeading, page } from './layout.ts';
 import { list, listQuery } from './list.ts';
 import { may } from './permission.ts';
 
@@ -42,22 +43,17 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
   const query = listQuery<CompanySort>(c, SORTS);
   const companies = await read(c, (sql) => pageOfCompanies(sql, query));
   const state = formState(form, '/companies');
-  const rows = companies.rows.map((company) => [
-    html`<a href="/companies/${company.id}/usage">${company.name}</a>`,
-    format.eur(company.spent),
-    isLimited(company.monthly_budget_eur) ? format.eur(company.monthly_budget_eur as string) : 'unlimited',
-    company.allow_non_eu_models ? badge('warn', 'non-EU allowed') : badge('eu', 'EU only'),
-    company.disabled_model_slugs.length === 0 ? 'none' : company.disabled_model_slugs.length,
-  ]);
-  const columns = [
-    'Company',
-    figure('Spent this month'),
-    figure('Monthly budget'),
-    'EU gate',
-    figure('Disabled models'),
-  ];
+  const cells = {
+    Company: ({ id, name }: CompanyRow) => html`<a href="/companies/${id}/usage">${name}</a>`,
+    'Spent this month': ({ spent }: { spent: string }) => format.eur(spent),
+    'Monthly budget': ({ monthly_budget_eur: eur }: CompanyRow) => (isLimited(eur) ? format.eur(eur) : 'unlimited'),
+    'EU gate': (company: CompanyRow) =>
+      company.allow_non_eu_models ? badge('warn', 'non-EU allowed') : badge('eu', 'EU only'),
+    'Disabled models': (company: CompanyRow) => company.disabled_model_slugs.length || 'none',
+  };
+  const figures = ['Spent this month', 'Monthly budget', 'Disabled models'];
   const body = html`<h1>Companies</h1>
-${list(c, { path: '/companies', caption: 'All companies', columns, rows, empty: 'There are no companies yet. Create the first one below.' }, SORTS, query, companies)}
+${list(c, { path: '/companies', caption: 'All companies', cells, figures, sorts: SORTS, empty: 'There are no companies yet. Create the first one below.' }, query, companies)}
 <section class="card"><h2>Create a company</h2>${state.summary}
 <form method="post" action="/companies" class="stack">${csrfInput(c)}
 ${field(state, { name: 'name', label: 'Name', required: true })}
@@ -93,7 +89,7 @@ async function settingsPage(c: PageContext, form: Form): Promise<Response> {
   const base = `/companies/${id}`;
   const state = formState(form, `${base}/settings`);
   const naming = formState(form, `${base}/name`);
-  const budget = isLimited(company.monthly_budget_eur) ? (company.monthly_budget_eur as string) : '';
+  const budget = isLimited(company.monthly_budget_eur) ? company.monthly_budget_eur : '';
   const body = html`${companyHeading(c, company)}<h1>Settings</h1>
 <section class="card"><h2>Budget and EU gate</h2>${state.summary}
 <form method="post" action="${base}/settings" class="stack">${csrfInput(c)}
@@ -127,9 +123,4 @@ async function rename(c: PageContext, form: Form): Promise<Response> {
   form.check();
   await change(c, (sql) => setCompany(sql, id, { name }));
   return c.redirect(`/companies/${id}/settings?done=saved`, 303);
-}
-
-/** null and 0 mean unlimited (spec section 2.9). */
-function isLimited(budget: string | null): boolean {
-  return budget !== null && budget !== '0';
 }

@@ -3,18 +3,17 @@ import type { Calendar } from '../domain/month.ts';
 import type { Clock } from '../domain/ports.ts';
 import type { Logger } from '../log.ts';
 import { actingAs } from '../store/actor.ts';
+import { findCompany } from '../store/company.ts';
 import type { Database, Sql } from '../store/database.ts';
 import { enterCompany, within } from '../store/tenant-role.ts';
 import type { Form, FormBindings } from './form.ts';
 import type { Format } from './format.ts';
-import type { Hasher } from './hasher.ts';
 import type { Action } from './permission.ts';
 import type { Semaphore } from './semaphore.ts';
 import type { Session, Sessions } from './session.ts';
 import type { PagesSettings } from './settings.ts';
 
-const READ_MS = 5000;
-const CHANGE_MS = 5000;
+const DEADLINE_MS = 5000;
 
 /** What pages are made from. */
 export interface PageServices extends PagesSettings {
@@ -23,7 +22,8 @@ export interface PageServices extends PagesSettings {
   readonly clock: Clock;
   readonly log: Logger;
   readonly sessions: Sessions;
-  readonly hasher: Hasher;
+  /** Limits password hashes: a flood of sign-ins costs at most what the API leaves of one core, and 128 MiB. */
+  readonly hashing: Semaphore;
   /** Limits exports and trial runs, which may take minutes. */
   readonly slow: Semaphore;
 }
@@ -58,20 +58,29 @@ export interface Route {
 }
 
 /** Runs a query for a page. Under a company's path, row-level security shows that company's rows only. */
-export function read<T>(c: PageContext, query: (sql: Sql) => PromiseLike<T>, deadlineMs = READ_MS): Promise<T> {
-  const { db } = c.var.services;
-  return c.req.param('company') === undefined
-    ? db.run(deadlineMs, query)
-    : within(db, param(c, 'company'), deadlineMs, query);
+export function read<T>(c: PageContext, query: (sql: Sql) => PromiseLike<T>, deadlineMs = DEADLINE_MS): Promise<T> {
+  return within(c.var.services.db, companyOf(c), deadlineMs, query);
+}
+
+/** Reads the company of the path, and something of it. @throws RefusedChange not_found */
+export function readOfCompany<T>(c: PageContext, query: (sql: Sql, company: string) => PromiseLike<T>) {
+  const id = param(c, 'company');
+  return read(c, async (sql) => [await findCompany(sql, id), await query(sql, id)] as const);
 }
 
 /** Runs a change in one transaction; the audit log names the user. Limited to a company's rows as `read` is. */
 export function change<T>(c: PageContext, work: (sql: Sql) => PromiseLike<T>): Promise<T> {
   const { services, session } = c.var;
-  return actingAs(services.db, session.user.email, CHANGE_MS, async (sql) => {
-    if (c.req.param('company') !== undefined) await enterCompany(sql, param(c, 'company'));
+  return actingAs(services.db, session.user.email, DEADLINE_MS, async (sql) => {
+    const company = companyOf(c);
+    if (company !== null) await enterCompany(sql, company);
     return work(sql);
   });
+}
+
+/** The id of the company in the path; null when there is none. */
+export function companyOf(c: PageContext): string | null {
+  return c.req.param('company') === undefined ? null : param(c, 'company');
 }
 
 /** An id from the path, in lower case. The route must have this parameter. */

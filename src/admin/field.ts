@@ -5,25 +5,23 @@ import type { Html } from './html.ts';
 
 /** Parts of forms: labelled controls that keep their values and show their messages after a refusal. */
 
-/** What the controls of one form show: the values that were sent, or those given by the page. */
-export interface FormState {
-  /** Why the form was refused; empty when it was not. */
-  readonly summary: Html;
-  message(name: string): string | null;
-  value(name: string, fallback: string): string;
-  isChecked(name: string, value: string, fallback: boolean): boolean;
-}
+export type FormState = ReturnType<typeof formState>;
 
-/** @param path where the form of the page is sent; what was sent to another path does not concern it */
-export function formState(form: Form, path: string): FormState {
+/**
+ * What the controls of one form show: the values that were sent, or those given by the page.
+ * @param path where the form of the page is sent; what was sent to another path does not concern it
+ */
+export function formState(form: Form, path: string) {
   const sent = form.path === path ? form : null;
   const messages = sent?.messages ?? new Map<string, string>();
   const summary = messages.get('') ?? 'Please correct the marked fields. Nothing was changed.';
   return {
+    /** Why the form was refused; empty when it was not. */
     summary: messages.size === 0 ? html`` : html`<div class="problem" role="alert">${summary}</div>`,
-    message: (name) => messages.get(name) ?? null,
-    value: (name, fallback) => sent?.values.get(name) ?? fallback,
-    isChecked: (name, value, fallback) => (sent === null ? fallback : sent.values.getAll(name).includes(value)),
+    message: (name: string) => messages.get(name) ?? null,
+    value: (name: string, fallback: string) => sent?.values.get(name) ?? fallback,
+    isChecked: (name: string, value: string, fallback: boolean) =>
+      sent === null ? fallback : sent.values.getAll(name).includes(value),
   };
 }
 
@@ -70,25 +68,26 @@ ${value}</textarea>`
 ${description(state, spec)}</div>`;
 }
 
+/** Values and their texts. */
+type Choices = readonly (readonly [string, string])[];
+
+/** What a select element offers. */
+export function options(choices: Choices, chosen: string): Html[] {
+  return choices.map(
+    ([value, text]) => html`<option value="${value}"${value === chosen ? raw(' selected') : ''}>${text}</option>`,
+  );
+}
+
 /** A labelled choice of one. */
-export function select(
-  state: FormState,
-  spec: Control & { readonly choices: readonly { value: string; text: string }[]; readonly value: string },
-): Html {
+export function select(state: FormState, spec: Control & { readonly choices: Choices; readonly value: string }): Html {
   const { name, label, choices } = spec;
-  const chosen = state.value(name, spec.value);
   return html`<div class="field"><label for="f-${name}">${label}</label>
-<select id="f-${name}" name="${name}"${describedBy(state, spec)}>${choices.map(
-    ({ value, text }) => html`<option value="${value}"${value === chosen ? raw(' selected') : ''}>${text}</option>`,
-  )}</select>
+<select id="f-${name}" name="${name}"${describedBy(state, spec)}>${options(choices, state.value(name, spec.value))}</select>
 ${description(state, spec)}</div>`;
 }
 
 /** A checkbox with its label. Several of one name have a value each. */
-export function checkbox(
-  state: FormState,
-  spec: Control & { readonly value?: string; readonly checked: boolean },
-): Html {
+export function checkbox(state: FormState, spec: Control & { value?: string; checked: boolean }): Html {
   const { name, label, hint, value = 'true' } = spec;
   const id = `f-${name}-${value}`;
   return html`<div class="check"><input type="checkbox" id="${id}" name="${name}" value="${value}"${

@@ -79,11 +79,10 @@ export function readForm(c: { readonly req: HonoRequest; readonly env: FormBindi
     throw new HTTPException(415, { message: 'Forms are sent as application/x-www-form-urlencoded.' });
   }
   const { rawBody } = c.env.incoming;
-  // before parsing, which takes 6 µs a field
-  let fields = 1;
-  for (let at = rawBody.indexOf('&'); at !== -1 && fields <= MAX_FIELDS; at = rawBody.indexOf('&', at + 1)) fields++;
-  if (rawBody.length > maxBytes || fields > MAX_FIELDS) {
+  const text = rawBody.toString();
+  // fields are counted before they are parsed, which takes 6 µs each
+  if (rawBody.length > maxBytes || text.split('&', MAX_FIELDS + 1).length > MAX_FIELDS) {
     throw new HTTPException(413, { message: 'The form is too large.' });
   }
-  return new Form(new URLSearchParams(rawBody.toString()), c.req.path);
+  return new Form(new URLSearchParams(text), c.req.path);
 }

@@ -10,80 +10,71 @@ const AGES = [
 /**
  * Numbers and times in the language of one reader. Amounts stay decimal text: Intl formats every
  * digit of it, so nothing is rounded to a binary fraction.
+ * @param acceptLanguage the header of the request
  */
-export class Format {
-  readonly locale: string;
+export function formatFor(acceptLanguage: string | undefined, timeZone: string) {
+  const locale = preferred(acceptLanguage);
   // made once: making one takes as long as 50 uses of it
-  readonly #eur: Intl.NumberFormat;
-  readonly #price: Intl.NumberFormat;
-  readonly #count: Intl.NumberFormat;
-  readonly #percent: Intl.NumberFormat;
-  readonly #moment: Intl.DateTimeFormat;
-  readonly #month: Intl.DateTimeFormat;
-  readonly #ago: Intl.RelativeTimeFormat;
+  const euros = euro(locale, 2, 15);
+  const prices = euro(locale, 2, 12);
+  const counts = new Intl.NumberFormat(locale);
+  const percents = new Intl.NumberFormat(locale, { style: 'percent', maximumFractionDigits: 1 });
+  const moments = new Intl.DateTimeFormat(locale, { dateStyle: 'medium', timeStyle: 'short', timeZone });
+  const months = new Intl.DateTimeFormat(locale, { month: 'long', year: 'numeric', timeZone: 'UTC' });
+  const ages = new Intl.RelativeTimeFormat(locale, { numeric: 'auto' });
+  return {
+    /** An exact EUR amount. Digits after the cents are smaller. */
+    eur(amount: string): Html {
+      const parts = euros.formatToParts(amount as Intl.StringNumericLiteral);
+      return html`<span class="eur">${parts.map(({ type, value }) =>
+        type !== 'fraction' || value.length <= 2 ? value : html`${value.slice(0, 2)}<small>${value.slice(2)}</small>`,
+      )}</span>`;
+    },
 
-  /** @param acceptLanguage the header of the request */
-  constructor(acceptLanguage: string | undefined, timeZone: string) {
-    const locale = preferred(acceptLanguage);
-    this.locale = locale;
-    this.#eur = euro(locale, 2, 15);
-    this.#price = euro(locale, 2, 12);
-    this.#count = new Intl.NumberFormat(locale);
-    this.#percent = new Intl.NumberFormat(locale, { style: 'percent', maximumFractionDigits: 1 });
-    this.#moment = new Intl.DateTimeFormat(locale, { dateStyle: 'medium', timeStyle: 'short', timeZone });
-    this.#month = new Intl.DateTimeFormat(locale, { month: 'long', year: 'numeric', timeZone: 'UTC' });
-    this.#ago = new Intl.RelativeTimeFormat(locale, { numeric: 'auto' });
-  }
+    /** An exact EUR amount as plain text. */
+    eurText(amount: string): string {
+      return euros.format(amount as Intl.StringNumericLiteral);
+    },
 
-  /** An exact EUR amount. Digits after the cents are smaller. */
-  eur(amount: string): Html {
-    const parts = this.#eur.formatToParts(amount as Intl.StringNumericLiteral);
-    return html`<span class="eur">${parts.map(({ type, value }) =>
-      type !== 'fraction' || value.length <= 2 ? value : html`${value.slice(0, 2)}<small>${value.slice(2)}</small>`,
-    )}</span>`;
-  }
+    /** A rounded amount, for axes. */
+    eurAxis(amount: number, decimals: number): string {
+      return euro(locale, decimals, decimals).format(amount);
+    },
 
-  /** An exact EUR amount as plain text. */
-  eurText(amount: string): string {
-    return this.#eur.format(amount as Intl.StringNumericLiteral);
-  }
+    /** A price with all its decimals. */
+    price(amount: string): string {
+      return prices.format(amount as Intl.StringNumericLiteral);
+    },
 
-  /** A rounded amount, for axes. */
-  eurAxis(amount: number, decimals: number): string {
-    return euro(this.locale, decimals, decimals).format(amount);
-  }
+    count(value: number): string {
+      return counts.format(value);
+    },
 
-  /** A price with all its decimals. */
-  price(amount: string): string {
-    return this.#price.format(amount as Intl.StringNumericLiteral);
-  }
+    percent(value: number): string {
+      return percents.format(value / 100);
+    },
 
-  count(value: number): string {
-    return this.#count.format(value);
-  }
+    /** A moment in the billing time zone. */
+    instant(at: Date): Html {
+      return html`<time datetime="${at.toISOString()}">${moments.format(at)}</time>`;
+    },
 
-  percent(value: number): string {
-    return this.#percent.format(value / 100);
-  }
+    /** How long ago a moment is, such as "5 minutes ago", with the moment itself as a tooltip. */
+    ago(at: Date, now: number): Html {
+      const seconds = Math.min(0, Math.round((at.getTime() - now) / 1000));
+      const [unit, length] = AGES.find(([, each]) => -seconds >= each) ?? (['second', 1] as const);
+      const exact = moments.format(at);
+      return html`<time datetime="${at.toISOString()}" title="${exact}">${ages.format(Math.ceil(seconds / length), unit)}</time>`;
+    },
 
-  /** A moment in the billing time zone. */
-  instant(at: Date): Html {
-    return html`<time datetime="${at.toISOString()}">${this.#moment.format(at)}</time>`;
-  }
-
-  /** How long ago a moment is, such as "5 minutes ago", with the moment itself as a tooltip. */
-  ago(at: Date, now: number): Html {
-    const seconds = Math.min(0, Math.round((at.getTime() - now) / 1000));
-    const [unit, length] = AGES.find(([, each]) => -seconds >= each) ?? (['second', 1] as const);
-    const exact = this.#moment.format(at);
-    return html`<time datetime="${at.toISOString()}" title="${exact}">${this.#ago.format(Math.ceil(seconds / length), unit)}</time>`;
-  }
-
-  /** "November 2026" of "2026-11-01". */
-  month(first: string): string {
-    return this.#month.format(new Date(`${first}T00:00:00Z`));
-  }
+    /** "November 2026" of "2026-11-01". */
+    month(first: string): string {
+      return months.format(new Date(`${first}T00:00:00Z`));
+    },
+  };
 }
+
+export type Format = ReturnType<typeof formatFor>;
 
 function euro(locale: string, least: number, most: number): Intl.NumberFormat {
   const digits = { minimumFractionDigits: least, maximumFractionDigits: most };

@@ -22,11 +22,7 @@ class BodyTooLarge extends Error {}
 /** Answers with a plain text. */
 export type Send = (res: ServerResponse, status: number, text: string, headers?: Record<string, string>) => void;
 
-export interface Forwarder {
-  answer(req: IncomingMessage, res: ServerResponse): Promise<void>;
-  /** Ends the process of the pages within half a second. */
-  close(): Promise<void>;
-}
+export type Forwarder = ReturnType<typeof openForwarder>;
 
 /** Where the pages come from. */
 export interface PagesOrigin {
@@ -43,13 +39,13 @@ export interface PagesOrigin {
  * the port, but do not know the secret. Bodies flow through with backpressure, so this process holds
  * 64 KiB of each.
  */
-export function openForwarder({ settings, log, clock, proxies }: PagesOrigin, send: Send): Forwarder {
+export function openForwarder({ settings, log, clock, proxies }: PagesOrigin, send: Send) {
   const secret = randomBytes(32).toString('base64url');
   const pages = new PagesProcess({ ...settings, secret }, log);
   const allowance = new Allowance(clock);
 
   return {
-    async answer(req, res) {
+    async answer(req: IncomingMessage, res: ServerResponse): Promise<void> {
       if (!METHODS.includes(req.method as string)) return send(res, 405, 'method not allowed\n');
       const address = addressOf(req, proxies);
       const [, session = null] = SESSION_COOKIE.exec(req.headers.cookie ?? '') ?? [];
@@ -59,7 +55,8 @@ export function openForwarder({ settings, log, clock, proxies }: PagesOrigin, se
       }
       res.once('close', release);
       try {
-        const headers = { ...forwarded(req.headers), [CLIENT_HEADER]: `${secret} ${address}` };
+        const kept = Object.entries(req.headers).filter(([name]) => !NOT_FORWARDED.has(name));
+        const headers = { ...Object.fromEntries(kept), [CLIENT_HEADER]: `${secret} ${address}` };
         const to = await pages.address();
         if (res.destroyed) return; // the client left while the process started
         const found = await exchange(req, res, headers, to);
@@ -72,6 +69,7 @@ export function openForwarder({ settings, log, clock, proxies }: PagesOrigin, se
         else send(res, 502, 'the administration pages did not answer: try again\n', { connection: 'close' });
       }
     },
+    /** Ends the process of the pages within half a second. */
     close: () => pages.close(),
   };
 }
@@ -81,15 +79,10 @@ export function openForwarder({ settings, log, clock, proxies }: PagesOrigin, se
  * @returns the session that the answer names, once its head is here
  * @throws Error when there is no answer
  */
-function exchange(
-  req: IncomingMessage,
-  res: ServerResponse,
-  headers: IncomingHttpHeaders,
-  { port, agent }: PagesAddress,
-): Promise<string | string[] | undefined> {
+function exchange(req: IncomingMessage, res: ServerResponse, headers: IncomingHttpHeaders, to: PagesAddress) {
   const { method, url } = req;
   const { promise, resolve, reject } = Promise.withResolvers<string | string[] | undefined>();
-  const sent = request({ host: '127.0.0.1', port, agent, method, path: url, headers, setHost: false });
+  const sent = request({ host: '127.0.0.1', ...to, method, path: url, headers, setHost: false });
   sent.on('error', reject);
   sent.on('response', (answer) => {
     const raw = answer.rawHeaders;
@@ -116,10 +109,6 @@ function exchange(
   if (req.headers['content-length'] === undefined) req.on('data', (chunk) => count(chunk.length));
   if (left >= 0) req.pipe(sent);
   return promise;
-}
-
-function forwarded(headers: IncomingHttpHeaders): IncomingHttpHeaders {
-  return Object.fromEntries(Object.entries(headers).filter(([name]) => !NOT_FORWARDED.has(name)));
 }
 
 /** The address of the peer, or the one that the nearest trusted proxies name. One IPv6 network (/64) counts as one. */

@@ -1,20 +1,18 @@
 import { randomUUID } from 'node:crypto';
 import { html } from 'hono/html';
 import { FieldError, oneOf, readInstant, readName, readScope, readUuid } from '../domain/field.ts';
-import { listModels as listedModels } from '../domain/gate.ts';
+import { listModels } from '../domain/gate.ts';
 import type { Model } from '../domain/model.ts';
 import { SCOPES, type Scope } from '../domain/scope.ts';
-import { findCompany } from '../store/company.ts';
+import { readCompany } from '../store/directory.ts';
 import { createKey, type KeyRow, revokeKey, rotateKey } from '../store/key.ts';
-import { listModels } from '../store/model.ts';
 import { findKey, type KeySort, pageOfKeys } from '../store/page.ts';
-import { change, type PageContext, param, type Route, read } from './context.ts';
+import { change, type PageContext, param, type Route, read, readOfCompany } from './context.ts';
 import { checkbox, csrfInput, field, formState, select } from './field.ts';
 import type { Form } from './form.ts';
 import type { Html } from './html.ts';
-import { badge, companyHeading, confirmation, copyable, figure, page } from './layout.ts';
+import { badge, companyHeading, confirmation, copyable, muted, page } from './layout.ts';
 import { list, listQuery } from './list.ts';
-import { catalogueOf } from './model.ts';
 
 const BASE = '/companies/:company/access';
 
@@ -51,33 +49,34 @@ const OVERLAPS: Readonly<Record<string, string>> = {
   '2592000': '30 days',
 };
 
+type MintedKey = KeyRow & { readonly key: string };
+
 async function accessPage(c: PageContext, form: Form): Promise<Response> {
   const { format, services } = c.var;
   const id = param(c, 'company');
   const base = `/companies/${id}/access`;
   const query = listQuery<KeySort>(c, SORTS);
-  const { company, keys } = await read(c, async (sql) => ({
-    company: await findCompany(sql, id),
-    keys: await pageOfKeys(sql, id, query),
-  }));
+  const [company, keys] = await readOfCompany(c, (sql) => pageOfKeys(sql, id, query));
   const state = formState(form, `${base}/create`);
-  const rows = keys.rows.map((key) => [
-    html`<strong>${key.name}</strong><br><code>${key.prefix}…</code>`,
-    stateOf(key, services.clock()),
-    html`<span class="scopes">${key.scopes.map((scope) => badge('plain', scope))}</span>`,
-    html`${format.instant(key.created_at)}<br><span class="muted">${key.created_by ?? 'unknown'}</span>`,
-    key.last_used_at === null ? html`<span class="muted">never</span>` : format.ago(key.last_used_at, services.clock()),
-    key.expires_at === null ? html`<span class="muted">never</span>` : format.instant(key.expires_at),
-    format.eur(key.spent),
-    key.state === 'active'
-      ? html`<span class="row-actions"><a class="button quiet" href="${base}/${key.id}/rotate">Rotate<span class="sr"> ${key.name}</span></a>
-<a class="button danger" href="${base}/${key.id}/revoke">Revoke<span class="sr"> ${key.name}</span></a></span>`
-      : html`<span class="muted">none</span>`,
-  ]);
-  const columns = ['Key', 'State', 'Scopes', 'Created', 'Last used', 'Expires', figure('Cost this month'), 'Actions'];
+  const now = services.clock();
+  const cells = {
+    Key: ({ name, prefix }: KeyRow) => html`<strong>${name}</strong><br><code>${prefix}…</code>`,
+    State: (key: KeyRow) => stateOf(key, now),
+    Scopes: ({ scopes }: KeyRow) => html`<span class="scopes">${scopes.map((scope) => badge('plain', scope))}</span>`,
+    Created: ({ created_at, created_by }: KeyRow) =>
+      html`${format.instant(created_at)}<br><span class="muted">${created_by ?? 'unknown'}</span>`,
+    'Last used': ({ last_used_at: at }: KeyRow) => (at === null ? muted('never') : format.ago(at, now)),
+    Expires: ({ expires_at: at }: KeyRow) => (at === null ? muted('never') : format.instant(at)),
+    'Cost this month': ({ spent }: { spent: string }) => format.eur(spent),
+    Actions: ({ id, name, state }: KeyRow) =>
+      state === 'active'
+        ? html`<span class="row-actions"><a class="button quiet" href="${base}/${id}/rotate">Rotate<span class="sr"> ${name}</span></a>
+<a class="button danger" href="${base}/${id}/revoke">Revoke<span class="sr"> ${name}</span></a></span>`
+        : muted('none'),
+  };
   const body = html`${companyHeading(c, company)}<h1>Access</h1>
 <p class="lead">Applications reach the API at <code>${services.publicUrl}</code> with one of these keys. Keep them on servers, like passwords.</p>
-${list(c, { path: base, caption: 'API keys', columns, rows, empty: 'There are no keys yet. Create the first one below.' }, SORTS, query, keys)}
+${list(c, { path: base, caption: 'API keys', cells, figures: ['Cost this month'], sorts: SORTS, empty: 'There are no keys yet. Create the first one below.' }, query, keys)}
 <section class="card" id="create"><h2>Create a key</h2>${state.summary}
 <form method="post" action="${base}/create" class="stack">${csrfInput(c)}<input type="hidden" name="id" value="${randomUUID()}">
 ${field(state, { name: 'name', label: 'Name', required: true, hint: 'What will use it, such as “Website search”.' })}
@@ -112,17 +111,9 @@ async function create(c: PageContext, form: Form): Promise<Response> {
 }
 
 /** The only page that ever shows a key. */
-async function revealPage(
-  c: PageContext,
-  key: KeyRow & { key: string },
-  replaced: Html | string = '',
-): Promise<Response> {
-  const { company, models } = await read(c, async (sql) => ({
-    company: await findCompany(sql, key.company_id),
-    models: await listModels(sql, key.company_id),
-  }));
-  const listed = listedModels(catalogueOf(company, models));
-  const { curl, sdk } = snippetsFor(c.var.services.publicUrl, key, listed);
+async function revealPage(c: PageContext, key: MintedKey, replaced: Html | string = ''): Promise<Response> {
+  const company = await read(c, (sql) => readCompany(sql, key.company_id));
+  const { curl, sdk } = snippetsFor(c.var.services.publicUrl, key, listModels(company));
   const body = html`${companyHeading(c, company)}<h1>Your new key</h1>
 <div class="notice strong" role="status"><strong>This is the only time the key is shown.</strong> Store it now; a lost key is revoked and replaced by a new one.</div>
 ${replaced}
@@ -136,11 +127,7 @@ ${copyable('sdk', 'Use it with the OpenAI SDK', sdk)}
 }
 
 /** A call with curl and one with the OpenAI SDK that fit the scopes of a key. */
-function snippetsFor(
-  base: string,
-  { key, scopes }: { readonly key: string; readonly scopes: readonly Scope[] },
-  listed: ReturnType<typeof listedModels>,
-): { curl: string; sdk: string } {
+function snippetsFor(base: string, { key, scopes }: MintedKey, listed: readonly Model[]) {
   const slugOf = (wanted: Model['kind']) => listed.find(({ kind }) => kind === wanted)?.slug;
   const [chat, embedding] = [slugOf('chat'), slugOf('embedding')];
   const client = `import OpenAI from 'openai';\n\nconst client = new OpenAI({\n  baseURL: '${base}',\n  apiKey: process.env.TOLLGATE_API_KEY,\n});\n`;
@@ -165,7 +152,7 @@ function snippetsFor(
 }
 
 async function revokePage(c: PageContext): Promise<Response> {
-  const { company, key } = await find(c);
+  const [company, key] = await find(c);
   const base = `/companies/${company.id}/access`;
   const body = html`${companyHeading(c, company)}<h1>Revoke this key?</h1>
 ${confirmation(c, {
@@ -187,16 +174,15 @@ async function revoke(c: PageContext): Promise<Response> {
 }
 
 async function rotatePage(c: PageContext, form: Form): Promise<Response> {
-  const { company, key } = await find(c);
+  const [company, key] = await find(c);
   const base = `/companies/${company.id}/access`;
   const path = `${base}/${key.id}/rotate`;
   const state = formState(form, path);
-  const choices = Object.entries(OVERLAPS).map(([value, text]) => ({ value, text }));
   const body = html`${companyHeading(c, company)}<h1>Rotate this key</h1>
 <section class="card"><p><strong>${key.name}</strong> <code>${key.prefix}…</code></p>
 <p>A new key with the same name, scopes and expiry takes its place. Both work during the overlap, so that you can change over without an outage; then the old one ends.</p>${state.summary}
 <form method="post" action="${path}" class="stack">${csrfInput(c)}<input type="hidden" name="id" value="${randomUUID()}">
-${select(state, { name: 'overlap', label: 'Overlap', choices, value: '86400' })}
+${select(state, { name: 'overlap', label: 'Overlap', choices: Object.entries(OVERLAPS), value: '86400' })}
 <div class="actions"><button class="primary">Create the new key</button> <a class="button quiet" href="${base}">Cancel</a></div></form></section>`;
   return page(c, 'Rotate a key', body);
 }
@@ -209,7 +195,7 @@ async function rotate(c: PageContext, form: Form): Promise<Response> {
   form.check();
   const asked = { id: param(c, 'key'), company_id, overlap, created_by: session.user.email, new_id };
   const created = await change(c, (sql) => rotateKey(sql, services.keyPrefix, asked));
-  const { key: old } = await find(c);
+  const [, old] = await find(c);
   const end =
     old.expires_at === null || old.revoked_at !== null
       ? 'has stopped working'
@@ -217,12 +203,8 @@ async function rotate(c: PageContext, form: Form): Promise<Response> {
   return revealPage(c, created, html`<p>The old key <code>${old.prefix}…</code> ${end}.</p>`);
 }
 
-async function find(c: PageContext): Promise<{ company: Awaited<ReturnType<typeof findCompany>>; key: KeyRow }> {
-  const id = param(c, 'company');
-  return read(c, async (sql) => ({
-    company: await findCompany(sql, id),
-    key: await findKey(sql, id, param(c, 'key')),
-  }));
+function find(c: PageContext) {
+  return readOfCompany(c, (sql, company) => findKey(sql, company, param(c, 'key')));
 }
 
 /** The first moment after a day in a time zone. @throws FieldError */
@@ -230,9 +212,8 @@ function endOfDay(text: string, timeZone: string): Date {
   if (!/^\d{4}-\d\d-\d\d$/.test(text)) throw new FieldError('must be a date such as 2027-01-31');
   const next = readInstant(text).getTime() + 86_400_000;
   // twice, because the offset may change on this very day
-  let at = next;
-  for (let i = 0; i < 2; i++) at = next - offsetAt(at, timeZone);
-  return new Date(at);
+  const about = next - offsetAt(next, timeZone);
+  return new Date(next - offsetAt(about, timeZone));
 }
 
 /** Milliseconds that a time zone is ahead of UTC: its clock, read as if it were UTC, less the time. */

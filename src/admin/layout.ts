@@ -1,5 +1,5 @@
 import { html, raw } from 'hono/html';
-import type { ContentfulStatusCode } from 'hono/utils/http-status';
+import type { ContentfulStatusCode as Status } from 'hono/utils/http-status';
 import { SCRIPT, STYLE } from './assets.ts';
 import type { PageContext } from './context.ts';
 import { csrfInput } from './field.ts';
@@ -18,37 +18,27 @@ const NOTICES = new Map([
   ['signed-out', 'You are signed out.'],
 ]);
 
+const OPERATOR_LINKS = { '/companies': 'Companies', '/models': 'Models', '/users': 'Users', '/audit': 'Audit log' };
+
 const LOGO = raw(
   '<svg class="logo" viewBox="0 0 24 24" aria-hidden="true" focusable="false"><path d="M3 21V8a9 9 0 0 1 18 0v13h-4V9a5 5 0 0 0-10 0v12z"/><path d="M10.5 11h3v10h-3z"/></svg>',
 );
 
 /** Answers with a page for a user who is signed in. Its header has only the links that the user may open. */
-export function page(c: PageContext, title: string, body: Html): Response | Promise<Response> {
+export async function page(c: PageContext, title: string, body: Html): Promise<Response> {
   const { user } = c.var.session;
-  const links = may(user, 'company.list', null)
-    ? [
-        { href: '/companies', text: 'Companies' },
-        { href: '/models', text: 'Models' },
-        { href: '/users', text: 'Users' },
-        { href: '/audit', text: 'Audit log' },
-      ]
-    : [];
+  const links = may(user, 'company.list', null) ? Object.entries(OPERATOR_LINKS) : [];
   const header = html`
 <a class="brand" href="/">${LOGO} Tollgate</a>
-${links.length === 0 ? '' : html`<nav aria-label="Administration">${links.map((link) => tab(c, link))}</nav>`}
-<div class="who">${tab(c, { href: '/account', text: user.email })}
+${links.length === 0 ? '' : html`<nav aria-label="Administration">${links.map(([href, text]) => tab(c, href, text))}</nav>`}
+<div class="who">${tab(c, '/account', user.email)}
 <form method="post" action="/sign-out">${csrfInput(c)}<button class="quiet">Sign out</button></form></div>
 `;
   return c.html(document(c, title, header, body));
 }
 
 /** Answers with a page that needs no session: sign-in and errors. */
-export function plainPage(
-  c: PageContext,
-  title: string,
-  body: Html,
-  status?: ContentfulStatusCode,
-): Response | Promise<Response> {
+export async function plainPage(c: PageContext, title: string, body: Html, status?: Status): Promise<Response> {
   return c.html(document(c, title, html`<span class="brand">${LOGO} Tollgate</span>`, body), status);
 }
 
@@ -75,67 +65,65 @@ ${notice === undefined ? '' : html`<p class="notice" role="status">${notice}</p>
 </html>`;
 }
 
-interface Link {
-  readonly href: string;
-  readonly text: string;
-}
-
 /** The heading of a company's pages, with links to all of them. */
 export function companyHeading(c: PageContext, company: { readonly id: string; readonly name: string }): Html {
   const links = ['Usage', 'Access', 'Models', 'Assistants', 'Settings'].map((text) =>
-    tab(c, { href: `/companies/${company.id}/${text.toLowerCase()}`, text }),
+    tab(c, `/companies/${company.id}/${text.toLowerCase()}`, text),
   );
   return html`<div class="company"><p class="eyebrow">Company</p><p class="company-name">${company.name}</p>
 <nav class="tabs" aria-label="Company">${links}</nav></div>`;
 }
 
 /** A link that is marked when it leads to this page or one below it. */
-function tab(c: PageContext, { href, text }: Link): Html {
+function tab(c: PageContext, href: string, text: string): Html {
   const { path } = c.req;
   // a company's pages are not below the list of companies
   const current = path === href || (path.startsWith(`${href}/`) && href !== '/companies');
   return html`<a href="${href}"${current ? raw(' aria-current="page"') : ''}>${text}</a>`;
 }
 
-export interface Column {
-  readonly title: string;
-  /** Aligned right, with digits of equal width. */
-  readonly isFigure: boolean;
-}
-
-export function figure(title: string): Column {
-  return { title, isFigure: true };
+/** What a table shows of each of its rows. */
+export interface Columns<T> {
+  /** The cells of a row by their headings. */
+  readonly cells: Readonly<Record<string, (row: T) => Html | string | number>>;
+  /** Headings of columns that are aligned right, with digits of equal width. */
+  readonly figures?: readonly string[];
 }
 
 /**
- * A table. On a phone each row is shown as a card; explicit roles keep it a table for screen readers.
- * @param empty shown in place of a table without rows
+ * A table of at least one row. On a phone each row is shown as a card; explicit roles keep it a table for
+ * screen readers.
  * @param isTitled a heading of the page names the table: its caption is for screen readers only
  */
-export function table(
-  caption: string,
-  columns: readonly (string | Column)[],
-  rows: readonly (readonly (Html | string | number)[])[],
-  empty: string,
-  isTitled = false,
-): Html {
-  if (rows.length === 0) return html`<p class="empty">${empty}</p>`;
-  const heads = columns.map((column) => (typeof column === 'string' ? { title: column, isFigure: false } : column));
-  const style = (at: number) => (heads[at]?.isFigure ? raw(' class="figure"') : '');
-  return html`<table role="table"><caption${isTitled ? raw(' class="sr"') : ''}>${caption}</caption><thead role="rowgroup"><tr role="row">${heads.map(
-    ({ title }, at) => html`<th role="columnheader" scope="col"${style(at)}>${title}</th>`,
+export function table<T>(caption: string, rows: readonly T[], columns: Columns<T>, isTitled = false): Html {
+  const { cells, figures = [] } = columns;
+  const style = (title: string) => (figures.includes(title) ? raw(' class="figure"') : '');
+  return html`<table role="table"><caption${isTitled ? raw(' class="sr"') : ''}>${caption}</caption><thead role="rowgroup"><tr role="row">${Object.keys(
+    cells,
+  ).map(
+    (title) => html`<th role="columnheader" scope="col"${style(title)}>${title}</th>`,
   )}</tr></thead><tbody role="rowgroup">${rows.map(
     (row) =>
-      html`<tr role="row">${row.map((cell, at) =>
+      html`<tr role="row">${Object.entries(cells).map(([title, cell], at) =>
         at === 0
-          ? html`<th role="rowheader" scope="row">${cell}</th>`
-          : html`<td role="cell" data-label="${heads[at]?.title ?? ''}"${style(at)}><span>${cell}</span></td>`,
+          ? html`<th role="rowheader" scope="row">${cell(row)}</th>`
+          : html`<td role="cell" data-label="${title}"${style(title)}><span>${cell(row)}</span></td>`,
       )}</tr>`,
   )}</tbody></table>`;
 }
 
+/** Says that there is nothing to show. */
+export function emptyText(text: string): Html {
+  return html`<p class="empty">${text}</p>`;
+}
+
 export function badge(tone: 'good' | 'warn' | 'bad' | 'plain' | 'eu', text: string): Html {
   return html`<span class="badge ${tone}">${text}</span>`;
+}
+
+/** A remark, or a word where there is nothing to show. */
+export function muted(text: Html | string): Html {
+  return html`<span class="muted">${text}</span>`;
 }
 
 /** Text to copy, with a button where JavaScript runs. */

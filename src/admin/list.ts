@@ -1,8 +1,9 @@
-import { html, raw } from 'hono/html';
+import { html } from 'hono/html';
 import { type ListPage, type ListQuery, PAGE_ROWS } from '../store/page.ts';
 import type { PageContext } from './context.ts';
+import { options } from './field.ts';
 import type { Html } from './html.ts';
-import { type Column, table } from './layout.ts';
+import { type Columns, emptyText, table } from './layout.ts';
 
 const MAX_SEARCH = 200; // characters
 
@@ -11,6 +12,9 @@ const MAX_SEARCH = 200; // characters
  * unless the address says otherwise.
  */
 export type Sorts = Readonly<Record<string, string>>;
+
+/** A search and an order, whatever the page. */
+type Order = Pick<ListQuery, 'search' | 'sort' | 'descending'>;
 
 /** What the address asks for: `?q=` text, `&sort=` a name of `sorts`, `&page=` from 1. */
 export function listQuery<S extends string>(c: PageContext, sorts: Sorts): ListQuery<S> {
@@ -25,26 +29,19 @@ export function listQuery<S extends string>(c: PageContext, sorts: Sorts): ListQ
   };
 }
 
-interface List {
+interface List<T> extends Columns<T> {
   /** The path of the list; search and pages are in its query. */
   readonly path: string;
   readonly caption: string;
-  readonly columns: readonly (string | Column)[];
-  readonly rows: readonly (readonly (Html | string | number)[])[];
+  readonly sorts: Sorts;
   /** Shown when there is nothing to list, whatever is searched. */
   readonly empty: string;
 }
 
 /** A page of a list: search and order, the table, and the way to the other pages. */
-export function list(
-  c: PageContext,
-  spec: List,
-  sorts: Sorts,
-  query: ListQuery,
-  { page, total }: ListPage<unknown>,
-): Html {
-  const { path, caption, columns, rows, empty } = spec;
-  if (total === 0 && query.search === '') return table(caption, columns, [], empty, true);
+export function list<T>(c: PageContext, spec: List<T>, query: ListQuery, { rows, page, total }: ListPage<T>): Html {
+  const { path, caption, sorts, empty } = spec;
+  if (total === 0 && query.search === '') return emptyText(empty);
   const { format } = c.var;
   const first = (page - 1) * PAGE_ROWS + 1;
   const range = `${format.count(first)} – ${format.count(first + rows.length - 1)} of ${format.count(total)}`;
@@ -52,7 +49,7 @@ export function list(
     html`<a class="button quiet" rel="${rel}" href="${addressOf(path, query, { page: String(number) })}">${text}</a>`;
   const isLast = page * PAGE_ROWS >= total;
   return html`${searchBar(path, sorts, query)}
-${table(caption, columns, rows, 'Nothing matches the search.', true)}
+${total === 0 ? emptyText('Nothing matches the search.') : table(caption, rows, spec, true)}
 ${
   total === 0 || (page === 1 && isLast)
     ? ''
@@ -62,25 +59,18 @@ ${
 }
 
 /** The form above a list. */
-export function searchBar(path: string, sorts: Sorts, query: Pick<ListQuery, 'search' | 'sort' | 'descending'>): Html {
-  const sorted = sortOf(query);
+export function searchBar(path: string, sorts: Sorts, query: Order): Html {
   return html`<form method="get" action="${path}" class="search" role="search">
 <label class="sr" for="list-q">Search</label><input id="list-q" name="q" type="search" maxlength="${MAX_SEARCH}" placeholder="Search" value="${query.search}">
-<label class="sr" for="list-sort">Sort by</label><select id="list-sort" name="sort">${Object.entries(sorts).map(
-    ([name, text]) => html`<option value="${name}"${name === sorted ? raw(' selected') : ''}>${text}</option>`,
-  )}</select><button>Show</button></form>`;
+<label class="sr" for="list-sort">Sort by</label><select id="list-sort" name="sort">${options(Object.entries(sorts), sortOf(query))}</select><button>Show</button></form>`;
 }
 
 /** The address of another page of a list, with the same search and order. */
-export function addressOf(
-  path: string,
-  query: Pick<ListQuery, 'search' | 'sort' | 'descending'>,
-  more: Record<string, string>,
-): string {
-  const { search } = query;
-  return `${path}?${new URLSearchParams({ ...(search === '' ? {} : { q: search }), sort: sortOf(query), ...more })}`;
+export function addressOf(path: string, query: Order, more: Record<string, string>): string {
+  const searched = query.search === '' ? {} : { q: query.search };
+  return `${path}?${new URLSearchParams({ ...searched, sort: sortOf(query), ...more })}`;
 }
 
-function sortOf({ sort, descending }: Pick<ListQuery, 'sort' | 'descending'>): string {
+function sortOf({ sort, descending }: Order): string {
   return `${descending ? '-' : ''}${sort}`;
 }

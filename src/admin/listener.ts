@@ -1,4 +1,4 @@
-import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Logger } from '../log.ts';
 import { Metrics } from '../metrics.ts';
 import { createServerOver } from '../runtime/node-http.ts';
@@ -14,16 +14,6 @@ export interface Health {
   waitingFor(): string[];
 }
 
-export interface AdminListener {
-  /** Not yet listening. */
-  readonly server: Server;
-  /** Closes all connections, and ends the process of the pages within half a second. */
-  close(): Promise<void>;
-}
-
-const HEADERS_MS = 15_000;
-const REQUEST_MS = 30_000;
-
 /**
  * The admin listener: /livez, /readyz and /metrics are answered here, whatever the pages do. Pages
  * come from a process of their own, which starts at the first request for one: a gateway without
@@ -31,11 +21,7 @@ const REQUEST_MS = 30_000;
  * @param origin called at that request; null: there are no pages
  * @param tls null: the listener speaks plain HTTP
  */
-export function createAdminListener(
-  health: Health,
-  origin: (() => PagesOrigin) | null,
-  tls: TlsFiles | null,
-): AdminListener {
+export function createAdminListener(health: Health, origin: (() => PagesOrigin) | null, tls: TlsFiles | null) {
   let pages: Promise<Forwarder> | null = null;
 
   async function answer(path: string, req: IncomingMessage, res: ServerResponse): Promise<void> {
@@ -46,7 +32,7 @@ export function createAdminListener(
     await (await pages).answer(req, res);
   }
 
-  const server = createServerOver(tls, { headersTimeout: HEADERS_MS, requestTimeout: REQUEST_MS });
+  const server = createServerOver(tls, { headersTimeout: 15_000, requestTimeout: 30_000 });
   server.on('request', (req: IncomingMessage, res: ServerResponse) => {
     const path = (req.url as string).split('?', 1)[0] as string;
     answer(path, req, res).catch((error: Error) => {
@@ -56,8 +42,10 @@ export function createAdminListener(
     });
   });
   return {
+    /** Not yet listening. */
     server,
-    async close() {
+    /** Closes all connections, and ends the process of the pages within half a second. */
+    async close(): Promise<void> {
       server.close();
       server.closeAllConnections();
       await (await pages)?.close();

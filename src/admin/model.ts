@@ -1,9 +1,9 @@
 import { html } from 'hono/html';
-import { oneOf, readName, readPrice, readSlug } from '../domain/field.ts';
+import { readKind, readName, readPrice, readSlug } from '../domain/field.ts';
 import { type Catalogue, findModel, listModels as listedModels } from '../domain/gate.ts';
-import { type Model, modelEntry } from '../domain/model.ts';
-import { parsePrices } from '../domain/money.ts';
-import { type CompanyRow, findCompany, setCompany } from '../store/company.ts';
+import { modelEntry } from '../domain/model.ts';
+import { setCompany } from '../store/company.ts';
+import { readCompany } from '../store/directory.ts';
 import { createModel, listModels, type ModelRow, removeModel, setModel } from '../store/model.ts';
 import {
   countActiveKeys,
@@ -14,12 +14,12 @@ import {
   PAGE_ROWS,
   pageOfModels,
 } from '../store/page.ts';
-import { companyField, readCompany } from './choice.ts';
+import { companyField, readCompanyChoice } from './choice.ts';
 import { change, type PageContext, param, type Route, read } from './context.ts';
 import { checkbox, csrfInput, type Field, type FormState, field, formState, select } from './field.ts';
 import type { Form } from './form.ts';
 import type { Html } from './html.ts';
-import { badge, companyHeading, confirmation, figure, page } from './layout.ts';
+import { badge, companyHeading, confirmation, muted, page } from './layout.ts';
 import { list, listQuery } from './list.ts';
 
 /** All models and prices, for operators, and the models that one company may use. */
@@ -36,81 +36,49 @@ export const modelRoutes: readonly Route[] = [
 ];
 
 const SORTS = { slug: 'Slug', upstream: 'Internal name', company: 'Company' };
+const PROMPT_PRICE = 'EUR per 1000 prompt tokens';
+const COMPLETION_PRICE = 'EUR per 1000 completion tokens';
+const PRICES = [PROMPT_PRICE, COMPLETION_PRICE];
 const COMPANY_SORTS = { slug: 'Slug', '-slug': 'Slug, Z to A' };
-
-/** A company's models in the form that the checks of the API use. */
-export function catalogueOf(row: CompanyRow, models: readonly ModelRow[]): Catalogue {
-  const bySlug = (owned: boolean) =>
-    new Map(
-      models.filter(({ company_id }) => (company_id !== null) === owned).map((model) => [model.slug, modelOf(model)]),
-    );
-  return {
-    disabledSlugs: new Set(row.disabled_model_slugs),
-    allowNonEu: row.allow_non_eu_models,
-    ownModels: bySlug(true),
-    sharedModels: bySlug(false),
-  };
-}
-
-function modelOf(row: ModelRow): Model {
-  return {
-    slug: row.slug,
-    upstream: row.upstream_model,
-    kind: row.kind,
-    euHosted: row.eu_hosted,
-    prices: parsePrices(row.cost_eur_per_1k_input, row.cost_eur_per_1k_output),
-    created: Math.floor(row.created_at.getTime() / 1000),
-  };
-}
 
 async function companyPage(c: PageContext): Promise<Response> {
   const { format, services } = c.var;
   const id = param(c, 'company');
   const query = listQuery(c, COMPANY_SORTS);
-  const { row, models, active } = await read(c, async (sql) => ({
-    row: await findCompany(sql, id),
+  const { company, models, active } = await read(c, async (sql) => ({
+    company: await readCompany(sql, id),
     models: await listModels(sql, id),
     active: await countActiveKeys(sql, id),
   }));
-  const company = catalogueOf(row, models);
   const listed = listedModels(company);
   const base = `/companies/${id}/models`;
   const found = pageOf(models, query);
-  const rows = found.rows.map((model) => {
-    const verb = company.disabledSlugs.has(model.slug) ? 'Enable' : 'Disable';
-    const isShadowed = model.company_id === null && company.ownModels.has(model.slug);
-    return [
-      html`<code>${model.slug}</code>${model.company_id === null ? '' : html` ${badge('plain', 'own')}`}`,
-      model.kind,
-      euBadge(model.eu_hosted),
-      format.price(model.cost_eur_per_1k_input),
-      model.kind === 'embedding' ? html`<span class="muted">none</span>` : format.price(model.cost_eur_per_1k_output),
-      stateOf(company, model, isShadowed),
-      isShadowed
-        ? html`<span class="muted">none</span>`
-        : html`<form class="inline" method="post" action="${base}/${verb.toLowerCase()}">${csrfInput(c)}<input type="hidden" name="slug" value="${model.slug}"><button class="quiet" aria-label="${verb} ${model.slug}">${verb}</button></form>`,
-    ];
-  });
-  const columns = [
-    'Model',
-    'Kind',
-    'Hosting',
-    figure('EUR per 1000 prompt tokens'),
-    figure('EUR per 1000 completion tokens'),
-    'State',
-    'Action',
-  ];
+  const cells = {
+    Model: ({ slug, company_id }: ModelRow) =>
+      html`<code>${slug}</code>${company_id === null ? '' : html` ${badge('plain', 'own')}`}`,
+    Kind: ({ kind }: ModelRow) => kind,
+    Hosting: euBadge,
+    [PROMPT_PRICE]: (model: ModelRow) => format.price(model.cost_eur_per_1k_input),
+    [COMPLETION_PRICE]: (model: ModelRow) =>
+      model.kind === 'embedding' ? muted('none') : format.price(model.cost_eur_per_1k_output),
+    State: (model: ModelRow) => stateOf(company, model),
+    Action: (model: ModelRow) => {
+      if (isShadowed(company, model)) return muted('none');
+      const verb = company.disabledSlugs.has(model.slug) ? 'Enable' : 'Disable';
+      return html`<form class="inline" method="post" action="${base}/${verb.toLowerCase()}">${csrfInput(c)}<input type="hidden" name="slug" value="${model.slug}"><button class="quiet" aria-label="${verb} ${model.slug}">${verb}</button></form>`;
+    },
+  };
   const entries = {
     object: 'list',
     data: listed.slice(0, PAGE_ROWS).map((model) => modelEntry(model, services.ownedBy)),
   };
-  const body = html`${companyHeading(c, row)}<h1>Models</h1>
+  const body = html`${companyHeading(c, company)}<h1>Models</h1>
 <p class="lead">${
-    row.allow_non_eu_models
+    company.allowNonEu
       ? html`The EU gate is <strong>open</strong>: models hosted outside the EU may be used.`
       : html`The EU gate is <strong>closed</strong>: models hosted outside the EU are neither listed nor served.`
   } <a href="/companies/${id}/settings">Change it in the settings</a>.</p>
-${list(c, { path: base, caption: 'Models of this company', columns, rows, empty: 'No models are offered yet.' }, COMPANY_SORTS, query, found)}
+${list(c, { path: base, caption: 'Models of this company', cells, figures: PRICES, sorts: COMPANY_SORTS, empty: 'No models are offered yet.' }, query, found)}
 <section class="card"><h2>What <code>GET /models</code> returns now</h2>
 <p>${listed.length} of ${new Set(models.map(({ slug }) => slug)).size} models. ${
     active === 0
@@ -119,7 +87,7 @@ ${list(c, { path: base, caption: 'Models of this company', columns, rows, empty:
   }</p>
 ${listed.length > PAGE_ROWS ? html`<p class="muted">The first ${PAGE_ROWS} of them:</p>` : ''}
 <pre tabindex="0" aria-label="Answer of GET /models">${JSON.stringify(entries, null, 2)}</pre></section>`;
-  return page(c, `Models of ${row.name}`, body);
+  return page(c, `Models of ${company.name}`, body);
 }
 
 /** Models of one company are few enough to be searched and sorted here: their states need all of them. */
@@ -130,17 +98,23 @@ function pageOf(models: readonly ModelRow[], { search, descending, page: asked }
   return { rows: matching.slice((page - 1) * PAGE_ROWS, page * PAGE_ROWS), total: matching.length, page };
 }
 
-function euBadge(euHosted: boolean): Html {
-  return euHosted ? badge('eu', 'EU') : badge('warn', 'outside the EU');
+function euBadge({ eu_hosted }: ModelRow): Html {
+  return eu_hosted ? badge('eu', 'EU') : badge('warn', 'outside the EU');
+}
+
+/** The company has its own model of the same slug. */
+function isShadowed(company: Catalogue, { company_id, slug }: ModelRow): boolean {
+  return company_id === null && company.ownModels.has(slug);
 }
 
 /** What the API does with a model, and why. */
-function stateOf(company: Catalogue, model: ModelRow, isShadowed: boolean): Html {
-  const why = (text: string) => html`<br><span class="muted">${text}</span>`;
+function stateOf(company: Catalogue, model: ModelRow): Html {
+  const why = (text: string) => html`<br>${muted(text)}`;
   if (company.disabledSlugs.has(model.slug)) {
     return html`${badge('bad', 'hidden')}${why('Disabled here: not listed, calls get 404.')}`;
   }
-  if (isShadowed) return html`${badge('plain', 'replaced')}${why('The company has its own model of this name.')}`;
+  if (isShadowed(company, model))
+    return html`${badge('plain', 'replaced')}${why('The company has its own model of this name.')}`;
   if (findModel(company, model.slug)?.euHosted === false && !company.allowNonEu) {
     return html`${badge('warn', 'blocked')}${why('The EU gate is closed: not listed, calls get 403.')}`;
   }
@@ -162,27 +136,19 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
   const query = listQuery<ModelSort>(c, SORTS);
   const models = await read(c, (sql) => pageOfModels(sql, query));
   const state = formState(form, '/models');
-  const rows = models.rows.map((model) => [
-    html`<a href="/models/${model.id}"><code>${model.slug}</code></a>`,
-    html`<code>${model.upstream_model}</code>`,
-    model.kind,
-    euBadge(model.eu_hosted),
-    price(format.price(model.cost_eur_per_1k_input), model.cost_eur_per_1k_input === '0'),
-    price(format.price(model.cost_eur_per_1k_output), model.cost_eur_per_1k_output === '0' && model.kind === 'chat'),
-    model.company_name ?? 'all',
-  ]);
-  const columns = [
-    'Slug',
-    'Internal name',
-    'Kind',
-    'Hosting',
-    figure('EUR per 1000 prompt tokens'),
-    figure('EUR per 1000 completion tokens'),
-    'For',
-  ];
+  const cells = {
+    Slug: ({ id, slug }: ModelRow) => html`<a href="/models/${id}"><code>${slug}</code></a>`,
+    'Internal name': ({ upstream_model }: ModelRow) => html`<code>${upstream_model}</code>`,
+    Kind: ({ kind }: ModelRow) => kind,
+    Hosting: euBadge,
+    [PROMPT_PRICE]: ({ cost_eur_per_1k_input: eur }: ModelRow) => price(format.price(eur), eur === '0'),
+    [COMPLETION_PRICE]: ({ cost_eur_per_1k_output: eur, kind }: ModelRow) =>
+      price(format.price(eur), eur === '0' && kind === 'chat'),
+    For: ({ company_name }: { company_name: string | null }) => company_name ?? 'all',
+  };
   const body = html`<h1>Models and prices</h1>
 <p class="lead">Clients see the slug; the internal name goes upstream and is shown to operators only.</p>
-${list(c, { path: '/models', caption: 'All models', columns, rows, empty: 'There are no models yet. Offer the first one below.' }, SORTS, query, models)}
+${list(c, { path: '/models', caption: 'All models', cells, figures: PRICES, sorts: SORTS, empty: 'There are no models yet. Offer the first one below.' }, query, models)}
 <section class="card"><h2>Offer a model</h2>${state.summary}
 <form method="post" action="/models" class="stack">${csrfInput(c)}
 ${field(state, { name: 'slug', label: 'Slug', required: true, hint: 'The name clients use. It never changes.' })}
@@ -198,9 +164,7 @@ function price(text: string, isFree: boolean): Html | string {
 }
 
 function modelFields(state: FormState, model: ModelRow | null): Html {
-  const priced = (name: string, label: string, value = ''): Field => {
-    return { name, label, required: true, inputmode: 'decimal', value };
-  };
+  const priced = (spec: Field) => field(state, { ...spec, required: true, inputmode: 'decimal' });
   return html`${field(state, {
     name: 'upstream',
     label: 'Internal name',
@@ -211,21 +175,18 @@ function modelFields(state: FormState, model: ModelRow | null): Html {
 ${select(state, {
   name: 'kind',
   label: 'Kind',
-  choices: [
-    { value: 'chat', text: 'Chat' },
-    { value: 'embedding', text: 'Embedding' },
-  ],
+  choices: Object.entries({ chat: 'Chat', embedding: 'Embedding' }),
   value: model?.kind ?? 'chat',
 })}
 ${checkbox(state, { name: 'eu_hosted', label: 'Hosted in the EU', checked: model?.eu_hosted ?? true })}
-<div class="pair">${field(state, priced('input', 'EUR per 1000 prompt tokens', model?.cost_eur_per_1k_input))}
-${field(state, { ...priced('output', 'EUR per 1000 completion tokens', model?.cost_eur_per_1k_output), hint: '0 for embeddings.' })}</div>`;
+<div class="pair">${priced({ name: 'input', label: PROMPT_PRICE, value: model?.cost_eur_per_1k_input ?? '' })}
+${priced({ name: 'output', label: COMPLETION_PRICE, value: model?.cost_eur_per_1k_output ?? '', hint: '0 for embeddings.' })}</div>`;
 }
 
 function readModelFields(form: Form) {
   return {
     upstream_model: form.required('upstream', readName),
-    kind: form.required('kind', oneOf('chat', 'embedding')),
+    kind: form.required('kind', readKind),
     eu_hosted: form.checked('eu_hosted'),
     cost_eur_per_1k_input: form.required('input', readPrice),
     cost_eur_per_1k_output: form.required('output', readPrice),
@@ -234,7 +195,7 @@ function readModelFields(form: Form) {
 
 async function create(c: PageContext, form: Form): Promise<Response> {
   const slug = form.required('slug', readSlug);
-  const company_id = await readCompany(c, form);
+  const company_id = await readCompanyChoice(c, form);
   const fields = readModelFields(form);
   form.check();
   await change(c, (sql) => createModel(sql, { slug, company_id, ...fields }));

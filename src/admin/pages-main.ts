@@ -1,4 +1,3 @@
-import { timingSafeEqual } from 'node:crypto';
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { setPriority } from 'node:os';
@@ -8,6 +7,7 @@ import { Calendar } from '../domain/month.ts';
 import { createServer } from '../runtime/node-http.ts';
 import { openDatabase } from '../store/database.ts';
 import { startPages } from './pages.ts';
+import { isSameSecret } from './session.ts';
 import { CLIENT_HEADER, type PagesMessage, type PagesSettings } from './settings.ts';
 
 /** The process of the administration pages. The gateway starts it, tells it its settings, and ends it. */
@@ -27,7 +27,6 @@ async function serve(settings: PagesSettings): Promise<void> {
     process.exitCode = 1;
     process.disconnect?.(); // ends the process once the line is sent
   });
-  const expected = Buffer.from(settings.secret);
   const pages = startPages({
     ...settings,
     db: openDatabase({ url: settings.databaseUrl, maxConnections: settings.databaseConnections }),
@@ -38,8 +37,7 @@ async function serve(settings: PagesSettings): Promise<void> {
   // the gateway has the limits of time, and closes connections that it does not need
   const server = createServer({ keepAliveTimeout: 0, requestTimeout: 0, headersTimeout: 0 }, (req, res) => {
     const [secret = ''] = String(req.headers[CLIENT_HEADER] ?? '').split(' ', 1);
-    const given = Buffer.from(secret);
-    if (given.length !== expected.length || !timingSafeEqual(given, expected)) return req.socket.destroy();
+    if (!isSameSecret(settings.secret, secret)) return req.socket.destroy();
     // read whole, and first: a connection whose body was left unread could not be used again
     buffer(req).then(
       (rawBody) => pages(Object.assign(req, { rawBody }), res),

@@ -91,7 +91,10 @@ export class PagesProcess {
       if ('line' in message) return this.#write(message.line);
       clearTimeout(timer);
       resolve({ port: message.port, agent });
-      this.#rest = setTimeout(() => this.#restIfIdle(agent), this.#restMs).unref();
+      this.#rest = setTimeout(() => {
+        if (Object.keys(agent.sockets).length > 0) this.#rest?.refresh();
+        else void this.#end();
+      }, this.#restMs).unref();
     });
     child.on('error', () => {}); // of a message to a process that just ended: `exit` follows
     child.once('exit', (code, signal) => {
@@ -119,11 +122,6 @@ export class PagesProcess {
     if (this.#rest !== null) clearTimeout(this.#rest);
     this.#child = this.#address = this.#rest = null;
     return child;
-  }
-
-  #restIfIdle(agent: HttpAgent): void {
-    if (Object.keys(agent.sockets).length > 0) this.#rest?.refresh();
-    else void this.#end();
   }
 
   async #end(): Promise<void> {

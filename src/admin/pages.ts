@@ -7,6 +7,7 @@ import { HTTPException } from 'hono/http-exception';
 import { secureHeaders } from 'hono/secure-headers';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import { LRUCache } from 'lru-cache';
+import { FieldError } from '../domain/field.ts';
 import { RefusedChange } from '../domain/refused-change.ts';
 import type { Logger } from '../log.ts';
 import { DatabaseUnavailable } from '../store/database-error.ts';
@@ -15,17 +16,15 @@ import { SCRIPT, STYLE } from './assets.ts';
 import { assistantRoutes } from './assistant.ts';
 import { auditRoutes } from './audit.ts';
 import { companyRoutes } from './company.ts';
-import { type PageContext, type PageEnv, type PageServices, param, type Route } from './context.ts';
+import { companyOf, type PageContext, type PageEnv, type PageServices, type Route } from './context.ts';
 import { Form, FormRefused, readForm } from './form.ts';
-import { Format } from './format.ts';
-import { Hasher } from './hasher.ts';
+import { type Format, formatFor } from './format.ts';
 import { keyRoutes } from './key.ts';
 import { plainPage } from './layout.ts';
 import { modelRoutes } from './model.ts';
 import { canSee, may } from './permission.ts';
 import { Busy, Semaphore } from './semaphore.ts';
-import { isCsrfToken, Sessions } from './session.ts';
-import type { PagesSettings } from './settings.ts';
+import { isSameSecret, Sessions } from './session.ts';
 import { signInRoutes } from './signin.ts';
 import { usageRoutes } from './usage.ts';
 import { userRoutes } from './user.ts';
@@ -47,41 +46,29 @@ const MAX_FORM_BYTES = 16_384;
 const MAX_LONG_FORM_BYTES = 1 << 20;
 const PAGES = { permits: 4, queue: 64 };
 const SLOW = { permits: 3, queue: 0 }; // exports and trial runs; each holds at most one database connection
-const MAX_FORMATS = 100;
+const HASHING = { permits: 1, queue: 4 };
 
 const OLD_FORM = 'This form is out of date. Go back, reload the page and try again.';
-/** Messages of errors that have none. The only such 403 comes from `hono/csrf`. */
-const MESSAGES = new Map([
-  [403, 'This form did not come from this site.'],
-  [404, 'There is nothing at this address.'],
-]);
-const TITLES = new Map([
-  [403, 'Not permitted'],
-  [404, 'Not found'],
-  [503, 'Not available'],
-]);
+/** Titles of error pages, and texts for errors without a message. The only such 403 comes from `hono/csrf`. */
+const ERRORS: Readonly<Record<number, { readonly title: string; readonly text?: string }>> = {
+  403: { title: 'Not permitted', text: 'This form did not come from this site.' },
+  404: { title: 'Not found', text: 'There is nothing at this address.' },
+  503: { title: 'Not available' },
+};
 
 /**
  * The administration area as a listener for node:http. The adapter may not replace the global
  * Request and Response: other code of this process uses them, and pages gain no time by it.
  */
-export function startPages(given: Omit<PageServices, 'sessions' | 'hasher' | 'slow'>): RequestListener {
-  const sessions = new Sessions(given.db, isSecure(given));
-  const services = { ...given, sessions, hasher: new Hasher(), slow: new Semaphore(SLOW) };
-  return getRequestListener(createPages(services).fetch, { overrideGlobalObjects: false });
-}
-
-/** The pages are reached by https. */
-function isSecure({ adminUrl }: PagesSettings): boolean {
-  return adminUrl?.startsWith('https:') === true;
-}
-
-function createPages(services: PageServices): Hono<PageEnv> {
+export function startPages(given: Omit<PageServices, 'sessions' | 'hashing' | 'slow'>): RequestListener {
+  const isSecure = given.adminUrl?.startsWith('https:') === true;
+  const sessions = new Sessions(given.db, isSecure);
+  const services = { ...given, sessions, hashing: new Semaphore(HASHING), slow: new Semaphore(SLOW) };
   const pages = new Semaphore(PAGES);
   const app = new Hono<PageEnv>();
   app.onError((error, c) => answerError(error, c, services.log));
   app.notFound((c) => errorPage(c, 404));
-  app.use(protect(isSecure(services)));
+  app.use(protect(isSecure));
   app.use(async (c, next) => {
     c.header('cache-control', 'no-store');
     c.set('services', services);
@@ -102,12 +89,13 @@ function createPages(services: PageServices): Hono<PageEnv> {
     } else {
       app.post(path, requirePermission(route), async (c) => {
         const form = readForm(c, route.long ? MAX_LONG_FORM_BYTES : MAX_FORM_BYTES);
-        if (!isCsrfToken(c.var.session, form.values.get('csrf'))) throw new HTTPException(403, { message: OLD_FORM });
+        const isCurrent = isSameSecret(c.var.session.csrf, form.values.get('csrf') ?? '');
+        if (!isCurrent) throw new HTTPException(403, { message: OLD_FORM });
         return semaphore.run(() => handleForm(route, c, form));
       });
     }
   }
-  return app;
+  return getRequestListener(app.fetch, { overrideGlobalObjects: false });
 }
 
 /** Scripts, styles and forms of this site only, and no frames. */
@@ -144,7 +132,7 @@ function requireOrigin(adminUrl: string | null): MiddlewareHandler {
 
 /** Finds the session of a request, or redirects to the sign-in page. */
 function requireSession(pages: Semaphore): MiddlewareHandler<PageEnv> {
-  const formats = new LRUCache<string, Format>({ max: MAX_FORMATS });
+  const formats = new LRUCache<string, Format>({ max: 100 });
   return async (c, next) => {
     const { sessions, calendar } = c.var.services;
     const session = await pages.run(() => sessions.find(c));
@@ -154,7 +142,7 @@ function requireSession(pages: Semaphore): MiddlewareHandler<PageEnv> {
     }
     c.set('session', session);
     const languages = c.req.header('accept-language') ?? '';
-    const format = formats.get(languages) ?? new Format(languages, calendar.timeZone);
+    const format = formats.get(languages) ?? formatFor(languages, calendar.timeZone);
     formats.set(languages, format);
     c.set('format', format);
     return next();
@@ -165,7 +153,7 @@ function requireSession(pages: Semaphore): MiddlewareHandler<PageEnv> {
 function requirePermission(route: Route): MiddlewareHandler<PageEnv> {
   return async (c, next) => {
     const { user } = c.var.session;
-    const company = c.req.param('company') === undefined ? null : param(c, 'company');
+    const company = companyOf(c);
     if (company !== null && !canSee(user, company)) throw new HTTPException(404);
     if (!may(user, route.action, company)) {
       throw new HTTPException(403, { message: 'Your role does not include this page.' });
@@ -187,9 +175,10 @@ async function handleForm(route: Route, c: PageContext, form: Form): Promise<Res
   }
 }
 
-function answerError(error: Error, c: PageContext, log: Logger): Response | Promise<Response> {
+async function answerError(error: Error, c: PageContext, log: Logger): Promise<Response> {
   if (error instanceof HTTPException) return errorPage(c, error.status, error.message);
   if (error instanceof RefusedChange) return errorPage(c, error.reason === 'not_found' ? 404 : 409, error.message);
+  if (error instanceof FieldError) return errorPage(c, 404); // in the address: a form has a message for it
   if (error instanceof FormRefused) return errorPage(c, 422, error.message);
   if (error instanceof Busy) return errorPage(c, 503, 'Too many people are asking at once. Try again in a moment.');
   if (error instanceof DatabaseUnavailable) {
@@ -199,10 +188,9 @@ function answerError(error: Error, c: PageContext, log: Logger): Response | Prom
   return c.text('internal error\n', 500);
 }
 
-function errorPage(c: PageContext, status: ContentfulStatusCode, message = ''): Response | Promise<Response> {
-  const title = TITLES.get(status) ?? 'Refused';
-  const text = message === '' ? MESSAGES.get(status) : message;
+function errorPage(c: PageContext, status: ContentfulStatusCode, message = ''): Promise<Response> {
+  const { title = 'Refused', text = '' } = ERRORS[status] ?? {};
   if (status === 503) c.header('retry-after', '2');
-  const body = html`<div class="narrow"><h1>${title}</h1><p>${text}</p><p><a href="/">Back to the start</a></p></div>`;
+  const body = html`<div class="narrow"><h1>${title}</h1><p>${message || text}</p><p><a href="/">Back to the start</a></p></div>`;
   return plainPage(c, title, body, status);
 }

@@ -1,4 +1,5 @@
 import { ROLES, type Role } from '../domain/user.ts';
+import type { UserRow } from '../store/user.ts';
 
 /**
  * Who may do what in the administration area. Every route names one action, and pages.ts asks
@@ -32,10 +33,7 @@ export const PERMISSIONS = {
 export type Action = keyof typeof PERMISSIONS;
 
 /** What decides over permissions: a role, and the company it is held in (null for an operator). */
-export interface RoleHolder {
-  readonly role: Role;
-  readonly company_id: string | null;
-}
+type RoleHolder = Pick<UserRow, 'role' | 'company_id'>;
 
 /** @param company id of the company that the action is about; null when it is about none */
 export function may(holder: RoleHolder, action: Action, company: string | null): boolean {

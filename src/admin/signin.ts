@@ -2,6 +2,7 @@ import { Hono } from 'hono';
 import { html } from 'hono/html';
 import { HTTPException } from 'hono/http-exception';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
+import { verifyPassword } from '../domain/password.ts';
 import type { Clock } from '../domain/ports.ts';
 import { findUser } from '../store/user.ts';
 import type { PageContext, PageEnv, PageServices } from './context.ts';
@@ -16,7 +17,6 @@ import { Throttle } from './throttle.ts';
 const MAX_FORM_BYTES = 8192;
 const WINDOW_MS = 15 * 60_000;
 const READ_MS = 2000;
-const BUSY_SECONDS = 5;
 const WRONG = 'The e-mail address or the password is wrong.';
 const UNKNOWN = 'The identity provider knows you, but there is no account for your verified e-mail address here.';
 
@@ -36,9 +36,7 @@ export function signInRoutes(services: PageServices): Hono<PageEnv> {
     app.get('/sign-in/oidc', (c) => beginOidc(c, oidc));
     app.get('/sign-in/oidc/callback', (c) => finishOidc(c, oidc));
   }
-  app.all('/sign-in/*', () => {
-    throw new HTTPException(404);
-  });
+  app.all('/sign-in/*', (c) => c.notFound());
   return app;
 }
 
@@ -50,14 +48,9 @@ function passwordHandler({ clock, sessions }: PageServices): (c: PageContext) =>
     const attempt = attemptOf(addressOf(c), email);
     const seconds = attempt.closedFor();
     if (seconds > 0) {
-      const minutes = Math.ceil(seconds / 60);
+      const minutes = seconds <= 60 ? '1 minute' : `${Math.ceil(seconds / 60)} minutes`;
       c.header('retry-after', String(seconds));
-      return refuse(
-        c,
-        429,
-        `Too many attempts. Try again in ${minutes} ${minutes === 1 ? 'minute' : 'minutes'}.`,
-        form,
-      );
+      return refuse(c, 429, `Too many attempts. Try again in ${minutes}.`, form);
     }
     attempt.count();
     try {
@@ -68,7 +61,7 @@ function passwordHandler({ clock, sessions }: PageServices): (c: PageContext) =>
     } catch (error) {
       attempt.forgive(); // the failure is ours, not the user's
       if (!(error instanceof Busy)) throw error;
-      c.header('retry-after', String(BUSY_SECONDS));
+      c.header('retry-after', '5');
       return refuse(c, 503, 'Too many people are signing in. Try again in a moment.', form);
     }
     const next = form.values.get('next') ?? '';
@@ -78,14 +71,12 @@ function passwordHandler({ clock, sessions }: PageServices): (c: PageContext) =>
 
 /** The user's id; null when the e-mail address or the password is wrong. @throws Busy */
 async function findByPassword(c: PageContext, email: string, password: string): Promise<string | null> {
-  const { db, hasher } = c.var.services;
-  let id: string | null = null;
-  const isRight = await hasher.verify(password, async () => {
+  const { db, hashing } = c.var.services;
+  return hashing.run(async () => {
     const user = await db.run(READ_MS, (sql) => findUser(sql, email));
-    id = user?.id ?? null;
-    return user?.password_hash ?? null;
+    const isRight = await verifyPassword(password, user?.password_hash ?? null);
+    return isRight && user !== null ? user.id : null;
   });
-  return isRight ? id : null;
 }
 
 async function beginOidc(c: PageContext, oidc: Oidc): Promise<Response> {
@@ -114,12 +105,7 @@ async function finishOidc(c: PageContext, oidc: Oidc): Promise<Response> {
 }
 
 /** Shows the sign-in page again with a message. */
-function refuse(
-  c: PageContext,
-  status: ContentfulStatusCode,
-  message: string,
-  form: Form,
-): Response | Promise<Response> {
+function refuse(c: PageContext, status: ContentfulStatusCode, message: string, form: Form): Promise<Response> {
   form.refuse('', message);
   return signInPage(c, form, status);
 }
@@ -132,21 +118,22 @@ function attemptLimits(clock: Clock) {
   const most = (failures: number) => new Throttle({ failures, windowMs: WINDOW_MS }, clock);
   const [ofBoth, ofAddress, ofAccount] = [most(5), most(30), most(100)];
   return (address: string, email: string) => {
-    const counters = [
-      [ofBoth, `${address} ${email}`] as const,
-      [ofAddress, address] as const,
-      [ofAccount, email] as const,
-    ];
+    const both = `${address} ${email}`;
+    const counters = new Map([
+      [ofBoth, both],
+      [ofAddress, address],
+      [ofAccount, email],
+    ]);
     return {
       /** Seconds until another attempt is allowed; 0 when it is allowed now. */
-      closedFor: () => Math.max(...counters.map(([throttle, subject]) => throttle.closedFor(subject))),
-      count: () => counters.forEach(([throttle, subject]) => void throttle.attempt(subject)),
-      forgive: () => counters.forEach(([throttle, subject]) => void throttle.forgive(subject)),
+      closedFor: () => Math.max(...[...counters].map(([throttle, subject]) => throttle.closedFor(subject))),
+      count: () => counters.forEach((subject, throttle) => void throttle.attempt(subject)),
+      forgive: () => counters.forEach((subject, throttle) => void throttle.forgive(subject)),
     };
   };
 }
 
-function signInPage(c: PageContext, form: Form, status?: ContentfulStatusCode): Response | Promise<Response> {
+function signInPage(c: PageContext, form: Form, status?: ContentfulStatusCode): Promise<Response> {
   const { oidc, adminUrl } = c.var.services;
   const state = formState(form, '/sign-in');
   const body = html`<div class="narrow"><h1>Sign in</h1>

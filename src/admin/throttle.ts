@@ -2,10 +2,7 @@ import { LRUCache } from 'lru-cache';
 import type { Clock } from '../domain/ports.ts';
 
 /** After so many failures within a window, attempts are refused until it ends. */
-export interface Limit {
-  readonly failures: number;
-  readonly windowMs: number;
-}
+type Limit = { readonly failures: number; readonly windowMs: number };
 
 /**
  * Counts failures per subject, in memory of this process: a failed sign-in writes nothing. An

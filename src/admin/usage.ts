@@ -1,16 +1,16 @@
-import { html, raw } from 'hono/html';
-import { HTTPException } from 'hono/http-exception';
+import { html } from 'hono/html';
 import { stream } from 'hono/streaming';
-import { FieldError, readMonth } from '../domain/field.ts';
+import { readMonth } from '../domain/field.ts';
 import { formatEur, parseEur } from '../domain/money.ts';
 import { readUsageMonth, type UsageGroup, type UsageMonth } from '../store/daily.ts';
 import { copyLedger } from '../store/export.ts';
 import type { UsageSums } from '../store/usage.ts';
 import { budgetBar, costPerDay, legendEntry } from './chart.ts';
 import { type PageContext, param, type Route, read } from './context.ts';
+import { options } from './field.ts';
 import type { Format } from './format.ts';
 import type { Html } from './html.ts';
-import { badge, companyHeading, figure, page, table } from './layout.ts';
+import { badge, type Columns, companyHeading, emptyText, muted, page, table } from './layout.ts';
 
 /** A company's month (spec section 5, rule 6), and its ledger as CSV. */
 export const usageRoutes: readonly Route[] = [
@@ -31,10 +31,9 @@ const OUTCOMES: Readonly<Record<string, string>> = {
   upstream_failed: 'Failed before its end',
 };
 
-const NOTHING: UsageSums = { requests: 0, prompt_tokens: 0, completion_tokens: 0, cost_eur: '0' };
 const MAX_LINES = 50; // of each table; the rest is one line
 
-const SUM_COLUMNS = [figure('Requests'), figure('Prompt tokens'), figure('Completion tokens'), figure('Cost')];
+const FIGURES = ['Requests', 'Prompt tokens', 'Completion tokens', 'Cost'];
 
 async function usagePage(c: PageContext): Promise<Response> {
   const { format } = c.var;
@@ -43,34 +42,30 @@ async function usagePage(c: PageContext): Promise<Response> {
   const name = format.month(usage.month);
   const base = `/companies/${id}/usage`;
   const short = usage.month.slice(0, 7);
+  const months = usage.months.map((month) => [month.slice(0, 7), format.month(month)] as const);
   const body = html`${companyHeading(c, { id, name: usage.company_name })}
 <div class="title-row"><h1>Usage in ${name}</h1>
 <form method="get" action="${base}" class="months"><label for="month">Month</label>
-<select id="month" name="month">${usage.months.map(
-    (month) =>
-      html`<option value="${month.slice(0, 7)}"${month === usage.month ? raw(' selected') : ''}>${format.month(month)}</option>`,
-  )}</select><button>Show</button></form>
+<select id="month" name="month">${options(months, short)}</select><button>Show</button></form>
 <a class="button quiet" href="${base}.csv?month=${short}" download>Export CSV</a></div>
 ${figures(usage, format)}
 <section class="card"><h2>Cost per day</h2>${
     usage.by_day.length === 0
-      ? html`<p class="empty">No API calls in ${name}${usage.current ? ' yet' : ''}.</p>`
+      ? emptyText(`No API calls in ${name}${usage.current ? ' yet' : ''}.`)
       : costPerDay(
           { days: usage.days_in_month, cells: usage.by_day, models: usage.by_model.map((group) => group.name) },
           format,
           name,
         )
   }</section>
-${groups('By model', 'Model', usage.by_model, (group) => html`<code>${group.name}</code>`, format)}
+${groups('Model', usage.by_model, (group) => html`<code>${group.name}</code>`, format)}
 ${groups(
-  'By key',
   'Key',
   usage.by_key,
-  (key) =>
-    key.name === null ? html`<span class="muted">a deleted key</span>` : html`${key.name} <code>${key.prefix}…</code>`,
+  (key) => (key.name === null ? muted('a deleted key') : html`${key.name} <code>${key.prefix}…</code>`),
   format,
 )}
-${groups('By endpoint', 'Endpoint', usage.by_endpoint, (group) => ENDPOINTS[group.name] ?? group.name, format)}
+${groups('Endpoint', usage.by_endpoint, (group) => ENDPOINTS[group.name] ?? group.name, format)}
 ${endings(usage, format)}
 <p class="muted foot">Figures are exact sums of the ledger. Days and months are those of ${c.var.services.calendar.timeZone}. Calls that failed before any usage was known cost nothing and are not in the ledger.</p>`;
   return page(c, `Usage of ${usage.company_name}`, body);
@@ -90,10 +85,8 @@ ${card('Tokens', format.count(prompt_tokens + completion_tokens), `${format.coun
 ${usage.current ? forecast(usage, format) : ''}</div></div>`;
 }
 
-function budget(
-  { current, budget_eur, total_percent, chat_percent, forecast_percent }: UsageMonth,
-  format: Format,
-): Html {
+function budget(usage: UsageMonth, format: Format): Html {
+  const { current, budget_eur, total_percent, chat_percent, forecast_percent } = usage;
   if (budget_eur === null || total_percent === null || chat_percent === null) {
     return html`<p class="big">unlimited</p><p class="muted">No monthly budget is set.</p>`;
   }
@@ -118,28 +111,26 @@ function forecast({ forecast_eur, forecast_percent }: UsageMonth, format: Format
 
 /** One table of sums; nothing when there were no calls. */
 function groups<T extends Omit<UsageGroup, 'name'>>(
-  caption: string,
   title: string,
   lines: readonly T[],
   name: (line: T) => Html | string,
   format: Format,
 ): Html {
   if (lines.length === 0) return html``;
-  const columns = [title, ...SUM_COLUMNS];
-  const rows = lines
-    .slice(0, MAX_LINES)
-    .map((line): (Html | string)[] => [
-      html`${name(line)}${line.estimated > 0 ? html` ${badge('plain', `${format.count(line.estimated)} estimated`)}` : ''}${
-        line.unfinished > 0 ? html` ${badge('warn', `${format.count(line.unfinished)} unfinished`)}` : ''
-      }`,
-      ...sumsOf(line, format),
-    ]);
-  const rest = lines.slice(MAX_LINES);
+  const rows: (UsageSums & { readonly first: Html })[] = lines.slice(0, MAX_LINES).map((line) => ({
+    ...line,
+    first: html`${name(line)}${line.estimated > 0 ? html` ${badge('plain', `${format.count(line.estimated)} estimated`)}` : ''}${
+      line.unfinished > 0 ? html` ${badge('warn', `${format.count(line.unfinished)} unfinished`)}` : ''
+    }`,
+  }));
+  const rest: readonly UsageSums[] = lines.slice(MAX_LINES);
   if (rest.length > 0) {
-    const name = html`<span class="muted">${format.count(rest.length)} others</span>`;
-    rows.push([name, ...sumsOf(rest.reduce<UsageSums>(plus, NOTHING), format)]);
+    rows.push({ ...rest.reduce(plus), first: muted(`${format.count(rest.length)} others`) });
   }
-  return table(caption, columns, rows, '');
+  return table(`By ${title.toLowerCase()}`, rows, {
+    cells: { [title]: ({ first }) => first, ...sums(format) },
+    figures: FIGURES,
+  });
 }
 
 function plus(a: UsageSums, b: UsageSums): UsageSums {
@@ -151,22 +142,26 @@ function plus(a: UsageSums, b: UsageSums): UsageSums {
   };
 }
 
-function sumsOf(
-  { requests, prompt_tokens, completion_tokens, cost_eur }: UsageSums,
-  format: Format,
-): (Html | string)[] {
-  return [format.count(requests), format.count(prompt_tokens), format.count(completion_tokens), format.eur(cost_eur)];
+function sums(format: Format): Columns<UsageSums>['cells'] {
+  return {
+    Requests: ({ requests }) => format.count(requests),
+    'Prompt tokens': ({ prompt_tokens }) => format.count(prompt_tokens),
+    'Completion tokens': ({ completion_tokens }) => format.count(completion_tokens),
+    Cost: ({ cost_eur }) => format.eur(cost_eur),
+  };
 }
 
 /** How many calls completed, were cancelled or failed, with reported or estimated tokens. */
 function endings({ by_ending }: UsageMonth, format: Format): Html {
   if (by_ending.length === 0) return html``;
-  const rows = by_ending.map((line) => [
-    OUTCOMES[line.outcome] ?? line.outcome,
-    line.usage_source === 'estimated' ? badge('plain', 'estimated by Tollgate') : 'reported by the model',
-    ...sumsOf(line, format),
-  ]);
-  return table('How calls ended', ['Ending', 'Token counts', ...SUM_COLUMNS], rows, '');
+  type Ending = (typeof by_ending)[number];
+  const cells = {
+    Ending: ({ outcome }: Ending) => OUTCOMES[outcome] ?? outcome,
+    'Token counts': ({ usage_source }: Ending) =>
+      usage_source === 'estimated' ? badge('plain', 'estimated by Tollgate') : 'reported by the model',
+    ...sums(format),
+  };
+  return table('How calls ended', by_ending, { cells, figures: FIGURES });
 }
 
 /**
@@ -198,14 +193,8 @@ async function download(c: PageContext): Promise<Response> {
   );
 }
 
-/** The month in the address; null for the current one. */
+/** The month in the address; null for the current one. @throws FieldError */
 function monthOf(c: PageContext): string | null {
   const text = c.req.query('month');
-  if (text === undefined) return null;
-  try {
-    return readMonth(text);
-  } catch (error) {
-    if (error instanceof FieldError) throw new HTTPException(404);
-    throw error;
-  }
+  return text === undefined ? null : readMonth(text);
 }

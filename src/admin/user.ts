@@ -1,15 +1,15 @@
 import { html } from 'hono/html';
 import { oneOf, readEmail } from '../domain/field.ts';
-import { readPassword } from '../domain/password.ts';
+import { hashPassword, readPassword } from '../domain/password.ts';
 import { ROLES } from '../domain/user.ts';
 import { findUserById, pageOfUsers, type UserSort } from '../store/page.ts';
 import { deleteSessionsOf } from '../store/session.ts';
-import { insertUser, removeUser, setPasswordHash } from '../store/user.ts';
-import { companyField, readCompany } from './choice.ts';
+import { insertUser, removeUser, setPasswordHash, type UserRow } from '../store/user.ts';
+import { companyField, readCompanyChoice } from './choice.ts';
 import { change, type PageContext, param, type Route, read } from './context.ts';
 import { csrfInput, field, formState, select } from './field.ts';
 import type { Form } from './form.ts';
-import { badge, page } from './layout.ts';
+import { badge, muted, page } from './layout.ts';
 import { list, listQuery } from './list.ts';
 
 /** The users who may sign in, and their roles, for operators. */
@@ -27,20 +27,19 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
   const query = listQuery<UserSort>(c, SORTS);
   const users = await read(c, (sql) => pageOfUsers(sql, query));
   const state = formState(form, '/users');
-  const rows = users.rows.map((user) => [
-    html`<a href="/users/${user.id}">${user.email}</a>`,
-    badge('plain', user.role),
-    user.company_name ?? html`<span class="muted">all companies</span>`,
-    c.var.format.instant(user.created_at),
-  ]);
-  const columns = ['E-mail address', 'Role', 'Company', 'Created'];
+  const cells = {
+    'E-mail address': ({ id, email }: UserRow) => html`<a href="/users/${id}">${email}</a>`,
+    Role: ({ role }: UserRow) => badge('plain', role),
+    Company: ({ company_name }: { company_name: string | null }) => company_name ?? muted('all companies'),
+    Created: ({ created_at }: UserRow) => c.var.format.instant(created_at),
+  };
   const body = html`<h1>Users</h1>
 <p class="lead">Owners and administrators manage keys, usage, settings and assistants of their company. Members may sign in and see none of it. Operators see everything.</p>
-${list(c, { path: '/users', caption: 'All users', columns, rows, empty: 'There are no users.' }, SORTS, query, users)}
+${list(c, { path: '/users', caption: 'All users', cells, sorts: SORTS, empty: 'There are no users.' }, query, users)}
 <section class="card"><h2>Add a user</h2>${state.summary}
 <form method="post" action="/users" class="stack">${csrfInput(c)}
 ${field(state, { name: 'email', label: 'E-mail address', type: 'email', required: true })}
-<div class="pair">${select(state, { name: 'role', label: 'Role', choices: ROLES.map((role) => ({ value: role, text: role })), value: 'owner' })}
+<div class="pair">${select(state, { name: 'role', label: 'Role', choices: ROLES.map((role) => [role, role]), value: 'owner' })}
 ${await companyField(c, state, 'Company', 'Its name or id; empty for an operator.')}</div>
 ${field(state, { name: 'password', label: 'Password', type: 'password', autocomplete: 'new-password', hint: 'At least 12 characters; empty for users who sign in with their organisation only.' })}
 <div class="actions"><button class="primary">Add user</button></div></form></section>`;
@@ -50,19 +49,19 @@ ${field(state, { name: 'password', label: 'Password', type: 'password', autocomp
 async function create(c: PageContext, form: Form): Promise<Response> {
   const email = form.required('email', readEmail);
   const role = form.required('role', oneOf(...ROLES));
-  const company_id = await readCompany(c, form);
+  const company_id = await readCompanyChoice(c, form);
   const password = form.optional('password', readPassword);
   if (role === 'operator' && company_id !== null) form.refuse('company', 'must not be chosen for an operator.');
   if (role !== 'operator' && company_id === null) form.refuse('company', 'must be chosen for this role.');
   form.check();
   // before the transaction: a hash takes a third of a second
-  const hash = password === null ? null : await c.var.services.hasher.hash(password);
+  const hash = password === null ? null : await c.var.services.hashing.run(() => hashPassword(password));
   await change(c, (sql) => insertUser(sql, { email, role, company_id }, hash));
   return c.redirect('/users?done=created', 303);
 }
 
 async function userPage(c: PageContext, form: Form): Promise<Response> {
-  const user = await find(c);
+  const user = await read(c, (sql) => findUserById(sql, param(c, 'user')));
   const base = `/users/${user.id}`;
   const state = formState(form, `${base}/password`);
   const removal = formState(form, `${base}/remove`);
@@ -82,13 +81,18 @@ async function setPassword(c: PageContext, form: Form): Promise<Response> {
   const id = param(c, 'user');
   const password = form.required('password', readPassword);
   form.check();
-  const hash = await c.var.services.hasher.hash(password);
-  const { session } = c.var;
-  await change(c, async (sql) => {
-    await setPasswordHash(sql, id, hash);
-    await deleteSessionsOf(sql, id, id === session.user.user_id ? session.digest : null);
-  });
+  await replacePassword(c, id, password);
   return c.redirect(`/users/${id}?done=password`, 303);
+}
+
+/** Stores a user's new password and ends the user's sessions, but for the one of this request. */
+export async function replacePassword(c: PageContext, userId: string, password: string): Promise<void> {
+  const { services, session } = c.var;
+  const hash = await services.hashing.run(() => hashPassword(password));
+  await change(c, async (sql) => {
+    await setPasswordHash(sql, userId, hash);
+    await deleteSessionsOf(sql, userId, session.digest);
+  });
 }
 
 async function remove(c: PageContext, form: Form): Promise<Response> {
@@ -98,8 +102,4 @@ async function remove(c: PageContext, form: Form): Promise<Response> {
   form.check();
   await change(c, (sql) => removeUser(sql, id));
   return c.redirect('/users?done=removed', 303);
-}
-
-function find(c: PageContext) {
-  return read(c, (sql) => findUserById(sql, param(c, 'user')));
 }

@@ -1,6 +1,5 @@
 import { isEligible } from '../domain/assistant.ts';
 import {
-  oneOf,
   orNone,
   readMaxTokens,
   readName,
@@ -8,6 +7,7 @@ import {
   readTemperature,
   readText,
   readUuid,
+  readVisibility,
 } from '../domain/field.ts';
 import {
   type AssistantRow,
@@ -20,14 +20,9 @@ import { unknownSlugs } from '../store/model.ts';
 import { type Command, type Context, command, optional, required, someChange } from './command.ts';
 import { card, instant, listing, orDash, yesNo } from './text.ts';
 
-const readVisibility = oneOf('company', 'private', 'persons', 'teams', 'projects');
 const operand = { shown: 'ID', meaning: 'id of the assistant', read: readUuid };
 const VISIBILITY_NOTE = 'The API runs an assistant only if its visibility is company and it has no project.';
-const visibility = optional(
-  '--visibility WHO',
-  readVisibility,
-  'company (default), private, persons, teams or projects',
-);
+const WHO = 'private, persons, teams or projects';
 
 export const assistantCommands: readonly Command[] = [
   command({
@@ -40,7 +35,7 @@ export const assistantCommands: readonly Command[] = [
       model_slug: optional('--model SLUG', readSlug, 'default model; without one every run must name a model'),
       temperature: optional('--temperature T', readTemperature, '0 to 2'),
       max_tokens: optional('--max-tokens M', readMaxTokens, '1 to 32000'),
-      visibility,
+      visibility: optional('--visibility WHO', readVisibility, `company (default), ${WHO}`),
       project_id: optional('--project ID', readUuid, 'project of the assistant'),
     },
     notes: VISIBILITY_NOTE,
@@ -60,7 +55,7 @@ export const assistantCommands: readonly Command[] = [
       model_slug: optional('--model SLUG', orNone(readSlug), 'default model, or none'),
       temperature: optional('--temperature T', orNone(readTemperature), '0 to 2, or none'),
       max_tokens: optional('--max-tokens M', orNone(readMaxTokens), '1 to 32000, or none'),
-      visibility: { ...visibility, meaning: 'company, private, persons, teams or projects' },
+      visibility: optional('--visibility WHO', readVisibility, `company, ${WHO}`),
       project_id: optional('--project ID', orNone(readUuid), 'project of the assistant, or none'),
     },
     notes: VISIBILITY_NOTE,

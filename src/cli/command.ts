@@ -9,8 +9,8 @@ export interface Command<O extends Options = Options, T = unknown> {
   /** As typed: "company create". */
   readonly name: string;
   readonly summary: string;
-  /** The argument without a name, if the command has one. */
-  readonly operand?: Operand<T> | undefined;
+  /** The argument without a name, if the command has one. Help shows it as "ID". */
+  readonly operand?: { readonly shown: string; readonly meaning: string; readonly read: Read<T> } | undefined;
   readonly options: O;
   /** Further paragraphs for its help; indented lines stay as they are. */
   readonly notes?: string | undefined;
@@ -37,17 +37,16 @@ export interface Context {
   warn(line: string): void;
 }
 
-/** The output of a command: one value, as JSON and as text, or pieces of text that are printed while rows are read. */
-export type Outcome =
-  | { readonly json: unknown; readonly text: string; readonly exit?: 0 | 1 }
-  | { readonly pieces: (sql: Sql) => AsyncIterable<string>; readonly company: string };
-
-export interface Operand<T> {
-  /** As help shows it: "ID". */
-  readonly shown: string;
-  readonly meaning: string;
-  readonly read: Read<T>;
+/** What is printed: one value, as JSON and as text. */
+export interface Output {
+  readonly json: unknown;
+  readonly text: string;
 }
+
+/** The result of a command: its output, or pieces of text that are printed while rows are read. */
+export type Outcome =
+  | (Output & { readonly exit?: 0 | 1 })
+  | { readonly pieces: (sql: Sql) => AsyncIterable<string>; readonly company: string };
 
 export interface Option<T> {
   /** As help shows it: "--budget EUR"; a switch is its name alone. */
@@ -96,10 +95,7 @@ export function flag(shown: string, meaning: string, needed = false): Option<boo
   return { shown, meaning, required: needed, repeated: false, read: (texts) => texts.length > 0 };
 }
 
-/**
- * Parses the arguments after a command's name.
- * @throws UsageError at the first mistake
- */
+/** Parses the arguments after a command's name. @throws UsageError at the first mistake */
 export function parseCommand(
   { operand, options }: Pick<Command, 'operand' | 'options'>,
   args: readonly string[],

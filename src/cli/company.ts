@@ -1,3 +1,4 @@
+import { isLimited } from '../domain/budget.ts';
 import { oneOf, orNone, readBoolean, readBudget, readName, readSlug, readUuid } from '../domain/field.ts';
 import { type CompanyRow, createCompany, listCompanies, setCompany } from '../store/company.ts';
 import { unknownSlugs } from '../store/model.ts';
@@ -75,9 +76,8 @@ export const companyCommands: readonly Command[] = [
   }),
 ];
 
-/** A budget as text (spec section 2.9: null or 0 means unlimited). */
 export function budgetText(budget: string | null): string {
-  return budget === null || budget === '0' ? 'unlimited' : budget;
+  return isLimited(budget) ? budget : 'unlimited';
 }
 
 function show(sentence: string, company: CompanyRow): string {

@@ -1,7 +1,6 @@
-import { fileURLToPath } from 'node:url';
 import type { Config } from '../config.ts';
 import { actingAs } from '../store/actor.ts';
-import { type Database, openDatabase } from '../store/database.ts';
+import { openDatabase } from '../store/database.ts';
 import { type Embedded, startEmbedded } from '../store/embedded.ts';
 import { migrate, pendingMigrations } from '../store/migrate.ts';
 import { within } from '../store/tenant-role.ts';
@@ -19,41 +18,33 @@ const TRANSACTION_MS = 60_000;
  */
 export async function withDatabase<T>(
   config: Config,
-  root: URL,
   command: Command,
   work: (access: Pick<Context, 'transact' | 'read' | 'migrate'>) => Promise<T>,
 ): Promise<T> {
-  const embedded = config.databaseUrl === null ? await openEmbedded(config.dataDir) : null;
-  let db: Database | undefined;
+  const { databaseUrl, dataDir, billingTimezone } = config;
+  const embedded = databaseUrl === null ? await openEmbedded(dataDir) : null;
+  const db = openDatabase({ url: databaseUrl ?? (embedded as Embedded).url });
+  const applyPending = () => migrate(db, { billingTimezone });
   try {
-    db = openDatabase({ url: config.databaseUrl ?? (embedded as Embedded).url });
-    const database = db;
-    const options = { directory: fileURLToPath(new URL('sql', root)), billingTimezone: config.billingTimezone };
-    const applyPending = () => migrate(database, options);
-    const pending = await pendingMigrations(db, options.directory);
+    const pending = await pendingMigrations(db);
     if (pending.length > 0 && !command.unmigrated) {
       if (embedded === null) throw new Failure('the database is not at this version; run "tollgate migrate"');
       // not without need: a migration also fixes the billing time zone
       await applyPending();
     }
     return await work({
-      transact: (change) => actingAs(database, ACTOR, TRANSACTION_MS, change),
-      read: (query, company) =>
-        company === undefined
-          ? database.run(Number.POSITIVE_INFINITY, query)
-          : within(database, company, Number.POSITIVE_INFINITY, query),
+      transact: (change) => actingAs(db, ACTOR, TRANSACTION_MS, change),
+      read: (query, company) => within(db, company ?? null, Number.POSITIVE_INFINITY, query),
       migrate: applyPending,
     });
   } finally {
-    await db?.close();
+    await db.close();
     await embedded?.stop();
   }
 }
 
-async function openEmbedded(dataDir: string): Promise<Embedded> {
-  try {
-    return await startEmbedded({ dataDir, log: { info: () => {} }, shortLived: true });
-  } catch (error) {
-    throw new Failure(`the embedded database cannot be used: ${(error as Error).message}`);
-  }
+function openEmbedded(dataDir: string): Promise<Embedded> {
+  return startEmbedded({ dataDir, log: { info: () => {} }, shortLived: true }).catch((error: Error) => {
+    throw new Failure(`the embedded database cannot be used: ${error.message}`);
+  });
 }

@@ -1,5 +1,5 @@
 import { SECRETS_NOTE, VARIABLES } from '../config.ts';
-import type { Command, Option } from './command.ts';
+import type { Command } from './command.ts';
 
 /** What `--help` prints, made from the commands and the configuration table. Lines fit 80 columns. */
 
@@ -10,11 +10,8 @@ type Synopsis = Pick<Command, 'name' | 'operand' | 'summary'>;
 /** One summary per command, in the order given, a blank line between nouns. */
 export function overview(version: string, commands: readonly Synopsis[]): string {
   const lines = columns(commands.map((each) => [synopsis(each), each.summary]));
-  const nounOf = (each: Synopsis | undefined): string =>
-    each?.name.includes(' ') ? (each.name.split(' ')[0] ?? '') : '';
-  const grouped = lines.map((line, i) =>
-    i > 0 && nounOf(commands[i]) !== nounOf(commands[i - 1]) ? `\n${line}` : line,
-  );
+  const nounAt = (i: number) => commands[i]?.name.split(' ').at(-2); // none: a command of one word
+  const grouped = lines.map((line, i) => (i > 0 && nounAt(i) !== nounAt(i - 1) ? `\n${line}` : line));
   return `Tollgate ${version}: a metered, governed model-access gateway
 
 Usage: tollgate COMMAND [OPTIONS]
@@ -29,9 +26,9 @@ environment variables.
 Exit status: 0 done, 1 refused or failed, 64 wrong usage or configuration.`;
 }
 
-export function serveHelp(serve: Pick<Command, 'name' | 'summary' | 'options'>): string {
-  const notes = `Environment variables, with defaults in brackets:\n\n${describeConfig()}\n\n${SECRETS_NOTE}`;
-  return commandHelp({ ...serve, notes });
+/** The notes of `serve`. */
+export function serveNotes(): string {
+  return `Environment variables, with defaults in brackets:\n\n${describeConfig()}\n\n${SECRETS_NOTE}`;
 }
 
 /** The configuration table, one variable after the other. */
@@ -48,23 +45,21 @@ export function commandHelp(command: Omit<Command, 'run'>): string {
   ]);
   if (operand !== undefined) entries.unshift([operand.shown, operand.meaning]);
   entries.push(['--json', 'print one JSON value on standard output']);
-  const usage = Object.values(options).map(usagePart);
+  const usage = Object.values(options).map(
+    ({ shown, required, repeated }) => (required ? shown : `[${shown}]`) + (repeated ? '…' : ''),
+  );
   const parts = [
     filled(['tollgate', synopsis(command), ...usage], WIDTH - 4).join('\n    '),
     `${summary.charAt(0).toUpperCase()}${summary.slice(1)}.`,
     columns(entries).join('\n'),
   ];
-  if (notes !== undefined) parts.push(notes.split('\n').map(paragraph).join('\n'));
+  const wrapped = (line: string) => (line.startsWith(' ') ? [line] : filled(line.split(' '), WIDTH));
+  if (notes !== undefined) parts.push(notes.split('\n').flatMap(wrapped).join('\n'));
   return parts.join('\n\n');
 }
 
 function synopsis({ name, operand }: Synopsis): string {
   return operand === undefined ? name : `${name} ${operand.shown}`;
-}
-
-function usagePart({ shown, required, repeated }: Option<unknown>): string {
-  const part = required ? shown : `[${shown}]`;
-  return repeated ? `${part}…` : part;
 }
 
 /** Two columns: the left one as wide as its longest entry, the right one wrapped. */
@@ -74,11 +69,6 @@ function columns(entries: readonly (readonly [string, string])[]): string[] {
     const lines = filled(text.split(' '), WIDTH - left);
     return `  ${name}`.padEnd(left) + lines.join(`\n${' '.repeat(left)}`);
   });
-}
-
-/** A line of notes, wrapped; an indented one stays as it is. */
-function paragraph(line: string): string {
-  return line.startsWith(' ') ? line : filled(line.split(' '), WIDTH).join('\n');
 }
 
 /** Lines of at most `width` characters, each with as many of the words as fit. */

@@ -1,9 +1,8 @@
-import { oneOf, readBoolean, readName, readPrice, readSlug, readUuid } from '../domain/field.ts';
+import { readBoolean, readKind, readName, readPrice, readSlug, readUuid } from '../domain/field.ts';
 import { createModel, listModels, type ModelRow, removeModel, setModel } from '../store/model.ts';
 import { type Command, type Context, command, optional, required, someChange } from './command.ts';
 import { card, instant, listing, yesNo } from './text.ts';
 
-const readKind = oneOf('chat', 'embedding');
 const slug = { shown: 'SLUG', meaning: 'public name of the model', read: readSlug };
 const PRICE_NOTE = 'Prices are exact, in EUR per 1000 tokens. Ledger rows keep the prices of their time.';
 

@@ -1,15 +1,10 @@
 import { type App, openApp } from '../app.ts';
 import type { Config } from '../config.ts';
 import { type Welcome, welcome } from '../demo/first-run.ts';
-import { flushLog, type Logger, openLog } from '../log.ts';
+import { flushLog, openLog } from '../log.ts';
 import { collectYoung, reclaimAtRest } from '../runtime/collection.ts';
 import { tuneHeap } from '../runtime/heap.ts';
-
-/** What the program prints once the gateway has started: as one JSON value, and as text. */
-export interface Announcement {
-  readonly json: unknown;
-  readonly text: string;
-}
+import type { Output } from './command.ts';
 
 /**
  * `tollgate serve`: runs until SIGTERM or SIGINT, then lets open requests finish and returns.
@@ -18,7 +13,7 @@ export interface Announcement {
  * @returns the exit code: 0 when every usage record was written, 1 otherwise
  * @throws when the gateway cannot start; the message says what to do
  */
-export async function serve(config: Config, demo: boolean, announce: (started: Announcement) => void): Promise<number> {
+export async function serve(config: Config, demo: boolean, announce: (started: Output) => void): Promise<number> {
   tuneHeap();
   const stop = stopSignal();
   const log = openLog(config.logLevel);
@@ -33,12 +28,9 @@ export async function serve(config: Config, demo: boolean, announce: (started: A
   }
   reclaimAtRest();
   log.info({ api: app.apiUrl, admin: app.adminUrl }, 'serving');
-  return await shutDown(app, await stop, config.drainSeconds, log);
-}
-
-async function shutDown(app: App, signal: string, drainSeconds: number, log: Logger): Promise<number> {
-  log.info({ signal, seconds: drainSeconds }, 'draining');
-  const cut = await app.drain(drainSeconds);
+  const signal = await stop;
+  log.info({ signal, seconds: config.drainSeconds }, 'draining');
+  const cut = await app.drain(config.drainSeconds);
   if (cut > 0) log.warn({ connections: cut }, 'open requests did not finish in time and were cut');
   const lost = await app.close();
   if (lost > 0) log.error({ records: lost }, 'usage records could not be written');

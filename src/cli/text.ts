@@ -4,17 +4,11 @@
 export function table(heading: readonly string[], rows: readonly (readonly string[])[], right: readonly string[] = []) {
   const lines = [heading, ...rows].map((row) => row.map(printable));
   const widths = heading.map((_, column) => Math.max(...lines.map((line) => length(line[column] as string))));
-  return lines
-    .map((line) =>
-      line
-        .map((cell, column) => {
-          const space = ' '.repeat((widths[column] as number) - length(cell));
-          return right.includes(heading[column] as string) ? space + cell : cell + space;
-        })
-        .join('  ')
-        .trimEnd(),
-    )
-    .join('\n');
+  const padded = (cell: string, column: number): string => {
+    const space = ' '.repeat((widths[column] as number) - length(cell));
+    return right.includes(heading[column] as string) ? space + cell : cell + space;
+  };
+  return lines.map((line) => line.map(padded).join('  ').trimEnd()).join('\n');
 }
 
 /** A sentence, then names and values, one pair a line. */

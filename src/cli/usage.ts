@@ -2,7 +2,15 @@ import { readMonth, readUuid } from '../domain/field.ts';
 import { summarizeUsage, type UsageSums } from '../store/usage.ts';
 import { type Command, command, optional, required } from './command.ts';
 import { budgetText } from './company.ts';
-import { card, table } from './text.ts';
+import { card, listing } from './text.ts';
+
+const SUMS = {
+  REQUESTS: ({ requests }: UsageSums) => String(requests),
+  'PROMPT TOKENS': ({ prompt_tokens }: UsageSums) => String(prompt_tokens),
+  'COMPLETION TOKENS': ({ completion_tokens }: UsageSums) => String(completion_tokens),
+  EUR: ({ cost_eur }: UsageSums) => cost_eur,
+};
+const NUMBERS = Object.keys(SUMS);
 
 export const usageCommands: readonly Command[] = [
   command({
@@ -25,26 +33,10 @@ export const usageCommands: readonly Command[] = [
           'EUR total': usage.total_cost_eur,
           'EUR budget': budgetText(usage.monthly_budget_eur),
         }),
-        groups(
-          'MODEL',
-          usage.by_model.map(({ model_slug, ...sums }) => [model_slug, sums]),
-        ),
-        groups(
-          'ENDPOINT',
-          usage.by_endpoint.map(({ endpoint, ...sums }) => [endpoint, sums]),
-        ),
+        listing(usage.by_model, { MODEL: ({ model_slug }) => model_slug, ...SUMS }, '', NUMBERS),
+        listing(usage.by_endpoint, { ENDPOINT: ({ endpoint }) => endpoint, ...SUMS }, '', NUMBERS),
       ];
       return { json: usage, text: sections.filter((section) => section !== '').join('\n\n') };
     },
   }),
 ];
-
-function groups(title: string, entries: readonly (readonly [string, UsageSums])[]): string {
-  if (entries.length === 0) return '';
-  const numbers = ['REQUESTS', 'PROMPT TOKENS', 'COMPLETION TOKENS', 'EUR'];
-  const rows = entries.map(([name, sums]) => [
-    name,
-    ...[sums.requests, sums.prompt_tokens, sums.completion_tokens, sums.cost_eur].map(String),
-  ]);
-  return table([title, ...numbers], rows, numbers);
-}

@@ -1,8 +1,8 @@
 import type { Readable } from 'node:stream';
 import { oneOf, readEmail, readUuid } from '../domain/field.ts';
-import { readPassword } from '../domain/password.ts';
+import { hashPassword, readPassword } from '../domain/password.ts';
 import { ROLES } from '../domain/user.ts';
-import { createUser } from '../store/user.ts';
+import { insertUser } from '../store/user.ts';
 import { type Command, command, flag, named, optional, required, UsageError } from './command.ts';
 import { card } from './text.ts';
 
@@ -32,11 +32,8 @@ export const userCommands: readonly Command[] = [
       if (role !== 'operator' && company === undefined)
         throw new UsageError(`missing --company: the company of the ${role}`);
       const password = await passwordFrom(stdin);
-      const person =
-        role === 'operator'
-          ? { email, password, role, company_id: null }
-          : { email, password, role, company_id: company as string };
-      const user = await transact((sql) => createUser(sql, person));
+      const hash = await hashPassword(password);
+      const user = await transact((sql) => insertUser(sql, { email, role, company_id: company ?? null }, hash));
       const text = card('User created.', { id: user.id, email, role, company: user.company_id ?? 'all' });
       return { json: user, text };
     },
@@ -44,15 +41,11 @@ export const userCommands: readonly Command[] = [
 ];
 
 async function passwordFrom(stdin: Readable): Promise<string> {
-  const chunks: Buffer[] = [];
-  let length = 0;
+  let input = Buffer.alloc(0);
   for await (const chunk of stdin) {
-    chunks.push(Buffer.from(chunk));
-    length += chunk.length;
-    if (length > MOST_INPUT) break;
+    input = Buffer.concat([input, Buffer.from(chunk)]);
+    if (input.length > MOST_INPUT) break;
   }
-  const text = Buffer.concat(chunks)
-    .toString('utf8')
-    .replace(/\r?\n$/, '');
+  const text = input.toString('utf8').replace(/\r?\n$/, '');
   return named('the password on standard input', () => readPassword(text));
 }

@@ -66,3 +66,8 @@ function isText(messages: unknown): boolean {
     return !Array.isArray(content) || content.every((part) => (part as { type?: unknown } | null)?.type === 'text');
   });
 }
+
+/** Whether a company's `monthly_budget_eur` limits it: null and 0 mean unlimited (spec section 2.9). */
+export function isLimited(budget: string | null): budget is string {
+  return budget !== null && budget !== '0';
+}

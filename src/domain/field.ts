@@ -1,3 +1,5 @@
+import type { Visibility } from './assistant.ts';
+import type { ModelKind } from './model.ts';
 import { SCOPES, type Scope } from './scope.ts';
 
 /**
@@ -77,6 +79,10 @@ export function readMaxTokens(text: string): number {
 }
 
 export const readScope: Read<Scope> = oneOf(...SCOPES);
+
+export const readKind: Read<ModelKind> = oneOf('chat', 'embedding');
+
+export const readVisibility: Read<Visibility> = oneOf('company', 'private', 'persons', 'teams', 'projects');
 
 export function readEmail(text: string): string {
   const email = text.trim().toLowerCase();

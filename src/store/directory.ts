@@ -9,6 +9,7 @@ import { scopeSet } from '../domain/scope.ts';
 import type { Logger } from '../log.ts';
 import { Cache, type CacheEntry } from './cache.ts';
 import type { Follower } from './changes.ts';
+import { unknownCompany } from './company.ts';
 import type { Database, Sql } from './database.ts';
 import { DatabaseUnavailable } from './database-error.ts';
 
@@ -220,6 +221,12 @@ async function readCompanies(sql: Sql, ids: readonly string[]): Promise<Omit<Com
     budget: company.budget === null ? null : parseEur(company.budget) || null,
     ownModels: models.length === 0 ? NO_MODELS : modelsBySlug(models),
   }));
+}
+
+/** A company with its models as they stand in the database now. @throws RefusedChange not_found */
+export async function readCompany(sql: Sql, id: string): Promise<Company> {
+  const [company] = await readCompanies(sql, [id]);
+  return company === undefined ? unknownCompany(id) : { ...company, sharedModels: await readSharedModels(sql) };
 }
 
 async function readSharedModels(sql: Sql): Promise<Map<string, Model>> {

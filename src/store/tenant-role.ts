@@ -11,13 +11,14 @@ export async function enterCompany(sql: Sql, company: string): Promise<void> {
   await sql`select enter_company(${company})`;
 }
 
-/** One transaction about one company, under the tenant role. */
+/** One transaction about one company, under the tenant role. @param company null: a query about any of them */
 export function within<T>(
   db: Database,
-  company: string,
+  company: string | null,
   deadlineMs: number,
   work: (sql: Sql) => PromiseLike<T>,
 ): Promise<T> {
+  if (company === null) return db.run(deadlineMs, work);
   return db.transaction(deadlineMs, async (sql) => {
     await enterCompany(sql, company);
     return work(sql);

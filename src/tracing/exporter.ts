@@ -1,5 +1,7 @@
-import type { Agent } from 'node:http';
+import { once } from 'node:events';
+import type { Agent, IncomingMessage } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Agent as HttpAgent, request as httpRequest } from '../runtime/node-http.ts';
 import { encodeRequest, text } from './otlp.ts';
 
@@ -41,19 +43,16 @@ export class SpanExporter {
   readonly #options: ExporterOptions;
   readonly #resource: readonly string[];
   readonly #agent: Agent;
-  readonly #timeoutMs: number;
   #waiting: string[] = [];
   #timer: NodeJS.Timeout | null = null;
   #sending: Promise<void> | null = null;
-  /** Ends a pause; set while there is one. */
-  #wake: (() => void) | null = null;
-  #closing = false;
+  /** Aborted by `close`, which ends a pause. */
+  readonly #closing = new AbortController();
   #failing = false;
 
   constructor(options: ExporterOptions) {
-    const { url, service, instance, timeoutMs = 10_000 } = options;
+    const { url, service, instance } = options;
     this.#options = options;
-    this.#timeoutMs = timeoutMs;
     this.#resource = [text('service.name', service), text('service.instance.id', instance)];
     const AgentFor = url.protocol === 'https:' ? HttpsAgent : HttpAgent;
     this.#agent = new AgentFor({ keepAlive: true, maxSockets: 1 });
@@ -61,7 +60,7 @@ export class SpanExporter {
 
   /** Queues a span that `encodeSpan` made. */
   add(span: string): void {
-    if (this.#waiting.length >= MAX_WAITING || this.#closing) {
+    if (this.#waiting.length >= MAX_WAITING || this.#closing.signal.aborted) {
       this.dropped++;
       return;
     }
@@ -76,13 +75,9 @@ export class SpanExporter {
 
   /** Sends what waits, trying once and for CLOSE_MS at most, and closes the connection. */
   async close(): Promise<void> {
-    this.#closing = true;
-    const deadline = Promise.withResolvers<void>();
-    const timer = setTimeout(deadline.resolve, CLOSE_MS);
+    this.#closing.abort();
     if (this.#waiting.length > 0) this.#send();
-    this.#wake?.();
-    await Promise.race([this.#sending, deadline.promise]);
-    clearTimeout(timer);
+    await Promise.race([this.#sending, sleep(CLOSE_MS, undefined, { ref: false })]);
     this.dropped += this.#waiting.length;
     this.#waiting = [];
     this.#agent.destroy();
@@ -93,7 +88,7 @@ export class SpanExporter {
     this.#timer = null;
     this.#sending ??= this.#sendWaiting().finally(() => {
       this.#sending = null;
-      if (this.#waiting.length > 0 && !this.#closing) this.#sendSoon();
+      if (this.#waiting.length > 0 && !this.#closing.signal.aborted) this.#sendSoon();
     });
   }
 
@@ -105,7 +100,7 @@ export class SpanExporter {
       const dropped = await this.#deliver(Buffer.from(encodeRequest(this.#resource, 'tollgate', batch)), batch.length);
       this.dropped += dropped;
       this.exported += batch.length - dropped;
-    } while (this.#waiting.length >= MAX_BATCH || (this.#closing && this.#waiting.length > 0));
+    } while (this.#waiting.length >= MAX_BATCH || (this.#closing.signal.aborted && this.#waiting.length > 0));
   }
 
   /** @returns how many spans of the batch the collector did not take */
@@ -115,21 +110,13 @@ export class SpanExporter {
       const { rejected, reason, retryable, after } = await this.#post(body);
       this.#logChange(reason);
       if (reason === null) return Math.min(rejected, count);
-      if (!retryable || tries === TRIES || this.#closing) return count;
+      const { signal } = this.#closing;
+      if (!retryable || tries === TRIES || signal.aborted) return count;
       // with jitter, so that replicas do not all return at once
-      await this.#sleep(after === null ? pause * (0.5 + Math.random()) : Math.min(after, MAX_PAUSE_MS));
+      const wait = after === null ? pause * (0.5 + Math.random()) : Math.min(after, MAX_PAUSE_MS);
+      await sleep(wait, undefined, { ref: false, signal }).catch(() => {});
       pause = Math.min(pause * 2, MAX_PAUSE_MS);
     }
-  }
-
-  #sleep(ms: number): Promise<void> {
-    return new Promise((resolve) => {
-      const timer = setTimeout(resolve, ms).unref();
-      this.#wake = () => {
-        clearTimeout(timer);
-        resolve();
-      };
-    });
   }
 
   /** Logs when exporting begins to fail, and when it works again. */
@@ -139,31 +126,23 @@ export class SpanExporter {
     this.#failing = reason !== null;
   }
 
-  #post(body: Buffer): Promise<ExportResult> {
-    const { url, headers } = this.#options;
-    const { promise, resolve } = Promise.withResolvers<ExportResult>();
-    const fail = (error: Error): void => resolve({ rejected: 0, reason: error.message, retryable: true, after: null });
-    const post = (url.protocol === 'https:' ? httpsRequest : httpRequest)(
-      url,
-      {
-        method: 'POST',
-        agent: this.#agent,
-        headers: { ...headers, 'content-type': 'application/json', 'content-length': body.length },
-        signal: AbortSignal.timeout(this.#timeoutMs),
-      },
-      (answer) => {
-        let text = '';
-        answer.setEncoding('utf8');
-        answer.on('data', (chunk: string) => {
-          if (text.length < MAX_ANSWER_CHARACTERS) text += chunk;
-        });
-        answer.on('end', () => resolve(readAnswer(answer.statusCode as number, answer.headers['retry-after'], text)));
-        answer.on('error', fail);
-      },
-    );
-    post.on('error', fail);
-    post.end(body);
-    return promise;
+  async #post(body: Buffer): Promise<ExportResult> {
+    const { url, headers, timeoutMs = 10_000 } = this.#options;
+    const post = (url.protocol === 'https:' ? httpsRequest : httpRequest)(url, {
+      method: 'POST',
+      agent: this.#agent,
+      headers: { ...headers, 'content-type': 'application/json', 'content-length': body.length },
+      signal: AbortSignal.timeout(timeoutMs),
+    });
+    post.on('error', () => {}); // after the head of the answer its body has the error
+    try {
+      const [answer] = (await once(post.end(body), 'response')) as [IncomingMessage];
+      let text = '';
+      for await (const chunk of answer.setEncoding('utf8')) if (text.length < MAX_ANSWER_CHARACTERS) text += chunk;
+      return readAnswer(answer.statusCode as number, answer.headers['retry-after'], text);
+    } catch (error) {
+      return { rejected: 0, reason: (error as Error).message, retryable: true, after: null };
+    }
   }
 }
 

@@ -1,10 +1,10 @@
 import t from 'tap';
 import { budgetBar, costPerDay, MAX_SERIES } from '../../src/admin/chart.ts';
-import { Format } from '../../src/admin/format.ts';
+import { formatFor } from '../../src/admin/format.ts';
 
 /** The chart: heights of bars, and labels of axes. */
 
-const format = new Format('en-IE', 'UTC');
+const format = formatFor('en-IE', 'UTC');
 const wide = (markup: string) => /<svg class="chart wide".+?<\/svg>/s.exec(markup)?.[0] ?? '';
 
 function bars(svg: string, series: number): number[] {

@@ -1,9 +1,9 @@
 import t from 'tap';
-import { Format } from '../../src/admin/format.ts';
+import { formatFor } from '../../src/admin/format.ts';
 
 /** Numbers and times in the language of a reader, to the last digit. */
 
-const german = new Format('de-DE,de;q=0.9', 'UTC');
+const german = formatFor('de-DE,de;q=0.9', 'UTC');
 const plain = (text: string) => text.replaceAll(/[\u00a0\u202f]/g, ' ');
 
 t.test('an amount keeps every digit, however many', async (t) => {
@@ -20,7 +20,7 @@ t.test('digits after the cents are smaller', async (t) => {
 });
 
 t.test('the reader’s language decides, if it is one', async (t) => {
-  const eur = (header: string | undefined) => plain(new Format(header, 'UTC').eurText('1234.5'));
+  const eur = (header: string | undefined) => plain(formatFor(header, 'UTC').eurText('1234.5'));
   t.equal(eur('de'), '1.234,50 €');
   t.equal(eur('de-AT'), '€ 1.234,50');
   t.equal(eur('xx-XX, fr;q=0.5'), '1 234,50 €');
@@ -30,7 +30,7 @@ t.test('the reader’s language decides, if it is one', async (t) => {
 });
 
 t.test('times are those of the billing time zone', async (t) => {
-  const format = new Format('en-GB', 'Pacific/Auckland');
+  const format = formatFor('en-GB', 'Pacific/Auckland');
   t.match(
     String(format.instant(new Date('2026-11-30T12:00:00Z'))),
     /datetime="2026-11-30T12:00:00.000Z">1 Dec 2026, 01:00</,

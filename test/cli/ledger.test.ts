@@ -6,7 +6,7 @@ import { PassThrough, Readable } from 'node:stream';
 import t from 'tap';
 import { runCli } from '../../src/cli.ts';
 import { ledgerStore } from '../../src/store/ledger.ts';
-import { ROOT, tollgate as run } from '../support/cli.ts';
+import { tollgate as run } from '../support/cli.ts';
 import { testDatabase } from '../support/postgres.ts';
 import { addUsage } from '../support/usage.ts';
 
@@ -77,7 +77,7 @@ t.test('export waits for a slow reader, so that rows do not pile up in memory', 
   );
   const stdout = new PassThrough({ highWaterMark: 1024 });
   const argv = ['ledger', 'export', '--company', id, '--month', '2026-11'];
-  const done = runCli({ argv, env, stdin: Readable.from([]), stdout, stderr: new PassThrough(), root: ROOT });
+  const done = runCli({ argv, env, stdin: Readable.from([]), stdout, stderr: new PassThrough() });
   let lines = 0;
   let most = 0;
   for await (const chunk of stdout) {

@@ -28,7 +28,7 @@ export async function tollgate(
   const stderr = new PassThrough();
   const printed = [text(stdout), text(stderr)] as const;
   const streams = { stdin: Readable.from([Buffer.from(stdin)]), stdout, stderr };
-  const code = await runCli({ argv, env, ...streams, root: ROOT, ...(serve && { serve }) });
+  const code = await runCli({ argv, env, ...streams, ...(serve && { serve }) });
   stdout.end();
   stderr.end();
   const [out, err] = await Promise.all(printed);
