@@ -17,7 +17,7 @@ export interface GatewayProcess {
 }
 
 /** FAULTS_MAIN names the program of another version, to be compared with this one. */
-const MAIN = process.env.FAULTS_MAIN ?? fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+export const MAIN = process.env.FAULTS_MAIN ?? fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 const START_MS = 30_000;
 
 /**
