@@ -15,6 +15,8 @@ export interface DailyCost {
 /** Models with a colour of their own; the rest is stacked as one. */
 export const MAX_SERIES = 6;
 const OTHER = 'other models';
+/** Models that the text at a bar names; the rest is counted. */
+export const MAX_NAMED = 8;
 
 /**
  * A chart is drawn in both sizes, so that its text is readable on a phone; the style sheet shows one of them.
@@ -93,10 +95,7 @@ ${stacks.map(({ day, heights, cells }) => {
     const tall = Math.max(0.5, y(from) - y(base));
     return html`<rect class="s${at}" x="${px(x + slot * 0.14)}" y="${px(y(base))}" width="${px(slot * 0.72)}" height="${px(tall)}"/>`;
   });
-  const sum = formatEur(cells.reduce((eur, { cost_eur }) => eur + parseEur(cost_eur), 0n));
-  const named = cells.map(({ model, cost_eur }) => `${model}: ${format.eurText(cost_eur)}`);
-  const text = [`${day} ${month}: ${format.eurText(sum)}`, ...named].join('\n');
-  return html`<g class="day"><title>${text}</title><rect class="hit" x="${px(x)}" y="${top}" width="${px(slot)}" height="${floor - top}"/>${bars}</g>${
+  return html`<g class="day"><title>${`${day} ${month}: ${costsOf(cells, format)}`}</title><rect class="hit" x="${px(x)}" y="${top}" width="${px(slot)}" height="${floor - top}"/>${bars}</g>${
     (day - 1) % step === 0
       ? html`<text class="tick" x="${px(x + slot / 2)}" y="${floor + 16}" text-anchor="middle">${day}</text>`
       : ''
@@ -104,6 +103,17 @@ ${stacks.map(({ day, heights, cells }) => {
 })}
 <text class="axis" x="${left + (width - left) / 2}" y="${height - 4}" text-anchor="middle">Day of ${month}</text>
 </svg>`;
+}
+
+/** The sum of a day, and a line for each of its dearest models. */
+function costsOf(cells: DailyCost['cells'], format: Format): string {
+  const costs = cells.map(({ model, cost_eur }) => ({ model, eur: parseEur(cost_eur) }));
+  const sum = costs.reduce((total, { eur }) => total + eur, 0n);
+  const dearest = costs.sort((a, b) => (a.eur < b.eur ? 1 : a.eur > b.eur ? -1 : 0)).slice(0, MAX_NAMED);
+  const lines = dearest.map(({ model, eur }) => `${model}: ${format.eurText(formatEur(eur))}`);
+  const more = costs.length - dearest.length;
+  if (more > 0) lines.push(`and ${format.count(more)} more`);
+  return [format.eurText(formatEur(sum)), ...lines].join('\n');
 }
 
 function px(value: number): string {

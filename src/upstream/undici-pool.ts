@@ -1,4 +1,5 @@
-import { type Dispatcher, Pool } from 'undici';
+import type { Socket } from 'node:net';
+import { type buildConnector, Client, type Dispatcher, Pool } from 'undici';
 import {
   requestHeaders,
   Stopped,
@@ -31,6 +32,7 @@ export class UndiciPool implements Upstream {
     this.#headers = requestHeaders(options).flat();
     this.#pool = new Pool(url.origin, {
       connect: { timeout: connectMs },
+      factory: (origin, options: Client.Options) => new UndiciConnection(origin, options),
       allowH2: false,
       pipelining: 1,
       headersTimeout: 0, // the gateway keeps its own deadlines
@@ -61,8 +63,40 @@ export class UndiciPool implements Upstream {
   }
 }
 
+/** The socket of a connection, as undici's connector made it. */
+interface Held {
+  socket: Socket | null;
+}
+
+/** A connection of undici's pool that its request can close after the answer: undici offers no way to. */
+class UndiciConnection extends Client {
+  readonly #held: Held;
+
+  /** @param options with the connector of the pool */
+  constructor(origin: URL, options: Client.Options) {
+    const held: Held = { socket: null };
+    const connect = options.connect as buildConnector.connector;
+    super(origin, {
+      ...options,
+      connect: (target, done) =>
+        connect(target, (...result) => {
+          held.socket = result[1];
+          done(...result);
+        }),
+    });
+    this.#held = held;
+  }
+
+  override dispatch(options: Dispatcher.DispatchOptions, call: Dispatcher.DispatchHandler): boolean {
+    if (call instanceof UndiciCall) call.closeConnection = () => this.#held.socket?.destroy();
+    return super.dispatch(options, call);
+  }
+}
+
 /** One request of undici's, told to a handler of ours. */
 class UndiciCall implements Dispatcher.DispatchHandler, UpstreamCall {
+  closeConnection: (() => void) | null = null;
+  #hasBody = false;
   /** null once nothing more is to be called. */
   #handler: UpstreamHandler | null;
   #controller: Dispatcher.DispatchController | null = null;
@@ -93,12 +127,14 @@ class UndiciCall implements Dispatcher.DispatchHandler, UpstreamCall {
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    this.#hasBody = true;
     this.#handler?.onData(chunk, false);
   }
 
   onResponseEnd(): void {
     const handler = this.#handler;
     this.#handler = null;
+    if (!this.#hasBody) this.closeConnection?.(); // another answer may be on its way, for nobody
     handler?.onEnd();
   }
 

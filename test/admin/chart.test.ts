@@ -1,5 +1,5 @@
 import t from 'tap';
-import { budgetBar, costPerDay, MAX_SERIES } from '../../src/admin/chart.ts';
+import { budgetBar, costPerDay, MAX_NAMED, MAX_SERIES } from '../../src/admin/chart.ts';
 import { formatFor } from '../../src/admin/format.ts';
 
 /** The chart: heights of bars, and labels of axes. */
@@ -24,7 +24,7 @@ t.test('heights are in proportion, stacks stand on each other', async (t) => {
   const [second = 0] = bars(svg, 1);
   t.ok(Math.abs(last / first - 4) < 0.02);
   t.ok(Math.abs(second / first - 3) < 0.02);
-  t.match(svg, '<title>1 June 2026: €4.00\na: €1.00\nb: €3.00</title>');
+  t.match(svg, '<title>1 June 2026: €4.00\nb: €3.00\na: €1.00</title>');
 });
 
 t.test('the axis has a few round numbers from zero to above the highest day', async (t) => {
@@ -51,6 +51,17 @@ t.test('models beyond the limit are stacked as one', async (t) => {
   const [named = 0] = bars(svg, 0);
   const [rest = 0] = bars(svg, MAX_SERIES);
   t.ok(Math.abs(rest / named - 3) < 0.02);
+});
+
+t.test('the text at a bar names the dearest models of the day and counts the others', async (t) => {
+  const models = Array.from({ length: 300 }, (_, i) => `model-${i}`);
+  const cells = models.map((model, i) => ({ day: 1, model, cost_eur: `${i}.5` }));
+  const svg = wide(String(costPerDay({ days: 30, cells, models }, format, 'June 2026')));
+  const [sum, ...lines] = (/<title>(1 .+?)<\/title>/s.exec(svg)?.[1] ?? '').split('\n');
+  t.equal(sum, '1 June 2026: €45,000.00');
+  t.equal(lines.length, MAX_NAMED + 1);
+  t.equal(lines[0], 'model-299: €299.50');
+  t.equal(lines.at(-1), 'and 292 more');
 });
 
 t.test('the bar has room for more than the budget', async (t) => {

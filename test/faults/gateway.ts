@@ -16,7 +16,8 @@ export interface GatewayProcess {
   readonly exited: Promise<number | null>;
 }
 
-const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+/** FAULTS_MAIN names the program of another version, to be compared with this one. */
+export const MAIN = process.env.FAULTS_MAIN ?? fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 const START_MS = 30_000;
 
 /**

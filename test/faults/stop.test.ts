@@ -1,4 +1,10 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { closeSync, openSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import t from 'tap';
+import { ask } from '../support/client.ts';
+import { MAIN } from './gateway.ts';
 import { judge } from './judge.ts';
 import { startLoad } from './load.ts';
 import { note } from './results.ts';
@@ -33,4 +39,34 @@ t.test('SIGTERM under load loses nothing and cuts nothing', async (t) => {
     `SIGTERM under load, ${STOPS} times`,
     `${verdict.complete} complete answers, ${verdict.missing.length} missing, ${cut.length} cut, exit 0 and an empty spool each time`,
   );
+});
+
+t.test('the log has every request, and why it stopped, however soon after the last answer', async (t) => {
+  const world = await faultWorld(t);
+  const body = { model: 'brand-chat', messages: [{ role: 'user', content: 'Hello there' }] };
+  for (let n = 0; n < 5; n++) {
+    const path = join(t.testdir(), 'log');
+    const file = openSync(path, 'w');
+    const { PATH } = process.env;
+    const env = { PATH, PORT: '0', ADMIN_PORT: 'off', DATABASE_URL: world.databaseUrl, UPSTREAM_URL: world.demo.url };
+    const child = spawn(process.execPath, [MAIN, 'serve', '--json'], {
+      env: { ...env, SPOOL_DIR: world.spoolDir },
+      stdio: ['ignore', 'pipe', file],
+    });
+    t.teardown(() => child.kill('SIGKILL'));
+    const exited = once(child, 'exit');
+    const [printed] = await once(child.stdout as NonNullable<typeof child.stdout>, 'data');
+    const answers = [];
+    for (let call = 0; call < 5; call++) {
+      // a connection that stays would have the stop wait for it
+      const headers = { connection: 'close' };
+      answers.push(await ask(`${JSON.parse(printed).base_url}/chat/completions`, { key: world.key, body, headers }));
+    }
+    child.kill('SIGTERM');
+    t.equal((await exited)[0], 0);
+    closeSync(file);
+    const log = readFileSync(path, 'utf8');
+    for (const { headers } of answers) t.match(log, headers.get('x-request-id') as string);
+    t.match(log, /"signal":"SIGTERM".*"msg":"stopped"/);
+  }
 });

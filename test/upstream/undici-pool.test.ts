@@ -49,6 +49,22 @@ t.test('each request in flight has a connection of its own, and a free one serve
   t.equal(sockets.length, 4);
 });
 
+t.test('a connection is not used again after an answer without a body', async (t) => {
+  for (const head of [
+    'HTTP/1.1 204 No Content\r\n\r\n',
+    'HTTP/1.1 304 Not Modified\r\n\r\n',
+    'HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n',
+    'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n',
+  ]) {
+    const { upstream, sockets } = await serve(t, (socket) => socket.write(head));
+    for (let n = 1; n <= 6; n++) {
+      t.equal(await post(upstream).ended, '');
+      if (n > 3) await setImmediate();
+      t.equal(sockets.length, n, head);
+    }
+  }
+});
+
 t.test('the memory of a body may be used again once the request was taken', async (t) => {
   const { upstream, requests } = await serve(t, (socket) => socket.write(OK));
   const body = Buffer.alloc(3_000_000, 'x');
