@@ -1,8 +1,8 @@
 import { readRecordCost } from '../domain/record.ts';
 import type { SpoolFile } from './disk.ts';
-import { linesOf, type PendingRecord } from './record-block.ts';
+import { linesOf, type PendingRecord, RecordBlocks } from './record-block.ts';
 import type { Spool } from './spool.ts';
-import { lineLength, readLines, type SpoolLine, writeLine } from './spool-line.ts';
+import { lineLength, readLines, type SpoolLine } from './spool-line.ts';
 
 export interface BacklogOptions {
   /** null: records wait in memory only. */
@@ -42,9 +42,10 @@ interface Segment {
  */
 export class Backlog {
   readonly #options: Required<BacklogOptions>;
+  /** The bytes of all records in memory. */
+  readonly blocks = new RecordBlocks();
   #segments: Segment[] = [];
   #inMemory = 0;
-  #scratch = Buffer.allocUnsafe(16 * 1024);
   /** Pending records, and the bytes of the spool files they wait in. */
   size = 0;
   bytes = 0;
@@ -75,7 +76,7 @@ export class Backlog {
     if (!spooled) {
       if (this.#inMemory + records.length > maxUnspooled) {
         this.lost += records.length;
-        for (const record of records) record.release?.();
+        for (const record of records) record.release();
         return;
       }
       const newest = this.#segments.at(-1);
@@ -89,7 +90,7 @@ export class Backlog {
     if (segment.memory !== null) {
       for (const record of records) segment.memory.push(record);
       this.#inMemory += records.length;
-    } else for (const record of records) record.release?.();
+    } else for (const record of records) record.release();
   }
 
   /**
@@ -116,7 +117,7 @@ export class Backlog {
   /** The first `count` records of the last batch are dealt with. */
   settle(count: number): void {
     const segment = this.#segments.find(isWaiting) as Segment;
-    for (const record of (segment.memory as PendingRecord[]).splice(0, count)) record.release?.();
+    for (const record of (segment.memory as PendingRecord[]).splice(0, count)) record.release();
     segment.settled += count;
     this.#inMemory -= count;
     this.size -= count;
@@ -188,7 +189,7 @@ export class Backlog {
 
   /** Appends to the newest file. False when the disk refused; then none of the records count as written. */
   #write(spool: Spool, records: readonly PendingRecord[]): boolean {
-    const lines = linesOf(records) ?? this.#joinLines(records);
+    const lines = linesOf(records);
     const { length } = lines;
     let segment: Segment | undefined;
     try {
@@ -210,15 +211,6 @@ export class Backlog {
       if (segment !== undefined) this.#abandonFile(segment);
       return false;
     }
-  }
-
-  #joinLines(records: readonly PendingRecord[]): Buffer {
-    let length = 0;
-    for (const { json } of records) length += lineLength(json.length);
-    if (length > this.#scratch.length) this.#scratch = Buffer.allocUnsafe(length * 2);
-    let at = 0;
-    for (const { json } of records) at = writeLine(this.#scratch, at, json);
-    return this.#scratch.subarray(0, at);
   }
 
   /** The segment to append to, with a file: the newest one unless it is full. @throws when the disk refuses */
@@ -259,13 +251,18 @@ export class Backlog {
       return false;
     }
     segment.damaged = lines.filter(({ damage }) => damage !== null);
-    segment.memory = lines.filter(({ damage }) => damage === null).map(({ record }) => pendingRecord(record, segment));
+    segment.memory = lines.filter(({ damage }) => damage === null).map(({ record }) => this.#restore(record, segment));
     this.size += segment.memory.length - segment.count;
     this.#inMemory += segment.memory.length;
     segment.count = segment.memory.length;
     if (isWaiting(segment)) return true;
     this.#emptied(segment);
     return false;
+  }
+
+  /** Records of other processes were never counted as pending here. */
+  #restore(json: string, { foreign, since }: Segment): PendingRecord {
+    return this.blocks.restore(json, foreign ? 0n : (readRecordCost(json)?.cost ?? 0n), since);
   }
 
   /** The lines of a file; null when it cannot be read, and is put aside. */
@@ -317,13 +314,6 @@ export class Backlog {
 
 function isWaiting(segment: Segment): boolean {
   return segment.settled < segment.count || segment.damaged.length > 0;
-}
-
-/** A record read back from a spool file. Those of other processes were never counted as pending here. */
-function pendingRecord(json: string, { foreign, since: at }: Segment): PendingRecord {
-  const cost = readRecordCost(json);
-  if (cost === null) return { requestId: '', companyId: '', month: '', spend: null, cost: 0n, at, json };
-  return { ...cost, cost: foreign ? 0n : cost.cost, spend: null, at, json };
 }
 
 /** The message of an error. */

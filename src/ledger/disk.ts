@@ -18,44 +18,14 @@ import {
 import { hostname } from 'node:os';
 import { dirname } from 'node:path';
 
-/**
- * What the spool needs of a disk. All of it is synchronous: an append goes to the page cache in
- * a few microseconds, and an answer waits for it anyway. Failures throw.
- */
-export interface Disk {
-  /** Creates a folder and those above it. */
-  makeFolder(path: string): void;
-  /** Names in a folder; none when there is no such folder. */
-  list(path: string): string[];
-  /** Opens a file to append to; creates it where it is missing. */
-  open(path: string): SpoolFile;
-  read(path: string): Buffer;
-  write(path: string, text: string): void;
-  /** All or nothing on one file system. */
-  rename(from: string, to: string): void;
-  remove(path: string): void;
-  /** Removes an empty folder. */
-  removeFolder(path: string): void;
-  /** Sets a file's time to now; false when the file is gone. */
-  touch(path: string): boolean;
-  /** When a file was last touched, milliseconds since the epoch; null when it is gone. */
-  time(path: string): number | null;
-}
+/** What the spool needs of a disk; tests have one that refuses. */
+export type Disk = ReturnType<typeof fileDisk>;
 
-export interface SpoolFile {
-  /** Appends the first `length` bytes; may throw having written some of them. */
-  append(bytes: Buffer, length: number): void;
-  truncate(size: number): void;
-  close(): void;
-}
+/** A file that is open for appending. */
+export type SpoolFile = ReturnType<Disk['open']>;
 
-/** Identifies this process, and tells whether another one is alive. */
-export interface Processes {
-  /** This process, as others can look it up. */
-  readonly self: ProcessIdentity;
-  /** Whether a process is alive; null when that cannot be known from here. */
-  isAlive(other: ProcessIdentity): boolean | null;
-}
+/** The processes that share a spool folder. */
+export type Processes = ReturnType<typeof systemProcesses>;
 
 export interface ProcessIdentity {
   /** The boot of a machine and the namespace in which the process id is valid. */
@@ -66,44 +36,55 @@ export interface ProcessIdentity {
 }
 
 /**
- * The file system. A process that dies loses nothing it appended; a power failure loses some seconds of records.
+ * The file system. All of it is synchronous: an append goes to the page cache in a few microseconds, and an answer
+ * waits for it anyway. Failures throw. A process that dies loses nothing; a power failure loses some seconds of records.
  * @param sync waits for the disk at each append, so that a power failure loses nothing either; everything else waits too
  */
-export function fileDisk(sync: boolean): Disk {
+export function fileDisk(sync: boolean) {
   return {
+    /** Creates a folder and those above it. */
     makeFolder,
-    list: (path) => ifGone(() => readdirSync(path).sort(), []),
-    open(path) {
+    /** Names in a folder; none when there is no such folder. */
+    list: (path: string): string[] => ifGone(() => readdirSync(path).sort(), []),
+    /** Opens a file to append to; creates it where it is missing. */
+    open(path: string) {
       const fd = openSync(path, 'a', 0o600);
       return {
-        append(bytes, length) {
+        /** Appends the first `length` bytes; may throw having written some of them. */
+        append(bytes: Buffer, length: number): void {
           for (let at = 0; at < length; ) at += writeSync(fd, bytes, at, length - at);
           if (sync) fdatasyncSync(fd);
         },
-        truncate: (size) => ftruncateSync(fd, size),
-        close: () => closeSync(fd),
+        truncate: (size: number): void => ftruncateSync(fd, size),
+        close: (): void => closeSync(fd),
       };
     },
-    read: (path) => readFileSync(path),
-    write: (path, text) => writeFileSync(path, text, { mode: 0o600 }),
-    rename: renameSync,
-    remove: (path) => rmSync(path, { force: true }),
-    removeFolder: (path) => ifGone(() => rmdirSync(path), undefined),
-    touch(path) {
+    read: (path: string): Buffer => readFileSync(path),
+    write: (path: string, text: string): void => writeFileSync(path, text, { mode: 0o600 }),
+    /** All or nothing on one file system. */
+    rename: (from: string, to: string): void => renameSync(from, to),
+    remove: (path: string): void => rmSync(path, { force: true }),
+    /** Removes an empty folder. */
+    removeFolder: (path: string): void => ifGone(() => rmdirSync(path), undefined),
+    /** Sets a file's time to now; false when the file is gone. */
+    touch(path: string): boolean {
       const now = Date.now() / 1000;
       return ifGone(() => utimesSync(path, now, now) === undefined, false);
     },
-    time: (path) => ifGone(() => statSync(path).mtimeMs, null),
+    /** When a file was last touched, milliseconds since the epoch; null when it is gone. */
+    time: (path: string): number | null => ifGone<number | null>(() => statSync(path).mtimeMs, null),
   };
 }
 
 /** The operating system's processes. */
-export function systemProcesses(): Processes {
+export function systemProcesses() {
   const place = placeHere();
-  const self = { place, pid: process.pid, started: startOf(process.pid) ?? '' };
+  const self: ProcessIdentity = { place, pid: process.pid, started: startOf(process.pid) ?? '' };
   return {
+    /** This process, as others can look it up. */
     self,
-    isAlive(other) {
+    /** Whether a process is alive; null when that cannot be known from here. */
+    isAlive(other: ProcessIdentity): boolean | null {
       if (other.place !== place) return null;
       if (other.pid === self.pid) return other.started === self.started;
       try {

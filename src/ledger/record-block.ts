@@ -2,27 +2,11 @@ import type { Femto } from '../domain/money.ts';
 import { RecordWriter, readRecordCost } from '../domain/record.ts';
 import type { UsageRecord } from '../domain/usage.ts';
 import type { MonthSpend } from './spend.ts';
-import { blankHead, closeArray, finishLine, HEAD_BYTES, lineLength, recordOfLine, writeElement } from './spool-line.ts';
+import { blankHead, closeArray, finishLine, HEAD_BYTES, lineLength, recordOfLine, writeLine } from './spool-line.ts';
 
 const BLOCK_BYTES = 262_144;
 /** Empty blocks kept for reuse: what a second of high load takes. */
 const MAX_FREE = 32;
-
-/** A record that is not yet in the database. */
-export interface PendingRecord {
-  readonly requestId: string;
-  readonly companyId: string;
-  readonly month: string;
-  /** What it adds to the pending spend of its company; 0 for records of processes that are gone. */
-  readonly cost: Femto;
-  /** Where it counts; null for a record read back from the disk, whose company is looked up. */
-  readonly spend: MonthSpend | null;
-  /** When it was booked, milliseconds since the epoch. */
-  readonly at: number;
-  readonly json: string;
-  /** Frees its bytes; `json` may not be read afterwards. */
-  release?(): void;
-}
 
 interface Block {
   readonly owner: RecordBlocks;
@@ -44,13 +28,18 @@ export class RecordBlocks {
 
   /** Writes a record. @param at when it was booked, milliseconds since the epoch */
   add(record: UsageRecord, spend: MonthSpend, at: number): PendingRecord {
-    const room = lineLength(this.#records.room(record));
-    if (this.#block.used + room > this.#block.bytes.length) this.#block = this.#emptyBlock(room);
-    const block = this.#block;
+    const block = this.#blockWith(lineLength(this.#records.room(record)));
     const from = block.used;
     block.used = finishLine(block.bytes, from, this.#records.write(record, block.bytes, from + HEAD_BYTES));
-    block.live++;
-    return new BlockRecord(spend, record.cost, at, block, from, block.used);
+    return new PendingRecord(spend, record.cost, at, block, from, block.used);
+  }
+
+  /** Writes a record that was read back. @param cost what it adds to the pending spend of its company */
+  restore(json: string, cost: Femto, at: number): PendingRecord {
+    const block = this.#blockWith(lineLength(json.length));
+    const from = block.used;
+    block.used = writeLine(block.bytes, from, json);
+    return new PendingRecord(null, cost, at, block, from, block.used);
   }
 
   /** @internal */
@@ -62,8 +51,13 @@ export class RecordBlocks {
     if (reusable && this.#free.length < MAX_FREE) this.#free.push(block);
   }
 
-  #emptyBlock(room: number): Block {
-    return room > BLOCK_BYTES ? newBlock(this, room) : (this.#free.pop() ?? newBlock(this, BLOCK_BYTES));
+  /** The present block, or an empty one where the record would not fit. */
+  #blockWith(room: number): Block {
+    if (this.#block.used + room > this.#block.bytes.length) {
+      this.#block = room > BLOCK_BYTES ? newBlock(this, room) : (this.#free.pop() ?? newBlock(this, BLOCK_BYTES));
+    }
+    this.#block.live++;
+    return this.#block;
   }
 }
 
@@ -71,16 +65,19 @@ function newBlock(owner: RecordBlocks, size: number): Block {
   return { owner, bytes: Buffer.allocUnsafeSlow(size), used: 0, live: 0 };
 }
 
-/** A record whose line stands at [from, to) of a block. */
-class BlockRecord implements PendingRecord {
-  readonly spend: MonthSpend;
+/** A record that is not yet in the database. Its line stands at [from, to) of a block. */
+export class PendingRecord {
+  /** Where it counts; null for a record read back from the disk, whose company is looked up. */
+  readonly spend: MonthSpend | null;
+  /** What it adds to the pending spend of its company; 0 for records of processes that are gone. */
   readonly cost: Femto;
+  /** When it was booked, milliseconds since the epoch. */
   readonly at: number;
   readonly block: Block;
   readonly from: number;
   readonly to: number;
 
-  constructor(spend: MonthSpend, cost: Femto, at: number, block: Block, from: number, to: number) {
+  constructor(spend: MonthSpend | null, cost: Femto, at: number, block: Block, from: number, to: number) {
     this.spend = spend;
     this.cost = cost;
     this.at = at;
@@ -95,28 +92,29 @@ class BlockRecord implements PendingRecord {
   }
 
   get companyId(): string {
-    return this.spend.companyId;
+    return (this.spend ?? readRecordCost(this.json))?.companyId ?? '';
   }
 
   get month(): string {
-    return this.spend.month;
+    return (this.spend ?? readRecordCost(this.json))?.month ?? '';
   }
 
   get json(): string {
     return recordOfLine(this.block.bytes, this.from, this.to);
   }
 
+  /** Frees its bytes; nothing may be read of them afterwards. */
   release(): void {
     this.block.owner.release(this.block);
   }
 }
 
-/** The spool lines of records that were added one after the other; null when they are not contiguous. */
-export function linesOf(records: readonly PendingRecord[]): Buffer | null {
-  const first = records[0];
-  const last = records.at(-1);
-  if (!(first instanceof BlockRecord && last instanceof BlockRecord) || first.block !== last.block) return null;
-  return first.block.bytes.subarray(first.from, last.to);
+/** The spool lines of records that were added one after the other. */
+export function linesOf(records: readonly PendingRecord[]): Buffer {
+  const first = records[0] as PendingRecord;
+  const last = records.at(-1) as PendingRecord;
+  if (first.block === last.block) return first.block.bytes.subarray(first.from, last.to);
+  return Buffer.concat(records.map(({ block, from, to }) => block.bytes.subarray(from, to)));
 }
 
 /**
@@ -134,17 +132,11 @@ export class BatchJson {
     const bytes = this.#room(records);
     let at = 0;
     for (let next = 0; next < records.length; ) {
-      const record = records[next] as PendingRecord;
-      if (record instanceof BlockRecord) {
-        const { block, from } = record;
-        const end = endOfRun(records, next);
-        const shift = at - from;
-        at += block.bytes.copy(bytes, at, from, (records[end - 1] as BlockRecord).to);
-        for (; next < end; next++) blankHead(bytes, shift + (records[next] as BlockRecord).from);
-      } else {
-        at = writeElement(bytes, at, record.json);
-        next += 1;
-      }
+      const { block, from } = records[next] as PendingRecord;
+      const end = endOfRun(records, next);
+      const shift = at - from;
+      at += block.bytes.copy(bytes, at, from, (records[end - 1] as PendingRecord).to);
+      for (; next < end; next++) blankHead(bytes, shift + (records[next] as PendingRecord).from);
     }
     return closeArray(bytes, at);
   }
@@ -156,9 +148,7 @@ export class BatchJson {
 
   #room(records: readonly PendingRecord[]): Buffer {
     let room = 0;
-    for (const record of records) {
-      room += record instanceof BlockRecord ? record.to - record.from : lineLength(record.json.length);
-    }
+    for (const { from, to } of records) room += to - from;
     if (room > this.#bytes.length) this.#bytes = Buffer.allocUnsafeSlow(2 * room);
     return this.#bytes;
   }
@@ -166,11 +156,10 @@ export class BatchJson {
 
 /** The index behind the last of the contiguous records that begin at an index. */
 function endOfRun(records: readonly PendingRecord[], start: number): number {
-  let last = records[start] as BlockRecord;
   for (let next = start + 1; next < records.length; next++) {
-    const record = records[next];
-    if (!(record instanceof BlockRecord) || record.block !== last.block || record.from !== last.to) return next;
-    last = record;
+    const { block, to } = records[next - 1] as PendingRecord;
+    const record = records[next] as PendingRecord;
+    if (record.block !== block || record.from !== to) return next;
   }
   return records.length;
 }

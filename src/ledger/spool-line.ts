@@ -52,14 +52,6 @@ export function recordOfLine(buffer: Buffer, from: number, to: number): string {
   return buffer.toString('latin1', from + HEAD_BYTES, to - 1);
 }
 
-/** Writes a record as an element of an array that `closeArray` completes. @returns the offset behind it */
-export function writeElement(buffer: Buffer, at: number, record: string): number {
-  blankHead(buffer, at);
-  const end = at + HEAD_BYTES + buffer.write(record, at + HEAD_BYTES, 'latin1');
-  buffer[end] = LF;
-  return end + 1;
-}
-
 /** Turns a line into an array element: replaces its head by blanks and a comma. */
 export function blankHead(buffer: Buffer, at: number): void {
   for (let i = at; i < at + HEAD_BYTES - 1; i++) buffer[i] = SPACE;

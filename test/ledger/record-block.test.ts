@@ -27,7 +27,7 @@ function kept(blocks: RecordBlocks, from: number, to: number): PendingRecord[] {
 }
 
 function loaded(n: number): PendingRecord {
-  return { requestId: '', companyId: company, month: '2026-11-01', spend: null, cost: 0n, at: 0, json: json(n) };
+  return new RecordBlocks().restore(json(n), 0n, 0);
 }
 
 t.test('a batch is one JSON array of its records, wherever they lie', async (t) => {
@@ -83,7 +83,7 @@ t.test('an array leaves the lines as they are', async (t) => {
   const records = kept(new RecordBlocks(), 0, 3);
   new BatchJson().of(records);
   t.same(
-    readLines(linesOf(records) as Buffer),
+    readLines(linesOf(records)),
     [0, 1, 2].map((n) => ({ record: json(n), damage: null })),
   );
 });
@@ -96,7 +96,7 @@ t.test('a record larger than a block is kept like any other', async (t) => {
     records.map((one) => one.json),
     usage.map(recordText),
   );
-  for (const one of records) one.release?.();
+  for (const one of records) one.release();
   t.equal(blocks.add(record(4), spend, 0).json, json(4), 'and its room is not used again');
 });
 

@@ -15,7 +15,7 @@ import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { Backlog } from '../../src/ledger/backlog.ts';
 import { type Disk, fileDisk, type Processes, type SpoolFile, systemProcesses } from '../../src/ledger/disk.ts';
-import type { PendingRecord } from '../../src/ledger/record-block.ts';
+import { type PendingRecord, RecordBlocks } from '../../src/ledger/record-block.ts';
 import { Spool } from '../../src/ledger/spool.ts';
 
 interface Bench {
@@ -52,11 +52,12 @@ function living(id: string): Processes {
   return { self: { place: 'here', pid: 1, started: id }, isAlive: ({ started }) => alive.has(started) };
 }
 
+const blocks = new RecordBlocks();
 const month = '2026-11-01';
 const id = (n: number): string => `00000000-0000-7000-8000-${String(n).padStart(12, '0')}`;
 function record(n: number): PendingRecord {
   const json = `{"billing_month":"${month}","request_id":"${id(n)}","company_id":"${id(0)}","api_key_id":"x","cost_eur":0.5,"price_input":1}`;
-  return { requestId: id(n), companyId: id(0), month, spend: null, cost: 500_000_000_000_000n, at: n, json };
+  return blocks.restore(json, 500_000_000_000_000n, n);
 }
 const records = (from: number, to: number): PendingRecord[] =>
   Array.from({ length: to - from }, (_, n) => record(from + n));
