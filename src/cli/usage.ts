@@ -1,5 +1,6 @@
 import { readMonth, readUuid } from '../domain/field.ts';
-import { summarizeUsage, type UsageSums } from '../store/usage.ts';
+import type { UsageSums } from '../store/daily.ts';
+import { summarizeUsage } from '../store/usage.ts';
 import { type Command, command, optional, required } from './command.ts';
 import { budgetText } from './company.ts';
 import { card, listing } from './text.ts';

@@ -1,14 +1,25 @@
 import { RefusedChange } from '../domain/refused-change.ts';
 import type { Sql } from './database.ts';
-import type { UsageSums, UsageTotals } from './usage.ts';
+
+/** Sums over ledger rows. EUR is exact decimal text. */
+export interface UsageSums {
+  readonly requests: number;
+  readonly prompt_tokens: number;
+  readonly completion_tokens: number;
+  readonly cost_eur: string;
+}
 
 /**
  * A company's month as pages show it. Read from `usage_daily`: the same sums as over the ledger, from
  * a few thousand rows instead of millions. All EUR amounts are exact decimal text.
  */
-export interface UsageMonth extends UsageTotals {
+export interface UsageMonth extends Omit<UsageSums, 'cost_eur'> {
   /** First day, "2026-11-01". */
   readonly month: string;
+  readonly api_cost_eur: string;
+  readonly chat_cost_eur: string;
+  /** API plus in-app chat: what the budget gate compares. */
+  readonly total_cost_eur: string;
   /** Whether it is the present month, in the billing time zone. */
   readonly current: boolean;
   readonly days_in_month: number;
