@@ -6,10 +6,8 @@ const LEASE_SECONDS = 60; // how long a reservation outlives the process that ma
 const DELETE_MS = 500; // how often ended reservations are deleted
 const RENEW_MS = 20_000; // how often the leases of the others are renewed
 
-interface Wanted {
+interface Wanted extends PromiseWithResolvers<boolean> {
   readonly reservation: Reservation;
-  readonly resolve: (fits: boolean) => void;
-  readonly reject: (error: GatewayError) => void;
 }
 
 /**
@@ -40,10 +38,10 @@ export class Reservations {
   }
 
   reserve(reservation: Reservation): Promise<boolean> {
-    const { promise, resolve, reject } = Promise.withResolvers<boolean>();
-    this.#wanted.push({ reservation, resolve, reject });
+    const wanted = { reservation, ...Promise.withResolvers<boolean>() };
+    this.#wanted.push(wanted);
     if (!this.#asking) void this.#ask();
-    return promise;
+    return wanted.promise;
   }
 
   /** The request leaves no record. */

@@ -81,7 +81,8 @@ export class BatchLedger implements Ledger {
    */
   #uncertain: PendingRecord | null = null;
   #beatAt = Number.NEGATIVE_INFINITY;
-  #wake: (() => void) | null = null;
+  /** Ends the sleep. */
+  #wake = (): void => {};
   /** Sleeping with nothing to write. */
   #idle = false;
   #closing = false;
@@ -105,7 +106,7 @@ export class BatchLedger implements Ledger {
       timing,
       monthOf,
       isAvailable: () => this.available,
-      onRequest: () => this.#wakeUp(),
+      onRequest: () => this.#wake(),
     });
   }
 
@@ -166,7 +167,7 @@ export class BatchLedger implements Ledger {
   /** Somebody else looked at the database. @param changed whether any company's spend may have changed since */
   heard(changed: boolean): void {
     this.#spendReader.heard(changed);
-    if (this.#idle) this.#wakeUp();
+    if (this.#idle) this.#wake();
   }
 
   reserve(reservation: Reservation): Promise<boolean> {
@@ -185,13 +186,13 @@ export class BatchLedger implements Ledger {
   async close(patienceMs: number): Promise<number> {
     this.#commit();
     this.#closing = true;
-    this.#wakeUp();
+    this.#wake();
     const late = Promise.withResolvers<void>();
     const cancel = this.#timing.after(patienceMs, late.resolve);
     await Promise.race([this.#running, late.promise]);
     cancel();
     this.#abandoned = true;
-    this.#wakeUp();
+    this.#wake();
     const left = this.#backlog.size;
     this.#backlog.close();
     if (left === 0) return this.lost;
@@ -221,7 +222,7 @@ export class BatchLedger implements Ledger {
         this.#options.log.error({ reason: reasonOf(error) }, 'ledger: an answer could not be ended');
       }
     }
-    if (this.#idle || (this.#backlog.size >= MAX_BATCH && this.available)) this.#wakeUp();
+    if (this.#idle || (this.#backlog.size >= MAX_BATCH && this.available)) this.#wake();
   }
 
   async #run(): Promise<void> {
@@ -377,19 +378,12 @@ export class BatchLedger implements Ledger {
     }
   }
 
-  #sleep(ms: number): Promise<void> {
-    return new Promise((resolve) => {
-      const cancel = this.#timing.after(ms, resolve);
-      this.#wake = () => {
-        cancel();
-        resolve();
-      };
-    });
-  }
-
-  #wakeUp(): void {
-    this.#wake?.();
-    this.#wake = null;
+  async #sleep(ms: number): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const cancel = this.#timing.after(ms, resolve);
+    this.#wake = resolve;
+    await promise;
+    cancel();
   }
 }
 

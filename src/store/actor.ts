@@ -1,16 +1,11 @@
-import type { Database, Sql } from './database.ts';
+import type { Database, Work } from './database.ts';
 
 /**
  * One transaction on behalf of a person, whom the audit log names for every change in it. The name
  * is set for the transaction alone, so that a pooled connection does not keep it.
  * @param actor an e-mail address, or "cli"
  */
-export function actingAs<T>(
-  db: Database,
-  actor: string,
-  deadlineMs: number,
-  work: (sql: Sql) => PromiseLike<T>,
-): Promise<T> {
+export function actingAs<T>(db: Database, actor: string, deadlineMs: number, work: Work<T>): Promise<T> {
   return db.transaction(deadlineMs, async (sql) => {
     await sql`select set_config('tollgate.actor', ${actor}, true)`;
     return work(sql);

@@ -28,11 +28,8 @@ export interface CacheEntry<T> {
 }
 
 /** One subject that is being read; everyone who asks for it meanwhile waits for this one. */
-interface Load<T> {
+interface Load<T> extends PromiseWithResolvers<T | null> {
   readonly id: string;
-  readonly promise: Promise<T | null>;
-  readonly resolve: (value: T | null) => void;
-  readonly reject: (error: unknown) => void;
   readings: number;
   /** A change arrived after the current reading began, which may return the past. */
   outdated: boolean;

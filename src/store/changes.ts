@@ -59,11 +59,8 @@ interface News extends Snapshot {
  * also tells the ledger whether there is spend to read.
  */
 export class Changes {
-  /** Counters for metrics. */
+  /** Polls that succeeded. */
   polls = 0;
-  failures = 0;
-  applied = 0;
-  gaps = 0;
   /** Whether the last poll succeeded, and whether notifications arrive. */
   available = false;
   listening = false;
@@ -91,7 +88,7 @@ export class Changes {
     this.#listener = db.listen(CHANNEL, {
       onNotice: (payload) => {
         const colon = payload.indexOf(':');
-        this.#pass(payload.slice(0, colon), payload.slice(colon + 1));
+        this.#follower.changed(payload.slice(0, colon), payload.slice(colon + 1));
       },
       onReady: () => {
         this.listening = true;
@@ -130,29 +127,20 @@ export class Changes {
       );
       const gap = this.#last === null || !continues(this.#last, now, this.#options.keepSeconds);
       this.#options.onSpend(spent || gap);
-      if (gap) {
-        this.gaps++;
-        this.#follower.missed();
-      }
+      if (gap) this.#follower.missed();
       this.#last = now;
-      if (changes.length > MAX_CHANGES) this.#pass('all', '');
-      else for (const [kind, subject] of changes) this.#pass(kind, subject);
+      if (changes.length > MAX_CHANGES) this.#follower.changed('all', '');
+      else for (const [kind, subject] of changes) this.#follower.changed(kind, subject);
       this.polls++;
       if (!this.available) this.#log.info('change feed: following');
       this.available = true;
       this.#follower.polled();
       this.#trim(now);
     } catch (error) {
-      this.failures++;
       if (this.available && !this.#closed)
         this.#log.warn({ reason: (error as Error).message }, 'change feed: interrupted');
       this.available = false;
     }
-  }
-
-  #pass(kind: string, subject: string): void {
-    this.applied++;
-    this.#follower.changed(kind, subject);
   }
 
   /**
@@ -186,14 +174,12 @@ export class Changes {
       });
   }
 
-  #sleep(): Promise<void> {
-    return new Promise((resolve) => {
-      const timer = setTimeout(resolve, this.#options.pollMs);
-      this.#wake = () => {
-        clearTimeout(timer);
-        resolve();
-      };
-    });
+  async #sleep(): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const timer = setTimeout(resolve, this.#options.pollMs);
+    this.#wake = resolve;
+    await promise;
+    clearTimeout(timer);
   }
 }
 

@@ -21,18 +21,10 @@ export type Large = (text: Buffer) => string;
 
 export type DatabaseConnection = ReturnType<typeof newConnection>;
 
-/** Bounds the time of some work with the database. */
-export interface QueryDeadline {
-  readonly passed: boolean;
-  /** Settles as the promise does, or rejects when the deadline passes first. */
-  race<T>(promise: PromiseLike<T>): Promise<T>;
-  /** Passes at once. */
-  pass(reason: Error): void;
-  clear(): void;
-}
+export type QueryDeadline = ReturnType<typeof startDeadline>;
 
-/** @param ms milliseconds; Infinity never passes by itself */
-export function startDeadline(ms: number): QueryDeadline {
+/** Bounds the time of some work with the database. @param ms milliseconds; Infinity never passes by itself */
+export function startDeadline(ms: number) {
   const { promise, reject } = Promise.withResolvers<never>();
   promise.catch(() => {});
   let passed = false;
@@ -46,9 +38,11 @@ export function startDeadline(ms: number): QueryDeadline {
     get passed() {
       return passed;
     },
-    race: (other) => Promise.race([other, promise]),
+    /** Settles as the promise does, or rejects when the deadline passes first. */
+    race: <T>(other: PromiseLike<T>): Promise<T> => Promise.race([other, promise]),
+    /** Passes at once. */
     pass,
-    clear: () => clearTimeout(timer),
+    clear: (): void => clearTimeout(timer),
   };
 }
 
@@ -200,17 +194,12 @@ function connected(socket: Socket): Promise<void> {
 }
 
 /** Asks a server to cancel what a connection of ours is doing. Resolves when it was heard, or after CANCEL_MS. */
-function requestCancel(target: Target, { pid, secret }: { pid: number; secret: number }): Promise<void> {
+async function requestCancel(target: Target, { pid, secret }: { pid: number; secret: number }): Promise<void> {
   const message = Buffer.alloc(16);
   for (const [i, word] of [16, CANCEL_REQUEST, pid, secret].entries()) message.writeUInt32BE(word, 4 * i);
-  const socket = connect(target);
+  const socket = connect(target).on('error', () => {});
   const timer = setTimeout(() => socket.destroy(), CANCEL_MS);
-  return new Promise((resolve) => {
-    socket.on('error', () => {});
-    socket.on('close', () => {
-      clearTimeout(timer);
-      resolve();
-    });
-    socket.resume().write(message); // the server answers by closing; a frozen one never answers
-  });
+  socket.resume().write(message); // the server answers by closing; a frozen one never answers
+  await new Promise((resolve) => socket.once('close', resolve));
+  clearTimeout(timer);
 }

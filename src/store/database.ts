@@ -17,6 +17,9 @@ const LISTEN_MS = 2000; // for connecting a listener, and for each heartbeat
 const HEARTBEAT_MS = 10_000; // how often a silent listener must prove that it lives
 const LISTEN_RETRY_MS = 250;
 
+/** What is done in a transaction. */
+export type Work<T> = (sql: Sql) => PromiseLike<T>;
+
 /**
  * The database, with a deadline on every use. Past the deadline the caller gets
  * DatabaseUnavailable and the connection is cut, whatever state it or the server is in.
@@ -31,7 +34,7 @@ export interface Database {
    */
   run<T>(deadlineMs: number, work: (sql: Sql, large: Large) => PromiseLike<T>): Promise<T>;
   /** The same in one transaction: committed when the work resolves, rolled back when it rejects. */
-  transaction<T>(deadlineMs: number, work: (sql: Sql) => PromiseLike<T>): Promise<T>;
+  transaction<T>(deadlineMs: number, work: Work<T>): Promise<T>;
   /** LISTENs on a connection of its own until closed, through every loss of the server. */
   listen(channel: string, handlers: ListenHandlers): Listening;
   /** Ends every connection and listener; work still running rejects. */
@@ -112,7 +115,7 @@ class ConnectionPool {
     }
   }
 
-  async transaction<T>(deadlineMs: number, work: (sql: Sql) => PromiseLike<T>): Promise<T> {
+  async transaction<T>(deadlineMs: number, work: Work<T>): Promise<T> {
     return this.run(deadlineMs, async (sql) => {
       // if this process vanishes, the server releases the locks by itself
       const timeout = Number.isFinite(deadlineMs) ? Math.ceil(deadlineMs) : 0;

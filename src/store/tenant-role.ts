@@ -1,4 +1,4 @@
-import type { Database, Sql } from './database.ts';
+import type { Database, Sql, Work } from './database.ts';
 
 const CREATE_MS = 10_000;
 
@@ -12,12 +12,7 @@ export async function enterCompany(sql: Sql, company: string): Promise<void> {
 }
 
 /** One transaction about one company, under the tenant role. @param company null: a query about any of them */
-export function within<T>(
-  db: Database,
-  company: string | null,
-  deadlineMs: number,
-  work: (sql: Sql) => PromiseLike<T>,
-): Promise<T> {
+export function within<T>(db: Database, company: string | null, deadlineMs: number, work: Work<T>): Promise<T> {
   if (company === null) return db.run(deadlineMs, work);
   return db.transaction(deadlineMs, async (sql) => {
     await enterCompany(sql, company);

@@ -269,10 +269,9 @@ t.test('closing ends every query, even while the database hangs', async (t) => {
   const journal = new Journal();
   const changes = new Changes(db, journal, log, { pollMs: 20 });
   await journal.morePolls(1);
-  t.match(changes, { available: true, failures: 0 });
+  t.equal(changes.available, true);
   proxy.freeze();
-  await until(() => changes.failures > 0, 'a poll fails');
-  t.equal(changes.available, false);
+  await until(() => !changes.available, 'a poll fails');
   await changes.close();
   await db.close();
   const { polls } = journal;
