@@ -280,7 +280,7 @@ export class BatchLedger implements Ledger {
     try {
       this.#settle(batch, await this.#insert(batch));
     } catch (error) {
-      if (isUnavailable(error)) throw error;
+      if ((error as { unavailable?: boolean }).unavailable !== false) throw error;
       if (batch.length === 1) {
         await this.#putAside([{ record: (batch[0] as PendingRecord).json, reason: reasonOf(error) }]);
         this.#settle(batch, []);
@@ -409,8 +409,4 @@ function takeUse(key: KeyMemory): [keyId: string, at: number] {
 
 function codeOf(error: unknown): string {
   return (error as { code?: string }).code ?? '';
-}
-
-function isUnavailable(error: unknown): boolean {
-  return (error as { unavailable?: boolean }).unavailable !== false;
 }

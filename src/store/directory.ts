@@ -124,19 +124,17 @@ export class CachedDirectory implements Directory, Follower {
   #readSharedModels(): Promise<void> {
     this.#sharedReading ??= (async () => {
       this.#sharedOutdated = false;
-      let failed = false;
       try {
         const models = await this.#read((sql) => readSharedModels(sql));
         this.#warnOfFree('', models);
         this.#sharedModels = models;
       } catch (error) {
-        failed = true;
+        this.#sharedReading = null;
         this.#sharedOutdated = true;
         throw error;
-      } finally {
-        this.#sharedReading = null;
-        if (this.#sharedOutdated && !failed) this.#renewSharedModels();
       }
+      this.#sharedReading = null;
+      if (this.#sharedOutdated) this.#renewSharedModels();
     })();
     return this.#sharedReading;
   }
@@ -250,9 +248,6 @@ async function readAssistants(sql: Sql, ids: readonly string[]): Promise<Map<str
     select id, company_id as "companyId", system_prompt as "systemPrompt", model_slug as "modelSlug",
       temperature::float8 as temperature, max_tokens as "maxTokens", visibility, project_id as "projectId"
     from assistants where id = any(${ids as string[]}::uuid[])`;
-  const assistants = new Map<string, Assistant>();
-  for (const { visibility, projectId, ...assistant } of rows) {
-    if (isEligible(visibility, projectId)) assistants.set(assistant.id, assistant);
-  }
-  return assistants;
+  const eligible = rows.filter(({ visibility, projectId }) => isEligible(visibility, projectId));
+  return new Map(eligible.map(({ visibility, projectId, ...assistant }) => [assistant.id, assistant]));
 }

@@ -185,7 +185,8 @@ async function startServer(paths: Paths, settings: Readonly<Record<string, strin
   removeStalePidFile(paths);
   if (paths.socketDir !== paths.cluster) makePrivate(paths.socketDir, identity);
 
-  const flags = Object.entries({ ...settings, unix_socket_directories: quote(paths.socketDir) });
+  const quoted = `"${paths.socketDir.replaceAll('"', '""')}"`;
+  const flags = Object.entries({ ...settings, unix_socket_directories: quoted });
   const arguments_ = ['-D', paths.cluster, ...flags.flatMap(([name, value]) => ['-c', `${name}=${value}`])];
   const run = startProgram(paths, identity, binaries.postgres, arguments_);
   const { pid } = run.child;
@@ -274,10 +275,6 @@ function removeStalePidFile(paths: Paths): void {
   if (!existsSync(file) || readServer(paths) !== null) return;
   const pid = Number.parseInt(readFileSync(file, 'utf8'), 10);
   if (signal(pid, 0) && readServer(paths) === null) rmSync(file, { force: true });
-}
-
-function quote(folder: string): string {
-  return `"${folder.replaceAll('"', '""')}"`;
 }
 
 async function stopServer(paths: Paths): Promise<void> {

@@ -33,16 +33,14 @@ export interface NewKey {
   readonly id?: string | undefined;
 }
 
+type MintedKey = KeyRow & { readonly key: string };
+
 /**
  * Mints a key. Only the returned value contains it in plaintext; the table gets its digest.
  * @param keyPrefix what the key begins with (KEY_PREFIX)
  * @throws RefusedChange when the company does not exist, the id is taken, or the key would have expired already
  */
-export async function createKey(
-  sql: Sql,
-  keyPrefix: string,
-  asked: NewKey,
-): Promise<KeyRow & { readonly key: string }> {
+export async function createKey(sql: Sql, keyPrefix: string, asked: NewKey): Promise<MintedKey> {
   const key = mintKey(keyPrefix);
   const expires = asked.expires_at ?? null;
   const [row] = await explaining(
@@ -103,14 +101,9 @@ export async function revokeKey(
 export async function rotateKey(
   sql: Sql,
   keyPrefix: string,
-  {
-    id,
-    company_id,
-    overlap,
-    created_by,
-    new_id,
-  }: { id: string; company_id: string; overlap: number; created_by: string; new_id: string },
-): Promise<KeyRow & { readonly key: string }> {
+  asked: { id: string; company_id: string; overlap: number; created_by: string; new_id: string },
+): Promise<MintedKey> {
+  const { id, company_id, overlap, created_by, new_id } = asked;
   const [old] = await sql<KeyRow[]>`
     select ${columns(sql)} from api_keys where id = ${id} and company_id = ${company_id} for update`;
   if (old === undefined) throw new RefusedChange('not_found', 'key', `There is no key ${id}.`);

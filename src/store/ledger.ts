@@ -1,5 +1,5 @@
-import { type Femto, formatEur } from '../domain/money.ts';
-import type { LedgerStore, MonthSum, RefusedRecord, Reservation } from '../domain/ports.ts';
+import { formatEur } from '../domain/money.ts';
+import type { LedgerStore, MonthSum, RefusedRecord } from '../domain/ports.ts';
 import type { Database, Sql } from './database.ts';
 import { inlined, serverIdentity } from './server.ts';
 
@@ -11,7 +11,17 @@ const READ_ALL_MS = 10_000; // some hundred thousand figures
 /** The ledger's tables: api_usage, monthly_spend and what is set aside (contract section 3). */
 export function ledgerStore(db: Database): LedgerStore {
   return {
-    insert: (writer, records, total) => insert(db, writer, records, total),
+    async insert(writer, records, total) {
+      // one JSON text instead of an array per column, because the records were serialised once already
+      const rows = await db.run(
+        INSERT_MS,
+        (sql, large) => sql<{ sums: MonthSum[] | 'all' | null }[]>`
+          select case when sum(cost_eur) = ${total === null ? null : formatEur(total)}::numeric then '"all"'::json
+            else ${sumsOf(sql, sql`cost_eur`)} end as sums
+          from book_usage(${writer}::uuid, ${large(records)}::text::json)`,
+      );
+      return rows[0]?.sums ?? [];
+    },
     setAside: (refused) => setAside(db, refused),
     spend: (companyIds, months) =>
       db.run(
@@ -36,7 +46,21 @@ export function ledgerStore(db: Database): LedgerStore {
           where k.id = used.id`,
       );
     },
-    reserve: (owner, leaseSeconds, wanted) => reserve(db, owner, leaseSeconds, wanted),
+    async reserve(owner, leaseSeconds, wanted) {
+      const requests = wanted.map(({ requestId, companyId, month, amount, bounded }) => ({
+        request_id: requestId,
+        company_id: companyId,
+        billing_month: month,
+        amount_eur: formatEur(amount),
+        bounded,
+      }));
+      const rows = await db.run(
+        READ_MS,
+        (sql) => sql<{ id: string }[]>`
+          select reserve_budget(${owner}::uuid, ${leaseSeconds}::integer, ${JSON.stringify(requests)}::text::json)::text as id`,
+      );
+      return new Set(rows.map(({ id }) => id));
+    },
     async keepReservations(ended, renewed, leaseSeconds) {
       await db.run(
         READ_MS,
@@ -51,18 +75,6 @@ export function ledgerStore(db: Database): LedgerStore {
       );
     },
   };
-}
-
-async function insert(db: Database, writer: string, records: Buffer, total: Femto | null): Promise<MonthSum[] | 'all'> {
-  // one JSON text instead of an array per column, because the records were serialised once already
-  const rows = await db.run(
-    INSERT_MS,
-    (sql, large) => sql<{ sums: MonthSum[] | 'all' | null }[]>`
-      select case when sum(cost_eur) = ${total === null ? null : formatEur(total)}::numeric then '"all"'::json
-        else ${sumsOf(sql, sql`cost_eur`)} end as sums
-      from book_usage(${writer}::uuid, ${large(records)}::text::json)`,
-  );
-  return rows[0]?.sums ?? [];
 }
 
 async function setAside(db: Database, refused: readonly RefusedRecord[]): Promise<void> {
@@ -84,10 +96,7 @@ async function setAside(db: Database, refused: readonly RefusedRecord[]): Promis
 }
 
 /** @param cursor the server, and its oldest running transaction at the last reading */
-async function readChangedSpend(
-  db: Database,
-  cursor: string | null,
-): Promise<{ cursor: string; sums: readonly MonthSum[] }> {
+async function readChangedSpend(db: Database, cursor: string | null): ReturnType<LedgerStore['changedSpend']> {
   // a transaction may commit long after it took its id: everything from the oldest transaction that
   // was running at the last reading is read again
   const [before, since] = cursor?.split(' ') ?? [null, null];
@@ -108,27 +117,6 @@ async function readChangedSpend(
       select ${spendColumns(sql)} from monthly_spend where billing_month > now() - interval '2 months'`,
   );
   return { cursor: next, sums: all };
-}
-
-async function reserve(
-  db: Database,
-  owner: string,
-  leaseSeconds: number,
-  wanted: readonly Reservation[],
-): Promise<ReadonlySet<string>> {
-  const requests = wanted.map(({ requestId, companyId, month, amount, bounded }) => ({
-    request_id: requestId,
-    company_id: companyId,
-    billing_month: month,
-    amount_eur: formatEur(amount),
-    bounded,
-  }));
-  const rows = await db.run(
-    READ_MS,
-    (sql) => sql<{ id: string }[]>`
-      select reserve_budget(${owner}::uuid, ${leaseSeconds}::integer, ${JSON.stringify(requests)}::text::json)::text as id`,
-  );
-  return new Set(rows.map(({ id }) => id));
 }
 
 /** The members of a MonthSum. */

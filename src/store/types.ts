@@ -7,7 +7,7 @@ import type postgres from 'postgres';
  */
 export const TYPES: Record<string, postgres.PostgresType> = {
   int8: { to: 20, from: [20], serialize: String, parse: readInt8 },
-  date: { to: 1082, from: [1082], serialize: writeDate, parse: (text: string) => text },
+  date: { to: 1082, from: [1082], serialize: String, parse: (text: string) => text },
   boolArray: array(1000, (text) => text === 't'),
   byteaArray: array(1001, (text) => Buffer.from(text.slice(2), 'hex')),
   int2Array: array(1005, Number),
@@ -56,8 +56,4 @@ function readArray(literal: string, parse: (text: string) => unknown): unknown[]
 function readInt8(text: string): number | string {
   const value = Number(text);
   return Number.isSafeInteger(value) ? value : text;
-}
-
-function writeDate(value: Date | string): string {
-  return value instanceof Date ? value.toISOString().slice(0, 10) : value;
 }

@@ -1,11 +1,15 @@
 import type { Sql } from './database.ts';
 
+/** The figures of a row of `monthly_spend`, and of one of `usage_daily`. */
+const MONTHLY = ['requests', 'prompt_tokens', 'completion_tokens', 'api_cost_eur', 'chat_cost_eur'] as const;
+const DAILY = ['requests', 'prompt_tokens', 'completion_tokens', 'cost_eur'] as const;
+
 /** A counter of `monthly_spend` that is not the sum of its rows. */
 export interface Difference {
   readonly company_id: string;
   /** "2026-11". */
   readonly month: string;
-  readonly counter: 'requests' | 'prompt_tokens' | 'completion_tokens' | 'api_cost_eur' | 'chat_cost_eur';
+  readonly counter: (typeof MONTHLY)[number];
   /** The counter and the sum of the rows, as exact decimal text. */
   readonly counted: string;
   readonly rows: string;
@@ -31,14 +35,8 @@ export async function verifyLedger(sql: Sql): Promise<{ checked: number; differe
     ),
     compared as (
       select company_id, to_char(billing_month, 'YYYY-MM') as month, counter, counted, rows
-      from rows r full join monthly_spend s using (company_id, billing_month)
-      cross join lateral (values
-        ('requests', s.requests, r.requests),
-        ('prompt_tokens', s.prompt_tokens, r.prompt_tokens),
-        ('completion_tokens', s.completion_tokens, r.completion_tokens),
-        ('api_cost_eur', s.api_cost_eur, r.api_cost_eur),
-        ('chat_cost_eur', s.chat_cost_eur, r.chat_cost_eur)
-      ) as pair (counter, counted, rows)
+      from rows r full join monthly_spend c using (company_id, billing_month)
+      cross join lateral (values ${pairs(sql, MONTHLY)}) as pair (counter, counted, rows)
     )
     select (count(*) / 5)::integer as checked,
       json_agg(json_build_object('company_id', company_id, 'month', month, 'counter', counter,
@@ -49,12 +47,17 @@ export async function verifyLedger(sql: Sql): Promise<{ checked: number; differe
   return { checked: row.checked, differences: row.differences ?? [] };
 }
 
+/** Each figure as counted (c) beside the sum of its rows (r), with its name. */
+function pairs(sql: Sql, names: readonly string[]) {
+  return sql.unsafe(names.map((name) => `('${name}', c.${name}, r.${name})`).join(', '));
+}
+
 /** A figure of `usage_daily` that is not the sum of its rows. */
 export interface DailyDifference extends Omit<Difference, 'month' | 'counter'> {
   /** "2026-11-21", in the billing time zone. */
   readonly day: string;
   readonly model_slug: string;
-  readonly counter: 'requests' | 'prompt_tokens' | 'completion_tokens' | 'cost_eur';
+  readonly counter: (typeof DAILY)[number];
 }
 
 export interface DailyCheck {
@@ -80,14 +83,9 @@ export async function verifyDaily(sql: Sql, most = 1000): Promise<DailyCheck> {
     ),
     compared as (
       select company_id, day, model_slug, api_key_id, counter, counted, rows
-      from rows r full join usage_daily d
+      from rows r full join usage_daily c
         using (company_id, billing_month, day, model_slug, api_key_id, endpoint, usage_source, outcome)
-      cross join lateral (values
-        ('requests', d.requests, r.requests),
-        ('prompt_tokens', d.prompt_tokens, r.prompt_tokens),
-        ('completion_tokens', d.completion_tokens, r.completion_tokens),
-        ('cost_eur', d.cost_eur, r.cost_eur)
-      ) as pair (counter, counted, rows)
+      cross join lateral (values ${pairs(sql, DAILY)}) as pair (counter, counted, rows)
     ),
     different as (
       select * from compared where coalesce(counted, 0) <> coalesce(rows, 0)
