@@ -25,8 +25,8 @@ interface Segment {
   /** null: on the disk only. */
   memory: PendingRecord[] | null;
   damaged: SpoolLine[];
-  count: number;
-  settled: number;
+  /** Records that are not settled. */
+  waiting: number;
   bytes: number;
   /** When the first of its records was appended, milliseconds since the epoch. */
   since: number;
@@ -85,7 +85,7 @@ export class Backlog {
     }
     const segment = this.#segments.at(-1) as Segment;
     if (!isWaiting(segment)) segment.since = clock();
-    segment.count += records.length;
+    segment.waiting += records.length;
     this.size += records.length;
     if (segment.memory !== null) {
       for (const record of records) segment.memory.push(record);
@@ -118,7 +118,7 @@ export class Backlog {
   settle(count: number): void {
     const segment = this.#segments.find(isWaiting) as Segment;
     for (const record of (segment.memory as PendingRecord[]).splice(0, count)) record.release();
-    segment.settled += count;
+    segment.waiting -= count;
     this.#inMemory -= count;
     this.size -= count;
     if (!isWaiting(segment)) this.#emptied(segment);
@@ -137,8 +137,8 @@ export class Backlog {
         continue;
       }
       const bytes = lines.reduce((sum, { record }) => sum + lineLength(record.length), 0);
-      const segment = { path, file: null, memory: null, damaged: [], settled: 0, since: clock(), foreign: true };
-      this.#segments.unshift({ ...segment, count: lines.length, bytes });
+      const segment = { path, file: null, memory: null, damaged: [], bytes, since: clock(), foreign: true };
+      this.#segments.unshift({ ...segment, waiting: lines.length });
       this.size += lines.length;
       this.bytes += bytes;
       records += lines.length;
@@ -163,8 +163,8 @@ export class Backlog {
       segment.bytes = 0;
       segment.path = null;
       if (segment.memory === null) {
-        this.size -= segment.count - segment.settled;
-        segment.settled = segment.count;
+        this.size -= segment.waiting;
+        segment.waiting = 0;
       }
     }
     this.#segments = this.#segments.filter(isWaiting);
@@ -228,7 +228,7 @@ export class Backlog {
   }
 
   #newSegment(parts: Pick<Segment, 'path' | 'file' | 'memory'>): Segment {
-    const segment = { ...parts, damaged: [], count: 0, settled: 0, bytes: 0, since: 0, foreign: false };
+    const segment = { ...parts, damaged: [], waiting: 0, bytes: 0, since: 0, foreign: false };
     this.#segments.push(segment);
     return segment;
   }
@@ -245,16 +245,16 @@ export class Backlog {
     this.#closeFile(segment); // new records go into the next one
     const lines = this.#read(this.#options.spool as Spool, segment.path as string);
     if (lines === null) {
-      this.size -= segment.count - segment.settled;
+      this.size -= segment.waiting;
       this.bytes -= segment.bytes;
       this.#segments.splice(this.#segments.indexOf(segment), 1);
       return false;
     }
     segment.damaged = lines.filter(({ damage }) => damage !== null);
     segment.memory = lines.filter(({ damage }) => damage === null).map(({ record }) => this.#restore(record, segment));
-    this.size += segment.memory.length - segment.count;
+    this.size += segment.memory.length - segment.waiting;
     this.#inMemory += segment.memory.length;
-    segment.count = segment.memory.length;
+    segment.waiting = segment.memory.length;
     if (isWaiting(segment)) return true;
     this.#emptied(segment);
     return false;
@@ -284,8 +284,6 @@ export class Backlog {
     const { spool } = this.#options;
     this.bytes -= segment.bytes;
     segment.bytes = 0;
-    segment.count = 0;
-    segment.settled = 0;
     if (segment === this.#segments.at(-1) && segment.file !== null) {
       segment.memory = [];
       if (this.#attempt(() => segment.file?.truncate(0))) return;
@@ -313,7 +311,7 @@ export class Backlog {
 }
 
 function isWaiting(segment: Segment): boolean {
-  return segment.settled < segment.count || segment.damaged.length > 0;
+  return segment.waiting > 0 || segment.damaged.length > 0;
 }
 
 /** The message of an error. */

@@ -8,13 +8,7 @@ const BLOCK_BYTES = 262_144;
 /** Empty blocks kept for reuse: what a second of high load takes. */
 const MAX_FREE = 32;
 
-interface Block {
-  readonly owner: RecordBlocks;
-  readonly bytes: Buffer;
-  used: number;
-  /** Records in it that are not released yet. */
-  live: number;
-}
+type Block = ReturnType<typeof newBlock>;
 
 /**
  * Holds pending records as lines of the spool, one behind the other, outside V8's heap. As
@@ -61,7 +55,8 @@ export class RecordBlocks {
   }
 }
 
-function newBlock(owner: RecordBlocks, size: number): Block {
+/** `live` counts the records in it that are not released yet. */
+function newBlock(owner: RecordBlocks, size: number) {
   return { owner, bytes: Buffer.allocUnsafeSlow(size), used: 0, live: 0 };
 }
 
@@ -129,7 +124,10 @@ export class BatchJson {
 
   /** The bytes of the array, valid until the next call. */
   of(records: readonly PendingRecord[]): Buffer {
-    const bytes = this.#room(records);
+    let room = 0;
+    for (const { from, to } of records) room += to - from;
+    if (room > this.#bytes.length) this.#bytes = Buffer.allocUnsafeSlow(2 * room);
+    const bytes = this.#bytes;
     let at = 0;
     for (let next = 0; next < records.length; ) {
       const { block, from } = records[next] as PendingRecord;
@@ -144,13 +142,6 @@ export class BatchJson {
   /** Leaves the last array as it is, because a connection may still be sending it. */
   abandon(): void {
     this.#bytes = Buffer.alloc(0);
-  }
-
-  #room(records: readonly PendingRecord[]): Buffer {
-    let room = 0;
-    for (const { from, to } of records) room += to - from;
-    if (room > this.#bytes.length) this.#bytes = Buffer.allocUnsafeSlow(2 * room);
-    return this.#bytes;
   }
 }
 

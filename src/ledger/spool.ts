@@ -35,7 +35,7 @@ export class Spool {
   #evictions = 0;
   #beatAt: number;
   /** Owner files of processes that cannot be looked up: their time, and since when it has not changed. */
-  #silent = new Map<string, { time: number; since: number }>();
+  #silent = new Map<string, { time: number | null; since: number }>();
 
   /** @throws Error when the folder cannot be written */
   constructor(options: SpoolOptions) {
@@ -121,16 +121,13 @@ export class Spool {
     const { disk, processes, folder, uptime } = this.#options;
     const path = `${folder}/${name}/${OWNER}`;
     const time = disk.time(path);
-    if (time === null) {
-      // no owner file yet, or not a spool folder
-      if (!disk.list(`${folder}/${name}`).some((file) => file.endsWith(SUFFIX))) return false;
-    } else {
-      const alive = this.#isAlive(path, processes);
-      if (alive !== null) return !alive;
-    }
+    // no owner file yet, or not a spool folder
+    if (time === null && !disk.list(`${folder}/${name}`).some((file) => file.endsWith(SUFFIX))) return false;
+    const alive = this.#isAlive(path, processes);
+    if (alive !== null) return !alive;
     const known = this.#silent.get(name);
-    if (known === undefined || known.time !== (time ?? 0)) {
-      this.#silent.set(name, { time: time ?? 0, since: uptime() });
+    if (known === undefined || known.time !== time) {
+      this.#silent.set(name, { time, since: uptime() });
       return false;
     }
     return uptime() - known.since >= SILENCE_MS;
@@ -140,7 +137,7 @@ export class Spool {
     try {
       return processes.isAlive(JSON.parse(this.#options.disk.read(path).toString()) as ProcessIdentity);
     } catch {
-      return null; // being written, or damaged: its time decides
+      return null; // missing, being written, or damaged: its time decides
     }
   }
 

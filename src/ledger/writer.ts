@@ -42,12 +42,6 @@ export interface LedgerOptions extends Pick<BacklogOptions, 'log' | 'maxInMemory
   readonly timing?: Timing;
 }
 
-interface Booked {
-  readonly record: UsageRecord;
-  /** Where it counts. */
-  readonly spend: MonthSpend;
-}
-
 /**
  * Metering (spec section 8). The records of one turn of the event loop are appended to the spool together. One loop
  * writes the backlog to the database and reads spend in between (see SpendTable), asleep while nothing happens.
@@ -65,8 +59,8 @@ export class BatchLedger implements Ledger {
   readonly #backlog: Backlog;
   readonly #spendReader: SpendReader;
   readonly #reservations: Reservations;
-  /** What was booked in this turn, and when the first of it was. */
-  #group: Booked[] = [];
+  /** What was booked in this turn, where it counts, and when the first of it was. */
+  #group: { readonly record: UsageRecord; readonly spend: MonthSpend }[] = [];
   #groupAt = 0;
   #listeners: BookingListener[] = [];
   readonly #commitGroup = (): void => this.#commit();

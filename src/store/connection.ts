@@ -46,19 +46,17 @@ export function startDeadline(ms: number) {
   };
 }
 
-/** Connects to a server that will do, or rejects with DatabaseUnavailable. */
-export type Connect = (
-  deadline: QueryDeadline,
-  onNotice?: (payload: string) => void,
-  onClose?: () => void,
-) => Promise<DatabaseConnection>;
+export type Connect = ReturnType<typeof connectorTo>;
 
-/** Connects to the servers of an address in turn, beginning with the one that last worked. */
-export function connectorTo(address: Address): Connect {
+/**
+ * Connects to the servers of an address in turn, beginning with the one that last worked. Rejects with
+ * DatabaseUnavailable when none will do.
+ */
+export function connectorTo(address: Address) {
   const { targets } = address;
   let first = 0;
 
-  return async (deadline, onNotice = () => {}, onClose = () => {}) => {
+  return async (deadline: QueryDeadline, onNotice = (_payload: string) => {}, onClose = () => {}) => {
     for (let tried = 1; ; tried++) {
       const at = first;
       const connection = newConnection(address, targets[at] as Target, onNotice, onClose);

@@ -29,27 +29,12 @@ export interface EmbeddedOptions {
   readonly settings?: Readonly<Record<string, string>>;
 }
 
-export interface Embedded {
-  readonly url: string;
-  readonly pid: number;
-  readonly owned: boolean;
-  /** Stops the server if this process still owns it. */
-  stop(): Promise<void>;
-}
+export type Embedded = Awaited<ReturnType<typeof startEmbedded>>;
 
-interface Paths {
-  readonly cluster: string;
-  readonly socketDir: string;
-  readonly logFile: string;
-  readonly ownerFile: string;
-}
+type Paths = ReturnType<typeof pathsOf>;
 
 /** A running server, as its file `postmaster.pid` describes it. */
-interface Server {
-  readonly pid: number;
-  readonly socketDir: string;
-  readonly status: string;
-}
+type Server = NonNullable<ReturnType<typeof readServer>>;
 
 const PORT = 5432; // part of the socket's name; the server does not listen on TCP
 const SOCKET_PATH_BYTES = 103; // the lowest limit of the supported platforms
@@ -82,7 +67,7 @@ const SETTINGS: Readonly<Record<string, string>> = {
  * it: the gateway that started it, that found it without a living owner, or that took it over from a command.
  * @throws Error of one line that says what to do
  */
-export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded> {
+export async function startEmbedded(options: EmbeddedOptions) {
   const began = performance.now();
   mkdirSync(options.dataDir, { recursive: true });
   const paths = pathsOf(realpathSync(options.dataDir));
@@ -111,7 +96,8 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded>
     url: urlOf(server),
     pid: server.pid,
     owned: owner !== null,
-    async stop() {
+    /** Stops the server if this process still owns it. */
+    async stop(): Promise<void> {
       if (owner !== null && readOwner(paths) === owner) await stopServer(paths);
     },
   };
@@ -128,7 +114,7 @@ function urlOf({ socketDir }: Server): string {
   return `postgres://tollgate@/postgres?host=${encodeURIComponent(socketDir)}`;
 }
 
-function pathsOf(dataDir: string): Paths {
+function pathsOf(dataDir: string) {
   const cluster = join(dataDir, 'postgres');
   // in a URL a comma separates two hosts
   const fits = Buffer.byteLength(`${cluster}/.s.PGSQL.${PORT}`) <= SOCKET_PATH_BYTES && !cluster.includes(',');
@@ -150,7 +136,7 @@ function checkOwner({ cluster }: Paths): void {
 }
 
 /** @returns the server of the cluster in any state; null when none runs */
-function readServer({ cluster }: Paths): Server | null {
+function readServer({ cluster }: Paths) {
   let lines: string[];
   try {
     lines = readFileSync(join(cluster, 'postmaster.pid'), 'utf8').split('\n');

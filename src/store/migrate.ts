@@ -10,13 +10,7 @@ export const SQL_DIRECTORY = fileURLToPath(new URL('../../sql', import.meta.url)
 /** This program cannot use the database; the message is for the operator. Nothing was changed. */
 export class MigrationRefused extends Error {}
 
-interface Migration {
-  readonly name: string;
-  readonly text: string;
-  readonly hash: string;
-  /** Number of the newest file that a program must know to run with this one; null: any program can. */
-  readonly needs: string | null;
-}
+type Migration = ReturnType<typeof readMigrations>[number];
 
 const FILE_MS = 600_000; // for an index on a large ledger, or waiting for another replica to make it
 const CHECK_MS = 10_000;
@@ -83,12 +77,13 @@ async function ensurePartitions(db: Database): Promise<void> {
   }
 }
 
-function readMigrations(directory: string): Migration[] {
+function readMigrations(directory: string) {
   const names = readdirSync(directory).filter((name) => /^\d{4}_\w+\.sql$/.test(name));
   return names.sort().map((name) => {
     // a checkout with other line ends has the same hash
     const text = readFileSync(join(directory, name), 'utf8').replaceAll('\r\n', '\n');
     const head = /^(--.*\n)*/.exec(text)?.[0] ?? '';
+    // number of the newest file that a program must know to run with this one; null: any program can
     const needs = /^-- needs (\d{4})\b/m.exec(head)?.[1] ?? null;
     return { name, text, hash: createHash('sha256').update(text).digest('hex'), needs };
   });

@@ -32,6 +32,9 @@ export interface ListPage<T> {
 /** A part of a statement. */
 type Fragment = ReturnType<typeof keyColumns>;
 type Counted<T> = T & { readonly total: number };
+type Spent<T> = T & { readonly spent: string };
+/** With the name of the company; null for none. */
+type Named<T> = T & { readonly company_name: string | null };
 
 /** What each list can be sorted by. */
 export type CompanySort = 'name' | 'spent' | 'budget' | 'created';
@@ -41,16 +44,13 @@ export type AssistantSort = 'name' | 'created';
 export type UserSort = 'company' | 'email' | 'role' | 'created';
 
 /** Companies with what each has spent in the present month, in-app chat included: exact decimal text. */
-export function pageOfCompanies(
-  sql: Sql,
-  query: ListQuery<CompanySort>,
-): Promise<ListPage<CompanyRow & { readonly spent: string }>> {
+export function pageOfCompanies(sql: Sql, query: ListQuery<CompanySort>): Promise<ListPage<Spent<CompanyRow>>> {
   const spent = sql`coalesce(s.api_cost_eur + s.chat_cost_eur, 0)`;
   const by = { name: sql`name`, spent, budget: sql`nullif(monthly_budget_eur, 0)`, created: sql`created_at` }[
     query.sort
   ];
   return paged(sql, query, by, sql`id`, (tail) => {
-    return sql<Counted<CompanyRow & { spent: string }>[]>`
+    return sql<Counted<Spent<CompanyRow>>[]>`
       select ${companyColumns(sql)}, trim_scale(${spent})::text as spent, count(*) over ()::integer as total
       from companies left join monthly_spend s on s.company_id = id and s.billing_month = billing_month(now())
       where ${contains(sql, query, sql`name, id`)} ${tail}`;
@@ -62,7 +62,7 @@ export async function pageOfKeys(
   sql: Sql,
   company: string,
   query: ListQuery<KeySort>,
-): Promise<ListPage<KeyRow & { readonly spent: string }>> {
+): Promise<ListPage<Spent<KeyRow>>> {
   const by = {
     ...{ created: sql`created_at`, name: sql`name`, used: sql`last_used_at`, expires: sql`expires_at` },
     cost: sql`coalesce(d.cost, 0)`,
@@ -70,7 +70,7 @@ export async function pageOfKeys(
   // without statistics Postgres would read all sums for each key: 7 s for 10,000 of both
   await sql`set local enable_nestloop = off`;
   return paged(sql, query, by, sql`id`, (tail) => {
-    return sql<Counted<KeyRow & { spent: string }>[]>`
+    return sql<Counted<Spent<KeyRow>>[]>`
       select ${keyColumns(sql)}, trim_scale(coalesce(d.cost, 0))::text as spent, count(*) over ()::integer as total
       from api_keys left join (
         select api_key_id, sum(cost_eur) as cost from usage_daily
@@ -95,13 +95,10 @@ export async function countActiveKeys(sql: Sql, company: string): Promise<number
 }
 
 /** Models of all companies, with the owner's name; null for shared ones. */
-export function pageOfModels(
-  sql: Sql,
-  query: ListQuery<ModelSort>,
-): Promise<ListPage<ModelRow & { readonly company_name: string | null }>> {
+export function pageOfModels(sql: Sql, query: ListQuery<ModelSort>): Promise<ListPage<Named<ModelRow>>> {
   const by = { slug: sql`slug`, upstream: sql`upstream_model`, company: sql`company_name` }[query.sort];
   return paged(sql, query, by, sql`slug, id`, (tail) => {
-    return sql<Counted<ModelRow & { company_name: string | null }>[]>`
+    return sql<Counted<Named<ModelRow>>[]>`
       select ${modelColumns(sql)}, company_name, count(*) over ()::integer as total
       from models left join (select id as owner, name as company_name from companies) c on owner = company_id
       where ${contains(sql, query, sql`slug, upstream_model, company_name`)} ${tail}`;
@@ -135,13 +132,11 @@ export async function findAssistant(sql: Sql, company: string, id: string): Prom
   return row ?? notFound('assistant');
 }
 
-type NamedUser = UserRow & { readonly company_name: string | null };
-
 /** Users with the name of their company; null for operators. */
-export function pageOfUsers(sql: Sql, query: ListQuery<UserSort>): Promise<ListPage<NamedUser>> {
+export function pageOfUsers(sql: Sql, query: ListQuery<UserSort>): Promise<ListPage<Named<UserRow>>> {
   const by = { company: sql`c.name`, email: sql`email`, role: sql`role`, created: sql`u.created_at` }[query.sort];
   return paged(sql, query, by, sql`email`, (tail) => {
-    return sql<Counted<NamedUser>[]>`
+    return sql<Counted<Named<UserRow>>[]>`
       select u.id, email, company_id, role, u.created_at, c.name as company_name, count(*) over ()::integer as total
       from users u left join companies c on c.id = company_id
       where ${contains(sql, query, sql`email, role, c.name`)} ${tail}`;
@@ -149,8 +144,8 @@ export function pageOfUsers(sql: Sql, query: ListQuery<UserSort>): Promise<ListP
 }
 
 /** @throws RefusedChange not_found */
-export async function findUserById(sql: Sql, id: string): Promise<NamedUser> {
-  const [row] = await sql<NamedUser[]>`
+export async function findUserById(sql: Sql, id: string): Promise<Named<UserRow>> {
+  const [row] = await sql<Named<UserRow>[]>`
     select u.id, email, company_id, role, u.created_at, c.name as company_name
     from users u left join companies c on c.id = company_id where u.id = ${id}`;
   return row ?? notFound('user');

@@ -14,18 +14,14 @@ export interface UserRow {
   readonly created_at: Date;
 }
 
-export type NewUser = {
-  /** In lower case. */
-  readonly email: string;
-  /** Plaintext, of which only the hash is stored; null for people who sign in by OpenID Connect. */
-  readonly password: string | null;
-} & (
-  | { readonly role: 'operator'; readonly company_id: null }
-  | { readonly role: Exclude<Role, 'operator'>; readonly company_id: string }
-);
+/** The address is in lower case; operators, and nobody else, have no company. */
+type NewUser = Pick<UserRow, 'email' | 'role' | 'company_id'>;
 
-/** @throws RefusedChange when the address is taken or the company does not exist */
-export async function createUser(sql: Sql, user: NewUser): Promise<UserRow> {
+/**
+ * @param user with a plaintext password, of which only the hash is stored; null for people who sign in by OpenID Connect
+ * @throws RefusedChange when the address is taken or the company does not exist
+ */
+export async function createUser(sql: Sql, user: NewUser & { readonly password: string | null }): Promise<UserRow> {
   return insertUser(sql, user, user.password === null ? null : await hashPassword(user.password));
 }
 
@@ -33,11 +29,7 @@ export async function createUser(sql: Sql, user: NewUser): Promise<UserRow> {
  * @param hash of `hashPassword`; null for people who sign in by OpenID Connect
  * @throws RefusedChange when the address is taken or the company does not exist
  */
-export async function insertUser(
-  sql: Sql,
-  user: Pick<UserRow, 'email' | 'role' | 'company_id'>,
-  hash: string | null,
-): Promise<UserRow> {
+export async function insertUser(sql: Sql, user: NewUser, hash: string | null): Promise<UserRow> {
   const [row] = await explaining(
     sql<UserRow[]>`
       insert into users (email, company_id, role, password_hash)
@@ -54,11 +46,8 @@ export async function insertUser(
 }
 
 /** The user with an address (in lower case), and the hash of their password. */
-export async function findUser(
-  sql: Sql,
-  email: string,
-): Promise<{ readonly id: string; readonly password_hash: string | null } | null> {
-  const [row] = await sql<{ id: string; password_hash: string | null }[]>`
+export async function findUser(sql: Sql, email: string) {
+  const [row] = await sql<{ readonly id: string; readonly password_hash: string | null }[]>`
     select id, password_hash from users where email = ${email}`;
   return row ?? null;
 }
