@@ -2,7 +2,7 @@ import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import postgres from 'postgres';
 import type { Address, Target } from './address.ts';
-import { connectError, connectionLost, DatabaseUnavailable } from './database-error.ts';
+import { connectError, connectionLost, DatabaseUnavailable, stopping } from './database-error.ts';
 import { LargeParameter } from './large-parameter.ts';
 import { TYPES } from './types.ts';
 
@@ -23,8 +23,12 @@ export type DatabaseConnection = ReturnType<typeof newConnection>;
 
 export type QueryDeadline = ReturnType<typeof startDeadline>;
 
-/** Bounds the time of some work with the database. @param ms milliseconds; Infinity never passes by itself */
-export function startDeadline(ms: number) {
+/**
+ * Bounds the time of some work with the database.
+ * @param ms milliseconds; Infinity never passes by itself
+ * @param stop passes at once when this aborts
+ */
+export function startDeadline(ms: number, stop?: AbortSignal) {
   const { promise, reject } = Promise.withResolvers<never>();
   promise.catch(() => {});
   let passed = false;
@@ -33,6 +37,8 @@ export function startDeadline(ms: number) {
     reject(reason);
   };
   const late = () => pass(new DatabaseUnavailable('DEADLINE', `no answer within ${ms} ms`));
+  const stopped = () => pass(stopping());
+  stop?.addEventListener('abort', stopped);
   const timer = Number.isFinite(ms) ? setTimeout(late, ms) : undefined;
   return {
     get passed() {
@@ -40,9 +46,10 @@ export function startDeadline(ms: number) {
     },
     /** Settles as the promise does, or rejects when the deadline passes first. */
     race: <T>(other: PromiseLike<T>): Promise<T> => Promise.race([other, promise]),
-    /** Passes at once. */
-    pass,
-    clear: (): void => clearTimeout(timer),
+    clear(): void {
+      clearTimeout(timer);
+      stop?.removeEventListener('abort', stopped);
+    },
   };
 }
 

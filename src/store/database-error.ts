@@ -53,6 +53,10 @@ export function connectionLost(): DatabaseUnavailable {
   return new DatabaseUnavailable('CONNECTION_CLOSED', 'the connection was lost');
 }
 
+export function stopping(): DatabaseUnavailable {
+  return new DatabaseUnavailable('CLOSED', 'the gateway is stopping');
+}
+
 /** Runs the handler of the constraint that a statement violated, which throws a RefusedChange. */
 export async function explaining<T>(
   statement: PromiseLike<T>,

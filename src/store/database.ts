@@ -9,7 +9,7 @@ import {
   type Sql,
   startDeadline,
 } from './connection.ts';
-import { DatabaseUnavailable, databaseError } from './database-error.ts';
+import { DatabaseUnavailable, databaseError, stopping } from './database-error.ts';
 
 export type { Sql } from './connection.ts';
 
@@ -74,11 +74,10 @@ class ConnectionPool {
   /** The one used last is at the end and used next, so that the others may rest. */
   readonly #idle: DatabaseConnection[] = [];
   readonly #waiting: (() => void)[] = [];
-  readonly #deadlines = new Set<QueryDeadline>();
-  readonly #listeners = new Set<Listening>();
+  /** Aborts when the pool is closed. */
+  readonly #stop = new AbortController();
   /** Tasks that may begin. */
   #free: number;
-  #closed = false;
 
   constructor(connect: Connect, maxConnections: number) {
     this.#connect = connect;
@@ -86,9 +85,9 @@ class ConnectionPool {
   }
 
   async run<T>(deadlineMs: number, work: (sql: Sql, large: Large) => PromiseLike<T>): Promise<T> {
-    if (this.#closed) throw stopping();
-    const deadline = startDeadline(deadlineMs);
-    this.#deadlines.add(deadline);
+    const stop = this.#stop.signal;
+    if (stop.aborted) throw stopping();
+    const deadline = startDeadline(deadlineMs, stop);
     let connection: DatabaseConnection | undefined;
     let acquired = false;
     try {
@@ -106,9 +105,8 @@ class ConnectionPool {
       throw failure;
     } finally {
       deadline.clear();
-      this.#deadlines.delete(deadline);
       if (connection?.alive) {
-        if (this.#closed) connection.cut(false);
+        if (stop.aborted) connection.cut(false);
         else this.#idle.push(connection);
       }
       if (acquired) this.#release();
@@ -135,17 +133,13 @@ class ConnectionPool {
   }
 
   listen(channel: string, handlers: ListenHandlers): Listening {
-    const stop = new AbortController();
-    const listening = { close: () => stop.abort() };
-    this.#listeners.add(listening);
-    void keepListening(this.#connect, channel, handlers, stop.signal).finally(() => this.#listeners.delete(listening));
-    return listening;
+    const own = new AbortController();
+    void keepListening(this.#connect, channel, handlers, AbortSignal.any([own.signal, this.#stop.signal]));
+    return { close: () => own.abort() };
   }
 
   async close(): Promise<void> {
-    this.#closed = true;
-    for (const listening of this.#listeners) listening.close();
-    for (const deadline of this.#deadlines) deadline.pass(stopping());
+    this.#stop.abort();
     await Promise.all(this.#idle.splice(0).map((connection) => connection.end()));
   }
 
@@ -218,17 +212,10 @@ async function withDeadline<T>(
   stop: AbortSignal,
   work: (deadline: QueryDeadline) => Promise<T>,
 ): Promise<T> {
-  const deadline = startDeadline(ms);
-  const pass = () => deadline.pass(stopping());
-  stop.addEventListener('abort', pass);
+  const deadline = startDeadline(ms, stop);
   try {
     return await work(deadline);
   } finally {
-    stop.removeEventListener('abort', pass);
     deadline.clear();
   }
-}
-
-function stopping(): DatabaseUnavailable {
-  return new DatabaseUnavailable('CLOSED', 'the gateway is stopping');
 }
