@@ -337,7 +337,10 @@ export class BatchLedger implements Ledger {
         this.#usedKeys = [];
         this.#lastUsedAt = now;
       }
-      await this.#options.store.touchKeys(this.#remainingKeys.splice(-MAX_KEYS).map(takeUse));
+      const keys = this.#remainingKeys.splice(-MAX_KEYS);
+      const lastUsed = keys.map(({ keyId, usedAt }) => [keyId, usedAt] as const);
+      for (const key of keys) key.usedAt = 0; // from now on the key counts as not used
+      await this.#options.store.touchKeys(lastUsed);
     } while (final);
   }
 
@@ -392,13 +395,6 @@ function totalOf(batch: readonly PendingRecord[]): Femto | null {
     total += cost;
   }
   return total;
-}
-
-/** The id of a key and when it was last used; from now on the key counts as not used. */
-function takeUse(key: KeyMemory): [keyId: string, at: number] {
-  const at = key.usedAt;
-  key.usedAt = 0;
-  return [key.keyId, at];
 }
 
 function codeOf(error: unknown): string {

@@ -3,23 +3,15 @@ import type { ConnectionOptions } from 'node:tls';
 
 export type Target = { readonly host: string; readonly port: number } | { readonly path: string };
 
-export interface Address {
-  /** Tried in this order, beginning with the last one that worked. */
-  readonly targets: readonly Target[];
-  /** Which of several servers to use. */
-  readonly role: 'any' | 'primary' | 'standby';
-  readonly user: string | undefined;
-  readonly password: string | undefined;
-  readonly database: string | undefined;
-  /** false: plain; "allow", "prefer": TLS where the server has it; an object: TLS. */
-  readonly tls: false | 'allow' | 'prefer' | ConnectionOptions;
-  /** Settings of the session, `application_name` among them. */
-  readonly settings: Readonly<Record<string, string>>;
-}
+/** false: plain; "allow", "prefer": TLS where the server has it; an object: TLS. */
+export type Tls = false | 'allow' | 'prefer' | ConnectionOptions;
+
+export type Address = Readonly<ReturnType<typeof parseAddress>>;
 
 const URL_FORM = /^postgres(?:ql)?:\/\/(?:([^/?#]*)@)?([^/?#]*)(?:\/([^?#]*))?(?:\?([^#]*))?$/;
 
-const ROLES: Readonly<Record<string, Address['role']>> = {
+/** Which of several servers to use. */
+const ROLES: Readonly<Record<string, 'any' | 'primary' | 'standby'>> = {
   any: 'any',
   primary: 'primary',
   'read-write': 'primary',
@@ -36,7 +28,7 @@ const IGNORED = ['connect_timeout', 'channel_binding', 'gssencmode', 'keepalives
  * supports neither folders nor IPv6 among several hosts.
  * @throws TypeError that does not repeat the URL, which may contain a password
  */
-export function parseAddress(url: string): Address {
+export function parseAddress(url: string) {
   const match = URL_FORM.exec(url);
   if (match === null)
     throw new TypeError('the database URL must look like postgres://user:password@host:port/database');
@@ -59,12 +51,14 @@ export function parseAddress(url: string): Address {
     throw new TypeError(`the database URL's target_session_attrs must be one of ${Object.keys(ROLES).join(', ')}`);
   }
   return {
+    /** Tried in this order, beginning with the last one that worked. */
     targets,
     role,
     user: take('user') ?? (decode(user ?? '') || undefined),
     password: take('password') ?? (decode(password.join(':')) || undefined),
     database: take('dbname') ?? (decode(path) || undefined),
     tls: tlsOf(take('sslmode') ?? take('ssl') ?? 'disable', take('sslrootcert')),
+    /** Settings of the session, `application_name` among them. */
     settings: { application_name: 'tollgate', ...Object.fromEntries(query) },
   };
 }
@@ -78,7 +72,7 @@ function target(text: string, fallbackPort: string): Target {
   return { host: host.replace(/^\[|\]$/g, '') || 'localhost', port };
 }
 
-function tlsOf(mode: string, rootcert: string | undefined): Address['tls'] {
+function tlsOf(mode: string, rootcert: string | undefined): Tls {
   const ca = rootcert === undefined || rootcert === 'system' ? {} : { ca: readFileSync(rootcert, 'utf8') };
   switch (mode) {
     case 'disable':

@@ -1,7 +1,7 @@
 import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import postgres from 'postgres';
-import type { Address, Target } from './address.ts';
+import type { Address, Target, Tls } from './address.ts';
 import { connectError, connectionLost, DatabaseUnavailable, stopping } from './database-error.ts';
 import { LargeParameter } from './large-parameter.ts';
 import { TYPES } from './types.ts';
@@ -185,7 +185,7 @@ function driverOptions({ user, password, database, settings }: Address, target: 
 }
 
 /** None for a socket folder. A host is named, or Node would verify the certificate of an IP address for "localhost". */
-function tlsTo(target: Target, tls: Address['tls']): Address['tls'] {
+function tlsTo(target: Target, tls: Tls): Tls {
   if ('path' in target) return false;
   return typeof tls === 'object' ? { ...tls, host: target.host } : tls;
 }

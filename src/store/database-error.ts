@@ -1,4 +1,5 @@
 import postgres from 'postgres';
+import type { RefusedChange } from '../domain/refused-change.ts';
 
 /** SQLSTATE classes and codes of conditions that pass: the same statement may succeed later. */
 const TRANSIENT_CLASSES = ['08', '28', '3D', '40', '53', '57', '58', 'F0', 'XX'];
@@ -57,15 +58,15 @@ export function stopping(): DatabaseUnavailable {
   return new DatabaseUnavailable('CLOSED', 'the gateway is stopping');
 }
 
-/** Runs the handler of the constraint that a statement violated, which throws a RefusedChange. */
+/** Throws the refusal of the constraint that a statement violated. */
 export async function explaining<T>(
   statement: PromiseLike<T>,
-  refusals: Readonly<Record<string, () => never>>,
+  refusals: Readonly<Record<string, () => RefusedChange>>,
 ): Promise<T> {
   try {
     return await statement;
   } catch (error) {
-    if (error instanceof postgres.PostgresError) refusals[error.constraint_name ?? '']?.();
-    throw error;
+    if (!(error instanceof postgres.PostgresError)) throw error;
+    throw refusals[error.constraint_name ?? '']?.() ?? error;
   }
 }

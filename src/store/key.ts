@@ -52,9 +52,8 @@ export async function createKey(sql: Sql, keyPrefix: string, asked: NewKey): Pro
       returning ${columns(sql)}`,
     {
       api_keys_company_id_fkey: () => unknownCompany(asked.company_id),
-      api_keys_pkey: () => {
-        throw new RefusedChange('conflict', 'key', 'This key was created before, and it was shown only then.');
-      },
+      api_keys_pkey: () =>
+        new RefusedChange('conflict', 'key', 'This key was created before, and it was shown only then.'),
     },
   );
   if (row === undefined) {

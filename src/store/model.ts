@@ -26,9 +26,8 @@ export type ModelChanges = Changes<Omit<NewModel, 'slug' | 'company_id'>>;
 /** @throws RefusedChange when the owner already has a model of this slug, or does not exist */
 export async function createModel(sql: Sql, model: NewModel): Promise<ModelRow> {
   const { slug, company_id: owner } = model;
-  const taken = (): never => {
-    throw new RefusedChange('conflict', 'model', `${described(slug, owner)} exists already.`);
-  };
+  const what = owner === null ? `A shared model ${slug}` : `A model ${slug} of company ${owner}`;
+  const taken = () => new RefusedChange('conflict', 'model', `${what} exists already.`);
   const [row] = await explaining(
     sql<ModelRow[]>`
       insert into models (slug, company_id, upstream_model, kind, eu_hosted, cost_eur_per_1k_input, cost_eur_per_1k_output)
@@ -88,10 +87,6 @@ export async function unknownSlugs(sql: Sql, company: string, slugs: readonly st
 function modelNotFound(slug: string, owner: string | null): never {
   const what = owner === null ? `no shared model ${slug}` : `no model ${slug} of company ${owner} alone`;
   throw new RefusedChange('not_found', 'model', `There is ${what}.`);
-}
-
-function described(slug: string, owner: string | null): string {
-  return owner === null ? `A shared model ${slug}` : `A model ${slug} of company ${owner}`;
 }
 
 export function columns(sql: Sql) {

@@ -36,9 +36,7 @@ export async function insertUser(sql: Sql, user: NewUser, hash: string | null): 
       values (${user.email}, ${user.company_id}, ${user.role}, ${hash})
       returning id, email, company_id, role, created_at`,
     {
-      users_email_key: () => {
-        throw new RefusedChange('conflict', 'user', `There is a user ${user.email} already.`);
-      },
+      users_email_key: () => new RefusedChange('conflict', 'user', `There is a user ${user.email} already.`),
       users_company_id_fkey: () => unknownCompany(user.company_id as string),
     },
   );
