@@ -144,12 +144,9 @@ export class CachedDirectory implements Directory, Follower {
       this.#read((sql) => readCompanies(sql, ids)),
       this.#sharedModels === null ? this.#readSharedModels() : null,
     ]);
-    const companies = new Map<string, Company>();
-    for (const company of found) {
-      this.#warnOfFree(company.id, company.ownModels);
-      companies.set(company.id, { ...company, sharedModels: this.#sharedModels as ReadonlyMap<string, Model> });
-    }
-    return companies;
+    for (const { id, ownModels } of found) this.#warnOfFree(id, ownModels);
+    const sharedModels = this.#sharedModels as ReadonlyMap<string, Model>;
+    return new Map(found.map((company) => [company.id, { ...company, sharedModels }]));
   }
 
   /** @throws GatewayError 503, since a subject that cannot be read may exist */

@@ -38,7 +38,9 @@ export async function migrate(
       await sql`create table if not exists schema_migrations (
         name text primary key, sha256 text not null, applied_at timestamptz not null default now(), needs text)`;
       // only if missing: its lock would keep other replicas from starting during a long file
-      if (!(await hasNeeds(sql))) await sql`alter table schema_migrations add column needs text`;
+      const { count } = await sql`
+        select from pg_attribute where attrelid = 'schema_migrations'::regclass and attname = 'needs' and not attisdropped`;
+      if (count === 0) await sql`alter table schema_migrations add column needs text`;
       await sql.unsafe(next.text);
       await sql`insert into schema_migrations (name, sha256, needs) values (${next.name}, ${next.hash}, ${next.needs})`;
       done.push(next.name);
@@ -87,12 +89,6 @@ function readMigrations(directory: string) {
     const needs = /^-- needs (\d{4})\b/m.exec(head)?.[1] ?? null;
     return { name, text, hash: createHash('sha256').update(text).digest('hex'), needs };
   });
-}
-
-async function hasNeeds(sql: Sql): Promise<boolean> {
-  const rows = await sql`
-    select from pg_attribute where attrelid = 'schema_migrations'::regclass and attname = 'needs' and not attisdropped`;
-  return rows.length > 0;
 }
 
 /** @throws MigrationRefused */
