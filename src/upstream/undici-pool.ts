@@ -1,5 +1,5 @@
-import type { Socket } from 'node:net';
-import { type buildConnector, Client, type Dispatcher, Pool } from 'undici';
+import { type Dispatcher, Pool } from 'undici';
+import symbols, { type Connected, type Parser } from 'undici/lib/core/symbols.js';
 import {
   requestHeaders,
   Stopped,
@@ -14,6 +14,8 @@ import {
 const IDLE_MS = 30_000;
 /** A request on a connection that the other side is about to close is lost: close it this much earlier. */
 const CLOSING_MS = 1000;
+const CONTINUE = 100;
+const PROCESSING = 102;
 
 /** The upstream over undici's pool: every request in flight has a connection of its own. */
 export class UndiciPool implements Upstream {
@@ -32,13 +34,16 @@ export class UndiciPool implements Upstream {
     this.#headers = requestHeaders(options).flat();
     this.#pool = new Pool(url.origin, {
       connect: { timeout: connectMs },
-      factory: (origin, options: Client.Options) => new UndiciConnection(origin, options),
       allowH2: false,
       pipelining: 1,
       headersTimeout: 0, // the gateway keeps its own deadlines
       bodyTimeout: 0,
       keepAliveTimeout: IDLE_MS,
       keepAliveTimeoutThreshold: CLOSING_MS,
+    });
+    this.#pool.on('connect', (_origin, targets) => {
+      const client = targets.at(-1) as unknown as Connected;
+      correct(client[symbols.kSocket][symbols.kParser]);
     });
   }
 
@@ -63,40 +68,23 @@ export class UndiciPool implements Upstream {
   }
 }
 
-/** The socket of a connection, as undici's connector made it. */
-interface Held {
-  socket: Socket | null;
-}
-
-/** A connection of undici's pool that its request can close after the answer: undici offers no way to. */
-class UndiciConnection extends Client {
-  readonly #held: Held;
-
-  /** @param options with the connector of the pool */
-  constructor(origin: URL, options: Client.Options) {
-    const held: Held = { socket: null };
-    const connect = options.connect as buildConnector.connector;
-    super(origin, {
-      ...options,
-      connect: (target, done) =>
-        connect(target, (...result) => {
-          held.socket = result[1];
-          done(...result);
-        }),
-    });
-    this.#held = held;
-  }
-
-  override dispatch(options: Dispatcher.DispatchOptions, call: Dispatcher.DispatchHandler): boolean {
-    if (call instanceof UndiciCall) call.closeConnection = () => this.#held.socket?.destroy();
-    return super.dispatch(options, call);
-  }
+/**
+ * Changes what undici's reader of answers makes of two kinds. It takes `100 Continue` for an error: it is told
+ * of another interim answer, which it skips (RFC 9110, section 15.2). And it uses a connection again after an
+ * answer without a body, although another answer may be on its way.
+ */
+function correct(parser: Parser): void {
+  const { onHeadersComplete, onMessageComplete } = parser;
+  parser.onHeadersComplete = (status, ...rest) =>
+    onHeadersComplete.call(parser, status === CONTINUE ? PROCESSING : status, ...rest);
+  parser.onMessageComplete = () => {
+    if (parser.statusCode >= 200 && parser.bytesRead === 0) parser.shouldKeepAlive = false;
+    return onMessageComplete.call(parser);
+  };
 }
 
 /** One request of undici's, told to a handler of ours. */
 class UndiciCall implements Dispatcher.DispatchHandler, UpstreamCall {
-  closeConnection: (() => void) | null = null;
-  #hasBody = false;
   /** null once nothing more is to be called. */
   #handler: UpstreamHandler | null;
   #controller: Dispatcher.DispatchController | null = null;
@@ -127,14 +115,12 @@ class UndiciCall implements Dispatcher.DispatchHandler, UpstreamCall {
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    this.#hasBody = true;
     this.#handler?.onData(chunk, false);
   }
 
   onResponseEnd(): void {
     const handler = this.#handler;
     this.#handler = null;
-    if (!this.#hasBody) this.closeConnection?.(); // another answer may be on its way, for nobody
     handler?.onEnd();
   }
 

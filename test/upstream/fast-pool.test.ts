@@ -90,39 +90,6 @@ t.test("a body's memory may be used again once the system has taken all of it", 
   t.equal(out, 0, 'nor afterwards: who knows who reads it');
 });
 
-t.test('no request follows where it could be lost or misunderstood', async (t) => {
-  const cases: [string, (socket: Socket) => void][] = [
-    ['the answer says so', (socket) => socket.write(OK.replace('\r\n\r\n', '\r\nconnection: close\r\n\r\n'))],
-    ['bytes behind it', (socket) => socket.write(`${OK}HTTP/1.1 200 OK\r\n\r\n`)],
-    ['bytes that nobody asked for', (socket) => socket.write(OK, () => setTimeout(() => socket.write('x'), 20))],
-    ['it ends with the connection', (socket) => socket.end('HTTP/1.1 200 OK\r\n\r\nok')],
-    ['about to be closed', (socket) => socket.write(OK.replace('\r\n\r\n', '\r\nkeep-alive: timeout=1\r\n\r\n'))],
-    ['closed meanwhile', (socket) => socket.write(OK, () => setTimeout(() => socket.destroy(), 20))],
-  ];
-  for (const [name, answer] of cases) {
-    const { upstream, sockets } = await serve(t, answer);
-    t.equal(await post(upstream).ended, 'ok', name);
-    await sleep(100);
-    t.equal(await post(upstream).ended, 'ok', name);
-    t.equal(sockets.length, 2, name);
-  }
-});
-
-t.test('a connection is not used again after an answer without a body: another answer may be on its way', async (t) => {
-  for (const head of [
-    'HTTP/1.1 204 No Content\r\n\r\n',
-    'HTTP/1.1 304 Not Modified\r\n\r\n',
-    'HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n',
-    'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n',
-  ]) {
-    const { upstream, sockets } = await serve(t, (socket) => socket.write(head));
-    for (let n = 1; n <= 3; n++) {
-      t.equal(await post(upstream).ended, '');
-      t.equal(sockets.length, n, head);
-    }
-  }
-});
-
 t.test('an answer before the request is out ends its connection', async (t) => {
   const { upstream, sockets } = await serve(t, () => {});
   const call = post(
