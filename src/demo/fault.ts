@@ -4,39 +4,42 @@
  * `demo-chat!events-50!crlf`. FAULTS lists all of them; `<n>` is a whole number.
  */
 
-/** How one request is answered. Faults change the defaults. */
-export interface Behaviour {
+/** How a request is answered without faults, which change it. */
+const HONEST = {
   /** HTTP status; any other than 200 has an error body in the reference shape. */
-  status: number;
+  status: 200,
   /** Milliseconds before the first byte of the head. */
-  delay: number;
+  delay: 0,
   /** Milliseconds between token events; 0 sends the whole stream in one write. */
-  pace: number;
+  pace: 4,
   /** Tokens of the answer; null: as many as its text has. */
-  events: number | null;
+  events: null as number | null,
   /** Token events after which the stream ends early; null: at the end of the answer. */
-  endAfter: number | null;
+  endAfter: null as number | null,
   /**
    * How a stream ends. whole: complete; stall: silence for ever; cut: destroyed socket; stop: clean
    * end without finish_reason and `[DONE]`; torn: clean end inside an event; error: error event.
    */
-  ending: 'whole' | 'stall' | 'cut' | 'stop' | 'torn' | 'error';
-  done: boolean;
-  usage: 'last' | 'finish' | 'every' | 'null-first' | 'none';
+  ending: 'whole' as 'whole' | 'stall' | 'cut' | 'stop' | 'torn' | 'error',
+  done: true,
+  usage: 'last' as 'last' | 'finish' | 'every' | 'null-first' | 'none',
   /** The usage is zero tokens. */
-  zero: boolean;
+  zero: false,
   /** Place and value of `model` in a chunk. */
-  model: 'asked' | 'other' | 'alphabetical' | 'missing';
-  eol: '\n' | '\r\n' | '\r';
+  model: 'asked' as 'asked' | 'other' | 'alphabetical' | 'missing',
+  eol: '\n' as '\n' | '\r\n' | '\r',
   /** A byte order mark, comments and `event:`, `id:`, `retry:` lines; some name the internal model. */
-  noise: boolean;
-  body: 'honest' | 'html' | 'truncated' | 'swapped' | 'redirect' | 'reset';
-  encoding: 'identity' | 'gzip' | 'gzip-undeclared';
+  noise: false,
+  body: 'honest' as 'honest' | 'html' | 'truncated' | 'swapped' | 'redirect' | 'reset',
+  encoding: 'identity' as 'identity' | 'gzip' | 'gzip-undeclared',
   /** Response headers that name the internal model, host, region and organisation. */
-  leaky: boolean;
+  leaky: false,
   /** Embeddings are arrays of numbers although the request asks for base64. */
-  floats: boolean;
-}
+  floats: false,
+};
+
+/** How one request is answered. */
+export type Behaviour = Readonly<typeof HONEST>;
 
 type Fault = readonly [does: string, change: Partial<Behaviour> | ((n: number) => Partial<Behaviour>)];
 
@@ -74,29 +77,9 @@ export const FAULTS: Readonly<Record<string, Fault>> = {
   floats: ['embeddings as numbers although the request asks for base64', { floats: true }],
 };
 
-/** Milliseconds between token events without a fault. */
-const PACE = 4;
-
 /** The behaviour that a model name selects; null when it names an unknown fault. */
 export function behaviourOf(model: string): Behaviour | null {
-  const behaviour: Behaviour = {
-    status: 200,
-    delay: 0,
-    pace: PACE,
-    events: null,
-    endAfter: null,
-    ending: 'whole',
-    done: true,
-    usage: 'last',
-    zero: false,
-    model: 'asked',
-    eol: '\n',
-    noise: false,
-    body: 'honest',
-    encoding: 'identity',
-    leaky: false,
-    floats: false,
-  };
+  const behaviour = { ...HONEST };
   for (const name of model.split('!').slice(1)) {
     const [digits] = /\d+/.exec(name) ?? [];
     const fault = FAULTS[digits === undefined ? name : name.replace(digits, '<n>')];

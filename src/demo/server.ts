@@ -2,7 +2,6 @@ import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
 import type { Logger } from '../log.ts';
 import { createServer, writable } from '../runtime/node-http.ts';
@@ -243,9 +242,5 @@ function sendJson(res: ServerResponse, status: number, body: string | Buffer): v
 /** Waits, or until the caller disconnects. */
 async function pause(res: ServerResponse, ms: number): Promise<void> {
   if (res.destroyed || ms === 0) return;
-  const gone = new AbortController();
-  const stop = () => gone.abort();
-  res.once('close', stop);
-  await sleep(ms, undefined, { signal: gone.signal }).catch(() => {});
-  res.removeListener('close', stop);
+  await once(res, 'close', { signal: AbortSignal.timeout(ms) }).catch(() => {});
 }
