@@ -28,6 +28,8 @@ interface Variable<T> {
   readonly emptyIsValue?: boolean;
 }
 
+const SECOND = 1000; // in milliseconds
+const MEBIBYTE = 1_048_576;
 const pathPrefix = matching(/^(\/[A-Za-z0-9._~-]+)+$/, 'a path like /v1, without a trailing slash');
 const shortName = matching(/^[A-Za-z0-9_-]{1,16}$/, '1 to 16 letters, digits, _ or -');
 const bearerToken = matching(/^[\x21-\x7e]+$/, 'printable ASCII without spaces');
@@ -50,7 +52,7 @@ const TABLE = {
     'on: several processes share PORT; Linux spreads connections over them'),
   adminHost: variable('ADMIN_HOST', '127.0.0.1', asText,
     'address of the admin listener: pages, /metrics, /livez, /readyz'),
-  adminPort: variable('ADMIN_PORT', '8081', orOff(whole(0, 65_535, ' or off')),
+  adminPort: variable('ADMIN_PORT', '8081', orOff(whole(0, 65_535, 1, ' or off')),
     'port of the admin listener; off: no admin listener'),
   basePath: variable('BASE_PATH', '/v1', pathPrefix, 'path prefix of the API'),
   databaseUrl: secret('DATABASE_URL', 'embedded in DATA_DIR', databaseAddress,
@@ -87,17 +89,18 @@ const TABLE = {
   maxRequests: variable('MAX_REQUESTS', '15000', whole(1, 1_000_000), 'requests at once; more get 503'),
   maxDelayMs: variable('MAX_DELAY_MS', '250', whole(1, 60_000),
     'mean event-loop delay above which a growing share of new requests gets 503'),
-  maxMemoryBytes: optional('MAX_MEMORY_MB', '80 % of all memory', mebibytes(64, 16_777_216),
+  maxMemoryBytes: optional('MAX_MEMORY_MB', '80 % of all memory', whole(64, 16_777_216, MEBIBYTE),
     'resident memory above which new requests get 503'),
-  headerSeconds: variable('HEADER_SECONDS', '15', whole(1, 3600),
+  headerMs: variable('HEADER_SECONDS', '15', whole(1, 3600, SECOND),
     'how long a client may take to send the head of a request'),
-  bodySeconds: variable('BODY_SECONDS', '120', whole(1, 86_400), 'how long a client may take to send a whole request'),
-  connectSeconds: variable('CONNECT_SECONDS', '10', whole(1, 3600), 'how long connecting to the upstream may take'),
-  firstByteSeconds: variable('FIRST_BYTE_SECONDS', '300', whole(1, 86_400),
+  bodyMs: variable('BODY_SECONDS', '120', whole(1, 86_400, SECOND),
+    'how long a client may take to send a whole request'),
+  connectMs: variable('CONNECT_SECONDS', '10', whole(1, 3600, SECOND), 'how long connecting to the upstream may take'),
+  firstByteMs: variable('FIRST_BYTE_SECONDS', '300', whole(1, 86_400, SECOND),
     'how long the upstream may take to begin its answer'),
-  idleSeconds: variable('IDLE_SECONDS', '120', whole(1, 86_400), 'how long the upstream may pause within its answer'),
-  totalSeconds: variable('TOTAL_SECONDS', '3600', whole(1, 604_800), 'how long a whole answer may take'),
-  stallSeconds: variable('STALL_SECONDS', '60', whole(1, 86_400),
+  idleMs: variable('IDLE_SECONDS', '120', whole(1, 86_400, SECOND), 'how long the upstream may pause within its answer'),
+  totalMs: variable('TOTAL_SECONDS', '3600', whole(1, 604_800, SECOND), 'how long a whole answer may take'),
+  stallMs: variable('STALL_SECONDS', '60', whole(1, 86_400, SECOND),
     'how long a client may read nothing before its connection is closed'),
   apiUrl: optional('API_URL', 'where it listens', address,
     'base address of the API as clients reach it, shown on the admin pages'),
@@ -241,16 +244,13 @@ function matching(pattern: RegExp, rule: string): Parse<string> {
   };
 }
 
-function whole(least: number, most: number, or = ''): Parse<number> {
+/** A whole number, times the unit it is written in. */
+function whole(least: number, most: number, unit = 1, or = ''): Parse<number> {
   return (text) => {
     const number = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
     must(number >= least && number <= most, `a whole number from ${least} to ${most}${or}`);
-    return number;
+    return number * unit;
   };
-}
-
-function mebibytes(least: number, most: number): Parse<number> {
-  return (text, checks) => whole(least, most)(text, checks) * 1_048_576;
 }
 
 function onOff(text: string): boolean {

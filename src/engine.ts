@@ -7,10 +7,10 @@ import { Estimator } from './domain/estimate.ts';
 import { Calendar } from './domain/month.ts';
 import type { Clock } from './domain/ports.ts';
 import { refusedNames, SteeringFilter } from './domain/steering.ts';
-import { Deadlines, type TimeLimits } from './gateway/deadlines.ts';
+import { Deadlines } from './gateway/deadlines.ts';
 import { Overload } from './gateway/overload.ts';
 import { RequestLog } from './gateway/request-log.ts';
-import type { ListenerLimits, Services } from './gateway/services.ts';
+import type { Services } from './gateway/services.ts';
 import { fileDisk, systemProcesses } from './ledger/disk.ts';
 import { Spool } from './ledger/spool.ts';
 import { BatchLedger } from './ledger/writer.ts';
@@ -70,7 +70,7 @@ export async function openEngine(
     {
       url: config.upstreamUrl ?? new URL((demo as Demo).url),
       apiKey: config.upstreamApiKey,
-      connectMs: config.connectSeconds * 1000 + 1000, // the gateway's own deadline comes first
+      connectMs: config.connectMs + 1000, // the gateway's own deadline comes first
     },
     config.fastHttp,
     (reason) => log.warn(reason),
@@ -85,7 +85,7 @@ export async function openEngine(
   const tracing = await openTracing(config, writer, metrics, log);
   const { maxRequests, maxDelayMs, maxMemoryBytes, basePath, ownedBy, maxBodyBytes, maxEventBytes } = config;
   const overload = new Overload({ maxRequests, maxDelayMs, maxMemoryBytes: maxMemoryBytes ?? mostMemory() });
-  const deadlines = new Deadlines(timeLimits(config));
+  const deadlines = new Deadlines(config);
   gaugeLedger(metrics, ledger);
   gaugeDirectory(metrics, directory, changes);
   gaugeLoad(metrics, overload);
@@ -101,7 +101,7 @@ export async function openEngine(
       requestLog: new RequestLog(lineSink(log), metrics, clock),
       tracer: tracing?.tracer ?? null,
       bodyMemory: new BodyMemory(collectYoung),
-      limits: listenerLimits(config),
+      limits: config,
       steering: new SteeringFilter(refusedNames(config.refusedParameters)),
     },
     async close() {
@@ -121,18 +121,11 @@ export async function openEngine(
   };
 }
 
-/** What the rest of the engine stands on. */
-interface Foundation {
-  readonly db: Database;
-  readonly databaseUrl: string;
-  readonly spool: Spool | null;
-  readonly demo: Demo | null;
-  /** The spool is the ledger's to close. */
-  close(): Promise<void>;
-}
-
-/** Opens spool, database and demo upstream, and migrates the database. @throws as `openEngine` does */
-async function openFoundation(config: Config, writer: string, log: Logger): Promise<Foundation> {
+/**
+ * Opens spool, database and demo upstream, and migrates the database. The spool is the ledger's to close.
+ * @throws as `openEngine` does
+ */
+async function openFoundation(config: Config, writer: string, log: Logger) {
   const embedded = config.databaseUrl === null ? await startEmbedded({ dataDir: config.dataDir, log }) : null;
   const databaseUrl = config.databaseUrl ?? (embedded as Embedded).url;
   const db = openDatabase({ url: databaseUrl, maxConnections: QUERY_CONNECTIONS });
@@ -147,33 +140,13 @@ async function openFoundation(config: Config, writer: string, log: Logger): Prom
     spool = openSpool(config, writer, log);
     await migrate(db, { billingTimezone: config.billingTimezone });
     if (!(await ensureTenantRole(db))) log.warn({}, NO_TENANT_ROLE);
-    if (config.upstreamUrl === null) demo = await openDemo(log);
+    if (config.upstreamUrl === null) demo = await (await import('./demo/server.ts')).startDemo({ port: 0, log });
     return { db, databaseUrl, spool, demo, close };
   } catch (error) {
     spool?.close();
     await close();
     throw error;
   }
-}
-
-function timeLimits(config: Config): TimeLimits {
-  return {
-    connectMs: config.connectSeconds * 1000,
-    firstByteMs: config.firstByteSeconds * 1000,
-    idleMs: config.idleSeconds * 1000,
-    totalMs: config.totalSeconds * 1000,
-    stallMs: config.stallSeconds * 1000,
-  };
-}
-
-function listenerLimits({
-  headerSeconds,
-  bodySeconds,
-  maxHeaders,
-  maxHeaderBytes,
-  maxConnections,
-}: Config): ListenerLimits {
-  return { headerMs: headerSeconds * 1000, bodyMs: bodySeconds * 1000, maxHeaders, maxHeaderBytes, maxConnections };
 }
 
 /** @throws ConfigError when the folder cannot be written */
@@ -194,12 +167,6 @@ function openSpool(config: Config, id: string, log: Logger): Spool | null {
       `SPOOL_DIR: ${folder} cannot be written (${reason}); make it writable, choose another folder, or set it empty to do without`,
     ]);
   }
-}
-
-/** Loaded only where it is used. */
-async function openDemo(log: Logger): Promise<Demo> {
-  const { startDemo } = await import('./demo/server.ts');
-  return await startDemo({ port: 0, log });
 }
 
 /** Loaded only where it is used. */
@@ -225,12 +192,9 @@ function gaugeLedger(metrics: Metrics, ledger: BatchLedger): void {
     ledger.available ? 1 : 0,
   );
   metrics.gauge('tollgate_ledger_lag_seconds', 'How long the oldest of them has waited', () => ledger.lag / 1000);
-  metrics.counter('tollgate_ledger_set_aside_total', 'Usage records the database refused', (add) => {
-    add({}, ledger.setAside);
-  });
-  metrics.counter('tollgate_ledger_lost_total', 'Usage records lost: no disk, no database, no memory', (add) => {
-    add({}, ledger.lost);
-  });
+  metrics.counter('tollgate_ledger_set_aside_total', 'Usage records the database refused', () => ledger.setAside);
+  const lost = 'Usage records lost: no disk, no database, no memory';
+  metrics.counter('tollgate_ledger_lost_total', lost, () => ledger.lost);
   metrics.gauge('tollgate_spool_bytes', 'Size of the spool files not yet in the database', () => ledger.spoolBytes);
   metrics.gauge('tollgate_spool_failing', '1 while the disk refuses records', () => (ledger.spooling ? 0 : 1));
   metrics.gauge('tollgate_reservations', 'Requests of strict budgets in flight', () => ledger.reservations);
@@ -253,9 +217,7 @@ function gaugeDirectory(metrics: Metrics, { keys, companies, assistants }: Cache
 
 function gaugeLoad(metrics: Metrics, overload: Overload): void {
   metrics.gauge('tollgate_requests_in_flight', 'Requests being answered', () => overload.inFlight);
-  metrics.counter('tollgate_requests_shed_total', 'Requests refused with 503 for overload', (add) => {
-    add({}, overload.refused);
-  });
+  metrics.counter('tollgate_requests_shed_total', 'Requests refused with 503 for overload', () => overload.refused);
   metrics.gauge('tollgate_event_loop_delay_seconds', 'Event-loop delay, smoothed', () => overload.delayMs / 1000);
 }
 

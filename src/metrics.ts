@@ -10,10 +10,13 @@ export type Labels = Readonly<Record<string, string | number>>;
 /** Writes one series of a metric; `suffix` names the part of a histogram, such as "_bucket". */
 export type WriteSeries = (labels: Labels, value: number, suffix?: string) => void;
 
+/** Reads a metric at each scrape: returns the value of the only series, or writes series itself, or there are none. */
+type Read = (write: WriteSeries) => number | undefined;
+
 interface Metric {
   readonly name: string;
   readonly head: string;
-  readonly read: (write: WriteSeries) => void;
+  readonly read: Read;
 }
 
 /**
@@ -56,16 +59,12 @@ export class Metrics {
     const firstByte = 'Time from request to the first byte of a streamed answer; others leave whole';
     this.#histogram('tollgate_first_byte_seconds', firstByte, this.#firstByte);
     this.gauge('tollgate_open_streams', 'Streamed answers whose clients are still there', () => this.openStreams);
-    this.counter('tollgate_dropped_connections_total', 'Connections refused: MAX_CONNECTIONS', (add) => {
-      add({}, this.#dropped);
-    });
+    this.counter('tollgate_dropped_connections_total', 'Connections refused: MAX_CONNECTIONS', () => this.#dropped);
     this.counter('tollgate_tokens_total', 'Tokens booked', (add) => {
       add({ direction: 'prompt' }, this.#promptTokens);
       add({ direction: 'completion' }, this.#completionTokens);
     });
-    this.counter('tollgate_cost_eur_total', 'Cost booked in EUR, rounded', (add) => {
-      add({}, this.#eur);
-    });
+    this.counter('tollgate_cost_eur_total', 'Cost booked in EUR, rounded', () => this.#eur);
     this.counter('tollgate_usage_records_total', 'Usage records booked', (add) => {
       for (const [s, source] of SOURCES.entries()) {
         for (const [o, outcome] of OUTCOMES.entries()) add({ source, outcome }, this.#records[s]?.[o] as number);
@@ -129,32 +128,29 @@ export class Metrics {
     return this.#metrics.map(textOf).join('\n');
   }
 
-  /** Adds a gauge whose value is read at each scrape; it has no series while that is undefined. */
-  gauge(name: string, help: string, read: () => number | undefined): void {
-    this.#add('gauge', name, help, (write) => {
-      const value = read();
-      if (value !== undefined) write({}, value);
-    });
+  gauge(name: string, help: string, read: Read): void {
+    this.#add('gauge', name, help, read);
   }
 
-  /** Adds a counter whose series are read at each scrape. */
-  counter(name: string, help: string, read: (add: WriteSeries) => void): void {
+  counter(name: string, help: string, read: Read): void {
     this.#add('counter', name, help, read);
   }
 
-  #add(type: string, name: string, help: string, read: (write: WriteSeries) => void): void {
+  #add(type: string, name: string, help: string, read: Read): void {
     if (this.#metrics.some((metric) => metric.name === name)) throw new Error(`there is a metric ${name} already`);
     this.#metrics.push({ name, head: `# HELP ${name} ${escaped(help)}\n# TYPE ${name} ${type}\n`, read });
   }
 
   #histogram(name: string, help: string, buckets: Buckets): void {
-    this.#add('histogram', name, help, (write) => buckets.write(write));
+    this.#add('histogram', name, help, (write) => {
+      buckets.write(write);
+    });
   }
 
   /** Metrics of the process, with the names that client libraries of Prometheus use. */
   #process(): void {
     const cpu = (name: string, help: string, micros: (usage: NodeJS.CpuUsage) => number): void =>
-      this.counter(`process_cpu_${name}`, help, (add) => add({}, micros(process.cpuUsage()) / 1e6));
+      this.counter(`process_cpu_${name}`, help, () => micros(process.cpuUsage()) / 1e6);
     cpu('user_seconds_total', 'Total user CPU time spent in seconds.', ({ user }) => user);
     cpu('system_seconds_total', 'Total system CPU time spent in seconds.', ({ system }) => system);
     cpu('seconds_total', 'Total user and system CPU time spent in seconds.', ({ user, system }) => user + system);
@@ -174,7 +170,7 @@ export class Metrics {
     memory('heap_size_total', 'Process heap size from Node.js in bytes.', 'heapTotal');
     memory('heap_size_used', 'Process heap size used from Node.js in bytes.', 'heapUsed');
     memory('external_memory', 'Node.js external memory size in bytes.', 'external');
-    this.#add('gauge', 'nodejs_version_info', 'Node.js version info.', (write) => {
+    this.gauge('nodejs_version_info', 'Node.js version info.', (write) => {
       const [major = '', minor = '', patch = ''] = process.versions.node.split('.');
       write({ version: process.version, major, minor, patch }, 1);
     });
@@ -183,10 +179,12 @@ export class Metrics {
 
 function textOf({ name, head, read }: Metric): string {
   let text = head;
-  read((labels, value, suffix = '') => {
+  const write: WriteSeries = (labels, value, suffix = '') => {
     const pairs = Object.entries(labels).map(([label, of]) => `${label}="${escaped(`${of}`).replaceAll('"', '\\"')}"`);
     text += `${name}${suffix}${pairs.length === 0 ? '' : `{${pairs.join(',')}}`} ${formatValue(value)}\n`;
-  });
+  };
+  const only = read(write);
+  if (typeof only === 'number') write({}, only);
   return text;
 }
 

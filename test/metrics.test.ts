@@ -79,7 +79,9 @@ t.test('families are told to the letter as prom-client tells them', async (t) =>
 
   const odd = { plain: 'a b', odd: 'quote " slash \\ line\n end', number: 7 };
   new Counter({ name: 'a_total', help, labelNames: Object.keys(odd), registers }).inc(odd, 2.5);
-  ours.counter('a_total', help, (add) => add(odd, 2.5));
+  ours.counter('a_total', help, (add) => {
+    add(odd, 2.5);
+  });
 
   new Gauge({ name: 'b', help: 'b', registers }).set(Number.POSITIVE_INFINITY);
   ours.gauge('b', 'b', () => Number.POSITIVE_INFINITY);
