@@ -112,8 +112,14 @@ class Exchange implements BodyListener, ReplyOwner {
       if (reply.res.destroyed) return meter.drop(); // the client left while something was looked up
       summary.meter = meter;
       const relay = call.answer(reply, admission, meter);
-      const onSent = meter.keepsSent ? null : () => body.release();
-      services.upstream.post(operation.upstreamPath, requestId, sent, relay, summary.trace?.outgoing, onSent);
+      services.upstream.post({
+        path: operation.upstreamPath,
+        requestId,
+        body: sent,
+        handler: relay,
+        traceparent: summary.trace?.outgoing,
+        onSent: meter.keepsSent ? null : () => body.release(),
+      });
       summary.sentAt = performance.now();
     } catch (error) {
       this.#refuse(error);

@@ -3,12 +3,8 @@ import { performance } from 'node:perf_hooks';
 import type { buildConnector } from 'undici';
 import type { RequestWriter, RestOfRequest, Sender } from './request-writer.ts';
 import { ResponseReader } from './response-reader.ts';
-import type { UpstreamCall, UpstreamHandler } from './upstream.ts';
+import { CLOSING_MS, IDLE_MS, type UpstreamCall, type UpstreamHandler, type UpstreamRequest } from './upstream.ts';
 
-/** No connection is kept unused for longer. */
-const IDLE_MS = 30_000;
-/** A request on a connection that the other side is about to close is lost: close it this much earlier. */
-const CLOSING_MS = 1000;
 /** The most one read brings. As much may wait for a slow client, whose stream may hold 64 KiB in all. */
 const READ_BYTES = 16_384;
 const CONNECTION = Symbol('connection');
@@ -21,16 +17,6 @@ export interface ConnectionOwner {
   /** The connection is free for another request. */
   onFree(connection: FastConnection): void;
   onGone(connection: FastConnection): void;
-}
-
-/** A request that is to be sent. */
-export interface OutgoingRequest {
-  readonly handler: UpstreamHandler;
-  /** All of the head but the content-length and the empty line. */
-  readonly head: string;
-  readonly body: readonly Buffer[];
-  /** Called when the system has taken all of it. */
-  readonly onSent: (() => void) | null;
 }
 
 /**
@@ -46,7 +32,9 @@ export class FastConnection implements Sender, UpstreamCall {
   #socket: Socket | null = null;
   #gone = false;
   /** Waits for the connection, or for its turn to be written. */
-  #request: OutgoingRequest | null = null;
+  #request: UpstreamRequest | null = null;
+  /** All of its head but the content-length and the empty line. */
+  #head = '';
   /** Gets the answer that is awaited or being read. */
   #handler: UpstreamHandler | null = null;
   /** What is left to be sent of a large request. */
@@ -61,13 +49,14 @@ export class FastConnection implements Sender, UpstreamCall {
     });
   }
 
-  /** Sends a request. The connection has to be free, or new. */
-  send(request: OutgoingRequest): void {
+  /** Sends a request under this head. The connection has to be free, or new. */
+  send(request: UpstreamRequest, head: string): void {
     if (this.#socket !== null) {
       if (!request.handler.onConnected(this)) return this.#free(IDLE_MS);
       this.#handler = request.handler;
     }
     this.#request = request;
+    this.#head = head;
     if (this.#socket !== null) this.#owner.writer.enter(this);
   }
 
@@ -75,8 +64,7 @@ export class FastConnection implements Sender, UpstreamCall {
     const request = this.#request;
     this.#request = null;
     if (request === null) return; // the connection was closed meanwhile
-    const { head, body, onSent } = request;
-    this.#rest = this.#owner.writer.write(this.#socket as Socket, head, body, onSent);
+    this.#rest = this.#owner.writer.write(this.#socket as Socket, this.#head, request.body, request.onSent);
   }
 
   pause(handler: UpstreamHandler): void {
@@ -139,7 +127,7 @@ export class FastConnection implements Sender, UpstreamCall {
     socket.on('close', () => this.close(new Error('the connection closed')));
     const request = this.#request;
     this.#request = null;
-    if (request !== null) this.send(request);
+    if (request !== null) this.send(request, this.#head);
   }
 
   /** The answer is whole. The connection is free before the handler knows, which may send another request at once. */

@@ -2,14 +2,7 @@ import { performance } from 'node:perf_hooks';
 import type { buildConnector } from 'undici';
 import { FastConnection, sharedReads } from './fast-connection.ts';
 import { RequestWriter } from './request-writer.ts';
-import {
-  requestHeaders,
-  Stopped,
-  secretsOf,
-  type Upstream,
-  type UpstreamHandler,
-  type UpstreamOptions,
-} from './upstream.ts';
+import { Stopped, Upstream, type UpstreamOptions, type UpstreamRequest } from './upstream.ts';
 
 /** How often connections that were not used for long are closed. */
 const TRIM_MS = 10_000;
@@ -23,11 +16,8 @@ export type ConnectorOf = (
  * The upstream over connections of our own. Each request in flight has one to itself. Free
  * connections are a stack: taking one costs the same with two streams open or two thousand.
  */
-export class FastPool implements Upstream {
-  readonly keys: readonly string[];
-  readonly secrets: readonly string[];
+export class FastPool extends Upstream {
   readonly writer: RequestWriter;
-  readonly #basePath: string;
   /** The head of a request from behind its path up to its id. */
   readonly #head: string;
   readonly #where: buildConnector.Options;
@@ -37,13 +27,10 @@ export class FastPool implements Upstream {
   readonly #trimmer = setInterval(() => this.#trim(), TRIM_MS).unref();
 
   constructor(options: UpstreamOptions, connectorOf: ConnectorOf) {
+    super(options);
     const { url, connectMs } = options;
-    const { keys, secrets } = secretsOf(options);
-    this.keys = keys;
-    this.secrets = secrets;
     this.writer = new RequestWriter(url.protocol === 'https:');
-    this.#basePath = url.pathname.replace(/\/+$/, '');
-    const headers = requestHeaders(options).map(([name, value]) => `${name}: ${value}`);
+    const headers = this.headers.map(([name, value]) => `${name}: ${value}`);
     this.#head = ` HTTP/1.1\r\n${headers.join('\r\n')}\r\nx-request-id: `;
     this.#where = {
       protocol: url.protocol,
@@ -63,17 +50,11 @@ export class FastPool implements Upstream {
     return this.#free.length;
   }
 
-  post(
-    path: string,
-    requestId: string,
-    body: readonly Buffer[],
-    handler: UpstreamHandler,
-    traceparent?: string,
-    onSent: (() => void) | null = null,
-  ): void {
-    let head = `POST ${this.#basePath}${path}${this.#head}${requestId}\r\n`;
+  post(request: UpstreamRequest): void {
+    const { path, requestId, traceparent } = request;
+    let head = `POST ${this.basePath}${path}${this.#head}${requestId}\r\n`;
     if (traceparent !== undefined) head += `traceparent: ${traceparent}\r\n`;
-    this.#take().send({ handler, head, body, onSent });
+    this.#take().send(request, head);
   }
 
   destroy(): void {

@@ -75,9 +75,8 @@ export class RestOfRequest {
   readonly #socket: Socket;
   /** Released once it is sent: the answer may take long, and the connection is used again. */
   #body: readonly Buffer[];
-  /** The next piece, and where in it. */
+  /** Its next piece. Pieces are slabs of 256 KiB, or smaller. */
   #next = 0;
-  #from = 0;
   readonly #onSent: (() => void) | null;
 
   constructor(socket: Socket, head: string, body: readonly Buffer[], onSent: (() => void) | null) {
@@ -89,7 +88,7 @@ export class RestOfRequest {
 
   /** Nothing is left here; the socket may still hold the last of it. */
   get isSent(): boolean {
-    return this.#next === this.#body.length;
+    return this.#next >= this.#body.length;
   }
 
   #send(head = ''): void {
@@ -98,29 +97,13 @@ export class RestOfRequest {
     socket.cork();
     if (head !== '') socket.write(head, 'latin1');
     for (let room = TURN_BYTES; room > 0 && !this.isSent; ) {
-      const bytes = this.#take(room);
-      room -= bytes.length;
-      if (this.isSent) socket.write(bytes, (error) => void (error ?? this.#onSent?.()));
-      else if (room > 0) socket.write(bytes);
-      else socket.write(bytes, (error) => void (error ?? setImmediate(() => this.#send())));
+      const piece = this.#body[this.#next++] as Buffer;
+      room -= piece.length;
+      if (this.isSent) socket.write(piece, (error) => void (error ?? this.#onSent?.()));
+      else if (room > 0) socket.write(piece);
+      else socket.write(piece, (error) => void (error ?? setImmediate(() => this.#send())));
     }
     socket.uncork();
-  }
-
-  /** The next bytes of one piece, up to so many. */
-  #take(most: number): Buffer {
-    const piece = this.#body[this.#next] as Buffer;
-    const from = this.#from;
-    const to = Math.min(piece.length, from + most);
-    this.#from = to;
-    if (to === piece.length) {
-      this.#next++;
-      this.#from = 0;
-      if (this.isSent) {
-        this.#body = [];
-        this.#next = 0;
-      }
-    }
-    return to - from === piece.length ? piece : piece.subarray(from, to);
+    if (this.isSent) this.#body = [];
   }
 }

@@ -1,37 +1,27 @@
 import { type Dispatcher, Pool } from 'undici';
 import symbols, { type Connected, type Parser } from 'undici/lib/core/symbols.js';
 import {
-  requestHeaders,
+  CLOSING_MS,
+  IDLE_MS,
   Stopped,
-  secretsOf,
-  type Upstream,
+  Upstream,
   type UpstreamCall,
   type UpstreamHandler,
   type UpstreamOptions,
+  type UpstreamRequest,
 } from './upstream.ts';
 
-/** No connection is kept unused for longer. */
-const IDLE_MS = 30_000;
-/** A request on a connection that the other side is about to close is lost: close it this much earlier. */
-const CLOSING_MS = 1000;
 const CONTINUE = 100;
 const PROCESSING = 102;
 
 /** The upstream over undici's pool: every request in flight has a connection of its own. */
-export class UndiciPool implements Upstream {
-  readonly keys: readonly string[];
-  readonly secrets: readonly string[];
+export class UndiciPool extends Upstream {
   readonly #pool: Pool;
-  readonly #basePath: string;
-  readonly #headers: readonly string[];
+  readonly #headers = this.headers.flat();
 
   constructor(options: UpstreamOptions) {
+    super(options);
     const { url, connectMs } = options;
-    const { keys, secrets } = secretsOf(options);
-    this.keys = keys;
-    this.secrets = secrets;
-    this.#basePath = url.pathname.replace(/\/+$/, '');
-    this.#headers = requestHeaders(options).flat();
     this.#pool = new Pool(url.origin, {
       connect: { timeout: connectMs },
       allowH2: false,
@@ -47,19 +37,12 @@ export class UndiciPool implements Upstream {
     });
   }
 
-  post(
-    path: string,
-    requestId: string,
-    body: readonly Buffer[],
-    handler: UpstreamHandler,
-    traceparent?: string,
-    onSent: (() => void) | null = null,
-  ): void {
+  post({ path, requestId, body, handler, traceparent, onSent }: UpstreamRequest): void {
     const headers = [...this.#headers, 'x-request-id', requestId];
     if (traceparent !== undefined) headers.push('traceparent', traceparent);
     const whole = Buffer.concat(body);
     onSent?.(); // undici sends the copy
-    const request = { method: 'POST', path: this.#basePath + path, headers, body: whole } as const;
+    const request = { method: 'POST', path: this.basePath + path, headers, body: whole } as const;
     this.#pool.dispatch(request, new UndiciCall(handler));
   }
 

@@ -1,27 +1,52 @@
+/** No connection is kept unused for longer. */
+export const IDLE_MS = 30_000;
+/** A request on a connection that the other side is about to close is lost: close it this much earlier. */
+export const CLOSING_MS = 1000;
+
 /** The internal model-routing proxy: one POST per call, over fast connections of our own or over undici. */
-export interface Upstream {
+export abstract class Upstream {
   /** What no log may hold: the master key. */
   readonly keys: readonly string[];
   /** What no client may be told: the key, and where the upstream is. */
   readonly secrets: readonly string[];
-  /**
-   * Sends a request. Nothing of the client's own headers goes upstream; our request id does, so that
-   * the upstream's bill can name the calls of the ledger.
-   * @param path below the base address, such as "/chat/completions"
-   * @param body in pieces, sent one after the other
-   * @param traceparent the gateway's own, where there is a trace
-   * @param onSent called when the body's memory may be used again; never where the request is given up before
-   */
-  post(
-    path: string,
-    requestId: string,
-    body: readonly Buffer[],
-    handler: UpstreamHandler,
-    traceparent?: string,
-    onSent?: (() => void) | null,
-  ): void;
+  /** Of the base address, without a slash at its end. */
+  protected readonly basePath: string;
+  /** The headers of every request, but for its own id and length. */
+  protected readonly headers: readonly (readonly [name: string, value: string])[];
+
+  constructor({ url, apiKey }: UpstreamOptions) {
+    this.keys = apiKey === null ? [] : [apiKey];
+    this.secrets = [...this.keys, url.host, url.hostname];
+    this.basePath = url.pathname.replace(/\/+$/, '');
+    this.headers = [
+      ['host', url.host],
+      ['content-type', 'application/json'],
+      ['accept', '*/*'],
+      ['accept-encoding', 'identity'],
+      ...this.keys.map((key) => ['authorization', `Bearer ${key}`] as const),
+    ];
+  }
+
+  abstract post(request: UpstreamRequest): void;
   /** Closes all connections; handlers that wait for an answer get `Stopped`. */
-  destroy(): void;
+  abstract destroy(): void;
+}
+
+/**
+ * One request. Nothing of the client's own headers goes upstream; our request id does, so that the
+ * upstream's bill can name the calls of the ledger.
+ */
+export interface UpstreamRequest {
+  /** Below the base address, such as "/chat/completions". */
+  readonly path: string;
+  readonly requestId: string;
+  /** In pieces, sent one after the other. */
+  readonly body: readonly Buffer[];
+  readonly handler: UpstreamHandler;
+  /** The gateway's own, where there is a trace. */
+  readonly traceparent?: string | undefined;
+  /** Called when the body's memory may be used again; never where the request is given up before. */
+  readonly onSent: (() => void) | null;
 }
 
 export interface UpstreamOptions {
@@ -71,21 +96,3 @@ export interface AnswerHead {
 
 /** The gateway itself stops. */
 export class Stopped extends Error {}
-
-/** The headers of every request, but for its own id and length. */
-export function requestHeaders({ url, apiKey }: UpstreamOptions): [name: string, value: string][] {
-  const headers: [string, string][] = [
-    ['host', url.host],
-    ['content-type', 'application/json'],
-    ['accept', '*/*'],
-    ['accept-encoding', 'identity'],
-  ];
-  if (apiKey !== null) headers.push(['authorization', `Bearer ${apiKey}`]);
-  return headers;
-}
-
-/** What neither log nor client may see of an upstream. */
-export function secretsOf({ url, apiKey }: UpstreamOptions): Pick<Upstream, 'keys' | 'secrets'> {
-  const keys = apiKey === null ? [] : [apiKey];
-  return { keys, secrets: [...keys, url.host, url.hostname] };
-}

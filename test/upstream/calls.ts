@@ -7,6 +7,7 @@ import type {
   UpstreamCall,
   UpstreamHandler,
   UpstreamOptions,
+  UpstreamRequest,
 } from '../../src/upstream/upstream.ts';
 
 /** A call that keeps everything its handler gets. */
@@ -61,8 +62,13 @@ export class Call implements UpstreamHandler {
 
 export function post(upstream: Upstream, body: readonly Buffer[] = [Buffer.from('{}')]): Call {
   const call = new Call();
-  upstream.post('/x', 'id', body, call);
+  send(upstream, call, { body });
   return call;
+}
+
+/** Posts for a call, with what else the request has. */
+export function send(upstream: Upstream, call: Call, more: Partial<UpstreamRequest>): void {
+  upstream.post({ path: '/x', requestId: 'id', body: [], handler: call, onSent: null, ...more });
 }
 
 export interface Served<U extends Upstream> {

@@ -10,7 +10,7 @@ import connectorOf from 'undici/lib/core/connect.js';
 import type { FastConnection } from '../../src/upstream/fast-connection.ts';
 import { FastPool } from '../../src/upstream/fast-pool.ts';
 import { Stopped, type UpstreamOptions } from '../../src/upstream/upstream.ts';
-import { Call, post, serve as serveWith } from './calls.ts';
+import { Call, post, send, serve as serveWith } from './calls.ts';
 
 const open = (options: UpstreamOptions): FastPool => new FastPool(options, connectorOf);
 const serve = (t: Test, answer: (socket: Socket) => void, options = {}) => serveWith(t, open, answer, options);
@@ -20,11 +20,12 @@ const OK = 'HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 2\r\n
 t.test('a request is the body under our own head', async (t) => {
   const { upstream, requests } = await serve(t, (socket) => socket.write(OK), { path: '/deep/v1/', apiKey: 'sk-x' });
   const call = new Call();
-  upstream.post('/embeddings', 'id-1', [Buffer.from('{"a'), Buffer.from('":1}')], call, '00-ab-cd-01');
+  const body = [Buffer.from('{"a'), Buffer.from('":1}')];
+  send(upstream, call, { path: '/embeddings', requestId: 'id-1', body, traceparent: '00-ab-cd-01' });
   t.equal(await call.ended, 'ok');
   t.match(call, { status: 200, type: 'text/plain' });
-  const [head, body] = (requests[0] as string).split('\r\n\r\n');
-  t.equal(body, '{"a":1}');
+  const [head, sent] = (requests[0] as string).split('\r\n\r\n');
+  t.equal(sent, '{"a":1}');
   t.strictSame((head as string).split('\r\n').sort(), [
     'POST /deep/v1/embeddings HTTP/1.1',
     'accept-encoding: identity',
@@ -70,19 +71,19 @@ t.test("a body's memory may be used again once the system has taken all of it", 
   const { upstream, sockets } = await serve(t, (socket) => socket.write(OK));
   const body = Array.from({ length: 400 }, () => Buffer.alloc(65_536, 'x'));
   let out = 0;
-  const send = (pieces: readonly Buffer[]): Call => {
+  const sendAll = (pieces: readonly Buffer[]): Call => {
     const call = new Call();
-    upstream.post('/x', 'id', pieces, call, undefined, () => out++);
+    send(upstream, call, { body: pieces, onSent: () => out++ });
     return call;
   };
   for (const pieces of [body, body.slice(0, 16), body.slice(0, 17), [Buffer.from('{}')], []]) {
     out = 0;
-    await send(pieces).ended;
+    await sendAll(pieces).ended;
     t.equal(out, 1, `${pieces.length} pieces`);
   }
   out = 0;
   for (const socket of sockets) socket.pause();
-  const call = send(body);
+  const call = sendAll(body);
   await sleep(100);
   t.equal(out, 0, 'some of it still waits');
   call.call?.abort(call);
@@ -125,7 +126,7 @@ t.test('what is no answer is an error, and the connection is gone', async (t) =>
 t.test('whoever gave up is told nothing and nothing is sent for him', async (t) => {
   const { upstream, requests } = await serve(t, (socket) => socket.write(OK));
   const call = new Call(false);
-  upstream.post('/x', 'id', [], call);
+  send(upstream, call, {});
   while (upstream.freeConnections === 0) await sleep(5);
   t.same(requests, []);
   t.equal(await post(upstream).ended, 'ok', 'on the connection that was opened for it');

@@ -6,7 +6,7 @@ import connectorOf from 'undici/lib/core/connect.js';
 import { FastPool } from '../../src/upstream/fast-pool.ts';
 import { UndiciPool } from '../../src/upstream/undici-pool.ts';
 import { Stopped, type Upstream, type UpstreamOptions } from '../../src/upstream/upstream.ts';
-import { Call, post, serve as serveWith } from './calls.ts';
+import { Call, post, send, serve as serveWith } from './calls.ts';
 
 const OK = 'HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 2\r\n\r\nok';
 
@@ -20,11 +20,12 @@ async function testPool(t: Test, open: (options: UpstreamOptions) => Upstream): 
   t.test('a request is the body under our own head', async (t) => {
     const { upstream, requests } = await serve(t, (socket) => socket.write(OK), { path: '/deep/v1/', apiKey: 'sk-x' });
     const call = new Call();
-    upstream.post('/embeddings', 'id-1', [Buffer.from('{"a'), Buffer.from('":1}')], call, '00-ab-cd-01');
+    const body = [Buffer.from('{"a'), Buffer.from('":1}')];
+    send(upstream, call, { path: '/embeddings', requestId: 'id-1', body, traceparent: '00-ab-cd-01' });
     t.equal(await call.ended, 'ok');
     t.match(call, { status: 200, type: 'text/plain' });
-    const [head, body] = (requests[0] as string).split('\r\n\r\n');
-    t.equal(body, '{"a":1}');
+    const [head, sent] = (requests[0] as string).split('\r\n\r\n');
+    t.equal(sent, '{"a":1}');
     t.strictSame(
       (head as string)
         .split('\r\n')
@@ -59,7 +60,7 @@ async function testPool(t: Test, open: (options: UpstreamOptions) => Upstream): 
     const { upstream, requests } = await serve(t, (socket) => socket.write(OK));
     const body = Buffer.alloc(3_000_000, 'x');
     const call = new Call();
-    upstream.post('/x', 'id', [body], call, undefined, () => body.fill('y'));
+    send(upstream, call, { body: [body], onSent: () => body.fill('y') });
     await call.ended;
     t.ok((requests[0] as string).endsWith('x'.repeat(3_000_000)));
   });
@@ -78,7 +79,7 @@ async function testPool(t: Test, open: (options: UpstreamOptions) => Upstream): 
 
   t.test('nothing is sent for a handler that no longer wants its answer, and nothing more is called', async (t) => {
     const { upstream, requests } = await serve(t, (socket) => socket.write(OK));
-    upstream.post('/x', 'id', [], new Call(false));
+    send(upstream, new Call(false), {});
     t.equal(await post(upstream).ended, 'ok');
     t.equal(requests.length, 1);
   });
