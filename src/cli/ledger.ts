@@ -46,11 +46,11 @@ export const ledgerCommands: readonly Command[] = [
       ),
     },
     notes: `The file is CSV with a heading. Columns, in any order, and their possible names:
-  internal model name       ${EXPORT_COLUMNS.model?.join(', ')}
-  prompt tokens             ${EXPORT_COLUMNS.prompt?.join(', ')}
-  completion tokens         ${EXPORT_COLUMNS.completion?.join(', ')} (default 0)
-  time in ISO 8601          ${EXPORT_COLUMNS.time?.join(', ')}
-  our request id, if known  ${EXPORT_COLUMNS.id?.join(', ')}
+  internal model name       ${EXPORT_COLUMNS.model.join(', ')}
+  prompt tokens             ${EXPORT_COLUMNS.prompt.join(', ')}
+  completion tokens         ${EXPORT_COLUMNS.completion.join(', ')} (default 0)
+  time in ISO 8601          ${EXPORT_COLUMNS.time.join(', ')}
+  our request id, if known  ${EXPORT_COLUMNS.id.join(', ')}
 The upstream gets our request id with every call, as x-request-id. Calls are paired by this id, or else by model, tokens and time. A call is "missing" if only the upstream has it, "extra" if only the ledger has it, and "differing" if their tokens differ.`,
     async run({ read }, { upstream: file, within = 60 }) {
       const billed = readUpstream(file);

@@ -22,7 +22,7 @@ export interface Bound {
 }
 
 /** The members of a chat request that bound its answer; nobody has checked their types. */
-export interface Bounding {
+interface Bounding {
   readonly max_tokens?: unknown;
   readonly max_completion_tokens?: unknown;
   readonly n?: unknown;

@@ -99,7 +99,10 @@ export class GatewayError extends Error {
   }
 }
 
+/** The request member that named the slug; null for an assistant's default. */
+export type SlugParam = 'model' | 'model_slug' | null;
+
 /** The same answer, byte for byte, for models that are unknown, disabled or of the wrong kind (spec section 7). */
-export function modelNotFound(slug: string, param: 'model' | 'model_slug' | null = 'model'): GatewayError {
+export function modelNotFound(slug: string, param: SlugParam = 'model'): GatewayError {
   return new GatewayError('not_found', `The model '${slug}' does not exist or you do not have access to it.`, param);
 }

@@ -1,7 +1,7 @@
 import type { Piece, TextSample } from '../json/text-sample.ts';
+import type { TokenCounts } from '../json/usage.ts';
 import { type Prompt, promptTokens } from './prompt.ts';
 import { countTokens, countWeighted } from './tokens.ts';
-import type { Tokens } from './usage.ts';
 
 const FIRST_SAMPLES = 8; // of each model; later ones are SAMPLE_MS apart
 const SAMPLE_MS = 5000;
@@ -37,7 +37,7 @@ export class Estimator {
    * @param model internal model name
    * @param at milliseconds since the epoch
    */
-  learn(model: string, at: number, prompt: Prompt, generated: Generated, tokens: Tokens): void {
+  learn(model: string, at: number, prompt: Prompt, generated: Generated, tokens: TokenCounts): void {
     const rates = this.#ratesOf(model);
     if (rates.samples >= FIRST_SAMPLES && Math.abs(at - rates.sampledAt) < SAMPLE_MS) return;
     rates.samples++;
@@ -49,7 +49,7 @@ export class Estimator {
     if (sample !== null) rates.counted.learn(countWeighted(sample.read(generatedBytes)), tokens.completion);
   }
 
-  estimate(model: string, prompt: Prompt, generated: Generated): Tokens {
+  estimate(model: string, prompt: Prompt, generated: Generated): TokenCounts {
     const rates = this.#models.get(model) ?? UNKNOWN_RATES;
     return {
       prompt: Math.max(1, Math.round(promptTokens(prompt) * (rates.prompt.rate ?? 1))),
@@ -61,19 +61,11 @@ export class Estimator {
     let rates = this.#models.get(model);
     if (rates === undefined) {
       if (this.#models.size >= MAX_MODELS) this.#models.clear();
-      rates = newRates();
+      rates = new Rates();
       this.#models.set(model, rates);
     }
     return rates;
   }
-}
-
-interface Rates {
-  readonly prompt: Rate;
-  readonly perEvent: Rate;
-  readonly counted: Rate;
-  samples: number;
-  sampledAt: number;
 }
 
 /** Tokens per unit of something: the weighted mean of the samples, and its recent error. */
@@ -99,11 +91,15 @@ class Rate {
   }
 }
 
-function newRates(): Rates {
-  return { prompt: new Rate(), perEvent: new Rate(), counted: new Rate(), samples: 0, sampledAt: 0 };
+class Rates {
+  readonly prompt = new Rate();
+  readonly perEvent = new Rate();
+  readonly counted = new Rate();
+  samples = 0;
+  sampledAt = 0;
 }
 
-const UNKNOWN_RATES = newRates();
+const UNKNOWN_RATES = new Rates();
 
 function completion({ textEvents, generatedBytes, sample }: Generated, { perEvent, counted }: Rates): number {
   if (generatedBytes === 0 || sample === null) return 0;

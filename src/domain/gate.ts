@@ -1,5 +1,5 @@
 import type { Company } from './company.ts';
-import { GatewayError, modelNotFound } from './errors.ts';
+import { GatewayError, modelNotFound, type SlugParam } from './errors.ts';
 import type { Model, ModelKind } from './model.ts';
 
 /**
@@ -15,9 +15,6 @@ export function findModel(company: Catalogue, slug: string): Model | undefined {
   if (company.disabledSlugs.has(slug)) return undefined;
   return company.ownModels.get(slug) ?? company.sharedModels.get(slug);
 }
-
-/** The request member that named the slug; null for an assistant's default. */
-export type SlugParam = 'model' | 'model_slug' | null;
 
 /**
  * The model of a call.

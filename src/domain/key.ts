@@ -33,8 +33,3 @@ export function mintKey(prefix: string): string {
 export function digestOf(key: string): string {
   return hash('sha256', key, 'hex');
 }
-
-/** The part shown for identification after creation. */
-export function prefixOf(key: string): string {
-  return key.slice(0, 8);
-}

@@ -29,10 +29,7 @@ export function parseEur(text: string): Femto {
 export function formatEur(amount: Femto): string {
   if (amount < 0n) return `-${formatEur(-amount)}`;
   const digits = amount.toString().padStart(DECIMALS + 1, '0');
-  const point = digits.length - DECIMALS;
-  let end = digits.length;
-  while (end > point && digits.charCodeAt(end - 1) === ZERO) end--;
-  return end === point ? digits.slice(0, point) : `${digits.slice(0, point)}.${digits.slice(point, end)}`;
+  return `${digits.slice(0, -DECIMALS)}.${digits.slice(-DECIMALS)}`.replace(/\.?0+$/, '');
 }
 
 /** Writes the text of formatEur into a buffer with room for it. @returns the offset behind it */

@@ -132,13 +132,13 @@ function byTime(a: BilledCall, b: BilledCall): number {
 export class ExportError extends Error {}
 
 /** The columns of an upstream's export, which its first line names in any order, and their possible names. */
-export const EXPORT_COLUMNS: Readonly<Record<string, readonly string[]>> = {
+export const EXPORT_COLUMNS = {
   model: ['model', 'upstream_model'],
   prompt: ['prompt_tokens', 'input_tokens'],
   completion: ['completion_tokens', 'output_tokens'],
   time: ['occurred_at', 'time', 'timestamp', 'created_at', 'startTime'],
   id: ['request_id', 'x-request-id'],
-};
+} satisfies Record<string, readonly string[]>;
 
 /**
  * Parses an upstream's export: CSV (RFC 4180) with a heading. Model, prompt_tokens and a time are
@@ -148,16 +148,16 @@ export const EXPORT_COLUMNS: Readonly<Record<string, readonly string[]>> = {
 export function readExport(text: string): BilledCall[] {
   const [heading, ...lines] = readCsv(text);
   if (heading === undefined) throw new ExportError('the file is empty; its first line names the columns');
-  const column = (name: string): number => {
-    const names = EXPORT_COLUMNS[name] as readonly string[];
-    return heading.cells.findIndex((cell) => names.includes(cell.trim()));
+  const column = (names: readonly string[], needed = true): number => {
+    const place = heading.cells.findIndex((cell) => names.includes(cell.trim()));
+    if (needed && place < 0) throw new ExportError(`there is no column ${names.join(' or ')}`);
+    return place;
   };
-  const at = { model: column('model'), prompt: column('prompt'), completion: column('completion') };
-  const [time, id] = [column('time'), column('id')];
-  for (const [name, place] of Object.entries({ model: at.model, prompt: at.prompt, time })) {
-    if (place < 0)
-      throw new ExportError(`there is no column ${(EXPORT_COLUMNS[name] as readonly string[]).join(' or ')}`);
-  }
+  const model = column(EXPORT_COLUMNS.model);
+  const prompt = column(EXPORT_COLUMNS.prompt);
+  const time = column(EXPORT_COLUMNS.time);
+  const completion = column(EXPORT_COLUMNS.completion, false);
+  const id = column(EXPORT_COLUMNS.id, false);
   return lines.map(({ cells, line }) => {
     const count = (place: number): number => {
       const cell = place < 0 ? '0' : (cells[place] ?? '').trim();
@@ -172,9 +172,9 @@ export function readExport(text: string): BilledCall[] {
     return {
       name: `line ${line}`,
       requestId,
-      model: cells[at.model] ?? '',
-      promptTokens: count(at.prompt),
-      completionTokens: count(at.completion),
+      model: cells[model] ?? '',
+      promptTokens: count(prompt),
+      completionTokens: count(completion),
       at: instant,
     };
   });

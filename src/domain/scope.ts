@@ -7,13 +7,9 @@ export type ScopeSet = number;
 
 export const SCOPE_BIT: Readonly<Record<Scope, ScopeSet>> = { chat: 1, embeddings: 2, assistants: 4 };
 
-export function isScope(name: string): name is Scope {
-  return Object.hasOwn(SCOPE_BIT, name);
-}
-
 /** The bits of named scopes; unknown names grant nothing. */
 export function scopeSet(names: readonly string[]): ScopeSet {
   let set = 0;
-  for (const name of names) if (isScope(name)) set |= SCOPE_BIT[name];
+  for (const scope of SCOPES) if (names.includes(scope)) set |= SCOPE_BIT[scope];
   return set;
 }

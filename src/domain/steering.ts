@@ -59,9 +59,8 @@ export const REFERENCE: ReadonlySet<string> = new Set([
   'web_search_options',
 ]);
 
-/** Members that the gateway decides by: other spellings are refused. */
-const GOVERNED = new NameSet(['stream_options', 'encoding_format', 'max_tokens', 'max_completion_tokens', 'tools']);
-const GOVERNED_NAMES = ['stream_options', 'encoding_format', 'max_tokens', 'max_completion_tokens', 'tools'];
+/** Members of the reference format that the gateway decides by: other spellings are refused. */
+const GOVERNED = ['stream_options', 'encoding_format', 'max_tokens', 'max_completion_tokens', 'tools'];
 
 const METADATA = 'metadata.';
 const TOOLS = 'tools.';
@@ -86,7 +85,7 @@ export class SteeringFilter {
     const inMetadata = within(listed, METADATA);
     const members = listed.filter((name) => ![METADATA, TOOLS, KWARGS].some((parent) => name.startsWith(parent)));
     const structured = inMetadata.filter((name) => name.endsWith(NOT_A_STRING)).map(withoutMark);
-    this.#members = new NameSet(members);
+    this.#members = new NameSet([...members, ...GOVERNED]);
     this.#metadata = new NameSet(inMetadata.filter((name) => !name.endsWith(NOT_A_STRING)));
     this.#structured = new NameSet([...members, ...structured]);
     this.#allowedStructured = new NameSet(within(exempt, METADATA).map(withoutMark));
@@ -103,8 +102,7 @@ export class SteeringFilter {
 
   /** Whether a top-level member is refused. */
   refuses(name: string): boolean {
-    if (this.#harmless.has(name)) return false;
-    return this.#members.has(name) || (GOVERNED.has(name) && !GOVERNED_NAMES.includes(name));
+    return !this.#harmless.has(name) && this.#members.has(name);
   }
 
   /** Whether a member of `metadata` is refused. */

@@ -1,3 +1,4 @@
+import type { TokenCounts } from '../json/usage.ts';
 import type { Payer } from './key.ts';
 import type { Model } from './model.ts';
 import { costOf, type Femto } from './money.ts';
@@ -5,12 +6,6 @@ import { costOf, type Femto } from './money.ts';
 export type Endpoint = 'chat.completions' | 'embeddings' | 'assistants.run';
 export type UsageSource = 'upstream' | 'estimated';
 export type Outcome = 'completed' | 'client_aborted' | 'upstream_failed';
-
-/** Token counts of one call, whole and not negative. */
-export interface Tokens {
-  readonly prompt: number;
-  readonly completion: number;
-}
 
 /**
  * What was decided about a request once it passed every gate. Made once and never changed: what was
@@ -29,13 +24,18 @@ export interface Admission {
 /** One ledger row (spec section 2.8), complete when it is made. */
 export interface UsageRecord {
   readonly admission: Admission;
-  readonly tokens: Tokens;
+  readonly tokens: TokenCounts;
   readonly cost: Femto;
   readonly source: UsageSource;
   readonly outcome: Outcome;
 }
 
-export function usageRecord(admission: Admission, tokens: Tokens, source: UsageSource, outcome: Outcome): UsageRecord {
+export function usageRecord(
+  admission: Admission,
+  tokens: TokenCounts,
+  source: UsageSource,
+  outcome: Outcome,
+): UsageRecord {
   const cost = costOf(admission.model.prices, tokens.prompt, tokens.completion);
   return { admission, tokens, cost, source, outcome };
 }

@@ -3,9 +3,10 @@ import type { Generated } from '../domain/estimate.ts';
 import type { BookingListener } from '../domain/ports.ts';
 import { keepPrompt, type Prompt } from '../domain/prompt.ts';
 import { scrub } from '../domain/redact.ts';
-import { type Admission, type Outcome, type Tokens, usageRecord } from '../domain/usage.ts';
+import { type Admission, type Outcome, usageRecord } from '../domain/usage.ts';
 import type { ClientResponse } from '../http/exchange.ts';
 import type { Hidden } from '../json/hidden.ts';
+import type { TokenCounts } from '../json/usage.ts';
 import type { Metrics } from '../metrics.ts';
 import type { Deadline, Watch } from './deadlines.ts';
 import { hiddenOf } from './model-names.ts';
@@ -18,7 +19,7 @@ export class CallMeter {
   readonly #company: Company;
   readonly #prompt: Prompt;
   /** What was booked; null before, and where nothing is. */
-  tokens: Tokens | null = null;
+  tokens: TokenCounts | null = null;
   outcome: Outcome | null = null;
 
   /** @param sent what goes upstream: an estimate needs it, and no log may repeat it though an error may quote it */
@@ -79,7 +80,7 @@ export class CallMeter {
    * @param usage as the upstream told it, even if it is zero; else null
    * @param listener called once when the end of the answer may be sent; perhaps before this returns
    */
-  settle(outcome: Outcome, usage: Tokens | null, generated: Generated, listener: BookingListener | null): void {
+  settle(outcome: Outcome, usage: TokenCounts | null, generated: Generated, listener: BookingListener | null): void {
     this.outcome = outcome;
     if (usage === null && outcome === 'upstream_failed') {
       this.#services.ledger.release(this.admission.requestId);

@@ -3,7 +3,8 @@ import type { GatewayError } from '../domain/errors.ts';
 import { IsoTime } from '../domain/iso.ts';
 import type { Clock } from '../domain/ports.ts';
 import { asciiJson } from '../domain/record.ts';
-import type { Outcome, Tokens } from '../domain/usage.ts';
+import type { Outcome } from '../domain/usage.ts';
+import type { TokenCounts } from '../json/usage.ts';
 import type { LineSink } from '../log.ts';
 import type { Metrics } from '../metrics.ts';
 import type { Reply } from './reply.ts';
@@ -40,7 +41,7 @@ export class RequestSummary {
   /** The slug of the model that was found. */
   slug: string | null = null;
   /** How the call ended, once a model was admitted. */
-  meter: { readonly outcome: Outcome | null; readonly tokens: Tokens | null } | null = null;
+  meter: { readonly outcome: Outcome | null; readonly tokens: TokenCounts | null } | null = null;
   /** null: tracing is off. */
   trace: RequestTrace | null = null;
 

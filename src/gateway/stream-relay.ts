@@ -2,9 +2,10 @@ import { performance } from 'node:perf_hooks';
 import { ANSWER_MEMBERS } from '../domain/answer-members.ts';
 import type { GatewayError } from '../domain/errors.ts';
 import type { BookingListener } from '../domain/ports.ts';
-import type { Admission, Outcome, Tokens } from '../domain/usage.ts';
+import type { Admission, Outcome } from '../domain/usage.ts';
 import type { ResponseStream } from '../http/exchange.ts';
 import { scanAnswer } from '../json/answer.ts';
+import type { TokenCounts } from '../json/usage.ts';
 import { ChatStream } from '../sse/chat-stream.ts';
 import type { SpanSink } from '../sse/scanner.ts';
 import { brokenAnswer, connectionFailure, deadlineFailure } from '../upstream/failure.ts';
@@ -115,7 +116,7 @@ export class StreamRelay extends Relay implements SpanSink {
     if (!this.clientGone) this.#out.end();
   }
 
-  #fail(error: GatewayError, usage: Tokens | null = this.#scanner.usage()): void {
+  #fail(error: GatewayError, usage: TokenCounts | null = this.#scanner.usage()): void {
     this.#settle('upstream_failed', null, usage);
     this.call?.abort(this);
     if (this.clientGone) return;

@@ -1,4 +1,4 @@
-import { digestOf, mintKey, prefixOf } from '../domain/key.ts';
+import { digestOf, mintKey } from '../domain/key.ts';
 import { RefusedChange } from '../domain/refused-change.ts';
 import type { Scope } from '../domain/scope.ts';
 import { findCompany, unknownCompany } from './company.ts';
@@ -46,7 +46,7 @@ export async function createKey(sql: Sql, keyPrefix: string, asked: NewKey): Pro
   const [row] = await explaining(
     sql<KeyRow[]>`
       insert into api_keys (id, company_id, name, digest, prefix, scopes, created_by, expires_at)
-      select coalesce(${asked.id ?? null}::uuid, gen_random_uuid()), ${asked.company_id}::uuid, ${asked.name}, ${Buffer.from(digestOf(key), 'hex')}, ${prefixOf(key)},
+      select coalesce(${asked.id ?? null}::uuid, gen_random_uuid()), ${asked.company_id}::uuid, ${asked.name}, ${Buffer.from(digestOf(key), 'hex')}, ${key.slice(0, 8)},
              ${[...new Set(asked.scopes)]}::text[], ${asked.created_by}, ${expires}::timestamptz
       where coalesce(${expires}::timestamptz > now(), true)
       returning ${columns(sql)}`,
