@@ -66,14 +66,14 @@ export async function openApp(
     waitingFor: () => (draining ? ['its open requests: it is stopping'] : []),
   };
   const { adminHost, adminPort } = config;
-  const forPages = config.databaseConnections - API_CONNECTIONS;
+  const withPages = config.databaseConnections > API_CONNECTIONS;
   const pages = (): PagesOrigin => ({
     log,
     clock,
     proxies: config.adminProxies,
-    settings: pagesSettings(config, engine.databaseUrl, forPages, apiUrl(), log.level),
+    settings: pagesSettings(config, engine.databaseUrl, apiUrl(), log.level),
   });
-  const admin = adminPort === null ? null : createAdminListener(health, forPages > 0 ? pages : null, tls);
+  const admin = adminPort === null ? null : createAdminListener(health, withPages ? pages : null, tls);
 
   return {
     db: engine.db,
@@ -124,16 +124,11 @@ function tlsFiles({ tlsCert, tlsKey }: Config, log: Logger): TlsFiles | null {
   }
 }
 
-function pagesSettings(
-  config: Config,
-  databaseUrl: string,
-  databaseConnections: number,
-  apiUrl: string,
-  logLevel: string,
-): PagesOrigin['settings'] {
+function pagesSettings(config: Config, databaseUrl: string, apiUrl: string, logLevel: string) {
   const { billingTimezone, keyPrefix, ownedBy, listenSocket: apiSocket, adminUrl, oidc } = config;
   return {
-    ...{ databaseUrl, databaseConnections, billingTimezone, logLevel, keyPrefix, ownedBy, apiUrl, apiSocket },
+    ...{ databaseUrl, billingTimezone, logLevel, keyPrefix, ownedBy, apiUrl, apiSocket },
+    databaseConnections: config.databaseConnections - API_CONNECTIONS,
     publicUrl: config.apiUrl?.href.replace(/\/$/, '') ?? apiUrl,
     adminUrl: adminUrl?.href ?? null,
     oidc: oidc === null ? null : { ...oidc, issuer: oidc.issuer.href },
@@ -172,12 +167,9 @@ async function listening(server: Server, where: ListenOptions): Promise<void> {
 async function stopServer({ server, closeIdle }: Listener, patienceMs: number): Promise<number> {
   if (!server.listening) return 0;
   // not http.Server's own close, which would cut idle connections at once
-  const closed = new Promise<void>((resolve) => NetServer.prototype.close.call(server, () => resolve()));
+  NetServer.prototype.close.call(server);
   closeIdle(Math.min(MAX_IDLE_MS, patienceMs / 4));
-  const deadline = Promise.withResolvers<void>();
-  const timer = setTimeout(deadline.resolve, patienceMs);
-  await Promise.race([closed, deadline.promise]);
-  clearTimeout(timer);
+  await once(server, 'close', { signal: AbortSignal.timeout(patienceMs) }).catch(() => {});
   server.close(() => {}); // ends its timers
   const { promise, resolve } = Promise.withResolvers<number>();
   server.getConnections((_error, count) => resolve(count ?? 0));

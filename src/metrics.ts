@@ -155,21 +155,15 @@ export class Metrics {
     cpu('system_seconds_total', 'Total system CPU time spent in seconds.', ({ system }) => system);
     cpu('seconds_total', 'Total user and system CPU time spent in seconds.', ({ user, system }) => user + system);
     const began = Math.round(Date.now() / 1000 - process.uptime());
-    this.gauge('process_start_time_seconds', 'Start time of the process since unix epoch in seconds.', () => began);
-    this.gauge('process_resident_memory_bytes', 'Resident memory size in bytes.', () =>
-      orNone(() => process.memoryUsage.rss()),
-    );
-    this.gauge(
-      'process_open_fds',
-      'Number of open file descriptors.',
-      () => orNone(() => readdirSync('/proc/self/fd').length - 1), // without the one that reads
-    );
-    this.gauge('process_max_fds', 'Maximum number of open file descriptors.', () => orNone(maxDescriptors));
-    const memory = (name: string, help: string, of: 'heapTotal' | 'heapUsed' | 'external'): void =>
-      this.gauge(`nodejs_${name}_bytes`, help, () => orNone(() => process.memoryUsage()[of]));
-    memory('heap_size_total', 'Process heap size from Node.js in bytes.', 'heapTotal');
-    memory('heap_size_used', 'Process heap size used from Node.js in bytes.', 'heapUsed');
-    memory('external_memory', 'Node.js external memory size in bytes.', 'external');
+    const gauge = (name: string, help: string, read: () => number): void => this.gauge(name, help, () => orNone(read));
+    gauge('process_start_time_seconds', 'Start time of the process since unix epoch in seconds.', () => began);
+    gauge('process_resident_memory_bytes', 'Resident memory size in bytes.', () => process.memoryUsage.rss());
+    gauge('process_open_fds', 'Number of open file descriptors.', openDescriptors);
+    gauge('process_max_fds', 'Maximum number of open file descriptors.', maxDescriptors);
+    const { memoryUsage } = process;
+    gauge('nodejs_heap_size_total_bytes', 'Process heap size from Node.js in bytes.', () => memoryUsage().heapTotal);
+    gauge('nodejs_heap_size_used_bytes', 'Process heap size used from Node.js in bytes.', () => memoryUsage().heapUsed);
+    gauge('nodejs_external_memory_bytes', 'Node.js external memory size in bytes.', () => memoryUsage().external);
     this.gauge('nodejs_version_info', 'Node.js version info.', (write) => {
       const [major = '', minor = '', patch = ''] = process.versions.node.split('.');
       write({ version: process.version, major, minor, patch }, 1);
@@ -203,6 +197,10 @@ function orNone(read: () => number): number | undefined {
   } catch {
     return undefined;
   }
+}
+
+function openDescriptors(): number {
+  return readdirSync('/proc/self/fd').length - 1; // without the one that reads
 }
 
 function maxDescriptors(): number {

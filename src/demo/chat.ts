@@ -117,17 +117,8 @@ function delta(content: Json, finish: string | null = null): Json[] {
 
 /** Lines that some routers send although the reference format has none of them. All name the model. */
 function openingNoise(model: string, eol: string): string {
-  const lines = [
-    `\ufeff: ${model} is thinking`,
-    '',
-    'event: ping',
-    '',
-    `id: ${model}`,
-    'retry: 1',
-    'event: message',
-    '',
-  ];
-  return lines.join(eol);
+  const noise = `\ufeff: ${model} is thinking\n\nevent: ping\n\nid: ${model}\nretry: 1\nevent: message\n`;
+  return noise.replaceAll('\n', eol);
 }
 
 function sorted(object: Json): Json {

@@ -1,17 +1,5 @@
 /** The error vocabulary (spec section 7): the only place that knows the status and the body of an error. */
 
-interface ErrorKind {
-  readonly status: number;
-  readonly type: string;
-  /** `error.code`, which SDK users branch on. */
-  readonly code: string | null;
-  readonly message: string;
-  /** `x-should-retry: false` where a retry could charge twice or cannot help. */
-  readonly retry?: false;
-  /** Seconds for `retry-after` where none was given. */
-  readonly retryAfter?: number;
-}
-
 /** `error.type` by status; other statuses have `invalid_request_error`. */
 const TYPES: Readonly<Record<number, string>> = {
   401: 'authentication_error',
@@ -25,9 +13,17 @@ const TYPES: Readonly<Record<number, string>> = {
   504: 'timeout_error',
 };
 
-type Row = readonly [status: number, message: string, more?: Partial<ErrorKind>];
+type Row = readonly [status: number, message: string, more?: More];
 
-/** `code` is the name of the error unless given. */
+interface More {
+  /** `error.code`, which SDK users branch on, is the name of the error unless this is given. */
+  readonly code?: string | null;
+  /** `x-should-retry: false` where a retry could charge twice or cannot help. */
+  readonly retry?: false;
+  /** Seconds for `retry-after` where none was given. */
+  readonly retryAfter?: number;
+}
+
 const TABLE = {
   invalid_request: [400, 'The request body is invalid.', { code: null }],
   invalid_json: [400, 'The request body is not valid JSON.'],
@@ -58,20 +54,14 @@ const TABLE = {
 
 export type ErrorName = keyof typeof TABLE;
 
-const KINDS = Object.fromEntries(
-  Object.entries<Row>(TABLE).map(([name, [status, message, more]]) => [
-    name,
-    { status, type: TYPES[status] ?? 'invalid_request_error', code: name, message, ...more },
-  ]),
-) as Record<ErrorName, ErrorKind>;
-
 /**
  * A refusal or failure to be reported to the client.
  * @param detail text for the client in place of the standard message; never holds internal names
  * @param param the request member that is wrong
  */
 export class GatewayError extends Error {
-  readonly kind: ErrorKind;
+  readonly status: number;
+  readonly code: string | null;
   readonly param: string | null;
   /** Value of `retry-after`, if one is to be sent. */
   retryAfter: string | undefined;
@@ -79,23 +69,20 @@ export class GatewayError extends Error {
   retry: boolean | undefined;
 
   constructor(name: ErrorName, detail?: string, param: string | null = null) {
-    const kind = KINDS[name];
-    super(detail ?? kind.message);
+    const [status, message, { code = name, retry, retryAfter } = {}] = TABLE[name] as Row;
+    super(detail ?? message);
     this.name = name;
-    this.kind = kind;
+    this.status = status;
+    this.code = code;
     this.param = param;
-    this.retryAfter = kind.retryAfter?.toString();
-    this.retry = kind.retry;
-  }
-
-  get status(): number {
-    return this.kind.status;
+    this.retryAfter = retryAfter?.toString();
+    this.retry = retry;
   }
 
   /** The JSON body `{"error":{"message","type","code","param"}}`. */
   get body(): string {
-    const { type, code } = this.kind;
-    return JSON.stringify({ error: { message: this.message, type, code, param: this.param } });
+    const { message, status, code, param } = this;
+    return JSON.stringify({ error: { message, type: TYPES[status] ?? 'invalid_request_error', code, param } });
   }
 }
 

@@ -7,6 +7,13 @@ export interface SteeringGroup {
   readonly effect: string;
 }
 
+/** Members of the reference format, separated by blanks. */
+export const REFERENCE_MEMBERS = `model messages input stream stream_options temperature top_p max_tokens
+  max_completion_tokens tools tool_choice parallel_tool_calls functions function_call response_format
+  reasoning_effort verbosity encoding_format dimensions seed stop user n frequency_penalty presence_penalty
+  logit_bias logprobs top_logprobs metadata modalities audio prediction store service_tier safety_identifier
+  prompt_cache_key prompt_cache_retention web_search_options`;
+
 /**
  * Request members with which routers and engines let a caller reach beyond the own call, as read in
  * their sources in November 2026. Every one is refused at the top level, and in `metadata` unless

@@ -1,5 +1,12 @@
 import { NameSet } from './name-set.ts';
-import { CALLERS_TOOLS, HARMLESS, STEERING_METADATA, STEERING_TABLE, type SteeringGroup } from './steering-table.ts';
+import {
+  CALLERS_TOOLS,
+  HARMLESS,
+  REFERENCE_MEMBERS,
+  STEERING_METADATA,
+  STEERING_TABLE,
+  type SteeringGroup,
+} from './steering-table.ts';
 
 /**
  * The standard list of refused members: `x` at the top level, and in `metadata` unless it is a string
@@ -18,46 +25,7 @@ function namesOf({ names }: SteeringGroup): string[] {
 }
 
 /** Members of the reference format: allowed unless the list names them exactly. */
-export const REFERENCE: ReadonlySet<string> = new Set([
-  'model',
-  'messages',
-  'input',
-  'stream',
-  'stream_options',
-  'temperature',
-  'top_p',
-  'max_tokens',
-  'max_completion_tokens',
-  'tools',
-  'tool_choice',
-  'parallel_tool_calls',
-  'functions',
-  'function_call',
-  'response_format',
-  'reasoning_effort',
-  'verbosity',
-  'encoding_format',
-  'dimensions',
-  'seed',
-  'stop',
-  'user',
-  'n',
-  'frequency_penalty',
-  'presence_penalty',
-  'logit_bias',
-  'logprobs',
-  'top_logprobs',
-  'metadata',
-  'modalities',
-  'audio',
-  'prediction',
-  'store',
-  'service_tier',
-  'safety_identifier',
-  'prompt_cache_key',
-  'prompt_cache_retention',
-  'web_search_options',
-]);
+export const REFERENCE: ReadonlySet<string> = new Set(REFERENCE_MEMBERS.split(/\s+/));
 
 /** Members of the reference format that the gateway decides by: other spellings are refused. */
 const GOVERNED = ['stream_options', 'encoding_format', 'max_tokens', 'max_completion_tokens', 'tools'];

@@ -109,8 +109,8 @@ export class RequestLog {
 const NAME = /^(?!.*[a-z2-7]{24})[\w.:/@+-]{1,64}$/;
 
 /** What finds the cause of a refusal: its code and member, the key, and the model asked for. */
-function describeFailure({ keyId, asked, slug }: RequestSummary, { kind, name, param }: GatewayError): string {
-  let text = `,"code":"${kind.code ?? name}"`;
+function describeFailure({ keyId, asked, slug }: RequestSummary, { code, name, param }: GatewayError): string {
+  let text = `,"code":"${code ?? name}"`;
   if (param !== null) text += `,"param":${asciiJson(NAME.test(param) ? param : '(no name)')}`;
   if (keyId !== null) text += `,"key":"${keyId}"`;
   if (asked !== null && slug === null) text += `,"asked":${asciiJson(NAME.test(asked) ? asked : '(no name)')}`;

@@ -53,7 +53,7 @@ t.test('a disabled model outside the EU is 404, not 403', async (t) => {
 });
 
 t.test('a model outside the EU needs the company to allow it', async (t) => {
-  t.equal(refusal(() => admitModel(company(), 'abroad', 'chat')).kind.code, 'non_eu_model_blocked');
+  t.equal(refusal(() => admitModel(company(), 'abroad', 'chat')).code, 'non_eu_model_blocked');
   t.equal(admitModel(company({ allowNonEu: true }), 'abroad', 'chat').slug, 'abroad');
 });
 

@@ -13,7 +13,7 @@ function refusal(check: (body: unknown) => unknown, body: unknown): [string | nu
     return null;
   } catch (error) {
     if (!(error instanceof GatewayError)) throw error;
-    return [error.kind.code, error.param];
+    return [error.code, error.param];
   }
 }
 
