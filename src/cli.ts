@@ -6,7 +6,6 @@ import { withDatabase } from './cli/database.ts';
 import { commandHelp, overview, serveNotes } from './cli/help.ts';
 import type { serve as Serve } from './cli/serve.ts';
 import { type Config, ConfigError, readConfig } from './config.ts';
-import { isTimeZone } from './domain/month.ts';
 import { type Noun, RefusedChange } from './domain/refused-change.ts';
 import { parseAddress } from './store/address.ts';
 import { DatabaseRefused, DatabaseUnavailable } from './store/database-error.ts';
@@ -64,7 +63,7 @@ export async function runCli(invocation: Invocation): Promise<number> {
     if (command === undefined) return await print(stdout, aboutProgram(argv));
     const parsed = parseCommand(command, argv.slice(command.name.split(' ').length));
     if (parsed.help) return await print(stdout, commandHelp(command));
-    const config = readConfig(invocation.env, isTimeZone, parseAddress);
+    const config = readConfig(invocation.env, parseAddress);
     if ('run' in command) return await runCommand(command, parsed, config, invocation);
     return await runServe(parsed, config, invocation);
   } catch (error) {

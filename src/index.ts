@@ -3,7 +3,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { pino } from 'pino';
 import { ConfigError, readConfig } from './config.ts';
 import { GatewayError } from './domain/errors.ts';
-import { isTimeZone } from './domain/month.ts';
 import { openEngine } from './engine.ts';
 import { createHandler, serverOptions } from './gateway/listener.ts';
 import { Reply } from './gateway/reply.ts';
@@ -175,7 +174,6 @@ function readOptions({ database, upstream, upstreamApiKey = '', spool, settings 
       UPSTREAM_API_KEY: upstreamApiKey,
       SPOOL_DIR: spool ?? '',
     },
-    isTimeZone,
     parseAddress,
   );
 }

@@ -3,7 +3,6 @@ import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { type App, openApp } from '../src/app.ts';
 import { readConfig } from '../src/config.ts';
-import { isTimeZone } from '../src/domain/month.ts';
 import { ask, open, thrownBy } from './support/client.ts';
 import { MASTER_KEY } from './support/upstream.ts';
 import { CHAT, startWorld, type World } from './support/world.ts';
@@ -22,7 +21,7 @@ async function replica(t: Test, world: World, env: Record<string, string> = {}):
     ...env,
   };
   const silent = new Writable({ write: (_line, _encoding, done) => done() });
-  const app = await openApp(readConfig(settings, isTimeZone), pino({ level: 'error' }, silent));
+  const app = await openApp(readConfig(settings), pino({ level: 'error' }, silent));
   await app.listen();
   t.teardown(() => app.close());
   return app;

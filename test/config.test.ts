@@ -4,11 +4,10 @@ import { join } from 'node:path';
 import t from 'tap';
 import { describeConfig } from '../src/cli/help.ts';
 import { ConfigError, readConfig, VARIABLES } from '../src/config.ts';
-import { isTimeZone } from '../src/domain/month.ts';
 
 function mistakes(env: Record<string, string>): readonly string[] {
   try {
-    readConfig(env, isTimeZone);
+    readConfig(env);
     return [];
   } catch (error) {
     if (error instanceof ConfigError) return error.mistakes;
@@ -17,7 +16,7 @@ function mistakes(env: Record<string, string>): readonly string[] {
 }
 
 t.test('the defaults apply to an empty environment', async (t) => {
-  t.match(readConfig({}, isTimeZone), {
+  t.match(readConfig({}), {
     host: '127.0.0.1',
     port: 8080,
     adminPort: 8081,
@@ -35,9 +34,9 @@ t.test('the defaults apply to an empty environment', async (t) => {
 });
 
 t.test('an empty variable counts as unset; an empty SPOOL_DIR turns the spool off', async (t) => {
-  const config = readConfig({ PORT: '', DATABASE_URL: '', SPOOL_DIR: '' }, isTimeZone);
+  const config = readConfig({ PORT: '', DATABASE_URL: '', SPOOL_DIR: '' });
   t.match(config, { port: 8080, databaseUrl: null, spoolDir: null });
-  t.equal(readConfig({ DATA_DIR: '/var/lib/tollgate' }, isTimeZone).spoolDir, '/var/lib/tollgate/spool');
+  t.equal(readConfig({ DATA_DIR: '/var/lib/tollgate' }).spoolDir, '/var/lib/tollgate/spool');
 });
 
 t.test('all mistakes are reported at once, one line each', async (t) => {
@@ -74,19 +73,16 @@ t.test('a wrong value that may hold a secret is not repeated', async (t) => {
 });
 
 t.test('the variables of OpenTelemetry have their standard meaning', async (t) => {
-  const config = readConfig(
-    {
-      OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector:4318/',
-      OTEL_EXPORTER_OTLP_HEADERS: 'Authorization=Bearer%20a%2Cb, x-tenant = one=two,',
-      OTEL_SERVICE_NAME: 'gate',
-      OTEL_TRACES_SAMPLER_ARG: '0.25',
-    },
-    isTimeZone,
-  );
+  const config = readConfig({
+    OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector:4318/',
+    OTEL_EXPORTER_OTLP_HEADERS: 'Authorization=Bearer%20a%2Cb, x-tenant = one=two,',
+    OTEL_SERVICE_NAME: 'gate',
+    OTEL_TRACES_SAMPLER_ARG: '0.25',
+  });
   t.equal(config.otlpUrl?.href, 'http://collector:4318/');
   t.same(config.otlpHeaders, { authorization: 'Bearer a,b', 'x-tenant': 'one=two' });
   t.match(config, { serviceName: 'gate', traceShare: 0.25 });
-  t.match(readConfig({}, isTimeZone), { otlpUrl: null, otlpHeaders: {}, traceShare: 1 });
+  t.match(readConfig({}), { otlpUrl: null, otlpHeaders: {}, traceShare: 1 });
   const secret = 'hunter2';
   const found = mistakes({
     OTEL_EXPORTER_OTLP_ENDPOINT: `http://me:${secret}@collector:4318`,
@@ -125,18 +121,18 @@ t.test('every secret can come from a file, without one newline at its end', asyn
     const path = join(folder, name);
     for (const end of ['', '\n', '\r\n']) {
       writeFileSync(path, value + end);
-      const fromFile = readConfig({ ...oidc, [`${name}_FILE`]: path, [name]: '' }, isTimeZone);
-      t.same(fromFile[property], readConfig({ ...oidc, [name]: value }, isTimeZone)[property], name);
+      const fromFile = readConfig({ ...oidc, [`${name}_FILE`]: path, [name]: '' });
+      t.same(fromFile[property], readConfig({ ...oidc, [name]: value })[property], name);
     }
   }
   writeFileSync(join(folder, 'two'), 'a\n\n');
   t.equal(
-    readConfig({ ...oidc, OIDC_CLIENT_SECRET_FILE: join(folder, 'two') }, isTimeZone).oidc?.clientSecret,
+    readConfig({ ...oidc, OIDC_CLIENT_SECRET_FILE: join(folder, 'two') }).oidc?.clientSecret,
     'a\n',
     'a second newline is content',
   );
-  t.equal(readConfig({ UPSTREAM_API_KEY_FILE: '' }, isTimeZone).upstreamApiKey, null, 'an empty path counts as unset');
-  t.equal(readConfig({ PORT_FILE: join(folder, 'two') }, isTimeZone).port, 8080, 'only secrets come from files');
+  t.equal(readConfig({ UPSTREAM_API_KEY_FILE: '' }).upstreamApiKey, null, 'an empty path counts as unset');
+  t.equal(readConfig({ PORT_FILE: join(folder, 'two') }).port, 8080, 'only secrets come from files');
 });
 
 t.test('a mistake about a file names the variable and the path, never the content', async (t) => {
@@ -181,24 +177,29 @@ t.test('signing in through a provider needs OIDC_ISSUER, OIDC_CLIENT_ID and ADMI
     /^ADMIN_URL: /,
   ]);
   const env = { OIDC_ISSUER: 'http://localhost:1', OIDC_CLIENT_ID: 'x', ADMIN_URL: 'http://localhost:8081' };
-  t.match(readConfig(env, isTimeZone).oidc, { clientId: 'x', clientSecret: null });
+  t.match(readConfig(env).oidc, { clientId: 'x', clientSecret: null });
   t.match(mistakes({ ...env, ADMIN_URL: 'http://localhost/pages' }), ['ADMIN_URL: must be an address without a path']);
-  t.equal(readConfig({ OIDC_CLIENT_ID: 'x' }, isTimeZone).oidc, null);
+  t.equal(readConfig({ OIDC_CLIENT_ID: 'x' }).oidc, null);
+});
+
+t.test('time zones are those the runtime knows', async (t) => {
+  t.equal(readConfig({ BILLING_TIMEZONE: 'Europe/Berlin' }).billingTimezone, 'Europe/Berlin');
+  t.match(mistakes({ BILLING_TIMEZONE: 'Europe/Atlantis' }), [/^BILLING_TIMEZONE: must be an IANA time zone/]);
 });
 
 t.test('FAST_HTTP is on unless it is switched off', async (t) => {
-  t.equal(readConfig({}, isTimeZone).fastHttp, true);
-  t.equal(readConfig({ FAST_HTTP: 'off' }, isTimeZone).fastHttp, false);
+  t.equal(readConfig({}).fastHttp, true);
+  t.equal(readConfig({ FAST_HTTP: 'off' }).fastHttp, false);
   t.match(mistakes({ FAST_HTTP: 'no' }), ['FAST_HTTP: must be on or off, not "no"']);
 });
 
 t.test('ADMIN_PORT may be off', async (t) => {
-  t.equal(readConfig({ ADMIN_PORT: 'off' }, isTimeZone).adminPort, null);
+  t.equal(readConfig({ ADMIN_PORT: 'off' }).adminPort, null);
   t.same(mistakes({ ADMIN_PORT: 'of' }), ['ADMIN_PORT: must be a whole number from 0 to 65535 or off, not "of"']);
 });
 
 t.test('the configuration cannot be changed afterwards', async (t) => {
-  t.throws(() => Object.assign(readConfig({}, isTimeZone), { port: 1 }), TypeError);
+  t.throws(() => Object.assign(readConfig({}), { port: 1 }), TypeError);
 });
 
 t.test('the help lists every variable within 80 columns', async (t) => {

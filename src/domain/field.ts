@@ -15,7 +15,6 @@ export class FieldError extends Error {
 }
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
-const SLUG = /^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}$/;
 const EMAIL = /^[^\s@<>"]+@[^\s@<>"]+$/;
 const INSTANT = /^([12]\d{3}-\d\d-\d\d)(T\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:\d\d))?$/;
 
@@ -38,12 +37,10 @@ export function readText(text: string): string {
   return text;
 }
 
-export function readSlug(text: string): string {
-  if (!SLUG.test(text)) {
-    refuse('must begin with a letter or digit and hold 1 to 128 letters, digits and . _ : / @ + - only', text);
-  }
-  return text;
-}
+export const readSlug = matching(
+  /^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}$/,
+  'must begin with a letter or digit and hold 1 to 128 letters, digits and . _ : / @ + - only',
+);
 
 export function readBoolean(text: string): boolean {
   if (text !== 'true' && text !== 'false') refuse('must be true or false', text);
@@ -51,24 +48,22 @@ export function readBoolean(text: string): boolean {
 }
 
 /** A monthly budget in EUR as exact decimal text; 0 means unlimited (spec section 2.9). */
-export function readBudget(text: string): string {
-  return decimal(text, /^\d{1,12}(\.\d{1,15})?$/, 'an amount in EUR such as 250 or 99.50, below 1e12');
-}
+export const readBudget = matching(
+  /^\d{1,12}(\.\d{1,15})?$/,
+  'must be an amount in EUR such as 250 or 99.50, below 1e12, as a plain decimal number',
+);
 
 /** EUR per 1000 tokens as exact decimal text. */
-export function readPrice(text: string): string {
-  return decimal(
-    text,
-    /^\d{1,6}(\.\d{1,12})?$/,
-    'EUR per 1000 tokens such as 0.0025, below 1000000, 12 decimals at most',
-  );
-}
+export const readPrice = matching(
+  /^\d{1,6}(\.\d{1,12})?$/,
+  'must be EUR per 1000 tokens such as 0.0025, below 1000000, 12 decimals at most, as a plain decimal number',
+);
 
 /** Spec section 8: 0 to 2. */
 export function readTemperature(text: string): number {
-  const value = Number(decimal(text, /^\d(\.\d{1,15})?$/, 'a number from 0 to 2'));
-  if (value > 2) refuse('must be a number from 0 to 2', text);
-  return value;
+  if (!/^\d(\.\d{1,15})?$/.test(text)) refuse('must be a number from 0 to 2, as a plain decimal number', text);
+  if (Number(text) > 2) refuse('must be a number from 0 to 2', text);
+  return Number(text);
 }
 
 /** Spec section 8: 1 to 32000. */
@@ -119,9 +114,8 @@ export function orNone<T>(read: Read<T>): Read<T | null> {
   return (text) => (text === 'none' ? null : read(text));
 }
 
-function decimal(text: string, form: RegExp, want: string): string {
-  if (!form.test(text)) refuse(`must be ${want}, as a plain decimal number`, text);
-  return text;
+function matching(form: RegExp, want: string): Read<string> {
+  return (text) => (form.test(text) ? text : refuse(want, text));
 }
 
 function isDay(day: string): boolean {

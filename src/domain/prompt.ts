@@ -67,14 +67,8 @@ export function promptTokens({ bytes, pieces, kept }: Prompt): number {
   return (tokens * bytes) / Math.max(1, size);
 }
 
-interface Body {
-  readonly messages?: unknown;
-  readonly tools?: unknown;
-  readonly input?: unknown;
-}
-
 function bodyTokens(json: string): number {
-  const { messages, tools, input } = JSON.parse(json) as Body;
+  const { messages, tools, input } = JSON.parse(json) as Record<string, unknown>;
   if (!Array.isArray(messages)) return textTokens(input);
   const tokens = messages.reduce<number>(
     (sum, message) => sum + TOKENS_PER_MESSAGE + messageTokens(message),

@@ -43,7 +43,7 @@ export function reconcile(
   let matched = 0;
   const byId = new Map(ledger.map((call) => [call.requestId, call]));
   const taken = new Set<BilledCall>();
-  let rest: BilledCall[] = [];
+  const rest: BilledCall[] = [];
   for (const call of upstream) {
     const own = call.requestId === null ? undefined : byId.get(call.requestId);
     if (own === undefined || taken.has(own)) {
@@ -54,20 +54,18 @@ export function reconcile(
     if (figures(call) === figures(own)) matched += 1;
     else differing.push({ upstream: call, ledger: own });
   }
-  let own = ledger.filter((call) => !taken.has(call));
-
-  const same = pairUp(rest, own, figures, withinMs);
+  const others = ledger.filter((call) => !taken.has(call));
+  const same = pairUp(rest, others, figures, withinMs);
   matched += same.pairs.length;
   const alike = pairUp(same.upstream, same.ledger, ({ model }) => model, withinMs);
   differing.push(...alike.pairs);
-  rest = alike.upstream;
-  own = alike.ledger;
 
   // the ledger was read a little beyond both ends of the bill; calls there may be on another bill
   const times = upstream.map(({ at }) => at);
   const first = times.reduce((a, b) => Math.min(a, b), Number.POSITIVE_INFINITY);
   const last = times.reduce((a, b) => Math.max(a, b), Number.NEGATIVE_INFINITY);
-  return { matched, missing: rest, extra: own.filter(({ at }) => at >= first && at <= last), differing };
+  const extra = alike.ledger.filter(({ at }) => at >= first && at <= last);
+  return { matched, missing: alike.upstream, extra, differing };
 }
 
 /**

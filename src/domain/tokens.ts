@@ -56,20 +56,17 @@ function countPiece(text: string, words: Words): number {
         break;
       }
       case CYRILLIC:
-        end = wordEnd(text, end, kind);
+        end = runEnd(text, end, kind, MARKED);
         tokens += 0.84 + 0.32 * Math.max(0, end - i - 4);
         break;
       case GREEK:
-        end = wordEnd(text, end, kind);
-        tokens += 2.27;
+      case INDIC:
+        end = runEnd(text, end, kind, MARKED);
+        tokens += kind === GREEK ? 2.27 : 2;
         break;
       case ARABIC:
-        end = wordEnd(text, end, kind);
+        end = runEnd(text, end, kind, MARKED);
         tokens += 1.16 + 0.38 * Math.max(0, end - i - 3);
-        break;
-      case INDIC:
-        end = wordEnd(text, end, kind);
-        tokens += 2;
         break;
       case HAN:
         tokens += 0.79;
@@ -224,14 +221,9 @@ function kindAt(text: string, i: number): number {
   return KINDS[text.charCodeAt(i)] as number;
 }
 
-function runEnd(text: string, i: number, kind: number): number {
-  while (i < text.length && kindAt(text, i) === kind) i++;
-  return i;
-}
-
-/** As runEnd, including accented letters. */
-function wordEnd(text: string, i: number, kind: number): number {
-  while (i < text.length && (kindAt(text, i) === kind || kindAt(text, i) === MARKED)) i++;
+/** The end of the run of this kind, or of either of two. */
+function runEnd(text: string, i: number, kind: number, other = kind): number {
+  while (i < text.length && (kindAt(text, i) === kind || kindAt(text, i) === other)) i++;
   return i;
 }
 

@@ -6,7 +6,6 @@ import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { type App, openApp } from '../../src/app.ts';
 import { readConfig } from '../../src/config.ts';
-import { isTimeZone } from '../../src/domain/month.ts';
 import { dataOf } from '../support/client.ts';
 import { FAST_HTTP, startGateway } from '../support/gateway.ts';
 import { until } from '../support/until.ts';
@@ -34,7 +33,7 @@ async function replica(): Promise<App> {
     FAST_HTTP,
   };
   const silent = new Writable({ write: (_line, _encoding, done) => done() });
-  const app = await openApp(readConfig(env, isTimeZone), pino({ level: 'error' }, silent));
+  const app = await openApp(readConfig(env), pino({ level: 'error' }, silent));
   await app.listen();
   return app;
 }

@@ -2,7 +2,6 @@ import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { openApp } from '../../src/app.ts';
 import { readConfig } from '../../src/config.ts';
-import { isTimeZone } from '../../src/domain/month.ts';
 import { FAST_HTTP } from '../support/gateway.ts';
 import { until } from '../support/until.ts';
 import { metric } from './gateway.ts';
@@ -32,7 +31,7 @@ const realTime = (instant: string): number => Date.parse(instant) - ahead;
 
 set('2026-10-24T20:00:00Z');
 const env = { PORT: '0', ADMIN_PORT: '0', BILLING_TIMEZONE: 'Europe/Berlin', DATABASE_URL: proxy.url };
-const config = readConfig({ ...env, FAST_HTTP, UPSTREAM_URL: world.demo.url, SPOOL_DIR: world.spoolDir }, isTimeZone);
+const config = readConfig({ ...env, FAST_HTTP, UPSTREAM_URL: world.demo.url, SPOOL_DIR: world.spoolDir });
 const app = await openApp(config, pino({ level: 'silent' }), () => Date.now() + ahead);
 await app.listen();
 t.teardown(async () => {

@@ -5,7 +5,6 @@ import postgres, { type Sql } from 'postgres';
 import type { Test } from 'tap';
 import { openApp } from '../../src/app.ts';
 import { readConfig } from '../../src/config.ts';
-import { isTimeZone } from '../../src/domain/month.ts';
 import { parseAddress } from '../../src/store/address.ts';
 import { ask } from './client.ts';
 import { testDatabase } from './postgres.ts';
@@ -99,20 +98,17 @@ export async function startGateway(
       },
     }),
   );
-  const config = readConfig(
-    {
-      PORT: '0',
-      ADMIN_PORT: '0',
-      DATABASE_URL: database.url,
-      UPSTREAM_URL: upstreamUrl,
-      UPSTREAM_API_KEY: MASTER_KEY,
-      SPOOL_DIR: '',
-      DRAIN_SECONDS: '1',
-      FAST_HTTP,
-      ...env,
-    },
-    isTimeZone,
-  );
+  const config = readConfig({
+    PORT: '0',
+    ADMIN_PORT: '0',
+    DATABASE_URL: database.url,
+    UPSTREAM_URL: upstreamUrl,
+    UPSTREAM_API_KEY: MASTER_KEY,
+    SPOOL_DIR: '',
+    DRAIN_SECONDS: '1',
+    FAST_HTTP,
+    ...env,
+  });
   const app = await openApp(config, log);
   await app.listen();
   t.teardown(async () => {
