@@ -5,46 +5,16 @@ import { internalNames, type Model } from './model.ts';
 /** Top-level members of answers and events that tell what stands behind the gateway: they are removed. */
 export const LEAKING_MEMBERS: readonly string[] = [
   // the provider that OpenRouter and other resellers chose
-  'provider',
-  'provider_specific_fields',
-  'provider_metadata',
-  'providerMetadata',
-  'openrouter_metadata',
-  'debug',
-  '__verbose',
-  'upstream',
-  'upstream_model',
-  'router',
-  'backend',
+  ...['provider', 'provider_specific_fields', 'provider_metadata', 'providerMetadata', 'openrouter_metadata'],
+  ...['debug', '__verbose', 'upstream', 'upstream_model', 'router', 'backend'],
   // LiteLLM: parameters, headers and times of its own call, and what it cost
-  '_hidden_params',
-  '_response_headers',
-  '_response_ms',
-  'response_ms',
-  'response_cost',
-  'cost',
-  'cost_details',
-  'total_cost',
-  'estimated_cost',
-  'litellm_params',
-  'litellm_metadata',
-  'litellm_call_id',
-  'model_id',
-  'model_info',
-  'model_group',
+  ...['_hidden_params', '_response_headers', '_response_ms', 'response_ms'],
+  ...['litellm_params', 'litellm_metadata', 'litellm_call_id', 'model_id', 'model_info', 'model_group'],
+  ...['response_cost', 'cost', 'cost_details', 'total_cost', 'estimated_cost'],
   // the internal name of a deployment
-  'deployment',
-  'deployment_id',
-  'deployment_name',
+  ...['deployment', 'deployment_id', 'deployment_name'],
   // addresses, machines and places
-  'api_base',
-  'base_url',
-  'region',
-  'server',
-  'host',
-  'hostname',
-  'kv_transfer_params',
-  'ec_transfer_params',
+  ...['api_base', 'base_url', 'region', 'server', 'host', 'hostname', 'kv_transfer_params', 'ec_transfer_params'],
 ];
 
 /** Nested members whose string values are text that the model generated: tokens are estimated from it if the usage is missing. */
@@ -61,17 +31,8 @@ export const GENERATED_MEMBERS: readonly string[] = [
 
 /** Members of a usage that tell what the operator pays: they are removed. One of them at least has "cost" in its name. */
 export const PRICE_MEMBERS: readonly string[] = [
-  'cost',
-  'cost_details',
-  'costs',
-  'total_cost',
-  'estimated_cost',
-  'input_cost',
-  'output_cost',
-  'upstream_inference_cost',
-  'market_cost',
-  'cost_in_usd_ticks',
-  'is_byok',
+  ...['cost', 'cost_details', 'costs', 'total_cost', 'estimated_cost', 'input_cost', 'output_cost', 'market_cost'],
+  ...['upstream_inference_cost', 'cost_in_usd_ticks', 'is_byok'],
 ];
 
 /**

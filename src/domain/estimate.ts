@@ -38,7 +38,12 @@ export class Estimator {
    * @param at milliseconds since the epoch
    */
   learn(model: string, at: number, prompt: Prompt, generated: Generated, tokens: TokenCounts): void {
-    const rates = this.#ratesOf(model);
+    let rates = this.#models.get(model);
+    if (rates === undefined) {
+      if (this.#models.size >= MAX_MODELS) this.#models.clear();
+      rates = new Rates();
+      this.#models.set(model, rates);
+    }
     if (rates.samples >= FIRST_SAMPLES && Math.abs(at - rates.sampledAt) < SAMPLE_MS) return;
     rates.samples++;
     rates.sampledAt = at;
@@ -55,16 +60,6 @@ export class Estimator {
       prompt: Math.max(1, Math.round(promptTokens(prompt) * (rates.prompt.rate ?? 1))),
       completion: Math.round(completion(generated, rates)),
     };
-  }
-
-  #ratesOf(model: string): Rates {
-    let rates = this.#models.get(model);
-    if (rates === undefined) {
-      if (this.#models.size >= MAX_MODELS) this.#models.clear();
-      rates = new Rates();
-      this.#models.set(model, rates);
-    }
-    return rates;
   }
 }
 

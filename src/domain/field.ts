@@ -43,8 +43,7 @@ export const readSlug = matching(
 );
 
 export function readBoolean(text: string): boolean {
-  if (text !== 'true' && text !== 'false') refuse('must be true or false', text);
-  return text === 'true';
+  return oneOf('true', 'false')(text) === 'true';
 }
 
 /** A monthly budget in EUR as exact decimal text; 0 means unlimited (spec section 2.9). */

@@ -1,7 +1,8 @@
 import { internalNames, type Model } from './model.ts';
-import { innerReason, isTelling } from './refusal.ts';
+import { innerReason, TELLING } from './refusal.ts';
 
 const MAX_LOGGED = 1000;
+/** Keys, whole or masked. */
 const KEYS = /\b(?:sk|pk|rk|svc|key|token)[-_][\w*.-]{4,}/gi;
 /** So many letters and digits in a row make a text an echo of the prompt. */
 const ECHO_LENGTH = 12;
@@ -25,7 +26,7 @@ export function redact(text: string, model: Model, secrets: readonly string[] = 
     '$1$2…',
   );
   for (const pattern of SECRETS) line = line.replace(pattern, '…');
-  if (isTelling(line.replaceAll(model.slug, ''))) return '';
+  if (TELLING.test(line.replaceAll(model.slug, ''))) return '';
   return line.trim().slice(0, 300);
 }
 
@@ -81,7 +82,7 @@ const SECRETS: readonly RegExp[] = [
   /\b(?:azure|azure_ai|openai|anthropic|bedrock|sagemaker|vertex_ai|gemini|google|mistral|mistralai|cohere|groq|together_ai|fireworks_ai|deepseek|openrouter|huggingface|ollama|hosted_vllm|vllm|xai|x-ai|perplexity|replicate|watsonx|databricks|nvidia|nvidia_nim|meta-llama|qwen)\/[\w.:@/-]+/gi, // models by vendor
   /\b[a-z][a-z0-9+.-]*:\/\/\S+/gi, // addresses
   /\b(?:bearer\s+)\S+/gi,
-  /\b(?:sk|pk|rk|svc|key|token)[-_][\w*.-]{4,}/gi, // keys, whole or masked
+  KEYS,
   /\b(?:\d{1,3}\.){3}\d{1,3}(?::\d+)?\b/g, // IPv4
   /\[[0-9a-f:]{3,}\](?::\d+)?/gi, // IPv6
   /\b(?:[a-z0-9-]+\.)+(?:com|net|org|io|ai|eu|de|fr|dev|cloud|local|internal|svc|lan|azure)(?:\.[a-z]+)*\b(?::\d+)?(?:\/\S*)?/gi, // hosts

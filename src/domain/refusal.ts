@@ -75,12 +75,8 @@ export function isFiltered(message: string, code: string): boolean {
   );
 }
 
-/** Whether a text names products, providers, headers or models, so that no part of it is for the caller. */
-export function isTelling(text: string): boolean {
-  return TELLING.test(text);
-}
-
-const TELLING = new RegExp(
+/** A text that names products, providers, headers or models, so that no part of it is for the caller. */
+export const TELLING = new RegExp(
   [
     // products and providers, also as parts of names
     '(?<![a-z0-9])(?:lite_?llm|open_?router|portkey|helicone|azure|open_?ai|anthropic|bedrock|sage_?maker|v_?llm)',
