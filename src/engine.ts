@@ -173,10 +173,8 @@ function openSpool(config: Config, id: string, log: Logger): Spool | null {
 async function openTracing(config: Config, instance: string, metrics: Metrics, log: Logger) {
   const { otlpUrl, otlpHeaders: headers, serviceName: service, traceShare: share, basePath, ownedBy } = config;
   if (otlpUrl === null) return null;
-  const [{ SpanExporter }, { Tracer }] = await Promise.all([
-    import('./tracing/exporter.ts'),
-    import('./gateway/trace.ts'),
-  ]);
+  const { SpanExporter } = await import('./tracing/exporter.ts');
+  const { Tracer } = await import('./gateway/trace.ts');
   const url = new URL(`${otlpUrl.href.replace(/\/+$/, '')}/v1/traces`);
   const exporter = new SpanExporter({ url, headers, service, instance, log });
   metrics.counter('tollgate_trace_spans_total', 'Spans a collector took, and those dropped', (add) => {

@@ -84,11 +84,8 @@ export function* events(
   if (behaviour.done) yield { text: frame('[DONE]') };
 }
 
-/** The model that answers with the fault `fallback`. */
-export const FALLBACK_MODEL = 'internal-demo-fallback';
-
 export function reportedModel(model: string, behaviour: Behaviour): string {
-  return behaviour.model === 'other' ? FALLBACK_MODEL : model;
+  return behaviour.model === 'other' ? 'internal-demo-fallback' : model;
 }
 
 function head(object: string, { id, created, model }: Identity, behaviour: Behaviour): Json {

@@ -74,16 +74,14 @@ export class FastPool extends Upstream {
 
   #take(): FastConnection {
     const connection = this.#free.pop();
-    if (connection === undefined) return this.#open();
+    if (connection === undefined) {
+      const opened = new FastConnection(this, this.#connect, this.#where);
+      this.#all.add(opened);
+      return opened;
+    }
     if (performance.now() < connection.freeUntil) return connection;
     connection.close();
     return this.#take();
-  }
-
-  #open(): FastConnection {
-    const connection = new FastConnection(this, this.#connect, this.#where);
-    this.#all.add(connection);
-    return connection;
   }
 
   #trim(): void {

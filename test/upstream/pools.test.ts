@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import type { Socket } from 'node:net';
-import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
+import { setImmediate } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import connectorOf from 'undici/lib/core/connect.js';
 import { FastPool } from '../../src/upstream/fast-pool.ts';
@@ -120,18 +120,22 @@ async function testPool(t: Test, open: (options: UpstreamOptions) => Upstream): 
   });
 
   t.test('no request follows where it could be lost or misunderstood', async (t) => {
+    const KEPT = 'about to be closed';
     const cases: [string, (socket: Socket) => void][] = [
       ['the answer says so', (socket) => socket.write(OK.replace('\r\n\r\n', '\r\nconnection: close\r\n\r\n'))],
       ['bytes behind it', (socket) => socket.write(`${OK}HTTP/1.1 200 OK\r\n\r\n`)],
       ['bytes that nobody asked for', (socket) => socket.write(OK, () => setTimeout(() => socket.write('x'), 20))],
       ['it ends with the connection', (socket) => socket.end('HTTP/1.1 200 OK\r\n\r\nok')],
-      ['about to be closed', (socket) => socket.write(OK.replace('\r\n\r\n', '\r\nkeep-alive: timeout=1\r\n\r\n'))],
+      [KEPT, (socket) => socket.write(OK.replace('\r\n\r\n', '\r\nkeep-alive: timeout=1\r\n\r\n'))],
       ['closed meanwhile', (socket) => socket.write(OK, () => setTimeout(() => socket.destroy(), 20))],
     ];
     for (const [name, answer] of cases) {
       const { upstream, sockets } = await serve(t, answer);
       t.equal(await post(upstream).ended, 'ok', name);
-      await sleep(100);
+      const [socket] = sockets as [Socket];
+      const closes = name !== KEPT && !socket.closed;
+      if (closes) await new Promise((resolve) => socket.once('close', resolve));
+      for (let n = 0; n < 2; n++) await setImmediate(); // so that the end of the connection was read here too
       t.equal(await post(upstream).ended, 'ok', name);
       t.equal(sockets.length, 2, name);
     }
