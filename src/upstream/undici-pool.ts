@@ -1,5 +1,5 @@
-import { type Dispatcher, Pool } from 'undici';
-import symbols, { type Connected, type Parser } from 'undici/lib/core/symbols.js';
+import type { Socket } from 'node:net';
+import { type buildConnector, Client, type Dispatcher, Pool } from 'undici';
 import {
   CLOSING_MS,
   IDLE_MS,
@@ -11,10 +11,10 @@ import {
   type UpstreamRequest,
 } from './upstream.ts';
 
-const CONTINUE = 100;
-const PROCESSING = 102;
-
-/** The upstream over undici's pool: every request in flight has a connection of its own. */
+/**
+ * The upstream over undici's pool: every request in flight has a connection of its own. undici takes a
+ * `100 Continue` that nobody asked for as an error, where RFC 9110 (section 15.2) lets it be skipped.
+ */
 export class UndiciPool extends Upstream {
   readonly #pool: Pool;
   readonly #headers = this.headers.flat();
@@ -24,16 +24,13 @@ export class UndiciPool extends Upstream {
     const { url, connectMs } = options;
     this.#pool = new Pool(url.origin, {
       connect: { timeout: connectMs },
+      factory: (origin, options: Client.Options) => new UndiciConnection(origin, options),
       allowH2: false,
       pipelining: 1,
       headersTimeout: 0, // the gateway keeps its own deadlines
       bodyTimeout: 0,
       keepAliveTimeout: IDLE_MS,
       keepAliveTimeoutThreshold: CLOSING_MS,
-    });
-    this.#pool.on('connect', (_origin, targets) => {
-      const client = targets.at(-1) as unknown as Connected;
-      correct(client[symbols.kSocket][symbols.kParser]);
     });
   }
 
@@ -51,23 +48,40 @@ export class UndiciPool extends Upstream {
   }
 }
 
-/**
- * Changes what undici's reader of answers makes of two kinds. It takes `100 Continue` for an error: it is told
- * of another interim answer, which it skips (RFC 9110, section 15.2). And it uses a connection again after an
- * answer without a body, although another answer may be on its way.
- */
-function correct(parser: Parser): void {
-  const { onHeadersComplete, onMessageComplete } = parser;
-  parser.onHeadersComplete = (status, ...rest) =>
-    onHeadersComplete.call(parser, status === CONTINUE ? PROCESSING : status, ...rest);
-  parser.onMessageComplete = () => {
-    if (parser.statusCode >= 200 && parser.bytesRead === 0) parser.shouldKeepAlive = false;
-    return onMessageComplete.call(parser);
-  };
+/** The socket of a connection, as undici's connector made it. */
+interface Held {
+  socket: Socket | null;
+}
+
+/** A connection of undici's pool that its request can close after the answer: undici offers no way to. */
+class UndiciConnection extends Client {
+  readonly #held: Held;
+
+  /** @param options with the connector of the pool */
+  constructor(origin: URL, options: Client.Options) {
+    const held: Held = { socket: null };
+    const connect = options.connect as buildConnector.connector;
+    super(origin, {
+      ...options,
+      connect: (target, done) =>
+        connect(target, (...result) => {
+          held.socket = result[1];
+          done(...result);
+        }),
+    });
+    this.#held = held;
+  }
+
+  override dispatch(options: Dispatcher.DispatchOptions, call: Dispatcher.DispatchHandler): boolean {
+    if (call instanceof UndiciCall) call.closeConnection = () => this.#held.socket?.destroy();
+    return super.dispatch(options, call);
+  }
 }
 
 /** One request of undici's, told to a handler of ours. */
 class UndiciCall implements Dispatcher.DispatchHandler, UpstreamCall {
+  closeConnection: (() => void) | null = null;
+  #hasBody = false;
   /** null once nothing more is to be called. */
   #handler: UpstreamHandler | null;
   #controller: Dispatcher.DispatchController | null = null;
@@ -98,12 +112,14 @@ class UndiciCall implements Dispatcher.DispatchHandler, UpstreamCall {
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    this.#hasBody = true;
     this.#handler?.onData(chunk, false);
   }
 
   onResponseEnd(): void {
     const handler = this.#handler;
     this.#handler = null;
+    if (!this.#hasBody) this.closeConnection?.(); // another answer may be on its way, for nobody
     handler?.onEnd();
   }
 
