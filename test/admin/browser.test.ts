@@ -6,7 +6,7 @@ import t, { type Test } from 'tap';
 import { formatEur, parseEur } from '../../src/domain/money.ts';
 import { eventually } from '../support/client.ts';
 import { CHAT, OVERSEAS } from '../support/world.ts';
-import { openTab, photograph, signInTab, startBrowser, type Tab } from './browser.ts';
+import { examine, openTab, signInTab, startBrowser, type Tab } from './browser.ts';
 import { paint } from './paint.ts';
 import { PASSWORD, startOffice } from './people.ts';
 
@@ -28,7 +28,7 @@ async function begin(t: Test, email: string, options = {}): Promise<Tab> {
 }
 
 async function look(t: Test, page: Page, name: string): Promise<void> {
-  t.same(await photograph(page, name), [], `${name}: axe-core finds nothing, and nothing is wider than the window`);
+  t.same(await examine(page, name), [], `${name}: axe-core finds nothing, and nothing is wider than the window`);
 }
 
 function clientOf(apiKey: string): OpenAI {
