@@ -4,6 +4,7 @@ import { globSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 
 /**
@@ -18,6 +19,8 @@ import { parseArgs } from 'node:util';
 const TIMEOUT_S = 120; // of a file that sets none with t.setTimeout
 const GRACE_MS = 15_000; // a file that reaches its timeout reports it and ends within this time
 const BOTH_WAYS = /\btest\/(spec|edge|sdk)\//;
+/** What V8 compiled is kept for the next file and process: without it each spends 0.3 to 0.5 s of CPU on that. */
+const COMPILE_CACHE = fileURLToPath(new URL('../.tap/compile-cache', import.meta.url));
 const JOBS = '3'; // at once; on two cores: a file computes for about half of its time and waits for the rest
 
 const { values, positionals } = parseArgs({
@@ -46,7 +49,7 @@ async function runFiles(): Promise<void> {
 async function runFile(file: string, fastHttp: string | undefined): Promise<void> {
   const began = performance.now();
   const child = spawn(process.execPath, [file], {
-    env: { ...process.env, TAP_TIMEOUT: `${TIMEOUT_S}`, FAST_HTTP: fastHttp },
+    env: { NODE_COMPILE_CACHE: COMPILE_CACHE, ...process.env, TAP_TIMEOUT: `${TIMEOUT_S}`, FAST_HTTP: fastHttp },
     stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
   }) as ChildProcessByStdio<null, Readable, null>;
   const exit = once(child, 'exit') as Promise<[number | null, NodeJS.Signals | null]>;
