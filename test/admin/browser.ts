@@ -40,7 +40,7 @@ export interface Tab {
 export async function openTab(browser: Browser, base: string, options: BrowserContextOptions = {}): Promise<Tab> {
   const context = await browser.newContext({ baseURL: base, locale: 'de-DE', ...options });
   const page = await context.newPage();
-  page.setDefaultTimeout(10_000);
+  page.setDefaultTimeout(30_000);
   const complaints: string[] = [];
   page.on('pageerror', (error) => complaints.push(error.message));
   page.on('console', (message) => {
