@@ -15,7 +15,7 @@ const PROGRAM = `
     log.info('stopped');
     await flushLog(log);
     process.exit(0);
-  }, 20);
+  }, 20); // some of the lines are written meanwhile
 `;
 
 function run(stderr: 'pipe' | number) {

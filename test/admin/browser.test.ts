@@ -4,9 +4,9 @@ import OpenAI from 'openai';
 import type { Locator, Page } from 'playwright-core';
 import t, { type Test } from 'tap';
 import { formatEur, parseEur } from '../../src/domain/money.ts';
-import { eventually } from '../support/client.ts';
+import { until } from '../support/until.ts';
 import { CHAT, OVERSEAS } from '../support/world.ts';
-import { openTab, photograph, signInTab, startBrowser, type Tab } from './browser.ts';
+import { examine, openTab, signInTab, startBrowser, type Tab } from './browser.ts';
 import { paint } from './paint.ts';
 import { PASSWORD, startOffice } from './people.ts';
 
@@ -28,7 +28,7 @@ async function begin(t: Test, email: string, options = {}): Promise<Tab> {
 }
 
 async function look(t: Test, page: Page, name: string): Promise<void> {
-  t.same(await photograph(page, name), [], `${name}: axe-core finds nothing, and nothing is wider than the window`);
+  t.same(await examine(page, name), [], `${name}: axe-core finds nothing, and nothing is wider than the window`);
 }
 
 function clientOf(apiKey: string): OpenAI {
@@ -90,22 +90,22 @@ await t.test('the owner opens and closes the EU gate, disables and enables a mod
   await page.getByLabel('Allow models hosted outside the EU').check();
   await page.getByRole('button', { name: 'Save settings' }).click();
   await page.getByText('Saved.').waitFor();
-  await eventually(models, (ids) => ids.includes(OVERSEAS));
+  await until(models, `${OVERSEAS} is listed`, (ids) => ids.includes(OVERSEAS));
   t.equal(await statusOf(client.chat.completions.create({ model: OVERSEAS, ...hello })), 200);
   await page.getByLabel('Allow models hosted outside the EU').uncheck();
   await page.getByRole('button', { name: 'Save settings' }).click();
-  await eventually(models, (ids) => !ids.includes(OVERSEAS));
+  await until(models, `${OVERSEAS} is not listed`, (ids) => !ids.includes(OVERSEAS));
   t.equal(await statusOf(client.chat.completions.create({ model: OVERSEAS, ...hello })), 403);
   await section(page, 'Models').click();
   t.match(await page.getByRole('row', { name: OVERSEAS }).innerText(), /blocked.*EU gate is closed/s);
   const preview = JSON.parse(await page.getByLabel('Answer of GET /models').innerText());
   t.same(preview, JSON.parse(JSON.stringify({ object: 'list', data: (await client.models.list()).data })));
   await page.getByRole('button', { name: `Disable ${CHAT}` }).click();
-  await eventually(models, (ids) => !ids.includes(CHAT));
+  await until(models, `${CHAT} is not listed`, (ids) => !ids.includes(CHAT));
   t.match(await page.getByRole('row', { name: CHAT }).innerText(), /hidden/);
   t.equal(await statusOf(client.chat.completions.create({ model: CHAT, ...hello })), 404);
   await page.getByRole('button', { name: `Enable ${CHAT}` }).click();
-  await eventually(models, (ids) => ids.includes(CHAT));
+  await until(models, `${CHAT} is listed`, (ids) => ids.includes(CHAT));
 });
 
 await t.test('the owner sets a budget', async (t) => {
@@ -118,8 +118,9 @@ await t.test('the owner sets a budget', async (t) => {
   await page.getByLabel('Monthly budget in EUR').fill('0.000001');
   await page.getByRole('button', { name: 'Save settings' }).click();
   await page.getByText('Saved.').waitFor();
-  await eventually(
+  await until(
     () => statusOf(client.chat.completions.create({ model: CHAT, ...hello })),
+    'the budget stops calls',
     (status) => status === 402,
   );
   await section(page, 'Usage').click();
@@ -127,8 +128,9 @@ await t.test('the owner sets a budget', async (t) => {
   await section(page, 'Settings').click();
   await page.getByLabel('Monthly budget in EUR').fill('250');
   await page.getByRole('button', { name: 'Save settings' }).click();
-  await eventually(
+  await until(
     () => statusOf(client.chat.completions.create({ model: CHAT, ...hello })),
+    'the new budget lets calls pass',
     (status) => status === 200,
   );
 });
@@ -156,8 +158,9 @@ await t.test('the owner rotates the key and revokes the new one', async (t) => {
   await page.getByRole('link', { name: 'Revoke Website search' }).first().click();
   await look(t, page, 'key-revoke');
   await page.getByRole('button', { name: 'Revoke key' }).click();
-  await eventually(
+  await until(
     () => statusOf(clientOf(second).models.list()),
+    'the key is refused',
     (status) => status === 401,
   );
   t.equal(await statusOf(client.models.list()), 200);

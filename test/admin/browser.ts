@@ -1,10 +1,11 @@
-import { existsSync, mkdirSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import chromium from '@sparticuz/chromium';
+import axe from 'axe-core';
 import { type Browser, type BrowserContextOptions, type Page, chromium as playwright } from 'playwright-core';
 import type { Test } from 'tap';
 
-/** A real Chromium, and the checks of every page in it. */
+/** A real Chromium, and the checks of every page in it. With SCREENSHOTS=1 it writes pictures to .tap/screenshots. */
 
 const FLAGS = [
   '--headless',
@@ -17,12 +18,13 @@ const FLAGS = [
   '--disable-sync',
 ];
 const SCREENSHOTS = fileURLToPath(new URL('../../.tap/screenshots/', import.meta.url));
+/** The rules of axe-core that judge colours: dark pages differ from light ones in nothing else. */
+const COLOURS = ['color-contrast', 'link-in-text-block'];
 
 export async function startBrowser(t: Test): Promise<Browser> {
   // the package has a browser for Linux on x64; elsewhere an installed one is used
   const executablePath = process.env.CHROMIUM ?? (await chromium.executablePath());
   if (!existsSync(executablePath)) throw new Error('no browser: set CHROMIUM to the path of one');
-  mkdirSync(SCREENSHOTS, { recursive: true });
   const browser = await playwright.launch({ executablePath, args: FLAGS, headless: true });
   t.teardown(() => browser.close());
   return browser;
@@ -38,7 +40,7 @@ export interface Tab {
 export async function openTab(browser: Browser, base: string, options: BrowserContextOptions = {}): Promise<Tab> {
   const context = await browser.newContext({ baseURL: base, locale: 'de-DE', ...options });
   const page = await context.newPage();
-  page.setDefaultTimeout(10_000);
+  page.setDefaultTimeout(30_000);
   const complaints: string[] = [];
   page.on('pageerror', (error) => complaints.push(error.message));
   page.on('console', (message) => {
@@ -57,26 +59,26 @@ export async function signInTab({ page }: Tab, email: string, password: string):
 
 /** The violations that axe-core finds, in words. */
 export async function accessibility(page: Page, options: object = {}): Promise<string[]> {
-  const { source } = await import('axe-core').then((axe) => axe.default);
-  // the debugger evaluates it, so the content security policy does not apply
-  await page.evaluate(source);
+  // the debugger evaluates it, so the content security policy does not apply; half a megabyte, so once a page
+  if (await page.evaluate('typeof axe === "undefined"')) await page.evaluate(axe.source);
   return page.evaluate(`axe.run(${JSON.stringify(options)}).then(({ violations }) => violations.flatMap(({ id, nodes }) =>
     nodes.map(({ html, failureSummary }) => id + ': ' + html + ' ' + failureSummary)))`);
 }
 
-/** Writes screenshots of a page into .tap/screenshots (light, dark, phone). @returns what is wrong with the page */
-export async function photograph(page: Page, name: string): Promise<string[]> {
+/** Looks at a page on a desk and a phone, in light and dark. @returns what is wrong with it, in words */
+export async function examine(page: Page, name: string): Promise<string[]> {
   const found: string[] = [];
   // the slowest rule; colours are the same on a phone
   const onPhone = { rules: { 'color-contrast': { enabled: false } } };
   for (const [device, width, colorScheme, options] of [
     ['desk', 1200, 'light', {}],
-    ['desk', 1200, 'dark', {}],
+    ['desk', 1200, 'dark', { runOnly: COLOURS }],
     ['phone', 375, 'light', onPhone],
   ] as const) {
     await page.setViewportSize({ width, height: 800 });
     await page.emulateMedia({ colorScheme });
-    await page.screenshot({ path: `${SCREENSHOTS}${name}-${device}-${colorScheme}.png`, fullPage: true });
+    const path = `${SCREENSHOTS}${name}-${device}-${colorScheme}.png`;
+    if (process.env.SCREENSHOTS) await page.screenshot({ path, fullPage: true });
     found.push(...(await accessibility(page, options)).map((each) => `${device} ${colorScheme} ${each}`));
     const overflow: number = await page.evaluate(
       'document.documentElement.scrollWidth - document.documentElement.clientWidth',

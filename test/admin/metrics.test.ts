@@ -1,8 +1,9 @@
 import { readFileSync } from 'node:fs';
 import t from 'tap';
 import { speak } from '../edge/raw.ts';
-import { ask, eventually } from '../support/client.ts';
+import { ask } from '../support/client.ts';
 import { startCollector } from '../support/collector.ts';
+import { until } from '../support/until.ts';
 import { CHAT, startWorld } from '../support/world.ts';
 
 // the metrics of a gateway that has served a few calls of every kind
@@ -18,8 +19,9 @@ await customer.chat({ model: 'unheard-of' });
 await customer.embed();
 await speak(world.url, ['no request\r\n\r\n']);
 await world.ledger(customer.company, 3);
-const text = await eventually(
+const text = await until(
   async () => (await ask(`${world.adminUrl}/metrics`)).text,
+  'no request is in flight',
   (text) => /^tollgate_requests_in_flight 0$/m.test(text),
 );
 
@@ -73,7 +75,7 @@ t.test('a stream counts as open until its client is gone', async (t) => {
   await answer.body?.getReader().read();
   t.equal(await open(), 1);
   leaving.abort();
-  await eventually(open, (count) => count === 0);
+  await until(open, 'no stream is open', (count) => count === 0);
 });
 
 t.test('labels are few, and none of them grows with keys, companies or models', async (t) => {

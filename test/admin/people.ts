@@ -1,7 +1,7 @@
 import { scryptSync } from 'node:crypto';
 import type { Test } from 'tap';
 import type { Role } from '../../src/domain/user.ts';
-import { eventually } from '../support/client.ts';
+import { until } from '../support/until.ts';
 import { startWorld, type World } from '../support/world.ts';
 
 export const PASSWORD = 'correct horse battery staple';
@@ -68,8 +68,9 @@ export class Person {
 
   /** Sends a request, and again while the pages refuse it: tests are faster than their rate limit. */
   #send(path: string, init: RequestInit): Promise<Page> {
-    return eventually(
+    return until(
       () => this.#sendOnce(path, init),
+      `the rate limit lets a request of ${path} pass`,
       ({ text }) => text !== 'too many requests\n',
     );
   }

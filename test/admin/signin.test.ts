@@ -1,7 +1,7 @@
 import { request } from 'node:http';
 import t from 'tap';
 import { speak } from '../edge/raw.ts';
-import { eventually } from '../support/client.ts';
+import { until } from '../support/until.ts';
 import { PASSWORD, Person, signedIn, startOffice } from './people.ts';
 
 /** Signing in with a password, sessions, and checks of forms. */
@@ -228,8 +228,9 @@ t.test('requests beyond the rate limit get 503, health checks do not', async (t)
   t.equal((await fetch(`${office.adminUrl}/livez`)).status, 200);
   t.equal((await fetch(`${office.adminUrl}/readyz`)).status, 200);
   t.match(await (await fetch(`${office.adminUrl}/metrics`)).text(), /tollgate_/);
-  await eventually(
+  await until(
     () => fetch(`${office.adminUrl}/sign-in`).then(({ status }) => status),
+    'pages are answered again',
     (status) => status === 200,
   );
 });

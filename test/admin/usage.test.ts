@@ -1,10 +1,11 @@
 import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { formatEur, parseEur } from '../../src/domain/money.ts';
 import { readUsageMonth, type UsageMonth } from '../../src/store/daily.ts';
 import { openDatabase } from '../../src/store/database.ts';
 import { copyLedger } from '../../src/store/export.ts';
-import { eventually } from '../support/client.ts';
+import { until } from '../support/until.ts';
 import { signedIn, startOffice } from './people.ts';
 import { insertUsage } from './rows.ts';
 
@@ -107,7 +108,7 @@ t.test('a connection is as good as new after an export, however slow its reader'
     await single.run(20_000, (sql) =>
       copyLedger(sql, asked, async (piece) => {
         bytes += piece.length;
-        if (round > 0) await new Promise((resolve) => setTimeout(resolve, bytes % 3));
+        if (round > 0) await sleep(bytes % 3); // slow on purpose
         return true;
       }),
     );
@@ -152,8 +153,9 @@ t.test('an export whose reader leaves gives back its connection and its permit',
     await body?.getReader().read();
     leave.abort();
   }
-  const whole = await eventually(
+  const whole = await until(
     () => owner.get(`/companies/${company}/usage.csv`),
+    'an export is permitted again',
     ({ status }) => status === 200,
   );
   t.equal(whole.text.trim().split('\n').length, 61_001);

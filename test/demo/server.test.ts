@@ -3,6 +3,7 @@ import { gunzipSync } from 'node:zlib';
 import t from 'tap';
 import { FAULTS, INTERNAL_HOST, INTERNAL_KEY } from '../../src/demo/fault.ts';
 import { DEMO_CHAT_MODEL, DEMO_EMBEDDING_MODEL, type Demo, startDemo } from '../../src/demo/server.ts';
+import { until } from '../support/until.ts';
 
 const demo: Demo = await startDemo({ port: 0, journal: true });
 t.teardown(() => demo.close());
@@ -296,10 +297,11 @@ t.test('the journal shows that a caller left', async (t) => {
   await response.body?.getReader().read();
   t.equal(demo.journal[before]?.outcome, 'open');
   leaving.abort();
-  while (demo.journal[before]?.outcome === 'open') await new Promise((resolve) => setTimeout(resolve, 5));
+  await until(() => demo.journal[before]?.outcome !== 'open', 'the journal shows the end of the call');
   t.match(demo.journal[before], { outcome: 'cut', usage: null });
 });
 
+/** Long enough for an answer that is not to come. */
 function silence(): Promise<string> {
   return new Promise((resolve) => setTimeout(resolve, 30, 'silence'));
 }

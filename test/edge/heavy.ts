@@ -53,7 +53,7 @@ function clients(url: string, key: string, count: number, kind: string): void {
       socket.on('error', () => {});
       socket.on('close', () => closed++);
       socket.on('connect', () => {
-        if (++connected === count) setTimeout(() => console.log(JSON.stringify({ connected, closed })), 3000);
+        if (++connected === count) setTimeout(() => console.log(JSON.stringify({ connected, closed })), 3000); // the server may still refuse some
         if (kind === 'slow') {
           socket.pause(); // for ever
           socket.write(text);
@@ -64,7 +64,7 @@ function clients(url: string, key: string, count: number, kind: string): void {
         }
       });
     }
-    if (started < count) setTimeout(next, 50);
+    if (started < count) setTimeout(next, 50); // paced traffic
   };
   next();
   process.stdin.on('data', () => console.log(JSON.stringify({ connected, closed })));

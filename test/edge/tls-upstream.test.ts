@@ -24,7 +24,7 @@ async function tlsBefore(t: Test, { url }: TestUpstream): Promise<TlsWay> {
   const folder = t.testdir();
   const names = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost'];
   const files = ['-keyout', `${folder}/key.pem`, '-out', `${folder}/cert.pem`];
-  const options = ['-x509', '-newkey', 'rsa:2048', '-nodes', '-days', '2'];
+  const options = ['-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-days', '2'];
   execFileSync('openssl', ['req', ...options, ...files, ...names], { stdio: 'ignore' });
   const cert = readFileSync(`${folder}/cert.pem`, 'utf8');
   const { hostname, port } = new URL(url);

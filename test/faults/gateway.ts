@@ -25,8 +25,9 @@ const START_MS = 30_000;
  * @param main the program; this version's unless given
  */
 export async function startProcess(life: Life, env: Record<string, string>, main = MAIN): Promise<GatewayProcess> {
+  const { PATH = '', NODE_COMPILE_CACHE } = process.env;
   const child = spawn(process.execPath, [main, 'serve'], {
-    env: { PATH: process.env.PATH ?? '', PORT: '0', ADMIN_PORT: '0', LOG_LEVEL: 'warn', DRAIN_SECONDS: '20', ...env },
+    env: { PATH, NODE_COMPILE_CACHE, PORT: '0', ADMIN_PORT: '0', LOG_LEVEL: 'warn', DRAIN_SECONDS: '20', ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   life.teardown(() => end(child));

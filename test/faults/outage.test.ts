@@ -29,7 +29,7 @@ t.test('a database outage is invisible to known keys and loses nothing', async (
   const world = await faultWorld(t, server);
   const proxy = await startFaultProxy(t, server.url);
   const gateway = await world.gateway({ DATABASE_URL: proxy.url });
-  const load = startLoad({ urls: () => [gateway.url], key: world.key, workers: 8, restMs: LONG ? 5 : 20 });
+  const load = startLoad({ urls: () => [gateway.url], key: world.key, workers: 8, restMs: LONG ? 5 : 40 });
   await load.more(50, 'before the first outage', ({ status }) => status === 200);
 
   let terminated = 0;

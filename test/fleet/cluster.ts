@@ -67,7 +67,14 @@ export async function newCluster(life: Life, given?: Binaries): Promise<Cluster>
   life.teardown(() => rmSync(root, { recursive: true, force: true, maxRetries: 5 }));
   const folder = join(root, 'data');
   const log = openSync(join(root, 'initdb.log'), 'a');
-  const options = ['--username=tollgate', '--auth=trust', '--encoding=UTF8', '--locale=C', '--no-sync'];
+  const options = [
+    '--username=tollgate',
+    '--auth=trust',
+    '--encoding=UTF8',
+    '--locale=C',
+    '--no-sync',
+    '--wal-segsize=1',
+  ];
   const child = launch(userFor(folder, binaries), binaries.initdb, ['-D', folder, ...options], log);
   closeSync(log);
   const [code] = await once(child, 'exit');

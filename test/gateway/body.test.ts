@@ -7,6 +7,7 @@ import { RequestBody } from '../../src/gateway/body.ts';
 import { cutAt } from '../sse/fuzz.ts';
 import { ask } from '../support/client.ts';
 import { startGateway } from '../support/gateway.ts';
+import { until } from '../support/until.ts';
 import { scriptedUpstream } from '../support/upstream.ts';
 
 const upstream = await scriptedUpstream(t);
@@ -99,8 +100,8 @@ t.test('a large body stays whole while its upstream reads nothing, whatever othe
   const answers: Promise<{ status: number }>[] = [];
   for (const letter of ['a', 'b', 'c']) {
     answers.push(ask(`${around.url}/chat/completions`, { key, body: body('"fast"', letter) }));
-    while (sockets.length < answers.length) await sleep(5);
-    await sleep(50);
+    await until(() => sockets.length === answers.length, 'the call reaches the upstream');
+    await sleep(50); // time for what the connection takes of it; nothing tells how much that is
   }
   const whole = sockets.map(async (socket, n) => {
     const chunks: Buffer[] = [];
@@ -283,6 +284,7 @@ t.test('a chunked body and Expect: 100-continue work as curl sends them', async 
 
 t.test('a client that stops halfway leaves no trace but its log line', async (t) => {
   const before = upstream.received.length;
+  const told = () => gateway.logged.filter((line) => line.includes('"status":0,')).length;
   for (const [announced, sent] of [
     [1000, '{"model":"fast"'],
     [4 << 20, `{"model":"fast","x":"${'y'.repeat(3 << 20)}`],
@@ -292,10 +294,10 @@ t.test('a client that stops halfway leaves no trace but its log line', async (t)
       headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', 'content-length': `${announced}` },
     });
     req.on('error', () => {});
-    req.write(sent);
-    await sleep(100);
+    const lines = told();
+    await new Promise((resolve) => req.write(sent, resolve));
     req.destroy();
-    await sleep(100);
+    await until(() => told() === lines + 1, 'its log line');
   }
   t.equal(upstream.received.length, before);
   t.equal((await ask(`${gateway.url}/models`, { key })).status, 200);

@@ -1,7 +1,9 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import type { Reply } from '../../src/gateway/reply.ts';
 import { RequestSummary } from '../../src/gateway/request-log.ts';
-import { ask, eventually } from '../support/client.ts';
+import { ask } from '../support/client.ts';
+import { until } from '../support/until.ts';
 import { scriptedUpstream } from '../support/upstream.ts';
 import { CHAT, startWorld } from '../support/world.ts';
 
@@ -41,7 +43,7 @@ t.test('one line a request: id, company, slug, status, tokens, added microsecond
   const upstream = await scriptedUpstream(t);
   const world = await startWorld(t, {}, { name: 'scripted', url: upstream.url, parts: PARTS, received: () => [] });
   upstream.answer(async (res) => {
-    await new Promise((resolve) => setTimeout(resolve, 400));
+    await sleep(400); // slow on purpose
     res.writeHead(200, { 'content-type': 'application/json' });
     const usage = { prompt_tokens: 11, completion_tokens: 7, total_tokens: 18 };
     res.end(JSON.stringify({ model: 'internal-a', choices: [{ message: { content: 'hi' } }], usage }));
@@ -50,7 +52,7 @@ t.test('one line a request: id, company, slug, status, tokens, added microsecond
   const slowBody = new ReadableStream({
     async start(controller) {
       controller.enqueue(Buffer.from(`{"model":"${CHAT}","messages":`));
-      await new Promise((resolve) => setTimeout(resolve, 400));
+      await sleep(400); // slow on purpose
       controller.enqueue(Buffer.from('[{"role":"user","content":"secret diary"}]}'));
       controller.close();
     },
@@ -64,8 +66,9 @@ t.test('one line a request: id, company, slug, status, tokens, added microsecond
   t.equal(answer.status, 200);
   await answer.arrayBuffer();
   const id = answer.headers.get('x-request-id') as string;
-  const [text] = await eventually(
+  const [text] = await until(
     () => world.logged.filter((line) => line.includes(id)),
+    'the log line of the request',
     ({ length }) => length === 1,
   );
   const { time, ms, added_us, ...line } = JSON.parse(text as string);
@@ -95,8 +98,9 @@ t.test('a refusal tells its code, parameter, key and the model asked for, as far
   t.equal((await world.customer.chat({ model: world.customer.key })).status, 404);
   t.equal((await world.customer.chat({ model: CHAT, api_key: 'x' })).status, 400);
   t.equal((await world.customer.chat({ model: CHAT, messages: 'none' })).status, 400);
-  const lines = await eventually(
+  const lines = await until(
     () => world.logged.slice(before).map((line) => JSON.parse(line)),
+    'the log lines of six requests',
     ({ length }) => length === 6,
   );
   t.match(lines[0], { endpoint: 'chat.completions', slug: undefined, outcome: undefined, added_us: Number });

@@ -4,7 +4,8 @@ import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { open } from '../support/client.ts';
-import { startGateway } from '../support/gateway.ts';
+import { startGateway, type TestGateway } from '../support/gateway.ts';
+import { until } from '../support/until.ts';
 import { scriptedUpstream } from '../support/upstream.ts';
 
 const upstream = await scriptedUpstream(t);
@@ -28,6 +29,11 @@ async function newClient(): Promise<{ company: string; stream(signal?: AbortSign
     company,
     stream: (signal) => open(`${gateway.url}/chat/completions`, { key, body, ...(signal && { signal }) }),
   };
+}
+
+/** Resolves once a gateway has logged the one call of a company: its client has the answer, or left. */
+async function logged(company: string, { logged }: TestGateway = gateway): Promise<void> {
+  await until(() => logged.some((line) => line.includes(company)), 'the log line of the call');
 }
 
 function reader(response: Response): () => Promise<string> {
@@ -62,6 +68,7 @@ t.test('a client that does not read holds the upstream back, and then gets every
     res.writeHead(200, HEAD);
     for (; written < events; written++) {
       if (!res.write(event(content))) {
+        // long enough for a client that reads
         const drained = await Promise.race([once(res, 'drain').then(() => true), sleep(500, false)]);
         if (!drained) {
           stalled = true;
@@ -73,7 +80,7 @@ t.test('a client that does not read holds the upstream back, and then gets every
   });
   const { company, stream } = await newClient();
   const response = await stream();
-  while (!stalled) await sleep(20);
+  await until(() => stalled, 'the upstream is held back');
   t.ok(written < events, `held back after ${written} of ${events} events`);
   t.equal((await gateway.ledger(company, 0)).length, 0, 'nothing is booked before the end');
   const text = await response.text();
@@ -83,17 +90,20 @@ t.test('a client that does not read holds the upstream back, and then gets every
 
 t.test('a client that leaves: the upstream is read on for the usage, then let go', async (t) => {
   let closed: Promise<unknown> | null = null;
+  const left = Promise.withResolvers<void>();
   upstream.answer(async (res) => {
     closed = once(res, 'close');
     res.writeHead(200, HEAD);
     res.write(event('one'));
-    await sleep(300);
+    await left.promise;
     res.end(`${USAGE}data: [DONE]\n\n`);
   });
   const { company, stream } = await newClient();
   const abort = new AbortController();
   await reader(await stream(abort.signal))();
   abort.abort();
+  await logged(company);
+  left.resolve();
   const [row] = await gateway.ledger(company, 1);
   t.match(row, {
     prompt_tokens: 7,
@@ -112,7 +122,7 @@ t.test('a client that leaves a stream without end: the upstream is cut, the call
     res.writeHead(200, HEAD);
     while (!res.destroyed) {
       res.write(event('word word '));
-      await sleep(20);
+      await sleep(20); // paced traffic
     }
   });
   const { company, stream } = await newClient();
@@ -121,21 +131,26 @@ t.test('a client that leaves a stream without end: the upstream is cut, the call
   abort.abort();
   const [row] = await gateway.ledger(company, 1);
   t.match(row, { usage_source: 'estimated', outcome: 'client_aborted' });
-  while (!(open as unknown as ServerResponse).destroyed) await sleep(20);
+  await until(() => (open as unknown as ServerResponse).destroyed, 'the upstream is cut');
 });
 
 t.test('a client that leaves before the upstream answers is booked once at most', async (t) => {
+  const arrived = Promise.withResolvers<void>();
+  const left = Promise.withResolvers<void>();
   upstream.answer(async (res) => {
-    await sleep(300);
+    arrived.resolve();
+    await left.promise;
     res.writeHead(200, HEAD);
     res.end(`${event('late')}${USAGE}data: [DONE]\n\n`);
   });
   const { company, stream } = await newClient();
   const abort = new AbortController();
   const answer = stream(abort.signal).catch((error: Error) => error.name);
-  await sleep(100);
+  await arrived.promise;
   abort.abort();
   t.equal(await answer, 'AbortError');
+  await logged(company);
+  left.resolve();
   const rows = await gateway.ledger(company, 1);
   t.match(rows, [{ outcome: 'client_aborted', prompt_tokens: 7, completion_tokens: 3 }]);
 });
@@ -182,7 +197,7 @@ t.test('an answer that is not streamed is awaited though its client left, as lon
   let arrived = Promise.withResolvers<void>();
   upstream.answer(async (res) => {
     arrived.resolve();
-    await sleep(500);
+    await sleep(500); // the answer takes its time
     res.writeHead(200, { 'content-type': 'application/json' });
     res.end('{"choices":[{"message":{"content":"late"}}],"usage":{"prompt_tokens":7,"completion_tokens":3}}');
   });
@@ -207,7 +222,7 @@ t.test('an upstream that talks on after [DONE] does not keep the client waiting'
     res.write(`${event('a')}${USAGE}data: [DONE]\n\n`);
     while (!res.destroyed) {
       res.write('data: {"more":true}\n\n');
-      await sleep(10);
+      await sleep(10); // paced traffic
     }
   });
   const { company, stream } = await newClient();
@@ -222,18 +237,22 @@ t.test('a stream that breaks off is told to the client and never ends in [DONE]'
     (res: ServerResponse) => res.end(),
     (res: ServerResponse) => res.end('data: {"a":'),
   ]) {
-    upstream.answer(async (res) => {
+    const begun = Promise.withResolvers<ServerResponse>();
+    upstream.answer((res) => {
       res.writeHead(200, HEAD);
       res.write(event('a'));
-      await sleep(50);
-      end(res);
+      begun.resolve(res);
     });
     const { company, stream } = await newClient();
-    const text = await (await stream()).text();
-    t.equal(text.startsWith(event('a', 'fast')), true);
-    t.match(text.slice(event('a', 'fast').length), /^data: \{"error":\{.*"code":"upstream_error".*\}\}\n\n$/);
-    await sleep(200);
-    t.same(await gateway.ledger(company, 0), [], 'it failed before any usage was known');
+    const read = reader(await stream());
+    t.equal(await read(), event('a', 'fast'));
+    end(await begun.promise);
+    t.match(await read(), /^data: \{"error":\{.*"code":"upstream_error".*\}\}\n\n$/);
+    t.equal(await read(), '');
+
+    upstream.answer((res) => void res.writeHead(200, HEAD).end(`${event('a')}${USAGE}data: [DONE]\n\n`));
+    await (await stream()).text();
+    t.match(await gateway.ledger(company, 1), [{ outcome: 'completed' }], 'it failed before any usage was known');
   }
 });
 
@@ -280,10 +299,11 @@ t.test('an HTTP/1.0 client gets the events unframed, and the end is the end of t
 });
 
 t.test('a connection serves on after a stream', async (t) => {
+  let finish = (): unknown => null;
   upstream.answer((res) => {
     res.writeHead(200, HEAD);
     res.write(event('a'));
-    setTimeout(() => res.end(`${USAGE}data: [DONE]\n\n`), 20);
+    finish = () => res.end(`${USAGE}data: [DONE]\n\n`);
   });
   const key = await gateway.key(await gateway.company());
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
@@ -297,6 +317,7 @@ t.test('a connection serves on after a stream', async (t) => {
     req.end('{"model":"fast","messages":[{"role":"user","content":"x"}],"stream":true}');
     const [res] = (await once(req, 'response')) as [IncomingMessage];
     ports.add(res.socket.localPort);
+    finish();
     t.equal(Buffer.concat(await res.toArray()).toString(), `${event('a', 'fast')}${USAGE}data: [DONE]\n\n`);
   }
   t.equal(ports.size, 1);

@@ -1,6 +1,7 @@
 import t, { type Test } from 'tap';
-import { ask, eventually, open } from '../support/client.ts';
+import { ask, open } from '../support/client.ts';
 import { type Collector, type Span, startCollector } from '../support/collector.ts';
+import { until } from '../support/until.ts';
 import { MASTER_KEY, scriptedUpstream } from '../support/upstream.ts';
 import { CHAT, EMBED, INTERNAL, startWorld, type World } from '../support/world.ts';
 
@@ -22,8 +23,9 @@ async function tracedWorld(t: Test, env: Record<string, string> = {}): Promise<{
 
 /** The spans of one trace, the server's first, as soon as there are so many. */
 async function trace(collector: Collector, id: string, count: number): Promise<Span[]> {
-  const spans = await eventually(
+  const spans = await until(
     () => collector.spans().filter(({ traceId }) => traceId === id),
+    `${count} spans of trace ${id}`,
     ({ length }) => length >= count,
   );
   return spans.sort((a, b) => a.kind - b.kind);
@@ -259,9 +261,6 @@ t.test('no prompt, no key, no internal name is in any span', async (t) => {
 t.test('a missing collector costs no request', async (t) => {
   const world = await startWorld(t, { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:1' });
   for (let i = 0; i < 5; i++) t.equal((await world.customer.chat()).status, 200);
-  await eventually(
-    () => world.logged.some((line) => line.includes('traces cannot be exported')),
-    (told) => told,
-  );
+  await until(() => world.logged.some((line) => line.includes('traces cannot be exported')), 'the log tells of it');
   t.match((await ask(`${world.adminUrl}/metrics`)).text, /^tollgate_trace_spans_total\{result="exported"\} 0$/m);
 });

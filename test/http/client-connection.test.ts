@@ -15,6 +15,7 @@ import { RepeatedRequest } from '../../src/http/repeated-request.ts';
 import { BodyMemory } from '../../src/runtime/body-memory.ts';
 import { createServer } from '../../src/runtime/node-http.ts';
 import { cutAt } from '../sse/fuzz.ts';
+import { until } from '../support/until.ts';
 
 t.setTimeout(600_000);
 
@@ -23,15 +24,16 @@ const LANES = 24;
 /** More than the system takes for a client that reads nothing. */
 const LARGE = 30_000_000;
 
-/** How many requests went past Node's parser, and which answers are over. */
+/** How many requests went past Node's parser, how many answers are over, and what sends the one that is held. */
 interface Seen {
   repeated: number;
   closed: number;
+  release: (() => void) | null;
 }
 
 /**
  * Answers with what it understood of a request, in the way the body's first letter says: at
- * once, later, as an error, as an error that closes, in pieces, or never.
+ * once, later (so it waits), when released, as an error, as an error that closes, in pieces, or never.
  */
 function answer(req: ClientRequest, res: ClientResponse, seen: Seen): void {
   if (req instanceof RepeatedRequest) seen.repeated++;
@@ -44,6 +46,9 @@ function answer(req: ClientRequest, res: ClientResponse, seen: Seen): void {
       const error = new GatewayError('not_found');
       const ways: Record<string, () => unknown> = {
         l: () => setTimeout(() => reply.json(heard), 3),
+        h: () => {
+          seen.release = () => reply.json(heard);
+        },
         e: () => reply.error(error),
         c: () => reply.error(error, true),
         p: () => {
@@ -65,7 +70,7 @@ function answer(req: ClientRequest, res: ClientResponse, seen: Seen): void {
   });
 }
 
-async function serve(t: Test, watched: boolean, seen: Seen = { repeated: 0, closed: 0 }) {
+async function serve(t: Test, watched: boolean, seen: Seen = { repeated: 0, closed: 0, release: null }) {
   let leaving = false;
   const parts = new Set(watched ? (Object.keys(FAST_PARTS) as FastPart[]) : []);
   const server: Server = createServer({ ...messageClasses(parts), keepAliveTimeout: 75_000, requireHostHeader: false });
@@ -74,6 +79,8 @@ async function serve(t: Test, watched: boolean, seen: Seen = { repeated: 0, clos
     answer(req, res, seen);
   };
   attach(server, handler, () => leaving, parts);
+  const peers = new Map<number | undefined, Socket>();
+  server.on('connection', (socket: Socket) => peers.set(socket.remotePort, socket));
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   t.teardown(() => {
@@ -81,8 +88,12 @@ async function serve(t: Test, watched: boolean, seen: Seen = { repeated: 0, clos
     server.close();
   });
   const port = (server.address() as AddressInfo).port;
-  return { server, port, seen, leave: () => (leaving = true) };
+  /** How many bytes it has read of a client. */
+  const read = ({ localPort }: Socket): number => peers.get(localPort)?.bytesRead ?? 0;
+  return { server, port, seen, read, leave: () => (leaving = true) };
 }
+
+type Served = Awaited<ReturnType<typeof serve>>;
 
 /** A connection, and all that came over it. */
 function open(port: number) {
@@ -112,11 +123,14 @@ const plain = (text: string): string =>
  * What a server says to these pieces, and to the last of them when it has answered the others;
  * null when a reset may have taken some of it.
  */
-async function say(port: number, pieces: readonly Buffer[], last: string): Promise<string | null> {
+async function say({ port, read }: Served, pieces: readonly Buffer[], last: string): Promise<string | null> {
   const heard = open(port);
+  let sent = 0;
   for (const piece of pieces) {
     heard.socket.write(piece);
-    await sleep(2);
+    sent += piece.length;
+    // each piece is to arrive by itself, unless the server reads no more for now
+    for (let tries = 0; tries < 20 && (tries < 2 || read(heard.socket) < sent); tries++) await sleep(1);
   }
   await silence(heard);
   heard.socket.write(last, 'latin1');
@@ -125,6 +139,7 @@ async function say(port: number, pieces: readonly Buffer[], last: string): Promi
   return heard.reset ? null : `${plain(heard.text)}${heard.ended ? ' closed' : ' open'}`;
 }
 
+/** Resolves when nothing more has come for a while. */
 async function silence(heard: { readonly text: string }): Promise<void> {
   for (let length = -1; length !== heard.text.length; ) {
     length = heard.text.length;
@@ -135,17 +150,13 @@ async function silence(heard: { readonly text: string }): Promise<void> {
 const post = (body: string, extra = '', key = 'svc_one'): string =>
   `POST /v1/chat HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${key}\r\n${extra}Content-Length: ${body.length}\r\n\r\n${body}`;
 
-async function until(condition: () => boolean): Promise<void> {
-  for (let i = 0; i < 400 && !condition(); i++) await sleep(5);
-}
-
 /** Sends one request after the other, each when the one before is answered. @returns the answers */
 async function inTurn(heard: ReturnType<typeof open>, requests: readonly string[]): Promise<string[]> {
   const answers: string[] = [];
   for (const request of requests) {
     heard.text = '';
     heard.socket.write(request, 'latin1');
-    await until(() => /\r\n\r\n.*\}$/s.test(heard.text) || heard.ended);
+    await until(() => /\r\n\r\n.*\}$/s.test(heard.text) || heard.ended, 'an answer');
     answers.push(heard.text);
   }
   return answers;
@@ -157,7 +168,7 @@ t.test('requests that repeat a head, with another body or key too, pass the pars
   const requests = [post('a'), post('aa'), post('xc', '', 'svc_two'), post('e'), post('l'), post('dd')];
   const answers = await inTurn(heard, requests);
   t.equal(seen.repeated, 5);
-  await until(() => seen.closed === 6);
+  await until(() => seen.closed === 6, 'six answers are over');
   t.equal(seen.closed, 6, 'each answer was over once');
   t.match(answers[2], /"key":"Bearer svc_two","text":"xc"/);
   t.match(answers[3], /^HTTP\/1\.1 404/);
@@ -214,7 +225,7 @@ t.test("whatever is sent, however it is cut, the answers are the server's own", 
     const whole = requests.map((request) => Buffer.from(request, 'latin1'));
     const pieces = cuts === null ? whole : cutAt(Buffer.concat(whole), cuts);
     for (let tries = 1; ; tries++) {
-      const [ours, nodes] = await Promise.all([watched, own].map(({ port }) => say(port, pieces, last)));
+      const [ours, nodes] = await Promise.all([watched, own].map((served) => say(served, pieces, last)));
       if (ours === null || nodes === null || ours === nodes) return;
       // how much of an answer is out when a bad request cuts it off is a race, each time another one
       if (tries === RACES) throw new Error(`${ours}\ninstead of\n${nodes}`);
@@ -238,11 +249,11 @@ t.test('a request sent before the answer to the one before it waits for its turn
   heard.text = '';
   for (const body of ['l1', 'l2', 'a3', 'l4']) {
     heard.socket.write(post(body));
-    await sleep(1);
+    await sleep(1); // paced: each is to arrive by itself
   }
-  await until(() => heard.text.includes('l4'));
+  await until(() => heard.text.includes('l4'), 'the last answer');
   t.strictSame(heard.text.match(/"text":"\w+"/g), ['"text":"l1"', '"text":"l2"', '"text":"a3"', '"text":"l4"']);
-  await until(() => seen.closed === 5);
+  await until(() => seen.closed === 5, 'five answers are over');
   t.equal(seen.closed, 5);
   heard.socket.destroy();
 });
@@ -256,23 +267,20 @@ t.test('a body may come in pieces; one that takes long is for the parser, and it
     heard.text = '';
     for (const at of [0, 1, 2]) {
       heard.socket.write(whole.slice((at * whole.length) / 3, ((at + 1) * whole.length) / 3));
-      if (at === 0) await sleep(pauseMs);
-      await sleep(10);
+      await sleep(at === 0 ? pauseMs : 10); // slow on purpose
     }
-    await until(() => heard.text.endsWith('}'));
+    await until(() => heard.text.endsWith('}'), 'the answer');
     t.ok(heard.text.includes(body));
   };
   await inTurn(heard, [post('a')]);
-  await inPieces(0);
+  await inPieces(10);
   t.equal(seen.repeated, 1);
   await inPieces(2300);
   t.equal(seen.repeated, 1);
-  await inPieces(0);
+  await inPieces(10);
   t.equal(seen.repeated, 2, 'and the next one passes the parser by again');
-  heard.socket.write(`${post('a').slice(0, -1)}`);
-  await sleep(10);
-  heard.socket.end();
-  await until(() => heard.ended);
+  heard.socket.end(`${post('a').slice(0, -1)}`);
+  await until(() => heard.ended, 'the connection ends');
   t.match(heard.text, /HTTP\/1\.1 400/, 'half a request');
 });
 
@@ -292,7 +300,7 @@ t.test('a large body is for the parser alone, and small ones behind it pass it b
   await inTurn(other, [post('a'), post('a')]);
   other.text = '';
   other.socket.write(`${post('a'.repeat(99_000))}${post('aaa')}`);
-  await until(() => other.text.includes('"text":"aaa"'));
+  await until(() => other.text.includes('"text":"aaa"'), 'the second answer');
   t.match(other.text, /"text":"aaa"/, 'also where the next one is sent along');
   t.match((await inTurn(other, [post('a')]))[0], /"text":"a"/);
   heard.socket.destroy();
@@ -305,11 +313,11 @@ t.test('a client that leaves before its answer is noticed', async (t) => {
     const heard = open(port);
     await inTurn(heard, [post('a'), post('a')]);
     heard.socket.write(post(way));
-    await until(() => seen.repeated === 2);
+    await until(() => seen.repeated === 2, 'the request arrives');
     heard.socket.resetAndDestroy();
-    await until(() => seen.closed === 3);
+    await until(() => seen.closed === 3, `three answers are over: ${way}`);
     t.equal(seen.closed, 3, way);
-    await sleep(10);
+    await sleep(10); // time for what is not to come
     t.equal(seen.closed, 3, 'once');
   }
 });
@@ -322,11 +330,11 @@ t.test('an answer that a slow client takes long for is over when it has it', asy
     heard.text = '';
     heard.socket.pause();
     heard.socket.write(post(way));
-    await until(() => seen.repeated === 2);
-    await sleep(50);
+    await until(() => seen.repeated === 2, 'the request arrives');
+    await sleep(50); // nothing happens meanwhile
     t.equal(seen.closed, 2, 'not before');
     heard.socket.resume();
-    await until(() => seen.closed === 3 && heard.text.length > LARGE);
+    await until(() => seen.closed === 3 && heard.text.length > LARGE, 'the whole answer');
     t.equal(heard.text.length - heard.text.indexOf('\r\n\r\n') - 4, LARGE);
     t.match((await inTurn(heard, [post('a')]))[0], /"text":"a"/);
     heard.socket.destroy();
@@ -342,30 +350,31 @@ t.test('a connection that rests too long is closed, one that waits for its answe
   await inTurn(heard, [post('a'), post('a')]);
   await inTurn(waiting, [post('a')]);
   waiting.socket.write(post('n'));
-  await until(() => seen.repeated === 2);
-  await until(() => heard.ended);
+  await until(() => seen.repeated === 2, 'the request arrives');
+  await until(() => heard.ended, 'the connection at rest is closed');
   t.ok(heard.ended);
-  await sleep(100);
+  await sleep(100); // more than keepAliveTimeout
   t.notOk(waiting.ended);
   waiting.socket.destroy();
 });
 
 t.test('once the server leaves, requests are told so, and idle connections are let go', async (t) => {
-  const { server, port, leave } = await serve(t, true);
+  const { server, port, seen, leave } = await serve(t, true);
   const heard = open(port);
   const busy = open(port);
   await inTurn(heard, [post('a'), post('a')]);
   await inTurn(busy, [post('a')]);
   busy.text = '';
-  busy.socket.write(post('l'));
-  await sleep(1);
+  busy.socket.write(post('h'));
+  await until(() => seen.release !== null, 'the request arrives');
   leave();
   server.keepAliveTimeout = 50;
   const [last] = await inTurn(heard, [post('a')]);
   t.match(last, /connection: close/i);
-  await until(() => heard.ended && busy.ended);
+  seen.release?.();
+  await until(() => heard.ended && busy.ended, 'both connections are closed');
   t.ok(heard.ended);
-  t.match(busy.text, /"text":"l"/);
+  t.match(busy.text, /"text":"h"/);
   t.ok(busy.ended);
 });
 
@@ -376,10 +385,10 @@ t.test('bytes behind a CONNECT go nowhere', async (t) => {
   const heard = open(port);
   await inTurn(heard, [post('a')]);
   heard.socket.write('CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n');
-  await until(() => taken.length === 1);
+  await until(() => taken.length === 1, 'the CONNECT arrives');
   heard.text = '';
   heard.socket.write(post('a'));
-  await sleep(30);
+  await sleep(30); // time for an answer that is not to come
   t.equal(heard.text, '');
   heard.socket.destroy();
 });
@@ -394,7 +403,7 @@ t.test('a stream that is no socket is read all the same', async (t) => {
   });
   for (const answers of [1, 2, 3]) {
     client.write(post('a'));
-    await until(() => text.match(/"text":"a"/g)?.length === answers);
+    await until(() => text.match(/"text":"a"/g)?.length === answers, `${answers} answers`);
   }
   t.equal(seen.repeated, 2);
   client.destroy();
@@ -407,6 +416,5 @@ t.test('connections are counted until they are closed', async (t) => {
   for (const one of heard) await inTurn(one, [post('a'), post('a')]);
   t.equal(await count(), 2);
   for (const one of heard) one.socket.destroy();
-  for (let tries = 0; tries < 100 && (await count()) > 0; tries++) await sleep(5);
-  t.equal(await count(), 0);
+  t.equal(await until(count, 'no connection is counted', (open) => open === 0), 0);
 });

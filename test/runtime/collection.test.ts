@@ -11,7 +11,7 @@ const PROGRAM = `
   hoard = hoard.length;
   let least = full;
   for (let i = 0; i < 50 && least > full / 2; i++) {
-    await sleep(200);
+    await sleep(200); // at rest: awake it would not collect
     least = Math.min(least, process.memoryUsage.rss());
   }
   console.log(JSON.stringify({ full, least }));

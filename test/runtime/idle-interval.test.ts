@@ -3,11 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { Overload } from '../../src/gateway/overload.ts';
 import { IdleInterval } from '../../src/runtime/idle-interval.ts';
-
-/** Resolves once it says so, however long that takes here. */
-async function until(met: () => boolean): Promise<void> {
-  while (!met()) await sleep(1);
-}
+import { until } from '../support/until.ts';
 
 t.test('it ticks from being woken until ten ticks in a row found nothing to do', async (t) => {
   let ticks = 0;
@@ -26,16 +22,16 @@ t.test('it ticks from being woken until ten ticks in a row found nothing to do',
   ticker.wake();
   ticker.wake();
   t.notOk(ticker.resting);
-  await until(() => ticks >= 30);
+  await until(() => ticks >= 30, '30 ticks');
   t.notOk(ticker.resting, 'busy all the while');
   busy = false;
   const before = ticks;
-  await until(() => ticker.resting);
+  await until(() => ticker.resting, 'it rests');
   t.equal(ticks - before, 10);
-  await sleep(20);
+  await sleep(20); // time for ticks that are not to come
   t.equal(ticks - before, 10, 'none at rest');
   ticker.wake();
-  await until(() => ticker.resting);
+  await until(() => ticker.resting, 'it rests');
   t.equal(ticks - before, 20, 'and again');
   t.equal(rests, 2);
   ticker.rest();
@@ -66,6 +62,5 @@ t.test('a gateway that was overloaded goes on sampling until all may enter again
     return true;
   };
   t.notOk(mayEnter());
-  while (!mayEnter()) await sleep(50);
-  t.pass('by its own samples');
+  t.ok(await until(mayEnter, 'all may enter'), 'by its own samples');
 });

@@ -233,9 +233,9 @@ async function starter(t: Test, dataDir: string): Promise<Starter> {
     const server = await startEmbedded({ dataDir: ${JSON.stringify(dataDir)}, log: { info() {} } });
     console.log(JSON.stringify(server));
     process.stdin.on('end', () => server.stop()).resume();`;
-  const { PATH } = process.env; // without the variables of the test runner
+  const { PATH, NODE_COMPILE_CACHE } = process.env; // without the variables of the test runner
   const child = spawn(process.execPath, ['--input-type=module', '--eval', program], {
-    env: { PATH },
+    env: { PATH, NODE_COMPILE_CACHE },
     stdio: ['pipe', 'pipe', 'inherit'],
   });
   t.teardown(() => child.kill('SIGKILL'));

@@ -1,5 +1,3 @@
-import { until } from './until.ts';
-
 /** A plain HTTP client of the gateway: it shows what came, byte for byte. */
 
 export interface Ask {
@@ -66,15 +64,6 @@ export function chunksOf(text: string): any[] {
   return dataOf(text)
     .filter((data) => data !== '[DONE]')
     .map((data) => JSON.parse(data));
-}
-
-/** Like `until`, for tests that do not say yet what they wait for. */
-export function eventually<T>(
-  look: () => T | Promise<T>,
-  isSo: (value: T) => boolean,
-  _patienceMs?: number,
-): Promise<T> {
-  return until(look, String(isSo), isSo);
 }
 
 /** What a call throws. */

@@ -136,7 +136,7 @@ async function retrying<T>(attempt: () => Promise<T>): Promise<T> {
       return await attempt();
     } catch (error) {
       if (!(error instanceof DatabaseUnavailable) || tried === 5) throw error;
-      await sleep(500);
+      await sleep(500); // it stops meanwhile
     }
   }
 }

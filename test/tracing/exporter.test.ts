@@ -1,8 +1,8 @@
 import t, { type Test } from 'tap';
 import { type ExporterOptions, SpanExporter } from '../../src/tracing/exporter.ts';
 import { boolean, CLIENT, double, encodeSpan, integer, SERVER, text } from '../../src/tracing/otlp.ts';
-import { eventually } from '../support/client.ts';
 import { startCollector } from '../support/collector.ts';
+import { until } from '../support/until.ts';
 
 const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736';
 
@@ -60,10 +60,7 @@ t.test('spans arrive as the protocol has them, many in one post', async (t) => {
   t.match(second, { parentSpanId: '00f067aa0ba902b7', kind: 3, status: { code: 2 } });
   const took = BigInt(first?.endTimeUnixNano ?? 0) - BigInt(first?.startTimeUnixNano ?? 0);
   t.ok(took > 200_000n && took < 300_000n, 'a quarter of a millisecond');
-  await eventually(
-    () => exporter.exported,
-    (count) => count === 3,
-  );
+  await until(() => exporter.exported === 3, '3 spans are exported');
 });
 
 t.test('a collector in trouble is asked again, then told of as well again', async (t) => {
@@ -71,15 +68,9 @@ t.test('a collector in trouble is asked again, then told of as well again', asyn
   const { exporter, logged } = exporterTo(t, collector.url);
   collector.answer((res) => void res.writeHead(503).end());
   exporter.add(span(0));
-  await eventually(
-    () => collector.posts.length,
-    (posts) => posts === 2,
-  );
+  await until(() => collector.posts.length === 2, '2 posts');
   collector.answer((res) => void res.writeHead(200).end());
-  await eventually(
-    () => exporter.exported,
-    (count) => count === 1,
-  );
+  await until(() => exporter.exported === 1, 'one span is exported');
   t.equal(exporter.dropped, 0);
   t.same(logged, ['traces cannot be exported: {"reason":"status 503"}', 'traces are exported again']);
 });
@@ -89,24 +80,15 @@ t.test('what it refuses, or does not take in four tries, is dropped and counted'
   const { exporter } = exporterTo(t, collector.url);
   collector.answer((res) => void res.writeHead(400).end());
   exporter.add(span(0));
-  await eventually(
-    () => exporter.dropped,
-    (count) => count === 1,
-  );
+  await until(() => exporter.dropped === 1, 'one span is dropped');
   t.equal(collector.posts.length, 1, 'not tried again');
   collector.answer((res) => void res.destroy());
   exporter.add(span(1));
-  await eventually(
-    () => exporter.dropped,
-    (count) => count === 2,
-  );
+  await until(() => exporter.dropped === 2, '2 spans are dropped');
   t.equal(collector.posts.length, 5);
   collector.answer((res) => void res.writeHead(200).end('{"partialSuccess":{"rejectedSpans":"2"}}'));
   for (let i = 0; i < 3; i++) exporter.add(span(i));
-  await eventually(
-    () => exporter.exported,
-    (count) => count === 1,
-  );
+  await until(() => exporter.exported === 1, 'one span is exported');
   t.equal(exporter.dropped, 4);
 });
 
@@ -115,10 +97,7 @@ t.test('one that says nothing is given up', async (t) => {
   const { exporter, logged } = exporterTo(t, collector.url, { timeoutMs: 30 });
   collector.answer(() => {});
   exporter.add(span(0));
-  await eventually(
-    () => exporter.dropped,
-    (count) => count === 1,
-  );
+  await until(() => exporter.dropped === 1, 'one span is dropped');
   t.match(logged[0], /aborted/);
 });
 
@@ -126,10 +105,7 @@ t.test('the queue is bounded', async (t) => {
   const { exporter, logged } = exporterTo(t, 'http://127.0.0.1:1', { pauseMs: 60_000 });
   for (let i = 0; i < 10_000; i++) exporter.add(span(i));
   t.equal(exporter.dropped, 10_000 - 4096 - 512, 'but for those waiting, and those on their way');
-  await eventually(
-    () => logged.length,
-    (lines) => lines === 1,
-  );
+  await until(() => logged.length === 1, 'one line is logged');
   await exporter.close();
   t.equal(exporter.dropped, 10_000);
   t.match(logged[0], /ECONNREFUSED/);

@@ -10,6 +10,7 @@ import connectorOf from 'undici/lib/core/connect.js';
 import type { FastConnection } from '../../src/upstream/fast-connection.ts';
 import { FastPool } from '../../src/upstream/fast-pool.ts';
 import { Stopped, type UpstreamOptions } from '../../src/upstream/upstream.ts';
+import { until } from '../support/until.ts';
 import { Call, post, send, serve as serveWith } from './calls.ts';
 
 const open = (options: UpstreamOptions): FastPool => new FastPool(options, connectorOf);
@@ -84,10 +85,10 @@ t.test("a body's memory may be used again once the system has taken all of it", 
   out = 0;
   for (const socket of sockets) socket.pause();
   const call = sendAll(body);
-  await sleep(100);
+  await sleep(50); // nothing happens meanwhile
   t.equal(out, 0, 'some of it still waits');
   call.call?.abort(call);
-  await sleep(50);
+  await sleep(50); // nor now
   t.equal(out, 0, 'nor afterwards: who knows who reads it');
 });
 
@@ -97,10 +98,12 @@ t.test('an answer before the request is out ends its connection', async (t) => {
     upstream,
     Array.from({ length: 400 }, () => Buffer.alloc(65_536, 'x')),
   );
-  while (sockets.length === 0) await sleep(5);
-  const [socket] = sockets as [Socket];
+  const [socket] = (await until(
+    () => sockets,
+    'the request begins to arrive',
+    ([first]) => (first?.bytesRead ?? 0) > 0,
+  )) as [Socket];
   socket.pause();
-  await sleep(50);
   socket.write(OK);
   t.equal(await call.ended, 'ok');
   t.equal(upstream.connections, 0);
@@ -127,14 +130,14 @@ t.test('whoever gave up is told nothing and nothing is sent for him', async (t) 
   const { upstream, requests } = await serve(t, (socket) => socket.write(OK));
   const call = new Call(false);
   send(upstream, call, {});
-  while (upstream.freeConnections === 0) await sleep(5);
+  await until(() => upstream.freeConnections === 1, 'the connection is open and free');
   t.same(requests, []);
   t.equal(await post(upstream).ended, 'ok', 'on the connection that was opened for it');
   t.equal(upstream.connections, 1);
 });
 
 t.test('requests of one turn of the event loop leave together, but for those that were given up', async (t) => {
-  const { upstream, requests } = await serve(t, (socket) => socket.write(OK));
+  const { upstream, sockets, requests } = await serve(t, (socket) => socket.write(OK));
   for (const { ended } of Array.from({ length: 5 }, () => post(upstream))) await ended;
   requests.length = 0;
   const [first, second, third, fourth, fifth] = Array.from({ length: 5 }, (_, n) =>
@@ -150,15 +153,21 @@ t.test('requests of one turn of the event loop leave together, but for those tha
   t.equal(fifth.text, '');
   t.equal(third.text, '');
   t.equal(upstream.connections, 2);
-  await sleep(50);
+  await until(
+    () => sockets.filter((socket) => socket.destroyed).length === 3,
+    'the other three connections are closed',
+  );
   t.strictSame(requests.map((text) => text.split('\r\n\r\n')[1]).sort(), ['{"n":0}', '{"n":1}']);
 });
 
 t.test('only its own handler can pause or abort a connection', async (t) => {
   const { upstream, sockets } = await serve(t, () => {});
   const old = post(upstream);
-  while (sockets.length === 0) await sleep(5);
-  const [socket] = sockets as [Socket];
+  const [socket] = (await until(
+    () => sockets,
+    'a connection',
+    ({ length }) => length === 1,
+  )) as [Socket];
   socket.write(OK);
   t.equal(await old.ended, 'ok');
   const next = post(upstream);
@@ -172,16 +181,19 @@ t.test('only its own handler can pause or abort a connection', async (t) => {
 t.test('a held connection reads nothing, and all of it later', async (t) => {
   const { upstream, sockets } = await serve(t, () => {});
   const call = post(upstream);
-  while (sockets.length === 0) await sleep(5);
-  const [socket] = sockets as [Socket];
+  const [socket] = (await until(
+    () => sockets,
+    'a connection',
+    ({ length }) => length === 1,
+  )) as [Socket];
   const text = 'y'.repeat(8_000_000);
   socket.write('HTTP/1.1 200 OK\r\ncontent-length: 8000000\r\n\r\n');
-  while (call.status === 0) await sleep(5);
+  await call.headed;
   call.call?.pause(call);
   socket.write(text);
-  await sleep(100);
+  await sleep(50); // nothing is read meanwhile
   const before = call.text.length;
-  await sleep(100);
+  await sleep(50); // nor now
   t.equal(call.text.length, before);
   t.ok(before <= 16_384);
   call.call?.resume(call);
@@ -200,10 +212,20 @@ t.test('over TLS', { skip: !hasOpenssl() && 'no openssl to make a certificate' }
   const files = ['-keyout', `${dir}/key.pem`, '-out', `${dir}/cert.pem`];
   execFileSync(
     'openssl',
-    ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', ...files, '-days', '2', '-subj', '/CN=localhost'].concat([
-      '-addext',
-      'subjectAltName=DNS:localhost',
-    ]),
+    [
+      'req',
+      '-x509',
+      '-newkey',
+      'ec',
+      '-pkeyopt',
+      'ec_paramgen_curve:P-256',
+      '-nodes',
+      ...files,
+      '-days',
+      '2',
+      '-subj',
+      '/CN=localhost',
+    ].concat(['-addext', 'subjectAltName=DNS:localhost']),
     { stdio: 'ignore' },
   );
   const cert = readFileSync(`${dir}/cert.pem`, 'utf8');

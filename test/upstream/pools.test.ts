@@ -129,18 +129,19 @@ async function testPool(t: Test, open: (options: UpstreamOptions) => Upstream): 
 
   t.test('no request follows where it could be lost or misunderstood', async (t) => {
     const KEPT = 'about to be closed';
-    const cases: [string, (socket: Socket) => void][] = [
+    const cases: [string, (socket: Socket) => void, later?: (socket: Socket) => void][] = [
       ['the answer says so', (socket) => socket.write(OK.replace('\r\n\r\n', '\r\nconnection: close\r\n\r\n'))],
       ['bytes behind it', (socket) => socket.write(`${OK}HTTP/1.1 200 OK\r\n\r\n`)],
-      ['bytes that nobody asked for', (socket) => socket.write(OK, () => setTimeout(() => socket.write('x'), 20))],
+      ['bytes that nobody asked for', (socket) => socket.write(OK), (socket) => socket.write('x')],
       ['it ends with the connection', (socket) => socket.end('HTTP/1.1 200 OK\r\n\r\nok')],
       [KEPT, (socket) => socket.write(OK.replace('\r\n\r\n', '\r\nkeep-alive: timeout=1\r\n\r\n'))],
-      ['closed meanwhile', (socket) => socket.write(OK, () => setTimeout(() => socket.destroy(), 20))],
+      ['closed meanwhile', (socket) => socket.write(OK), (socket) => socket.destroy()],
     ];
-    for (const [name, answer] of cases) {
+    for (const [name, answer, later] of cases) {
       const { upstream, sockets } = await serve(t, answer);
       t.equal(await post(upstream).ended, 'ok', name);
       const [socket] = sockets as [Socket];
+      later?.(socket);
       const closes = name !== KEPT && !socket.closed;
       if (closes) await new Promise((resolve) => socket.once('close', resolve));
       for (let n = 0; n < 2; n++) await setImmediate(); // so that the end of the connection was read here too
