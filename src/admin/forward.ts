@@ -56,7 +56,9 @@ export function openForwarder({ settings, log, clock, proxies }: PagesOrigin, se
       res.once('close', release);
       try {
         const kept = Object.entries(req.headers).filter(([name]) => !NOT_FORWARDED.has(name));
-        const headers = { ...Object.fromEntries(kept), [CLIENT_HEADER]: `${secret} ${address}` };
+        const headers: IncomingHttpHeaders = { ...Object.fromEntries(kept), [CLIENT_HEADER]: `${secret} ${address}` };
+        // their bodies are not sent: the next request on the connection would be read as such a body
+        if (req.method !== 'POST') delete headers['content-length'];
         const to = await pages.address();
         if (res.destroyed) return; // the client left while the process started
         const found = await exchange(req, res, headers, to);

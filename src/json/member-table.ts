@@ -1,4 +1,4 @@
-import { BACKSLASH, decodeString } from './members.ts';
+import { BACKSLASH, LONG_STRING, unescaped } from './members.ts';
 
 /** What a top-level member of an upstream's object is to the gateway. */
 export const OTHER = 0;
@@ -71,10 +71,9 @@ export function kindOf(table: MemberTable, b: Buffer, start: number, length: num
     const { bytes, kind } = entries[k] as Entry;
     if (equals(b, start, length, bytes)) return kind;
   }
+  if (length > LONG_STRING) return OTHER;
   for (let i = start; i < start + length; i++) {
-    if (b[i] !== BACKSLASH) continue;
-    const name = decodeString(b, start - 1, start + length + 1) ?? '';
-    return table.byName.get(name) ?? OTHER;
+    if (b[i] === BACKSLASH) return table.byName.get(unescaped(b, start, start + length)) ?? OTHER;
   }
   return OTHER;
 }

@@ -81,7 +81,7 @@ export function beginning(b: Buffer, start: number): string {
     if (end + length > start + SHOWN) break;
     end += length;
   }
-  return JSON.parse(`"${b.toString('utf8', start, end)}..."`);
+  return `${unescaped(b, start, end)}...`;
 }
 
 /** Defines a member as JSON.parse does: assigning to `__proto__` would set the prototype. */
@@ -204,17 +204,55 @@ function isHex(b: Buffer, i: number, end: number): boolean {
   return value >= 0;
 }
 
-/** The text of the string [start, end), which includes its quotes; null if its escapes are invalid. */
-export function decodeString(bytes: Buffer, start: number, end: number): string | null {
-  for (let i = start + 1; i < end - 1; i++) {
-    const c = bytes[i] as number;
-    if (c === BACKSLASH || c > 0x7e) {
-      try {
-        return JSON.parse(bytes.toString('utf8', start, end));
-      } catch {
-        return null;
+/** The text of string content [start, end), whose escapes are valid; LONG_STRING bytes at most. */
+export function decodeString(b: Buffer, start: number, end: number): string {
+  let all = 0;
+  for (let i = start; i < end; i++) {
+    const c = b[i] as number;
+    if (c === BACKSLASH) return unescaped(b, start, end);
+    all |= c;
+  }
+  return b.toString(all < 0x80 ? 'latin1' : 'utf8', start, end);
+}
+
+/** UTF-16 of the string being decoded, low bytes first. */
+const UNITS = Buffer.alloc(2 * LONG_STRING + 2);
+/** What the escape of one letter stands for. */
+const LETTERS = Uint8Array.from({ length: 256 }, (_, c) => c);
+for (const [k, letter] of Buffer.from('bfnrt').entries()) LETTERS[letter] = '\b\f\n\r\t'.charCodeAt(k);
+
+/**
+ * The text of string content [start, end) with escapes, which are valid; LONG_STRING bytes at most.
+ * JSON.parse takes three times as long.
+ */
+export function unescaped(b: Buffer, start: number, end: number): string {
+  let length = 0;
+  for (let i = start; i < end; ) {
+    let c = b[i++] as number;
+    if (c === BACKSLASH) {
+      c = LETTERS[b[i++] as number] as number;
+      if (c === 0x75) {
+        c = (hex(b, i) << 8) | hex(b, i + 2);
+        i += 4;
+      }
+    } else if (c >= 0x80) {
+      const more = sequenceLength(c) - 1;
+      c &= 0x3f >> more;
+      for (let k = 0; k < more; k++) c = (c << 6) | ((b[i++] as number) & 0x3f);
+      if (c > 0xffff) {
+        const high = 0xd7c0 + (c >> 10); // 0xd800 - (0x10000 >> 10)
+        UNITS[length++] = high;
+        UNITS[length++] = high >> 8;
+        c = 0xdc00 | (c & 0x3ff);
       }
     }
+    UNITS[length++] = c;
+    UNITS[length++] = c >> 8;
   }
-  return bytes.toString('latin1', start + 1, end - 1);
+  return UNITS.toString('utf16le', 0, length);
+}
+
+/** The byte written in the two hexadecimal digits at i. */
+function hex(b: Buffer, i: number): number {
+  return ((HEX[b[i] as number] as number) << 4) | (HEX[b[i + 1] as number] as number);
 }

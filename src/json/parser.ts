@@ -164,7 +164,7 @@ class ObjectParser {
     this.#at = last + 1;
     if (last - start > (depth > 1 ? SHORT_STRING : LONG_STRING)) return depth > 1 ? '...' : beginning(b, start);
     if (depth > REDUCED_DEPTH) return '';
-    return decodeString(b, start - 1, last + 1) as string;
+    return decodeString(b, start, last);
   }
 
   #number(depth: number): number | undefined {
@@ -203,7 +203,7 @@ function keyText(b: Buffer, start: number, end: number): string {
     while (i < length && recent.charCodeAt(i) === b[start + i]) i++;
     if (i === length) return recent;
   }
-  const text = decodeString(b, start - 1, end + 1) as string;
+  const text = decodeString(b, start, end);
   if (length <= SHORT_STRING && text.length === length) RECENT_KEYS[index] = text; // no escapes, and ASCII
   return text;
 }

@@ -33,6 +33,6 @@ export function load(b: Buffer, from: number, to: number): void {
  * Passes over string content in the loaded bytes.
  * @param at offset in the loaded bytes to begin at
  * @returns 2 * offset + escaped: the first offset that needs a closer look (a quote, a control
- * character, a backslash without a two-byte escape) or the loaded length; 1 if an escape was passed
+ * character, a backslash that begins no whole escape) or the loaded length; 1 if an escape was passed
  */
 export const { pass } = exported;

@@ -6,8 +6,8 @@
 ;;
 ;; pass(at) starts at content offset `at` and returns 2 * offset + escaped:
 ;;   offset   of the first byte that needs a closer look: a quote, a control character, or a
-;;            backslash that makes no two-byte escape with the byte behind it
-;;   escaped  1 if a two-byte escape was passed
+;;            backslash that begins no whole escape
+;;   escaped  1 if an escape was passed
 ;;
 ;; A bit mask has one bit for each of sixteen bytes, the first byte lowest. How runs of
 ;; backslashes are told apart is from simdjson (Langdale and Lemire, "Parsing Gigabytes of
@@ -16,6 +16,25 @@
 ;; long again.
 (module
   (memory (export "memory") 2) ;; 128 KiB
+
+  ;; zero if each of the four bytes is a hexadecimal digit. A byte below 0x80 plus 0x80 - x has
+  ;; its highest bit set if it is x or more.
+  (func $not-hex (param $v i32) (result i32)
+    (local $lower i32)
+    (local.set $lower (i32.or (local.get $v) (i32.const 0x20202020)))
+    (i32.and
+      (i32.xor
+        (i32.or
+          (i32.and ;; 0 to 9
+            (i32.add (local.get $v) (i32.const 0x50505050))
+            (i32.xor (i32.add (local.get $v) (i32.const 0x46464646)) (i32.const -1)))
+          (i32.and ;; a to f
+            (i32.add (local.get $lower) (i32.const 0x1f1f1f1f))
+            (i32.xor (i32.add (local.get $lower) (i32.const 0x19191919)) (i32.const -1))))
+        (i32.const -1))
+      (i32.const 0x80808080))
+    (i32.and (local.get $v) (i32.const 0x80808080))
+    i32.or)
 
   (func (export "pass") (param $at i32) (result i32)
     (local $slashes i32)  ;; mask: backslashes
@@ -106,20 +125,35 @@
         i32.or
         (local.tee $stops)
 
-        ;; return (at + offset of the first stop) * 2 | (escaped, or an escape before that stop)
         (if (then
-          (return
+          ;; an escape before the first stop was passed
+          (local.set $escaped
             (i32.or
-              (i32.shl (i32.add (local.get $at) (i32.ctz (local.get $stops))) (i32.const 1))
-              (i32.ne
+              (local.get $escaped)
+              (i32.and
+                (local.get $escapes)
+                (i32.and
+                  (i32.sub (local.get $stops) (i32.const 1))
+                  (i32.xor (local.get $stops) (i32.const -1))))))
+          (local.set $at (i32.add (local.get $at) (i32.ctz (local.get $stops))))
+          ;; a stop at anything but \u and four hexadecimal digits is returned
+          (if (i32.or
+                (i32.ne (i32.load16_u offset=512 align=1 (local.get $at)) (i32.const 0x755c))
+                (call $not-hex (i32.load offset=514 align=1 (local.get $at))))
+            (then
+              (return
+                (i32.or (i32.shl (local.get $at) (i32.const 1)) (i32.ne (local.get $escaped) (i32.const 0))))))
+          ;; such an escape is passed, and all that follow it at once
+          (loop $unicode
+            (local.set $at (i32.add (local.get $at) (i32.const 6)))
+            (br_if $unicode
+              (i32.eqz
                 (i32.or
-                  (local.get $escaped)
-                  (i32.and
-                    (local.get $escapes)
-                    (i32.and
-                      (i32.sub (local.get $stops) (i32.const 1))
-                      (i32.xor (local.get $stops) (i32.const -1)))))
-                (i32.const 0))))))
+                  (i32.ne (i32.load16_u offset=512 align=1 (local.get $at)) (i32.const 0x755c))
+                  (call $not-hex (i32.load offset=514 align=1 (local.get $at)))))))
+          (local.set $escaped (i32.const 1))
+          (local.set $carry (i32.const 0))
+          (br $step)))
 
         (local.set $escaped (i32.or (local.get $escaped) (local.get $escapes)))
         (local.set $carry (i32.shr_u (local.get $escapes) (i32.const 15)))

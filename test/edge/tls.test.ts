@@ -6,6 +6,8 @@ import { join } from 'node:path';
 import { connect } from 'node:tls';
 import t, { type Test } from 'tap';
 import { TlsFiles } from '../../src/runtime/tls-files.ts';
+import { cheapHash, PASSWORD, Person } from '../admin/people.ts';
+import { ask } from '../support/client.ts';
 import { startGateway } from '../support/gateway.ts';
 import { until } from '../support/until.ts';
 import { scriptedUpstream } from '../support/upstream.ts';
@@ -135,6 +137,36 @@ t.test('the admin listener speaks TLS too, health as well as pages', { skip }, a
   const { gateway } = await serve(t);
   t.match(gateway.adminUrl, /^https:/);
   for (const path of ['/livez', '/sign-in']) t.equal((await fetch(gateway.adminUrl + path)).status, 200, path);
+});
+
+t.test('an assistant runs over TLS, in the API and in the trial of the pages', { skip }, async (t) => {
+  const { gateway } = await serve(t);
+  const company = await gateway.company();
+  const key = await gateway.key(company);
+  const assistant = await gateway.assistant(company, { model: 'fast' });
+  const answer =
+    '{"model":"internal-fast","choices":[{"message":{"content":"from afar"}}],"usage":{"prompt_tokens":3,"completion_tokens":2}}';
+  upstream.answer((res) => {
+    res.writeHead(200, { 'content-type': 'application/json' });
+    res.end(answer);
+  });
+  const body = { messages: [{ role: 'user', content: 'x' }] };
+  const run = await ask(`${gateway.url}/assistants/${assistant}/run`, { key, body });
+  t.match(run, { status: 200, json: { text: 'from afar', model: 'fast' } });
+
+  const hash = cheapHash(PASSWORD);
+  await gateway.sql`
+    insert into users (email, company_id, role, password_hash)
+    values ('ada@customer.example', ${company}, 'administrator', ${hash})`;
+  const person = new Person(gateway.adminUrl);
+  t.equal((await person.signIn('ada@customer.example')).status, 303);
+  const trial = `/companies/${company}/assistants/${assistant}/run`;
+  const { status, text } = await person.post(trial, { message: 'Hello', key });
+  t.equal(status, 200);
+  t.match(text, /<p class="answer">from afar<\/p>/);
+  t.match(text, /<code>fast<\/code>, 3 tokens in, 2 out/);
+  t.match((await person.post(trial, { message: 'Hello', key: 'svc_wrong' })).text, /401.*invalid_api_key/s);
+  t.equal((await gateway.ledger(company, 2)).length, 2, 'both runs are booked');
 });
 
 t.test('files that cannot be used stop the start, and say which', { skip }, async (t) => {

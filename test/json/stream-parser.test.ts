@@ -304,6 +304,61 @@ t.test('long content is passed over at any alignment and stopped in where it mus
   t.end();
 });
 
+t.test('an escape has four hexadecimal digits, alone and behind others, wherever a chunk ends', (t) => {
+  const isValid = (text: string): boolean => {
+    try {
+      return typeof JSON.parse(text) === 'object';
+    } catch {
+      return false;
+    }
+  };
+  for (let place = 0; place < 4; place++) {
+    for (let c = 0; c < 0x100; c++) {
+      const digits = `${'0aF9'.slice(0, place)}${String.fromCharCode(c)}${'0aF9'.slice(place + 1)}`;
+      for (const text of [
+        `{"a":"${plain(20)}\\u${digits}"}`,
+        `{"\\u00e9\\u${digits}\\n":"\\ud83d\\ude00\\u${digits}"}`,
+      ]) {
+        const body = Buffer.from(text);
+        assert.equal(typeof parseObject(body) === 'object', isValid(text), shown(text));
+        agree(body, []);
+        if (c % 5 === 0) for (let cut = 1; cut < body.length; cut++) agree(body, [cut]);
+      }
+    }
+  }
+  t.pass('agreed');
+  t.end();
+});
+
+t.test('names and texts mix escapes with characters of all lengths', (t) => {
+  const parts = [
+    'é',
+    '漢',
+    '😀',
+    '\\u00e9',
+    '\\u6f22',
+    '\\uD83D\\uDE00',
+    '\\ud83d',
+    '\\/',
+    '\\b',
+    '\\f',
+    '\\r',
+    '\\t',
+    '\\"',
+    '\u007f',
+  ];
+  for (const one of parts) {
+    for (const other of parts) {
+      for (const times of [1, 7, 20]) {
+        const name = `${one}${other}x`.repeat(times);
+        agree(Buffer.from(`{"a":"${name}","${name}":[{"${name}":"${one}${other}"}]}`), [20]);
+      }
+    }
+  }
+  t.pass('agreed');
+  t.end();
+});
+
 const body = fc.oneof(
   // valid, written with random whitespace
   fc
