@@ -25,8 +25,8 @@ const DISTINCTIVE = 6;
 /** The member that holds a tool's name, among others. */
 const TOOL_NAME = 'name';
 
-/** Pairs of bytes are told apart by so many values. */
-const PAIRS = 1024;
+/** Bit of what may be written with an escape; the other seven are shared by the needles. */
+const ESCAPE = 0x80;
 
 const LETTER = 1;
 const JOINT = 2;
@@ -45,8 +45,9 @@ export class Hidden {
   /** No string of fewer bytes can hold one. */
   readonly shortest: number;
   readonly #needles: readonly Needle[];
-  /** 1 for pairs of bytes that one begins with, escapes included. */
-  readonly #heads = new Uint8Array(PAIRS);
+  /** Bits of the needles whose first byte is this; two bytes that share a bit may begin one. */
+  readonly #first = new Uint8Array(256);
+  readonly #second = new Uint8Array(256).fill(ESCAPE);
   readonly #untouched: ReadonlySet<string>;
 
   /**
@@ -70,23 +71,23 @@ export class Hidden {
       .sort((a, b) => b.units.length - a.units.length);
     this.shortest = Math.min(...this.#needles.map(({ units }) => units.length));
     this.#untouched = untouched;
-    for (const { units } of this.#needles) {
-      const [first, second] = Buffer.from(String.fromCharCode(...units, 0)) as unknown as [number, number];
-      for (const next of [second, BACKSLASH]) this.#heads[pairOf(first, next)] = 1;
-      if (units.length === 1) for (let next = 0; next < 256; next++) this.#heads[pairOf(first, next)] = 1;
-      for (let next = 0; next < 256; next++) this.#heads[pairOf(BACKSLASH, next)] = 1;
-    }
+    this.#first[BACKSLASH] = ESCAPE;
+    this.#second[BACKSLASH] = 0xff;
+    this.#needles.forEach(({ units }, k) => {
+      const bit = 1 << (k % 7);
+      const [first, second] = Buffer.from(String.fromCharCode(...units)) as unknown as [number, number?];
+      this.#first[first] = (this.#first[first] as number) | bit;
+      for (let c = 0; c < 256; c++) if (c === (second ?? c)) this.#second[c] = (this.#second[c] as number) | bit;
+    });
   }
 
   /** Whether the string with the content [from, to) holds one. */
   isIn(b: Buffer, from: number, to: number): boolean {
-    const heads = this.#heads;
     const last = to - this.shortest;
-    let first = b[from] as number;
     for (let i = from; i <= last; i++) {
-      const second = b[i + 1] as number;
-      if (heads[pairOf(first, second)] === 1 && this.#endAt(b, i, from, to) > 0) return true;
-      first = second;
+      const bits = this.#first[b[i] as number] as number;
+      if (bits === 0 || (bits & (this.#second[b[i + 1] as number] as number)) === 0) continue;
+      if (this.#endAt(b, i, from, to) > 0) return true;
     }
     return false;
   }
@@ -122,10 +123,6 @@ export class Hidden {
     }
     return 0;
   }
-}
-
-function pairOf(first: number, second: number): number {
-  return ((first << 3) ^ second) & (PAIRS - 1);
 }
 
 /** The end of the text at i, whose characters may be escaped; 0 if it is another. */
