@@ -1,4 +1,4 @@
-import { ANSWER_MEMBERS } from '../../src/domain/answer-members.ts';
+import { CHAT_ANSWER } from '../../src/domain/answer-members.ts';
 import { scanAnswer } from '../../src/json/answer.ts';
 import { parseObject } from '../../src/json/parser.ts';
 import { splice } from '../../src/json/splice.ts';
@@ -33,7 +33,7 @@ const sink = {
 };
 
 function scanStream(chunks: readonly Buffer[]): void {
-  const scanner = new ChatStream(slug, sink, MAX_EVENT_BYTES, ANSWER_MEMBERS);
+  const scanner = new ChatStream({ slug, sink, maxEventBytes: MAX_EVENT_BYTES, hidden: null }, CHAT_ANSWER, true);
   for (const chunk of chunks) scanner.push(chunk);
   scanner.end();
 }
@@ -45,7 +45,7 @@ function scanBody(chunks: readonly Buffer[] = []): void {
 }
 
 function scanAndRender(): void {
-  const found = scanAnswer(answerBody, slug, ANSWER_MEMBERS);
+  const found = scanAnswer(answerBody, slug, CHAT_ANSWER);
   if (found === null) throw new Error('an answer of ours is refused');
   splice(answerBody, found.edits);
 }

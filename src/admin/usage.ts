@@ -23,6 +23,8 @@ const ENDPOINTS: Readonly<Record<string, string>> = {
   'chat.completions': 'Chat completions',
   embeddings: 'Embeddings',
   'assistants.run': 'Assistant runs',
+  responses: 'Responses',
+  messages: 'Messages',
 };
 const OUTCOMES: Readonly<Record<string, string>> = {
   completed: 'Completed',

@@ -1,5 +1,6 @@
 import { Hidden } from '../json/hidden.ts';
-import { memberTable } from '../json/member-table.ts';
+import { CHOICES, DELTA, ERROR, GROQ, MODEL, memberTable, NESTED, RESULT, TYPE, USAGE } from '../json/member-table.ts';
+import { messagesUsage, responsesUsage } from '../json/usage.ts';
 import { internalNames, type Model } from './model.ts';
 
 /** Top-level members of answers and events that tell what stands behind the gateway: they are removed. */
@@ -44,12 +45,58 @@ const UNTOUCHED_MEMBERS: ReadonlySet<string> = new Set([
   // the format's words
   ...['object', 'role', 'type', 'finish_reason', 'native_finish_reason', 'stop_reason', 'service_tier', 'format'],
   // the caller's tools and their input, tokens, thoughts, sounds, vectors
-  ...['input', 'token', 'thinking', 'summary', 'signature', 'thought_signature', 'encrypted_content'],
+  ...[
+    'input',
+    'partial_json',
+    'token',
+    'delta',
+    'thinking',
+    'summary',
+    'signature',
+    'thought_signature',
+    'encrypted_content',
+  ],
   ...['data', 'transcript', 'embedding', 'b64_json', 'cited_text', 'title', 'obfuscation'],
 ]);
 
-/** The lists, prepared for the readers of answers and streams. */
-export const ANSWER_MEMBERS = memberTable(LEAKING_MEMBERS, GENERATED_MEMBERS, PRICE_MEMBERS);
+const LISTS = { leaking: LEAKING_MEMBERS, generated: GENERATED_MEMBERS, price: PRICE_MEMBERS };
+
+/** An answer of POST /chat/completions or /embeddings, and each event of a stream. Groq has the usage in an object of its own. */
+export const CHAT_ANSWER = memberTable({
+  ...LISTS,
+  format: { model: MODEL, error: ERROR, usage: USAGE, x_groq: GROQ, choices: CHOICES },
+});
+
+/** An answer of POST /responses. */
+export const RESPONSES_ANSWER = memberTable({
+  ...LISTS,
+  format: { model: MODEL, error: ERROR, usage: USAGE, output: RESULT },
+  usage: responsesUsage,
+});
+
+/** Its events. The text of a `.done` event came before, in deltas. */
+export const RESPONSES_EVENT = memberTable({
+  leaking: LEAKING_MEMBERS,
+  format: { type: TYPE, response: NESTED, delta: DELTA, error: ERROR },
+  nested: RESPONSES_ANSWER,
+  usage: responsesUsage,
+});
+
+/** An answer of POST /messages, and of /messages/count_tokens. */
+export const MESSAGES_ANSWER = memberTable({
+  ...LISTS,
+  format: { model: MODEL, error: ERROR, usage: USAGE, content: RESULT },
+  usage: messagesUsage,
+});
+
+/** Its events. */
+export const MESSAGES_EVENT = memberTable({
+  ...LISTS,
+  generated: [...GENERATED_MEMBERS, 'partial_json', 'thinking'],
+  format: { type: TYPE, message: NESTED, usage: USAGE, error: ERROR },
+  nested: MESSAGES_ANSWER,
+  usage: messagesUsage,
+});
 
 /**
  * What no string of an answer may hold, generated text apart (contract section 4, "What stands

@@ -79,15 +79,51 @@ export class GatewayError extends Error {
     this.retry = retry;
   }
 
+  /** `error.type`. */
+  get type(): string {
+    return TYPES[this.status] ?? 'invalid_request_error';
+  }
+
   /** The JSON body `{"error":{"message","type","code","param"}}`. */
   get body(): string {
-    const { message, status, code, param } = this;
-    return JSON.stringify({ error: { message, type: TYPES[status] ?? 'invalid_request_error', code, param } });
+    const { message, type, code, param } = this;
+    return JSON.stringify({ error: { message, type, code, param } });
   }
 }
 
 /** The request member that named the slug; null for an assistant's default. */
 export type SlugParam = 'model' | 'model_slug' | null;
+
+/** How a dialect writes an error. */
+export interface ErrorFormat {
+  body(error: GatewayError, requestId: string): string;
+  /** The event that ends a broken stream. @param events data events that were sent before */
+  event(error: GatewayError, requestId: string, events: number): string;
+}
+
+/** Of the reference format. */
+export const REFERENCE_ERRORS: ErrorFormat = {
+  body: (error) => error.body,
+  event: (error) => `data: ${error.body}\n\n`,
+};
+
+/** Of the Responses API: bodies as in the reference format, events with their type. */
+export const RESPONSES_ERRORS: ErrorFormat = {
+  body: (error) => error.body,
+  event({ code, message, param }, _, events) {
+    const event = { type: 'error', code, message, param, sequence_number: events };
+    return `event: error\ndata: ${JSON.stringify(event)}\n\n`;
+  },
+};
+
+/** Of the Messages API. */
+export const MESSAGES_ERRORS: ErrorFormat = {
+  body({ status, type, message }, requestId) {
+    const error = { type: status === 413 ? 'request_too_large' : type, message };
+    return JSON.stringify({ type: 'error', error, request_id: requestId });
+  },
+  event: (error, requestId) => `event: error\ndata: ${MESSAGES_ERRORS.body(error, requestId)}\n\n`,
+};
 
 /** The same answer, byte for byte, for models that are unknown, disabled or of the wrong kind (spec section 7). */
 export function modelNotFound(slug: string, param: SlugParam = 'model'): GatewayError {

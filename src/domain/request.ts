@@ -2,11 +2,14 @@ import { GatewayError } from './errors.ts';
 import {
   assistantRunRequest as validateAssistantRun,
   chatRequest as validateChat,
+  countTokensRequest as validateCountTokens,
   embeddingRequest as validateEmbedding,
+  messagesRequest as validateMessages,
+  responsesRequest as validateResponses,
 } from './validators.generated.ts';
 
 /**
- * The request bodies (spec sections 4.2 to 4.4). The gateway uses only the members named here; the
+ * The request bodies (spec sections 4.2 to 4.4; contract section 5). The gateway uses only the members named here; the
  * others pass through unchanged.
  */
 
@@ -15,6 +18,26 @@ export interface ChatRequest {
   readonly messages: readonly unknown[];
   readonly stream?: boolean | null;
   readonly stream_options?: { readonly include_usage?: boolean | null } | null;
+}
+
+export interface ResponsesRequest {
+  readonly model: string;
+  readonly input: string | readonly { readonly type?: unknown; readonly role?: unknown }[];
+  readonly stream?: boolean | null;
+  readonly include?: readonly string[] | null;
+  readonly max_output_tokens?: unknown;
+  readonly previous_response_id?: unknown;
+  readonly conversation?: unknown;
+  readonly prompt?: unknown;
+  readonly background?: unknown;
+}
+
+export interface MessagesRequest {
+  readonly model: string;
+  readonly messages: readonly unknown[];
+  readonly max_tokens?: number;
+  readonly stream?: boolean | null;
+  readonly container?: unknown;
 }
 
 export interface EmbeddingRequest {
@@ -32,6 +55,9 @@ export interface AssistantRunRequest {
 
 /** These throw GatewayError 400 naming the first member that is missing, wrong or, in a run, unknown. */
 export const checkChat = checkerOf<ChatRequest>(validateChat);
+export const checkResponses = checkerOf<ResponsesRequest>(validateResponses);
+export const checkMessages = checkerOf<MessagesRequest>(validateMessages);
+export const checkCountTokens = checkerOf<MessagesRequest>(validateCountTokens);
 export const checkEmbedding = checkerOf<EmbeddingRequest>(validateEmbedding);
 export const checkAssistantRun = checkerOf<AssistantRunRequest>(validateAssistantRun);
 

@@ -1,5 +1,5 @@
 /**
- * JSON Schemas of the request bodies (spec sections 4.2 to 4.4 and 8). They check what the gateway
+ * JSON Schemas of the request bodies (spec sections 4.2 to 4.4 and 8; contract section 5). They check what the gateway
  * itself depends on; the rest is left to the upstream.
  * `make generate` compiles them with ajv into validators.generated.ts.
  */
@@ -30,6 +30,32 @@ export const chatRequest = {
     },
   },
 };
+
+export const responsesRequest = {
+  $id: 'responsesRequest',
+  type: 'object',
+  required: ['model', 'input'],
+  properties: {
+    model: { type: 'string' },
+    input: { type: ['string', 'array'], minItems: 1, items: { type: 'object' } },
+    stream: { type: ['boolean', 'null'] },
+    include: { type: ['array', 'null'], items: { type: 'string' } },
+  },
+};
+
+export const messagesRequest = {
+  $id: 'messagesRequest',
+  type: 'object',
+  required: ['model', 'messages', 'max_tokens'],
+  properties: {
+    model: { type: 'string' },
+    messages: { type: 'array', minItems: 1, items: { ...message, required: ['role', 'content'] } },
+    max_tokens: { type: 'integer', minimum: 1 },
+    stream: { type: ['boolean', 'null'] },
+  },
+};
+
+export const countTokensRequest = { ...messagesRequest, $id: 'countTokensRequest', required: ['model', 'messages'] };
 
 export const embeddingRequest = {
   $id: 'embeddingRequest',

@@ -224,6 +224,11 @@ export const STEERING_TABLE: readonly SteeringGroup[] = [
     effect: 'show the prompt as it was sent, settings and internal states',
   },
   { names: 'mock_*', obeyedBy: 'LiteLLM', effect: 'answer without a model' },
+  {
+    names: 'inference_geo speed anthropic_beta betas',
+    obeyedBy: 'Anthropic, LiteLLM',
+    effect: 'run in another region or at another price, or switch on features that reach stored data',
+  },
 ];
 
 /**
@@ -263,6 +268,8 @@ export const STEERING_METADATA: readonly SteeringGroup[] = [
 
 /** Types of tools that the caller runs. Tools of other types run at the router or the provider. */
 export const CALLERS_TOOLS: readonly string[] = ['function', 'custom'];
+/** The same of Anthropic's, with their dates. */
+export const CALLERS_DATED_TOOLS = /^(?:bash|computer|memory|text_editor)_\d{8}$/;
 
 /** Members that pass, though a pattern above or a first look says otherwise, and why: they end with the own call. */
 export const HARMLESS: Readonly<Record<string, string>> = {

@@ -1,5 +1,6 @@
 import { NameSet } from './name-set.ts';
 import {
+  CALLERS_DATED_TOOLS,
   CALLERS_TOOLS,
   HARMLESS,
   REFERENCE_MEMBERS,
@@ -87,7 +88,7 @@ export class SteeringFilter {
   /** Whether a tool of this type is refused; a type that is no string is none of the caller's. */
   refusesTool(type: unknown): boolean {
     const name = typeof type === 'string' ? type : 'null';
-    return this.#tools.has(name) && !this.#allowedTools.has(name);
+    return this.#tools.has(name) && !this.#allowedTools.has(name) && !CALLERS_DATED_TOOLS.test(name);
   }
 }
 

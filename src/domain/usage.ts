@@ -3,7 +3,14 @@ import type { Payer } from './key.ts';
 import type { Model } from './model.ts';
 import { costOf, type Femto } from './money.ts';
 
-export type Endpoint = 'chat.completions' | 'embeddings' | 'assistants.run';
+/** As the ledger names them; counting tokens is free and never in it. */
+export type Endpoint =
+  | 'chat.completions'
+  | 'embeddings'
+  | 'assistants.run'
+  | 'responses'
+  | 'messages'
+  | 'messages.count_tokens';
 export type UsageSource = 'upstream' | 'estimated';
 export type Outcome = 'completed' | 'client_aborted' | 'upstream_failed';
 

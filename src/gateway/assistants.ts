@@ -1,10 +1,11 @@
 import { type Assistant, systemMessage } from '../domain/assistant.ts';
 import { boundChat } from '../domain/budget.ts';
-import { GatewayError } from '../domain/errors.ts';
+import { GatewayError, REFERENCE_ERRORS } from '../domain/errors.ts';
 import type { Model } from '../domain/model.ts';
 import { type AssistantRunRequest, checkAssistantRun } from '../domain/request.ts';
+import type { TokenCounts } from '../json/usage.ts';
 import type { Call, Operation } from './call.ts';
-import { JsonRelay } from './json-relay.ts';
+import { JsonRelay, WholeAnswer } from './json-relay.ts';
 import type { Services } from './services.ts';
 import { memberNamed, type ValidBody, validateBody } from './validate.ts';
 
@@ -14,6 +15,8 @@ export const assistantRun: Operation = {
   scope: 'assistants',
   kind: 'chat',
   upstreamPath: '/chat/completions',
+  errors: REFERENCE_ERRORS,
+  takesApiKeyHeader: false,
   async read(services, body, companyId, id) {
     // the schema refuses unknown members, those that steer among them
     const valid = validateBody(body, checkAssistantRun, GOVERNED, null);
@@ -39,7 +42,10 @@ function runCall(services: Services, valid: ValidBody<AssistantRunRequest>, assi
       return boundChat(limits, body.length + Buffer.byteLength(assistant.systemPrompt) + DATE_BYTES, model.prices);
     },
     forward: (model) => forwardRun(valid, assistant, model, services.calendar.date(services.clock())),
-    answer: (reply, admission, meter) => new JsonRelay(reply, admission, meter, (answer) => renderRun(answer, slug)),
+    answer: (reply, admission, meter) =>
+      new JsonRelay(reply, admission, meter, (answer, scan) =>
+        renderRun(answer, slug, meter.tokensOf(scan.usage, new WholeAnswer(answer, scan))),
+      ),
   };
 }
 
@@ -65,20 +71,17 @@ function forwardRun(
 }
 
 interface Completion {
-  choices?: { message?: { content?: unknown } }[];
-  usage?: { prompt_tokens?: number; completion_tokens?: number };
+  choices?: { message?: { content?: unknown; refusal?: unknown } }[];
 }
 
-/** The run result (spec section 2.5); null when the upstream's answer holds no message. */
-function renderRun(body: Buffer, slug: string): Buffer | null {
-  const completion = JSON.parse(body.toString()) as Completion;
-  const message = completion.choices?.[0]?.message;
+/** The run result (spec section 2.5), with the tokens it is charged by; null when the upstream's answer holds no message. */
+function renderRun(body: Buffer, slug: string, { prompt, completion }: TokenCounts): Buffer | null {
+  const { choices } = JSON.parse(body.toString()) as Completion;
+  const message = choices?.[0]?.message;
   if (message === undefined) return null;
-  const usage = {
-    prompt_tokens: completion.usage?.prompt_tokens ?? 0,
-    completion_tokens: completion.usage?.completion_tokens ?? 0,
-  };
-  return Buffer.from(JSON.stringify({ text: textOf(message.content), model: slug, usage }));
+  const text = textOf(message.content) || textOf(message.refusal);
+  const usage = { prompt_tokens: prompt, completion_tokens: completion };
+  return Buffer.from(JSON.stringify({ text, model: slug, usage }));
 }
 
 /** Content is a string, or parts of which the text ones count. */

@@ -6,7 +6,7 @@ import { scrub } from '../domain/redact.ts';
 import { type Admission, type Outcome, usageRecord } from '../domain/usage.ts';
 import type { ClientResponse } from '../http/exchange.ts';
 import type { Hidden } from '../json/hidden.ts';
-import type { TokenCounts } from '../json/usage.ts';
+import type { TokenCounts, ToldUsage } from '../json/usage.ts';
 import type { Metrics } from '../metrics.ts';
 import type { Deadline, Watch } from './deadlines.ts';
 import { hiddenOf } from './model-names.ts';
@@ -74,24 +74,35 @@ export class CallMeter {
     );
   }
 
+  /** The token counts of a call: what the upstream told, and an estimate of what it did not. */
+  tokensOf(usage: ToldUsage | null, generated: Generated): TokenCounts {
+    if (isWhole(usage)) return usage;
+    const { prompt, completion } = this.#services.estimator.estimate(
+      this.admission.model.upstream,
+      this.#prompt,
+      generated,
+    );
+    return { prompt: usage?.prompt ?? prompt, completion: usage?.completion ?? completion };
+  }
+
   /**
-   * Books the call. A call that failed before any usage was known leaves no row. The usage of one
-   * that ran without telling it is estimated, and marked so.
+   * Books the call. A call that failed before any usage was known leaves no row, and one that counts
+   * tokens never does. What the upstream did not tell is estimated, and the row marked so.
    * @param usage as the upstream told it, even if it is zero; else null
    * @param listener called once when the end of the answer may be sent; perhaps before this returns
    */
-  settle(outcome: Outcome, usage: TokenCounts | null, generated: Generated, listener: BookingListener | null): void {
+  settle(outcome: Outcome, usage: ToldUsage | null, generated: Generated, listener: BookingListener | null): void {
     this.outcome = outcome;
-    if (usage === null && outcome === 'upstream_failed') {
+    const { endpoint, model, at } = this.admission;
+    if ((usage === null && outcome === 'upstream_failed') || endpoint === 'messages.count_tokens') {
       this.#services.ledger.release(this.admission.requestId);
       return listener?.onBooked();
     }
     const { estimator, metrics, ledger } = this.#services;
-    const { upstream } = this.admission.model;
-    if (usage !== null && outcome === 'completed')
-      estimator.learn(upstream, this.admission.at, this.#prompt, generated, usage);
-    this.tokens = usage ?? estimator.estimate(upstream, this.#prompt, generated);
-    const record = usageRecord(this.admission, this.tokens, usage === null ? 'estimated' : 'upstream', outcome);
+    const isTold = isWhole(usage);
+    if (isTold && outcome === 'completed') estimator.learn(model.upstream, at, this.#prompt, generated, usage);
+    this.tokens = this.tokensOf(usage, generated);
+    const record = usageRecord(this.admission, this.tokens, isTold ? 'upstream' : 'estimated', outcome);
     metrics.booked(record);
     ledger.book(record, listener);
   }
@@ -100,4 +111,8 @@ export class CallMeter {
   drop(): void {
     this.#services.ledger.release(this.admission.requestId);
   }
+}
+
+function isWhole(usage: ToldUsage | null): usage is TokenCounts {
+  return usage !== null && usage.prompt !== null && usage.completion !== null;
 }

@@ -1,7 +1,9 @@
 import type { Bound } from '../domain/budget.ts';
+import type { ErrorFormat } from '../domain/errors.ts';
 import type { Model, ModelKind } from '../domain/model.ts';
 import type { Scope } from '../domain/scope.ts';
 import type { Admission, Endpoint } from '../domain/usage.ts';
+import type { RequestHead } from '../http/request-head.ts';
 import type { UpstreamHandler } from '../upstream/upstream.ts';
 import type { RequestBody } from './body.ts';
 import type { CallMeter } from './call-meter.ts';
@@ -15,12 +17,16 @@ export interface Operation {
   readonly kind: ModelKind;
   /** Path below the upstream's base address. */
   readonly upstreamPath: string;
+  readonly errors: ErrorFormat;
+  /** Whether the key may also come as `x-api-key`. */
+  readonly takesApiKeyHeader: boolean;
   /**
    * Reads a request body.
    * @param id the path's identifier, for assistant runs
+   * @param head the request's headers
    * @throws GatewayError 400 or 404
    */
-  read(services: Services, body: RequestBody, companyId: string, id: string): Call | Promise<Call>;
+  read(services: Services, body: RequestBody, companyId: string, id: string, head: RequestHead): Call | Promise<Call>;
 }
 
 /** One request, read and checked: the model it names, what goes upstream, and what relays the answer. */
@@ -32,5 +38,7 @@ export interface Call {
   bound(model: Model): Bound;
   /** The upstream's body, in pieces. */
   forward(model: Model): readonly Buffer[];
+  /** Headers of the caller's that go upstream, names and values in turn. */
+  readonly headers?: readonly string[];
   answer(reply: Reply, admission: Admission, meter: CallMeter): UpstreamHandler;
 }

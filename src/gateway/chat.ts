@@ -1,9 +1,12 @@
+import { CHAT_ANSWER } from '../domain/answer-members.ts';
 import { boundChat } from '../domain/budget.ts';
+import { REFERENCE_ERRORS } from '../domain/errors.ts';
 import type { Model } from '../domain/model.ts';
 import { type ChatRequest, checkChat } from '../domain/request.ts';
 import type { AnswerScan } from '../json/answer.ts';
 import { ambiguous, type Member, type Members } from '../json/members.ts';
 import { type Edit, splice } from '../json/splice.ts';
+import { ChatStream } from '../sse/chat-stream.ts';
 import type { Call, Operation } from './call.ts';
 import { JsonRelay } from './json-relay.ts';
 import { modelNames } from './model-names.ts';
@@ -16,6 +19,8 @@ export const chat: Operation = {
   scope: 'chat',
   kind: 'chat',
   upstreamPath: '/chat/completions',
+  errors: REFERENCE_ERRORS,
+  takesApiKeyHeader: false,
   read(services, body) {
     return chatCall(validateBody(body, checkChat, GOVERNED, services.steering));
   },
@@ -31,6 +36,7 @@ const TRUE = Buffer.from('true');
 function chatCall(valid: ValidBody<ChatRequest>): Call {
   const { request, body } = valid;
   const streamed = request.stream === true;
+  const wantsUsage = request.stream_options?.include_usage === true;
   const usage = streamed ? usageEdit(valid) : null; // before the gates: it may refuse the body
   return {
     slug: request.model,
@@ -42,12 +48,15 @@ function chatCall(valid: ValidBody<ChatRequest>): Call {
       return body.edited(edits.sort((a, b) => a.start - b.start));
     },
     answer: (reply, admission, meter) =>
-      streamed ? new StreamRelay(reply, admission, meter) : new JsonRelay(reply, admission, meter, renderCompletion),
+      streamed
+        ? new StreamRelay(reply, admission, meter, (options) => new ChatStream(options, CHAT_ANSWER, wantsUsage))
+        : new JsonRelay(reply, admission, meter, renderAnswer),
   };
 }
 
-function renderCompletion(body: Buffer, scan: AnswerScan): Buffer | null {
-  return scan.choices ? splice(body, scan.edits) : null;
+/** An answer with what its dialect calls for; else null. */
+export function renderAnswer(body: Buffer, scan: AnswerScan): Buffer | null {
+  return scan.hasResult ? splice(body, scan.edits) : null;
 }
 
 /** The slug becomes the internal model identifier (spec section 1, rule 2). */

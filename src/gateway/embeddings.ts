@@ -1,4 +1,5 @@
 import { boundEmbedding } from '../domain/budget.ts';
+import { REFERENCE_ERRORS } from '../domain/errors.ts';
 import { checkEmbedding } from '../domain/request.ts';
 import type { AnswerScan } from '../json/answer.ts';
 import { splice } from '../json/splice.ts';
@@ -13,6 +14,8 @@ export const embeddings: Operation = {
   scope: 'embeddings',
   kind: 'embedding',
   upstreamPath: '/embeddings',
+  errors: REFERENCE_ERRORS,
+  takesApiKeyHeader: false,
   read(services, body): Call {
     const valid = validateBody(body, checkEmbedding, GOVERNED, services.steering);
     const base64 = valid.request.encoding_format === 'base64';

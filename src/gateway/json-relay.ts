@@ -1,9 +1,10 @@
 import { performance } from 'node:perf_hooks';
-import { ANSWER_MEMBERS } from '../domain/answer-members.ts';
+import { CHAT_ANSWER } from '../domain/answer-members.ts';
 import type { GatewayError } from '../domain/errors.ts';
 import { type Generated, NOTHING_SEEN } from '../domain/estimate.ts';
 import type { Admission } from '../domain/usage.ts';
 import { type AnswerScan, scanAnswer } from '../json/answer.ts';
+import type { MemberTable } from '../json/member-table.ts';
 import { TextSample } from '../json/text-sample.ts';
 import { brokenAnswer, connectionFailure, deadlineFailure } from '../upstream/failure.ts';
 import { type AnswerHead, Stopped } from '../upstream/upstream.ts';
@@ -31,13 +32,15 @@ export type Render = (body: Buffer, scan: AnswerScan) => Buffer | null;
  */
 export class JsonRelay extends Relay {
   readonly #render: Render;
+  readonly #table: MemberTable;
   readonly #body = new KeptBody(MAX_ANSWER_BYTES);
   #isJson = false;
   #rendered: Buffer | null = null;
 
-  constructor(reply: Reply, admission: Admission, meter: CallMeter, render: Render) {
+  constructor(reply: Reply, admission: Admission, meter: CallMeter, render: Render, table = CHAT_ANSWER) {
     super(reply, admission, meter);
     this.#render = render;
+    this.#table = table;
   }
 
   override onHead(head: AnswerHead): void {
@@ -57,13 +60,13 @@ export class JsonRelay extends Relay {
     if (this.settled) return;
     this.reply.endedAt = performance.now();
     const body = this.#body.bytes;
-    if (this.status !== 200) return this.#fail(this.statusError(body), null);
+    if (this.status !== 200) return this.#fail(this.statusError(body));
     const { slug } = modelNames(this.admission.model);
-    const scan = this.#isJson ? scanAnswer(body, slug, ANSWER_MEMBERS, this.meter.hidden) : null;
+    const scan = this.#isJson ? scanAnswer(body, slug, this.#table, this.meter.hidden) : null;
     const rendered = scan === null || scan.error ? null : this.#renderOrNull(body, scan);
     if (scan === null || rendered === null) {
       this.meter.upstreamFailed('an answer of 200 that is not what was asked for');
-      return this.#fail(brokenAnswer(), scan);
+      return this.#fail(brokenAnswer());
     }
     this.#settle();
     this.#rendered = rendered;
@@ -90,20 +93,21 @@ export class JsonRelay extends Relay {
     if (this.settled) return;
     if (this.clientGone && error instanceof Stopped) return this.#leave(); // no failure of the upstream
     this.meter.upstreamFailed(error.message);
-    this.#fail(connectionFailure(this.call !== null), null);
+    this.#fail(connectionFailure(this.call !== null));
   }
 
   protected onDeadline(deadline: Deadline): void {
     if (this.settled) return;
     this.meter.upstreamFailed(`too slow: ${deadline}`);
     if (this.clientGone) return this.#leave();
-    this.#fail(deadlineFailure(deadline), null);
+    this.#fail(deadlineFailure(deadline));
     this.call?.abort(this);
   }
 
-  #fail(error: GatewayError, scan: AnswerScan | null): void {
+  /** What the client sees fail costs nothing (spec sections 2.8 and 8, rule 3). */
+  #fail(error: GatewayError): void {
     this.#settle();
-    this.meter.settle('upstream_failed', scan?.usage ?? null, NOTHING_SEEN, null);
+    this.meter.settle('upstream_failed', null, NOTHING_SEEN, null);
     this.reply.error(error);
   }
 
@@ -130,7 +134,7 @@ export class JsonRelay extends Relay {
 }
 
 /** The text of a whole answer. */
-class WholeAnswer implements Generated {
+export class WholeAnswer implements Generated {
   readonly textEvents = 0;
   readonly #body: Buffer;
   readonly #scan: AnswerScan;

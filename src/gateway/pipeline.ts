@@ -8,6 +8,7 @@ import type { MaybeAsync } from '../domain/ports.ts';
 import { SCOPE_BIT } from '../domain/scope.ts';
 import type { Admission } from '../domain/usage.ts';
 import type { ClientRequest, ClientResponse } from '../http/exchange.ts';
+import type { RequestHead } from '../http/request-head.ts';
 import { newRequestId } from '../runtime/request-id.ts';
 import { type BodyListener, type RequestBody, readBody } from './body.ts';
 import type { Call, Operation } from './call.ts';
@@ -18,6 +19,8 @@ import { requireJson, requireOneMeaning } from './request-checks.ts';
 import { RequestSummary } from './request-log.ts';
 import { findRoute, type Route } from './router.ts';
 import type { Services } from './services.ts';
+
+const NO_HEADERS: readonly string[] = [];
 
 /** Answers one API request. Never throws: every failure is answered and logged. */
 export function handle(services: Services, req: ClientRequest, res: ClientResponse): void {
@@ -56,7 +59,8 @@ class Exchange implements BodyListener, ReplyOwner {
       this.#operation = route.operation;
       this.#id = route.id;
       this.#summary.endpoint = route.operation.endpoint;
-      const found = this.#authenticate(); // 401
+      this.#summary.reply.errors = route.operation.errors;
+      const found = this.#authenticate(route.operation.takesApiKeyHeader); // 401
       if (found instanceof Promise) found.then((key) => this.#receive(key)).catch((error) => this.#refuse(error));
       else this.#receive(found);
     } catch (error) {
@@ -93,7 +97,7 @@ class Exchange implements BodyListener, ReplyOwner {
     try {
       const owner = companyOf(services, key);
       const company = owner instanceof Promise ? await owner : owner;
-      const read = operation.read(services, body, key.companyId, this.#id); // 400, or 404 for an assistant
+      const read = operation.read(services, body, key.companyId, this.#id, this.#req.head); // 400, or 404 for an assistant
       const call = read instanceof Promise ? await read : read;
       summary.asked = call.slug;
       const model = admitModel(company, call.slug, operation.kind, call.slugParam); // 404, then 403 at the EU gate
@@ -119,6 +123,7 @@ class Exchange implements BodyListener, ReplyOwner {
         handler: relay,
         traceparent: summary.trace?.outgoing,
         onSent: meter.keepsSent ? null : () => body.release(),
+        headers: call.headers ?? NO_HEADERS,
       });
       summary.sentAt = performance.now();
     } catch (error) {
@@ -142,9 +147,10 @@ class Exchange implements BodyListener, ReplyOwner {
   }
 
   /** A missing, unknown, revoked or expired key gets one identical answer (spec section 5, rule 2). */
-  #authenticate(): MaybeAsync<ApiKey> {
+  #authenticate(takesApiKeyHeader = false): MaybeAsync<ApiKey> {
     const services = this.#services;
-    const digest = this.#req.head.bearerDigest;
+    const { head } = this.#req;
+    const digest = takesApiKeyHeader && head.apiKey !== undefined ? apiKeyDigest(head) : head.bearerDigest;
     if (digest === null) throw new GatewayError('invalid_api_key');
     const found = services.directory.key(digest);
     return found instanceof Promise ? found.then((key) => this.#requireLive(key)) : this.#requireLive(found);
@@ -181,6 +187,12 @@ async function reserve({ ledger }: Services, admission: Admission, call: Call): 
 function companyOf(services: Services, key: ApiKey): MaybeAsync<Company> {
   const found = services.directory.companyOf(key);
   return found instanceof Promise ? found.then(existing) : existing(found);
+}
+
+/** The digest of the key of a head with `x-api-key`. @throws GatewayError 400 for two different keys */
+function apiKeyDigest(head: RequestHead): string | null {
+  if (head.bearer === null || head.bearer === head.apiKey) return head.apiKeyDigest;
+  throw new GatewayError('invalid_request', 'Two different keys: send one, as "Authorization" or as "x-api-key".');
 }
 
 function existing(company: Company | null): Company {

@@ -1,5 +1,5 @@
 import { performance } from 'node:perf_hooks';
-import type { GatewayError } from '../domain/errors.ts';
+import { type ErrorFormat, type GatewayError, REFERENCE_ERRORS } from '../domain/errors.ts';
 import type { ClientResponse, ResponseListener, ResponseStream } from '../http/exchange.ts';
 
 /** A body up to this size is sent as text in one write with its head: 12 % of a whole small request. */
@@ -14,6 +14,8 @@ export interface ReplyOwner {
 export class Reply implements ResponseListener {
   readonly requestId: string;
   readonly res: ClientResponse;
+  /** How the endpoint's dialect writes errors. */
+  errors: ErrorFormat = REFERENCE_ERRORS;
   /** Handles the answer; called before the owner when the client's side is over. */
   watcher: { onClientClose(): void } | null = null;
   /** The error that was sent, or that ended a stream. */
@@ -53,7 +55,7 @@ export class Reply implements ResponseListener {
     if (this.#taken()) return;
     this.status = error.status;
     this.failure = error;
-    const body = Buffer.from(error.body);
+    const body = Buffer.from(this.errors.body(error, this.requestId));
     const headers = [
       'content-type',
       'application/json',

@@ -3,6 +3,8 @@ import { assistantRun } from './assistants.ts';
 import type { Operation } from './call.ts';
 import { chat } from './chat.ts';
 import { embeddings } from './embeddings.ts';
+import { countTokens, messages } from './messages.ts';
+import { responses } from './responses.ts';
 
 /** The endpoint of a request (spec section 4). `id` is the identifier in the path, still URL-encoded, or ''. */
 export type Route =
@@ -12,6 +14,9 @@ export type Route =
 const MODELS: Route = { name: 'models', id: '' };
 const CHAT: Route = { name: 'operation', operation: chat, id: '' };
 const EMBEDDINGS: Route = { name: 'operation', operation: embeddings, id: '' };
+const RESPONSES: Route = { name: 'operation', operation: responses, id: '' };
+const MESSAGES: Route = { name: 'operation', operation: messages, id: '' };
+const COUNT_TOKENS: Route = { name: 'operation', operation: countTokens, id: '' };
 
 /**
  * Finds the route of a request target. A query is ignored; so is a second slash, which a base
@@ -34,6 +39,12 @@ export function findRoute(method: string, target: string, basePath: string, host
       return only('POST', method, CHAT);
     case '/embeddings':
       return only('POST', method, EMBEDDINGS);
+    case '/responses':
+      return only('POST', method, RESPONSES);
+    case '/messages':
+      return only('POST', method, MESSAGES);
+    case '/messages/count_tokens':
+      return only('POST', method, COUNT_TOKENS);
     case '/models':
     case '/models/':
       return only('GET', method, MODELS);

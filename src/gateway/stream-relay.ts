@@ -1,12 +1,10 @@
 import { performance } from 'node:perf_hooks';
-import { ANSWER_MEMBERS } from '../domain/answer-members.ts';
 import type { GatewayError } from '../domain/errors.ts';
 import type { BookingListener } from '../domain/ports.ts';
 import type { Admission, Outcome } from '../domain/usage.ts';
 import type { ResponseStream } from '../http/exchange.ts';
-import { scanAnswer } from '../json/answer.ts';
-import type { TokenCounts } from '../json/usage.ts';
-import { ChatStream } from '../sse/chat-stream.ts';
+import type { ToldUsage } from '../json/usage.ts';
+import type { DialectStream, StreamOptions } from '../sse/dialect-stream.ts';
 import type { SpanSink } from '../sse/scanner.ts';
 import { brokenAnswer, connectionFailure, deadlineFailure } from '../upstream/failure.ts';
 import type { AnswerHead } from '../upstream/upstream.ts';
@@ -30,18 +28,19 @@ const READ_ON_BYTES = 256 * 1024;
  * upstream is read on for a bounded while to learn what it charged.
  */
 export class StreamRelay extends Relay implements SpanSink {
-  readonly #scanner: ChatStream;
+  readonly #scanner: DialectStream;
   readonly #out: ResponseStream;
   /** An answer that is no event stream. */
   #whole: KeptBody | null = null;
   #surplus = 0;
   #readOnTimer: NodeJS.Timeout | null = null;
 
-  constructor(reply: Reply, admission: Admission, meter: CallMeter) {
+  /** @param open makes the reader of the stream's dialect */
+  constructor(reply: Reply, admission: Admission, meter: CallMeter, open: (options: StreamOptions) => DialectStream) {
     super(reply, admission, meter);
     this.#out = reply.stream(() => this.#onDrain());
     const { slug } = modelNames(admission.model);
-    this.#scanner = new ChatStream(slug, this, meter.maxEventBytes, ANSWER_MEMBERS, meter.hidden);
+    this.#scanner = open({ slug, sink: this, maxEventBytes: meter.maxEventBytes, hidden: meter.hidden });
     meter.metrics.openStreams++;
   }
 
@@ -116,26 +115,26 @@ export class StreamRelay extends Relay implements SpanSink {
     if (!this.clientGone) this.#out.end();
   }
 
-  #fail(error: GatewayError, usage: TokenCounts | null = this.#scanner.usage()): void {
-    this.#settle('upstream_failed', null, usage);
+  /** What the client sees fail costs nothing, unless it got generated text before (spec sections 2.8 and 8, rule 3). */
+  #fail(error: GatewayError): void {
+    this.#settle('upstream_failed', null, this.#scanner.textEvents > 0 ? this.#scanner.usage() : null);
     this.call?.abort(this);
     if (this.clientGone) return;
     // whole events that came before the failure are the client's, sent or not
     if (!this.reply.res.headersSent && this.#out.isEmpty) return this.reply.error(error);
     this.reply.failure = error;
-    const event = Buffer.from(`data: ${error.body}\n\n`);
+    const event = Buffer.from(this.reply.errors.event(error, this.reply.requestId, this.#scanner.events));
     this.#out.add(event, 0, event.length);
     this.#out.end();
   }
 
-  /** An answer that is no stream: an error, or a whole JSON answer, which is of no use to the client but ran. */
+  /** An answer that is no stream: an error, or a whole JSON answer, which is of no use to the client. */
   #refuse(body: Buffer): void {
     const error = this.statusError(body);
-    if (this.status !== 200) return this.#fail(error);
-    this.#fail(brokenAnswer(), scanAnswer(body, modelNames(this.admission.model).slug, ANSWER_MEMBERS)?.usage ?? null);
+    this.#fail(this.status === 200 ? brokenAnswer() : error);
   }
 
-  #settle(outcome: Outcome, listener: BookingListener | null, usage = this.#scanner.usage()): void {
+  #settle(outcome: Outcome, listener: BookingListener | null, usage: ToldUsage | null = this.#scanner.usage()): void {
     if (this.settled) return;
     this.settled = true;
     this.reply.endedAt = performance.now();

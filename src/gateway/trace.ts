@@ -168,6 +168,9 @@ const ROUTES: Readonly<Record<string, string>> = {
   'chat.completions': '/chat/completions',
   embeddings: '/embeddings',
   'assistants.run': '/assistants/{id}/run',
+  responses: '/responses',
+  messages: '/messages',
+  'messages.count_tokens': '/messages/count_tokens',
 };
 
 // attributes that are always the same

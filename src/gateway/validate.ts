@@ -17,6 +17,8 @@ export interface ValidBody<T> {
  * @param check the schema check; throws GatewayError 400
  * @param governed members that the gateway decides by: refused where two readers could disagree about them
  * @param steering members that could choose another model, host or key, which are refused; null: the check refuses them
+ * @param own members of the dialect that the caller of this function checks itself
+ * @param untyped what a tool without a type is in the dialect
  * @throws GatewayError 400
  */
 export function validateBody<T>(
@@ -24,15 +26,19 @@ export function validateBody<T>(
   check: (value: unknown) => T,
   governed: readonly string[],
   steering: SteeringFilter | null,
+  own: readonly string[] = NONE,
+  untyped: string | null = null,
 ): ValidBody<T> {
   const { object } = body;
   if (typeof object === 'string') throw new GatewayError(FAULTS[object], FAULT_TEXTS[object]);
   const { value, members } = object;
   const twice = ambiguous(members, governed) ?? ambiguous(members, WITH_MEMBERS);
   if (twice !== null) throw twoReadings(twice);
-  if (steering !== null) refuseSteering(body, members, value, steering);
+  if (steering !== null) refuseSteering(body, members, value, steering, own, untyped);
   return { request: check(value), body, members };
 }
+
+const NONE: readonly string[] = [];
 
 /** Members whose own members are checked. */
 const WITH_MEMBERS = ['metadata', 'tools', 'chat_template_kwargs'];
@@ -42,12 +48,14 @@ function refuseSteering(
   members: Members,
   value: Readonly<Record<string, unknown>>,
   steering: SteeringFilter,
+  own: readonly string[],
+  untyped: string | null,
 ): void {
   for (const member of members) {
     const { name } = member;
-    if (steering.refuses(name)) throw unsupported(name);
+    if (steering.refuses(name) && !own.includes(name)) throw unsupported(name);
     if (name === 'metadata') validateMetadata(body, member, steering);
-    else if (name === 'tools') validateTools(value.tools, steering);
+    else if (name === 'tools') validateTools(value.tools, steering, untyped);
     else if (name === 'chat_template_kwargs') validateKwargs(value.chat_template_kwargs, steering);
   }
 }
@@ -67,13 +75,13 @@ function validateMetadata(body: RequestBody, member: Member, steering: SteeringF
 }
 
 /** Tools of other types than the caller's own run at the router or the provider. */
-function validateTools(tools: unknown, steering: SteeringFilter): void {
+function validateTools(tools: unknown, steering: SteeringFilter, untyped: string | null): void {
   if (!Array.isArray(tools)) return;
   for (let i = 0; i < tools.length; i++) {
     const tool = tools[i];
     if (typeof tool !== 'object' || tool === null) continue;
     // Gemini's tools have no type, but a member named for them
-    const type = tool.type ?? ('function' in tool ? 'function' : null);
+    const type = tool.type ?? ('function' in tool ? 'function' : untyped);
     if (steering.refusesTool(type)) throw unsupported(`tools[${i}].type`);
     for (const name in tool) if (name !== 'type' && foldsTo(name, 'type')) throw twoReadings(`tools[${i}].type`);
   }

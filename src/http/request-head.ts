@@ -6,6 +6,10 @@ import { hash } from 'node:crypto';
  */
 export class RequestHead {
   authorization: string | undefined;
+  /** `x-api-key`, `anthropic-version` and `anthropic-beta` of the Messages API. */
+  apiKey: string | undefined;
+  apiVersion: string | undefined;
+  apiBeta: string | undefined;
   contentType: string | undefined;
   contentEncoding: string | undefined;
   host: string | undefined;
@@ -23,6 +27,7 @@ export class RequestHead {
   /** null: there is none; undefined: not looked for yet. */
   #bearer: string | null | undefined;
   #bearerDigest: string | null = null;
+  #apiKeyDigest: string | null = null;
 
   /** @param raw names and values in turn */
   constructor(raw: readonly string[], count = raw.length >> 1) {
@@ -43,6 +48,12 @@ export class RequestHead {
         case 7:
           if (name.toLowerCase() === 'upgrade') this.upgrades = true;
           break;
+        case 9:
+          if (name.toLowerCase() === 'x-api-key') {
+            if (this.apiKey !== undefined) this.repeated = 'x-api-key';
+            this.apiKey = (raw[i + 1] as string).trim();
+          }
+          break;
         case 12:
           if (name.toLowerCase() === 'content-type') {
             if (this.contentType !== undefined) this.repeated = 'content-type';
@@ -59,6 +70,8 @@ export class RequestHead {
           if (name.toLowerCase() === 'content-length') {
             if (this.contentLength >= 0) this.repeated = 'content-length';
             this.contentLength = Number(raw[i + 1]);
+          } else if (name.toLowerCase() === 'anthropic-beta') {
+            this.apiBeta = this.apiBeta === undefined ? raw[i + 1] : `${this.apiBeta},${raw[i + 1]}`;
           }
           break;
         case 16:
@@ -71,7 +84,7 @@ export class RequestHead {
           if (name.toLowerCase() === 'transfer-encoding') {
             if (this.transferEncoding !== undefined) this.repeated = 'transfer-encoding';
             this.transferEncoding = raw[i + 1];
-          }
+          } else if (name.toLowerCase() === 'anthropic-version') this.apiVersion = raw[i + 1];
           break;
       }
     }
@@ -82,6 +95,9 @@ export class RequestHead {
     const head = new RequestHead(NO_HEADERS, this.count);
     head.authorization = `Bearer ${token}`;
     head.#bearer = token.length > MAX_TOKEN ? null : token;
+    head.apiKey = this.apiKey;
+    head.apiVersion = this.apiVersion;
+    head.apiBeta = this.apiBeta;
     head.contentType = this.contentType;
     head.contentEncoding = this.contentEncoding;
     head.host = this.host;
@@ -104,6 +120,13 @@ export class RequestHead {
     const { bearer } = this;
     if (bearer !== null) this.#bearerDigest ??= hash('sha256', bearer, 'hex');
     return this.#bearerDigest;
+  }
+
+  /** The same of `x-api-key`; null when it is missing or too long to be a key. */
+  get apiKeyDigest(): string | null {
+    const { apiKey = '' } = this;
+    if (apiKey !== '' && apiKey.length <= MAX_TOKEN) this.#apiKeyDigest ??= hash('sha256', apiKey, 'hex');
+    return this.#apiKeyDigest;
   }
 }
 

@@ -3,7 +3,7 @@ import type { MemberTable } from './member-table.ts';
 import { OPEN_BRACE, skipSpace } from './members.ts';
 import { ObjectWalk, REMOVE, REPLACE } from './object-walk.ts';
 import type { Edit } from './splice.ts';
-import { readUsageText, type TokenCounts } from './usage.ts';
+import { readUsage, type ToldUsage } from './usage.ts';
 
 const NOTHING = Buffer.alloc(0);
 const MODEL = Buffer.from('"model":');
@@ -14,11 +14,11 @@ export interface AnswerScan {
   /** Sorted: `model` becomes the slug, leaking members are removed. */
   readonly edits: readonly Edit[];
   /** null if it is missing or cannot be read. */
-  readonly usage: TokenCounts | null;
+  readonly usage: ToldUsage | null;
   /** There is a top-level `error` that is not null. */
   readonly error: boolean;
-  /** `choices` is an array. */
-  readonly choices: boolean;
+  /** `choices`, or what takes its place in another dialect, is an array. */
+  readonly hasResult: boolean;
   /** A choice has a finish_reason. */
   readonly finished: boolean;
   /** Bytes of generated text, as written in JSON. */
@@ -58,9 +58,9 @@ export function scanAnswer(
   }
   return {
     edits,
-    usage: walk.usageStart < 0 ? null : readUsageText(body.toString('utf8', walk.usageStart, walk.usageEnd)),
+    usage: walk.usageStart < 0 ? null : readUsage(body.toString('utf8', walk.usageStart, walk.usageEnd), table.usage),
     error: walk.errorStart >= 0,
-    choices: walk.hasChoices,
+    hasResult: walk.hasResult,
     finished: walk.finished,
     generatedBytes: walk.generated,
     textStart: walk.textStart,

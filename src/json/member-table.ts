@@ -1,4 +1,5 @@
 import { BACKSLASH, LONG_STRING, unescaped } from './members.ts';
+import { chatUsage, type UsageReader } from './usage.ts';
 
 /** What a top-level member of an upstream's object is to the gateway. */
 export const OTHER = 0;
@@ -8,6 +9,14 @@ export const LEAKING = 3;
 export const USAGE = 4;
 export const GROQ = 5;
 export const CHOICES = 6;
+/** What a whole answer consists of, in other dialects than that of chat completions. */
+export const RESULT = 7;
+/** An object that holds the answer, or what is known of it. */
+export const NESTED = 8;
+/** The type of an event. */
+export const TYPE = 9;
+/** Generated text at the top level. */
+export const DELTA = 10;
 
 interface Entry {
   readonly bytes: Buffer;
@@ -25,35 +34,37 @@ export interface MemberTable {
   readonly generated: ByLength;
   /** The members of a usage that tell its price; null: they stay. */
   readonly price: MemberTable | null;
+  /** Of the object in a NESTED member. */
+  readonly nested: MemberTable | null;
+  readonly usage: UsageReader;
 }
 
-/** Members of every upstream's objects. Groq has the usage in an object of its own. */
-const FORMAT: readonly (readonly [string, number])[] = [
-  ['model', MODEL],
-  ['error', ERROR],
-  ['usage', USAGE],
-  ['x_groq', GROQ],
-  ['choices', CHOICES],
-];
+/** What a member table is made of. */
+export interface MemberNames {
+  /** The top-level members of the dialect and their kinds. */
+  readonly format: Readonly<Record<string, number>>;
+  /** Top-level members to remove. */
+  readonly leaking?: readonly string[];
+  /** Nested members whose string values are generated text. */
+  readonly generated?: readonly string[];
+  /** Members of a usage to remove. */
+  readonly price?: readonly string[];
+  readonly nested?: MemberTable;
+  readonly usage?: UsageReader;
+}
 
 const NO_ENTRIES: readonly Entry[] = [];
 
-/**
- * @param leaking top-level members to remove
- * @param generated nested members whose string values are generated text
- * @param price members of a usage to remove
- */
-export function memberTable(
-  leaking: readonly string[],
-  generated: readonly string[],
-  price: readonly string[] = [],
-): MemberTable {
-  const topLevel = [...FORMAT, ...leaking.map((name) => [name, LEAKING] as const)];
+export function memberTable(names: MemberNames): MemberTable {
+  const { format, leaking = [], generated = [], price = [], nested = null, usage = chatUsage } = names;
+  const topLevel = [...leaking.map((name) => [name, LEAKING] as const), ...Object.entries(format)];
   return {
     topLevel: byLength(topLevel),
     byName: new Map(topLevel),
     generated: byLength(generated.map((name) => [name, OTHER])),
-    price: price.length === 0 ? null : memberTable(price, []),
+    price: price.length === 0 ? null : memberTable({ format: {}, leaking: price }),
+    nested,
+    usage,
   };
 }
 

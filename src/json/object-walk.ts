@@ -1,6 +1,7 @@
 import type { Hidden, HiddenSpans } from './hidden.ts';
 import {
   CHOICES,
+  DELTA,
   ERROR,
   equals,
   GROQ,
@@ -9,7 +10,10 @@ import {
   LEAKING,
   type MemberTable,
   MODEL,
+  NESTED,
   OTHER,
+  RESULT,
+  TYPE,
   USAGE,
 } from './member-table.ts';
 import {
@@ -32,6 +36,7 @@ import {
 export const REMOVE = 0;
 export const REPLACE = 1;
 export const REPLACE_WITHIN = 2; // without the slug's quotes
+export const ADD_CHOICE = 3; // an empty choice
 
 /** Kinds of `values`. */
 export const TEXT = 0;
@@ -70,12 +75,23 @@ export class ObjectWalk implements HiddenSpans {
   readonly #shortest: number;
   /** Reads a usage that tells its price. */
   #priced: ObjectWalk | null = null;
+  /** Reads a nested object. */
+  #inner: ObjectWalk | null = null;
+  /** What was read of a nested object; null if there was none. */
+  nested: ObjectWalk | null = null;
   /** Triples start, end, kind: REPLACE and REPLACE_WITHIN put the slug there, REMOVE nothing. */
   readonly edits: number[] = [];
   editCount = 0;
   hasModel = false;
-  /** `choices` is an array. */
-  hasChoices = false;
+  /** `choices`, or what takes its place, is an array. */
+  hasResult = false;
+  /** Where the closing bracket of `choices` is, if it is empty; else -1. */
+  emptyChoicesAt = -1;
+  /** Whether an event with a usage and without a choice gets one (contract section 4). */
+  addsChoice = false;
+  /** The type of the event, without its quotes; typeStart is -1 without one. */
+  typeStart = -1;
+  typeEnd = -1;
   /** Members that remain after the edits. */
   kept = 0;
   /** The span of the last top-level `error` that is not null; errorStart is -1 without one. */
@@ -155,6 +171,7 @@ export class ObjectWalk implements HiddenSpans {
       i = spaceEnd(b, i + 1, end, lineEnds);
     }
     if (removeFrom >= 0) this.addEdit(removeFrom, removeTo, REMOVE);
+    if (this.addsChoice && this.usageStart >= 0 && this.emptyChoicesAt >= 0) this.#addChoice(this.emptyChoicesAt);
     return i + 1;
   }
 
@@ -162,7 +179,10 @@ export class ObjectWalk implements HiddenSpans {
   clear(): void {
     this.editCount = 0;
     this.hasModel = false;
-    this.hasChoices = false;
+    this.hasResult = false;
+    this.emptyChoicesAt = -1;
+    this.nested = null;
+    this.typeStart = -1;
     this.kept = 0;
     this.errorStart = -1;
     this.usageStart = -1;
@@ -179,6 +199,15 @@ export class ObjectWalk implements HiddenSpans {
     this.edits[at + 1] = end;
     this.edits[at + 2] = kind;
     this.editCount = at + 3;
+  }
+
+  /** Adds an edit at its place among the others. */
+  #addChoice(at: number): void {
+    const { edits } = this;
+    this.addEdit(at, at, ADD_CHOICE);
+    for (let k = this.editCount - 3; k > 0 && (edits[k - 3] as number) > at; k -= 3) {
+      edits.splice(k - 3, 6, at, at, ADD_CHOICE, ...edits.slice(k - 3, k));
+    }
   }
 
   hide(start: number, end: number, isName: boolean, isWhole: boolean): void {
@@ -199,7 +228,17 @@ export class ObjectWalk implements HiddenSpans {
       if (first !== OPEN_BRACE || spaceEnd(b, start + 1, end, lineEnds) === end - 1) return;
       this.#noteUsage(start, end);
       this.#hidePrice(b, start, end, lineEnds, editCount);
-    } else if (kind === CHOICES) this.hasChoices = first === OPEN_BRACKET;
+    } else if (kind === CHOICES || kind === RESULT) {
+      this.hasResult = first === OPEN_BRACKET;
+      if (this.hasResult && spaceEnd(b, start + 1, end, lineEnds) === end - 1) this.emptyChoicesAt = end - 1;
+    } else if (kind === TYPE && first === QUOTE) {
+      this.typeStart = start + 1;
+      this.typeEnd = end - 1;
+    } else if (kind === NESTED && first === OPEN_BRACE) {
+      this.#inner ??= new ObjectWalk(this.#table.nested as MemberTable, this.hidden);
+      this.nested = this.#inner;
+      this.#walkAgain(this.#inner, b, start, end, lineEnds, editCount);
+    }
   }
 
   #noteUsage(start: number, end: number): void {
@@ -214,11 +253,15 @@ export class ObjectWalk implements HiddenSpans {
     const at = b.indexOf(COST, start);
     if (at < 0 || at >= end) return;
     this.#priced ??= new ObjectWalk(price, this.hidden);
-    const { edits } = this.#priced;
-    this.#priced.walk(b, start, end, lineEnds);
+    this.#walkAgain(this.#priced, b, start, end, lineEnds, editCount);
+  }
+
+  /** Reads a nested object; its edits take the place of those found in it before. */
+  #walkAgain(inner: ObjectWalk, b: Buffer, start: number, end: number, lineEnds: boolean, editCount: number): void {
+    inner.walk(b, start, end, lineEnds);
     this.editCount = editCount;
-    for (let k = 0; k < this.#priced.editCount; k += 3) {
-      this.addEdit(edits[k] as number, edits[k + 1] as number, edits[k + 2] as number);
+    for (let k = 0; k < inner.editCount; k += 3) {
+      this.addEdit(inner.edits[k] as number, inner.edits[k + 1] as number, inner.edits[k + 2] as number);
     }
   }
 
@@ -237,9 +280,12 @@ export class ObjectWalk implements HiddenSpans {
     const values = this.collecting ? this.values : null;
     if (first === QUOTE) {
       const last = stringEnd(b, i + 1, end);
-      if (last - i > this.#shortest && kind !== MODEL) this.hidden?.find(b, i + 1, last, false, this);
-      values?.push(i + 1, last, TEXT);
-      return last + 1 || -1;
+      if (last < 0) return -1;
+      if (kind === DELTA) this.#noteText(i + 1, last);
+      else if (last - i > this.#shortest && kind !== MODEL) this.hidden?.find(b, i + 1, last, false, this);
+      // all events of a pattern have one type
+      if (kind !== TYPE) values?.push(i + 1, last, kind === DELTA ? GENERATED : TEXT);
+      return last + 1;
     }
     if (first !== OPEN_BRACE && first !== OPEN_BRACKET) {
       const last = scalarEnd(b, i, end);

@@ -122,8 +122,8 @@ export class EventPattern {
       this.#misses++;
       return;
     }
-    // a match cannot tell a finish_reason; a CR at the end may be half of a line end
-    if (this.#walk.finished || b[next - 1] !== LF || next - i > MAX_EVENT) return;
+    // a CR at the end may be half of a line end
+    if (b[next - 1] !== LF || next - i > MAX_EVENT) return;
     this.#tries = (this.#matches > WORTHWHILE ? MAX_TRIES : this.#tries) - 1;
     this.#misses = 0;
     this.#matches = 0;

@@ -14,6 +14,20 @@ export function dataStart(b: Buffer, start: number, end: number): number {
   return isField(b, start, end, DATA) ? valueStart(b, start, end, DATA) : -1;
 }
 
+/** Whether the line [start, end) names the event. */
+export function isEventName(b: Buffer, start: number, end: number): boolean {
+  return isField(b, start, end, EVENT);
+}
+
+/** The offset behind the `event` line at i and its line end; i if it is another line, and `end` if the line is cut. */
+export function eventNameEnd(b: Buffer, i: number, end: number): number {
+  if (!startsWith(b, i, end, EVENT)) return i;
+  let at = i + EVENT.length;
+  while (at < end && b[at] !== LF && b[at] !== CR) at++;
+  if (b[at] === CR && b[at + 1] === LF) at++;
+  return Math.min(at + 1, end);
+}
+
 /** The offset behind the line end at i and the blank line after it; 0 if they are not there. */
 export function blankLineEnd(b: Buffer, i: number): number {
   const length = b.length;

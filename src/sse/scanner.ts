@@ -1,6 +1,6 @@
 import { COLON, CR, LF } from '../json/members.ts';
 import { EventLines } from './event-lines.ts';
-import { dataStart, faultOf } from './fields.ts';
+import { dataStart, faultOf, isEventName } from './fields.ts';
 
 /** Receives the bytes that may leave. A span is valid during the call only. */
 export interface SpanSink {
@@ -34,6 +34,10 @@ export abstract class EventScanner {
   reason = '';
   /** The event being read. */
   protected readonly lines = new EventLines();
+  /** Whether `event` lines are kept: for dialects whose events have names. */
+  protected keepsNames = false;
+  /** The `event` line of the event being read, with its line end; empty if there is none. */
+  #name: Buffer = NONE;
 
   readonly #sink: SpanSink;
   readonly #maxEventBytes: number;
@@ -61,6 +65,7 @@ export abstract class EventScanner {
 
   /**
    * Reads and relays the usual event, one data line and a blank line, if it is whole in the chunk.
+   * Where names are kept, an `event` line may stand before it.
    * @param i where the line begins
    * @param room most bytes of the line
    * @returns the offset behind the event; 0 if it is not such an event, and nothing was done
@@ -122,6 +127,11 @@ export abstract class EventScanner {
     this.#spanEnd = end;
   }
 
+  /** Relays the `event` line of the event being read. */
+  protected relayName(): void {
+    this.relay(this.#name, 0, this.#name.length);
+  }
+
   protected fail(reason: string): void {
     this.reason = reason;
     this.state = 'broken';
@@ -132,7 +142,7 @@ export abstract class EventScanner {
   }
 
   #isBetweenEvents(): boolean {
-    return this.lines.offsets.length === 0 && this.#partial === NO_LINE;
+    return this.lines.offsets.length === 0 && this.#partial === NO_LINE && this.#name === NONE;
   }
 
   /** Reads one line, or the unfinished rest of the chunk. @returns the offset behind it */
@@ -193,8 +203,9 @@ export abstract class EventScanner {
       lines.add(b, start, value, end, next);
       return ADD_LF;
     }
+    if (this.keepsNames && isEventName(b, start, end)) this.#name = Buffer.from(`${b.toString('utf8', start, end)}\n`);
     if (b === lines.copy) lines.copyLength = start; // forget the line
-    const fault = faultOf(b, start, end);
+    const fault = this.#name === NONE ? faultOf(b, start, end) : '';
     if (fault !== '') this.fail(fault);
     return DROP_LF;
   }
@@ -212,6 +223,7 @@ export abstract class EventScanner {
       }
     }
     lines.clear();
+    this.#name = NONE;
     this.#size = 0;
     return after;
   }

@@ -51,9 +51,10 @@ export class FastPool extends Upstream {
   }
 
   post(request: UpstreamRequest): void {
-    const { path, requestId, traceparent } = request;
+    const { path, requestId, traceparent, headers } = request;
     let head = `POST ${this.basePath}${path}${this.#head}${requestId}\r\n`;
     if (traceparent !== undefined) head += `traceparent: ${traceparent}\r\n`;
+    for (let k = 0; k < headers.length; k += 2) head += `${headers[k]}: ${headers[k + 1]}\r\n`;
     this.#take().send(request, head);
   }
 

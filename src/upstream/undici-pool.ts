@@ -34,8 +34,8 @@ export class UndiciPool extends Upstream {
     });
   }
 
-  post({ path, requestId, body, handler, traceparent, onSent }: UpstreamRequest): void {
-    const headers = [...this.#headers, 'x-request-id', requestId];
+  post({ path, requestId, body, handler, traceparent, onSent, headers: more }: UpstreamRequest): void {
+    const headers = [...this.#headers, 'x-request-id', requestId, ...more];
     if (traceparent !== undefined) headers.push('traceparent', traceparent);
     const whole = Buffer.concat(body);
     onSent?.(); // undici sends the copy

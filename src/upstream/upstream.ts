@@ -47,6 +47,8 @@ export interface UpstreamRequest {
   readonly traceparent?: string | undefined;
   /** Called when the body's memory may be used again; never where the request is given up before. */
   readonly onSent: (() => void) | null;
+  /** More headers, names and values in turn. */
+  readonly headers: readonly string[];
 }
 
 export interface UpstreamOptions {

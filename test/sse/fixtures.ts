@@ -1,4 +1,4 @@
-import type { TokenCounts } from '../../src/json/usage.ts';
+import type { ToldUsage } from '../../src/json/usage.ts';
 import type { StreamState } from '../../src/sse/scanner.ts';
 
 /**
@@ -10,7 +10,7 @@ export interface StreamFixture {
   readonly input: string;
   readonly output: string;
   readonly state: Exclude<StreamState, 'open'>;
-  readonly usage: TokenCounts | null;
+  readonly usage: ToldUsage | null;
   /** Bytes of generated text relayed, as written in JSON. */
   readonly generated?: number;
 }
@@ -52,7 +52,7 @@ export function chatStream(contentEvents: number): string {
 
 interface Ending {
   readonly state?: StreamFixture['state'];
-  readonly usage?: TokenCounts | null;
+  readonly usage?: ToldUsage | null;
   readonly generated?: number;
 }
 
@@ -156,7 +156,9 @@ export const STREAMS: readonly StreamFixture[] = [
   relayed('usage of zero', STOP + event('{"usage":{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}}'), {
     usage: { prompt: 0, completion: 0 },
   }),
-  relayed('usage that cannot be', STOP + event('{"usage":{"prompt_tokens":-1,"completion_tokens":2}}')),
+  relayed('usage of which a half cannot be', STOP + event('{"usage":{"prompt_tokens":-1,"completion_tokens":2}}'), {
+    usage: { prompt: null, completion: 2 },
+  }),
   relayed('usage that is no object', STOP + event('{"usage":"19","x_groq":[]}')),
   relayed(
     'usage inside other members',

@@ -3,7 +3,7 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import fc from 'fast-check';
 import t from 'tap';
-import { ANSWER_MEMBERS } from '../../src/domain/answer-members.ts';
+import { CHAT_ANSWER } from '../../src/domain/answer-members.ts';
 import { ChatStream } from '../../src/sse/chat-stream.ts';
 import { framed, LINE_ENDS, MAX_EVENT_BYTES, SLUG, STREAMS } from './fixtures.ts';
 import { cutAt, fuzz, places } from './fuzz.ts';
@@ -27,7 +27,11 @@ class Collector {
 
 function feed(chunks: readonly Buffer[], maxEventBytes = MAX_EVENT_BYTES): Outcome {
   const sink = new Collector();
-  const scanner = new ChatStream(Buffer.from(JSON.stringify(SLUG)), sink, maxEventBytes, ANSWER_MEMBERS);
+  const scanner = new ChatStream(
+    { slug: Buffer.from(JSON.stringify(SLUG)), sink, maxEventBytes, hidden: null },
+    CHAT_ANSWER,
+    true,
+  );
   // each chunk is overwritten afterwards, as memory that is used again would be
   for (const chunk of chunks) {
     const copy = Buffer.from(chunk);
@@ -66,7 +70,12 @@ t.test('a stream under way keeps 32 KiB outside the heap at most, whatever is al
   const sink = { bytes() {} };
   const streams = Array.from(
     { length: 200 },
-    () => new ChatStream(Buffer.from('"m"'), sink, MAX_EVENT_BYTES, ANSWER_MEMBERS),
+    () =>
+      new ChatStream(
+        { slug: Buffer.from('"m"'), sink, maxEventBytes: MAX_EVENT_BYTES, hidden: null },
+        CHAT_ANSWER,
+        true,
+      ),
   );
   const event = Buffer.from(
     `data: {"model":"internal","choices":[{"index":0,"delta":{"content":"${'y'.repeat(900)}"}}]}\n\n`,
@@ -103,7 +112,11 @@ t.test('an event leaves with the first byte of its blank line, never later', (t)
     ['\n', '\r'],
   ] as const) {
     const sink = new Collector();
-    const scanner = new ChatStream(Buffer.from('"s"'), sink, 1000, ANSWER_MEMBERS);
+    const scanner = new ChatStream(
+      { slug: Buffer.from('"s"'), sink, maxEventBytes: 1000, hidden: null },
+      CHAT_ANSWER,
+      true,
+    );
     for (let n = 0; n < 4; n++) {
       sink.output = '';
       scanner.push(Buffer.from(`data: {"model":"m","n":${n}}${before}`));
@@ -123,7 +136,11 @@ t.test('an event leaves with the first byte of its blank line, never later', (t)
 t.test('what one chunk yields leaves in few spans', (t) => {
   let spans = 0;
   const sink = { bytes: () => spans++ };
-  const scanner = new ChatStream(Buffer.from('"s"'), sink, 1000, ANSWER_MEMBERS);
+  const scanner = new ChatStream(
+    { slug: Buffer.from('"s"'), sink, maxEventBytes: 1000, hidden: null },
+    CHAT_ANSWER,
+    true,
+  );
   scanner.push(Buffer.from('data: {"model":"m"}\n\n'.repeat(50)));
   t.equal(spans, 101, '50 slugs and what stands between them');
   spans = 0;
@@ -133,7 +150,11 @@ t.test('what one chunk yields leaves in few spans', (t) => {
 });
 
 t.test('the usage of a stream that goes on is known at any time', (t) => {
-  const scanner = new ChatStream(Buffer.from('"s"'), new Collector(), 1000, ANSWER_MEMBERS);
+  const scanner = new ChatStream(
+    { slug: Buffer.from('"s"'), sink: new Collector(), maxEventBytes: 1000, hidden: null },
+    CHAT_ANSWER,
+    true,
+  );
   t.equal(scanner.usage(), null);
   scanner.push(Buffer.from('data: {"usage":{"prompt_tokens":3,"completion_tokens":1}}\n\ndata: {"usa'));
   t.strictSame(scanner.usage(), { prompt: 3, completion: 1 });
@@ -146,7 +167,11 @@ t.test('the usage of a stream that goes on is known at any time', (t) => {
 t.test('a stream that is over takes nothing more', (t) => {
   for (const last of ['data: [DONE]\n\n', 'data: 1\n\n']) {
     const sink = new Collector();
-    const scanner = new ChatStream(Buffer.from('"s"'), sink, 1000, ANSWER_MEMBERS);
+    const scanner = new ChatStream(
+      { slug: Buffer.from('"s"'), sink, maxEventBytes: 1000, hidden: null },
+      CHAT_ANSWER,
+      true,
+    );
     scanner.push(Buffer.from(last));
     const { output } = sink;
     const { state } = scanner;
@@ -160,7 +185,11 @@ t.test('a stream that is over takes nothing more', (t) => {
 
 t.test('the reason of a broken stream quotes an error and never generated text', (t) => {
   const reasonOf = (text: string) => {
-    const scanner = new ChatStream(Buffer.from('"s"'), new Collector(), 1000, ANSWER_MEMBERS);
+    const scanner = new ChatStream(
+      { slug: Buffer.from('"s"'), sink: new Collector(), maxEventBytes: 1000, hidden: null },
+      CHAT_ANSWER,
+      true,
+    );
     scanner.push(Buffer.from(text));
     scanner.end();
     return scanner.reason;
@@ -275,7 +304,11 @@ t.test('the scanner does what the reference does, at every chunk, however the st
         const whole = cutEnd === 0 ? bytes.subarray(0, bytes.length >> 1) : bytes;
         const slug = JSON.stringify(SLUG);
         const sink = new Collector();
-        const scanner = new ChatStream(Buffer.from(slug), sink, max, ANSWER_MEMBERS);
+        const scanner = new ChatStream(
+          { slug: Buffer.from(slug), sink, maxEventBytes: max, hidden: null },
+          CHAT_ANSWER,
+          true,
+        );
         let seen = 0;
         for (const chunk of cutAt(whole, cuts)) {
           scanner.push(chunk);
@@ -359,7 +392,11 @@ t.test('an event that is matched tells what it would tell walked', (t) => {
       const bytes = Buffer.from(text);
       const tell = (chunks: readonly Buffer[]) => {
         const sink = new Collector();
-        const scanner = new ChatStream(Buffer.from(JSON.stringify(SLUG)), sink, MAX_EVENT_BYTES, ANSWER_MEMBERS);
+        const scanner = new ChatStream(
+          { slug: Buffer.from(JSON.stringify(SLUG)), sink, maxEventBytes: MAX_EVENT_BYTES, hidden: null },
+          CHAT_ANSWER,
+          true,
+        );
         for (const chunk of chunks) scanner.push(chunk);
         const { state, reason, events, generatedBytes, finished } = scanner;
         return { output: sink.output, state, reason, events, generatedBytes, finished, usage: scanner.usage() };

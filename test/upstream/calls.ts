@@ -68,7 +68,7 @@ export function post(upstream: Upstream, body: readonly Buffer[] = [Buffer.from(
 
 /** Posts for a call, with what else the request has. */
 export function send(upstream: Upstream, call: Call, more: Partial<UpstreamRequest>): void {
-  upstream.post({ path: '/x', requestId: 'id', body: [], handler: call, onSent: null, ...more });
+  upstream.post({ path: '/x', requestId: 'id', body: [], handler: call, onSent: null, headers: [], ...more });
 }
 
 export interface Served<U extends Upstream> {

@@ -1,0 +1,37 @@
+/**
+ * Features of the Messages API that `anthropic-beta` may switch on: they end with the own call. Left
+ * out are those that reach stored files, other hosts or a sandbox, and those with a price of their own.
+ */
+const FEATURES = [
+  'adaptive-thinking',
+  'advanced-tool-use',
+  'claude-code',
+  'computer-use',
+  'context-management',
+  'effort',
+  'extended-cache-ttl',
+  'fine-grained-tool-streaming',
+  'interleaved-thinking',
+  'max-tokens-3-5-sonnet',
+  'model-context-window-exceeded',
+  'output-128k',
+  'pdfs',
+  'prompt-caching',
+  'prompt-caching-scope',
+  'structured-outputs',
+  'token-counting',
+  'token-efficient-tools',
+  'tool-examples',
+];
+
+/** A feature with its date. */
+const ALLOWED = new RegExp(`^(?:${FEATURES.join('|')})-\\d{4}-?\\d{2}-?\\d{2}$`);
+
+/** The features of an `anthropic-beta` header that may go upstream; '' for none. The others are left out. */
+export function allowedBetas(header: string): string {
+  return header
+    .split(',')
+    .map((name) => name.trim())
+    .filter((name) => ALLOWED.test(name))
+    .join(',');
+}

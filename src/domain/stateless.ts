@@ -1,0 +1,37 @@
+import { GatewayError } from './errors.ts';
+import type { MessagesRequest, ResponsesRequest } from './request.ts';
+
+/**
+ * What names state that the provider stores. One master key stands behind all companies: with it a
+ * caller would read what another company stored.
+ */
+
+/** Members of a request that do, unless they are null or false. */
+export const STORED_MEMBERS = ['previous_response_id', 'conversation', 'prompt', 'background', 'container'] as const;
+
+/** Additions to a response that show nothing stored. */
+const INCLUDED: ReadonlySet<string> = new Set([
+  'reasoning.encrypted_content',
+  'message.output_text.logprobs',
+  'message.input_image.image_url',
+]);
+
+/** @throws GatewayError 400 unless a response depends on its request alone */
+export function requireStateless(request: Partial<ResponsesRequest & MessagesRequest>): void {
+  for (const name of STORED_MEMBERS) {
+    const value = request[name];
+    if (value !== undefined && value !== null && value !== false) throw stored(name);
+  }
+  const { include, input } = request;
+  const shown = include?.findIndex((name) => !INCLUDED.has(name)) ?? -1;
+  if (shown >= 0) throw stored(`include[${shown}]`);
+  if (!Array.isArray(input)) return;
+  // an item with neither a type nor a role is a reference too
+  const item = input.findIndex(({ type, role }) => type === 'item_reference' || (type == null && role == null));
+  if (item >= 0) throw stored(`input[${item}]`);
+}
+
+function stored(param: string): GatewayError {
+  const text = `'${param}' needs state that is stored at the provider, and this gateway keeps none: send all of the input.`;
+  return new GatewayError('unsupported_parameter', text, param);
+}

@@ -1,0 +1,79 @@
+import { MESSAGES_ANSWER, MESSAGES_EVENT } from '../domain/answer-members.ts';
+import { allowedBetas } from '../domain/betas.ts';
+import { boundChat } from '../domain/budget.ts';
+import { MESSAGES_ERRORS } from '../domain/errors.ts';
+import { checkCountTokens, checkMessages } from '../domain/request.ts';
+import { requireStateless, STORED_MEMBERS } from '../domain/stateless.ts';
+import type { RequestHead } from '../http/request-head.ts';
+import { type EventTypes, TypedStream } from '../sse/typed-stream.ts';
+import type { Operation } from './call.ts';
+import { modelEdit, renderAnswer } from './chat.ts';
+import { JsonRelay } from './json-relay.ts';
+import { StreamRelay } from './stream-relay.ts';
+import { validateBody } from './validate.ts';
+
+const DIALECT = { scope: 'chat', kind: 'chat', errors: MESSAGES_ERRORS, takesApiKeyHeader: true } as const;
+const GOVERNED = ['model', 'messages', 'stream', 'max_tokens', 'container'];
+
+const TYPES: EventTypes = {
+  last: new Set(['message_stop']),
+  failed: new Set(['error']),
+  usage: new Set(['message_delta']),
+};
+
+/** POST /messages (contract section 5): the caller's own bytes are sent on, with `model` edited. */
+export const messages: Operation = {
+  ...DIALECT,
+  endpoint: 'messages',
+  upstreamPath: '/messages',
+  read(services, body, _companyId, _id, head) {
+    const valid = validateBody(body, checkMessages, GOVERNED, services.steering, STORED_MEMBERS, 'custom');
+    const { request } = valid;
+    requireStateless(request);
+    return {
+      slug: request.model,
+      slugParam: 'model',
+      headers: headersOf(head),
+      bound: (model) => boundChat(request, body.length, model.prices),
+      forward: (model) => body.edited([modelEdit(valid.members, model)]),
+      answer: (reply, admission, meter) =>
+        request.stream === true
+          ? new StreamRelay(reply, admission, meter, (options) => new TypedStream(options, MESSAGES_EVENT, TYPES))
+          : new JsonRelay(reply, admission, meter, renderAnswer, MESSAGES_ANSWER),
+    };
+  },
+};
+
+/** POST /messages/count_tokens: the gates of a call, but it is free. */
+export const countTokens: Operation = {
+  ...DIALECT,
+  endpoint: 'messages.count_tokens',
+  upstreamPath: '/messages/count_tokens',
+  read(services, body, _companyId, _id, head) {
+    const valid = validateBody(body, checkCountTokens, GOVERNED, services.steering, STORED_MEMBERS, 'custom');
+    requireStateless(valid.request);
+    return {
+      slug: valid.request.model,
+      slugParam: 'model',
+      headers: headersOf(head),
+      bound: () => ({ amount: 0n, bounded: true }),
+      forward: (model) => body.edited([modelEdit(valid.members, model)]),
+      answer: (reply, admission, meter) => new JsonRelay(reply, admission, meter, renderCount, MESSAGES_ANSWER),
+    };
+  },
+};
+
+function renderCount(body: Buffer): Buffer | null {
+  const { input_tokens } = JSON.parse(body.toString()) as { input_tokens?: unknown };
+  return Number.isSafeInteger(input_tokens) ? Buffer.from(JSON.stringify({ input_tokens })) : null;
+}
+
+const VERSION = /^\d{4}-\d\d-\d\d$/;
+const FIRST_VERSION = '2023-06-01';
+
+/** The version of the dialect, and those features of it that may be switched on. */
+function headersOf({ apiVersion = '', apiBeta = '' }: RequestHead): readonly string[] {
+  const headers = ['anthropic-version', VERSION.test(apiVersion) ? apiVersion : FIRST_VERSION];
+  const betas = allowedBetas(apiBeta);
+  return betas === '' ? headers : [...headers, 'anthropic-beta', betas];
+}

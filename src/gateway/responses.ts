@@ -1,0 +1,63 @@
+import { RESPONSES_ANSWER, RESPONSES_EVENT } from '../domain/answer-members.ts';
+import { boundChat } from '../domain/budget.ts';
+import { RESPONSES_ERRORS } from '../domain/errors.ts';
+import { checkResponses, type ResponsesRequest } from '../domain/request.ts';
+import { requireStateless, STORED_MEMBERS } from '../domain/stateless.ts';
+import type { Edit } from '../json/splice.ts';
+import { type EventTypes, TypedStream } from '../sse/typed-stream.ts';
+import type { Call, Operation } from './call.ts';
+import { modelEdit, renderAnswer } from './chat.ts';
+import { JsonRelay } from './json-relay.ts';
+import { StreamRelay } from './stream-relay.ts';
+import { memberNamed, type ValidBody, validateBody } from './validate.ts';
+
+/** POST /responses (contract section 5): the caller's own bytes are sent on, with `model` and `store` edited. */
+export const responses: Operation = {
+  endpoint: 'responses',
+  scope: 'chat',
+  kind: 'chat',
+  upstreamPath: '/responses',
+  errors: RESPONSES_ERRORS,
+  takesApiKeyHeader: false,
+  read(services, body): Call {
+    const valid = validateBody(body, checkResponses, GOVERNED, services.steering, STORED_MEMBERS);
+    const { request } = valid;
+    requireStateless(request);
+    return {
+      slug: request.model,
+      slugParam: 'model',
+      bound: (model) => boundChat(bounding(request), body.length, model.prices),
+      forward(model) {
+        const edits = [modelEdit(valid.members, model), storeEdit(valid)];
+        return body.edited(edits.sort((a, b) => a.start - b.start));
+      },
+      answer: (reply, admission, meter) =>
+        request.stream === true
+          ? new StreamRelay(reply, admission, meter, (options) => new TypedStream(options, RESPONSES_EVENT, TYPES))
+          : new JsonRelay(reply, admission, meter, renderAnswer, RESPONSES_ANSWER),
+    };
+  },
+};
+
+const GOVERNED = ['model', 'input', 'stream', 'store', 'include', 'max_output_tokens', ...STORED_MEMBERS];
+
+const TYPES: EventTypes = {
+  last: new Set(['response.completed', 'response.incomplete']),
+  failed: new Set(['response.failed', 'error']),
+  usage: new Set(['response.completed', 'response.incomplete', 'response.failed']),
+};
+
+const FALSE = Buffer.from('false');
+const STORE_FALSE = Buffer.from(',"store":false');
+
+/** Nothing is stored, whatever was asked. */
+function storeEdit({ members }: ValidBody<ResponsesRequest>): Edit {
+  const store = memberNamed(members, 'store');
+  if (store !== undefined) return { start: store.valueStart, end: store.valueEnd, bytes: FALSE };
+  const end = memberNamed(members, 'model')?.valueEnd as number;
+  return { start: end, end, bytes: STORE_FALSE };
+}
+
+function bounding({ input, max_output_tokens }: ResponsesRequest): Parameters<typeof boundChat>[0] {
+  return { max_tokens: max_output_tokens, messages: typeof input === 'string' ? [] : input };
+}

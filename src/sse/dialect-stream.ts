@@ -1,0 +1,168 @@
+import type { Hidden } from '../json/hidden.ts';
+import type { MemberTable } from '../json/member-table.ts';
+import { ADD_CHOICE, ObjectWalk, REMOVE, REPLACE } from '../json/object-walk.ts';
+import { TextSample } from '../json/text-sample.ts';
+import type { ToldUsage } from '../json/usage.ts';
+import { EventPattern } from './event-pattern.ts';
+import { blankLineEnd, quoted, skipBlank } from './fields.ts';
+import { EventScanner, type SpanSink } from './scanner.ts';
+
+const EMPTY_CHOICE = Buffer.from('{"index":0,"delta":{},"finish_reason":null}');
+
+/** What a stream needs to know of its call. */
+export interface StreamOptions {
+  /** As a JSON string with its quotes. */
+  readonly slug: Buffer;
+  readonly sink: SpanSink;
+  /** A larger event breaks the stream. */
+  readonly maxEventBytes: number;
+  /** What no string may hold, generated text apart. */
+  readonly hidden: Hidden | null;
+}
+
+/**
+ * What the dialects of event streams share: events whose data is a JSON object are relayed byte for
+ * byte, but the model becomes the slug, and what must not show is removed. An error breaks the stream.
+ */
+export abstract class DialectStream extends EventScanner {
+  /** Data events relayed. */
+  events = 0;
+  /** The events with generated text, and its bytes as written in JSON. */
+  textEvents = 0;
+  generatedBytes = 0;
+  /** Parts of the generated text, to estimate its tokens if the usage is missing. */
+  readonly sample = new TextSample();
+  protected readonly slug: Buffer;
+  protected readonly walk: ObjectWalk;
+  readonly #pattern: EventPattern;
+
+  constructor({ slug, sink, maxEventBytes, hidden }: StreamOptions, table: MemberTable) {
+    super(sink, maxEventBytes);
+    this.slug = slug;
+    this.walk = new ObjectWalk(table, hidden);
+    this.#pattern = new EventPattern(this.walk);
+  }
+
+  /** The usage that the upstream told of the whole call; null if it did not, or cannot be read. */
+  abstract usage(): ToldUsage | null;
+
+  /** Where the payload of the usual event begins whose first line begins at i; -1 if it is another event. */
+  protected abstract payloadOf(chunk: Buffer, i: number): number;
+
+  /** Whether the event in the walk needs no more than its edits. */
+  protected abstract isPlain(b: Buffer): boolean;
+
+  /** Whether events like the one in the walk may follow. */
+  protected abstract isRepeated(b: Buffer): boolean;
+
+  /** Notes what the dialect needs of the event in the walk. */
+  protected abstract noteEvent(b: Buffer): void;
+
+  protected override readWhole(chunk: Buffer, i: number, room: number): number {
+    let next = this.#pattern.match(chunk, i);
+    if (next === 0 || next - i > room) {
+      const { length } = chunk;
+      const start = this.payloadOf(chunk, i);
+      if (start < 0) return 0;
+      const { walk } = this;
+      walk.collecting = this.#pattern.isLearning;
+      const end = walk.walk(chunk, start, length, false);
+      if (end < 0 || end - i > room || walk.errorStart >= 0 || !this.isPlain(chunk)) return 0;
+      next = blankLineEnd(chunk, end);
+      if (next === 0) return 0;
+      if (this.isRepeated(chunk)) this.#pattern.learn(chunk, i, next);
+    }
+    this.note(chunk);
+    this.#relayEdited(chunk, i, next);
+    return next;
+  }
+
+  /** Reads the payload of the event in `lines`. @returns false if that broke the stream */
+  protected readPayload(): boolean {
+    const { walk } = this;
+    const { payload, start, end, count } = this.lines;
+    const next = walk.walk(payload, start, end, count > 1);
+    if (next < 0 || skipBlank(payload, next, end) !== end) {
+      this.fail('an event that is not a JSON object');
+    } else if (walk.errorStart >= 0) {
+      this.fail(`an error in the stream: ${quoted(payload, walk.errorStart, walk.errorEnd)}`);
+    }
+    return this.state === 'open';
+  }
+
+  /** Notes what the event in the walk tells. */
+  protected note(b: Buffer): void {
+    const { walk } = this;
+    this.events++;
+    if (walk.generated > 0) {
+      this.generatedBytes += walk.generated;
+      this.textEvents++;
+      if (this.generatedBytes > this.sample.due) {
+        this.sample.add(b, walk.textStart, walk.textEnd, this.generatedBytes);
+      }
+    }
+    this.noteEvent(b);
+  }
+
+  /** Relays the event in `lines`. @param insertAt where the payload gets a model; -1: nowhere */
+  protected relayEvent(insertAt: number): void {
+    const { payload, count, offsets } = this.lines;
+    if (count > 1) return this.#relayLines(insertAt);
+    let from = offsets[0] as number;
+    if (insertAt >= 0) {
+      this.relay(payload, from, insertAt);
+      this.relayModel();
+      from = insertAt;
+    }
+    this.#relayEdited(payload, from, offsets[3] as number);
+  }
+
+  /** Relays the model that an event lacks. */
+  protected relayModel(): void {}
+
+  /** Relays [from, to) with the walk's edits. */
+  #relayEdited(b: Buffer, from: number, to: number): void {
+    const { edits, editCount } = this.walk;
+    for (let k = 0; k < editCount; k += 3) {
+      this.relay(b, from, edits[k] as number);
+      this.#relayInstead(edits[k + 2] as number);
+      from = edits[k + 1] as number;
+    }
+    this.relay(b, from, to);
+  }
+
+  /** Relays several data lines with the walk's edits, which are in the joined payload. Line ends inside a removed span stay. */
+  #relayLines(insertAt: number): void {
+    const { edits, editCount } = this.walk;
+    const { buffer, offsets } = this.lines;
+    let joinedStart = 0;
+    for (let k = 0; k < offsets.length; k += 4) {
+      const shift = (offsets[k + 1] as number) - joinedStart;
+      const joinedEnd = (offsets[k + 2] as number) - shift;
+      let from = offsets[k] as number;
+      if (insertAt >= joinedStart && insertAt <= joinedEnd) {
+        this.relay(buffer, from, insertAt + shift);
+        this.relayModel();
+        from = insertAt + shift;
+      }
+      for (let e = 0; e < editCount; e += 3) {
+        const start = edits[e] as number;
+        const end = edits[e + 1] as number;
+        if (start > joinedEnd || end < joinedStart) continue;
+        this.relay(buffer, from, Math.max(start, joinedStart) + shift);
+        if (start >= joinedStart) this.#relayInstead(edits[e + 2] as number);
+        from = Math.min(end, joinedEnd) + shift;
+      }
+      this.relay(buffer, from, offsets[k + 3] as number);
+      joinedStart = joinedEnd + 1;
+    }
+  }
+
+  /** Relays what takes the place of an edit's bytes. */
+  #relayInstead(kind: number): void {
+    if (kind === REMOVE) return;
+    if (kind === ADD_CHOICE) return this.relay(EMPTY_CHOICE, 0, EMPTY_CHOICE.length);
+    const quotes = kind === REPLACE ? 0 : 1;
+    this.relay(this.slug, quotes, this.slug.length - quotes);
+  }
+}
