@@ -1,3 +1,4 @@
+import type { Watch } from '../json/members.ts';
 import { GatewayError } from './errors.ts';
 import type { MessagesRequest, ResponsesRequest } from './request.ts';
 
@@ -8,6 +9,17 @@ import type { MessagesRequest, ResponsesRequest } from './request.ts';
 
 /** Members of a request that do, unless they are null or false. */
 export const STORED_MEMBERS = ['previous_response_id', 'conversation', 'prompt', 'background', 'container'] as const;
+
+/** Names a stored file in a part of a message; below a tool's `input` it is an argument of the caller's. */
+export const STORED_FILES: Watch = { name: 'file_id', notBelow: 'input' };
+/** The members that hold messages. */
+const WITH_PARTS = ['messages', 'input'];
+
+/** @throws GatewayError 400 if one of these members, in which a file is named, holds messages */
+export function requireNoFiles(members: readonly string[]): void {
+  const found = members.find((name) => WITH_PARTS.includes(name));
+  if (found !== undefined) throw stored(`${found}[].${STORED_FILES.name}`);
+}
 
 /** Additions to a response that show nothing stored. */
 const INCLUDED: ReadonlySet<string> = new Set([

@@ -1,5 +1,6 @@
 import { performance } from 'node:perf_hooks';
 import { GatewayError } from '../domain/errors.ts';
+import { STORED_FILES } from '../domain/stateless.ts';
 import type { BodySink, ClientRequest } from '../http/exchange.ts';
 import type { JsonFault, ParsedObject } from '../json/members.ts';
 import { parseObject } from '../json/parser.ts';
@@ -85,7 +86,7 @@ export function readBody(req: ClientRequest, limit: number, memory: BodyMemory, 
   }
   memory.took(body.length);
   if (body.length > limit) return listener.onNoBody(new GatewayError('request_too_large'));
-  listener.onBody(new RequestBody([body], body.length, parseObject(body), performance.now()));
+  listener.onBody(new RequestBody([body], body.length, parseObject(body, STORED_FILES), performance.now()));
 }
 
 class BodyReader implements BodySink {
@@ -104,7 +105,7 @@ class BodyReader implements BodySink {
     this.#limit = limit;
     this.#memory = memory;
     this.#listener = listener;
-    this.#scanner = announced >= 0 && announced <= PARSE_BYTES ? null : new ObjectScanner();
+    this.#scanner = announced >= 0 && announced <= PARSE_BYTES ? null : new ObjectScanner(STORED_FILES);
   }
 
   onPiece(piece: Buffer, owned: boolean): void {
@@ -151,6 +152,6 @@ class BodyReader implements BodySink {
     }
     const body = pieces.length === 1 ? (pieces[0] as Buffer) : Buffer.concat(pieces);
     this.#memory.took(body.length);
-    return new RequestBody([body], body.length, this.#scanner?.end() ?? parseObject(body), wholeAt);
+    return new RequestBody([body], body.length, this.#scanner?.end() ?? parseObject(body, STORED_FILES), wholeAt);
   }
 }

@@ -1,4 +1,5 @@
 import { type ErrorName, GatewayError } from '../domain/errors.ts';
+import { requireNoFiles, STORED_FILES } from '../domain/stateless.ts';
 import type { SteeringFilter } from '../domain/steering.ts';
 import { ambiguous, foldsTo, type JsonFault, MAX_MEMBERS, type Member, type Members, QUOTE } from '../json/members.ts';
 import { parseObject } from '../json/parser.ts';
@@ -31,9 +32,12 @@ export function validateBody<T>(
 ): ValidBody<T> {
   const { object } = body;
   if (typeof object === 'string') throw new GatewayError(FAULTS[object], FAULT_TEXTS[object]);
-  const { value, members } = object;
+  const { value, members, watched } = object;
   const twice = ambiguous(members, governed) ?? ambiguous(members, WITH_MEMBERS);
   if (twice !== null) throw twoReadings(twice);
+  if (watched.length > 0 && steering?.refuses(STORED_FILES.name)) {
+    requireNoFiles(watched.map((index) => (members[index] as Member).name));
+  }
   if (steering !== null) refuseSteering(body, members, value, steering, own, untyped);
   return { request: check(value), body, members };
 }

@@ -8,11 +8,13 @@ import {
   CR,
   ESCAPED,
   HEX,
+  isKey,
   type JsonFault,
   LF,
   LONG_STRING,
   MAX_DEPTH,
   MAX_MEMBERS,
+  MAX_NAMES,
   type Member,
   OPEN_BRACE,
   OPEN_BRACKET,
@@ -27,12 +29,16 @@ import {
   setMember,
   TAB,
   unescaped,
+  WATCH_LEVEL,
+  type Watch,
 } from './members.ts';
 import { load, MAX_LOAD, pass } from './strings.ts';
 import { Utf8Check } from './utf8-check.ts';
 
 /** In a longer array, an item of the same type as the last one kept is left out, unless it is an object. */
 export const REDUCED_ITEMS = 16_384;
+/** The same below the second level: 2,048 lists of tokens are no more than 32,768 values. */
+export const REDUCED_DEEP_ITEMS = 16;
 /**
  * Most values in the reduced value. Each costs a validator about 20 ns, and an object with this
  * many members pauses for 5 ms whenever its hash table grows. 20,000 messages fit.
@@ -91,6 +97,15 @@ export class ObjectScanner {
 
   readonly #members: Member[] = [];
   #valueStart = 0;
+  readonly #watch: Watch | null;
+  readonly #watched: number[] = [];
+  /** The value that follows counts if it is a string. */
+  #isWatched = false;
+  /** The watched name does not count in the member of WATCH_LEVEL that is being read. */
+  #isExempt = false;
+  /** Names below the top level, and the last one of each length: most occur again and again. */
+  readonly #names = new Set<string>();
+  readonly #lastNames: string[] = [];
 
   /** Where the string or number being read begins in this chunk; 0 if it began in an earlier one. */
   #tokenStart = 0;
@@ -111,6 +126,10 @@ export class ObjectScanner {
   #word = '';
   #wordLength = 0;
 
+  constructor(watch: Watch | null = null) {
+    this.#watch = watch;
+  }
+
   /** @returns false if the body cannot be accepted any more: further chunks are ignored */
   push(chunk: Buffer): boolean {
     if (this.#fault !== null) return false;
@@ -125,7 +144,7 @@ export class ObjectScanner {
   end(): ParsedObject | JsonFault {
     if (this.#fault !== null) return this.#fault;
     if (this.#state !== END || this.#utf8.isCut) return 'invalid_json';
-    return { value: this.#containers[1] as Record<string, unknown>, members: this.#members };
+    return { value: this.#containers[1] as Record<string, unknown>, members: this.#members, watched: this.#watched };
   }
 
   #scan(b: Buffer): void {
@@ -284,6 +303,7 @@ export class ObjectScanner {
 
   #beginValue(i: number, c: number): number {
     if (this.#depth === 1) this.#valueStart = this.#offset + i;
+    if (this.#isWatched) this.#noteWatched(c === QUOTE);
     if (c === QUOTE) return this.#beginString(i, false);
     if (c === OPEN_BRACE || c === OPEN_BRACKET) return this.#open(c);
     if (c === 0x2d || (c >= 0x30 && c <= 0x39)) {
@@ -350,6 +370,8 @@ export class ObjectScanner {
 
   /** @param end offset of the closing quote */
   #endString(b: Buffer, end: number): number {
+    if (this.#isKey && this.#depth > 2 && this.#watch !== null) this.#look(this.#watch, b, end);
+    if (!this.#isKey && this.#isLeftOut()) return this.#endMember(end + 1);
     if (this.#depth <= REDUCED_DEPTH) {
       const most = this.#isKey || this.#depth === 1 ? LONG_STRING : SHORT_STRING;
       const start = this.#tokenStart;
@@ -361,14 +383,47 @@ export class ObjectScanner {
       }
       if (!this.#isKey) return this.#endValue(end + 1, text);
       this.#keys[this.#depth] = text;
+      if (this.#depth > 1 && this.#lastNames[text.length] !== text) {
+        this.#lastNames[text.length] = text;
+        if (this.#names.add(text).size > MAX_NAMES) {
+          this.#fault = 'too_many_members';
+          return FAULT;
+        }
+      }
     }
     return this.#isKey ? COLON_NEXT : AFTER;
+  }
+
+  /** Looks whether the key that ends here is the watched one. */
+  #look({ name, notBelow }: Watch, b: Buffer, end: number): void {
+    let start = this.#tokenStart;
+    let bytes = b;
+    if (this.#rawLength > 0) {
+      this.#keepRaw(b, end);
+      this.#tokenStart = end; // all of it is kept now
+      [bytes, start, end] = [this.#raw, 0, Math.min(this.#rawLength, this.#rawKept)];
+    }
+    if (this.#depth === WATCH_LEVEL) this.#isExempt = isKey(bytes, start, end, notBelow);
+    this.#isWatched = !(this.#depth > WATCH_LEVEL && this.#isExempt) && isKey(bytes, start, end, name);
+  }
+
+  #noteWatched(isString: boolean): void {
+    this.#isWatched = false;
+    const index = this.#members.length;
+    if (isString && this.#watched.at(-1) !== index) this.#watched.push(index);
+  }
+
+  /** Whether a string that ends here is an item that is left out. */
+  #isLeftOut(): boolean {
+    const depth = this.#depth;
+    const container = depth <= REDUCED_DEPTH ? this.#containers[depth] : undefined;
+    return Array.isArray(container) && container.length >= mostItems(depth) && typeof container.at(-1) === 'string';
   }
 
   /** Keeps the beginning of a string that continues in the next chunk. */
   #keepRaw(b: Buffer, end: number): void {
     this.#rawLength += end - this.#tokenStart;
-    if (this.#depth > REDUCED_DEPTH) return;
+    if (this.#depth > REDUCED_DEPTH && !this.#isKey) return;
     if (this.#raw.length === 0) this.#raw = Buffer.allocUnsafe(LONG_STRING);
     this.#rawKept += b.copy(this.#raw, this.#rawKept, this.#tokenStart, end);
   }
@@ -385,7 +440,7 @@ export class ObjectScanner {
     if (depth === 0 || depth > REDUCED_DEPTH) return true;
     const container = this.#containers[depth] as Record<string, unknown> | unknown[];
     if (Array.isArray(container)) {
-      if (container.length >= REDUCED_ITEMS && isAlike(container[container.length - 1], value)) return true;
+      if (container.length >= mostItems(depth) && isAlike(container[container.length - 1], value)) return true;
       container.push(value);
     } else {
       setMember(container, this.#keys[depth] as string, value);
@@ -394,6 +449,11 @@ export class ObjectScanner {
     this.#fault = 'too_many_values';
     return false;
   }
+}
+
+/** So many items of an array are kept at least. */
+function mostItems(depth: number): number {
+  return depth > 2 ? REDUCED_DEEP_ITEMS : REDUCED_ITEMS;
 }
 
 /** The state of a number after one more byte; FAULT if the byte does not continue it. */

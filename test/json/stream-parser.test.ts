@@ -6,13 +6,15 @@ import {
   LONG_STRING,
   MAX_DEPTH,
   MAX_MEMBERS,
+  MAX_NAMES,
   type ParsedObject,
   REDUCED_DEPTH,
   REDUCED_NUMBER,
   SHORT_STRING,
+  type Watch,
 } from '../../src/json/members.ts';
 import { parseObject } from '../../src/json/parser.ts';
-import { MAX_VALUES, ObjectScanner, REDUCED_ITEMS } from '../../src/json/stream-parser.ts';
+import { MAX_VALUES, ObjectScanner, REDUCED_DEEP_ITEMS, REDUCED_ITEMS } from '../../src/json/stream-parser.ts';
 import { cutAt, fuzz, places } from '../sse/fuzz.ts';
 
 function scan(chunks: readonly Buffer[]): ParsedObject | JsonFault {
@@ -270,7 +272,6 @@ t.test('so many values and no more, wherever they stand; what is left out does n
   const most = MAX_VALUES - 1; // the container is one
   const bodies: Record<string, (more: number) => string> = {
     objects: (more) => `{"a":[${filled(most + more, () => '{}')}]}`,
-    'members of an object': (more) => `{"a":{${filled(most + more, (n) => `"${n}":0`)}}}`,
     'the same member': (more) => `{"a":{${filled(most + more, () => '"a":0')}}}`,
     'values of two kinds': (more) => `{"a":[${filled(most + more, (n) => (n % 2 === 0 ? '1' : '""'))}]}`,
     messages: (more) => `{"a":[${filled(most / 3, () => '{"role":"user","content":""}')}${',{}'.repeat(more)}]}`,
@@ -286,6 +287,57 @@ t.test('so many values and no more, wherever they stand; what is left out does n
     t.type(scan([Buffer.from(`{"a":[${filled(MAX_VALUES * 2, () => item)}]}`)]), 'object', item);
   }
   t.type(scan([Buffer.from(`{"a":[[[[${filled(MAX_VALUES * 2, () => '{}')}]]]]}`)]), 'object', 'in the fifth level');
+  t.end();
+});
+
+t.test('so many names below the top level and no more', (t) => {
+  const names = (count: number) => Array.from({ length: count }, (_, n) => `"name ${n}":0`).join();
+  for (const body of [(list: string) => `{"a":{${list}}}`, (list: string) => `{"a":[{"b":{${list}}},1]}`]) {
+    const most = body(names(MAX_NAMES - 1));
+    const over = body(names(MAX_NAMES + 1));
+    t.type(scan(cutAt(Buffer.from(most), [5000, 9001])), 'object');
+    t.equal(scan(cutAt(Buffer.from(over), [5000, 9001])), 'too_many_members');
+    t.type(parseObject(Buffer.from(most)), 'object');
+    // it forgets some of the names it knows from other bodies
+    t.equal(parseObject(Buffer.from(body(names(MAX_NAMES + 300)))), 'too_many_members');
+  }
+  t.type(
+    scan([Buffer.from(`{"a":[${Array.from({ length: 9999 }, () => '{"role":"x","content":""}').join()}]}`)]),
+    'object',
+  );
+  t.type(scan([Buffer.from(`{"a":[[[{${names(9999)}}]]]}`)]), 'object', 'in the fifth level');
+  t.end();
+});
+
+t.test('the watched name is found from the third level on, with a string as its value, however it is written', (t) => {
+  const watch: Watch = { name: 'file_id', notBelow: 'input' };
+  const cases: readonly (readonly [body: string, watched: readonly number[]])[] = [
+    ['{"x":1,"a":[{"file_id":"f"}]}', [1]],
+    ['{"a":[{"b":[{"file_id" : "f"}]}]}', [0]],
+    ['{"a":[{"b":[{"c":{"file_id":"f"}}]}]}', [0]],
+    ['{"a":[{"b":[{"c":[{"d":{"e":{"file_id":""}}}]}]}]}', [0]],
+    ['{"a":[{"b":[{"fil\\u0065_id":"f"}]}]}', [0]],
+    ['{"a":[{"file_id":"f"},{"file_id":"g"}],"b":{"c":{"file_id":"h"}}}', [0, 1]],
+    ['{"a":[{"b":[{"input":{"x":1},"c":{"file_id":"f"}}]}]}', [0]],
+    ['{"a":[{"b":[{"input":{"x":1},"file_id":"f"}]}]}', [0]],
+    ['{"a":[{"input":[{"c":{"file_id":"f"}}]}]}', [0]],
+    // not these
+    ['{"file_id":"f","a":{"file_id":"f"}}', []],
+    ['{"a":[{"b":[{"file_id":{"type":"string"}},{"file_id":7},{"file_id":null},{"file_id":["f"]}]}]}', []],
+    ['{"a":[{"b":[{"input":{"file_id":"f","x":{"file_id":"g"}}}]}]}', []],
+    ['{"a":[{"b":["file_id","f",{"file_ids":"f","file_i":"f","FILE_ID":"f"}]}]}', []],
+    [String.raw`{"a":[{"content":"{\"file_id\":\"f\"}"}]}`, []],
+  ];
+  for (const [text, watched] of cases) {
+    const body = Buffer.from(text);
+    t.match(parseObject(body, watch), { watched }, text);
+    for (const cuts of [[], ...Array.from({ length: body.length }, (_, n) => [n]), [...body.keys()]]) {
+      const scanner = new ObjectScanner(watch);
+      for (const piece of cutAt(body, cuts)) scanner.push(piece);
+      assert.deepEqual((scanner.end() as ParsedObject).watched, watched, `${text}, cut at ${cuts}`);
+    }
+  }
+  t.strictSame((parseObject(Buffer.from('{"a":[{"file_id":"f"}]}')) as ParsedObject).watched, [], 'nobody asked');
   t.end();
 });
 
@@ -423,5 +475,7 @@ t.test('a long array lacks only what is like the item kept before it', (t) => {
     4,
   ]);
   t.equal(value(many('{}', REDUCED_ITEMS + 9)).length, REDUCED_ITEMS + 9, 'objects are all looked at');
+  t.equal((value(`[${many('123', 9000)}]`)[0] as unknown[]).length, REDUCED_DEEP_ITEMS, 'lists of tokens are short');
+  t.equal(value(many(`[${many('123', 900)}]`, 2048)).length, 2048);
   t.end();
 });

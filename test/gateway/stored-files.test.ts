@@ -1,0 +1,53 @@
+import t from 'tap';
+import { ask } from '../support/client.ts';
+import { startGateway } from '../support/gateway.ts';
+import { scriptedUpstream } from '../support/upstream.ts';
+
+/** Files that are stored at the provider: one master key stands behind all companies. */
+
+const upstream = await scriptedUpstream(t);
+const gateway = await startGateway(t, upstream.url);
+const company = await gateway.company();
+await gateway.model('fast', { upstream: 'internal-fast', company });
+const key = await gateway.key(company);
+
+const LONG = 'x'.repeat(100_000); // such a body is read as it arrives
+const SCHEMA = { type: 'object', properties: { file_id: { type: 'string' } }, required: ['file_id'] };
+
+const messages = (...content: unknown[]) => ({ model: 'fast', max_tokens: 9, messages: [{ role: 'user', content }] });
+const input = (...content: unknown[]) => ({ model: 'fast', input: [{ role: 'user', content }] });
+
+for (const text of ['short', LONG]) {
+  const refused: readonly (readonly [path: string, body: object])[] = [
+    ['/chat/completions', messages({ type: 'text', text }, { type: 'file', file: { file_id: 'file-1' } })],
+    ['/responses', input({ type: 'input_text', text }, { type: 'input_file', file_id: 'file-1' })],
+    ['/responses', input({ type: 'input_text', text }, { type: 'input_image', file_id: 'file-1' })],
+    ['/messages', messages({ type: 'text', text }, { type: 'document', source: { type: 'file', file_id: 'file-1' } })],
+    ['/messages', messages({ type: 'text', text }, { type: 'container_upload', file_id: 'file-1' })],
+    [
+      '/messages',
+      messages({ type: 'tool_result', content: [{ type: 'image', source: { type: 'file', file_id: 'f' } }, text] }),
+    ],
+  ];
+  t.test(`a file id in a part of a message is refused, in a body of ${text.length} bytes and more`, async (t) => {
+    for (const [path, body] of refused) {
+      const { status, text } = await ask(`${gateway.url}${path}`, { key, body });
+      t.equal(status, 400, path);
+      t.match(text, /\[\]\.file_id' needs state that is stored at the provider/, path);
+    }
+    t.equal(upstream.received.length, 0);
+  });
+}
+
+t.test('a tool may have a parameter of that name', async (t) => {
+  upstream.answer((res) => {
+    res.writeHead(200, { 'content-type': 'application/json' });
+    res.end('{"model":"internal-fast","choices":[],"output":[],"content":[]}');
+  });
+  const use = { type: 'tool_use', id: 't', name: 'read', input: { file_id: 'file-1' } };
+  const used = { ...messages({ type: 'text', text: 'file_id' }, use), tools: [{ name: 'read', input_schema: SCHEMA }] };
+  t.equal((await ask(`${gateway.url}/messages`, { key, body: used })).status, 200);
+  const tools = [{ type: 'function', function: { name: 'read', parameters: SCHEMA } }];
+  const asked = { ...messages({ type: 'text', text: '{"file_id":"file-1"}' }), tools };
+  t.equal((await ask(`${gateway.url}/chat/completions`, { key, body: asked })).status, 200);
+});
