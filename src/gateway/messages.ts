@@ -2,13 +2,16 @@ import { MESSAGES_ANSWER, MESSAGES_EVENT } from '../domain/answer-members.ts';
 import { allowedBetas } from '../domain/betas.ts';
 import { boundChat } from '../domain/budget.ts';
 import { MESSAGES_ERRORS } from '../domain/errors.ts';
+import type { Model } from '../domain/model.ts';
 import { checkCountTokens, checkMessages } from '../domain/request.ts';
 import { requireStateless, STORED_MEMBERS } from '../domain/stateless.ts';
 import type { RequestHead } from '../http/request-head.ts';
 import { type EventTypes, TypedStream } from '../sse/typed-stream.ts';
+import type { RequestBody } from './body.ts';
 import type { Operation } from './call.ts';
 import { modelEdit, renderAnswer } from './chat.ts';
 import { JsonRelay } from './json-relay.ts';
+import type { Services } from './services.ts';
 import { StreamRelay } from './stream-relay.ts';
 import { validateBody } from './validate.ts';
 
@@ -27,15 +30,10 @@ export const messages: Operation = {
   endpoint: 'messages',
   upstreamPath: '/messages',
   read(services, body, _companyId, _id, head) {
-    const valid = validateBody(body, checkMessages, GOVERNED, services.steering, STORED_MEMBERS, 'custom');
-    const { request } = valid;
-    requireStateless(request);
+    const { request, ...call } = messagesCall(services, body, head, checkMessages);
     return {
-      slug: request.model,
-      slugParam: 'model',
-      headers: headersOf(head),
+      ...call,
       bound: (model) => boundChat(request, body.length, model.prices),
-      forward: (model) => body.edited([modelEdit(valid.members, model)]),
       answer: (reply, admission, meter) =>
         request.stream === true
           ? new StreamRelay(reply, admission, meter, (options) => new TypedStream(options, MESSAGES_EVENT, TYPES))
@@ -49,19 +47,25 @@ export const countTokens: Operation = {
   ...DIALECT,
   endpoint: 'messages.count_tokens',
   upstreamPath: '/messages/count_tokens',
-  read(services, body, _companyId, _id, head) {
-    const valid = validateBody(body, checkCountTokens, GOVERNED, services.steering, STORED_MEMBERS, 'custom');
-    requireStateless(valid.request);
-    return {
-      slug: valid.request.model,
-      slugParam: 'model',
-      headers: headersOf(head),
-      bound: () => ({ amount: 0n, bounded: true }),
-      forward: (model) => body.edited([modelEdit(valid.members, model)]),
-      answer: (reply, admission, meter) => new JsonRelay(reply, admission, meter, renderCount, MESSAGES_ANSWER),
-    };
-  },
+  read: (services, body, _companyId, _id, head) => ({
+    ...messagesCall(services, body, head, checkCountTokens),
+    bound: () => ({ amount: 0n, bounded: true }),
+    answer: (reply, admission, meter) => new JsonRelay(reply, admission, meter, renderCount, MESSAGES_ANSWER),
+  }),
 };
+
+/** What both have in common. */
+function messagesCall(services: Services, body: RequestBody, head: RequestHead, check: typeof checkMessages) {
+  const { request, members } = validateBody(body, check, GOVERNED, services.steering, STORED_MEMBERS, 'custom');
+  requireStateless(request);
+  return {
+    request,
+    slug: request.model,
+    slugParam: 'model' as const,
+    headers: headersOf(head),
+    forward: (model: Model) => body.edited([modelEdit(members, model)]),
+  };
+}
 
 function renderCount(body: Buffer): Buffer | null {
   const { input_tokens } = JSON.parse(body.toString()) as { input_tokens?: unknown };

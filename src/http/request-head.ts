@@ -34,60 +34,50 @@ export class RequestHead {
     this.count = count;
     for (let i = 0; i < raw.length; i += 2) {
       const name = raw[i] as string;
-      // these names differ in length, so most other headers are passed over by their length alone
-      switch (name.length) {
-        case 4:
-          if (name.toLowerCase() === 'host') {
-            if (this.host !== undefined) this.repeated = 'host';
-            this.host = raw[i + 1];
-          }
-          break;
-        case 6:
-          if (name.toLowerCase() === 'expect') this.expectsContinue = /^100-continue$/i.test(raw[i + 1] as string);
-          break;
-        case 7:
-          if (name.toLowerCase() === 'upgrade') this.upgrades = true;
-          break;
-        case 9:
-          if (name.toLowerCase() === 'x-api-key') {
-            if (this.apiKey !== undefined) this.repeated = 'x-api-key';
-            this.apiKey = (raw[i + 1] as string).trim();
-          }
-          break;
-        case 12:
-          if (name.toLowerCase() === 'content-type') {
-            if (this.contentType !== undefined) this.repeated = 'content-type';
-            this.contentType = raw[i + 1];
-          }
-          break;
-        case 13:
-          if (name.toLowerCase() === 'authorization') {
-            if (this.authorization !== undefined) this.repeated = 'authorization';
-            this.authorization = raw[i + 1];
-          }
-          break;
-        case 14:
-          if (name.toLowerCase() === 'content-length') {
-            if (this.contentLength >= 0) this.repeated = 'content-length';
-            this.contentLength = Number(raw[i + 1]);
-          } else if (name.toLowerCase() === 'anthropic-beta') {
-            this.apiBeta = this.apiBeta === undefined ? raw[i + 1] : `${this.apiBeta},${raw[i + 1]}`;
-          }
-          break;
-        case 16:
-          if (name.toLowerCase() === 'content-encoding') {
-            if (this.contentEncoding !== undefined) this.repeated = 'content-encoding';
-            this.contentEncoding = raw[i + 1];
-          }
-          break;
-        case 17:
-          if (name.toLowerCase() === 'transfer-encoding') {
-            if (this.transferEncoding !== undefined) this.repeated = 'transfer-encoding';
-            this.transferEncoding = raw[i + 1];
-          } else if (name.toLowerCase() === 'anthropic-version') this.apiVersion = raw[i + 1];
-          break;
-      }
+      if (LENGTHS[name.length] === 1) this.#take(name.toLowerCase(), raw[i + 1] as string);
     }
+  }
+
+  #take(name: string, value: string): void {
+    switch (name) {
+      case 'authorization':
+        this.authorization = this.#once(name, this.authorization, value);
+        break;
+      case 'content-length':
+        this.contentLength = Number(this.#once(name, this.contentLength < 0 ? undefined : '', value));
+        break;
+      case 'content-type':
+        this.contentType = this.#once(name, this.contentType, value);
+        break;
+      case 'host':
+        this.host = this.#once(name, this.host, value);
+        break;
+      case 'content-encoding':
+        this.contentEncoding = this.#once(name, this.contentEncoding, value);
+        break;
+      case 'transfer-encoding':
+        this.transferEncoding = this.#once(name, this.transferEncoding, value);
+        break;
+      case 'expect':
+        this.expectsContinue = /^100-continue$/i.test(value);
+        break;
+      case 'upgrade':
+        this.upgrades = true;
+        break;
+      case 'x-api-key':
+        this.apiKey = this.#once(name, this.apiKey, value.trim());
+        break;
+      case 'anthropic-version':
+        this.apiVersion = value;
+        break;
+      case 'anthropic-beta':
+        this.apiBeta = this.apiBeta === undefined ? value : `${this.apiBeta},${value}`;
+    }
+  }
+
+  #once(name: string, before: string | undefined, value: string): string {
+    if (before !== undefined) this.repeated = name;
+    return value;
   }
 
   /** The same head with another bearer token. */
@@ -131,6 +121,10 @@ export class RequestHead {
 }
 
 const NO_HEADERS: readonly string[] = [];
+/** 1 for the lengths of the names above: most other headers are passed over by that alone. */
+const LENGTHS = Uint8Array.from({ length: 32 }, (_, length) =>
+  [4, 6, 7, 9, 12, 13, 14, 16, 17].includes(length) ? 1 : 0,
+);
 const SCHEME = 'bearer ';
 const MAX_TOKEN = 505;
 
