@@ -1,4 +1,4 @@
-import type { Watch } from '../json/members.ts';
+import type { Watch } from '../json/watcher.ts';
 import { GatewayError } from './errors.ts';
 import type { MessagesRequest, ResponsesRequest } from './request.ts';
 

@@ -73,16 +73,6 @@ export interface ParsedObject {
   readonly watched: readonly number[];
 }
 
-/** A name to look out for at all levels from the third on, with a string as its value. */
-export interface Watch {
-  readonly name: string;
-  /** Below a member of this name at WATCH_LEVEL it does not count. */
-  readonly notBelow: string;
-}
-
-/** The level of the parts of a message. */
-export const WATCH_LEVEL = 5;
-
 /** Why a body is not accepted. */
 export type JsonFault = 'invalid_json' | 'not_an_object' | 'too_deep' | 'too_many_members' | 'too_many_values';
 
@@ -152,20 +142,6 @@ export function skipSpace(bytes: Uint8Array, i: number, end: number): number {
     i++;
   }
   return end;
-}
-
-/** Whether the key with the content [start, end) is this name, which is ASCII. */
-export function isKey(b: Buffer, start: number, end: number, name: string): boolean {
-  const first = b[start];
-  if (first !== name.charCodeAt(0) && first !== BACKSLASH) return false;
-  const length = end - start;
-  if (length < name.length || length > 6 * name.length) return false;
-  if (length > name.length) {
-    for (let i = start; i < end; i++) if (b[i] === BACKSLASH) return unescaped(b, start, end) === name;
-    return false;
-  }
-  for (let i = 0; i < length; i++) if (b[start + i] !== name.charCodeAt(i)) return false;
-  return true;
 }
 
 /** The end of the number that begins at i, or -1. Does not check what follows. */

@@ -8,7 +8,6 @@ import {
   CR,
   ESCAPED,
   HEX,
-  isKey,
   type JsonFault,
   LF,
   LONG_STRING,
@@ -29,11 +28,11 @@ import {
   setMember,
   TAB,
   unescaped,
-  WATCH_LEVEL,
-  type Watch,
 } from './members.ts';
+import { DIGITS, EXPONENT_DIGITS, FAULT, FRACTION, MINUS, nextNumberState, ZERO } from './number-state.ts';
 import { load, MAX_LOAD, pass } from './strings.ts';
 import { Utf8Check } from './utf8-check.ts';
+import { type Watch, Watcher } from './watcher.ts';
 
 /** In a longer array, an item of the same type as the last one kept is left out, unless it is an object. */
 export const REDUCED_ITEMS = 16_384;
@@ -45,7 +44,7 @@ export const REDUCED_DEEP_ITEMS = 16;
  */
 export const MAX_VALUES = 65_536;
 
-// What comes next. Between tokens:
+// What comes next. FAULT is 8; MINUS, 13, and what is above are states of a number. Between tokens:
 const START = 0; // the object's opening brace
 const VALUE = 1;
 const VALUE_OR_CLOSE = 2;
@@ -54,23 +53,12 @@ const KEY_OR_CLOSE = 4;
 const COLON_NEXT = 5;
 const AFTER = 6; // a comma or a closing bracket
 const END = 7; // nothing but whitespace
-const FAULT = 8;
 // In true, false or null:
 const WORD = 9;
 // In a string:
 const STRING = 10;
 const ESCAPE = 11;
 const HEX_DIGIT = 12;
-// In a number; the four that it may end in are so marked:
-const MINUS = 13;
-const ZERO = 14; // may end
-const DIGITS = 15; // may end
-const POINT = 16;
-const FRACTION = 17; // may end
-const EXPONENT = 18;
-const EXPONENT_SIGN = 19;
-const EXPONENT_DIGITS = 20; // may end
-
 const NONE = Buffer.alloc(0);
 const OBJECT = 0;
 const ARRAY = 1;
@@ -97,12 +85,7 @@ export class ObjectScanner {
 
   readonly #members: Member[] = [];
   #valueStart = 0;
-  readonly #watch: Watch | null;
-  readonly #watched: number[] = [];
-  /** The value that follows counts if it is a string. */
-  #isWatched = false;
-  /** The watched name does not count in the member of WATCH_LEVEL that is being read. */
-  #isExempt = false;
+  readonly #watcher: Watcher | null;
   /** Names below the top level, and the last one of each length: most occur again and again. */
   readonly #names = new Set<string>();
   readonly #lastNames: string[] = [];
@@ -127,7 +110,7 @@ export class ObjectScanner {
   #wordLength = 0;
 
   constructor(watch: Watch | null = null) {
-    this.#watch = watch;
+    this.#watcher = watch === null ? null : new Watcher(watch);
   }
 
   /** @returns false if the body cannot be accepted any more: further chunks are ignored */
@@ -144,7 +127,11 @@ export class ObjectScanner {
   end(): ParsedObject | JsonFault {
     if (this.#fault !== null) return this.#fault;
     if (this.#state !== END || this.#utf8.isCut) return 'invalid_json';
-    return { value: this.#containers[1] as Record<string, unknown>, members: this.#members, watched: this.#watched };
+    return {
+      value: this.#containers[1] as Record<string, unknown>,
+      members: this.#members,
+      watched: this.#watcher?.found ?? [],
+    };
   }
 
   #scan(b: Buffer): void {
@@ -303,7 +290,7 @@ export class ObjectScanner {
 
   #beginValue(i: number, c: number): number {
     if (this.#depth === 1) this.#valueStart = this.#offset + i;
-    if (this.#isWatched) this.#noteWatched(c === QUOTE);
+    this.#watcher?.value(c === QUOTE, this.#members.length);
     if (c === QUOTE) return this.#beginString(i, false);
     if (c === OPEN_BRACE || c === OPEN_BRACKET) return this.#open(c);
     if (c === 0x2d || (c >= 0x30 && c <= 0x39)) {
@@ -370,7 +357,7 @@ export class ObjectScanner {
 
   /** @param end offset of the closing quote */
   #endString(b: Buffer, end: number): number {
-    if (this.#isKey && this.#depth > 2 && this.#watch !== null) this.#look(this.#watch, b, end);
+    if (this.#isKey && this.#watcher !== null) this.#giveKey(this.#watcher, b, end);
     if (!this.#isKey && this.#isLeftOut()) return this.#endMember(end + 1);
     if (this.#depth <= REDUCED_DEPTH) {
       const most = this.#isKey || this.#depth === 1 ? LONG_STRING : SHORT_STRING;
@@ -394,23 +381,11 @@ export class ObjectScanner {
     return this.#isKey ? COLON_NEXT : AFTER;
   }
 
-  /** Looks whether the key that ends here is the watched one. */
-  #look({ name, notBelow }: Watch, b: Buffer, end: number): void {
-    let start = this.#tokenStart;
-    let bytes = b;
-    if (this.#rawLength > 0) {
-      this.#keepRaw(b, end);
-      this.#tokenStart = end; // all of it is kept now
-      [bytes, start, end] = [this.#raw, 0, Math.min(this.#rawLength, this.#rawKept)];
-    }
-    if (this.#depth === WATCH_LEVEL) this.#isExempt = isKey(bytes, start, end, notBelow);
-    this.#isWatched = !(this.#depth > WATCH_LEVEL && this.#isExempt) && isKey(bytes, start, end, name);
-  }
-
-  #noteWatched(isString: boolean): void {
-    this.#isWatched = false;
-    const index = this.#members.length;
-    if (isString && this.#watched.at(-1) !== index) this.#watched.push(index);
+  #giveKey(watcher: Watcher, b: Buffer, end: number): void {
+    if (this.#rawLength === 0) return watcher.key(b, this.#tokenStart, end, this.#depth);
+    this.#keepRaw(b, end);
+    this.#tokenStart = end; // all of it is kept now
+    watcher.key(this.#raw, 0, this.#rawKept, this.#depth);
   }
 
   /** Whether a string that ends here is an item that is left out. */
@@ -454,19 +429,6 @@ export class ObjectScanner {
 /** So many items of an array are kept at least. */
 function mostItems(depth: number): number {
   return depth > 2 ? REDUCED_DEEP_ITEMS : REDUCED_ITEMS;
-}
-
-/** The state of a number after one more byte; FAULT if the byte does not continue it. */
-function nextNumberState(state: number, c: number): number {
-  if (c >= 0x30 && c <= 0x39) {
-    if (state === DIGITS || state === FRACTION || state === EXPONENT_DIGITS) return state;
-    if (state === MINUS) return c === 0x30 ? ZERO : DIGITS;
-    return state === ZERO ? FAULT : state === POINT ? FRACTION : EXPONENT_DIGITS;
-  }
-  if (c === 0x2e) return state === ZERO || state === DIGITS ? POINT : FAULT;
-  if (c === 0x65 || c === 0x45) return state === ZERO || state === DIGITS || state === FRACTION ? EXPONENT : FAULT;
-  if (c === 0x2b || c === 0x2d) return state === EXPONENT ? EXPONENT_SIGN : FAULT;
-  return FAULT;
 }
 
 /** Whether validators treat both the same: they have one type, and are not objects. */

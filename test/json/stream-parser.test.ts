@@ -11,10 +11,10 @@ import {
   REDUCED_DEPTH,
   REDUCED_NUMBER,
   SHORT_STRING,
-  type Watch,
 } from '../../src/json/members.ts';
 import { parseObject } from '../../src/json/parser.ts';
 import { MAX_VALUES, ObjectScanner, REDUCED_DEEP_ITEMS, REDUCED_ITEMS } from '../../src/json/stream-parser.ts';
+import type { Watch } from '../../src/json/watcher.ts';
 import { cutAt, fuzz, places } from '../sse/fuzz.ts';
 
 function scan(chunks: readonly Buffer[]): ParsedObject | JsonFault {
@@ -325,6 +325,7 @@ t.test('the watched name is found from the third level on, with a string as its 
     ['{"file_id":"f","a":{"file_id":"f"}}', []],
     ['{"a":[{"b":[{"file_id":{"type":"string"}},{"file_id":7},{"file_id":null},{"file_id":["f"]}]}]}', []],
     ['{"a":[{"b":[{"input":{"file_id":"f","x":{"file_id":"g"}}}]}]}', []],
+    ['{"a":[{"file_id":12,"x":"y"},"z",{"b":{"file_id":7}},"z"],"b":"f"}', []],
     ['{"a":[{"b":["file_id","f",{"file_ids":"f","file_i":"f","FILE_ID":"f"}]}]}', []],
     [String.raw`{"a":[{"content":"{\"file_id\":\"f\"}"}]}`, []],
   ];

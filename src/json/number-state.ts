@@ -1,0 +1,25 @@
+/** States of a parser within a number. The four that it may end in are so marked. */
+export const MINUS = 13;
+export const ZERO = 14; // may end
+export const DIGITS = 15; // may end
+export const POINT = 16;
+export const FRACTION = 17; // may end
+export const EXPONENT = 18;
+export const EXPONENT_SIGN = 19;
+export const EXPONENT_DIGITS = 20; // may end
+
+/** The byte does not continue the number. */
+export const FAULT = 8;
+
+/** The state of a number after one more byte; FAULT if the byte does not continue it. */
+export function nextNumberState(state: number, c: number): number {
+  if (c >= 0x30 && c <= 0x39) {
+    if (state === DIGITS || state === FRACTION || state === EXPONENT_DIGITS) return state;
+    if (state === MINUS) return c === 0x30 ? ZERO : DIGITS;
+    return state === ZERO ? FAULT : state === POINT ? FRACTION : EXPONENT_DIGITS;
+  }
+  if (c === 0x2e) return state === ZERO || state === DIGITS ? POINT : FAULT;
+  if (c === 0x65 || c === 0x45) return state === ZERO || state === DIGITS || state === FRACTION ? EXPONENT : FAULT;
+  if (c === 0x2b || c === 0x2d) return state === EXPONENT ? EXPONENT_SIGN : FAULT;
+  return FAULT;
+}
