@@ -34,10 +34,9 @@ export interface PagesOrigin {
 }
 
 /**
- * Passes requests for pages on to the process of the pages, over HTTP on the loopback interface. A
- * file for a Unix socket would need a folder to write to. Other users of the machine can connect to
- * the port, but do not know the secret. Bodies flow through with backpressure, so this process holds
- * 64 KiB of each.
+ * Passes requests for pages on to the process of the pages, over HTTP on the loopback interface: a Unix socket
+ * would need a folder to write to. Others on the machine can connect, but do not know the secret. Bodies flow
+ * through with backpressure, so this process holds 64 KiB of each.
  */
 export function openForwarder({ settings, log, clock, proxies }: PagesOrigin, send: Send) {
   const secret = randomBytes(32).toString('base64url');

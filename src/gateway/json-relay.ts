@@ -24,11 +24,9 @@ const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
 export type Render = (body: Buffer, scan: AnswerScan) => Buffer | null;
 
 /**
- * Relays one answer that is not streamed: kept whole, metered, rendered, sent in one write.
- *
- * If the client leaves, the answer is awaited all the same, within the deadlines of every call:
- * until it is whole an estimate could only guess what was generated, and waiting costs an idle
- * connection. A call whose answer never comes is booked by its prompt.
+ * Relays one answer that is not streamed: kept whole, metered, rendered, sent in one write. If the client leaves,
+ * the answer is awaited all the same, because an estimate could only guess what was generated. A call whose
+ * answer never comes is booked by its prompt.
  */
 export class JsonRelay extends Relay {
   readonly #render: Render;

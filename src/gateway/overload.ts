@@ -24,10 +24,9 @@ export interface LoadLimits {
 }
 
 /**
- * Refuses new requests before their bodies are read, where taking them on would harm those in flight
- * (contract section 4: 503). By number and by memory it refuses all that is too much. By event-loop
- * delay it refuses a share that grows while the delay is too long and shrinks when it is not:
- * refusing all at once would idle the gateway, let everything in again, and swing.
+ * Refuses new requests before their bodies are read, where they would harm those in flight (contract section 4:
+ * 503). By number and by memory it refuses all that is too much; by event-loop delay a share that grows and
+ * shrinks with the delay, because refusing all at once would make the load swing.
  */
 export class Overload {
   readonly #limits: LoadLimits;

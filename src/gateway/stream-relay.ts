@@ -22,10 +22,9 @@ const READ_ON_MS = 3000;
 const READ_ON_BYTES = 256 * 1024;
 
 /**
- * Relays one streamed answer: upstream chunks in, patched events out (spec section 4.2,
- * "Streaming"). The scanner calls `bytes` with what may be sent; all that one read of the upstream's
- * socket yields is sent in one write. A slow client pauses the upstream. When a client leaves, the
- * upstream is read on for a bounded while to learn what it charged.
+ * Relays one streamed answer: upstream chunks in, edited events out (spec section 4.2, "Streaming"). What one
+ * read of the upstream's socket yields is sent in one write; a slow client pauses the upstream. When a client
+ * leaves, the upstream is read on for a bounded while to learn what it charged.
  */
 export class StreamRelay extends Relay implements SpanSink {
   readonly #scanner: DialectStream;

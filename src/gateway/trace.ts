@@ -15,11 +15,9 @@ export interface TracerOptions {
 }
 
 /**
- * Records two spans a request: one of kind SERVER by the HTTP conventions, and for a request that
- * went upstream one of kind CLIENT in it by those for generative AI (OpenTelemetry semantic
- * conventions 1.41, "Development": the names may change, so all of them are in this file). The latter
- * is the parent of what the upstream records. No prompts, keys or internal names, and no text that a
- * client writes freely.
+ * Records two spans a request: one of kind SERVER, and in it one of kind CLIENT for what went upstream, by the
+ * semantic conventions 1.41 of OpenTelemetry, which may change: all names are in this file. No prompts, keys or
+ * internal names, and no text that a client writes freely.
  */
 export class Tracer {
   readonly #options: TracerOptions;

@@ -7,13 +7,9 @@ const NONE = Object.freeze({});
 const streamEnded = Object.getOwnPropertyDescriptor(Readable.prototype, 'readableEnded')?.get as () => boolean;
 
 /**
- * A request of Node's parser without what the gateway does not use.
- *
- * `headers` holds `expect` alone. Node reads that header of every request, and makes an object of
- * all headers for it: 1.6 µs with the twenty headers of an official SDK.
- *
- * The body goes straight to a sink: the events, buffer and ticks of a stream cost 4 µs for the one
- * piece that most bodies come in.
+ * A request of Node's parser without what the gateway does not use. `headers` holds `expect` alone, the one that
+ * Node reads: an object of all headers takes 1.6 µs with the twenty of an official SDK. The body goes straight
+ * to a sink: the events, buffer and ticks of a stream cost 4 µs for the one piece that most bodies come in.
  */
 export class FastRequest extends IncomingMessage {
   #sink: BodySink | null = null;

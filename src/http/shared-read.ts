@@ -18,10 +18,9 @@ interface Internals {
 const shared = Buffer.allocUnsafeSlow(READ_BYTES);
 
 /**
- * Makes an accepted connection read into a buffer that all connections share. For each read of an
- * accepted socket Node takes 64 KiB from the system, gives back what was not needed, and leaves the
- * rest to the collector: 2.5 µs for the one read of a request. Client sockets can avoid that by
- * their `onread` option; so the system's handle moves to a socket made as a client's is.
+ * Makes an accepted connection read into a buffer that all connections share: for each read Node takes 64 KiB and
+ * gives most of it back, which costs 2.5 µs. Only client sockets offer that (`onread`), so the system's handle
+ * moves to a socket made as theirs are.
  * @returns null for a stream that is no system socket: a server can be given any
  */
 export function readShared(accepted: Socket, server: Server, reader: Reader): Socket | null {

@@ -11,14 +11,9 @@ const CHECK_MS = 1000;
 const LEAST_FREED = 4096;
 
 /**
- * The memory of request bodies, which is outside V8's heap.
- *
- * Small bodies are counted, and every 4 MiB V8 collects its young generation, which takes a
- * millisecond. Left alone V8 waits until its heap is full, while bodies pile up by tens of
- * megabytes that no cache holds: 56 instead of 44 µs for a body of 16 KiB.
- *
- * Large bodies lie in slabs, lent to one body at a time. As garbage 20 MiB made V8 mark its whole
- * heap: pauses of 17 ms instead of 4 to 10, and a quarter of the CPU.
+ * The memory of request bodies, outside V8's heap. Every 4 MiB of small bodies V8 collects its young generation:
+ * left alone it waits until tens of megabytes have piled up (56 instead of 44 µs for a body of 16 KiB). Large
+ * bodies lie in slabs, lent to one body at a time: as garbage, 20 MiB were pauses of 17 ms instead of 4 to 10.
  */
 export class BodyMemory {
   readonly #collectYoung: (() => void) | null;
