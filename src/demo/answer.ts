@@ -1,92 +1,60 @@
-import { createHash } from 'node:crypto';
+import type { Question, Tool, Turn } from './question.ts';
+import { sample } from './sample.ts';
 
 /**
- * The answers of the demo upstream: text, tool calls, JSON and vectors. They follow from the
- * request alone, without clock and randomness: the same request has the same answer and token counts.
+ * The answers of the demo upstream: text, JSON and tool calls. They follow from the question
+ * alone, without clock and randomness: the same request has the same answer and token counts.
  */
 
-/** Length of a vector when the request asks for none (spec section 2.4). */
-const DIMENSIONS = 1024;
-const MOST_DIMENSIONS = 4096;
 /** Characters of the request that an answer repeats at most. */
 const ECHO = 200;
-/** Levels of a schema that a sample follows; recursive schemas have no end. */
-const MOST_DEPTH = 16;
 
-/** An answer, before it becomes JSON or events. */
+/** An answer, before a dialect makes JSON or events of it. */
 export interface Answer {
-  /** The text, or the arguments of the tool call, cut into tokens: one streamed event each. */
-  readonly pieces: readonly string[];
-  /** The function called instead of a text answer. */
-  readonly tool: string | null;
-  readonly finish: 'stop' | 'length' | 'tool_calls';
+  /** One text, or one or several tool calls. */
+  readonly parts: readonly Part[];
+  /** `stop`: before one of the texts that end an answer. */
+  readonly finish: 'end' | 'stop' | 'length' | 'tools';
+  /** The text before which it ended. */
+  readonly stop: string | null;
+  /** How many times it is given. */
+  readonly choices: number;
   readonly promptTokens: number;
+  /** Those of them that come from the cache. */
+  readonly cachedTokens: number;
 }
 
-/** A request that the reference format refuses. The answer is `{"error":{…}}` with this status. */
-export class DemoError extends Error {
-  readonly status: number;
-  readonly code: string | null;
-  readonly param: string | null;
-
-  constructor(status: number, message: string, code: string | null = null, param: string | null = null) {
-    super(message);
-    this.status = status;
-    this.code = code;
-    this.param = param;
-  }
+export interface Part {
+  /** The text, or the input of the tool, cut into tokens: one streamed event each. */
+  readonly pieces: readonly string[];
+  /** null: a text. */
+  readonly tool: Tool | null;
 }
-
-type Json = Readonly<Record<string, unknown>>;
 
 /**
- * Answers a chat request.
+ * Answers a question.
  * @param length repeat or cut the text to exactly this many tokens, for load tests; null: as it is
- * @throws DemoError when the reference format would refuse the request
  */
-export function answerChat(body: Json, length: number | null): Answer {
-  const messages = messagesOf(body);
-  const last = messages.at(-1) as Json;
-  const said = textOf((messages.findLast((message) => message.role === 'user') ?? last).content);
-  const promptTokens = messages.reduce((sum, message) => sum + 4 + tokens(textOf(message.content)).length, 3);
+export function answerTo(question: Question, length: number | null): Answer {
+  const { turns, choices, stops, limit } = question;
+  const last = turns.at(-1) as Turn;
+  const said = withoutBlocks((turns.findLast(({ role }) => role === 'user') ?? last).text);
+  const cached = turns.slice(0, turns.findLastIndex((turn) => turn.cached) + 1);
+  const counts = { choices, promptTokens: 3 + tokensOf(turns), cachedTokens: tokensOf(cached) };
 
-  const tool = toolFor(body, last, said);
-  if (tool !== null) {
-    const call = JSON.stringify(sample(tool.parameters, said, tool.parameters));
-    return { pieces: tokens(call), tool: tool.name as string, finish: 'tool_calls', promptTokens };
+  const called = toolsFor(question, said);
+  if (called.length > 0) {
+    const parts = called.map((tool) => ({ tool, pieces: tokens(inputOf(tool, said)) }));
+    return { ...counts, parts, finish: 'tools', stop: null };
   }
 
-  let pieces = tokens(jsonContent(body, said) ?? friendlyText(last, said));
+  const { text, stop } = upTo(stops, jsonFor(question, said) ?? friendlyText(last, said));
+  let pieces = tokens(text);
   if (length !== null) pieces = Array.from({ length }, (_, i) => pieces[i % pieces.length] as string);
-  const most = limitOf(body);
-  if (most === null || pieces.length <= most) return { pieces, tool: null, finish: 'stop', promptTokens };
-  return { pieces: pieces.slice(0, most), tool: null, finish: 'length', promptTokens };
-}
-
-/**
- * Answers an embeddings request with vectors of length 1.
- * @throws DemoError when the reference format would refuse the request
- */
-export function answerEmbeddings(body: Json): { vectors: Float32Array[]; promptTokens: number } {
-  const { input, dimensions = DIMENSIONS } = body;
-  const texts = (Array.isArray(input) && input.length > 0 ? input : [input]) as unknown[];
-  if (!texts.every((text) => typeof text === 'string' && text !== '')) {
-    throw new DemoError(400, "'input' must be a string or an array of strings, none of them empty.", null, 'input');
-  }
-  if (!Number.isInteger(dimensions) || (dimensions as number) < 1 || (dimensions as number) > MOST_DIMENSIONS) {
-    throw new DemoError(400, `'dimensions' must be an integer from 1 to ${MOST_DIMENSIONS}.`, null, 'dimensions');
-  }
-  const promptTokens = texts.reduce<number>((sum, text) => sum + tokens(text as string).length, 0);
-  return { vectors: texts.map((text) => vector(text as string, dimensions as number)), promptTokens };
-}
-
-function vector(text: string, dimensions: number): Float32Array {
-  const bytes = createHash('shake256', { outputLength: dimensions * 4 })
-    .update(text)
-    .digest();
-  const values = Float32Array.from({ length: dimensions }, (_, i) => bytes.readInt32LE(i * 4) / 2 ** 31);
-  const length = Math.hypot(...values);
-  return values.map((value) => value / length);
+  const isCut = limit !== null && pieces.length > limit;
+  const parts = [{ tool: null, pieces: isCut ? pieces.slice(0, limit) : pieces }];
+  if (isCut) return { ...counts, parts, finish: 'length', stop: null };
+  return { ...counts, parts, finish: stop === null ? 'end' : 'stop', stop };
 }
 
 /** Cuts text into words, parts of words of up to five letters, and single signs, each with the space before it. */
@@ -94,35 +62,17 @@ export function tokens(text: string): string[] {
   return text.match(/\s*(?:[\p{L}\p{N}]{1,5}|[^\s\p{L}\p{N}])|\s+/gu) ?? [];
 }
 
-function messagesOf({ messages }: Json): Json[] {
-  if (!Array.isArray(messages) || messages.length === 0) {
-    throw new DemoError(400, "'messages' must be an array of at least one message.", null, 'messages');
-  }
-  messages.forEach((message, i) => {
-    const isMessage = typeof message === 'object' && message !== null && typeof message.role === 'string';
-    if (!isMessage) throw new DemoError(400, `'messages[${i}]' needs a role.`, null, `messages[${i}].role`);
-  });
-  return messages as Json[];
+function tokensOf(turns: readonly Turn[]): number {
+  return turns.reduce((sum, { text }) => sum + 4 + tokens(text).length, 0);
 }
 
-/** The text of a message: a string, or the text parts of multimodal content. */
-function textOf(content: unknown): string {
-  if (typeof content === 'string') return content;
-  if (!Array.isArray(content)) return '';
-  return content.map((part) => (typeof part?.text === 'string' ? part.text : `[${part?.type ?? 'part'}]`)).join(' ');
+/** The words without blocks such as `<environment>…</environment>`, which agents put around a question. */
+function withoutBlocks(text: string): string {
+  return text.replace(/<([\w-]+)>[\s\S]*?<\/\1>/g, '').trim() || text;
 }
 
-function limitOf({ max_tokens, max_completion_tokens }: Json): number | null {
-  const limit = max_completion_tokens ?? max_tokens ?? null;
-  if (limit === null) return null;
-  if (!Number.isInteger(limit) || (limit as number) < 1) {
-    throw new DemoError(400, "'max_tokens' must be a positive integer.", null, 'max_tokens');
-  }
-  return limit as number;
-}
-
-function friendlyText(last: Json, said: string): string {
-  const about = last.role === 'tool' ? `The tool returned: ${clip(textOf(last.content))}` : `You wrote: ${clip(said)}`;
+function friendlyText(last: Turn, said: string): string {
+  const about = last.role === 'tool' ? `The tool returned: ${clip(last.text)}` : `You wrote: ${clip(said)}`;
   return `Hello from the Tollgate demo upstream. No language model is connected here. ${about} To get real answers, set UPSTREAM_URL.`;
 }
 
@@ -130,57 +80,39 @@ function clip(text: string): string {
   return text.length <= ECHO ? text : `${text.slice(0, ECHO).toWellFormed()}…`;
 }
 
-/** The function to call: the one in tool_choice, the first if a call is "required", or one that the user mentions. */
-function toolFor({ tools, tool_choice: choice }: Json, last: Json, said: string): Json | null {
-  if (!Array.isArray(tools) || choice === 'none') return null;
-  const functions: Json[] = tools.map((tool) => tool?.function ?? {}).filter((tool) => typeof tool.name === 'string');
-  const named = (choice as { function?: Json } | undefined)?.function?.name;
-  if (named !== undefined) return functions.find((tool) => tool.name === named) ?? null;
-  if (choice === 'required') return functions[0] ?? null;
-  if (last.role !== 'user') return null;
-  const plain = (text: string) => text.toLowerCase().replace(/[\s_-]+/g, ' ');
-  return functions.find((tool) => plain(said).includes(plain(tool.name as string))) ?? null;
+/** The tools to call: the one that the request names, or those that the user mentions, or the first if one must be called. */
+function toolsFor({ tools, choice, parallel, turns }: Question, said: string): Tool[] {
+  if (choice === 'none') return [];
+  if (typeof choice === 'object') return tools.filter(({ name }) => name === choice.name).slice(0, 1);
+  const mentioned = turns.at(-1)?.role === 'user' ? tools.filter(({ name }) => isMentioned(name, said)) : [];
+  if (mentioned.length === 0) return choice === 'any' ? tools.slice(0, 1) : [];
+  return parallel ? mentioned : mentioned.slice(0, 1);
 }
 
-/** The content for `response_format`; null when the request asks for text. */
-function jsonContent({ response_format: format }: Json, said: string): string | null {
-  const { type, json_schema } = (format ?? {}) as { type?: string; json_schema?: { schema?: unknown } };
-  if (type === 'json_schema') return JSON.stringify(sample(json_schema?.schema, said, json_schema?.schema));
-  if (type === 'json_object') return JSON.stringify({ demo: true, echo: clip(said) });
-  return null;
+/** Whether the last word of a name such as `get_weather` or `getWeather` is a word of the text. */
+function isMentioned(name: string, text: string): boolean {
+  const word = /(\p{Lu}?\p{Ll}+|\p{Lu}+|\p{N}+)[^\p{L}\p{N}]*$/u.exec(name)?.[1]?.toLowerCase();
+  return word !== undefined && new Set<string>(text.toLowerCase().match(/[\p{L}\p{N}]+/gu)).has(word);
 }
 
-/** A value for a JSON Schema of the kind that SDKs generate from tool and output types. */
-function sample(schema: unknown, text: string, root: unknown, depth = 0): unknown {
-  if (typeof schema !== 'object' || schema === null || depth > MOST_DEPTH) return {};
-  const shape = schema as Json;
-  const inner = (part: unknown) => sample(part, text, root, depth + 1);
-  if (typeof shape.$ref === 'string') return inner(resolve(shape.$ref, root));
-  if ('const' in shape) return shape.const;
-  if (Array.isArray(shape.enum)) return shape.enum[0];
-  const options = shape.anyOf ?? shape.oneOf ?? shape.allOf;
-  if (Array.isArray(options)) return inner(options[0]);
-
-  const type = Array.isArray(shape.type) ? shape.type.find((name) => name !== 'null') : shape.type;
-  switch (type) {
-    case 'string':
-      return clip(text).slice(0, (shape.maxLength as number | undefined) ?? ECHO);
-    case 'integer':
-    case 'number':
-      return shape.minimum ?? Math.min(1, (shape.maximum as number | undefined) ?? 1);
-    case 'boolean':
-      return true;
-    case 'null':
-      return null;
-    case 'array':
-      return Array.from({ length: (shape.minItems as number | undefined) ?? 1 }, () => inner(shape.items));
-    default:
-      return Object.fromEntries(Object.entries(shape.properties ?? {}).map(([name, part]) => [name, inner(part)]));
-  }
+function inputOf({ schema }: Tool, said: string): string {
+  return schema === null ? wordsFor(said) : JSON.stringify(sample(schema, wordsFor(said)));
 }
 
-/** The target of a local reference such as `#/$defs/City`. */
-function resolve(reference: string, root: unknown): unknown {
-  const path = reference.replace(/^#\/?/, '').split('/').filter(Boolean);
-  return path.reduce((at: unknown, name) => (at as Json | undefined)?.[name.replaceAll('~1', '/')], root);
+/** What fills strings of JSON: the words of the user in backticks, or all of them. */
+function wordsFor(said: string): string {
+  return clip(/`([^`]+)`/.exec(said)?.[1] ?? said);
+}
+
+/** The JSON that the request asks for; null when it asks for text. */
+function jsonFor({ format: { type, schema } }: Question, said: string): string | null {
+  if (type === 'json_schema') return JSON.stringify(sample(schema, wordsFor(said)));
+  return type === 'json_object' ? JSON.stringify({ demo: true, echo: clip(said) }) : null;
+}
+
+/** The text up to the first of the stops in it. */
+function upTo(stops: readonly string[], text: string): { text: string; stop: string | null } {
+  const found = stops.filter((stop) => stop !== '' && text.includes(stop));
+  const [stop] = found.sort((a, b) => text.indexOf(a) - text.indexOf(b));
+  return stop === undefined ? { text, stop: null } : { text: text.slice(0, text.indexOf(stop)), stop };
 }

@@ -1,123 +1,110 @@
-import type { Answer } from './answer.ts';
-import { type Behaviour, leakyError } from './fault.ts';
+import { randomUUID } from 'node:crypto';
+import type { Answer, Part } from './answer.ts';
+import { type DemoEvent, type Dialect, usageOf } from './dialect.ts';
+import { choiceOf, limitOf, messagesOf, type Question, type Tool, textOf, toolsOf } from './question.ts';
+import { type DemoRequest, type Json, reportedModel, type Usage } from './request.ts';
 
-/** A chat answer on the wire: one JSON object or the events of a stream, with faults. */
+/** Chat completions, the reference format. */
+export const chat: Dialect = {
+  read,
+  whole,
+  events,
+  error: ({ status, message, code, param }) => {
+    const type = status < 429 ? 'invalid_request_error' : 'upstream_error';
+    return { error: { message, type, code, param } };
+  },
+  errorEvent: (error) => ({ data: chat.error(error) }),
+};
 
-export interface Usage {
-  readonly prompt_tokens: number;
-  readonly completion_tokens?: number;
-  readonly total_tokens: number;
-}
-
-/** What identifies a completion. */
-export interface Identity {
-  readonly id: string;
-  /** Unix seconds. */
-  readonly created: number;
-  /** The requested internal model name. */
-  readonly model: string;
-}
-
-/** The bytes of an event, and its usage if it has one. */
-export interface DemoEvent {
-  readonly text: string;
-  readonly usage?: Usage;
-}
-
-type Json = Readonly<Record<string, unknown>>;
-
-/** The body of a non-streaming answer. */
-export function completion(answer: Answer, identity: Identity, behaviour: Behaviour): Json & { usage?: Usage } {
-  const content = answer.pieces.join('');
-  const message =
-    answer.tool === null ? { content } : { content: null, tool_calls: [functionCall(answer.tool, content)] };
+function read(body: Json): Question {
+  const { type, json_schema } = (body.response_format ?? {}) as Question['format'] & { json_schema?: Json };
   return {
-    ...head('chat.completion', identity, behaviour),
-    choices: [{ index: 0, message: { role: 'assistant', ...message }, finish_reason: answer.finish }],
-    ...(behaviour.usage === 'none' ? {} : { usage: usageOf(answer, answer.pieces.length, behaviour) }),
+    turns: messagesOf(body).map(({ role, content }) => ({ role: role as string, text: textOf(content) })),
+    tools: toolsOf(body.tools),
+    choice: choiceOf(body.tool_choice),
+    parallel: body.parallel_tool_calls !== false,
+    format: { ...(type && { type }), schema: json_schema?.schema },
+    limit: limitOf(body, 'max_completion_tokens', 'max_tokens'),
+    stops: [body.stop ?? []].flat() as string[],
+    choices: (body.n ?? 1) as number,
   };
 }
 
-/**
- * The events of a stream, one per token, up to the end that the behaviour selects.
- * @param includeUsage `stream_options.include_usage` of the request
- */
-export function* events(
-  answer: Answer,
-  identity: Identity,
-  behaviour: Behaviour,
-  includeUsage: boolean,
-): Generator<DemoEvent> {
-  const { eol, noise, ending } = behaviour;
+function whole(answer: Answer, request: DemoRequest): Json {
+  const { parts, choices } = answer;
+  const calls = parts.flatMap(({ tool, pieces }) => (tool === null ? [] : [toolCall(tool, pieces.join(''))]));
+  const message = {
+    role: 'assistant',
+    content: calls.length > 0 ? null : textIn(parts),
+    tool_calls: calls.length > 0 ? calls : undefined,
+  };
+  const { behaviour } = request;
+  return {
+    ...head('chat.completion', request),
+    choices: Array.from({ length: choices }, (_, index) => ({ index, message, finish_reason: finishOf(answer) })),
+    usage: behaviour.usage === 'none' ? undefined : usageOf(answer, behaviour),
+  };
+}
+
+function* events(answer: Answer, request: DemoRequest): Generator<DemoEvent> {
+  const { body, behaviour } = request;
+  const includeUsage = (body.stream_options as Json | undefined)?.include_usage === true;
   const usageIn = includeUsage ? behaviour.usage : 'none';
-  const common = head('chat.completion.chunk', identity, behaviour);
+  const common = head('chat.completion.chunk', request);
+  let sent = 0;
 
-  const frame = (data: string): string => `data: ${data}${eol}${eol}`;
-  const event = (choices: unknown[], usage?: Usage | null): DemoEvent => {
-    const object = { ...common, choices, ...(usage === undefined ? {} : { usage }) };
-    const text = frame(JSON.stringify(behaviour.model === 'alphabetical' ? sorted(object) : object));
-    return usage ? { text, usage } : { text };
-  };
-  const running = (sent: number): Usage | null | undefined => {
-    if (usageIn === 'every') return usageOf(answer, sent, behaviour);
-    return usageIn === 'null-first' ? null : undefined;
+  const chunk = (choices: unknown[], phase: DemoEvent['phase'], isLast = false): DemoEvent => {
+    const isTold = usageIn === 'every' || isLast;
+    const usage: Usage | undefined = isTold ? usageOf(answer, behaviour, sent) : undefined;
+    const data = { ...common, choices, usage: usage ?? (usageIn === 'null-first' ? null : undefined) };
+    return phase === undefined ? { data, usage } : { data, usage, phase };
   };
 
-  if (noise) yield { text: openingNoise(identity.model, eol) };
-  if (behaviour.model === 'alphabetical') yield { text: frame('{"choices":[],"id":"","model":"","object":""}') };
-  yield event(delta(openingDelta(answer.tool)), running(0));
-
-  for (const [i, piece] of answer.pieces.entries()) {
-    if (i === behaviour.endAfter) break;
-    if (noise && i % 8 === 0) yield { text: `: ${identity.model} keep-alive${eol}${eol}` };
-    const part =
-      answer.tool === null ? { content: piece } : { tool_calls: [{ index: 0, function: { arguments: piece } }] };
-    yield event(delta(part), running(i + 1));
+  if (behaviour.model === 'alphabetical') yield { data: { choices: [], id: '', model: '', object: '' } };
+  for (const [delta, phase] of deltas(answer)) {
+    for (let index = 0; index < answer.choices; index++) {
+      if (phase === 'token') sent++;
+      const finish_reason = phase === 'end' ? finishOf(answer) : null;
+      yield chunk([{ index, delta, finish_reason }], phase, phase === 'end' && usageIn === 'finish');
+    }
   }
-  if (ending === 'torn') yield { text: event(delta({ content: 'never whole' })).text.slice(0, 40) };
-  if (ending === 'error') yield { text: frame(leakyError(500, identity.model)) };
-  if (ending !== 'whole') return;
-
-  const usage = usageOf(answer, answer.pieces.length, behaviour);
-  yield event(delta({}, answer.finish), usageIn === 'finish' ? usage : running(answer.pieces.length));
-  if (usageIn === 'last' || usageIn === 'null-first') yield event([], usage);
-  if (behaviour.done) yield { text: frame('[DONE]') };
+  if (usageIn === 'last' || usageIn === 'null-first') yield chunk([], 'end', true);
+  if (behaviour.done) yield { data: '[DONE]', phase: 'end' };
 }
 
-export function reportedModel(model: string, behaviour: Behaviour): string {
-  return behaviour.model === 'other' ? 'internal-demo-fallback' : model;
+/** The deltas of one choice: the role, then the text or each call, then nothing, with the reason. */
+function* deltas({ parts, finish }: Answer): Generator<[delta: Json, phase?: DemoEvent['phase']]> {
+  yield [{ role: 'assistant', content: finish === 'tools' ? null : '' }];
+  for (const [index, { tool, pieces }] of parts.entries()) {
+    if (tool !== null) yield [{ tool_calls: [{ index, ...toolCall(tool, '') }] }];
+    for (const piece of pieces) {
+      yield [tool === null ? { content: piece } : { tool_calls: [{ index, ...input(tool, piece) }] }, 'token'];
+    }
+  }
+  yield [{}, 'end'];
 }
 
-function head(object: string, { id, created, model }: Identity, behaviour: Behaviour): Json {
-  if (behaviour.model === 'missing') return { id, object, created };
-  return { id, object, created, model: reportedModel(model, behaviour) };
+function textIn(parts: readonly Part[]): string {
+  return parts.flatMap(({ pieces }) => pieces).join('');
 }
 
-function usageOf({ promptTokens }: Answer, sent: number, { zero }: Behaviour): Usage {
-  if (zero) return { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 };
-  return { prompt_tokens: promptTokens, completion_tokens: sent, total_tokens: promptTokens + sent };
+function finishOf({ finish }: Answer): string {
+  if (finish === 'tools') return 'tool_calls';
+  return finish === 'length' ? 'length' : 'stop';
 }
 
-/** The delta of the first chunk: the role, and the name of the called function if there is one. */
-function openingDelta(tool: string | null): Json {
-  if (tool === null) return { role: 'assistant', content: '' };
-  return { role: 'assistant', content: null, tool_calls: [{ index: 0, ...functionCall(tool, '') }] };
+function head(object: string, request: DemoRequest): Json {
+  const created = Math.floor(Date.now() / 1000);
+  return { id: `chatcmpl-${randomUUID()}`, object, created, model: reportedModel(request) };
 }
 
-function functionCall(name: string, args: string): Json {
-  return { id: `call_demo_${name}`, type: 'function', function: { name, arguments: args } };
+function toolCall(tool: Tool, text: string): Json {
+  const { name, schema } = tool;
+  const id = `call_demo_${name}`;
+  if (schema === null) return { id, type: 'custom', custom: { name, input: text } };
+  return { id, type: 'function', function: { name, arguments: text } };
 }
 
-function delta(content: Json, finish: string | null = null): Json[] {
-  return [{ index: 0, delta: content, finish_reason: finish }];
-}
-
-/** Lines that some routers send although the reference format has none of them. All name the model. */
-function openingNoise(model: string, eol: string): string {
-  const noise = `\ufeff: ${model} is thinking\n\nevent: ping\n\nid: ${model}\nretry: 1\nevent: message\n`;
-  return noise.replaceAll('\n', eol);
-}
-
-function sorted(object: Json): Json {
-  return Object.fromEntries(Object.entries(object).sort(([a], [b]) => (a < b ? -1 : 1)));
+function input({ schema }: Tool, piece: string): Json {
+  return schema === null ? { custom: { input: piece } } : { function: { arguments: piece } };
 }

@@ -94,12 +94,12 @@ export function behaviourOf(model: string): Behaviour | null {
 export const INTERNAL_HOST = 'router-7.internal.example';
 export const INTERNAL_KEY = 'sk-internal-master-2f7a';
 
-/** An error body as real routers send it, with internal names, a key and a traceback. */
-export function leakyError(status: number, model: string): string {
-  const message =
+/** The message of an error as real routers send it, with internal names, a key and a traceback. */
+export function leakyMessage(status: number, model: string): string {
+  return (
     `litellm.APIError: deployment ${model} at http://${INTERNAL_HOST}:4000/v1 said ${status} (key ${INTERNAL_KEY})` +
-    `\nTraceback (most recent call last):\n  File "/srv/${INTERNAL_HOST}/router.py", line 17`;
-  return JSON.stringify({ error: { message, type: 'upstream_error', code: String(status), param: null } });
+    `\nTraceback (most recent call last):\n  File "/srv/${INTERNAL_HOST}/router.py", line 17`
+  );
 }
 
 export function leakyHeaders(model: string): Record<string, string | string[]> {

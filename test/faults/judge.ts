@@ -1,5 +1,5 @@
 import type { Sql } from 'postgres';
-import type { DemoCall } from '../../src/demo/server.ts';
+import type { DemoCall } from '../../src/demo/request.ts';
 import { costOf, formatEur, parseEur, parsePrices } from '../../src/domain/money.ts';
 import type { Sql as StoreSql } from '../../src/store/database.ts';
 import { verifyDaily, verifyLedger, verifySeals } from '../../src/store/verify.ts';

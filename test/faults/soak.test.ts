@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-import type { DemoCall } from '../../src/demo/server.ts';
+import type { DemoCall } from '../../src/demo/request.ts';
 import { cheapHash, PASSWORD, Person } from '../admin/people.ts';
 import { until } from '../support/until.ts';
 import { type GatewayProcess, metric } from './gateway.ts';

@@ -1,0 +1,114 @@
+import { randomUUID } from 'node:crypto';
+import type { Answer, Part } from './answer.ts';
+import { type DemoEvent, type Dialect, usageOf } from './dialect.ts';
+import { choiceOf, limitOf, messagesOf, type Question, type Turn, textOf, toolsOf } from './question.ts';
+import { type DemoError, type DemoRequest, type Json, reportedModel } from './request.ts';
+
+/** The Messages API. */
+export const messages: Dialect = {
+  read,
+  whole,
+  events,
+  error: (error) => {
+    const { status, message } = error;
+    return { type: 'error', error: { type: typeOf(error), message }, request_id: `req_demo_${status}` };
+  },
+  errorEvent: (error) => ({ name: 'error', data: messages.error(error) }),
+};
+
+/** Types of errors by status; other refusals are invalid requests, other failures are of the API. */
+const TYPES: Readonly<Record<number, string>> = {
+  401: 'authentication_error',
+  403: 'permission_error',
+  404: 'not_found_error',
+  429: 'rate_limit_error',
+  529: 'overloaded_error',
+};
+
+function typeOf({ status }: DemoError): string {
+  return TYPES[status] ?? (status < 500 ? 'invalid_request_error' : 'api_error');
+}
+
+const REASONS = { end: 'end_turn', stop: 'stop_sequence', length: 'max_tokens', tools: 'tool_use' };
+
+function read(body: Json): Question {
+  const turns = messagesOf(body).map(turnOf);
+  const system = body.system === undefined ? [] : [turnOf({ role: 'system', content: body.system })];
+  const choice = body.tool_choice as { disable_parallel_tool_use?: boolean } | undefined;
+  return {
+    turns: [...system, ...turns],
+    tools: toolsOf(body.tools),
+    choice: choiceOf(choice),
+    parallel: choice?.disable_parallel_tool_use !== true,
+    format: (body.output_config as { format?: Question['format'] } | undefined)?.format ?? {},
+    limit: limitOf(body, 'max_tokens'),
+    stops: (body.stop_sequences ?? []) as string[],
+    choices: 1,
+  };
+}
+
+function turnOf({ role, content }: Json): Turn {
+  const parts: Json[] = Array.isArray(content) ? content : [];
+  const isResult = parts.some(({ type }) => type === 'tool_result');
+  return {
+    role: isResult ? 'tool' : (role as string),
+    text: textOf(content),
+    cached: parts.some(({ cache_control }) => (cache_control ?? null) !== null),
+  };
+}
+
+function whole(answer: Answer, request: DemoRequest): Json {
+  return {
+    id: `msg_${randomUUID()}`,
+    type: 'message',
+    role: 'assistant',
+    model: reportedModel(request),
+    content: answer.parts.map(blockOf),
+    stop_reason: REASONS[answer.finish],
+    stop_sequence: answer.stop,
+    usage: request.behaviour.usage === 'none' ? undefined : messageUsage(answer, request),
+  };
+}
+
+/** Cached tokens come on top of the input tokens. */
+function messageUsage(answer: Answer, { behaviour }: DemoRequest): Json {
+  const { prompt_tokens, completion_tokens } = usageOf(answer, behaviour);
+  const cached = Math.min(answer.cachedTokens, prompt_tokens);
+  return {
+    input_tokens: prompt_tokens - cached,
+    cache_creation_input_tokens: 0,
+    cache_read_input_tokens: cached,
+    output_tokens: completion_tokens,
+    service_tier: 'standard',
+  };
+}
+
+function blockOf({ tool, pieces }: Part): Json {
+  const text = pieces.join('');
+  if (tool === null) return { type: 'text', text };
+  return { type: 'tool_use', id: `toolu_demo_${tool.name}`, name: tool.name, input: JSON.parse(text) };
+}
+
+function* events(answer: Answer, request: DemoRequest): Generator<DemoEvent> {
+  const { behaviour } = request;
+  const { content, stop_reason, stop_sequence, usage, ...head } = whole(answer, request);
+  const event = (type: string, members: Json = {}) => ({ name: type, data: { type, ...members } });
+
+  const begun = usage && { ...usage, output_tokens: Math.min(1, (usage as { output_tokens: number }).output_tokens) };
+  const empty = { content: [], stop_reason: null, stop_sequence: null };
+  yield event('message_start', { message: { ...head, ...empty, usage: begun } });
+  for (const [index, part] of answer.parts.entries()) {
+    const content_block = { ...blockOf(part), ...(part.tool === null ? { text: '' } : { input: {} }) };
+    yield event('content_block_start', { index, content_block });
+    if (index === 0) yield event('ping');
+    for (const piece of part.pieces) {
+      const delta =
+        part.tool === null ? { type: 'text_delta', text: piece } : { type: 'input_json_delta', partial_json: piece };
+      yield { ...event('content_block_delta', { index, delta }), phase: 'token' };
+    }
+    yield event('content_block_stop', { index });
+  }
+  const end = event('message_delta', { delta: { stop_reason, stop_sequence }, usage });
+  yield { ...end, phase: 'end', usage: usage ? usageOf(answer, behaviour) : undefined };
+  if (behaviour.done) yield event('message_stop');
+}
