@@ -1,4 +1,4 @@
-import { execFile } from 'node:child_process';
+import { execFile, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -140,6 +140,13 @@ t.test('every section and rule that the code cites is in test/spec/README.md', a
   }
 });
 
+/** The examples of the README in a language, as somebody pastes them who has this gateway and key. */
+function examples(language: string, url: string, key: string): string[] {
+  const blocks = [...read('README.md').matchAll(new RegExp(`\`\`\`${language}\\n([\\s\\S]*?)\`\`\``, 'g'))];
+  const origin = new URL(url).origin;
+  return blocks.map(([, code = '']) => code.replaceAll('http://127.0.0.1:8080', origin).replaceAll('<API_KEY>', key));
+}
+
 t.test('the TypeScript examples of the README print an answer when they are pasted', async (t) => {
   const { url, model, upstream, customer } = await startWorld(t);
   await model('demo-chat', { upstream: upstream.parts.chat });
@@ -147,12 +154,25 @@ t.test('the TypeScript examples of the README print an answer when they are past
   const folder = mkdtempSync(join(ROOT, '.tap/readme-')); // below the packages that the examples import
   t.teardown(() => rmSync(folder, { recursive: true, force: true }));
 
-  const examples = [...read('README.md').matchAll(/```ts\n([\s\S]*?)```/g)].map(([, code]) => code as string);
-  t.equal(examples.length, 3);
-  for (const [i, code] of examples.entries()) {
+  const pasted = examples('ts', url, customer.key);
+  t.equal(pasted.length, 3);
+  for (const [i, code] of pasted.entries()) {
     const file = join(folder, `${i}.ts`);
-    writeFileSync(file, code.replace('http://127.0.0.1:8080/v1', url).replace('<API_KEY>', customer.key));
+    writeFileSync(file, code);
     const { stdout } = await run(process.execPath, [file], { env: { PATH: process.env.PATH } });
-    t.match(stdout, /\w+ \w+/, code);
+    const answers = stdout.match(/\w+ from the Tollgate demo/g) ?? [];
+    t.equal(answers.length, code.match(/console\.log|write\(/g)?.length, code);
   }
+});
+
+const withoutCurl = spawnSync('curl', ['--version']).status === 0 ? false : 'curl is not installed';
+
+t.test('the curl examples of the README print an answer when they are pasted', { skip: withoutCurl }, async (t) => {
+  const { url, model, upstream, customer, assistant } = await startWorld(t);
+  await model('demo-chat', { upstream: upstream.parts.chat });
+  const id = await assistant(customer.company, { model: 'demo-chat' });
+  const [code = '', ...others] = examples('sh', url, customer.key);
+  t.same(others, []);
+  const { stdout } = await run('sh', ['-c', code.replace('<ASSISTANT_ID>', id)]);
+  t.match(stdout, /"type":"message".*You wrote: Hello.*{"text":".*You wrote: A long text/);
 });

@@ -29,6 +29,8 @@ export interface Part {
   readonly pieces: readonly string[];
   /** null: a text. */
   readonly tool: Tool | null;
+  /** Identifier of the call, without the prefix of a dialect; '' for a text. */
+  readonly callId: string;
 }
 
 /**
@@ -44,7 +46,11 @@ export function answerTo(question: Question, length: number | null): Answer {
 
   const called = toolsFor(question, said);
   if (called.length > 0) {
-    const parts = called.map((tool) => ({ tool, pieces: tokens(inputOf(tool, said)) }));
+    const parts = called.map((tool) => ({
+      tool,
+      callId: `demo_${tool.name}_${turns.length}`,
+      pieces: tokens(inputOf(tool, said)),
+    }));
     return { ...counts, parts, finish: 'tools', stop: null };
   }
 
@@ -52,7 +58,7 @@ export function answerTo(question: Question, length: number | null): Answer {
   let pieces = tokens(text);
   if (length !== null) pieces = Array.from({ length }, (_, i) => pieces[i % pieces.length] as string);
   const isCut = limit !== null && pieces.length > limit;
-  const parts = [{ tool: null, pieces: isCut ? pieces.slice(0, limit) : pieces }];
+  const parts = [{ tool: null, callId: '', pieces: isCut ? pieces.slice(0, limit) : pieces }];
   if (isCut) return { ...counts, parts, finish: 'length', stop: null };
   return { ...counts, parts, finish: stop === null ? 'end' : 'stop', stop };
 }

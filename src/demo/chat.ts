@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { Answer, Part } from './answer.ts';
 import { type DemoEvent, type Dialect, usageOf } from './dialect.ts';
 import { choiceOf, limitOf, messagesOf, type Question, type Tool, textOf, toolsOf } from './question.ts';
-import { type DemoRequest, type Json, reportedModel, type Usage } from './request.ts';
+import { type DemoRequest, type Json, reportedModel } from './request.ts';
 
 /** Chat completions, the reference format. */
 export const chat: Dialect = {
@@ -32,10 +32,10 @@ function read(body: Json): Question {
 
 function whole(answer: Answer, request: DemoRequest): Json {
   const { parts, choices } = answer;
-  const calls = parts.flatMap(({ tool, pieces }) => (tool === null ? [] : [toolCall(tool, pieces.join(''))]));
+  const calls = parts.flatMap((part) => toolCall(part, part.pieces.join('')) ?? []);
   const message = {
     role: 'assistant',
-    content: calls.length > 0 ? null : textIn(parts),
+    content: calls.length > 0 ? null : parts.flatMap(({ pieces }) => pieces).join(''),
     tool_calls: calls.length > 0 ? calls : undefined,
   };
   const { behaviour } = request;
@@ -55,9 +55,9 @@ function* events(answer: Answer, request: DemoRequest): Generator<DemoEvent> {
 
   const chunk = (choices: unknown[], phase: DemoEvent['phase'], isLast = false): DemoEvent => {
     const isTold = usageIn === 'every' || isLast;
-    const usage: Usage | undefined = isTold ? usageOf(answer, behaviour, sent) : undefined;
+    const usage = isTold ? usageOf(answer, behaviour, sent) : undefined;
     const data = { ...common, choices, usage: usage ?? (usageIn === 'null-first' ? null : undefined) };
-    return phase === undefined ? { data, usage } : { data, usage, phase };
+    return { data, usage, phase };
   };
 
   if (behaviour.model === 'alphabetical') yield { data: { choices: [], id: '', model: '', object: '' } };
@@ -75,17 +75,14 @@ function* events(answer: Answer, request: DemoRequest): Generator<DemoEvent> {
 /** The deltas of one choice: the role, then the text or each call, then nothing, with the reason. */
 function* deltas({ parts, finish }: Answer): Generator<[delta: Json, phase?: DemoEvent['phase']]> {
   yield [{ role: 'assistant', content: finish === 'tools' ? null : '' }];
-  for (const [index, { tool, pieces }] of parts.entries()) {
-    if (tool !== null) yield [{ tool_calls: [{ index, ...toolCall(tool, '') }] }];
+  for (const [index, part] of parts.entries()) {
+    const { tool, pieces } = part;
+    if (tool !== null) yield [{ tool_calls: [{ index, ...toolCall(part, '') }] }];
     for (const piece of pieces) {
       yield [tool === null ? { content: piece } : { tool_calls: [{ index, ...input(tool, piece) }] }, 'token'];
     }
   }
   yield [{}, 'end'];
-}
-
-function textIn(parts: readonly Part[]): string {
-  return parts.flatMap(({ pieces }) => pieces).join('');
 }
 
 function finishOf({ finish }: Answer): string {
@@ -98,11 +95,12 @@ function head(object: string, request: DemoRequest): Json {
   return { id: `chatcmpl-${randomUUID()}`, object, created, model: reportedModel(request) };
 }
 
-function toolCall(tool: Tool, text: string): Json {
-  const { name, schema } = tool;
-  const id = `call_demo_${name}`;
-  if (schema === null) return { id, type: 'custom', custom: { name, input: text } };
-  return { id, type: 'function', function: { name, arguments: text } };
+/** The call of a part with this input; null: the part is a text. */
+function toolCall({ tool, callId }: Part, text: string): Json | null {
+  if (tool === null) return null;
+  const id = `call_${callId}`;
+  if (tool.schema === null) return { id, type: 'custom', custom: { name: tool.name, input: text } };
+  return { id, type: 'function', function: { name: tool.name, arguments: text } };
 }
 
 function input({ schema }: Tool, piece: string): Json {

@@ -23,7 +23,7 @@ export interface DemoEvent {
   /** JSON, or text as it is. */
   readonly data: Json | string;
   /** token: one token of the answer; end: what follows the answer. */
-  readonly phase?: 'token' | 'end';
+  readonly phase?: 'token' | 'end' | undefined;
   /** The usage in the data, if any. */
   readonly usage?: Usage | undefined;
 }

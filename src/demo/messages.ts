@@ -83,10 +83,10 @@ function messageUsage(answer: Answer, { behaviour }: DemoRequest): Json {
   };
 }
 
-function blockOf({ tool, pieces }: Part): Json {
+function blockOf({ tool, callId, pieces }: Part): Json {
   const text = pieces.join('');
   if (tool === null) return { type: 'text', text };
-  return { type: 'tool_use', id: `toolu_demo_${tool.name}`, name: tool.name, input: JSON.parse(text) };
+  return { type: 'tool_use', id: `toolu_${callId}`, name: tool.name, input: JSON.parse(text) };
 }
 
 function* events(answer: Answer, request: DemoRequest): Generator<DemoEvent> {

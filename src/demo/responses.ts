@@ -111,13 +111,13 @@ interface Item extends Json {
   readonly id: string;
 }
 
-function itemOf({ tool, pieces }: Part, status: string): Item {
+function itemOf({ tool, callId, pieces }: Part, status: string): Item {
   const text = pieces.join('');
   const id = randomUUID();
   if (tool === null) {
     return { type: 'message', id: `msg_${id}`, status, role: 'assistant', content: [outputText(text)] };
   }
-  const call = { status, call_id: `call_demo_${tool.name}`, name: tool.name };
+  const call = { status, call_id: `call_${callId}`, name: tool.name };
   if (tool.schema === null) return { type: 'custom_tool_call', id: `ctc_${id}`, ...call, input: text };
   return { type: 'function_call', id: `fc_${id}`, ...call, arguments: text };
 }
