@@ -74,7 +74,16 @@ function tokensOf(turns: readonly Turn[]): number {
 
 /** The words without blocks such as `<environment>…</environment>`, which agents put around a question. */
 function withoutBlocks(text: string): string {
-  return text.replace(/<([\w-]+)>[\s\S]*?<\/\1>/g, '').trim() || text;
+  const pieces = text.split(/(<\/?[\w-]+>)/);
+  const ends = new Set(pieces.filter((piece) => piece.startsWith('</')));
+  let end = '';
+  const outside = pieces.filter((piece) => {
+    const isInside = end !== '';
+    if (piece === end) end = '';
+    else if (!isInside && ends.has(`</${piece.slice(1)}`)) end = `</${piece.slice(1)}`;
+    return !isInside && end === '';
+  });
+  return outside.join('').trim() || text;
 }
 
 function friendlyText(last: Turn, said: string): string {

@@ -4,6 +4,9 @@ import { type DemoEvent, type Dialect, usageOf } from './dialect.ts';
 import { choiceOf, limitOf, messagesOf, type Question, type Tool, textOf, toolsOf } from './question.ts';
 import { type DemoRequest, type Json, reportedModel } from './request.ts';
 
+/** `n` at most. */
+const MOST_CHOICES = 128;
+
 /** Chat completions, the reference format. */
 export const chat: Dialect = {
   read,
@@ -23,10 +26,10 @@ function read(body: Json): Question {
     tools: toolsOf(body.tools),
     choice: choiceOf(body.tool_choice),
     parallel: body.parallel_tool_calls !== false,
-    format: { ...(type && { type }), schema: json_schema?.schema },
+    format: { type, schema: json_schema?.schema },
     limit: limitOf(body, 'max_completion_tokens', 'max_tokens'),
     stops: [body.stop ?? []].flat() as string[],
-    choices: (body.n ?? 1) as number,
+    choices: Math.min(limitOf(body, 'n') ?? 1, MOST_CHOICES),
   };
 }
 

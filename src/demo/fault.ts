@@ -6,7 +6,7 @@
 
 /** How a request is answered without faults, which change it. */
 const HONEST = {
-  /** HTTP status; any other than 200 has an error body in the reference shape. */
+  /** HTTP status; any other than 200 has an error body in the shape of the dialect. */
   status: 200,
   /** Milliseconds before the first byte of the head. */
   delay: 0,
@@ -54,7 +54,7 @@ export const FAULTS: Readonly<Record<string, Fault>> = {
   'stop-after-<n>': ['clean end after <n>: no finish_reason, no [DONE]', (n) => ({ ending: 'stop', endAfter: n })],
   'torn-after-<n>': ['clean end inside the event after <n>', (n) => ({ ending: 'torn', endAfter: n })],
   'error-event': ['an error event after 3 token events, then a clean end', { ending: 'error', endAfter: 3 }],
-  'no-done': ['clean end after finish_reason and usage, without [DONE]', { done: false }],
+  'no-done': ['clean end after finish_reason and usage, without [DONE] or message_stop', { done: false }],
   'no-usage': ['no usage anywhere', { usage: 'none' }],
   'usage-zero': ['usage says 0 tokens', { zero: true }],
   'usage-in-finish': ['usage in the chunk that carries finish_reason', { usage: 'finish' }],

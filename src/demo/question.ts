@@ -9,7 +9,7 @@ export interface Question {
   readonly choice: 'auto' | 'none' | 'any' | { readonly name: string };
   /** Several tools may be called at once. */
   readonly parallel: boolean;
-  readonly format: { readonly type?: 'text' | 'json_object' | 'json_schema'; readonly schema?: unknown };
+  readonly format: { readonly type?: 'text' | 'json_object' | 'json_schema' | undefined; readonly schema?: unknown };
   /** Most tokens of the answer. */
   readonly limit: number | null;
   /** Texts before which the answer ends. */
@@ -80,7 +80,7 @@ function flat(tool: Json | null | undefined): Json {
 }
 
 /**
- * The first limit of tokens that is set.
+ * The first of these limits that is set.
  * @throws DemoError unless it is a positive integer
  */
 export function limitOf(body: Json, ...names: string[]): number | null {

@@ -45,6 +45,16 @@ const EVENTS = {
   custom_tool_call: ['response.custom_tool_call_input', 'input'],
 } as const;
 
+interface Response extends Json {
+  readonly status: string;
+  readonly output: readonly Item[];
+}
+
+interface Item extends Json {
+  readonly type: keyof typeof EVENTS;
+  readonly id: string;
+}
+
 function read(body: Json): Question {
   const { input, instructions, text } = body;
   const items = typeof input === 'string' ? [{ role: 'user', content: input }] : input;
@@ -99,16 +109,6 @@ function responseUsage(answer: Answer, { behaviour }: DemoRequest): Json {
     output_tokens_details: { reasoning_tokens: 0 },
     total_tokens,
   };
-}
-
-interface Response extends Json {
-  readonly status: string;
-  readonly output: readonly Item[];
-}
-
-interface Item extends Json {
-  readonly type: keyof typeof EVENTS;
-  readonly id: string;
 }
 
 function itemOf({ tool, callId, pieces }: Part, status: string): Item {

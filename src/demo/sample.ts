@@ -1,9 +1,11 @@
 import type { Json } from './request.ts';
 
 /** Levels of a schema that a sample follows before it takes the shortest way out of a recursion. */
-const DEEP = 8;
+const DEEP = 6;
 /** Levels after which a sample ends, whatever the schema says. */
 const MOST_DEPTH = 32;
+/** Values, items and characters after which it ends. */
+const MOST_VALUES = 10_000;
 
 type Numbers = Readonly<Record<string, number | undefined>>;
 
@@ -26,37 +28,44 @@ const FORMATS: Readonly<Record<string, string>> = {
  * structured outputs may contain but `pattern`.
  * @param text what strings say
  */
-export function sample(schema: unknown, text: string, root: unknown = schema, depth = 0): unknown {
-  if (typeof schema !== 'object' || schema === null || depth > MOST_DEPTH) return {};
-  const shape = schema as Json;
-  const inner = (part: unknown) => sample(part, text, root, depth + 1);
-  if (typeof shape.$ref === 'string') return inner(target(shape.$ref, root));
-  if ('const' in shape) return shape.const;
-  if (Array.isArray(shape.enum)) return shape.enum[0];
-  const options = shape.anyOf ?? shape.oneOf;
-  if (Array.isArray(options)) return inner((depth > DEEP ? options.find(isPlain) : undefined) ?? options[0]);
-  if (Array.isArray(shape.allOf)) return allOf(shape, inner);
+export function sample(root: unknown, text: string): unknown {
+  let made = 0;
+  return valueFor(root, 0);
 
-  const types = [shape.type].flat();
-  switch (depth > DEEP && types.includes('null') ? 'null' : (types.find((type) => type !== 'null') ?? types[0])) {
-    case 'string':
-      return stringFor(shape, text);
-    case 'integer':
-    case 'number':
-      return numberFor(shape);
-    case 'boolean':
-      return true;
-    case 'null':
-      return null;
-    case 'array': {
-      const { minItems = depth > DEEP ? 0 : 1, prefixItems = [] } = shape as { minItems?: number; prefixItems?: [] };
-      const first = prefixItems.map(inner);
-      return [...first, ...Array.from({ length: minItems - first.length }, () => inner(shape.items))];
-    }
-    default: {
-      const { properties = {}, required = [] } = shape as { properties?: Json; required?: string[] };
-      const names = depth > DEEP ? required : Object.keys(properties);
-      return Object.fromEntries(names.map((name) => [name, inner(properties[name])]));
+  function valueFor(schema: unknown, depth: number): unknown {
+    if (typeof schema !== 'object' || schema === null || depth > MOST_DEPTH || made++ > MOST_VALUES) return {};
+    const isDeep = depth > DEEP;
+    const shape = schema as Json;
+    const inner = (part: unknown) => valueFor(part, depth + 1);
+    if (typeof shape.$ref === 'string') return inner(target(shape.$ref, root));
+    if ('const' in shape) return shape.const;
+    if (Array.isArray(shape.enum)) return shape.enum[0];
+    const options = shape.anyOf ?? shape.oneOf;
+    if (Array.isArray(options)) return inner((isDeep ? options.find(isPlain) : undefined) ?? options[0]);
+    if (Array.isArray(shape.allOf)) return allOf(shape, inner);
+
+    const types = [shape.type].flat();
+    switch (isDeep && types.includes('null') ? 'null' : (types.find((type) => type !== 'null') ?? types[0])) {
+      case 'string':
+        return stringFor(shape, text);
+      case 'integer':
+      case 'number':
+        return numberFor(shape);
+      case 'boolean':
+        return true;
+      case 'null':
+        return null;
+      case 'array': {
+        const { minItems = isDeep ? 0 : 1, prefixItems = [] } = shape as { minItems?: number; prefixItems?: [] };
+        const first = prefixItems.map(inner);
+        const length = Math.min(minItems, MOST_VALUES) - first.length;
+        return [...first, ...Array.from({ length }, () => inner(shape.items))];
+      }
+      default: {
+        const { properties = {}, required = [] } = shape as { properties?: Json; required?: string[] };
+        const names = isDeep ? required : Object.keys(properties);
+        return Object.fromEntries(names.map((name) => [name, inner(properties[name])]));
+      }
     }
   }
 }
@@ -75,7 +84,7 @@ function allOf({ allOf, ...shape }: Json, inner: (part: unknown) => unknown): un
 
 function stringFor(shape: Json, text: string): string {
   const { format, minLength = 0, maxLength } = shape as { format?: string; minLength?: number; maxLength?: number };
-  return FORMATS[format ?? ''] ?? text.padEnd(minLength, '.').slice(0, maxLength);
+  return FORMATS[format ?? ''] ?? text.padEnd(Math.min(minLength, MOST_VALUES), '.').slice(0, maxLength);
 }
 
 function numberFor(shape: Json): number {

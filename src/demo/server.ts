@@ -20,9 +20,10 @@ export const DEMO_EMBEDDING_MODEL = 'internal-demo-embedding';
 const KEEP_ALIVE_MS = 90_000;
 
 /**
- * The demo upstream: stands in for the internal model-routing proxy, in the reference format.
- * `make run` uses it without UPSTREAM_URL; tests and benchmarks use it too. It reports the
- * requested internal model name, so that a leak shows. demo/fault.ts lists its faults.
+ * The demo upstream: stands in for the internal model-routing proxy, with chat completions,
+ * responses, messages and embeddings. `make run` uses it without UPSTREAM_URL; tests and
+ * benchmarks use it too. It reports the requested internal model name, so that a leak shows.
+ * demo/fault.ts lists its faults.
  */
 export interface Demo {
   /** Base address, ending in `/v1`. */

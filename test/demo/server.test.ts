@@ -247,6 +247,7 @@ t.test('bad input is refused in the reference shape', async (t) => {
     ['/chat/completions', { model: 'x', messages: [] }, 400, 'messages'],
     ['/chat/completions', { model: 'x', messages: [{}] }, 400, 'messages[0].role'],
     ['/chat/completions', said('x', { max_tokens: 0 }), 400, 'max_tokens'],
+    ['/chat/completions', said('x', { n: 'two' }), 400, 'n'],
     ['/chat/completions', said('x', { model: 'x!no-such-fault' }), 404, 'model'],
     ['/embeddings', { model: 'x' }, 400, 'input'],
     ['/embeddings', { model: 'x', input: [] }, 400, 'input'],
