@@ -64,6 +64,8 @@ const TABLE = {
     'base address of the model-routing proxy, including its /v1'),
   upstreamApiKey: secret('UPSTREAM_API_KEY', 'none', bearerToken,
     'master key of that proxy, sent as a bearer token'),
+  upstreamHeaders: secret('UPSTREAM_HEADERS', 'none', upstreamHeaders,
+    'more headers sent with every upstream call: name=value,name=value, values percent-encoded'),
   ownedBy: variable('OWNED_BY', 'tollgate', asText, 'owned_by of every model'),
   keyPrefix: variable('KEY_PREFIX', 'svc_', shortName, 'prefix of new API keys'),
   billingTimezone: variable('BILLING_TIMEZONE', 'UTC', timeZone,
@@ -170,6 +172,7 @@ function combine(values: Values, mistakes: string[]) {
     ...rest,
     spoolDir: rest.spoolDir === null ? `${rest.dataDir}/spool` : rest.spoolDir || null,
     refusedParameters: rest.refusedParameters ?? '',
+    upstreamHeaders: rest.upstreamHeaders ?? {},
     otlpHeaders: rest.otlpHeaders ?? {},
     /** null: people sign in with passwords only. */
     oidc: issuer === null || clientId === null ? null : { issuer, clientId, clientSecret },
@@ -308,15 +311,42 @@ function encryptedAddress(text: string): URL {
 
 /** `name=value,name=value` as OpenTelemetry writes headers in a variable; names become lowercase. */
 function headers(text: string): Record<string, string> {
-  const pairs = text.split(',').filter((pair) => pair.trim() !== '');
   return Object.fromEntries(
-    pairs.map((pair) => {
-      const [, name = '', encoded = ''] = /^\s*([\w!#$%&'*+.^`|~-]+)\s*=\s*(.*?)\s*$/.exec(pair) ?? [];
-      const value = percentDecoded(encoded);
-      must(name !== '' && value !== null && /^[\x20-\x7e]*$/.test(value), 'name=value,name=value');
-      return [name.toLowerCase(), value as string];
+    headerPairs(text).map(([name, value]) => {
+      must(name !== '' && value !== null, 'name=value,name=value');
+      return [name, value as string];
     }),
   );
+}
+
+/** The same, but each name once, each with a value, and none that the gateway sends itself or that frames a message. */
+function upstreamHeaders(text: string): Record<string, string> {
+  const pairs = headerPairs(text);
+  const mistakes = pairs.flatMap(([name, value], k) => {
+    if (name === '' || value === null || value === '' || value !== value.trim())
+      return [`pair ${k + 1} must be name=value`];
+    if (OWN_HEADERS.has(name)) return [`${name} cannot be set here`];
+    return pairs.findIndex(([other]) => other === name) < k ? [`${name} occurs twice`] : [];
+  });
+  if (mistakes.length > 0) throw new Error(mistakes.join('; '));
+  return Object.fromEntries(pairs) as Record<string, string>;
+}
+
+/** Headers of upstream calls that the gateway sets itself, or HTTP for one connection. */
+const OWN_HEADERS: ReadonlySet<string> = new Set([
+  ...['host', 'content-type', 'content-length', 'content-encoding', 'accept', 'accept-encoding', 'authorization'],
+  ...['x-request-id', 'traceparent', 'tracestate', 'anthropic-version', 'anthropic-beta'],
+  ...['connection', 'proxy-connection', 'keep-alive', 'te', 'trailer', 'transfer-encoding', 'upgrade', 'expect'],
+]);
+
+/** Names in lowercase and decoded values; '' and null where they are malformed. */
+function headerPairs(text: string): (readonly [name: string, value: string | null])[] {
+  const pairs = text.split(',').filter((pair) => pair.trim() !== '');
+  return pairs.map((pair) => {
+    const [, name = '', encoded = ''] = /^\s*([\w!#$%&'*+.^`|~-]+)\s*=\s*(.*?)\s*$/.exec(pair) ?? [];
+    const value = percentDecoded(encoded);
+    return [name.toLowerCase(), value !== null && /^[\x20-\x7e]*$/.test(value) ? value : null];
+  });
 }
 
 function percentDecoded(text: string): string | null {

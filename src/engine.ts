@@ -70,6 +70,7 @@ export async function openEngine(
     {
       url: config.upstreamUrl ?? new URL((demo as Demo).url),
       apiKey: config.upstreamApiKey,
+      headers: config.upstreamHeaders,
       connectMs: config.connectMs + 1000, // the gateway's own deadline comes first
     },
     config.fastHttp,

@@ -102,9 +102,27 @@ t.test('the variables of OpenTelemetry have their standard meaning', async (t) =
   }
 });
 
+t.test('headers of upstream calls are decoded, with lowercase names', async (t) => {
+  const config = readConfig({ UPSTREAM_HEADERS: 'X-Portkey-Api-Key=a%2Cb%3D, x-config = {"provider":"openai"},' });
+  t.same(config.upstreamHeaders, { 'x-portkey-api-key': 'a,b=', 'x-config': '{"provider":"openai"}' });
+  t.same(readConfig({}).upstreamHeaders, {});
+});
+
+t.test('all mistakes in headers of upstream calls are told at once, without a value', async (t) => {
+  const UPSTREAM_HEADERS = 'x-a=1,hunter2,Host=hunter2,x-b=,x-c=%0d%0ahunter2,X-A=hunter2,x-d=%c3%bc,x e=1,x-f=%20a';
+  t.same(mistakes({ UPSTREAM_HEADERS, PORT: 'x' }).length, 2);
+  t.same(mistakes({ UPSTREAM_HEADERS }), [
+    'UPSTREAM_HEADERS: pair 2 must be name=value; host cannot be set here; pair 4 must be name=value; pair 5 must be name=value; x-a occurs twice; pair 7 must be name=value; pair 8 must be name=value; pair 9 must be name=value (the value is not shown)',
+  ]);
+  for (const name of ['Authorization', 'content-length', 'transfer-encoding', 'X-Request-Id', 'accept-encoding']) {
+    t.equal(mistakes({ UPSTREAM_HEADERS: `${name}=a` }).length, 1, name);
+  }
+});
+
 const SECRETS = {
   DATABASE_URL: ['databaseUrl', 'postgres://u:p@h/d'],
   UPSTREAM_API_KEY: ['upstreamApiKey', 'sk-1'],
+  UPSTREAM_HEADERS: ['upstreamHeaders', 'x-router-key=a'],
   OIDC_CLIENT_SECRET: ['oidc', 'not so secret'],
   OTEL_EXPORTER_OTLP_HEADERS: ['otlpHeaders', 'authorization=a'],
 } as const;

@@ -5,31 +5,43 @@ export const CLOSING_MS = 1000;
 
 /** The internal model-routing proxy: one POST per call, over fast connections of our own or over undici. */
 export abstract class Upstream {
-  /** What no log may hold: the master key. */
+  /** What no log may hold: the master key, and values of headers that the operator added. */
   readonly keys: readonly string[];
-  /** What no client may be told: the key, and where the upstream is. */
+  /** What no client may be told: these, and where the upstream is. */
   readonly secrets: readonly string[];
   /** Of the base address, without a slash at its end. */
   protected readonly basePath: string;
   /** The headers of every request, but for its own id and length. */
   protected readonly headers: readonly (readonly [name: string, value: string])[];
 
-  constructor({ url, apiKey }: UpstreamOptions) {
-    this.keys = apiKey === null ? [] : [apiKey];
-    this.secrets = [...this.keys, url.host, url.hostname];
+  constructor({ url, apiKey, headers = {} }: UpstreamOptions) {
+    const master = apiKey === null ? [] : [apiKey];
+    const added = Object.values(headers).flatMap(secretsIn);
+    this.keys = [...master, ...added];
+    this.secrets = [...master, url.host, url.hostname, ...added];
     this.basePath = url.pathname.replace(/\/+$/, '');
     this.headers = [
       ['host', url.host],
       ['content-type', 'application/json'],
       ['accept', '*/*'],
       ['accept-encoding', 'identity'],
-      ...this.keys.map((key) => ['authorization', `Bearer ${key}`] as const),
+      ...master.map((key) => ['authorization', `Bearer ${key}`] as const),
+      ...Object.entries(headers),
     ];
   }
 
   abstract post(request: UpstreamRequest): void;
   /** Closes all connections; handlers that wait for an answer get `Stopped`. */
   abstract destroy(): void;
+}
+
+/** A shorter value is an ordinary word, such as "true" or "openai", which answers may hold. */
+const SHORTEST_SECRET = 8;
+
+/** What is secret in the value of a header: all of it, and the credential behind a scheme, as in "Basic eDp5". */
+function secretsIn(value: string): string[] {
+  const credential = /^[\w-]+ +(\S+)$/.exec(value)?.[1] ?? '';
+  return [value, credential].filter((secret) => secret.length >= SHORTEST_SECRET);
 }
 
 /**
@@ -56,6 +68,8 @@ export interface UpstreamOptions {
   readonly url: URL;
   /** Master key, sent as a bearer token; null sends none. */
   readonly apiKey: string | null;
+  /** More headers of every call: by lowercase name, values in printable ASCII. */
+  readonly headers?: Readonly<Record<string, string>>;
   /** How long an attempt to connect may take. The deadlines of the answer are kept by the gateway. */
   readonly connectMs: number;
 }

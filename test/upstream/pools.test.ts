@@ -53,6 +53,22 @@ async function testPool(t: Test, open: (options: UpstreamOptions) => Upstream): 
     );
   });
 
+  t.test('headers of the operator go with every request, and are secrets', async (t) => {
+    const headers = { 'x-router-key': 'Bearer rk-0123456789', 'x-provider': 'openai' };
+    const withHeaders = (options: UpstreamOptions) => open({ ...options, headers });
+    const { upstream, requests } = await serveWith(t, withHeaders, (socket) => socket.write(OK), { apiKey: 'sk-x' });
+    for (let n = 0; n < 2; n++) t.equal(await post(upstream).ended, 'ok');
+    for (const request of requests) {
+      t.match(request, '\r\nauthorization: Bearer sk-x\r\n');
+      t.match(request, '\r\nx-router-key: Bearer rk-0123456789\r\nx-provider: openai\r\n');
+    }
+    t.same(upstream.keys, ['sk-x', 'Bearer rk-0123456789', 'rk-0123456789']);
+    t.same(
+      upstream.secrets.filter((secret) => upstream.keys.includes(secret)),
+      upstream.keys,
+    );
+  });
+
   t.test('each request in flight has a connection of its own, and a free one serves again', async (t) => {
     const { upstream, sockets } = await serve(t, (socket) => socket.write(OK));
     for (let n = 0; n < 3; n++) {
