@@ -125,7 +125,7 @@ export const MESSAGES_ERRORS: ErrorFormat = {
   event: (error, requestId) => `event: error\ndata: ${MESSAGES_ERRORS.body(error, requestId)}\n\n`,
 };
 
-/** The same answer, byte for byte, for models that are unknown, disabled or of the wrong kind (spec section 7). */
+/** The same answer, byte for byte, for models that are unknown or disabled (spec section 7). */
 export function modelNotFound(slug: string, param: SlugParam = 'model'): GatewayError {
   return new GatewayError('not_found', `The model '${slug}' does not exist or you do not have access to it.`, param);
 }

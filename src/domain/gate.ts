@@ -23,7 +23,8 @@ export function findModel(company: Catalogue, slug: string): Model | undefined {
  */
 export function admitModel(company: Catalogue, slug: string, kind: ModelKind, param: SlugParam = 'model'): Model {
   const model = findModel(company, slug);
-  if (model === undefined || model.kind !== kind) throw modelNotFound(slug, param);
+  if (model === undefined) throw modelNotFound(slug, param);
+  if (model.kind !== kind) throw isListed(company, model) ? wrongKind(model, param) : modelNotFound(slug, param);
   if (!model.euHosted && !company.allowNonEu) throw new GatewayError('non_eu_model_blocked', undefined, param);
   return model;
 }
@@ -34,7 +35,21 @@ export function listModels(company: Catalogue): Model[] {
   const listed: Model[] = [];
   for (const slug of slugs) {
     const model = findModel(company, slug);
-    if (model !== undefined && (model.euHosted || company.allowNonEu)) listed.push(model);
+    if (model !== undefined && isListed(company, model)) listed.push(model);
   }
   return listed.sort((a, b) => (a.slug < b.slug ? -1 : 1));
+}
+
+function isListed({ allowNonEu }: Catalogue, { euHosted }: Model): boolean {
+  return euHosted || allowNonEu;
+}
+
+const ENDPOINTS: Readonly<Record<ModelKind, string>> = {
+  chat: 'is a chat model: call it at /chat/completions',
+  embedding: 'makes embeddings: call it at /embeddings',
+};
+
+/** For a model that the caller may list, or it would tell of models that are hidden. */
+function wrongKind({ slug, kind }: Model, param: SlugParam): GatewayError {
+  return new GatewayError('not_found', `The model '${slug}' ${ENDPOINTS[kind]}.`, param);
 }

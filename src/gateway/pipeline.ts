@@ -19,6 +19,7 @@ import { requireJson, requireOneMeaning } from './request-checks.ts';
 import { RequestSummary } from './request-log.ts';
 import { findRoute, type Route } from './router.ts';
 import type { Services } from './services.ts';
+import { errorsAt } from './unknown-path.ts';
 
 const NO_HEADERS: readonly string[] = [];
 
@@ -64,6 +65,7 @@ class Exchange implements BodyListener, ReplyOwner {
       if (found instanceof Promise) found.then((key) => this.#receive(key)).catch((error) => this.#refuse(error));
       else this.#receive(found);
     } catch (error) {
+      if (this.#operation === null) this.#summary.reply.errors = errorsAt(url, basePath);
       this.#refuse(error);
     }
   }

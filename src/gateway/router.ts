@@ -5,6 +5,7 @@ import { chat } from './chat.ts';
 import { embeddings } from './embeddings.ts';
 import { countTokens, messages } from './messages.ts';
 import { responses } from './responses.ts';
+import { unknownPath } from './unknown-path.ts';
 
 /** The endpoint of a request (spec section 4). `id` is the identifier in the path, still URL-encoded, or ''. */
 export type Route =
@@ -29,7 +30,7 @@ export function findRoute(method: string, target: string, basePath: string, host
   if (target.charCodeAt(0) !== SLASH) target = originForm(target, host);
   if (!target.startsWith(basePath)) {
     requireOneMeaning(target);
-    throw noRoute();
+    throw unknownPath(target, basePath);
   }
   const query = target.indexOf('?');
   let path = query < 0 ? target.slice(basePath.length) : target.slice(basePath.length, query);
@@ -54,16 +55,12 @@ export function findRoute(method: string, target: string, basePath: string, host
   if (model !== null) return only('GET', method, { name: 'model', id: model[1] as string });
   const run = /^\/assistants\/([^/]+)\/run$/.exec(path);
   if (run !== null) return only('POST', method, { name: 'operation', operation: assistantRun, id: run[1] as string });
-  throw noRoute();
+  throw unknownPath(target, basePath);
 }
 
 function only(expected: string, method: string, route: Route): Route {
   if (method !== expected) throw new GatewayError('method_not_allowed');
   return route;
-}
-
-function noRoute(): GatewayError {
-  return new GatewayError('not_found', 'No such route. The base address ends in the path prefix, such as /v1.');
 }
 
 const SLASH = 0x2f;

@@ -57,9 +57,19 @@ t.test('a model outside the EU needs the company to allow it', async (t) => {
   t.equal(admitModel(company({ allowNonEu: true }), 'abroad', 'chat').slug, 'abroad');
 });
 
-t.test('a model of the other kind is not found', async (t) => {
-  t.equal(refusal(() => admitModel(company(), 'vectors', 'chat')).status, 404);
-  t.equal(refusal(() => admitModel(company(), 'plain', 'embedding')).status, 404);
+t.test('a model of the other kind is not found, in words that name its endpoint', async (t) => {
+  const vectors = refusal(() => admitModel(company(), 'vectors', 'chat', 'model_slug'));
+  t.match(vectors, { status: 404, type: 'not_found_error', code: null, param: 'model_slug', message: /\/embeddings/ });
+  const plain = refusal(() => admitModel(company(), 'plain', 'embedding'));
+  t.match(plain, { status: 404, type: 'not_found_error', code: null, param: 'model', message: /\/chat\/completions/ });
+});
+
+t.test('a model of the other kind that the company may not list is refused exactly as an unknown one', async (t) => {
+  const unknown = (slug: string) => refusal(() => admitModel(company({ sharedModels: new Map() }), slug, 'embedding'));
+  const disabled = company({ disabledSlugs: new Set(['plain']) });
+  t.equal(refusal(() => admitModel(disabled, 'plain', 'embedding')).body, unknown('plain').body);
+  t.equal(refusal(() => admitModel(company(), 'abroad', 'embedding')).body, unknown('abroad').body);
+  t.match(refusal(() => admitModel(company({ allowNonEu: true }), 'abroad', 'embedding')).message, 'is a chat model');
 });
 
 t.test("a company's own model wins over a shared one of the same slug", async (t) => {

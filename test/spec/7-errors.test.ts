@@ -96,6 +96,19 @@ t.test('7 404: model not found, or disabled for the company: the answer is the s
   t.same(errorOf(t, await other.ask(`/models/${CHAT}`)), missing);
   const unknown = (await other.chat({ model: 'brand-chut' })).text;
   t.equal((await other.chat()).text, unknown.replace('brand-chut', CHAT));
+  const elsewhere = (await other.embed({ model: 'brand-chut' })).text;
+  t.equal((await other.embed({ model: CHAT })).text, elsewhere.replace('brand-chut', CHAT), 'at the other endpoint');
+  t.equal((await other.embed({ model: OVERSEAS })).text, elsewhere.replace('brand-chut', OVERSEAS), 'outside the EU');
+});
+
+t.test('7 404: a model that may be listed, at the endpoint of the other kind, is told its own', async (t) => {
+  for (const [answer, endpoint] of [
+    [await customer.chat({ model: EMBED }), /call it at \/embeddings/],
+    [await customer.embed({ model: CHAT }), /call it at \/chat\/completions/],
+  ] as const) {
+    t.same(errorOf(t, answer), [404, 'not_found_error', null]);
+    t.match(answer.json.error, { message: endpoint, param: 'model' });
+  }
 });
 
 t.test('7 404: assistant not found, ineligible or foreign', async (t) => {
