@@ -55,7 +55,15 @@ ledger.start();
 
 const payers = Array.from({ length: COMPANIES }, () => ({ id: randomUUID(), companyId: randomUUID() }));
 const prices = parsePrices('0.0005', '0.0015');
-const model = { slug: SLUG, upstream: INTERNAL_MODEL, kind: 'chat', euHosted: true, prices, created: 0 } as const;
+const model = {
+  slug: SLUG,
+  upstream: INTERNAL_MODEL,
+  kind: 'chat',
+  euHosted: true,
+  acceptsTokens: false,
+  prices,
+  created: 0,
+} as const;
 const measured = { cpu: await measureCpu(), share: await measureShare(), rate: await measureRate() };
 const lost = await ledger.close(10_000);
 await db.close();

@@ -179,6 +179,7 @@ ${select(state, {
   value: model?.kind ?? 'chat',
 })}
 ${checkbox(state, { name: 'eu_hosted', label: 'Hosted in the EU', checked: model?.eu_hosted ?? true })}
+${checkbox(state, { name: 'token_input', label: 'Takes token ids', checked: model?.token_input === 'accept', hint: 'For embeddings: whether clients may send token ids in place of text. They have to use the vocabulary of this model.' })}
 <div class="pair">${priced({ name: 'input', label: PROMPT_PRICE, value: model?.cost_eur_per_1k_input ?? '' })}
 ${priced({ name: 'output', label: COMPLETION_PRICE, value: model?.cost_eur_per_1k_output ?? '', hint: '0 for embeddings.' })}</div>`;
 }
@@ -188,6 +189,7 @@ function readModelFields(form: Form) {
     upstream_model: form.required('upstream', readName),
     kind: form.required('kind', readKind),
     eu_hosted: form.checked('eu_hosted'),
+    token_input: form.checked('token_input') ? ('accept' as const) : ('refuse' as const),
     cost_eur_per_1k_input: form.required('input', readPrice),
     cost_eur_per_1k_output: form.required('output', readPrice),
   };

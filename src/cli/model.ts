@@ -1,9 +1,14 @@
-import { readBoolean, readKind, readName, readPrice, readSlug, readUuid } from '../domain/field.ts';
+import { readBoolean, readKind, readName, readPrice, readSlug, readTokenInput, readUuid } from '../domain/field.ts';
 import { createModel, listModels, type ModelRow, removeModel, setModel } from '../store/model.ts';
 import { type Command, type Context, command, optional, required, someChange } from './command.ts';
 import { card, instant, listing, yesNo } from './text.ts';
 
 const slug = { shown: 'SLUG', meaning: 'public name of the model', read: readSlug };
+const tokenInput = optional(
+  '--token-input accept|refuse',
+  readTokenInput,
+  'whether an embedding model takes token ids in place of text; the default is refuse',
+);
 const PRICE_NOTE = 'Prices are exact, in EUR per 1000 tokens. Ledger rows keep the prices of their time.';
 
 export const modelCommands: readonly Command[] = [
@@ -17,6 +22,7 @@ export const modelCommands: readonly Command[] = [
       eu_hosted: required('--eu-hosted true|false', readBoolean, 'whether the model runs in the EU'),
       cost_eur_per_1k_input: required('--input-price EUR', readPrice, 'per 1000 prompt tokens'),
       cost_eur_per_1k_output: required('--output-price EUR', readPrice, 'per 1000 completion tokens'),
+      token_input: tokenInput,
       company_id: optional(
         '--company ID',
         readUuid,
@@ -40,6 +46,7 @@ export const modelCommands: readonly Command[] = [
       eu_hosted: optional('--eu-hosted true|false', readBoolean, 'whether the model runs in the EU'),
       cost_eur_per_1k_input: optional('--input-price EUR', readPrice, 'per 1000 prompt tokens'),
       cost_eur_per_1k_output: optional('--output-price EUR', readPrice, 'per 1000 completion tokens'),
+      token_input: tokenInput,
       company: optional('--company ID', readUuid, "change this company's own model instead of the shared one"),
     },
     notes: `${PRICE_NOTE}\nA slug cannot be changed: create another model and remove this one.`,
@@ -107,6 +114,7 @@ function show(sentence: string, model: ModelRow): string {
     'EU-hosted': yesNo(model.eu_hosted),
     'EUR per 1000 in': model.cost_eur_per_1k_input,
     'EUR per 1000 out': model.cost_eur_per_1k_output,
+    'token ids': model.token_input,
     created: instant(model.created_at),
   });
 }

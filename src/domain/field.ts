@@ -1,5 +1,5 @@
 import type { Visibility } from './assistant.ts';
-import type { ModelKind } from './model.ts';
+import type { ModelKind, TokenInput } from './model.ts';
 import { SCOPES, type Scope } from './scope.ts';
 
 /**
@@ -75,6 +75,8 @@ export function readMaxTokens(text: string): number {
 export const readScope: Read<Scope> = oneOf(...SCOPES);
 
 export const readKind: Read<ModelKind> = oneOf('chat', 'embedding');
+
+export const readTokenInput: Read<TokenInput> = oneOf('accept', 'refuse');
 
 export const readVisibility: Read<Visibility> = oneOf('company', 'private', 'persons', 'teams', 'projects');
 

@@ -29,6 +29,17 @@ export function admitModel(company: Catalogue, slug: string, kind: ModelKind, pa
   return model;
 }
 
+/**
+ * Token ids mean nothing to a model with another vocabulary, so its operator has to say that it takes them.
+ * @throws GatewayError 400
+ */
+export function admitTokenIds({ slug, acceptsTokens }: Model): void {
+  if (!acceptsTokens) throw new GatewayError('invalid_type', `The model '${slug}' ${TEXT_ALONE}`, 'input');
+}
+
+const TEXT_ALONE =
+  "takes text, not token ids, in 'input'. LangChain for Python sends text with OpenAIEmbeddings(check_embedding_ctx_length=False).";
+
 /** The models that GET /models lists, sorted by slug (spec section 4.1). */
 export function listModels(company: Catalogue): Model[] {
   const slugs = new Set([...company.ownModels.keys(), ...company.sharedModels.keys()]);

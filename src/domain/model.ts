@@ -2,6 +2,9 @@ import type { Prices } from './money.ts';
 
 export type ModelKind = 'chat' | 'embedding';
 
+/** Whether an embedding model takes token ids in place of text. */
+export type TokenInput = 'accept' | 'refuse';
+
 /** A model of a company, with its internal name (spec section 1, rule 2). */
 export interface Model {
   readonly slug: string;
@@ -9,6 +12,8 @@ export interface Model {
   readonly upstream: string;
   readonly kind: ModelKind;
   readonly euHosted: boolean;
+  /** Whether `input` of an embedding call may be token ids. */
+  readonly acceptsTokens: boolean;
   readonly prices: Prices;
   /** Unix seconds; `created` of the model entry. */
   readonly created: number;

@@ -9,6 +9,8 @@ const SAMPLES = 32;
 const SAMPLE_BYTES = 256;
 /** A file in base64, of which a model sees an image rather than letters. */
 const ENCODED = /^[A-Za-z0-9+/=_-]+$/;
+/** Of an embedding call, one token each; the first piece has members before them. */
+const TOKEN_IDS = /^(?:\{[^[]*)?[\d\s,[\]]+$/;
 /** An image of 250 KB is about 1000 tokens. */
 const BYTES_PER_FILE_TOKEN = 256;
 const TOKENS_PER_FILE = 1000;
@@ -62,7 +64,8 @@ export function promptTokens({ bytes, pieces, kept }: Prompt): number {
   for (const piece of kept === 'sampled' ? pieces : samplesOf(pieces, bytes)) {
     const text = unescapeJson(piece.toString('utf8', 0, piece.length));
     size += piece.length;
-    tokens += ENCODED.test(text) ? piece.length / BYTES_PER_FILE_TOKEN : countTokens(text);
+    if (TOKEN_IDS.test(text)) tokens += text.split(',').length - 1;
+    else tokens += ENCODED.test(text) ? piece.length / BYTES_PER_FILE_TOKEN : countTokens(text);
   }
   return (tokens * bytes) / Math.max(1, size);
 }
@@ -82,12 +85,13 @@ function messageTokens(message: unknown): number {
   return textTokens(content) + (Array.isArray(calls) ? countTokens(JSON.stringify(calls)) : 0);
 }
 
-/** The tokens of a text, of texts, or of parts; those other than text are images, sound or files. */
+/** The tokens of a text, of texts, of token ids, or of parts; those other than text are images, sound or files. */
 function textTokens(value: unknown): number {
   if (typeof value === 'string') return countTokens(value);
   if (!Array.isArray(value)) return 0;
   return value.reduce<number>((sum, part) => {
     if (typeof part === 'string') return sum + countTokens(part);
+    if (Array.isArray(part)) return sum + part.length;
     const text = (part as { text?: unknown } | null)?.text;
     return sum + (typeof text === 'string' ? countTokens(text) : typeof part === 'number' ? 1 : TOKENS_PER_FILE);
   }, 0);

@@ -42,7 +42,8 @@ export interface MessagesRequest {
 
 export interface EmbeddingRequest {
   readonly model: string;
-  readonly input: string | readonly string[];
+  /** Texts, or token ids, or arrays of these. */
+  readonly input: string | readonly (string | number | readonly number[])[];
   readonly encoding_format?: 'float' | 'base64' | null;
 }
 

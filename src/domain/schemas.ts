@@ -57,13 +57,20 @@ export const messagesRequest = {
 
 export const countTokensRequest = { ...messagesRequest, $id: 'countTokensRequest', required: ['model', 'messages'] };
 
+const tokenIds = { type: 'array', items: { type: 'integer' } };
+
 export const embeddingRequest = {
   $id: 'embeddingRequest',
   type: 'object',
   required: ['model', 'input'],
   properties: {
     model: { type: 'string' },
-    input: { type: ['string', 'array'], minItems: 1, items: { type: 'string' } },
+    input: {
+      type: ['string', 'array'],
+      minItems: 1,
+      if: tokenIds,
+      else: { if: { type: 'array', items: { ...tokenIds, minItems: 1 } }, else: { items: { type: 'string' } } },
+    },
     encoding_format: { enum: ['float', 'base64', null] },
   },
 };

@@ -34,6 +34,8 @@ export interface Call {
   readonly slug: string;
   /** The member that named the slug, for error answers; null where the assistant did. */
   readonly slugParam: 'model' | 'model_slug' | null;
+  /** Checks that the model takes what the request holds. @throws GatewayError 400 */
+  readonly check?: (model: Model) => void;
   /** What the call can cost at most; used where the budget is strict. */
   bound(model: Model): Bound;
   /** The upstream's body, in pieces. */

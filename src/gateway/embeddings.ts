@@ -1,5 +1,6 @@
 import { boundEmbedding } from '../domain/budget.ts';
 import { REFERENCE_ERRORS } from '../domain/errors.ts';
+import { admitTokenIds } from '../domain/gate.ts';
 import { checkEmbedding } from '../domain/request.ts';
 import type { AnswerScan } from '../json/answer.ts';
 import { splice } from '../json/splice.ts';
@@ -18,10 +19,13 @@ export const embeddings: Operation = {
   takesApiKeyHeader: false,
   read(services, body): Call {
     const valid = validateBody(body, checkEmbedding, GOVERNED, services.steering);
+    const { input } = valid.request;
+    const hasTokenIds = typeof input !== 'string' && typeof input[0] !== 'string'; // the schema lets no others beside them
     const base64 = valid.request.encoding_format === 'base64';
     return {
       slug: valid.request.model,
       slugParam: 'model',
+      ...(hasTokenIds ? { check: admitTokenIds } : {}),
       bound: (model) => boundEmbedding(body.length, model.prices),
       forward: (model) => body.edited([modelEdit(valid.members, model)]),
       answer: (reply, admission, meter) =>

@@ -104,6 +104,7 @@ class Exchange implements BodyListener, ReplyOwner {
       summary.asked = call.slug;
       const model = admitModel(company, call.slug, operation.kind, call.slugParam); // 404, then 403 at the EU gate
       summary.slug = model.slug;
+      call.check?.(model); // 400
       const at = services.clock();
       const month = services.calendar.month(at); // fixed here: gate, budget and ledger use the same month
       const spent = services.ledger.spentOf(key, month);

@@ -230,7 +230,7 @@ async function readSharedModels(sql: Sql): Promise<Map<string, Model>> {
 
 // prices as text, because a float would not keep all their digits
 function modelColumns(sql: Sql) {
-  return sql`slug, upstream_model as upstream, kind, eu_hosted as "euHosted", cost_eur_per_1k_input::text as input,
+  return sql`slug, upstream_model as upstream, kind, eu_hosted as "euHosted", token_input = 'accept' as "acceptsTokens", cost_eur_per_1k_input::text as input,
     cost_eur_per_1k_output::text as output, floor(extract(epoch from created_at))::float8 as created`;
 }
 

@@ -1,4 +1,4 @@
-import type { ModelKind } from '../domain/model.ts';
+import type { ModelKind, TokenInput } from '../domain/model.ts';
 import { RefusedChange } from '../domain/refused-change.ts';
 import { type Changes, unknownCompany } from './company.ts';
 import type { Sql } from './database.ts';
@@ -16,10 +16,14 @@ export interface ModelRow {
   /** Exact decimal text. */
   readonly cost_eur_per_1k_input: string;
   readonly cost_eur_per_1k_output: string;
+  readonly token_input: TokenInput;
   readonly created_at: Date;
 }
 
-export type NewModel = Omit<ModelRow, 'id' | 'created_at'>;
+export type NewModel = Omit<ModelRow, 'id' | 'created_at' | 'token_input'> & {
+  /** Default: refuse. */
+  readonly token_input?: TokenInput | undefined;
+};
 
 export type ModelChanges = Changes<Omit<NewModel, 'slug' | 'company_id'>>;
 
@@ -30,9 +34,9 @@ export async function createModel(sql: Sql, model: NewModel): Promise<ModelRow> 
   const taken = () => new RefusedChange('conflict', 'model', `${what} exists already.`);
   const [row] = await explaining(
     sql<ModelRow[]>`
-      insert into models (slug, company_id, upstream_model, kind, eu_hosted, cost_eur_per_1k_input, cost_eur_per_1k_output)
+      insert into models (slug, company_id, upstream_model, kind, eu_hosted, cost_eur_per_1k_input, cost_eur_per_1k_output, token_input)
       values (${slug}, ${owner}, ${model.upstream_model}, ${model.kind}, ${model.eu_hosted},
-              ${model.cost_eur_per_1k_input}, ${model.cost_eur_per_1k_output})
+              ${model.cost_eur_per_1k_input}, ${model.cost_eur_per_1k_output}, ${model.token_input ?? 'refuse'})
       returning ${columns(sql)}`,
     {
       models_shared_slug: taken,
@@ -54,7 +58,8 @@ export async function setModel(sql: Sql, slug: string, owner: string | null, cha
       kind = coalesce(${changes.kind ?? null}, kind),
       eu_hosted = coalesce(${changes.eu_hosted ?? null}, eu_hosted),
       cost_eur_per_1k_input = coalesce(${changes.cost_eur_per_1k_input ?? null}, cost_eur_per_1k_input),
-      cost_eur_per_1k_output = coalesce(${changes.cost_eur_per_1k_output ?? null}, cost_eur_per_1k_output)
+      cost_eur_per_1k_output = coalesce(${changes.cost_eur_per_1k_output ?? null}, cost_eur_per_1k_output),
+      token_input = coalesce(${changes.token_input ?? null}, token_input)
     where slug = ${slug} and company_id is not distinct from ${owner}
     returning ${columns(sql)}`;
   return row ?? modelNotFound(slug, owner);
@@ -92,5 +97,5 @@ function modelNotFound(slug: string, owner: string | null): never {
 export function columns(sql: Sql) {
   return sql`id, slug, company_id, upstream_model, kind, eu_hosted,
     trim_scale(cost_eur_per_1k_input)::text as cost_eur_per_1k_input,
-    trim_scale(cost_eur_per_1k_output)::text as cost_eur_per_1k_output, created_at`;
+    trim_scale(cost_eur_per_1k_output)::text as cost_eur_per_1k_output, token_input, created_at`;
 }

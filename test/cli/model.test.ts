@@ -31,15 +31,28 @@ t.test('create, list, set and remove a shared model', async (t) => {
     eu_hosted: true,
     cost_eur_per_1k_input: '0.0025',
     cost_eur_per_1k_output: '0.01',
+    token_input: 'refuse',
   });
   t.match((await tollgate('model', 'list')).out, /^SLUG .*\nfast +chat +yes +0\.0025 +0\.01 +internal\/gpt +all\n$/);
-  const changes = ['--upstream', 'other', '--kind', 'embedding', '--eu-hosted', 'false', '--output-price', '0.02'];
+  const changes = [
+    '--upstream',
+    'other',
+    '--kind',
+    'embedding',
+    '--eu-hosted',
+    'false',
+    '--output-price',
+    '0.02',
+    '--token-input',
+    'accept',
+  ];
   t.match((await tollgate('model', 'set', 'fast', ...changes, '--json')).json, {
     upstream_model: 'other',
     kind: 'embedding',
     eu_hosted: false,
     cost_eur_per_1k_input: '0.0025',
     cost_eur_per_1k_output: '0.02',
+    token_input: 'accept',
   });
   t.match(await tollgate('model', 'remove', 'fast'), { code: 0, err: '', out: /^Model removed\./ });
   t.equal((await tollgate('model', 'list', '--json')).out, '[]\n');

@@ -8,7 +8,7 @@ import { parseEur, parsePrices } from '../../src/domain/money.ts';
 
 function model(slug: string, more: { kind?: ModelKind; euHosted?: boolean; upstream?: string } = {}): Model {
   const { kind = 'chat', euHosted = true, upstream = `internal/${slug}` } = more;
-  return { slug, upstream, kind, euHosted, prices: parsePrices('1', '2'), created: 1 };
+  return { slug, upstream, kind, euHosted, acceptsTokens: false, prices: parsePrices('1', '2'), created: 1 };
 }
 
 function company(more: Partial<Company> = {}): Company {

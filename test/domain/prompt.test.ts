@@ -24,7 +24,17 @@ t.test('a small body is kept as it is, and its messages are counted with what fr
 t.test('the texts of an embedding are counted', async (t) => {
   t.equal(tokensOf(body({ input: prose })), countTokens(prose));
   t.equal(tokensOf(body({ input: [prose, prose] })), 2 * countTokens(prose));
-  t.equal(tokensOf(body({ input: [17, 4, 99] })), 3, 'tokens already');
+});
+
+t.test('each token id of an embedding is one token, however many there are', async (t) => {
+  t.equal(tokensOf(body({ input: [17, 4, 99] })), 3);
+  t.equal(tokensOf(body({ input: [[17, 4], [99]] })), 3);
+  for (const count of [50, 200]) {
+    const input = Array.from({ length: count }, (_, n) =>
+      Array.from({ length: 100 }, (_, k) => (n * k * 7919) % 100_277),
+    );
+    t.ok(near(tokensOf(body({ input })), count * 100, 0.05), `${tokensOf(body({ input }))}`);
+  }
 });
 
 t.test('of a large body pieces are kept, and they tell the whole', async (t) => {

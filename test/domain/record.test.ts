@@ -17,6 +17,7 @@ const model = fc
     ...names,
     kind: 'chat' as const,
     euHosted: true,
+    acceptsTokens: false,
     prices: parsePrices(input, output),
     created: 0,
   }));

@@ -7,6 +7,7 @@ const MODEL = {
   upstream: 'azure/gpt-4o-eu-prod',
   kind: 'chat',
   euHosted: true,
+  acceptsTokens: false,
   prices: parsePrices('0', '0'),
   created: 0,
 } as const;

@@ -48,7 +48,11 @@ t.test('embeddings: model and a string or an array of strings', async (t) => {
   t.equal(refusal(checkEmbedding, { model: 'm', input: ['a', 'b'], encoding_format: 'base64' }), null);
   t.same(refusal(checkEmbedding, { model: 'm' }), ['missing_required_parameter', 'input']);
   t.same(refusal(checkEmbedding, { model: 'm', input: 5 }), ['invalid_type', 'input']);
-  t.same(refusal(checkEmbedding, { model: 'm', input: [5] }), ['invalid_type', 'input[0]']);
+  t.equal(refusal(checkEmbedding, { model: 'm', input: [5, 6] }), null);
+  t.equal(refusal(checkEmbedding, { model: 'm', input: [[5, 6], [7]] }), null);
+  for (const input of [[true], [5, 'a'], ['a', 5], [1.5], [{}], [null], [[5], 6], [[5], ['a']], [[]], [[[5]]]]) {
+    t.match(refusal(checkEmbedding, { model: 'm', input }), ['invalid_type', /^input\[[01]\]$/], JSON.stringify(input));
+  }
   t.same(refusal(checkEmbedding, { model: 'm', input: [] }), [null, 'input']);
   t.same(refusal(checkEmbedding, { model: 'm', input: 'a', encoding_format: 'hex' }), [null, 'encoding_format']);
 });

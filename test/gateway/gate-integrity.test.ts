@@ -19,6 +19,7 @@ const MODEL = {
   upstream: 'internal/gated',
   kind: 'chat',
   euHosted: true,
+  acceptsTokens: false,
   prices: parsePrices('0', '0'),
   created: 0,
 } as const;

@@ -6,7 +6,15 @@ import { splice } from '../../src/json/splice.ts';
 import { ChatStream } from '../../src/sse/chat-stream.ts';
 
 const model = (slug: string, upstream: string) =>
-  ({ slug, upstream, kind: 'chat', euHosted: true, prices: parsePrices('0', '0'), created: 0 }) as const;
+  ({
+    slug,
+    upstream,
+    kind: 'chat',
+    euHosted: true,
+    acceptsTokens: false,
+    prices: parsePrices('0', '0'),
+    created: 0,
+  }) as const;
 
 const SECRETS = ['sk-master-1234', 'router.internal:4000', 'router.internal'];
 

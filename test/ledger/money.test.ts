@@ -113,6 +113,7 @@ function newModel() {
     upstream: `internal ${input}`,
     kind: 'embedding',
     euHosted: true,
+    acceptsTokens: false,
     prices: parsePrices(input, output),
     created: 0,
   } as const;

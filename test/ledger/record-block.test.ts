@@ -12,7 +12,15 @@ function record(n: number, upstream = 'x'.repeat(1 + (n % 700))): UsageRecord {
   const requestId = `00000000-0000-7000-8000-${String(n).padStart(12, '0')}`;
   const payer = { id: company, companyId: company };
   const prices = parsePrices('0.0005', '0.0015');
-  const model = { slug: 'chat', upstream, kind: 'chat', euHosted: true, prices, created: 0 } as const;
+  const model = {
+    slug: 'chat',
+    upstream,
+    kind: 'chat',
+    euHosted: true,
+    acceptsTokens: false,
+    prices,
+    created: 0,
+  } as const;
   const admission = { requestId, payer, model, endpoint: 'chat.completions', at: n, month: '2026-11-01' } as const;
   return usageRecord(admission, { prompt: n, completion: n }, 'upstream', 'completed');
 }

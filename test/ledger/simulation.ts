@@ -224,6 +224,7 @@ class Replica {
         upstream: 'ü"internal"',
         kind: 'chat',
         euHosted: true,
+        acceptsTokens: false,
         prices: parsePrices('0.123456789012', '1.5'),
         created: 0,
       },

