@@ -4,6 +4,7 @@ import { FieldError, oneOf, readInstant, readName, readScope, readUuid } from '.
 import { listModels } from '../domain/gate.ts';
 import type { Model } from '../domain/model.ts';
 import { SCOPES, type Scope } from '../domain/scope.ts';
+import { readUsageMonth } from '../store/daily.ts';
 import { readCompany } from '../store/directory.ts';
 import { createKey, type KeyRow, revokeKey, rotateKey } from '../store/key.ts';
 import { findKey, type KeySort, pageOfKeys } from '../store/page.ts';
@@ -13,10 +14,11 @@ import type { Form } from './form.ts';
 import type { Html } from './html.ts';
 import { badge, companyHeading, confirmation, copyable, muted, page } from './layout.ts';
 import { list, listQuery } from './list.ts';
+import { usageFigures } from './usage.ts';
 
 const BASE = '/companies/:company/access';
 
-/** The access section (spec sections 2.7 and 5): API keys of a company. */
+/** The access section (spec sections 2.7 and 5): API keys of a company, and a summary of its month. */
 export const keyRoutes: readonly Route[] = [
   { method: 'GET', path: BASE, action: 'key.read', handle: accessPage },
   { method: 'POST', path: `${BASE}/create`, action: 'key.write', handle: create, page: accessPage },
@@ -56,7 +58,10 @@ async function accessPage(c: PageContext, form: Form): Promise<Response> {
   const id = param(c, 'company');
   const base = `/companies/${id}/access`;
   const query = listQuery<KeySort>(c, SORTS);
-  const [company, keys] = await readOfCompany(c, (sql) => pageOfKeys(sql, id, query));
+  const [company, [keys, usage]] = await readOfCompany(
+    c,
+    async (sql) => [await pageOfKeys(sql, id, query), await readUsageMonth(sql, id, null)] as const,
+  );
   const state = formState(form, `${base}/create`);
   const now = services.clock();
   const cells = {
@@ -77,6 +82,9 @@ async function accessPage(c: PageContext, form: Form): Promise<Response> {
   const body = html`${companyHeading(c, company)}<h1>Access</h1>
 <p class="lead">Applications reach the API at <code>${services.publicUrl}</code> with one of these keys. Keep them on servers, like passwords.</p>
 ${list(c, { path: base, caption: 'API keys', cells, figures: ['Cost this month'], sorts: SORTS, empty: 'There are no keys yet. Create the first one below.' }, query, keys)}
+<section aria-labelledby="usage"><div class="title-row"><h2 id="usage">Usage in ${format.month(usage.month)}</h2>
+<a class="button quiet" href="/companies/${id}/usage">Details</a></div>
+${usageFigures(usage, format)}</section>
 <section class="card" id="create"><h2>Create a key</h2>${state.summary}
 <form method="post" action="${base}/create" class="stack">${csrfInput(c)}<input type="hidden" name="id" value="${randomUUID()}">
 ${field(state, { name: 'name', label: 'Name', required: true, hint: 'What will use it, such as “Website search”.' })}

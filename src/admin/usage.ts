@@ -49,7 +49,7 @@ async function usagePage(c: PageContext): Promise<Response> {
 <form method="get" action="${base}" class="months"><label for="month">Month</label>
 <select id="month" name="month">${options(months, short)}</select><button>Show</button></form>
 <a class="button quiet" href="${base}.csv?month=${short}" download>Export CSV</a></div>
-${figures(usage, format)}
+${usageFigures(usage, format)}
 <section class="card"><h2>Cost per day</h2>${
     usage.by_day.length === 0
       ? emptyText(`No API calls in ${name}${usage.current ? ' yet' : ''}.`)
@@ -73,7 +73,7 @@ ${endings(usage, format)}
 }
 
 /** The sums of the month, and its budget. */
-function figures(usage: UsageMonth, format: Format): Html {
+export function usageFigures(usage: UsageMonth, format: Format): Html {
   const { prompt_tokens, completion_tokens } = usage;
   const card = (title: string, value: Html | string, note: Html | string) =>
     html`<div class="card figure-card"><h2>${title}</h2><p class="big">${value}</p>
