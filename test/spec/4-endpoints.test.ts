@@ -282,6 +282,19 @@ t.test('4.3 POST /embeddings', async (t) => {
   });
 });
 
+t.test(
+  '4.4 POST /assistants/{id}/run: what a run does not take is refused in words that say what it takes',
+  async (t) => {
+    const assistant = await world.assistant(customer.company, { model: CHAT });
+    for (const [param, value] of Object.entries({ top_p: 0.5, user: 'ann', tools: [], model: CHAT, n: 1 })) {
+      const { status, json } = await customer.run(assistant, { [param]: value });
+      t.equal(status, 400, param);
+      t.match(json.error, { type: 'invalid_request_error', code: 'unsupported_parameter', param });
+      t.match(json.error.message, new RegExp(`'${param}'.*takes messages, model_slug, temperature and max_tokens`));
+    }
+  },
+);
+
 t.test('4.4 POST /assistants/{id}/run: request', async (t) => {
   const many = (count: number) => Array.from({ length: count }, () => ({ role: 'user', content: 'x' }));
   t.test('4.4 messages is required: 1 to 50', async (t) => {
