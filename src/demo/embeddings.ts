@@ -12,15 +12,22 @@ const MOST_DIMENSIONS = 4096;
  */
 export function answerEmbeddings(body: Json): { vectors: Float32Array[]; promptTokens: number } {
   const { input, dimensions = DIMENSIONS } = body;
-  const texts = (Array.isArray(input) && input.length > 0 ? input : [input]) as unknown[];
-  if (!texts.every((text) => typeof text === 'string' && text !== '')) {
-    throw new DemoError(400, "'input' must be a string or an array of strings, none of them empty.", null, 'input');
+  const inputs = Array.isArray(input) && !isTokenIds(input) ? input : [input];
+  if (inputs.length === 0 || !inputs.every((one) => (typeof one === 'string' && one !== '') || isTokenIds(one))) {
+    throw new DemoError(400, "'input' must be texts or lists of token ids, none of them empty.", null, 'input');
   }
   if (!Number.isInteger(dimensions) || (dimensions as number) < 1 || (dimensions as number) > MOST_DIMENSIONS) {
     throw new DemoError(400, `'dimensions' must be an integer from 1 to ${MOST_DIMENSIONS}.`, null, 'dimensions');
   }
-  const promptTokens = texts.reduce<number>((sum, text) => sum + tokens(text as string).length, 0);
-  return { vectors: texts.map((text) => vector(text as string, dimensions as number)), promptTokens };
+  const counts = inputs.map((one) => (typeof one === 'string' ? tokens(one) : (one as number[])).length);
+  return {
+    vectors: inputs.map((one) => vector(String(one), dimensions as number)),
+    promptTokens: counts.reduce((sum, count) => sum + count, 0),
+  };
+}
+
+function isTokenIds(input: unknown): boolean {
+  return Array.isArray(input) && input.length > 0 && input.every(Number.isSafeInteger);
 }
 
 function vector(text: string, dimensions: number): Float32Array {

@@ -212,6 +212,13 @@ t.test('a streamed tool call is put together from its fragments', async (t) => {
   t.equal(chunks.at(-1).choices[0].finish_reason, 'tool_calls');
 });
 
+t.test('embeddings of token ids: one list, or several', async (t) => {
+  const embed = async (input: unknown) =>
+    JSON.parse((await post('/embeddings', { model: DEMO_EMBEDDING_MODEL, input })).text);
+  t.match(await embed([5, 6, 7]), { data: { length: 1 }, usage: { prompt_tokens: 3 } });
+  t.match(await embed([[5, 6], [7]]), { data: { length: 2 }, usage: { prompt_tokens: 3 } });
+});
+
 t.test('embeddings: 1024 numbers of unit length, a function of the text', async (t) => {
   const embed = async (more: object) =>
     JSON.parse((await post('/embeddings', { model: DEMO_EMBEDDING_MODEL, ...more })).text);
@@ -252,6 +259,7 @@ t.test('bad input is refused in the reference shape', async (t) => {
     ['/embeddings', { model: 'x' }, 400, 'input'],
     ['/embeddings', { model: 'x', input: [] }, 400, 'input'],
     ['/embeddings', { model: 'x', input: ['a', ''] }, 400, 'input'],
+    ['/embeddings', { model: 'x', input: [[1, 0.5]] }, 400, 'input'],
     ['/embeddings', { model: 'x', input: 'a', dimensions: 0 }, 400, 'dimensions'],
     ['/nothing', {}, 404, null],
   ];
