@@ -59,6 +59,8 @@ const UNTOUCHED_MEMBERS: ReadonlySet<string> = new Set([
   ...['data', 'transcript', 'embedding', 'b64_json', 'cited_text', 'title', 'obfuscation'],
 ]);
 
+const MESSAGES_GENERATED = [...GENERATED_MEMBERS, 'partial_json', 'thinking'];
+
 const LISTS = { leaking: LEAKING_MEMBERS, generated: GENERATED_MEMBERS, price: PRICE_MEMBERS };
 
 /** An answer of POST /chat/completions or /embeddings, and each event of a stream. Groq has the usage in an object of its own. */
@@ -77,7 +79,7 @@ export const RESPONSES_ANSWER = memberTable({
 /** Its events. The text of a `.done` event came before, in deltas. */
 export const RESPONSES_EVENT = memberTable({
   leaking: LEAKING_MEMBERS,
-  format: { type: TYPE, response: NESTED, delta: DELTA, error: ERROR },
+  format: { type: TYPE, response: NESTED, delta: DELTA, model: MODEL, error: ERROR },
   nested: RESPONSES_ANSWER,
   usage: responsesUsage,
 });
@@ -85,6 +87,7 @@ export const RESPONSES_EVENT = memberTable({
 /** An answer of POST /messages, and of /messages/count_tokens. */
 export const MESSAGES_ANSWER = memberTable({
   ...LISTS,
+  generated: MESSAGES_GENERATED,
   format: { model: MODEL, error: ERROR, usage: USAGE, content: RESULT },
   usage: messagesUsage,
 });
@@ -92,8 +95,8 @@ export const MESSAGES_ANSWER = memberTable({
 /** Its events. */
 export const MESSAGES_EVENT = memberTable({
   ...LISTS,
-  generated: [...GENERATED_MEMBERS, 'partial_json', 'thinking'],
-  format: { type: TYPE, message: NESTED, usage: USAGE, error: ERROR },
+  generated: MESSAGES_GENERATED,
+  format: { type: TYPE, message: NESTED, model: MODEL, usage: USAGE, error: ERROR },
   nested: MESSAGES_ANSWER,
   usage: messagesUsage,
 });

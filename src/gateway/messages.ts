@@ -18,7 +18,8 @@ import { validateBody } from './validate.ts';
 const DIALECT = { scope: 'chat', kind: 'chat', errors: MESSAGES_ERRORS, takesApiKeyHeader: true } as const;
 const GOVERNED = ['model', 'messages', 'stream', 'max_tokens', 'container'];
 
-const TYPES: EventTypes = {
+/** What the types of its events mean. */
+export const MESSAGE_TYPES: EventTypes = {
   last: new Set(['message_stop']),
   failed: new Set(['error']),
   usage: new Set(['message_delta']),
@@ -36,7 +37,12 @@ export const messages: Operation = {
       bound: (model) => boundChat(request, body.length, model.prices),
       answer: (reply, admission, meter) =>
         request.stream === true
-          ? new StreamRelay(reply, admission, meter, (options) => new TypedStream(options, MESSAGES_EVENT, TYPES))
+          ? new StreamRelay(
+              reply,
+              admission,
+              meter,
+              (options) => new TypedStream(options, MESSAGES_EVENT, MESSAGE_TYPES),
+            )
           : new JsonRelay(reply, admission, meter, renderAnswer, MESSAGES_ANSWER),
     };
   },

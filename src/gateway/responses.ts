@@ -33,7 +33,12 @@ export const responses: Operation = {
       },
       answer: (reply, admission, meter) =>
         request.stream === true
-          ? new StreamRelay(reply, admission, meter, (options) => new TypedStream(options, RESPONSES_EVENT, TYPES))
+          ? new StreamRelay(
+              reply,
+              admission,
+              meter,
+              (options) => new TypedStream(options, RESPONSES_EVENT, RESPONSE_TYPES),
+            )
           : new JsonRelay(reply, admission, meter, renderAnswer, RESPONSES_ANSWER),
     };
   },
@@ -41,7 +46,8 @@ export const responses: Operation = {
 
 const GOVERNED = ['model', 'input', 'stream', 'store', 'include', 'max_output_tokens', ...STORED_MEMBERS];
 
-const TYPES: EventTypes = {
+/** What the types of its events mean. */
+export const RESPONSE_TYPES: EventTypes = {
   last: new Set(['response.completed', 'response.incomplete']),
   failed: new Set(['response.failed', 'error']),
   usage: new Set(['response.completed', 'response.incomplete', 'response.failed']),

@@ -21,8 +21,13 @@ export function chatUsage(usage: Members): ToldUsage {
 }
 
 /** The usage of a response. */
-export function responsesUsage(usage: Members): ToldUsage {
-  return countsOf(usage.input_tokens, usage.output_tokens, usage.total_tokens);
+export function responsesUsage({
+  input_tokens: input,
+  output_tokens: output,
+  total_tokens: total,
+}: Members): ToldUsage {
+  const rest = isCount(input) && isCount(total) ? Math.max(0, total - input) : null;
+  return { prompt: countOrNull(input), completion: countOrNull(output ?? rest) };
 }
 
 /** The usage of a message, whose `input_tokens` leave out those that were written to the cache or read from it. */
@@ -30,7 +35,7 @@ export function messagesUsage(usage: Members): ToldUsage {
   const { input_tokens: input, cache_creation_input_tokens: written, cache_read_input_tokens: read } = usage;
   const parts = [input, written ?? 0, read ?? 0];
   const prompt = parts.every(isCount) ? parts.reduce((sum, part) => sum + part, 0) : null;
-  return countsOf(prompt, usage.output_tokens, null);
+  return { prompt, completion: countOrNull(usage.output_tokens) };
 }
 
 /** Reads a usage from its text. @returns null when no count is told, or it is not JSON */
@@ -58,6 +63,10 @@ function countsOf(prompt: unknown, completion: unknown, total: unknown): ToldUsa
   if (!isCount(prompt)) return { prompt: null, completion: isCount(completion) ? completion : null };
   const stated = completion ?? (isCount(total) ? Math.max(0, total - prompt) : 0);
   return { prompt, completion: isCount(stated) ? stated : null };
+}
+
+function countOrNull(value: unknown): number | null {
+  return isCount(value) ? value : null;
 }
 
 function isCount(value: unknown): value is number {

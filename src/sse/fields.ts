@@ -19,6 +19,11 @@ export function isEventName(b: Buffer, start: number, end: number): boolean {
   return isField(b, start, end, EVENT);
 }
 
+/** Where the value of the `event` line [start, end) begins. */
+export function nameStart(b: Buffer, start: number, end: number): number {
+  return valueStart(b, start, end, EVENT);
+}
+
 /** The offset behind the `event` line at i and its line end; i if it is another line, and `end` if the line is cut. */
 export function eventNameEnd(b: Buffer, i: number, end: number): number {
   if (!startsWith(b, i, end, EVENT)) return i;

@@ -1,6 +1,6 @@
 import { COLON, CR, LF } from '../json/members.ts';
 import { EventLines } from './event-lines.ts';
-import { dataStart, faultOf, isEventName } from './fields.ts';
+import { dataStart, faultOf, isEventName, nameStart } from './fields.ts';
 
 /** Receives the bytes that may leave. A span is valid during the call only. */
 export interface SpanSink {
@@ -12,6 +12,7 @@ export type StreamState = 'open' | 'done' | 'broken';
 const NONE = Buffer.alloc(0);
 const BOM = Buffer.from([0xef, 0xbb, 0xbf]);
 const COMMENT = Buffer.from(':\n\n');
+const LINE_FEED = Buffer.from('\n');
 
 // Values of #partial that are not an offset.
 const NO_LINE = -1;
@@ -22,6 +23,7 @@ const NOTHING = 0;
 const DROP_LF = 1;
 const RELAY_LF = 2;
 const ADD_LF = 3;
+const NAME_LF = 4;
 
 /**
  * The framing of an event stream (HTML standard, section 9.2.6). A dialect extends it and reads the
@@ -37,7 +39,9 @@ export abstract class EventScanner {
   /** Whether `event` lines are kept: for dialects whose events have names. */
   protected keepsNames = false;
   /** The `event` line of the event being read, with its line end; empty if there is none. */
-  #name: Buffer = NONE;
+  #nameLine: Buffer = NONE;
+  /** The name in it. */
+  protected name = '';
 
   readonly #sink: SpanSink;
   readonly #maxEventBytes: number;
@@ -129,7 +133,7 @@ export abstract class EventScanner {
 
   /** Relays the `event` line of the event being read. */
   protected relayName(): void {
-    this.relay(this.#name, 0, this.#name.length);
+    this.relay(this.#nameLine, 0, this.#nameLine.length);
   }
 
   protected fail(reason: string): void {
@@ -142,7 +146,7 @@ export abstract class EventScanner {
   }
 
   #isBetweenEvents(): boolean {
-    return this.lines.offsets.length === 0 && this.#partial === NO_LINE && this.#name === NONE;
+    return this.lines.offsets.length === 0 && this.#partial === NO_LINE && this.#nameLine === NONE;
   }
 
   /** Reads one line, or the unfinished rest of the chunk. @returns the offset behind it */
@@ -203,9 +207,13 @@ export abstract class EventScanner {
       lines.add(b, start, value, end, next);
       return ADD_LF;
     }
-    if (this.keepsNames && isEventName(b, start, end)) this.#name = Buffer.from(`${b.toString('utf8', start, end)}\n`);
     if (b === lines.copy) lines.copyLength = start; // forget the line
-    const fault = this.#name === NONE ? faultOf(b, start, end) : '';
+    if (this.keepsNames && isEventName(b, start, end)) {
+      this.#nameLine = Buffer.from(b.subarray(start, next));
+      this.name = b.toString('utf8', nameStart(b, start, end), end);
+      return NAME_LF;
+    }
+    const fault = faultOf(b, start, end);
     if (fault !== '') this.fail(fault);
     return DROP_LF;
   }
@@ -214,16 +222,19 @@ export abstract class EventScanner {
   #endEvent(b: Buffer, start: number, next: number): number {
     const { lines } = this;
     let after = DROP_LF;
-    if (lines.offsets.length > 0) {
-      lines.join();
-      // an event without data is dropped: official SDKs crash on it
-      if (lines.start < lines.end && this.readEvent()) {
-        this.relay(b, start, next);
-        after = RELAY_LF;
-      }
+    if (lines.offsets.length > 0) lines.join();
+    // an event without data is dropped: official SDKs crash on it
+    if (lines.offsets.length === 0 || lines.start >= lines.end) {
+      if (this.name === 'error') this.fail('an error event without data');
+    } else if (this.readEvent()) {
+      this.relay(b, start, next);
+      after = RELAY_LF;
     }
     lines.clear();
-    this.#name = NONE;
+    if (this.#nameLine !== NONE) {
+      this.#nameLine = NONE;
+      this.name = '';
+    }
     this.#size = 0;
     return after;
   }
@@ -254,6 +265,7 @@ export abstract class EventScanner {
     if (chunk[0] !== LF) return 0;
     if (after === RELAY_LF) this.relay(chunk, 0, 1);
     if (after === ADD_LF) this.lines.addLf(chunk);
+    if (after === NAME_LF) this.#nameLine = Buffer.concat([this.#nameLine, LINE_FEED]);
     return 1;
   }
 

@@ -1,7 +1,8 @@
 import type { MemberTable } from '../json/member-table.ts';
+import { BACKSLASH, CR, LF, LONG_STRING, unescaped } from '../json/members.ts';
 import { readUsageMembers, type ToldUsage, usageMembers } from '../json/usage.ts';
 import { DialectStream, type StreamOptions } from './dialect-stream.ts';
-import { dataStart, eventNameEnd, quoted, startsWith } from './fields.ts';
+import { dataStart, eventNameEnd, nameStart, quoted, startsWith } from './fields.ts';
 
 const DELTA = Buffer.from('delta');
 const DONE = Buffer.from('[DONE]');
@@ -22,14 +23,18 @@ export interface EventTypes {
  *
  *   event: response.output_text.delta⏎data: {"type":"response.output_text.delta","delta":" Hello"}⏎⏎
  *
- * There is no [DONE]: a stream is whole once it has brought the last event of its dialect.
+ * There is no [DONE]: a stream is whole once it has brought the last event of its dialect. An `event`
+ * line that names another type than the data is dropped: it is none of the format.
  */
 export class TypedStream extends DialectStream {
   readonly #table: MemberTable;
   readonly #types: EventTypes;
   /** The members of the usage so far: later events replace those of earlier ones. */
-  #usage: Readonly<Record<string, unknown>> = {};
+  #usage: Record<string, unknown> = Object.create(null);
   #isUsageWhole = false;
+  /** Where the `event` line of the event in the walk begins and ends; -1: it has none. */
+  #nameLineStart = -1;
+  #nameLineEnd = -1;
 
   constructor(options: StreamOptions, table: MemberTable, types: EventTypes) {
     super(options, table);
@@ -45,61 +50,90 @@ export class TypedStream extends DialectStream {
     return counts.prompt === null ? null : { prompt: counts.prompt, completion: null };
   }
 
-  protected override readWhole(chunk: Buffer, i: number, room: number): number {
-    const next = super.readWhole(chunk, i, room);
-    if (next > 0 && this.#types.last.has(this.#typeOf(chunk))) this.state = 'done';
-    return next;
-  }
-
   protected override payloadOf(chunk: Buffer, i: number): number {
     const { length } = chunk;
     const line = eventNameEnd(chunk, i, length);
-    return line < length ? dataStart(chunk, line, length) : -1;
+    if (line >= length) return -1;
+    this.#nameLineStart = line > i ? i : -1;
+    this.#nameLineEnd = line;
+    return dataStart(chunk, line, length);
   }
 
+  /** The last event is not: what follows it in the chunk is dropped. */
   protected override isPlain(b: Buffer): boolean {
-    return !this.#types.failed.has(this.#typeOf(b));
+    const { last, failed } = this.#types;
+    const type = this.#typeOf(b);
+    return this.#isNamedByType(b) && !last.has(type) && !failed.has(type);
   }
 
   protected override isRepeated(b: Buffer): boolean {
-    const { typeStart, typeEnd } = this.walk;
-    return typeStart >= 0 && startsWith(b, Math.max(typeStart, typeEnd - DELTA.length), typeEnd, DELTA);
+    const { typeStart, typeEnd, nested } = this.walk;
+    if (typeStart < 0 || nested !== null) return false;
+    return startsWith(b, Math.max(typeStart, typeEnd - DELTA.length), typeEnd, DELTA);
   }
 
   protected override noteEvent(b: Buffer): void {
     const { walk } = this;
-    this.#addUsage(b, walk.nested?.usageStart ?? -1, walk.nested?.usageEnd ?? -1);
-    this.#addUsage(b, walk.usageStart, walk.usageEnd);
-    if (walk.typeStart >= 0 && this.#types.usage.has(this.#typeOf(b))) this.#isUsageWhole = true;
+    const { nested } = walk;
+    if (nested !== null && nested.usageStart >= 0) this.#addUsage(b, nested.usageStart, nested.usageEnd);
+    if (walk.usageStart >= 0) this.#addUsage(b, walk.usageStart, walk.usageEnd);
   }
 
   protected override readEvent(): boolean {
     const { payload, start, end } = this.lines;
     if (startsWith(payload, start, end, DONE)) return false; // some routers end every stream so
     if (!this.readPayload()) return false;
-    this.note(payload);
+    const { last, failed } = this.#types;
     const type = this.#typeOf(payload);
-    if (this.#types.failed.has(type)) {
-      this.fail(`an event of type ${type}: ${quoted(payload, start, end)}`);
+    if (failed.has(type) || failed.has(this.name)) {
+      this.noteEvent(payload);
+      this.fail(`an event of type ${type || this.name}: ${quoted(payload, start, end)}`);
       return false;
     }
-    this.relayName();
+    this.note(payload);
+    if (this.name === type) this.relayName();
     this.relayEvent(-1);
-    if (this.#types.last.has(type)) this.state = 'done';
-    return true;
+    if (!last.has(type)) return true;
+    this.#relayBlankLine();
+    this.state = 'done';
+    return false;
   }
 
   protected override onClose(isCut: boolean): void {
     this.fail(isCut || this.lines.count > 0 ? 'closed inside an event' : 'closed without the last event');
   }
 
+  /** Ends the last event as its data line ends: the second half of a CRLF would come too late. */
+  #relayBlankLine(): void {
+    const { buffer, offsets } = this.lines;
+    this.relay(buffer, offsets.at(-2) as number, offsets.at(-1) as number);
+  }
+
   /** The type of the event in the walk; '' where it has none, or was matched: such events are deltas. */
   #typeOf(b: Buffer): string {
     const { typeStart, typeEnd } = this.walk;
-    return typeStart < 0 ? '' : b.toString('latin1', typeStart, typeEnd);
+    if (typeStart < 0 || typeEnd - typeStart > LONG_STRING) return '';
+    for (let i = typeStart; i < typeEnd; i++) if (b[i] === BACKSLASH) return unescaped(b, typeStart, typeEnd);
+    return b.toString('latin1', typeStart, typeEnd);
   }
 
+  /** Whether the event in the walk has no `event` line, or one that names the type of its data. */
+  #isNamedByType(b: Buffer): boolean {
+    if (this.#nameLineStart < 0) return true;
+    const { typeStart, typeEnd } = this.walk;
+    const length = typeEnd - typeStart;
+    const name = nameStart(b, this.#nameLineStart, this.#nameLineEnd);
+    const behind = b[name + length];
+    if (typeStart < 0 || (behind !== LF && behind !== CR)) return false;
+    for (let k = 0; k < length; k++) if (b[name + k] !== b[typeStart + k]) return false;
+    return true;
+  }
+
+  /** Adds what an event tells. Counts never fall: a null or a zero says nothing new. */
   #addUsage(b: Buffer, start: number, end: number): void {
-    if (start >= 0) this.#usage = { ...this.#usage, ...usageMembers(b.toString('latin1', start, end)) };
+    const members = usageMembers(b.toString('latin1', start, end));
+    if (members === null) return;
+    for (const [name, value] of Object.entries(members)) if (value || !this.#usage[name]) this.#usage[name] = value;
+    if (members.output_tokens != null && this.#types.usage.has(this.#typeOf(b))) this.#isUsageWhole = true;
   }
 }

@@ -60,6 +60,8 @@ t.test('the usage of a response', async (t) => {
     { prompt: 9, completion: 4 },
   );
   t.strictSame(read('{"input_tokens":9,"total_tokens":13}'), { prompt: 9, completion: 4 });
+  t.strictSame(read('{"input_tokens":9}'), { prompt: 9, completion: null });
+  t.strictSame(read('{"input_tokens":"9","output_tokens":4,"total_tokens":13}'), { prompt: null, completion: 4 });
   t.equal(read('{"prompt_tokens":9,"completion_tokens":4}'), null);
 });
 
@@ -79,4 +81,9 @@ t.test('the usage of a message: tokens written to the cache and read from it are
     completion: 4,
   });
   t.strictSame(read('{"output_tokens":4}'), { prompt: null, completion: 4 });
+  t.strictSame(
+    read('{"input_tokens":9}'),
+    { prompt: 9, completion: null },
+    'an answer is not free for want of a number',
+  );
 });
