@@ -79,7 +79,8 @@ export const RESPONSES_ANSWER = memberTable({
 /** Its events. The text of a `.done` event came before, in deltas. */
 export const RESPONSES_EVENT = memberTable({
   leaking: LEAKING_MEMBERS,
-  format: { type: TYPE, response: NESTED, delta: DELTA, model: MODEL, error: ERROR },
+  price: PRICE_MEMBERS,
+  format: { type: TYPE, response: NESTED, delta: DELTA, model: MODEL, usage: USAGE, error: ERROR },
   nested: RESPONSES_ANSWER,
   usage: responsesUsage,
 });

@@ -13,6 +13,7 @@ import { Reply } from './reply.ts';
 import { RequestSummary } from './request-log.ts';
 import type { ListenerLimits, Services } from './services.ts';
 import { ShedQueue } from './shed-queue.ts';
+import { errorsAt } from './unknown-path.ts';
 
 const KEEP_ALIVE_MS = 75_000; // longer than the 60 s of common balancers, so that they close first
 /** How often slow requests are looked for. */
@@ -115,7 +116,7 @@ export function serverOptions(limits: ListenerLimits): ServerOptions {
 }
 
 /** Refuses requests for overload, in their turn, before anything is looked up or read for them. */
-function createShedder({ metrics, tracer }: Services): RequestHandler {
+function createShedder({ basePath, metrics, tracer }: Services): RequestHandler {
   const queue = new ShedQueue<{ reply: Reply; close: boolean }>();
   const error = new GatewayError('service_unavailable'); // one for all: to make an error takes 5 µs
   const interval = new IdleInterval(SHED_MS, () => {
@@ -127,6 +128,7 @@ function createShedder({ metrics, tracer }: Services): RequestHandler {
     const trace = tracer?.begin(req, requestId);
     const reply: Reply = new Reply(res, requestId, { onReplyClosed: () => trace?.end(summary) });
     const summary = new RequestSummary(reply);
+    reply.errors = errorsAt(req.url, basePath);
     metrics.answered('shed', 503);
     const { transferEncoding, expectsContinue, contentLength } = req.head;
     const close = transferEncoding !== undefined || expectsContinue || contentLength > DISCARDED_BYTES;

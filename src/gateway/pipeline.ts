@@ -153,7 +153,7 @@ class Exchange implements BodyListener, ReplyOwner {
   #authenticate(takesApiKeyHeader = false): MaybeAsync<ApiKey> {
     const services = this.#services;
     const { head } = this.#req;
-    const digest = takesApiKeyHeader && head.apiKey !== undefined ? apiKeyDigest(head) : head.bearerDigest;
+    const digest = takesApiKeyHeader && head.apiKey ? apiKeyDigest(head) : head.bearerDigest;
     if (digest === null) throw new GatewayError('invalid_api_key');
     const found = services.directory.key(digest);
     return found instanceof Promise ? found.then((key) => this.#requireLive(key)) : this.#requireLive(found);

@@ -86,10 +86,13 @@ function validateTools(tools: unknown, steering: SteeringFilter, untyped: string
     if (typeof tool !== 'object' || tool === null) continue;
     // Gemini's tools have no type, but a member named for them
     const type = tool.type ?? ('function' in tool ? 'function' : untyped);
-    if (steering.refusesTool(type)) throw unsupported(`tools[${i}].type`);
+    if (steering.refusesTool(type)) throw unsupported(`tools[${i}].type`, HOSTED);
     for (const name in tool) if (name !== 'type' && foldsTo(name, 'type')) throw twoReadings(`tools[${i}].type`);
   }
 }
+
+const HOSTED =
+  ' Only tools that the caller runs are available, such as functions: others reach what the provider stores.';
 
 /** The template itself would run as the engine's code. */
 function validateKwargs(kwargs: unknown, steering: SteeringFilter): void {
@@ -127,8 +130,8 @@ function beforeNul(name: string): string {
   return name.split('\0', 1)[0] as string;
 }
 
-function unsupported(name: string): GatewayError {
-  return new GatewayError('unsupported_parameter', `Unsupported parameter: '${name}'.`, name);
+function unsupported(name: string, why = ''): GatewayError {
+  return new GatewayError('unsupported_parameter', `Unsupported parameter: '${name}'.${why}`, name);
 }
 
 export function twoReadings(param: string): GatewayError {

@@ -23,7 +23,7 @@ export interface EventTypes {
  *
  *   event: response.output_text.delta⏎data: {"type":"response.output_text.delta","delta":" Hello"}⏎⏎
  *
- * There is no [DONE]: a stream is whole once it has brought the last event of its dialect. An `event`
+ * A stream is whole once it has brought the last event of its dialect; a [DONE] behind it is dropped. An `event`
  * line that names another type than the data is dropped: it is none of the format.
  */
 export class TypedStream extends DialectStream {
@@ -61,9 +61,9 @@ export class TypedStream extends DialectStream {
 
   /** The last event is not: what follows it in the chunk is dropped. */
   protected override isPlain(b: Buffer): boolean {
-    const { last, failed } = this.#types;
+    const { last } = this.#types;
     const type = this.#typeOf(b);
-    return this.#isNamedByType(b) && !last.has(type) && !failed.has(type);
+    return this.#isNamedByType(b) && !last.has(type) && !this.#isFailure(type);
   }
 
   protected override isRepeated(b: Buffer): boolean {
@@ -81,11 +81,12 @@ export class TypedStream extends DialectStream {
 
   protected override readEvent(): boolean {
     const { payload, start, end } = this.lines;
-    if (startsWith(payload, start, end, DONE)) return false; // some routers end every stream so
-    if (!this.readPayload()) return false;
+    if (startsWith(payload, start, end, DONE)) this.fail('[DONE] before the last event');
+    else this.readPayload();
+    if (this.state !== 'open') return false;
     const { last, failed } = this.#types;
     const type = this.#typeOf(payload);
-    if (failed.has(type) || failed.has(this.name)) {
+    if (this.#isFailure(type) || failed.has(this.name)) {
       this.noteEvent(payload);
       this.fail(`an event of type ${type || this.name}: ${quoted(payload, start, end)}`);
       return false;
@@ -115,6 +116,12 @@ export class TypedStream extends DialectStream {
     if (typeStart < 0 || typeEnd - typeStart > LONG_STRING) return '';
     for (let i = typeStart; i < typeEnd; i++) if (b[i] === BACKSLASH) return unescaped(b, typeStart, typeEnd);
     return b.toString('latin1', typeStart, typeEnd);
+  }
+
+  /** An object with an error is a failure too. */
+  #isFailure(type: string): boolean {
+    const { nested } = this.walk;
+    return this.#types.failed.has(type) || (nested !== null && nested.errorStart >= 0);
   }
 
   /** Whether the event in the walk has no `event` line, or one that names the type of its data. */

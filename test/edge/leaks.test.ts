@@ -32,6 +32,11 @@ const CALLS: Record<string, readonly [path: string, body: object]> = {
   stream: ['/chat/completions', { model: 'brand-chat', messages, stream: true }],
   embeddings: ['/embeddings', { model: 'brand-embed', input: PROMPT }],
   assistant: [`/assistants/${assistant}/run`, { messages }],
+  response: ['/responses', { model: 'brand-chat', input: PROMPT }],
+  'response stream': ['/responses', { model: 'brand-chat', input: PROMPT, stream: true }],
+  message: ['/messages', { model: 'brand-chat', max_tokens: 9, messages }],
+  'message stream': ['/messages', { model: 'brand-chat', max_tokens: 9, messages, stream: true }],
+  'token count': ['/messages/count_tokens', { model: 'brand-chat', messages }],
 };
 
 /** Names and values as routers and clouds send them. */
@@ -78,7 +83,11 @@ const reference = {
   created: 1,
   choices: [{ index: 0, message: { role: 'assistant', content: 'Hello' }, finish_reason: 'stop' }],
   data: [{ object: 'embedding', index: 0, embedding: [0.5] }],
-  usage: { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 },
+  // of a response, a message and a count
+  output: [{ type: 'message', content: [{ type: 'output_text', text: 'Hello' }] }],
+  content: [{ type: 'text', text: 'Hello' }],
+  input_tokens: 1,
+  usage: { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2, input_tokens: 1, output_tokens: 1 },
 };
 const SPOKEN = {
   provider: 'canary',
@@ -105,6 +114,40 @@ function stream(...events: string[]): string {
 const data = (value: unknown) => `data: ${JSON.stringify(value)}\n\n`;
 const TOKEN = { id: 'c', choices: [{ index: 0, delta: { content: 'Hi' }, finish_reason: null }] };
 const DONE = `${data({ ...reference, object: 'chat.completion.chunk' })}data: [DONE]\n\n`;
+
+/** An event of a dialect whose events have types; `response` or `message` hold what a whole answer does. */
+const typed = (type: string, value: object) => `event: ${type}\n${data({ type, ...value })}`;
+const HELD = { ...NESTED, ...SPOKEN, model: MODEL, usage: { input_tokens: 1, output_tokens: 1, cost: 'canary' } };
+const DELTA = {
+  item_id: `${MODEL}-1`,
+  index: 0,
+  delta: { type: 'text_delta', text: 'Hi' },
+  ...SPOKEN,
+  ...NESTED,
+  ...CHOICE,
+};
+/** The streams of responses and of messages. */
+function typedStreams(last: string, delta: string, holder: string): Record<string, string> {
+  const begun = typed(holder === 'response' ? 'response.created' : 'message_start', { ...SPOKEN, [holder]: HELD });
+  const deltas = Array.from({ length: 6 }, (_, i) => typed(delta, { sequence_number: i, ...DELTA }));
+  const end = typed(last, { ...NESTED, ...SPOKEN, model: 'canary-fallback', [holder]: HELD, usage: HELD.usage });
+  const failure = { code: 'canary', message: TEXTS[0], error: { type: 'canary', message: TEXTS[1] } };
+  return {
+    [`${holder}: a stream`]: stream(begun, ...deltas, 'event: canary\n\n: canary\n\n', end + data({ after: 'canary' })),
+    [`${holder}: names of events`]: stream(
+      begun,
+      `event: canary\nid: canary\n${data({ type: delta, delta: 'Hi' })}`.repeat(5),
+      `event: canary\n${data({ untyped: 1 })}`,
+      end,
+    ),
+    [`${holder}: in pieces`]: stream(...((begun + deltas.join('') + end).match(/[\s\S]{1,7}/g) ?? [])),
+    [`${holder}: an error`]: stream(begun, ...deltas, typed('error', failure)),
+    [`${holder}: an error by name`]: stream(begun, `event: error\n${data({ message: TEXTS[2] })}`),
+    [`${holder}: an error at once`]: stream(typed('error', { code: 'canary', message: TEXTS[3] })),
+    [`${holder}: a failure`]: stream(begun, typed('response.failed', { [holder]: { ...HELD, error: failure } })),
+    [`${holder}: no end`]: stream(begun, ...deltas),
+  };
+}
 
 const plays: Record<string, string | Buffer | null | ((asked: string) => Buffer)> = {
   'an honest answer': httpAnswer(
@@ -181,6 +224,8 @@ const plays: Record<string, string | Buffer | null | ((asked: string) => Buffer)
   'an error in a 200': httpAnswer(200, 'application/json', JSON.stringify({ error: TEXTS[0] }), HEADERS),
   'no HTTP': 'canary canary\r\n\r\n',
   silence: null,
+  ...typedStreams('response.completed', 'response.output_text.delta', 'response'),
+  ...typedStreams('message_stop', 'content_block_delta', 'message'),
 };
 for (const status of [400, 401, 403, 404, 408, 413, 418, 422, 429, 451, 500, 502, 503, 529]) {
   TEXTS.forEach((message, i) => {
@@ -209,7 +254,10 @@ t.test('no byte of what stands behind reaches a client', async (t) => {
       if (bytes !== null) socket.write(typeof bytes === 'function' ? bytes(asked) : bytes);
       if (/stops|no HTTP|in no JSON/.test(name)) socket.end();
     });
-    const answers = Object.entries(CALLS).map(async ([kind, [path, body]]) => {
+    // what no other dialect knows is for its own endpoint alone
+    const [own] = /^(?:response|message)(?=:)/.exec(name) ?? [''];
+    const calls = Object.entries(CALLS).filter(([kind]) => kind.startsWith(own));
+    const answers = calls.map(async ([kind, [path, body]]) => {
       const text = JSON.stringify(body);
       const head = [
         `POST /v1${path} HTTP/1.1`,

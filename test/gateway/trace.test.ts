@@ -90,6 +90,13 @@ t.test('each endpoint by its own name', async (t) => {
   t.match(running, { name: 'POST /v1/assistants/{id}/run', attributes: { 'url.path': undefined } });
   t.match(run, { name: `chat ${CHAT}` });
 
+  for (const path of ['/responses', '/messages', '/messages/count_tokens']) {
+    const body = { model: CHAT, max_tokens: 9, input: 'x', messages: MESSAGES };
+    const [server, client] = await seen(await customer.ask(path, { body }), 2);
+    t.match(server, { name: `POST /v1${path}`, attributes: { 'http.route': `/v1${path}` } });
+    t.match(client, { name: `chat ${CHAT}` });
+  }
+
   const [, stream] = await seen(await customer.chat({ stream: true }), 2);
   t.equal(stream?.attributes['gen_ai.request.stream'], true);
   t.ok((stream?.attributes['gen_ai.response.time_to_first_chunk'] as number) > 0);

@@ -175,12 +175,7 @@ export const RESPONSE_STREAMS: readonly StreamFixture[] = [
   ),
 
   // framing
-  whole(
-    '[DONE] before the end and behind it',
-    `${HELLO}data: [DONE]⏎⏎${COMPLETED}data: [DONE]⏎⏎`,
-    HELLO + slugged(COMPLETED),
-    TOLD,
-  ),
+  whole('[DONE] behind the end', `${HELLO}${COMPLETED}data: [DONE]⏎⏎`, HELLO + slugged(COMPLETED), TOLD),
   whole('anything behind the end', `${COMPLETED}${HELLO}data: {"error":1}⏎⏎<html>`, slugged(COMPLETED), {
     usage: USED,
   }),
@@ -224,7 +219,7 @@ export const RESPONSE_STREAMS: readonly StreamFixture[] = [
   // broken
   broken('nothing at all', '', ''),
   broken('closed without the last event', BEGUN + CLOSED, BEGUN + CLOSED, { generated: 21 }),
-  broken('closed after [DONE]', `${HELLO}data: [DONE]⏎⏎`, HELLO),
+  broken('[DONE] before the last event', `${HELLO}data: [DONE]⏎⏎${COMPLETED}`, HELLO),
   broken('the last event is cut', HELLO + COMPLETED.slice(0, -9), HELLO),
   broken('the last event lacks its blank line', HELLO + COMPLETED.slice(0, -1), HELLO),
   broken('cut inside an event line', `${HELLO}event: response.comp`, HELLO),
@@ -246,6 +241,12 @@ export const RESPONSE_STREAMS: readonly StreamFixture[] = [
     'an error event with an error',
     `${BEGUN}${typed('error', ',"error":{"message":"internal-7b"}')}${COMPLETED}`,
     BEGUN,
+  ),
+  broken(
+    'a response with an error',
+    HELLO + of('response.completed', response('completed', { usage: USAGE, error: '{"code":"x"}' })),
+    HELLO,
+    TOLD,
   ),
   broken('an error without a type', `${HELLO}event: error⏎data: {"message":"internal-7b"}⏎⏎${COMPLETED}`, HELLO),
   broken('an error whose type is another', `${HELLO}event: error⏎data: {"type":"internal"}⏎⏎${COMPLETED}`, HELLO),

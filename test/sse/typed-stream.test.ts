@@ -225,7 +225,7 @@ function shown(value: Record<string, unknown>, dialect: string): unknown {
   const plain = named(without(value, LEAKING_MEMBERS)) as Record<string, unknown>;
   const inner = dialect === 'responses' ? 'response' : 'message';
   if (inner in plain) plain[inner] = priced(named(without(plain[inner] as object, LEAKING_MEMBERS)) as typeof plain);
-  const text = JSON.stringify(dialect === 'messages' ? priced(plain) : plain, (name, part) =>
+  const text = JSON.stringify(priced(plain), (name, part) =>
     typeof part === 'string' && !['delta', 'text', 'type'].includes(name) ? part.replaceAll('internal-7b', SLUG) : part,
   );
   return JSON.parse(text);

@@ -1,0 +1,315 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Test } from 'tap';
+import { type Answer, type Ask, ask, open } from '../support/client.ts';
+import { startGateway, type TestGateway } from '../support/gateway.ts';
+import { until } from '../support/until.ts';
+import { type Scripted, scriptedUpstream } from '../support/upstream.ts';
+
+/** What the tests that all dialects share know of one. */
+export interface Dialect {
+  /** In the ledger. */
+  readonly endpoint: string;
+  readonly path: string;
+  /** The least of a body, without its model. */
+  readonly body: object;
+  /** The member that bounds the answer. */
+  readonly limit: string;
+  /** A whole answer of the model `internal-fast`, with a usage of 7 and 3 tokens. */
+  readonly answer: object;
+  /** The same as a stream; the first two events bring no text. */
+  readonly events: readonly string[];
+  /** The prompt tokens of the first events; null if they tell none. */
+  readonly toldPrompt: number | null;
+  /** What an error body matches. */
+  error(type: string, code: string | null): object;
+  /** What the event that ends a broken stream is. */
+  readonly errorEvent: RegExp;
+}
+
+/** A gateway with an upstream of a test's own, and one model: 1 and 2 EUR for 1000 tokens. */
+export interface Stage {
+  readonly dialect: Dialect;
+  readonly upstream: Scripted;
+  readonly gateway: TestGateway;
+  /** A company of its own per test: its ledger is then only about that test. */
+  newClient(settings?: Parameters<TestGateway['company']>[0]): Promise<Client>;
+}
+
+export interface Client {
+  readonly company: string;
+  readonly key: string;
+  /** Posts a body, or the least of one with more members. */
+  post(more?: object | string, ask?: Ask): Promise<Answer>;
+  stream(signal?: AbortSignal): Promise<Response>;
+}
+
+export async function openStage(t: Test, dialect: Dialect): Promise<Stage> {
+  const upstream = await scriptedUpstream(t);
+  const gateway = await startGateway(t, upstream.url, { MAX_BODY_BYTES: '1000000' });
+  await gateway.model('fast', { upstream: 'internal-fast', input: '1', output: '2' });
+  await gateway.model('far', { upstream: 'internal-far', eu: false });
+  await gateway.model('vectors', { upstream: 'internal-vectors', kind: 'embedding' });
+  const url = gateway.url + dialect.path;
+  return {
+    dialect,
+    upstream,
+    gateway,
+    async newClient(settings) {
+      const company = await gateway.company(settings);
+      const key = await gateway.key(company);
+      const body = { model: 'fast', ...dialect.body };
+      return {
+        company,
+        key,
+        post: (more = {}, asked = {}) =>
+          ask(url, { key, body: typeof more === 'string' ? more : { ...body, ...more }, ...asked }),
+        stream: (signal) => open(url, { key, body: { ...body, stream: true }, ...(signal && { signal }) }),
+      };
+    },
+  };
+}
+
+export function answerJson({ upstream }: Stage, value: unknown, status = 200): void {
+  upstream.answer(
+    (res) => void res.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(value)),
+  );
+}
+
+export function answerEvents({ upstream }: Stage, events: readonly string[]): void {
+  upstream.answer((res) => void res.writeHead(200, HEAD).end(events.join('')));
+}
+
+const HEAD = { 'content-type': 'text/event-stream' };
+const renamed = (text: string) => text.replaceAll('internal-fast', 'fast');
+
+/** The tests that all dialects share. */
+export function testDialect(t: Test, stage: Stage): void {
+  testAnswers(t, stage);
+  testGates(t, stage);
+  testFailures(t, stage);
+  testAborts(t, stage);
+}
+
+function testAnswers(t: Test, stage: Stage): void {
+  const { dialect, gateway, newClient } = stage;
+  const { endpoint, answer, events } = dialect;
+
+  t.test('a whole answer, and a streamed one: every byte but the model, booked as the upstream told', async (t) => {
+    const { company, post, stream } = await newClient();
+    answerJson(stage, answer);
+    const whole = await post();
+    t.equal(whole.status, 200);
+    t.equal(whole.text, renamed(JSON.stringify(answer)));
+    answerEvents(stage, events);
+    const streamed = await stream();
+    t.match(streamed.headers.get('content-type'), 'text/event-stream');
+    t.equal(await streamed.text(), renamed(events.join('')));
+    const row = {
+      endpoint,
+      model_slug: 'fast',
+      upstream_model: 'internal-fast',
+      prompt_tokens: 7,
+      completion_tokens: 3,
+    };
+    const booked = { ...row, cost_eur: '0.013', usage_source: 'upstream', outcome: 'completed' };
+    t.match(await gateway.ledger(company, 2), [booked, booked]);
+  });
+
+  t.test('an upstream that tells no usage: both counts are estimated', async (t) => {
+    const { company, post, stream } = await newClient();
+    const { usage: _, ...silent } = answer as { usage: unknown };
+    answerJson(stage, silent);
+    t.equal((await post()).status, 200);
+    answerEvents(
+      stage,
+      events.map((event) => event.replace(/,"usage":\{[^}]*\}/, '')),
+    );
+    t.equal(await (await stream()).text(), renamed(events.join('')).replace(/,"usage":\{[^}]*\}/g, ''));
+    const rows = await gateway.ledger(company, 2);
+    for (const { usage_source, prompt_tokens, completion_tokens } of rows) {
+      t.equal(usage_source, 'estimated');
+      t.ok(prompt_tokens > 0 && completion_tokens > 0, `${prompt_tokens} and ${completion_tokens}`);
+    }
+  });
+
+  t.test('metrics and the log name the endpoint', async (t) => {
+    const { company, post } = await newClient();
+    answerJson(stage, answer);
+    await post();
+    const { text } = await ask(`${gateway.adminUrl}/metrics`);
+    t.match(text, `tollgate_requests_total{endpoint="${endpoint}",status="200"}`);
+    const line = gateway.logged.find((line) => line.includes(company)) as string;
+    t.match(JSON.parse(line), { endpoint, status: 200, slug: 'fast', prompt_tokens: 7, completion_tokens: 3 });
+  });
+}
+
+function testGates(t: Test, stage: Stage): void {
+  const { dialect, gateway, upstream, newClient } = stage;
+
+  t.test('the gates in their order, each refusal in the shape of the dialect', async (t) => {
+    const { company, key, post } = await newClient({ budget: '0.01', disabled: ['off'] });
+    await gateway.model('off', { upstream: 'internal-off', company });
+    const narrow = await gateway.key(company, ['embeddings']);
+    const refused = async (answer: Promise<Answer>, status: number, type: string, code: string | null) => {
+      const { status: got, json, headers } = await answer;
+      t.equal(got, status);
+      t.match(json, dialect.error(type, code));
+      if (json.type === 'error') t.equal(json.request_id, headers.get('x-request-id'));
+      return json.error.message as string;
+    };
+    const sent = upstream.received.length;
+    const wrong = '{"model":"none"}';
+    const headers = { 'content-type': 'text/plain' };
+    await refused(post(wrong, { key: undefined, headers }), 401, 'authentication_error', 'invalid_api_key');
+    await refused(post(wrong, { key: 'svc_wrong' }), 401, 'authentication_error', 'invalid_api_key');
+    await refused(post(wrong, { key: narrow, headers }), 403, 'permission_error', 'insufficient_scope');
+    await refused(post(wrong, { headers }), 415, 'invalid_request_error', 'unsupported_media_type');
+    await refused(post('x'.repeat(1_100_000)), 413, 'invalid_request_error', 'request_too_large');
+    await refused(post('{"model":"none'), 400, 'invalid_request_error', 'invalid_json');
+    await refused(post(wrong), 400, 'invalid_request_error', 'missing_required_parameter');
+    await refused(post({ model: 'fast', stream: 'true' }), 400, 'invalid_request_error', 'invalid_type');
+    await refused(post({ api_base: 'x', model: 'none' }), 400, 'invalid_request_error', 'unsupported_parameter');
+    const unknown = await refused(post({ model: 'none' }), 404, 'not_found_error', null);
+    t.equal(await refused(post({ model: 'off' }), 404, 'not_found_error', null), unknown.replace('none', 'off'));
+    await refused(post({ model: 'vectors' }), 404, 'not_found_error', null);
+    await refused(post({ model: 'far' }), 403, 'permission_error', 'non_eu_model_blocked');
+    const url = gateway.url + dialect.path;
+    await refused(ask(url, { key }), 405, 'invalid_request_error', 'method_not_allowed');
+    t.equal(upstream.received.length, sent, 'nothing went upstream');
+
+    answerJson(stage, dialect.answer);
+    t.equal((await post()).status, 200);
+    await gateway.ledger(company, 1);
+    await refused(post(), 402, 'billing_error', 'insufficient_quota');
+    await refused(post({ model: 'far' }), 403, 'permission_error', 'non_eu_model_blocked');
+    t.equal((await gateway.ledger(company, 1)).length, 1);
+  });
+
+  t.test('a strict budget reserves what the answer can cost at most', async (t) => {
+    const { company, post } = await newClient({ budget: '1' });
+    await gateway.sql`update companies set budget_mode = 'strict' where id = ${company}`;
+    answerJson(stage, dialect.answer);
+    t.equal((await post({ [dialect.limit]: 1000 })).status, 402);
+    t.equal((await post({ [dialect.limit]: 100 })).status, 200);
+    t.equal((await gateway.ledger(company, 1)).length, 1);
+  });
+}
+
+function testFailures(t: Test, stage: Stage): void {
+  const { dialect, gateway, upstream, newClient } = stage;
+  const { events } = dialect;
+
+  t.test('a stream broken after its first byte ends with an error event, and is never whole', async (t) => {
+    const last = /message_stop|response\.(?:completed|incomplete)/;
+    for (const end of [
+      '',
+      'event: error\ndata: {"message":"internal-fast"}\n\n',
+      'data: {"type":"a',
+      'data: [DONE]\n\n',
+    ]) {
+      const { stream } = await newClient();
+      answerEvents(stage, [...events.slice(0, 4), end]);
+      const text = await (await stream()).text();
+      const begun = renamed(events.slice(0, 4).join(''));
+      t.ok(text.startsWith(begun), text);
+      t.match(text.slice(begun.length), dialect.errorEvent);
+      t.notMatch(text, last);
+      t.notMatch(text, 'internal');
+    }
+    const { stream } = await newClient();
+    upstream.answer((res) => {
+      res.writeHead(200, HEAD);
+      res.write(events[0], () => res.destroy());
+    });
+    t.match(await (await stream()).text(), dialect.errorEvent, 'a connection that breaks');
+  });
+
+  t.test('a 200 that is an error is a 502, and costs nothing', async (t) => {
+    const { company, post, stream } = await newClient();
+    const { usage } = dialect.answer as { usage: object };
+    const failed = { type: 'error', usage, error: { type: 'overloaded_error', message: 'internal-fast' } };
+    for (const play of [
+      () => answerJson(stage, failed),
+      () => answerJson(stage, { ...dialect.answer, error: { message: 'x' } }),
+      () => answerJson(stage, { model: 'internal-fast', usage }),
+      () => answerEvents(stage, [`event: error\ndata: ${JSON.stringify(failed)}\n\n`]),
+      () => answerEvents(stage, ['']),
+    ]) {
+      play();
+      for (const answer of [await post(), await post({ stream: true })]) {
+        t.equal(answer.status, 502);
+        t.match(answer.json, dialect.error('api_error', 'upstream_error'));
+        t.equal(answer.headers.get('x-should-retry'), 'false');
+      }
+    }
+    answerEvents(stage, events);
+    await (await stream()).text();
+    t.match(await gateway.ledger(company, 1), [{ outcome: 'completed' }], 'that one alone');
+  });
+
+  t.test('statuses of the upstream', async (t) => {
+    const { post } = await newClient();
+    for (const [status, got, type, code] of [
+      [400, 400, 'invalid_request_error', null],
+      [401, 502, 'api_error', 'upstream_error'],
+      [404, 502, 'api_error', 'upstream_error'],
+      [413, 413, 'invalid_request_error', 'request_too_large'],
+      [429, 429, 'rate_limit_error', 'rate_limit_exceeded'],
+      [500, 502, 'api_error', 'upstream_error'],
+      [529, 502, 'api_error', 'upstream_error'],
+    ] as const) {
+      answerJson(
+        stage,
+        { type: 'error', error: { type: 'x', message: 'top_k is too large for internal-fast' } },
+        status,
+      );
+      for (const stream of [false, true]) {
+        const answer = await post({ stream });
+        t.equal(answer.status, got);
+        t.match(answer.json, dialect.error(type, code));
+        t.notMatch(answer.text, 'internal');
+        if (got === 400) t.match(answer.json.error.message, 'top_k is too large for fast');
+      }
+    }
+  });
+}
+
+function testAborts(t: Test, stage: Stage): void {
+  const { dialect, gateway, upstream, newClient } = stage;
+  const { events, toldPrompt } = dialect;
+
+  t.test('a client that leaves: what the upstream still tells is booked, else an estimate', async (t) => {
+    const leave = async (rest: (client: { left: Promise<void> }) => AsyncIterable<string>) => {
+      const { company, stream } = await newClient();
+      const left = Promise.withResolvers<void>();
+      upstream.answer(async (res) => {
+        res.writeHead(200, HEAD);
+        res.write(events.slice(0, 4).join(''));
+        for await (const event of rest({ left: left.promise })) if (!res.destroyed) res.write(event);
+        res.end();
+      });
+      const abort = new AbortController();
+      await (await stream(abort.signal)).body?.getReader().read();
+      abort.abort();
+      await until(() => gateway.logged.some((line) => line.includes(company)), 'the log line of the call');
+      left.resolve();
+      return gateway.ledger(company, 1);
+    };
+    const told = await leave(async function* ({ left }) {
+      await left;
+      yield events.slice(4).join('');
+    });
+    t.match(told, [{ prompt_tokens: 7, completion_tokens: 3, usage_source: 'upstream', outcome: 'client_aborted' }]);
+    const [row] = await leave(async function* ({ left }) {
+      await left;
+      for (let n = 0; n < 200; n++) {
+        yield events[3] as string;
+        await sleep(20); // paced traffic
+      }
+    });
+    t.match(row, { usage_source: 'estimated', outcome: 'client_aborted' });
+    if (toldPrompt !== null) t.equal(row?.prompt_tokens, toldPrompt);
+    t.ok((row?.prompt_tokens ?? 0) > 0);
+    t.ok((row?.completion_tokens ?? 0) > 5, `${row?.completion_tokens} tokens`);
+  });
+}

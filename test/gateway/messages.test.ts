@@ -1,0 +1,227 @@
+import t from 'tap';
+import { ask } from '../support/client.ts';
+import { MASTER_KEY } from '../support/upstream.ts';
+import { answerJson, type Dialect, openStage, testDialect } from './dialect.ts';
+
+const MESSAGE = {
+  id: 'msg_1',
+  type: 'message',
+  role: 'assistant',
+  model: 'internal-fast',
+  content: [{ type: 'text', text: 'one two' }],
+  stop_reason: 'end_turn',
+  stop_sequence: null,
+  usage: { input_tokens: 2, cache_creation_input_tokens: 4, cache_read_input_tokens: 1, output_tokens: 3 },
+};
+
+const TURNS = [{ role: 'user', content: 'Hello' }];
+
+const event = (type: string, more: object = {}) => `event: ${type}\ndata: ${JSON.stringify({ type, ...more })}\n\n`;
+const delta = (text: string) => event('content_block_delta', { index: 0, delta: { type: 'text_delta', text } });
+
+const DIALECT: Dialect = {
+  endpoint: 'messages',
+  path: '/messages',
+  body: { max_tokens: 100, messages: TURNS },
+  limit: 'max_tokens',
+  answer: MESSAGE,
+  events: [
+    event('message_start', { message: { ...MESSAGE, content: [], usage: { ...MESSAGE.usage, output_tokens: 1 } } }),
+    event('ping'),
+    ...['one', ' two', ' three', ' four'].map(delta),
+    event('content_block_stop', { index: 0 }),
+    event('message_delta', { delta: { stop_reason: 'end_turn' }, usage: { output_tokens: 3 } }),
+    event('message_stop'),
+  ],
+  toldPrompt: 7,
+  error: (type, code) => ({
+    type: 'error',
+    error: { type: code === 'request_too_large' ? code : type, message: String },
+    request_id: /^[\da-f-]{36}$/,
+  }),
+  errorEvent:
+    /^(?:event: .*\ndata: .*\n\n)?event: error\ndata: \{"type":"error","error":\{"type":"api_error","message":"[^"]*"\},"request_id":"[\da-f-]{36}"\}\n\n$/,
+};
+
+const stage = await openStage(t, DIALECT);
+testDialect(t, stage);
+const { upstream, gateway, newClient } = stage;
+const BODY = { model: 'fast', ...DIALECT.body };
+
+t.test('the body goes upstream byte for byte, but for the model', async (t) => {
+  const { post } = await newClient();
+  answerJson(stage, MESSAGE);
+  const members = [
+    '"system":[{"type":"text","text":"x","cache_control":{"type":"ephemeral","ttl":"1h"}}], "top_k":5,"top_p" : 0.10000000000000000555',
+    '"stop_sequences":["a"],"thinking":{"type":"enabled","budget_tokens":1024},"metadata":{"user_id":"u"}',
+    '"tools":[{"name":"f","input_schema":{"type":"object","properties":{"file_id":{}}}},{"type":"custom","name":"g"},{"type":"bash_20250124","name":"bash"}]',
+    '"tool_choice":{"type":"auto"},"service_tier":"auto","output_config":{"effort":"low"},"context_management":{"edits":[]},"container":null',
+  ];
+  for (const model of ['"model": "fast"', '"mod\\u0065l":"f\\u0061st"']) {
+    const text = `{${members.join(',')},"max_tokens":9,${model} ,"messages":[{"role":"user","content":[{"type":"text","text":"ä"}]}]}`;
+    const { status, text: said } = await post(text);
+    t.equal(status, 200, said);
+    t.equal(String(upstream.received.at(-1)?.body), text.replace(/"f[^"]*st"/, '"internal-fast"'));
+  }
+});
+
+t.test('what needs stored state, or runs elsewhere, is refused by name', async (t) => {
+  const { key, post } = await newClient();
+  const sent = upstream.received.length;
+  const file = { type: 'document', source: { type: 'file', file_id: 'file_1' } };
+  for (const [more, why] of [
+    [{ container: 'container_1' }, "'container' needs state that is stored at the provider"],
+    [{ container: { skills: [] } }, "'container' needs state"],
+    [{ messages: [{ role: 'user', content: [file] }] }, "'messages[].file_id' needs state"],
+    [{ messages: [{ role: 'user', content: [{ type: 'container_upload', file_id: 'f' }] }] }, "'messages[].file_id'"],
+    [{ mcp_servers: [{ url: 'https://x' }] }, "'mcp_servers'"],
+    [{ inference_geo: 'us' }, "'inference_geo'"],
+    [{ anthropic_beta: ['files-api-2025-04-14'] }, "'anthropic_beta'"],
+    ...[
+      'web_search_20250305',
+      'web_fetch_20250910',
+      'code_execution_20250522',
+      'mcp_toolset',
+      'tool_search_tool_regex',
+    ].map((type) => [{ tools: [{ type, name: 'x' }] }, "'tools[0].type'. Only tools that the caller runs"] as const),
+  ] as const) {
+    for (const path of ['/messages', '/messages/count_tokens']) {
+      const { status, json } = await ask(gateway.url + path, { key, body: { ...BODY, ...more } });
+      t.equal(status, 400, why);
+      t.match(json, DIALECT.error('invalid_request_error', null));
+      t.match(json.error.message, why);
+    }
+  }
+  t.equal((await post({ max_tokens: undefined })).status, 400, 'max_tokens is required');
+  t.equal(upstream.received.length, sent, 'nothing went upstream');
+});
+
+t.test('the key comes as a bearer token, as x-api-key, or as both if they are one', async (t) => {
+  const { key, company, post } = await newClient();
+  const other = await gateway.key(company);
+  answerJson(stage, MESSAGE);
+  for (const [bearer, apiKey, expected] of [
+    [key, undefined, 200],
+    [undefined, key, 200],
+    [undefined, ` ${key} `, 200],
+    [key, key, 200],
+    [key, '', 200],
+    [key, other, 400],
+    [other, 'svc_wrong', 400],
+    [undefined, 'svc_wrong', 401],
+    [undefined, '', 401],
+    [undefined, 'x'.repeat(600), 401],
+    [undefined, undefined, 401],
+    ['svc_wrong', undefined, 401],
+  ] as const) {
+    const headers = apiKey === undefined ? {} : { 'x-api-key': apiKey };
+    const { status, json } = await post({}, { key: bearer, headers });
+    t.equal(status, expected, `${bearer?.slice(0, 9)} ${apiKey?.slice(0, 9)}`);
+    if (expected !== 200) t.match(json, { type: 'error', error: { message: String } });
+  }
+  t.equal((await post({}, { key: undefined, headers: { authorization: 'Basic x', 'x-api-key': key } })).status, 200);
+  const models = await ask(`${gateway.url}/models`, { headers: { 'x-api-key': key } });
+  t.equal(models.status, 401, 'elsewhere it is ignored');
+  t.match(models.json, { error: { code: 'invalid_api_key' } });
+  t.equal((await ask(`${gateway.url}/models`, { key, headers: { 'x-api-key': other } })).status, 200);
+});
+
+t.test('of the headers, the version and some features go upstream, and nothing else', async (t) => {
+  const { key, post } = await newClient();
+  answerJson(stage, MESSAGE);
+  const sent = async (headers: Record<string, string>) => {
+    t.equal((await post({}, { key, headers })).status, 200);
+    return upstream.received.at(-1)?.headers ?? {};
+  };
+  const first = await sent({
+    'x-api-key': key,
+    'x-stainless-lang': 'js',
+    'user-agent': 'claude-cli',
+    'anthropic-dangerous-direct-browser-access': 'true',
+    'x-app': 'cli',
+    cookie: 'a=b',
+  });
+  const known = ['accept', 'accept-encoding', 'anthropic-version', 'authorization', 'connection', 'content-length'];
+  t.same(
+    Object.keys(first).filter(
+      (name) => ![...known, 'content-type', 'host', 'x-request-id', 'user-agent'].includes(name),
+    ),
+    [],
+  );
+  t.not(first['user-agent'], 'claude-cli');
+  t.match(first, { authorization: `Bearer ${MASTER_KEY}`, 'anthropic-version': '2023-06-01' });
+  for (const [version, expected] of [
+    ['2023-01-01', '2023-01-01'],
+    ['latest', '2023-06-01'],
+    ['2023-06-01, 2024-01-01', '2023-06-01'],
+  ] as const) {
+    t.equal((await sent({ 'anthropic-version': version }))['anthropic-version'], expected);
+  }
+  for (const [betas, expected] of [
+    ['interleaved-thinking-2025-05-14', 'interleaved-thinking-2025-05-14'],
+    ['files-api-2025-04-14', undefined],
+    [
+      'files-api-2025-04-14, claude-code-20250219 ,mcp-client-2025-04-04,effort-2025-11-24',
+      'claude-code-20250219,effort-2025-11-24',
+    ],
+    ['context-1m-2025-08-07,,x', undefined],
+  ] as const) {
+    t.equal((await sent({ 'anthropic-beta': betas }))['anthropic-beta'], expected);
+  }
+});
+
+t.test('errors before the endpoint is found have the shape of this dialect', async (t) => {
+  const { key } = await newClient();
+  const { url } = gateway;
+  for (const [path, method, status, type] of [
+    ['/messages', 'GET', 405, 'invalid_request_error'],
+    ['/messages/count_tokens', 'PUT', 405, 'invalid_request_error'],
+    ['/messages/batches', 'POST', 404, 'not_found_error'],
+    ['/messages/batches/b_1/results', 'GET', 404, 'not_found_error'],
+    ['/messages/', 'POST', 404, 'not_found_error'],
+    ['/v1/messages?beta=true', 'POST', 404, 'not_found_error'],
+    ['/messages/a%2f..%2fb', 'GET', 400, 'invalid_request_error'],
+  ] as const) {
+    const answer = await ask(url + path, { method, key });
+    t.equal(answer.status, status, path);
+    t.match(answer.json, DIALECT.error(type, null), path);
+    t.equal(answer.json.request_id, answer.headers.get('x-request-id'));
+  }
+  for (const path of ['/messagesx', '/threads/t/messages', '/none']) {
+    t.match((await ask(url + path, { key })).json, { type: undefined, error: { code: null } }, path);
+  }
+  answerJson(stage, MESSAGE);
+  const query = await ask(`${url}/messages?beta=true`, { key, body: BODY });
+  t.equal(query.status, 200, 'a query is ignored');
+});
+
+t.test('tokens are counted behind all gates, for nothing', async (t) => {
+  const { company, key, post } = await newClient({ budget: '0.01' });
+  const narrow = await gateway.key(company, ['embeddings']);
+  const count = (more: object = {}, asKey: string | undefined = key) =>
+    ask(`${gateway.url}/messages/count_tokens`, {
+      key: asKey,
+      body: { model: 'fast', messages: TURNS, ...more },
+    });
+  answerJson(stage, { input_tokens: 42, model: 'internal-fast', provider: 'Internal', context_management: null });
+  const { status, text } = await count();
+  t.equal(status, 200);
+  t.equal(text, '{"input_tokens":42}');
+  t.same(JSON.parse(String(upstream.received.at(-1)?.body)), { model: 'internal-fast', messages: TURNS });
+  t.match(await count({}, ''), { status: 401, json: { type: 'error' } });
+  t.match(await count({}, narrow), { status: 403, json: { error: { type: 'permission_error' } } });
+  t.match(await count({ messages: [] }), { status: 400, json: { type: 'error' } });
+  t.match(await count({ model: 'none' }), { status: 404, json: { error: { type: 'not_found_error' } } });
+  t.match(await count({ model: 'far' }), { status: 403, json: { error: { type: 'permission_error' } } });
+  for (const wrong of [{}, { input_tokens: '1' }, { input_tokens: 1.5 }, { error: { message: 'x' } }, []]) {
+    answerJson(stage, wrong);
+    t.match(await count(), { status: 502, json: { type: 'error', error: { type: 'api_error' } } });
+  }
+  answerJson(stage, MESSAGE);
+  t.equal((await post()).status, 200);
+  t.match(await gateway.ledger(company, 1), [{ endpoint: 'messages', prompt_tokens: 7 }], 'the message alone');
+  t.match(await count(), { status: 402, json: { error: { type: 'billing_error' } } });
+  t.equal((await gateway.ledger(company, 1)).length, 1);
+  const line = gateway.logged.find((line) => line.includes('"messages.count_tokens"') && line.includes(company));
+  t.notMatch(line, 'tokens":4');
+});

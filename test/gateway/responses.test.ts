@@ -1,0 +1,195 @@
+import t from 'tap';
+import { answerJson, type Dialect, openStage, testDialect } from './dialect.ts';
+
+const RESPONSE = {
+  id: 'resp_1',
+  object: 'response',
+  status: 'completed',
+  error: null,
+  model: 'internal-fast',
+  output: [
+    {
+      type: 'message',
+      id: 'msg_1',
+      role: 'assistant',
+      content: [{ type: 'output_text', text: 'one two', annotations: [] }],
+    },
+  ],
+  usage: { input_tokens: 7, output_tokens: 3, total_tokens: 10 },
+};
+
+let number = 0;
+const event = (type: string, more: object) =>
+  `event: ${type}\ndata: ${JSON.stringify({ type, sequence_number: number++, ...more })}\n\n`;
+const begun = { ...RESPONSE, status: 'in_progress', output: [], usage: null };
+const delta = (text: string) => event('response.output_text.delta', { item_id: 'msg_1', delta: text });
+
+const DIALECT: Dialect = {
+  endpoint: 'responses',
+  path: '/responses',
+  body: { input: 'Hello' },
+  limit: 'max_output_tokens',
+  answer: RESPONSE,
+  events: [
+    event('response.created', { response: begun }),
+    event('response.in_progress', { response: begun }),
+    ...['one', ' two', ' three', ' four'].map(delta),
+    event('response.completed', { response: RESPONSE }),
+  ],
+  toldPrompt: null,
+  error: (type, code) => ({ error: { message: String, type, code } }),
+  errorEvent:
+    /^(?:event: .*\ndata: .*\n\n)?event: error\ndata: \{"type":"error","code":"upstream_error","message":"[^"]*","param":null,"sequence_number":\d\}\n\n$/,
+};
+
+const stage = await openStage(t, DIALECT);
+testDialect(t, stage);
+const { upstream, newClient } = stage;
+
+/** The body that went upstream for one of the client's. */
+async function forwarded(body: string): Promise<string> {
+  const { post } = await newClient();
+  answerJson(stage, RESPONSE);
+  const { status, text } = await post(body);
+  return status === 200 ? String(upstream.received.at(-1)?.body) : text;
+}
+
+t.test('the body goes upstream byte for byte, but for model and store', async (t) => {
+  const rest =
+    '"temperature":0.1000000000000000055 , "seed":12345678901234567890,"text":{"verbosity":"low"}, "future":[1E400]';
+  t.equal(
+    await forwarded(`{ "model" : "fast","input":"hi", ${rest} }`),
+    `{ "model" : "internal-fast","store":false,"input":"hi", ${rest} }`,
+  );
+  for (const store of ['true', 'false', 'null', '"yes"', '{ }']) {
+    t.equal(
+      await forwarded(`{"store": ${store},"input":"hi",${rest},"model":"fast"}`),
+      `{"store": false,"input":"hi",${rest},"model":"internal-fast"}`,
+    );
+  }
+  const large = 'ä'.repeat(100_000);
+  t.equal(
+    await forwarded(`{"input":"${large}","model":"fast","store":true}`),
+    `{"input":"${large}","model":"internal-fast","store":false}`,
+    'a body that is scanned as it arrives',
+  );
+  t.match(
+    await forwarded('{"model":"fast","input":"hi","store":false,"store":true}'),
+    "'store' could be read in two ways",
+  );
+});
+
+t.test('members of current clients pass', async (t) => {
+  const members = {
+    instructions: 'x',
+    parallel_tool_calls: true,
+    reasoning: { effort: 'low', summary: 'auto' },
+    include: ['reasoning.encrypted_content', 'message.output_text.logprobs', 'message.input_image.image_url'],
+    text: { format: { type: 'json_schema', name: 'x', schema: { properties: { file_id: {} } }, strict: true } },
+    tool_choice: 'auto',
+    tools: [
+      { type: 'function', name: 'f', parameters: { properties: { file_id: { type: 'string' } } }, strict: true },
+      { type: 'custom', name: 'apply_patch', format: { type: 'grammar', syntax: 'lark', definition: 'x' } },
+    ],
+    prompt_cache_key: 'x',
+    safety_identifier: 'x',
+    service_tier: 'auto',
+    truncation: 'disabled',
+    max_tool_calls: 3,
+    top_logprobs: 2,
+    metadata: { a: 'b' },
+    user: 'u',
+    stream_options: { include_obfuscation: false },
+    previous_response_id: null,
+    conversation: null,
+    prompt: null,
+    background: false,
+    input: [
+      { role: 'user', content: [{ type: 'input_text', text: 'file_id' }] },
+      { role: 'user', content: [{ type: 'input_image', image_url: 'data:image/png;base64,AAAA' }] },
+      { type: 'reasoning', id: 'rs_1', summary: [], encrypted_content: 'x' },
+      { type: 'function_call', call_id: 'c', name: 'f', arguments: '{"file_id":"x"}' },
+      { type: 'function_call_output', call_id: 'c', output: '"file_id":' },
+      { type: 'message', role: 'assistant', content: [{ type: 'output_text', text: '\\u0066ile_id":' }] },
+    ],
+  };
+  const body = JSON.stringify({ model: 'fast', ...members });
+  t.equal(await forwarded(body), body.replace('"fast"', '"internal-fast","store":false'));
+});
+
+t.test('what needs stored state, or runs elsewhere, is refused by name', async (t) => {
+  const { post } = await newClient({ budget: '0.01' });
+  const sent = upstream.received.length;
+  const item = (part: object) => ({ input: [{ role: 'user', content: [{ type: 'input_text', text: 'x' }, part] }] });
+  for (const [more, param] of [
+    [{ previous_response_id: 'resp_1' }, 'previous_response_id'],
+    [{ previous_response_id: '' }, 'previous_response_id'],
+    [{ conversation: { id: 'conv_1' } }, 'conversation'],
+    [{ conversation: 'conv_1' }, 'conversation'],
+    [{ prompt: { id: 'pmpt_1' } }, 'prompt'],
+    [{ background: true }, 'background'],
+    [{ background: 'true' }, 'background'],
+    [{ container: 'c' }, 'container'],
+    [{ include: ['reasoning.encrypted_content', 'file_search_call.results'] }, 'include[1]'],
+    [{ include: ['code_interpreter_call.outputs'] }, 'include[0]'],
+    [
+      {
+        input: [
+          { role: 'user', content: 'x' },
+          { type: 'item_reference', id: 'msg_1' },
+        ],
+      },
+      'input[1]',
+    ],
+    [{ input: [{ id: 'msg_1' }] }, 'input[0]'],
+    [{ input: [{ id: 'msg_1', type: null }] }, 'input[0]'],
+    [item({ type: 'input_file', file_id: 'file-1' }), 'input[].file_id'],
+    [item({ type: 'input_image', file_id: 'file-1' }), 'input[].file_id'],
+    [{ input: [{ type: 'function_call_output', output: [{ type: 'input_file', file_id: 'f' }] }] }, 'input[].file_id'],
+  ] as const) {
+    const { status, json } = await post(more);
+    t.equal(status, 400);
+    t.match(json.error, { type: 'invalid_request_error', code: 'unsupported_parameter', param });
+    t.match(json.error.message, /stored at the provider, and this gateway keeps none/);
+  }
+  for (const type of [
+    ...['file_search', 'web_search', 'web_search_preview', 'mcp', 'code_interpreter', 'image_generation'],
+    ...['computer_use_preview', 'local_shell', 'shell', 'Function', null],
+  ]) {
+    const { status, json } = await post({ tools: [{ type: 'function', name: 'f' }, { type }] });
+    t.equal(status, 400, String(type));
+    t.match(json.error, { code: 'unsupported_parameter', param: 'tools[1].type' });
+    t.match(json.error.message, 'Only tools that the caller runs');
+  }
+  t.equal(upstream.received.length, sent, 'nothing went upstream');
+});
+
+t.test('a file is found however it is named, and wherever the body is cut', async (t) => {
+  const { key } = await newClient();
+  const keys = ['"file_id"', '"\\u0066ile_id"', '"fil\\u0065\\u005Fid"', '"file_id" \t\n '];
+  for (const name of keys) {
+    const body = `{"model":"fast","input":[{"role":"user","content":[{"type":"input_file",${name}:"f"}]}]}`;
+    for (const [from, step] of [
+      [80, 7],
+      [75, 1],
+    ] as const) {
+      const pieces = [body.slice(0, from), ...(body.slice(from).match(new RegExp(`[\\s\\S]{1,${step}}`, 'g')) ?? [])];
+      const stream = ReadableStream.from(pieces.map((piece) => Buffer.from(piece)));
+      const answer = await fetch(`${stage.gateway.url}/responses`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+        body: stream,
+        duplex: 'half',
+      } as RequestInit);
+      t.equal(answer.status, 400, body);
+      t.match(await answer.text(), 'file_id');
+    }
+  }
+});
+
+t.test('x-api-key is no key here, and changes nothing', async (t) => {
+  const { key, post } = await newClient();
+  answerJson(stage, RESPONSE);
+  t.equal((await post({}, { key: undefined, headers: { 'x-api-key': key } })).status, 401);
+  t.equal((await post({}, { key, headers: { 'x-api-key': 'another' } })).status, 200);
+});
