@@ -16,7 +16,7 @@ import { StreamRelay } from './stream-relay.ts';
 import { validateBody } from './validate.ts';
 
 const DIALECT = { scope: 'chat', kind: 'chat', errors: MESSAGES_ERRORS, takesApiKeyHeader: true } as const;
-const GOVERNED = ['model', 'messages', 'stream', 'max_tokens', 'container'];
+const GOVERNED = ['model', 'messages', 'stream', 'max_tokens', ...STORED_MEMBERS];
 
 /** What the types of its events mean. */
 export const MESSAGE_TYPES: EventTypes = {

@@ -7,6 +7,8 @@ import { RequestBody } from '../../src/gateway/body.ts';
 import type { Call } from '../../src/gateway/call.ts';
 import { chat } from '../../src/gateway/chat.ts';
 import { embeddings } from '../../src/gateway/embeddings.ts';
+import { messages } from '../../src/gateway/messages.ts';
+import { responses } from '../../src/gateway/responses.ts';
 import type { Services } from '../../src/gateway/services.ts';
 import { RequestHead } from '../../src/http/request-head.ts';
 import { parseObject } from '../../src/json/parser.ts';
@@ -177,6 +179,50 @@ t.test('small and large bodies are judged alike, to the byte', async (t) => {
     }),
   );
 });
+
+/** What names state at the provider, if it is neither null nor false. */
+const STATEFUL = ['previous_response_id', 'conversation', 'prompt', 'background', 'container'];
+const statefulMember = fc.tuple(key([...STATEFUL, 'store']), scalar);
+
+for (const [operation, name, own] of [
+  [responses, 'input', ''],
+  [messages, 'messages', ',"max_tokens":9'],
+] as const) {
+  t.test(`${operation.endpoint}: the gated model runs, nothing is stored and nothing stored is read`, async (t) => {
+    let accepted = 0;
+    let runs = 0;
+    const bodies = fc.tuple(body, fc.option(statefulMember), fc.option(places));
+    fuzz(
+      t,
+      fc.property(bodies, ([chatText, stateful, cuts]) => {
+        runs++;
+        const more = stateful === null ? '' : `,${stateful[0]}:${stateful[1]}`;
+        const text = chatText.replace(
+          /"messages":(\[\{"role".*?\}\])/,
+          (_, turns) => `"${name}":${turns}${own}${more}`,
+        );
+        const result = forwarded(operation, bodyOf(Buffer.from(text), cuts));
+        if (result instanceof GatewayError) return result.status === 400;
+        accepted++;
+        const pairs = readLeniently(result.sent);
+        if (pairs === null || result.call.slug !== 'brand') return false;
+        const judged = JSON.parse(text);
+        for (const { name: reader, member } of READERS) {
+          const wrong = (what: string) => new Error(`${reader}: ${what} in ${result.sent}`);
+          const value = (member_: string) => plain(member(pairs, member_));
+          if (value('model') !== MODEL.upstream) throw wrong('model');
+          if ((value('stream') === true) !== (judged.stream === true)) throw wrong('stream');
+          if (JSON.stringify(value(name)) !== JSON.stringify(judged[name])) throw wrong(name);
+          if (operation === responses && value('store') !== false) throw wrong('store');
+          for (const danger of DANGEROUS) if (member(pairs, danger) !== undefined) throw wrong(danger);
+          for (const state of STATEFUL) if (value(state) || value(state) === '') throw wrong(state);
+        }
+        return true;
+      }),
+    );
+    t.ok(accepted > runs / 50, `${accepted} of ${runs} bodies were accepted`);
+  });
+}
 
 t.test('an embedding request runs the gated model as well', async (t) => {
   fuzz(
