@@ -1,10 +1,15 @@
-import { CHAT_ANSWER } from '../../src/domain/answer-members.ts';
+import { CHAT_ANSWER, MESSAGES_EVENT, RESPONSES_EVENT } from '../../src/domain/answer-members.ts';
+import { MESSAGE_TYPES } from '../../src/gateway/messages.ts';
+import { RESPONSE_TYPES } from '../../src/gateway/responses.ts';
 import { scanAnswer } from '../../src/json/answer.ts';
 import { parseObject } from '../../src/json/parser.ts';
 import { splice } from '../../src/json/splice.ts';
 import { ObjectScanner } from '../../src/json/stream-parser.ts';
 import { ChatStream } from '../../src/sse/chat-stream.ts';
+import type { DialectStream } from '../../src/sse/dialect-stream.ts';
+import { TypedStream } from '../../src/sse/typed-stream.ts';
 import { chatStream, framed, MAX_EVENT_BYTES, SLUG, STREAMS } from '../../test/sse/fixtures.ts';
+import { messageStream, responseStream } from '../../test/sse/typed-fixtures.ts';
 import { chatBody } from '../load/body.ts';
 import { answerBytes, inParts } from './answers.ts';
 
@@ -15,7 +20,9 @@ const STRETCH_MS = 50;
 
 const slug = Buffer.from(JSON.stringify(SLUG));
 const stream = framed(chatStream(EVENTS), '\n');
-const events = Array.from(stream.toString().matchAll(/.+\n\n/g), ([event]) => Buffer.from(event));
+const events = eventsOf(chatStream(EVENTS));
+const responseEvents = eventsOf(responseStream(EVENTS));
+const messageEvents = eventsOf(messageStream(EVENTS));
 const fixtures = STREAMS.map(({ input }) => framed(input, '\n'));
 const answer = answerBytes();
 const answerBody = answer.subarray(answer.indexOf('\r\n\r\n') + 4);
@@ -32,8 +39,22 @@ const sink = {
   },
 };
 
-function scanStream(chunks: readonly Buffer[]): void {
-  const scanner = new ChatStream({ slug, sink, maxEventBytes: MAX_EVENT_BYTES, hidden: null }, CHAT_ANSWER, true);
+const options = { slug, sink, maxEventBytes: MAX_EVENT_BYTES, hidden: null };
+const openChat = (): DialectStream => new ChatStream(options, CHAT_ANSWER, true);
+const openResponse = (): DialectStream => new TypedStream(options, RESPONSES_EVENT, RESPONSE_TYPES);
+const openMessage = (): DialectStream => new TypedStream(options, MESSAGES_EVENT, MESSAGE_TYPES);
+
+function eventsOf(text: string): Buffer[] {
+  return Array.from(
+    framed(text, '\n')
+      .toString()
+      .matchAll(/.+\n(?:.+\n)?\n/g),
+    ([event]) => Buffer.from(event),
+  );
+}
+
+function scanStream(chunks: readonly Buffer[], open = openChat): void {
+  const scanner = open();
   for (const chunk of chunks) scanner.push(chunk);
   scanner.end();
 }
@@ -79,6 +100,8 @@ const results = {
   'stream event, a chunk each': time(() => scanStream(events), events.length),
   'stream event, 200 in four chunks': time(() => scanStream(packets), events.length),
   'the same event with JSON.parse and JSON.stringify': time(serializeAgain, events.length),
+  'event of a response, a chunk each': time(() => scanStream(responseEvents, openResponse), responseEvents.length),
+  'event of a message, a chunk each': time(() => scanStream(messageEvents, openMessage), messageEvents.length),
   'every stream of the tests, per KiB': time(() => fixtures.map((one) => scanStream([one])), fixtureBytes / 1024),
   'answer of 1 KiB, scanned and rendered': time(scanAndRender, 1),
   'request of 1 KiB, parsed and located': time(() => parseObject(request), 1),

@@ -1,3 +1,4 @@
+import { foldsTo } from '../json/members.ts';
 import type { Watch } from '../json/watcher.ts';
 import { GatewayError } from './errors.ts';
 import type { MessagesRequest, ResponsesRequest } from './request.ts';
@@ -41,6 +42,10 @@ export function requireStateless(request: Partial<ResponsesRequest & MessagesReq
   // an item with neither a type nor a role is a reference too
   const item = input.findIndex(({ type, role }) => type === 'item_reference' || (type == null && role == null));
   if (item >= 0) throw stored(`input[${item}]`);
+  const folded = input.findIndex((item) => Object.keys(item).some((name) => name !== 'type' && foldsTo(name, 'type')));
+  if (folded < 0) return;
+  const param = `input[${folded}].type`;
+  throw new GatewayError('invalid_request', `The parameter '${param}' could be read in two ways.`, param);
 }
 
 function stored(param: string): GatewayError {

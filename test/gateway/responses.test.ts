@@ -1,5 +1,5 @@
 import t from 'tap';
-import { answerJson, type Dialect, openStage, testDialect } from './dialect.ts';
+import { answerEvents, answerJson, type Dialect, openStage, testDialect } from './dialect.ts';
 
 const RESPONSE = {
   id: 'resp_1',
@@ -152,6 +152,8 @@ t.test('what needs stored state, or runs elsewhere, is refused by name', async (
     t.match(json.error, { type: 'invalid_request_error', code: 'unsupported_parameter', param });
     t.match(json.error.message, /stored at the provider, and this gateway keeps none/);
   }
+  const folded = await post({ input: [{ type: 'message', Type: 'item_reference', role: 'user', id: 'msg_1' }] });
+  t.match(folded.json.error, { param: 'input[0].type', message: /in two ways/ });
   for (const type of [
     ...['file_search', 'web_search', 'web_search_preview', 'mcp', 'code_interpreter', 'image_generation'],
     ...['computer_use_preview', 'local_shell', 'shell', 'Function', null],
@@ -184,6 +186,15 @@ t.test('a file is found however it is named, and wherever the body is cut', asyn
       t.equal(answer.status, 400, body);
       t.match(await answer.text(), 'file_id');
     }
+  }
+});
+
+t.test('the event that ends a broken stream goes on with the numbers', async (t) => {
+  const { stream } = await newClient();
+  const failed = event('response.failed', { response: { ...RESPONSE, status: 'failed', error: { code: 'x' } } });
+  for (const last of [failed, event('error', { message: 'x' }), '']) {
+    answerEvents(stage, [...DIALECT.events.slice(0, 5), last]);
+    t.match(await (await stream()).text(), /"sequence_number":4[^5]*event: error[^\n]*\n.*"sequence_number":5\}\n\n$/);
   }
 });
 

@@ -81,13 +81,19 @@ t.test('a stream under way keeps 32 KiB outside the heap at most, whatever is al
     `data: {"model":"internal","choices":[{"index":0,"delta":{"content":"${'y'.repeat(900)}"}}]}\n\n`,
   );
   const bytes = Buffer.concat(Array.from({ length: 200 }, () => event));
-  collect();
-  const before = process.memoryUsage().arrayBuffers;
+  /** Freed memory may still count after one collection. */
+  const outside = () =>
+    Math.min(
+      ...[1, 2, 3].map(() => {
+        collect();
+        return process.memoryUsage().arrayBuffers;
+      }),
+    );
+  const before = outside();
   for (let at = 0; at < bytes.length; at += 10_000) {
     for (const stream of streams) stream.push(bytes.subarray(at, at + 10_000));
   }
-  collect();
-  const each = (process.memoryUsage().arrayBuffers - before) / streams.length;
+  const each = (outside() - before) / streams.length;
   t.ok(each <= 32_768, `${each.toFixed(0)} bytes each`);
   for (const stream of streams) t.equal(stream.state, 'open');
   t.end();
