@@ -1,5 +1,6 @@
 import t from 'tap';
 import { ask } from '../support/client.ts';
+import { startGateway } from '../support/gateway.ts';
 import { MASTER_KEY } from '../support/upstream.ts';
 import { answerJson, type Dialect, openStage, testDialect } from './dialect.ts';
 
@@ -193,6 +194,22 @@ t.test('errors before the endpoint is found have the shape of this dialect', asy
   answerJson(stage, MESSAGE);
   const query = await ask(`${url}/messages?beta=true`, { key, body: BODY });
   t.equal(query.status, 200, 'a query is ignored');
+});
+
+t.test('a request that is shed is told so in the shape of this dialect', async (t) => {
+  const full = await startGateway(t, upstream.url, { MAX_REQUESTS: '1' });
+  await full.model('only', { upstream: 'internal-only' });
+  const key = await full.key(await full.company());
+  const arrived = Promise.withResolvers<() => void>();
+  upstream.answer((res) => arrived.resolve(() => res.writeHead(500).end()));
+  const body = { ...BODY, model: 'only' };
+  const first = ask(`${full.url}/messages`, { key, body });
+  const answer = await arrived.promise;
+  const shed = await ask(`${full.url}/messages?beta=true`, { key, body });
+  t.match(shed, { status: 503, json: DIALECT.error('overloaded_error', null) });
+  t.match((await ask(`${full.url}/models`, { key })).json, { error: { code: 'service_unavailable' } });
+  answer();
+  await first;
 });
 
 t.test('tokens are counted behind all gates, for nothing', async (t) => {
