@@ -59,7 +59,7 @@ export class TypedStream extends DialectStream {
     return dataStart(chunk, line, length);
   }
 
-  /** The last event is not: what follows it in the chunk is dropped. */
+  /** The last event is not: `readEvent` writes its blank line. */
   protected override isPlain(b: Buffer): boolean {
     const { last } = this.#types;
     const type = this.#typeOf(b);
