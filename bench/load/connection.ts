@@ -1,5 +1,6 @@
 import { connect, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
+import { ENDPOINTS, type Endpoint } from './endpoints.ts';
 import { count, type Tally } from './tally.ts';
 
 /**
@@ -8,38 +9,28 @@ import { count, type Tally } from './tally.ts';
  */
 type State = 'idle' | 'head' | 'line' | 'body' | 'untilClose';
 
-const LF = 10;
-const TAIL_BYTES = 20; // enough to find [DONE] at the end of a stream
-const ERROR_EVENT = Buffer.from('data: {"error"');
+const TAIL_CHARS = 40; // longer than what is looked for in a stream
+const ERROR_EVENT = /\n(?:data: ?\{"error"|event: ?(?:error|response\.failed))/;
 
-/** A service to put load on. */
-export interface Address {
-  readonly host: string;
-  readonly port: number;
-  readonly tls: boolean;
-  readonly basePath: string;
-}
+/** An endpoint to put load on; `lastEvent` finds the event without which a stream is not whole. */
+export type Address = Readonly<ReturnType<typeof parseAddress>>;
 
 /** @throws TypeError when the text is no http or https address */
-export function parseAddress(baseUrl: string): Address {
+export function parseAddress(baseUrl: string, endpoint: Endpoint = 'chat') {
   const url = new URL(baseUrl);
   const tls = url.protocol === 'https:';
   return {
     host: url.hostname.replace(/^\[|\]$/g, ''),
     port: Number(url.port) || (tls ? 443 : 80),
     tls,
-    basePath: url.pathname.replace(/\/$/, ''),
+    path: url.pathname.replace(/\/$/, '') + ENDPOINTS[endpoint].path,
+    lastEvent: ENDPOINTS[endpoint].lastEvent,
   };
 }
 
 /** The bytes of one POST. */
-export function requestBytes(
-  address: Address,
-  path: string,
-  headers: Readonly<Record<string, string>>,
-  body: Buffer,
-): Buffer {
-  let head = `POST ${address.basePath}${path} HTTP/1.1\r\nhost: ${address.host}:${address.port}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n`;
+export function requestBytes(address: Address, headers: Readonly<Record<string, string>>, body: Buffer): Buffer {
+  let head = `POST ${address.path} HTTP/1.1\r\nhost: ${address.host}:${address.port}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n`;
   for (const name in headers) head += `${name}: ${headers[name]}\r\n`;
   return Buffer.concat([Buffer.from(`${head}\r\n`, 'latin1'), body]);
 }
@@ -61,8 +52,8 @@ export class Connection {
   #started = 0;
   #exchange = 0;
   #eventStream = false;
-  #lastByte = 0; // of a stream; 0 before its first
-  #tail = '';
+  #tail = ''; // the last characters of a stream; empty before its first
+  #whole = false;
   #failed = false;
   #onEnd: ((whole: boolean) => void) | null = null;
   #request: Buffer | null = null; // kept until the first byte of the answer, on a connection used before
@@ -81,7 +72,7 @@ export class Connection {
     this.#onEnd = onEnd;
     this.#state = 'head';
     this.#started = since;
-    this.#failed = false;
+    this.#whole = this.#failed = false;
     // a server may close an idle connection while the request is on its way: that request is sent again
     this.#request = this.#socket === null ? null : request;
     const socket = this.#socket ?? this.#open();
@@ -147,9 +138,8 @@ export class Connection {
   #head(head: string): void {
     this.#status = Number(head.slice(9, 12));
     if (this.#status < 200) return; // 1xx: another head follows
-    count(this.#tally.statuses, this.#status);
+    if (this.#counted) count(this.#tally.statuses, this.#status);
     this.#eventStream = /\r\ncontent-type: *text\/event-stream/i.test(head);
-    this.#lastByte = 0;
     this.#tail = '';
     this.#lastChunk = false;
     const length = /\r\ncontent-length: *(\d+)/i.exec(head);
@@ -171,27 +161,34 @@ export class Connection {
     }
   }
 
-  // Counts events by the empty line that ends each; [DONE] must be in the last bytes.
+  /** Counts events by the empty line that ends each, and looks for the last one and for errors. */
   #body(bytes: Buffer, from: number, to: number): void {
     if (!this.#eventStream || from === to) return;
-    if (this.#lastByte === 0) this.#tally.firstEvent.record(nanosSince(this.#started));
-    if (this.#lastByte === LF && bytes[from] === LF) this.#tally.events++;
-    for (let at = bytes.indexOf('\n\n', from); at >= 0 && at + 2 <= to; at = bytes.indexOf('\n\n', at + 2)) {
-      this.#tally.events++;
+    if (this.#tail === '') {
+      if (this.#counted) this.#tally.firstEvent.record(nanosSince(this.#started));
+      this.#tail = '\n';
     }
-    this.#lastByte = bytes[to - 1] as number;
-    const kept = to - from < TAIL_BYTES ? this.#tail.slice(-TAIL_BYTES) : '';
-    this.#tail = kept + bytes.toString('latin1', Math.max(from, to - TAIL_BYTES), to);
-    if (bytes.subarray(from, to).includes(ERROR_EVENT)) this.#failed = true;
+    const text = this.#tail + bytes.toString('latin1', from, to);
+    const seen = this.#tail.length - 1;
+    for (let at = text.indexOf('\n\n', seen); at >= 0; at = text.indexOf('\n\n', at + 2)) this.#tally.events++;
+    this.#whole ||= this.#address.lastEvent.test(text);
+    this.#failed ||= ERROR_EVENT.test(text);
+    this.#tail = text.slice(-TAIL_CHARS);
   }
 
   #end(): void {
     if (this.#status >= 300) return this.#finish(`HTTP ${this.#status}`);
     if (this.#failed) return this.#finish('error event within the stream');
-    if (this.#eventStream && !this.#tail.includes('data: [DONE]')) return this.#finish('stream without [DONE]');
-    this.#tally.done++;
-    this.#tally.latency.record(nanosSince(this.#started));
+    if (this.#eventStream && !this.#whole) return this.#finish('stream without its last event');
+    if (this.#counted) {
+      this.#tally.done++;
+      this.#tally.latency.record(nanosSince(this.#started));
+    }
     this.#finish('');
+  }
+
+  get #counted(): boolean {
+    return this.#started >= this.#tally.from;
   }
 
   #fail(reason: string): void {

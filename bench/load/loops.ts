@@ -1,8 +1,6 @@
 import { type Address, Connection } from './connection.ts';
 import type { Tally } from './tally.ts';
 
-const RETRY_MS = 50;
-
 /** Load that runs until it is stopped. */
 export interface Running {
   /** Requests that wait for an answer. */
@@ -29,7 +27,7 @@ export function closedLoop(
     const next = (whole: boolean): void => {
       if (stopped) return;
       if (whole) connection.send(request(sent++), next);
-      else setTimeout(next, RETRY_MS, true);
+      else setTimeout(next, 50, true);
     };
     next(true);
     return connection;

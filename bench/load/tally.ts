@@ -2,7 +2,9 @@ import { createHistogram, type RecordableHistogram } from 'node:perf_hooks';
 
 /** What one run saw. Times are histograms of nanoseconds. */
 export interface Tally {
-  /** Exchanges that ended as they should: status 2xx, and streams with [DONE]. */
+  /** When counting began (performance.now()). Of an exchange that started earlier, only events and errors count. */
+  readonly from: number;
+  /** Exchanges that ended as they should: status 2xx, and streams with their last event. */
   done: number;
   events: number;
   readonly statuses: Map<number, number>;
@@ -14,7 +16,8 @@ export interface Tally {
 
 export function newTally(): Tally {
   const [latency, firstEvent] = [createHistogram(), createHistogram()];
-  return { done: 0, events: 0, statuses: new Map(), errors: new Map(), latency, firstEvent };
+  const from = performance.now();
+  return { from, done: 0, events: 0, statuses: new Map(), errors: new Map(), latency, firstEvent };
 }
 
 /** Adds one to what a map counts of a key. */

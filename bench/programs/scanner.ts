@@ -10,7 +10,7 @@ import type { DialectStream } from '../../src/sse/dialect-stream.ts';
 import { TypedStream } from '../../src/sse/typed-stream.ts';
 import { chatStream, framed, MAX_EVENT_BYTES, SLUG, STREAMS } from '../../test/sse/fixtures.ts';
 import { messageStream, responseStream } from '../../test/sse/typed-fixtures.ts';
-import { chatBody } from '../load/body.ts';
+import { requestBody } from '../load/body.ts';
 import { answerBytes, inParts } from './answers.ts';
 
 /** Times the readers of streams and JSON alone, on the streams the tests use. Prints one JSON object of nanoseconds. */
@@ -26,8 +26,8 @@ const messageEvents = eventsOf(messageStream(EVENTS));
 const fixtures = STREAMS.map(({ input }) => framed(input, '\n'));
 const answer = answerBytes();
 const answerBody = answer.subarray(answer.indexOf('\r\n\r\n') + 4);
-const request = chatBody({ model: SLUG, bytes: 1024 });
-const [text, image] = [false, true].map((image) => inParts(chatBody({ model: SLUG, bytes: 1 << 20, image }), 16));
+const request = requestBody({ model: SLUG, bytes: 1024 });
+const [text, image] = [false, true].map((image) => inParts(requestBody({ model: SLUG, bytes: 1 << 20, image }), 16));
 
 // the relay copies what it sends once, and so does this
 const out = Buffer.alloc(1 << 20);

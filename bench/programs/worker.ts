@@ -1,4 +1,4 @@
-import { type BodyShape, chatBody } from '../load/body.ts';
+import { type BodyShape, requestBody } from '../load/body.ts';
 import { parseAddress, requestBytes } from '../load/connection.ts';
 import { closedLoop, openLoop, type Running } from '../load/loops.ts';
 import { newTally, summarize } from '../load/tally.ts';
@@ -29,9 +29,9 @@ let running: Running | null = null;
 
 function start(load: Load): void {
   const address = parseAddress(load.baseUrl);
-  const body = chatBody({ ...load.body, model: SLUG });
+  const body = requestBody({ ...load.body, model: SLUG });
   const make = (key: string): Buffer =>
-    requestBytes(address, '/chat/completions', { authorization: `Bearer ${key}`, ...load.headers }, body);
+    requestBytes(address, { authorization: `Bearer ${key}`, ...load.headers }, body);
   const [only, keys] = [make(benchKey(0)), load.keys ?? 1];
   const request = keys > 1 ? (n: number) => make(benchKey(n % keys)) : () => only;
   tally = newTally();

@@ -14,9 +14,6 @@ export const LOAD_CORES = availableParallelism() > 2 ? `1-${availableParallelism
 /** Whether processes can be pinned here; figures taken unpinned are marked so. */
 export const canPin = process.platform === 'linux' && availableParallelism() > 1 && installed('taskset') !== null;
 
-const INSIST_MS = 5000;
-const RETRY_MS = 1;
-
 /** Starts a program on the given cores; it ends with this process at the latest. */
 export function startPinned(
   cores: string,
@@ -87,7 +84,7 @@ export async function untilListening(name: string, port: number, child: ChildPro
       return;
     } catch (error) {
       if (performance.now() > end || hasEnded(child)) throw new Error(`${name} does not listen`, { cause: error });
-      await sleep(RETRY_MS);
+      await sleep(1);
     } finally {
       socket.destroy();
     }
@@ -101,7 +98,7 @@ export function hasEnded(child: ChildProcess): boolean {
 /** Asks a process to end, kills it after five seconds, and waits until it has ended. */
 export async function stop(child: ChildProcess): Promise<void> {
   if (hasEnded(child)) return;
-  const insist = setTimeout(() => child.kill('SIGKILL'), INSIST_MS);
+  const insist = setTimeout(() => child.kill('SIGKILL'), 5000);
   child.kill('SIGTERM');
   await once(child, 'exit');
   clearTimeout(insist);

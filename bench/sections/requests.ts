@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import autocannon from 'autocannon';
 import { installed } from '../../test/faults/pooler.ts';
-import { chatBody } from '../load/body.ts';
+import { requestBody } from '../load/body.ts';
 import { benchKey, SLUG } from '../programs/answers.ts';
 import { compared } from '../results.ts';
 import { cpuMicros, LOAD_CORES, printedBy } from '../run/process.ts';
@@ -13,7 +13,7 @@ import { TARGETS, type Target } from '../run/targets.ts';
 import { goal, targetTables } from '../tables.ts';
 
 const CONNECTIONS = 64;
-const BODY = chatBody({ model: SLUG, bytes: 1024 });
+const BODY = requestBody({ model: SLUG, bytes: 1024 });
 
 /** 1 KiB in, 1 KiB out, 64 connections, each request followed by the next; with each load generator there is. */
 export const requests: Section = {

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { chatBody } from '../load/body.ts';
+import { requestBody } from '../load/body.ts';
 import { Connection, parseAddress, requestBytes } from '../load/connection.ts';
 import { newTally } from '../load/tally.ts';
 import { benchKey, SLUG } from '../programs/answers.ts';
@@ -8,9 +8,6 @@ import { residentBytes } from '../run/process.ts';
 import type { Section } from '../run/rounds.ts';
 import { startGateway, type Target } from '../run/targets.ts';
 import { goal, spread, table } from '../tables.ts';
-
-const IDLE_MS = 2000;
-const PATIENCE_MS = 20_000;
 
 /** From starting the process to the first whole answer; memory two seconds later. */
 export const start: Section = {
@@ -24,7 +21,7 @@ export const start: Section = {
         const gateway = await startGateway(bench, { flags: [] });
         await firstAnswer(gateway);
         const ms = performance.now() - began;
-        await sleep(IDLE_MS);
+        await sleep(2000);
         const idle = residentBytes(gateway) / 1e6;
         await gateway.stop();
         return { start: { ms, idle } };
@@ -49,13 +46,13 @@ export const start: Section = {
   },
 };
 
-/** Asks every millisecond until there is a whole answer. */
+/** Asks every millisecond until there is a whole answer. @throws when there is none after 20 s */
 async function firstAnswer({ baseUrl }: Target): Promise<void> {
   const address = parseAddress(baseUrl);
-  const body = chatBody({ model: SLUG, bytes: 1024 });
-  const request = requestBytes(address, '/chat/completions', { authorization: `Bearer ${benchKey(0)}` }, body);
+  const body = requestBody({ model: SLUG, bytes: 1024 });
+  const request = requestBytes(address, { authorization: `Bearer ${benchKey(0)}` }, body);
   const connection = new Connection(address, newTally());
-  const end = performance.now() + PATIENCE_MS;
+  const end = performance.now() + 20_000;
   while (!(await new Promise<boolean>((resolve) => connection.send(request, resolve)))) {
     if (performance.now() > end) throw new Error('the gateway gave no whole answer');
     await sleep(1);

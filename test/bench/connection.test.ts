@@ -1,6 +1,8 @@
 import { createServer, type Server } from 'node:net';
 import t from 'tap';
+import { type BodyShape, requestBody } from '../../bench/load/body.ts';
 import { Connection, parseAddress, requestBytes } from '../../bench/load/connection.ts';
+import type { Endpoint } from '../../bench/load/endpoints.ts';
 import { newTally, type Tally } from '../../bench/load/tally.ts';
 import { answerBytes, BURST_EVENTS, burstPackets } from '../../bench/programs/answers.ts';
 
@@ -21,12 +23,17 @@ async function answering(pieces: readonly Buffer[], close = false): Promise<{ se
   return { server, url: `http://127.0.0.1:${typeof address === 'object' ? address?.port : 0}/v1` };
 }
 
-async function exchanges(pieces: readonly Buffer[], count: number, close = false): Promise<Tally> {
+async function exchanges(
+  pieces: readonly Buffer[],
+  count: number,
+  close = false,
+  endpoint: Endpoint = 'chat',
+): Promise<Tally> {
   const { server, url } = await answering(pieces, close);
   const tally = newTally();
-  const address = parseAddress(url);
+  const address = parseAddress(url, endpoint);
   const connection = new Connection(address, tally);
-  const request = requestBytes(address, '/chat/completions', {}, Buffer.from('{}'));
+  const request = requestBytes(address, {}, Buffer.from('{}'));
   for (let i = 0; i < count; i++) await new Promise((resolve) => connection.send(request, resolve));
   connection.close();
   server.close();
@@ -63,7 +70,7 @@ t.test('reads an answer cut at any byte', async (t) => {
 t.test('reports a broken answer as an error', async (t) => {
   const head = 'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n';
   const cases: [string, string][] = [
-    [`${head}data: {}\n\n`, 'stream without [DONE]'],
+    [`${head}data: {}\n\n`, 'stream without its last event'],
     [`${head}data: {"error":{"message":"no"}}\n\ndata: [DONE]\n\n`, 'error event within the stream'],
     ['HTTP/1.1 429 Too Many Requests\r\ncontent-length: 2\r\n\r\n{}', 'HTTP 429'],
     ['HTTP/1.1 200 OK\r\ncontent-length: 20\r\n\r\nshort', 'connection closed early'],
@@ -73,6 +80,73 @@ t.test('reports a broken answer as an error', async (t) => {
     t.same([...tally.errors], [[error, 1]], error);
     t.equal(tally.done, 0);
   }
+});
+
+t.test('a stream is whole by the last event of its own dialect, wherever packets divide it', async (t) => {
+  const head = 'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n';
+  const quoted = 'data: {"text":"data: [DONE] event: message_stop event: response.completed event: error"}\n\n';
+  const long = 'x'.repeat(100);
+  const streams: [Endpoint, string, string][] = [
+    ['responses', `event: response.created\n${quoted}`, `event: response.completed\ndata: {"response":"${long}"}\n\n`],
+    ['responses', `event: response.created\n${quoted}`, `event: response.incomplete\ndata: {"response":"${long}"}\n\n`],
+    ['messages', `event: message_start\n${quoted}`, 'event: message_stop\ndata: {"type":"message_stop"}\n\n'],
+    ['chat', quoted, 'data: [DONE]\n\n'],
+  ];
+  const endings = streams.map(([, , last]) => last);
+  for (const [endpoint, start, last] of streams) {
+    const whole = Buffer.from(head + start + last);
+    for (let at = whole.length - last.length - 3; at < whole.length; at += 5) {
+      const tally = await exchanges(cut(whole, at), 1, true, endpoint);
+      if (tally.done !== 1 || tally.events !== 2) t.fail(`${endpoint} cut at ${at}`, { errors: [...tally.errors] });
+    }
+    for (const other of ['', ...endings.filter((one) => one.slice(0, 15) !== last.slice(0, 15))]) {
+      const tally = await exchanges([Buffer.from(head + start + other)], 1, true, endpoint);
+      t.same([...tally.errors], [['stream without its last event', 1]], `${endpoint} with ${other.slice(0, 25)}`);
+    }
+    for (const error of ['event: error\ndata: {"type":"error"}\n\n', 'event: response.failed\ndata: {}\n\n']) {
+      const tally = await exchanges([Buffer.from(head + start + error + last)], 1, true, endpoint);
+      t.same([...tally.errors], [['error event within the stream', 1]], `${endpoint} with ${error.slice(0, 25)}`);
+    }
+  }
+});
+
+t.test('of an exchange that started before its tally, only events and errors count', async (t) => {
+  const { server, url } = await answering(burstPackets(true));
+  const address = parseAddress(url);
+  const request = requestBytes(address, {}, Buffer.from('{}'));
+  const [tally, earlier] = [newTally(), performance.now() - 1000];
+  const connection = new Connection(address, tally);
+  await new Promise((resolve) => connection.send(request, resolve, earlier));
+  t.match(tally, { done: 0, events: BURST_EVENTS + 3, latency: { count: 0 }, firstEvent: { count: 0 } });
+  t.equal(tally.statuses.size, 0);
+  await new Promise((resolve) => connection.send(request, resolve));
+  t.match(tally, { done: 1, latency: { count: 1 }, firstEvent: { count: 1 } });
+  connection.close();
+  server.close();
+});
+
+t.test('a request body is JSON of exactly the wanted size, in the words of its endpoint', async (t) => {
+  const shape = { model: 'the-model', bytes: 1000 };
+  const made = (more: Partial<BodyShape>) => {
+    const bytes = requestBody({ ...shape, ...more });
+    t.equal(bytes.length, 1000, more.endpoint ?? 'chat');
+    return JSON.parse(bytes.toString());
+  };
+  const question = { role: 'user', content: /quick brown fox/ };
+  t.match(made({ stream: true, maxTokens: 7 }), {
+    model: 'the-model',
+    stream: true,
+    max_tokens: 7,
+    messages: [{}, question],
+  });
+  t.match(made({ image: true }), { messages: [{}, { content: [{ type: 'text' }, { type: 'image_url' }] }] });
+  t.match(made({ endpoint: 'responses', maxTokens: 7 }), {
+    stream: false,
+    max_output_tokens: 7,
+    input: [{ role: 'system' }, question],
+  });
+  t.match(made({ endpoint: 'messages' }), { max_tokens: 1024, system: 'Answer briefly.', messages: [question] });
+  t.strictSame(Object.keys(made({ endpoint: 'embeddings', maxTokens: 7 })), ['model', 'input']);
 });
 
 t.test('connects again when the server has closed an idle connection', async (t) => {

@@ -20,7 +20,15 @@ function load(...args: string[]): Promise<Run> {
   });
 }
 
-/** Lists one model and answers chat calls, in a stream where asked. */
+/** Path → events of a stream. */
+const STREAMS: Readonly<Record<string, readonly string[]>> = {
+  '/v1/chat/completions': ['data: {"choices":[]}\n\n', 'data: [DONE]\n\n'],
+  '/v1/responses': ['event: response.created\ndata: {}\n\n', 'event: response.completed\ndata: {}\n\n'],
+  '/v1/messages': ['event: message_start\ndata: {}\n\n', 'event: message_stop\ndata: {}\n\n'],
+};
+let asked: { path: string; version: unknown }[] = [];
+
+/** Lists one model and answers calls, in a stream where asked. */
 const server = createServer(async (req, res) => {
   if (req.headers.authorization !== 'Bearer svc_test') {
     res.writeHead(401, { 'content-type': 'application/json' }).end('{"error":{"message":"Wrong key."}}');
@@ -32,12 +40,15 @@ const server = createServer(async (req, res) => {
   }
   let text = '';
   for await (const part of req) text += part;
-  const body = JSON.parse(text) as { model: string; stream: boolean; max_tokens?: number };
-  if (body.model !== 'the-model' || body.max_tokens !== 7) res.writeHead(400).end();
+  const body = JSON.parse(text) as { model: string; stream?: boolean; max_tokens?: number; max_output_tokens?: number };
+  const [first, last] = STREAMS[req.url as string] ?? [];
+  asked.push({ path: req.url as string, version: req.headers['anthropic-version'] });
+  if (body.model !== 'the-model') res.writeHead(400).end();
+  else if (req.url !== '/v1/embeddings' && (body.max_tokens ?? body.max_output_tokens) !== 7) res.writeHead(400).end();
   else if (body.stream) {
     res.writeHead(200, { 'content-type': 'text/event-stream' });
-    res.write('data: {"choices":[]}\n\n');
-    setTimeout(() => res.end('data: [DONE]\n\n'), 20);
+    res.write(first);
+    setTimeout(() => res.end(last), 20);
   } else res.writeHead(200, { 'content-type': 'application/json' }).end('{}');
 });
 t.before(() => new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve)));
@@ -62,9 +73,38 @@ t.test('shows its progress and a report for people', async (t) => {
   const args = ['--rate', '20', '--duration', '1', '--max-tokens', '7', '--model', 'the-model'];
   const { code, stdout, stderr } = await load('--base-url', `${baseUrl()}/`, '--key', 'svc_test', ...args);
   t.equal(code, 0);
-  t.match(stderr, /1 s {3}\d+ answers\/s/);
+  t.match(stderr, /^ {3}1 s {3}\d+ answers\/s.*\n$/, 'one line a second');
   t.match(stdout, /whole answers/);
   t.match(stdout, /statuses +200: \d+/);
+});
+
+t.test('speaks every dialect, whole and in streams', async (t) => {
+  const args = ['--base-url', baseUrl(), '--key', 'svc_test', '--rate', '20', '--duration', '0.5', '--max-tokens', '7'];
+  for (const endpoint of ['responses', 'messages', 'embeddings']) {
+    asked = [];
+    const streams = endpoint === 'embeddings' ? [] : ['--streams', '2'];
+    const { stdout } = await load(...args, '--endpoint', endpoint, ...streams, '--json');
+    const result = JSON.parse(stdout);
+    t.match(result, { requests: { errors: {} }, streams: { errors: {} } }, endpoint);
+    t.strictSame([result.requests.errors, result.streams.errors], [{}, {}], endpoint);
+    t.ok(result.requests.done > 0 && result.streams.done > 0 === streams.length > 0, `${endpoint} answered`);
+    const version = endpoint === 'messages' ? '2023-06-01' : undefined;
+    t.strictSame(new Set(asked.map((one) => JSON.stringify(one))).size, 1);
+    t.strictSame(asked[0], { path: `/v1/${endpoint}`, version });
+  }
+  t.match(await load(...args, '--endpoint', 'images'), { code: 64, stderr: /--endpoint must be one of chat, resp/ });
+  t.match(await load(...args, '--endpoint', 'embeddings', '--streams', '1'), { code: 64, stderr: /not streamed/ });
+});
+
+t.test('sends the requests of the warm-up, and does not count them', async (t) => {
+  asked = [];
+  const args = ['--rate', '50', '--duration', '1', '--warmup', '1', '--max-tokens', '7', '--model', 'the-model'];
+  const run = await load('--base-url', baseUrl(), '--key', 'svc_test', ...args);
+  t.match(run.stderr, /^warm-up +1 s .*\n +1 s .*\n$/);
+  const done = Number(/requests: (\d+) whole/.exec(run.stdout)?.[1]);
+  const seconds = Number(/the-model {2}([\d.]+) s/.exec(run.stdout)?.[1]);
+  t.ok(done > 0 && done <= 50 * (seconds + 0.1) + 1, 'as many as are due in the time that counts');
+  t.ok(asked.length > done, 'more were sent');
 });
 
 t.test('says what is wrong, and never the key', async (t) => {

@@ -137,7 +137,7 @@ t.test(
     const { customer, url, key, cpu } = await serve(t, 1000, { MAX_REQUESTS: `${taken}` });
     const target = parseAddress(url);
     const body = Buffer.from('{"model":"quick","messages":[{"role":"user","content":"x"}]}');
-    const bytes = requestBytes(target, '/chat/completions', { authorization: `Bearer ${key}` }, body);
+    const bytes = requestBytes(target, { authorization: `Bearer ${key}` }, body);
     /**
      * Answers and refusals per second; each connection asks again at once. `work` is the gateway's CPU time
      * divided by the upstream's, which sees answered requests only: it tells what refusals cost.
