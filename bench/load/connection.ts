@@ -9,8 +9,8 @@ import { count, type Tally } from './tally.ts';
  */
 type State = 'idle' | 'head' | 'line' | 'body' | 'untilClose';
 
-const TAIL_CHARS = 40; // longer than what is looked for in a stream
-const ERROR_EVENT = /\n(?:data: ?\{"error"|event: ?(?:error|response\.failed))/;
+const TAIL_CHARS = 50; // longer than what is looked for in a stream
+const ERROR_EVENT = /\n(?:data: ?\{"error"|(?:event: ?|data: ?\{"type": ?")(?:error|response\.failed))/;
 
 /** An endpoint to put load on; `lastEvent` finds the event without which a stream is not whole. */
 export type Address = Readonly<ReturnType<typeof parseAddress>>;

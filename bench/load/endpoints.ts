@@ -1,4 +1,4 @@
-/** What tells the endpoints that run a model from each other: path, request body and stream dialect. */
+/** Path, request body and last event of the endpoints that run a model. Some routers send no `event:` lines. */
 export const ENDPOINTS = {
   chat: {
     path: '/chat/completions',
@@ -10,13 +10,13 @@ export const ENDPOINTS = {
     path: '/responses',
     limit: 'max_output_tokens',
     prompt: '"input":[{"role":"system","content":"Answer briefly."},{"role":"user","content":',
-    lastEvent: /\nevent: ?response\.(?:in)?complete/,
+    lastEvent: /\n(?:event: ?|data: ?\{"type": ?")response\.(?:in)?complete/,
   },
   messages: {
     path: '/messages',
     limit: 'max_tokens',
     prompt: '"system":"Answer briefly.","messages":[{"role":"user","content":',
-    lastEvent: /\nevent: ?message_stop/,
+    lastEvent: /\n(?:event: ?|data: ?\{"type": ?")message_stop/,
   },
   embeddings: { path: '/embeddings', limit: '', prompt: '"input":', lastEvent: /$^/ },
 } as const;
