@@ -47,6 +47,7 @@ export function statusFailure(
     if (retryAfter !== undefined && RETRY_AFTER.test(retryAfter)) error.retryAfter = retryAfter;
     return error;
   }
+  if (status === 408) return new GatewayError('upstream_timeout'); // a router's own deadline: the provider may still work
   if (status !== 400 && status !== 413 && status !== 422) return new GatewayError('upstream_error');
   const { message, code, param } = readError(body);
   const text = redact(message, model, secrets) || undefined;

@@ -136,3 +136,8 @@ t.test('a model that the upstream does not know is our fault, not the request', 
   t.match(failure(error("The tool 'model' does not exist in tools")), { status: 400 });
   t.match(failure(error("Function 'get_model' not found in messages")), { status: 400 });
 });
+
+t.test('a router that gave up waiting for its provider tells of a timeout, which is not tried again', async (t) => {
+  const late = failure(error('litellm.Timeout: APITimeoutError - Request timed out. Error_str: timed out'), 408);
+  t.match(late, { status: 504, code: 'upstream_timeout', retry: false, message: 'The model took too long to answer.' });
+});
