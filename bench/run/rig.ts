@@ -46,15 +46,10 @@ export function loadOf({ baseUrl, headers }: Target, connections: number): Load 
 }
 
 /** What was done within a time, and the CPU microseconds that the target took for it. */
-export interface Window {
-  readonly cpu: number;
-  readonly done: number;
-  readonly events: number;
-  readonly seconds: number;
-}
+export type Window = Readonly<Awaited<ReturnType<typeof measureWindow>>>;
 
 /** Measures while a load already runs, until something was done. */
-export async function measureWindow(rig: Rig, { pids }: Target, seconds: number): Promise<Window> {
+export async function measureWindow(rig: Rig, { pids }: Target, seconds: number) {
   const first = await rig.load({ do: 'read' });
   const before = cpuMicros(pids);
   const began = performance.now();
