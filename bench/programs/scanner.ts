@@ -72,10 +72,7 @@ function time(work: () => unknown, units: number): number {
   for (let stretch = 0; stretch < STRETCHES; stretch++) {
     const start = performance.now();
     let runs = 0;
-    while (performance.now() - start < STRETCH_MS) {
-      for (let i = 0; i < 8; i++) work();
-      runs += 8;
-    }
+    for (; performance.now() - start < STRETCH_MS; runs += 8) for (let i = 0; i < 8; i++) work();
     best = Math.min(best, ((performance.now() - start) * 1e6) / runs / units);
   }
   return best;
