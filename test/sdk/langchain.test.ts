@@ -12,6 +12,7 @@ import {
   CAPITAL,
   CAPITAL_QUESTION,
   CHAT,
+  DIALECT_UPSTREAMS,
   EMBED,
   SLUGS,
   startSdkDay,
@@ -44,6 +45,15 @@ for (const start of UPSTREAMS) {
       let answer: AIMessageChunk | undefined;
       for await (const chunk of await chat().stream('Hello there')) answer = answer?.concat(chunk) ?? chunk;
       t.match(answer?.content, /Hello/);
+      told(answer as AIMessageChunk);
+    });
+
+    t.test('stream without asking for usage: it is told all the same, and the reason once', async (t) => {
+      const model = new ChatOpenAI({ model: CHAT, ...settings, streamUsage: false });
+      let answer: AIMessageChunk | undefined;
+      for await (const chunk of await model.stream('Hello there')) answer = answer?.concat(chunk) ?? chunk;
+      t.match(answer?.content, /Hello/);
+      t.equal(answer?.response_metadata.finish_reason, 'stop');
       told(answer as AIMessageChunk);
     });
 
@@ -102,6 +112,61 @@ for (const start of UPSTREAMS) {
       for (const row of embeddings) day.told('embeddings', row);
       const { ledger, told } = await day.compare();
       t.ok(told.length >= 10);
+      t.same(ledger, told);
+    });
+  });
+}
+
+for (const start of DIALECT_UPSTREAMS) {
+  const upstream = await start(t);
+  await t.test(`LangChain speaks responses against ${upstream.name}`, async (t) => {
+    const day = await startSdkDay(t, upstream);
+    const { world, customer } = day;
+    const settings = { apiKey: customer.key, configuration: { baseURL: world.url }, maxRetries: 0 };
+    const model = new ChatOpenAI({ model: CHAT, useResponsesApi: true, ...settings });
+    const told = (answer: AIMessage | AIMessageChunk) => {
+      const { input_tokens, output_tokens } = answer.usage_metadata as unknown as UsageMetadata;
+      day.told('responses', { prompt_tokens: input_tokens, completion_tokens: output_tokens });
+    };
+    const withTools = model.bindTools([{ type: 'function' as const, function: WEATHER }]);
+
+    t.test('invoke and stream', async (t) => {
+      const whole = await model.invoke('Hello there');
+      let streamed: AIMessageChunk | undefined;
+      for await (const chunk of await model.stream('Hello there')) streamed = streamed?.concat(chunk) ?? chunk;
+      for (const answer of [whole, streamed as AIMessageChunk]) {
+        t.match(answer.text, /Hello/);
+        told(answer);
+      }
+      t.equal(whole.response_metadata.model_name, CHAT);
+    });
+
+    t.test('bindTools: the round trip', async (t) => {
+      const question = new HumanMessage(WEATHER_QUESTION);
+      const first = await withTools.invoke([question]);
+      const call = first.tool_calls?.[0];
+      t.match(call, { name: WEATHER.name, args: { city: /Bonn/ } });
+      told(first);
+      const result = new ToolMessage({ content: '21 degrees', tool_call_id: call?.id as string });
+      const second = await withTools.invoke([question, first, result]);
+      t.match(second.text, /21 degrees/);
+      told(second);
+    });
+
+    t.test('withStructuredOutput', async (t) => {
+      const structured = model.withStructuredOutput(CAPITAL, {
+        name: 'capital',
+        method: 'jsonSchema',
+        includeRaw: true,
+      });
+      const { parsed, raw } = await structured.invoke(CAPITAL_QUESTION);
+      t.match(parsed, { city: String, population: Number });
+      told(raw as AIMessage);
+    });
+
+    await t.test('the ledger has what the SDK was told, once each', async (t) => {
+      const { ledger, told } = await day.compare();
+      t.equal(told.length, 5);
       t.same(ledger, told);
     });
   });

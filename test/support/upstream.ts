@@ -84,7 +84,9 @@ export async function aimockUpstream(t: Test): Promise<TestUpstream> {
   refuse(parts.refusing, 400);
   refuse(parts.limited, 429);
   refuse(parts.failing, 500);
-  mock.on({ model: parts.long }, { content: 'once upon a time '.repeat(150) }, { latency: 1 });
+  // of responses and messages aimock counts no tokens itself
+  const usage = (input_tokens: number, output_tokens: number) => ({ usage: { input_tokens, output_tokens } });
+  mock.on({ model: parts.long }, { content: 'once upon a time '.repeat(150), ...usage(11, 600) }, { latency: 1 });
   mock.on(
     { model: parts.broken },
     { content: 'this never ends well '.repeat(10) },
@@ -94,13 +96,13 @@ export async function aimockUpstream(t: Test): Promise<TestUpstream> {
     { model: parts.embedding },
     { embedding: Array.from({ length: 1024 }, (_, i) => Math.fround((i % 32) / 128)) },
   );
-  mock.on({ toolResultContains: '21 degrees' }, { content: 'It is 21 degrees in Bonn.' });
+  mock.on({ toolResultContains: '21 degrees' }, { content: 'It is 21 degrees in Bonn.', ...usage(47, 12) });
   mock.on(
     { userMessage: /weather/, predicate: ({ tools }) => (tools ?? []).length > 0 },
-    { toolCalls: [{ name: 'get_weather', arguments: { city: 'Bonn' } }] },
+    { toolCalls: [{ name: 'get_weather', arguments: { city: 'Bonn' } }], ...usage(31, 14) },
   );
-  mock.on({ userMessage: /capital/ }, { content: { city: 'Bonn', population: 340_000 } });
-  mock.on({ model: parts.chat }, { content: 'Hello from aimock, at your service.' });
+  mock.on({ userMessage: /capital/ }, { content: { city: 'Bonn', population: 340_000 }, ...usage(23, 17) });
+  mock.on({ model: parts.chat }, { content: 'Hello from aimock, at your service.', ...usage(13, 9) });
   await mock.start();
   t.teardown(() => mock.stop());
   return {
