@@ -331,6 +331,10 @@ t.test('only tools that the caller runs itself are forwarded', async (t) => {
     ['[{"type":null}]', 'tools[0].type'],
     ['[{"googleSearch":{}}]', 'tools[0].type'],
     ['[{"type":"function","Type":"mcp"}]', 'tools[0].type'],
+    ['[{"type":"namespace","name":"n","tools":[{"type":"function","name":"f"},{"type":"custom","name":"c"}]}]', null],
+    ['[{"type":"namespace","tools":[{"type":"function"},{"type":"mcp"}]}]', 'tools[0].tools[1].type'],
+    ['[{"type":"namespace","tools":[{"type":"namespace","tools":[]}]}]', 'tools[0].tools[0].type'],
+    ['[{"type":"namespace","tools":[],"Tools":[{"type":"mcp"}]}]', 'tools[0].tools'],
     ['[{"type":"function","function":{}}],"tools":[{"type":"mcp"}]', 'tools'],
     ['[],"Tools":[{"type":"mcp"}]', 'tools'],
   ];
