@@ -4,7 +4,7 @@ SHELL := /bin/sh
 INSTALLED := node_modules/.package-lock.json
 SOURCES := $(shell find src -name '*.ts')
 
-.PHONY: run dev test bench check fix generate build clean help
+.PHONY: run dev test clients bench check fix generate build clean help
 
 run: build ## serve, with a demo company; without DATABASE_URL and UPSTREAM_URL on an embedded Postgres and a demo upstream
 	@node dist/main.js serve --demo
@@ -16,6 +16,9 @@ dev: $(INSTALLED) ## the same from the sources, started again whenever one chang
 
 test: $(if $(FILE),$(INSTALLED),check) ## check, then run all tests; FILE="test/a.test.ts …" runs these files alone
 	@node test/run.ts $(FILE)
+
+clients: $(INSTALLED) ## try agents and SDKs of others, the latest from npm and PyPI; ARGS="codex mastra …" tries these alone
+	@node test/sdk/clients/main.ts $(ARGS)
 
 bench: build ## run the benchmarks; ARGS go to bench/main.ts
 	@node bench/main.ts $(ARGS)

@@ -1,0 +1,18 @@
+import os
+from anthropic import Anthropic
+
+word = os.environ["WORD"]
+client = Anthropic(base_url=os.environ["TOLLGATE_URL"].removesuffix("/v1"), api_key=os.environ["TOLLGATE_KEY"])
+ask = {"model": "demo-chat", "max_tokens": 300}
+tool = {"name": "get_weather", "input_schema": {"type": "object", "properties": {"city": {"type": "string"}}}}
+question = {"role": "user", "content": "Get weather of Bonn"}
+
+first = client.messages.create(messages=[question], tools=[tool], **ask)
+call = next(block for block in first.content if block.type == "tool_use")
+result = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": call.id, "content": word}]}
+messages = [question, {"role": "assistant", "content": first.content}, result]
+with client.messages.stream(messages=messages, **ask) as stream:
+    for text in stream.text_stream:
+        print(text, end="")
+print()
+assert client.messages.count_tokens(model="demo-chat", messages=messages).input_tokens > 0
