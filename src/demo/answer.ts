@@ -39,7 +39,7 @@ export interface Part {
  */
 export function answerTo(question: Question, length: number | null): Answer {
   const { turns, choices, stops, limit } = question;
-  const last = turns.at(-1) as Turn;
+  const last = lastSaid(turns);
   const said = withoutBlocks((turns.findLast(({ role }) => role === 'user') ?? last).text);
   const cached = turns.slice(0, turns.findLastIndex((turn) => turn.cached) + 1);
   const counts = { choices, promptTokens: 3 + tokensOf(turns), cachedTokens: tokensOf(cached) };
@@ -72,6 +72,11 @@ function tokensOf(turns: readonly Turn[]): number {
   return turns.reduce((sum, { text }) => sum + 4 + tokens(text).length, 0);
 }
 
+/** The last turn of the conversation. Agents add instructions after it. */
+function lastSaid(turns: readonly Turn[]): Turn {
+  return (turns.findLast(({ role }) => role !== 'system' && role !== 'developer') ?? turns.at(-1)) as Turn;
+}
+
 /** The words without blocks such as `<environment>…</environment>`, which agents put around a question. */
 function withoutBlocks(text: string): string {
   const pieces = text.split(/(<\/?[\w-]+>)/);
@@ -99,7 +104,7 @@ function clip(text: string): string {
 function toolsFor({ tools, choice, parallel, turns }: Question, said: string): Tool[] {
   if (choice === 'none') return [];
   if (typeof choice === 'object') return tools.filter(({ name }) => name === choice.name).slice(0, 1);
-  const mentioned = turns.at(-1)?.role === 'user' ? tools.filter(({ name }) => isMentioned(name, said)) : [];
+  const mentioned = lastSaid(turns).role === 'user' ? tools.filter(({ name }) => isMentioned(name, said)) : [];
   if (mentioned.length === 0) return choice === 'any' ? tools.slice(0, 1) : [];
   return parallel ? mentioned : mentioned.slice(0, 1);
 }

@@ -25,7 +25,7 @@ const FORMATS: Readonly<Record<string, string>> = {
 
 /**
  * A value that a JSON Schema allows, of the kind that SDKs generate from types: all that strict
- * structured outputs may contain but `pattern`.
+ * structured outputs may contain but `pattern`. Objects have their required members, or all if none is.
  * @param text what strings say
  */
 export function sample(root: unknown, text: string): unknown {
@@ -63,7 +63,7 @@ export function sample(root: unknown, text: string): unknown {
       }
       default: {
         const { properties = {}, required = [] } = shape as { properties?: Json; required?: string[] };
-        const names = isDeep ? required : Object.keys(properties);
+        const names = isDeep || required.length > 0 ? required : Object.keys(properties);
         return Object.fromEntries(names.map((name) => [name, inner(properties[name])]));
       }
     }

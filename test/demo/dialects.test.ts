@@ -39,6 +39,20 @@ function typesOf(events: readonly { type: string }[]): string[] {
   return events.map(({ type }) => type).filter((type, i, all) => type !== all[i - 1]);
 }
 
+t.test('agents: instructions after the question, and optional arguments, are passed over', async (t) => {
+  const parameters = { ...CITY, properties: { ...CITY.properties, days: { type: 'integer' } } };
+  const answer = await openai.chat.completions.create({
+    model,
+    tools: [{ type: 'function', function: { name: 'get_weather', parameters } }],
+    messages: [
+      { role: 'user', content: QUESTION },
+      { role: 'system', content: 'You are in Bonn.' },
+    ],
+  });
+  const [call] = answer.choices[0]?.message.tool_calls ?? [];
+  t.match(call, { function: { name: 'get_weather', arguments: '{"city":"Bonn"}' } });
+});
+
 t.test('chat: several tools are called at once, unless the request wants one', async (t) => {
   const tools = NAMES.map((name) => ({ type: 'function' as const, function: { name, parameters: CITY } }));
   const ask = { model, tools, messages: [{ role: 'user' as const, content: QUESTION }] };

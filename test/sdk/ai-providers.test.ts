@@ -17,10 +17,10 @@ import {
   CAPITAL,
   CAPITAL_QUESTION,
   CHAT,
-  DIALECT_UPSTREAMS,
   EMBED,
   SLUGS,
   startSdkDay,
+  UPSTREAMS,
   WEATHER,
   WEATHER_QUESTION,
 } from '../support/sdk.ts';
@@ -32,7 +32,7 @@ const PROVIDERS: Readonly<Record<string, (baseURL: string, apiKey: string) => (s
   messages: (baseURL, apiKey) => createAnthropic({ baseURL, apiKey }),
 };
 
-for (const start of DIALECT_UPSTREAMS) {
+for (const start of UPSTREAMS) {
   const upstream = await start(t);
   for (const [endpoint, create] of Object.entries(PROVIDERS)) {
     await t.test(`Vercel AI SDK speaks ${endpoint} against ${upstream.name}`, async (t) => {
@@ -112,7 +112,7 @@ for (const start of DIALECT_UPSTREAMS) {
 }
 
 t.test('embeddings with @ai-sdk/openai', async (t) => {
-  const upstream = await (DIALECT_UPSTREAMS[0] as (typeof DIALECT_UPSTREAMS)[number])(t);
+  const upstream = await (UPSTREAMS[0] as (typeof UPSTREAMS)[number])(t);
   const { world, customer } = await startSdkDay(t, upstream);
   const provider = createOpenAI({ baseURL: world.url, apiKey: customer.key });
   const { embedding } = await embed({ model: provider.embedding(EMBED), value: 'one', maxRetries: 0 });

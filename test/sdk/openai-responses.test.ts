@@ -5,15 +5,15 @@ import {
   CAPITAL,
   CAPITAL_QUESTION,
   CHAT,
-  DIALECT_UPSTREAMS,
   SLUGS,
   startSdkDay,
+  UPSTREAMS,
   WEATHER,
   WEATHER_QUESTION,
 } from '../support/sdk.ts';
 import { until } from '../support/until.ts';
 
-for (const start of DIALECT_UPSTREAMS) {
+for (const start of UPSTREAMS) {
   const upstream = await start(t);
   await t.test(`responses of the openai SDK against ${upstream.name}`, async (t) => {
     const day = await startSdkDay(t, upstream);

@@ -64,9 +64,6 @@ export async function startSdkDay(t: Test, upstream: TestUpstream): Promise<SdkD
 /** Starts the demo and aimock. */
 export const UPSTREAMS: readonly ((t: Test) => Promise<TestUpstream>)[] = [demoUpstream, aimockUpstream];
 
-/** Those of them that speak /responses and /messages. */
-export const DIALECT_UPSTREAMS: typeof UPSTREAMS = [aimockUpstream];
-
 export { CHAT, EMBED };
 
 /** A tool that both upstreams call when asked about the weather. */
