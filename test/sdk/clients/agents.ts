@@ -88,7 +88,15 @@ env_key = "TOLLGATE_KEY"
     packages: ['@qwen-code/qwen-code'],
     asked: 'a command, by chat completions',
     start: (setting) => ({
-      command: [binary(setting, '.bin/qwen'), '--auth-type', 'openai', '--yolo', '--prompt', RUN_CAT],
+      // it loses the output of a command that ends at once
+      command: [
+        binary(setting, '.bin/qwen'),
+        '--auth-type',
+        'openai',
+        '--yolo',
+        '--prompt',
+        'Please run the command `cat note.txt && sleep 1`',
+      ],
       env: { OPENAI_BASE_URL: setting.url, OPENAI_API_KEY: setting.key, OPENAI_MODEL: MODEL },
     }),
   },

@@ -59,12 +59,12 @@ async function tryClient(client: Client): Promise<Result> {
   await mkdir(join(folder, 'work'), { recursive: true });
   try {
     const installed = await install(client, folder);
-    if (installed.failed) return { result: 'skipped', version: '', reason: lastLine(installed) };
+    if (installed.failed) return { result: 'skipped', version: '', reason: reasonOf(installed) };
     const version = await versionOf(client, folder);
     const word = `zebra-${randomBytes(4).toString('hex')}`;
     const ran = await runClient(client, { folder, word, url: gateway.url, key: gateway.key });
     if (!ran.failed && ran.out.includes(word)) return { result: 'passed', version };
-    return { result: 'failed', version, reason: lastLine(ran) };
+    return { result: 'failed', version, reason: reasonOf(ran) };
   } finally {
     await rm(folder, { recursive: true, force: true, maxRetries: 5 });
   }
@@ -125,8 +125,9 @@ async function run(
 }
 
 /** What says most about a failure, in one line. */
-function lastLine({ failed, out, err }: Ran): string {
-  const lines = (failed ? err : out).split('\n').map((line) => line.trim());
+function reasonOf({ failed, out, err }: Ran): string {
+  if (!failed) return `it printed ${JSON.stringify(out.trim().slice(-300))}`;
+  const lines = err.split('\n').map((line) => line.trim());
   const telling = lines.findLast(
     (line) => /error|refused|not found|unsupported/i.test(line) && !/complete log/.test(line),
   );
