@@ -160,7 +160,10 @@ models:
     start: (setting) => {
       const cline = binary(setting, '.bin/cline');
       const auth = `${cline} auth --provider openai --baseurl ${setting.url} --apikey $TOLLGATE_KEY --modelid ${MODEL}`;
-      return { command: ['sh', '-c', `${auth} && ${cline} 'Please run the commands \`cat note.txt\`'`] };
+      return {
+        command: ['sh', '-c', `${auth} && ${cline} 'Please run the commands \`cat note.txt\`'`],
+        env: { CLINE_SESSION_BACKEND_MODE: 'local' }, // leaves no process behind
+      };
     },
   },
 ];

@@ -59,7 +59,10 @@ async function tryClient(client: Client): Promise<Result> {
   await mkdir(join(folder, 'work'), { recursive: true });
   try {
     const installed = await install(client, folder);
-    if (installed.failed) return { result: 'skipped', version: '', reason: reasonOf(installed) };
+    if (installed.failed) {
+      const reason = installed.err.split('\n').filter((line) => /error/i.test(line));
+      return { result: 'skipped', version: '', reason: reason.slice(0, 2).join(' ') || reasonOf(installed) };
+    }
     const version = await versionOf(client, folder);
     const word = `zebra-${randomBytes(4).toString('hex')}`;
     const ran = await runClient(client, { folder, word, url: gateway.url, key: gateway.key });
