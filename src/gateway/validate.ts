@@ -1,5 +1,5 @@
 import { type ErrorName, GatewayError } from '../domain/errors.ts';
-import { requireNoFiles, STORED_FILES } from '../domain/stateless.ts';
+import { FILE_ID, requireNoFiles } from '../domain/stateless.ts';
 import type { SteeringFilter } from '../domain/steering.ts';
 import { ambiguous, foldsTo, type JsonFault, MAX_MEMBERS, type Member, type Members, QUOTE } from '../json/members.ts';
 import { parseObject } from '../json/parser.ts';
@@ -35,7 +35,7 @@ export function validateBody<T>(
   const { value, members, watched } = object;
   const twice = ambiguous(members, governed) ?? ambiguous(members, WITH_MEMBERS);
   if (twice !== null) throw twoReadings(twice);
-  if (watched.length > 0 && steering?.refuses(STORED_FILES.name)) {
+  if (watched.length > 0 && steering?.refuses(FILE_ID) !== false) {
     requireNoFiles(watched.map((index) => (members[index] as Member).name));
   }
   if (steering !== null) refuseSteering(body, members, value, steering, own, untyped);
@@ -84,8 +84,8 @@ function validateTools(tools: unknown, steering: SteeringFilter, untyped: string
   for (let i = 0; i < tools.length; i++) {
     const tool = tools[i];
     if (typeof tool !== 'object' || tool === null) continue;
-    // Gemini's tools have no type, but a member named for them
-    const type = tool.type ?? ('function' in tool ? 'function' : untyped);
+    // Gemini's tools have no type and no name, but a member named for them
+    const type = tool.type ?? ('function' in tool ? 'function' : 'name' in tool ? untyped : null);
     if (steering.refusesTool(type)) throw unsupported(`tools[${i}].type`, HOSTED);
     for (const name in tool) if (name !== 'type' && foldsTo(name, 'type')) throw twoReadings(`tools[${i}].type`);
   }

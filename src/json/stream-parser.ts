@@ -23,6 +23,7 @@ import {
   REDUCED_DEPTH,
   REDUCED_NUMBER,
   SHORT_STRING,
+  SHORTENED,
   SPACE,
   STOPS,
   setMember,
@@ -318,6 +319,7 @@ export class ObjectScanner {
 
   #close(i: number, c: number): number {
     if (c !== (this.#kinds[this.#depth] === OBJECT ? CLOSE_BRACE : CLOSE_BRACKET)) return FAULT;
+    if (c === CLOSE_BRACE) this.#watcher?.close(this.#depth);
     if (--this.#depth === 0) return END;
     return this.#endMember(i + 1);
   }
@@ -444,6 +446,6 @@ function isAlike(one: unknown, other: unknown): boolean {
  * @param most longer strings, in bytes, are shortened
  */
 function reduced(b: Buffer, start: number, end: number, rawLength: number, most: number, hasEscapes: boolean): string {
-  if (rawLength > most) return most === LONG_STRING ? beginning(b, start) : '...';
+  if (rawLength > most) return most === LONG_STRING ? beginning(b, start) : SHORTENED;
   return hasEscapes ? unescaped(b, start, end) : b.toString('utf8', start, end);
 }

@@ -1,8 +1,11 @@
-import { BACKSLASH, unescaped } from './members.ts';
+import { BACKSLASH, decodeString, FOLDED, LONG_STRING } from './members.ts';
 
 /** A name to look out for at all levels from the third on, with a string as its value. */
 export interface Watch {
-  readonly name: string;
+  /** Letters that every spelling of the name begins with, in lower-case ASCII; the others are not decoded. */
+  readonly beginning: string;
+  /** Whether some reader could take a key for the name. */
+  isName(key: string): boolean;
   /** Below a member of this name in a part of a message it does not count. */
   readonly notBelow: string;
 }
@@ -27,9 +30,13 @@ export class Watcher {
 
   /** Takes the key with the content [start, end). */
   key(b: Buffer, start: number, end: number, level: number): void {
-    const { name, notBelow } = this.#watch;
-    if (level === PART_LEVEL) this.#isExempt = isKey(b, start, end, notBelow);
-    this.#isName = level >= ITEM_LEVEL && isKey(b, start, end, name) && !(level > PART_LEVEL && this.#isExempt);
+    const { beginning, notBelow } = this.#watch;
+    if (level === PART_LEVEL) this.#isExempt = mayBegin(b, start, notBelow) && textOf(b, start, end) === notBelow;
+    this.#isName =
+      level >= ITEM_LEVEL &&
+      mayBegin(b, start, beginning) &&
+      !(level > PART_LEVEL && this.#isExempt) &&
+      this.#watch.isName(textOf(b, start, end));
   }
 
   /** Takes the value behind the last key. @param member index of the top-level member that is being read */
@@ -37,18 +44,24 @@ export class Watcher {
     if (this.#isName && isString && this.found.at(-1) !== member) this.found = [...this.found, member];
     this.#isName = false;
   }
+
+  /** An object of this level ends. */
+  close(level: number): void {
+    if (level === PART_LEVEL) this.#isExempt = false;
+  }
 }
 
-/** Whether the key with the content [start, end) is this name, which is ASCII. */
-function isKey(b: Buffer, start: number, end: number, name: string): boolean {
-  const first = b[start];
-  if (first !== name.charCodeAt(0) && first !== BACKSLASH) return false;
-  const length = end - start;
-  if (length < name.length || length > 6 * name.length) return false;
-  if (length > name.length) {
-    for (let i = start; i < end; i++) if (b[i] === BACKSLASH) return unescaped(b, start, end) === name;
-    return false;
+/** Whether a key whose content begins at `start` may begin so: escapes and letters beyond ASCII are not looked at. */
+function mayBegin(b: Buffer, start: number, beginning: string): boolean {
+  for (let i = 0; i < beginning.length; i++) {
+    const c = b[start + i] as number;
+    if (c === BACKSLASH || c >= 0x80) return true;
+    if (FOLDED[c] !== beginning.charCodeAt(i)) return false;
   }
-  for (let i = 0; i < length; i++) if (b[start + i] !== name.charCodeAt(i)) return false;
   return true;
+}
+
+/** The text of a key; of a longer one, the beginning. */
+function textOf(b: Buffer, start: number, end: number): string {
+  return decodeString(b, start, Math.min(end, start + LONG_STRING));
 }

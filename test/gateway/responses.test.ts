@@ -143,6 +143,8 @@ t.test('what needs stored state, or runs elsewhere, is refused by name', async (
     ],
     [{ input: [{ id: 'msg_1' }] }, 'input[0]'],
     [{ input: [{ id: 'msg_1', type: null }] }, 'input[0]'],
+    [{ input: [{ id: 'ig_1', type: 'image_generation_call' }] }, 'input[0]'],
+    [{ input: [{ id: 'ci_1', type: 'code_interpreter_call', container_id: 'cntr_1' }] }, 'input[0]'],
     [item({ type: 'input_file', file_id: 'file-1' }), 'input[].file_id'],
     [item({ type: 'input_image', file_id: 'file-1' }), 'input[].file_id'],
     [{ input: [{ type: 'function_call_output', output: [{ type: 'input_file', file_id: 'f' }] }] }, 'input[].file_id'],
@@ -152,6 +154,8 @@ t.test('what needs stored state, or runs elsewhere, is refused by name', async (
     t.match(json.error, { type: 'invalid_request_error', code: 'unsupported_parameter', param });
     t.match(json.error.message, /stored at the provider, and this gateway keeps none/);
   }
+  const escaped = `{"model":"fast","input":[{"id":"msg_1","type":"${'item_reference'.replace(/./g, (c) => `\\u00${c.charCodeAt(0).toString(16)}`)}"}]}`;
+  t.match((await post(escaped)).json.error, { param: 'input[0]' }, 'a type written with escapes');
   const folded = await post({ input: [{ type: 'message', Type: 'item_reference', role: 'user', id: 'msg_1' }] });
   t.match(folded.json.error, { param: 'input[0].type', message: /in two ways/ });
   for (const type of [
