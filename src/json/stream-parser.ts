@@ -320,8 +320,7 @@ export class ObjectScanner {
   #close(i: number, c: number): number {
     if (c !== (this.#kinds[this.#depth] === OBJECT ? CLOSE_BRACE : CLOSE_BRACKET)) return FAULT;
     if (c === CLOSE_BRACE) this.#watcher?.close(this.#depth);
-    if (--this.#depth === 0) return END;
-    return this.#endMember(i + 1);
+    return --this.#depth === 0 ? END : this.#endMember(i + 1);
   }
 
   #endValue(end: number, value: unknown): number {
