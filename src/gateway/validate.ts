@@ -32,9 +32,13 @@ export function validateBody<T>(
 ): ValidBody<T> {
   const { object } = body;
   if (typeof object === 'string') throw new GatewayError(FAULTS[object], FAULT_TEXTS[object]);
-  const { value, members, watched } = object;
+  const { value, members, watched, retyped } = object;
   const twice = ambiguous(members, governed) ?? ambiguous(members, WITH_MEMBERS);
   if (twice !== null) throw twoReadings(twice);
+  for (const index of retyped) {
+    const { name } = members[index] as Member;
+    if (WITH_TYPES.includes(name)) throw twoReadings(`${name}[].type`);
+  }
   if (watched.length > 0 && steering?.refuses(FILE_ID) !== false) {
     requireNoFiles(watched.map((index) => (members[index] as Member).name));
   }
@@ -44,6 +48,8 @@ export function validateBody<T>(
 
 const NONE: readonly string[] = [];
 
+/** Members whose items are checked by their type. */
+const WITH_TYPES = ['tools', 'input'];
 /** Members whose own members are checked. */
 const WITH_MEMBERS = ['metadata', 'tools', 'chat_template_kwargs'];
 

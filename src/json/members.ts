@@ -73,6 +73,8 @@ export interface ParsedObject {
   readonly members: Members;
   /** The members, by index, in which the watched name occurs. */
   readonly watched: readonly number[];
+  /** Those in a list of which an item has its `type` twice; told where a name is watched. */
+  readonly retyped: readonly number[];
 }
 
 /** Why a body is not accepted. */

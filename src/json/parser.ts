@@ -79,7 +79,7 @@ class ObjectParser {
     this.#b = NONE;
     if (value === undefined) return this.#fault;
     return skipSpace(body, this.#at, end) === end
-      ? { value, members, watched: watcher?.found ?? NO_INDICES }
+      ? { value, members, watched: watcher?.found ?? NO_INDICES, retyped: watcher?.retyped ?? NO_INDICES }
       : 'invalid_json';
   }
 

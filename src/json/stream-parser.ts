@@ -61,6 +61,7 @@ const STRING = 10;
 const ESCAPE = 11;
 const HEX_DIGIT = 12;
 const NONE = Buffer.alloc(0);
+const NOT_WATCHED: Pick<Watcher, 'found' | 'retyped'> = { found: [], retyped: [] };
 const OBJECT = 0;
 const ARRAY = 1;
 
@@ -128,11 +129,8 @@ export class ObjectScanner {
   end(): ParsedObject | JsonFault {
     if (this.#fault !== null) return this.#fault;
     if (this.#state !== END || this.#utf8.isCut) return 'invalid_json';
-    return {
-      value: this.#containers[1] as Record<string, unknown>,
-      members: this.#members,
-      watched: this.#watcher?.found ?? [],
-    };
+    const { found: watched, retyped } = this.#watcher ?? NOT_WATCHED;
+    return { value: this.#containers[1] as Record<string, unknown>, members: this.#members, watched, retyped };
   }
 
   #scan(b: Buffer): void {

@@ -158,6 +158,22 @@ t.test('what needs stored state, or runs elsewhere, is refused by name', async (
   t.match((await post(escaped)).json.error, { param: 'input[0]' }, 'a type written with escapes');
   const folded = await post({ input: [{ type: 'message', Type: 'item_reference', role: 'user', id: 'msg_1' }] });
   t.match(folded.json.error, { param: 'input[0].type', message: /in two ways/ });
+  for (const item of [
+    '"type":"item_reference","type":"message"',
+    '"type":"message","id":{},"ty\\u0070e":"item_reference"',
+  ]) {
+    for (const filler of ['', `"metadata":null,${' '.repeat(100_000)}`]) {
+      const body = `{${filler}"model":"fast","input":[{"type":"message","role":"user"},{${item},"id":"msg_1"}]}`;
+      t.match((await post(body)).json.error, { param: 'input[].type', message: /in two ways/ }, item);
+    }
+  }
+  const tool = await post('{"model":"fast","input":"x","tools":[{"type":"web_search","type":"function"}]}');
+  t.match(tool.json.error, { param: 'tools[].type', message: /in two ways/ });
+  const once = '{"type":"object","type":"string"},"type":"function"';
+  answerJson(stage, RESPONSE);
+  const own = await post(`{"model":"fast","input":"x","tools":[{"parameters":${once}},{"type":"function"}]}`);
+  t.equal(own.status, 200, 'one type each, and what is below is the own');
+  upstream.received.pop();
   for (const type of [
     ...['file_search', 'web_search', 'web_search_preview', 'mcp', 'code_interpreter', 'image_generation'],
     ...['computer_use_preview', 'local_shell', 'shell', 'Function', null],
