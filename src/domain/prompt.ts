@@ -9,7 +9,9 @@ const SAMPLES = 32;
 const SAMPLE_BYTES = 256;
 /** A file in base64, of which a model sees an image rather than letters. */
 const ENCODED = /^[A-Za-z0-9+/=_-]+$/;
-/** Of an embedding call, one token each; the first piece has members before them. */
+/** The first piece of an embedding call with token ids: the first array is of numbers, or of such arrays. */
+const FIRST_IDS = /^[^[]*\[[\s[]*\d/;
+/** Of such a call, one token each; the first piece has members before them. */
 const TOKEN_IDS = /^(?:\{[^[]*)?[\d\s,[\]]+$/;
 /** An image of 250 KB is about 1000 tokens. */
 const BYTES_PER_FILE_TOKEN = 256;
@@ -61,10 +63,12 @@ export function promptTokens({ bytes, pieces, kept }: Prompt): number {
   if (kept === 'short') return bodyTokens(Buffer.concat(pieces).toString());
   let tokens = 0;
   let size = 0;
-  for (const piece of kept === 'sampled' ? pieces : samplesOf(pieces, bytes)) {
+  const samples = kept === 'sampled' ? pieces : samplesOf(pieces, bytes);
+  const hasIds = FIRST_IDS.test(samples[0]?.toString('latin1') ?? '');
+  for (const piece of samples) {
     const text = unescapeJson(piece.toString('utf8', 0, piece.length));
     size += piece.length;
-    if (TOKEN_IDS.test(text)) tokens += text.split(',').length - 1;
+    if (hasIds && TOKEN_IDS.test(text)) tokens += text.split(',').length - 1;
     else tokens += ENCODED.test(text) ? piece.length / BYTES_PER_FILE_TOKEN : countTokens(text);
   }
   return (tokens * bytes) / Math.max(1, size);

@@ -80,6 +80,14 @@ t.test('of a large body pieces are kept, and they tell the whole', async (t) => 
   }
 });
 
+t.test('a long table of numbers is text, not token ids', async (t) => {
+  for (const line of ['12 34 56\n', '12,34,56\n']) {
+    const content = line.repeat(20_000);
+    const found = tokensOf(body({ messages: [{ role: 'user', content }] }));
+    t.ok(near(found, countTokens(content), 0.3), `${found} of ${countTokens(content)}`);
+  }
+});
+
 t.test('a body of middling size is kept as it is, and its pieces tell the whole', (t) => {
   const pieces = body({ messages: [{ role: 'user', content: prose.repeat(100) }] });
   const kept = keepPrompt(pieces);
