@@ -20,10 +20,8 @@ export const DEMO_EMBEDDING_MODEL = 'internal-demo-embedding';
 const KEEP_ALIVE_MS = 90_000;
 
 /**
- * The demo upstream: stands in for the internal model-routing proxy, with chat completions,
- * responses, messages and embeddings. `make run` uses it without UPSTREAM_URL; tests and
- * benchmarks use it too. It reports the requested internal model name, so that a leak shows.
- * demo/fault.ts lists its faults.
+ * The demo upstream stands in for the internal model-routing proxy where there is no UPSTREAM_URL, and in tests and
+ * benchmarks. It reports the internal model name that was asked for, so that a leak shows. demo/fault.ts lists its faults.
  */
 export interface Demo {
   /** Base address, ending in `/v1`. */

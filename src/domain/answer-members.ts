@@ -19,7 +19,7 @@ export const LEAKING_MEMBERS: readonly string[] = [
 ];
 
 /** Nested members whose string values are text that the model generated: tokens are estimated from it if the usage is missing. */
-export const GENERATED_MEMBERS: readonly string[] = [
+const GENERATED_MEMBERS: readonly string[] = [
   'content',
   'text',
   'refusal',

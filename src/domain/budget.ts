@@ -59,12 +59,27 @@ function isCount(value: unknown): boolean {
   return Number.isSafeInteger(value) && (value as number) >= 1;
 }
 
+/** Types of parts, and of items in the input of a response, that have no more tokens than bytes. */
+const TEXT_PARTS: ReadonlySet<unknown> = new Set(['text', 'input_text', 'output_text']);
+const TEXT_ITEMS: ReadonlySet<unknown> = new Set([
+  'message',
+  'function_call',
+  'function_call_output',
+  'custom_tool_call',
+  'custom_tool_call_output',
+]);
+
 function isText(messages: unknown): boolean {
   if (!Array.isArray(messages)) return false;
   return messages.every((message) => {
-    const { content } = (message ?? {}) as { content?: unknown };
-    return !Array.isArray(content) || content.every((part) => (part as { type?: unknown } | null)?.type === 'text');
+    const { type, content, output } = (message ?? {}) as Readonly<Record<string, unknown>>;
+    return TEXT_ITEMS.has(type ?? 'message') && isTextAlone(content) && isTextAlone(output);
   });
+}
+
+function isTextAlone(content: unknown): boolean {
+  if (Array.isArray(content)) return content.every((part) => TEXT_PARTS.has((part as { type?: unknown } | null)?.type));
+  return content == null || typeof content === 'string';
 }
 
 /** Whether a company's `monthly_budget_eur` limits it: null and 0 mean unlimited (spec section 2.9). */

@@ -9,7 +9,9 @@ const SAMPLES = 32;
 const SAMPLE_BYTES = 256;
 /** A file in base64, of which a model sees an image rather than letters. */
 const ENCODED = /^[A-Za-z0-9+/=_-]+$/;
-/** Of an embedding call, one token each; the first piece has members before them. */
+/** The first piece of an embedding call with token ids: the first array is of numbers, or of such arrays. */
+const FIRST_IDS = /^[^[]*\[[\s[]*\d/;
+/** Of such a call, one token each; the first piece has members before them. */
 const TOKEN_IDS = /^(?:\{[^[]*)?[\d\s,[\]]+$/;
 /** An image of 250 KB is about 1000 tokens. */
 const BYTES_PER_FILE_TOKEN = 256;
@@ -61,38 +63,44 @@ export function promptTokens({ bytes, pieces, kept }: Prompt): number {
   if (kept === 'short') return bodyTokens(Buffer.concat(pieces).toString());
   let tokens = 0;
   let size = 0;
-  for (const piece of kept === 'sampled' ? pieces : samplesOf(pieces, bytes)) {
+  const samples = kept === 'sampled' ? pieces : samplesOf(pieces, bytes);
+  const hasIds = FIRST_IDS.test(samples[0]?.toString('latin1') ?? '');
+  for (const piece of samples) {
     const text = unescapeJson(piece.toString('utf8', 0, piece.length));
     size += piece.length;
-    if (TOKEN_IDS.test(text)) tokens += text.split(',').length - 1;
+    if (hasIds && TOKEN_IDS.test(text)) tokens += text.split(',').length - 1;
     else tokens += ENCODED.test(text) ? piece.length / BYTES_PER_FILE_TOKEN : countTokens(text);
   }
   return (tokens * bytes) / Math.max(1, size);
 }
 
 function bodyTokens(json: string): number {
-  const { messages, tools, input } = JSON.parse(json) as Record<string, unknown>;
-  if (!Array.isArray(messages)) return textTokens(input);
-  const tokens = messages.reduce<number>(
-    (sum, message) => sum + TOKENS_PER_MESSAGE + messageTokens(message),
-    TOKENS_PER_PROMPT,
-  );
+  const { messages, tools, input, system, instructions } = JSON.parse(json) as Record<string, unknown>;
+  const items = Array.isArray(messages) ? messages : isItems(input) ? input : null;
+  let tokens = items === null ? textTokens(input) : TOKENS_PER_PROMPT;
+  for (const item of items ?? []) tokens += TOKENS_PER_MESSAGE + textTokens(item);
+  for (const text of [system, instructions]) if (text != null) tokens += TOKENS_PER_MESSAGE + textTokens(text);
   return tokens + (Array.isArray(tools) ? countTokens(JSON.stringify(tools)) : 0);
 }
 
-function messageTokens(message: unknown): number {
-  const { content, tool_calls: calls } = (message ?? {}) as { content?: unknown; tool_calls?: unknown };
-  return textTokens(content) + (Array.isArray(calls) ? countTokens(JSON.stringify(calls)) : 0);
+/** Whether it is the input of a response in items, and not that of embeddings. */
+function isItems(input: unknown): input is readonly object[] {
+  return Array.isArray(input) && typeof input[0] === 'object' && !Array.isArray(input[0]);
 }
 
-/** The tokens of a text, of texts, of token ids, or of parts; those other than text are images, sound or files. */
+/** The members of messages, items and parts that hold text, or parts. */
+const TEXTS = ['text', 'content', 'thinking', 'refusal', 'arguments', 'output', 'summary'];
+
+/** The tokens of a text, of token ids, of a message or part, or of several; parts without a text are images, sound or files. */
 function textTokens(value: unknown): number {
   if (typeof value === 'string') return countTokens(value);
-  if (!Array.isArray(value)) return 0;
-  return value.reduce<number>((sum, part) => {
-    if (typeof part === 'string') return sum + countTokens(part);
-    if (Array.isArray(part)) return sum + part.length;
-    const text = (part as { text?: unknown } | null)?.text;
-    return sum + (typeof text === 'string' ? countTokens(text) : typeof part === 'number' ? 1 : TOKENS_PER_FILE);
-  }, 0);
+  if (typeof value === 'number') return 1;
+  if (Array.isArray(value)) return value.reduce<number>((sum, part) => sum + textTokens(part), 0);
+  if (typeof value !== 'object' || value === null) return 0;
+  const part = value as Readonly<Record<string, unknown>>;
+  const texts = TEXTS.filter((name) => part[name] != null);
+  const calls = [part.tool_calls, part.input].filter((call) => call != null); // JSON for a tool
+  if (texts.length === 0 && calls.length === 0) return 'role' in part ? 0 : TOKENS_PER_FILE;
+  const told = texts.reduce((sum, name) => sum + textTokens(part[name]), 0);
+  return calls.reduce<number>((sum, call) => sum + countTokens(JSON.stringify(call)), told);
 }

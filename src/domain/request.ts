@@ -26,6 +26,7 @@ export interface ResponsesRequest {
   readonly stream?: boolean | null;
   readonly include?: readonly string[] | null;
   readonly max_output_tokens?: unknown;
+  readonly n?: unknown;
   readonly previous_response_id?: unknown;
   readonly conversation?: unknown;
   readonly prompt?: unknown;

@@ -1,6 +1,7 @@
-import { foldsTo } from '../json/members.ts';
+import { foldsTo, SHORTENED } from '../json/members.ts';
 import type { Watch } from '../json/watcher.ts';
 import { GatewayError } from './errors.ts';
+import { NameSet } from './name-set.ts';
 import type { MessagesRequest, ResponsesRequest } from './request.ts';
 
 /**
@@ -11,15 +12,18 @@ import type { MessagesRequest, ResponsesRequest } from './request.ts';
 /** Members of a request that do, unless they are null or false. */
 export const STORED_MEMBERS = ['previous_response_id', 'conversation', 'prompt', 'background', 'container'] as const;
 
-/** Names a stored file in a part of a message; below a tool's `input` it is an argument of the caller's. */
-export const STORED_FILES: Watch = { name: 'file_id', notBelow: 'input' };
-/** The members that hold messages. */
-const WITH_PARTS = ['messages', 'input'];
+/** The member that names a stored file. */
+export const FILE_ID = 'file_id';
+const FILE_IDS = new NameSet([FILE_ID]);
+/** Looks for it in parts of messages; below a tool's `input` it is an argument of the caller's. */
+export const STORED_FILES: Watch = { beginning: 'fi', isName: (key) => FILE_IDS.has(key), notBelow: 'input' };
+/** The members that hold messages or their parts. */
+const WITH_PARTS = ['messages', 'input', 'system', 'instructions'];
 
 /** @throws GatewayError 400 if one of these members, in which a file is named, holds messages */
 export function requireNoFiles(members: readonly string[]): void {
-  const found = members.find((name) => WITH_PARTS.includes(name));
-  if (found !== undefined) throw stored(`${found}[].${STORED_FILES.name}`);
+  const found = WITH_PARTS.find((plain) => members.some((name) => foldsTo(name, plain)));
+  if (found !== undefined) throw stored(`${found}[].${FILE_ID}`);
 }
 
 /** Additions to a response that show nothing stored. */
@@ -27,6 +31,17 @@ const INCLUDED: ReadonlySet<string> = new Set([
   'reasoning.encrypted_content',
   'message.output_text.logprobs',
   'message.input_image.image_url',
+]);
+
+/**
+ * Types of items that say by an id alone what is stored. A type that was shortened may be any of them,
+ * written with escapes: no type of the format is so long.
+ */
+const STORED_ITEMS: ReadonlySet<unknown> = new Set([
+  'item_reference',
+  'image_generation_call',
+  'code_interpreter_call',
+  SHORTENED,
 ]);
 
 /** @throws GatewayError 400 unless a response depends on its request alone */
@@ -40,7 +55,7 @@ export function requireStateless(request: Partial<ResponsesRequest & MessagesReq
   if (shown >= 0) throw stored(`include[${shown}]`);
   if (!Array.isArray(input)) return;
   // an item with neither a type nor a role is a reference too
-  const item = input.findIndex(({ type, role }) => type === 'item_reference' || (type == null && role == null));
+  const item = input.findIndex(({ type, role }) => STORED_ITEMS.has(type) || (type == null && role == null));
   if (item >= 0) throw stored(`input[${item}]`);
   const folded = input.findIndex((item) => Object.keys(item).some((name) => name !== 'type' && foldsTo(name, 'type')));
   if (folded < 0) return;

@@ -44,7 +44,7 @@ export const responses: Operation = {
   },
 };
 
-const GOVERNED = ['model', 'input', 'stream', 'store', 'include', 'max_output_tokens', ...STORED_MEMBERS];
+const GOVERNED = ['model', 'input', 'stream', 'store', 'include', 'max_output_tokens', 'n', ...STORED_MEMBERS];
 
 /** What the types of its events mean. */
 export const RESPONSE_TYPES: EventTypes = {
@@ -64,6 +64,7 @@ function storeEdit({ members }: ValidBody<ResponsesRequest>): Edit {
   return { start: end, end, bytes: STORE_FALSE };
 }
 
-function bounding({ input, max_output_tokens }: ResponsesRequest): Parameters<typeof boundChat>[0] {
-  return { max_tokens: max_output_tokens, messages: typeof input === 'string' ? [] : input };
+/** `n` is none of the format, but routers that make a chat completion of a response pass it on. */
+function bounding({ input, max_output_tokens, n }: ResponsesRequest): Parameters<typeof boundChat>[0] {
+  return { max_tokens: max_output_tokens, n, messages: typeof input === 'string' ? [] : input };
 }

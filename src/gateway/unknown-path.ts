@@ -10,7 +10,7 @@ const MISSING: readonly (readonly [path: RegExp, what: string, instead: string])
   missing('images', 'images', 'Models that take or make images do so in POST /chat/completions.'),
   missing('audio', 'audio', 'Models that hear or speak do so in POST /chat/completions.'),
   missing('videos', 'videos', 'GET /models lists what there is.'),
-  missing('moderations', 'moderation', 'Let a chat model judge the text: POST /chat/completions.'),
+  missing('moderations', 'moderation', 'Let a chat model rate the text: POST /chat/completions.'),
   missing(
     'files|uploads|containers',
     'files',

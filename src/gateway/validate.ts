@@ -1,5 +1,5 @@
 import { type ErrorName, GatewayError } from '../domain/errors.ts';
-import { requireNoFiles, STORED_FILES } from '../domain/stateless.ts';
+import { FILE_ID, requireNoFiles } from '../domain/stateless.ts';
 import type { SteeringFilter } from '../domain/steering.ts';
 import { ambiguous, foldsTo, type JsonFault, MAX_MEMBERS, type Member, type Members, QUOTE } from '../json/members.ts';
 import { parseObject } from '../json/parser.ts';
@@ -32,10 +32,14 @@ export function validateBody<T>(
 ): ValidBody<T> {
   const { object } = body;
   if (typeof object === 'string') throw new GatewayError(FAULTS[object], FAULT_TEXTS[object]);
-  const { value, members, watched } = object;
+  const { value, members, watched, retyped } = object;
   const twice = ambiguous(members, governed) ?? ambiguous(members, WITH_MEMBERS);
   if (twice !== null) throw twoReadings(twice);
-  if (watched.length > 0 && steering?.refuses(STORED_FILES.name)) {
+  for (const index of retyped) {
+    const { name } = members[index] as Member;
+    if (WITH_TYPES.includes(name)) throw twoReadings(`${name}[].type`);
+  }
+  if (watched.length > 0 && steering?.refuses(FILE_ID) !== false) {
     requireNoFiles(watched.map((index) => (members[index] as Member).name));
   }
   if (steering !== null) refuseSteering(body, members, value, steering, own, untyped);
@@ -44,6 +48,8 @@ export function validateBody<T>(
 
 const NONE: readonly string[] = [];
 
+/** Members whose items are checked by their type. */
+const WITH_TYPES = ['tools', 'input'];
 /** Members whose own members are checked. */
 const WITH_MEMBERS = ['metadata', 'tools', 'chat_template_kwargs'];
 
@@ -95,8 +101,8 @@ function validateTools(tools: unknown, steering: SteeringFilter, untyped: string
   for (let i = 0; i < tools.length; i++) {
     const tool = tools[i];
     if (typeof tool !== 'object' || tool === null) continue;
-    // Gemini's tools have no type, but a member named for them
-    const type = tool.type ?? ('function' in tool ? 'function' : untyped);
+    // Gemini's tools have no type and no name, but a member named for them
+    const type = tool.type ?? ('function' in tool ? 'function' : 'name' in tool ? untyped : null);
     const isGroup = type === TOOL_GROUP && parent === 'tools';
     if (!isGroup && steering.refusesTool(type)) throw unsupported(`${parent}[${i}].type`, HOSTED);
     for (const name in tool) if (name !== 'type' && foldsTo(name, 'type')) throw twoReadings(`${parent}[${i}].type`);

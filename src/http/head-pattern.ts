@@ -12,7 +12,7 @@ const MOST_TOKEN = 512;
  * where the key stood, means the same to every reader of HTTP, and needs none.
  *
  *   POST /v1/chat/completions HTTP/1.1⏎host: …⏎authorization: Bearer ░░░░⏎content-length: ░░⏎…⏎⏎
- *   '----------- literal ----------------------------------------'    '----- literal ----'  '-'
+ *   '-------- fixed part ----------------------------------------'    '--- fixed part ---'  '-'
  *
  * Pure: no socket, no clock.
  */
@@ -26,7 +26,7 @@ export class HeadPattern {
   readonly #bytes: Buffer;
   readonly #length: number;
   readonly #token: string | null;
-  readonly #literals: Buffer[] = [];
+  readonly #fixedParts: Buffer[] = [];
   readonly #holes: ('length' | 'token')[] = [];
 
   private constructor(bytes: Buffer, length: Hole, token: Hole | null) {
@@ -36,11 +36,11 @@ export class HeadPattern {
     const holes = token === null ? [length] : [length, token].sort((a, b) => a.from - b.from);
     let at = 0;
     for (const hole of holes) {
-      this.#literals.push(bytes.subarray(at, hole.from));
+      this.#fixedParts.push(bytes.subarray(at, hole.from));
       this.#holes.push(hole === length ? 'length' : 'token');
       at = hole.to;
     }
-    this.#literals.push(bytes.subarray(at));
+    this.#fixedParts.push(bytes.subarray(at));
   }
 
   /**
@@ -71,13 +71,13 @@ export class HeadPattern {
     }
     let at = 0;
     for (let i = 0; i < this.#holes.length; i++) {
-      const literal = this.#literals[i] as Buffer;
-      if (!startsAt(bytes, at, end, literal)) return -1;
-      at += literal.length;
+      const part = this.#fixedParts[i] as Buffer;
+      if (!startsAt(bytes, at, end, part)) return -1;
+      at += part.length;
       at = this.#holes[i] === 'length' ? this.#readLength(bytes, at, end) : this.#readToken(bytes, at, end);
       if (at < 0) return -1;
     }
-    const last = this.#literals.at(-1) as Buffer;
+    const last = this.#fixedParts.at(-1) as Buffer;
     return startsAt(bytes, at, end, last) ? at + last.length : -1;
   }
 
@@ -128,9 +128,9 @@ function onlyHole(text: string, form: RegExp, name: RegExp): Hole | null {
   return { from: to - (only[1] as string).length, to };
 }
 
-function startsAt(bytes: Buffer, at: number, end: number, literal: Buffer): boolean {
-  const to = at + literal.length;
-  return to <= end && bytes.compare(literal, 0, literal.length, at, to) === 0;
+function startsAt(bytes: Buffer, at: number, end: number, part: Buffer): boolean {
+  const to = at + part.length;
+  return to <= end && bytes.compare(part, 0, part.length, at, to) === 0;
 }
 
 /**

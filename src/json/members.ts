@@ -17,6 +17,8 @@ export const MAX_NAMES = 2048;
 export const LONG_STRING = 512;
 /** The same below the top level, where only roles and types are looked up. */
 export const SHORT_STRING = 32;
+/** What stands for such a string. */
+export const SHORTENED = '...';
 /** Containers nested deeper than this are empty in the value; the top-level object is 1. */
 export const REDUCED_DEPTH = 4;
 /** Numbers written in more bytes than this are NaN in the value. */
@@ -71,6 +73,8 @@ export interface ParsedObject {
   readonly members: Members;
   /** The members, by index, in which the watched name occurs. */
   readonly watched: readonly number[];
+  /** Those in a list of which an item has its `type` twice; told where a name is watched. */
+  readonly retyped: readonly number[];
 }
 
 /** Why a body is not accepted. */

@@ -2,10 +2,10 @@
 export const MINUS = 13;
 export const ZERO = 14; // may end
 export const DIGITS = 15; // may end
-export const POINT = 16;
+const POINT = 16;
 export const FRACTION = 17; // may end
-export const EXPONENT = 18;
-export const EXPONENT_SIGN = 19;
+const EXPONENT = 18;
+const EXPONENT_SIGN = 19;
 export const EXPONENT_DIGITS = 20; // may end
 
 /** The byte does not continue the number. */

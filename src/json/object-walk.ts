@@ -63,9 +63,9 @@ const TRUE = Buffer.from('true');
 const FALSE = Buffer.from('false');
 
 /**
- * Reads one JSON object of an upstream in one pass: finds the edits (model, leaking members, what is hidden), the usage, an error and the
- * generated text. Accepts what JSON.parse accepts. A leaking member is removed with the comma before
- * it, or with all up to the next member that is kept.
+ * Reads one JSON object of an upstream in one pass: finds the edits (model, leaking members, what is hidden), the
+ * usage, an error and the generated text. Accepts what JSON.parse accepts. A leaking member is removed with the
+ * comma before it, or with all up to the next member that is kept.
  */
 export class ObjectWalk implements HiddenSpans {
   readonly #table: MemberTable;
@@ -241,6 +241,13 @@ export class ObjectWalk implements HiddenSpans {
     }
   }
 
+  /** Takes the usage behind the colon before i, unless there is one outside. */
+  #noteGroqUsage(b: Buffer, i: number, end: number, lineEnds: boolean): void {
+    const value = spaceEnd(b, i, end, lineEnds);
+    if (this.usageStart >= 0 || b[value] !== OPEN_BRACE) return;
+    this.#noteUsage(value, containerEnd(b, value, value, 1, end, lineEnds, null));
+  }
+
   #noteUsage(start: number, end: number): void {
     this.usageStart = start;
     this.usageEnd = end;
@@ -321,10 +328,7 @@ export class ObjectWalk implements HiddenSpans {
           const value = spaceEnd(b, i + 1, end, lineEnds);
           if (value + 1 < end && b[value] === QUOTE && b[value + 1] !== QUOTE) this.finished = true;
         } else if (kind === GROQ && depth === 1 && equals(b, from, to - from, USAGE_KEY)) {
-          const value = spaceEnd(b, i + 1, end, lineEnds);
-          if (this.usageStart < 0 && b[value] === OPEN_BRACE) {
-            this.#noteUsage(value, containerEnd(b, value, value, 1, end, lineEnds, null));
-          }
+          this.#noteGroqUsage(b, i + 1, end, lineEnds);
         }
       } else if (c === COMMA) {
         if (next !== AFTER_VALUE) return -1;

@@ -22,6 +22,7 @@ import {
   REDUCED_DEPTH,
   REDUCED_NUMBER,
   SHORT_STRING,
+  SHORTENED,
   setMember,
   skipSpace,
   stringEnd,
@@ -78,7 +79,7 @@ class ObjectParser {
     this.#b = NONE;
     if (value === undefined) return this.#fault;
     return skipSpace(body, this.#at, end) === end
-      ? { value, members, watched: watcher?.found ?? NO_INDICES }
+      ? { value, members, watched: watcher?.found ?? NO_INDICES, retyped: watcher?.retyped ?? NO_INDICES }
       : 'invalid_json';
   }
 
@@ -141,6 +142,7 @@ class ObjectParser {
       }
       if (depth <= REDUCED_DEPTH) setMember(object, name, value);
       if (c === CLOSE_BRACE) {
+        watcher?.close(depth);
         this.#at = at + 1;
         return object;
       }
@@ -180,7 +182,7 @@ class ObjectParser {
     const last = stringEnd(b, start, this.#end);
     if (last < 0) return undefined;
     this.#at = last + 1;
-    if (last - start > (depth > 1 ? SHORT_STRING : LONG_STRING)) return depth > 1 ? '...' : beginning(b, start);
+    if (last - start > (depth > 1 ? SHORT_STRING : LONG_STRING)) return depth > 1 ? SHORTENED : beginning(b, start);
     if (depth > REDUCED_DEPTH) return '';
     return decodeString(b, start, last);
   }

@@ -23,6 +23,7 @@ import {
   REDUCED_DEPTH,
   REDUCED_NUMBER,
   SHORT_STRING,
+  SHORTENED,
   SPACE,
   STOPS,
   setMember,
@@ -60,6 +61,7 @@ const STRING = 10;
 const ESCAPE = 11;
 const HEX_DIGIT = 12;
 const NONE = Buffer.alloc(0);
+const NOT_WATCHED: Pick<Watcher, 'found' | 'retyped'> = { found: [], retyped: [] };
 const OBJECT = 0;
 const ARRAY = 1;
 
@@ -127,11 +129,8 @@ export class ObjectScanner {
   end(): ParsedObject | JsonFault {
     if (this.#fault !== null) return this.#fault;
     if (this.#state !== END || this.#utf8.isCut) return 'invalid_json';
-    return {
-      value: this.#containers[1] as Record<string, unknown>,
-      members: this.#members,
-      watched: this.#watcher?.found ?? [],
-    };
+    const { found: watched, retyped } = this.#watcher ?? NOT_WATCHED;
+    return { value: this.#containers[1] as Record<string, unknown>, members: this.#members, watched, retyped };
   }
 
   #scan(b: Buffer): void {
@@ -318,8 +317,8 @@ export class ObjectScanner {
 
   #close(i: number, c: number): number {
     if (c !== (this.#kinds[this.#depth] === OBJECT ? CLOSE_BRACE : CLOSE_BRACKET)) return FAULT;
-    if (--this.#depth === 0) return END;
-    return this.#endMember(i + 1);
+    if (c === CLOSE_BRACE) this.#watcher?.close(this.#depth);
+    return --this.#depth === 0 ? END : this.#endMember(i + 1);
   }
 
   #endValue(end: number, value: unknown): number {
@@ -444,6 +443,6 @@ function isAlike(one: unknown, other: unknown): boolean {
  * @param most longer strings, in bytes, are shortened
  */
 function reduced(b: Buffer, start: number, end: number, rawLength: number, most: number, hasEscapes: boolean): string {
-  if (rawLength > most) return most === LONG_STRING ? beginning(b, start) : '...';
+  if (rawLength > most) return most === LONG_STRING ? beginning(b, start) : SHORTENED;
   return hasEscapes ? unescaped(b, start, end) : b.toString('utf8', start, end);
 }

@@ -68,7 +68,7 @@ const REFUSED = 'The model refused the request. The operator can find out why by
 const RETRY_AFTER = /^(?:\d{1,6}|(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT)$/;
 
 /** The message, code and parameter of an error body in any of the shapes routers use; empty where there is none. */
-export function readError(body: Buffer): { message: string; code: string; param: string } {
+function readError(body: Buffer): { message: string; code: string; param: string } {
   let value: unknown;
   try {
     value = JSON.parse(body.toString());

@@ -38,6 +38,17 @@ t.test('parts that are no text say nothing of their tokens', async (t) => {
   t.equal(boundChat({ messages: 'x', max_tokens: 5 }, 100, PRICES).bounded, false);
 });
 
+t.test('items of a response are bounded if all they hold is text', async (t) => {
+  const items = (...messages: unknown[]) => boundChat({ messages, max_tokens: 5 }, 100, PRICES).bounded;
+  t.equal(items({ role: 'user', content: [{ type: 'input_text', text: 'Hello' }] }), true);
+  t.equal(items({ type: 'message', role: 'assistant', content: [{ type: 'output_text', text: 'Hello' }] }), true);
+  t.equal(items({ type: 'function_call', arguments: '{}' }, { type: 'function_call_output', output: 'x' }), true);
+  const image = { type: 'input_image', image_url: 'https://a/b.png' };
+  t.equal(items({ type: 'function_call_output', output: [image] }), false);
+  t.equal(items({ type: 'computer_call_output', output: { ...image, type: 'computer_screenshot' } }), false);
+  t.equal(items(image), false);
+});
+
 t.test('an embedding is bounded by its bytes', async (t) => {
   t.same(boundEmbedding(100, PRICES), amount('0.1'));
 });

@@ -21,6 +21,36 @@ t.test('a small body is kept as it is, and its messages are counted with what fr
   t.equal(tokensOf(body({ messages: [], tools })), 3 + countTokens(JSON.stringify(tools)));
 });
 
+t.test('items of a response, system prompts, and tools with their results are counted as text', async (t) => {
+  const tokens = countTokens(prose);
+  t.equal(tokensOf(body({ input: prose, instructions: prose })), 4 + 2 * tokens);
+  const items = [
+    { role: 'user', content: prose },
+    { type: 'message', role: 'user', content: [{ type: 'input_text', text: prose }] },
+    { type: 'function_call', name: 'f', arguments: prose },
+    { type: 'function_call_output', output: prose },
+    { type: 'function_call_output', output: [{ type: 'input_text', text: prose }] },
+    { type: 'reasoning', summary: [{ type: 'summary_text', text: prose }], encrypted_content: 'x'.repeat(999) },
+  ];
+  t.equal(tokensOf(body({ input: items })), 3 + 6 * (4 + tokens));
+  const content = [
+    { type: 'text', text: prose },
+    { type: 'thinking', thinking: prose },
+    { type: 'tool_use', name: 'f', input: { text: 'one two' } },
+    { type: 'tool_result', content: [{ type: 'text', text: prose }] },
+    { type: 'tool_result', content: prose },
+  ];
+  const input = countTokens('{"text":"one two"}');
+  t.equal(
+    tokensOf(body({ system: [{ type: 'text', text: prose }], messages: [{ role: 'user', content }] })),
+    3 + 4 + tokens + 4 + 4 * tokens + input,
+  );
+  t.equal(
+    tokensOf(body({ input: [{ role: 'user', content: [{ type: 'input_image', image_url: 'x' }] }] })),
+    3 + 4 + 1000,
+  );
+});
+
 t.test('the texts of an embedding are counted', async (t) => {
   t.equal(tokensOf(body({ input: prose })), countTokens(prose));
   t.equal(tokensOf(body({ input: [prose, prose] })), 2 * countTokens(prose));
@@ -47,6 +77,14 @@ t.test('of a large body pieces are kept, and they tell the whole', async (t) => 
     const kept = keepPrompt(pieces);
     t.ok(kept.pieces.reduce((sum, { length }) => sum + length, 0) <= 8192);
     t.ok(near(promptTokens(kept), 1000 * countTokens(prose), 0.1), `${promptTokens(kept)}`);
+  }
+});
+
+t.test('a long table of numbers is text, not token ids', async (t) => {
+  for (const line of ['12 34 56\n', '12,34,56\n']) {
+    const content = line.repeat(20_000);
+    const found = tokensOf(body({ messages: [{ role: 'user', content }] }));
+    t.ok(near(found, countTokens(content), 0.3), `${found} of ${countTokens(content)}`);
   }
 });
 

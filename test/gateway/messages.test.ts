@@ -85,6 +85,7 @@ t.test('what needs stored state, or runs elsewhere, is refused by name', async (
       'mcp_toolset',
       'tool_search_tool_regex',
     ].map((type) => [{ tools: [{ type, name: 'x' }] }, "'tools[0].type'. Only tools that the caller runs"] as const),
+    [{ tools: [{ googleSearch: {} }] }, "'tools[0].type'. Only tools that the caller runs"],
   ] as const) {
     for (const path of ['/messages', '/messages/count_tokens']) {
       const { status, json } = await ask(gateway.url + path, { key, body: { ...BODY, ...more } });

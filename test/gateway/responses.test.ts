@@ -143,6 +143,8 @@ t.test('what needs stored state, or runs elsewhere, is refused by name', async (
     ],
     [{ input: [{ id: 'msg_1' }] }, 'input[0]'],
     [{ input: [{ id: 'msg_1', type: null }] }, 'input[0]'],
+    [{ input: [{ id: 'ig_1', type: 'image_generation_call' }] }, 'input[0]'],
+    [{ input: [{ id: 'ci_1', type: 'code_interpreter_call', container_id: 'cntr_1' }] }, 'input[0]'],
     [item({ type: 'input_file', file_id: 'file-1' }), 'input[].file_id'],
     [item({ type: 'input_image', file_id: 'file-1' }), 'input[].file_id'],
     [{ input: [{ type: 'function_call_output', output: [{ type: 'input_file', file_id: 'f' }] }] }, 'input[].file_id'],
@@ -152,8 +154,26 @@ t.test('what needs stored state, or runs elsewhere, is refused by name', async (
     t.match(json.error, { type: 'invalid_request_error', code: 'unsupported_parameter', param });
     t.match(json.error.message, /stored at the provider, and this gateway keeps none/);
   }
+  const escaped = `{"model":"fast","input":[{"id":"msg_1","type":"${'item_reference'.replace(/./g, (c) => `\\u00${c.charCodeAt(0).toString(16)}`)}"}]}`;
+  t.match((await post(escaped)).json.error, { param: 'input[0]' }, 'a type written with escapes');
   const folded = await post({ input: [{ type: 'message', Type: 'item_reference', role: 'user', id: 'msg_1' }] });
   t.match(folded.json.error, { param: 'input[0].type', message: /in two ways/ });
+  for (const item of [
+    '"type":"item_reference","type":"message"',
+    '"type":"message","id":{},"ty\\u0070e":"item_reference"',
+  ]) {
+    for (const filler of ['', `"metadata":null,${' '.repeat(100_000)}`]) {
+      const body = `{${filler}"model":"fast","input":[{"type":"message","role":"user"},{${item},"id":"msg_1"}]}`;
+      t.match((await post(body)).json.error, { param: 'input[].type', message: /in two ways/ }, item);
+    }
+  }
+  const tool = await post('{"model":"fast","input":"x","tools":[{"type":"web_search","type":"function"}]}');
+  t.match(tool.json.error, { param: 'tools[].type', message: /in two ways/ });
+  const once = '{"type":"object","type":"string"},"type":"function"';
+  answerJson(stage, RESPONSE);
+  const own = await post(`{"model":"fast","input":"x","tools":[{"parameters":${once}},{"type":"function"}]}`);
+  t.equal(own.status, 200, 'one type each, and what is below is the own');
+  upstream.received.pop();
   for (const type of [
     ...['file_search', 'web_search', 'web_search_preview', 'mcp', 'code_interpreter', 'image_generation'],
     ...['computer_use_preview', 'local_shell', 'shell', 'Function', null],

@@ -39,6 +39,32 @@ for (const text of ['short', LONG]) {
   });
 }
 
+t.test('a file id is refused in every spelling, wherever messages may have parts', async (t) => {
+  const part = (member: string) =>
+    `{"model":"fast","input":[{"role":"user","content":[{"type":"input_file","${member}":"f"}]}]}`;
+  const names = ['File_ID', 'fileId', 'file-id', 'file_id\\u0000', '\\u0046\\u0049LE_ID', 'f\u0131le_id'];
+  const document = '[{"type":"document","source":{"type":"file","file_id":"f"}}]';
+  const asked: readonly (readonly [path: string, body: string])[] = [
+    ...names.map((name) => ['/responses', part(name)] as const),
+    ['/responses', '{"model":"fast","input":[{"role":"user","content":[{"input":{}},[{"file_id":"f"}]]}]}'],
+    ['/responses', '{"model":"fast","input":"x","instructions":[{"content":[{"file_id":"f"}]}]}'],
+    ['/messages', `{"model":"fast","max_tokens":3,"system":${document},"messages":[{"role":"user","content":"x"}]}`],
+    [
+      `/assistants/${await gateway.assistant(company, { model: 'fast' })}/run`,
+      `{"messages":[{"role":"user","content":${document}}]}`,
+    ],
+  ];
+  for (const [path, body] of asked) {
+    for (const text of [body, body.replace('{', `{"metadata":null,${' '.repeat(100_000)}`)]) {
+      if (path.endsWith('/run') && text !== body) continue;
+      const answer = await ask(`${gateway.url}${path}`, { key, body: text });
+      t.equal(answer.status, 400, body);
+      t.match(answer.text, "file_id' needs state", body);
+    }
+  }
+  t.equal(upstream.received.length, 0);
+});
+
 t.test('a tool may have a parameter of that name', async (t) => {
   upstream.answer((res) => {
     res.writeHead(200, { 'content-type': 'application/json' });

@@ -310,7 +310,7 @@ t.test('so many names below the top level and no more', (t) => {
 });
 
 t.test('the watched name is found from the third level on, with a string as its value, however it is written', (t) => {
-  const watch: Watch = { name: 'file_id', notBelow: 'input' };
+  const watch: Watch = { beginning: 'fi', isName: (key) => key.toLowerCase() === 'file_id', notBelow: 'input' };
   const cases: readonly (readonly [body: string, watched: readonly number[]])[] = [
     ['{"x":1,"a":[{"file_id":"f"}]}', [1]],
     ['{"a":[{"b":[{"file_id" : "f"}]}]}', [0]],
@@ -326,7 +326,9 @@ t.test('the watched name is found from the third level on, with a string as its 
     ['{"a":[{"b":[{"file_id":{"type":"string"}},{"file_id":7},{"file_id":null},{"file_id":["f"]}]}]}', []],
     ['{"a":[{"b":[{"input":{"file_id":"f","x":{"file_id":"g"}}}]}]}', []],
     ['{"a":[{"file_id":12,"x":"y"},"z",{"b":{"file_id":7}},"z"],"b":"f"}', []],
-    ['{"a":[{"b":["file_id","f",{"file_ids":"f","file_i":"f","FILE_ID":"f"}]}]}', []],
+    ['{"a":[{"b":["file_id","f",{"file_ids":"f","file_i":"f"}]}]}', []],
+    ['{"a":[{"b":["f",{"FILE_ID":"f"}]}]}', [0]],
+    ['{"a":[{"b":[{"input":{"file_id":1}},[{"file_id":"f"}]]}]}', [0]],
     [String.raw`{"a":[{"content":"{\"file_id\":\"f\"}"}]}`, []],
   ];
   for (const [text, watched] of cases) {
