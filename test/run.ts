@@ -9,7 +9,7 @@ import { parseArgs } from 'node:util';
 
 /**
  * Runs test files, each in a process of its own: those named in the arguments, otherwise all;
- * four at once, or as many as --jobs=N says. Without FAST_HTTP in the environment, tests of what
+ * six at once, or as many as --jobs=N says. Without FAST_HTTP in the environment, tests of what
  * clients see run twice: with the fast path and without it.
  * Prints a line per file, what failed in it, and at the end the line `N passed, N failed`.
  *
@@ -21,7 +21,7 @@ const GRACE_MS = 15_000; // a file that reaches its timeout reports it and ends 
 const BOTH_WAYS = /\btest\/(spec|edge|sdk)\//;
 /** What V8 compiled is kept for the next file and process: without it each spends 0.3 to 0.5 s of CPU on that. */
 const COMPILE_CACHE = fileURLToPath(new URL('../.tap/compile-cache', import.meta.url));
-const JOBS = '4'; // at once; on two cores: a file computes for about half of its time and waits for the rest
+const JOBS = '6'; // at once; on two cores: a file computes for a third of its time and waits for the rest
 /** Files that take longest: they go first, so that none runs on alone at the end. */
 const LONGEST = ['test/admin/browser', 'test/fleet/', 'test/faults/', 'test/admin/', 'test/store/'];
 

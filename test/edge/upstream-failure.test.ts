@@ -169,6 +169,7 @@ const FAILURES: Record<string, Failure> = {
     only: ['stream'],
   },
 };
+FAILURES['status 408'] = { play: json(408, { error: { message: 'internal-chat' } }), expected: SLOW }; // a router's deadline
 for (const status of [400, 422])
   FAILURES[`status ${status}`] = { play: json(status, { error: { message: 'bad top_p' } }), expected: INVALID };
 FAILURES['status 413'] = {
