@@ -93,7 +93,9 @@ function readMigrations(directory: string) {
 
 /** @throws MigrationRefused */
 async function pendingOf(sql: Sql, migrations: readonly Migration[]): Promise<Migration[]> {
-  const [table] = await sql<[{ exists: boolean }]>`select to_regclass('schema_migrations') is not null as exists`;
+  // by a look into pg_class: behind a lock to_regclass may still answer from the session's cache of before
+  const [table] = await sql<[{ exists: boolean }]>`select exists (
+    select from pg_class where relname = 'schema_migrations' and pg_table_is_visible(oid)) as exists`;
   if (!table.exists) return [...migrations];
   const rows = await sql<{ name: string; sha256: string; needs: string | null }[]>`
     select name, sha256, to_jsonb(m) ->> 'needs' as needs from schema_migrations m order by name`; // the column may be missing
