@@ -1,13 +1,12 @@
-import { CHAT_ANSWER, MESSAGES_EVENT, RESPONSES_EVENT } from '../../src/domain/answer-members.ts';
-import { MESSAGE_TYPES } from '../../src/gateway/messages.ts';
-import { RESPONSE_TYPES } from '../../src/gateway/responses.ts';
+import { CHAT_ANSWER } from '../../src/domain/answer-members.ts';
+import { openMessage } from '../../src/gateway/messages.ts';
+import { openResponse } from '../../src/gateway/responses.ts';
+import type { OpenStream } from '../../src/gateway/stream-relay.ts';
 import { scanAnswer } from '../../src/json/answer.ts';
 import { parseObject } from '../../src/json/parser.ts';
 import { splice } from '../../src/json/splice.ts';
 import { ObjectScanner } from '../../src/json/stream-parser.ts';
 import { ChatStream } from '../../src/sse/chat-stream.ts';
-import type { DialectStream } from '../../src/sse/dialect-stream.ts';
-import { TypedStream } from '../../src/sse/typed-stream.ts';
 import { chatStream, framed, MAX_EVENT_BYTES, SLUG } from '../../test/sse/fixtures.ts';
 import { messageStream, responseStream } from '../../test/sse/typed-fixtures.ts';
 import { requestBody } from '../load/body.ts';
@@ -38,9 +37,7 @@ const sink = {
 };
 
 const options = { slug, sink, maxEventBytes: MAX_EVENT_BYTES, hidden: null };
-const openChat = () => new ChatStream(options, CHAT_ANSWER, true);
-const openResponse = () => new TypedStream(options, RESPONSES_EVENT, RESPONSE_TYPES);
-const openMessage = () => new TypedStream(options, MESSAGES_EVENT, MESSAGE_TYPES);
+const openChat: OpenStream = (options) => new ChatStream(options, CHAT_ANSWER, true);
 
 function eventsOf(text: string): Buffer[] {
   return String(framed(text, '\n'))
@@ -48,8 +45,8 @@ function eventsOf(text: string): Buffer[] {
     .map((event) => Buffer.from(event));
 }
 
-function scanStream(chunks: readonly Buffer[], open: () => DialectStream = openChat): void {
-  const scanner = open();
+function scanStream(chunks: readonly Buffer[], open: OpenStream = openChat): void {
+  const scanner = open(options);
   for (const chunk of chunks) scanner.push(chunk);
   scanner.end();
 }

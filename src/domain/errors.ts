@@ -125,6 +125,11 @@ export const MESSAGES_ERRORS: ErrorFormat = {
   event: (error, requestId) => `event: error\ndata: ${MESSAGES_ERRORS.body(error, requestId)}\n\n`,
 };
 
+/** Of a member that two readers could understand differently. */
+export function twoReadings(param: string): GatewayError {
+  return new GatewayError('invalid_request', `The parameter '${param}' could be read in two ways.`, param);
+}
+
 /** The same answer, byte for byte, for models that are unknown or disabled (spec section 7). */
 export function modelNotFound(slug: string, param: SlugParam = 'model'): GatewayError {
   return new GatewayError('not_found', `The model '${slug}' does not exist or you do not have access to it.`, param);

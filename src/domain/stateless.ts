@@ -1,6 +1,6 @@
 import { foldsTo, SHORTENED } from '../json/members.ts';
 import type { Watch } from '../json/watcher.ts';
-import { GatewayError } from './errors.ts';
+import { GatewayError, twoReadings } from './errors.ts';
 import { NameSet } from './name-set.ts';
 import type { MessagesRequest, ResponsesRequest } from './request.ts';
 
@@ -58,9 +58,7 @@ export function requireStateless(request: Partial<ResponsesRequest & MessagesReq
   const item = input.findIndex(({ type, role }) => STORED_ITEMS.has(type) || (type == null && role == null));
   if (item >= 0) throw stored(`input[${item}]`);
   const folded = input.findIndex((item) => Object.keys(item).some((name) => name !== 'type' && foldsTo(name, 'type')));
-  if (folded < 0) return;
-  const param = `input[${folded}].type`;
-  throw new GatewayError('invalid_request', `The parameter '${param}' could be read in two ways.`, param);
+  if (folded >= 0) throw twoReadings(`input[${folded}].type`);
 }
 
 function stored(param: string): GatewayError {

@@ -1,6 +1,6 @@
 import { CHAT_ANSWER } from '../domain/answer-members.ts';
 import { boundChat } from '../domain/budget.ts';
-import { REFERENCE_ERRORS } from '../domain/errors.ts';
+import { REFERENCE_ERRORS, twoReadings } from '../domain/errors.ts';
 import type { Model } from '../domain/model.ts';
 import { type ChatRequest, checkChat } from '../domain/request.ts';
 import type { AnswerScan } from '../json/answer.ts';
@@ -11,7 +11,7 @@ import type { Call, Operation } from './call.ts';
 import { JsonRelay } from './json-relay.ts';
 import { modelNames } from './model-names.ts';
 import { StreamRelay } from './stream-relay.ts';
-import { bytesWithin, memberNamed, membersWithin, twoReadings, type ValidBody, validateBody } from './validate.ts';
+import { bytesWithin, memberNamed, membersWithin, type ValidBody, validateBody } from './validate.ts';
 
 /** POST /chat/completions (spec section 4.2): the caller's own bytes are sent on, with two members edited. */
 export const chat: Operation = {

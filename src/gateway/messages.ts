@@ -12,18 +12,20 @@ import type { Operation } from './call.ts';
 import { modelEdit, renderAnswer } from './chat.ts';
 import { JsonRelay } from './json-relay.ts';
 import type { Services } from './services.ts';
-import { StreamRelay } from './stream-relay.ts';
+import { type OpenStream, StreamRelay } from './stream-relay.ts';
 import { validateBody } from './validate.ts';
 
 const DIALECT = { scope: 'chat', kind: 'chat', errors: MESSAGES_ERRORS, takesApiKeyHeader: true } as const;
 const GOVERNED = ['model', 'messages', 'stream', 'max_tokens', ...STORED_MEMBERS];
 
 /** What the types of its events mean. */
-export const MESSAGE_TYPES: EventTypes = {
+const TYPES: EventTypes = {
   last: new Set(['message_stop']),
   failed: new Set(['error']),
   usage: new Set(['message_delta']),
 };
+
+export const openMessage: OpenStream = (options) => new TypedStream(options, MESSAGES_EVENT, TYPES);
 
 /** POST /messages (contract section 5): the caller's own bytes are sent on, with `model` edited. */
 export const messages: Operation = {
@@ -37,12 +39,7 @@ export const messages: Operation = {
       bound: (model) => boundChat(request, body.length, model.prices),
       answer: (reply, admission, meter) =>
         request.stream === true
-          ? new StreamRelay(
-              reply,
-              admission,
-              meter,
-              (options) => new TypedStream(options, MESSAGES_EVENT, MESSAGE_TYPES),
-            )
+          ? new StreamRelay(reply, admission, meter, openMessage)
           : new JsonRelay(reply, admission, meter, renderAnswer, MESSAGES_ANSWER),
     };
   },

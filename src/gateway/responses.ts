@@ -8,7 +8,7 @@ import { type EventTypes, TypedStream } from '../sse/typed-stream.ts';
 import type { Call, Operation } from './call.ts';
 import { modelEdit, renderAnswer } from './chat.ts';
 import { JsonRelay } from './json-relay.ts';
-import { StreamRelay } from './stream-relay.ts';
+import { type OpenStream, StreamRelay } from './stream-relay.ts';
 import { memberNamed, type ValidBody, validateBody } from './validate.ts';
 
 /** POST /responses (contract section 5): the caller's own bytes are sent on, with `model` and `store` edited. */
@@ -33,12 +33,7 @@ export const responses: Operation = {
       },
       answer: (reply, admission, meter) =>
         request.stream === true
-          ? new StreamRelay(
-              reply,
-              admission,
-              meter,
-              (options) => new TypedStream(options, RESPONSES_EVENT, RESPONSE_TYPES),
-            )
+          ? new StreamRelay(reply, admission, meter, openResponse)
           : new JsonRelay(reply, admission, meter, renderAnswer, RESPONSES_ANSWER),
     };
   },
@@ -47,11 +42,13 @@ export const responses: Operation = {
 const GOVERNED = ['model', 'input', 'stream', 'store', 'include', 'max_output_tokens', 'n', ...STORED_MEMBERS];
 
 /** What the types of its events mean. */
-export const RESPONSE_TYPES: EventTypes = {
+const TYPES: EventTypes = {
   last: new Set(['response.completed', 'response.incomplete']),
   failed: new Set(['response.failed', 'error']),
   usage: new Set(['response.completed', 'response.incomplete', 'response.failed']),
 };
+
+export const openResponse: OpenStream = (options) => new TypedStream(options, RESPONSES_EVENT, TYPES);
 
 const FALSE = Buffer.from('false');
 const STORE_FALSE = Buffer.from(',"store":false');

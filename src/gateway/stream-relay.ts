@@ -21,6 +21,9 @@ const MAX_WHOLE_BYTES = 1024 * 1024;
 const READ_ON_MS = 3000;
 const READ_ON_BYTES = 256 * 1024;
 
+/** Makes the scanner of a stream in one dialect. */
+export type OpenStream = (options: StreamOptions) => DialectStream;
+
 /**
  * Relays one streamed answer: upstream chunks in, edited events out (spec section 4.2, "Streaming"). What one
  * read of the upstream's socket yields is sent in one write; a slow client pauses the upstream. When a client
@@ -35,7 +38,7 @@ export class StreamRelay extends Relay implements SpanSink {
   #readOnTimer: NodeJS.Timeout | null = null;
 
   /** @param open makes the reader of the stream's dialect */
-  constructor(reply: Reply, admission: Admission, meter: CallMeter, open: (options: StreamOptions) => DialectStream) {
+  constructor(reply: Reply, admission: Admission, meter: CallMeter, open: OpenStream) {
     super(reply, admission, meter);
     this.#out = reply.stream(() => this.#onDrain());
     const { slug } = modelNames(admission.model);

@@ -1,7 +1,16 @@
-import { type ErrorName, GatewayError } from '../domain/errors.ts';
+import { type ErrorName, GatewayError, twoReadings } from '../domain/errors.ts';
 import { FILE_ID, requireNoFiles } from '../domain/stateless.ts';
 import type { SteeringFilter } from '../domain/steering.ts';
-import { ambiguous, foldsTo, type JsonFault, MAX_MEMBERS, type Member, type Members, QUOTE } from '../json/members.ts';
+import {
+  ambiguous,
+  foldsTo,
+  type JsonFault,
+  MAX_MEMBERS,
+  MAX_NAMES,
+  type Member,
+  type Members,
+  QUOTE,
+} from '../json/members.ts';
 import { parseObject } from '../json/parser.ts';
 import { MAX_VALUES } from '../json/stream-parser.ts';
 import type { RequestBody } from './body.ts';
@@ -145,8 +154,9 @@ export function bytesWithin(
 export function membersWithin(value: Buffer, { name }: Member): Members | null {
   const object = parseObject(value);
   if (typeof object !== 'string') return object.members;
-  if (object !== 'too_many_members') return null;
-  throw new GatewayError('invalid_request', `'${name}' has more than ${MAX_MEMBERS} members.`, name);
+  const most = object === 'too_many_members' ? MAX_MEMBERS : object === 'too_many_names' ? MAX_NAMES : null;
+  if (most === null) return null;
+  throw new GatewayError('invalid_request', `'${name}' has more than ${most} members.`, name);
 }
 
 const MOST_WITHIN = 65_536;
@@ -160,15 +170,12 @@ function unsupported(name: string, why = ''): GatewayError {
   return new GatewayError('unsupported_parameter', `Unsupported parameter: '${name}'.${why}`, name);
 }
 
-export function twoReadings(param: string): GatewayError {
-  return new GatewayError('invalid_request', `The parameter '${param}' could be read in two ways.`, param);
-}
-
 const FAULTS: Readonly<Record<JsonFault, ErrorName>> = {
   invalid_json: 'invalid_json',
   not_an_object: 'invalid_type',
   too_deep: 'invalid_request',
   too_many_members: 'invalid_request',
+  too_many_names: 'invalid_request',
   too_many_values: 'invalid_request',
 };
 
@@ -177,6 +184,7 @@ const FAULT_TEXTS: Readonly<Record<JsonFault, string | undefined>> = {
   not_an_object: 'The request body must be a JSON object.',
   too_deep: 'The request body is nested too deeply.',
   too_many_members: `The request body has more than ${MAX_MEMBERS} members.`,
+  too_many_names: `The objects in the request body have more than ${MAX_NAMES} different member names.`,
   too_many_values: `The request body has more than ${MAX_VALUES} values.`,
 };
 

@@ -78,7 +78,13 @@ export interface ParsedObject {
 }
 
 /** Why a body is not accepted. */
-export type JsonFault = 'invalid_json' | 'not_an_object' | 'too_deep' | 'too_many_members' | 'too_many_values';
+export type JsonFault =
+  | 'invalid_json'
+  | 'not_an_object'
+  | 'too_deep'
+  | 'too_many_members'
+  | 'too_many_names'
+  | 'too_many_values';
 
 /** The shortened form of a long string whose content begins at `start`. */
 export function beginning(b: Buffer, start: number): string {

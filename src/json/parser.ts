@@ -121,7 +121,7 @@ class ObjectParser {
       if (keyEnd < 0) return undefined;
       const keyStart = at + 1;
       const name = depth <= REDUCED_DEPTH ? this.#name(keyStart, keyEnd) : '';
-      if (this.#names > MAX_NAMES) return this.#refuse('too_many_members');
+      if (this.#names > MAX_NAMES) return this.#refuse('too_many_names');
       at = skipSpace(b, keyEnd + 1, end);
       if (b[at] !== COLON || at >= end) return undefined;
       const valueStart = skipSpace(b, at + 1, end);

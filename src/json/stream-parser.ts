@@ -372,7 +372,7 @@ export class ObjectScanner {
       if (this.#depth > 1 && this.#lastNames[text.length] !== text) {
         this.#lastNames[text.length] = text;
         if (this.#names.add(text).size > MAX_NAMES) {
-          this.#fault = 'too_many_members';
+          this.#fault = 'too_many_names';
           return FAULT;
         }
       }

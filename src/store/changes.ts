@@ -5,7 +5,7 @@ import { inlined, serverIdentity } from './server.ts';
 /** Whatever the change feed keeps up to date. Its methods never throw and never wait. */
 export interface Follower {
   /**
-   * A change was committed. May be called twice: by notification and by poll.
+   * A change was committed. Called once for most: after 10,000 others or a failover it may be called again.
    * @param kind 'key', 'company', 'model', 'assistant' or 'all' (sql/0001_gateway.sql)
    * @param subject what the change is about: a digest in hex or an id; '' for shared models and 'all'
    */
@@ -42,9 +42,9 @@ interface Snapshot {
   readonly at: number;
 }
 
-/** What is new since the poll before: changes of a kind and subject, and whether any company's spend changed. */
+/** What is new since the poll before: changes, and whether any company's spend changed. */
 interface News extends Snapshot {
-  readonly changes: readonly [string, string][];
+  readonly changes: readonly [id: number, kind: string, subject: string][];
   readonly spent: boolean;
 }
 
@@ -55,7 +55,7 @@ interface News extends Snapshot {
  *   commit ── NOTIFY ──────────────> follower        milliseconds, if it arrives
  *        └─── row in changes ─ poll ─> follower       at most pollMs and a query later, always
  *
- * A poll passes on again what was notified. Polls are most of what an idle gateway costs, so this one
+ * Whichever comes second passes nothing on. Polls are most of what an idle gateway costs, so this one
  * also tells the ledger whether there is spend to read.
  */
 export class Changes {
@@ -74,6 +74,8 @@ export class Changes {
   #closed = false;
   #trimming: Promise<void> | null = null;
   #isDue = false;
+  /** Ids of the changes passed on lately. */
+  readonly #passed = new Set<number>();
   #wake = (): void => {};
   /** Every change up to here was passed on; null before the first poll. */
   #last: Snapshot | null = null;
@@ -87,8 +89,8 @@ export class Changes {
     this.#options = { pollMs: 750, keepSeconds: 3600, onSpend: () => {}, ...options };
     this.#listener = db.listen(CHANNEL, {
       onNotice: (payload) => {
-        const colon = payload.indexOf(':');
-        this.#follower.changed(payload.slice(0, colon), payload.slice(colon + 1));
+        const [first, last] = [payload.indexOf(':'), payload.lastIndexOf(':')];
+        this.#pass(Number(payload.slice(last + 1)), payload.slice(0, first), payload.slice(first + 1, last));
       },
       onReady: () => {
         this.listening = true;
@@ -127,10 +129,13 @@ export class Changes {
       );
       const gap = this.#last === null || !continues(this.#last, now, this.#options.keepSeconds);
       this.#options.onSpend(spent || gap);
-      if (gap) this.#follower.missed();
+      if (gap) {
+        this.#passed.clear(); // another server uses the same ids
+        this.#follower.missed();
+      }
       this.#last = now;
       if (changes.length > MAX_CHANGES) this.#follower.changed('all', '');
-      else for (const [kind, subject] of changes) this.#follower.changed(kind, subject);
+      else for (const change of changes) this.#pass(...change);
       this.polls++;
       if (!this.available) this.#log.info('change feed: following');
       this.available = true;
@@ -141,6 +146,14 @@ export class Changes {
         this.#log.warn({ reason: (error as Error).message }, 'change feed: interrupted');
       this.available = false;
     }
+  }
+
+  /** Passes a change on, unless that was done: forgotten again, what was read since might not be readable any more. */
+  #pass(id: number, kind: string, subject: string): void {
+    if (this.#passed.has(id)) return;
+    if (this.#passed.size >= MAX_CHANGES) this.#passed.clear();
+    this.#passed.add(id);
+    this.#follower.changed(kind, subject);
   }
 
   /**
@@ -193,8 +206,8 @@ async function readNews(sql: Sql, since: string | null): Promise<News> {
     select pg_current_snapshot()::text as snapshot,
       ${serverIdentity(sql)} as server,
       extract(epoch from now())::float8 as at,
-      (select coalesce(json_agg(json_build_array(kind, subject)), '[]')
-       from (select distinct kind, subject from changes
+      (select coalesce(json_agg(json_build_array(id, kind, subject)), '[]')
+       from (select id, kind, subject from changes
              where xid >= pg_snapshot_xmin(${inlined(sql, since)}::pg_snapshot) -- for the index
                and not pg_visible_in_snapshot(xid, ${inlined(sql, since)}::pg_snapshot)
              limit ${inlined(sql, `${MAX_CHANGES + 1}`)}) as fresh) as changes,

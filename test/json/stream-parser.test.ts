@@ -296,10 +296,10 @@ t.test('so many names below the top level and no more', (t) => {
     const most = body(names(MAX_NAMES - 1));
     const over = body(names(MAX_NAMES + 1));
     t.type(scan(cutAt(Buffer.from(most), [5000, 9001])), 'object');
-    t.equal(scan(cutAt(Buffer.from(over), [5000, 9001])), 'too_many_members');
+    t.equal(scan(cutAt(Buffer.from(over), [5000, 9001])), 'too_many_names');
     t.type(parseObject(Buffer.from(most)), 'object');
     // it forgets some of the names it knows from other bodies
-    t.equal(parseObject(Buffer.from(body(names(MAX_NAMES + 300)))), 'too_many_members');
+    t.equal(parseObject(Buffer.from(body(names(MAX_NAMES + 300)))), 'too_many_names');
   }
   t.type(
     scan([Buffer.from(`{"a":[${Array.from({ length: 9999 }, () => '{"role":"x","content":""}').join()}]}`)]),

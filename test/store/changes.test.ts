@@ -118,6 +118,20 @@ t.test('a change is told by poll alone, once', async (t) => {
   t.equal(journal.times('model:'), 1);
 });
 
+t.test(
+  'a change that was notified is not told again by poll: what was read since may be unreadable by then',
+  async (t) => {
+    const db = open(t, url);
+    const journal = await follow(t, db, { pollMs: 20 });
+    for (let i = 0; i < 20; i++) {
+      await announce(db, 'key', `notified${i}`);
+      await journal.hears(`key:notified${i}`);
+    }
+    await journal.morePolls(3);
+    t.same([...new Set(journal.told.map((change) => journal.times(change)))], [1]);
+  },
+);
+
 t.test('what changed before the feed was followed is not told, but a gap is', async (t) => {
   const db = open(t, url);
   await announce(db, 'key', 'early');

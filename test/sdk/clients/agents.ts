@@ -3,7 +3,7 @@ import type { Client, Setting } from './client.ts';
 const MODEL = 'demo-chat';
 
 /** The demo upstream calls the tool that the question names, with the words in backticks. */
-const readNote = ({ folder }: Setting): string => `Please read \`${folder}/work/note.txt\``;
+const readNote = ({ folder }: Setting): string => `Please read \`${folder}/project/note.txt\``;
 const RUN_CAT = 'Please run the command `cat note.txt`';
 
 const binary = ({ folder }: Setting, path: string): string => `${folder}/node_modules/${path}`;
@@ -66,7 +66,7 @@ env_key = "TOLLGATE_KEY"
     asked: 'a file, by chat completions',
     start: (setting) => ({
       files: {
-        'work/opencode.json': JSON.stringify({
+        'project/opencode.json': JSON.stringify({
           model: `tollgate/${MODEL}`,
           small_model: `tollgate/${MODEL}`,
           autoupdate: false,

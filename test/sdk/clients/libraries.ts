@@ -38,7 +38,7 @@ const promptfoo: Client = {
     };
     const promptfoo = `${folder}/node_modules/.bin/promptfoo`;
     return {
-      files: { 'work/promptfooconfig.json': JSON.stringify(config) },
+      files: { 'project/promptfooconfig.json': JSON.stringify(config) },
       command: [
         'sh',
         '-c',

@@ -56,7 +56,7 @@ interface Result {
 
 async function tryClient(client: Client): Promise<Result> {
   const folder = join(temporary, client.name);
-  await mkdir(join(folder, 'work'), { recursive: true });
+  await mkdir(join(folder, 'project'), { recursive: true });
   try {
     const installed = await install(client, folder);
     if (installed.failed) {
@@ -94,13 +94,13 @@ async function versionOf({ packages: [name = ''], from }: Client, folder: string
 async function runClient(client: Client, setting: Setting): Promise<Ran> {
   const { folder, word, url, key } = setting;
   const { command, files = {}, env = {} } = client.start(setting);
-  const written = { 'work/note.txt': `${word}\n`, ...files };
+  const written = { 'project/note.txt': `${word}\n`, ...files };
   for (const [path, text] of Object.entries(written)) {
     await mkdir(dirname(join(folder, path)), { recursive: true });
     await writeFile(join(folder, path), text);
   }
   const own = { HOME: folder, TOLLGATE_URL: url, TOLLGATE_KEY: key, WORD: word, ...env };
-  return run(command, join(folder, 'work'), RUN_MS, own);
+  return run(command, join(folder, 'project'), RUN_MS, own);
 }
 
 /** Runs a program to its end, without standard input and with little of this process's environment. */
