@@ -1,3 +1,4 @@
+import type { Limits } from './limits.ts';
 import type { Model } from './model.ts';
 import type { Femto } from './money.ts';
 
@@ -11,6 +12,8 @@ export interface Company {
   readonly budget: Femto | null;
   /** Whether each request reserves what it can cost at most before it is sent. */
   readonly strict: boolean;
+  /** null: none. */
+  readonly limits: Limits | null;
   /** Models of this company only; they take precedence over shared ones of the same slug. */
   readonly ownModels: ReadonlyMap<string, Model>;
   readonly sharedModels: ReadonlyMap<string, Model>;

@@ -1,4 +1,6 @@
 import { hash, randomBytes } from 'node:crypto';
+import type { Limits } from './limits.ts';
+import type { Femto } from './money.ts';
 import type { ScopeSet } from './scope.ts';
 
 /**
@@ -19,6 +21,25 @@ export interface ApiKey extends Payer {
   readonly scopes: ScopeSet;
   /** Milliseconds since the epoch; Infinity when the key does not expire. */
   readonly expiresAt: number;
+  /** null: none besides its company's. */
+  readonly limits: Limits | null;
+  /** null: it may do all that its scopes and its company allow. */
+  readonly narrowing: Narrowing | null;
+}
+
+/** What a key may do less than its company (contract section 5). null: nothing less. */
+export interface Narrowing {
+  /** The only slugs it lists and calls. */
+  readonly models: ReadonlySet<string> | null;
+  /** Femto-EUR a month. */
+  readonly budget: Femto | null;
+  /** The networks it may be used from. */
+  readonly networks: Networks | null;
+}
+
+/** A set of addresses. */
+export interface Networks {
+  check(address: string, family?: 'ipv4' | 'ipv6'): boolean;
 }
 
 /** A new key in plaintext, to be shown once. */

@@ -1,7 +1,9 @@
+import { BlockList } from 'node:net';
 import { type Assistant, isEligible } from '../domain/assistant.ts';
 import type { Company } from '../domain/company.ts';
 import { GatewayError } from '../domain/errors.ts';
-import type { ApiKey } from '../domain/key.ts';
+import type { ApiKey, Narrowing } from '../domain/key.ts';
+import type { Limits } from '../domain/limits.ts';
 import type { Model } from '../domain/model.ts';
 import { parseEur, parsePrices } from '../domain/money.ts';
 import type { Directory, MaybeAsync } from '../domain/ports.ts';
@@ -179,38 +181,85 @@ export class CachedDirectory implements Directory, Follower {
   }
 }
 
+interface NarrowingColumns {
+  readonly models: readonly string[] | null;
+  readonly budget: string | null;
+  readonly networks: readonly string[] | null;
+}
+interface KeyColumns extends NarrowingColumns, Limits {
+  readonly digest: string;
+  readonly id: string;
+  readonly companyId: string;
+  readonly scopes: string[];
+  readonly expiresAt: number | null;
+}
+
 async function readKeys(sql: Sql, digests: readonly string[]): Promise<Map<string, ApiKey>> {
-  const rows = await sql<
-    { digest: string; id: string; companyId: string; scopes: string[]; expiresAt: number | null }[]
-  >`
+  const rows = await sql<KeyColumns[]>`
     select encode(digest, 'hex') as digest, id, company_id as "companyId", scopes,
-      (extract(epoch from expires_at) * 1000)::float8 as "expiresAt"
+      (extract(epoch from expires_at) * 1000)::float8 as "expiresAt", ${limitColumns(sql)},
+      allowed_model_slugs as models, monthly_budget_eur::text as budget, allowed_cidrs::text[] as networks
     from api_keys
     where digest = any(select decode(d, 'hex') from unnest(${digests as string[]}::text[]) as t (d)) and revoked_at is null`;
   return new Map(
-    rows.map(({ digest, id, companyId, scopes, expiresAt }) => [
+    rows.map(({ digest, id, companyId, scopes, expiresAt, ...row }) => [
       digest,
-      Object.freeze({ id, companyId, scopes: scopeSet(scopes), expiresAt: expiresAt ?? Number.POSITIVE_INFINITY }),
+      Object.freeze({
+        ...{ id, companyId, scopes: scopeSet(scopes), expiresAt: expiresAt ?? Number.POSITIVE_INFINITY },
+        limits: limitsOf(row),
+        narrowing: narrowingOf(row),
+      }),
     ]),
   );
 }
 
+function limitColumns(sql: Sql) {
+  return sql`requests_per_minute as "requestsPerMinute", tokens_per_minute as "tokensPerMinute", max_concurrent as "maxConcurrent"`;
+}
+
+function limitsOf({ requestsPerMinute, tokensPerMinute, maxConcurrent }: Limits): Limits | null {
+  if (requestsPerMinute === null && tokensPerMinute === null && maxConcurrent === null) return null;
+  return Object.freeze({ requestsPerMinute, tokensPerMinute, maxConcurrent });
+}
+
+function narrowingOf({ models, budget, networks }: NarrowingColumns): Narrowing | null {
+  const most = budget === null ? null : parseEur(budget) || null;
+  if (models === null && most === null && networks === null) return null;
+  return Object.freeze({
+    models: models === null ? null : new Set(models),
+    budget: most,
+    networks: networks === null ? null : networksOf(networks),
+  });
+}
+
+/** @param cidrs as Postgres prints them, such as "10.0.0.0/8" and "2001:db8::/32" */
+function networksOf(cidrs: readonly string[]): BlockList {
+  const networks = new BlockList();
+  for (const cidr of cidrs) {
+    const [address, bits] = cidr.split('/') as [string, string];
+    networks.addSubnet(address, Number(bits), address.includes(':') ? 'ipv6' : 'ipv4');
+  }
+  return networks;
+}
+
 type ModelColumns = Omit<Model, 'prices'> & { readonly input: string; readonly output: string };
-type CompanyColumns = Pick<Company, 'id' | 'name' | 'allowNonEu' | 'strict'> & {
-  readonly disabledSlugs: string[];
-  readonly budget: string | null;
-  readonly models: ModelColumns[];
-};
+type CompanyColumns = Pick<Company, 'id' | 'name' | 'allowNonEu' | 'strict'> &
+  Limits & {
+    readonly disabledSlugs: string[];
+    readonly budget: string | null;
+    readonly models: ModelColumns[];
+  };
 
 async function readCompanies(sql: Sql, ids: readonly string[]): Promise<Omit<Company, 'sharedModels'>[]> {
   const rows = await sql<CompanyColumns[]>`
     select c.id, c.name, c.disabled_model_slugs as "disabledSlugs", c.allow_non_eu_models as "allowNonEu",
-      c.monthly_budget_eur::text as budget, c.budget_mode = 'strict' as strict,
+      c.monthly_budget_eur::text as budget, c.budget_mode = 'strict' as strict, ${limitColumns(sql)},
       (select coalesce(json_agg(own), '[]')
        from (select ${modelColumns(sql)} from models where company_id = c.id) as own) as models
     from companies c where c.id = any(${ids.filter((id) => UUID.test(id))}::uuid[])`;
-  return rows.map(({ models, ...company }) => ({
+  return rows.map(({ models, requestsPerMinute, tokensPerMinute, maxConcurrent, ...company }) => ({
     ...company,
+    limits: limitsOf({ requestsPerMinute, tokensPerMinute, maxConcurrent }),
     // most companies have none: one shared set is less memory to fetch
     disabledSlugs: company.disabledSlugs.length === 0 ? NONE : new Set(company.disabledSlugs),
     budget: company.budget === null ? null : parseEur(company.budget) || null,

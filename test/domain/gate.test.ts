@@ -26,6 +26,7 @@ function company(more: Partial<Company> = {}): Company {
     allowNonEu: false,
     budget: null,
     strict: false,
+    limits: null,
     ownModels,
     sharedModels,
     ...more,
