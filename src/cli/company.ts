@@ -92,7 +92,7 @@ export const companyCommands: readonly Command[] = [
           'EUR PER MONTH': ({ monthly_budget_eur }) => budgetText(monthly_budget_eur),
           'NON-EU': ({ allow_non_eu_models }) => yesNo(allow_non_eu_models),
           'DISABLED MODELS': ({ disabled_model_slugs }) => disabled_model_slugs.join(', ') || '-',
-          LIMITS: (company) => limitTexts(company, PLAIN).join(', ') || '-',
+          ...limitColumn(companies, (company) => limitTexts(company, PLAIN)),
         },
         'There are no companies; "tollgate company create" adds one.',
         ['EUR PER MONTH'],
@@ -109,7 +109,13 @@ export function budgetText(budget: string | null): string {
 /** Numbers for a terminal: without separators, so that they can be pasted. */
 export const PLAIN = { count: String, eurText: (amount: string) => `${amount} EUR` };
 
+/** A column of a list, if any of its rows has limits. */
+export function limitColumn<T>(rows: readonly T[], texts: (row: T) => string[]): Record<string, (row: T) => string> {
+  return rows.some((row) => texts(row).length > 0) ? { LIMITS: (row) => texts(row).join(', ') || '-' } : {};
+}
+
 function show(sentence: string, company: CompanyRow): string {
+  const limits = limitTexts(company, PLAIN);
   return card(sentence, {
     id: company.id,
     name: company.name,
@@ -117,7 +123,7 @@ function show(sentence: string, company: CompanyRow): string {
     'budget mode': company.budget_mode,
     'non-EU models': company.allow_non_eu_models ? 'allowed' : 'refused',
     'disabled models': company.disabled_model_slugs.join(', ') || '-',
-    limits: limitTexts(company, PLAIN).join(', ') || 'none',
+    ...(limits.length > 0 && { limits: limits.join(', ') }),
     created: instant(company.created_at),
   });
 }

@@ -13,7 +13,7 @@ import {
   required,
   someChange,
 } from './command.ts';
-import { budgetText, limitOptions, PLAIN } from './company.ts';
+import { budgetText, limitColumn, limitOptions, PLAIN } from './company.ts';
 import { ACTOR } from './database.ts';
 import { card, instant, listing, minute, orDash } from './text.ts';
 
@@ -92,7 +92,7 @@ export const keyCommands: readonly Command[] = [
           'LAST USED (UTC)': ({ last_used_at }) => minute(last_used_at),
           'EXPIRES (UTC)': ({ expires_at }) => minute(expires_at),
           STATE: ({ state }) => state,
-          LIMITS: (key) => restrictionTexts(key, PLAIN).join(', ') || '-',
+          ...limitColumn(keys, (key) => restrictionTexts(key, PLAIN)),
         },
         'The company has no keys; "tollgate key create" creates one.',
       );
