@@ -126,7 +126,7 @@ function limitsCard(c: PageContext, company: CompanyRow, form: Form): Html {
   }
   return html`<section class="card"><h2>Limits</h2>${state.summary}
 <form method="post" action="${path}" class="stack">${csrfInput(c)}
-<p class="hint">For all keys of the company together. An empty field limits nothing.</p>
+<p class="muted">For all keys of the company together. An empty field limits nothing.</p>
 <div class="pair">${limitFields(state, company)}</div>
 <div class="actions"><button class="primary">Save limits</button></div></form></section>`;
 }

@@ -68,10 +68,10 @@ async function accessPage(c: PageContext, form: Form): Promise<Response> {
   const state = formState(form, `${base}/create`);
   const now = services.clock();
   const cells = {
-    Key: ({ name, prefix }: KeyRow) => html`<strong>${name}</strong><br><code>${prefix}…</code>`,
-    State: (key: KeyRow) => stateOf(key, now),
-    Scopes: (key: KeyRow) =>
-      html`<span class="scopes">${key.scopes.map((scope) => badge('plain', scope))}</span>${restrictionsOf(key, format)}`,
+    Key: ({ id, name, prefix, state }: KeyRow) =>
+      html`<strong>${state === 'active' ? html`<a href="${base}/${id}">${name}</a>` : name}</strong><br><code>${prefix}…</code>`,
+    State: (key: KeyRow) => html`${stateOf(key, now)}${restrictionsOf(key, format)}`,
+    Scopes: ({ scopes }: KeyRow) => html`<span class="scopes">${scopes.map((scope) => badge('plain', scope))}</span>`,
     Created: ({ created_at, created_by }: KeyRow) =>
       html`${format.instant(created_at)}<br><span class="muted">${created_by ?? 'unknown'}</span>`,
     'Last used': ({ last_used_at: at }: KeyRow) => (at === null ? muted('never') : format.ago(at, now)),
@@ -79,8 +79,7 @@ async function accessPage(c: PageContext, form: Form): Promise<Response> {
     'Cost this month': ({ spent }: { spent: string }) => format.eur(spent),
     Actions: ({ id, name, state }: KeyRow) =>
       state === 'active'
-        ? html`<span class="row-actions"><a class="button quiet" href="${base}/${id}">Edit<span class="sr"> ${name}</span></a>
-<a class="button quiet" href="${base}/${id}/rotate">Rotate<span class="sr"> ${name}</span></a>
+        ? html`<span class="row-actions"><a class="button quiet" href="${base}/${id}/rotate">Rotate<span class="sr"> ${name}</span></a>
 <a class="button danger" href="${base}/${id}/revoke">Revoke<span class="sr"> ${name}</span></a></span>`
         : muted('none'),
   };
@@ -111,10 +110,12 @@ function readScopes(form: Form): Scope[] {
   return scopes;
 }
 
-/** By what a key is narrower than its company. */
+/** Marks a key that may do less than its company, and says by what. */
 function restrictionsOf(key: KeyRow, format: Format): Html | string {
-  const texts = restrictionTexts(key, format);
-  return texts.length === 0 ? '' : html`<br>${muted(texts.join(' · '))}`;
+  const texts = restrictionTexts(key, format).join(', ');
+  return texts === ''
+    ? ''
+    : html`<br><span class="badge plain" title="${texts}">restricted<span class="sr">: ${texts}</span></span>`;
 }
 
 function stateOf({ state, expires_at }: KeyRow, now: number): Html {

@@ -51,7 +51,7 @@ export function restrictionFields(state: FormState, company: Catalogue, key: Key
     value: allowed_cidrs?.join('\n') ?? '',
     hint: 'Where it may be used from, one on each line, such as 203.0.113.0/24 or 2001:db8::/32. An address alone means itself. Empty: from anywhere.',
   };
-  return html`<p class="hint">A key can only be narrower than its company: the company’s own limits and budget hold as well. An empty field limits nothing.</p>
+  return html`<p class="muted">A key can only be narrower than its company: the company’s own limits and budget hold as well. An empty field limits nothing.</p>
 <div class="pair">${limitFields(state, key)}
 ${field(state, { name: 'budget', label: 'Budget a month in EUR', inputmode: 'decimal', value: isLimited(budget) ? budget : '' })}</div>
 ${modelField(state, company, allowed_model_slugs ?? [])}
