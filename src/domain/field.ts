@@ -14,6 +14,7 @@ export class FieldError extends Error {
   override readonly name = 'FieldError';
 }
 
+const MAX_LINES = 1000;
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 const EMAIL = /^[^\s@<>"]+@[^\s@<>"]+$/;
 const INSTANT = /^([12]\d{3}-\d\d-\d\d)(T\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:\d\d))?$/;
@@ -116,14 +117,13 @@ export function orNone<T>(read: Read<T>): Read<T | null> {
   return (text) => (text === 'none' ? null : read(text));
 }
 
-/** Values of a text with one on each line; blank lines do not count. */
+/** Values of a text with one on each line; blank lines do not count. At most 1000, which every request may look at. */
 export function lines<T>(read: Read<T>): Read<T[]> {
-  return (text) =>
-    text
-      .split('\n')
-      .map((line) => line.trim())
-      .filter((line) => line !== '')
-      .map(read);
+  return (text) => {
+    const filled = text.split('\n').filter((line) => line.trim() !== '');
+    if (filled.length > MAX_LINES) throw new FieldError(`must be at most ${MAX_LINES} lines`);
+    return filled.map((line) => read(line.trim()));
+  };
 }
 
 function wholeNumber(most: number): Read<number> {
