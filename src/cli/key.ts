@@ -65,7 +65,7 @@ export const keyCommands: readonly Command[] = [
       ...restrictions,
     },
     notes:
-      'What is not given stays as it is. Scopes, models and networks that are given replace the ones before. Running gateways apply the change within one second.',
+      'What is not given stays as it is. Scopes, models and networks that are given replace the ones before; none clears. Running gateways apply the change within one second.',
     async run(context, values, id) {
       const scopes = values.scopes.length === 0 ? undefined : values.scopes;
       const changes = someChange({ ...values, scopes });
