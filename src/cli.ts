@@ -42,7 +42,6 @@ const HINTS: Readonly<Record<RefusedChange['reason'], Readonly<Partial<Record<No
   },
   conflict: {
     model: 'Change it with "tollgate model set".',
-    key: 'Give a later --expires.',
     user: 'Choose another address.',
   },
 };

@@ -66,22 +66,39 @@ function what({ action, subject, before, after }: AuditRow): Html {
 /** The values that differ; all values of a row that was created or removed. */
 function changes({ before, after }: AuditRow): Html {
   const { id: _, company_id: __, ...values } = { ...before, ...after };
-  const differs = (name: string) => JSON.stringify(before?.[name]) !== JSON.stringify(after?.[name]);
+  const differs = (name: string) => JSON.stringify(before?.[name] ?? null) !== JSON.stringify(after?.[name] ?? null);
   const differing = Object.keys(values).filter(differs);
   if (differing.length === 0) return html``;
   const list = html`<dl class="diff">${differing.map(
-    (name) =>
-      html`<dt>${name}</dt><dd>${before === null ? '' : html`<del>${shown(before[name])}</del>`}${
-        after === null ? '' : html` <ins>${shown(after[name])}</ins>`
-      }</dd>`,
+    (name) => html`<dt>${name}</dt><dd>${difference(name, before, after)}</dd>`,
   )}</dl>`;
   return before !== null && after !== null
     ? list
     : html`<details><summary>${differing.length} values</summary>${list}</details>`;
 }
 
-function shown(value: unknown): string {
-  if (value === undefined || value === null) return 'none';
-  const text = typeof value === 'string' ? value : JSON.stringify(value);
+/** Of two lists, what left and what came; otherwise the value before and the one after. */
+function difference(name: string, before: AuditRow['before'], after: AuditRow['after']): Html {
+  const [old, present] = [before?.[name], after?.[name]];
+  if (Array.isArray(old) && Array.isArray(present)) {
+    const kept = old.filter((each) => present.includes(each));
+    const left = old.filter((each) => !kept.includes(each));
+    const came = present.filter((each) => !kept.includes(each));
+    return html`${[
+      kept.length > 0 && html`${shown(kept, name)} `,
+      left.length > 0 && html`<del>${shown(left, name)}</del> `,
+      came.length > 0 && html`<ins>${shown(came, name)}</ins>`,
+    ]}`;
+  }
+  return html`${before === null ? '' : html`<del>${shown(old, name)}</del>`}${
+    after === null ? '' : html` <ins>${shown(present, name)}</ins>`
+  }`;
+}
+
+/** A key without a list of what it may use may use all. */
+function shown(value: unknown, name: string): string {
+  if (value === undefined || value === null) return name.startsWith('allowed_') ? 'all' : 'none';
+  const text =
+    typeof value === 'string' ? value : Array.isArray(value) ? value.join(', ') || 'none' : JSON.stringify(value);
   return text.length > MAX_VALUE ? `${text.slice(0, MAX_VALUE)}…` : text;
 }

@@ -1,14 +1,17 @@
 import { html } from 'hono/html';
 import { isLimited } from '../domain/budget.ts';
 import { readBudget, readName } from '../domain/field.ts';
+import { limitTexts } from '../domain/limit-text.ts';
 import { type CompanyRow, createCompany, findCompany, setCompany } from '../store/company.ts';
 import { type CompanySort, pageOfCompanies } from '../store/page.ts';
 import { change, type PageContext, param, type Route, read } from './context.ts';
 import { checkbox, csrfInput, type FormState, field, formState } from './field.ts';
 import type { Form } from './form.ts';
+import type { Html } from './html.ts';
 import { badge, companyHeading, page } from './layout.ts';
 import { list, listQuery } from './list.ts';
 import { may } from './permission.ts';
+import { limitFields, readLimits } from './restriction.ts';
 
 /** The list of companies, for operators, and the settings of each: EU gate, budget and name. */
 export const companyRoutes: readonly Route[] = [
@@ -17,6 +20,7 @@ export const companyRoutes: readonly Route[] = [
   { method: 'GET', path: '/companies/:company', action: 'company.read', handle: open },
   { method: 'GET', path: '/companies/:company/settings', action: 'company.read', handle: settingsPage },
   { method: 'POST', path: '/companies/:company/settings', action: 'company.set', handle: set, page: settingsPage },
+  { method: 'POST', path: '/companies/:company/limits', action: 'company.limit', handle: limit, page: settingsPage },
   { method: 'POST', path: '/companies/:company/name', action: 'company.rename', handle: rename, page: settingsPage },
 ];
 
@@ -97,6 +101,7 @@ ${budgetField(state, budget)}
 ${checkbox(state, { ...NON_EU, checked: company.allow_non_eu_models })}
 <div class="actions"><button class="primary">Save settings</button></div></form></section>
 <p>Which models the company may use is set on the <a href="${base}/models">Models</a> page.</p>
+${limitsCard(c, company, form)}
 ${
   may(c.var.session.user, 'company.rename', id)
     ? html`<section class="card"><h2>Name</h2>${naming.summary}
@@ -106,6 +111,32 @@ ${field(naming, { name: 'name', label: 'Company name', value: company.name, requ
     : ''
 }`;
   return page(c, `Settings of ${company.name}`, body);
+}
+
+/** Limits of all keys of a company together. Those who are limited see them, operators set them. */
+function limitsCard(c: PageContext, company: CompanyRow, form: Form): Html {
+  const path = `/companies/${company.id}/limits`;
+  const state = formState(form, path);
+  const { format, session } = c.var;
+  if (!may(session.user, 'company.limit', company.id)) {
+    const texts = limitTexts(company, format);
+    return html`<section class="card"><h2>Limits</h2>
+<p>${texts.length === 0 ? 'None.' : `All keys together: ${texts.join(', ')}.`}</p>
+<p class="hint">Set by the operator of this service. A single key can have limits of its own on the <a href="/companies/${company.id}/access">Access</a> page.</p></section>`;
+  }
+  return html`<section class="card"><h2>Limits</h2>${state.summary}
+<form method="post" action="${path}" class="stack">${csrfInput(c)}
+<p class="muted">For all keys of the company together. An empty field limits nothing.</p>
+<div class="pair">${limitFields(state, company)}</div>
+<div class="actions"><button class="primary">Save limits</button></div></form></section>`;
+}
+
+async function limit(c: PageContext, form: Form): Promise<Response> {
+  const id = param(c, 'company');
+  const limits = readLimits(form);
+  form.check();
+  await change(c, (sql) => setCompany(sql, id, limits));
+  return c.redirect(`/companies/${id}/settings?done=saved`, 303);
 }
 
 async function set(c: PageContext, form: Form): Promise<Response> {

@@ -97,6 +97,17 @@ export function checkbox(state: FormState, spec: Control & { value?: string; che
   }</div>`;
 }
 
+/** Checkboxes of one name under a legend. */
+export function checkboxes(
+  state: FormState,
+  spec: Control & { readonly choices: Choices; readonly chosen: readonly string[] },
+): Html {
+  const { name, label, choices, chosen } = spec;
+  return html`<fieldset${describedBy(state, spec)}><legend>${label}</legend><div class="choices">${choices.map(
+    ([value, text]) => checkbox(state, { name, value, label: text, checked: chosen.includes(value) }),
+  )}</div>${description(state, spec)}</fieldset>`;
+}
+
 /** The hint of a control and, after a refusal, its message. */
 function description(state: FormState, { name, label, hint }: Control): Html {
   const message = state.message(name);

@@ -1,19 +1,21 @@
 import { randomUUID } from 'node:crypto';
 import { html } from 'hono/html';
 import { FieldError, oneOf, readInstant, readName, readScope, readUuid } from '../domain/field.ts';
-import { listModels } from '../domain/gate.ts';
-import type { Model } from '../domain/model.ts';
+import { restrictionTexts } from '../domain/limit-text.ts';
 import { SCOPES, type Scope } from '../domain/scope.ts';
 import { readUsageMonth } from '../store/daily.ts';
 import { readCompany } from '../store/directory.ts';
-import { createKey, type KeyRow, revokeKey, rotateKey } from '../store/key.ts';
-import { findKey, type KeySort, pageOfKeys } from '../store/page.ts';
+import { createKey, findKey, type KeyRow, revokeKey, rotateKey, setKey } from '../store/key.ts';
+import { type KeySort, pageOfKeys } from '../store/page.ts';
 import { change, type PageContext, param, type Route, read, readOfCompany } from './context.ts';
-import { checkbox, csrfInput, field, formState, select } from './field.ts';
+import { checkboxes, csrfInput, type FormState, field, formState, select } from './field.ts';
 import type { Form } from './form.ts';
+import type { Format } from './format.ts';
 import type { Html } from './html.ts';
-import { badge, companyHeading, confirmation, copyable, muted, page } from './layout.ts';
+import { revealPage } from './key-reveal.ts';
+import { badge, companyHeading, confirmation, muted, page } from './layout.ts';
 import { list, listQuery } from './list.ts';
+import { foldedRestrictionFields, readRestrictions, restrictionFields } from './restriction.ts';
 import { usageFigures } from './usage.ts';
 
 const BASE = '/companies/:company/access';
@@ -21,7 +23,9 @@ const BASE = '/companies/:company/access';
 /** The access section (spec sections 2.7 and 5): API keys of a company, and a summary of its month. */
 export const keyRoutes: readonly Route[] = [
   { method: 'GET', path: BASE, action: 'key.read', handle: accessPage },
-  { method: 'POST', path: `${BASE}/create`, action: 'key.write', handle: create, page: accessPage },
+  { method: 'POST', path: `${BASE}/create`, action: 'key.write', long: true, handle: create, page: accessPage },
+  { method: 'GET', path: `${BASE}/:key`, action: 'key.write', handle: editPage },
+  { method: 'POST', path: `${BASE}/:key`, action: 'key.write', long: true, handle: edit, page: editPage },
   { method: 'GET', path: `${BASE}/:key/revoke`, action: 'key.write', handle: revokePage },
   { method: 'POST', path: `${BASE}/:key/revoke`, action: 'key.write', handle: revoke },
   { method: 'GET', path: `${BASE}/:key/rotate`, action: 'key.write', handle: rotatePage },
@@ -51,22 +55,22 @@ const OVERLAPS: Readonly<Record<string, string>> = {
   '2592000': '30 days',
 };
 
-type MintedKey = KeyRow & { readonly key: string };
-
 async function accessPage(c: PageContext, form: Form): Promise<Response> {
   const { format, services } = c.var;
   const id = param(c, 'company');
   const base = `/companies/${id}/access`;
   const query = listQuery<KeySort>(c, SORTS);
-  const [company, [keys, usage]] = await readOfCompany(
-    c,
-    async (sql) => [await pageOfKeys(sql, id, query), await readUsageMonth(sql, id, null)] as const,
-  );
+  const { company, keys, usage } = await read(c, async (sql) => ({
+    company: await readCompany(sql, id),
+    keys: await pageOfKeys(sql, id, query),
+    usage: await readUsageMonth(sql, id, null),
+  }));
   const state = formState(form, `${base}/create`);
   const now = services.clock();
   const cells = {
-    Key: ({ name, prefix }: KeyRow) => html`<strong>${name}</strong><br><code>${prefix}…</code>`,
-    State: (key: KeyRow) => stateOf(key, now),
+    Key: ({ id, name, prefix, state }: KeyRow) =>
+      html`<strong>${state === 'active' ? html`<a href="${base}/${id}">${name}</a>` : name}</strong><br><code>${prefix}…</code>`,
+    State: (key: KeyRow) => html`${stateOf(key, now)}${restrictionsOf(key, format)}`,
     Scopes: ({ scopes }: KeyRow) => html`<span class="scopes">${scopes.map((scope) => badge('plain', scope))}</span>`,
     Created: ({ created_at, created_by }: KeyRow) =>
       html`${format.instant(created_at)}<br><span class="muted">${created_by ?? 'unknown'}</span>`,
@@ -88,12 +92,30 @@ ${usageFigures(usage, format)}</section>
 <section class="card" id="create"><h2>Create a key</h2>${state.summary}
 <form method="post" action="${base}/create" class="stack">${csrfInput(c)}<input type="hidden" name="id" value="${randomUUID()}">
 ${field(state, { name: 'name', label: 'Name', required: true, hint: 'What will use it, such as “Website search”.' })}
-<fieldset><legend>Scopes</legend>${SCOPES.map((scope) =>
-    checkbox(state, { name: 'scope', value: scope, label: SCOPE_TEXTS[scope], checked: true }),
-  )}${state.message('scope') === null ? '' : html`<p class="wrong">${state.message('scope')}</p>`}</fieldset>
+${scopeFields(state, SCOPES)}
 ${field(state, { name: 'expires', label: 'Last day', type: 'date', hint: `Optional. The key works until the end of this day, ${services.calendar.timeZone} time.` })}
+${foldedRestrictionFields(state, company)}
 <div class="actions"><button class="primary">Create key</button></div></form></section>`;
   return page(c, `Access of ${company.name}`, body);
+}
+
+function scopeFields(state: FormState, chosen: readonly Scope[]): Html {
+  const choices = SCOPES.map((scope) => [scope, SCOPE_TEXTS[scope]] as const);
+  return checkboxes(state, { name: 'scope', label: 'Scopes', choices, chosen });
+}
+
+function readScopes(form: Form): Scope[] {
+  const scopes = form.all('scope', readScope);
+  if (scopes.length === 0) form.refuse('scope', 'must be chosen, one at least.');
+  return scopes;
+}
+
+/** Marks a key that may do less than its company, and says by what. */
+function restrictionsOf(key: KeyRow, format: Format): Html | string {
+  const texts = restrictionTexts(key, format).join(', ');
+  return texts === ''
+    ? ''
+    : html`<br><span class="badge plain" title="${texts}">restricted<span class="sr">: ${texts}</span></span>`;
 }
 
 function stateOf({ state, expires_at }: KeyRow, now: number): Html {
@@ -108,55 +130,42 @@ async function create(c: PageContext, form: Form): Promise<Response> {
   const company_id = param(c, 'company');
   const id = form.required('id', readUuid);
   const name = form.required('name', readName);
-  const scopes = form.all('scope', readScope);
-  if (scopes.length === 0) form.refuse('scope', 'Choose at least one scope.');
+  const scopes = readScopes(form);
   const expires_at = form.optional('expires', (text) => endOfDay(text, services.calendar.timeZone));
+  const restrictions = await readRestrictions(c, form);
   form.check();
-  const created = await change(c, (sql) =>
-    createKey(sql, services.keyPrefix, { id, company_id, name, scopes, expires_at, created_by: session.user.email }),
-  );
-  return revealPage(c, created);
+  const asked = { id, company_id, name, scopes, expires_at, created_by: session.user.email, ...restrictions };
+  return revealPage(c, await change(c, (sql) => createKey(sql, services.keyPrefix, asked)));
 }
 
-/** The only page that ever shows a key. */
-async function revealPage(c: PageContext, key: MintedKey, replaced: Html | string = ''): Promise<Response> {
-  const company = await read(c, (sql) => readCompany(sql, key.company_id));
-  const { curl, sdk } = snippetsFor(c.var.services.publicUrl, key, listModels(company));
-  const body = html`${companyHeading(c, company)}<h1>Your new key</h1>
-<div class="notice strong" role="status"><strong>This is the only time the key is shown.</strong> Store it now; a lost key is revoked and replaced by a new one.</div>
-${replaced}
-<section class="card reveal"><h2>${key.name}</h2>
-${copyable('key', 'API key', key.key)}
-${copyable('curl', 'Try it with curl', curl)}
-${copyable('sdk', 'Use it with the OpenAI SDK', sdk)}
-</section>
-<p><a class="button primary" href="/companies/${key.company_id}/access">I have stored the key</a></p>`;
-  return page(c, 'Your new key', body);
+async function editPage(c: PageContext, form: Form): Promise<Response> {
+  const id = param(c, 'company');
+  const { company, key } = await read(c, async (sql) => ({
+    company: await readCompany(sql, id),
+    key: await findKey(sql, param(c, 'key'), id),
+  }));
+  const base = `/companies/${id}/access`;
+  const path = `${base}/${key.id}`;
+  const state = formState(form, path);
+  const body = html`${companyHeading(c, company)}<h1>Edit ${key.name} <code>${key.prefix}…</code></h1>
+<section class="card">${state.summary}
+<form method="post" action="${path}" class="stack">${csrfInput(c)}
+${field(state, { name: 'name', label: 'Name', value: key.name, required: true })}
+${scopeFields(state, key.scopes)}
+<h2>Limits and restrictions</h2>
+${restrictionFields(state, company, key)}
+<div class="actions"><button class="primary">Save key</button> <a class="button quiet" href="${base}">Cancel</a></div></form></section>`;
+  return page(c, `Edit ${key.name}`, body);
 }
 
-/** A call with curl and one with the OpenAI SDK that fit the scopes of a key. */
-function snippetsFor(base: string, { key, scopes }: MintedKey, listed: readonly Model[]) {
-  const slugOf = (wanted: Model['kind']) => listed.find(({ kind }) => kind === wanted)?.slug;
-  const [chat, embedding] = [slugOf('chat'), slugOf('embedding')];
-  const client = `import OpenAI from 'openai';\n\nconst client = new OpenAI({\n  baseURL: '${base}',\n  apiKey: process.env.TOLLGATE_API_KEY,\n});\n`;
-  const post = (path: string, body: object) =>
-    `curl ${base}${path} \\\n  -H 'Authorization: Bearer ${key}' \\\n  -H 'Content-Type: application/json' \\\n  -d '${JSON.stringify(body).replaceAll("'", "'\\''")}'`;
-  if (scopes.includes('chat') && chat !== undefined) {
-    return {
-      curl: post('/chat/completions', { model: chat, messages: [{ role: 'user', content: 'Hello!' }] }),
-      sdk: `${client}const answer = await client.chat.completions.create({\n  model: '${chat}',\n  messages: [{ role: 'user', content: 'Hello!' }],\n});\nconsole.log(answer.choices[0].message.content);`,
-    };
-  }
-  if (scopes.includes('embeddings') && embedding !== undefined) {
-    return {
-      curl: post('/embeddings', { model: embedding, input: 'Hello!' }),
-      sdk: `${client}const answer = await client.embeddings.create({\n  model: '${embedding}',\n  input: 'Hello!',\n});\nconsole.log(answer.data[0].embedding.length);`,
-    };
-  }
-  return {
-    curl: `curl ${base}/models -H 'Authorization: Bearer ${key}'`,
-    sdk: `${client}for await (const model of client.models.list()) console.log(model.id);`,
-  };
+async function edit(c: PageContext, form: Form): Promise<Response> {
+  const [{ id: company }, key] = await find(c);
+  const name = form.required('name', readName);
+  const scopes = readScopes(form);
+  const restrictions = await readRestrictions(c, form, key.allowed_model_slugs ?? []);
+  form.check();
+  await change(c, (sql) => setKey(sql, key.id, { name, scopes, ...restrictions }, company));
+  return c.redirect(`/companies/${company}/access?done=saved`, 303);
 }
 
 async function revokePage(c: PageContext): Promise<Response> {
@@ -188,7 +197,7 @@ async function rotatePage(c: PageContext, form: Form): Promise<Response> {
   const state = formState(form, path);
   const body = html`${companyHeading(c, company)}<h1>Rotate this key</h1>
 <section class="card"><p><strong>${key.name}</strong> <code>${key.prefix}…</code></p>
-<p>A new key with the same name, scopes and expiry takes its place. Both work during the overlap, so that you can change over without an outage; then the old one ends.</p>${state.summary}
+<p>A new key with the same name, scopes, limits and expiry takes its place. Both work during the overlap, so that you can change over without an outage; then the old one ends.</p>${state.summary}
 <form method="post" action="${path}" class="stack">${csrfInput(c)}<input type="hidden" name="id" value="${randomUUID()}">
 ${select(state, { name: 'overlap', label: 'Overlap', choices: Object.entries(OVERLAPS), value: '86400' })}
 <div class="actions"><button class="primary">Create the new key</button> <a class="button quiet" href="${base}">Cancel</a></div></form></section>`;
@@ -212,7 +221,7 @@ async function rotate(c: PageContext, form: Form): Promise<Response> {
 }
 
 function find(c: PageContext) {
-  return readOfCompany(c, (sql, company) => findKey(sql, company, param(c, 'key')));
+  return readOfCompany(c, (sql, company) => findKey(sql, param(c, 'key'), company));
 }
 
 /** The first moment after a day in a time zone. @throws FieldError */

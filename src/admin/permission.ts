@@ -17,6 +17,7 @@ export const PERMISSIONS = {
   'company.rename': OPERATOR,
   'company.read': MANAGERS,
   'company.set': MANAGERS,
+  'company.limit': OPERATOR,
   'usage.read': MANAGERS,
   'key.read': MANAGERS,
   'key.write': MANAGERS,

@@ -91,6 +91,17 @@ export function repeated<T>(shown: string, read: Read<T>, meaning: string, least
   return { shown, meaning, required: least === 1, repeated: true, read: (texts) => texts.map((text) => read(text)) };
 }
 
+/** A list of its own: null for "none", which clears it, and undefined without the option. */
+export function listOrNone<T>(shown: string, read: Read<T>, meaning: string): Option<T[] | null | undefined> {
+  const readList = (texts: readonly string[]): T[] | null | undefined => {
+    if (texts.length === 0) return undefined;
+    if (!texts.includes('none')) return texts.map((text) => read(text));
+    if (texts.length > 1) throw new FieldError('none clears the list: give it alone');
+    return null;
+  };
+  return { shown, meaning: `${meaning}; may be repeated`, required: false, repeated: true, read: readList };
+}
+
 export function flag(shown: string, meaning: string, needed = false): Option<boolean> {
   return { shown, meaning, required: needed, repeated: false, read: (texts) => texts.length > 0 };
 }

@@ -1,5 +1,17 @@
 import { isLimited } from '../domain/budget.ts';
-import { oneOf, orNone, readBoolean, readBudget, readName, readSlug, readUuid } from '../domain/field.ts';
+import {
+  oneOf,
+  orNone,
+  readBoolean,
+  readBudget,
+  readMaxConcurrent,
+  readName,
+  readRequestsPerMinute,
+  readSlug,
+  readTokensPerMinute,
+  readUuid,
+} from '../domain/field.ts';
+import { limitTexts } from '../domain/limit-text.ts';
 import { type CompanyRow, createCompany, listCompanies, setCompany } from '../store/company.ts';
 import { unknownSlugs } from '../store/model.ts';
 import { type Command, command, flag, optional, repeated, required, someChange, UsageError } from './command.ts';
@@ -13,6 +25,17 @@ const mode = optional(
   'strict: each request first reserves the most it can cost, so the budget is never exceeded',
 );
 
+/** Of companies and of keys. */
+export const limitOptions = {
+  requests_per_minute: optional(
+    '--requests-per-minute N|none',
+    orNone(readRequestsPerMinute),
+    'most requests a minute, over all gateways together',
+  ),
+  tokens_per_minute: optional('--tokens-per-minute N|none', orNone(readTokensPerMinute), 'most tokens a minute'),
+  max_concurrent: optional('--max-concurrent N|none', orNone(readMaxConcurrent), 'most calls at once'),
+};
+
 export const companyCommands: readonly Command[] = [
   command({
     name: 'company create',
@@ -22,6 +45,7 @@ export const companyCommands: readonly Command[] = [
       monthly_budget_eur: budget,
       budget_mode: mode,
       allow_non_eu_models: flag('--allow-non-eu', 'allow models hosted outside the EU'),
+      ...limitOptions,
     },
     async run({ transact }, values) {
       const company = await transact((sql) => createCompany(sql, values));
@@ -30,13 +54,14 @@ export const companyCommands: readonly Command[] = [
   }),
   command({
     name: 'company set',
-    summary: 'change the name, budget, EU gate or models of a company',
+    summary: 'change the name, budget, EU gate, limits or models of a company',
     operand: { shown: 'ID', meaning: 'id of the company', read: readUuid },
     options: {
       name: optional('--name NAME', readName, 'new name'),
       monthly_budget_eur: budget,
       budget_mode: mode,
       allow_non_eu_models: optional('--allow-non-eu true|false', readBoolean, 'allow models hosted outside the EU'),
+      ...limitOptions,
       disable: repeated('--disable-model SLUG', readSlug, 'hide and refuse this model; may be repeated'),
       enable: repeated('--enable-model SLUG', readSlug, 'allow this model again; may be repeated'),
     },
@@ -67,6 +92,7 @@ export const companyCommands: readonly Command[] = [
           'EUR PER MONTH': ({ monthly_budget_eur }) => budgetText(monthly_budget_eur),
           'NON-EU': ({ allow_non_eu_models }) => yesNo(allow_non_eu_models),
           'DISABLED MODELS': ({ disabled_model_slugs }) => disabled_model_slugs.join(', ') || '-',
+          ...limitColumn(companies, (company) => limitTexts(company, PLAIN)),
         },
         'There are no companies; "tollgate company create" adds one.',
         ['EUR PER MONTH'],
@@ -80,7 +106,16 @@ export function budgetText(budget: string | null): string {
   return isLimited(budget) ? budget : 'unlimited';
 }
 
+/** Numbers for a terminal: without separators, so that they can be pasted. */
+export const PLAIN = { count: String, eurText: (amount: string) => `${amount} EUR` };
+
+/** A column of a list, if any of its rows has limits. */
+export function limitColumn<T>(rows: readonly T[], texts: (row: T) => string[]): Record<string, (row: T) => string> {
+  return rows.some((row) => texts(row).length > 0) ? { LIMITS: (row) => texts(row).join(', ') || '-' } : {};
+}
+
 function show(sentence: string, company: CompanyRow): string {
+  const limits = limitTexts(company, PLAIN);
   return card(sentence, {
     id: company.id,
     name: company.name,
@@ -88,6 +123,7 @@ function show(sentence: string, company: CompanyRow): string {
     'budget mode': company.budget_mode,
     'non-EU models': company.allow_non_eu_models ? 'allowed' : 'refused',
     'disabled models': company.disabled_model_slugs.join(', ') || '-',
+    ...(limits.length > 0 && { limits: limits.join(', ') }),
     created: instant(company.created_at),
   });
 }

@@ -1,8 +1,31 @@
-import { readInstant, readName, readScope, readUuid } from '../domain/field.ts';
-import { createKey, listKeys, revokeKey } from '../store/key.ts';
-import { type Command, command, optional, repeated, required } from './command.ts';
+import { readCidr } from '../domain/cidr.ts';
+import { orNone, readBudget, readInstant, readName, readScope, readSlug, readUuid } from '../domain/field.ts';
+import { limitTexts, restrictionTexts } from '../domain/limit-text.ts';
+import { createKey, type KeyRow, listKeys, revokeKey, setKey } from '../store/key.ts';
+import { unknownSlugs } from '../store/model.ts';
+import {
+  type Command,
+  type Context,
+  command,
+  listOrNone,
+  optional,
+  repeated,
+  required,
+  someChange,
+} from './command.ts';
+import { budgetText, limitColumn, limitOptions, PLAIN } from './company.ts';
 import { ACTOR } from './database.ts';
 import { card, instant, listing, minute, orDash } from './text.ts';
+
+/** What a key may do less than its company. */
+const restrictions = {
+  ...limitOptions,
+  allowed_model_slugs: listOrNone('--model SLUG|none', readSlug, 'the only models it lists and calls'),
+  monthly_budget_eur: optional('--budget EUR|none', orNone(readBudget), 'monthly budget of the key alone'),
+  allowed_cidrs: listOrNone('--cidr CIDR|none', readCidr, 'the only networks it may be used from, or addresses'),
+};
+
+const keyId = { shown: 'KEY_ID', meaning: 'id of the key, from "tollgate key list"', read: readUuid };
 
 export const keyCommands: readonly Command[] = [
   command({
@@ -17,18 +40,38 @@ export const keyCommands: readonly Command[] = [
         readInstant,
         'when the key expires, such as 2027-01-31T18:00:00Z; default: never',
       ),
+      ...restrictions,
     },
-    async run({ transact, config }, values) {
+    async run(context, values) {
+      const { transact, config } = context;
       const asked = { ...values, created_by: ACTOR };
       const created = await transact((sql) => createKey(sql, config.keyPrefix, asked));
+      await warnOfUnknown(context, created, values.allowed_model_slugs);
       const text = card('API key created. It is shown only this once: store it now, like a password.', {
         key: created.key,
-        id: created.id,
-        name: created.name,
-        scopes: created.scopes.join(', '),
-        expires: created.expires_at === null ? 'never' : instant(created.expires_at),
+        ...members(created),
       });
       return { json: created, text };
+    },
+  }),
+  command({
+    name: 'key set',
+    summary: 'change the name, scopes, expiry, limits or restrictions of a key',
+    operand: keyId,
+    options: {
+      name: optional('--name NAME', readName, 'new name'),
+      scopes: repeated('--scope SCOPE', readScope, 'its scopes from now on; may be repeated'),
+      expires_at: optional('--expires ISO_TIME|none', orNone(readInstant), 'when the key expires'),
+      ...restrictions,
+    },
+    notes:
+      'What is not given stays as it is. Scopes, models and networks that are given replace the ones before; none clears. Running gateways apply the change within one second.',
+    async run(context, values, id) {
+      const scopes = values.scopes.length === 0 ? undefined : values.scopes;
+      const changes = someChange({ ...values, scopes });
+      const key = await context.transact((sql) => setKey(sql, id, changes));
+      await warnOfUnknown(context, key, values.allowed_model_slugs);
+      return { json: key, text: card('Key changed.', members(key)) };
     },
   }),
   command({
@@ -49,6 +92,7 @@ export const keyCommands: readonly Command[] = [
           'LAST USED (UTC)': ({ last_used_at }) => minute(last_used_at),
           'EXPIRES (UTC)': ({ expires_at }) => minute(expires_at),
           STATE: ({ state }) => state,
+          ...limitColumn(keys, (key) => restrictionTexts(key, PLAIN)),
         },
         'The company has no keys; "tollgate key create" creates one.',
       );
@@ -58,7 +102,7 @@ export const keyCommands: readonly Command[] = [
   command({
     name: 'key revoke',
     summary: 'revoke a key; gateways refuse it within one second',
-    operand: { shown: 'KEY_ID', meaning: 'id of the key, from "tollgate key list"', read: readUuid },
+    operand: keyId,
     options: {},
     notes: 'Revoking a key again changes nothing and prints when it was revoked.',
     async run({ transact }, _values, id) {
@@ -72,3 +116,25 @@ export const keyCommands: readonly Command[] = [
     },
   }),
 ];
+
+/** What a card shows of a key; of its limits and restrictions only those it has. */
+function members(key: KeyRow): Record<string, string> {
+  const { allowed_model_slugs: slugs, monthly_budget_eur: budget, allowed_cidrs: cidrs } = key;
+  const limits = limitTexts(key, PLAIN);
+  return {
+    id: key.id,
+    name: key.name,
+    scopes: key.scopes.join(', '),
+    expires: key.expires_at === null ? 'never' : instant(key.expires_at),
+    ...(limits.length > 0 && { limits: limits.join(', ') }),
+    ...(slugs !== null && { models: slugs.join(', ') }),
+    ...(budget !== null && { 'EUR per month': budgetText(budget) }),
+    ...(cidrs !== null && { networks: cidrs.join(', ') }),
+  };
+}
+
+async function warnOfUnknown({ transact, warn }: Context, key: KeyRow, slugs: readonly string[] | null | undefined) {
+  for (const slug of await transact((sql) => unknownSlugs(sql, key.company_id, slugs ?? []))) {
+    warn(`the company has no model ${slug}; the key may use it in case one is created`);
+  }
+}

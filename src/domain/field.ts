@@ -14,6 +14,7 @@ export class FieldError extends Error {
   override readonly name = 'FieldError';
 }
 
+const MAX_LINES = 1000;
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 const EMAIL = /^[^\s@<>"]+@[^\s@<>"]+$/;
 const INSTANT = /^([12]\d{3}-\d\d-\d\d)(T\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:\d\d))?$/;
@@ -66,11 +67,12 @@ export function readTemperature(text: string): number {
 }
 
 /** Spec section 8: 1 to 32000. */
-export function readMaxTokens(text: string): number {
-  const value = /^\d{1,5}$/.test(text) ? Number(text) : 0;
-  if (value < 1 || value > 32_000) refuse('must be a whole number from 1 to 32000', text);
-  return value;
-}
+export const readMaxTokens = wholeNumber(32_000);
+
+/** Limits of companies and keys (contract section 5). */
+export const readRequestsPerMinute = wholeNumber(1_000_000_000);
+export const readTokensPerMinute = wholeNumber(1_000_000_000_000);
+export const readMaxConcurrent = wholeNumber(1_000_000);
 
 export const readScope: Read<Scope> = oneOf(...SCOPES);
 
@@ -115,6 +117,22 @@ export function orNone<T>(read: Read<T>): Read<T | null> {
   return (text) => (text === 'none' ? null : read(text));
 }
 
+/** Values of a text with one on each line; blank lines do not count. At most 1000, which every request may look at. */
+export function lines<T>(read: Read<T>): Read<T[]> {
+  return (text) => {
+    const filled = text.split('\n').filter((line) => line.trim() !== '');
+    if (filled.length > MAX_LINES) throw new FieldError(`must be at most ${MAX_LINES} lines`);
+    return filled.map((line) => read(line.trim()));
+  };
+}
+
+function wholeNumber(most: number): Read<number> {
+  return (text) => {
+    const value = /^\d{1,13}$/.test(text) ? Number(text) : 0;
+    return value < 1 || value > most ? refuse(`must be a whole number from 1 to ${most}`, text) : value;
+  };
+}
+
 function matching(form: RegExp, want: string): Read<string> {
   return (text) => (form.test(text) ? text : refuse(want, text));
 }
@@ -124,7 +142,8 @@ function isDay(day: string): boolean {
   return !Number.isNaN(at.getTime()) && at.toISOString().startsWith(day);
 }
 
-function refuse(want: string, text: string): never {
+/** Refuses a text. @param want continues the field's name: "must be …" @throws FieldError */
+export function refuse(want: string, text: string): never {
   const shown = text.length > 60 ? `${text.slice(0, 60)}…` : text;
   throw new FieldError(`${want}, not ${JSON.stringify(shown)}`);
 }

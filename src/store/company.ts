@@ -1,8 +1,9 @@
+import type { LimitColumns } from '../domain/limit-text.ts';
 import { RefusedChange } from '../domain/refused-change.ts';
 import type { Sql } from './database.ts';
 
 /** Members are the columns of the table (contract section 3). */
-export interface CompanyRow {
+export interface CompanyRow extends LimitColumns {
   readonly id: string;
   readonly name: string;
   /** Sorted. */
@@ -23,10 +24,12 @@ export type NewCompany = Changes<Settings> & Pick<CompanyRow, 'name'>;
 export type CompanyChanges = Changes<Settings & Record<'disable' | 'enable', readonly string[]>>;
 
 export async function createCompany(sql: Sql, company: NewCompany): Promise<CompanyRow> {
+  const { monthly_budget_eur, budget_mode, requests_per_minute, tokens_per_minute, max_concurrent } = company;
   const [row] = await sql<CompanyRow[]>`
-    insert into companies (name, monthly_budget_eur, budget_mode, allow_non_eu_models)
-    values (${company.name}, ${company.monthly_budget_eur ?? null}, ${company.budget_mode ?? 'standard'},
-      ${company.allow_non_eu_models ?? false})
+    insert into companies (name, monthly_budget_eur, budget_mode, allow_non_eu_models,
+      requests_per_minute, tokens_per_minute, max_concurrent)
+    values (${company.name}, ${monthly_budget_eur ?? null}, ${budget_mode ?? 'standard'}, ${company.allow_non_eu_models ?? false},
+      ${requests_per_minute ?? null}, ${tokens_per_minute ?? null}, ${max_concurrent ?? null})
     returning ${columns(sql)}`;
   return row as CompanyRow;
 }
@@ -36,19 +39,26 @@ export async function createCompany(sql: Sql, company: NewCompany): Promise<Comp
  * @throws RefusedChange not_found
  */
 export async function setCompany(sql: Sql, id: string, changes: CompanyChanges): Promise<CompanyRow> {
-  const { monthly_budget_eur: budget } = changes;
+  const value = changed(sql, changes);
   const [row] = await sql<CompanyRow[]>`
     update companies set
-      name = coalesce(${changes.name ?? null}, name),
-      monthly_budget_eur = case when ${budget !== undefined}::boolean then ${budget ?? null}::numeric else monthly_budget_eur end,
-      budget_mode = coalesce(${changes.budget_mode ?? null}, budget_mode),
-      allow_non_eu_models = coalesce(${changes.allow_non_eu_models ?? null}, allow_non_eu_models),
+      name = ${value('name')}, monthly_budget_eur = ${value('monthly_budget_eur')}, budget_mode = ${value('budget_mode')},
+      allow_non_eu_models = ${value('allow_non_eu_models')}, requests_per_minute = ${value('requests_per_minute')},
+      tokens_per_minute = ${value('tokens_per_minute')}, max_concurrent = ${value('max_concurrent')},
       disabled_model_slugs = array(
         select unnest(disabled_model_slugs) union select unnest(${[...(changes.disable ?? [])]}::text[])
         except select unnest(${[...(changes.enable ?? [])]}::text[]) order by 1)
     where id = ${id}
     returning ${columns(sql)}`;
   return row ?? unknownCompany(id);
+}
+
+/** For `set column = …`: the new value of a column, or the column itself when the change does not name it. */
+export function changed<T extends object>(sql: Sql, changes: T) {
+  return (column: keyof T & string) =>
+    changes[column] === undefined
+      ? sql`${sql(column as string)}`
+      : sql`${changes[column] as string | number | boolean | null}`;
 }
 
 export async function listCompanies(sql: Sql): Promise<CompanyRow[]> {
@@ -67,5 +77,5 @@ export function unknownCompany(id: string): never {
 
 export function columns(sql: Sql) {
   return sql`id, name, disabled_model_slugs, allow_non_eu_models, trim_scale(monthly_budget_eur)::text as monthly_budget_eur,
-    budget_mode, created_at`;
+    budget_mode, requests_per_minute, tokens_per_minute, max_concurrent, created_at`;
 }

@@ -1,12 +1,13 @@
 import { digestOf, mintKey } from '../domain/key.ts';
+import type { LimitColumns, NarrowingColumns } from '../domain/limit-text.ts';
 import { RefusedChange } from '../domain/refused-change.ts';
 import type { Scope } from '../domain/scope.ts';
-import { findCompany, unknownCompany } from './company.ts';
+import { type Changes, changed, findCompany, unknownCompany } from './company.ts';
 import type { Sql } from './database.ts';
 import { explaining } from './database-error.ts';
 
 /** What may be shown of a key after its creation (spec section 2.7). Members are columns of the table. */
-export interface KeyRow {
+export interface KeyRow extends LimitColumns, NarrowingColumns {
   readonly id: string;
   readonly company_id: string;
   readonly name: string;
@@ -22,18 +23,23 @@ export interface KeyRow {
   readonly state: 'active' | 'expired' | 'revoked';
 }
 
-export interface NewKey {
-  readonly company_id: string;
-  readonly name: string;
-  readonly scopes: readonly Scope[];
-  readonly expires_at?: Date | null | undefined;
-  /** Who created it: an e-mail address, or "cli". */
-  readonly created_by: string;
-  /** Its id, so that a form sent twice makes one key; random unless given. */
-  readonly id?: string | undefined;
-}
+type Settings = Pick<KeyRow, 'name' | 'expires_at'> &
+  LimitColumns &
+  NarrowingColumns & { readonly scopes: readonly Scope[] };
 
-type MintedKey = KeyRow & { readonly key: string };
+export type KeyChanges = Changes<Settings>;
+
+export type NewKey = KeyChanges &
+  Pick<Settings, 'name' | 'scopes'> & {
+    readonly company_id: string;
+    /** Who created it: an e-mail address, or "cli". */
+    readonly created_by: string;
+    /** Its id, so that a form sent twice makes one key; random unless given. */
+    readonly id?: string | undefined;
+  };
+
+/** With the key in plaintext. */
+export type MintedKey = KeyRow & { readonly key: string };
 
 /**
  * Mints a key. Only the returned value contains it in plaintext; the table gets its digest.
@@ -45,9 +51,13 @@ export async function createKey(sql: Sql, keyPrefix: string, asked: NewKey): Pro
   const expires = asked.expires_at ?? null;
   const [row] = await explaining(
     sql<KeyRow[]>`
-      insert into api_keys (id, company_id, name, digest, prefix, scopes, created_by, expires_at)
+      insert into api_keys (id, company_id, name, digest, prefix, scopes, created_by, expires_at, requests_per_minute,
+        tokens_per_minute, max_concurrent, monthly_budget_eur, allowed_model_slugs, allowed_cidrs)
       select coalesce(${asked.id ?? null}::uuid, gen_random_uuid()), ${asked.company_id}::uuid, ${asked.name}, ${Buffer.from(digestOf(key), 'hex')}, ${key.slice(0, 8)},
-             ${[...new Set(asked.scopes)]}::text[], ${asked.created_by}, ${expires}::timestamptz
+             ${[...new Set(asked.scopes)]}::text[], ${asked.created_by}, ${expires}::timestamptz,
+             ${asked.requests_per_minute ?? null}::integer, ${asked.tokens_per_minute ?? null}::bigint,
+             ${asked.max_concurrent ?? null}::integer, ${asked.monthly_budget_eur ?? null}::numeric,
+             ${sorted(asked.allowed_model_slugs)}::text[], ${sorted(asked.allowed_cidrs)}::text[]::cidr[]
       where coalesce(${expires}::timestamptz > now(), true)
       returning ${columns(sql)}`,
     {
@@ -56,10 +66,37 @@ export async function createKey(sql: Sql, keyPrefix: string, asked: NewKey): Pro
         new RefusedChange('conflict', 'key', 'This key was created before, and it was shown only then.'),
     },
   );
-  if (row === undefined) {
-    throw new RefusedChange('conflict', 'key', `A key that expired at ${expires?.toISOString()} would never work.`);
-  }
+  if (row === undefined) throw wouldNeverWork(expires);
   return { ...row, key };
+}
+
+/**
+ * Changes a key that is not revoked. One statement, as of a company.
+ * @param company if given, keys of other companies count as not found
+ * @throws RefusedChange when there is no such key, it is revoked, or it would have expired already
+ */
+export async function setKey(
+  sql: Sql,
+  id: string,
+  changes: KeyChanges,
+  company: string | null = null,
+): Promise<KeyRow> {
+  const { scopes, expires_at, allowed_model_slugs: slugs, allowed_cidrs: cidrs } = changes;
+  const value = changed(sql, changes);
+  const [row] = await sql<KeyRow[]>`
+    update api_keys set
+      name = ${value('name')}, expires_at = ${value('expires_at')}, requests_per_minute = ${value('requests_per_minute')},
+      tokens_per_minute = ${value('tokens_per_minute')}, max_concurrent = ${value('max_concurrent')},
+      monthly_budget_eur = ${value('monthly_budget_eur')},
+      scopes = ${scopes === undefined ? sql`scopes` : sql`${[...new Set(scopes)]}::text[]`},
+      allowed_model_slugs = ${slugs === undefined ? sql`allowed_model_slugs` : sql`${sorted(slugs)}::text[]`},
+      allowed_cidrs = ${cidrs === undefined ? sql`allowed_cidrs` : sql`${sorted(cidrs)}::text[]::cidr[]`}
+    where ${isKey(sql, id, company)} and revoked_at is null and coalesce(${expires_at ?? null}::timestamptz > now(), true)
+    returning ${columns(sql)}`;
+  if (row !== undefined) return row;
+  const { state } = await findKey(sql, id, company);
+  if (state !== 'revoked') throw wouldNeverWork(expires_at ?? null);
+  throw new RefusedChange('conflict', 'key', 'This key is revoked: create a new one instead.');
 }
 
 /** All keys of a company, including revoked ones, newest first. @throws RefusedChange not_found */
@@ -68,6 +105,13 @@ export async function listKeys(sql: Sql, company: string): Promise<KeyRow[]> {
     select ${columns(sql)} from api_keys where company_id = ${company} order by created_at desc, id`;
   if (rows.length === 0) await findCompany(sql, company);
   return rows;
+}
+
+/** @param company if given, keys of other companies count as not found @throws RefusedChange not_found */
+export async function findKey(sql: Sql, id: string, company: string | null = null): Promise<KeyRow> {
+  const [row] = await sql<KeyRow[]>`select ${columns(sql)} from api_keys where ${isKey(sql, id, company)}`;
+  if (row === undefined) throw new RefusedChange('not_found', 'key', `There is no key ${id}.`);
+  return row;
 }
 
 /**
@@ -82,18 +126,14 @@ export async function revokeKey(
 ): Promise<{ key: KeyRow; already: boolean }> {
   const [revoked] = await sql<KeyRow[]>`
     update api_keys set revoked_at = now()
-    where id = ${id} and revoked_at is null and (${company}::uuid is null or company_id = ${company})
+    where ${isKey(sql, id, company)} and revoked_at is null
     returning ${columns(sql)}`;
   if (revoked !== undefined) return { key: revoked, already: false };
-  const [known] = await sql<KeyRow[]>`
-    select ${columns(sql)} from api_keys
-    where id = ${id} and (${company}::uuid is null or company_id = ${company})`;
-  if (known === undefined) throw new RefusedChange('not_found', 'key', `There is no key ${id}.`);
-  return { key: known, already: true };
+  return { key: await findKey(sql, id, company), already: true };
 }
 
 /**
- * Mints a key `new_id` with the name, scopes and expiry of another, in a transaction of the caller.
+ * Mints a key `new_id` with all settings of another, in a transaction of the caller.
  * The other one ends after `overlap` seconds; 0 revokes it at once.
  * @throws RefusedChange when there is no such key, or it no longer works
  */
@@ -103,13 +143,11 @@ export async function rotateKey(
   asked: { id: string; company_id: string; overlap: number; created_by: string; new_id: string },
 ): Promise<MintedKey> {
   const { id, company_id, overlap, created_by, new_id } = asked;
-  const [old] = await sql<KeyRow[]>`
-    select ${columns(sql)} from api_keys where id = ${id} and company_id = ${company_id} for update`;
-  if (old === undefined) throw new RefusedChange('not_found', 'key', `There is no key ${id}.`);
+  await sql`select from api_keys where ${isKey(sql, id, company_id)} for update`;
+  const old = await findKey(sql, id, company_id);
   if (old.state !== 'active')
     throw new RefusedChange('conflict', 'key', `This key is ${old.state}: create a new one instead.`);
-  const { name, scopes, expires_at } = old;
-  const created = await createKey(sql, keyPrefix, { id: new_id, company_id, name, scopes, expires_at, created_by });
+  const created = await createKey(sql, keyPrefix, { ...old, id: new_id, created_by });
   if (overlap === 0) await sql`update api_keys set revoked_at = now() where id = ${id}`;
   else {
     await sql`update api_keys set expires_at = least(expires_at, now() + make_interval(secs => ${overlap})) where id = ${id}`;
@@ -117,7 +155,23 @@ export async function rotateKey(
   return created;
 }
 
+function isKey(sql: Sql, id: string, company: string | null) {
+  return company === null ? sql`id = ${id}` : sql`id = ${id} and company_id = ${company}`;
+}
+
+function wouldNeverWork(expires: Date | null): RefusedChange {
+  const text = `A key that expired at ${expires?.toISOString()} would never work: give a later time.`;
+  return new RefusedChange('conflict', 'key', text);
+}
+
+/** Without repetitions. */
+function sorted(list: readonly string[] | null | undefined): string[] | null {
+  return list == null ? null : [...new Set(list)].sort();
+}
+
 export function columns(sql: Sql) {
-  return sql`id, company_id, name, prefix, scopes, created_at, created_by, expires_at, last_used_at, revoked_at,
+  return sql`id, company_id, name, prefix, scopes, created_at, created_by, expires_at, last_used_at, revoked_at, requests_per_minute,
+    tokens_per_minute, max_concurrent, trim_scale(monthly_budget_eur)::text as monthly_budget_eur, allowed_model_slugs,
+    allowed_cidrs::text[] as allowed_cidrs,
     case when revoked_at is not null then 'revoked' when expires_at <= now() then 'expired' else 'active' end as state`;
 }

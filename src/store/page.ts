@@ -79,13 +79,6 @@ export async function pageOfKeys(
   });
 }
 
-/** @throws RefusedChange not_found */
-export async function findKey(sql: Sql, company: string, id: string): Promise<KeyRow> {
-  const [row] = await sql<KeyRow[]>`
-    select ${keyColumns(sql)} from api_keys where id = ${id} and company_id = ${company}`;
-  return row ?? notFound('key');
-}
-
 /** How many keys of a company work now. */
 export async function countActiveKeys(sql: Sql, company: string): Promise<number> {
   const [row] = await sql<[{ count: number }]>`

@@ -166,6 +166,81 @@ await t.test('the owner rotates the key and revokes the new one', async (t) => {
   t.equal(await statusOf(client.models.list()), 200);
 });
 
+await t.test('the owner creates a key that may do little, and lets it do more', async (t) => {
+  const { page } = owner;
+  await section(page, 'Access').click();
+  await page.getByLabel('Name').fill('Kiosk');
+  t.notOk(await page.getByLabel('Requests a minute').isVisible(), 'the plain case is as short as before');
+  await page.getByText('Limits and restrictions').focus();
+  await page.keyboard.press('Enter');
+  await page.keyboard.press('Tab');
+  await page.keyboard.type('ten');
+  await page.getByRole('group', { name: 'Models' }).getByLabel(CHAT, { exact: true }).check();
+  await page.getByLabel('Budget a month in EUR').fill('9.50');
+  await page.getByLabel('Networks').fill('10.0.0.1/8\n2001:db8::1');
+  await page.getByRole('button', { name: 'Create key' }).click();
+  t.same(await page.locator('.wrong').allInnerTexts(), [
+    'Requests a minute must be a whole number from 1 to 1000000000, not "ten".',
+    'Networks must be the network 10.0.0.0/8 or the address 10.0.0.1/32, not "10.0.0.1/8".',
+  ]);
+  await look(t, page, 'key-restricted-refused');
+  await page.getByLabel('Requests a minute').fill('60');
+  await page.getByLabel('Networks').fill('10.0.0.0/8\n\n2001:db8::1\n10.0.0.0/8');
+  await page.getByRole('button', { name: 'Create key' }).click();
+  t.match(await page.locator('#curl').innerText(), CHAT, 'the example calls a model that the key may use');
+  await page.getByRole('link', { name: 'I have stored the key' }).click();
+  const row = page.getByRole('row', { name: 'Kiosk' });
+  t.match(await row.textContent(), /restricted: 60 requests a minute, 9,50\s€ a month, 1 model, 2 networks/);
+  t.notMatch(await page.getByRole('row', { name: 'Website search' }).first().innerText(), /restricted/);
+
+  await page.getByRole('link', { name: 'Kiosk', exact: true }).click();
+  t.equal(await page.getByLabel('Networks').inputValue(), '10.0.0.0/8\n2001:db8::1/128');
+  await look(t, page, 'key-edit');
+  await page.getByLabel('Name').fill('Kiosk in the hall');
+  await page.getByLabel('Chat completions').uncheck();
+  await page.getByLabel('Requests a minute').fill('');
+  await page.getByLabel('Calls at once').fill('3');
+  await page.getByLabel(CHAT, { exact: true }).uncheck();
+  await page.getByLabel('Networks').fill('');
+  await page.keyboard.press('Tab');
+  await page.keyboard.press('Enter');
+  await page.getByText('Saved.').waitFor();
+  t.match(await row.textContent(), /Kiosk in the hall.*restricted: 3 at once, 9,50\s€ a month.*embeddings/s);
+  const [stored] = await office.sql`select * from api_keys where name = 'Kiosk in the hall'`;
+  t.match(stored, {
+    ...{ scopes: ['embeddings', 'assistants'], requests_per_minute: null, tokens_per_minute: null, max_concurrent: 3 },
+    ...{ allowed_model_slugs: null, monthly_budget_eur: '9.5', allowed_cidrs: null, revoked_at: null },
+  });
+});
+
+await t.test('the owner sees the limits of the company, which an operator sets', async (t) => {
+  const { page, complaints } = await begin(t, office.people.operator);
+  await page.goto(`${base}/settings`);
+  await page.getByLabel('Tokens a minute').fill('0');
+  await page.getByRole('button', { name: 'Save limits' }).click();
+  t.match(await page.locator('.wrong').innerText(), 'Tokens a minute must be a whole number from 1 to 1000000000000');
+  await page.getByLabel('Tokens a minute').fill('120000');
+  await page.getByLabel('Calls at once').fill('1');
+  await page.getByRole('button', { name: 'Save limits' }).click();
+  await page.getByText('Saved.').waitFor();
+  await section(owner.page, 'Settings').click();
+  await owner.page.getByText('All keys together: 120.000 tokens a minute, 1 at once.').waitFor();
+  t.equal(await owner.page.getByLabel('Tokens a minute').count(), 0);
+  await look(t, owner.page, 'settings-owner');
+  await page.getByLabel('Tokens a minute').fill('');
+  await page.getByLabel('Calls at once').fill('');
+  await page.getByRole('button', { name: 'Save limits' }).click();
+  await owner.page.reload();
+  await owner.page.getByText('None.').waitFor();
+  await page.goto('/audit');
+  const log = await page.getByRole('table', { name: 'Changes' }).innerText();
+  t.match(log, /tokens_per_minute\s+120000\s+none/);
+  t.match(log, new RegExp(`allowed_model_slugs\\s+${CHAT}\\s+all`));
+  t.match(log, /allowed_cidrs\s+10\.0\.0\.0\/8, 2001:db8::1\/128\s+all/);
+  t.match(log, /scopes\s+embeddings, assistants\s+chat/);
+  t.same(complaints, []);
+});
+
 await t.test('the owner exports the ledger', async (t) => {
   const { page, complaints } = owner;
   await section(page, 'Usage').click();

@@ -22,6 +22,10 @@ await sql`insert into models (slug, company_id, upstream_model, kind, eu_hosted,
   select 'model-' || i, ${company}, 'internal-' || i, 'chat', true, 1, 2 from generate_series(1, 400) as i`;
 await sql`insert into assistants (company_id, name, system_prompt)
   select ${company}, 'Assistant ' || i, repeat('Be brief. ', 1000) from generate_series(1, 1000) as i`;
+await sql`update api_keys set requests_per_minute = 1000000000, tokens_per_minute = 1000000000000, max_concurrent = 1000000,
+  monthly_budget_eur = 123456789012.123456789012345, allowed_cidrs = array_fill('2001:db8::/32'::cidr, array[100]),
+  allowed_model_slugs = (select array_agg(slug) from models where company_id = ${company})
+  where company_id = ${company} and created_at > now() - interval '1 hour'`;
 const operator = await signedIn(office, 'operator');
 
 /** Asserts that a page is small. */
@@ -43,6 +47,8 @@ t.test('no page is large, and each list has 50 rows', async (t) => {
   const lists = ['/companies', `${base}/access`, `${base}/models`, `${base}/assistants`, '/models', '/users', '/audit'];
   for (const path of lists) t.equal(firsts(await get(operator, path)).length, 50, path);
   for (const path of ['/settings', '/usage', '/assistants/new']) await get(operator, base + path);
+  const edit = await get(operator, `${base}/access/${keys[0]?.id}`);
+  t.match(edit, /<textarea id="f-model".*\nmodel-1\nmodel-2\n/s, 'four hundred checkboxes would be much');
   const ids = keys.map(({ id }) => id);
   const [row] = await sql<[{ month: string }]>`select billing_month(now())::text as month`;
   await insertUsage(sql, { companies: [company], keys: ids, rows: 10_000, seed: 1, month: row.month });

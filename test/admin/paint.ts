@@ -27,6 +27,8 @@ export async function paint(sql: Sql, company: string): Promise<void> {
       ('Cover blurb tool', 'svc_m2xd', '{assistants}', 41, 190, 5, null),
       ('Intern project', 'svc_qz6e', '{chat}', 95, 70000, null, 48)) as k (name, prefix, scopes, age, used, ends, gone)
     returning id`;
+  await sql`update api_keys set requests_per_minute = 600, tokens_per_minute = 250000, allowed_model_slugs = '{aurora-large,aurora-swift}',
+    monthly_budget_eur = 50, allowed_cidrs = '{203.0.113.0/24}' where name = 'Cover blurb tool'`;
   await sql`
     insert into assistants (company_id, name, system_prompt, model_slug, temperature, max_tokens, visibility, project_id) values
       (${company}, 'Headline coach', 'Suggest three headlines.', 'aurora-large', 0.8, 400, 'company', null),

@@ -47,6 +47,29 @@ t.test('list shows all companies as a table or as JSON', async (t) => {
   t.ok((await tollgate('company', 'list', '--json')).json.some(({ name }: { name: string }) => name === 'Acme'));
 });
 
+t.test('contract 5: limits are set, shown and lifted', async (t) => {
+  const asked = ['--requests-per-minute', '60', '--tokens-per-minute', '1000000000000', '--max-concurrent', '5'];
+  const limits = { requests_per_minute: 60, tokens_per_minute: 1_000_000_000_000, max_concurrent: 5 };
+  const { json: made } = await tollgate('company', 'create', '--name', 'Limited', ...asked, '--json');
+  t.match(made, limits);
+  const set = (...args: string[]) => tollgate('company', 'set', made.id, ...args);
+  t.match(
+    (await set('--requests-per-minute', '1')).out,
+    /limits +1 request a minute, 1000000000000 tokens a minute, 5 at/,
+  );
+  t.match((await tollgate('company', 'list')).out, /LIMITS\n.*Limited .* 1 request a minute, 1000000000000 tokens/s);
+  const none = ['--requests-per-minute', 'none', '--tokens-per-minute', 'none', '--max-concurrent', 'none'];
+  t.same((await set(...none, '--json')).json, {
+    ...{ ...made, requests_per_minute: null, tokens_per_minute: null, max_concurrent: null },
+  });
+  t.match((await tollgate('company', 'list')).out, /DISABLED MODELS\n/, 'no column without any');
+  for (const value of ['0', '-1', '1e30', 'NaN', '1.5', 'ten', '']) {
+    for (const name of ['requests-per-minute', 'tokens-per-minute', 'max-concurrent']) {
+      t.match(await set(`--${name}=${value}`), { code: 64, err: `--${name} must be a whole number from 1 to 1` });
+    }
+  }
+});
+
 t.test('an unknown company exits 1, a malformed id 64, and neither changes anything', async (t) => {
   const before = await tollgate('company', 'list', '--json');
   t.match(await tollgate('company', 'set', randomUUID(), '--budget', '5'), {

@@ -1,5 +1,7 @@
 import t from 'tap';
+import { readCidr } from '../../src/domain/cidr.ts';
 import {
+  lines,
   oneOf,
   orNone,
   type Read,
@@ -7,18 +9,23 @@ import {
   readBudget,
   readEmail,
   readInstant,
+  readMaxConcurrent,
   readMaxTokens,
   readMonth,
   readName,
   readPrice,
+  readRequestsPerMinute,
   readScope,
   readSlug,
   readTemperature,
   readText,
+  readTokensPerMinute,
   readUuid,
 } from '../../src/domain/field.ts';
 
 const ID = '5f0c6a52-9d1e-4f6b-8a57-0d3c5f1b7e21';
+
+const NO_LIMITS = ['', '0', '-1', '1e30', 'NaN', 'Infinity', '1.5', 'ten', ' 1', '1 000', '٣', '9'.repeat(400)];
 
 /** Each reader with texts it takes, the value they give, and texts it refuses. */
 const CASES: [string, Read<unknown>, [string, unknown][], string[]][] = [
@@ -168,6 +175,51 @@ const CASES: [string, Read<unknown>, [string, unknown][], string[]][] = [
     ],
     ['', 'null', 'None'],
   ],
+  [
+    'a limit of requests a minute',
+    readRequestsPerMinute,
+    [
+      ['1', 1],
+      ['1000000000', 1e9],
+    ],
+    [...NO_LIMITS, '1000000001'],
+  ],
+  ['a limit of tokens a minute', readTokensPerMinute, [['1000000000000', 1e12]], [...NO_LIMITS, '1000000000001']],
+  ['a limit of calls at once', readMaxConcurrent, [['1000000', 1e6]], [...NO_LIMITS, '1000001']],
+  [
+    'a network',
+    readCidr,
+    [
+      ['10.0.0.0/8', '10.0.0.0/8'],
+      [' 0.0.0.0/0 ', '0.0.0.0/0'],
+      ['203.0.113.7', '203.0.113.7/32'],
+      ['255.255.255.255/32', '255.255.255.255/32'],
+      ['2001:DB8:0:0::/32', '2001:db8::/32'],
+      ['2001:db8:0:0:1:0:0:1', '2001:db8::1:0:0:1/128'],
+      ['1:2:3:4:5:6:7:8', '1:2:3:4:5:6:7:8/128'],
+      ['::/0', '::/0'],
+      ['::', '::/128'],
+      ['64:ff9b::192.0.2.0/120', '64:ff9b::c000:200/120'],
+      ['ffff:ffff:ffff:ffff:8000::/65', 'ffff:ffff:ffff:ffff:8000::/65'],
+    ],
+    [
+      ...['', 'none', 'localhost', '/8', '10', '10.0.0', '10.0.0.0.0', '10.0.0.0/', '10.0.0.0/33', '10.0.0.0/-1'],
+      ...['10.0.0.0/8.0', '10.0.0.0/255.0.0.0', '010.0.0.0/8', '0x0a.0.0.0/8', '256.0.0.0/8', '10.0.0.0/8/8'],
+      ...['10.0.0.1/8', '10.0.0.1/33', '255.255.255.255/31', '2001:db8::1/127', '2001:db9::/31', '::1/0'],
+      ...[':', ':::', '1::2::3', '12345::', '1:2:3:4:5:6:7', '::/129', '::1%eth0', '[::1]', '::1]/x', '::@[::1'],
+      ...['::ffff:10.0.0.0/104', '::ffff:10.0.0.1', '::ffff:0:0/96', '١0.0.0.0/8'],
+    ],
+  ],
+  [
+    'one value a line',
+    lines(readCidr),
+    [
+      ['', []],
+      [' \n\n', []],
+      ['10.0.0.0/8\n\n ::1 \n', ['10.0.0.0/8', '::1/128']],
+    ],
+    ['10.0.0.0/8 ::1', '10.0.0.0/8, ::1', 'x\n::1', '::1\n'.repeat(1001)],
+  ],
 ];
 
 for (const [what, read, taken, refused] of CASES) {
@@ -182,4 +234,17 @@ t.test('a refusal says what the text must be and repeats it, shortened', async (
   t.throws(() => oneOf('a', 'b', 'c')('d'), { message: 'must be a, b or c, not "d"' });
   const error = t.throws(() => readUuid('x'.repeat(10_000)));
   t.ok((error as Error).message.length < 200);
+});
+
+t.test('a network with bits after its prefix is refused with the one that was meant', async (t) => {
+  for (const [text, meant] of [
+    ['10.0.0.1/8', 'the network 10.0.0.0/8 or the address 10.0.0.1/32'],
+    ['192.0.2.130/25', 'the network 192.0.2.128/25 or the address 192.0.2.130/32'],
+    ['2001:DB8::1/32', 'the network 2001:db8::/32 or the address 2001:db8::1/128'],
+    ['::ffff:10.0.0.0/104', 'written as IPv4, 10.0.0.0/8'],
+    ['::ffff:10.0.0.1', 'written as IPv4, 10.0.0.1/32'],
+    ['::FFFF:a00:1/24', 'written as IPv4, 10.0.0.0/24'],
+  ] as const) {
+    t.throws(() => readCidr(text), { message: `must be ${meant}, not "${text}"` });
+  }
 });

@@ -35,6 +35,22 @@ t.test('what a change does not name stays as it is', async (t) => {
   t.same(closed, { ...made, name: 'Renamed', allow_non_eu_models: false, monthly_budget_eur: null });
 });
 
+t.test('limits are set, changed one by one and lifted', async (t) => {
+  const limits = {
+    requests_per_minute: 1_000_000_000,
+    tokens_per_minute: 1_000_000_000_000,
+    max_concurrent: 1_000_000,
+  };
+  const made = await run((sql) => createCompany(sql, { name: 'Limited', ...limits }));
+  t.match(made, limits);
+  const one = await run((sql) => setCompany(sql, made.id, { max_concurrent: 1 }));
+  t.same(one, { ...made, max_concurrent: 1 });
+  t.same(await run((sql) => setCompany(sql, made.id, { tokens_per_minute: null })), {
+    ...one,
+    tokens_per_minute: null,
+  });
+});
+
 t.test('disabled models are a sorted set', async (t) => {
   const { id } = await run((sql) => createCompany(sql, { name: 'Picky' }));
   const set = async (changes: object) => (await run((sql) => setCompany(sql, id, changes))).disabled_model_slugs;

@@ -2,7 +2,16 @@ import { createHash, randomUUID } from 'node:crypto';
 import t from 'tap';
 import { createCompany } from '../../src/store/company.ts';
 import type { Sql } from '../../src/store/database.ts';
-import { createKey, listKeys, type NewKey, revokeKey } from '../../src/store/key.ts';
+import {
+  createKey,
+  findKey,
+  type KeyChanges,
+  listKeys,
+  type NewKey,
+  revokeKey,
+  rotateKey,
+  setKey,
+} from '../../src/store/key.ts';
 import { testDatabase } from '../support/postgres.ts';
 
 const { db } = await testDatabase(t);
@@ -105,4 +114,100 @@ t.test('a company revokes only its own keys', async (t) => {
     run((sql) => revokeKey(sql, randomUUID())),
     { name: 'RefusedChange', reason: 'not_found' },
   );
+});
+
+const restricted = {
+  requests_per_minute: 1_000_000_000,
+  tokens_per_minute: 1_000_000_000_000,
+  max_concurrent: 1_000_000,
+  allowed_model_slugs: ['fast', 'with "quotes", {braces}'],
+  monthly_budget_eur: '123456789012.123456789012345',
+  allowed_cidrs: ['0.0.0.0/0', '10.0.0.0/8', '2001:db8::/32', '::/0'],
+};
+const make = (more: Partial<NewKey> = {}) => run((sql) => createKey(sql, 'svc_', { ...asked, ...more }));
+const set = (id: string, changes: KeyChanges, company?: string) => run((sql) => setKey(sql, id, changes, company));
+
+t.test('a key keeps its limits and restrictions to the last digit; lists are sorted sets', async (t) => {
+  t.match(await make(restricted), restricted);
+  const shuffled = (list: readonly string[]) => [...list, ...list].reverse();
+  const { id } = await make({
+    ...restricted,
+    allowed_model_slugs: shuffled(restricted.allowed_model_slugs),
+    allowed_cidrs: shuffled(restricted.allowed_cidrs),
+  });
+  t.match(await run((sql) => findKey(sql, id)), restricted);
+  t.match((await run((sql) => listKeys(sql, acme)))[0], restricted);
+});
+
+t.test('what a change of a key does not name stays; null clears', async (t) => {
+  const { key: _, ...made } = await make({ ...restricted, expires_at: new Date('2200-01-01') });
+  t.same(await set(made.id, {}), made);
+  t.same(await set(made.id, { max_concurrent: 5 }), { ...made, max_concurrent: 5 });
+  const lists = {
+    allowed_model_slugs: ['b', 'a', 'b'],
+    allowed_cidrs: ['10.0.0.0/8'],
+    scopes: ['embeddings', 'chat'],
+  } as const;
+  t.match(await set(made.id, lists), { allowed_model_slugs: ['a', 'b'], scopes: ['embeddings', 'chat'], name: 'ci' });
+  const cleared = Object.fromEntries(['expires_at', ...Object.keys(restricted)].map((name) => [name, null]));
+  t.match(await set(made.id, { ...cleared, name: 'new' }), { ...cleared, name: 'new', scopes: ['embeddings', 'chat'] });
+});
+
+t.test('two changes of a key at once both hold', async (t) => {
+  const { id } = await make();
+  await Promise.all([
+    ...[set(id, { requests_per_minute: 1 }), set(id, { tokens_per_minute: 2 }), set(id, { max_concurrent: 3 })],
+    ...[set(id, { allowed_cidrs: ['::1/128'] }), set(id, { allowed_model_slugs: ['x'] }), set(id, { name: 'both' })],
+  ]);
+  t.match(await run((sql) => findKey(sql, id)), {
+    ...{ requests_per_minute: 1, tokens_per_minute: 2, max_concurrent: 3, name: 'both' },
+    ...{ allowed_cidrs: ['::1/128'], allowed_model_slugs: ['x'] },
+  });
+});
+
+t.test('only an own key that is not revoked is changed, and never into one that never works', async (t) => {
+  const { id } = await make();
+  const past = new Date(Date.now() - 60_000);
+  await t.rejects(set(id, { name: 'theirs' }, other), { name: 'RefusedChange', reason: 'not_found', noun: 'key' });
+  await t.rejects(set(randomUUID(), { name: 'x' }), { name: 'RefusedChange', reason: 'not_found', noun: 'key' });
+  await t.rejects(set(id, { name: 'x', expires_at: past }), { reason: 'conflict', message: /would never work/ });
+  t.match(await set(id, { name: 'ours' }, acme), { name: 'ours', expires_at: null });
+  await run((sql) => sql`update api_keys set expires_at = ${past} where id = ${id}`);
+  t.match(await set(id, { expires_at: new Date('2200-01-01') }), { state: 'active' }, 'an expired key may go on');
+  await run((sql) => revokeKey(sql, id));
+  await t.rejects(set(id, { name: 'x' }), { reason: 'conflict', message: /is revoked/ });
+});
+
+t.test('rotating a key copies its limits and restrictions', async (t) => {
+  const { id, key } = await make({ ...restricted, name: 'turned', expires_at: new Date('2200-01-01') });
+  const new_id = randomUUID();
+  const created = await db.transaction(10_000, (sql) =>
+    rotateKey(sql, 'svc_', { id, company_id: acme, overlap: 60, created_by: 'bea@example.com', new_id }),
+  );
+  t.not(created.key, key);
+  t.match(created, { ...restricted, id: new_id, name: 'turned', expires_at: new Date('2200-01-01'), scopes: ['chat'] });
+  t.match(created, { created_by: 'bea@example.com', last_used_at: null });
+});
+
+t.test('plain SQL: the checks of the table refuse what no reader lets through', async (t) => {
+  const { id } = await make();
+  for (const [column, values] of Object.entries({
+    requests_per_minute: ['0', '-1', '1000000001', '1e30', "'NaN'"],
+    tokens_per_minute: ['0', '-1', '1000000000001', '1e30'],
+    max_concurrent: ['0', '-1', '1000001'],
+    allowed_model_slugs: ["'{}'", "'{a,NULL}'"],
+    monthly_budget_eur: ['-1', '1e12', "'NaN'", "'Infinity'", '0.0000000000000001'],
+    allowed_cidrs: ["'{}'", "'{NULL}'", "'{10.0.0.1/8}'", "'{10.0.0.1/33}'", "'{x}'"],
+  })) {
+    for (const table of column.match(/^allowed|budget/) ? ['api_keys'] : ['api_keys', 'companies']) {
+      for (const value of values) {
+        const where = table === 'companies' ? `id = '${acme}'` : `id = '${id}'`;
+        await t.rejects(
+          run((sql) => sql.unsafe(`update ${table} set ${column} = ${value} where ${where}`)),
+          { code: /^(23514|22\w{3})$/ },
+          `${table}.${column} = ${value}`,
+        );
+      }
+    }
+  }
 });
