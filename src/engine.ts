@@ -14,6 +14,7 @@ import type { Services } from './gateway/services.ts';
 import { fileDisk, systemProcesses } from './ledger/disk.ts';
 import { Spool } from './ledger/spool.ts';
 import { BatchLedger } from './ledger/writer.ts';
+import { LeasedLimiter } from './limits/limiter.ts';
 import { type Logger, lineSink } from './log.ts';
 import { Metrics } from './metrics.ts';
 import { BodyMemory } from './runtime/body-memory.ts';
@@ -22,6 +23,7 @@ import { type Database, openDatabase } from './store/database.ts';
 import { CachedDirectory } from './store/directory.ts';
 import { type Embedded, startEmbedded } from './store/embedded.ts';
 import { ledgerStore } from './store/ledger.ts';
+import { limitStore } from './store/limits.ts';
 import { migrate } from './store/migrate.ts';
 import { ensureTenantRole } from './store/tenant-role.ts';
 import { openUpstream } from './upstream/open.ts';
@@ -83,6 +85,7 @@ export async function openEngine(
   const ledger = new BatchLedger({ store: ledgerStore(db), clock, monthOf, log, writer, spool });
   ledger.start();
   const changes = new Changes(db, directory, log, { onSpend: (changed) => ledger.heard(changed) });
+  const limiter = new LeasedLimiter(limitStore(db), writer, log);
   const tracing = await openTracing(config, writer, metrics, log);
   const { maxRequests, maxDelayMs, maxMemoryBytes, basePath, ownedBy, maxBodyBytes, maxEventBytes } = config;
   const overload = new Overload({ maxRequests, maxDelayMs, maxMemoryBytes: maxMemoryBytes ?? mostMemory() });
@@ -90,13 +93,16 @@ export async function openEngine(
   gaugeLedger(metrics, ledger);
   gaugeDirectory(metrics, directory, changes);
   gaugeLoad(metrics, overload);
+  metrics.counter('tollgate_requests_limited_total', 'Requests refused with 429 for a limit of theirs', (add) => {
+    for (const [limit, refused] of Object.entries(limiter.refused)) add({ limit }, refused);
+  });
 
   return {
     db,
     databaseUrl,
     demo: demo !== null,
     services: {
-      ...{ directory, ledger, upstream, calendar, clock, log, metrics, overload, deadlines },
+      ...{ directory, ledger, limiter, upstream, calendar, clock, log, metrics, overload, deadlines },
       ...{ basePath, ownedBy, maxBodyBytes, maxEventBytes },
       estimator: new Estimator(),
       requestLog: new RequestLog(lineSink(log), metrics, clock),
@@ -113,6 +119,7 @@ export async function openEngine(
       upstream.destroy();
       deadlines.close();
       overload.close();
+      await limiter.close();
       const lost = await ledger.close(CLOSE_MS);
       await tracing?.exporter.close();
       await changes.close();

@@ -14,11 +14,13 @@ export function admitBudget(company: Company, spent: Femto): void {
   if (company.budget !== null && spent >= company.budget) throw new GatewayError('insufficient_quota');
 }
 
-/** What a request of a company with a strict budget reserves. */
+/** What a request can use at most: a strict budget and a limit of tokens reserve it. */
 export interface Bound {
   readonly amount: Femto;
   /** Whether it cannot cost more. */
   readonly bounded: boolean;
+  /** The most tokens it lets the model generate; null: no limit. */
+  readonly completion: number | null;
 }
 
 /** The members of a chat request that bound its answer; nobody has checked their types. */
@@ -39,12 +41,12 @@ interface Bounding {
 export function boundChat(request: Bounding, bytes: number, prices: Prices): Bound {
   const limit = completionLimit(request);
   const bounded = limit !== null && isText(request.messages);
-  return { amount: costOf(prices, bytes, limit ?? 0), bounded };
+  return { amount: costOf(prices, bytes, limit ?? 0), bounded, completion: limit };
 }
 
 /** What an embedding can cost at most: its input is text, and there is no completion (spec section 4.3). */
 export function boundEmbedding(bytes: number, prices: Prices): Bound {
-  return { amount: costOf(prices, bytes, 0), bounded: true };
+  return { amount: costOf(prices, bytes, 0), bounded: true, completion: 0 };
 }
 
 function completionLimit({ max_tokens, max_completion_tokens, n, best_of }: Bounding): number | null {

@@ -65,6 +65,8 @@ export class GatewayError extends Error {
   readonly param: string | null;
   /** Value of `retry-after`, if one is to be sent. */
   retryAfter: string | undefined;
+  /** More headers of the answer, names and values in turn. */
+  headers: readonly string[] = [];
   /** Whether a client may retry; undefined leaves it to the status. */
   retry: boolean | undefined;
 

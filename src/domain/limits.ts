@@ -8,3 +8,74 @@ export interface Limits {
   /** Calls in flight at once. */
   readonly maxConcurrent: number | null;
 }
+
+export type LimitKind = 'requests' | 'tokens' | 'calls';
+
+/** How much of a limit is left. */
+export interface LimitLeft {
+  readonly limit: number;
+  readonly remaining: number;
+  /** Seconds until all of it is free, if nothing more is used. */
+  readonly resetSeconds: number;
+}
+
+/** What is left of the limits of a request; null: no limit of this kind. */
+export type LimitsLeft = { readonly [kind in LimitKind]: LimitLeft | null };
+
+/**
+ * Seconds until so many units are free.
+ * @param units leased in each of the last seconds, the oldest first: with each second that passes the first is free
+ * @param need units; no more than the limit
+ */
+export function secondsUntilFree(units: readonly number[], limit: number, need: number): number {
+  let free = limit - sumOf(units);
+  let seconds = 0;
+  while (free < need && seconds < units.length) free += units[seconds++] as number;
+  return seconds;
+}
+
+/** What is left of a limit. @param inHand units that are leased but not used */
+export function leftOf(units: readonly number[], limit: number, inHand: number): LimitLeft {
+  const used = sumOf(units) - inHand;
+  const resetSeconds = used <= 0 ? 0 : units.findLastIndex((leased) => leased > 0) + 1;
+  return { limit, remaining: Math.min(limit, Math.max(0, limit - used)), resetSeconds };
+}
+
+/** Of two limits of one kind, the one that leaves less. */
+export function tighter(a: LimitLeft | null, b: LimitLeft | null): LimitLeft | null {
+  if (a === null || b === null) return a ?? b;
+  return b.remaining < a.remaining ? b : a;
+}
+
+const TEXTS: Readonly<Record<LimitKind, string>> = {
+  requests: 'requests per minute',
+  tokens: 'tokens per minute',
+  calls: 'requests at once',
+};
+
+/** Why a request is refused, without the words of the dialect. */
+export function limitText(kind: LimitKind, whose: 'key' | 'company', limit: number, seconds: number): string {
+  return `This ${whose} is limited to ${limit} ${TEXTS[kind]}. Try again in ${duration(seconds)}.`;
+}
+
+/** The `x-ratelimit-*` headers of the reference format, names and values in turn. */
+export function limitHeaders({ requests, tokens }: LimitsLeft): string[] {
+  const headers: string[] = [];
+  for (const [kind, left] of Object.entries({ requests, tokens })) {
+    if (left === null) continue;
+    headers.push(`x-ratelimit-limit-${kind}`, `${left.limit}`, `x-ratelimit-remaining-${kind}`, `${left.remaining}`);
+    headers.push(`x-ratelimit-reset-${kind}`, duration(left.resetSeconds));
+  }
+  return headers;
+}
+
+/** Seconds as the reference format writes them: "1s", "6m0s". */
+function duration(seconds: number): string {
+  return seconds < 60 ? `${seconds}s` : `${Math.floor(seconds / 60)}m${seconds % 60}s`;
+}
+
+function sumOf(units: readonly number[]): number {
+  let sum = 0;
+  for (const each of units) sum += each;
+  return sum;
+}

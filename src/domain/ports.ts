@@ -1,6 +1,7 @@
 import type { Assistant } from './assistant.ts';
 import type { Company } from './company.ts';
 import type { ApiKey, Payer } from './key.ts';
+import type { LimitKind, LimitsLeft } from './limits.ts';
 import type { Femto } from './money.ts';
 import type { UsageRecord } from './usage.ts';
 
@@ -50,6 +51,71 @@ export interface Reservation {
 /** Holds back the end of an answer until its record is booked. */
 export interface BookingListener {
   onBooked(): void;
+}
+
+/** Limits of requests, tokens and calls at once, over all gateways (contract section 5). */
+export interface Limiter {
+  /**
+   * Counts a request of a key. @returns null where no limit applies; a promise where units have to be leased first
+   * @throws GatewayError 429, also as a rejection
+   */
+  enter(key: ApiKey, company: Company): MaybeAsync<Hold | null>;
+  /** What is left to a key. Asks the database; tells what this gateway knows if it is away. */
+  left(key: ApiKey, company: Company): Promise<LimitsLeft>;
+}
+
+/** What one request holds of its limits. */
+export interface Hold {
+  /** Whether tokens are limited. */
+  readonly countsTokens: boolean;
+  /**
+   * Reserves the tokens of a call.
+   * @param completion the most that may be generated; null: the request does not limit it
+   * @throws GatewayError 429, also as a rejection
+   */
+  reserve(prompt: number, completion: number | null): MaybeAsync<void>;
+  /** The call is over. @param tokens that it used; 0 when it cost nothing */
+  settle(tokens: number): void;
+  /** The request is over. Tokens that were reserved but not settled are free again. May be called twice. */
+  end(): void;
+}
+
+/** What a gateway wants of one limit (sql/0025_limit_leases.sql). */
+export interface AskedUnits {
+  readonly subject: string;
+  readonly kind: LimitKind;
+  readonly limit: number;
+  /** Units to lease. */
+  readonly want: number;
+  /** Units that were used without a lease. */
+  readonly owed: number;
+  /** Units returned, with the age of their lease in seconds. */
+  readonly back: readonly (readonly [age: number, units: number])[];
+  /** Calls in flight; 0 for other kinds. */
+  readonly held: number;
+}
+
+export interface LeasedUnits {
+  readonly subject: string;
+  readonly kind: LimitKind;
+  /** Units leased; for calls all slots of this gateway. */
+  readonly granted: number;
+  /** What all gateways leased in each of the last seconds, the oldest first. */
+  readonly units: readonly number[];
+  /** Slots of other gateways. */
+  readonly others: number;
+}
+
+/** The limiter's part of the database. Calls reject when it is away. */
+export interface LimitStore {
+  /** @param leaseSeconds after which slots are free again unless they are asked for anew */
+  lease(
+    owner: string,
+    leaseSeconds: number,
+    asked: readonly AskedUnits[],
+  ): Promise<{ readonly owners: number; readonly leased: readonly LeasedUnits[] }>;
+  /** Deletes what no longer counts. */
+  trim(): Promise<void>;
 }
 
 /** The ledger's part of the database. Calls reject with an error whose `unavailable` says whether to try again. */

@@ -7,6 +7,7 @@ const MAX_COUNTED = 16_384;
 const MAX_KEPT = 65_536;
 const SAMPLES = 32;
 const SAMPLE_BYTES = 256;
+const BYTES_PER_TOKEN = 4;
 /** A file in base64, of which a model sees an image rather than letters. */
 const ENCODED = /^[A-Za-z0-9+/=_-]+$/;
 /** The first piece of an embedding call with token ids: the first array is of numbers, or of such arrays. */
@@ -56,6 +57,11 @@ function samplesOf(body: readonly Buffer[], bytes: number): Buffer[] {
     before += piece.length;
   }
   return samples;
+}
+
+/** A quick guess at the tokens of a prompt: a body of up to 16 KiB is taken for text. */
+export function roughPromptTokens(prompt: Prompt): number {
+  return prompt.kept === 'short' ? Math.ceil(prompt.bytes / BYTES_PER_TOKEN) : Math.ceil(promptTokens(prompt));
 }
 
 /** About how many tokens the prompt is. */

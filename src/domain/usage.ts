@@ -11,6 +11,9 @@ export type Endpoint =
   | 'responses'
   | 'messages'
   | 'messages.count_tokens';
+/** Counts the tokens of a prompt: it costs nothing, and is not booked. */
+export const FREE_ENDPOINT: Endpoint = 'messages.count_tokens';
+
 export type UsageSource = 'upstream' | 'estimated';
 export type Outcome = 'completed' | 'client_aborted' | 'upstream_failed';
 

@@ -1,9 +1,9 @@
 import type { Company } from '../domain/company.ts';
 import type { Generated } from '../domain/estimate.ts';
-import type { BookingListener } from '../domain/ports.ts';
-import { keepPrompt, type Prompt } from '../domain/prompt.ts';
+import type { BookingListener, Hold } from '../domain/ports.ts';
+import { keepPrompt, type Prompt, roughPromptTokens } from '../domain/prompt.ts';
 import { scrub } from '../domain/redact.ts';
-import { type Admission, type Outcome, usageRecord } from '../domain/usage.ts';
+import { type Admission, FREE_ENDPOINT, type Outcome, usageRecord } from '../domain/usage.ts';
 import type { ClientResponse } from '../http/exchange.ts';
 import type { Hidden } from '../json/hidden.ts';
 import type { TokenCounts, ToldUsage } from '../json/usage.ts';
@@ -18,16 +18,23 @@ export class CallMeter {
   readonly #services: Services;
   readonly #company: Company;
   readonly #prompt: Prompt;
+  readonly #hold: Hold | null;
   /** What was booked; null before, and where nothing is. */
   tokens: TokenCounts | null = null;
   outcome: Outcome | null = null;
 
   /** @param sent what goes upstream: an estimate needs it, and no log may repeat it though an error may quote it */
-  constructor(services: Services, admission: Admission, company: Company, sent: readonly Buffer[]) {
+  constructor(services: Services, admission: Admission, company: Company, sent: readonly Buffer[], hold: Hold | null) {
     this.#services = services;
     this.admission = admission;
     this.#company = company;
+    this.#hold = hold;
     this.#prompt = keepPrompt(sent);
+  }
+
+  /** A quick guess, before anything ran. */
+  get promptTokens(): number {
+    return roughPromptTokens(this.#prompt);
   }
 
   /** The sent bytes are needed until the call is settled. */
@@ -94,8 +101,8 @@ export class CallMeter {
   settle(outcome: Outcome, usage: ToldUsage | null, generated: Generated, listener: BookingListener | null): void {
     this.outcome = outcome;
     const { endpoint, model, at } = this.admission;
-    if ((usage === null && outcome === 'upstream_failed') || endpoint === 'messages.count_tokens') {
-      this.#services.ledger.release(this.admission.requestId);
+    if ((usage === null && outcome === 'upstream_failed') || endpoint === FREE_ENDPOINT) {
+      this.drop();
       return listener?.onBooked();
     }
     const { estimator, metrics, ledger } = this.#services;
@@ -103,12 +110,14 @@ export class CallMeter {
     if (isTold && outcome === 'completed') estimator.learn(model.upstream, at, this.#prompt, generated, usage);
     this.tokens = this.tokensOf(usage, generated);
     const record = usageRecord(this.admission, this.tokens, isTold ? 'upstream' : 'estimated', outcome);
+    this.#hold?.settle(this.tokens.prompt + this.tokens.completion);
     metrics.booked(record);
     ledger.book(record, listener);
   }
 
-  /** Nothing was sent upstream, so nothing is booked. */
+  /** Nothing is booked. */
   drop(): void {
+    this.#hold?.end();
     this.#services.ledger.release(this.admission.requestId);
   }
 }

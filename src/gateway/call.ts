@@ -36,7 +36,7 @@ export interface Call {
   readonly slugParam: 'model' | 'model_slug' | null;
   /** Checks that the model takes what the request holds. @throws GatewayError 400 */
   readonly check?: (model: Model) => void;
-  /** What the call can cost at most; used where the budget is strict. */
+  /** What the call can use at most; asked for where the budget is strict or tokens are limited. */
   bound(model: Model): Bound;
   /** The upstream's body, in pieces. */
   forward(model: Model): readonly Buffer[];

@@ -52,7 +52,7 @@ export const countTokens: Operation = {
   upstreamPath: '/messages/count_tokens',
   read: (services, body, _companyId, _id, head) => ({
     ...messagesCall(services, body, head, checkCountTokens),
-    bound: () => ({ amount: 0n, bounded: true }),
+    bound: () => ({ amount: 0n, bounded: true, completion: 0 }),
     answer: (reply, admission, meter) => new JsonRelay(reply, admission, meter, renderCount, MESSAGES_ANSWER),
   }),
 };

@@ -4,9 +4,9 @@ import type { Company } from '../domain/company.ts';
 import { GatewayError } from '../domain/errors.ts';
 import { admitModel } from '../domain/gate.ts';
 import type { ApiKey } from '../domain/key.ts';
-import type { MaybeAsync } from '../domain/ports.ts';
+import type { Hold, MaybeAsync } from '../domain/ports.ts';
 import { SCOPE_BIT } from '../domain/scope.ts';
-import type { Admission } from '../domain/usage.ts';
+import { type Admission, FREE_ENDPOINT } from '../domain/usage.ts';
 import type { ClientRequest, ClientResponse } from '../http/exchange.ts';
 import type { RequestHead } from '../http/request-head.ts';
 import { newRequestId } from '../runtime/request-id.ts';
@@ -41,6 +41,8 @@ class Exchange implements BodyListener, ReplyOwner {
   /** The identifier in the path. */
   #id = '';
   #key: ApiKey | null = null;
+  /** What the request took of its limits; null: none apply. */
+  #hold: Hold | null = null;
 
   constructor(services: Services, req: ClientRequest, res: ClientResponse) {
     const reply = new Reply(res, newRequestId(), this);
@@ -72,12 +74,24 @@ class Exchange implements BodyListener, ReplyOwner {
 
   #receive(key: ApiKey): void {
     const { scope } = this.#operation as Operation;
-    const { maxBodyBytes, bodyMemory } = this.#services;
-    const { head } = this.#req;
     this.#key = key;
     this.#summary.companyId = key.companyId;
     if ((key.scopes & SCOPE_BIT[scope]) === 0) throw new GatewayError('insufficient_scope'); // 403, before the body is read
-    requireJson(head); // 415
+    requireJson(this.#req.head); // 415
+    const company = companyOf(this.#services, key);
+    const hold =
+      company instanceof Promise
+        ? company.then((found) => this.#services.limiter.enter(key, found))
+        : this.#services.limiter.enter(key, company); // 429
+    if (hold instanceof Promise) hold.then((held) => this.#read(held)).catch((error) => this.#refuse(error));
+    else this.#read(hold);
+  }
+
+  #read(hold: Hold | null): void {
+    const { maxBodyBytes, bodyMemory } = this.#services;
+    const { head } = this.#req;
+    this.#hold = hold;
+    if (this.#summary.reply.res.destroyed) return hold?.end(); // the client left while units were waited for
     if (head.expectsContinue && head.contentLength <= maxBodyBytes) this.#summary.reply.res.writeContinue();
     this.#summary.askedAt = performance.now();
     readBody(this.#req, maxBodyBytes, bodyMemory, this); // 413
@@ -113,9 +127,12 @@ class Exchange implements BodyListener, ReplyOwner {
       admitBudget(company, sum); // 402
       const { requestId } = reply;
       const admission: Admission = { requestId, payer: key, model, endpoint: operation.endpoint, at, month };
-      if (company.strict && company.budget !== null) await reserve(services, admission, call); // 402
       const sent = call.forward(model);
-      const meter = new CallMeter(services, admission, company, sent);
+      const hold = this.#hold;
+      const meter = new CallMeter(services, admission, company, sent, hold);
+      if (hold?.countsTokens && operation.endpoint !== FREE_ENDPOINT)
+        await hold.reserve(meter.promptTokens, call.bound(model).completion); // 429
+      if (company.strict && company.budget !== null) await reserve(services, admission, call); // 402
       if (reply.res.destroyed) return meter.drop(); // the client left while something was looked up
       summary.meter = meter;
       const relay = call.answer(reply, admission, meter);
@@ -167,6 +184,7 @@ class Exchange implements BodyListener, ReplyOwner {
 
   #refuse(error: unknown): void {
     const { reply } = this.#summary;
+    this.#hold?.end();
     if (!(error instanceof GatewayError)) {
       this.#services.log.error({ request_id: reply.requestId, err: error }, 'request failed');
     }
@@ -175,6 +193,7 @@ class Exchange implements BodyListener, ReplyOwner {
   }
 
   onReplyClosed(): void {
+    if (this.#summary.meter === null) this.#hold?.end(); // else the meter settles it when the call is over
     this.#services.overload.leave();
     this.#services.requestLog.tell(this.#summary);
   }

@@ -65,6 +65,7 @@ export class Reply implements ResponseListener {
       this.requestId,
     ];
     if (error.retryAfter !== undefined) headers.push('retry-after', error.retryAfter);
+    headers.push(...error.headers);
     if (error.retry !== undefined) headers.push('x-should-retry', `${error.retry}`);
     if (closeConnection) this.res.closeAfter();
     this.res.send(error.status, headers, body);

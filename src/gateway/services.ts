@@ -1,6 +1,6 @@
 import type { Estimator } from '../domain/estimate.ts';
 import type { Calendar } from '../domain/month.ts';
-import type { Clock, Directory, Ledger } from '../domain/ports.ts';
+import type { Clock, Directory, Ledger, Limiter } from '../domain/ports.ts';
 import type { SteeringFilter } from '../domain/steering.ts';
 import type { Logger } from '../log.ts';
 import type { Metrics } from '../metrics.ts';
@@ -25,6 +25,7 @@ export interface ListenerLimits {
 export interface Services {
   readonly directory: Directory;
   readonly ledger: Ledger;
+  readonly limiter: Limiter;
   readonly upstream: Upstream;
   readonly calendar: Calendar;
   readonly clock: Clock;

@@ -1,0 +1,105 @@
+-- Limits over a fleet. A gateway uses units of a limit only after it leased them here, so all
+-- gateways together stay within it: requests and tokens in every minute, calls at every instant.
+-- Nothing here outlives a crash of the server, and none of it is worth writing to the log: unlogged.
+
+-- What was leased in each of the last seconds. A unit counts for 62 seconds: a minute, and the
+-- time in which a gateway may still use it.
+create unlogged table limit_windows (
+  subject uuid     not null, -- a company or a key
+  kind    text     not null check (kind in ('requests', 'tokens', 'calls')),
+  second  bigint   not null, -- the second of the last element, by this server's clock
+  units   bigint[] not null,
+  primary key (subject, kind)
+) with (fillfactor = 50);
+
+-- Calls each gateway may have in flight. A row ends with its lease, so no slot survives its process.
+create unlogged table limit_slots (
+  subject    uuid        not null,
+  owner      uuid        not null,
+  slots      integer     not null check (slots > 0),
+  expires_at timestamptz not null,
+  primary key (subject, owner)
+);
+
+-- Gateways that lease. With the database away, each of them counts on its part of what is free.
+create unlogged table limit_owners (
+  owner      uuid primary key,
+  expires_at timestamptz not null
+);
+
+-- Leases units in one transaction. asked: [{"subject", "kind", "limit", "want", "owed", "back", "held"}]
+--   want  units wished for; what is free of them is granted
+--   owed  units that were used without a lease: they count, free or not
+--   back  units returned, with the age of their lease: [[seconds, units], …]
+--   held  calls: how many are in flight at the gateway; it wants so many slots more
+-- Returns the same subjects and kinds: [{"subject", "kind", "granted", "units", "others"}]
+--   granted  calls: all slots that the gateway has now
+--   units    what is leased now in each of the last 62 seconds, the oldest first
+--   others   calls: slots of other gateways
+create function lease_limits(leaser uuid, lease_seconds integer, asked json)
+returns table (owners integer, leased json) language plpgsql set search_path from current as $$
+declare
+  window_seconds constant integer := 62;
+  now_second     constant bigint := floor(extract(epoch from clock_timestamp()));
+  expiry         constant timestamptz := clock_timestamp() + make_interval(secs => lease_seconds);
+  item    record;
+  span    limit_windows;
+  gap     integer;
+  back    record;
+  given   bigint;
+  other   bigint;
+  answers json[] := '{}';
+begin
+  insert into limit_owners values (leaser, expiry) on conflict (owner) do update set expires_at = excluded.expires_at;
+  -- the same order for all gateways: none waits for another crosswise
+  for item in
+    select * from json_to_recordset(asked) as a (subject uuid, kind text, "limit" bigint, want bigint, owed bigint, back json, held integer)
+    order by subject, kind
+  loop
+    insert into limit_windows values (item.subject, item.kind, now_second, array_fill(0::bigint, array[window_seconds]))
+    on conflict do nothing;
+    select * into span from limit_windows w where w.subject = item.subject and w.kind = item.kind for update;
+    other := 0;
+    if item.kind = 'calls' then
+      select coalesce(sum(s.slots), 0) into other from limit_slots s
+      where s.subject = item.subject and s.owner <> leaser and s.expires_at > clock_timestamp();
+      given := greatest(item.held, least(item.held + item.want, item."limit" - other));
+      if given > 0 then
+        insert into limit_slots values (item.subject, leaser, given, expiry)
+        on conflict (subject, owner) do update set slots = excluded.slots, expires_at = excluded.expires_at;
+      else
+        delete from limit_slots s where s.subject = item.subject and s.owner = leaser;
+      end if;
+    else
+      gap := least(greatest(now_second - span.second, 0), window_seconds); -- a clock that was set back loses nothing
+      span.units := span.units[gap + 1 : window_seconds] || array_fill(0::bigint, array[gap]);
+      for back in select (b ->> 0)::integer as age, (b ->> 1)::bigint as rest from json_array_elements(item.back) as b loop
+        for i in reverse window_seconds - back.age .. 1 loop
+          exit when back.rest = 0;
+          given := least(back.rest, span.units[i]);
+          span.units[i] := span.units[i] - given;
+          back.rest := back.rest - given;
+        end loop;
+      end loop;
+      span.units[window_seconds] := span.units[window_seconds] + item.owed;
+      given := greatest(0, least(item.want, item."limit" - (select sum(u) from unnest(span.units) as u)));
+      span.units[window_seconds] := span.units[window_seconds] + given;
+      update limit_windows w set second = now_second, units = span.units where w.subject = item.subject and w.kind = item.kind;
+    end if;
+    answers := answers || json_build_object('subject', item.subject, 'kind', item.kind, 'granted', given, 'others', other,
+      'units', span.units);
+  end loop;
+  return query select (select count(*)::integer from limit_owners o where o.expires_at > clock_timestamp()), array_to_json(answers);
+end $$;
+
+-- Deletes what no longer counts.
+create function trim_limits() returns void language sql set search_path from current as $$
+  delete from limit_windows where (subject, kind) in (
+    select subject, kind from limit_windows
+    where second < extract(epoch from clock_timestamp()) - 3600 limit 10000 for update skip locked);
+  delete from limit_slots where (subject, owner) in (
+    select subject, owner from limit_slots
+    where expires_at < clock_timestamp() - interval '1 minute' limit 10000 for update skip locked);
+  delete from limit_owners where owner in (
+    select owner from limit_owners where expires_at < clock_timestamp() - interval '1 minute' for update skip locked);
+$$;

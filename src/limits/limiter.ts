@@ -1,0 +1,225 @@
+import { performance } from 'node:perf_hooks';
+import type { Company } from '../domain/company.ts';
+import { GatewayError } from '../domain/errors.ts';
+import type { ApiKey } from '../domain/key.ts';
+import { type LimitKind, type Limits, type LimitsLeft, limitHeaders, limitText } from '../domain/limits.ts';
+import type { AskedUnits, Hold, Limiter, LimitStore, MaybeAsync } from '../domain/ports.ts';
+import type { Logger } from '../log.ts';
+import { IdleInterval } from '../runtime/idle-interval.ts';
+import { RequestHold, type TakeAll } from './request-hold.ts';
+import type { Share } from './share.ts';
+import { LEASE_SECONDS } from './slot-share.ts';
+import { KeyShares, Subject } from './subject.ts';
+
+const PLAN_MS = 250;
+const RETRY_MS = 1000; // how often a database that is away is asked again
+const MAX_ASKED = 500; // shares in one statement
+const FORGET_MS = 65_000; // a window, and a little more
+const TRIM_MS = 600_000;
+
+/**
+ * Limits over all gateways, by leases in the database (sql/0025_limit_leases.sql). A request takes units that
+ * were leased ahead; where there are none it waits for one statement, which serves all that wait. With the
+ * database away each gateway goes on with its part.
+ */
+export class LeasedLimiter implements Limiter {
+  /** Requests refused, by limit. */
+  readonly refused: Record<LimitKind, number> = { requests: 0, tokens: 0, calls: 0 };
+  readonly #store: LimitStore;
+  readonly #owner: string;
+  readonly #log: Logger;
+  readonly #subjects = new Map<string, Subject>();
+  readonly #keys = new WeakMap<ApiKey, KeyShares>();
+  /** Shares that hold or want something, and those of them that requests wait for. */
+  readonly #active = new Set<Share>();
+  readonly #wanted = new Set<Share>();
+  readonly #interval = new IdleInterval(PLAN_MS, () => this.#tick());
+  #isLeasing = false;
+  #leased: Promise<void> = Promise.resolve();
+  #away = false;
+  #askedAt = 0;
+  #sweptAt = 0;
+  #trimmedAt = performance.now();
+
+  /** @param owner names this start of this gateway */
+  constructor(store: LimitStore, owner: string, log: Logger) {
+    this.#store = store;
+    this.#owner = owner;
+    this.#log = log;
+  }
+
+  enter(key: ApiKey, company: Company): MaybeAsync<Hold | null> {
+    if (key.limits === null && company.limits === null) return null;
+    const shares = this.#sharesOf(key, company);
+    const taken = this.#takeAll(shares, shares.entry, 1);
+    return taken instanceof Promise
+      ? taken.then(() => new RequestHold(shares, this.#takeAll))
+      : new RequestHold(shares, this.#takeAll);
+  }
+
+  async left(key: ApiKey, company: Company): Promise<LimitsLeft> {
+    const shares = this.#sharesOf(key, company);
+    await Promise.all(shares.all.map((share) => this.#await(share, 0)));
+    return shares.left(performance.now());
+  }
+
+  /** Returns every unit, so that other gateways may use them at once. */
+  async close(): Promise<void> {
+    this.#interval.rest();
+    await this.#leased;
+    // twice: slots are returned that were free since the plan before
+    for (let turn = 0; turn < 2 && !this.#away; turn++) {
+      this.#lease(this.#active);
+      await this.#leased;
+    }
+  }
+
+  readonly #takeAll: TakeAll = (shares, of, units) => {
+    for (let taken = 0; taken < of.length; taken++) {
+      if ((of[taken] as Share).take(units)) continue;
+      while (taken > 0) (of[--taken] as Share).untake(units);
+      return this.#takeLater(shares, of, units);
+    }
+  };
+
+  /** The same where a share has too few units in hand. */
+  async #takeLater(shares: KeyShares, of: readonly Share[], units: number): Promise<void> {
+    const taken: Share[] = [];
+    try {
+      for (const share of of) {
+        await this.#take(shares, share, units);
+        taken.push(share);
+      }
+    } catch (error) {
+      for (const share of taken) share.untake(units);
+      throw error;
+    }
+  }
+
+  #take(shares: KeyShares, share: Share, units: number): MaybeAsync<void> {
+    if (share.take(units)) return;
+    const now = performance.now();
+    if (this.#away) {
+      if (!share.takeAlone(units, now)) throw this.#refusal(shares, share, 1);
+      return;
+    }
+    const seconds = share.refusedSeconds(units, now);
+    if (seconds > 0) throw this.#refusal(shares, share, seconds);
+    return this.#await(share, units).then((seconds) => {
+      if (seconds > 0) throw this.#refusal(shares, share, seconds);
+    });
+  }
+
+  /** Waits for units. @returns seconds until there may be some; 0: they were taken */
+  #await(share: Share, units: number): Promise<number> {
+    const { promise, resolve } = Promise.withResolvers<number>();
+    share.waiting.push({ units, settle: resolve });
+    this.#activate(share);
+    this.#wanted.add(share);
+    this.#lease(this.#wanted);
+    return promise;
+  }
+
+  #refusal(shares: KeyShares, { kind, subject, limit }: Share, seconds: number): GatewayError {
+    this.refused[kind]++;
+    const whose = shares.key?.id === subject ? 'key' : 'company';
+    const error = new GatewayError('rate_limit_exceeded', limitText(kind, whose, limit, seconds));
+    error.retryAfter = `${seconds}`;
+    error.headers = limitHeaders(shares.left(performance.now()));
+    return error;
+  }
+
+  #activate(share: Share): void {
+    share.active = true;
+    this.#active.add(share);
+    this.#interval.wake();
+  }
+
+  #sharesOf(key: ApiKey, company: Company): KeyShares {
+    let shares = this.#keys.get(key);
+    if (shares === undefined || shares.companyLimits !== company.limits || shares.isForgotten) {
+      shares = new KeyShares(
+        this.#subject(key.id, key.limits),
+        this.#subject(company.id, company.limits),
+        company.limits,
+      );
+      this.#keys.set(key, shares);
+    }
+    for (const share of shares.all) if (!share.active) this.#activate(share);
+    return shares;
+  }
+
+  #subject(id: string, limits: Limits | null): Subject | null {
+    if (limits === null && !this.#subjects.has(id)) return null;
+    const subject = this.#subjects.get(id) ?? new Subject(id);
+    this.#subjects.set(id, subject);
+    subject.setLimits(limits);
+    return subject;
+  }
+
+  #tick(): boolean {
+    const now = performance.now();
+    if (!this.#away || now - this.#askedAt >= RETRY_MS) this.#lease(this.#active);
+    if (now - this.#sweptAt >= FORGET_MS) {
+      this.#sweptAt = now;
+      for (const [id, subject] of this.#subjects) if (subject.mayForget()) this.#subjects.delete(id);
+    }
+    if (now - this.#trimmedAt >= TRIM_MS) {
+      this.#trimmedAt = now;
+      this.#store
+        .trim()
+        .catch((error: Error) => this.#log.warn({ reason: error.message }, 'limits: could not delete old rows'));
+    }
+    return this.#active.size > 0;
+  }
+
+  /** Asks for what some shares need, unless it is asking already. */
+  #lease(shares: ReadonlySet<Share>): void {
+    if (!this.#isLeasing) this.#leased = this.#leaseWhileWanted(shares);
+  }
+
+  async #leaseWhileWanted(shares: ReadonlySet<Share>): Promise<void> {
+    this.#isLeasing = true;
+    try {
+      for (let due = shares; due.size > 0; due = this.#wanted) {
+        const asked = this.#plan(due);
+        if (asked.size > 0) await this.#ask(asked);
+      }
+    } finally {
+      this.#isLeasing = false;
+    }
+  }
+
+  /** What to ask for, by subject and kind. */
+  #plan(shares: ReadonlySet<Share>): Map<string, [Share, AskedUnits]> {
+    const now = performance.now();
+    const asked = new Map<string, [Share, AskedUnits]>();
+    for (const share of shares) {
+      if (asked.size === MAX_ASKED) break;
+      this.#wanted.delete(share);
+      const units = share.plan(now);
+      if (units !== null) asked.set(`${share.subject} ${share.kind}`, [share, units]);
+      else if (share.isIdle) {
+        share.active = false;
+        this.#active.delete(share);
+      }
+    }
+    return asked;
+  }
+
+  async #ask(asked: ReadonlyMap<string, readonly [Share, AskedUnits]>): Promise<void> {
+    this.#askedAt = performance.now();
+    try {
+      const units = [...asked.values()].map(([, units]) => units);
+      const { owners, leased } = await this.#store.lease(this.#owner, LEASE_SECONDS, units);
+      if (this.#away) this.#log.info('limits: shared with the other gateways again');
+      this.#away = false;
+      for (const each of leased) asked.get(`${each.subject} ${each.kind}`)?.[0].accept(each, owners, performance.now());
+    } catch (error) {
+      if (!this.#away)
+        this.#log.warn({ reason: (error as Error).message }, 'limits: this gateway goes on with its part');
+      this.#away = true;
+      for (const [share, units] of asked.values()) share.failed(units, performance.now());
+    }
+  }
+}

@@ -1,0 +1,140 @@
+import type { LimitLeft } from '../domain/limits.ts';
+import type { AskedUnits, LeasedUnits } from '../domain/ports.ts';
+import { Share } from './share.ts';
+
+/** How much of the demand is leased ahead. */
+const AHEAD_SECONDS = 0.5;
+/** How long a unit counts (sql/0025_limit_leases.sql). */
+const WINDOW_SECONDS = 62;
+/** The shortest time over which demand is measured. */
+const MEASURED_MS = 200;
+/** Less than this is no demand: tokens or requests a second. */
+const NO_DEMAND = 0.1;
+/** Of the last call against all before it. */
+const TYPICAL_WEIGHT = 0.1;
+
+/** A share of requests or tokens per minute. */
+export class RateShare extends Share {
+  /** What a call takes, smoothed. */
+  typical = 500;
+  /** Units taken since the last measurement, and what a second takes, smoothed. */
+  #taken = 0;
+  #demand = 0;
+  #measuredAt = 0;
+  /** Units to return that are not in `free`, by the second they were leased in. */
+  readonly #refunds = new Map<number, number>();
+  /** Units this gateway leased, by second of the monotonic clock, the oldest first. */
+  readonly #own = new Map<number, number>();
+  /** Most that this gateway may use in a minute with the database away. */
+  #alone = 1;
+
+  take(units: number): boolean {
+    if (this.free < units) return false;
+    this.free -= units;
+    this.#taken += units;
+    return true;
+  }
+
+  untake(units: number): void {
+    this.free += units;
+    this.#taken -= units;
+  }
+
+  /** A call is over that used other than the units taken for it at an instant. */
+  settle(taken: number, used: number, takenAt: number): void {
+    this.typical += TYPICAL_WEIGHT * (used - this.typical);
+    if (used > taken) this.free -= used - taken;
+    else this.refund(taken - used, takenAt);
+  }
+
+  /** Units that were taken at an instant and not used. */
+  refund(units: number, takenAt: number): void {
+    if (units > 0) count(this.#refunds, secondOf(takenAt), units);
+  }
+
+  takeAlone(units: number, now: number): boolean {
+    const used = this.#ownUnits(now);
+    if (used > 0 && used + units > this.#alone) return false;
+    this.free -= units; // told to the database when it is back
+    count(this.#own, secondOf(now), units);
+    return true;
+  }
+
+  plan(now: number): AskedUnits | null {
+    const elapsed = now - this.#measuredAt;
+    if (elapsed >= MEASURED_MS) {
+      this.#demand = (this.#demand + (1000 * this.#taken) / elapsed) / 2;
+      if (this.#demand < NO_DEMAND) this.#demand = 0;
+      this.#taken = 0;
+      this.#measuredAt = now;
+    }
+    const ahead = Math.floor(this.#demand * AHEAD_SECONDS);
+    const surplus = Math.max(0, this.free - ahead);
+    const isDue = this.free < 0 || surplus > ahead || this.free < ahead / 2 || this.#refunds.size > 0;
+    if (!isDue && this.waiting.length === 0) return null;
+    if (surplus > 0) this.refund(surplus, now);
+    const back = this.#returned(now);
+    const owed = Math.max(0, -this.free);
+    this.free += owed - surplus;
+    const { subject, kind, limit } = this;
+    return { subject, kind, limit, want: Math.max(0, ahead - this.free) + this.askForWaiting(), owed, back, held: 0 };
+  }
+
+  override failed(asked: AskedUnits, now: number): void {
+    this.free -= asked.owed;
+    super.failed(asked, now);
+  }
+
+  get isIdle(): boolean {
+    return (
+      this.free === 0 &&
+      this.#demand === 0 &&
+      this.#taken === 0 &&
+      this.#refunds.size === 0 &&
+      this.waiting.length === 0
+    );
+  }
+
+  left(now: number): LimitLeft {
+    return this.leftOf(now);
+  }
+
+  protected receive({ granted, units }: LeasedUnits, owners: number, now: number): void {
+    this.free += granted;
+    count(this.#own, secondOf(now), granted);
+    const own = this.#ownUnits(now);
+    const all = units.reduce((sum, each) => sum + each, 0);
+    this.#alone = Math.max(1, own + Math.floor((this.limit - all) / Math.max(1, owners)));
+  }
+
+  /** What this gateway leased in the last minute and did not return. */
+  #ownUnits(now: number): number {
+    let sum = 0;
+    for (const [second, units] of this.#own) {
+      if (second <= secondOf(now) - WINDOW_SECONDS) this.#own.delete(second);
+      else sum += units;
+    }
+    return sum;
+  }
+
+  /** Takes the units to return, with the age of their lease. */
+  #returned(now: number): (readonly [number, number])[] {
+    const back: (readonly [number, number])[] = [];
+    for (const [second, units] of this.#refunds) {
+      const age = secondOf(now) - second;
+      if (age >= WINDOW_SECONDS) continue; // they count no longer
+      back.push([age, units]);
+      count(this.#own, second, -units);
+    }
+    this.#refunds.clear();
+    return back;
+  }
+}
+
+function secondOf(ms: number): number {
+  return Math.floor(ms / 1000);
+}
+
+function count(counts: Map<number, number>, second: number, units: number): void {
+  counts.set(second, (counts.get(second) ?? 0) + units);
+}

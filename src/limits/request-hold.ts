@@ -1,0 +1,60 @@
+import { performance } from 'node:perf_hooks';
+import type { Hold, MaybeAsync } from '../domain/ports.ts';
+import type { Share } from './share.ts';
+import type { KeyShares } from './subject.ts';
+
+/** Takes units of several shares, or of none of them. @throws GatewayError 429, also as a rejection */
+export type TakeAll = (shares: KeyShares, of: readonly Share[], units: number) => MaybeAsync<void>;
+
+/** What one request took of its limits. */
+export class RequestHold implements Hold {
+  readonly #shares: KeyShares;
+  readonly #takeAll: TakeAll;
+  /** Tokens reserved, and when. */
+  #reserved = 0;
+  #reservedAt = 0;
+  #ended = false;
+
+  constructor(shares: KeyShares, takeAll: TakeAll) {
+    this.#shares = shares;
+    this.#takeAll = takeAll;
+  }
+
+  get countsTokens(): boolean {
+    return this.#shares.tokens.length > 0;
+  }
+
+  reserve(prompt: number, completion: number | null): MaybeAsync<void> {
+    const { tokens } = this.#shares;
+    let units = completion === null ? prompt : prompt + completion;
+    for (const { typical } of tokens) if (completion === null) units = Math.max(units, typical);
+    for (const { limit } of tokens) units = Math.min(units, limit); // or a large request would never pass
+    const taken = this.#takeAll(this.#shares, tokens, units);
+    return taken instanceof Promise ? taken.then(() => this.#took(units)) : this.#took(units);
+  }
+
+  settle(tokens: number): void {
+    if (this.#ended) return;
+    for (const share of this.#shares.tokens) share.settle(this.#reserved, tokens, this.#reservedAt);
+    this.#reserved = 0;
+    this.end();
+  }
+
+  end(): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    for (const share of this.#shares.calls) share.untake(1);
+    this.#refund();
+  }
+
+  #took(units: number): void {
+    this.#reserved = units;
+    this.#reservedAt = performance.now();
+    if (this.#ended) this.#refund(); // the client left while the units were waited for
+  }
+
+  #refund(): void {
+    for (const share of this.#shares.tokens) share.refund(this.#reserved, this.#reservedAt);
+    this.#reserved = 0;
+  }
+}

@@ -1,0 +1,118 @@
+import { type LimitKind, type LimitLeft, leftOf, secondsUntilFree } from '../domain/limits.ts';
+import type { AskedUnits, LeasedUnits } from '../domain/ports.ts';
+
+/** How long a refusal is repeated without asking the database: other gateways may return units. */
+const REFUSED_MS = 250;
+
+/** A request that waits for units. */
+export interface Waiting {
+  readonly units: number;
+  /** @param seconds 0: the units were taken for it; else when they may be free */
+  readonly settle: (seconds: number) => void;
+}
+
+/**
+ * This gateway's share of one limit of one company or key: units it leased and may use. What demand does not need
+ * goes back, what is missing is asked for; the limiter does both for all shares in one statement.
+ *
+ *   database ── lease ──> free ── take ──> used
+ *            <── back ───┘
+ */
+export abstract class Share {
+  readonly subject: string;
+  readonly kind: LimitKind;
+  limit: number;
+  /** Units that may be taken. Below 0: so many were used without a lease. */
+  free = 0;
+  /** Requests that wait, and those of them that were counted in what was asked for. */
+  waiting: Waiting[] = [];
+  #asking: Waiting[] = [];
+  /** In the set of shares that are looked after. */
+  active = false;
+  /** Until then nothing is free anywhere: monotonic milliseconds. */
+  #refusedUntil = 0;
+  /** What all gateways leased in each of the last seconds, and when that was told. */
+  #units: readonly number[] = [];
+  #toldAt = 0;
+
+  constructor(subject: string, kind: LimitKind, limit: number) {
+    this.subject = subject;
+    this.kind = kind;
+    this.limit = limit;
+  }
+
+  /** A changed limit holds from the next request on. */
+  setLimit(limit: number): void {
+    if (limit === this.limit) return;
+    this.limit = limit;
+    this.#refusedUntil = 0;
+  }
+
+  /** @returns whether so many units were free */
+  abstract take(units: number): boolean;
+
+  /** Takes units with the database away: no more than this gateway's part. @returns whether there are so many */
+  abstract takeAlone(units: number, now: number): boolean;
+
+  /** Units were taken, and then another limit refused the request. */
+  abstract untake(units: number): void;
+
+  /** What to ask the database for; null: nothing, `isIdle` tells whether ever. What goes back is free no longer. */
+  abstract plan(now: number): AskedUnits | null;
+
+  /** Nothing is held, and nobody waits. */
+  abstract get isIdle(): boolean;
+
+  /** What is left of the limit, as far as this gateway knows. */
+  abstract left(now: number): LimitLeft;
+
+  /** Seconds to wait, where the database refused a moment ago; else 0. */
+  refusedSeconds(units: number, now: number): number {
+    return now < this.#refusedUntil ? this.#secondsUntil(units, now) : 0;
+  }
+
+  /** Takes what was leased, and settles those that wait. @param owners gateways that lease */
+  accept(leased: LeasedUnits, owners: number, now: number): void {
+    this.#units = leased.units;
+    this.#toldAt = now;
+    this.receive(leased, owners, now);
+    this.#serve(({ units }) => {
+      this.#refusedUntil = now + REFUSED_MS;
+      return this.#secondsUntil(units, now);
+    });
+  }
+
+  /** The database is away: settles those that wait. What was to go back is lost until it counts no longer. */
+  failed(_asked: AskedUnits, now: number): void {
+    this.#serve(({ units }) => (this.takeAlone(units, now) ? 0 : 1));
+  }
+
+  protected abstract receive(leased: LeasedUnits, owners: number, now: number): void;
+
+  /** What those that wait want, which is asked for now. */
+  protected askForWaiting(): number {
+    this.#asking = this.waiting;
+    this.waiting = [];
+    return this.#asking.reduce((sum, { units }) => sum + units, 0);
+  }
+
+  protected leftOf(now: number): LimitLeft {
+    return leftOf(this.#aged(now), this.limit, Math.max(0, this.free));
+  }
+
+  #secondsUntil(units: number, now: number): number {
+    return Math.max(1, secondsUntilFree(this.#aged(now), this.limit, units));
+  }
+
+  #serve(secondsFor: (waiting: Waiting) => number): void {
+    const queue = this.#asking;
+    this.#asking = [];
+    for (const waiting of queue) waiting.settle(this.take(waiting.units) ? 0 : secondsFor(waiting));
+  }
+
+  /** What was leased in each of the seconds before now. */
+  #aged(now: number): readonly number[] {
+    const seconds = Math.min(this.#units.length, Math.floor((now - this.#toldAt) / 1000));
+    return seconds === 0 ? this.#units : [...this.#units.slice(seconds), ...new Array<number>(seconds).fill(0)];
+  }
+}

@@ -1,0 +1,80 @@
+import { type LimitKind, type Limits, type LimitsLeft, tighter } from '../domain/limits.ts';
+import { RateShare } from './rate-share.ts';
+import type { Share } from './share.ts';
+import { SlotShare } from './slot-share.ts';
+
+/** A company or a key, with this gateway's shares of its limits. */
+export class Subject {
+  readonly id: string;
+  requests: RateShare | null = null;
+  tokens: RateShare | null = null;
+  calls: SlotShare | null = null;
+  /** Removed from the limiter's table: a reference to it has to be looked up again. */
+  forgotten = false;
+  /** What was limited before: calls of that time are in flight still. */
+  readonly #made: { requests?: RateShare; tokens?: RateShare; calls?: SlotShare } = {};
+  #wasIdle = false;
+
+  constructor(id: string) {
+    this.id = id;
+  }
+
+  setLimits(limits: Limits | null): void {
+    const { id } = this;
+    const made = this.#made;
+    const { requestsPerMinute = null, tokensPerMinute = null, maxConcurrent = null } = limits ?? {};
+    if (requestsPerMinute !== null) made.requests ??= new RateShare(id, 'requests', requestsPerMinute);
+    if (tokensPerMinute !== null) made.tokens ??= new RateShare(id, 'tokens', tokensPerMinute);
+    if (maxConcurrent !== null) made.calls ??= new SlotShare(id, 'calls', maxConcurrent);
+    this.requests = limited(made.requests, requestsPerMinute);
+    this.tokens = limited(made.tokens, tokensPerMinute);
+    this.calls = limited(made.calls, maxConcurrent);
+  }
+
+  /** Whether nothing of it was active the last time this was asked, and nothing is now. Then it is forgotten. */
+  mayForget(): boolean {
+    const isIdle = Object.values(this.#made).every(({ active }) => !active);
+    this.forgotten = isIdle && this.#wasIdle;
+    this.#wasIdle = isIdle;
+    return this.forgotten;
+  }
+}
+
+function limited<T extends Share>(share: T | undefined, limit: number | null): T | null {
+  if (share === undefined || limit === null) return null;
+  share.setLimit(limit);
+  return share;
+}
+
+/** The shares of one key: its own and its company's. */
+export class KeyShares {
+  readonly key: Subject | null;
+  readonly company: Subject | null;
+  readonly companyLimits: Limits | null;
+  readonly all: readonly Share[];
+  /** Taken by each request: of requests, and of calls in flight. */
+  readonly entry: readonly Share[];
+  readonly calls: readonly Share[];
+  readonly tokens: readonly RateShare[];
+
+  constructor(key: Subject | null, company: Subject | null, companyLimits: Limits | null) {
+    this.key = key;
+    this.company = company;
+    this.companyLimits = companyLimits;
+    this.tokens = [key?.tokens, company?.tokens].filter((share) => share != null);
+    this.calls = [key?.calls, company?.calls].filter((share) => share != null);
+    const requests = [key?.requests, company?.requests].filter((share) => share != null);
+    this.entry = [...requests, ...this.calls];
+    this.all = [...this.entry, ...this.tokens];
+  }
+
+  get isForgotten(): boolean {
+    return this.key?.forgotten === true || this.company?.forgotten === true;
+  }
+
+  left(now: number): LimitsLeft {
+    const of = (kind: LimitKind) =>
+      tighter(this.key?.[kind]?.left(now) ?? null, this.company?.[kind]?.left(now) ?? null);
+    return { requests: of('requests'), tokens: of('tokens'), calls: of('calls') };
+  }
+}

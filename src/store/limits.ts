@@ -1,0 +1,22 @@
+import type { LeasedUnits, LimitStore } from '../domain/ports.ts';
+import type { Database } from './database.ts';
+
+const LEASE_MS = 500; // requests wait for it: later the gateway decides alone
+const TRIM_MS = 2000;
+
+/** Limits over a fleet (sql/0025_limit_leases.sql). */
+export function limitStore(db: Database): LimitStore {
+  return {
+    async lease(owner, leaseSeconds, asked) {
+      const [row] = await db.run(
+        LEASE_MS,
+        (sql) => sql<[{ owners: number; leased: readonly LeasedUnits[] }]>`
+          select owners, leased from lease_limits(${owner}::uuid, ${leaseSeconds}::integer, ${JSON.stringify(asked)}::text::json)`,
+      );
+      return row;
+    },
+    async trim() {
+      await db.run(TRIM_MS, (sql) => sql`select trim_limits()`);
+    },
+  };
+}
