@@ -72,6 +72,7 @@ export class LeasedLimiter implements Limiter {
       this.#lease(this.#active);
       await this.#leased;
     }
+    if (!this.#away) await this.#store.lease(this.#owner, 0, []).catch(() => {}); // counts no longer
   }
 
   readonly #takeAll: TakeAll = (shares, of, units) => {

@@ -1,4 +1,4 @@
-import type { LimitLeft } from '../domain/limits.ts';
+import { type LimitLeft, leftOf, secondsUntilFree } from '../domain/limits.ts';
 import type { AskedUnits, LeasedUnits } from '../domain/ports.ts';
 import { Share } from './share.ts';
 
@@ -25,6 +25,9 @@ export class RateShare extends Share {
   readonly #refunds = new Map<number, number>();
   /** Units this gateway leased, by second of the monotonic clock, the oldest first. */
   readonly #own = new Map<number, number>();
+  /** What all gateways leased in each of the last seconds, and when that was told. */
+  #units: readonly number[] = [];
+  #toldAt = 0;
   /** Most that this gateway may use in a minute with the database away. */
   #alone = 1;
 
@@ -96,15 +99,27 @@ export class RateShare extends Share {
   }
 
   left(now: number): LimitLeft {
-    return this.leftOf(now);
+    return leftOf(this.#aged(now), this.limit, Math.max(0, this.free));
+  }
+
+  protected secondsUntil(units: number, now: number): number {
+    return secondsUntilFree(this.#aged(now), this.limit, units);
   }
 
   protected receive({ granted, units }: LeasedUnits, owners: number, now: number): void {
+    this.#units = units;
+    this.#toldAt = now;
     this.free += granted;
     count(this.#own, secondOf(now), granted);
     const own = this.#ownUnits(now);
     const all = units.reduce((sum, each) => sum + each, 0);
     this.#alone = Math.max(1, own + Math.floor((this.limit - all) / Math.max(1, owners)));
+  }
+
+  /** What all gateways leased in each of the seconds before now. */
+  #aged(now: number): readonly number[] {
+    const seconds = Math.min(this.#units.length, Math.floor((now - this.#toldAt) / 1000));
+    return seconds === 0 ? this.#units : [...this.#units.slice(seconds), ...new Array<number>(seconds).fill(0)];
   }
 
   /** What this gateway leased in the last minute and did not return. */

@@ -1,4 +1,4 @@
-import { type LimitKind, type LimitLeft, leftOf, secondsUntilFree } from '../domain/limits.ts';
+import type { LimitKind, LimitLeft } from '../domain/limits.ts';
 import type { AskedUnits, LeasedUnits } from '../domain/ports.ts';
 
 /** How long a refusal is repeated without asking the database: other gateways may return units. */
@@ -31,9 +31,6 @@ export abstract class Share {
   active = false;
   /** Until then nothing is free anywhere: monotonic milliseconds. */
   #refusedUntil = 0;
-  /** What all gateways leased in each of the last seconds, and when that was told. */
-  #units: readonly number[] = [];
-  #toldAt = 0;
 
   constructor(subject: string, kind: LimitKind, limit: number) {
     this.subject = subject;
@@ -68,17 +65,15 @@ export abstract class Share {
 
   /** Seconds to wait, where the database refused a moment ago; else 0. */
   refusedSeconds(units: number, now: number): number {
-    return now < this.#refusedUntil ? this.#secondsUntil(units, now) : 0;
+    return now < this.#refusedUntil ? this.secondsUntil(units, now) : 0;
   }
 
   /** Takes what was leased, and settles those that wait. @param owners gateways that lease */
   accept(leased: LeasedUnits, owners: number, now: number): void {
-    this.#units = leased.units;
-    this.#toldAt = now;
     this.receive(leased, owners, now);
     this.#serve(({ units }) => {
       this.#refusedUntil = now + REFUSED_MS;
-      return this.#secondsUntil(units, now);
+      return Math.max(1, this.secondsUntil(units, now));
     });
   }
 
@@ -89,6 +84,9 @@ export abstract class Share {
 
   protected abstract receive(leased: LeasedUnits, owners: number, now: number): void;
 
+  /** Seconds until so many units may be free; 0: they may be now. */
+  protected abstract secondsUntil(units: number, now: number): number;
+
   /** What those that wait want, which is asked for now. */
   protected askForWaiting(): number {
     this.#asking = this.waiting;
@@ -96,23 +94,9 @@ export abstract class Share {
     return this.#asking.reduce((sum, { units }) => sum + units, 0);
   }
 
-  protected leftOf(now: number): LimitLeft {
-    return leftOf(this.#aged(now), this.limit, Math.max(0, this.free));
-  }
-
-  #secondsUntil(units: number, now: number): number {
-    return Math.max(1, secondsUntilFree(this.#aged(now), this.limit, units));
-  }
-
   #serve(secondsFor: (waiting: Waiting) => number): void {
     const queue = this.#asking;
     this.#asking = [];
     for (const waiting of queue) waiting.settle(this.take(waiting.units) ? 0 : secondsFor(waiting));
-  }
-
-  /** What was leased in each of the seconds before now. */
-  #aged(now: number): readonly number[] {
-    const seconds = Math.min(this.#units.length, Math.floor((now - this.#toldAt) / 1000));
-    return seconds === 0 ? this.#units : [...this.#units.slice(seconds), ...new Array<number>(seconds).fill(0)];
   }
 }

@@ -61,6 +61,10 @@ export class SlotShare extends Share {
     return { limit: this.limit, remaining, resetSeconds: remaining < this.limit ? 1 : 0 };
   }
 
+  protected secondsUntil(): number {
+    return this.#others + this.#inFlight < this.limit ? 0 : 1;
+  }
+
   protected receive({ granted, others }: LeasedUnits, owners: number): void {
     this.free = granted - this.#inFlight; // below 0 after the limit was lowered
     this.#lowest = this.free;

@@ -1,7 +1,7 @@
 import type { LeasedUnits, LimitStore } from '../domain/ports.ts';
 import type { Database } from './database.ts';
 
-const LEASE_MS = 500; // requests wait for it: later the gateway decides alone
+const LEASE_MS = 2000; // requests wait for it: later the gateway decides alone
 const TRIM_MS = 2000;
 
 /** Limits over a fleet (sql/0025_limit_leases.sql). */

@@ -1,0 +1,177 @@
+import { randomUUID } from 'node:crypto';
+import { pino } from 'pino';
+import t, { type Test } from 'tap';
+import type { Company } from '../../src/domain/company.ts';
+import type { GatewayError } from '../../src/domain/errors.ts';
+import type { ApiKey } from '../../src/domain/key.ts';
+import type { Limits } from '../../src/domain/limits.ts';
+import type { Hold, LimitStore } from '../../src/domain/ports.ts';
+import { LeasedLimiter } from '../../src/limits/limiter.ts';
+import { limitStore } from '../../src/store/limits.ts';
+import { testDatabase } from '../support/postgres.ts';
+import { until } from '../support/until.ts';
+
+const { db } = await testDatabase(t);
+const real = limitStore(db);
+const log = pino({ level: 'silent' });
+const NONE: Limits = { requestsPerMinute: null, tokensPerMinute: null, maxConcurrent: null };
+
+/** Gateways that share limits, over a database that can be taken away. */
+function fleet(t: Test, size: number) {
+  const network = { isCut: false };
+  const store: LimitStore = {
+    lease: (...asked) => (network.isCut ? Promise.reject(new Error('away')) : real.lease(...asked)),
+    trim: () => real.trim(),
+  };
+  const limiters = Array.from({ length: size }, () => new LeasedLimiter(store, randomUUID(), log));
+  t.teardown(() => Promise.all(limiters.map((limiter) => limiter.close())));
+  return { network, limiters };
+}
+
+/** A key without limits of its own, and its company. */
+function limited(limits: Partial<Limits>): [ApiKey, Company] {
+  const id = randomUUID();
+  const key = { id: randomUUID(), companyId: id, limits: null } as unknown as ApiKey;
+  return [key, { id, limits: { ...NONE, ...limits } } as Company];
+}
+
+/** Requests one after the other, round and round. @returns what the admitted ones hold */
+async function requests(limiters: readonly LeasedLimiter[], [key, company]: [ApiKey, Company], count: number) {
+  const holds: Hold[] = [];
+  const refusals: GatewayError[] = [];
+  for (let n = 0; n < count; n++) {
+    const limiter = limiters[n % limiters.length] as LeasedLimiter;
+    try {
+      holds.push((await limiter.enter(key, company)) as Hold);
+    } catch (error) {
+      refusals.push(error as GatewayError);
+    }
+  }
+  return { holds, refusals };
+}
+
+t.test('gateways together let through the limit of requests, not one more', async (t) => {
+  const { limiters } = fleet(t, 4);
+  const { holds, refusals } = await requests(limiters, limited({ requestsPerMinute: 50 }), 200);
+  t.equal(holds.length, 50);
+  t.match(refusals[0], { status: 429, retryAfter: /^\d+$/ });
+});
+
+t.test('all at once, as one by one', async (t) => {
+  const { limiters } = fleet(t, 3);
+  const customer = limited({ requestsPerMinute: 40, maxConcurrent: 30 });
+  const all = await Promise.all(
+    Array.from({ length: 100 }, (_, n) => requests([limiters[n % 3] as LeasedLimiter], customer, 1)),
+  );
+  t.equal(all.flatMap(({ holds }) => holds).length, 30);
+});
+
+t.test('one gateway alone may use all of a limit that others used before', async (t) => {
+  const { limiters } = fleet(t, 2);
+  const [first, second] = limiters as [LeasedLimiter, LeasedLimiter];
+  const customer = limited({ maxConcurrent: 10 });
+  const { holds } = await requests([first], customer, 20);
+  t.equal(holds.length, 10);
+  t.equal((await requests([second], customer, 1)).holds.length, 0);
+  for (const hold of holds) hold.end();
+  await until(async () => (await requests([second], customer, 10)).holds.length > 0, 'slots come back');
+});
+
+t.test('slots of a gateway that is killed are free when its lease ends', async (t) => {
+  const customer = limited({ maxConcurrent: 3 });
+  const [, { id }] = customer;
+  const killed = new LeasedLimiter(real, randomUUID(), log);
+  t.equal((await requests([killed], customer, 3)).holds.length, 3);
+  const { limiters } = fleet(t, 1);
+  t.equal((await requests(limiters, customer, 1)).holds.length, 0);
+  await db.run(5000, (sql) => sql`update limit_slots set expires_at = now() where subject = ${id}`); // ten seconds pass
+  await until(async () => (await requests(limiters, customer, 1)).holds.length === 1, 'free');
+  await killed.close();
+});
+
+t.test('with the database away each gateway goes on with its part, and tells what it used', async (t) => {
+  const { network, limiters } = fleet(t, 2);
+  const [first, second] = limiters as [LeasedLimiter, LeasedLimiter];
+  const customer = limited({ requestsPerMinute: 100 });
+  t.equal((await requests(limiters, customer, 40)).holds.length, 40);
+  network.isCut = true;
+  const [one, other] = [await requests([first], customer, 100), await requests([second], customer, 100)];
+  const together = one.holds.length + other.holds.length;
+  t.ok(one.holds.length >= 15 && other.holds.length >= 15, `${one.holds.length} and ${other.holds.length} of 60`);
+  // what each knows of the other is as old as its last lease
+  t.ok(together <= 80, `${together}: 40 were used before`);
+  network.isCut = false;
+  const told = async () => {
+    const [row] = await db.run(
+      5000,
+      (sql) => sql<[{ units: number }]>`
+        select sum(u)::integer as units from limit_windows, unnest(units) as u where subject = ${customer[1].id}`,
+    );
+    return row.units;
+  };
+  await until(async () => (await told()) === 40 + together, 'all that was used is told');
+  t.equal((await requests(limiters, customer, 50)).holds.length, Math.max(0, 60 - together));
+});
+
+t.test('slots with the database away', async (t) => {
+  const { network, limiters } = fleet(t, 2);
+  const customer = limited({ maxConcurrent: 10 });
+  t.equal((await requests(limiters, customer, 4)).holds.length, 4);
+  network.isCut = true;
+  const { holds } = await requests(limiters, customer, 40);
+  t.ok(holds.length >= 4 && holds.length <= 6, `${holds.length} of 6`);
+  for (const hold of holds) hold.end();
+  t.ok((await requests(limiters, customer, 40)).holds.length >= 4, 'used again');
+});
+
+t.test('tokens: what is not used is free again, what was used beyond the reservation counts', async (t) => {
+  const { limiters } = fleet(t, 1);
+  const [limiter] = limiters as [LeasedLimiter];
+  const customer = limited({ tokensPerMinute: 1000 });
+  const hold = async (): Promise<Hold> => (await limiter.enter(...customer)) as Hold;
+  const left = async () => (await limiter.left(...customer)).tokens?.remaining;
+  const first = await hold();
+  await first.reserve(100, 800);
+  t.equal(await left(), 100);
+  first.settle(300);
+  await until(async () => (await left()) === 700, 'the rest is free');
+  const second = await hold();
+  await second.reserve(100, 100);
+  second.settle(600);
+  second.end();
+  await until(async () => (await left()) === 100, 'the surplus counts');
+  const third = await hold();
+  await t.rejects(async () => third.reserve(100, 100), { code: 'rate_limit_exceeded' });
+  third.end();
+  const fourth = await hold();
+  await fourth.reserve(50, 50);
+  fourth.end();
+  await until(async () => (await left()) === 100, 'nothing ran');
+  const fifth = await hold();
+  const leaving = fifth.reserve(50, 50);
+  fifth.end();
+  await leaving;
+  await until(async () => (await left()) === 100, 'a client that leaves while units are waited for');
+});
+
+t.test('what is leased ahead goes back when demand ends', async (t) => {
+  const { limiters } = fleet(t, 1);
+  const customer = limited({ requestsPerMinute: 100_000 });
+  const { holds } = await requests(limiters, customer, 5000);
+  t.equal(holds.length, 5000);
+  const [limiter] = limiters as [LeasedLimiter];
+  await until(async () => (await limiter.left(...customer)).requests?.remaining === 95_000, 'no more than was used');
+});
+
+t.test('thousands of limited keys at once, each with its own limit', async (t) => {
+  const { limiters } = fleet(t, 2);
+  const keys = Array.from({ length: 2000 }, () => limited({ requestsPerMinute: 1, maxConcurrent: 1 }));
+  const admitted = await Promise.all(
+    keys.map(async (customer, n) => {
+      const { holds } = await requests([limiters[n % 2] as LeasedLimiter], customer, 2);
+      for (const hold of holds) hold.end();
+      return holds.length;
+    }),
+  );
+  t.same([...new Set(admitted)], [1]);
+});
