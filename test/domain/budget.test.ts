@@ -5,22 +5,26 @@ import { parseEur, parsePrices } from '../../src/domain/money.ts';
 
 const PRICES = parsePrices('1', '10'); // EUR per 1000 tokens: 0.001 and 0.01 each
 const messages = [{ role: 'user', content: 'Hello' }];
-const amount = (eur: string, bounded = true) => ({ amount: parseEur(eur), bounded });
+const amount = (eur: string, completion: number | null) => ({
+  amount: parseEur(eur),
+  bounded: completion !== null,
+  completion,
+});
 
 t.test('a limit on the answer bounds the call: bytes of the prompt, and all choices', async (t) => {
-  t.same(boundChat({ messages, max_tokens: 5 }, 100, PRICES), amount('0.15'));
-  t.same(boundChat({ messages, max_completion_tokens: 5 }, 100, PRICES), amount('0.15'));
+  t.same(boundChat({ messages, max_tokens: 5 }, 100, PRICES), amount('0.15', 5));
+  t.same(boundChat({ messages, max_completion_tokens: 5 }, 100, PRICES), amount('0.15', 5));
   t.same(
     boundChat({ messages, max_tokens: 5, max_completion_tokens: 7 }, 100, PRICES),
-    amount('0.17'),
+    amount('0.17', 7),
     'the larger one',
   );
-  t.same(boundChat({ messages, max_tokens: 5, n: 3 }, 100, PRICES), amount('0.25'));
-  t.same(boundChat({ messages, max_tokens: 5, n: null, best_of: 2 }, 100, PRICES), amount('0.2'));
+  t.same(boundChat({ messages, max_tokens: 5, n: 3 }, 100, PRICES), amount('0.25', 15));
+  t.same(boundChat({ messages, max_tokens: 5, n: null, best_of: 2 }, 100, PRICES), amount('0.2', 10));
 });
 
 t.test('without a limit that can be read there is no bound', async (t) => {
-  const unbounded = amount('0.1', false);
+  const unbounded = amount('0.1', null);
   t.same(boundChat({ messages }, 100, PRICES), unbounded);
   t.same(boundChat({ messages, max_tokens: null }, 100, PRICES), unbounded);
   for (const max_tokens of ['5', 0, -1, 1.5, 1e15, {}]) {
@@ -50,7 +54,7 @@ t.test('items of a response are bounded if all they hold is text', async (t) => 
 });
 
 t.test('an embedding is bounded by its bytes', async (t) => {
-  t.same(boundEmbedding(100, PRICES), amount('0.1'));
+  t.same(boundEmbedding(100, PRICES), amount('0.1', 0));
 });
 
 t.test('a body never has fewer bytes than its prompt has tokens', async (t) => {
