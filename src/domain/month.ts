@@ -3,6 +3,9 @@
  * day ("2026-11-01"), and the calendar date that assistants are told.
  */
 
+const SLOT_MS = 900_000;
+const EARLIEST_MS = 15 * 3_600_000; // no zone is further ahead of UTC
+
 /** Calendar of one time zone. Instants are milliseconds since the epoch. */
 export class Calendar {
   readonly timeZone: string;
@@ -31,8 +34,17 @@ export class Calendar {
     return this.#month;
   }
 
+  /** When the billing month of an instant ends. Tries quarter hours, 0.1 ms with a time zone. */
+  end(at: number): number {
+    const month = this.month(at);
+    const [year, number] = month.split('-').map(Number) as [number, number];
+    let end = Date.UTC(year, number, 1) - EARLIEST_MS;
+    while (this.month(end) <= month) end += SLOT_MS;
+    return end;
+  }
+
   #update(at: number): void {
-    const slot = Math.floor(at / 900_000);
+    const slot = Math.floor(at / SLOT_MS);
     if (slot === this.#slot) return;
     this.#today = this.#date?.format(at) ?? new Date(at).toISOString().slice(0, 10);
     this.#month = `${this.#today.slice(0, 7)}-01`;

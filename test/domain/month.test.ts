@@ -35,3 +35,22 @@ t.test('a clock that steps back gives the earlier month again', async (t) => {
   t.equal(calendar.month(newYear), '2027-01-01');
   t.equal(calendar.month(newYear - 7_200_000), '2026-12-01');
 });
+
+t.test('a billing month ends where the next one begins', async (t) => {
+  const ends: Record<string, string> = {
+    UTC: '2026-12-01T00:00:00.000Z',
+    'Europe/Berlin': '2026-11-30T23:00:00.000Z',
+    'America/Los_Angeles': '2026-12-01T08:00:00.000Z',
+    'Asia/Kathmandu': '2026-11-30T18:15:00.000Z',
+    'Pacific/Kiritimati': '2026-11-30T10:00:00.000Z',
+    'Pacific/Pago_Pago': '2026-12-01T11:00:00.000Z',
+  };
+  for (const [zone, end] of Object.entries(ends)) {
+    const calendar = new Calendar(zone);
+    t.equal(new Date(calendar.end(Date.parse('2026-11-15T12:00:00Z'))).toISOString(), end, zone);
+    t.equal(calendar.end(Date.parse(end) - 1), Date.parse(end), 'of its last instant');
+    t.equal(calendar.month(Date.parse(end)), '2026-12-01');
+  }
+  const newYear = new Calendar('UTC').end(Date.parse('2026-12-31T23:59:59Z'));
+  t.equal(new Date(newYear).toISOString(), '2027-01-01T00:00:00.000Z');
+});
