@@ -1,6 +1,7 @@
 import type { Company } from '../domain/company.ts';
 import { GatewayError } from '../domain/errors.ts';
 import type { ApiKey } from '../domain/key.ts';
+import type { Limits } from '../domain/limits.ts';
 import { formatEur } from '../domain/money.ts';
 import type { Calendar } from '../domain/month.ts';
 import { requestIdTime } from '../runtime/request-id.ts';
@@ -26,7 +27,7 @@ export async function renderUsage(services: Services, key: ApiKey, company: Comp
   const usage = {
     object: 'usage',
     month: month.slice(0, 7),
-    resets_at: timeText(calendar.end(at)),
+    resets_at: calendar.monthEnd(at),
     key: {
       requests: used.requests,
       prompt_tokens: used.promptTokens,
@@ -35,22 +36,19 @@ export async function renderUsage(services: Services, key: ApiKey, company: Comp
       budget_eur: budget === null ? null : formatEur(budget),
       remaining_eur: left === null ? null : formatEur(left > 0n ? left : 0n),
     },
-    limits: limitsOf(key, company),
+    limits: {
+      requests_per_minute: tighter(key, company, 'requestsPerMinute'),
+      tokens_per_minute: tighter(key, company, 'tokensPerMinute'),
+      max_concurrent: tighter(key, company, 'maxConcurrent'),
+    },
   };
   return Buffer.from(JSON.stringify(usage));
 }
 
-/** The tighter of the key's limit and its company's, of each kind; null where there is none. */
-function limitsOf(key: ApiKey, company: Company) {
-  const tighter = (name: keyof NonNullable<ApiKey['limits']>) => {
-    const limits = [key.limits?.[name], company.limits?.[name]].filter((limit) => typeof limit === 'number');
-    return limits.length === 0 ? null : { limit: Math.min(...limits) };
-  };
-  return {
-    requests_per_minute: tighter('requestsPerMinute'),
-    tokens_per_minute: tighter('tokensPerMinute'),
-    max_concurrent: tighter('maxConcurrent'),
-  };
+/** The tighter of the key's limit and its company's; null where there is none. */
+function tighter(key: ApiKey, company: Company, name: keyof Limits): { readonly limit: number } | null {
+  const limits = [key.limits?.[name], company.limits?.[name]].filter((limit) => typeof limit === 'number');
+  return limits.length === 0 ? null : { limit: Math.min(...limits) };
 }
 
 /**
