@@ -74,8 +74,11 @@ export interface Limiter {
    * @throws GatewayError 429, also as a rejection
    */
   enter(key: ApiKey, company: Company): MaybeAsync<Hold | null>;
-  /** What is left to a key. Asks the database; tells what this gateway knows if it is away. */
-  left(key: ApiKey, company: Company): Promise<LimitsLeft>;
+  /**
+   * What is left to a key. Asks the database; tells what this gateway knows if it is away.
+   * @param isAsked the database was asked a moment ago: tells what this gateway knows
+   */
+  left(key: ApiKey, company: Company, isAsked?: boolean): Promise<LimitsLeft>;
 }
 
 /** What one request holds of its limits. */

@@ -1,7 +1,7 @@
 import type { Company } from '../domain/company.ts';
 import { GatewayError } from '../domain/errors.ts';
 import type { ApiKey } from '../domain/key.ts';
-import type { Limits } from '../domain/limits.ts';
+import type { LimitLeft } from '../domain/limits.ts';
 import { formatEur } from '../domain/money.ts';
 import type { Calendar } from '../domain/month.ts';
 import { requestIdTime } from '../runtime/request-id.ts';
@@ -17,11 +17,13 @@ const DAY = 86_400_000;
  * @throws GatewayError 503
  */
 export async function renderUsage(services: Services, key: ApiKey, company: Company): Promise<Buffer> {
-  const { calendar, clock, ledger } = services;
+  const { calendar, clock, ledger, limiter } = services;
   const at = clock();
   const month = calendar.month(at);
   const found = ledger.usageOf(key, month);
-  const used = found instanceof Promise ? await found : found;
+  const isKept = !(found instanceof Promise);
+  const used = isKept ? found : await found;
+  const limits = await limiter.left(key, company, isKept);
   const budget = key.narrowing?.budget ?? null;
   const left = budget === null ? null : budget - used.cost;
   const usage = {
@@ -37,18 +39,16 @@ export async function renderUsage(services: Services, key: ApiKey, company: Comp
       remaining_eur: left === null ? null : formatEur(left > 0n ? left : 0n),
     },
     limits: {
-      requests_per_minute: tighter(key, company, 'requestsPerMinute'),
-      tokens_per_minute: tighter(key, company, 'tokensPerMinute'),
-      max_concurrent: tighter(key, company, 'maxConcurrent'),
+      requests_per_minute: shown(limits.requests),
+      tokens_per_minute: shown(limits.tokens),
+      max_concurrent: shown(limits.calls),
     },
   };
   return Buffer.from(JSON.stringify(usage));
 }
 
-/** The tighter of the key's limit and its company's; null where there is none. */
-function tighter(key: ApiKey, company: Company, name: keyof Limits): { readonly limit: number } | null {
-  const limits = [key.limits?.[name], company.limits?.[name]].filter((limit) => typeof limit === 'number');
-  return limits.length === 0 ? null : { limit: Math.min(...limits) };
+function shown(left: LimitLeft | null) {
+  return left && { limit: left.limit, remaining: left.remaining };
 }
 
 /**

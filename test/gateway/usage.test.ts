@@ -100,16 +100,16 @@ t.test('GET /usage: the budget of the key and what it leaves, and the tighter li
   const customer = await world.newCustomer({ budget: '100' });
   await world.sql`update companies set requests_per_minute = 1000, max_concurrent = 5 where id = ${customer.company}`;
   await world.sql`
-    update api_keys set monthly_budget_eur = 2.5, requests_per_minute = 100, max_concurrent = 9, tokens_per_minute = 77
+    update api_keys set monthly_budget_eur = 2.5, requests_per_minute = 100, max_concurrent = 9, tokens_per_minute = 5000
     where company_id = ${customer.company}`;
   const answer = await customer.chat();
   const { json, text } = await customer.ask('/usage');
   t.equal(json.key.budget_eur, '2.5');
   t.equal(parseEur(json.key.remaining_eur), parseEur('2.5') - parseEur(costOf(answer) as string));
   t.same(json.limits, {
-    requests_per_minute: { limit: 100 },
-    tokens_per_minute: { limit: 77 },
-    max_concurrent: { limit: 5 },
+    requests_per_minute: { limit: 100, remaining: 99 },
+    tokens_per_minute: { limit: 5000, remaining: 5000 - answer.json.usage.total_tokens },
+    max_concurrent: { limit: 5, remaining: 5 },
   });
   t.notMatch(text, 'company');
   await world.sql`update api_keys set monthly_budget_eur = 0.000001 where company_id = ${customer.company}`;
