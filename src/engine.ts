@@ -11,8 +11,10 @@ import { Deadlines } from './gateway/deadlines.ts';
 import { Overload } from './gateway/overload.ts';
 import { RequestLog } from './gateway/request-log.ts';
 import type { Services } from './gateway/services.ts';
+import { CallReader } from './ledger/call-reader.ts';
 import { fileDisk, systemProcesses } from './ledger/disk.ts';
 import { Spool } from './ledger/spool.ts';
+import { systemTiming } from './ledger/timing.ts';
 import { BatchLedger } from './ledger/writer.ts';
 import { LeasedLimiter } from './limits/limiter.ts';
 import { type Logger, lineSink } from './log.ts';
@@ -82,7 +84,8 @@ export async function openEngine(
   const metrics = new Metrics();
   const directory = new CachedDirectory(db, log);
   const monthOf = (at: number): string => calendar.month(at);
-  const ledger = new BatchLedger({ store: ledgerStore(db), clock, monthOf, log, writer, spool });
+  const store = ledgerStore(db);
+  const ledger = new BatchLedger({ store, clock, monthOf, log, writer, spool });
   ledger.start();
   const changes = new Changes(db, directory, log, { onSpend: (changed) => ledger.heard(changed) });
   const limiter = new LeasedLimiter(limitStore(db), writer, log);
@@ -103,6 +106,7 @@ export async function openEngine(
     demo: demo !== null,
     services: {
       ...{ directory, ledger, limiter, upstream, calendar, clock, log, metrics, overload, deadlines },
+      calls: new CallReader(store, systemTiming(clock), () => ledger.available),
       ...{ basePath, ownedBy, maxBodyBytes, maxEventBytes },
       estimator: new Estimator(),
       requestLog: new RequestLog(lineSink(log), metrics, clock),

@@ -3,15 +3,21 @@
  * day ("2026-11-01"), and the calendar date that assistants are told.
  */
 
+const SLOT_MS = 900_000; // offsets are multiples of 15 minutes, so no zone changes its date within a slot
+const MONTH_SLOTS = 32 * 96; // more than any month has
+
 /** Calendar of one time zone. Instants are milliseconds since the epoch. */
 export class Calendar {
   readonly timeZone: string;
   /** null: UTC. */
   readonly #date: Intl.DateTimeFormat | null;
-  // the last quarter hour: offsets are multiples of 15 minutes, so no zone changes its date within one
+  /** The last slot asked for, with its date and month. */
   #slot = Number.NaN;
   #today = '';
   #month = '';
+  /** The last month whose end was asked for. */
+  #endOf = '';
+  #end = '';
 
   constructor(timeZone: string) {
     this.timeZone = timeZone;
@@ -31,11 +37,36 @@ export class Calendar {
     return this.#month;
   }
 
+  /** When the billing month of an instant ends, which is when the next one begins: "2026-12-01T00:00:00Z", in UTC. */
+  monthEnd(at: number): string {
+    const month = this.month(at);
+    if (month !== this.#endOf) {
+      this.#end = this.#findEnd(month, Math.floor(at / SLOT_MS));
+      this.#endOf = month;
+    }
+    return this.#end;
+  }
+
+  /** @param within a slot of the month */
+  #findEnd(month: string, within: number): string {
+    let after = within + MONTH_SLOTS;
+    while (after - within > 1) {
+      const middle = (within + after) >> 1;
+      if (this.#dateAt(middle * SLOT_MS).startsWith(month.slice(0, 7))) within = middle;
+      else after = middle;
+    }
+    return `${new Date(after * SLOT_MS).toISOString().slice(0, 19)}Z`;
+  }
+
   #update(at: number): void {
-    const slot = Math.floor(at / 900_000);
+    const slot = Math.floor(at / SLOT_MS);
     if (slot === this.#slot) return;
-    this.#today = this.#date?.format(at) ?? new Date(at).toISOString().slice(0, 10);
+    this.#today = this.#dateAt(at);
     this.#month = `${this.#today.slice(0, 7)}-01`;
     this.#slot = slot;
+  }
+
+  #dateAt(at: number): string {
+    return this.#date?.format(at) ?? new Date(at).toISOString().slice(0, 10);
   }
 }

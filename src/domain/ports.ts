@@ -3,7 +3,7 @@ import type { Company } from './company.ts';
 import type { ApiKey, Payer } from './key.ts';
 import type { LimitKind, LimitsLeft } from './limits.ts';
 import type { Femto } from './money.ts';
-import type { UsageRecord } from './usage.ts';
+import type { BookedCall, KeyUsage, UsageRecord } from './usage.ts';
 
 /** A value in memory is returned as it is, any other as a promise: a hit costs no microtask. */
 export type MaybeAsync<T> = T | Promise<T>;
@@ -23,6 +23,11 @@ export interface Ledger {
   /** Femto-EUR that the company of a key spent in a month, including in-app chat and records not yet in the database. */
   spentOf(payer: Payer, month: string): MaybeAsync<Femto>;
   /**
+   * What a key used in a month, including records not yet in the database; what other gateways booked, a second later.
+   * Rejects with GatewayError 503 when the database cannot be asked.
+   */
+  usageOf(payer: Payer, month: string): MaybeAsync<KeyUsage>;
+  /**
    * Takes a finished record; never throws (spec section 8, rule 5).
    * @param listener called once the record survives the death of the process (or as soon as possible
    * where there is no spool), so that the last bytes of an answer leave only then
@@ -36,6 +41,15 @@ export interface Ledger {
   reserve(reservation: Reservation): Promise<boolean>;
   /** Ends the reservation of a request that leaves no record. */
   release(requestId: string): void;
+}
+
+/** Booked calls, one by one. */
+export interface Calls {
+  /**
+   * The ledger row of a request of this key; null when there is none, a second later. `months` are those it may be in.
+   * Rejects with GatewayError 503 when the database cannot be asked or too many wait, 429 when too many of this key do.
+   */
+  find(payer: Payer, requestId: string, months: readonly string[]): Promise<BookedCall | null>;
 }
 
 /** What one request of a strict company can cost. */
@@ -60,8 +74,11 @@ export interface Limiter {
    * @throws GatewayError 429, also as a rejection
    */
   enter(key: ApiKey, company: Company): MaybeAsync<Hold | null>;
-  /** What is left to a key. Asks the database; tells what this gateway knows if it is away. */
-  left(key: ApiKey, company: Company): Promise<LimitsLeft>;
+  /**
+   * What is left to a key. Asks the database; tells what this gateway knows if it is away.
+   * @param isAsked the database was asked a moment ago: tells what this gateway knows
+   */
+  left(key: ApiKey, company: Company, isAsked?: boolean): Promise<LimitsLeft>;
 }
 
 /** What one request holds of its limits. */
@@ -133,6 +150,10 @@ export interface LedgerStore {
   spend(companyIds: readonly string[], months: readonly string[]): Promise<MonthSum[]>;
   /** All figures that may have changed since the cursor, and the next cursor; null starts now. */
   changedSpend(cursor: string | null): Promise<{ cursor: string; sums: readonly MonthSum[] }>;
+  /** What keys used in a month each; those that used nothing are absent. */
+  keyUsage(keys: readonly KeyAndMonth[]): Promise<(KeyAndMonth & Omit<KeyUsage, 'cost'> & { readonly eur: string })[]>;
+  /** The rows of calls, those of other keys left out. */
+  calls(wanted: readonly WantedCall[]): Promise<BookedCall[]>;
   /** Stores when keys were last used, milliseconds since the epoch. A key may occur twice. */
   touchKeys(lastUsed: readonly (readonly [keyId: string, at: number])[]): Promise<void>;
   /** Makes those reservations that fit their budgets and returns their request ids; they expire after the lease. */
@@ -152,6 +173,20 @@ export interface MonthSum {
   readonly month: string;
   /** EUR as decimal text. */
   readonly eur: string;
+}
+
+/** A key in a billing month. */
+export interface KeyAndMonth {
+  readonly keyId: string;
+  readonly companyId: string;
+  readonly month: string;
+}
+
+/** A call that is looked for, and the billing months it may be in. */
+export interface WantedCall {
+  readonly payer: Payer;
+  readonly requestId: string;
+  readonly months: readonly string[];
 }
 
 /** Milliseconds since the epoch. */

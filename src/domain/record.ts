@@ -109,11 +109,14 @@ function endOf({ ends }: Shared, { prices }: Model, source: UsageSource, outcome
 
 const NO_ID = ' '.repeat(ID_LENGTH);
 
-/** The cost of a record and where it counts. */
+/** What a record counts, and where. */
 export interface RecordCost {
   readonly requestId: string;
   readonly companyId: string;
+  readonly keyId: string;
   readonly month: string;
+  readonly promptTokens: number;
+  readonly completionTokens: number;
   readonly cost: Femto;
 }
 
@@ -121,12 +124,14 @@ export interface RecordCost {
 export function readRecordCost(json: string): RecordCost | null {
   const match = RECORD.exec(json);
   if (match === null) return null;
-  const [, month, requestId, companyId, eur] = match as unknown as [string, string, string, string, string];
-  return { requestId, companyId, month, cost: parseEur(eur) };
+  const [, month, requestId, companyId, keyId, prompt, completion, eur] = match as string[] as Matched;
+  const tokens = { promptTokens: Number(prompt), completionTokens: Number(completion) };
+  return { requestId, companyId, keyId, month, ...tokens, cost: parseEur(eur) };
 }
 
+type Matched = [string, string, string, string, string, string, string, string];
 const RECORD =
-  /^\{"billing_month":"([\d-]{10})","request_id":"([\da-f-]{36})","company_id":"([\da-f-]{36})",.*,"cost_eur":(\d+(?:\.\d+)?),"price_input":/;
+  /^\{"billing_month":"([\d-]{10})","request_id":"([\da-f-]{36})","company_id":"([\da-f-]{36})","api_key_id":"([\da-f-]{36})",.*,"prompt_tokens":(\d+),"completion_tokens":(\d+),"cost_eur":(\d+(?:\.\d+)?),"price_input":/;
 
 /** A JSON string of ASCII characters. */
 export function asciiJson(text: string): string {

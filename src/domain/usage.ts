@@ -40,6 +40,30 @@ export interface UsageRecord {
   readonly outcome: Outcome;
 }
 
+/** What a key used in one billing month: sums over its ledger rows. */
+export interface KeyUsage {
+  readonly requests: number;
+  readonly promptTokens: number;
+  readonly completionTokens: number;
+  readonly cost: Femto;
+}
+
+/** A ledger row as the holder of its key may see it: neither prices nor the internal model. */
+export interface BookedCall {
+  readonly requestId: string;
+  readonly keyId: string;
+  readonly slug: string;
+  readonly endpoint: Endpoint;
+  readonly promptTokens: number;
+  readonly completionTokens: number;
+  /** EUR as exact decimal text. */
+  readonly eur: string;
+  readonly source: UsageSource;
+  readonly outcome: Outcome;
+  /** When it was admitted, milliseconds since the epoch. */
+  readonly at: number;
+}
+
 export function usageRecord(
   admission: Admission,
   tokens: TokenCounts,

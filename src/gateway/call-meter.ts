@@ -1,5 +1,6 @@
 import type { Company } from '../domain/company.ts';
 import type { Generated } from '../domain/estimate.ts';
+import type { Femto } from '../domain/money.ts';
 import type { BookingListener, Hold } from '../domain/ports.ts';
 import { keepPrompt, type Prompt, roughPromptTokens } from '../domain/prompt.ts';
 import { scrub } from '../domain/redact.ts';
@@ -21,6 +22,7 @@ export class CallMeter {
   readonly #hold: Hold | null;
   /** What was booked; null before, and where nothing is. */
   tokens: TokenCounts | null = null;
+  cost: Femto | null = null;
   outcome: Outcome | null = null;
 
   /** @param sent what goes upstream: an estimate needs it, and no log may repeat it though an error may quote it */
@@ -111,6 +113,7 @@ export class CallMeter {
     this.tokens = this.tokensOf(usage, generated);
     const record = usageRecord(this.admission, this.tokens, isTold ? 'upstream' : 'estimated', outcome);
     this.#hold?.settle(this.tokens.prompt + this.tokens.completion);
+    this.cost = record.cost;
     metrics.booked(record);
     ledger.book(record, listener);
   }

@@ -2,6 +2,7 @@ import { performance } from 'node:perf_hooks';
 import { CHAT_ANSWER } from '../domain/answer-members.ts';
 import type { GatewayError } from '../domain/errors.ts';
 import { type Generated, NOTHING_SEEN } from '../domain/estimate.ts';
+import { eurText } from '../domain/money.ts';
 import type { Admission } from '../domain/usage.ts';
 import { type AnswerScan, scanAnswer } from '../json/answer.ts';
 import type { MemberTable } from '../json/member-table.ts';
@@ -84,7 +85,8 @@ export class JsonRelay extends Relay {
 
   /** The record is safe: now the answer may be sent. */
   onBooked(): void {
-    this.reply.json(this.#rendered as Buffer);
+    const { cost } = this.meter;
+    this.reply.json(this.#rendered as Buffer, cost === null ? null : eurText(cost));
   }
 
   onError(error: Error): void {

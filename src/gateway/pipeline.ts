@@ -20,6 +20,7 @@ import { RequestSummary } from './request-log.ts';
 import { findRoute, type Route } from './router.ts';
 import type { Services } from './services.ts';
 import { errorsAt } from './unknown-path.ts';
+import { renderCall, renderUsage } from './usage.ts';
 
 const NO_HEADERS: readonly string[] = [];
 
@@ -151,16 +152,19 @@ class Exchange implements BodyListener, ReplyOwner {
     }
   }
 
-  /** GET /models and /models/{id}: any valid key (spec section 5, rule 3). */
+  /** GET /models, /models/{id}, /usage and /usage/{x-request-id}: any valid key (spec section 5, rule 3). */
   async #list(route: Route): Promise<void> {
     const { ownedBy } = this.#services;
     const { reply } = this.#summary;
-    this.#summary.endpoint = 'models';
+    this.#summary.endpoint = route.name === 'usage' || route.name === 'call' ? 'usage' : 'models';
     try {
       const key = await this.#authenticate();
       this.#summary.companyId = key.companyId;
       const company = await companyOf(this.#services, key);
-      reply.json(route.name === 'model' ? renderModel(company, route.id, ownedBy) : renderModels(company, ownedBy));
+      if (route.name === 'usage') reply.json(await renderUsage(this.#services, key, company));
+      else if (route.name === 'call') reply.json(await renderCall(this.#services, key, route.id));
+      else
+        reply.json(route.name === 'model' ? renderModel(company, route.id, ownedBy) : renderModels(company, ownedBy));
     } catch (error) {
       this.#refuse(error);
     }

@@ -1,6 +1,6 @@
 import { performance } from 'node:perf_hooks';
 import { type ErrorFormat, type GatewayError, REFERENCE_ERRORS } from '../domain/errors.ts';
-import type { ClientResponse, ResponseListener, ResponseStream } from '../http/exchange.ts';
+import { type ClientResponse, jsonHeaders, type ResponseListener, type ResponseStream } from '../http/exchange.ts';
 
 /** A body up to this size is sent as text in one write with its head: 12 % of a whole small request. */
 const MAX_TEXT = 65_536;
@@ -39,15 +39,15 @@ export class Reply implements ResponseListener {
   /**
    * Sends a whole JSON answer.
    * @param body as bytes, or as latin1 text
+   * @param cost what the call cost, as decimal text; null where nothing was booked
    */
-  json(body: Buffer | string): void {
+  json(body: Buffer | string, cost: string | null = null): void {
     const { res, requestId } = this;
     if (this.#taken()) return;
     this.status = 200;
     const text = typeof body === 'string' ? body : body.length <= MAX_TEXT ? body.toString('latin1') : null;
-    if (text !== null) return res.sendJson(requestId, text);
-    const length = `${body.length}`;
-    res.send(200, ['content-type', 'application/json', 'content-length', length, 'x-request-id', requestId], body);
+    if (text !== null) return res.sendJson(requestId, text, cost);
+    res.send(200, jsonHeaders(requestId, body.length, cost), body);
   }
 
   /** The one writer of error answers (spec section 7). */
@@ -56,14 +56,7 @@ export class Reply implements ResponseListener {
     this.status = error.status;
     this.failure = error;
     const body = Buffer.from(this.errors.body(error, this.requestId));
-    const headers = [
-      'content-type',
-      'application/json',
-      'content-length',
-      `${body.length}`,
-      'x-request-id',
-      this.requestId,
-    ];
+    const headers = jsonHeaders(this.requestId, body.length, null);
     if (error.retryAfter !== undefined) headers.push('retry-after', error.retryAfter);
     headers.push(...error.headers);
     if (error.retry !== undefined) headers.push('x-should-retry', `${error.retry}`);

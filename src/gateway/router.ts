@@ -9,10 +9,11 @@ import { unknownPath } from './unknown-path.ts';
 
 /** The endpoint of a request (spec section 4). `id` is the identifier in the path, still URL-encoded, or ''. */
 export type Route =
-  | { readonly name: 'models' | 'model'; readonly id: string }
+  | { readonly name: 'models' | 'model' | 'usage' | 'call'; readonly id: string }
   | { readonly name: 'operation'; readonly operation: Operation; readonly id: string };
 
 const MODELS: Route = { name: 'models', id: '' };
+const USAGE: Route = { name: 'usage', id: '' };
 const CHAT: Route = { name: 'operation', operation: chat, id: '' };
 const EMBEDDINGS: Route = { name: 'operation', operation: embeddings, id: '' };
 const RESPONSES: Route = { name: 'operation', operation: responses, id: '' };
@@ -49,10 +50,15 @@ export function findRoute(method: string, target: string, basePath: string, host
     case '/models':
     case '/models/':
       return only('GET', method, MODELS);
+    case '/usage':
+    case '/usage/':
+      return only('GET', method, USAGE);
   }
   requireOneMeaning(target);
   const model = /^\/models\/(.+)$/.exec(path);
   if (model !== null) return only('GET', method, { name: 'model', id: model[1] as string });
+  const call = /^\/usage\/([^/]+)$/.exec(path);
+  if (call !== null) return only('GET', method, { name: 'call', id: call[1] as string });
   const run = /^\/assistants\/([^/]+)\/run$/.exec(path);
   if (run !== null) return only('POST', method, { name: 'operation', operation: assistantRun, id: run[1] as string });
   throw unknownPath(target, basePath);

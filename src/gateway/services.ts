@@ -1,6 +1,6 @@
 import type { Estimator } from '../domain/estimate.ts';
 import type { Calendar } from '../domain/month.ts';
-import type { Clock, Directory, Ledger, Limiter } from '../domain/ports.ts';
+import type { Calls, Clock, Directory, Ledger, Limiter } from '../domain/ports.ts';
 import type { SteeringFilter } from '../domain/steering.ts';
 import type { Logger } from '../log.ts';
 import type { Metrics } from '../metrics.ts';
@@ -26,6 +26,7 @@ export interface Services {
   readonly directory: Directory;
   readonly ledger: Ledger;
   readonly limiter: Limiter;
+  readonly calls: Calls;
   readonly upstream: Upstream;
   readonly calendar: Calendar;
   readonly clock: Clock;

@@ -158,6 +158,7 @@ function failureOf({ meter, reply }: RequestSummary): string | null {
 /** The template of a path; null where it is no route. */
 function routeOf(endpoint: string, path: string, basePath: string): string | null {
   if (endpoint === 'models') return basePath + (/\/models\/?$/.test(path) ? '/models' : '/models/{model}');
+  if (endpoint === 'usage') return basePath + (/\/usage\/?$/.test(path) ? '/usage' : '/usage/{id}');
   const route = ROUTES[endpoint];
   return route === undefined ? null : basePath + route;
 }

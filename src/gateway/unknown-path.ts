@@ -28,7 +28,11 @@ const MISSING: readonly (readonly [path: RegExp, what: string, instead: string])
     'Compare vectors of POST /embeddings, or ask a chat model: POST /chat/completions.',
   ),
   missing('tokenize|detokenize', 'tokens', 'POST /messages/count_tokens counts those of a request.'),
-  missing('organization', 'usage and keys', 'The administration area has them.'),
+  missing(
+    'organization',
+    'usage and keys',
+    'GET /usage shows what this key used; the administration area has the rest.',
+  ),
   missing('chat/completions/[^/]+/messages', 'stored chat completions', 'It stores nothing that models answer.'),
 ];
 
@@ -44,7 +48,15 @@ const MISSING_BELOW: typeof MISSING = [
 ];
 
 /** Longer ones before those that they end in. */
-const ENDPOINTS = ['/chat/completions', '/embeddings', '/responses', '/messages/count_tokens', '/messages', '/models'];
+const ENDPOINTS = [
+  '/chat/completions',
+  '/embeddings',
+  '/responses',
+  '/messages/count_tokens',
+  '/messages',
+  '/models',
+  '/usage',
+];
 
 function missing(paths: string, what: string, instead: string): (typeof MISSING)[number] {
   return [new RegExp(`^/(?:${paths})(?:/|$)`), what, instead];

@@ -57,8 +57,9 @@ export interface ClientResponse {
   /**
    * Sends a whole JSON answer of status 200.
    * @param body latin1 text: one character for each byte
+   * @param cost value of `x-cost-eur`; null: without that header
    */
-  sendJson(requestId: string, body: string): void;
+  sendJson(requestId: string, body: string, cost: string | null): void;
   /** Sends a whole answer. @param headers names and values in turn */
   send(status: number, headers: readonly string[], body: Buffer | string): void;
   /**
@@ -69,6 +70,13 @@ export interface ClientResponse {
   openStream(headers: readonly string[], onDrain: () => void): ResponseStream;
   /** Closes the connection at once. */
   destroy(): void;
+}
+
+/** The headers of a whole JSON answer. @param cost value of `x-cost-eur`; null: without that header */
+export function jsonHeaders(requestId: string, length: number, cost: string | null): string[] {
+  const headers = ['content-type', 'application/json', 'content-length', `${length}`, 'x-request-id', requestId];
+  if (cost !== null) headers.push('x-cost-eur', cost);
+  return headers;
 }
 
 /** The body of a streamed answer: bytes gather, and leave together with the next flush. */

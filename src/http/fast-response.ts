@@ -33,8 +33,8 @@ export class FastResponse extends ServerResponse<FastRequest> implements ClientR
     this.shouldKeepAlive = false;
   }
 
-  sendJson(requestId: string, body: string): void {
-    this.makeHead(requestId, body.length);
+  sendJson(requestId: string, body: string, cost: string | null): void {
+    this.makeHead(requestId, body.length, cost);
     this.end(body, 'latin1');
     this.listener?.onSent();
   }
@@ -51,11 +51,12 @@ export class FastResponse extends ServerResponse<FastRequest> implements ClientR
   }
 
   /** Makes the head of a JSON answer and notes that it was written. */
-  protected makeHead(requestId: string, length: number): string {
+  protected makeHead(requestId: string, length: number, cost: string | null): string {
     const internals = this as unknown as Internals;
     const { shouldKeepAlive, _keepAliveTimeout: idleMs } = internals;
     const connection = shouldKeepAlive ? `keep-alive\r\nKeep-Alive: timeout=${Math.floor(idleMs / 1000)}` : 'close';
-    const head = `${JSON_HEAD}${length}\r\nx-request-id: ${requestId}\r\nDate: ${httpDate()}\r\nConnection: ${connection}\r\n\r\n`;
+    const costLine = cost === null ? '' : `x-cost-eur: ${cost}\r\n`;
+    const head = `${JSON_HEAD}${length}\r\nx-request-id: ${requestId}\r\n${costLine}Date: ${httpDate()}\r\nConnection: ${connection}\r\n\r\n`;
     internals._header = head;
     internals._last = !shouldKeepAlive;
     return head;

@@ -1,14 +1,15 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import type {
-  BodySink,
-  ClientRequest,
-  ClientResponse,
-  Connections,
-  RequestHandler,
-  ResponseListener,
-  ResponseStream,
+import {
+  type BodySink,
+  type ClientRequest,
+  type ClientResponse,
+  type Connections,
+  jsonHeaders,
+  type RequestHandler,
+  type ResponseListener,
+  type ResponseStream,
 } from './exchange.ts';
 import { RequestHead } from './request-head.ts';
 
@@ -111,9 +112,8 @@ export class PlainResponse implements ClientResponse {
     this.#res.writeContinue();
   }
 
-  sendJson(requestId: string, body: string): void {
-    const type = 'application/json';
-    this.send(200, ['content-type', type, 'content-length', `${body.length}`, 'x-request-id', requestId], body);
+  sendJson(requestId: string, body: string, cost: string | null): void {
+    this.send(200, jsonHeaders(requestId, body.length, cost), body);
   }
 
   send(status: number, headers: readonly string[], body: Buffer | string): void {

@@ -80,9 +80,9 @@ export class RepeatedResponse extends FastResponse {
     setAnswer(owner.socket, this);
   }
 
-  override sendJson(requestId: string, body: string): void {
+  override sendJson(requestId: string, body: string, cost: string | null): void {
     const { socket } = this.#owner;
-    const head = this.makeHead(requestId, body.length);
+    const head = this.makeHead(requestId, body.length, cost);
     this.finished = true;
     socket.write(head + body, 'latin1');
     const waits = socket.writableLength > 0;

@@ -1,5 +1,6 @@
 import type { Payer } from '../domain/key.ts';
 import type { Femto } from '../domain/money.ts';
+import type { KeyMonth } from './key-month.ts';
 
 const ZERO = 0n;
 
@@ -25,6 +26,8 @@ export interface KeyMemory {
   spend: MonthSpend | null;
   /** When the key was last used, milliseconds since the epoch; 0 after the database was told. */
   usedAt: number;
+  /** What it used in a month; null unless somebody asked. */
+  used: KeyMonth | null;
 }
 
 /**
@@ -51,7 +54,7 @@ export class SpendTable {
   key(payer: Payer): KeyMemory {
     let key = this.#keys.get(payer);
     if (key === undefined) {
-      key = { keyId: payer.id, companyId: payer.companyId, spend: null, usedAt: 0 };
+      key = { keyId: payer.id, companyId: payer.companyId, spend: null, usedAt: 0, used: null };
       this.#keys.set(payer, key);
     }
     return key;

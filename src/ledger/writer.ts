@@ -11,8 +11,10 @@ import type {
   RefusedRecord,
   Reservation,
 } from '../domain/ports.ts';
-import type { UsageRecord } from '../domain/usage.ts';
+import { readRecordCost } from '../domain/record.ts';
+import type { KeyUsage, UsageRecord } from '../domain/usage.ts';
 import { Backlog, type BacklogOptions, reasonOf } from './backlog.ts';
+import { KeyUsageReader } from './key-usage.ts';
 import { BatchJson, type PendingRecord } from './record-block.ts';
 import { Reservations } from './reservations.ts';
 import { type KeyMemory, type MonthSpend, SpendTable } from './spend.ts';
@@ -58,6 +60,7 @@ export class BatchLedger implements Ledger {
   readonly #spend = new SpendTable();
   readonly #backlog: Backlog;
   readonly #spendReader: SpendReader;
+  readonly #usageReader: KeyUsageReader;
   readonly #reservations: Reservations;
   /** What was booked in this turn, where it counts, and when the first of it was. */
   #group: { readonly record: UsageRecord; readonly spend: MonthSpend }[] = [];
@@ -102,6 +105,14 @@ export class BatchLedger implements Ledger {
       isAvailable: () => this.available,
       onRequest: () => this.#wake(),
     });
+    this.#usageReader = new KeyUsageReader({
+      store,
+      timing,
+      isAvailable: () => this.available,
+      onRequest: () => {
+        if (this.#idle) this.#wake(); // else its turn comes with the next batch
+      },
+    });
   }
 
   /** Takes over what dead processes left, and begins to write. */
@@ -144,12 +155,17 @@ export class BatchLedger implements Ledger {
     return this.#spend.of(this.#spend.key(payer), month) ?? this.#spendReader.request(payer.companyId, month);
   }
 
+  usageOf(payer: Payer, month: string): MaybeAsync<KeyUsage> {
+    return this.#usageReader.request(this.#spend.key(payer), month);
+  }
+
   book(record: UsageRecord, listener: BookingListener | null): void {
     const { payer, month, at } = record.admission;
     const key = this.#spend.key(payer);
     const spend = this.#spend.add(key, month, record.cost);
     if (key.usedAt === 0) this.#usedKeys.push(key);
     key.usedAt = at;
+    if (key.used !== null) key.used.book(record);
     if (this.#group.length === 0) {
       this.#timing.soon(this.#commitGroup);
       this.#groupAt = this.#timing.now();
@@ -227,6 +243,7 @@ export class BatchLedger implements Ledger {
         if (this.#uncertain !== null) continue;
         await this.#spendReader.answer();
         await this.#spendReader.poll();
+        await this.#answerUsage();
         await this.#storeLastUsed(false);
         await this.#reservations.keep(false);
         if (!this.available) this.#options.log.warn({ records: this.backlog }, 'ledger: the database is back');
@@ -239,6 +256,7 @@ export class BatchLedger implements Ledger {
         }
         this.available = false;
         this.#spendReader.fail();
+        this.#usageReader.fail();
         if (!this.#abandoned) await this.#sleep(BACKOFF_MS);
       }
     }
@@ -327,6 +345,17 @@ export class BatchLedger implements Ledger {
     this.#spendReader.hurry();
   }
 
+  /** Reads what keys used, for requests that wait; after the next batch where much waits. @throws as the store does */
+  async #answerUsage(): Promise<void> {
+    if (this.#usageReader.dueAt > this.#timing.uptime()) return;
+    this.#commit();
+    const { size } = this.#backlog;
+    const pending = size > MAX_BATCH ? [] : [...this.#backlog.records()];
+    // a record that was read back from the disk may be in the database already
+    if (pending.length < size || pending.some(({ spend }) => spend === null)) return;
+    await this.#usageReader.answer(pending.map(({ json }) => readRecordCost(json)).filter((record) => record !== null));
+  }
+
   /** Stores when MAX_KEYS keys were last used, if it is time; of all keys with `final`. @throws as the store does */
   async #storeLastUsed(final: boolean): Promise<void> {
     do {
@@ -348,7 +377,8 @@ export class BatchLedger implements Ledger {
   async #sleepUntilNeeded(): Promise<void> {
     if (this.backlog === 0 && !this.#closing) {
       this.#idle = true;
-      await this.#sleep(Math.max(1, this.#spendReader.dueAt - this.#timing.uptime()));
+      const dueAt = Math.min(this.#spendReader.dueAt, this.#usageReader.dueAt);
+      await this.#sleep(Math.max(1, dueAt - this.#timing.uptime()));
       this.#idle = false;
     }
     if (this.backlog > 0 && !this.#spendReader.isWanted && !this.#closing) await this.#sleep(FLUSH_MS);

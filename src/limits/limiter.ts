@@ -57,9 +57,9 @@ export class LeasedLimiter implements Limiter {
       : new RequestHold(shares, this.#takeAll);
   }
 
-  async left(key: ApiKey, company: Company): Promise<LimitsLeft> {
+  async left(key: ApiKey, company: Company, isAsked = false): Promise<LimitsLeft> {
     const shares = this.#sharesOf(key, company);
-    await Promise.all(shares.all.map((share) => this.#await(share, 0)));
+    if (!isAsked) await Promise.all(shares.all.map((share) => this.#await(share, 0)));
     return shares.left(performance.now());
   }
 

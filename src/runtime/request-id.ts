@@ -43,3 +43,11 @@ export function newRequestId(at = Date.now()): string {
   text[19] = HEX[VARIANT | ((random[used++] as number) & 3)] as number;
   return text.toString('latin1', 0, 36);
 }
+
+const ID = /^([\da-f]{8})-([\da-f]{4})-7[\da-f]{3}-[89ab][\da-f]{3}-[\da-f]{12}$/;
+
+/** When a request id was made, milliseconds since the epoch; null for what is none, or not in lower case. */
+export function requestIdTime(id: string): number | null {
+  const [, high, low] = ID.exec(id) ?? [];
+  return high === undefined ? null : Number.parseInt(high + low, 16);
+}

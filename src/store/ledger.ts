@@ -1,5 +1,6 @@
 import { formatEur } from '../domain/money.ts';
 import type { LedgerStore, MonthSum, RefusedRecord } from '../domain/ports.ts';
+import type { BookedCall } from '../domain/usage.ts';
 import type { Database, Sql } from './database.ts';
 import { inlined, serverIdentity } from './server.ts';
 
@@ -31,6 +32,33 @@ export function ledgerStore(db: Database): LedgerStore {
           where company_id = any(${[...companyIds]}::uuid[]) and billing_month = any(${[...months]}::date[])`,
       ),
     changedSpend: (cursor) => readChangedSpend(db, cursor),
+    keyUsage: (keys) =>
+      db.run(
+        READ_MS,
+        (sql) => sql<Awaited<ReturnType<LedgerStore['keyUsage']>>>`
+          select api_key_id::text as "keyId", company_id::text as "companyId", billing_month::text as month,
+            sum(requests)::float8 as requests, sum(prompt_tokens)::float8 as "promptTokens",
+            sum(completion_tokens)::float8 as "completionTokens", sum(cost_eur)::text as eur
+          from usage_daily
+          where company_id = any(${keys.map(({ companyId }) => companyId)}::uuid[])
+            and api_key_id = any(${keys.map(({ keyId }) => keyId)}::uuid[])
+            and billing_month = any(${[...new Set(keys.map(({ month }) => month))]}::date[])
+          group by 1, 2, 3`,
+      ),
+    calls: (wanted) =>
+      db.run(
+        READ_MS,
+        (sql) => sql<BookedCall[]>`
+          select request_id::text as "requestId", api_key_id::text as "keyId", model_slug as slug, endpoint,
+            prompt_tokens::float8 as "promptTokens", completion_tokens::float8 as "completionTokens",
+            trim_scale(cost_eur)::text as eur, usage_source as source, outcome,
+            (extract(epoch from occurred_at) * 1000)::float8 as at
+          from api_usage
+          where company_id = any(${wanted.map(({ payer }) => payer.companyId)}::uuid[])
+            and api_key_id = any(${wanted.map(({ payer }) => payer.id)}::uuid[])
+            and billing_month = any(${[...new Set(wanted.flatMap(({ months }) => months))]}::date[])
+            and request_id = any(${wanted.map(({ requestId }) => requestId)}::uuid[])`,
+      ),
     async touchKeys(lastUsed) {
       const ids = lastUsed.map(([id]) => id);
       const times = lastUsed.map(([, at]) => at);

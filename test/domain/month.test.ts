@@ -35,3 +35,36 @@ t.test('a clock that steps back gives the earlier month again', async (t) => {
   t.equal(calendar.month(newYear), '2027-01-01');
   t.equal(calendar.month(newYear - 7_200_000), '2026-12-01');
 });
+
+t.test('a month ends when the next one begins, in every zone, month and night', async (t) => {
+  const ends = (zone: string, at: string): string => new Calendar(zone).monthEnd(Date.parse(at));
+  t.equal(ends('UTC', '2026-11-01T00:00:00Z'), '2026-12-01T00:00:00Z', 'from its first instant');
+  t.equal(ends('UTC', '2026-11-30T23:59:59.999Z'), '2026-12-01T00:00:00Z', 'to its last');
+  t.equal(ends('UTC', '2026-12-31T23:59:59Z'), '2027-01-01T00:00:00Z');
+  t.equal(ends('UTC', '2028-02-29T12:00:00Z'), '2028-03-01T00:00:00Z');
+  t.equal(ends('Europe/Berlin', '2026-12-31T22:59:59Z'), '2026-12-31T23:00:00Z');
+  t.equal(ends('Europe/Berlin', '2026-12-31T23:00:00Z'), '2027-01-31T23:00:00Z');
+  t.equal(ends('Europe/Berlin', '2026-03-01T00:00:00Z'), '2026-03-31T22:00:00Z', 'summer time began within it');
+  t.equal(ends('Europe/Berlin', '2026-10-01T00:00:00Z'), '2026-10-31T23:00:00Z', 'and ended within it');
+  t.equal(ends('Asia/Kathmandu', '2026-11-15T00:00:00Z'), '2026-11-30T18:15:00Z');
+  t.equal(ends('Pacific/Kiritimati', '2026-11-15T00:00:00Z'), '2026-11-30T10:00:00Z');
+
+  const wrong: string[] = [];
+  for (const zone of ['UTC', 'Europe/Berlin', 'America/New_York', 'Australia/Lord_Howe', 'Asia/Kathmandu']) {
+    const calendar = new Calendar(zone);
+    for (let at = Date.parse('2026-01-01T00:00:00Z'); at < Date.parse('2028-03-01T00:00:00Z'); at += 31_357_000) {
+      const end = Date.parse(calendar.monthEnd(at));
+      const next = calendar.month(end);
+      const isEnd =
+        calendar.month(end - 1) === calendar.month(at) && next > calendar.month(at) && /-01$/.test(calendar.date(end));
+      if (!isEnd || end <= at) wrong.push(`${zone} ${new Date(at).toISOString()}`);
+    }
+  }
+  t.same(wrong, []);
+});
+
+t.test('the end of a month is right again after the clock stepped back', async (t) => {
+  const calendar = new Calendar('UTC');
+  t.equal(calendar.monthEnd(Date.parse('2027-01-01T00:00:00Z')), '2027-02-01T00:00:00Z');
+  t.equal(calendar.monthEnd(Date.parse('2026-12-31T22:00:00Z')), '2027-01-01T00:00:00Z');
+});

@@ -97,7 +97,11 @@ t.test('a record read back tells whose it is and what it costs', async () => {
       const { requestId, payer, month } = record.admission;
       const bytes = Buffer.alloc(writer.room(record));
       const text = bytes.toString('latin1', 0, writer.write(record, bytes, 0));
-      assert.deepEqual(readRecordCost(text), { requestId, companyId: payer.companyId, month, cost: record.cost });
+      const { prompt: promptTokens, completion: completionTokens } = record.tokens;
+      assert.deepEqual(readRecordCost(text), {
+        ...{ requestId, companyId: payer.companyId, keyId: payer.id, month },
+        ...{ promptTokens, completionTokens, cost: record.cost },
+      });
     }),
   );
   assert.equal(readRecordCost('{}'), null);

@@ -16,6 +16,8 @@ export interface Journalled {
   status: number;
   requestId: string | null;
   retryAfter: string | null;
+  /** `x-cost-eur`. */
+  cost: string | null;
   /** The client received `[DONE]` or the whole body. */
   complete: boolean;
   /** Bytes of the answer's body that arrived. */
@@ -113,6 +115,7 @@ export function send(
     status: 0,
     requestId: null,
     retryAfter: null,
+    cost: null,
     complete: false,
     bytes: 0,
     error: null,
@@ -139,6 +142,7 @@ export function send(
         one.status = res.statusCode as number;
         one.requestId = (res.headers['x-request-id'] as string | undefined) ?? null;
         one.retryAfter = (res.headers['retry-after'] as string | undefined) ?? null;
+        one.cost = (res.headers['x-cost-eur'] as string | undefined) ?? null;
         let tail = '';
         res.setEncoding('latin1').on('data', (data: string) => {
           one.bytes += data.length;

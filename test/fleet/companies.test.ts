@@ -144,6 +144,8 @@ t.test('no statement of a serving gateway joins across companies', async (t) => 
   const run = await ask(`/assistants/${assistant}/run`, { messages: [{ role: 'user', content: 'Hi' }] });
   t.equal(run.status, 200);
   t.equal((await ask('/models')).status, 200);
+  t.equal((await ask('/usage')).status, 200);
+  t.equal((await ask(`/usage/${run.headers.get('x-request-id')}`)).status, 200);
   t.equal((await send(undefined, gateway.url, 'plain', { key: 'svc_unknown' })).status, 401);
   t.equal((await send(undefined, gateway.url, 'plain', { key: strict.key, chatModel: 'none' })).status, 404);
   await world.sql`insert into chat_usage (company_id, cost_eur) values (${world.company}, 1)`;

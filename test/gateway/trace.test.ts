@@ -105,6 +105,13 @@ t.test('each endpoint by its own name', async (t) => {
     { name: 'GET /v1/models', attributes: { 'url.path': '/v1/models' } },
   ]);
   t.match(await seen(await customer.ask(`/models/${CHAT}`), 1), [{ name: 'GET /v1/models/{model}' }]);
+
+  t.match(await seen(await customer.ask('/usage'), 1), [
+    { name: 'GET /v1/usage', attributes: { 'url.path': '/v1/usage' } },
+  ]);
+  t.match(await seen(await customer.ask('/usage/secret'), 1), [
+    { name: 'GET /v1/usage/{id}', attributes: { 'url.path': undefined } },
+  ]);
 });
 
 t.test('refusals and failures', async (t) => {

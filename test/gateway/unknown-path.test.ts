@@ -34,7 +34,7 @@ t.test('an endpoint that this gateway does not have is named as such, with what 
     '/vector_stores/vs_1': /POST \/embeddings/,
     '/realtime?model=x': /realtime/,
     '/rerank': /reranking/,
-    '/organization/usage/embeddings': /no endpoint/,
+    '/organization/usage/embeddings': /no endpoint.*GET \/usage/,
     '/responses/resp_1': /stored responses.*POST \/responses/,
     '/responses/resp_1/cancel': /POST \/responses/,
     '/responses/compact': /POST \/responses/,
@@ -64,6 +64,7 @@ t.test('a path that comes of a wrong base address is told the right one', async 
     '/messages': '/v1/messages',
     '/v1/v1/messages/count_tokens': '/v1/messages/count_tokens',
     '/models': '/v1/models',
+    '/usage': '/v1/usage',
     '/assistants/5f0c6a52/run': '/v1/assistants/{id}/run',
   };
   for (const [path, right] of Object.entries(wrong)) {

@@ -37,7 +37,8 @@ const HEAD = ['content-type', 'application/json', 'content-length', `${BODY.leng
 const GET = 'GET / HTTP/1.1\r\nhost: x\r\n';
 
 t.test("a JSON answer is to the byte what Node's own head would make it", async (t) => {
-  const cases: Record<string, [string, boolean?]> = {
+  const cases: Record<string, [string, boolean?, (string | null)?]> = {
+    'with a cost': [`${GET}\r\n`, false, '0.000375'],
     'kept alive': [`${GET}\r\n`],
     'two in a row': [`${GET}\r\n${GET}\r\n`],
     'closed by the client': [`${GET}connection: close\r\n\r\n`],
@@ -45,7 +46,7 @@ t.test("a JSON answer is to the byte what Node's own head would make it", async 
     'HTTP/1.0': ['GET / HTTP/1.0\r\n\r\n'],
     'HTTP/1.0, kept alive': ['GET / HTTP/1.0\r\nconnection: keep-alive\r\n\r\n'],
   };
-  for (const [name, [request, leaving]] of Object.entries(cases)) {
+  for (const [name, [request, leaving = false, cost = null]] of Object.entries(cases)) {
     const prepared = (answer: (res: ServerResponse) => void) => (res: ServerResponse) => {
       if (leaving) res.shouldKeepAlive = false;
       answer(res);
@@ -53,12 +54,12 @@ t.test("a JSON answer is to the byte what Node's own head would make it", async 
     const [ours, node] = await Promise.all([
       exchange(
         t,
-        prepared((res) => (res as FastResponse).sendJson('id-1', BODY)),
+        prepared((res) => (res as FastResponse).sendJson('id-1', BODY, cost)),
         request,
       ),
       exchange(
         t,
-        prepared((res) => res.writeHead(200, HEAD).end(BODY, 'latin1')),
+        prepared((res) => res.writeHead(200, cost === null ? HEAD : [...HEAD, 'x-cost-eur', cost]).end(BODY, 'latin1')),
         request,
       ),
     ]);

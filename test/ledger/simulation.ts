@@ -1,7 +1,7 @@
 import type { Payer } from '../../src/domain/key.ts';
 import { formatEur, parseEur, parsePrices } from '../../src/domain/money.ts';
 import { Calendar } from '../../src/domain/month.ts';
-import type { LedgerStore, MonthSum, RefusedRecord } from '../../src/domain/ports.ts';
+import type { KeyAndMonth, LedgerStore, MonthSum, RefusedRecord } from '../../src/domain/ports.ts';
 import { readRecordCost } from '../../src/domain/record.ts';
 import { type Admission, type UsageRecord, usageRecord } from '../../src/domain/usage.ts';
 import type { Disk, Processes } from '../../src/ledger/disk.ts';
@@ -105,6 +105,8 @@ interface World {
 interface Booked {
   readonly record: UsageRecord;
   readonly at: number;
+  /** The process that booked it. */
+  readonly life: string;
   /** The waiter was told that it survives, and the disk had taken it. */
   promised: boolean;
 }
@@ -236,6 +238,7 @@ class Replica {
     const one: Booked = {
       record: usageRecord(admission, tokens, 'upstream', 'completed'),
       at: time.now,
+      life: this.#life.name,
       promised: false,
     };
     booked.push(one);
@@ -251,12 +254,12 @@ class Replica {
   check(): void {
     const ledger = this.#ledger;
     if (ledger === null || this.#life.dead) return;
-    const { booked, database, time, violations } = this.#world;
+    const { database, time, violations } = this.#world;
+    const present = new Calendar('UTC').month(START + time.now + this.#world.clockOffset);
     for (const [index, company] of COMPANIES.entries()) {
+      void this.#checkUsage(this.#payers[index] as Payer, present);
       for (const month of ['2026-12-01', '2027-01-01']) {
-        const truth = booked
-          .filter(({ record: { admission } }) => admission.payer.companyId === company && admission.month === month)
-          .reduce((sum, { record }) => sum + record.cost, 0n);
+        const truth = this.#truth(company, month).reduce((sum, { record }) => sum + record.cost, 0n);
         const spent = ledger.spentOf(stranger(company), month);
         const remembered = ledger.spentOf(this.#payers[index] as Payer, month);
         if (remembered instanceof Promise) remembered.catch(() => {});
@@ -273,6 +276,30 @@ class Replica {
           violations.push(`at ${time.now} ${company} ${month}: ${formatEur(old - spent)} too little`);
       }
     }
+  }
+
+  /** What a key used is never above the truth, and has all of this life and what is a second old of the others. */
+  async #checkUsage(payer: Payer, month: string): Promise<void> {
+    const { database, time, violations } = this.#world;
+    const life = this.#life;
+    const own = this.#truth(payer.companyId, month).filter(
+      (one) => one.life === life.name && one.record.admission.model.slug !== POISON,
+    );
+    const old = database.spentBefore(`${payer.companyId} ${month}`, time.now - 1000);
+    const asked = (this.#ledger as BatchLedger).usageOf(payer, month);
+    const used = asked instanceof Promise ? await asked.catch(() => null) : asked; // null: the database is away
+    if (used === null || life.dead) return;
+    const { length } = this.#truth(payer.companyId, month);
+    const wrong = (text: string): void => void violations.push(`at ${time.now} usage of ${payer.companyId}: ${text}`);
+    if (used.requests > length) wrong(`${used.requests} requests of ${length}`);
+    if (used.cost < old) wrong(`${formatEur(old - used.cost)} too little`);
+    if (used.requests < own.length) wrong(`${used.requests} requests, ${own.length} of them its own`);
+  }
+
+  #truth(company: string, month: string): Booked[] {
+    return this.#world.booked.filter(
+      ({ record: { admission } }) => admission.payer.companyId === company && admission.month === month,
+    );
   }
 
   #ask(company: string): void {
@@ -410,6 +437,9 @@ class VirtualDisk implements Disk {
 interface Row {
   readonly companyId: string;
   readonly month: string;
+  readonly keyId: string;
+  readonly promptTokens: number;
+  readonly completionTokens: number;
   readonly cost: bigint;
 }
 
@@ -460,6 +490,8 @@ class VirtualDatabase {
           const keys = [...this.spend].filter(([, { version }]) => cursor !== null && version >= Number(cursor));
           return { cursor: `${this.#version}`, sums: this.#sums(keys.map(([key]) => key)) };
         }),
+      keyUsage: (keys) => run(() => keys.flatMap((key) => this.#usage(key))),
+      calls: () => run(() => []),
       touchKeys: () => run(() => {}),
       reserve: () => run(() => new Set<string>()),
       keepReservations: () => run(() => {}),
@@ -511,7 +543,7 @@ class VirtualDatabase {
     for (const { record, cost } of batch) {
       if (cost === null) throw new Error('no record');
       if (this.rows.has(record.request_id)) continue;
-      this.rows.set(record.request_id, { companyId: cost.companyId, month: cost.month, cost: cost.cost });
+      this.rows.set(record.request_id, cost);
       const key = `${cost.companyId} ${cost.month}`;
       fresh.set(key, (fresh.get(key) ?? 0n) + cost.cost);
     }
@@ -523,6 +555,21 @@ class VirtualDatabase {
     }
     const sum = [...fresh.values()].reduce((all, femto) => all + femto, 0n);
     return fresh.size > 0 && sum === total ? 'all' : [...fresh].map(([key, femto]) => sumOf(key, femto));
+  }
+
+  #usage(key: KeyAndMonth) {
+    const rows = [...this.rows.values()].filter(
+      ({ keyId, companyId, month }) => keyId === key.keyId && companyId === key.companyId && month === key.month,
+    );
+    if (rows.length === 0) return [];
+    const sum = (count: (row: Row) => number): number => rows.reduce((total, row) => total + count(row), 0);
+    return {
+      ...key,
+      requests: rows.length,
+      promptTokens: sum(({ promptTokens }) => promptTokens),
+      completionTokens: sum(({ completionTokens }) => completionTokens),
+      eur: formatEur(rows.reduce((total, { cost }) => total + cost, 0n)),
+    };
   }
 
   #sums(keys: readonly string[]): MonthSum[] {

@@ -56,7 +56,7 @@ const blocks = new RecordBlocks();
 const month = '2026-11-01';
 const id = (n: number): string => `00000000-0000-7000-8000-${String(n).padStart(12, '0')}`;
 function record(n: number): PendingRecord {
-  const json = `{"billing_month":"${month}","request_id":"${id(n)}","company_id":"${id(0)}","api_key_id":"x","cost_eur":0.5,"price_input":1}`;
+  const json = `{"billing_month":"${month}","request_id":"${id(n)}","company_id":"${id(0)}","api_key_id":"${id(0)}","model_slug":"m","prompt_tokens":1,"completion_tokens":2,"cost_eur":0.5,"price_input":1}`;
   return blocks.restore(json, 500_000_000_000_000n, n);
 }
 const records = (from: number, to: number): PendingRecord[] =>

@@ -1,11 +1,15 @@
 import t from 'tap';
-import { newRequestId } from '../../src/runtime/request-id.ts';
+import { newRequestId, requestIdTime } from '../../src/runtime/request-id.ts';
 
 t.test('a request id is a UUID of version 7 that tells its millisecond', (t) => {
   for (const at of [Date.UTC(2026, 0, 1), Date.UTC(2026, 0, 1), 5, 2 ** 48 - 1]) {
     const id = newRequestId(at);
     t.match(id, /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
     t.equal(Number.parseInt(id.replaceAll('-', '').slice(0, 12), 16), at);
+    t.equal(requestIdTime(id), at);
+    for (const other of [id.replace('-7', '-4'), id.slice(1), `${id}0`, id.replaceAll('-', ''), `${id}\n`, 'x', '']) {
+      t.equal(requestIdTime(other), null, other);
+    }
   }
   t.end();
 });

@@ -178,6 +178,22 @@ for (const start of UPSTREAMS) {
       day.told('assistants.run', run.usage);
     });
 
+    t.test('what a call cost, and what the key used, by client.get and withResponse', async (t) => {
+      const { data, response, request_id } = await client.chat.completions
+        .create({ model: CHAT, messages })
+        .withResponse();
+      day.told('chat.completions', data.usage);
+      const stream = await client.chat.completions.create({ model: CHAT, messages, stream: true }).withResponse();
+      for await (const { usage } of stream.data) if (usage) day.told('chat.completions', usage);
+      const call = await client.get<{ cost_eur: string }>(`/usage/${request_id}`);
+      t.equal(call.cost_eur, response.headers.get('x-cost-eur'));
+      t.match(await client.get(`/usage/${stream.request_id}`), { object: 'usage.request', model: CHAT });
+      const month = await client.get<{ key: { requests: number; cost_eur: string } }>('/usage');
+      t.ok(month.key.requests >= 2);
+      t.match(month.key.cost_eur, /^\d+\.\d+$/);
+      t.type(await thrownBy(client.get('/usage/none')), NotFoundError);
+    });
+
     t.test('every error is thrown as its class', async (t) => {
       type Call = (client: OpenAI) => PromiseLike<unknown>;
       const chat =

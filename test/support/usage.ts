@@ -4,6 +4,8 @@ import type { Sql } from '../../src/store/database.ts';
 /** A ledger row; missing members get a default. EUR is decimal text. */
 export interface SomeUsage {
   readonly company: string;
+  readonly key?: string;
+  readonly request?: string;
   readonly month?: string;
   readonly model?: string;
   readonly upstream?: string;
@@ -19,9 +21,9 @@ export interface SomeUsage {
 export async function addUsage(sql: Sql, rows: readonly SomeUsage[]): Promise<void> {
   const json = rows.map((row) => ({
     billing_month: row.month ?? '2026-11-01',
-    request_id: randomUUID(),
+    request_id: row.request ?? randomUUID(),
     company_id: row.company,
-    api_key_id: randomUUID(),
+    api_key_id: row.key ?? randomUUID(),
     model_slug: row.model ?? 'fast',
     upstream_model: row.upstream ?? 'internal/fast',
     endpoint: row.endpoint ?? 'chat.completions',
