@@ -68,7 +68,11 @@ export function webhookBody({ id, ...alert }: BudgetAlert): string {
 export function mailOf(alert: BudgetAlert, pages: URL | null): { readonly subject: string; readonly text: string } {
   const { company, key, threshold, budget_eur, spent_eur, forecast_eur } = alert;
   const month = monthName(alert.month);
-  const who = key === null ? company.name : `Key “${key.name}” (${key.prefix}…) of ${company.name}`;
+  // anyone may have written the names in the database, and none may add lines of its own
+  const who = (key === null ? company.name : `Key “${key.name}” (${key.prefix}…) of ${company.name}`).replace(
+    /\p{Cc}/gu,
+    ' ',
+  );
   const what =
     threshold === 'forecast'
       ? `will pass its budget for ${month} at this pace`
