@@ -17,14 +17,14 @@ export interface AlertSenderOptions {
   /** E-mail addresses that get every alert besides the company's own people. */
   readonly operators: readonly string[];
   readonly log: { warn(fields: object, text: string): void; info(fields: object, text: string): void };
-  /** Milliseconds between looks, and between looks at all budgets rather than at those that changed. */
+  /** Milliseconds between turns, and between looks at all budgets rather than at those that changed. */
   readonly everyMs?: number;
   readonly fullEveryMs?: number;
 }
 
-const EVERY_MS = 5000;
+const EVERY_MS = 3000;
 const FULL_EVERY_MS = 300_000; // for budgets that were lowered, and forecasts after the first two days
-const LEASE_SECONDS = 15; // longer than an attempt, so that two gateways never send the same alert at once
+const LEASE_SECONDS = 8; // renewed at every turn, also while an attempt takes longer
 const AT_ONCE = 4; // attempts of each channel
 const WRITE_AGAIN_MS = 1000;
 
@@ -123,7 +123,7 @@ export class AlertSender {
 
   async #sendDue(channel: AlertChannel): Promise<void> {
     const { store } = this.#options;
-    while (!this.#closing.signal.aborted && performance.now() < this.#leaseUntil - ATTEMPT_MS) {
+    while (!this.#closing.signal.aborted && performance.now() < this.#leaseUntil) {
       const due = await store.due(channel, AT_ONCE);
       await Promise.all(due.map((delivery) => this.#attempt(delivery)));
       if (due.length < AT_ONCE) return;
