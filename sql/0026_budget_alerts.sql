@@ -4,7 +4,7 @@
 create table budget_alerts (
   id            uuid primary key default gen_random_uuid(),
   company_id    uuid not null references companies on delete cascade,
-  api_key_id    uuid references api_keys on delete cascade,
+  api_key_id    uuid, -- no foreign key: others could not truncate api_keys then
   billing_month date not null,
   threshold     text not null check (threshold in ('50', '80', '100', 'forecast')),
   budget_eur    numeric not null,
@@ -19,7 +19,6 @@ comment on column budget_alerts.threshold is 'percent of the budget; forecast: a
 -- one null is like another here, which "nulls not distinct" says from Postgres 15 on
 create unique index budget_alerts_once on budget_alerts
   (company_id, coalesce(api_key_id, '00000000-0000-0000-0000-000000000000'), billing_month, threshold);
-create index budget_alerts_key on budget_alerts (api_key_id); -- for removing a key
 
 -- One row for each receiver of an alert that is told.
 create table budget_alert_deliveries (

@@ -4,6 +4,7 @@ import { setImmediate } from 'node:timers/promises';
 import { AlertSender } from './alerts/sender.ts';
 import { type Config, ConfigError } from './config.ts';
 import type { Demo } from './demo/server.ts';
+import type { AlertChannel } from './domain/alert.ts';
 import { Estimator } from './domain/estimate.ts';
 import { Calendar } from './domain/month.ts';
 import type { Clock } from './domain/ports.ts';
@@ -224,8 +225,11 @@ async function openAlerts(
       add({ channel, result: 'failed' }, failed);
     }
   });
-  metrics.gauge('tollgate_alerts_dead', 'Budget alerts given up, on the gateway that sends them', (write) => {
-    for (const [channel, count] of Object.entries(sender.dead ?? {})) write({ channel }, count);
+  metrics.gauge('tollgate_alerts_sender', '1 on the gateway that looks for budget alerts and sends them', () =>
+    sender.dead === null ? 0 : 1,
+  );
+  metrics.gauge('tollgate_alerts_dead', 'Budget alerts given up; 0 on gateways that do not send them', (write) => {
+    for (const [channel] of each) write({ channel }, sender.dead?.[channel as AlertChannel] ?? 0);
   });
   return {
     async close(): Promise<void> {

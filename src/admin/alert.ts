@@ -23,19 +23,23 @@ async function alertsPage(c: PageContext): Promise<Response> {
         alert.key === null ? '' : html`, ${alert.key.name} <code>${alert.key.prefix}…</code>`
       }<br>${alert.threshold === 'forecast' ? 'Forecast' : format.percent(Number(alert.threshold))} · ${format.month(`${alert.month}-01`)}`,
     Reached: ({ alert }: AlertRow) => format.instant(new Date(alert.occurred_at)),
-    To: ({ channel, recipient }: AlertRow) => recipient || (channel && CHANNELS[channel]) || '',
+    To: receiver,
     State: ({ state, last_error }: AlertRow) =>
       html`${state === 'dead' ? badge('bad', 'given up') : badge('warn', 'failing')} <code>${last_error}</code>`,
     Attempts: ({ attempts }: AlertRow) => format.count(attempts ?? 0),
     'Next attempt': ({ state, next_attempt_at: at }: AlertRow) =>
       state === 'dead' || at === null ? 'none' : format.instant(at),
-    Actions: ({ alert }: AlertRow) =>
-      html`<form method="post" action="/alerts/${alert.id}/retry" class="inline">${csrfInput(c)}<button class="quiet">Send again<span class="sr"> ${alert.id}</span></button></form>`,
+    Actions: (row: AlertRow) =>
+      html`<form method="post" action="/alerts/${row.alert.id}/retry" class="inline">${csrfInput(c)}<button class="quiet">Send again<span class="sr"> to ${receiver(row)}</span></button></form>`,
   };
   const body = html`<h1>Alerts</h1>
 <p class="lead">Budget alerts that failed so far or were given up after a day, newest first. <code>tollgate alert list</code> shows all alerts, <code>tollgate alert retry all</code> sends all of these again.</p>
 ${rows.length === 0 ? emptyText('Every alert has arrived.') : table('Undelivered alerts', rows, { cells, figures: ['Attempts'] }, true)}`;
   return page(c, 'Alerts', body);
+}
+
+function receiver({ channel, recipient }: AlertRow): string {
+  return recipient || (channel === null ? 'nobody' : CHANNELS[channel]);
 }
 
 async function retry(c: PageContext): Promise<Response> {

@@ -149,7 +149,8 @@ async function readDue(sql: Sql, channel: AlertChannel, limit: number): Promise<
 /** A BudgetAlert of `a`, `c` and `k`. */
 function alertColumn(sql: Sql) {
   return sql`json_build_object('id', a.id, 'company', json_build_object('id', c.id, 'name', c.name),
-    'key', case when k.id is not null then json_build_object('id', k.id, 'name', k.name, 'prefix', k.prefix) end,
+    'key', case when a.api_key_id is not null then json_build_object('id', a.api_key_id,
+      'name', coalesce(k.name, 'removed key'), 'prefix', coalesce(k.prefix, '')) end,
     'month', to_char(a.billing_month, 'YYYY-MM'), 'threshold', a.threshold,
     'budget_eur', trim_scale(a.budget_eur)::text, 'spent_eur', trim_scale(a.spent_eur)::text,
     'forecast_eur', trim_scale(a.forecast_eur)::text,
