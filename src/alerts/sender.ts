@@ -87,8 +87,9 @@ export class AlertSender {
         if (this.#failing) this.#options.log.info({}, 'alerts: looking again');
         this.#failing = false;
       } catch (error) {
-        this.#cursor = null; // another server may answer next
-        if (!this.#failing) this.#options.log.warn({ reason: (error as Error).message }, 'alerts: cannot look');
+        this.#cursor = this.dead = null; // another server may answer next
+        if (!this.#failing && !signal.aborted)
+          this.#options.log.warn({ reason: (error as Error).message }, 'alerts: cannot look');
         this.#failing = true;
       }
     }

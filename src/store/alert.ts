@@ -196,7 +196,7 @@ export async function readNotices(sql: Sql, company: string, limit: number): Pro
 /** An alert, and what became of it at one receiver; null members of alerts that are told nobody. */
 export interface AlertRow {
   readonly alert: BudgetAlert;
-  /** superseded: a higher one was told; unsent: there was no channel. */
+  /** superseded: a higher one was told; unsent: there was no receiver. */
   readonly state: 'pending' | 'delivered' | 'dead' | 'superseded' | 'unsent';
   readonly channel: AlertChannel | null;
   readonly recipient: string | null;

@@ -1,4 +1,6 @@
 import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
 import t, { type Test } from 'tap';
 import { emailSender } from '../../src/alerts/email.ts';
 import { AlertSender, type AlertSenderOptions } from '../../src/alerts/sender.ts';
@@ -189,6 +191,19 @@ t.test('a wrong password and a dead mail server are told in a word', async (t) =
   await company('Beta');
   sender({ channels: { email: emailTo({ ...mailbox, url: 'smtp://127.0.0.1:1' }) }, operators: [] });
   await until(deliveries, 'another', (found) => found.includes('email own pending 1 ESOCKET'));
+});
+
+t.test('a mail server that says nothing is given up in time', async (t) => {
+  const { mailbox, sender, company, deliveries } = await begin(t);
+  const silent = createServer().listen(0, '127.0.0.1');
+  await once(silent, 'listening');
+  t.teardown(() => silent.close());
+  const { port } = silent.address() as AddressInfo;
+  await company('ACME');
+  sender({ channels: { email: emailTo({ ...mailbox, url: `smtp://127.0.0.1:${port}` }, 200) }, operators: [] });
+  await until(deliveries, 'it is given up', ([first]) =>
+    /^email own pending 1 (ETIMEDOUT|no answer in time)$/.test(first ?? ''),
+  );
 });
 
 t.test('what failed for a day is given up, counted, and sent again when asked to', async (t) => {
