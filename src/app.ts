@@ -7,7 +7,7 @@ import type { PagesOrigin } from './admin/forward.ts';
 import { createAdminListener } from './admin/listener.ts';
 import { type Config, ConfigError } from './config.ts';
 import type { Clock } from './domain/ports.ts';
-import { API_CONNECTIONS, openEngine } from './engine.ts';
+import { OWN_CONNECTIONS, openEngine } from './engine.ts';
 import { createListener, type Listener } from './gateway/listener.ts';
 import { FAST_PARTS, type FastParts } from './http/attach.ts';
 import { checkFastParts } from './http/check.ts';
@@ -66,7 +66,7 @@ export async function openApp(
     waitingFor: () => (draining ? ['its open requests: it is stopping'] : []),
   };
   const { adminHost, adminPort } = config;
-  const withPages = config.databaseConnections > API_CONNECTIONS;
+  const withPages = config.databaseConnections > OWN_CONNECTIONS;
   const pages = (): PagesOrigin => ({
     log,
     clock,
@@ -128,7 +128,7 @@ function pagesSettings(config: Config, databaseUrl: string, apiUrl: string, logL
   const { billingTimezone, keyPrefix, ownedBy, listenSocket: apiSocket, adminUrl, oidc } = config;
   return {
     ...{ databaseUrl, billingTimezone, logLevel, keyPrefix, ownedBy, apiUrl, apiSocket },
-    databaseConnections: config.databaseConnections - API_CONNECTIONS,
+    databaseConnections: config.databaseConnections - OWN_CONNECTIONS,
     publicUrl: config.apiUrl?.href.replace(/\/$/, '') ?? apiUrl,
     adminUrl: adminUrl?.href ?? null,
     oidc: oidc === null ? null : { ...oidc, issuer: oidc.issuer.href },

@@ -39,6 +39,7 @@ const HINTS: Readonly<Record<RefusedChange['reason'], Readonly<Partial<Record<No
     model: 'See "tollgate model list".',
     key: 'See "tollgate key list --company ID".',
     assistant: 'See "tollgate assistant list --company ID".',
+    alert: 'See "tollgate alert list".',
   },
   conflict: {
     model: 'Change it with "tollgate model set".',

@@ -54,7 +54,7 @@ const TABLE = {
   databaseUrl: secret('DATABASE_URL', 'embedded in DATA_DIR', databaseAddress,
     'Postgres 14 or newer, direct or through PgBouncer'),
   databaseConnections: variable('DATABASE_CONNECTIONS', '9', whole(3, 100),
-    'most database connections: 3 are for the API, the rest for the admin pages; 3: no admin pages'),
+    'most database connections: 3 are for the API, 1 for budget alerts, the rest for the admin pages; 3 or 4: no admin pages'),
   dataDir: variable('DATA_DIR', './data', asText, 'folder of the embedded database and the spool'),
   spoolDir: { ...optional('SPOOL_DIR', 'DATA_DIR/spool', asText,
     'folder on local disk for usage records until they are in the database; empty: no spool'), emptyIsValue: true },
@@ -110,6 +110,15 @@ const TABLE = {
     'OpenID Connect provider for signing in to the admin pages; needs ADMIN_URL'),
   oidcClientId: optional('OIDC_CLIENT_ID', 'none', asText, 'client id of the admin pages at this provider'),
   oidcClientSecret: secret('OIDC_CLIENT_SECRET', 'none', asText, 'client secret, if the provider gave one'),
+  webhookUrl: secret('ALERT_WEBHOOK_URL', 'no webhook', webhookAddress,
+    'where budget alerts are posted to; needs ALERT_WEBHOOK_SECRET'),
+  webhookSecret: secret('ALERT_WEBHOOK_SECRET', 'none', webhookSecret,
+    'key that signs them: whsec_ and 24 to 64 random bytes in base64'),
+  smtpUrl: secret('SMTP_URL', 'no e-mails', smtpAddress,
+    'mail server for budget alerts: smtp://user:password@host:587 or smtps://…:465; needs ALERT_FROM'),
+  alertFrom: optional('ALERT_FROM', 'none', mailAddress, 'address that the e-mails come from'),
+  alertTo: optional('ALERT_TO', 'none', mailAddresses,
+    'addresses that get every alert besides owners and administrators of the company: a@b.example,c@d.example'),
   otlpUrl: optional('OTEL_EXPORTER_OTLP_ENDPOINT', 'no traces', address,
     'base address of an OpenTelemetry collector (OTLP over HTTP, JSON); /v1/traces is appended'),
   otlpHeaders: secret('OTEL_EXPORTER_OTLP_HEADERS', 'none', headers,
@@ -161,11 +170,16 @@ export function readConfig(env: Environment, checkDatabaseUrl: CheckUrl = () => 
 
 /** What depends on several variables. A value that was a mistake is undefined here, not null. */
 function combine(values: Values, mistakes: string[]) {
-  const { oidcIssuer: issuer, oidcClientId: clientId, oidcClientSecret: clientSecret, ...rest } = values;
+  const { oidcIssuer: issuer, oidcClientId: clientId, oidcClientSecret: clientSecret, ...others } = values;
+  const { webhookUrl, webhookSecret: signingKey, smtpUrl, alertFrom, alertTo, ...rest } = others;
   if (issuer !== null) {
     if (clientId === null) mistakes.push('OIDC_CLIENT_ID: is needed with OIDC_ISSUER');
     if (rest.adminUrl === null) mistakes.push('ADMIN_URL: is needed with OIDC_ISSUER, to return to after signing in');
   }
+  if (webhookUrl !== null && signingKey === null)
+    mistakes.push('ALERT_WEBHOOK_SECRET: is needed with ALERT_WEBHOOK_URL');
+  if (smtpUrl !== null && alertFrom === null) mistakes.push('ALERT_FROM: is needed with SMTP_URL');
+  if (smtpUrl === null && alertTo !== null) mistakes.push('SMTP_URL: is needed with ALERT_TO');
   if ((rest.tlsCert === null) !== (rest.tlsKey === null))
     mistakes.push('TLS_CERT: TLS_CERT and TLS_KEY are set together');
   return {
@@ -176,6 +190,10 @@ function combine(values: Values, mistakes: string[]) {
     otlpHeaders: rest.otlpHeaders ?? {},
     /** null: people sign in with passwords only. */
     oidc: issuer === null || clientId === null ? null : { issuer, clientId, clientSecret },
+    /** Where budget alerts are posted to; null: nowhere. */
+    alertWebhook: webhookUrl === null || signingKey === null ? null : { url: webhookUrl, secret: signingKey },
+    /** How they are sent by e-mail; null: not at all. */
+    alertMail: smtpUrl === null || alertFrom === null ? null : { url: smtpUrl, from: alertFrom, to: alertTo ?? [] },
   };
 }
 
@@ -307,6 +325,37 @@ function encryptedAddress(text: string): URL {
   const url = address(text);
   must(url.protocol === 'https:' || /^(localhost|127\.0\.0\.1|\[::1\])$/.test(url.hostname), 'an https:// address');
   return url;
+}
+
+/** Path and query may hold a token of the receiver's. */
+function webhookAddress(text: string): URL {
+  const url = URL.canParse(text) ? new URL(text) : null;
+  const right = url !== null && /^https?:$/.test(url.protocol) && !url.username && !url.password && !text.includes('#');
+  must(right, 'an http:// or https:// address without user, password and fragment');
+  return url as URL;
+}
+
+/** The bytes of a secret as Standard Webhooks writes it. */
+function webhookSecret(text: string): Buffer {
+  const [, base64 = ''] = /^whsec_([A-Za-z0-9+/]+={0,2})$/.exec(text) ?? [];
+  const bytes = Buffer.from(base64, 'base64');
+  must(bytes.length >= 24 && bytes.length <= 64, 'whsec_ followed by 24 to 64 bytes in base64');
+  return bytes;
+}
+
+function smtpAddress(text: string): string {
+  const url = URL.canParse(text) ? new URL(text) : null;
+  must(url !== null && /^smtps?:$/.test(url.protocol) && url.hostname !== '', 'an smtp:// or smtps:// address');
+  return text;
+}
+
+function mailAddress(text: string): string {
+  must(/^[^\s@<>,;:"()]+@[^\s@<>,;:"()]+$/.test(text), 'an address such as tollgate@example.com');
+  return text.toLowerCase();
+}
+
+function mailAddresses(text: string): readonly string[] {
+  return text.split(',').map((each) => mailAddress(each.trim()));
 }
 
 /** `name=value,name=value` as OpenTelemetry writes headers in a variable; names become lowercase. */

@@ -1,8 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { totalmem } from 'node:os';
 import { setImmediate } from 'node:timers/promises';
+import { AlertSender } from './alerts/sender.ts';
 import { type Config, ConfigError } from './config.ts';
 import type { Demo } from './demo/server.ts';
+import type { AlertChannel } from './domain/alert.ts';
 import { Estimator } from './domain/estimate.ts';
 import { Calendar } from './domain/month.ts';
 import type { Clock } from './domain/ports.ts';
@@ -20,6 +22,7 @@ import { LeasedLimiter } from './limits/limiter.ts';
 import { type Logger, lineSink } from './log.ts';
 import { Metrics } from './metrics.ts';
 import { BodyMemory } from './runtime/body-memory.ts';
+import { alertStore } from './store/alert.ts';
 import { Changes } from './store/changes.ts';
 import { type Database, openDatabase } from './store/database.ts';
 import { CachedDirectory } from './store/directory.ts';
@@ -53,6 +56,8 @@ const NO_TENANT_ROLE =
 /** Database connections of the API: queries, and the change feed's LISTEN. */
 const QUERY_CONNECTIONS = 2;
 export const API_CONNECTIONS = QUERY_CONNECTIONS + 1;
+/** One more looks for budget alerts and sends them, unless the API's are all there are. */
+export const OWN_CONNECTIONS = API_CONNECTIONS + 1;
 
 /**
  * Puts one gateway together: database (embedded without DATABASE_URL), migrations, caches,
@@ -90,6 +95,7 @@ export async function openEngine(
   const changes = new Changes(db, directory, log, { onSpend: (changed) => ledger.heard(changed) });
   const limiter = new LeasedLimiter(limitStore(db), writer, log);
   const tracing = await openTracing(config, writer, metrics, log);
+  const alerts = await openAlerts(config, foundation, writer, metrics, log);
   const { maxRequests, maxDelayMs, maxMemoryBytes, basePath, ownedBy, maxBodyBytes, maxEventBytes } = config;
   const overload = new Overload({ maxRequests, maxDelayMs, maxMemoryBytes: maxMemoryBytes ?? mostMemory() });
   const deadlines = new Deadlines(config);
@@ -124,7 +130,7 @@ export async function openEngine(
       deadlines.close();
       overload.close();
       await limiter.close();
-      const lost = await ledger.close(CLOSE_MS);
+      const [lost] = await Promise.all([ledger.close(CLOSE_MS), alerts.close()]);
       await tracing?.exporter.close();
       await changes.close();
       await foundation.close();
@@ -194,6 +200,43 @@ async function openTracing(config: Config, instance: string, metrics: Metrics, l
     add({ result: 'dropped' }, exporter.dropped);
   });
   return { exporter, tracer: new Tracer({ exporter, basePath, provider: ownedBy, share }) };
+}
+
+/** What sends an alert is loaded only where it is set up. */
+async function openAlerts(
+  config: Config,
+  { db, databaseUrl }: { db: Database; databaseUrl: string },
+  holder: string,
+  metrics: Metrics,
+  log: Logger,
+) {
+  const { alertWebhook, alertMail, adminUrl: pages } = config;
+  const own =
+    config.databaseConnections > API_CONNECTIONS ? openDatabase({ url: databaseUrl, maxConnections: 1 }) : null;
+  const webhook = alertWebhook && (await import('./alerts/webhook.ts')).webhookSender(alertWebhook);
+  const email = alertMail && (await import('./alerts/email.ts')).emailSender({ ...alertMail, pages });
+  const channels = { ...(webhook && { webhook }), ...(email && { email }) };
+  const operators = alertMail?.to ?? [];
+  const sender = new AlertSender({ store: alertStore(db, own ?? db), holder, channels, operators, log });
+  const each = Object.entries(sender.counts);
+  metrics.counter('tollgate_alerts_total', 'Attempts to send a budget alert', (add) => {
+    for (const [channel, { delivered, failed }] of each) {
+      add({ channel, result: 'delivered' }, delivered);
+      add({ channel, result: 'failed' }, failed);
+    }
+  });
+  metrics.gauge('tollgate_alerts_sender', '1 on the gateway that looks for budget alerts and sends them', () =>
+    sender.dead === null ? 0 : 1,
+  );
+  metrics.gauge('tollgate_alerts_dead', 'Budget alerts given up; 0 on gateways that do not send them', (write) => {
+    for (const [channel] of each) write({ channel }, sender.dead?.[channel as AlertChannel] ?? 0);
+  });
+  return {
+    async close(): Promise<void> {
+      await sender.close();
+      await own?.close();
+    },
+  };
 }
 
 function gaugeLedger(metrics: Metrics, ledger: BatchLedger): void {

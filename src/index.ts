@@ -25,6 +25,7 @@ const SETTINGS = [
   ...['HEADER_SECONDS', 'BODY_SECONDS', 'STALL_SECONDS'],
   ...['CONNECT_SECONDS', 'FIRST_BYTE_SECONDS', 'IDLE_SECONDS', 'TOTAL_SECONDS'],
   ...['OTEL_EXPORTER_OTLP_ENDPOINT', 'OTEL_EXPORTER_OTLP_HEADERS', 'OTEL_SERVICE_NAME', 'OTEL_TRACES_SAMPLER_ARG'],
+  ...['ALERT_WEBHOOK_URL', 'ALERT_WEBHOOK_SECRET', 'SMTP_URL', 'ALERT_FROM', 'ALERT_TO', 'ADMIN_URL'],
 ] as const;
 
 export type Setting = (typeof SETTINGS)[number];
@@ -155,6 +156,7 @@ function readOptions({ database, upstream, upstreamApiKey = '', spool, settings 
       UPSTREAM_URL: String(upstream),
       UPSTREAM_API_KEY: upstreamApiKey,
       SPOOL_DIR: spool ?? '',
+      DATABASE_CONNECTIONS: '3',
     },
     parseAddress,
   );

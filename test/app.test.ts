@@ -47,7 +47,7 @@ t.test('what is cut when the drain is over is booked: it ran', async (t) => {
   t.match(await world.ledger(customer.company, 1), [{ outcome: 'client_aborted' }]);
 });
 
-t.test('DATABASE_CONNECTIONS holds for API, change feed and pages together', async (t) => {
+t.test('DATABASE_CONNECTIONS holds for API, change feed, alerts and pages together', async (t) => {
   const world = await startWorld(t);
   const { sql, customer } = world;
   const app = await replica(t, world, { DATABASE_CONNECTIONS: '5' });
@@ -73,7 +73,7 @@ t.test('DATABASE_CONNECTIONS holds for API, change feed and pages together', asy
   await Promise.all([caller, caller, caller, caller, visitor, visitor, visitor].map((work) => work()));
   done = true;
   await watch;
-  t.equal(most, 5);
+  t.ok(most === 4 || most === 5, `${most}: the fifth is open where alerts are sent, here or on the other gateway`);
 });
 
 t.test('with three connections there are no pages, but health and metrics', async (t) => {

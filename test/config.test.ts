@@ -124,6 +124,9 @@ const SECRETS = {
   UPSTREAM_API_KEY: ['upstreamApiKey', 'sk-1'],
   UPSTREAM_HEADERS: ['upstreamHeaders', 'x-router-key=a'],
   OIDC_CLIENT_SECRET: ['oidc', 'not so secret'],
+  ALERT_WEBHOOK_URL: ['alertWebhook', 'https://hooks.example/x?token=a'],
+  ALERT_WEBHOOK_SECRET: ['alertWebhook', `whsec_${Buffer.alloc(24, 1).toString('base64')}`],
+  SMTP_URL: ['alertMail', 'smtp://u:p@mail.example:587'],
   OTEL_EXPORTER_OTLP_HEADERS: ['otlpHeaders', 'authorization=a'],
 } as const;
 
@@ -135,12 +138,19 @@ t.test('every secret can come from a file, without one newline at its end', asyn
     Object.keys(SECRETS),
   );
   const oidc = { OIDC_ISSUER: 'https://id.example', OIDC_CLIENT_ID: 'x', ADMIN_URL: 'https://gate.example' };
+  const others = (name: string) => ({
+    ...oidc,
+    ...(name === 'ALERT_WEBHOOK_URL' ? { ALERT_WEBHOOK_SECRET: SECRETS.ALERT_WEBHOOK_SECRET[1] } : {}),
+    ...(name === 'ALERT_WEBHOOK_SECRET' ? { ALERT_WEBHOOK_URL: 'https://hooks.example' } : {}),
+    ALERT_FROM: 'gate@gate.example',
+  });
   for (const [name, [property, value]] of Object.entries(SECRETS)) {
     const path = join(folder, name);
     for (const end of ['', '\n', '\r\n']) {
       writeFileSync(path, value + end);
-      const fromFile = readConfig({ ...oidc, [`${name}_FILE`]: path, [name]: '' });
-      t.same(fromFile[property], readConfig({ ...oidc, [name]: value })[property], name);
+      const fromFile = readConfig({ ...others(name), [`${name}_FILE`]: path, [name]: '' });
+      t.ok(fromFile[property]);
+      t.same(fromFile[property], readConfig({ ...others(name), [name]: value })[property], name);
     }
   }
   writeFileSync(join(folder, 'two'), 'a\n\n');
@@ -198,6 +208,44 @@ t.test('signing in through a provider needs OIDC_ISSUER, OIDC_CLIENT_ID and ADMI
   t.match(readConfig(env).oidc, { clientId: 'x', clientSecret: null });
   t.match(mistakes({ ...env, ADMIN_URL: 'http://localhost/pages' }), ['ADMIN_URL: must be an address without a path']);
   t.equal(readConfig({ OIDC_CLIENT_ID: 'x' }).oidc, null);
+});
+
+t.test('budget alerts: a webhook needs its secret, e-mails a sender, and addresses are addresses', async (t) => {
+  const secret = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
+  const webhook = { ALERT_WEBHOOK_URL: 'https://hooks.example/services/x?token=hunter2', ALERT_WEBHOOK_SECRET: secret };
+  const mail = { SMTP_URL: 'smtps://me:hunter2@mail.example', ALERT_FROM: 'Gate@Gate.example' };
+  t.match(readConfig({ ...webhook, ...mail, ALERT_TO: 'a@b.example, C@d.example' }), {
+    alertWebhook: { url: { host: 'hooks.example' }, secret: Buffer.alloc(32, 7) },
+    alertMail: { url: mail.SMTP_URL, from: 'gate@gate.example', to: ['a@b.example', 'c@d.example'] },
+  });
+  t.match(readConfig({}), { alertWebhook: null, alertMail: null });
+  t.same(mistakes({ ALERT_WEBHOOK_URL: webhook.ALERT_WEBHOOK_URL, SMTP_URL: mail.SMTP_URL }), [
+    'ALERT_WEBHOOK_SECRET: is needed with ALERT_WEBHOOK_URL',
+    'ALERT_FROM: is needed with SMTP_URL',
+  ]);
+  t.same(mistakes({ ALERT_TO: 'a@b.example' }), ['SMTP_URL: is needed with ALERT_TO']);
+  const wrong = [
+    ...['ftp://hooks.example', 'https://me:hunter2@hooks.example', 'https://hooks.example/#x', 'hunter2'].map(
+      (url) => ({
+        ALERT_WEBHOOK_URL: url,
+        ALERT_WEBHOOK_SECRET: secret,
+      }),
+    ),
+    ...['hunter2', 'whsec_', `whsec_${Buffer.alloc(23).toString('base64')}`, secret.slice(6), `${secret}!`].map(
+      (text) => ({
+        ...webhook,
+        ALERT_WEBHOOK_SECRET: text,
+      }),
+    ),
+    ...['https://mail.example', 'smtp://', 'hunter2'].map((SMTP_URL) => ({ ...mail, SMTP_URL })),
+    ...['gate', 'Gate <gate@gate.example>', 'a@b.example,c@d.example'].map((ALERT_FROM) => ({ ...mail, ALERT_FROM })),
+    { ...mail, ALERT_TO: 'a@b.example,' },
+  ];
+  for (const env of wrong) {
+    const found = mistakes(env);
+    t.equal(found.length, 1, `${Object.values(env)}`);
+    t.notMatch(found.join(), 'hunter2');
+  }
 });
 
 t.test('time zones are those the runtime knows', async (t) => {

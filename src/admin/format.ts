@@ -21,6 +21,7 @@ export function formatFor(acceptLanguage: string | undefined, timeZone: string) 
   const percents = new Intl.NumberFormat(locale, { style: 'percent', maximumFractionDigits: 1 });
   const moments = new Intl.DateTimeFormat(locale, { dateStyle: 'medium', timeStyle: 'short', timeZone });
   const months = new Intl.DateTimeFormat(locale, { month: 'long', year: 'numeric', timeZone: 'UTC' });
+  const days = new Intl.DateTimeFormat(locale, { day: 'numeric', month: 'long', timeZone: 'UTC' });
   const ages = new Intl.RelativeTimeFormat(locale, { numeric: 'auto' });
   return {
     /** An exact EUR amount. Digits after the cents are smaller. */
@@ -65,6 +66,11 @@ export function formatFor(acceptLanguage: string | undefined, timeZone: string) 
       const [unit, length] = AGES.find(([, each]) => -seconds >= each) ?? (['second', 1] as const);
       const exact = moments.format(at);
       return html`<time datetime="${at.toISOString()}" title="${exact}">${ages.format(Math.ceil(seconds / length), unit)}</time>`;
+    },
+
+    /** "24 November" of "2026-11-24". */
+    day(date: string): string {
+      return days.format(new Date(`${date}T00:00:00Z`));
     },
 
     /** "November 2026" of "2026-11-01". */

@@ -1,6 +1,7 @@
 import { html, raw } from 'hono/html';
 import type { ContentfulStatusCode as Status } from 'hono/utils/http-status';
 import { SCRIPT, STYLE } from './assets.ts';
+import { budgetNotices } from './budget-notice.ts';
 import type { PageContext } from './context.ts';
 import { csrfInput } from './field.ts';
 import type { Html } from './html.ts';
@@ -15,10 +16,17 @@ const NOTICES = new Map([
   ['removed', 'Removed.'],
   ['revoked', 'The key is revoked. Every gateway refuses it within a second.'],
   ['password', 'The password is changed. Other sessions of this user are signed out.'],
+  ['retried', 'The alert is sent again within seconds.'],
   ['signed-out', 'You are signed out.'],
 ]);
 
-const OPERATOR_LINKS = { '/companies': 'Companies', '/models': 'Models', '/users': 'Users', '/audit': 'Audit log' };
+const OPERATOR_LINKS = {
+  '/companies': 'Companies',
+  '/models': 'Models',
+  '/users': 'Users',
+  '/audit': 'Audit log',
+  '/alerts': 'Alerts',
+};
 
 const LOGO = raw(
   '<svg class="logo" viewBox="0 0 24 24" aria-hidden="true" focusable="false"><path d="M3 21V8a9 9 0 0 1 18 0v13h-4V9a5 5 0 0 0-10 0v12z"/><path d="M10.5 11h3v10h-3z"/></svg>',
@@ -65,13 +73,13 @@ ${notice === undefined ? '' : html`<p class="notice" role="status">${notice}</p>
 </html>`;
 }
 
-/** The heading of a company's pages, with links to all of them. */
+/** The heading of a company's pages, with links to all of them, and what its budgets have reached. */
 export function companyHeading(c: PageContext, company: { readonly id: string; readonly name: string }): Html {
   const links = ['Usage', 'Access', 'Models', 'Assistants', 'Settings'].map((text) =>
     tab(c, `/companies/${company.id}/${text.toLowerCase()}`, text),
   );
   return html`<div class="company"><p class="eyebrow">Company</p><p class="company-name">${company.name}</p>
-<nav class="tabs" aria-label="Company">${links}</nav></div>`;
+<nav class="tabs" aria-label="Company">${links}</nav></div>${budgetNotices(c, company.id)}`;
 }
 
 /** A link that is marked when it leads to this page or one below it. */

@@ -12,6 +12,7 @@ import { RefusedChange } from '../domain/refused-change.ts';
 import type { Logger } from '../log.ts';
 import { DatabaseUnavailable } from '../store/database-error.ts';
 import { accountRoutes } from './account.ts';
+import { alertRoutes } from './alert.ts';
 import { SCRIPT, STYLE } from './assets.ts';
 import { assistantRoutes } from './assistant.ts';
 import { auditRoutes } from './audit.ts';
@@ -39,6 +40,7 @@ export const ROUTES: readonly Route[] = [
   ...assistantRoutes,
   ...userRoutes,
   ...auditRoutes,
+  ...alertRoutes,
 ];
 
 const UUID = '[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}';

@@ -29,6 +29,8 @@ export const PERMISSIONS = {
   'user.read': OPERATOR,
   'user.write': OPERATOR,
   'audit.read': OPERATOR,
+  'alert.read': OPERATOR,
+  'alert.retry': OPERATOR,
 } as const satisfies Record<string, readonly Role[]>;
 
 export type Action = keyof typeof PERMISSIONS;

@@ -1,3 +1,4 @@
+import { alertCommands } from './alert.ts';
 import { assistantCommands } from './assistant.ts';
 import { type Command, command } from './command.ts';
 import { companyCommands } from './company.ts';
@@ -29,4 +30,5 @@ export const COMMANDS: readonly Command[] = [
   ...userCommands,
   ...usageCommands,
   ...ledgerCommands,
+  ...alertCommands,
 ];

@@ -1,3 +1,4 @@
+import type { AlertChannel, AlertDelivery } from './alert.ts';
 import type { Assistant } from './assistant.ts';
 import type { Company } from './company.ts';
 import type { ApiKey, Payer } from './key.ts';
@@ -187,6 +188,42 @@ export interface WantedCall {
   readonly payer: Payer;
   readonly requestId: string;
   readonly months: readonly string[];
+}
+
+/** The budget alerts' part of the database. */
+export interface AlertStore {
+  /** Takes the lease where nobody has it, or renews it. @returns whether this holder has it now */
+  lease(holder: string, seconds: number): Promise<boolean>;
+  /** Ends the lease of this holder. */
+  release(holder: string): Promise<void>;
+  /**
+   * Writes an alert, and a delivery for each receiver, for every threshold of the present month that is newly
+   * reached. Of several that a budget reached at once, the highest alone is told.
+   * @param cursor of the look before: only what was spent since is looked at; null: everything
+   */
+  look(cursor: string | null, receivers: AlertReceivers): Promise<AlertLook>;
+  /** Deliveries of a channel that are due, the longest waiting first. */
+  due(channel: AlertChannel, limit: number): Promise<AlertDelivery[]>;
+  delivered(delivery: AlertDelivery): Promise<void>;
+  /** @param pause seconds until the next attempt; null: there is none @param reason short, without secrets */
+  failed(delivery: AlertDelivery, reason: string, pause: number | null): Promise<void>;
+}
+
+/** Whom new alerts are for. */
+export interface AlertReceivers {
+  readonly webhook: boolean;
+  /** To owners and administrators of the company. */
+  readonly email: boolean;
+  /** Addresses that get every e-mail besides. */
+  readonly operators: readonly string[];
+}
+
+export interface AlertLook {
+  readonly cursor: string;
+  /** Alerts that were written. */
+  readonly reached: number;
+  /** Deliveries that were given up, by channel. */
+  readonly dead: Readonly<Record<AlertChannel, number>>;
 }
 
 /** Milliseconds since the epoch. */

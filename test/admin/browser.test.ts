@@ -4,6 +4,8 @@ import OpenAI from 'openai';
 import type { Locator, Page } from 'playwright-core';
 import t, { type Test } from 'tap';
 import { formatEur, parseEur } from '../../src/domain/money.ts';
+import { alertStore } from '../../src/store/alert.ts';
+import { openDatabase } from '../../src/store/database.ts';
 import { until } from '../support/until.ts';
 import { CHAT, OVERSEAS } from '../support/world.ts';
 import { examine, openTab, signInTab, startBrowser, type Tab } from './browser.ts';
@@ -367,6 +369,8 @@ await t.test('without JavaScript everything works', async (t) => {
 
 await t.test('pages of a company with two months of data, for screenshots', async (t) => {
   await paint(office.sql, company);
+  await office.sql`update api_keys set monthly_budget_eur = 1 where name = 'Newsroom CMS'`;
+  await reachBudgets(office.databaseUrl);
   const operator = await begin(t, office.people.operator);
   const pages = {
     companies: '/companies',
@@ -378,6 +382,7 @@ await t.test('pages of a company with two months of data, for screenshots', asyn
     'operator-models': '/models',
     users: '/users',
     audit: '/audit',
+    alerts: '/alerts',
   };
   for (const [name, path] of Object.entries(pages)) {
     await operator.page.goto(path);
@@ -429,6 +434,18 @@ await t.test('the owner searches, sorts and turns the pages of a long list', asy
   await page.getByText('Nothing matches the search.').waitFor();
   t.same(complaints, []);
 });
+
+/** Writes alerts of what was spent, as if their webhook had failed for a day and e-mails were failing. */
+async function reachBudgets(databaseUrl: string): Promise<void> {
+  const db = openDatabase({ url: databaseUrl });
+  const store = alertStore(db, db);
+  await office.sql`update alert_lease set holder = null, expires_at = 'infinity'`; // the gateway itself sends nothing here
+  await office.sql`delete from budget_alerts`;
+  await store.look(null, { webhook: true, email: true, operators: ['alerts@tollgate.example'] });
+  for (const delivery of await store.due('webhook', 10)) await store.failed(delivery, 'status 500', null);
+  for (const delivery of await store.due('email', 2)) await store.failed(delivery, 'ETIMEDOUT', 7200);
+  await db.close();
+}
 
 /** The link to a section of the company's pages. */
 function section(page: Page, name: string): Locator {

@@ -195,6 +195,7 @@ t.test(
       'api_usage (billing_month, request_id)',
       'assistants (id)',
       'audit_log (id)',
+      'budget_alerts (id)',
       'budget_reservations (request_id)',
       'chat_usage (id)',
       'models (id)',

@@ -33,6 +33,9 @@ async function fullCompany(db: Database, name: string): Promise<{ id: string; ke
     await insertUser(sql, { email: `${name}@example.com`, role: 'owner', company_id: id }, null);
     await sql`insert into chat_usage (company_id, cost_eur) values (${id}, 1)`;
     await sql`insert into budget_reservations values (${randomUUID()}, ${id}, '2026-11-01', ${randomUUID()}, 1, now())`;
+    await sql`
+      insert into budget_alerts (company_id, billing_month, threshold, budget_eur, spent_eur)
+      values (${id}, '2026-11-01', '50', 10, 5)`;
     await addUsage(sql, [{ company: id, prompt: 10, input: '0.5' }]);
     return { id, key: key.id, assistant: assistant.id };
   });

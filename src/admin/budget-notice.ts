@@ -1,0 +1,31 @@
+import { html } from 'hono/html';
+import { type BudgetNotice, readNotices } from '../store/alert.ts';
+import { type PageContext, read } from './context.ts';
+import type { Html } from './html.ts';
+
+const MOST_SHOWN = 5;
+
+/** The budget alerts of a company's present month that are still true, above each of its pages. */
+export async function budgetNotices(c: PageContext, company: string): Promise<Html> {
+  const notices = await read(c, (sql) => readNotices(sql, company, MOST_SHOWN));
+  return html`${notices.map((notice) => budgetNotice(c, notice))}`;
+}
+
+function budgetNotice(c: PageContext, { key, month, used, reached_on }: BudgetNotice): Html {
+  const { format } = c.var;
+  const whose = key === null ? '' : html`Key ${key.name} <code>${key.prefix}…</code>: `;
+  const budget = `the budget for ${format.month(month)}`;
+  if (used === 100) {
+    return html`<p class="problem">${whose}<strong>${capital(budget)} is used up.</strong> Calls are refused with 402 until the month ends or the budget is raised.</p>`;
+  }
+  const share = used === null ? '' : html`<strong>${format.percent(used)} of ${budget} is used.</strong>`;
+  const pace =
+    reached_on === null
+      ? ''
+      : html` At this pace ${used === null ? budget : 'it'} is reached on <strong>${format.day(reached_on)}</strong>.`;
+  return html`<p class="notice warn-notice">${whose}${share}${pace}</p>`;
+}
+
+function capital(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}

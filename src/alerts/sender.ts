@@ -1,0 +1,159 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type AlertChannel, type AlertDelivery, type BudgetAlert, pauseAfter } from '../domain/alert.ts';
+import type { AlertReceivers, AlertStore } from '../domain/ports.ts';
+
+/** Sends an alert to one receiver. Rejects with a short reason that holds no secret. */
+export type Send = (alert: BudgetAlert, recipient: string) => Promise<void>;
+
+/** How long one attempt may take. */
+export const ATTEMPT_MS = 10_000;
+
+export interface AlertSenderOptions {
+  readonly store: AlertStore;
+  /** This gateway among those that share the database: a uuid. */
+  readonly holder: string;
+  /** How to send; a channel that is not set is absent. */
+  readonly channels: Readonly<Partial<Record<AlertChannel, Send>>>;
+  /** E-mail addresses that get every alert besides the company's own people. */
+  readonly operators: readonly string[];
+  readonly log: { warn(fields: object, text: string): void; info(fields: object, text: string): void };
+  /** Milliseconds between turns, and between looks at all budgets rather than at those that changed. */
+  readonly everyMs?: number;
+  readonly fullEveryMs?: number;
+}
+
+const EVERY_MS = 3000;
+const FULL_EVERY_MS = 300_000; // for budgets that were lowered, and forecasts after the first two days
+const LEASE_SECONDS = 8; // renewed at every turn, also while an attempt takes longer
+const AT_ONCE = 4; // attempts of each channel
+const WRITE_AGAIN_MS = 1000;
+
+/**
+ * Looks for budgets that reached a threshold, and sends what was found: on whichever gateway holds the lease.
+ *
+ *   lease ─> look ─> rows in budget_alerts and budget_alert_deliveries, in one statement
+ *              └──> each channel: due deliveries ─> attempt ─> delivered, or pending with a longer pause, or dead
+ *
+ * The database decides what is told once; the lease saves the others the work. A process killed after a
+ * receiver took an alert, and before that was written, leaves it to be sent again, under the same id.
+ */
+export class AlertSender {
+  /** Attempts by channel and result, since the start. */
+  readonly counts = { webhook: { delivered: 0, failed: 0 }, email: { delivered: 0, failed: 0 } };
+  /** Deliveries that were given up; null on gateways without the lease. */
+  dead: Readonly<Record<AlertChannel, number>> | null = null;
+
+  readonly #options: Required<AlertSenderOptions>;
+  readonly #channels: readonly AlertChannel[];
+  readonly #receivers: AlertReceivers;
+  readonly #closing = new AbortController();
+  readonly #running: Promise<void>;
+  /** Channels that are sending. */
+  readonly #sending = new Map<AlertChannel, Promise<void>>();
+  #cursor: string | null = null;
+  #fullAt = 0;
+  /** Until when the lease holds for sure, in milliseconds of `performance.now`. */
+  #leaseUntil = 0;
+  #failing = false;
+
+  constructor(options: AlertSenderOptions) {
+    this.#options = { everyMs: EVERY_MS, fullEveryMs: FULL_EVERY_MS, ...options };
+    const { channels, operators } = options;
+    this.#channels = Object.keys(channels) as AlertChannel[];
+    this.#receivers = { webhook: channels.webhook !== undefined, email: channels.email !== undefined, operators };
+    this.#running = this.#run();
+  }
+
+  /** Resolves when attempts that are on their way have ended and are written, and the lease is free; after 10 s anyway. */
+  async close(): Promise<void> {
+    this.#closing.abort();
+    await Promise.race([this.#end(), sleep(ATTEMPT_MS, undefined, { ref: false })]);
+  }
+
+  async #end(): Promise<void> {
+    await this.#running;
+    await Promise.all(this.#sending.values());
+    if (this.#leaseUntil > 0) await this.#options.store.release(this.#options.holder).catch(() => {});
+  }
+
+  async #run(): Promise<void> {
+    const { signal } = this.#closing;
+    while (!signal.aborted) {
+      // with jitter, so that gateways started together do not ask together
+      await sleep(this.#options.everyMs * (0.8 + Math.random() / 5), undefined, { ref: false, signal }).catch(() => {});
+      if (signal.aborted) return;
+      try {
+        await this.#turn();
+        if (this.#failing) this.#options.log.info({}, 'alerts: looking again');
+        this.#failing = false;
+      } catch (error) {
+        this.#cursor = this.dead = null; // another server may answer next
+        if (!this.#failing && !signal.aborted)
+          this.#options.log.warn({ reason: (error as Error).message }, 'alerts: cannot look');
+        this.#failing = true;
+      }
+    }
+  }
+
+  async #turn(): Promise<void> {
+    const { store, holder, fullEveryMs } = this.#options;
+    const now = performance.now();
+    if (!(await store.lease(holder, LEASE_SECONDS))) {
+      this.#leaseUntil = 0;
+      this.#cursor = this.dead = null;
+      return;
+    }
+    this.#leaseUntil = now + LEASE_SECONDS * 1000;
+    for (const channel of this.#channels) this.#sendSoon(channel);
+    const isFull = this.#cursor === null || now >= this.#fullAt;
+    const { cursor, reached, dead } = await store.look(isFull ? null : this.#cursor, this.#receivers);
+    if (isFull) this.#fullAt = now + fullEveryMs;
+    this.#cursor = cursor;
+    this.dead = dead;
+    if (reached > 0) for (const channel of this.#channels) this.#sendSoon(channel);
+  }
+
+  /** Sends what is due, unless this channel does so already. */
+  #sendSoon(channel: AlertChannel): void {
+    if (this.#sending.has(channel)) return;
+    const sending = this.#sendDue(channel)
+      .catch(() => {}) // the database is away: the next turn tells
+      .finally(() => this.#sending.delete(channel));
+    this.#sending.set(channel, sending);
+  }
+
+  async #sendDue(channel: AlertChannel): Promise<void> {
+    const { store } = this.#options;
+    while (!this.#closing.signal.aborted && performance.now() < this.#leaseUntil) {
+      const due = await store.due(channel, AT_ONCE);
+      await Promise.all(due.map((delivery) => this.#attempt(delivery)));
+      if (due.length < AT_ONCE) return;
+    }
+  }
+
+  async #attempt(delivery: AlertDelivery): Promise<void> {
+    const { store, channels, log } = this.#options;
+    const { alert, channel, recipient, attempts } = delivery;
+    let write: () => Promise<void>;
+    try {
+      await channels[channel]?.(alert, recipient);
+      this.counts[channel].delivered++;
+      write = () => store.delivered(delivery);
+    } catch (error) {
+      const reason = (error as Error).message;
+      const pause = pauseAfter(attempts + 1, Math.random());
+      this.counts[channel].failed++;
+      if (pause === null) log.warn({ alert: alert.id, channel, reason }, 'alerts: one could not be delivered');
+      write = () => store.failed(delivery, reason, pause);
+    }
+    // what is not written is sent again
+    for (;;) {
+      try {
+        return await write();
+      } catch {
+        if (this.#closing.signal.aborted) return;
+        await sleep(WRITE_AGAIN_MS, undefined, { ref: false, signal: this.#closing.signal }).catch(() => {});
+      }
+    }
+  }
+}

@@ -1,0 +1,96 @@
+/**
+ * Budget alerts: what is told when a company or a key has used a part of its monthly budget, or will
+ * pass it at its pace. Each threshold is told once a month.
+ */
+
+/** Percent of the budget; forecast: at this pace the month passes the budget. */
+export type Threshold = '50' | '80' | '100' | 'forecast';
+
+/** Members are those of the webhook's body. EUR amounts are exact decimal text. */
+export interface BudgetAlert {
+  /** The same however often the alert is sent. */
+  readonly id: string;
+  readonly company: { readonly id: string; readonly name: string };
+  /** null: the company's own budget. */
+  readonly key: { readonly id: string; readonly name: string; readonly prefix: string } | null;
+  /** Billing month, "2026-11". */
+  readonly month: string;
+  readonly threshold: Threshold;
+  readonly budget_eur: string;
+  readonly spent_eur: string;
+  /** Cost of the whole month at this pace; null during its first two days. */
+  readonly forecast_eur: string | null;
+  /** ISO 8601. */
+  readonly occurred_at: string;
+}
+
+export type AlertChannel = 'webhook' | 'email';
+
+/** An alert on its way to one receiver. */
+export interface AlertDelivery {
+  readonly alert: BudgetAlert;
+  readonly channel: AlertChannel;
+  /** An e-mail address; empty for the webhook. */
+  readonly recipient: string;
+  /** Those that failed so far. */
+  readonly attempts: number;
+}
+
+const FIRST_PAUSE_SECONDS = 10;
+const MAX_PAUSE_SECONDS = 6 * 3600;
+const MAX_ATTEMPTS = 12;
+
+/**
+ * The pause after a failed attempt: 10 s, 30 s, 90 s and so on up to six hours, a day in all, each longer
+ * or shorter by up to a quarter so that many do not return at once.
+ * @param attempts those that failed, from 1
+ * @param random from 0 to 1
+ * @returns seconds; null: there is no further attempt
+ */
+export function pauseAfter(attempts: number, random: number): number | null {
+  if (attempts >= MAX_ATTEMPTS) return null;
+  return Math.min(FIRST_PAUSE_SECONDS * 3 ** (attempts - 1), MAX_PAUSE_SECONDS) * (0.75 + random / 2);
+}
+
+/** The webhook's body: the same bytes at every attempt, unless company or key were renamed. */
+export function webhookBody({ id, ...alert }: BudgetAlert): string {
+  return JSON.stringify({
+    id,
+    type: alert.threshold === 'forecast' ? 'budget.forecast' : 'budget.threshold',
+    ...alert,
+  });
+}
+
+/**
+ * Subject and plain text of an e-mail.
+ * @param pages base address of the administration pages; null: no link
+ */
+export function mailOf(alert: BudgetAlert, pages: URL | null): { readonly subject: string; readonly text: string } {
+  const { company, key, threshold, budget_eur, spent_eur, forecast_eur } = alert;
+  const month = monthName(alert.month);
+  // anyone may have written the names in the database, and none may add lines of its own
+  const who = (key === null ? company.name : `Key “${key.name}” (${key.prefix}…) of ${company.name}`).replace(
+    /\p{Cc}/gu,
+    ' ',
+  );
+  const what =
+    threshold === 'forecast'
+      ? `will pass its budget for ${month} at this pace`
+      : `has used ${threshold} % of its budget for ${month}`;
+  const lines = [`${who} ${what}.`, '', `Budget: ${budget_eur} EUR`, `Spent so far: ${spent_eur} EUR`];
+  if (forecast_eur !== null) lines.push(`At this pace at the end of the month: ${forecast_eur} EUR`);
+  lines.push(
+    '',
+    threshold === '100'
+      ? 'Calls are refused with status 402 until the month ends or the budget is raised.'
+      : 'Once the budget is used up, calls are refused with status 402 until the month ends or the budget is raised.',
+  );
+  if (pages !== null) lines.push('', new URL(`/companies/${company.id}/usage`, pages).href);
+  return { subject: `[Tollgate] ${who} ${what}`, text: `${lines.join('\n')}\n` };
+}
+
+/** "November 2026" of "2026-11". */
+function monthName(month: string): string {
+  const format = new Intl.DateTimeFormat('en', { month: 'long', year: 'numeric', timeZone: 'UTC' });
+  return format.format(new Date(`${month}-01T00:00:00Z`));
+}

@@ -1,0 +1,239 @@
+import type { AlertChannel, AlertDelivery, BudgetAlert } from '../domain/alert.ts';
+import type { AlertLook, AlertReceivers, AlertStore } from '../domain/ports.ts';
+import { RefusedChange } from '../domain/refused-change.ts';
+import type { Database, Sql } from './database.ts';
+import { inlined } from './server.ts';
+
+const LEASE_MS = 2000;
+const LOOK_MS = 20_000; // at every budget, on a busy server
+const DELIVERY_MS = 5000;
+
+/** Seconds of a month in which a forecast would say nothing. */
+const EARLY = 2 * 86_400;
+
+type Fragment = ReturnType<typeof alertColumn>;
+
+/**
+ * Budget alerts in the database (sql/0026_budget_alerts.sql).
+ * @param db for the lease, which every gateway asks for
+ * @param own for all the rest, so that it never takes a connection from the API
+ */
+export function alertStore(db: Database, own: Database): AlertStore {
+  return {
+    async lease(holder, seconds) {
+      // one that does not get it writes nothing
+      const { count } = await db.run(
+        LEASE_MS,
+        (sql) => sql`
+          update alert_lease set holder = ${holder}, expires_at = clock_timestamp() + make_interval(secs => ${seconds})
+          where holder = ${holder} or expires_at < clock_timestamp()`,
+      );
+      return count > 0;
+    },
+    async release(holder) {
+      await db.run(
+        LEASE_MS,
+        (sql) => sql`update alert_lease set holder = null, expires_at = '-infinity' where holder = ${holder}`,
+      );
+    },
+    look: (cursor, receivers) => own.run(LOOK_MS, (sql) => look(sql, cursor, receivers)),
+    due: (channel, limit) => own.run(DELIVERY_MS, (sql) => readDue(sql, channel, limit)),
+    async delivered({ alert, channel, recipient }) {
+      await own.run(
+        DELIVERY_MS,
+        (sql) => sql`
+          update budget_alert_deliveries
+          set state = 'delivered', attempts = attempts + 1, delivered_at = now(), last_error = null
+          where alert_id = ${alert.id} and channel = ${channel} and recipient = ${recipient}`,
+      );
+    },
+    async failed({ alert, channel, recipient }, reason, pause) {
+      await own.run(
+        DELIVERY_MS,
+        (sql) => sql`
+          update budget_alert_deliveries
+          set state = ${pause === null ? 'dead' : 'pending'}, attempts = attempts + 1, last_error = ${reason},
+            next_attempt_at = now() + make_interval(secs => ${pause ?? 0})
+          where alert_id = ${alert.id} and channel = ${channel} and recipient = ${recipient} and state <> 'delivered'`,
+      );
+    },
+  };
+}
+
+/**
+ * Tables of a WITH clause: `month`, and `states`, the budgets of the present month with what was spent of
+ * them. A revoked or expired key has none.
+ * @param only condition on `s`, the company's row of monthly_spend
+ */
+function states(sql: Sql, only: Fragment) {
+  return sql`
+    month as materialized (
+      select first, begins, zone, extract(epoch from now() - begins) as elapsed, extract(epoch from ends - begins) as length
+      from (
+        select first, zone, first::timestamp at time zone zone as begins,
+          (first + interval '1 month')::timestamp at time zone zone as ends
+        from (select billing_month(now()) as first, value as zone from settings where name = 'billing_timezone') m) m
+    ),
+    budgets as (
+      select c.id as company_id, null::uuid as api_key_id, c.monthly_budget_eur as budget,
+        s.api_cost_eur + s.chat_cost_eur as spent
+      from monthly_spend s join companies c on c.id = s.company_id
+      where s.billing_month = (select first from month) and c.monthly_budget_eur > 0 and ${only}
+      union all
+      select k.company_id, k.id, k.monthly_budget_eur, (
+          select coalesce(sum(d.cost_eur), 0) from usage_daily d
+          where d.company_id = k.company_id and d.api_key_id = k.id and d.billing_month = (select first from month))
+      from monthly_spend s join api_keys k on k.company_id = s.company_id
+      where s.billing_month = (select first from month) and k.monthly_budget_eur > 0 and ${only}
+        and k.revoked_at is null and coalesce(k.expires_at > now(), true)
+    ),
+    states as (
+      select b.*, case when m.elapsed >= ${EARLY} then round(b.spent * m.length / m.elapsed, 2) end as forecast
+      from budgets b cross join month m
+    )`;
+}
+
+/** One statement, so that an alert is never without its deliveries, whatever ends the process. */
+async function look(sql: Sql, cursor: string | null, { webhook, email, operators }: AlertReceivers) {
+  // a transaction may commit long after it took its id: the cursor is the oldest that was running
+  const only = cursor === null ? sql`true` : sql`s.changed_xid >= ${inlined(sql, cursor)}::xid8`;
+  const none = sql`'00000000-0000-0000-0000-000000000000'::uuid`;
+  const [found] = await sql<[AlertLook]>`
+    with ${states(sql, only)},
+    reached as (
+      select s.*, m.first as month, t.threshold, t.rank
+      from states s cross join month m cross join lateral (values
+        ('50', 1, s.spent >= s.budget * 0.5),
+        ('80', 2, s.spent >= s.budget * 0.8),
+        ('forecast', 3, s.spent < s.budget and s.forecast > s.budget),
+        ('100', 4, s.spent >= s.budget)) as t (threshold, rank, holds)
+      where t.holds
+    ),
+    fresh as (
+      select r.*, r.rank < max(r.rank) over (partition by r.company_id, r.api_key_id) as superseded from reached r
+      where not exists (
+        select from budget_alerts a where a.company_id = r.company_id and a.billing_month = r.month
+          and a.threshold = r.threshold and coalesce(a.api_key_id, ${none}) = coalesce(r.api_key_id, ${none}))
+    ),
+    written as (
+      insert into budget_alerts (company_id, api_key_id, billing_month, threshold, budget_eur, spent_eur, forecast_eur, superseded)
+      select company_id, api_key_id, month, threshold, budget, spent, forecast, superseded from fresh
+      on conflict do nothing
+      returning id, company_id, superseded
+    ),
+    told as (
+      insert into budget_alert_deliveries (alert_id, channel, recipient)
+      select w.id, r.channel, r.recipient from written w cross join lateral (
+        select 'webhook' as channel, '' as recipient where ${webhook}
+        union select 'email', u.email from users u
+          where ${email} and u.company_id = w.company_id and u.role in ('owner', 'administrator')
+        union select 'email', o.email from unnest(${email ? [...operators] : []}::text[]) as o (email)) as r
+      where not w.superseded
+    )
+    select pg_snapshot_xmin(pg_current_snapshot())::text as cursor, (select count(*)::integer from written) as reached, (
+      select json_build_object(
+        'webhook', count(*) filter (where channel = 'webhook'), 'email', count(*) filter (where channel = 'email'))
+      from budget_alert_deliveries where state = 'dead') as dead`;
+  return found;
+}
+
+async function readDue(sql: Sql, channel: AlertChannel, limit: number): Promise<AlertDelivery[]> {
+  return sql<AlertDelivery[]>`
+    select ${alertColumn(sql)} as alert, d.channel, d.recipient, d.attempts
+    from budget_alert_deliveries d join budget_alerts a on a.id = d.alert_id
+    join companies c on c.id = a.company_id left join api_keys k on k.id = a.api_key_id
+    where d.state = 'pending' and d.channel = ${channel} and d.next_attempt_at <= now()
+    order by d.next_attempt_at limit ${limit}`;
+}
+
+/** A BudgetAlert of `a`, `c` and `k`. */
+function alertColumn(sql: Sql) {
+  return sql`json_build_object('id', a.id, 'company', json_build_object('id', c.id, 'name', c.name),
+    'key', case when a.api_key_id is not null then json_build_object('id', a.api_key_id,
+      'name', coalesce(k.name, 'removed key'), 'prefix', coalesce(k.prefix, '')) end,
+    'month', to_char(a.billing_month, 'YYYY-MM'), 'threshold', a.threshold,
+    'budget_eur', trim_scale(a.budget_eur)::text, 'spent_eur', trim_scale(a.spent_eur)::text,
+    'forecast_eur', trim_scale(a.forecast_eur)::text,
+    'occurred_at', to_char(a.occurred_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'))`;
+}
+
+/** What pages tell of a budget of the present month. */
+export interface BudgetNotice {
+  /** null: the company's own budget. */
+  readonly key: Pick<NonNullable<BudgetAlert['key']>, 'name' | 'prefix'> | null;
+  /** First day, "2026-11-01". */
+  readonly month: string;
+  /** The highest threshold that is reached, in percent; null: none. */
+  readonly used: 50 | 80 | 100 | null;
+  /** The day on which the budget is reached at this pace; null: not in this month. */
+  readonly reached_on: string | null;
+}
+
+/** The alerts of a company's present month that are still true, the company's own first. */
+export async function readNotices(sql: Sql, company: string, limit: number): Promise<BudgetNotice[]> {
+  return sql<BudgetNotice[]>`
+    with ${states(sql, sql`s.company_id = ${company}`)},
+    alerted as (
+      select api_key_id, max(threshold::integer) filter (where threshold <> 'forecast') as percent,
+        bool_or(threshold = 'forecast') as forecast
+      from budget_alerts where company_id = ${company} and billing_month = (select first from month) group by 1
+    ),
+    notices as (
+      select s.api_key_id, to_char(m.first, 'YYYY-MM-DD') as month,
+        (select max(t) from unnest(array[50, 80, 100]) as t where t <= a.percent and s.spent * 100 >= s.budget * t) as used,
+        case when a.forecast and s.spent < s.budget and s.forecast > s.budget then
+          to_char((m.begins + make_interval(secs => (m.elapsed * s.budget / s.spent)::float8)) at time zone m.zone, 'YYYY-MM-DD')
+        end as reached_on
+      from states s cross join month m join alerted a on a.api_key_id is not distinct from s.api_key_id
+    )
+    select case when k.id is not null then json_build_object('name', k.name, 'prefix', k.prefix) end as key,
+      month, used, reached_on
+    from notices n left join api_keys k on k.id = n.api_key_id
+    where used is not null or reached_on is not null
+    order by n.api_key_id is not null, used desc nulls last, k.name, k.id limit ${limit}`;
+}
+
+/** An alert, and what became of it at one receiver; null members of alerts that are told nobody. */
+export interface AlertRow {
+  readonly alert: BudgetAlert;
+  /** superseded: a higher one was told; unsent: there was no receiver. */
+  readonly state: 'pending' | 'delivered' | 'dead' | 'superseded' | 'unsent';
+  readonly channel: AlertChannel | null;
+  readonly recipient: string | null;
+  readonly attempts: number | null;
+  readonly next_attempt_at: Date | null;
+  readonly last_error: string | null;
+  readonly delivered_at: Date | null;
+}
+
+/** Alerts, newest first. @param undelivered only what failed so far, or was given up */
+export async function listAlerts(
+  sql: Sql,
+  { undelivered, company, limit }: { undelivered: boolean; company: string | null; limit: number },
+): Promise<AlertRow[]> {
+  return sql<AlertRow[]>`
+    select ${alertColumn(sql)} as alert,
+      coalesce(d.state, case when a.superseded then 'superseded' else 'unsent' end) as state,
+      d.channel, d.recipient, d.attempts, d.next_attempt_at, d.last_error, d.delivered_at
+    from budget_alerts a join companies c on c.id = a.company_id left join api_keys k on k.id = a.api_key_id
+    left join budget_alert_deliveries d on d.alert_id = a.id
+    where ${company === null ? sql`true` : sql`a.company_id = ${company}`}
+      and ${undelivered ? sql`(d.state = 'dead' or d.state = 'pending' and d.attempts > 0)` : sql`true`}
+    order by a.occurred_at desc, a.id, d.channel, d.recipient limit ${limit}`;
+}
+
+/**
+ * Has what is not delivered sent again, as if it were new.
+ * @param id of an alert; null: all
+ * @returns how many deliveries
+ * @throws RefusedChange not_found
+ */
+export async function retryAlerts(sql: Sql, id: string | null): Promise<number> {
+  const { count } = await sql`
+    update budget_alert_deliveries set state = 'pending', attempts = 0, next_attempt_at = now()
+    where state <> 'delivered' and ${id === null ? sql`true` : sql`alert_id = ${id}`}`;
+  if (count > 0 || id === null) return count;
+  const known = await sql`select from budget_alerts where id = ${id}`;
+  if (known.length === 0) throw new RefusedChange('not_found', 'alert', `There is no alert ${id}.`);
+  return 0;
+}

@@ -1,0 +1,287 @@
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
+import t, { type Test } from 'tap';
+import { emailSender } from '../../src/alerts/email.ts';
+import { AlertSender, type AlertSenderOptions } from '../../src/alerts/sender.ts';
+import { webhookSender } from '../../src/alerts/webhook.ts';
+import { alertStore, listAlerts, retryAlerts } from '../../src/store/alert.ts';
+import type { Database, Sql } from '../../src/store/database.ts';
+import { testDatabase } from '../support/postgres.ts';
+import { type Mailbox, type Receiver, startMailbox, startReceiver } from '../support/receiver.ts';
+import { until } from '../support/until.ts';
+
+/** Alerts on their way, from a real Postgres to a real HTTP receiver and a real mail server. */
+
+const MS = 10_000;
+
+interface Case {
+  readonly db: Database;
+  readonly receiver: Receiver;
+  readonly mailbox: Mailbox;
+  readonly logged: string[];
+  /** Starts a sender, as one gateway has it. */
+  sender(more?: Partial<AlertSenderOptions>): AlertSender;
+  /** A company with an owner that has used 120 % of its budget. @returns its id */
+  company(name: string): Promise<string>;
+  /** Every delivery as "channel recipient state attempts error". */
+  deliveries(): Promise<string[]>;
+  /** Makes what waits due now. */
+  hurry(): Promise<unknown>;
+}
+
+async function begin(t: Test): Promise<Case> {
+  const { db } = await testDatabase(t);
+  const run = <T>(work: (sql: Sql) => PromiseLike<T>) => db.run(MS, work);
+  const receiver = await startReceiver(t);
+  const mailbox = await startMailbox(t);
+  const logged: string[] = [];
+  const log = {
+    warn: (fields: object, text: string) => void logged.push(`${text} ${JSON.stringify(fields)}`),
+    info: (_fields: object, text: string) => void logged.push(text),
+  };
+  return {
+    ...{ db, receiver, mailbox, logged },
+    sender(more = {}) {
+      const sender = new AlertSender({
+        store: alertStore(db, db),
+        holder: randomUUID(),
+        channels: { webhook: webhookTo(receiver), email: emailTo(mailbox) },
+        operators: ['ops@tollgate.example'],
+        everyMs: 30,
+        log,
+        ...more,
+      });
+      t.teardown(() => sender.close());
+      return sender;
+    },
+    async company(name) {
+      const [row] = await run(
+        (sql) => sql`insert into companies (name, monthly_budget_eur) values (${name}, 100) returning id`,
+      );
+      await run(
+        (sql) =>
+          sql`insert into users (email, company_id, role) values (${`own@${row?.id}.example`}, ${row?.id}, 'owner')`,
+      );
+      await run((sql) => sql`insert into chat_usage (company_id, cost_eur) values (${row?.id}, 120)`);
+      return row?.id;
+    },
+    async deliveries() {
+      const rows = await run((sql) => listAlerts(sql, { undelivered: false, company: null, limit: 100 }));
+      return rows
+        .filter(({ channel }) => channel !== null)
+        .map(({ channel, recipient, state, attempts, last_error }) =>
+          [channel, recipient?.replace(/@.*/, ''), state, attempts, last_error ?? ''].join(' ').trim(),
+        )
+        .sort();
+    },
+    hurry: () =>
+      run((sql) => sql`update budget_alert_deliveries set next_attempt_at = '-infinity' where state = 'pending'`),
+  };
+}
+
+function webhookTo({ url, secret }: Receiver, timeoutMs?: number) {
+  return webhookSender({ url: new URL(url), secret: Buffer.from(secret.slice(6), 'base64') }, timeoutMs);
+}
+
+function emailTo({ url }: Mailbox, timeoutMs?: number) {
+  return emailSender({ url, from: 'tollgate@gate.example', pages: new URL('https://gate.example') }, timeoutMs);
+}
+
+t.test('an alert reaches the webhook, the owner and the operators, once', async (t) => {
+  const { receiver, mailbox, sender, company, deliveries } = await begin(t);
+  const id = await company('Müller\r\nBcc: x@evil.example');
+  const { counts } = sender();
+  const done = ['email ops delivered 1', 'email own delivered 1', 'webhook  delivered 1'];
+  await until(deliveries, 'all are delivered', (found) => `${found}` === `${done}`);
+  const [hook] = receiver.received;
+  t.match(hook, {
+    type: 'budget.threshold',
+    company: { id },
+    key: null,
+    threshold: '100',
+    budget_eur: '100',
+    spent_eur: '120',
+  });
+  t.equal(hook?.webhookId, hook?.id);
+  t.ok(Math.abs(Date.now() / 1000 - (hook?.timestamp ?? 0)) < 60);
+  t.same(mailbox.mails.map(({ to }) => to).sort(), [['ops@tollgate.example'], [`own@${id}.example`]]);
+  t.same(receiver.forged, []);
+  for (const { from, text: folded } of mailbox.mails) {
+    const text = folded.replaceAll('\r\n ', ' ');
+    t.equal(from, 'tollgate@gate.example');
+    t.match(text, /^Subject: =\?UTF-8\?Q\?=5BTollgate=5D_M=C3=BCller__Bcc=3A_/m);
+    t.notMatch(text, /^Bcc:/im, 'a name adds no line');
+    t.match(text, new RegExp(`^Message-ID: +<${hook?.id}\\.[0-9a-f]{16}@gate\\.example>`, 'm'));
+    t.match(text, /^Content-Type: text\/plain/m);
+    t.match(text, /^Auto-Submitted: auto-generated/im);
+  }
+  await company('Later');
+  const all = (found: readonly string[]) => found.length === 6 && found.every((each) => / delivered 1$/.test(each));
+  await until(deliveries, 'the next one is delivered too', all);
+  t.equal(receiver.received.length, 2);
+  t.same(counts, { webhook: { delivered: 2, failed: 0 }, email: { delivered: 4, failed: 0 } });
+});
+
+t.test('a receiver in trouble is asked again with growing pauses, under one id and with one body', async (t) => {
+  const { db, receiver, sender, company, deliveries, hurry } = await begin(t);
+  receiver.answer(500);
+  await company('ACME');
+  sender({ channels: { webhook: webhookTo(receiver) } });
+  await until(deliveries, 'one failure', ([first]) => first === 'webhook  pending 1 status 500');
+  const pauses: number[] = [];
+  for (const [n, status] of [302, 404, 503].entries()) {
+    const [row] = await db.run(
+      MS,
+      (sql) => sql`select extract(epoch from next_attempt_at - now())::float8 as pause from budget_alert_deliveries`,
+    );
+    pauses.push(row?.pause);
+    receiver.answer(status);
+    await hurry();
+    await until(deliveries, 'another failure', ([first]) => first === `webhook  pending ${n + 2} status ${status}`);
+  }
+  t.ok(
+    pauses.every((pause, n) => n === 0 || pause > (pauses[n - 1] as number)),
+    `${pauses} s`,
+  );
+  receiver.answer((res) => void res.destroy());
+  await hurry();
+  await until(deliveries, 'no answer', ([first]) => first === 'webhook  pending 5 ECONNRESET');
+  receiver.answer(202);
+  await hurry();
+  await until(deliveries, 'it is taken', ([first]) => first === 'webhook  delivered 6');
+  t.equal(receiver.received.length, 6);
+  t.equal(new Set(receiver.received.map(({ webhookId }) => webhookId)).size, 1);
+  t.equal(new Set(receiver.received.map(({ body }) => body)).size, 1);
+});
+
+t.test('an endless answer and none at all end in time', async (t) => {
+  const { receiver, sender, company, deliveries } = await begin(t);
+  receiver.answer((res) => {
+    res.writeHead(200);
+    const flood = setInterval(() => res.write('x'.repeat(65_536)), 1);
+    res.once('close', () => clearInterval(flood));
+  });
+  await company('ACME');
+  const patient = sender({ channels: { webhook: webhookTo(receiver) } });
+  await until(deliveries, 'the body does not count', ([first]) => first === 'webhook  delivered 1');
+  await patient.close();
+  receiver.answer(() => {});
+  await company('Beta');
+  sender({ channels: { webhook: webhookTo(receiver, 100) } });
+  await until(deliveries, 'it is given up', (found) => found.includes('webhook  pending 1 no answer in time'));
+});
+
+t.test('one mailbox that refuses keeps no other from its e-mail; server words stay out', async (t) => {
+  const { mailbox, sender, company, deliveries } = await begin(t);
+  mailbox.refuse('ops@tollgate.example');
+  await company('ACME');
+  sender({ channels: { email: emailTo(mailbox) } });
+  const expected = ['email ops pending 1 EENVELOPE 550', 'email own delivered 1'];
+  await until(deliveries, 'one arrives, one waits', (found) => `${found}` === `${expected}`);
+});
+
+t.test('a wrong password and a dead mail server are told in a word', async (t) => {
+  const { mailbox, sender, company, deliveries } = await begin(t);
+  await company('ACME');
+  const url = mailbox.url.replace('pa%3Ass', 'secret');
+  const wrong = sender({ channels: { email: emailTo({ ...mailbox, url }) }, operators: [] });
+  await until(deliveries, 'a failure', ([first]) => first === 'email own pending 1 EAUTH 535');
+  await wrong.close();
+  await company('Beta');
+  sender({ channels: { email: emailTo({ ...mailbox, url: 'smtp://127.0.0.1:1' }) }, operators: [] });
+  await until(deliveries, 'another', (found) => found.includes('email own pending 1 ESOCKET'));
+});
+
+t.test('a mail server that says nothing is given up in time', async (t) => {
+  const { mailbox, sender, company, deliveries } = await begin(t);
+  const silent = createServer().listen(0, '127.0.0.1');
+  await once(silent, 'listening');
+  t.teardown(() => silent.close());
+  const { port } = silent.address() as AddressInfo;
+  await company('ACME');
+  sender({ channels: { email: emailTo({ ...mailbox, url: `smtp://127.0.0.1:${port}` }, 200) }, operators: [] });
+  await until(deliveries, 'it is given up', ([first]) =>
+    /^email own pending 1 (ETIMEDOUT|no answer in time)$/.test(first ?? ''),
+  );
+});
+
+t.test('what failed for a day is given up, counted, and sent again when asked to', async (t) => {
+  const { db, receiver, sender, company, deliveries, hurry, logged } = await begin(t);
+  receiver.answer(500);
+  await company('ACME');
+  const own = sender({ channels: { webhook: webhookTo(receiver) } });
+  for (let n = 1; n < 12; n++) {
+    await until(deliveries, `${n} failures`, ([first]) => first === `webhook  pending ${n} status 500`);
+    await hurry();
+  }
+  await until(deliveries, 'it is dead', ([first]) => first === 'webhook  dead 12 status 500');
+  t.match(logged, [/one could not be delivered .*"channel":"webhook","reason":"status 500"/]);
+  await until(() => own.dead?.webhook === 1, 'it is counted');
+  receiver.answer(200);
+  t.equal(await db.run(MS, (sql) => retryAlerts(sql, null)), 1);
+  await until(deliveries, 'it is delivered', ([first]) => first === 'webhook  delivered 1');
+  t.equal(await db.run(MS, (sql) => retryAlerts(sql, null)), 0, 'what was delivered is not sent again');
+});
+
+t.test('one of several gateways sends; the next takes over when it stops', async (t) => {
+  const { receiver, sender, company, deliveries } = await begin(t);
+  const senders = [sender(), sender(), sender()];
+  const holders = () => senders.filter(({ dead }) => dead !== null);
+  await until(holders, 'one looks', ({ length }) => length === 1);
+  for (const [n, name] of ['A', 'B', 'C'].entries()) {
+    await company(name);
+    const all = (found: readonly string[]) =>
+      found.length === 3 * (n + 1) && found.every((each) => / delivered 1$/.test(each));
+    await until(deliveries, `${name} is delivered`, all);
+    const [holder] = await until(holders, 'one looks', ({ length }) => length === 1);
+    senders.splice(senders.indexOf(holder as AlertSender), 1);
+    await holder?.close();
+  }
+  t.same(
+    receiver.received.map(({ company }) => company.name),
+    ['A', 'B', 'C'],
+  );
+});
+
+t.test('closing waits for the attempt on its way, and writes what became of it', async (t) => {
+  const { receiver, sender, company, deliveries } = await begin(t);
+  const asked = Promise.withResolvers<() => void>();
+  receiver.answer((res) => asked.resolve(() => void res.writeHead(204).end()));
+  await company('ACME');
+  const stopping = sender({ channels: { webhook: webhookTo(receiver) } });
+  const answer = await asked.promise;
+  const closed = stopping.close();
+  answer();
+  await closed;
+  t.same(await deliveries(), ['webhook  delivered 1']);
+});
+
+t.test('an acknowledgement that cannot be written is written later, and the alert not sent twice', async (t) => {
+  const { db, receiver, sender, company, deliveries } = await begin(t);
+  const store = alertStore(db, db);
+  let refusals = 2;
+  const forgetful = {
+    ...store,
+    delivered: async (...given: Parameters<typeof store.delivered>) => {
+      if (refusals-- > 0) throw new Error('the database is away');
+      await store.delivered(...given);
+    },
+  };
+  await company('ACME');
+  sender({ channels: { webhook: webhookTo(receiver) }, store: forgetful });
+  await until(deliveries, 'it is written', ([first]) => first === 'webhook  delivered 1');
+  t.equal(receiver.received.length, 1);
+});
+
+t.test('without a channel rows are written and nothing waits', async (t) => {
+  const { db, sender, company, deliveries } = await begin(t);
+  await company('ACME');
+  sender({ channels: {} });
+  await until(
+    () => db.run(MS, (sql) => listAlerts(sql, { undelivered: false, company: null, limit: 10 })),
+    'three rows',
+    ({ length }) => length === 3,
+  );
+  t.same(await deliveries(), []);
+});
