@@ -74,7 +74,8 @@ begin
       gap := least(greatest(now_second - span.second, 0), window_seconds); -- a clock that was set back loses nothing
       span.units := span.units[gap + 1 : window_seconds] || array_fill(0::bigint, array[gap]);
       for back in select (b ->> 0)::integer as age, (b ->> 1)::bigint as rest from json_array_elements(item.back) as b loop
-        for i in reverse window_seconds - back.age .. 1 loop
+        -- one second newer, because two clocks round an age differently
+        for i in reverse least(window_seconds - back.age + 1, window_seconds) .. 1 loop
           exit when back.rest = 0;
           given := least(back.rest, span.units[i]);
           span.units[i] := span.units[i] - given;

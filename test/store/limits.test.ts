@@ -50,6 +50,8 @@ t.test('units come back to the second they were leased in, and no more than were
   t.equal(used, 7);
   t.equal(Math.max(...units.slice(-5)), 6, 'of the older ones');
   t.match(await lease({ subject, back: [[0, 1000]] }), { used: 0 });
+  await lease({ subject, want: 5 });
+  t.match(await lease({ subject, back: [[1, 5]] }), { used: 0 }, 'of a gateway whose second began just before');
 });
 
 t.test('what was used without a lease counts beyond the limit', async (t) => {
