@@ -41,6 +41,8 @@ const TABLE = {
   listenSocket: optional('LISTEN_SOCKET', 'none', asText,
     'path of a Unix socket for the API, instead of HOST and PORT'),
   fastHttp: variable('FAST_HTTP', 'on', onOff, 'off: plain node:http and undici, without the optional fast path'),
+  apiProxies: variable('API_PROXIES', '0', whole(0, 9),
+    'number of reverse proxies in front of the API that set X-Forwarded-For; for keys that are bound to networks'),
   tlsCert: optional('TLS_CERT', 'none', asText,
     'PEM file with the certificate chain of both listeners, read again when it changes; needs TLS_KEY'),
   tlsKey: optional('TLS_KEY', 'none', asText, 'PEM file with its private key'),

@@ -96,7 +96,8 @@ export async function openEngine(
   const limiter = new LeasedLimiter(limitStore(db), writer, log);
   const tracing = await openTracing(config, writer, metrics, log);
   const alerts = await openAlerts(config, foundation, writer, metrics, log);
-  const { maxRequests, maxDelayMs, maxMemoryBytes, basePath, ownedBy, maxBodyBytes, maxEventBytes } = config;
+  const { maxRequests, maxDelayMs, maxMemoryBytes, basePath, ownedBy, apiProxies, maxBodyBytes, maxEventBytes } =
+    config;
   const overload = new Overload({ maxRequests, maxDelayMs, maxMemoryBytes: maxMemoryBytes ?? mostMemory() });
   const deadlines = new Deadlines(config);
   gaugeLedger(metrics, ledger);
@@ -113,7 +114,7 @@ export async function openEngine(
     services: {
       ...{ directory, ledger, limiter, upstream, calendar, clock, log, metrics, overload, deadlines },
       calls: new CallReader(store, systemTiming(clock), () => ledger.available),
-      ...{ basePath, ownedBy, maxBodyBytes, maxEventBytes },
+      ...{ basePath, ownedBy, apiProxies, maxBodyBytes, maxEventBytes },
       estimator: new Estimator(),
       requestLog: new RequestLog(lineSink(log), metrics, clock),
       tracer: tracing?.tracer ?? null,

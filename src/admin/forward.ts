@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import { pipeline } from 'node:stream';
+import { clientAddress } from '../domain/client-address.ts';
 import type { Clock } from '../domain/ports.ts';
 import type { Logger } from '../log.ts';
 import { request } from '../runtime/node-http.ts';
@@ -112,10 +113,9 @@ function exchange(req: IncomingMessage, res: ServerResponse, headers: IncomingHt
   return promise;
 }
 
-/** The address of the peer, or the one that the nearest trusted proxies name. One IPv6 network (/64) counts as one. */
-function addressOf({ headers, socket }: IncomingMessage, proxies: number): string {
-  const peer = socket.remoteAddress ?? '';
-  const chain = String(headers['x-forwarded-for'] ?? '').split(',');
-  const address = proxies === 0 ? peer : (chain.at(-proxies)?.trim() ?? peer);
+/** The address of the client, or of the peer where the proxies name none. One IPv6 network (/64) counts as one. */
+function addressOf({ rawHeaders, socket }: IncomingMessage, proxies: number): string {
+  const peer = socket.remoteAddress;
+  const address = clientAddress(proxies, peer, rawHeaders) ?? peer ?? '';
   return address.includes(':') && !address.includes('.') ? address.split(':').slice(0, 4).join(':') : address;
 }

@@ -1,17 +1,37 @@
-import type { Company } from './company.ts';
 import { GatewayError } from './errors.ts';
 import { costOf, type Femto, type Prices } from './money.ts';
+import type { Calendar } from './month.ts';
 
 const MAX_TOKENS = 1_000_000_000_000; // of a ledger row
 
+const KEY_BUDGET_REACHED = 'This key has reached its monthly budget.';
+
+/** Whose budget it is. */
+type Owner = 'company' | 'key';
+
 /**
- * The budget gate (spec section 8, rules 1, 2 and 6): refuses a company once the month's API and
- * in-app chat cost have reached its budget. A company without a budget is never refused.
+ * The budget gate (spec section 8, rules 1, 2 and 6; contract section 5): refuses once the spend of a month has
+ * reached a budget. For a company that is its API and in-app chat cost, for a key the cost of its own calls.
+ * @param budget femto-EUR; null is never reached
  * @param spent femto-EUR
+ * @param at an instant of the month, milliseconds since the epoch
  * @throws GatewayError 402
  */
-export function admitBudget(company: Company, spent: Femto): void {
-  if (company.budget !== null && spent >= company.budget) throw new GatewayError('insufficient_quota');
+export function admitBudget(
+  budget: Femto | null,
+  spent: Femto,
+  calendar: Calendar,
+  at: number,
+  owner: Owner = 'company',
+): void {
+  if (budget !== null && spent >= budget) throw budgetReached(calendar, at, owner);
+}
+
+/** 402, with `x-budget-resets-at`: when the month of an instant ends. */
+export function budgetReached(calendar: Calendar, at: number, owner: Owner = 'company'): GatewayError {
+  const error = new GatewayError('insufficient_quota', owner === 'key' ? KEY_BUDGET_REACHED : undefined);
+  error.headers = ['x-budget-resets-at', calendar.monthEnd(at)];
+  return error;
 }
 
 /** What a request can use at most: a strict budget and a limit of tokens reserve it. */

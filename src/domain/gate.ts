@@ -1,28 +1,37 @@
 import type { Company } from './company.ts';
 import { GatewayError, modelNotFound, type SlugParam } from './errors.ts';
+import type { Narrowing } from './key.ts';
 import type { Model, ModelKind } from './model.ts';
 
 /**
- * The model gate (spec sections 2.9, 4.1, 7): the only place that decides which models a company may
- * list and call.
+ * The model gate (spec sections 2.9, 4.1, 7; contract section 5): the only place that decides which models
+ * a key may list and call. Those that its company has, and of them those that its narrowing names.
  */
 
 /** The settings of a company that decide which models it has. */
 export type Catalogue = Pick<Company, 'disabledSlugs' | 'allowNonEu' | 'ownModels' | 'sharedModels'>;
 
-/** The model a slug names for a company; undefined both when it is unknown and when it is disabled. */
-export function findModel(company: Catalogue, slug: string): Model | undefined {
-  if (company.disabledSlugs.has(slug)) return undefined;
+/** The model a slug names for a key; undefined when it is unknown, disabled or not allowed to the key. */
+export function findModel(company: Catalogue, slug: string, allowed: Narrowing['models'] = null): Model | undefined {
+  if (company.disabledSlugs.has(slug) || (allowed !== null && !allowed.has(slug))) return undefined;
   return company.ownModels.get(slug) ?? company.sharedModels.get(slug);
 }
 
 /**
  * The model of a call.
  * @param param the member the error names
- * @throws GatewayError 404 when unknown, disabled or of the other kind; 403 when the EU gate refuses it
+ * @param allowed the only slugs of the key; null: all of its company's
+ * @throws GatewayError 404 when unknown, disabled, not allowed to the key or of the other kind; 403 when the EU gate
+ * refuses it
  */
-export function admitModel(company: Catalogue, slug: string, kind: ModelKind, param: SlugParam = 'model'): Model {
-  const model = findModel(company, slug);
+export function admitModel(
+  company: Catalogue,
+  slug: string,
+  kind: ModelKind,
+  param: SlugParam = 'model',
+  allowed: Narrowing['models'] = null,
+): Model {
+  const model = findModel(company, slug, allowed);
   if (model === undefined) throw modelNotFound(slug, param);
   if (model.kind !== kind) throw isListed(company, model) ? wrongKind(model, param) : modelNotFound(slug, param);
   if (!model.euHosted && !company.allowNonEu) throw new GatewayError('non_eu_model_blocked', undefined, param);
@@ -41,11 +50,11 @@ const TEXT_ALONE =
   "takes text, not token ids, in 'input'. LangChain for Python sends text with OpenAIEmbeddings(check_embedding_ctx_length=False).";
 
 /** The models that GET /models lists, sorted by slug (spec section 4.1). */
-export function listModels(company: Catalogue): Model[] {
+export function listModels(company: Catalogue, allowed: Narrowing['models'] = null): Model[] {
   const slugs = new Set([...company.ownModels.keys(), ...company.sharedModels.keys()]);
   const listed: Model[] = [];
   for (const slug of slugs) {
-    const model = findModel(company, slug);
+    const model = findModel(company, slug, allowed);
     if (model !== undefined && isListed(company, model)) listed.push(model);
   }
   return listed.sort((a, b) => (a.slug < b.slug ? -1 : 1));

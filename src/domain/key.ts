@@ -14,6 +14,7 @@ const BASE32 = 'abcdefghijklmnopqrstuvwxyz234567';
 export interface Payer {
   readonly id: string;
   readonly companyId: string;
+  readonly narrowing?: Pick<Narrowing, 'budget'> | null;
 }
 
 /** A key as the gateway sees it. */
@@ -37,7 +38,12 @@ export interface Narrowing {
   readonly networks: Networks | null;
 }
 
-/** A set of addresses. */
+/** Whether a client's address is in a set. @param address null: it has none, and is in no set */
+export function isWithin(networks: Networks, address: string | null): boolean {
+  return address !== null && networks.check(address, address.includes(':') ? 'ipv6' : 'ipv4');
+}
+
+/** A set of addresses; an IPv4-mapped IPv6 address is the IPv4 one. What is no address is not in it. */
 export interface Networks {
   check(address: string, family?: 'ipv4' | 'ipv6'): boolean;
 }

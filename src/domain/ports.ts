@@ -23,6 +23,8 @@ export interface Directory {
 export interface Ledger {
   /** Femto-EUR that the company of a key spent in a month, including in-app chat and records not yet in the database. */
   spentOf(payer: Payer, month: string): MaybeAsync<Femto>;
+  /** Femto-EUR that a key with a budget of its own spent in a month, including records not yet in the database. */
+  spentByKey(payer: Payer, month: string): MaybeAsync<Femto>;
   /**
    * What a key used in a month, including records not yet in the database; what other gateways booked, a second later.
    * Rejects with GatewayError 503 when the database cannot be asked.
@@ -147,9 +149,9 @@ export interface LedgerStore {
   insert(writer: string, records: Buffer, total: Femto | null): Promise<MonthSum[] | 'all'>;
   /** Stores records that can never be inserted, each once, with the reason. */
   setAside(refused: readonly RefusedRecord[]): Promise<void>;
-  /** The month's spend, API and chat, of the given companies. */
-  spend(companyIds: readonly string[], months: readonly string[]): Promise<MonthSum[]>;
-  /** All figures that may have changed since the cursor, and the next cursor; null starts now. */
+  /** What companies and keys have spent in the given months; without those that have spent nothing. @param ids see MonthSum */
+  spend(ids: readonly string[], months: readonly string[]): Promise<MonthSum[]>;
+  /** All figures of companies that may have changed since the cursor, and the next cursor; null starts now. */
   changedSpend(cursor: string | null): Promise<{ cursor: string; sums: readonly MonthSum[] }>;
   /** What keys used in a month each; those that used nothing are absent. */
   keyUsage(keys: readonly KeyAndMonth[]): Promise<(KeyAndMonth & Omit<KeyUsage, 'cost'> & { readonly eur: string })[]>;
@@ -169,8 +171,10 @@ export interface RefusedRecord {
   readonly reason: string;
 }
 
+/** What a company spent in a month, API and chat, or one of its keys. */
 export interface MonthSum {
-  readonly companyId: string;
+  /** Of the company; or of company and key, with a slash between them. */
+  readonly id: string;
   readonly month: string;
   /** EUR as decimal text. */
   readonly eur: string;

@@ -1,9 +1,10 @@
 import { performance } from 'node:perf_hooks';
-import { admitBudget } from '../domain/budget.ts';
+import { admitBudget, budgetReached } from '../domain/budget.ts';
+import { clientAddress } from '../domain/client-address.ts';
 import type { Company } from '../domain/company.ts';
 import { GatewayError } from '../domain/errors.ts';
 import { admitModel } from '../domain/gate.ts';
-import type { ApiKey } from '../domain/key.ts';
+import { type ApiKey, isWithin, type Narrowing } from '../domain/key.ts';
 import type { Hold, MaybeAsync } from '../domain/ports.ts';
 import { SCOPE_BIT } from '../domain/scope.ts';
 import { type Admission, FREE_ENDPOINT } from '../domain/usage.ts';
@@ -65,8 +66,9 @@ class Exchange implements BodyListener, ReplyOwner {
       this.#summary.endpoint = route.operation.endpoint;
       this.#summary.reply.errors = route.operation.errors;
       const found = this.#authenticate(route.operation.takesApiKeyHeader); // 401
-      if (found instanceof Promise) found.then((key) => this.#receive(key)).catch((error) => this.#refuse(error));
-      else this.#receive(found);
+      if (!(found instanceof Promise)) return this.#receive(found);
+      const { complete } = this.#req; // now, as for a key in memory: a refusal must not tell one from the other
+      found.then((key) => this.#receive(key)).catch((error) => this.#refuse(error, complete));
     } catch (error) {
       if (this.#operation === null) this.#summary.reply.errors = errorsAt(url, basePath);
       this.#refuse(error);
@@ -117,7 +119,9 @@ class Exchange implements BodyListener, ReplyOwner {
       const read = operation.read(services, body, key.companyId, this.#id, this.#req.head); // 400, or 404 for an assistant
       const call = read instanceof Promise ? await read : read;
       summary.asked = call.slug;
-      const model = admitModel(company, call.slug, operation.kind, call.slugParam); // 404, then 403 at the EU gate
+      const { narrowing } = key;
+      const allowed = narrowing === null ? null : narrowing.models;
+      const model = admitModel(company, call.slug, operation.kind, call.slugParam, allowed); // 404, then 403 at the EU gate
       summary.slug = model.slug;
       call.check?.(model); // 400
       const at = services.clock();
@@ -125,7 +129,11 @@ class Exchange implements BodyListener, ReplyOwner {
       const spent = services.ledger.spentOf(key, month);
       const sum = typeof spent === 'bigint' ? spent : await spent;
       if (company.budget !== null && sum > company.budget) services.metrics.overBudget(month, sum - company.budget);
-      admitBudget(company, sum); // 402
+      admitBudget(company.budget, sum, services.calendar, at); // 402
+      if (narrowing !== null && narrowing.budget !== null) {
+        const own = services.ledger.spentByKey(key, month);
+        admitBudget(narrowing.budget, typeof own === 'bigint' ? own : await own, services.calendar, at, 'key'); // 402
+      }
       const { requestId } = reply;
       const admission: Admission = { requestId, payer: key, model, endpoint: operation.endpoint, at, month };
       const sent = call.forward(model);
@@ -157,20 +165,26 @@ class Exchange implements BodyListener, ReplyOwner {
     const { ownedBy } = this.#services;
     const { reply } = this.#summary;
     this.#summary.endpoint = route.name === 'usage' || route.name === 'call' ? 'usage' : 'models';
+    let complete: boolean | undefined = this.#req.complete; // as in `begin`
     try {
       const key = await this.#authenticate();
+      complete = undefined;
       this.#summary.companyId = key.companyId;
       const company = await companyOf(this.#services, key);
+      const allowed = key.narrowing?.models ?? null;
       if (route.name === 'usage') reply.json(await renderUsage(this.#services, key, company));
       else if (route.name === 'call') reply.json(await renderCall(this.#services, key, route.id));
-      else
-        reply.json(route.name === 'model' ? renderModel(company, route.id, ownedBy) : renderModels(company, ownedBy));
+      else if (route.name === 'model') reply.json(renderModel(company, allowed, route.id, ownedBy));
+      else reply.json(renderModels(company, allowed, ownedBy));
     } catch (error) {
-      this.#refuse(error);
+      this.#refuse(error, complete);
     }
   }
 
-  /** A missing, unknown, revoked or expired key gets one identical answer (spec section 5, rule 2). */
+  /**
+   * A missing, unknown, revoked or expired key, and one used from outside its networks, get one identical answer
+   * (spec section 5, rule 2; contract section 5).
+   */
   #authenticate(takesApiKeyHeader = false): MaybeAsync<ApiKey> {
     const services = this.#services;
     const { head } = this.#req;
@@ -183,17 +197,26 @@ class Exchange implements BodyListener, ReplyOwner {
   #requireLive(key: ApiKey | null): ApiKey {
     if (key !== null) this.#summary.keyId = key.id;
     if (key === null || key.expiresAt <= this.#services.clock()) throw new GatewayError('invalid_api_key');
+    if (key.narrowing !== null) this.#requireNetwork(key.narrowing);
     return key;
   }
 
-  #refuse(error: unknown): void {
+  #requireNetwork({ networks }: Narrowing): void {
+    if (networks === null) return;
+    const { rawHeaders, socket } = this.#req;
+    const address = clientAddress(this.#services.apiProxies, socket.remoteAddress, rawHeaders);
+    if (!isWithin(networks, address)) throw new GatewayError('invalid_api_key');
+  }
+
+  /** @param complete whether the whole request is here */
+  #refuse(error: unknown, complete = this.#req.complete): void {
     const { reply } = this.#summary;
     this.#hold?.end();
     if (!(error instanceof GatewayError)) {
       this.#services.log.error({ request_id: reply.requestId, err: error }, 'request failed');
     }
     // an unread body would have to be read to its end: close the connection instead
-    reply.error(error instanceof GatewayError ? error : new GatewayError('internal_error'), !this.#req.complete);
+    reply.error(error instanceof GatewayError ? error : new GatewayError('internal_error'), !complete);
   }
 
   onReplyClosed(): void {
@@ -204,10 +227,10 @@ class Exchange implements BodyListener, ReplyOwner {
 }
 
 /** Reserves what the call can cost at most: a strict budget holds whatever is in flight. */
-async function reserve({ ledger }: Services, admission: Admission, call: Call): Promise<void> {
-  const { requestId, payer, month, model } = admission;
+async function reserve({ ledger, calendar }: Services, admission: Admission, call: Call): Promise<void> {
+  const { requestId, payer, at, month, model } = admission;
   const fits = await ledger.reserve({ requestId, companyId: payer.companyId, month, ...call.bound(model) });
-  if (!fits) throw new GatewayError('insufficient_quota');
+  if (!fits) throw budgetReached(calendar, at);
 }
 
 function companyOf(services: Services, key: ApiKey): MaybeAsync<Company> {

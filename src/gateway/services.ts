@@ -39,6 +39,8 @@ export interface Services {
   /** Path prefix of the API, such as "/v1". */
   readonly basePath: string;
   readonly ownedBy: string;
+  /** Number of reverse proxies in front whose X-Forwarded-For is believed. */
+  readonly apiProxies: number;
   readonly maxBodyBytes: number;
   readonly bodyMemory: BodyMemory;
   readonly maxEventBytes: number;

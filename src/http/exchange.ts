@@ -19,8 +19,12 @@ export interface ClientRequest {
   readonly head: RequestHead;
   /** The whole request has been received. */
   readonly complete: boolean;
-  /** The address the client connected to; undefined on a Unix socket. */
-  readonly socket: { readonly localAddress?: string | undefined; readonly localPort?: number | undefined };
+  /** Addresses of the connection, the client's and the one it connected to; undefined on a Unix socket. */
+  readonly socket: {
+    readonly remoteAddress?: string | undefined;
+    readonly localAddress?: string | undefined;
+    readonly localPort?: number | undefined;
+  };
   /** The body where it came together with the head; null where it has to be read. Called once. */
   takeBody(): Buffer | null;
   /**

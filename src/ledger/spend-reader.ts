@@ -6,7 +6,8 @@ import type { Timing } from './timing.ts';
 
 const POLL_MS = 250; // how old another replica's spend may be while this one writes; the contract allows one second
 const IDLE_POLL_MS = 850; // the same while this one writes nothing and is told of no change
-const PATIENCE_MS = 2000; // how long a request waits for its company's spend
+const PATIENCE_MS = 2000; // how long a request waits for the spend of its company or key
+const MAX_READ = 1000; // figures in one statement; those of 1,000 keys are sums over some 50,000 rows
 
 export interface SpendReaderOptions {
   readonly store: LedgerStore;
@@ -20,17 +21,19 @@ export interface SpendReaderOptions {
   readonly onRequest: () => void;
 }
 
-/** Requests that wait for the spend of one company in one month. */
+/** Requests that wait for the spend of one company or key in one month. */
 interface Waiting {
-  readonly companyId: string;
+  /** See MonthSpend. */
+  readonly id: string;
   readonly month: string;
   readonly promise: Promise<Femto>;
   readonly settle: (error: GatewayError | null) => void;
 }
 
 /**
- * Reads spend from the database into the table: figures that requests wait for, and figures that
- * other replicas and the application changed. The writer calls it between batches (see SpendTable).
+ * Reads spend from the database into the table: figures that requests wait for, and figures that other replicas and
+ * the application changed. When that of a company changed, those of its keys in use are read again, so that many idle
+ * keys with budgets cost nothing. The writer calls it between batches (see SpendTable).
  */
 export class SpendReader {
   readonly #options: SpendReaderOptions;
@@ -67,37 +70,34 @@ export class SpendReader {
   }
 
   /** The figure once it is read. Rejects with GatewayError 503 when that takes longer than PATIENCE_MS. */
-  request(companyId: string, month: string): Promise<Femto> {
-    const same = this.#waiting.find((waiting) => waiting.companyId === companyId && waiting.month === month);
+  request(id: string, month: string): Promise<Femto> {
+    const same = this.#waiting.find((waiting) => waiting.id === id && waiting.month === month);
     if (same !== undefined) return same.promise;
     const { table, timing, isAvailable, onRequest } = this.#options;
     const { promise, resolve, reject } = Promise.withResolvers<Femto>();
     const settle = (error: GatewayError | null): void => {
       cancel();
       this.#waiting = this.#waiting.filter((waiting) => waiting.promise !== promise);
-      // a month that began while the database was away began at zero: a company served until midnight is served on
-      if (error !== null && this.#mayAssume(companyId, month)) table.assume(companyId, month);
-      const spent = table.get(companyId, month);
+      // a month that began while the database was away began at zero: who was served until midnight is served on
+      if (error !== null && table.get(id, month) === undefined && this.#mayAssume(id, month)) table.assume(id, month);
+      const spent = table.get(id, month); // a figure in doubt serves where it cannot be read again
       if (spent !== undefined) resolve(spent);
       else reject(error ?? new GatewayError('service_unavailable'));
     };
     const cancel = timing.after(PATIENCE_MS, () => settle(new GatewayError('service_unavailable')));
-    this.#waiting.push({ companyId, month, promise, settle });
-    if (!isAvailable() && this.#mayAssume(companyId, month)) settle(new GatewayError('service_unavailable'));
+    this.#waiting.push({ id, month, promise, settle });
+    const serves = table.get(id, month) !== undefined || this.#mayAssume(id, month);
+    if (!isAvailable() && serves) settle(new GatewayError('service_unavailable'));
     else onRequest();
     return promise;
   }
 
   /** Reads what requests wait for, and what was assumed. @throws as the store does */
   async answer(): Promise<void> {
-    const { table } = this.#options;
     const waiting = [...this.#waiting]; // more may come while these are read
-    const wanted = [...waiting, ...table.assumed()];
+    const wanted = [...waiting, ...this.#options.table.assumed()];
     if (wanted.length === 0) return;
-    const companies = new Set(wanted.map(({ companyId }) => companyId));
-    const months = new Set(wanted.map(({ month }) => month));
-    const found = await this.#read([...companies], [...months]);
-    for (const { companyId, month } of wanted) table.set(companyId, month, found.get(`${companyId} ${month}`) ?? 0n);
+    await this.#readInto(wanted);
     for (const { settle } of waiting) settle(null);
   }
 
@@ -109,7 +109,8 @@ export class SpendReader {
     if (now < this.dueAt && month <= this.#polledMonth) return;
     this.#pollMs = IDLE_POLL_MS; // before reading: what is heard meanwhile may not be in it
     const { cursor, sums } = await store.changedSpend(this.#cursor);
-    for (const { companyId, month, eur } of sums) table.refresh(companyId, month, parseEur(eur));
+    for (const { id, month, eur } of sums) table.refresh(id, month, parseEur(eur));
+    await this.#readInto(table.doubtKeys(sums));
     this.#cursor = cursor;
     if (month > this.#polledMonth) await this.#beginMonth(month);
     table.prune(month);
@@ -124,20 +125,25 @@ export class SpendReader {
 
   /** Reads a new month's figures for all companies at once, so that no request has to wait for them. */
   async #beginMonth(month: string): Promise<void> {
-    const { table } = this.#options;
-    const companies = table.unread(month);
-    const found = companies.length > 0 ? await this.#read(companies, [month]) : null;
-    for (const id of companies) table.set(id, month, found?.get(`${id} ${month}`) ?? 0n);
+    await this.#readInto(this.#options.table.unread(month).map((id) => ({ id, month })));
     this.#polledMonth = month;
   }
 
-  async #read(companies: readonly string[], months: readonly string[]): Promise<Map<string, Femto>> {
-    const sums = await this.#options.store.spend(companies, months);
-    return new Map(sums.map(({ companyId, month, eur }) => [`${companyId} ${month}`, parseEur(eur)]));
+  /** Reads figures into the table. */
+  async #readInto(wanted: readonly { readonly id: string; readonly month: string }[]): Promise<void> {
+    const { store, table } = this.#options;
+    for (let from = 0; from < wanted.length; from += MAX_READ) {
+      const some = wanted.slice(from, from + MAX_READ);
+      const ids = new Set(some.map(({ id }) => id));
+      const months = new Set(some.map(({ month }) => month));
+      const sums = await store.spend([...ids], [...months]);
+      const found = new Map(sums.map(({ id, month, eur }) => [`${id} ${month}`, parseEur(eur)]));
+      for (const { id, month } of some) table.set(id, month, found.get(`${id} ${month}`) ?? 0n);
+    }
   }
 
-  /** Whether the month began while the database was away, for a company served before. */
-  #mayAssume(companyId: string, month: string): boolean {
-    return month > this.#polledMonth && this.#polledMonth !== '' && this.#options.table.knows(companyId);
+  /** Whether the month began while the database was away, for who was served before. */
+  #mayAssume(id: string, month: string): boolean {
+    return month > this.#polledMonth && this.#polledMonth !== '' && this.#options.table.knows(id);
   }
 }

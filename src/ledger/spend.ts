@@ -4,8 +4,10 @@ import type { KeyMonth } from './key-month.ts';
 
 const ZERO = 0n;
 
-/** What one company has spent in one month. */
+/** What one company has spent in one month, or one key with a budget of its own. */
 export interface MonthSpend {
+  /** Of the company; of a key that of its company, a slash and its own. */
+  readonly id: string;
   readonly companyId: string;
   readonly month: string;
   /** What the budget gate reads: `pending`, plus the database's figure once that was read. */
@@ -16,14 +18,19 @@ export interface MonthSpend {
   read: boolean;
   /** Removed from the table: a reference to it has to be looked up again. */
   forgotten: boolean;
+  /** Of a key: where what it spends counts too. */
+  company: MonthSpend | null;
 }
 
 /** What the ledger remembers of a key, so that a known key costs one look-up. The key itself is frozen. */
 export interface KeyMemory {
   readonly keyId: string;
   readonly companyId: string;
-  /** Where the company's spend was last found. */
+  /** The id of its own spend; null: it has no budget, and none is kept. */
+  readonly ownId: string | null;
+  /** Where the company's spend was last found, and its own. */
   spend: MonthSpend | null;
+  own: MonthSpend | null;
   /** When the key was last used, milliseconds since the epoch; 0 after the database was told. */
   usedAt: number;
   /** What it used in a month; null unless somebody asked. */
@@ -31,21 +38,30 @@ export interface KeyMemory {
 }
 
 /**
- * What each company has spent per billing month, as the budget gate reads it: the database's figure plus our own
- * records that are not yet in it. Only the writer moves amounts from pending to committed, and it reads the database
- * between batches, so nothing counts twice. All empty `pending` are one bigint, which spares the garbage collector.
+ * What each company has spent per billing month, and each key with a budget, as the budget gate reads it: the
+ * database's figure plus our own records that are not yet in it. Only the writer moves amounts from pending to
+ * committed, and it reads the database between batches, so nothing counts twice. All empty `pending` are one bigint,
+ * which spares the garbage collector.
  *
- *   month ── company ── MonthSpend { spent, pending } <┄┄ KeyMemory of each key, until it is forgotten
+ *   month ─┬─ company ───── MonthSpend { spent, pending } <┄┄ KeyMemory of each key, until it is forgotten
+ *          └─ company/key ─ MonthSpend { spent, pending, company }  <┄┄'
  */
 export class SpendTable {
   readonly #months = new Map<string, Map<string, MonthSpend>>();
+  /** Those of keys, those of them that were asked for since the last poll, and those that others may have changed. */
+  readonly #ofKeys = new Set<MonthSpend>();
+  readonly #asked = new Set<MonthSpend>();
+  readonly #doubted = new Set<MonthSpend>();
   /** By key. At 100,000 keys 0.2 µs, where a map by company id takes 1 µs; with few keys 5 and 20 ns. */
   readonly #keys = new WeakMap<Payer, KeyMemory>();
-  /** Assumed to start at zero because the database was away when the month began. */
+  /**
+   * Figures that serve until the database's own is read: zero because the database was away when the month began,
+   * or those of keys where the database did not say which records of a batch were new.
+   */
   readonly #assumed = new Set<MonthSpend>();
   readonly #limit: number;
 
-  /** @param limit companies remembered per month; beyond it those without pending records are forgotten */
+  /** @param limit companies and keys remembered per month; beyond it those without pending records are forgotten */
   constructor(limit = 200_000) {
     this.#limit = limit;
   }
@@ -54,21 +70,31 @@ export class SpendTable {
   key(payer: Payer): KeyMemory {
     let key = this.#keys.get(payer);
     if (key === undefined) {
-      key = { keyId: payer.id, companyId: payer.companyId, spend: null, usedAt: 0, used: null };
+      const { id, companyId, narrowing } = payer;
+      const ownId = narrowing == null || narrowing.budget === null ? null : spendIdOf(companyId, id);
+      key = { keyId: id, companyId, ownId, spend: null, own: null, usedAt: 0, used: null };
       this.#keys.set(payer, key);
     }
     return key;
   }
 
-  /** Femto-EUR, or undefined when the figure has to be read first. */
-  get(companyId: string, month: string): Femto | undefined {
-    return figureOf(this.#months.get(month)?.get(companyId));
+  /** Femto-EUR, or undefined when the figure has to be read first. @param id see MonthSpend, as everywhere below */
+  get(id: string, month: string): Femto | undefined {
+    return figureOf(this.#months.get(month)?.get(id));
   }
 
   /** The same for the company of a key. */
   of(key: KeyMemory, month: string): Femto | undefined {
     if (!isCurrent(key.spend, month)) key.spend = this.#months.get(month)?.get(key.companyId) ?? null;
     return figureOf(key.spend ?? undefined);
+  }
+
+  /** The same for a key that has a budget of its own; `get` still tells a figure in doubt. */
+  ofOwn(key: KeyMemory, month: string): Femto | undefined {
+    if (!isCurrent(key.own, month)) key.own = this.#months.get(month)?.get(key.ownId as string) ?? null;
+    if (key.own === null || this.#doubted.has(key.own)) return undefined;
+    this.#asked.add(key.own);
+    return figureOf(key.own);
   }
 
   /**
@@ -78,40 +104,73 @@ export class SpendTable {
   add(key: KeyMemory, month: string, cost: Femto): MonthSpend {
     if (!isCurrent(key.spend, month)) key.spend = this.#find(key.companyId, month);
     addPending(key.spend, cost);
-    return key.spend;
+    if (key.ownId === null) return key.spend;
+    if (!isCurrent(key.own, month)) key.own = this.#find(key.ownId, month);
+    key.own.company = key.spend;
+    addPending(key.own, cost);
+    return key.own;
   }
 
   /** Takes a figure read from the database. */
-  set(companyId: string, month: string, committed: Femto): void {
-    this.#commit(this.#find(companyId, month), committed);
+  set(id: string, month: string, committed: Femto): void {
+    this.#commit(this.#find(id, month), committed);
   }
 
-  /** Takes a figure that changed in the database; ignores companies that were never asked for. */
-  refresh(companyId: string, month: string, committed: Femto): void {
-    const spend = this.#months.get(month)?.get(companyId);
+  /** Takes a figure that changed in the database; ignores what was never asked for. */
+  refresh(id: string, month: string, committed: Femto): void {
+    const spend = this.#months.get(month)?.get(id);
     if (spend !== undefined) this.#commit(spend, committed);
   }
 
-  /** Settles a record. @param inserted false when it was in the database before */
-  settle(spend: MonthSpend, cost: Femto, inserted: boolean): void {
-    spend.pending = spend.pending === cost ? ZERO : spend.pending - cost;
-    if (!inserted || !spend.read) spend.spent -= cost;
+  /**
+   * Notes that others changed the spend of some companies, each for a month. Of their keys, those asked for since the
+   * last time are to be read now; the others count as unknown until they are asked for.
+   */
+  doubtKeys(companies: readonly { readonly id: string; readonly month: string }[]): MonthSpend[] {
+    const months = new Map<string, Set<string>>();
+    if (this.#ofKeys.size > 0)
+      for (const { id, month } of companies) months.set(month, (months.get(month) ?? new Set()).add(id));
+    const inUse: MonthSpend[] = [];
+    for (const spend of months.size > 0 ? this.#ofKeys : []) {
+      if (months.get(spend.month)?.has(spend.companyId) !== true) continue;
+      if (this.#asked.has(spend)) inUse.push(spend);
+      else this.#doubted.add(spend);
+    }
+    this.#asked.clear();
+    return inUse;
   }
 
-  /** The same for sums: `pending` is pending no longer, `inserted` is new in the database. */
+  /** Settles a record. @param inserted false: the sums of its batch tell whether it was in the database before */
+  settle(spend: MonthSpend, cost: Femto, inserted: boolean): void {
+    const { company } = spend;
+    if (company === null) return settleOne(spend, cost, inserted);
+    settleOne(company, cost, inserted);
+    settleOfKey(spend, cost);
+    if (!inserted) this.#assumed.add(spend); // sums are those of companies
+  }
+
+  /** The same for sums of a company: `pending` is pending no longer, `inserted` is new in the database. */
   settleSum(companyId: string, month: string, pending: Femto, inserted: Femto): void {
     const spend = this.#find(companyId, month);
     spend.pending -= pending;
     spend.spent += spend.read ? inserted - pending : -pending;
   }
 
-  /** Whether the company was asked for in any month. */
-  knows(companyId: string): boolean {
-    for (const companies of this.#months.values()) if (companies.has(companyId)) return true;
+  /** Settles a record of a key that was read back from the disk; not known is whether it had a budget when it was booked. */
+  settleOwn(id: string, month: string, cost: Femto): void {
+    const spend = this.#months.get(month)?.get(id);
+    if (spend === undefined) return;
+    settleOfKey(spend, cost);
+    this.#assumed.add(spend);
+  }
+
+  /** Whether the company or key was asked for in any month. */
+  knows(id: string): boolean {
+    for (const spends of this.#months.values()) if (spends.has(id)) return true;
     return false;
   }
 
-  /** Companies asked for in earlier months, but not yet read in this one. */
+  /** Companies and keys asked for in earlier months, but not yet read in this one. */
   unread(month: string): string[] {
     const current = this.#months.get(month);
     const known = new Set<string>();
@@ -122,21 +181,23 @@ export class SpendTable {
   }
 
   /** Makes exactly the given records pending. */
-  resetPending(records: Iterable<{ companyId: string; month: string; cost: Femto }>): void {
+  resetPending(records: Iterable<{ spend: MonthSpend | null; companyId: string; month: string; cost: Femto }>): void {
     for (const companies of this.#months.values()) {
       for (const spend of companies.values()) {
         spend.spent -= spend.pending;
         spend.pending = ZERO;
       }
     }
-    for (const { companyId, month, cost } of records) {
-      if (cost !== ZERO) addPending(this.#find(companyId, month), cost);
+    for (const { spend, companyId, month, cost } of records) {
+      if (cost === ZERO) continue;
+      addPending(this.#find(companyId, month), cost);
+      if (spend !== null && spend.company !== null) addPending(spend, cost);
     }
   }
 
   /** Starts a month that began while the database was away at zero, until the database can be asked. */
-  assume(companyId: string, month: string): void {
-    const spend = this.#find(companyId, month);
+  assume(id: string, month: string): void {
+    const spend = this.#find(id, month);
     this.#commit(spend, ZERO);
     this.#assumed.add(spend);
   }
@@ -146,15 +207,16 @@ export class SpendTable {
     return this.#assumed;
   }
 
-  /** Forgets earlier months, and companies beyond the limit, where nothing is pending. */
+  /** Forgets earlier months, and what is beyond the limit, where nothing is pending. */
   prune(month: string): void {
     for (const [name, companies] of this.#months) {
       let surplus = name < month ? companies.size : companies.size - this.#limit;
-      for (const [companyId, spend] of companies) {
+      for (const [id, spend] of companies) {
         if (surplus <= 0) break;
         if (spend.pending !== ZERO || this.#assumed.has(spend)) continue;
         spend.forgotten = true;
-        companies.delete(companyId);
+        companies.delete(id);
+        for (const set of [this.#ofKeys, this.#asked, this.#doubted]) set.delete(spend);
         surplus -= 1;
       }
       if (companies.size === 0) this.#months.delete(name);
@@ -166,22 +228,31 @@ export class SpendTable {
     if (spend.spent !== spent) spend.spent = spent;
     spend.read = true;
     if (this.#assumed.size > 0) this.#assumed.delete(spend);
+    if (this.#doubted.size > 0) this.#doubted.delete(spend);
   }
 
   /** Creates it where it is missing. */
-  #find(companyId: string, month: string): MonthSpend {
+  #find(id: string, month: string): MonthSpend {
     let companies = this.#months.get(month);
     if (companies === undefined) {
       companies = new Map();
       this.#months.set(month, companies);
     }
-    let spend = companies.get(companyId);
+    let spend = companies.get(id);
     if (spend === undefined) {
-      spend = { companyId, month, spent: ZERO, pending: ZERO, read: false, forgotten: false };
-      companies.set(companyId, spend);
+      const slash = id.indexOf('/');
+      const companyId = slash < 0 ? id : id.slice(0, slash);
+      spend = { id, companyId, month, spent: ZERO, pending: ZERO, read: false, forgotten: false, company: null };
+      companies.set(id, spend);
+      if (slash > 0) this.#ofKeys.add(spend);
     }
     return spend;
   }
+}
+
+/** See MonthSpend. */
+export function spendIdOf(companyId: string, keyId: string): string {
+  return `${companyId}/${keyId}`;
 }
 
 function isCurrent(spend: MonthSpend | null, month: string): spend is MonthSpend {
@@ -190,6 +261,16 @@ function isCurrent(spend: MonthSpend | null, month: string): spend is MonthSpend
 
 function figureOf(spend: MonthSpend | undefined): Femto | undefined {
   return spend?.read ? spend.spent : undefined;
+}
+
+function settleOne(spend: MonthSpend, cost: Femto, inserted: boolean): void {
+  spend.pending = spend.pending === cost ? ZERO : spend.pending - cost;
+  if (!inserted || !spend.read) spend.spent -= cost;
+}
+
+/** No more than is pending: records that were booked before it had a budget are not in it. */
+function settleOfKey(spend: MonthSpend, cost: Femto): void {
+  settleOne(spend, cost < spend.pending ? cost : spend.pending, true);
 }
 
 function addPending(spend: MonthSpend, cost: Femto): void {

@@ -11,13 +11,13 @@ import type {
   RefusedRecord,
   Reservation,
 } from '../domain/ports.ts';
-import { readRecordCost } from '../domain/record.ts';
+import { type RecordCost, readRecordCost } from '../domain/record.ts';
 import type { KeyUsage, UsageRecord } from '../domain/usage.ts';
 import { Backlog, type BacklogOptions, reasonOf } from './backlog.ts';
 import { KeyUsageReader } from './key-usage.ts';
 import { BatchJson, type PendingRecord } from './record-block.ts';
 import { Reservations } from './reservations.ts';
-import { type KeyMemory, type MonthSpend, SpendTable } from './spend.ts';
+import { type KeyMemory, type MonthSpend, SpendTable, spendIdOf } from './spend.ts';
 import { SpendReader } from './spend-reader.ts';
 import { BEAT_MS, type Spool } from './spool.ts';
 import { systemTiming, type Timing } from './timing.ts';
@@ -153,6 +153,11 @@ export class BatchLedger implements Ledger {
 
   spentOf(payer: Payer, month: string): MaybeAsync<Femto> {
     return this.#spend.of(this.#spend.key(payer), month) ?? this.#spendReader.request(payer.companyId, month);
+  }
+
+  spentByKey(payer: Payer, month: string): MaybeAsync<Femto> {
+    const key = this.#spend.key(payer);
+    return this.#spend.ofOwn(key, month) ?? this.#spendReader.request(key.ownId as string, month);
   }
 
   usageOf(payer: Payer, month: string): MaybeAsync<KeyUsage> {
@@ -337,12 +342,19 @@ export class BatchLedger implements Ledger {
     for (const record of batch) {
       const { spend, cost } = record;
       if (spend !== null) table.settle(spend, cost, inserted === 'all');
-      else if (cost !== 0n) table.settleSum(record.companyId, record.month, cost, 0n);
+      else if (cost !== 0n) this.#settleRestored(record);
     }
     if (inserted !== 'all') {
-      for (const { companyId, month, eur } of inserted) table.settleSum(companyId, month, 0n, parseEur(eur));
+      for (const { id, month, eur } of inserted) table.settleSum(id, month, 0n, parseEur(eur));
     }
     this.#spendReader.hurry();
+  }
+
+  /** Settles a record of this process that was on the disk only. */
+  #settleRestored({ json, cost }: PendingRecord): void {
+    const { companyId, keyId, month } = readRecordCost(json) as RecordCost;
+    this.#spend.settleSum(companyId, month, cost, 0n);
+    this.#spend.settleOwn(spendIdOf(companyId, keyId), month, cost);
   }
 
   /** Reads what keys used, for requests that wait; after the next batch where much waits. @throws as the store does */

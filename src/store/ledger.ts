@@ -24,13 +24,7 @@ export function ledgerStore(db: Database): LedgerStore {
       return rows[0]?.sums ?? [];
     },
     setAside: (refused) => setAside(db, refused),
-    spend: (companyIds, months) =>
-      db.run(
-        READ_MS,
-        (sql) => sql<MonthSum[]>`
-          select ${spendColumns(sql)} from monthly_spend
-          where company_id = any(${[...companyIds]}::uuid[]) and billing_month = any(${[...months]}::date[])`,
-      ),
+    spend: (ids, months) => readSpend(db, ids, months),
     changedSpend: (cursor) => readChangedSpend(db, cursor),
     keyUsage: (keys) =>
       db.run(
@@ -123,6 +117,22 @@ async function setAside(db: Database, refused: readonly RefusedRecord[]): Promis
   );
 }
 
+/** @param ids see MonthSum */
+function readSpend(db: Database, ids: readonly string[], months: readonly string[]): Promise<MonthSum[]> {
+  const [ofKeys, companies] = [ids.filter((id) => id.includes('/')), ids.filter((id) => !id.includes('/'))];
+  const keys = ofKeys.map((id) => id.slice(id.indexOf('/') + 1));
+  return db.run(
+    READ_MS,
+    (sql) => sql<MonthSum[]>`
+      select ${spendColumns(sql)} from monthly_spend
+      where company_id = any(${companies}::uuid[]) and billing_month = any(${[...months]}::date[])
+      union all
+      select company_id || '/' || api_key_id, billing_month::text, sum(cost_eur)::text from usage_daily
+      where api_key_id = any(${keys}::uuid[]) and billing_month = any(${[...months]}::date[])
+      group by company_id, api_key_id, billing_month`,
+  );
+}
+
 /** @param cursor the server, and its oldest running transaction at the last reading */
 async function readChangedSpend(db: Database, cursor: string | null): ReturnType<LedgerStore['changedSpend']> {
   // a transaction may commit long after it took its id: everything from the oldest transaction that
@@ -149,10 +159,10 @@ async function readChangedSpend(db: Database, cursor: string | null): ReturnType
 
 /** The members of a MonthSum. */
 function spendColumns(sql: Sql) {
-  return sql`company_id::text as "companyId", billing_month::text as month, (api_cost_eur + chat_cost_eur)::text as eur`;
+  return sql`company_id::text as id, billing_month::text as month, (api_cost_eur + chat_cost_eur)::text as eur`;
 }
 
 /** All MonthSums of an amount as one JSON value, because the driver takes 3 µs for each row. */
 function sumsOf(sql: Sql, amount: ReturnType<Sql>) {
-  return sql`json_agg(json_build_object('companyId', company_id, 'month', billing_month, 'eur', (${amount})::text))`;
+  return sql`json_agg(json_build_object('id', company_id, 'month', billing_month, 'eur', (${amount})::text))`;
 }

@@ -5,6 +5,7 @@ import { GatewayError } from '../../src/domain/errors.ts';
 import { admitModel, listModels } from '../../src/domain/gate.ts';
 import type { Model, ModelKind } from '../../src/domain/model.ts';
 import { parseEur, parsePrices } from '../../src/domain/money.ts';
+import { Calendar } from '../../src/domain/month.ts';
 
 function model(slug: string, more: { kind?: ModelKind; euHosted?: boolean; upstream?: string } = {}): Model {
   const { kind = 'chat', euHosted = true, upstream = `internal/${slug}` } = more;
@@ -31,6 +32,15 @@ function company(more: Partial<Company> = {}): Company {
     sharedModels,
     ...more,
   };
+}
+
+function attempt(run: () => unknown): boolean {
+  try {
+    run();
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 function refusal(run: () => unknown): GatewayError {
@@ -85,9 +95,57 @@ t.test('the list shows what may be used, sorted', async (t) => {
   t.same(slugs(company({ disabledSlugs: new Set(['plain']) })), ['vectors']);
 });
 
-t.test('the budget refuses from the very femto-euro at which it is reached', async (t) => {
-  const limited = company({ budget: parseEur('10') });
-  t.doesNotThrow(() => admitBudget(limited, parseEur('9.999999999999999')));
-  t.equal(refusal(() => admitBudget(limited, parseEur('10'))).status, 402);
-  t.doesNotThrow(() => admitBudget(company(), parseEur('1000000')), 'no budget, no limit');
+t.test('a model that the key is not allowed is refused exactly as an unknown one, whatever it is', async (t) => {
+  const allowed = new Set(['plain', 'gone']);
+  for (const [slug, kind] of [
+    ['vectors', 'embedding'],
+    ['vectors', 'chat'], // without a word about its endpoint
+    ['abroad', 'chat'], // 404 comes before the 403 of the EU gate
+    ['abroad', 'embedding'],
+  ] as const) {
+    const unknown = refusal(() => admitModel(company({ sharedModels: new Map() }), slug, kind));
+    t.equal(refusal(() => admitModel(company(), slug, kind, 'model', allowed)).body, unknown.body);
+  }
+  t.equal(admitModel(company(), 'plain', 'chat', 'model', allowed).slug, 'plain');
+  t.match(refusal(() => admitModel(company(), 'plain', 'embedding', 'model', allowed)).message, 'is a chat model');
+});
+
+t.test('a key only narrows: what it lists and calls is what its company may, and it is allowed', async (t) => {
+  const slugs = ['plain', 'abroad', 'vectors', 'own', 'unknown'];
+  const subsets = Array.from({ length: 2 ** slugs.length }, (_, bits) => slugs.filter((_, n) => bits & (1 << n)));
+  const ownModels = new Map([['own', model('own')]]);
+  const calls = (c: Company, allowed: ReadonlySet<string> | null): string[] =>
+    slugs.flatMap((slug) =>
+      (['chat', 'embedding'] as const)
+        .filter((kind) => attempt(() => admitModel(c, slug, kind, 'model', allowed)))
+        .map((kind) => `${kind} ${slug}`),
+    );
+  for (const disabled of subsets) {
+    for (const allowNonEu of [false, true]) {
+      const owner = company({ disabledSlugs: new Set(disabled), allowNonEu, ownModels });
+      const plain = { list: listModels(owner).map(({ slug }) => slug), calls: calls(owner, null) };
+      for (const allowed of subsets) {
+        const names = new Set(allowed);
+        const listed = listModels(owner, names).map(({ slug }) => slug);
+        const called = calls(owner, names);
+        const isAllowed = (slug: string): boolean => names.has(slug.split(' ').at(-1) as string);
+        const right =
+          `${listed}` === `${plain.list.filter(isAllowed)}` && `${called}` === `${plain.calls.filter(isAllowed)}`;
+        if (!right) t.fail(`disabled ${disabled}, allowed ${allowed}: lists ${listed}, calls ${called}`);
+      }
+    }
+  }
+});
+
+t.test('a budget refuses from the very femto-euro at which it is reached', async (t) => {
+  const calendar = new Calendar('UTC');
+  const at = Date.parse('2026-11-21T12:00:00Z');
+  const admit = (budget: string | null, spent: string, owner?: 'key') => () =>
+    admitBudget(budget === null ? null : parseEur(budget), parseEur(spent), calendar, at, owner);
+  t.doesNotThrow(admit('10', '9.999999999999999'));
+  t.doesNotThrow(admit(null, '1000000'), 'no budget, no limit');
+  const expected = { status: 402, code: 'insufficient_quota', retry: false };
+  const headers = ['x-budget-resets-at', '2026-12-01T00:00:00Z'];
+  t.match(refusal(admit('10', '10')), { ...expected, message: /your company/, headers });
+  t.match(refusal(admit('10', '10', 'key')), { ...expected, message: /^This key has reached/, headers });
 });

@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import fc from 'fast-check';
 import t, { type Test } from 'tap';
+import { clientAddress } from '../../src/domain/client-address.ts';
 import { GatewayError } from '../../src/domain/errors.ts';
 import { readBody } from '../../src/gateway/body.ts';
 import { Reply } from '../../src/gateway/reply.ts';
@@ -42,7 +43,8 @@ function answer(req: ClientRequest, res: ClientResponse, seen: Seen): void {
   readBody(req, 100_000, new BodyMemory(null), {
     onBody(body) {
       const text = body.slice(0, body.length).toString('latin1');
-      const heard = JSON.stringify({ method: req.method, url: req.url, key: req.head.authorization, text });
+      const from = clientAddress(2, undefined, req.rawHeaders);
+      const heard = JSON.stringify({ method: req.method, url: req.url, from, key: req.head.authorization, text });
       const error = new GatewayError('not_found');
       const ways: Record<string, () => unknown> = {
         l: () => setTimeout(() => reply.json(heard), 3),
@@ -176,6 +178,21 @@ t.test('requests that repeat a head, with another body or key too, pass the pars
   heard.socket.destroy();
 });
 
+t.test('a request that passes the parser by says the addresses of its own head', async (t) => {
+  const { port, seen } = await serve(t, true);
+  const heard = open(port);
+  const one = (body: string, key?: string) => post(body, 'X-Forwarded-For: 192.0.2.1, 10.0.0.1\r\n', key);
+  const other = (body: string) => post(body, 'X-Forwarded-For: 192.0.2.2\r\nx-forwarded-for: 10.0.0.1\r\n');
+  const requests = [one('a'), one('aa'), one('a', 'svc_two'), other('a'), other('aa'), other('a'), one('a'), one('aa')];
+  const answers = await inTurn(heard, requests);
+  t.ok(seen.repeated >= 4, `${seen.repeated} passed it by`);
+  t.same(
+    answers.map((answer) => /"from":"([^"]*)"/.exec(answer)?.[1]),
+    requests.map((request) => (request.includes('192.0.2.2') ? '192.0.2.2' : '192.0.2.1')),
+  );
+  heard.socket.destroy();
+});
+
 t.test('a client that changes to other requests is learned anew', async (t) => {
   const { port, seen } = await serve(t, true);
   const heard = open(port);
@@ -190,6 +207,7 @@ t.test('a client that changes to other requests is learned anew', async (t) => {
 const ODD = [
   'GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n',
   post('a', 'X-Other: 1\r\n'),
+  post('a', 'X-Forwarded-For: 192.0.2.1, 10.0.0.1\r\n'),
   post('a', 'Expect: 100-continue\r\n'),
   post('a', 'Upgrade: h2c\r\nConnection: Upgrade\r\n'),
   post('a', '', 'svc one'),

@@ -6,7 +6,16 @@ import { readLines } from '../../src/ledger/spool-line.ts';
 import { recordText } from '../support/record.ts';
 
 const company = '00000000-0000-4000-8000-000000000001';
-const spend = { companyId: company, month: '2026-11-01', spent: 0n, pending: 0n, read: false, forgotten: false };
+const spend = {
+  id: company,
+  companyId: company,
+  month: '2026-11-01',
+  spent: 0n,
+  pending: 0n,
+  read: false,
+  forgotten: false,
+  company: null,
+};
 
 function record(n: number, upstream = 'x'.repeat(1 + (n % 700))): UsageRecord {
   const requestId = `00000000-0000-7000-8000-${String(n).padStart(12, '0')}`;

@@ -1,7 +1,7 @@
 import type { Payer } from '../../src/domain/key.ts';
 import { formatEur, parseEur, parsePrices } from '../../src/domain/money.ts';
 import { Calendar } from '../../src/domain/month.ts';
-import type { KeyAndMonth, LedgerStore, MonthSum, RefusedRecord } from '../../src/domain/ports.ts';
+import type { KeyAndMonth, LedgerStore, MaybeAsync, MonthSum, RefusedRecord } from '../../src/domain/ports.ts';
 import { readRecordCost } from '../../src/domain/record.ts';
 import { type Admission, type UsageRecord, usageRecord } from '../../src/domain/usage.ts';
 import type { Disk, Processes } from '../../src/ledger/disk.ts';
@@ -26,6 +26,8 @@ const REPLICAS = 3;
 const LOAD_MS = 20_000; // virtual
 const START = Date.UTC(2026, 11, 31, 23, 59, 50); // the year turns in the middle of it
 const COMPANIES = ['0', '1', '2'].map((n) => `00000000-0000-4000-8000-00000000000${n}`);
+/** Of every company, by turns with and without a budget of its own; the rest have none. */
+const BUDGETED = '20000000-0000-4000-8000-000000000000';
 const POISON = 'poison';
 
 export async function simulate(seed: number): Promise<Outcome> {
@@ -128,7 +130,7 @@ function settle({ booked, database, disk }: World): string[] {
       wrong.push(`${id} is not as it was booked`);
   }
   for (const [key, spent] of database.spend) {
-    const sum = [...database.rows.values()].filter((row) => `${row.companyId} ${row.month}` === key);
+    const sum = [...database.rows.values()].filter((row) => idsOf(row).some((id) => `${id} ${row.month}` === key));
     if (sum.reduce((total, { cost }) => total + cost, 0n) !== spent.femto)
       wrong.push(`the counter ${key} is not its rows`);
   }
@@ -141,8 +143,9 @@ class Replica {
   readonly #world: World;
   readonly #number: number;
   #ledger: BatchLedger | null = null;
-  /** A key of each company. */
+  /** A key of each company, and the budgeted one of each. */
   #payers: Payer[] = [];
+  #budgeted: Payer[] = [];
   #life: { dead: boolean; name: string } = { dead: true, name: '' };
   #lives = 0;
   #startedAt = 0;
@@ -195,8 +198,9 @@ class Replica {
     });
     this.#startedAt = time.now;
     this.#payers = COMPANIES.map((companyId) => ({ id: COMPANIES[0] as string, companyId }));
+    this.#budgeted = COMPANIES.map((companyId) => ({ id: BUDGETED, companyId, narrowing: { budget: 1n } }));
     this.#ledger.start();
-    for (const company of COMPANIES) this.#ask(company);
+    for (const [index] of COMPANIES.entries()) this.#ask(index);
   }
 
   /** kill -9, perhaps in the middle of a write. */
@@ -216,11 +220,17 @@ class Replica {
   book(): void {
     if (this.#life.dead) return;
     const { random, time, booked, clockOffset } = this.#world;
+    const index = Math.floor(random() * COMPANIES.length);
+    const changed = random() < 0.01 ? this.#budgeted[index] : undefined;
+    // as the directory has it once its budget was taken away, or given back
+    if (changed !== undefined) {
+      this.#budgeted[index] = { ...changed, narrowing: changed.narrowing === null ? { budget: 1n } : null };
+    }
     const at = START + time.now + clockOffset;
     const poisoned = random() < 0.01;
     const admission: Admission = {
       requestId: `10000000-0000-7000-8000-${String(booked.length).padStart(12, '0')}`,
-      payer: this.#payers[Math.floor(random() * COMPANIES.length)] as Payer,
+      payer: (random() < 0.5 ? this.#payers : this.#budgeted)[index] as Payer,
       model: {
         slug: poisoned ? POISON : 'good',
         upstream: 'ü"internal"',
@@ -254,58 +264,82 @@ class Replica {
   check(): void {
     const ledger = this.#ledger;
     if (ledger === null || this.#life.dead) return;
-    const { database, time, violations } = this.#world;
+    const { random, time, violations } = this.#world;
     const present = new Calendar('UTC').month(START + time.now + this.#world.clockOffset);
     for (const [index, company] of COMPANIES.entries()) {
       void this.#checkUsage(this.#payers[index] as Payer, present);
       for (const month of ['2026-12-01', '2027-01-01']) {
-        const truth = this.#truth(company, month).reduce((sum, { record }) => sum + record.cost, 0n);
-        const spent = ledger.spentOf(stranger(company), month);
-        const remembered = ledger.spentOf(this.#payers[index] as Payer, month);
-        if (remembered instanceof Promise) remembered.catch(() => {});
-        if (spent instanceof Promise) {
-          spent.catch(() => {}); // not known yet
-          continue;
+        const known = figure(ledger.spentOf(stranger(company), month));
+        const remembered = figure(ledger.spentOf(this.#payers[index] as Payer, month));
+        if (known !== null) {
+          if (remembered !== known)
+            violations.push(`at ${time.now} ${company} ${month}: a key remembers ${remembered}`);
+          this.#compare(company, month, known);
         }
-        if (remembered !== spent) violations.push(`at ${time.now} ${company} ${month}: a key remembers ${remembered}`);
-        if (spent > truth) violations.push(`at ${time.now} ${company} ${month}: ${formatEur(spent - truth)} too much`);
-        const settled =
-          Math.max(database.healthySince, database.wildUntil) < time.now - 3000 && this.#startedAt < time.now - 3000;
-        const old = database.spentBefore(`${company} ${month}`, time.now - 1000);
-        if (settled && spent < old)
-          violations.push(`at ${time.now} ${company} ${month}: ${formatEur(old - spent)} too little`);
+        const budgeted = this.#budgeted[index] as Payer;
+        const isIdle = budgeted.narrowing === null || random() < 0.8; // then what others change is read when it is asked for
+        const own = isIdle ? null : figure(ledger.spentByKey(budgeted, month));
+        if (own !== null) this.#compare(`${company}/${BUDGETED}`, month, own);
       }
     }
+  }
+
+  #compare(id: string, month: string, spent: bigint): void {
+    const { database, time, violations } = this.#world;
+    const truth = this.#truth(id, month).reduce((sum, { record }) => sum + record.cost, 0n);
+    if (spent > truth) violations.push(`at ${time.now} ${id} ${month}: ${formatEur(spent - truth)} too much`);
+    const settled =
+      Math.max(database.healthySince, database.wildUntil) < time.now - 3000 && this.#startedAt < time.now - 3000;
+    const old = database.spentBefore(`${id} ${month}`, time.now - 1000);
+    if (settled && spent < old) violations.push(`at ${time.now} ${id} ${month}: ${formatEur(old - spent)} too little`);
   }
 
   /** What a key used is never above the truth, and has all of this life and what is a second old of the others. */
   async #checkUsage(payer: Payer, month: string): Promise<void> {
     const { database, time, violations } = this.#world;
     const life = this.#life;
-    const own = this.#truth(payer.companyId, month).filter(
+    const id = `${payer.companyId}/${payer.id}`;
+    const own = this.#truth(id, month).filter(
       (one) => one.life === life.name && one.record.admission.model.slug !== POISON,
     );
-    const old = database.spentBefore(`${payer.companyId} ${month}`, time.now - 1000);
+    const old = database.spentBefore(`${id} ${month}`, time.now - 1000);
     const asked = (this.#ledger as BatchLedger).usageOf(payer, month);
     const used = asked instanceof Promise ? await asked.catch(() => null) : asked; // null: the database is away
     if (used === null || life.dead) return;
-    const { length } = this.#truth(payer.companyId, month);
-    const wrong = (text: string): void => void violations.push(`at ${time.now} usage of ${payer.companyId}: ${text}`);
+    const { length } = this.#truth(id, month);
+    const wrong = (text: string): void => void violations.push(`at ${time.now} usage of ${id}: ${text}`);
     if (used.requests > length) wrong(`${used.requests} requests of ${length}`);
     if (used.cost < old) wrong(`${formatEur(old - used.cost)} too little`);
     if (used.requests < own.length) wrong(`${used.requests} requests, ${own.length} of them its own`);
   }
 
-  #truth(company: string, month: string): Booked[] {
+  /** What was booked of a company or a key, see MonthSpend. */
+  #truth(id: string, month: string): Booked[] {
     return this.#world.booked.filter(
-      ({ record: { admission } }) => admission.payer.companyId === company && admission.month === month,
+      ({ record: { admission } }) => admission.month === month && idsOf(admission.payer).includes(id),
     );
   }
 
-  #ask(company: string): void {
-    const spent = this.#ledger?.spentOf(stranger(company), '2026-12-01');
-    if (spent instanceof Promise) spent.catch(() => {});
+  #ask(index: number): void {
+    const ledger = this.#ledger as BatchLedger;
+    figure(ledger.spentOf(stranger(COMPANIES[index] as string), '2026-12-01'));
+    figure(ledger.spentByKey(this.#budgeted[index] as Payer, '2026-12-01'));
   }
+}
+
+/** null: it has to be read first. */
+function figure(spent: MaybeAsync<bigint>): bigint | null {
+  if (typeof spent === 'bigint') return spent;
+  spent.catch(() => {});
+  return null;
+}
+
+/** The ids under which the ledger keeps what a key, or a row of it, costs. */
+function idsOf({
+  companyId,
+  ...row
+}: Pick<Payer, 'companyId'> & ({ readonly id: string } | { readonly keyId: string })): string[] {
+  return [companyId, `${companyId}/${'id' in row ? row.id : row.keyId}`];
 }
 
 /** A key that remembers nothing: the figure is looked up. */
@@ -436,8 +470,8 @@ class VirtualDisk implements Disk {
 
 interface Row {
   readonly companyId: string;
-  readonly month: string;
   readonly keyId: string;
+  readonly month: string;
   readonly promptTokens: number;
   readonly completionTokens: number;
   readonly cost: bigint;
@@ -480,15 +514,16 @@ class VirtualDatabase {
         run(() => {
           for (const { record } of refused) this.refused.add(readRecordCost(record)?.requestId ?? record);
         }),
-      spend: (companies, months) =>
+      spend: (ids, months) =>
         run(() => {
-          const keys = companies.flatMap((company) => months.map((month) => `${company} ${month}`));
+          const keys = ids.flatMap((id) => months.map((month) => `${id} ${month}`));
           return this.#sums(keys.filter((key) => this.spend.has(key)));
         }),
       changedSpend: (cursor) =>
         run(() => {
-          const keys = [...this.spend].filter(([, { version }]) => cursor !== null && version >= Number(cursor));
-          return { cursor: `${this.#version}`, sums: this.#sums(keys.map(([key]) => key)) };
+          const changed = [...this.spend].filter(([, { version }]) => cursor !== null && version >= Number(cursor));
+          const ofCompanies = changed.map(([key]) => key).filter((key) => !key.includes('/'));
+          return { cursor: `${this.#version}`, sums: this.#sums(ofCompanies) };
         }),
       keyUsage: (keys) => run(() => keys.flatMap((key) => this.#usage(key))),
       calls: () => run(() => []),
@@ -544,8 +579,10 @@ class VirtualDatabase {
       if (cost === null) throw new Error('no record');
       if (this.rows.has(record.request_id)) continue;
       this.rows.set(record.request_id, cost);
-      const key = `${cost.companyId} ${cost.month}`;
-      fresh.set(key, (fresh.get(key) ?? 0n) + cost.cost);
+      for (const id of idsOf(cost)) {
+        const key = `${id} ${cost.month}`;
+        fresh.set(key, (fresh.get(key) ?? 0n) + cost.cost);
+      }
     }
     this.#version += 1;
     for (const [key, femto] of fresh) {
@@ -553,8 +590,9 @@ class VirtualDatabase {
       this.spend.set(key, { femto: total, version: this.#version });
       this.#history.push({ at: this.#time.now, key, femto: total });
     }
-    const sum = [...fresh.values()].reduce((all, femto) => all + femto, 0n);
-    return fresh.size > 0 && sum === total ? 'all' : [...fresh].map(([key, femto]) => sumOf(key, femto));
+    const sums = [...fresh].filter(([key]) => !key.includes('/'));
+    const sum = sums.reduce((all, [, femto]) => all + femto, 0n);
+    return sums.length > 0 && sum === total ? 'all' : sums.map(([key, femto]) => sumOf(key, femto));
   }
 
   #usage(key: KeyAndMonth) {
@@ -588,8 +626,8 @@ function membersOf(array: string): string[] {
 }
 
 function sumOf(key: string, femto: bigint): MonthSum {
-  const [companyId, month] = key.split(' ') as [string, string];
-  return { companyId, month, eur: formatEur(parseEur(formatEur(femto))) };
+  const [id, month] = key.split(' ') as [string, string];
+  return { id, month, eur: formatEur(parseEur(formatEur(femto))) };
 }
 
 function attempt<T>(work: () => T, done: (value: T) => void, failed: (error: unknown) => void): void {

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { type KeyMemory, SpendTable } from '../../src/ledger/spend.ts';
+import { type KeyMemory, SpendTable, spendIdOf } from '../../src/ledger/spend.ts';
 
 const MONTH = '2026-11-01';
 const NEXT = '2026-12-01';
@@ -69,7 +69,7 @@ t.test('a record counts once, from its booking on, however it is settled', async
   t.equal(table.of(key, MONTH), 154n, 'some of it was not');
 
   table.add(key, MONTH, 6n);
-  table.resetPending([{ companyId: 'a', month: MONTH, cost: 1n }]);
+  table.resetPending([{ spend: null, companyId: 'a', month: MONTH, cost: 1n }]);
   t.equal(table.of(key, MONTH), 155n);
   t.equal(spend.pending, 1n);
   table.settleSum('a', MONTH, 1n, 0n);
@@ -91,4 +91,73 @@ t.test('before the figure is read, what is booked and settled leaves no trace in
   table.refresh('b', MONTH, 3n);
   t.same([...table.assumed()], []);
   t.equal(table.of(keyOf('b'), MONTH), 3n);
+});
+
+t.test('what a budgeted key spends counts for its company too; other keys cost no entry', async (t) => {
+  const table = new SpendTable();
+  const plain = table.key({ id: 'p', companyId: 'a', narrowing: null });
+  const key = table.key({ id: 'k', companyId: 'a', narrowing: { budget: 1n } });
+  const id = spendIdOf('a', 'k');
+  table.set('a', MONTH, 100n);
+  table.set(id, MONTH, 10n);
+  table.add(plain, MONTH, 1n);
+  t.equal(table.ofOwn(key, MONTH), 10n);
+  const spend = table.add(key, MONTH, 5n);
+  t.same([table.of(key, MONTH), table.of(plain, MONTH), table.ofOwn(key, MONTH)], [106n, 106n, 15n]);
+  table.settle(spend, 5n, true);
+  t.same([table.of(key, MONTH), table.ofOwn(key, MONTH)], [106n, 15n], 'from pending to committed');
+  t.same([...table.assumed()], [], 'nothing is to be read');
+
+  table.settle(table.add(key, MONTH, 7n), 7n, false);
+  table.settleSum('a', MONTH, 0n, 7n);
+  t.same([table.of(key, MONTH), table.ofOwn(key, MONTH)], [113n, 22n]);
+  t.same(
+    [...table.assumed()].map((one) => one.id),
+    [id],
+    'sums do not tell of keys: it is read again',
+  );
+  table.set(id, MONTH, 22n);
+  t.same([...table.assumed()], []);
+
+  const doubt = (...changed: [id: string, month: string][]) =>
+    table.doubtKeys(changed.map(([id, month]) => ({ id, month }))).map((one) => one.id);
+  t.same(doubt(['b', MONTH], ['a', NEXT]), []);
+  t.equal(table.ofOwn(key, MONTH), 22n);
+  t.same(doubt(['a', MONTH]), [id], 'asked for since the last poll: read at once');
+  t.equal(table.ofOwn(key, MONTH), 22n);
+  t.same(doubt(), []);
+  t.same(doubt(['a', MONTH]), [], 'not asked for');
+  t.equal(table.ofOwn(key, MONTH), undefined, 'read when it is');
+  t.equal(table.get(id, MONTH), 22n, 'and known should that fail');
+  table.set(id, MONTH, 23n);
+  t.equal(table.ofOwn(key, MONTH), 23n);
+  t.same(table.unread(NEXT).sort(), ['a', id]);
+  table.settle(table.add(plain, MONTH, 0n), 1n, true);
+  table.prune(NEXT);
+  t.equal(table.ofOwn(key, MONTH), undefined, 'forgotten with its month');
+  t.same(doubt(['a', MONTH]), []);
+});
+
+t.test('of a record read back from the disk a key has no more pending than was counted for it', async (t) => {
+  const table = new SpendTable();
+  const key = table.key({ id: 'k', companyId: 'a', narrowing: { budget: 1n } });
+  const id = spendIdOf('a', 'k');
+  table.settleOwn(id, MONTH, 3n); // it never had a budget
+  t.equal(table.ofOwn(key, MONTH), undefined);
+  const spend = table.add(key, MONTH, 5n);
+  table.set(id, MONTH, 0n);
+  table.settleOwn(id, MONTH, 8n); // 3 of them from before it had one
+  t.equal(spend.pending, 0n);
+  table.settle(spend, 5n, true);
+  t.equal(spend.pending, 0n, 'and never less than nothing');
+  table.set(id, MONTH, 8n);
+  t.equal(table.ofOwn(key, MONTH), 8n);
+
+  const again = table.add(key, MONTH, 2n);
+  table.resetPending([
+    { spend: again, companyId: 'a', month: MONTH, cost: 4n },
+    { spend: null, companyId: 'a', month: MONTH, cost: 1n },
+  ]);
+  t.equal(table.ofOwn(key, MONTH), 12n);
+  t.equal(spend.company?.pending, 5n);
 });

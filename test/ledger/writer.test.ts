@@ -39,15 +39,20 @@ function payer(companyId: string): Payer {
   return { id: randomUUID(), companyId };
 }
 
+/** A key with a budget of its own. */
+function budgeted(companyId: string, id: string = randomUUID()): Payer {
+  return { id, companyId, narrowing: { budget: 1n } };
+}
+
 function record(
   companyId: string,
-  more: { at?: number; slug?: string; requestId?: string; month?: string } = {},
+  more: { at?: number; slug?: string; requestId?: string; month?: string; payer?: Payer } = {},
 ): UsageRecord {
   const at = more.at ?? Date.now();
   const model = { ...MODEL, slug: more.slug ?? MODEL.slug };
   const admission = {
     requestId: more.requestId ?? randomUUID(),
-    payer: payer(companyId),
+    payer: more.payer ?? payer(companyId),
     model,
     endpoint: 'chat.completions',
     at,
@@ -150,7 +155,8 @@ t.test('a waiter that fails costs the others nothing', async (t) => {
 
 t.test('a batch three times by two writers, acknowledgements lost, changes nothing', async (t) => {
   const company = randomUUID();
-  const records = Array.from({ length: 300 }, () => record(company));
+  const key = budgeted(company);
+  const records = Array.from({ length: 300 }, (_, n) => record(company, n % 3 === 0 ? { payer: key } : {}));
   let lost = 0;
   let batches = 0;
   const forgetful: LedgerStore = {
@@ -167,7 +173,10 @@ t.test('a batch three times by two writers, acknowledgements lost, changes nothi
   };
   const ledgers = [open(t, { store: forgetful }), open(t, { store: forgetful })].map(({ ledger }) => ledger);
   for (const ledger of ledgers) ledger.start();
-  for (const ledger of ledgers) t.equal(await ledger.spentOf(payer(company), calendar.month(Date.now())), 0n);
+  for (const ledger of ledgers) {
+    t.equal(await ledger.spentOf(payer(company), calendar.month(Date.now())), 0n);
+    t.equal(await ledger.spentByKey(key, calendar.month(Date.now())), 0n);
+  }
   for (let n = 0; n < 3; n++) {
     const before = batches;
     for (const ledger of ledgers) for (const one of records) ledger.book(one, null);
@@ -178,6 +187,8 @@ t.test('a batch three times by two writers, acknowledgements lost, changes nothi
   for (const ledger of ledgers) {
     const spent = async () => String(await ledger.spentOf(payer(company), calendar.month(Date.now())));
     await until(spent, 'each knows the sum, with nothing counted twice', (sum) => sum === String(300n * COST));
+    const own = async () => String(await ledger.spentByKey(key, calendar.month(Date.now())));
+    await until(own, 'and what one key spent of it', (sum) => sum === String(100n * COST));
     t.equal(await ledger.close(5000), 0);
   }
   await nothingWrong(t);
@@ -309,14 +320,22 @@ t.test('a month that begins while the database is away begins at nothing, and is
   const { ledger } = open(t, { store: flaky, clock: () => now });
   ledger.start();
   t.equal(await ledger.spentOf(payer(company), '2026-11-01'), COST);
+  const key = budgeted(company);
+  t.equal(await ledger.spentByKey(key, '2026-11-01'), 0n);
   await until(() => reads > 0, 'it has read the spend of the old month');
   away = true;
   now += 2000;
   t.equal(await ledger.spentOf(payer(company), '2026-12-01'), 0n, 'served on');
-  const stranger = await Promise.resolve(ledger.spentOf(payer(randomUUID()), '2026-12-01')).catch((error) => error);
-  t.match(stranger, { name: 'service_unavailable' });
-  ledger.book(record(company, { at: now, month: '2026-12-01' }), null);
+  t.equal(await ledger.spentByKey(key, '2026-12-01'), 0n, 'and so is a key with a budget');
+  for (const strange of [
+    () => ledger.spentOf(payer(randomUUID()), '2026-12-01'),
+    () => ledger.spentByKey(budgeted(company), '2026-12-01'),
+  ]) {
+    t.match(await Promise.resolve(strange()).catch((error) => error), { name: 'service_unavailable' });
+  }
+  ledger.book(record(company, { at: now, month: '2026-12-01', payer: key }), null);
   t.equal(await ledger.spentOf(payer(company), '2026-12-01'), COST);
+  t.equal(await ledger.spentByKey(key, '2026-12-01'), COST);
   await db.run(
     5000,
     (sql) =>
@@ -325,6 +344,123 @@ t.test('a month that begins while the database is away begins at nothing, and is
   away = false;
   const spent = async () => String(await ledger.spentOf(payer(company), '2026-12-01'));
   await until(spent, 'the chat cost is counted', (sum) => sum === String(COST + parseEur('1')));
+  await ledger.close(5000);
+});
+
+t.test('what a key with a budget spent counts at once here, and within a second elsewhere', async (t) => {
+  const company = randomUUID();
+  const key = budgeted(company);
+  const month = calendar.month(Date.now());
+  const [here, elsewhere] = [open(t).ledger, open(t).ledger];
+  for (const ledger of [here, elsewhere]) {
+    ledger.start();
+    t.equal(await ledger.spentByKey(key, month), 0n);
+  }
+  here.book(record(company, { payer: key }), null);
+  here.book(record(company), null);
+  t.equal(await here.spentByKey(key, month), COST, 'before it is in the database, and without that of other keys');
+  const seen = async () => String(await elsewhere.spentByKey(key, month));
+  await until(seen, 'another gateway sees it', (sum) => sum === String(COST));
+  t.equal(await here.spentByKey(key, month), COST, 'nothing counts twice');
+  for (const ledger of [here, elsewhere]) await ledger.close(5000);
+});
+
+t.test(
+  'what others spent of an idle key is read when it is used; while that fails the known figure serves',
+  async (t) => {
+    const company = randomUUID();
+    const key = budgeted(company);
+    const month = calendar.month(Date.now());
+    const state = { away: false, polls: 0, keyReads: 0 };
+    const answer = <T>(work: () => Promise<T>): Promise<T> => (state.away ? Promise.reject(failure(true)) : work());
+    const flaky: LedgerStore = {
+      ...store,
+      spend(ids, months) {
+        if (ids.some((id) => id.includes('/'))) state.keyReads++;
+        return answer(() => store.spend(ids, months));
+      },
+      changedSpend: (cursor) => answer(() => store.changedSpend(cursor).finally(() => state.polls++)),
+    };
+    const [{ ledger: here }, { ledger: elsewhere }] = [open(t, { store: flaky }), open(t)];
+    for (const ledger of [here, elsewhere]) ledger.start();
+    t.equal(await here.spentOf(payer(company), month), 0n);
+    t.equal(await here.spentByKey(key, month), 0n);
+    const idleFrom = state.polls;
+    await until(() => state.polls > idleFrom + 1, 'nobody asks for it between two polls');
+    elsewhere.book(record(company, { payer: key }), null);
+    const seen = async () => String(await here.spentOf(payer(company), month));
+    await until(seen, 'the company spent', (sum) => sum === String(COST));
+    t.equal(state.keyReads, 1, 'nothing is read of a key that nobody uses');
+    state.away = true;
+    t.equal(await here.spentByKey(key, month), 0n, 'served on');
+    await until(() => !here.available, 'the outage is noticed');
+    t.equal(await here.spentByKey(key, month), 0n, 'at once');
+    state.away = false;
+    const own = async () => String(await here.spentByKey(key, month));
+    await until(own, 'and right again afterwards', (sum) => sum === String(COST));
+    for (const ledger of [here, elsewhere]) await ledger.close(5000);
+  },
+);
+
+t.test('a key that gets a budget, or gets it back, is known to have spent what it spent without', async (t) => {
+  const company = randomUUID();
+  const plain = payer(company);
+  const month = calendar.month(Date.now());
+  const { ledger } = open(t);
+  ledger.start();
+  await ledger.spentOf(plain, month);
+  ledger.book(record(company, { payer: plain }), null);
+  await until(() => ledger.backlog === 0, 'the record is written');
+  const first = budgeted(company, plain.id);
+  t.equal(await ledger.spentByKey(first, month), COST);
+  ledger.book(record(company, { payer: first }), null);
+  ledger.book(record(company, { payer: { ...plain, narrowing: null } }), null); // the budget was taken away
+  const again = budgeted(company, plain.id);
+  t.equal(await ledger.spentByKey(again, month), 2n * COST);
+  const seen = async () => String(await ledger.spentByKey(again, month));
+  await until(seen, 'what it spent meanwhile is read', (sum) => sum === String(3n * COST));
+  await ledger.close(5000);
+});
+
+t.test('what a dead gateway left in its spool counts for the key too', async (t) => {
+  const company = randomUUID();
+  const key = budgeted(company);
+  const month = calendar.month(Date.now());
+  const away: LedgerStore = { ...store, insert: () => Promise.reject(failure(true)) };
+  const folder = mkdtempSync(join(tmpdir(), 'tollgate-spool-'));
+  const { self, isAlive } = systemProcesses();
+  const processes = { self: { ...self, started: 'earlier' }, isAlive }; // as if it were a former process of this id
+  const place = { disk: fileDisk(false), folder, id: randomUUID(), log: { warn() {}, error() {} } };
+  const spool = new Spool({ ...place, processes, uptime: () => performance.now() });
+  const dead = open(t, { store: away, folder, spool });
+  dead.ledger.start();
+  for (let n = 0; n < 3; n++) dead.ledger.book(record(company, { payer: key }), null);
+  t.equal(await dead.ledger.close(100), 0);
+  const { ledger } = open(t, { folder });
+  ledger.start();
+  const seen = async () => String(await ledger.spentByKey(key, month));
+  await until(seen, 'what was left is counted', (sum) => sum === String(3n * COST));
+  await ledger.close(5000);
+  await nothingWrong(t);
+});
+
+t.test('the figures of very many keys are read a portion at a time', async (t) => {
+  const company = randomUUID();
+  const keys = Array.from({ length: 2500 }, () => budgeted(company));
+  const sizes: number[] = [];
+  const counting: LedgerStore = {
+    ...store,
+    spend(ids, months) {
+      sizes.push(ids.length);
+      return store.spend(ids, months);
+    },
+  };
+  const { ledger } = open(t, { store: counting });
+  ledger.start();
+  const month = calendar.month(Date.now());
+  const spent = await Promise.all(keys.map((key) => ledger.spentByKey(key, month)));
+  t.ok(spent.every((sum) => sum === 0n));
+  t.ok(Math.max(...sizes) <= 1000, `read ${sizes} at a time`);
   await ledger.close(5000);
 });
 
@@ -462,7 +598,7 @@ t.test('the sums of a batch are told unless all of it was inserted', async (t) =
   const records = [1, 2, 3].map(() => recordText(record(company)));
   const insert = (some: readonly string[], total: bigint | null) =>
     store.insert(writer, Buffer.from(`[${some}]`), total);
-  const sum = (eur: RegExp) => [{ companyId: company, month: calendar.month(Date.now()), eur }];
+  const sum = (eur: RegExp) => [{ id: company, month: calendar.month(Date.now()), eur }];
   t.match(await insert(records.slice(0, 1), null), sum(/^2(\.0+)?$/), 'nobody knows what they cost');
   t.match(await insert(records.slice(0, 2), 2n * COST), sum(/^2(\.0+)?$/), 'one was there already');
   t.same(await insert(records.slice(0, 2), 2n * COST), [], 'both were');

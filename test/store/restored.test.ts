@@ -70,6 +70,6 @@ t.test('a cursor of another server reads all that is current', async (t) => {
   const [server] = cursor.split(' ');
   const foreign = `1700000000.5/16384 ${1e12}`;
   const read = await store.changedSpend(foreign);
-  t.same(read.sums.map(({ companyId }) => companyId).sort(), [company, other].sort());
+  t.same(read.sums.map(({ id }) => id).sort(), [company, other].sort());
   t.ok(read.cursor.startsWith(`${server} `), 'and goes on with the ids of this one');
 });
