@@ -119,8 +119,8 @@ async function setAside(db: Database, refused: readonly RefusedRecord[]): Promis
 
 /** @param ids see MonthSum */
 function readSpend(db: Database, ids: readonly string[], months: readonly string[]): Promise<MonthSum[]> {
-  const [ofKeys, companies] = [ids.filter((id) => id.includes('/')), ids.filter((id) => !id.includes('/'))];
-  const keys = ofKeys.map((id) => id.slice(id.indexOf('/') + 1));
+  const companies = ids.filter((id) => !id.includes('/'));
+  const ofKeys = ids.filter((id) => id.includes('/')).map((id) => id.split('/') as [company: string, key: string]);
   return db.run(
     READ_MS,
     (sql) => sql<MonthSum[]>`
@@ -128,7 +128,8 @@ function readSpend(db: Database, ids: readonly string[], months: readonly string
       where company_id = any(${companies}::uuid[]) and billing_month = any(${[...months]}::date[])
       union all
       select company_id || '/' || api_key_id, billing_month::text, sum(cost_eur)::text from usage_daily
-      where api_key_id = any(${keys}::uuid[]) and billing_month = any(${[...months]}::date[])
+      where company_id = any(${[...new Set(ofKeys.map(([company]) => company))]}::uuid[])
+        and api_key_id = any(${ofKeys.map(([, key]) => key)}::uuid[]) and billing_month = any(${[...months]}::date[])
       group by company_id, api_key_id, billing_month`,
   );
 }
