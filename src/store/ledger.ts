@@ -120,18 +120,19 @@ async function setAside(db: Database, refused: readonly RefusedRecord[]): Promis
 /** @param ids see MonthSum */
 function readSpend(db: Database, ids: readonly string[], months: readonly string[]): Promise<MonthSum[]> {
   const companies = ids.filter((id) => !id.includes('/'));
-  const ofKeys = ids.filter((id) => id.includes('/')).map((id) => id.split('/') as [company: string, key: string]);
-  return db.run(
-    READ_MS,
-    (sql) => sql<MonthSum[]>`
+  const keys = ids.filter((id) => id.includes('/')).map((id) => id.split('/') as [company: string, key: string]);
+  return db.run(READ_MS, async (sql) => {
+    const ofCompanies = sql<MonthSum[]>`
       select ${spendColumns(sql)} from monthly_spend
-      where company_id = any(${companies}::uuid[]) and billing_month = any(${[...months]}::date[])
-      union all
-      select company_id || '/' || api_key_id, billing_month::text, sum(cost_eur)::text from usage_daily
-      where company_id = any(${[...new Set(ofKeys.map(([company]) => company))]}::uuid[])
-        and api_key_id = any(${ofKeys.map(([, key]) => key)}::uuid[]) and billing_month = any(${[...months]}::date[])
-      group by company_id, api_key_id, billing_month`,
-  );
+      where company_id = any(${companies}::uuid[]) and billing_month = any(${[...months]}::date[])`;
+    if (keys.length === 0) return ofCompanies;
+    const ofKeys = sql<MonthSum[]>`
+      select company_id || '/' || api_key_id as id, billing_month::text as month, sum(cost_eur)::text as eur from usage_daily
+      where company_id = any(${[...new Set(keys.map(([company]) => company))]}::uuid[])
+        and api_key_id = any(${keys.map(([, key]) => key)}::uuid[]) and billing_month = any(${[...months]}::date[])
+      group by company_id, api_key_id, billing_month`;
+    return [...(await ofCompanies), ...(await ofKeys)];
+  });
 }
 
 /** @param cursor the server, and its oldest running transaction at the last reading */
