@@ -151,7 +151,11 @@ t.test('a request shed by overload has its span, in the trace of its caller', as
   const leave = new AbortController();
   t.teardown(() => leave.abort());
   const waiting = { model: 'waiting', messages: MESSAGES, stream: true };
-  await open(`${world.url}/chat/completions`, { key: customer.key, body: waiting, signal: leave.signal });
+  const stream = await open(`${world.url}/chat/completions`, {
+    key: customer.key,
+    body: waiting,
+    signal: leave.signal,
+  });
 
   const began = await customer.chat();
   t.equal(began.status, 503);
@@ -170,6 +174,7 @@ t.test('a request shed by overload has its span, in the trace of its caller', as
   const body = { model: CHAT, messages: MESSAGES };
   t.equal((await ask(`${world.url}/chat/completions`, { key: customer.key, body, headers })).status, 503);
   t.match(await trace(collector, TRACE, 1), [{ parentSpanId: PARENT, status: { code: 2 } }]);
+  t.equal(stream.status, 200, 'referred to until here: fetch ends an answer that is collected as garbage');
 });
 
 t.test("a caller's trace is continued, and nothing else of its headers goes upstream", async (t) => {
