@@ -10,7 +10,7 @@ import {
   readTokensPerMinute,
 } from '../domain/field.ts';
 import { type Catalogue, listModels } from '../domain/gate.ts';
-import type { LimitColumns, NarrowingColumns } from '../domain/limit-text.ts';
+import type { LimitColumns, RestrictionColumns } from '../domain/limit-text.ts';
 import type { KeyRow } from '../store/key.ts';
 import { unknownSlugs } from '../store/model.ts';
 import { type PageContext, param, read } from './context.ts';
@@ -85,7 +85,7 @@ export async function readRestrictions(
   c: PageContext,
   form: Form,
   before: readonly string[] = [],
-): Promise<LimitColumns & NarrowingColumns> {
+): Promise<LimitColumns & RestrictionColumns> {
   const slugs = form.all('model', lines(readSlug)).flat();
   const added = slugs.filter((slug) => slug !== undefined && !before.includes(slug));
   const [unknown] = await read(c, (sql) => unknownSlugs(sql, param(c, 'company'), added));

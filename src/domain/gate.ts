@@ -1,18 +1,18 @@
 import type { Company } from './company.ts';
 import { GatewayError, modelNotFound, type SlugParam } from './errors.ts';
-import type { Narrowing } from './key.ts';
+import type { Restriction } from './key.ts';
 import type { Model, ModelKind } from './model.ts';
 
 /**
  * The model gate (spec sections 2.9, 4.1, 7; contract section 5): the only place that decides which models
- * a key may list and call. Those that its company has, and of them those that its narrowing names.
+ * a key may list and call. Those that its company has, and of them those that its restriction names.
  */
 
 /** The settings of a company that decide which models it has. */
 export type Catalogue = Pick<Company, 'disabledSlugs' | 'allowNonEu' | 'ownModels' | 'sharedModels'>;
 
 /** The model a slug names for a key; undefined when it is unknown, disabled or not allowed to the key. */
-export function findModel(company: Catalogue, slug: string, allowed: Narrowing['models'] = null): Model | undefined {
+export function findModel(company: Catalogue, slug: string, allowed: Restriction['models'] = null): Model | undefined {
   if (company.disabledSlugs.has(slug) || (allowed !== null && !allowed.has(slug))) return undefined;
   return company.ownModels.get(slug) ?? company.sharedModels.get(slug);
 }
@@ -29,7 +29,7 @@ export function admitModel(
   slug: string,
   kind: ModelKind,
   param: SlugParam = 'model',
-  allowed: Narrowing['models'] = null,
+  allowed: Restriction['models'] = null,
 ): Model {
   const model = findModel(company, slug, allowed);
   if (model === undefined) throw modelNotFound(slug, param);
@@ -50,7 +50,7 @@ const TEXT_ALONE =
   "takes text, not token ids, in 'input'. LangChain for Python sends text with OpenAIEmbeddings(check_embedding_ctx_length=False).";
 
 /** The models that GET /models lists, sorted by slug (spec section 4.1). */
-export function listModels(company: Catalogue, allowed: Narrowing['models'] = null): Model[] {
+export function listModels(company: Catalogue, allowed: Restriction['models'] = null): Model[] {
   const slugs = new Set([...company.ownModels.keys(), ...company.sharedModels.keys()]);
   const listed: Model[] = [];
   for (const slug of slugs) {

@@ -14,7 +14,7 @@ const BASE32 = 'abcdefghijklmnopqrstuvwxyz234567';
 export interface Payer {
   readonly id: string;
   readonly companyId: string;
-  readonly narrowing?: Pick<Narrowing, 'budget'> | null;
+  readonly restriction?: Pick<Restriction, 'budget'> | null;
 }
 
 /** A key as the gateway sees it. */
@@ -25,11 +25,11 @@ export interface ApiKey extends Payer {
   /** null: none besides its company's. */
   readonly limits: Limits | null;
   /** null: it may do all that its scopes and its company allow. */
-  readonly narrowing: Narrowing | null;
+  readonly restriction: Restriction | null;
 }
 
 /** What a key may do less than its company (contract section 5). null: nothing less. */
-export interface Narrowing {
+export interface Restriction {
   /** The only slugs it lists and calls. */
   readonly models: ReadonlySet<string> | null;
   /** Femto-EUR a month. */

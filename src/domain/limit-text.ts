@@ -9,7 +9,7 @@ export interface LimitColumns {
 }
 
 /** Columns of `api_keys` by which a key may do less than its company (contract section 5). null: nothing less. */
-export interface NarrowingColumns {
+export interface RestrictionColumns {
   /** The only slugs it lists and calls; sorted. */
   readonly allowed_model_slugs: readonly string[] | null;
   /** Exact decimal text in EUR; "0" means unlimited, too. */
@@ -36,7 +36,7 @@ export function limitTexts(row: LimitColumns, { count }: Pick<Shown, 'count'>): 
 }
 
 /** All by which a key may do less than its company, in words; empty for nothing. */
-export function restrictionTexts(row: LimitColumns & NarrowingColumns, shown: Shown): string[] {
+export function restrictionTexts(row: LimitColumns & RestrictionColumns, shown: Shown): string[] {
   const { allowed_model_slugs: slugs, monthly_budget_eur: budget, allowed_cidrs: cidrs } = row;
   const texts = [
     isLimited(budget) && `${shown.eurText(budget)} a month`,

@@ -4,7 +4,7 @@ import { clientAddress } from '../domain/client-address.ts';
 import type { Company } from '../domain/company.ts';
 import { GatewayError } from '../domain/errors.ts';
 import { admitModel } from '../domain/gate.ts';
-import { type ApiKey, isWithin, type Narrowing } from '../domain/key.ts';
+import { type ApiKey, isWithin, type Restriction } from '../domain/key.ts';
 import type { Hold, MaybeAsync } from '../domain/ports.ts';
 import { SCOPE_BIT } from '../domain/scope.ts';
 import { type Admission, FREE_ENDPOINT } from '../domain/usage.ts';
@@ -119,8 +119,8 @@ class Exchange implements BodyListener, ReplyOwner {
       const read = operation.read(services, body, key.companyId, this.#id, this.#req.head); // 400, or 404 for an assistant
       const call = read instanceof Promise ? await read : read;
       summary.asked = call.slug;
-      const { narrowing } = key;
-      const allowed = narrowing === null ? null : narrowing.models;
+      const { restriction } = key;
+      const allowed = restriction === null ? null : restriction.models;
       const model = admitModel(company, call.slug, operation.kind, call.slugParam, allowed); // 404, then 403 at the EU gate
       summary.slug = model.slug;
       call.check?.(model); // 400
@@ -130,9 +130,9 @@ class Exchange implements BodyListener, ReplyOwner {
       const sum = typeof spent === 'bigint' ? spent : await spent;
       if (company.budget !== null && sum > company.budget) services.metrics.overBudget(month, sum - company.budget);
       admitBudget(company.budget, sum, services.calendar, at); // 402
-      if (narrowing !== null && narrowing.budget !== null) {
+      if (restriction !== null && restriction.budget !== null) {
         const own = services.ledger.spentByKey(key, month);
-        admitBudget(narrowing.budget, typeof own === 'bigint' ? own : await own, services.calendar, at, 'key'); // 402
+        admitBudget(restriction.budget, typeof own === 'bigint' ? own : await own, services.calendar, at, 'key'); // 402
       }
       const { requestId } = reply;
       const admission: Admission = { requestId, payer: key, model, endpoint: operation.endpoint, at, month };
@@ -171,7 +171,7 @@ class Exchange implements BodyListener, ReplyOwner {
       complete = undefined;
       this.#summary.companyId = key.companyId;
       const company = await companyOf(this.#services, key);
-      const allowed = key.narrowing?.models ?? null;
+      const allowed = key.restriction?.models ?? null;
       if (route.name === 'usage') reply.json(await renderUsage(this.#services, key, company));
       else if (route.name === 'call') reply.json(await renderCall(this.#services, key, route.id));
       else if (route.name === 'model') reply.json(renderModel(company, allowed, route.id, ownedBy));
@@ -197,11 +197,11 @@ class Exchange implements BodyListener, ReplyOwner {
   #requireLive(key: ApiKey | null): ApiKey {
     if (key !== null) this.#summary.keyId = key.id;
     if (key === null || key.expiresAt <= this.#services.clock()) throw new GatewayError('invalid_api_key');
-    if (key.narrowing !== null) this.#requireNetwork(key.narrowing);
+    if (key.restriction !== null) this.#requireNetwork(key.restriction);
     return key;
   }
 
-  #requireNetwork({ networks }: Narrowing): void {
+  #requireNetwork({ networks }: Restriction): void {
     if (networks === null) return;
     const { rawHeaders, socket } = this.#req;
     const address = clientAddress(this.#services.apiProxies, socket.remoteAddress, rawHeaders);

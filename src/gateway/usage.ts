@@ -24,7 +24,7 @@ export async function renderUsage(services: Services, key: ApiKey, company: Comp
   const isKept = !(found instanceof Promise);
   const used = isKept ? found : await found;
   const limits = await limiter.left(key, company, isKept);
-  const budget = key.narrowing?.budget ?? null;
+  const budget = key.restriction?.budget ?? null;
   const left = budget === null ? null : budget - used.cost;
   const usage = {
     object: 'usage',

@@ -70,8 +70,8 @@ export class SpendTable {
   key(payer: Payer): KeyMemory {
     let key = this.#keys.get(payer);
     if (key === undefined) {
-      const { id, companyId, narrowing } = payer;
-      const ownId = narrowing == null || narrowing.budget === null ? null : spendIdOf(companyId, id);
+      const { id, companyId, restriction } = payer;
+      const ownId = restriction == null || restriction.budget === null ? null : spendIdOf(companyId, id);
       key = { keyId: id, companyId, ownId, spend: null, own: null, usedAt: 0, used: null };
       this.#keys.set(payer, key);
     }

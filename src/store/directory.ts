@@ -2,7 +2,7 @@ import { BlockList } from 'node:net';
 import { type Assistant, isEligible } from '../domain/assistant.ts';
 import type { Company } from '../domain/company.ts';
 import { GatewayError } from '../domain/errors.ts';
-import type { ApiKey, Narrowing } from '../domain/key.ts';
+import type { ApiKey, Restriction } from '../domain/key.ts';
 import type { Limits } from '../domain/limits.ts';
 import type { Model } from '../domain/model.ts';
 import { parseEur, parsePrices } from '../domain/money.ts';
@@ -181,12 +181,12 @@ export class CachedDirectory implements Directory, Follower {
   }
 }
 
-interface NarrowingColumns {
+interface RestrictionColumns {
   readonly models: readonly string[] | null;
   readonly budget: string | null;
   readonly networks: readonly string[] | null;
 }
-interface KeyColumns extends NarrowingColumns, Limits {
+interface KeyColumns extends RestrictionColumns, Limits {
   readonly digest: string;
   readonly id: string;
   readonly companyId: string;
@@ -207,7 +207,7 @@ async function readKeys(sql: Sql, digests: readonly string[]): Promise<Map<strin
       Object.freeze({
         ...{ id, companyId, scopes: scopeSet(scopes), expiresAt: expiresAt ?? Number.POSITIVE_INFINITY },
         limits: limitsOf(row),
-        narrowing: narrowingOf(row),
+        restriction: restrictionOf(row),
       }),
     ]),
   );
@@ -222,7 +222,7 @@ function limitsOf({ requestsPerMinute, tokensPerMinute, maxConcurrent }: Limits)
   return Object.freeze({ requestsPerMinute, tokensPerMinute, maxConcurrent });
 }
 
-function narrowingOf({ models, budget, networks }: NarrowingColumns): Narrowing | null {
+function restrictionOf({ models, budget, networks }: RestrictionColumns): Restriction | null {
   const most = budget === null ? null : parseEur(budget) || null;
   if (models === null && most === null && networks === null) return null;
   return Object.freeze({

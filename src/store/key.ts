@@ -1,5 +1,5 @@
 import { digestOf, mintKey } from '../domain/key.ts';
-import type { LimitColumns, NarrowingColumns } from '../domain/limit-text.ts';
+import type { LimitColumns, RestrictionColumns } from '../domain/limit-text.ts';
 import { RefusedChange } from '../domain/refused-change.ts';
 import type { Scope } from '../domain/scope.ts';
 import { type Changes, changed, findCompany, unknownCompany } from './company.ts';
@@ -7,7 +7,7 @@ import type { Sql } from './database.ts';
 import { explaining } from './database-error.ts';
 
 /** What may be shown of a key after its creation (spec section 2.7). Members are columns of the table. */
-export interface KeyRow extends LimitColumns, NarrowingColumns {
+export interface KeyRow extends LimitColumns, RestrictionColumns {
   readonly id: string;
   readonly company_id: string;
   readonly name: string;
@@ -25,7 +25,7 @@ export interface KeyRow extends LimitColumns, NarrowingColumns {
 
 type Settings = Pick<KeyRow, 'name' | 'expires_at'> &
   LimitColumns &
-  NarrowingColumns & { readonly scopes: readonly Scope[] };
+  RestrictionColumns & { readonly scopes: readonly Scope[] };
 
 export type KeyChanges = Changes<Settings>;
 

@@ -198,7 +198,7 @@ class Replica {
     });
     this.#startedAt = time.now;
     this.#payers = COMPANIES.map((companyId) => ({ id: COMPANIES[0] as string, companyId }));
-    this.#budgeted = COMPANIES.map((companyId) => ({ id: BUDGETED, companyId, narrowing: { budget: 1n } }));
+    this.#budgeted = COMPANIES.map((companyId) => ({ id: BUDGETED, companyId, restriction: { budget: 1n } }));
     this.#ledger.start();
     for (const [index] of COMPANIES.entries()) this.#ask(index);
   }
@@ -224,7 +224,7 @@ class Replica {
     const changed = random() < 0.01 ? this.#budgeted[index] : undefined;
     // as the directory has it once its budget was taken away, or given back
     if (changed !== undefined) {
-      this.#budgeted[index] = { ...changed, narrowing: changed.narrowing === null ? { budget: 1n } : null };
+      this.#budgeted[index] = { ...changed, restriction: changed.restriction === null ? { budget: 1n } : null };
     }
     const at = START + time.now + clockOffset;
     const poisoned = random() < 0.01;
@@ -277,7 +277,7 @@ class Replica {
           this.#compare(company, month, known);
         }
         const budgeted = this.#budgeted[index] as Payer;
-        const isIdle = budgeted.narrowing === null || random() < 0.8; // then what others change is read when it is asked for
+        const isIdle = budgeted.restriction === null || random() < 0.8; // then what others change is read when it is asked for
         const own = isIdle ? null : figure(ledger.spentByKey(budgeted, month));
         if (own !== null) this.#compare(`${company}/${BUDGETED}`, month, own);
       }

@@ -95,8 +95,8 @@ t.test('before the figure is read, what is booked and settled leaves no trace in
 
 t.test('what a budgeted key spends counts for its company too; other keys cost no entry', async (t) => {
   const table = new SpendTable();
-  const plain = table.key({ id: 'p', companyId: 'a', narrowing: null });
-  const key = table.key({ id: 'k', companyId: 'a', narrowing: { budget: 1n } });
+  const plain = table.key({ id: 'p', companyId: 'a', restriction: null });
+  const key = table.key({ id: 'k', companyId: 'a', restriction: { budget: 1n } });
   const id = spendIdOf('a', 'k');
   table.set('a', MONTH, 100n);
   table.set(id, MONTH, 10n);
@@ -140,7 +140,7 @@ t.test('what a budgeted key spends counts for its company too; other keys cost n
 
 t.test('of a record read back from the disk a key has no more pending than was counted for it', async (t) => {
   const table = new SpendTable();
-  const key = table.key({ id: 'k', companyId: 'a', narrowing: { budget: 1n } });
+  const key = table.key({ id: 'k', companyId: 'a', restriction: { budget: 1n } });
   const id = spendIdOf('a', 'k');
   table.settleOwn(id, MONTH, 3n); // it never had a budget
   t.equal(table.ofOwn(key, MONTH), undefined);

@@ -41,7 +41,7 @@ function payer(companyId: string): Payer {
 
 /** A key with a budget of its own. */
 function budgeted(companyId: string, id: string = randomUUID()): Payer {
-  return { id, companyId, narrowing: { budget: 1n } };
+  return { id, companyId, restriction: { budget: 1n } };
 }
 
 function record(
@@ -414,7 +414,7 @@ t.test('a key that gets a budget, or gets it back, is known to have spent what i
   const first = budgeted(company, plain.id);
   t.equal(await ledger.spentByKey(first, month), COST);
   ledger.book(record(company, { payer: first }), null);
-  ledger.book(record(company, { payer: { ...plain, narrowing: null } }), null); // the budget was taken away
+  ledger.book(record(company, { payer: { ...plain, restriction: null } }), null); // the budget was taken away
   const again = budgeted(company, plain.id);
   t.equal(await ledger.spentByKey(again, month), 2n * COST);
   const seen = async () => String(await ledger.spentByKey(again, month));

@@ -103,7 +103,7 @@ async function addCompany(sql: Sql, name = 'ACME'): Promise<string> {
 
 /** A key that somebody holds on to. */
 function heldKey(companyId: string): ApiKey {
-  return { id: '', companyId, scopes: 0, expiresAt: Infinity, limits: null, narrowing: null };
+  return { id: '', companyId, scopes: 0, expiresAt: Infinity, limits: null, restriction: null };
 }
 
 async function addKey(sql: Sql, companyId: string, name: string): Promise<string> {
@@ -286,7 +286,7 @@ t.test('limits and what narrows a key are read with it, and a change of each is 
   const { directory, sql, settle } = await setScene(t);
   const company = await sql((sql) => addCompany(sql));
   const digest = await sql((sql) => addKey(sql, company, 'key'));
-  t.match(await directory.key(digest), { limits: null, narrowing: null });
+  t.match(await directory.key(digest), { limits: null, restriction: null });
   t.match(await directory.company(company), { limits: null });
   const set = async (assignment: string) => {
     await sql((sql) => sql.unsafe(`update api_keys set ${assignment}`));
@@ -296,11 +296,11 @@ t.test('limits and what narrows a key are read with it, and a change of each is 
   t.match(await set('requests_per_minute = 60'), { limits: { requestsPerMinute: 60, tokensPerMinute: null } });
   t.match(await set('tokens_per_minute = 1000000000000'), { limits: { tokensPerMinute: 1e12 } });
   t.match(await set('max_concurrent = 3'), { limits: { maxConcurrent: 3 } });
-  t.match(await set(`monthly_budget_eur = '0'`), { narrowing: null }, 'unlimited');
-  t.match(await set(`monthly_budget_eur = '0.5'`), { narrowing: { budget: 500_000_000_000_000n, models: null } });
+  t.match(await set(`monthly_budget_eur = '0'`), { restriction: null }, 'unlimited');
+  t.match(await set(`monthly_budget_eur = '0.5'`), { restriction: { budget: 500_000_000_000_000n, models: null } });
   const narrowed = await set(`allowed_model_slugs = '{a,"b c"}'`);
-  t.same(narrowed?.narrowing?.models, new Set(['a', 'b c']));
-  const { networks } = (await set(`allowed_cidrs = '{10.0.0.0/8,2001:db8::/32,192.0.2.7}'`))?.narrowing ?? {};
+  t.same(narrowed?.restriction?.models, new Set(['a', 'b c']));
+  const { networks } = (await set(`allowed_cidrs = '{10.0.0.0/8,2001:db8::/32,192.0.2.7}'`))?.restriction ?? {};
   const within = ['10.255.0.1', '192.0.2.7', '192.0.2.8', '11.0.0.1'].map((address) => networks?.check(address));
   t.same(within, [true, true, false, false]);
   t.same([networks?.check('2001:db8::1', 'ipv6'), networks?.check('2001:db9::1', 'ipv6')], [true, false]);

@@ -256,7 +256,7 @@ t.test('on a Unix socket there is no address: only a forwarded one can be in a n
 
 t.test('whatever a key is narrowed to, it may do nothing that its company may not', async (t) => {
   const lists: (readonly string[] | null)[] = [null, [CHAT], [EMBED, OVERSEAS], [NOBODY]];
-  const narrowings = lists.flatMap((models) =>
+  const restrictions = lists.flatMap((models) =>
     (['100', '0.000000000000001'] as const).flatMap((budget) =>
       [['127.0.0.0/8'], ['10.0.0.0/8']].map((networks) => ({ models, budget, networks })),
     ),
@@ -266,7 +266,7 @@ t.test('whatever a key is narrowed to, it may do nothing that its company may no
     const owner = await world.newCustomer(settings);
     await owner.embed(); // what a budget needs to be reached
     const plain = await outcomes(owner);
-    for (const narrowed of narrowings) {
+    for (const narrowed of restrictions) {
       const key = await keyOf(world, owner, narrowed);
       if (narrowed.models?.includes(EMBED) !== false) await key.embed();
       for (const [what, status] of await outcomes(key)) {
