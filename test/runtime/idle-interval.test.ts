@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
+import type { CompanyLoad } from '../../src/gateway/fair-shares.ts';
 import { Overload } from '../../src/gateway/overload.ts';
 import { IdleInterval } from '../../src/runtime/idle-interval.ts';
 import { until } from '../support/until.ts';
@@ -51,13 +52,16 @@ t.test('it keeps no process alive', async (t) => {
 t.test('a gateway that was overloaded goes on sampling until all may enter again', async (t) => {
   const overload = new Overload({ maxRequests: 10, maxDelayMs: 200, maxMemoryBytes: Number.POSITIVE_INFINITY });
   t.teardown(() => overload.close());
-  overload.enter();
-  overload.leave();
-  for (let n = 0; n < 10; n++) overload.observe(1000, 0, 0);
+  overload.leave(overload.enter('one') as CompanyLoad);
+  for (let n = 0; n < 10; n++) {
+    overload.observe(1000, 0, 0);
+    overload.enter('one');
+  }
   const mayEnter = (): boolean => {
     for (let n = 0; n < 20; n++) {
-      if (!overload.enter()) return false;
-      overload.leave();
+      const load = overload.enter('one');
+      if (load === null) return false;
+      overload.leave(load);
     }
     return true;
   };

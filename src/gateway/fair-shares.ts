@@ -1,0 +1,102 @@
+import { fairLevel } from '../domain/fair-share.ts';
+
+/** Past work counts so much less with each sample: half of it after 23. */
+const KEPT = 0.97;
+/** Work that no longer counts. */
+const LEAST_WORK = 0.01;
+/** Bytes of a request body that cost about as much as a request without one. */
+const WORK_BYTES = 65_536;
+/** By what part of itself the capacity changes with a sample. */
+const STEP = 0.1;
+/** The least part of the work that is let in: it shows when the overload is over. */
+const LEAST_ADMITTED = 0.05;
+
+/** What one company takes of the gateway. */
+export interface CompanyLoad {
+  /** Requests in flight. */
+  inFlight: number;
+  /**
+   * Recent work, in requests of some 50 µs: 64 KiB of a request body count as one more, and so does each packet of a
+   * stream. Refused requests count too: the company would use as much.
+   */
+  work: number;
+}
+
+/** The loads of all companies in the time of an overload, and the level beyond which their requests are refused. */
+export class FairShares {
+  /** Of requests for which nobody asked who sent them. */
+  readonly unasked: CompanyLoad = { inFlight: 0, work: 0 };
+  readonly #loads = new Map<string, CompanyLoad>();
+  /** Samples that the work is of, where older ones count less; 0 while no work is counted. */
+  #span = 0;
+  /** The work that the event loop can do between two samples, as far as is known. */
+  #capacity = Number.POSITIVE_INFINITY;
+  /** The most work of a company of which nothing is refused. */
+  #level = Number.POSITIVE_INFINITY;
+
+  /** Whether there is more work than can be done. */
+  get short(): boolean {
+    return this.#level < Number.POSITIVE_INFINITY;
+  }
+
+  /** The load of a company, with the work of one more request. @param bodyBytes -1 where they are not announced */
+  asked(company: string, bodyBytes: number): CompanyLoad {
+    let load = this.#loads.get(company);
+    if (load === undefined) {
+      load = { inFlight: 0, work: 0 };
+      this.#loads.set(company, load);
+    }
+    load.work += 1 + Math.max(0, bodyBytes) / WORK_BYTES;
+    return load;
+  }
+
+  /** The share of a company's requests to refuse: 0 for all that use no more than their fair share. */
+  refusedShare({ work }: CompanyLoad): number {
+    return work > this.#level ? 1 - this.#level / work : 0;
+  }
+
+  /**
+   * Finds the capacity and the fair level of it, and lets work age.
+   * @param excess how much too late the event loop is, as a part of the delay that it may have; negative: in time
+   * @param crammed the share of all work that is too much for the memory
+   */
+  sample(excess: number, crammed: number): void {
+    const works = Float64Array.from([this.unasked, ...this.#loads.values()], ({ work }) => work);
+    const all = works.reduce((sum, work) => sum + work, 0);
+    if (this.#span > 0) this.#adapt(excess, all / this.#span);
+    // before the work ages: a company that goes on as it did stays below the level that it is below now
+    const capacity = Math.min(
+      this.#capacity * this.#span,
+      crammed > 0 ? (1 - crammed) * all : Number.POSITIVE_INFINITY,
+    );
+    this.#level = capacity < all ? fairLevel(works, capacity) : Number.POSITIVE_INFINITY;
+    this.#span = this.#span * KEPT + 1;
+    this.unasked.work *= KEPT;
+    for (const [company, load] of this.#loads) {
+      load.work *= KEPT;
+      if (load.work < LEAST_WORK && load.inFlight === 0) this.#loads.delete(company);
+    }
+  }
+
+  /** Forgets the work: nobody is asked now. Requests in flight still count for their company in the next overload. */
+  rest(): void {
+    this.#span = 0;
+    this.unasked.work = 0;
+    for (const [company, load] of this.#loads) {
+      load.work = 0;
+      if (load.inFlight === 0) this.#loads.delete(company);
+    }
+  }
+
+  /**
+   * The capacity is no share of what is asked for: clients that wait for their refusal ask for less meanwhile, and
+   * the others would be refused for it.
+   * @param asked work asked for between two samples
+   */
+  #adapt(excess: number, asked: number): void {
+    if (excess > 0) this.#capacity = Math.min(this.#capacity, asked) * (1 - STEP * Math.min(excess, 1));
+    else this.#capacity *= 1 + STEP;
+    if (this.#capacity >= asked) this.#capacity = Number.POSITIVE_INFINITY;
+    else this.#capacity = Math.max(this.#capacity, LEAST_ADMITTED * asked);
+  }
+}
