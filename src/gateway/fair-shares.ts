@@ -1,23 +1,25 @@
 import { fairLevel } from '../domain/fair-share.ts';
 
-/** Past work counts so much less with each sample: half of it after 23. */
-const KEPT = 0.97;
+/** Past work counts so much less after each 100 ms: half of it after 300. */
+const KEPT = 0.8;
 /** Work that no longer counts. */
 const LEAST_WORK = 0.01;
 /** Bytes of a request body that cost about as much as a request without one. */
 const WORK_BYTES = 65_536;
 /** By what part of itself the capacity changes with a sample. */
 const STEP = 0.1;
-/** The least part of the work that is let in: it shows when the overload is over. */
-const LEAST_ADMITTED = 0.05;
+/** The least capacity, as a part of the most work there ever was: what is let in shows when the overload is over. */
+const LEAST_CAPACITY = 0.05;
+/** With so many times that work the overload is over. */
+const ENOUGH = 2;
 
 /** What one company takes of the gateway. */
 export interface CompanyLoad {
   /** Requests in flight. */
   inFlight: number;
   /**
-   * Recent work, in requests of some 50 µs: 64 KiB of a request body count as one more, and so does each packet of a
-   * stream. Refused requests count too: the company would use as much.
+   * Work of the last moment, in requests of some 50 µs: 64 KiB of a request body count as one more, and so does each
+   * packet of a stream. Refused requests count too: the company would use as much.
    */
   work: number;
 }
@@ -27,16 +29,20 @@ export class FairShares {
   /** Of requests for which nobody asked who sent them. */
   readonly unasked: CompanyLoad = { inFlight: 0, work: 0 };
   readonly #loads = new Map<string, CompanyLoad>();
-  /** Samples that the work is of, where older ones count less; 0 while no work is counted. */
+  /** Samples that the work is of, where older ones count less; 0 while nobody is asked. */
   #span = 0;
-  /** The work that the event loop can do between two samples, as far as is known. */
+  /** What is left of all work of earlier samples. */
+  #past = 0;
+  /** The work that can be done in a sample, as far as is known: Infinity where it is enough. */
   #capacity = Number.POSITIVE_INFINITY;
+  /** The most work that was let in in a sample. */
+  #most = 0;
   /** The most work of a company of which nothing is refused. */
   #level = Number.POSITIVE_INFINITY;
 
-  /** Whether there is more work than can be done. */
+  /** Whether there is, or was a moment ago, more work than can be done. */
   get short(): boolean {
-    return this.#level < Number.POSITIVE_INFINITY;
+    return this.#capacity < Number.POSITIVE_INFINITY;
   }
 
   /** The load of a company, with the work of one more request. @param bodyBytes -1 where they are not announced */
@@ -59,29 +65,30 @@ export class FairShares {
    * Finds the capacity and the fair level of it, and lets work age.
    * @param excess how much too late the event loop is, as a part of the delay that it may have; negative: in time
    * @param crammed the share of all work that is too much for the memory
+   * @param samples how long the sample was; 1 where the event loop was in time
    */
-  sample(excess: number, crammed: number): void {
+  sample(excess: number, crammed: number, samples: number): void {
     const works = Float64Array.from([this.unasked, ...this.#loads.values()], ({ work }) => work);
     const all = works.reduce((sum, work) => sum + work, 0);
-    if (this.#span > 0) this.#adapt(excess, all / this.#span);
+    const recent = (all - this.#past) / samples;
+    if (this.#span > 0) this.#adapt(excess, recent);
     // before the work ages: a company that goes on as it did stays below the level that it is below now
-    const capacity = Math.min(
-      this.#capacity * this.#span,
-      crammed > 0 ? (1 - crammed) * all : Number.POSITIVE_INFINITY,
-    );
+    const bearable = crammed > 0 ? (1 - crammed) * all : Number.POSITIVE_INFINITY;
+    const capacity = Math.min(this.#capacity * this.#span, bearable);
     this.#level = capacity < all ? fairLevel(works, capacity) : Number.POSITIVE_INFINITY;
-    this.#span = this.#span * KEPT + 1;
-    this.unasked.work *= KEPT;
+    const kept = KEPT ** samples;
+    this.#span = this.#span * kept + 1;
+    this.#past = all * kept;
+    this.unasked.work *= kept;
     for (const [company, load] of this.#loads) {
-      load.work *= KEPT;
+      load.work *= kept;
       if (load.work < LEAST_WORK && load.inFlight === 0) this.#loads.delete(company);
     }
   }
 
   /** Forgets the work: nobody is asked now. Requests in flight still count for their company in the next overload. */
   rest(): void {
-    this.#span = 0;
-    this.unasked.work = 0;
+    this.#span = this.#past = this.unasked.work = 0;
     for (const [company, load] of this.#loads) {
       load.work = 0;
       if (load.inFlight === 0) this.#loads.delete(company);
@@ -89,14 +96,15 @@ export class FairShares {
   }
 
   /**
-   * The capacity is no share of what is asked for: clients that wait for their refusal ask for less meanwhile, and
-   * the others would be refused for it.
-   * @param asked work asked for between two samples
+   * The capacity begins as what is asked for, and then is no share of it: clients that wait for their refusal ask for
+   * less meanwhile, and the others would be refused for it.
+   * @param recent work of the last sample
    */
-  #adapt(excess: number, asked: number): void {
-    if (excess > 0) this.#capacity = Math.min(this.#capacity, asked) * (1 - STEP * Math.min(excess, 1));
+  #adapt(excess: number, recent: number): void {
+    if (!this.short) this.#most = Math.max(this.#most, recent);
+    if (excess > 0) this.#capacity = (this.short ? this.#capacity : recent) * (1 - STEP * Math.min(excess, 1));
     else this.#capacity *= 1 + STEP;
-    if (this.#capacity >= asked) this.#capacity = Number.POSITIVE_INFINITY;
-    else this.#capacity = Math.max(this.#capacity, LEAST_ADMITTED * asked);
+    this.#capacity = Math.max(this.#capacity, LEAST_CAPACITY * this.#most);
+    if (this.#capacity > ENOUGH * this.#most) this.#capacity = Number.POSITIVE_INFINITY;
   }
 }

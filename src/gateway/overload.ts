@@ -1,4 +1,4 @@
-import { monitorEventLoopDelay } from 'node:perf_hooks';
+import { monitorEventLoopDelay, performance } from 'node:perf_hooks';
 import { getHeapStatistics } from 'node:v8';
 import { mayTakePlace } from '../domain/fair-share.ts';
 import { IdleInterval } from '../runtime/idle-interval.ts';
@@ -12,6 +12,8 @@ const RESOLUTION_MS = 25;
 const MAX_HEAP = 0.9;
 /** Beyond this part of the memory it may have, the gateway refuses a growing share of requests. */
 const MEMORY_ROOM = 15 / 16;
+/** Once requests are refused, the delay is held at this part of what it may be: those let in wait several times as long. */
+const HELD_DELAY = 1 / 5;
 /** Beyond this part of MAX_REQUESTS requests are counted by company. */
 const COUNTED = 1 / 8;
 /** For so many samples after an overload they still are: a load that swings is judged by all of it. */
@@ -52,6 +54,7 @@ export class Overload {
   #asked = false;
   #delayMs = 0;
   #samples = 0;
+  #sampledAt = 0;
   #memory = 0;
   /** The share of all work that is too much for the memory: 1 where it is full. */
   #crammed = 0;
@@ -107,16 +110,17 @@ export class Overload {
    * @param delayMs mean event-loop delay since the last call
    * @param memory resident bytes
    * @param heap share of V8's limit in use
+   * @param ms since the last call
    */
-  observe(delayMs: number, memory: number, heap: number): void {
+  observe(delayMs: number, memory: number, heap: number, ms = SAMPLE_MS): void {
     const { maxRequests, maxDelayMs, maxMemoryBytes } = this.#limits;
     const full = Math.max(memory / maxMemoryBytes, heap / MAX_HEAP);
     this.#crammed = Math.min(1, Math.max(0, (full - MEMORY_ROOM) / (1 - MEMORY_ROOM)));
     this.#delayMs = (this.#delayMs + delayMs) / 2; // one pause is no overload
-    const excess = this.#delayMs / maxDelayMs - 1;
+    const excess = this.#delayMs / (this.#shares.short ? HELD_DELAY * maxDelayMs : maxDelayMs) - 1;
     const isNear = excess > 0 || this.#crammed > 0 || this.#inFlight >= COUNTED * maxRequests;
     this.#calm = isNear || this.#shares.short ? 0 : this.#calm + 1;
-    if (this.#calm < CALM_SAMPLES) this.#shares.sample(excess, this.#crammed);
+    if (this.#calm < CALM_SAMPLES) this.#shares.sample(excess, this.#crammed, Math.max(1, ms / SAMPLE_MS));
     else this.#shares.rest();
   }
 
@@ -146,6 +150,7 @@ export class Overload {
     this.#loop ??= monitorEventLoopDelay({ resolution: RESOLUTION_MS });
     this.#loop.reset();
     this.#loop.enable();
+    this.#sampledAt = performance.now();
     this.#interval.wake();
   }
 
@@ -157,7 +162,9 @@ export class Overload {
     // it measures whole intervals: a loop at rest reads as the resolution
     const delay = count === 0 ? 0 : Math.max(0, mean / 1e6 - RESOLUTION_MS);
     if (this.#samples++ % MEMORY_SAMPLES === 0) this.#memory = residentBytes();
-    this.observe(delay, this.#memory, heap.used_heap_size / heap.heap_size_limit);
+    const now = performance.now();
+    this.observe(delay, this.#memory, heap.used_heap_size / heap.heap_size_limit, now - this.#sampledAt);
+    this.#sampledAt = now;
     const busy = this.#asked || this.#inFlight > 0 || this.#calm < CALM_SAMPLES;
     this.#asked = false;
     return busy;
