@@ -10,6 +10,8 @@ const WORK_BYTES = 65_536;
 const STEP = 0.1;
 /** The least capacity, as a part of the most work there ever was: what is let in shows when the overload is over. */
 const LEAST_CAPACITY = 0.05;
+/** Work of a sample that any machine can do some of. Where there is less by far, a late event loop has other causes. */
+const COMMON_WORK = 400;
 /** With so many times that work the overload is over. */
 const ENOUGH = 2;
 
@@ -36,7 +38,7 @@ export class FairShares {
   /** The work that can be done in a sample, as far as is known: Infinity where it is enough. */
   #capacity = Number.POSITIVE_INFINITY;
   /** The most work that was let in in a sample. */
-  #most = 0;
+  #most = COMMON_WORK;
   /** The most work of a company of which nothing is refused. */
   #level = Number.POSITIVE_INFINITY;
 
