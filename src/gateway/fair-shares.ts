@@ -6,8 +6,9 @@ const KEPT = 0.8;
 const LEAST_WORK = 0.01;
 /** Bytes of a request body that cost about as much as a request without one. */
 const WORK_BYTES = 65_536;
-/** By what part of itself the capacity changes with a sample. */
-const STEP = 0.1;
+/** By what part of itself the capacity changes with a sample: late events harm all, idle time the greedy alone. */
+const STEP_DOWN = 0.3;
+const STEP_UP = 0.07;
 /** The least capacity, as a part of the most work there ever was: what is let in shows when the overload is over. */
 const LEAST_CAPACITY = 0.05;
 /** Work of a sample that any machine can do some of. Where there is less by far, a late event loop has other causes. */
@@ -104,8 +105,9 @@ export class FairShares {
    */
   #adapt(excess: number, recent: number): void {
     if (!this.short) this.#most = Math.max(this.#most, recent);
-    if (excess > 0) this.#capacity = (this.short ? this.#capacity : recent) * (1 - STEP * Math.min(excess, 1));
-    else this.#capacity *= 1 + STEP;
+    const begun = this.short ? Math.min(this.#capacity, this.#most) : recent;
+    if (excess > 0) this.#capacity = begun * (1 - STEP_DOWN * Math.min(excess, 1));
+    else this.#capacity *= 1 + STEP_UP;
     this.#capacity = Math.max(this.#capacity, LEAST_CAPACITY * this.#most);
     if (this.#capacity > ENOUGH * this.#most) this.#capacity = Number.POSITIVE_INFINITY;
   }
