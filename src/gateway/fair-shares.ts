@@ -1,6 +1,6 @@
 import { fairLevel } from '../domain/fair-share.ts';
 
-/** Past work counts so much less after each 100 ms: half of it after 300. */
+/** Past work counts so much less after each sample: half of it after three. */
 const KEPT = 0.8;
 /** Work that no longer counts. */
 const LEAST_WORK = 0.01;
@@ -32,7 +32,8 @@ export class FairShares {
   /** Of requests for which nobody asked who sent them. */
   readonly unasked: CompanyLoad = { inFlight: 0, work: 0 };
   readonly #loads = new Map<string, CompanyLoad>();
-  /** Samples that the work is of, where older ones count less; 0 while nobody is asked. */
+  #counts = false;
+  /** How many samples the work is of; older ones count less. */
   #span = 0;
   /** What is left of all work of earlier samples. */
   #past = 0;
@@ -71,26 +72,30 @@ export class FairShares {
    * @param samples how long the sample was; 1 where the event loop was in time
    */
   sample(excess: number, crammed: number, samples: number): void {
+    if (!this.#counts) {
+      this.#counts = true; // from now on
+      return;
+    }
     const works = Float64Array.from([this.unasked, ...this.#loads.values()], ({ work }) => work);
     const all = works.reduce((sum, work) => sum + work, 0);
-    const recent = (all - this.#past) / samples;
-    if (this.#span > 0) this.#adapt(excess, recent);
+    this.#span += samples;
+    this.#adapt(excess, (all - this.#past) / samples);
     // before the work ages: a company that goes on as it did stays below the level that it is below now
     const bearable = crammed > 0 ? (1 - crammed) * all : Number.POSITIVE_INFINITY;
     const capacity = Math.min(this.#capacity * this.#span, bearable);
     this.#level = capacity < all ? fairLevel(works, capacity) : Number.POSITIVE_INFINITY;
-    const kept = KEPT ** samples;
-    this.#span = this.#span * kept + 1;
-    this.#past = all * kept;
-    this.unasked.work *= kept;
+    this.#span *= KEPT;
+    this.#past = all * KEPT;
+    this.unasked.work *= KEPT;
     for (const [company, load] of this.#loads) {
-      load.work *= kept;
+      load.work *= KEPT;
       if (load.work < LEAST_WORK && load.inFlight === 0) this.#loads.delete(company);
     }
   }
 
   /** Forgets the work: nobody is asked now. Requests in flight still count for their company in the next overload. */
   rest(): void {
+    this.#counts = false;
     this.#span = this.#past = this.unasked.work = 0;
     for (const [company, load] of this.#loads) {
       load.work = 0;

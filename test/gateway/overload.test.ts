@@ -139,6 +139,21 @@ t.test('requests that wait for their refusal are not taken for less demand: the 
   t.equal(quiet, 150);
 });
 
+t.test('after a pause of the process what has come meanwhile is no flood', async (t) => {
+  const overload = start(t);
+  const quiet = (count: number) => ['a', 'b', 'c', 'd', 'e'].map((company) => entering(overload, company, count));
+  for (let sample = 0; sample < 30; sample++) {
+    entering(overload, 'greedy', 300);
+    t.same(quiet(3), [3, 3, 3, 3, 3]);
+    overload.observe(1000, 0, 0);
+  }
+  for (const ms of [1000, 100, 100]) {
+    overload.observe(1000, 0, 0, ms);
+    entering(overload, 'greedy', 300);
+    t.same(quiet(8), [8, 8, 8, 8, 8]);
+  }
+});
+
 t.test('packets of streams count as work of the company that asked for them', async (t) => {
   const overload = start(t);
   overload.observe(1000, 0, 0);
