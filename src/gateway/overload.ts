@@ -5,6 +5,8 @@ import { IdleInterval } from '../runtime/idle-interval.ts';
 import { type CompanyLoad, FairShares } from './fair-shares.ts';
 
 const SAMPLE_MS = 100;
+/** With more than 1024 busy connections libuv reads on for seconds before it runs a timer: so many requests look too. */
+const LOOK_REQUESTS = 64;
 /** Memory is read every so many samples: asking the system for it takes as long as three requests. */
 const MEMORY_SAMPLES = 5;
 const RESOLUTION_MS = 25;
@@ -45,7 +47,7 @@ export class Overload {
   #loop: ReturnType<typeof monitorEventLoopDelay> | null = null;
   readonly #interval = new IdleInterval(
     SAMPLE_MS,
-    () => this.#sample(),
+    () => this.#tick(),
     () => this.#loop?.disable(),
   );
   readonly #shares = new FairShares();
@@ -55,6 +57,8 @@ export class Overload {
   #delayMs = 0;
   #samples = 0;
   #sampledAt = 0;
+  #tickedAt = 0;
+  #entered = 0;
   #memory = 0;
   /** The share of all work that is too much for the memory: 1 where it is full. */
   #crammed = 0;
@@ -89,6 +93,7 @@ export class Overload {
   enter(owner: string | null = null, bodyBytes = -1): CompanyLoad | null {
     this.#asked = true;
     if (this.#interval.resting) this.#begin();
+    if (++this.#entered % LOOK_REQUESTS === 0) this.#look();
     const load = owner === null ? this.#shares.unasked : this.#shares.asked(owner, bodyBytes);
     const reason = this.#shortage() ?? (owner === null ? null : this.#excess(load));
     if (reason !== null) {
@@ -150,24 +155,34 @@ export class Overload {
     this.#loop ??= monitorEventLoopDelay({ resolution: RESOLUTION_MS });
     this.#loop.reset();
     this.#loop.enable();
-    this.#sampledAt = performance.now();
+    this.#sampledAt = this.#tickedAt = performance.now();
     this.#interval.wake();
   }
 
   /** @returns whether sampling is to go on */
-  #sample(): boolean {
+  #tick(): boolean {
     const { count = 0, mean = 0 } = this.#loop ?? {};
     this.#loop?.reset();
-    const heap = getHeapStatistics();
-    // it measures whole intervals: a loop at rest reads as the resolution
-    const delay = count === 0 ? 0 : Math.max(0, mean / 1e6 - RESOLUTION_MS);
-    if (this.#samples++ % MEMORY_SAMPLES === 0) this.#memory = residentBytes();
     const now = performance.now();
-    this.observe(delay, this.#memory, heap.used_heap_size / heap.heap_size_limit, now - this.#sampledAt);
-    this.#sampledAt = now;
+    this.#tickedAt = now;
+    // it measures whole intervals: a loop at rest reads as the resolution
+    this.#sample(count === 0 ? 0 : Math.max(0, mean / 1e6 - RESOLUTION_MS), now);
     const busy = this.#asked || this.#inFlight > 0 || this.#calm < CALM_SAMPLES;
     this.#asked = false;
     return busy;
+  }
+
+  /** Takes a sample where the timer did not. */
+  #look(): void {
+    const now = performance.now();
+    if (now - this.#sampledAt > 2 * SAMPLE_MS) this.#sample(now - this.#tickedAt, now);
+  }
+
+  #sample(delayMs: number, now: number): void {
+    const heap = getHeapStatistics();
+    if (this.#samples++ % MEMORY_SAMPLES === 0) this.#memory = residentBytes();
+    this.observe(delayMs, this.#memory, heap.used_heap_size / heap.heap_size_limit, now - this.#sampledAt);
+    this.#sampledAt = now;
   }
 }
 

@@ -167,3 +167,10 @@ t.test('packets of streams count as work of the company that asked for them', as
   }
   t.ok(refused > 50, `${refused} of 150 requests`);
 });
+
+t.test('an event loop that is too busy to run timers is noticed by the requests', async (t) => {
+  const overload = start(t, { maxMemoryBytes: Number.POSITIVE_INFINITY });
+  const began = performance.now();
+  while (overload.refused.delay === 0 && performance.now() - began < 20_000) entering(overload);
+  t.ok(overload.refused.delay > 0, 'without one turn of the event loop');
+});
