@@ -271,7 +271,13 @@ function gaugeDirectory(metrics: Metrics, { keys, companies, assistants }: Cache
 
 function gaugeLoad(metrics: Metrics, overload: Overload): void {
   metrics.gauge('tollgate_requests_in_flight', 'Requests being answered', () => overload.inFlight);
-  metrics.counter('tollgate_requests_shed_total', 'Requests refused with 503 for overload', () => overload.refused);
+  metrics.counter(
+    'tollgate_requests_shed_total',
+    'Requests refused with 503, by what there was too little of',
+    (add) => {
+      for (const [reason, count] of Object.entries(overload.refused)) add({ reason }, count);
+    },
+  );
   metrics.gauge('tollgate_event_loop_delay_seconds', 'Event-loop delay, smoothed', () => overload.delayMs / 1000);
 }
 

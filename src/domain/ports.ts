@@ -13,6 +13,8 @@ export type MaybeAsync<T> = T | Promise<T>;
 export interface Directory {
   /** The live key with this SHA-256 digest (hex); null when unknown or revoked. */
   key(digest: string): MaybeAsync<ApiKey | null>;
+  /** The same where it is in memory, perhaps outdated; else null. Reads nothing. */
+  keyInMemory(digest: string): ApiKey | null;
   /** The company of a key found here. */
   companyOf(key: ApiKey): MaybeAsync<Company | null>;
   /** An assistant of this company that is eligible for the API; null otherwise (spec section 2.6). */

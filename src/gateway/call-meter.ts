@@ -10,12 +10,15 @@ import type { Hidden } from '../json/hidden.ts';
 import type { TokenCounts, ToldUsage } from '../json/usage.ts';
 import type { Metrics } from '../metrics.ts';
 import type { Deadline, Watch } from './deadlines.ts';
+import type { CompanyLoad } from './fair-shares.ts';
 import { hiddenOf } from './model-names.ts';
 import type { Services } from './services.ts';
 
 /** Turns one admitted call into its ledger record and its metrics. Its relay settles it exactly once. */
 export class CallMeter {
   readonly admission: Admission;
+  /** What the company takes of the gateway; a relay adds what it does. */
+  readonly load: CompanyLoad;
   readonly #services: Services;
   readonly #company: Company;
   readonly #prompt: Prompt;
@@ -26,9 +29,17 @@ export class CallMeter {
   outcome: Outcome | null = null;
 
   /** @param sent what goes upstream: an estimate needs it, and no log may repeat it though an error may quote it */
-  constructor(services: Services, admission: Admission, company: Company, sent: readonly Buffer[], hold: Hold | null) {
+  constructor(
+    services: Services,
+    admission: Admission,
+    company: Company,
+    sent: readonly Buffer[],
+    hold: Hold | null,
+    load: CompanyLoad,
+  ) {
     this.#services = services;
     this.admission = admission;
+    this.load = load;
     this.#company = company;
     this.#hold = hold;
     this.#prompt = keepPrompt(sent);

@@ -3,7 +3,7 @@ import { performance } from 'node:perf_hooks';
 import type { Duplex } from 'node:stream';
 import { type ErrorName, GatewayError } from '../domain/errors.ts';
 import { attach, type FastParts, messageClasses } from '../http/attach.ts';
-import type { Connections, RequestHandler } from '../http/exchange.ts';
+import type { ClientRequest, ClientResponse, Connections, RequestHandler } from '../http/exchange.ts';
 import { IdleInterval } from '../runtime/idle-interval.ts';
 import { createServerOver } from '../runtime/node-http.ts';
 import { newRequestId } from '../runtime/request-id.ts';
@@ -11,6 +11,7 @@ import type { TlsFiles } from '../runtime/tls-files.ts';
 import { handle } from './pipeline.ts';
 import { Reply } from './reply.ts';
 import { RequestSummary } from './request-log.ts';
+import { RequestOwners } from './request-owner.ts';
 import type { ListenerLimits, Services } from './services.ts';
 import { ShedQueue } from './shed-queue.ts';
 import { errorsAt } from './unknown-path.ts';
@@ -92,12 +93,19 @@ export function createListener(services: Services, parts: FastParts, tls: TlsFil
  * @param leaving answers close their connections now
  */
 export function createHandler(services: Services, leaving: () => boolean): RequestHandler {
-  const { overload } = services;
+  const { overload, directory } = services;
   const shed = createShedder(services);
+  const owners = new RequestOwners(directory);
+  const enter = (req: ClientRequest, res: ClientResponse, owner: string | null): void => {
+    const load = overload.enter(owner, req.head.contentLength);
+    if (load === null) shed(req, res);
+    else handle(services, req, res, load);
+  };
   return (req, res) => {
     if (leaving()) res.closeAfter();
-    if (overload.enter()) handle(services, req, res);
-    else shed(req, res);
+    const owner = overload.asksOwner ? owners.of(req.head) : null;
+    if (!(owner instanceof Promise)) return enter(req, res, owner);
+    void owner.then((found) => void (res.destroyed || enter(req, res, found))); // the client may have left
   };
 }
 
@@ -115,7 +123,7 @@ export function serverOptions(limits: ListenerLimits): ServerOptions {
   };
 }
 
-/** Refuses requests for overload, in their turn, before anything is looked up or read for them. */
+/** Refuses requests for overload, in their turn, before anything is read for them. */
 function createShedder({ basePath, metrics, tracer }: Services): RequestHandler {
   const queue = new ShedQueue<{ reply: Reply; close: boolean }>();
   const error = new GatewayError('service_unavailable'); // one for all: to make an error takes 5 µs

@@ -1,17 +1,27 @@
-import { monitorEventLoopDelay } from 'node:perf_hooks';
+import { monitorEventLoopDelay, performance } from 'node:perf_hooks';
 import { getHeapStatistics } from 'node:v8';
+import { mayTakePlace } from '../domain/fair-share.ts';
 import { IdleInterval } from '../runtime/idle-interval.ts';
+import { type CompanyLoad, FairShares } from './fair-shares.ts';
 
 const SAMPLE_MS = 100;
+/** With more than 1024 busy connections libuv reads on for seconds before it runs a timer: so many requests look too. */
+const LOOK_REQUESTS = 64;
 /** Memory is read every so many samples: asking the system for it takes as long as three requests. */
 const MEMORY_SAMPLES = 5;
 const RESOLUTION_MS = 25;
 /** Share of V8's own limit beyond which the process would soon die. */
 const MAX_HEAP = 0.9;
-/** The largest share of requests that is refused for delay: those that get in learn when it is over. */
-const MAX_SHARE = 0.95;
-/** How much that share changes with a sample. */
-const STEP = 0.1;
+/** Beyond this part of the memory it may have, the gateway refuses a growing share of requests. */
+const MEMORY_ROOM = 15 / 16;
+/** Once requests are refused, the delay is held at this part of what it may be: those let in wait several times as long. */
+const HELD_DELAY = 1 / 5;
+/** Beyond this part of MAX_REQUESTS requests are counted by company. */
+const COUNTED = 1 / 8;
+/** For so many samples after an overload they still are: a load that swings is judged by all of it. */
+const CALM_SAMPLES = 50;
+
+type ShedReason = keyof Overload['refused'];
 
 /** What the gateway takes on before it refuses requests. */
 export interface LoadLimits {
@@ -25,28 +35,36 @@ export interface LoadLimits {
 
 /**
  * Refuses new requests before their bodies are read, where they would harm those in flight (contract section 4:
- * 503). By number and by memory it refuses all that is too much; by event-loop delay a share that grows and
- * shrinks with the delay, because refusing all at once would make the load swing.
+ * 503). By event-loop delay and by memory it refuses a share that grows and shrinks, because refusing all at once
+ * would make the load swing. It refuses those companies that use more than their fair share, and all requests only
+ * where there is no place or no memory left at all.
  */
 export class Overload {
+  /** Requests refused so far, by what there was too little of. */
+  readonly refused = { requests: 0, memory: 0, delay: 0 };
   readonly #limits: LoadLimits;
   /** null before the first request: it takes 370 KB. */
   #loop: ReturnType<typeof monitorEventLoopDelay> | null = null;
   readonly #interval = new IdleInterval(
     SAMPLE_MS,
-    () => this.#sample(),
+    () => this.#tick(),
     () => this.#loop?.disable(),
   );
+  readonly #shares = new FairShares();
   #inFlight = 0;
   /** A request came since the last sample. */
   #asked = false;
-  #refused = 0;
   #delayMs = 0;
-  #memoryFull = false;
   #samples = 0;
+  #sampledAt = 0;
+  #tickedAt = 0;
+  #entered = 0;
   #memory = 0;
-  /** The share of new requests to refuse, and the part of a request it has added up to. */
-  #share = 0;
+  /** The share of all work that is too much for the memory: 1 where it is full. */
+  #crammed = 0;
+  /** Samples since there was too much of anything, or nearly. */
+  #calm = CALM_SAMPLES;
+  /** The part of a request that the shares to refuse have added up to. */
   #owed = 0;
 
   constructor(limits: LoadLimits) {
@@ -56,27 +74,40 @@ export class Overload {
   get inFlight(): number {
     return this.#inFlight;
   }
-  get refused(): number {
-    return this.#refused;
-  }
   get delayMs(): number {
     return this.#delayMs;
   }
 
-  /** @returns false when the request is to be refused; else `leave` ends it */
-  enter(): boolean {
-    this.#asked = true;
-    if (this.#interval.resting) this.#begin();
-    if (this.#inFlight >= this.#limits.maxRequests || this.#memoryFull || (this.#share > 0 && this.#isDue())) {
-      this.#refused++;
-      return false;
-    }
-    this.#inFlight++;
-    return true;
+  /** Whether `enter` has to be told who sends a request: there is, or was a moment ago, nearly too much of something. */
+  get asksOwner(): boolean {
+    return (
+      (this.#calm < CALM_SAMPLES || this.#inFlight >= COUNTED * this.#limits.maxRequests) && this.#shortage() === null
+    );
   }
 
-  leave(): void {
+  /**
+   * @param owner the company that sends the request; null where it was not asked for
+   * @param bodyBytes of the request; -1 where they are not announced
+   * @returns null when the request is to be refused; else what `leave` takes when it is over
+   */
+  enter(owner: string | null = null, bodyBytes = -1): CompanyLoad | null {
+    this.#asked = true;
+    if (this.#interval.resting) this.#begin();
+    if (++this.#entered % LOOK_REQUESTS === 0) this.#look();
+    const load = owner === null ? this.#shares.unasked : this.#shares.asked(owner, bodyBytes);
+    const reason = this.#shortage() ?? (owner === null ? null : this.#excess(load));
+    if (reason !== null) {
+      this.refused[reason]++;
+      return null;
+    }
+    this.#inFlight++;
+    load.inFlight++;
+    return load;
+  }
+
+  leave(load: CompanyLoad): void {
     this.#inFlight--;
+    load.inFlight--;
   }
 
   /**
@@ -84,26 +115,39 @@ export class Overload {
    * @param delayMs mean event-loop delay since the last call
    * @param memory resident bytes
    * @param heap share of V8's limit in use
+   * @param ms since the last call
    */
-  observe(delayMs: number, memory: number, heap: number): void {
-    const { maxDelayMs, maxMemoryBytes } = this.#limits;
-    this.#memoryFull = memory > maxMemoryBytes || heap > MAX_HEAP;
+  observe(delayMs: number, memory: number, heap: number, ms = SAMPLE_MS): void {
+    const { maxRequests, maxDelayMs, maxMemoryBytes } = this.#limits;
+    const full = Math.max(memory / maxMemoryBytes, heap / MAX_HEAP);
+    this.#crammed = Math.min(1, Math.max(0, (full - MEMORY_ROOM) / (1 - MEMORY_ROOM)));
     this.#delayMs = (this.#delayMs + delayMs) / 2; // one pause is no overload
-    const excess = this.#delayMs / maxDelayMs - 1;
-    this.#share = excess > 0 ? Math.min(MAX_SHARE, this.#share + STEP * Math.min(excess, 1)) : this.#share - STEP;
-    if (this.#share < 0) this.#share = 0;
+    const excess = this.#delayMs / (this.#shares.short ? HELD_DELAY * maxDelayMs : maxDelayMs) - 1;
+    const isNear = excess > 0 || this.#crammed > 0 || this.#inFlight >= COUNTED * maxRequests;
+    this.#calm = isNear || this.#shares.short ? 0 : this.#calm + 1;
+    if (this.#calm < CALM_SAMPLES) this.#shares.sample(excess, this.#crammed, Math.max(1, ms / SAMPLE_MS));
+    else this.#shares.rest();
   }
 
   close(): void {
     this.#interval.rest();
   }
 
-  /** Whether the next request falls into the share to refuse. */
-  #isDue(): boolean {
-    this.#owed += this.#share;
-    if (this.#owed < 1) return false;
+  /** What there is nothing left of, so that everybody is refused. */
+  #shortage(): ShedReason | null {
+    if (this.#inFlight >= this.#limits.maxRequests) return 'requests';
+    return this.#crammed === 1 ? 'memory' : null;
+  }
+
+  /** What the company uses more of than its fair share, where its next request is one of those to refuse. */
+  #excess(load: CompanyLoad): ShedReason | null {
+    if (!mayTakePlace(load.inFlight, this.#inFlight, this.#limits.maxRequests)) return 'requests';
+    const share = this.#shares.refusedShare(load);
+    if (share === 0) return null;
+    this.#owed += share;
+    if (this.#owed < 1) return null;
     this.#owed--;
-    return true;
+    return this.#crammed > 0 ? 'memory' : 'delay';
   }
 
   /** Begins to sample. A delay while there was no request has harmed none. */
@@ -111,21 +155,34 @@ export class Overload {
     this.#loop ??= monitorEventLoopDelay({ resolution: RESOLUTION_MS });
     this.#loop.reset();
     this.#loop.enable();
+    this.#sampledAt = this.#tickedAt = performance.now();
     this.#interval.wake();
   }
 
   /** @returns whether sampling is to go on */
-  #sample(): boolean {
+  #tick(): boolean {
     const { count = 0, mean = 0 } = this.#loop ?? {};
     this.#loop?.reset();
-    const heap = getHeapStatistics();
+    const now = performance.now();
+    this.#tickedAt = now;
     // it measures whole intervals: a loop at rest reads as the resolution
-    const delay = count === 0 ? 0 : Math.max(0, mean / 1e6 - RESOLUTION_MS);
-    if (this.#samples++ % MEMORY_SAMPLES === 0) this.#memory = residentBytes();
-    this.observe(delay, this.#memory, heap.used_heap_size / heap.heap_size_limit);
-    const busy = this.#asked || this.#inFlight > 0 || this.#share > 0 || this.#memoryFull;
+    this.#sample(count === 0 ? 0 : Math.max(0, mean / 1e6 - RESOLUTION_MS), now);
+    const busy = this.#asked || this.#inFlight > 0 || this.#calm < CALM_SAMPLES;
     this.#asked = false;
     return busy;
+  }
+
+  /** Takes a sample where the timer did not. */
+  #look(): void {
+    const now = performance.now();
+    if (now - this.#sampledAt > 2 * SAMPLE_MS) this.#sample(now - this.#tickedAt, now);
+  }
+
+  #sample(delayMs: number, now: number): void {
+    const heap = getHeapStatistics();
+    if (this.#samples++ % MEMORY_SAMPLES === 0) this.#memory = residentBytes();
+    this.observe(delayMs, this.#memory, heap.used_heap_size / heap.heap_size_limit, now - this.#sampledAt);
+    this.#sampledAt = now;
   }
 }
 

@@ -14,6 +14,7 @@ import { newRequestId } from '../runtime/request-id.ts';
 import { type BodyListener, type RequestBody, readBody } from './body.ts';
 import type { Call, Operation } from './call.ts';
 import { CallMeter } from './call-meter.ts';
+import type { CompanyLoad } from './fair-shares.ts';
 import { renderModel, renderModels } from './models.ts';
 import { Reply, type ReplyOwner } from './reply.ts';
 import { requireJson, requireOneMeaning } from './request-checks.ts';
@@ -26,8 +27,8 @@ import { renderCall, renderUsage } from './usage.ts';
 const NO_HEADERS: readonly string[] = [];
 
 /** Answers one API request. Never throws: every failure is answered and logged. */
-export function handle(services: Services, req: ClientRequest, res: ClientResponse): void {
-  new Exchange(services, req, res).begin();
+export function handle(services: Services, req: ClientRequest, res: ClientResponse, load: CompanyLoad): void {
+  new Exchange(services, req, res, load).begin();
 }
 
 /**
@@ -39,6 +40,7 @@ class Exchange implements BodyListener, ReplyOwner {
   readonly #services: Services;
   readonly #req: ClientRequest;
   readonly #summary: RequestSummary;
+  readonly #load: CompanyLoad;
   #operation: Operation | null = null;
   /** The identifier in the path. */
   #id = '';
@@ -46,10 +48,11 @@ class Exchange implements BodyListener, ReplyOwner {
   /** What the request took of its limits; null: none apply. */
   #hold: Hold | null = null;
 
-  constructor(services: Services, req: ClientRequest, res: ClientResponse) {
+  constructor(services: Services, req: ClientRequest, res: ClientResponse, load: CompanyLoad) {
     const reply = new Reply(res, newRequestId(), this);
     this.#services = services;
     this.#req = req;
+    this.#load = load;
     this.#summary = new RequestSummary(reply);
     if (services.tracer !== null) this.#summary.trace = services.tracer.begin(req, reply.requestId);
   }
@@ -138,7 +141,7 @@ class Exchange implements BodyListener, ReplyOwner {
       const admission: Admission = { requestId, payer: key, model, endpoint: operation.endpoint, at, month };
       const sent = call.forward(model);
       const hold = this.#hold;
-      const meter = new CallMeter(services, admission, company, sent, hold);
+      const meter = new CallMeter(services, admission, company, sent, hold, this.#load);
       if (hold?.countsTokens && operation.endpoint !== FREE_ENDPOINT)
         await hold.reserve(meter.promptTokens, call.bound(model).completion); // 429
       if (company.strict && company.budget !== null) await reserve(services, admission, call); // 402
@@ -221,7 +224,7 @@ class Exchange implements BodyListener, ReplyOwner {
 
   onReplyClosed(): void {
     if (this.#summary.meter === null) this.#hold?.end(); // else the meter settles it when the call is over
-    this.#services.overload.leave();
+    this.#services.overload.leave(this.#load);
     this.#services.requestLog.tell(this.#summary);
   }
 }

@@ -53,6 +53,7 @@ export class StreamRelay extends Relay implements SpanSink {
 
   onData(bytes: Buffer, last: boolean): void {
     this.watch.active = true;
+    this.meter.load.work++;
     if (this.#whole !== null) return this.#whole.push(bytes, last);
     if (this.settled || this.clientGone) this.#surplus += bytes.length;
     if (this.settled) {

@@ -63,6 +63,10 @@ export class CachedDirectory implements Directory, Follower {
     return this.keys.get(digest);
   }
 
+  keyInMemory(digest: string): ApiKey | null {
+    return this.keys.entry(digest)?.value ?? null;
+  }
+
   companyOf(key: ApiKey): MaybeAsync<Company | null> {
     const known = this.#companyOfKey.get(key);
     const company = known === undefined ? null : this.companies.valueIn(known);

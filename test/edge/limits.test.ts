@@ -93,6 +93,29 @@ t.test('requests beyond MAX_REQUESTS are refused before their body is read, and 
   t.equal((await world.ledger(customer.company, 1)).filter(({ outcome }) => outcome === 'completed').length, 1);
 });
 
+t.test('a company that takes all places it can get leaves some to a company that nobody has heard of', async (t) => {
+  const world = await startWorld(t, { MAX_REQUESTS: '16' });
+  const { customer } = world;
+  await world.part(customer, 'waiting', 'internal-x!stall-after-1');
+  const leave = new AbortController();
+  const body = { model: 'waiting', messages: [{ role: 'user', content: 'x' }], stream: true };
+  const greedy = await Promise.all(
+    Array.from({ length: 20 }, () =>
+      open(`${world.url}/chat/completions`, { key: customer.key, body, signal: leave.signal }),
+    ),
+  );
+  const statuses = greedy.map(({ status }) => status);
+  t.same(new Set(statuses), new Set([200, 503]));
+  t.ok(statuses.filter((status) => status === 200).length >= 12, `${statuses}`);
+  const quiet = await world.newCustomer();
+  t.same([(await quiet.chat()).status, (await quiet.chat()).status], [200, 200]);
+  t.equal((await ask(`${world.url}/models`, { key: 'svc_unknown' })).status, 401, 'a stranger is one of the others');
+  t.equal((await customer.chat()).status, 503, 'the greedy one has its share');
+  const { text } = await ask(`${world.adminUrl}/metrics`);
+  t.match(text, /^tollgate_requests_shed_total\{reason="requests"\} [1-9]/m);
+  leave.abort();
+});
+
 t.test('beyond MAX_MEMORY_MB everything is refused with 503, before the key is looked at', async (t) => {
   const gateway = await startGateway(t, upstream.url, { MAX_MEMORY_MB: '64' });
   const customer = await furnish(gateway);

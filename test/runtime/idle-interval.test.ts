@@ -51,14 +51,17 @@ t.test('it keeps no process alive', async (t) => {
 t.test('a gateway that was overloaded goes on sampling until all may enter again', async (t) => {
   const overload = new Overload({ maxRequests: 10, maxDelayMs: 200, maxMemoryBytes: Number.POSITIVE_INFINITY });
   t.teardown(() => overload.close());
-  overload.enter();
-  overload.leave();
-  for (let n = 0; n < 10; n++) overload.observe(1000, 0, 0);
+  const enters = (): boolean => {
+    const load = overload.enter('one');
+    if (load !== null) overload.leave(load);
+    return load !== null;
+  };
+  for (let sample = 0; sample < 10; sample++) {
+    for (let n = 0; n < 1000; n++) enters();
+    overload.observe(1000, 0, 0);
+  }
   const mayEnter = (): boolean => {
-    for (let n = 0; n < 20; n++) {
-      if (!overload.enter()) return false;
-      overload.leave();
-    }
+    for (let n = 0; n < 1000; n++) if (!enters()) return false;
     return true;
   };
   t.notOk(mayEnter());

@@ -1,0 +1,119 @@
+import { fairLevel } from '../domain/fair-share.ts';
+
+/** Past work counts so much less after each sample: half of it after three. */
+const KEPT = 0.8;
+/** Work that no longer counts. */
+const LEAST_WORK = 0.01;
+/** Bytes of a request body that cost about as much as a request without one. */
+const WORK_BYTES = 65_536;
+/** By what part of itself the capacity changes with a sample: late events harm all, idle time the greedy alone. */
+const STEP_DOWN = 0.3;
+const STEP_UP = 0.07;
+/** The least capacity, as a part of the most work there ever was: what is let in shows when the overload is over. */
+const LEAST_CAPACITY = 0.05;
+/** Work of a sample that any machine can do some of. Where there is less by far, a late event loop has other causes. */
+const COMMON_WORK = 400;
+/** With so many times that work the overload is over. */
+const ENOUGH = 2;
+
+/** What one company takes of the gateway. */
+export interface CompanyLoad {
+  /** Requests in flight. */
+  inFlight: number;
+  /**
+   * Work of the last moment, in requests of some 50 µs: 64 KiB of a request body count as one more, and so does each
+   * packet of a stream. Refused requests count too: the company would use as much.
+   */
+  work: number;
+}
+
+/** The loads of all companies in the time of an overload, and the level beyond which their requests are refused. */
+export class FairShares {
+  /** Of requests for which nobody asked who sent them. */
+  readonly unasked: CompanyLoad = { inFlight: 0, work: 0 };
+  readonly #loads = new Map<string, CompanyLoad>();
+  #counts = false;
+  /** How many samples the work is of; older ones count less. */
+  #span = 0;
+  /** What is left of all work of earlier samples. */
+  #past = 0;
+  /** The work that can be done in a sample, as far as is known: Infinity where it is enough. */
+  #capacity = Number.POSITIVE_INFINITY;
+  /** The most work that was let in in a sample. */
+  #most = COMMON_WORK;
+  /** The most work of a company of which nothing is refused. */
+  #level = Number.POSITIVE_INFINITY;
+
+  /** Whether there is, or was a moment ago, more work than can be done. */
+  get short(): boolean {
+    return this.#capacity < Number.POSITIVE_INFINITY;
+  }
+
+  /** The load of a company, with the work of one more request. @param bodyBytes -1 where they are not announced */
+  asked(company: string, bodyBytes: number): CompanyLoad {
+    let load = this.#loads.get(company);
+    if (load === undefined) {
+      load = { inFlight: 0, work: 0 };
+      this.#loads.set(company, load);
+    }
+    load.work += 1 + Math.max(0, bodyBytes) / WORK_BYTES;
+    return load;
+  }
+
+  /** The share of a company's requests to refuse: 0 for all that use no more than their fair share. */
+  refusedShare({ work }: CompanyLoad): number {
+    return work > this.#level ? 1 - this.#level / work : 0;
+  }
+
+  /**
+   * Finds the capacity and the fair level of it, and lets work age.
+   * @param excess how much too late the event loop is, as a part of the delay that it may have; negative: in time
+   * @param crammed the share of all work that is too much for the memory
+   * @param samples how long the sample was; 1 where the event loop was in time
+   */
+  sample(excess: number, crammed: number, samples: number): void {
+    if (!this.#counts) {
+      this.#counts = true; // from now on
+      return;
+    }
+    const works = Float64Array.from([this.unasked, ...this.#loads.values()], ({ work }) => work);
+    const all = works.reduce((sum, work) => sum + work, 0);
+    this.#span += samples;
+    this.#adapt(excess, (all - this.#past) / samples);
+    // before the work ages: a company that goes on as it did stays below the level that it is below now
+    const bearable = crammed > 0 ? (1 - crammed) * all : Number.POSITIVE_INFINITY;
+    const capacity = Math.min(this.#capacity * this.#span, bearable);
+    this.#level = capacity < all ? fairLevel(works, capacity) : Number.POSITIVE_INFINITY;
+    this.#span *= KEPT;
+    this.#past = all * KEPT;
+    this.unasked.work *= KEPT;
+    for (const [company, load] of this.#loads) {
+      load.work *= KEPT;
+      if (load.work < LEAST_WORK && load.inFlight === 0) this.#loads.delete(company);
+    }
+  }
+
+  /** Forgets the work: nobody is asked now. Requests in flight still count for their company in the next overload. */
+  rest(): void {
+    this.#counts = false;
+    this.#span = this.#past = this.unasked.work = 0;
+    for (const [company, load] of this.#loads) {
+      load.work = 0;
+      if (load.inFlight === 0) this.#loads.delete(company);
+    }
+  }
+
+  /**
+   * The capacity begins as what is asked for, and then is no share of it: clients that wait for their refusal ask for
+   * less meanwhile, and the others would be refused for it.
+   * @param recent work of the last sample
+   */
+  #adapt(excess: number, recent: number): void {
+    if (!this.short) this.#most = Math.max(this.#most, recent);
+    const begun = this.short ? Math.min(this.#capacity, this.#most) : recent;
+    if (excess > 0) this.#capacity = begun * (1 - STEP_DOWN * Math.min(excess, 1));
+    else this.#capacity *= 1 + STEP_UP;
+    this.#capacity = Math.max(this.#capacity, LEAST_CAPACITY * this.#most);
+    if (this.#capacity > ENOUGH * this.#most) this.#capacity = Number.POSITIVE_INFINITY;
+  }
+}

@@ -1,0 +1,43 @@
+import type { Directory, MaybeAsync } from '../domain/ports.ts';
+import type { RequestHead } from '../http/request-head.ts';
+
+/** Stands for all whose key is missing, not valid or not looked up: together they have the share of one company. */
+export const UNKNOWN = '';
+/** So many keys are looked up at once; requests with more of them are strangers'. */
+const MAX_LOOKED_UP = 500;
+
+/** Finds the company that a request is from before anything else is done with it. Used in an overload only. */
+export class RequestOwners {
+  readonly #directory: Directory;
+  /** By the digest of the key that is looked up. */
+  readonly #lookedUp = new Map<string, Promise<string>>();
+
+  constructor(directory: Directory) {
+    this.#directory = directory;
+  }
+
+  /**
+   * The id of the company, or UNKNOWN. Never rejects. A request waits while its key is looked up: refused with the
+   * strangers, a company that was not heard of before would have to try until one of its requests got in.
+   */
+  of(head: RequestHead): MaybeAsync<string> {
+    const digest = head.bearerDigest ?? head.apiKeyDigest;
+    if (digest === null) return UNKNOWN;
+    const known = this.#directory.keyInMemory(digest);
+    if (known !== null) return known.companyId;
+    return this.#lookedUp.get(digest) ?? (this.#lookedUp.size < MAX_LOOKED_UP ? this.#lookUp(digest) : UNKNOWN);
+  }
+
+  #lookUp(digest: string): MaybeAsync<string> {
+    const found = this.#directory.key(digest);
+    if (!(found instanceof Promise)) return found?.companyId ?? UNKNOWN;
+    const owner = found
+      .then(
+        (key) => key?.companyId ?? UNKNOWN,
+        () => UNKNOWN,
+      )
+      .finally(() => this.#lookedUp.delete(digest));
+    this.#lookedUp.set(digest, owner);
+    return owner;
+  }
+}
