@@ -79,7 +79,19 @@ t.test('a stream counts as open until its client is gone', async (t) => {
 });
 
 t.test('labels are few, and none of them grows with keys, companies or models', async (t) => {
-  const allowed = ['endpoint', 'status', 'direction', 'source', 'outcome', 'cache', 'result', 'limit', 'channel', 'le'];
+  const allowed = [
+    'endpoint',
+    'status',
+    'direction',
+    'source',
+    'outcome',
+    'cache',
+    'result',
+    'limit',
+    'channel',
+    'reason',
+    'le',
+  ];
   for (const [name, labels] of series) {
     if (!name.startsWith('tollgate_')) continue;
     t.same(
