@@ -52,7 +52,7 @@ create index api_keys_budget on api_keys (company_id) where monthly_budget_eur >
 alter table budget_alerts enable row level security;
 create policy own on budget_alerts using (is_visible(company_id));
 
--- As in 0024_limits.sql, with budget_alerts.
+-- As in 0020_tenant_wall.sql, with budget_alerts and the columns of 0024_limits.sql.
 create or replace function raise_tenant_wall() returns boolean language plpgsql set search_path from current as $$
 begin
   perform pg_advisory_xact_lock(hashtext('tollgate tenant wall'));

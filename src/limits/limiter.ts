@@ -6,12 +6,13 @@ import { type LimitKind, type Limits, type LimitsLeft, limitHeaders, limitText }
 import type { AskedUnits, Hold, Limiter, LimitStore, MaybeAsync } from '../domain/ports.ts';
 import type { Logger } from '../log.ts';
 import { IdleInterval } from '../runtime/idle-interval.ts';
-import { RequestHold, type TakeAll } from './request-hold.ts';
+import { RequestHold, type Source } from './request-hold.ts';
 import type { Share } from './share.ts';
-import { LEASE_SECONDS } from './slot-share.ts';
+import { LEASE_SECONDS, type SlotShare } from './slot-share.ts';
 import { KeyShares, Subject } from './subject.ts';
 
 const PLAN_MS = 250;
+const AGAIN_MS = 40; // how long a slot may take from one gateway to another
 const RETRY_MS = 1000; // how often a database that is away is asked again
 const MAX_ASKED = 500; // shares in one statement
 const FORGET_MS = 65_000; // a window, and a little more
@@ -22,7 +23,7 @@ const TRIM_MS = 600_000;
  * were leased ahead; where there are none it waits for one statement, which serves all that wait. With the
  * database away each gateway goes on with its part.
  */
-export class LeasedLimiter implements Limiter {
+export class LeasedLimiter implements Limiter, Source {
   /** Requests refused, by limit. */
   readonly refused: Record<LimitKind, number> = { requests: 0, tokens: 0, calls: 0 };
   readonly #store: LimitStore;
@@ -51,10 +52,8 @@ export class LeasedLimiter implements Limiter {
   enter(key: ApiKey, company: Company): MaybeAsync<Hold | null> {
     if (key.limits === null && company.limits === null) return null;
     const shares = this.#sharesOf(key, company);
-    const taken = this.#takeAll(shares, shares.entry, 1);
-    return taken instanceof Promise
-      ? taken.then(() => new RequestHold(shares, this.#takeAll))
-      : new RequestHold(shares, this.#takeAll);
+    const taken = this.takeAll(shares, shares.entry, 1);
+    return taken instanceof Promise ? taken.then(() => new RequestHold(shares, this)) : new RequestHold(shares, this);
   }
 
   async left(key: ApiKey, company: Company, isAsked = false): Promise<LimitsLeft> {
@@ -75,13 +74,18 @@ export class LeasedLimiter implements Limiter {
     if (!this.#away) await this.#store.lease(this.#owner, 0, []).catch(() => {}); // counts no longer
   }
 
-  readonly #takeAll: TakeAll = (shares, of, units) => {
+  takeAll(shares: KeyShares, of: readonly Share[], units: number): MaybeAsync<void> {
     for (let taken = 0; taken < of.length; taken++) {
       if ((of[taken] as Share).take(units)) continue;
       while (taken > 0) (of[--taken] as Share).untake(units);
       return this.#takeLater(shares, of, units);
     }
-  };
+  }
+
+  release(slots: SlotShare): void {
+    slots.untake(1);
+    if (slots.isScarce && !this.#away) this.#want(slots);
+  }
 
   /** The same where a share has too few units in hand. */
   async #takeLater(shares: KeyShares, of: readonly Share[], units: number): Promise<void> {
@@ -114,11 +118,15 @@ export class LeasedLimiter implements Limiter {
   /** Waits for units. @returns seconds until there may be some; 0: they were taken */
   #await(share: Share, units: number): Promise<number> {
     const { promise, resolve } = Promise.withResolvers<number>();
-    share.waiting.push({ units, settle: resolve });
+    share.waiting.push({ units, again: false, settle: resolve });
+    this.#want(share);
+    return promise;
+  }
+
+  #want(share: Share): void {
     this.#activate(share);
     this.#wanted.add(share);
     this.#lease(this.#wanted);
-    return promise;
   }
 
   #refusal(shares: KeyShares, { kind, subject, limit }: Share, seconds: number): GatewayError {
@@ -215,7 +223,11 @@ export class LeasedLimiter implements Limiter {
       const { owners, leased } = await this.#store.lease(this.#owner, LEASE_SECONDS, units);
       if (this.#away) this.#log.info('limits: shared with the other gateways again');
       this.#away = false;
-      for (const each of leased) asked.get(`${each.subject} ${each.kind}`)?.[0].accept(each, owners, performance.now());
+      for (const each of leased) {
+        const [share] = asked.get(`${each.subject} ${each.kind}`) as [Share, AskedUnits];
+        share.accept(each, owners, performance.now());
+        if (share.waiting.some(({ again }) => again)) setTimeout(() => this.#want(share), AGAIN_MS);
+      }
     } catch (error) {
       if (!this.#away)
         this.#log.warn({ reason: (error as Error).message }, 'limits: this gateway goes on with its part');

@@ -2,8 +2,9 @@ import { type LimitLeft, leftOf, secondsUntilFree } from '../domain/limits.ts';
 import type { AskedUnits, LeasedUnits } from '../domain/ports.ts';
 import { Share } from './share.ts';
 
-/** How much of the demand is leased ahead. */
+/** How much of the demand is leased ahead, and how much at most of what is left, by all gateways together. */
 const AHEAD_SECONDS = 0.5;
+const AHEAD_OF_LEFT = 0.25;
 /** How long a unit counts (sql/0025_limit_leases.sql). */
 const WINDOW_SECONDS = 62;
 /** The shortest time over which demand is measured. */
@@ -28,6 +29,7 @@ export class RateShare extends Share {
   /** What all gateways leased in each of the last seconds, and when that was told. */
   #units: readonly number[] = [];
   #toldAt = 0;
+  #mostAhead = 0;
   /** Most that this gateway may use in a minute with the database away. */
   #alone = 1;
 
@@ -71,7 +73,7 @@ export class RateShare extends Share {
       this.#taken = 0;
       this.#measuredAt = now;
     }
-    const ahead = Math.floor(this.#demand * AHEAD_SECONDS);
+    const ahead = Math.min(Math.floor(this.#demand * AHEAD_SECONDS), this.#mostAhead);
     const surplus = Math.max(0, this.free - ahead);
     const isDue = this.free < 0 || surplus > ahead || this.free < ahead / 2 || this.#refunds.size > 0;
     if (!isDue && this.waiting.length === 0) return null;
@@ -86,6 +88,10 @@ export class RateShare extends Share {
   override failed(asked: AskedUnits, now: number): void {
     this.free -= asked.owed;
     super.failed(asked, now);
+  }
+
+  get asksAgain(): boolean {
+    return false;
   }
 
   get isIdle(): boolean {
@@ -113,7 +119,9 @@ export class RateShare extends Share {
     count(this.#own, secondOf(now), granted);
     const own = this.#ownUnits(now);
     const all = units.reduce((sum, each) => sum + each, 0);
-    this.#alone = Math.max(1, own + Math.floor((this.limit - all) / Math.max(1, owners)));
+    const left = Math.max(0, this.limit - all) / Math.max(1, owners);
+    this.#alone = Math.max(1, own + Math.floor(left));
+    this.#mostAhead = Math.floor(left * AHEAD_OF_LEFT);
   }
 
   /** What all gateways leased in each of the seconds before now. */

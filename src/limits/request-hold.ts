@@ -1,23 +1,29 @@
 import { performance } from 'node:perf_hooks';
 import type { Hold, MaybeAsync } from '../domain/ports.ts';
 import type { Share } from './share.ts';
+import type { SlotShare } from './slot-share.ts';
 import type { KeyShares } from './subject.ts';
 
-/** Takes units of several shares, or of none of them. @throws GatewayError 429, also as a rejection */
-export type TakeAll = (shares: KeyShares, of: readonly Share[], units: number) => MaybeAsync<void>;
+/** Where a hold takes units, and returns them. */
+export interface Source {
+  /** Takes units of several shares, or of none of them. @throws GatewayError 429, also as a rejection */
+  takeAll(shares: KeyShares, of: readonly Share[], units: number): MaybeAsync<void>;
+  /** A call is over. */
+  release(slots: SlotShare): void;
+}
 
 /** What one request took of its limits. */
 export class RequestHold implements Hold {
   readonly #shares: KeyShares;
-  readonly #takeAll: TakeAll;
+  readonly #source: Source;
   /** Tokens reserved, and when. */
   #reserved = 0;
   #reservedAt = 0;
   #ended = false;
 
-  constructor(shares: KeyShares, takeAll: TakeAll) {
+  constructor(shares: KeyShares, source: Source) {
     this.#shares = shares;
-    this.#takeAll = takeAll;
+    this.#source = source;
   }
 
   get countsTokens(): boolean {
@@ -29,7 +35,7 @@ export class RequestHold implements Hold {
     let units = completion === null ? prompt : prompt + completion;
     for (const { typical } of tokens) if (completion === null) units = Math.max(units, typical);
     for (const { limit } of tokens) units = Math.min(units, limit); // or a large request would never pass
-    const taken = this.#takeAll(this.#shares, tokens, units);
+    const taken = this.#source.takeAll(this.#shares, tokens, units);
     return taken instanceof Promise ? taken.then(() => this.#took(units)) : this.#took(units);
   }
 
@@ -43,7 +49,7 @@ export class RequestHold implements Hold {
   end(): void {
     if (this.#ended) return;
     this.#ended = true;
-    for (const share of this.#shares.calls) share.untake(1);
+    for (const share of this.#shares.calls) this.#source.release(share);
     this.#refund();
   }
 

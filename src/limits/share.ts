@@ -7,6 +7,8 @@ const REFUSED_MS = 250;
 /** A request that waits for units. */
 export interface Waiting {
   readonly units: number;
+  /** It was refused once, and waits for what another gateway is returning. */
+  again: boolean;
   /** @param seconds 0: the units were taken for it; else when they may be free */
   readonly settle: (seconds: number) => void;
 }
@@ -54,6 +56,9 @@ export abstract class Share {
   /** Units were taken, and then another limit refused the request. */
   abstract untake(units: number): void;
 
+  /** Whether a request that was refused is to ask once more: units come back as soon as they are free. */
+  abstract get asksAgain(): boolean;
+
   /** What to ask the database for; null: nothing, `isIdle` tells whether ever. What goes back is free no longer. */
   abstract plan(now: number): AskedUnits | null;
 
@@ -97,6 +102,12 @@ export abstract class Share {
   #serve(secondsFor: (waiting: Waiting) => number): void {
     const queue = this.#asking;
     this.#asking = [];
-    for (const waiting of queue) waiting.settle(this.take(waiting.units) ? 0 : secondsFor(waiting));
+    for (const waiting of queue) {
+      if (this.take(waiting.units)) waiting.settle(0);
+      else if (this.asksAgain && !waiting.again) {
+        waiting.again = true;
+        this.waiting.push(waiting);
+      } else waiting.settle(secondsFor(waiting));
+    }
   }
 }

@@ -13,6 +13,8 @@ export class SlotShare extends Share {
   /** The fewest slots that were free since the last plan. */
   #lowest = 0;
   #others = 0;
+  /** Other gateways may want slots, and every slot is leased: one that is free goes back at once. */
+  isScarce = false;
   #askedAt = 0;
   #askedLimit = 0;
   /** Most calls that this gateway may have in flight with the database away. */
@@ -40,7 +42,7 @@ export class SlotShare extends Share {
   }
 
   plan(now: number): AskedUnits | null {
-    const surplus = Math.max(0, Math.min(this.#lowest, this.free));
+    const surplus = Math.max(0, this.isScarce ? this.free : Math.min(this.#lowest, this.free));
     this.#lowest = this.free;
     const held = this.#inFlight;
     const isDue = (now - this.#askedAt >= RENEW_MS && held + this.free > 0) || this.#askedLimit !== this.limit;
@@ -50,6 +52,10 @@ export class SlotShare extends Share {
     this.#askedLimit = this.limit;
     const { subject, kind, limit } = this;
     return { subject, kind, limit, want: Math.max(0, this.free) + this.askForWaiting(), owed: 0, back: [], held };
+  }
+
+  get asksAgain(): boolean {
+    return this.isScarce;
   }
 
   get isIdle(): boolean {
@@ -70,6 +76,7 @@ export class SlotShare extends Share {
     this.#lowest = this.free;
     this.#others = others;
     const unleased = this.limit - others - granted;
+    this.isScarce = owners > 1 && unleased <= 0;
     this.#alone = Math.max(1, granted + Math.floor(unleased / Math.max(1, owners)));
   }
 }

@@ -54,7 +54,7 @@ export class KeyShares {
   readonly all: readonly Share[];
   /** Taken by each request: of requests, and of calls in flight. */
   readonly entry: readonly Share[];
-  readonly calls: readonly Share[];
+  readonly calls: readonly SlotShare[];
   readonly tokens: readonly RateShare[];
 
   constructor(key: Subject | null, company: Subject | null, companyLimits: Limits | null) {
