@@ -43,6 +43,7 @@ export class Overload {
   /** Requests refused so far, by what there was too little of. */
   readonly refused = { requests: 0, memory: 0, delay: 0 };
   readonly #limits: LoadLimits;
+  readonly #now: () => number;
   /** null before the first request: it takes 370 KB. */
   #loop: ReturnType<typeof monitorEventLoopDelay> | null = null;
   readonly #interval = new IdleInterval(
@@ -67,8 +68,10 @@ export class Overload {
   /** The part of a request that the shares to refuse have added up to. */
   #owed = 0;
 
-  constructor(limits: LoadLimits) {
+  /** @param now monotonic milliseconds */
+  constructor(limits: LoadLimits, now = () => performance.now()) {
     this.#limits = limits;
+    this.#now = now;
   }
 
   get inFlight(): number {
@@ -155,7 +158,7 @@ export class Overload {
     this.#loop ??= monitorEventLoopDelay({ resolution: RESOLUTION_MS });
     this.#loop.reset();
     this.#loop.enable();
-    this.#sampledAt = this.#tickedAt = performance.now();
+    this.#sampledAt = this.#tickedAt = this.#now();
     this.#interval.wake();
   }
 
@@ -163,7 +166,7 @@ export class Overload {
   #tick(): boolean {
     const { count = 0, mean = 0 } = this.#loop ?? {};
     this.#loop?.reset();
-    const now = performance.now();
+    const now = this.#now();
     this.#tickedAt = now;
     // it measures whole intervals: a loop at rest reads as the resolution
     this.#sample(count === 0 ? 0 : Math.max(0, mean / 1e6 - RESOLUTION_MS), now);
@@ -174,7 +177,7 @@ export class Overload {
 
   /** Takes a sample where the timer did not. */
   #look(): void {
-    const now = performance.now();
+    const now = this.#now();
     if (now - this.#sampledAt > 2 * SAMPLE_MS) this.#sample(now - this.#tickedAt, now);
   }
 
