@@ -33,7 +33,7 @@ export class RequestHold implements Hold {
   reserve(prompt: number, completion: number | null): MaybeAsync<void> {
     const { tokens } = this.#shares;
     let units = completion === null ? prompt : prompt + completion;
-    for (const { typical } of tokens) if (completion === null) units = Math.max(units, typical);
+    for (const { typical } of tokens) if (completion === null) units = Math.max(units, Math.ceil(typical));
     for (const { limit } of tokens) units = Math.min(units, limit); // or a large request would never pass
     const taken = this.#source.takeAll(this.#shares, tokens, units);
     return taken instanceof Promise ? taken.then(() => this.#took(units)) : this.#took(units);

@@ -160,6 +160,19 @@ t.test('tokens: what is not used is free again, what was used beyond the reserva
   await until(async () => (await left()) === 100, 'a client that leaves while units are waited for');
 });
 
+t.test('tokens of a request that does not limit its answer: as many as calls usually take', async (t) => {
+  const { limiters } = fleet(t, 1);
+  const [limiter] = limiters as [LeasedLimiter];
+  const customer = limited({ tokensPerMinute: 10_000 });
+  const left = async () => (await limiter.left(...customer)).tokens?.remaining;
+  for (const used of [777, 33, 1]) {
+    const hold = (await limiter.enter(...customer)) as Hold;
+    await hold.reserve(10, null);
+    hold.settle(used);
+  }
+  await until(async () => (await left()) === 10_000 - 811, 'what was used counts');
+});
+
 t.test('what is leased ahead goes back when demand ends', async (t) => {
   const { limiters } = fleet(t, 1);
   const customer = limited({ requestsPerMinute: 100_000 });
