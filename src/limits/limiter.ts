@@ -68,7 +68,7 @@ export class LeasedLimiter implements Limiter, Source {
     await this.#leased;
     // twice: slots are returned that were free since the plan before
     for (let turn = 0; turn < 2 && !this.#away; turn++) {
-      this.#lease(this.#active);
+      this.#lease(true);
       await this.#leased;
     }
     if (!this.#away) await this.#store.lease(this.#owner, 0, []).catch(() => {}); // counts no longer
@@ -126,7 +126,7 @@ export class LeasedLimiter implements Limiter, Source {
   #want(share: Share): void {
     this.#activate(share);
     this.#wanted.add(share);
-    this.#lease(this.#wanted);
+    this.#lease(false);
   }
 
   #refusal(shares: KeyShares, { kind, subject, limit }: Share, seconds: number): GatewayError {
@@ -168,7 +168,7 @@ export class LeasedLimiter implements Limiter, Source {
 
   #tick(): boolean {
     const now = performance.now();
-    if (!this.#away || now - this.#askedAt >= RETRY_MS) this.#lease(this.#active);
+    if (!this.#away || now - this.#askedAt >= RETRY_MS) this.#lease(true);
     if (now - this.#sweptAt >= FORGET_MS) {
       this.#sweptAt = now;
       for (const [id, subject] of this.#subjects) if (subject.mayForget()) this.#subjects.delete(id);
@@ -182,49 +182,53 @@ export class LeasedLimiter implements Limiter, Source {
     return this.#active.size > 0;
   }
 
-  /** Asks for what some shares need, unless it is asking already. */
-  #lease(shares: ReadonlySet<Share>): void {
-    if (!this.#isLeasing) this.#leased = this.#leaseWhileWanted(shares);
+  /** Asks for what shares need, unless it is asking already. @param all not only those that requests wait for */
+  #lease(all: boolean): void {
+    if (!this.#isLeasing) this.#leased = this.#leaseWhileWanted(all);
   }
 
-  async #leaseWhileWanted(shares: ReadonlySet<Share>): Promise<void> {
+  async #leaseWhileWanted(all: boolean): Promise<void> {
     this.#isLeasing = true;
     try {
-      for (let due = shares; due.size > 0; due = this.#wanted) {
-        const asked = this.#plan(due);
+      for (;;) {
+        const asked = new Map<Share, AskedUnits>();
+        this.#plan(this.#wanted, asked);
+        if (all) this.#plan(this.#active, asked);
         if (asked.size > 0) await this.#ask(asked);
+        all &&= asked.size === MAX_ASKED;
+        if (!all && this.#wanted.size === 0) return;
       }
     } finally {
       this.#isLeasing = false;
     }
   }
 
-  /** What to ask for, by subject and kind. */
-  #plan(shares: ReadonlySet<Share>): Map<string, [Share, AskedUnits]> {
+  /** Adds what to ask for, up to MAX_ASKED. */
+  #plan(shares: ReadonlySet<Share>, asked: Map<Share, AskedUnits>): void {
     const now = performance.now();
-    const asked = new Map<string, [Share, AskedUnits]>();
     for (const share of shares) {
-      if (asked.size === MAX_ASKED) break;
+      if (asked.size === MAX_ASKED) return;
+      if (asked.has(share)) continue;
       this.#wanted.delete(share);
       const units = share.plan(now);
-      if (units !== null) asked.set(`${share.subject} ${share.kind}`, [share, units]);
+      if (units !== null) asked.set(share, units);
       else if (share.isIdle) {
         share.active = false;
+        share.rest();
         this.#active.delete(share);
       }
     }
-    return asked;
   }
 
-  async #ask(asked: ReadonlyMap<string, readonly [Share, AskedUnits]>): Promise<void> {
+  async #ask(asked: ReadonlyMap<Share, AskedUnits>): Promise<void> {
     this.#askedAt = performance.now();
+    const byName = new Map([...asked.keys()].map((share) => [`${share.subject} ${share.kind}`, share]));
     try {
-      const units = [...asked.values()].map(([, units]) => units);
-      const { owners, leased } = await this.#store.lease(this.#owner, LEASE_SECONDS, units);
+      const { owners, leased } = await this.#store.lease(this.#owner, LEASE_SECONDS, [...asked.values()]);
       if (this.#away) this.#log.info('limits: shared with the other gateways again');
       this.#away = false;
       for (const each of leased) {
-        const [share] = asked.get(`${each.subject} ${each.kind}`) as [Share, AskedUnits];
+        const share = byName.get(`${each.subject} ${each.kind}`) as Share;
         share.accept(each, owners, performance.now());
         if (share.waiting.some(({ again }) => again)) setTimeout(() => this.#want(share), AGAIN_MS);
       }
@@ -232,7 +236,7 @@ export class LeasedLimiter implements Limiter, Source {
       if (!this.#away)
         this.#log.warn({ reason: (error as Error).message }, 'limits: this gateway goes on with its part');
       this.#away = true;
-      for (const [share, units] of asked.values()) share.failed(units, performance.now());
+      for (const [share, units] of asked) share.failed(units, performance.now());
     }
   }
 }

@@ -14,6 +14,8 @@ const NO_DEMAND = 0.1;
 /** Of the last call against all before it. */
 const TYPICAL_WEIGHT = 0.1;
 
+const NO_UNITS: readonly number[] = [];
+
 /** A share of requests or tokens per minute. */
 export class RateShare extends Share {
   /** What a call takes, smoothed. */
@@ -22,12 +24,12 @@ export class RateShare extends Share {
   #taken = 0;
   #demand = 0;
   #measuredAt = 0;
-  /** Units to return that are not in `free`, by the second they were leased in. */
-  readonly #refunds = new Map<number, number>();
+  /** Units to return that are not in `free`, by the second they were leased in; null: none. */
+  #refunds: Map<number, number> | null = null;
   /** Units this gateway leased, by second of the monotonic clock, the oldest first. */
   readonly #own = new Map<number, number>();
   /** What all gateways leased in each of the last seconds, and when that was told. */
-  #units: readonly number[] = [];
+  #units = NO_UNITS;
   #toldAt = 0;
   #mostAhead = 0;
   /** Most that this gateway may use in a minute with the database away. */
@@ -54,7 +56,9 @@ export class RateShare extends Share {
 
   /** Units that were taken at an instant and not used. */
   refund(units: number, takenAt: number): void {
-    if (units > 0) count(this.#refunds, secondOf(takenAt), units);
+    if (units === 0) return;
+    this.#refunds ??= new Map();
+    count(this.#refunds, secondOf(takenAt), units);
   }
 
   takeAlone(units: number, now: number): boolean {
@@ -75,7 +79,7 @@ export class RateShare extends Share {
     }
     const ahead = Math.min(Math.floor(this.#demand * AHEAD_SECONDS), this.#mostAhead);
     const surplus = Math.max(0, this.free - ahead);
-    const isDue = this.free < 0 || surplus > ahead || this.free < ahead / 2 || this.#refunds.size > 0;
+    const isDue = this.free < 0 || surplus > ahead || this.free < ahead / 2 || this.#refunds !== null;
     if (!isDue && this.waiting.length === 0) return null;
     if (surplus > 0) this.refund(surplus, now);
     const back = this.#returned(now);
@@ -96,12 +100,12 @@ export class RateShare extends Share {
 
   get isIdle(): boolean {
     return (
-      this.free === 0 &&
-      this.#demand === 0 &&
-      this.#taken === 0 &&
-      this.#refunds.size === 0 &&
-      this.waiting.length === 0
+      this.free === 0 && this.#demand === 0 && this.#taken === 0 && this.#refunds === null && this.waiting.length === 0
     );
+  }
+
+  rest(): void {
+    this.#units = NO_UNITS;
   }
 
   left(now: number): LimitLeft {
@@ -143,13 +147,13 @@ export class RateShare extends Share {
   /** Takes the units to return, with the age of their lease. */
   #returned(now: number): (readonly [number, number])[] {
     const back: (readonly [number, number])[] = [];
-    for (const [second, units] of this.#refunds) {
+    for (const [second, units] of this.#refunds ?? []) {
       const age = secondOf(now) - second;
       if (age >= WINDOW_SECONDS) continue; // they count no longer
       back.push([age, units]);
       count(this.#own, second, -units);
     }
-    this.#refunds.clear();
+    this.#refunds = null;
     return back;
   }
 }

@@ -65,6 +65,9 @@ export abstract class Share {
   /** Nothing is held, and nobody waits. */
   abstract get isIdle(): boolean;
 
+  /** It is idle: what the database will tell anew is forgotten. */
+  abstract rest(): void;
+
   /** What is left of the limit, as far as this gateway knows. */
   abstract left(now: number): LimitLeft;
 

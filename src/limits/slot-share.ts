@@ -62,6 +62,8 @@ export class SlotShare extends Share {
     return this.free === 0 && this.#inFlight === 0 && this.waiting.length === 0;
   }
 
+  rest(): void {}
+
   left(): LimitLeft {
     const remaining = Math.max(0, this.limit - this.#others - this.#inFlight);
     return { limit: this.limit, remaining, resetSeconds: remaining < this.limit ? 1 : 0 };
