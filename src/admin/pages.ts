@@ -28,6 +28,7 @@ import { canSee, may } from './permission.ts';
 import { Busy, Semaphore } from './semaphore.ts';
 import { isSameSecret, Sessions } from './session.ts';
 import { signInRoutes } from './signin.ts';
+import { tokenRoutes } from './token.ts';
 import { usageRoutes } from './usage.ts';
 import { userRoutes } from './user.ts';
 
@@ -42,6 +43,7 @@ export const ROUTES: readonly Route[] = [
   ...userRoutes,
   ...auditRoutes,
   ...alertRoutes,
+  ...tokenRoutes,
 ];
 
 const UUID = '[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}';
