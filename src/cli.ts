@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import type { Readable, Writable } from 'node:stream';
+import { FileMistakes } from './cli/apply/mistakes.ts';
 import { type Command, type Context, Failure, flag, parseCommand, UsageError } from './cli/command.ts';
 import { COMMANDS } from './cli/commands.ts';
 import { withDatabase } from './cli/database.ts';
@@ -82,7 +83,14 @@ async function runCommand(command: Command, parsed: Parsed, config: Config, invo
   const { json, values, operand } = parsed;
   const warnings: string[] = [];
   const exit = await withDatabase(config, command, async (database) => {
-    const context: Context = { ...database, config, stdin, json, warn: (line) => warnings.push(line) };
+    const context: Context = {
+      ...database,
+      config,
+      env: invocation.env,
+      stdin,
+      json,
+      warn: (line) => warnings.push(line),
+    };
     const outcome = await command.run(context, values, operand);
     if ('pieces' in outcome) {
       await database.read(async (sql) => {
@@ -131,6 +139,7 @@ function aboutProgram(argv: readonly string[]): string {
 
 /** One line per mistake, each with what to do. @throws the error itself when it is a bug */
 function explain(error: unknown, command: string | undefined): { lines: readonly string[]; exit: 1 | 64 } {
+  if (error instanceof FileMistakes) return { lines: error.lines, exit: 1 };
   if (error instanceof UsageError) {
     const line = command === undefined ? error.message : `${error.message}; see "tollgate ${command} --help"`;
     return { lines: [line], exit: 64 };

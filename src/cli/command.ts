@@ -22,6 +22,7 @@ export interface Command<O extends Options = Options, T = unknown> {
 /** What a command works with. */
 export interface Context {
   readonly config: Config;
+  readonly env: NodeJS.ProcessEnv;
   /** One transaction, with "cli" as its actor in the audit log. Deadline: one minute. */
   transact<T>(work: (sql: Sql) => Promise<T>): Promise<T>;
   /**

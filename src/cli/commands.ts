@@ -2,6 +2,7 @@ import { alertCommands } from './alert.ts';
 import { assistantCommands } from './assistant.ts';
 import { type Command, command } from './command.ts';
 import { companyCommands } from './company.ts';
+import { configurationCommands } from './configuration.ts';
 import { keyCommands } from './key.ts';
 import { ledgerCommands } from './ledger.ts';
 import { modelCommands } from './model.ts';
@@ -33,4 +34,5 @@ export const COMMANDS: readonly Command[] = [
   ...ledgerCommands,
   ...alertCommands,
   ...tokenCommands,
+  ...configurationCommands,
 ];
