@@ -98,6 +98,10 @@ async function runCommand(command: Command, parsed: Parsed, config: Config, invo
       }, outcome.company);
       return 0;
     }
+    if ('print' in outcome) {
+      await outcome.print((bytes) => write(stdout, bytes));
+      return 0;
+    }
     await write(stdout, `${json ? JSON.stringify(outcome.json) : outcome.text}\n`);
     return outcome.exit ?? 0;
   });
@@ -162,8 +166,8 @@ async function print(stdout: Writable, text: string): Promise<0> {
   return 0;
 }
 
-/** Writes and waits until the stream took the text, so that memory stays bounded. False when the reader is gone. */
-function write(stream: Writable, text: string): Promise<boolean> {
+/** Writes and waits until the stream took it, so that memory stays bounded. False when the reader is gone. */
+function write(stream: Writable, text: string | Buffer): Promise<boolean> {
   return new Promise((resolve, reject) => {
     stream.write(text, (error) => {
       const gone = (error as NodeJS.ErrnoException | null | undefined)?.code === 'EPIPE';

@@ -25,6 +25,7 @@ const ACTIONS = {
   update: ['plain', 'changed'],
   delete: ['bad', 'removed'],
   truncate: ['bad', 'emptied'],
+  erase: ['bad', 'erased persons'],
 } as const;
 
 async function auditPage(c: PageContext): Promise<Response> {

@@ -1,11 +1,11 @@
 import { html } from 'hono/html';
-import { stream } from 'hono/streaming';
 import { readMonth } from '../domain/field.ts';
 import { formatEur, parseEur } from '../domain/money.ts';
 import { readUsageMonth, type UsageGroup, type UsageMonth, type UsageSums } from '../store/daily.ts';
 import { copyLedger } from '../store/export.ts';
 import { budgetBar, costPerDay, legendEntry } from './chart.ts';
 import { type PageContext, param, type Route, read } from './context.ts';
+import { download } from './download.ts';
 import { options } from './field.ts';
 import type { Format } from './format.ts';
 import type { Html } from './html.ts';
@@ -14,7 +14,7 @@ import { badge, type Columns, companyHeading, emptyText, muted, page, table } fr
 /** A company's month (spec section 5, rule 6), and its ledger as CSV. */
 export const usageRoutes: readonly Route[] = [
   { method: 'GET', path: '/companies/:company/usage', action: 'usage.read', handle: usagePage },
-  { method: 'GET', path: '/companies/:company/usage.csv', action: 'usage.read', handle: download },
+  { method: 'GET', path: '/companies/:company/usage.csv', action: 'usage.read', handle: ledger },
 ];
 
 const EXPORT_MS = 30 * 60_000;
@@ -165,33 +165,13 @@ function endings({ by_ending }: UsageMonth, format: Format): Html {
   return table('How calls ended', by_ending, { cells, figures: FIGURES });
 }
 
-/**
- * Streams the ledger of a month. After a failure the connection is destroyed, because Hono would
- * end the answer as if it were complete.
- */
-async function download(c: PageContext): Promise<Response> {
-  const { services, session } = c.var;
+/** The ledger of a month. */
+async function ledger(c: PageContext): Promise<Response> {
   const id = param(c, 'company');
   const { month } = await read(c, (sql) => readUsageMonth(sql, id, monthOf(c)));
-  c.header('content-type', 'text/csv; charset=utf-8');
-  c.header('content-disposition', `attachment; filename="usage-${month.slice(0, 7)}.csv"`);
-  if (c.req.method === 'HEAD') return c.body(null); // Hono would leave the stream unread, and its permit taken
-  const asked = { companyId: id, month, internal: session.user.role === 'operator' };
-  const release = await services.slow.acquire();
-  return stream(
-    c,
-    async (output) => {
-      const write = async (bytes: Buffer): Promise<boolean> => {
-        await output.write(bytes);
-        return !output.aborted;
-      };
-      await read(c, (sql) => copyLedger(sql, asked, write), EXPORT_MS).finally(release);
-    },
-    async (error, output) => {
-      if (!output.aborted) services.log.warn({ reason: error.stack }, 'admin: an export failed');
-      c.env.outgoing.destroy();
-    },
-  );
+  const asked = { companyId: id, month, internal: c.var.session.user.role === 'operator' };
+  const file = { name: `usage-${month.slice(0, 7)}.csv`, type: 'text/csv; charset=utf-8' };
+  return download(c, file, (write) => read(c, (sql) => copyLedger(sql, asked, write), EXPORT_MS));
 }
 
 /** The month in the address; null for the current one. @throws FieldError */

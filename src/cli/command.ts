@@ -23,13 +23,15 @@ export interface Command<O extends Options = Options, T = unknown> {
 export interface Context {
   readonly config: Config;
   readonly env: NodeJS.ProcessEnv;
-  /** One transaction, with "cli" as its actor in the audit log. Deadline: one minute. */
-  transact<T>(work: (sql: Sql) => Promise<T>): Promise<T>;
+  /** One transaction, with "cli" as its actor in the audit log. @param deadlineMs milliseconds; default: one minute */
+  transact<T>(work: (sql: Sql) => Promise<T>, deadlineMs?: number): Promise<T>;
   /**
    * Reads without a deadline, for queries that grow with the ledger.
    * @param company limits the query to this company's rows by row-level security
    */
   read<T>(work: (sql: Sql) => Promise<T>, company?: string): Promise<T>;
+  /** Reads one company's rows, all of one instant, without a deadline. */
+  snapshot<T>(company: string, work: (sql: Sql) => Promise<T>): Promise<T>;
   /** Applies pending migrations; resolves with the names of their files. */
   migrate(): Promise<string[]>;
   readonly stdin: Readable;
@@ -44,9 +46,10 @@ export interface Output {
   readonly text: string;
 }
 
-/** The result of a command: its output, or pieces of text that are printed while rows are read. */
+/** The result of a command: its output, or what is printed while rows are read, as pieces of text or as bytes. */
 export type Outcome =
   | (Output & { readonly exit?: 0 | 1 })
+  | { readonly print: (write: (bytes: Buffer) => Promise<boolean>) => Promise<unknown> }
   | { readonly pieces: (sql: Sql) => AsyncIterable<string>; readonly company: string };
 
 export interface Option<T> {

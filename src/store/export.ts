@@ -22,6 +22,9 @@ const EXPRESSIONS = {
 
 export const LEDGER_COLUMNS = Object.keys(EXPRESSIONS) as (keyof typeof EXPRESSIONS)[];
 
+/** Takes a piece of an export; resolves false when nobody reads any more. */
+export type Write = (bytes: Buffer) => Promise<boolean>;
+
 /** One ledger row. Tokens are numbers; EUR amounts are exact decimal text, days and instants ISO 8601 in UTC. */
 export type LedgerRow = Readonly<Record<keyof typeof EXPRESSIONS, string | number>>;
 
@@ -44,26 +47,30 @@ export function exportLedger(
 
 /**
  * One company's month as CSV with a heading, oldest first. The database writes it, from one snapshot.
- * @param write takes a piece; resolves false when nobody reads any more
  * @param internal whether to include the internal model names
  * @throws DatabaseUnavailable when the reader left: the connection, in the middle of an answer, has to be cut
  */
 export async function copyLedger(
   sql: Sql,
   asked: { readonly companyId: string; readonly month: string; readonly internal: boolean },
-  write: (bytes: Buffer) => Promise<boolean>,
+  write: Write,
 ): Promise<void> {
   // COPY takes no parameters
   if (!/^[0-9a-f-]{36}$/.test(asked.companyId) || !/^\d{4}-\d\d-01$/.test(asked.month))
     throw new TypeError('not an id or a month');
   const columns = LEDGER_COLUMNS.filter((name) => asked.internal || name !== 'upstream_model');
-  const stream = await sql
-    .unsafe(
-      `copy (select ${expressions(columns)} from api_usage
-       where billing_month = '${asked.month}' and company_id = '${asked.companyId}'
-       order by api_usage.occurred_at, request_id) to stdout with (format csv, header)`,
-    )
-    .readable();
+  const text = `copy (select ${expressions(columns)} from api_usage
+    where billing_month = '${asked.month}' and company_id = '${asked.companyId}'
+    order by api_usage.occurred_at, request_id) to stdout with (format csv, header)`;
+  await copyOut(sql, text, write);
+}
+
+/**
+ * Runs a "copy … to stdout" and passes on what the database writes.
+ * @throws DatabaseUnavailable when the reader left: the connection, in the middle of an answer, has to be cut
+ */
+export async function copyOut(sql: Sql, text: string, write: Write): Promise<void> {
+  const stream = await sql.unsafe(text).readable();
   for await (const bytes of stream) {
     if (!(await write(bytes))) throw new DatabaseUnavailable('ABANDONED', 'the reader left');
   }
