@@ -141,7 +141,7 @@ export function parseCommand(
     if (needed === undefined && value !== undefined) {
       throw new UsageError(`${rawName} is a switch and takes no value; leave it out to switch it off`);
     }
-    if (needed !== undefined && (value === undefined || (value.startsWith('-') && !inlineValue))) {
+    if (needed !== undefined && (value === undefined || (/^-./.test(value) && !inlineValue))) {
       throw new UsageError(`${rawName} needs a value: ${rawName}=${needed}`);
     }
     const texts = given.get(name) ?? [];

@@ -237,3 +237,32 @@ t.test('the audit log refuses every other change', async (t) => {
     await sql`update audit_log set at = now() - interval '1 year'`;
   });
 });
+
+t.test('every text of a company is erased, or holds no name', async (t) => {
+  const nameless: Readonly<Record<string, string>> = {
+    companies: 'disabled_model_slugs budget_mode',
+    models: 'slug upstream_model kind token_input',
+    api_keys: 'prefix scopes allowed_model_slugs',
+    assistants: 'model_slug visibility',
+    users: 'role password_hash',
+    api_usage: 'model_slug upstream_model endpoint usage_source outcome',
+    usage_daily: 'model_slug endpoint usage_source outcome',
+    budget_alerts: 'threshold',
+    budget_alert_deliveries: 'channel state',
+    // before and after are erased by the columns that they tell of
+    audit_log: 'db_role action subject before after',
+  };
+  const columns = await run(
+    (sql) => sql<{ name: string; column: string }[]>`
+      select c.relname as name, a.attname as column from pg_class c join pg_attribute a on a.attrelid = c.oid
+      where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
+        and a.attnum > 0 and not a.attisdropped
+        and a.atttypid in ('text'::regtype, 'text[]'::regtype, 'varchar'::regtype, 'json'::regtype, 'jsonb'::regtype,
+          'cidr'::regtype, 'cidr[]'::regtype, 'inet'::regtype)
+        and (c.relname in ('companies', 'budget_alert_deliveries')
+          or exists (select from pg_attribute k where k.attrelid = c.oid and k.attname = 'company_id'))
+        and not exists (select from personal_data p where p.table_name = c.relname and p.column_name = a.attname)`,
+  );
+  const unknown = columns.filter(({ name, column }) => !nameless[name]?.split(' ').includes(column));
+  t.same(unknown, [], 'a new column is a row of personal_data, or a word of the list above');
+});
