@@ -81,7 +81,7 @@ create table personal_data (
   primary key (table_name, column_name)
 );
 comment on table personal_data is 'columns that hold names and addresses, and what an erasure does with them';
-comment on column personal_data.kind is 'address: becomes the pseudonym of the person; name: becomes the word and the first 8 characters of the row''s id; text: becomes null; row (column_name is empty): the row is deleted';
+comment on column personal_data.kind is 'address: of a person, or how else an actor is named; becomes a pseudonym; name: becomes the word and the first 8 characters of the row''s id; text: becomes null; row (column_name is empty): the row is deleted';
 comment on column personal_data.company is 'condition for the rows of company $1';
 
 insert into personal_data (table_name, column_name, kind, word, company) values
@@ -157,13 +157,13 @@ begin
     raise exception 'only a closed company can be erased' using errcode = 'restrict_violation';
   end if;
 
-  -- every address there is, in the tables and in what the audit log tells of their rows
+  -- everybody there is, by address or by another name, in the tables and in what the audit log tells of their rows
   for item in select * from personal_data p where p.kind = 'address' loop
-    execute format('select array_agg(distinct %1$I) from %2$I where %3$s and %1$I like ''%%@%%''',
+    execute format('select array_agg(distinct %1$I) from %2$I where %3$s',
       item.column_name, item.table_name, item.company) into fresh using company;
     known := known || fresh;
     execute 'select array_agg(distinct v ->> $2) from audit_log a, lateral (values (before), (after)) as x (v)
-      where a.company_id = $1 and a.subject = $3 and v ->> $2 like ''%@%'''
+      where a.company_id = $1 and a.subject = $3'
       into fresh using company, item.column_name, item.table_name;
     known := known || fresh;
   end loop;
@@ -171,7 +171,11 @@ begin
   from (select distinct unnest(known) as address) k
   join (select folded, new_pseudonym() as pseudonym from (select distinct lower(a) as folded from unnest(known) as a) d) f
     on f.folded = lower(k.address)
-  where not exists (select from users u where u.email = f.folded and u.company_id is distinct from erase_company.company);
+  -- not who belongs to the service: the command line, roles of the database, operators, and their tokens
+  where k.address not in ('', 'cli', 'make run') and k.address !~ '^person-[0-9a-f]{12}$'
+    and not exists (select from pg_roles r where r.rolname = k.address)
+    and not exists (select from users u where u.email = f.folded and u.company_id is distinct from erase_company.company)
+    and not exists (select from admin_tokens a where 'token ' || a.name = k.address and a.company_id is null);
 
   if not dry then entry := begin_erasure('companies', company, company); end if;
   for item in
@@ -188,7 +192,7 @@ begin
     group by p.table_name, p.company order by p.table_name = 'companies', p.table_name
   loop
     reached := erase_rows(item.table_name, case when not item.is_row then item.assignment end,
-      case when item.is_row then item.company else format('%s and (%s)', item.company, item.condition) end, company, persons, dry);
+      case when item.is_row then item.company else format('(%s) and (%s)', item.company, item.condition) end, company, persons, dry);
     counts := counts || jsonb_build_object(item.table_name, reached);
   end loop;
   if not dry then update companies c set erased_at = now() where c.id = company and c.erased_at is null; end if;
@@ -211,7 +215,8 @@ begin
       company, persons, dry);
   end loop;
   -- a dry run counts entries of the subjects above once
-  reached := reached + erase_rows('audit_log', 'actor = $2 ->> actor', '$2 ? actor' || case when dry
+  reached := reached + erase_rows('audit_log', 'actor = $2 ->> actor',
+    '$2 ? actor and (company_id = $1 or actor like ''%@%'')' || case when dry
     then ' and not (company_id is not distinct from $1 and subject in (select table_name from personal_data))' else '' end,
     company, persons, dry);
   counts := jsonb_build_object('persons', (select count(distinct value) from jsonb_each(persons)),
@@ -247,12 +252,15 @@ begin
     delete from budget_alert_deliveries where state = 'pending' and recipient ~* pattern; -- nothing more is sent there
   end if;
   for item in
-    select p.table_name, bool_or(p.kind = 'address') and exists (
+    select p.table_name, bool_or(p.kind = 'address' or a.atttypid = 'jsonb'::regtype) and exists (
         select from personal_data r where r.table_name = p.table_name and r.kind = 'row') as is_row,
       string_agg(format('%1$I = regexp_replace(t.%1$I, %2$L, %3$L, ''gi'')', p.column_name, pattern, pseudonym), ', ') as assignment,
-      string_agg(format('t.%I ~* %L', p.column_name, pattern), ' or ') as condition
+      string_agg(case when a.atttypid = 'jsonb'::regtype
+        then format('strpos(lower(t.%I::text), %L) > 0', p.column_name, lower(address))
+        else format('t.%I ~* %L', p.column_name, pattern) end, ' or ') as condition
     from personal_data p
-    join pg_attribute a on a.attrelid = to_regclass(quote_ident(p.table_name)) and a.attname = p.column_name and a.atttypid = 'text'::regtype
+    join pg_attribute a on a.attrelid = to_regclass(quote_ident(p.table_name)) and a.attname = p.column_name
+      and a.atttypid in ('text'::regtype, 'jsonb'::regtype)
     where p.table_name <> 'audit_log' group by p.table_name order by p.table_name
   loop
     reached := erase_rows(item.table_name, case when not item.is_row then item.assignment end, item.condition, null, null, dry);

@@ -11,6 +11,7 @@ import type { Form } from './form.ts';
 import type { Html } from './html.ts';
 import { badge, companyHeading, page } from './layout.ts';
 import { list, listQuery } from './list.ts';
+import { may } from './permission.ts';
 import { limitFields, readLimits } from './restriction.ts';
 
 /** The list of companies, for operators, and the settings of each: EU gate, budget and name. */
@@ -107,10 +108,10 @@ ${budgetField(state, budget)}
 ${checkbox(state, { ...NON_EU, checked: company.allow_non_eu_models })}
 <div class="actions"><button class="primary">Save settings</button></div></form></section>
 <p>Which models the company may use is set on the <a href="${base}/models">Models</a> page.${
-    may(c.var.session.user, 'company-token.read', id)
-      ? html` Programs that manage the company have <a href="${base}/tokens">tokens</a> of their own.`
-      : ''
-  }</p>`
+        may(c.var.session.user, 'company-token.read', id)
+          ? html` Programs that manage the company have <a href="${base}/tokens">tokens</a> of their own.`
+          : ''
+      }</p>`
 }
 ${limitsCard(c, company, form)}
 ${

@@ -46,6 +46,13 @@ export const ARCHIVED: readonly ArchivedTable[] = [
     order: 'created_at, id',
   },
   {
+    table: 'admin_tokens',
+    what: 'tokens of programs that manage the company over HTTP',
+    columns: words('id name company_id access created_at created_by expires_at last_used_at revoked_at'),
+    without: { digest: 'a secret: it identifies the token' },
+    order: 'created_at, id',
+  },
+  {
     table: 'models',
     what: 'models that belong to this company alone, with their prices',
     columns: words(
@@ -114,6 +121,7 @@ export const ARCHIVED: readonly ArchivedTable[] = [
 export const NOT_ARCHIVED: Readonly<Record<string, string>> = {
   budget_reservations: 'calls in flight under a strict budget: a row lives for seconds and ends in the ledger',
   budget_alert_deliveries: 'state of sending: alerts go to the owners and administrators in users.jsonl',
+  idempotent_answers: 'answers kept for a day, so that a program that repeats a request gets the same one',
   sessions: 'digests of random tokens of people who are signed in, for twelve hours at most',
 };
 

@@ -28,6 +28,9 @@ export async function eraseCompany(sql: Sql, id: string, name: string | null): P
       `The company's name is ${JSON.stringify(company.name)}: give it to confirm.`,
     );
   }
+  // of an erased company nobody is left to read anything
+  if (name !== null)
+    await sql`update admin_tokens set revoked_at = now() where company_id = ${id} and revoked_at is null`;
   const [row] = await sql<[{ erased: Erased }]>`select erase_company(${id}, ${name === null}) as erased`;
   return reached(row.erased);
 }
@@ -40,14 +43,12 @@ export async function eraseCompany(sql: Sql, id: string, name: string | null): P
  * @throws RefusedChange when the address is found nowhere
  */
 export async function erasePerson(sql: Sql, email: string, dry: boolean): Promise<Erased> {
-  const [row] = await sql<[{ erased: Erased }]>`select erase_person(${email}, true) as erased`;
-  const found = reached(row.erased);
-  if (Object.keys(found.rows).length === 0) {
+  const [row] = await sql<[{ erased: Erased }]>`select erase_person(${email}, ${dry}) as erased`;
+  const erased = reached(row.erased);
+  if (Object.keys(erased.rows).length === 0) {
     throw new RefusedChange('not_found', 'user', `The address ${email} is stored nowhere.`);
   }
-  if (dry) return found;
-  const [done] = await sql<[{ erased: Erased }]>`select erase_person(${email}, false) as erased`;
-  return reached(done.erased);
+  return erased;
 }
 
 function reached({ persons, rows }: Erased): Erased {

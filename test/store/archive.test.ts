@@ -30,6 +30,10 @@ async function settle(name: string): Promise<{ id: string; name: string }> {
     (sql) =>
       sql`insert into api_keys (company_id, name, digest, prefix, scopes) values (${id}, ${`${name} key`}, ${randomBytes(32)}, 'svc_aaaa', '{chat}')`,
   );
+  await run(
+    (sql) =>
+      sql`insert into admin_tokens (company_id, name, digest, access) values (${id}, ${`${name} token`}, ${randomBytes(32)}, 'read')`,
+  );
   // all that a line of JSON could stumble over
   const prompt = `${name} says:\n\t"quoted" \\ back\\slash \u0001\u0002 ü 🙂 , ; '`;
   await run(

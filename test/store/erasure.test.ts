@@ -63,6 +63,12 @@ async function settle(name: string, domain: string, network: string) {
     await sql`insert into models (slug, company_id, upstream_model, kind, eu_hosted, cost_eur_per_1k_input, cost_eur_per_1k_output)
       values ('own', ${id}, 'internal/own', 'chat', true, 1, 1)`;
     await sql`insert into sessions (digest, user_id) select sha256(email::bytea), id from users where company_id = ${id}`;
+    const [token] = await sql<[{ id: string }]>`insert into admin_tokens (name, company_id, digest, access, created_by)
+      values (${`${name} Terraform of Ann`}, ${id}, sha256(${key}::text::bytea), 'read', ${ann}) returning id`;
+    await sql`insert into idempotent_answers (token_id, key_digest, request, answer) values (${token.id}, '', '', ${JSON.stringify({ name, ann })}::text::jsonb)`;
+    await sql`select set_config('tollgate.actor', ${`token ${name} Terraform of Ann`}, true)`;
+    await sql`update companies set budget_mode = 'strict' where id = ${id}`;
+    await sql`select set_config('tollgate.actor', ${ann}, true)`;
     const [alert] = await sql<
       [{ id: string }]
     >`insert into budget_alerts (company_id, billing_month, threshold, budget_eur, spent_eur)
@@ -128,7 +134,7 @@ t.test('an open company is not erased, and neither is one that is named wrongly'
 t.test('a dry run counts and changes nothing', async (t) => {
   const before = await everything();
   const { persons, rows } = await change((sql) => eraseCompany(sql, acme.company, null));
-  t.equal(persons, 3, 'Ann, Bob, and the one whose user was removed');
+  t.equal(persons, 4, 'Ann, Bob, one whose user was removed, and a token');
   t.match(rows, { users: 2, assistants: 1, api_keys: 1, companies: 1, budget_alert_deliveries: 2 });
   t.ok((rows.audit_log as number) > 5);
   t.equal(await everything(), before);
@@ -142,7 +148,7 @@ t.test('erasing a company leaves no trace of its names and addresses', async (t)
     .filter((line) => /borg|olga/i.test(line))
     .sort();
   const { persons } = await change((sql) => eraseCompany(sql, acme.company, 'Acme Verlag'));
-  t.equal(persons, 3);
+  t.equal(persons, 4);
   const dump = await everything();
   t.same(traces(dump, ACME), []);
   t.equal(await ledger(), before, 'ledger, sums and seals');
@@ -175,7 +181,7 @@ t.test('erasing a company leaves no trace of its names and addresses', async (t)
   );
   t.match(
     rows.find(({ action }) => action === 'erase'),
-    { subject: 'companies', after: { persons: 3, rows: { users: 2 } } },
+    { subject: 'companies', after: { persons: 4, rows: { users: 2 } } },
   );
 });
 
@@ -245,6 +251,7 @@ t.test('every text of a company is erased, or holds no name', async (t) => {
     api_keys: 'prefix scopes allowed_model_slugs',
     assistants: 'model_slug visibility',
     users: 'role password_hash',
+    admin_tokens: 'access',
     api_usage: 'model_slug upstream_model endpoint usage_source outcome',
     usage_daily: 'model_slug endpoint usage_source outcome',
     budget_alerts: 'threshold',
