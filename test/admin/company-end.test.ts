@@ -7,6 +7,7 @@ import { ask } from '../support/client.ts';
 import { until } from '../support/until.ts';
 import { customerWith } from '../support/world.ts';
 import { examine, openTab, signInTab, startBrowser } from './browser.ts';
+import { newToken, send } from './operations/tokens.ts';
 import { PASSWORD, signedIn, startOffice } from './people.ts';
 
 t.setTimeout(180_000);
@@ -138,6 +139,15 @@ t.test('pages of a closed company can be read, and refuse every change', async (
     303,
   );
   t.match((await operator.get('/companies')).text, />closed</);
+  await reopen();
+});
+
+t.test('programs may read a closed company, and change nothing', async (t) => {
+  const token = await newToken(office, { company_id: company });
+  await close();
+  const { status, body } = await send(office, token, ['PATCH', base], { monthly_budget_eur: '5' });
+  t.match({ status, body }, { status: 409, body: { detail: /^The company was closed on/ } });
+  t.match(await send(office, token, ['GET', base]), { status: 200, body: { closed_at: /^20/ } });
   await reopen();
 });
 
