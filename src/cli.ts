@@ -99,7 +99,14 @@ async function runCommand(command: Command, parsed: Parsed, config: Config, invo
       return 0;
     }
     if ('print' in outcome) {
-      await outcome.print((bytes) => write(stdout, bytes));
+      let isRead = true;
+      const print = outcome.print(async (bytes) => {
+        isRead = await write(stdout, bytes);
+        return isRead;
+      });
+      await print.catch((error) => {
+        if (isRead) throw error;
+      });
       return 0;
     }
     await write(stdout, `${json ? JSON.stringify(outcome.json) : outcome.text}\n`);

@@ -2,7 +2,9 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { PassThrough, Readable } from 'node:stream';
 import t from 'tap';
+import { runCli } from '../../src/cli.ts';
 import { tollgate as run } from '../support/cli.ts';
 import { testDatabase } from '../support/postgres.ts';
 import { addUsage } from '../support/usage.ts';
@@ -105,6 +107,17 @@ t.test('export to a pipe prints the archive and nothing else', async (t) => {
     },
   );
   t.match(list, `company-${id}/api_usage.jsonl\n`);
+  const stdout = new PassThrough();
+  const said: string[] = [];
+  const stderr = new PassThrough().on('data', (text) => said.push(String(text)));
+  stdout._write = (_chunk, _encoding, done) => done(Object.assign(new Error('gone'), { code: 'EPIPE' }));
+  const argv = ['company', 'export', id, '--to', '-'];
+  t.equal(
+    await runCli({ argv, env, stdin: Readable.from([]), stdout, stderr }),
+    0,
+    'a reader that leaves, as head does',
+  );
+  t.same(said, []);
 });
 
 t.test('erase counts first, wants the name, and leaves a ledger that verifies', async (t) => {
