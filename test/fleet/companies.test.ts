@@ -192,6 +192,8 @@ t.test(
       and exists (select from pg_attribute b where b.attrelid = c.oid and b.attname = 'company_id')
     group by c.relname, i.indexrelid having not 'company_id' = any(array_agg(a.attname::text))`;
     t.same(keys.map(({ key }) => key).sort(), [
+      'admin_tokens (digest)',
+      'admin_tokens (id)',
       'api_keys (digest)',
       'api_keys (id)',
       'api_usage (billing_month, request_id)',
