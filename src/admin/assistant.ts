@@ -151,8 +151,8 @@ function readFields(form: Form) {
     name: form.required('name', readName),
     system_prompt: form.required('system_prompt', readText),
     model_slug: form.optional('model_slug', readSlug),
-    temperature: form.optional('temperature', readTemperature),
-    max_tokens: form.optional('max_tokens', readMaxTokens),
+    temperature: form.optional('temperature', form.numeric(readTemperature)),
+    max_tokens: form.optional('max_tokens', form.numeric(readMaxTokens)),
     visibility: form.required('visibility', readVisibility),
     project_id: form.optional('project_id', readUuid),
   };
@@ -211,7 +211,7 @@ async function run(c: PageContext, form: Form): Promise<Response> {
   const message = form.required('message', readText);
   const key = form.required('key', readKey);
   const model_slug = form.optional('model_slug', readSlug);
-  const max_tokens = form.optional('max_tokens', readMaxTokens);
+  const max_tokens = form.optional('max_tokens', form.numeric(readMaxTokens));
   form.check();
   const { status, answer } = await callApi(services, `/assistants/${param(c, 'assistant')}/run`, key, {
     messages: [{ role: 'user', content: message }],

@@ -81,7 +81,7 @@ function budgetField(state: FormState, value: string) {
 
 async function create(c: PageContext, form: Form): Promise<Response> {
   const name = form.required('name', readName);
-  const budget = form.optional('budget', readBudget);
+  const budget = form.optional('budget', form.numeric(readBudget));
   form.check();
   const company = await change(c, (sql) =>
     createCompany(sql, { name, monthly_budget_eur: budget, allow_non_eu_models: form.checked('allow_non_eu') }),
@@ -153,7 +153,7 @@ async function limit(c: PageContext, form: Form): Promise<Response> {
 
 async function set(c: PageContext, form: Form): Promise<Response> {
   const id = param(c, 'company');
-  const budget = form.optional('budget', readBudget);
+  const budget = form.optional('budget', form.numeric(readBudget));
   form.check();
   const allow_non_eu_models = form.checked('allow_non_eu');
   await change(c, (sql) => setCompany(sql, id, { monthly_budget_eur: budget, allow_non_eu_models }));

@@ -37,6 +37,8 @@ export interface PageEnv {
     readonly format: Format;
     /** Since when the company of the path is closed; null: it is open, or the path names none. */
     readonly closedAt: Date | null;
+    /** The page is shown again because its form was refused. */
+    readonly isRefused?: true;
   };
 }
 

@@ -1,5 +1,6 @@
 import { html } from 'hono/html';
 import type { Html } from './html.ts';
+import { pageLocale } from './locale.ts';
 
 const AGES = [
   ['day', 86_400],
@@ -8,12 +9,12 @@ const AGES = [
 ] as const;
 
 /**
- * Numbers and times in the language of one reader. Amounts stay decimal text: Intl formats every
+ * Numbers and times in the English of one reader's region. Amounts stay decimal text: Intl formats every
  * digit of it, so nothing is rounded to a binary fraction.
- * @param acceptLanguage the header of the request
+ * @param language of the reader, such as "de-AT"
  */
-export function formatFor(acceptLanguage: string | undefined, timeZone: string) {
-  const locale = preferred(acceptLanguage);
+export function formatFor(language: string, timeZone: string) {
+  const locale = pageLocale(language);
   // made once: making one takes as long as 50 uses of it
   const euros = euro(locale, 2, 15);
   const prices = euro(locale, 2, 12);
@@ -24,27 +25,29 @@ export function formatFor(acceptLanguage: string | undefined, timeZone: string) 
   const days = new Intl.DateTimeFormat(locale, { day: 'numeric', month: 'long', timeZone: 'UTC' });
   const ages = new Intl.RelativeTimeFormat(locale, { numeric: 'auto' });
   return {
+    /** The reader's own: what the reader types into forms may follow it. */
+    language,
+
     /** An exact EUR amount. Digits after the cents are smaller. */
     eur(amount: string): Html {
-      const parts = euros.formatToParts(amount as Intl.StringNumericLiteral);
-      return html`<span class="eur">${parts.map(({ type, value }) =>
+      return html`<span class="eur">${euros(amount).map(({ type, value }) =>
         type !== 'fraction' || value.length <= 2 ? value : html`${value.slice(0, 2)}<small>${value.slice(2)}</small>`,
       )}</span>`;
     },
 
     /** An exact EUR amount as plain text. */
     eurText(amount: string): string {
-      return euros.format(amount as Intl.StringNumericLiteral);
+      return textOf(euros(amount));
     },
 
     /** A rounded amount, for axes. */
     eurAxis(amount: number, decimals: number): string {
-      return euro(locale, decimals, decimals).format(amount);
+      return textOf(euro(locale, decimals, decimals)(String(amount)));
     },
 
     /** A price with all its decimals. */
     price(amount: string): string {
-      return prices.format(amount as Intl.StringNumericLiteral);
+      return textOf(prices(amount));
     },
 
     count(value: number): string {
@@ -82,20 +85,21 @@ export function formatFor(acceptLanguage: string | undefined, timeZone: string) 
 
 export type Format = ReturnType<typeof formatFor>;
 
-function euro(locale: string, least: number, most: number): Intl.NumberFormat {
-  const digits = { minimumFractionDigits: least, maximumFractionDigits: most };
-  return new Intl.NumberFormat(locale, { style: 'currency', currency: 'EUR', ...digits });
+/**
+ * Writes an amount with the separators of all other numbers of the page. A currency format would not: English of
+ * Germany has 1.234,5 and €1,234.50.
+ */
+function euro(locale: string, least: number, most: number): (amount: string) => Intl.NumberFormatPart[] {
+  const numbers = new Intl.NumberFormat(locale, { minimumFractionDigits: least, maximumFractionDigits: most });
+  const currency = new Intl.NumberFormat(locale, { style: 'currency', currency: 'EUR', maximumFractionDigits: 0 });
+  const [positive, negative] = [currency.formatToParts(1), currency.formatToParts(-1)];
+  return (amount) => {
+    const parts = numbers.formatToParts(amount.replace(/^-/, '') as Intl.StringNumericLiteral);
+    const frame = amount.startsWith('-') ? negative : positive;
+    return frame.flatMap((part) => (part.type === 'integer' ? parts : part));
+  };
 }
 
-/** The first language of the header that Intl supports. */
-function preferred(header: string | undefined): string {
-  const wanted = (header ?? '').slice(0, 200).split(',');
-  for (const entry of wanted) {
-    const tag = entry.split(';', 1)[0]?.trim() ?? '';
-    // without extensions, which could select other digits or calendars
-    if (!/^[A-Za-z]{2,3}(-[A-Za-z]{4})?(-[A-Za-z]{2})?$/.test(tag)) continue;
-    const [known] = Intl.NumberFormat.supportedLocalesOf([tag]);
-    if (known !== undefined) return known;
-  }
-  return 'en-IE'; // English with euros
+function textOf(parts: readonly Intl.NumberFormatPart[]): string {
+  return parts.map(({ value }) => value).join('');
 }

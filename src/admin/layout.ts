@@ -21,6 +21,7 @@ const NOTICES = new Map([
   ['reopened', 'The company is open again. Every gateway accepts its keys within a second.'],
   ['retried', 'The alert is sent again within seconds.'],
   ['signed-out', 'You are signed out.'],
+  ['ended', 'Your session ended. Sign in to go on.'],
 ]);
 
 const OPERATOR_LINKS = {
@@ -62,7 +63,7 @@ function document(c: PageContext, title: string, header: Html, body: Html): Html
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
-<title>${title} · Tollgate</title>
+<title>${c.var.isRefused ? 'Error: ' : ''}${title} · Tollgate</title>
 <link rel="icon" href="data:,">
 <link rel="stylesheet" href="${STYLE.path}">
 <script src="${SCRIPT.path}" defer></script>

@@ -190,8 +190,8 @@ function readModelFields(form: Form) {
     kind: form.required('kind', readKind),
     eu_hosted: form.checked('eu_hosted'),
     token_input: form.checked('token_input') ? ('accept' as const) : ('refuse' as const),
-    cost_eur_per_1k_input: form.required('input', readPrice),
-    cost_eur_per_1k_output: form.required('output', readPrice),
+    cost_eur_per_1k_input: form.required('input', form.numeric(readPrice)),
+    cost_eur_per_1k_output: form.required('output', form.numeric(readPrice)),
   };
 }
 

@@ -27,8 +27,12 @@ export class Oidc {
     this.#options = cookieOptions(origin.protocol === 'https:');
   }
 
-  /** Begins an attempt and sets its cookie. @returns the provider's address to redirect to */
-  async begin(c: Context): Promise<string> {
+  /**
+   * Begins an attempt and sets its cookie.
+   * @param next the address of this site that the attempt leads to
+   * @returns the provider's address to redirect to
+   */
+  async begin(c: Context, next: string): Promise<string> {
     const provider = await this.#provider();
     const verifier = client.randomPKCECodeVerifier();
     const state = client.randomState();
@@ -41,18 +45,19 @@ export class Oidc {
       state,
       nonce,
     });
-    setCookie(c, COOKIE, `${state}.${nonce}.${verifier}`, { ...this.#options, maxAge: ATTEMPT_SECONDS });
+    const attempt = [state, nonce, verifier, Buffer.from(next).toString('base64url')].join('.');
+    setCookie(c, COOKIE, attempt, { ...this.#options, maxAge: ATTEMPT_SECONDS });
     return to.href;
   }
 
   /**
    * Ends an attempt and removes its cookie.
-   * @returns the verified e-mail address in lower case; null when the provider confirms none
+   * @returns the verified e-mail address in lower case, null when the provider confirms none; and what `begin` was given
    * @throws Error when this browser began no such attempt, or the provider refuses
    */
-  async finish(c: Context): Promise<string | null> {
+  async finish(c: Context): Promise<{ readonly email: string | null; readonly next: string }> {
     const attempt = deleteCookie(c, COOKIE, this.#options) ?? '';
-    const [state, nonce, verifier] = attempt.split('.');
+    const [state, nonce, verifier, next = ''] = attempt.split('.');
     if (!state || !nonce || !verifier) throw new Error('this browser began no attempt');
     const callback = new URL(CALLBACK + new URL(c.req.url).search, this.#origin);
     const tokens = await client.authorizationCodeGrant(await this.#provider(), callback, {
@@ -62,8 +67,9 @@ export class Oidc {
       idTokenExpected: true,
     });
     const claims = tokens.claims();
-    if (claims?.email_verified !== true || typeof claims.email !== 'string') return null;
-    return claims.email.toLowerCase();
+    const isVerified = claims?.email_verified === true && typeof claims.email === 'string';
+    const email = isVerified ? (claims.email as string).toLowerCase() : null;
+    return { email, next: Buffer.from(next, 'base64url').toString() };
   }
 
   /** The provider's configuration: fetched once, and again after a failure. */

@@ -35,9 +35,9 @@ ${number('max_concurrent', 'Calls at once')}`;
 
 export function readLimits(form: Form): LimitColumns {
   return {
-    requests_per_minute: form.optional('requests_per_minute', readRequestsPerMinute),
-    tokens_per_minute: form.optional('tokens_per_minute', readTokensPerMinute),
-    max_concurrent: form.optional('max_concurrent', readMaxConcurrent),
+    requests_per_minute: form.optional('requests_per_minute', form.numeric(readRequestsPerMinute)),
+    tokens_per_minute: form.optional('tokens_per_minute', form.numeric(readTokensPerMinute)),
+    max_concurrent: form.optional('max_concurrent', form.numeric(readMaxConcurrent)),
   };
 }
 
@@ -94,7 +94,7 @@ export async function readRestrictions(
   const cidrs = form.optional('cidrs', lines(readCidr)) ?? [];
   return {
     ...readLimits(form),
-    monthly_budget_eur: form.optional('budget', readBudget),
+    monthly_budget_eur: form.optional('budget', form.numeric(readBudget)),
     allowed_model_slugs: slugs.length === 0 ? null : slugs,
     allowed_cidrs: cidrs.length === 0 ? null : cidrs,
   };

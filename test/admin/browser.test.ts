@@ -113,10 +113,18 @@ await t.test('the owner opens and closes the EU gate, disables and enables a mod
 await t.test('the owner sets a budget', async (t) => {
   const { page } = owner;
   await section(page, 'Settings').click();
-  await page.getByLabel('Monthly budget in EUR').fill('12,50');
+  await page.getByLabel('Monthly budget in EUR').fill('1.500');
   await page.getByRole('button', { name: 'Save settings' }).click();
   t.match(await page.getByRole('alert').innerText(), /Nothing was changed/);
-  t.equal(await page.getByLabel('Monthly budget in EUR').inputValue(), '12,50', 'what was typed is still there');
+  t.match(await page.title(), /^Error: /);
+  const typed = page.getByLabel('Monthly budget in EUR');
+  t.equal(await typed.inputValue(), '1.500', 'what was typed is still there');
+  t.equal(await page.evaluate('document.activeElement.name'), 'budget', 'the cursor is where the mistake is');
+  t.match(await page.locator('.wrong').innerText(), 'can mean 1.500,00 or 1,50. Write 1500 or 1,50');
+  await typed.fill('1.500,00');
+  await page.getByRole('button', { name: 'Save settings' }).click();
+  await page.getByText('Saved.').waitFor();
+  t.equal(await typed.inputValue(), '1500');
   await page.getByLabel('Monthly budget in EUR').fill('0.000001');
   await page.getByRole('button', { name: 'Save settings' }).click();
   await page.getByText('Saved.').waitFor();
@@ -192,7 +200,7 @@ await t.test('the owner creates a key that may do little, and lets it do more', 
   t.match(await page.locator('#curl').innerText(), CHAT, 'the example calls a model that the key may use');
   await page.getByRole('link', { name: 'I have stored the key' }).click();
   const row = page.getByRole('row', { name: 'Kiosk' });
-  t.match(await row.textContent(), /restricted: 60 requests a minute, 9,50\s€ a month, 1 model, 2 networks/);
+  t.match(await row.textContent(), /restricted: 60 requests a minute, €9,50 a month, 1 model, 2 networks/);
   t.notMatch(await page.getByRole('row', { name: 'Website search' }).first().innerText(), /restricted/);
 
   await page.getByRole('link', { name: 'Kiosk', exact: true }).click();
@@ -207,7 +215,7 @@ await t.test('the owner creates a key that may do little, and lets it do more', 
   await page.keyboard.press('Tab');
   await page.keyboard.press('Enter');
   await page.getByText('Saved.').waitFor();
-  t.match(await row.textContent(), /Kiosk in the hall.*restricted: 3 at once, 9,50\s€ a month.*embeddings/s);
+  t.match(await row.textContent(), /Kiosk in the hall.*restricted: 3 at once, €9,50 a month.*embeddings/s);
   const [stored] = await office.sql`select * from api_keys where name = 'Kiosk in the hall'`;
   t.match(stored, {
     ...{ scopes: ['embeddings', 'assistants'], requests_per_minute: null, tokens_per_minute: null, max_concurrent: 3 },

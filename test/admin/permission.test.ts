@@ -91,7 +91,7 @@ t.test('a changed role holds from the next page on', async (t) => {
   await office.sql`update users set role = 'member' where email = ${office.people.administrator}`;
   t.equal((await person.get(`/companies/${own}/usage`)).status, 403);
   await office.sql`delete from users where email = ${office.people.administrator}`;
-  t.equal((await person.get('/account')).headers.get('location'), '/sign-in?next=%2Faccount');
+  t.equal((await person.get('/account')).headers.get('location'), '/sign-in?next=%2Faccount&done=ended');
 });
 
 t.test('internal model names are for operators', async (t) => {
