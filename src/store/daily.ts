@@ -122,3 +122,15 @@ export async function readUsageMonth(sql: Sql, companyId: string, month: string 
   if (row === undefined) throw new RefusedChange('not_found', 'company', `There is no company ${companyId}.`);
   return row.page;
 }
+
+/**
+ * What a company, or one of its keys, has spent in the present month: exact decimal text. That of a company includes
+ * in-app chat.
+ */
+export async function readSpent(sql: Sql, company: string, key: string | null = null): Promise<string> {
+  const ofKey = sql`select sum(cost_eur) from usage_daily where company_id = ${company} and api_key_id = ${key}`;
+  const ofCompany = sql`select sum(api_cost_eur + chat_cost_eur) from monthly_spend where company_id = ${company}`;
+  const [row] = await sql<[{ spent: string }]>`
+    select trim_scale(coalesce((${key === null ? ofCompany : ofKey} and billing_month = billing_month(now())), 0))::text as spent`;
+  return row.spent;
+}
