@@ -3,16 +3,21 @@ import { isLimited } from '../domain/budget.ts';
 import { readBudget, readName } from '../domain/field.ts';
 import { limitTexts } from '../domain/limit-text.ts';
 import { type CompanyRow, createCompany, findCompany, setCompany } from '../store/company.ts';
+import { readSpent } from '../store/daily.ts';
+import type { Sql } from '../store/database.ts';
 import { type CompanySort, pageOfCompanies } from '../store/page.ts';
+import { askIfUsedUp } from './budget-question.ts';
 import { endCards } from './company-end.ts';
 import { change, mayNow, type PageContext, param, type Route, read } from './context.ts';
+
 import { checkbox, csrfInput, type FormState, field, formState } from './field.ts';
 import type { Form } from './form.ts';
 import type { Html } from './html.ts';
 import { badge, companyHeading, page } from './layout.ts';
 import { list, listQuery } from './list.ts';
 import { may } from './permission.ts';
-import { limitFields, readLimits } from './restriction.ts';
+import { LIMIT_LABELS, limitFields, readLimits } from './restriction.ts';
+import { type Labels, lockEdited, seenInput } from './stale.ts';
 
 /** The list of companies, for operators, and the settings of each: EU gate, budget and name. */
 export const companyRoutes: readonly Route[] = [
@@ -24,6 +29,8 @@ export const companyRoutes: readonly Route[] = [
   { method: 'POST', path: '/companies/:company/limits', action: 'company.limit', handle: limit, page: settingsPage },
   { method: 'POST', path: '/companies/:company/name', action: 'company.rename', handle: rename, page: settingsPage },
 ];
+
+const BUDGET = 'Monthly budget in EUR';
 
 const SORTS = {
   name: 'Name',
@@ -38,6 +45,10 @@ const NON_EU = {
   hint: 'When off, GET /models leaves them out and calls to them are refused with 403.',
   checked: false,
 };
+
+/** The forms of the settings page, by the columns that each edits. */
+const SETTINGS: Labels<CompanyRow> = { monthly_budget_eur: BUDGET, allow_non_eu_models: NON_EU.label };
+const NAME: Labels<CompanyRow> = { name: 'Company name' };
 
 function open(c: PageContext): Response {
   return c.redirect(`/companies/${param(c, 'company')}/usage`, 303);
@@ -72,7 +83,7 @@ ${checkbox(state, NON_EU)}
 function budgetField(state: FormState, value: string) {
   return field(state, {
     name: 'budget',
-    label: 'Monthly budget in EUR',
+    label: BUDGET,
     value,
     inputmode: 'decimal',
     hint: 'Such as 250 or 99.50; empty for unlimited. Once API and in-app chat cost together reach it, calls are refused with 402.',
@@ -104,6 +115,8 @@ ${
 <p>Models hosted outside the EU: ${company.allow_non_eu_models ? 'allowed' : 'refused'}.</p></section>`
     : html`<section class="card"><h2>Budget and EU gate</h2>${state.summary}
 <form method="post" action="${base}/settings" class="stack">${csrfInput(c)}
+<section class="card"><h2>Budget and EU gate</h2>${state.summary}
+<form method="post" action="${base}/settings" class="stack">${csrfInput(c)}${seenInput(state, company, SETTINGS)}
 ${budgetField(state, budget)}
 ${checkbox(state, { ...NON_EU, checked: company.allow_non_eu_models })}
 <div class="actions"><button class="primary">Save settings</button></div></form></section>
@@ -117,7 +130,7 @@ ${limitsCard(c, company, form)}
 ${
   mayNow(c, 'company.rename')
     ? html`<section class="card"><h2>Name</h2>${naming.summary}
-<form method="post" action="${base}/name" class="stack">${csrfInput(c)}
+<form method="post" action="${base}/name" class="stack">${csrfInput(c)}${seenInput(naming, company, NAME)}
 ${field(naming, { name: 'name', label: 'Company name', value: company.name, required: true })}
 <div class="actions"><button>Rename</button></div></form></section>`
     : ''
@@ -137,7 +150,7 @@ function limitsCard(c: PageContext, company: CompanyRow, form: Form): Html {
 <p class="hint">Set by the operator of this service. A single key can have limits of its own on the <a href="/companies/${company.id}/access">Access</a> page.</p></section>`;
   }
   return html`<section class="card"><h2>Limits</h2>${state.summary}
-<form method="post" action="${path}" class="stack">${csrfInput(c)}
+<form method="post" action="${path}" class="stack">${csrfInput(c)}${seenInput<CompanyRow>(state, company, LIMIT_LABELS)}
 <p class="muted">For all keys of the company together. An empty field limits nothing.</p>
 <div class="pair">${limitFields(state, company)}</div>
 <div class="actions"><button class="primary">Save limits</button></div></form></section>`;
@@ -147,7 +160,7 @@ async function limit(c: PageContext, form: Form): Promise<Response> {
   const id = param(c, 'company');
   const limits = readLimits(form);
   form.check();
-  await change(c, (sql) => setCompany(sql, id, limits));
+  await save(c, form, LIMIT_LABELS, limits);
   return c.redirect(`/companies/${id}/settings?done=saved`, 303);
 }
 
@@ -156,14 +169,35 @@ async function set(c: PageContext, form: Form): Promise<Response> {
   const budget = form.optional('budget', form.numeric(readBudget));
   form.check();
   const allow_non_eu_models = form.checked('allow_non_eu');
-  await change(c, (sql) => setCompany(sql, id, { monthly_budget_eur: budget, allow_non_eu_models }));
+  const changes = { monthly_budget_eur: budget, allow_non_eu_models };
+  await save(c, form, SETTINGS, changes, async (sql, { monthly_budget_eur: before }) => {
+    askIfUsedUp(form, c.var.format, { whose: 'company', budget, before, spent: await readSpent(sql, id) });
+  });
   return c.redirect(`/companies/${id}/settings?done=saved`, 303);
+}
+
+/** Saves one form of the settings page. @param ask may throw a FormQuestion */
+async function save(
+  c: PageContext,
+  form: Form,
+  labels: Labels<CompanyRow>,
+  changes: Partial<CompanyRow>,
+  ask: (sql: Sql, present: CompanyRow) => Promise<void> = async () => {},
+): Promise<void> {
+  const id = param(c, 'company');
+  const page = `/companies/${id}/settings`;
+  await change(c, async (sql) => {
+    const find = () => findCompany(sql, id);
+    const edit = { table: 'companies', id, company: id, labels, changes, find, page } as const;
+    await ask(sql, await lockEdited(c, sql, form, edit));
+    await setCompany(sql, id, changes);
+  });
 }
 
 async function rename(c: PageContext, form: Form): Promise<Response> {
   const id = param(c, 'company');
   const name = form.required('name', readName);
   form.check();
-  await change(c, (sql) => setCompany(sql, id, { name }));
+  await save(c, form, NAME, { name });
   return c.redirect(`/companies/${id}/settings?done=saved`, 303);
 }
