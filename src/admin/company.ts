@@ -9,7 +9,6 @@ import { type CompanySort, pageOfCompanies } from '../store/page.ts';
 import { askIfUsedUp } from './budget-question.ts';
 import { endCards } from './company-end.ts';
 import { change, mayNow, type PageContext, param, type Route, read } from './context.ts';
-
 import { checkbox, csrfInput, type FormState, field, formState } from './field.ts';
 import type { Form } from './form.ts';
 import type { Html } from './html.ts';
