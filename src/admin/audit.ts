@@ -96,10 +96,22 @@ function difference(name: string, before: AuditRow['before'], after: AuditRow['a
   }`;
 }
 
+/** JSON in words. */
+function inWords(value: unknown): string {
+  if (value === null) return 'none';
+  if (typeof value === 'boolean') return value ? 'yes' : 'no';
+  if (Array.isArray(value)) return value.map(inWords).join(', ') || 'none';
+  if (typeof value !== 'object') return String(value);
+  return (
+    Object.entries(value)
+      .map(([name, each]) => `${name}: ${inWords(each)}`)
+      .join(', ') || 'none'
+  );
+}
+
 /** A key without a list of what it may use may use all. */
 function shown(value: unknown, name: string): string {
   if (value === undefined || value === null) return name.startsWith('allowed_') ? 'all' : 'none';
-  const text =
-    typeof value === 'string' ? value : Array.isArray(value) ? value.join(', ') || 'none' : JSON.stringify(value);
+  const text = inWords(value);
   return text.length > MAX_VALUE ? `${text.slice(0, MAX_VALUE)}…` : text;
 }

@@ -6,7 +6,8 @@ import type { Format } from './format.ts';
 import { FormQuestion } from './question.ts';
 
 interface NewBudget {
-  readonly whose: 'company' | 'key';
+  /** Name of the company or key. */
+  readonly name: string;
   /** EUR as exact decimal text. */
   readonly budget: string | null;
   /** The one that holds now. */
@@ -16,7 +17,7 @@ interface NewBudget {
 }
 
 /** Asks before a new budget that is used up already. @throws FormQuestion */
-export function askIfUsedUp(form: Form, format: Format, { whose, budget, before, spent }: NewBudget): void {
+export function askIfUsedUp(form: Form, format: Format, { name, budget, before, spent }: NewBudget): void {
   if (!isLimited(budget) || parseEur(budget) === 0n || parseEur(spent) < parseEur(budget)) return;
   const isNew = before === null || parseEur(before) !== parseEur(budget);
   const answer = `budget ${formatEur(parseEur(budget))}`;
@@ -24,7 +25,7 @@ export function askIfUsedUp(form: Form, format: Format, { whose, budget, before,
   throw new FormQuestion({
     answer,
     title: 'This budget is used up already',
-    text: html`<p>This ${whose} has spent <strong>${format.eur(spent)}</strong> this month. With a budget of <strong>${format.eur(budget)}</strong>, its calls get 402 at once, until the month ends or the budget is raised.</p>`,
+    text: html`<p>${name} has spent <strong>${format.eur(spent)}</strong> this month. With a budget of <strong>${format.eur(budget)}</strong>, calls get 402 at once, until the month ends or the budget is raised.</p>`,
     button: 'Save it anyway',
   });
 }

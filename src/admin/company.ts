@@ -169,8 +169,8 @@ async function set(c: PageContext, form: Form): Promise<Response> {
   form.check();
   const allow_non_eu_models = form.checked('allow_non_eu');
   const changes = { monthly_budget_eur: budget, allow_non_eu_models };
-  await save(c, form, SETTINGS, changes, async (sql, { monthly_budget_eur: before }) => {
-    askIfUsedUp(form, c.var.format, { whose: 'company', budget, before, spent: await readSpent(sql, id) });
+  await save(c, form, SETTINGS, changes, async (sql, { name, monthly_budget_eur: before }) => {
+    askIfUsedUp(form, c.var.format, { name, budget, before, spent: await readSpent(sql, id) });
   });
   return c.redirect(`/companies/${id}/settings?done=saved`, 303);
 }

@@ -182,7 +182,7 @@ async function edit(c: PageContext, form: Form): Promise<Response> {
     const edit = { table: 'api_keys', id, company, labels: LABELS, changes, find, page } as const;
     const { monthly_budget_eur: before } = await lockEdited<KeyRow>(c, sql, form, edit);
     const spent = await readSpent(sql, company, id);
-    askIfUsedUp(form, c.var.format, { whose: 'key', budget: changes.monthly_budget_eur, before, spent });
+    askIfUsedUp(form, c.var.format, { name: `The key ${key.name}`, budget: changes.monthly_budget_eur, before, spent });
     await setKey(sql, id, changes, company);
   });
   return c.redirect(`/companies/${company}/access?done=saved`, 303);

@@ -30,9 +30,9 @@ export class FormQuestion extends Error {
 /** Asks: the form is in the page, and is sent again with the answer, or shown again to be changed. */
 export function questionPage(c: PageContext, form: Form, { asked }: FormQuestion): Promise<Response> {
   const { answer, title, text, button, link } = asked;
-  const body = html`<h1>${title}</h1><section class="card"><div role="alert">${text}</div>
+  const body = html`<h1>${title}</h1><section class="card"><div role="alert" tabindex="-1" autofocus>${text}</div>
 <form method="post" action="${c.req.path}" class="actions"><input type="hidden" name="csrf" value="${c.var.session.csrf}">${keptInputs(form)}
-<button class="primary" name="confirmed" value="${answer}" autofocus>${button}</button>
+<button class="primary" name="confirmed" value="${answer}">${button}</button>
 <button class="quiet" name="step" value="show">Change what I typed</button>${
     link === undefined ? '' : html` <a class="button quiet" href="${link.href}">${link.text}</a>`
   }</form></section>`;

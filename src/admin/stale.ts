@@ -67,7 +67,7 @@ export async function lockEdited<T extends object>(c: PageContext, sql: Sql, for
   throw new FormQuestion({
     answer,
     title: 'Somebody else saved this first',
-    text: html`<p>After you opened this form, it was saved${savedBy(latest, session.user.role === 'operator', format)}. Nothing of yours is saved yet.</p>
+    text: html`<p>After you opened the form of <strong>${row.name ?? row.slug}</strong>, it was saved${savedBy(latest, session.user.role === 'operator', format)}. Nothing of yours is saved yet.</p>
 ${table('What differs', differing, { cells })}`,
     button: 'Save mine anyway',
     link: { href: edit.page, text: 'Take theirs' },

@@ -23,8 +23,8 @@ let claims: Record<string, unknown> = {};
 provider.service.on('beforeTokenSigning', (token) => Object.assign(token.payload, claims));
 
 /** Follows the redirect to the provider, and the one back to the pages. */
-async function through(person: Person): Promise<Awaited<ReturnType<Person['get']>>> {
-  const start = await person.get('/sign-in/oidc');
+async function through(person: Person, query = ''): Promise<Awaited<ReturnType<Person['get']>>> {
+  const start = await person.get(`/sign-in/oidc${query}`);
   const asked = new URL(start.headers.get('location') as string);
   const back = await fetch(asked, { redirect: 'manual' });
   const { pathname, search } = new URL(back.headers.get('location') as string);
@@ -55,6 +55,49 @@ t.test('a verified address that is known signs in', async (t) => {
   t.equal(headers.get('location'), '/');
   t.match((await person.get('/account')).text, office.people.owner);
   t.notOk(person.cookies.has('tollgate-oidc'), 'the attempt is over');
+});
+
+t.test('it leads back to the address that was asked for, and to no other site', async (t) => {
+  claims = { email: office.people.owner, email_verified: true };
+  const page = `/companies/${office.customer.company}/access?q=a&sort=name`;
+  const query = (next: string) => `?${new URLSearchParams({ next })}`;
+  t.match((await new Person(office.adminUrl).get(`/sign-in${query(page)}`)).text, `href="/sign-in/oidc${query(page)}"`);
+  for (const [next, location] of [
+    [page, page],
+    ['//evil.example', '/'],
+    ['https://evil.example/', '/'],
+  ] as const) {
+    const { headers } = await through(new Person(office.adminUrl), query(next));
+    t.equal(headers.get('location'), location);
+  }
+});
+
+t.test('a form whose session ended waits in its tab while another one signs in', async (t) => {
+  claims = { email: office.people.owner, email_verified: true };
+  const person = new Person(office.adminUrl);
+  await through(person);
+  const action = `/companies/${office.customer.company}/settings`;
+  const { text } = await person.get(action);
+  const user = /name="user" value="([^"]+)"/.exec(text)?.[1] as string;
+  const csrf = await person.csrf();
+  await office.sql`delete from sessions`;
+  const ended = await person.post(action, { user, csrf, budget: '1234' });
+  t.equal(ended.status, 401);
+  t.match(ended.text, 'href="/sign-in/oidc?next=/sign-in/done" target="_blank"');
+  const { headers } = await through(person, '?next=/sign-in/done');
+  t.match((await person.get(headers.get('location') as string)).text, 'go on with what you typed');
+  const back = await person.post(action, {
+    user,
+    csrf: '',
+    budget: '1234',
+    'sign-in.email': '',
+    'sign-in.password': '',
+  });
+  t.equal(back.status, 200);
+  t.match(back.text, 'value="1234"');
+  claims = { email: office.people.operator, email_verified: true };
+  await through(person);
+  t.equal((await person.post(action, { user, csrf: '', budget: '1234' })).status, 403, 'another user does not get it');
 });
 
 t.test('an unverified or unknown address does not', async (t) => {
