@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import { html } from 'hono/html';
 import { formatEur, parseEur } from '../domain/money.ts';
 import type { Sql } from '../store/database.ts';
-import { type EditedTable, type LatestChange, latestChange, lockRow } from '../store/latest-change.ts';
+import { type EditedTable, type LastChange, lastChange, lockRow } from '../store/last-change.ts';
 import type { PageContext } from './context.ts';
 import type { FormState } from './field.ts';
 import type { Form } from './form.ts';
@@ -53,10 +53,12 @@ export async function lockEdited<T extends object>(c: PageContext, sql: Sql, for
   const columns = Object.keys(edit.labels);
   const digest = digestOf(row, columns);
   const seen = form.values.get('seen');
-  const differing = columns.filter((name) => canonical(changes[name], name) !== canonical(row[name], name));
+  const differing = columns.filter(
+    (name) => name in changes && canonical(changes[name], name) !== canonical(row[name], name),
+  );
   const answer = `stale ${digest}`;
   if (seen === null || seen === digest || differing.length === 0 || form.confirms(answer)) return present;
-  const latest = await latestChange(sql, edit.table, edit.id, edit.company);
+  const last = await lastChange(sql, edit.table, edit.id, edit.company);
   const labels: Readonly<Record<string, string | undefined>> = edit.labels;
   const { format, session } = c.var;
   const cells = {
@@ -67,7 +69,7 @@ export async function lockEdited<T extends object>(c: PageContext, sql: Sql, for
   throw new FormQuestion({
     answer,
     title: 'Somebody else saved this first',
-    text: html`<p>After you opened the form of <strong>${row.name ?? row.slug}</strong>, it was saved${savedBy(latest, session.user.role === 'operator', format)}. Nothing of yours is saved yet.</p>
+    text: html`<p>After you opened the form of <strong>${row.name ?? row.slug}</strong>, it was saved${savedBy(last, session.user.role === 'operator', format)}. Nothing of yours is saved yet.</p>
 ${table('What differs', differing, { cells })}`,
     button: 'Save mine anyway',
     link: { href: edit.page, text: 'Take theirs' },
@@ -75,9 +77,9 @@ ${table('What differs', differing, { cells })}`,
 }
 
 /** Customers do not learn the addresses of operators. */
-function savedBy(latest: LatestChange | null, isOperator: boolean, format: Format): Html | string {
-  if (latest === null) return '';
-  const { at, actor, is_colleague } = latest;
+function savedBy(last: LastChange | null, isOperator: boolean, format: Format): Html | string {
+  if (last === null) return '';
+  const { at, actor, is_colleague } = last;
   return html` at ${format.instant(at)} by <strong>${isOperator || is_colleague ? actor : 'the operator of this service'}</strong>`;
 }
 

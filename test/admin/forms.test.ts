@@ -55,6 +55,21 @@ t.test('a form that another person overtook asks, with both values', async (t) =
   t.match(await stored(), { monthly_budget_eur: '1500.75', allow_non_eu_models: true });
 });
 
+t.test('of two who save at once, the second is asked', async (t) => {
+  const settings = `${base}/settings`;
+  const people = await Promise.all(
+    [owner, operator].map(async (person) => [person, await fieldsOf(person, settings)] as const),
+  );
+  for (let i = 1; i <= 5; i++) {
+    const seen = (await fieldsOf(owner, settings)).seen as string;
+    const sent = people.map(([person, fields], at) =>
+      person.post(settings, { ...fields, seen, budget: `${i}00${at + 1}` }),
+    );
+    const statuses = (await Promise.all(sent)).map(({ status }) => status);
+    t.same(statuses.sort(), [303, 409]);
+  }
+});
+
 t.test('what the form does not edit, or does not change, needs no question', async (t) => {
   const settings = `${base}/settings`;
   const mine = await fieldsOf(owner, settings);

@@ -9,7 +9,7 @@ export async function lockRow(sql: Sql, table: EditedTable, id: string): Promise
 }
 
 /** When and by whom a row was changed last; null when the audit log does not say. */
-export interface LatestChange {
+export interface LastChange {
   readonly at: Date;
   readonly actor: string;
   /** The actor is a user whom the reader may see: under the tenant role, one of the company. */
@@ -17,13 +17,13 @@ export interface LatestChange {
 }
 
 /** @param company whose row it is; null for shared models. The index of the audit log is by company. */
-export async function latestChange(
+export async function lastChange(
   sql: Sql,
   table: EditedTable,
   id: string,
   company: string | null,
-): Promise<LatestChange | null> {
-  const [row] = await sql<LatestChange[]>`
+): Promise<LastChange | null> {
+  const [row] = await sql<LastChange[]>`
     select at, actor, exists (select from users where email = actor) as is_colleague from audit_log
     where subject = ${table} and subject_id = ${id} and ${company === null ? sql`company_id is null` : sql`company_id = ${company}`}
     order by id desc limit 1`;
