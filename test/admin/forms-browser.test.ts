@@ -5,7 +5,7 @@ import { PASSWORD, startOffice } from './people.ts';
 
 /** Forms in a real browser: nothing that was typed is lost, and nothing happens unasked. */
 
-t.setTimeout(120_000);
+t.setTimeout(300_000); // a busy machine
 
 const office = await startOffice(t);
 const browser = await startBrowser(t);
