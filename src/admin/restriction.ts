@@ -72,7 +72,7 @@ ${field(state, networks)}`;
 
 /** The same, folded until something is in it. */
 export function foldedRestrictionFields(state: FormState, company: Catalogue): Html {
-  const isOpen = NAMES.some((name) => state.value(name, '') !== '' || state.message(name) !== null);
+  const isOpen = NAMES.some((name) => state.value(name, '') !== '');
   return html`<details class="fold"${isOpen ? raw(' open') : ''}><summary>Limits and restrictions</summary>
 ${restrictionFields(state, company, null)}</details>`;
 }
