@@ -127,6 +127,8 @@ await t.test('the owner sets a budget', async (t) => {
   t.equal(await typed.inputValue(), '1500');
   await page.getByLabel('Monthly budget in EUR').fill('0.000001');
   await page.getByRole('button', { name: 'Save settings' }).click();
+  await page.getByText('calls get 402 at once').waitFor();
+  await page.getByRole('button', { name: 'Save it anyway' }).click();
   await page.getByText('Saved.').waitFor();
   await until(
     () => statusOf(client.chat.completions.create({ model: CHAT, ...hello })),
