@@ -113,8 +113,6 @@ ${
 <p>Monthly budget: ${budget === '' ? 'unlimited' : c.var.format.eur(budget)}.</p>
 <p>Models hosted outside the EU: ${company.allow_non_eu_models ? 'allowed' : 'refused'}.</p></section>`
     : html`<section class="card"><h2>Budget and EU gate</h2>${state.summary}
-<form method="post" action="${base}/settings" class="stack">${csrfInput(c)}
-<section class="card"><h2>Budget and EU gate</h2>${state.summary}
 <form method="post" action="${base}/settings" class="stack">${csrfInput(c)}${seenInput(state, company, SETTINGS)}
 ${budgetField(state, budget)}
 ${checkbox(state, { ...NON_EU, checked: company.allow_non_eu_models })}
