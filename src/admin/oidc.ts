@@ -27,8 +27,12 @@ export class Oidc {
     this.#options = cookieOptions(origin.protocol === 'https:');
   }
 
-  /** Begins an attempt and sets its cookie. @returns the provider's address to redirect to */
-  async begin(c: Context): Promise<string> {
+  /**
+   * Begins an attempt and sets its cookie.
+   * @param invitation token of the invitation that is to be accepted; empty: none
+   * @returns the provider's address to redirect to
+   */
+  async begin(c: Context, invitation: string): Promise<string> {
     const provider = await this.#provider();
     const verifier = client.randomPKCECodeVerifier();
     const state = client.randomState();
@@ -41,18 +45,18 @@ export class Oidc {
       state,
       nonce,
     });
-    setCookie(c, COOKIE, `${state}.${nonce}.${verifier}`, { ...this.#options, maxAge: ATTEMPT_SECONDS });
+    setCookie(c, COOKIE, `${state}.${nonce}.${verifier}.${invitation}`, { ...this.#options, maxAge: ATTEMPT_SECONDS });
     return to.href;
   }
 
   /**
    * Ends an attempt and removes its cookie.
-   * @returns the verified e-mail address in lower case; null when the provider confirms none
+   * @returns the verified e-mail address in lower case, null when the provider confirms none; and the invitation
    * @throws Error when this browser began no such attempt, or the provider refuses
    */
-  async finish(c: Context): Promise<string | null> {
+  async finish(c: Context): Promise<{ readonly email: string | null; readonly invitation: string }> {
     const attempt = deleteCookie(c, COOKIE, this.#options) ?? '';
-    const [state, nonce, verifier] = attempt.split('.');
+    const [state, nonce, verifier, invitation = ''] = attempt.split('.');
     if (!state || !nonce || !verifier) throw new Error('this browser began no attempt');
     const callback = new URL(CALLBACK + new URL(c.req.url).search, this.#origin);
     const tokens = await client.authorizationCodeGrant(await this.#provider(), callback, {
@@ -62,8 +66,8 @@ export class Oidc {
       idTokenExpected: true,
     });
     const claims = tokens.claims();
-    if (claims?.email_verified !== true || typeof claims.email !== 'string') return null;
-    return claims.email.toLowerCase();
+    const isVerified = claims?.email_verified === true && typeof claims.email === 'string';
+    return { email: isVerified ? (claims.email as string).toLowerCase() : null, invitation };
   }
 
   /** The provider's configuration: fetched once, and again after a failure. */

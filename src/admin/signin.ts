@@ -3,20 +3,21 @@ import { html } from 'hono/html';
 import { HTTPException } from 'hono/http-exception';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import { verifyPassword } from '../domain/password.ts';
-import type { Clock } from '../domain/ports.ts';
+import { actingAs } from '../store/actor.ts';
+import { acceptInvitation, findInvitation } from '../store/invitation.ts';
 import { findUser } from '../store/user.ts';
-import type { PageContext, PageEnv, PageServices } from './context.ts';
+import { clientOf, type PageContext, type PageEnv, type PageServices } from './context.ts';
 import { field, formState } from './field.ts';
 import { Form, readForm } from './form.ts';
+import { joined } from './invitation.ts';
 import { plainPage } from './layout.ts';
 import { Oidc } from './oidc.ts';
 import { Busy } from './semaphore.ts';
-import { CLIENT_HEADER } from './settings.ts';
-import { Throttle } from './throttle.ts';
+import { waitText } from './throttle.ts';
 
 const MAX_FORM_BYTES = 8192;
-const WINDOW_MS = 15 * 60_000;
 const READ_MS = 2000;
+const WRITE_MS = 5000;
 const WRONG = 'The e-mail address or the password is wrong.';
 const UNKNOWN = 'The identity provider knows you, but there is no account for your verified e-mail address here.';
 
@@ -40,17 +41,15 @@ export function signInRoutes(services: PageServices): Hono<PageEnv> {
   return app;
 }
 
-function passwordHandler({ clock, sessions }: PageServices): (c: PageContext) => Promise<Response> {
-  const attemptOf = attemptLimits(clock);
+function passwordHandler({ attempts, sessions }: PageServices): (c: PageContext) => Promise<Response> {
   return async (c) => {
     const form = readForm(c, MAX_FORM_BYTES);
     const email = (form.values.get('email') ?? '').trim().toLowerCase().slice(0, 254);
-    const attempt = attemptOf(addressOf(c), email);
+    const attempt = attempts(clientOf(c), email);
     const seconds = attempt.closedFor();
     if (seconds > 0) {
-      const minutes = seconds <= 60 ? '1 minute' : `${Math.ceil(seconds / 60)} minutes`;
       c.header('retry-after', String(seconds));
-      return refuse(c, 429, `Too many attempts. Try again in ${minutes}.`, form);
+      return refuse(c, 429, `Too many attempts. ${waitText(seconds)}`, form);
     }
     attempt.count();
     try {
@@ -80,7 +79,8 @@ async function findByPassword(c: PageContext, email: string, password: string): 
 }
 
 async function beginOidc(c: PageContext, oidc: Oidc): Promise<Response> {
-  const to = await oidc.begin(c).catch((error: Error) => {
+  const asked = c.req.query('invitation') ?? '';
+  const to = await oidc.begin(c, /^[\w-]{43}$/.test(asked) ? asked : '').catch((error: Error) => {
     c.var.services.log.warn({ reason: error.stack }, 'admin: the identity provider cannot be reached');
     const message = 'The identity provider cannot be reached. Try again, or sign in with a password.';
     throw new HTTPException(503, { message });
@@ -91,46 +91,35 @@ async function beginOidc(c: PageContext, oidc: Oidc): Promise<Response> {
 async function finishOidc(c: PageContext, oidc: Oidc): Promise<Response> {
   const { db, log, sessions } = c.var.services;
   const form = new Form(new URLSearchParams(), '/sign-in');
-  let email: string | null;
+  let found: Awaited<ReturnType<Oidc['finish']>>;
   try {
-    email = await oidc.finish(c);
+    found = await oidc.finish(c);
   } catch (error) {
     log.warn({ reason: (error as Error).message }, 'admin: single sign-on failed');
     return refuse(c, 401, 'Single sign-on did not succeed. Please try again.', form);
   }
+  const { email, invitation } = found;
   const user = email === null ? null : await db.run(READ_MS, (sql) => findUser(sql, email));
-  if (user === null) return refuse(c, 403, UNKNOWN, form);
+  if (user === null) {
+    const joining = email === null || invitation === '' ? null : await join(c, email, invitation);
+    return joining === null ? refuse(c, 403, UNKNOWN, form) : joined(c, joining);
+  }
   await sessions.begin(c, user.id);
   return c.redirect('/', 303);
+}
+
+/** Accepts an invitation for an address that the identity provider confirms; null when it is for another one, or has ended. */
+function join(c: PageContext, email: string, token: string) {
+  return actingAs(c.var.services.db, email, WRITE_MS, async (sql) => {
+    const invitation = await findInvitation(sql, token);
+    return invitation?.email === email ? acceptInvitation(sql, token, null) : null;
+  });
 }
 
 /** Shows the sign-in page again with a message. */
 function refuse(c: PageContext, status: ContentfulStatusCode, message: string, form: Form): Promise<Response> {
   form.refuse('', message);
   return signInPage(c, form, status);
-}
-
-/**
- * Failed attempts are counted per address and account, per address, and per account. The last
- * limit is high, so that a stranger's few guesses lock nobody out.
- */
-function attemptLimits(clock: Clock) {
-  const most = (failures: number) => new Throttle({ failures, windowMs: WINDOW_MS }, clock);
-  const [ofBoth, ofAddress, ofAccount] = [most(5), most(30), most(100)];
-  return (address: string, email: string) => {
-    const both = `${address} ${email}`;
-    const counters = new Map([
-      [ofBoth, both],
-      [ofAddress, address],
-      [ofAccount, email],
-    ]);
-    return {
-      /** Seconds until another attempt is allowed; 0 when it is allowed now. */
-      closedFor: () => Math.max(...[...counters].map(([throttle, subject]) => throttle.closedFor(subject))),
-      count: () => counters.forEach((subject, throttle) => void throttle.attempt(subject)),
-      forgive: () => counters.forEach((subject, throttle) => void throttle.forgive(subject)),
-    };
-  };
 }
 
 function signInPage(c: PageContext, form: Form, status?: ContentfulStatusCode): Promise<Response> {
@@ -152,9 +141,4 @@ ${oidc !== null && adminUrl !== null ? html`<p class="or">or</p><p><a class="but
 /** A path of this site, not the address of another one. */
 function isLocal(path: string): boolean {
   return /^\/[\w-]/.test(path) && !/[^\w/-]/.test(path);
-}
-
-/** The client's address, from the gateway. */
-function addressOf(c: PageContext): string {
-  return (c.req.header(CLIENT_HEADER) as string).split(' ')[1] ?? '';
 }
