@@ -70,7 +70,7 @@ export function attemptLimits(clock: Clock) {
 
 /** Invitations of one company: enough to invite a department, too few for a flood of e-mails. */
 export function invitationLimit(clock: Clock): Throttle {
-  return new Throttle({ failures: 50, windowMs: WINDOW_MS }, clock);
+  return new Throttle({ failures: 30, windowMs: WINDOW_MS }, clock);
 }
 
 /** When to try again, as a sentence. */
