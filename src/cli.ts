@@ -27,7 +27,7 @@ export interface Invocation {
 const SERVE = {
   name: 'serve',
   summary: 'start the gateway (API and admin listener)',
-  options: { demo: flag('--demo', 'create a demo company and print a key that works, as "make run" does') },
+  options: { demo: flag('--demo', 'create a demo company and print a key, as "make run" does') },
   get notes() {
     return serveNotes();
   },
@@ -40,6 +40,7 @@ const HINTS: Readonly<Record<RefusedChange['reason'], Readonly<Partial<Record<No
     model: 'See "tollgate model list".',
     key: 'See "tollgate key list --company ID".',
     assistant: 'See "tollgate assistant list --company ID".',
+    user: 'See "tollgate user list".',
     alert: 'See "tollgate alert list".',
   },
   conflict: {

@@ -26,8 +26,8 @@ import { type Labels, lockEdited, seenInput } from './stale.ts';
 /** All models and prices, for operators, and the models that one company may use. */
 export const modelRoutes: readonly Route[] = [
   { method: 'GET', path: '/companies/:company/models', action: 'company.read', handle: companyPage },
-  { method: 'POST', path: '/companies/:company/models/disable', action: 'company.set', handle: toggle('disable') },
-  { method: 'POST', path: '/companies/:company/models/enable', action: 'company.set', handle: toggle('enable') },
+  { method: 'POST', path: '/companies/:company/models/disable', action: 'company.choose', handle: toggle('disable') },
+  { method: 'POST', path: '/companies/:company/models/enable', action: 'company.choose', handle: toggle('enable') },
   { method: 'GET', path: '/models', action: 'model.read', handle: listPage },
   { method: 'POST', path: '/models', action: 'model.write', handle: create, page: listPage },
   { method: 'GET', path: '/models/:model', action: 'model.read', handle: editPage },

@@ -10,6 +10,12 @@ const COOKIE = 'tollgate-oidc';
 const ATTEMPT_SECONDS = 600;
 const PROVIDER_SECONDS = 10;
 
+interface FinishedAttempt {
+  readonly email: string | null;
+  readonly next: string;
+  readonly invitation: string;
+}
+
 /**
  * Sign-in with OpenID Connect: authorization code flow with PKCE, state and nonce, which a cookie
  * keeps until the browser comes back. Users are found by their verified e-mail address.
@@ -30,9 +36,10 @@ export class Oidc {
   /**
    * Begins an attempt and sets its cookie.
    * @param next the address of this site that the attempt leads to
+   * @param invitation token of the invitation that is to be accepted; empty: none
    * @returns the provider's address to redirect to
    */
-  async begin(c: Context, next: string): Promise<string> {
+  async begin(c: Context, next: string, invitation: string): Promise<string> {
     const provider = await this.#provider();
     const verifier = client.randomPKCECodeVerifier();
     const state = client.randomState();
@@ -45,7 +52,7 @@ export class Oidc {
       state,
       nonce,
     });
-    const attempt = [state, nonce, verifier, Buffer.from(next).toString('base64url')].join('.');
+    const attempt = [state, nonce, verifier, Buffer.from(next).toString('base64url'), invitation].join('.');
     setCookie(c, COOKIE, attempt, { ...this.#options, maxAge: ATTEMPT_SECONDS });
     return to.href;
   }
@@ -55,9 +62,9 @@ export class Oidc {
    * @returns the verified e-mail address in lower case, null when the provider confirms none; and what `begin` was given
    * @throws Error when this browser began no such attempt, or the provider refuses
    */
-  async finish(c: Context): Promise<{ readonly email: string | null; readonly next: string }> {
+  async finish(c: Context): Promise<FinishedAttempt> {
     const attempt = deleteCookie(c, COOKIE, this.#options) ?? '';
-    const [state, nonce, verifier, next = ''] = attempt.split('.');
+    const [state, nonce, verifier, next = '', invitation = ''] = attempt.split('.');
     if (!state || !nonce || !verifier) throw new Error('this browser began no attempt');
     const callback = new URL(CALLBACK + new URL(c.req.url).search, this.#origin);
     const tokens = await client.authorizationCodeGrant(await this.#provider(), callback, {
@@ -69,7 +76,7 @@ export class Oidc {
     const claims = tokens.claims();
     const isVerified = claims?.email_verified === true && typeof claims.email === 'string';
     const email = isVerified ? (claims.email as string).toLowerCase() : null;
-    return { email, next: Buffer.from(next, 'base64url').toString() };
+    return { email, next: Buffer.from(next, 'base64url').toString(), invitation };
   }
 
   /** The provider's configuration: fetched once, and again after a failure. */

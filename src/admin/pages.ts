@@ -8,6 +8,7 @@ import { secureHeaders } from 'hono/secure-headers';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import { LRUCache } from 'lru-cache';
 import { FieldError } from '../domain/field.ts';
+import { INVITATION_PATH } from '../domain/invitation.ts';
 import { RefusedChange } from '../domain/refused-change.ts';
 import type { Logger } from '../log.ts';
 import { readClosing } from '../store/company.ts';
@@ -23,17 +24,20 @@ import { companyOf, type PageContext, type PageEnv, type PageServices, type Rout
 import { signInAgain, toSignIn } from './ended-session.ts';
 import { Form, FormRefused, readForm } from './form.ts';
 import { type Format, formatFor } from './format.ts';
+import { invitationRoutes, noReferrer } from './invitation.ts';
 import { keyRoutes } from './key.ts';
 import { plainPage } from './layout.ts';
 import { languageOf } from './locale.ts';
 import { modelRoutes } from './model.ts';
 import { serveOperations } from './operations/serve.ts';
+import { peopleRoutes } from './people.ts';
 import { canSee, isReading, may } from './permission.ts';
 import { Busy, Semaphore } from './semaphore.ts';
 import { Sessions } from './session.ts';
 import { passwordSignIn, type SignIn } from './sign-in-attempt.ts';
 import { signInRoutes } from './signin.ts';
 import { submit } from './submission.ts';
+import { attemptLimits, invitationLimit } from './throttle.ts';
 import { tokenRoutes } from './token.ts';
 import { usageRoutes } from './usage.ts';
 import { userRoutes } from './user.ts';
@@ -47,6 +51,7 @@ export const ROUTES: readonly Route[] = [
   ...keyRoutes,
   ...modelRoutes,
   ...assistantRoutes,
+  ...peopleRoutes,
   ...userRoutes,
   ...auditRoutes,
   ...alertRoutes,
@@ -57,7 +62,7 @@ const UUID = '[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-
 const MAX_FORM_BYTES = 16_384;
 const MAX_LONG_FORM_BYTES = 1 << 20;
 const PAGES = { permits: 4, queue: 64 };
-const SLOW = { permits: 3, queue: 0 }; // exports and trial runs; each holds at most one database connection
+const SLOW = { permits: 3, queue: 0 }; // exports, trial runs and e-mails; each holds at most one database connection
 const HASHING = { permits: 1, queue: 4 };
 
 const CLOSED = 'This company is closed: its pages can be read, and nothing of it can be changed.';
@@ -68,20 +73,31 @@ const ERRORS: Readonly<Record<number, { readonly title: string; readonly text?: 
   503: { title: 'Not available' },
 };
 
+type Made = 'sessions' | 'hashing' | 'attempts' | 'invitations' | 'slow';
+type Given = Omit<PageServices, Made>;
+
 /**
  * The administration area as a listener for node:http. The adapter may not replace the global
  * Request and Response: other code of this process uses them, and pages gain no time by it.
  */
-export function startPages(given: Omit<PageServices, 'sessions' | 'hashing' | 'slow'>): RequestListener {
+export function startPages(given: Given): RequestListener {
   const isSecure = given.adminUrl?.startsWith('https:') === true;
   const sessions = new Sessions(given.db, isSecure);
-  const services = { ...given, sessions, hashing: new Semaphore(HASHING), slow: new Semaphore(SLOW) };
+  const services = {
+    ...given,
+    sessions,
+    hashing: new Semaphore(HASHING),
+    attempts: attemptLimits(given.clock),
+    invitations: invitationLimit(given.clock),
+    slow: new Semaphore(SLOW),
+  };
   const pages = new Semaphore(PAGES);
-  const signIn = passwordSignIn(services.clock);
+  const signIn = passwordSignIn(services.attempts);
   const formatIn = formats(services.calendar.timeZone);
   const app = new Hono<PageEnv>();
   app.onError((error, c) => answerError(error, c, services.log));
   app.notFound((c) => errorPage(c, 404));
+  app.use(`${INVITATION_PATH}*`, noReferrer);
   app.use(protect(isSecure));
   app.use(async (c, next) => {
     c.header('cache-control', 'no-store');
@@ -95,6 +111,7 @@ export function startPages(given: Omit<PageServices, 'sessions' | 'hashing' | 's
   app.route('/api/v1', serveOperations(services)); // programs have no session and send no forms
   app.use(requireOrigin(services.adminUrl));
   app.route('/', signInRoutes(services, signIn)); // not behind `pages`: attempts wait for their hash
+  app.route('/', invitationRoutes());
   app.use(requireSession(pages, signIn, formatIn));
   const pagesOfForms = new Set(ROUTES.filter(({ method }) => method === 'GET').map(({ path }) => path));
   for (const route of ROUTES) {

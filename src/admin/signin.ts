@@ -2,16 +2,20 @@ import { Hono } from 'hono';
 import { html } from 'hono/html';
 import { HTTPException } from 'hono/http-exception';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
+import { actingAs } from '../store/actor.ts';
+import { acceptInvitation, findInvitation } from '../store/invitation.ts';
 import { findUser } from '../store/user.ts';
 import type { PageContext, PageEnv, PageServices } from './context.ts';
 import { field, formState } from './field.ts';
 import { Form, readForm } from './form.ts';
+import { joined } from './invitation.ts';
 import { plainPage } from './layout.ts';
 import { Oidc } from './oidc.ts';
 import type { SignIn } from './sign-in-attempt.ts';
 
 const MAX_FORM_BYTES = 8192;
 const READ_MS = 2000;
+const WRITE_MS = 5000;
 const UNKNOWN = 'The identity provider knows you, but there is no account for your verified e-mail address here.';
 
 /** The sign-in page, for a password and for OpenID Connect. It leads to the address that was asked for. */
@@ -43,7 +47,9 @@ function passwordHandler(signIn: SignIn): (c: PageContext) => Promise<Response> 
 }
 
 async function beginOidc(c: PageContext, oidc: Oidc): Promise<Response> {
-  const to = await oidc.begin(c, localAddress(c.req.query('next'))).catch((error: Error) => {
+  const asked = c.req.query('invitation') ?? '';
+  const invitation = /^[\w-]{43}$/.test(asked) ? asked : '';
+  const to = await oidc.begin(c, localAddress(c.req.query('next')), invitation).catch((error: Error) => {
     c.var.services.log.warn({ reason: error.stack }, 'admin: the identity provider cannot be reached');
     const message = 'The identity provider cannot be reached. Try again, or sign in with a password.';
     throw new HTTPException(503, { message });
@@ -54,16 +60,19 @@ async function beginOidc(c: PageContext, oidc: Oidc): Promise<Response> {
 async function finishOidc(c: PageContext, oidc: Oidc): Promise<Response> {
   const { db, log, sessions } = c.var.services;
   const form = new Form(new URLSearchParams(), '/sign-in');
-  let found: { readonly email: string | null; readonly next: string };
+  let found: Awaited<ReturnType<Oidc['finish']>>;
   try {
     found = await oidc.finish(c);
   } catch (error) {
     log.warn({ reason: (error as Error).message }, 'admin: single sign-on failed');
     return refuse(c, 401, 'Single sign-on did not succeed. Please try again.', form);
   }
-  const { email, next } = found;
+  const { email, next, invitation } = found;
   const user = email === null ? null : await db.run(READ_MS, (sql) => findUser(sql, email));
-  if (user === null) return refuse(c, 403, UNKNOWN, form);
+  if (user === null) {
+    const joining = email === null || invitation === '' ? null : await join(c, email, invitation);
+    return joining === null ? refuse(c, 403, UNKNOWN, form) : joined(c, joining);
+  }
   await sessions.begin(c, user.id);
   return c.redirect(localAddress(next), 303);
 }
@@ -72,6 +81,14 @@ async function finishOidc(c: PageContext, oidc: Oidc): Promise<Response> {
 function donePage(c: PageContext): Promise<Response> {
   const body = html`<div class="narrow"><h1>You are signed in</h1><p>Close this tab. In the other one, go on with what you typed.</p><p><a href="/">Or begin at the start page</a></p></div>`;
   return plainPage(c, 'You are signed in', body);
+}
+
+/** Accepts an invitation for an address that the identity provider confirms; null when it is for another one, or has ended. */
+function join(c: PageContext, email: string, token: string) {
+  return actingAs(c.var.services.db, email, WRITE_MS, async (sql) => {
+    const invitation = await findInvitation(sql, token);
+    return invitation?.email === email ? acceptInvitation(sql, token, null) : null;
+  });
 }
 
 /** Shows the sign-in page again with a message. */

@@ -24,7 +24,7 @@ export interface UsageMonth extends Omit<UsageSums, 'cost_eur'> {
   readonly current: boolean;
   readonly days_in_month: number;
   readonly company_name: string;
-  /** The present budget; null when unlimited. */
+  /** The budget that holds at present; null when unlimited. */
   readonly budget_eur: string | null;
   /** The month's cost if it goes on like this, to the cent; null for a past month and during its first day. */
   readonly forecast_eur: string | null;
@@ -63,7 +63,7 @@ export async function readUsageMonth(sql: Sql, companyId: string, month: string 
   // one statement is one snapshot, so tables, chart and totals agree
   const [row] = await sql<{ page: UsageMonth }[]>`
     with asked as materialized (
-      select c.id, c.name, nullif(c.monthly_budget_eur, 0) as budget, z.value as zone, billing_month(now()) as present,
+      select c.id, c.name, company_budget(c) as budget, z.value as zone, billing_month(now()) as present,
         coalesce(${month}::date, billing_month(now())) as month
       from companies c, settings z where c.id = ${companyId} and z.name = 'billing_timezone'
     ),

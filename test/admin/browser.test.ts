@@ -355,6 +355,92 @@ await t.test('the operator: companies, models and prices, users, the audit log',
   await karl.page.getByRole('heading', { name: /^Usage in/ }).waitFor();
 });
 
+await t.test('onboarding a company: its operator fills in one form, its owner two', async (t) => {
+  const { page, complaints } = await begin(t, office.people.operator);
+  let forms = 0; // what people have to send
+  const send = async (on: Page, button: string) => {
+    await on.getByRole('button', { name: button, exact: true }).click();
+    forms++;
+  };
+  await page.getByLabel('Name').fill('Möwe Reederei');
+  await page.getByLabel('E-mail address of its owner').fill('mona@moewe.example');
+  await send(page, 'Create company');
+  await page.getByRole('heading', { name: 'mona@moewe.example is invited' }).waitFor();
+  await look(t, page, 'invited');
+  const link = await page.locator('#link').innerText();
+
+  const mona = await openTab(browser, office.adminUrl);
+  t.teardown(() => mona.page.context().close());
+  await mona.page.goto(link);
+  await look(t, mona.page, 'invitation');
+  await mona.page.getByLabel('Choose a password').fill(PASSWORD);
+  await send(mona.page, 'Join');
+  await mona.page.getByText('Welcome. Create a key').waitFor();
+  await mona.page.getByLabel('Name').fill('First');
+  await send(mona.page, 'Create key');
+  const key = await mona.page.locator('#key').innerText();
+  t.equal(await statusOf(clientOf(key).chat.completions.create({ model: CHAT, ...hello })), 200);
+  t.equal(forms, 3, 'and nothing else in between: no page to look for');
+
+  await mona.page.goto(link);
+  await mona.page.getByRole('heading', { name: 'This invitation has ended' }).waitFor();
+  t.same([...complaints, ...mona.complaints], []);
+});
+
+await t.test('the owner invites, names and removes people, and reads the audit log', async (t) => {
+  const { page, complaints } = await begin(t, office.people.owner);
+  await section(page, 'People').click();
+  await page.getByLabel('E-mail address').fill('nora@customer.example');
+  await page.getByLabel('Role').selectOption('member');
+  await page.getByRole('button', { name: 'Invite' }).click();
+  await page.locator('#link').waitFor();
+  await page.getByRole('link', { name: 'To the people of the company' }).click();
+  const open = page.getByRole('table', { name: 'Invitations' });
+  t.match(await open.innerText(), /nora@customer\.example\s+member\s+works until/);
+  await look(t, page, 'people');
+  await page.setViewportSize({ width: 320, height: 800 });
+  t.equal(await page.evaluate('document.documentElement.scrollWidth'), 320, 'nothing is wider than the smallest phone');
+  await page.setViewportSize({ width: 1200, height: 800 });
+  await page.getByRole('button', { name: 'Withdraw the invitation of nora@customer.example' }).click();
+  await page.getByText('The invitation is withdrawn.').waitFor();
+  t.equal(await open.count(), 0);
+
+  await page.getByRole('link', { name: 'Change role of mila@customer.example' }).click();
+  await look(t, page, 'person-role');
+  await page.getByLabel('Role').selectOption('administrator');
+  await page.getByRole('button', { name: 'Save role' }).click();
+  await page.getByText('Saved.').waitFor();
+  t.match(await page.getByRole('row', { name: 'mila@' }).innerText(), /administrator/);
+  await page.getByRole('link', { name: 'Change role of mila@customer.example' }).click();
+  await page.getByLabel('Role').selectOption('member');
+  await page.getByRole('button', { name: 'Save role' }).click();
+  await page.getByRole('link', { name: 'Remove mila@customer.example' }).click();
+  await look(t, page, 'person-remove');
+  await page.getByRole('link', { name: 'Keep it' }).click();
+  t.match(await page.getByRole('row', { name: 'mila@' }).innerText(), /member/);
+
+  await section(page, 'Audit').click();
+  await look(t, page, 'company-audit');
+  t.match(await page.getByRole('table', { name: 'Changes' }).innerText(), /owen@.*created invitation.*nora@/s);
+  t.same(complaints, []);
+});
+
+await t.test('the operator sets ceilings, which the owner reads', async (t) => {
+  const { page } = await begin(t, office.people.operator);
+  await page.goto(`${base}/settings`);
+  await page.getByLabel('Credit limit in EUR a month').fill('100000');
+  await page.getByLabel('Lock the EU gate').check();
+  await page.getByRole('button', { name: 'Save ceilings' }).click();
+  await page.getByText('Saved.').waitFor();
+  await section(owner.page, 'Settings').click();
+  await owner.page.getByText('has locked the EU gate').waitFor();
+  await look(t, owner.page, 'settings-ceilings');
+  await page.getByLabel('Credit limit in EUR a month').fill('');
+  await page.getByLabel('Lock the EU gate').uncheck();
+  await page.getByRole('button', { name: 'Save ceilings' }).click();
+  await page.getByText('Saved.').waitFor();
+});
+
 await t.test('the member: signs in, sees nothing of access or usage', async (t) => {
   const { page } = await begin(t, office.people.member);
   await page.waitForURL('**/account');

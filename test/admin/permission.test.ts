@@ -20,7 +20,11 @@ const MAY: Readonly<Record<Role, readonly Action[]>> = {
     'account.use',
     'company.read',
     'company.set',
+    'company.choose',
     'company.export',
+    'company-audit.read',
+    'people.read',
+    'people.write',
     'usage.read',
     'key.read',
     'key.write',
@@ -31,7 +35,8 @@ const MAY: Readonly<Record<Role, readonly Action[]>> = {
     'company-token.write',
   ],
   get administrator() {
-    return this.owner.filter((action) => action !== 'company.export' && !action.startsWith('company-token'));
+    const owners = /^(company\.set|company\.export|company-audit\.|people\.|company-token\.)/;
+    return this.owner.filter((action) => !owners.test(action));
   },
   member: ['account.use'],
 };
@@ -97,7 +102,7 @@ t.test('a changed role holds from the next page on', async (t) => {
 t.test('internal model names are for operators', async (t) => {
   const { parts } = office.upstream;
   t.match((await people.operator.get('/models')).text, parts.chat);
-  for (const page of ['models', 'usage', 'access', 'assistants', 'settings', 'usage.csv']) {
+  for (const page of ['models', 'usage', 'access', 'assistants', 'settings', 'people', 'audit', 'usage.csv']) {
     t.notMatch((await people.owner.get(`/companies/${own}/${page}`)).text, parts.chat, page);
   }
 });
