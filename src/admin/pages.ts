@@ -29,7 +29,6 @@ import { languageOf } from './locale.ts';
 import { modelRoutes } from './model.ts';
 import { serveOperations } from './operations/serve.ts';
 import { canSee, isReading, may } from './permission.ts';
-import { canSee, may } from './permission.ts';
 import { requestRoutes } from './request.ts';
 import { Busy, Semaphore } from './semaphore.ts';
 import { Sessions } from './session.ts';
