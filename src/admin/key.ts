@@ -16,9 +16,9 @@ import type { Html } from './html.ts';
 import { revealPage } from './key-reveal.ts';
 import { badge, companyHeading, confirmation, muted, page } from './layout.ts';
 import { list, listQuery } from './list.ts';
+import { offsetAt } from './local-time.ts';
 import { foldedRestrictionFields, RESTRICTION_LABELS, readRestrictions, restrictionFields } from './restriction.ts';
 import { type Labels, lockEdited, seenInput } from './stale.ts';
-import { offsetAt } from './local-time.ts';
 import { usageFigures } from './usage.ts';
 
 const BASE = '/companies/:company/access';
