@@ -30,6 +30,7 @@ const OPERATOR_LINKS = {
   '/companies': 'Companies',
   '/models': 'Models',
   '/users': 'Users',
+  '/requests': 'Requests',
   '/audit': 'Audit log',
   '/alerts': 'Alerts',
   '/tokens': 'Tokens',
@@ -38,6 +39,7 @@ const OPERATOR_LINKS = {
 /** The pages of a company, and the permission that each needs. */
 const COMPANY_TABS: Readonly<Record<string, Action>> = {
   Usage: 'usage.read',
+  Requests: 'request.read',
   Access: 'key.read',
   Models: 'company.read',
   Assistants: 'assistant.read',

@@ -32,6 +32,7 @@ import { modelRoutes } from './model.ts';
 import { serveOperations } from './operations/serve.ts';
 import { peopleRoutes } from './people.ts';
 import { canSee, isReading, may } from './permission.ts';
+import { requestRoutes } from './request.ts';
 import { Busy, Semaphore } from './semaphore.ts';
 import { Sessions } from './session.ts';
 import { passwordSignIn, type SignIn } from './sign-in-attempt.ts';
@@ -48,6 +49,7 @@ export const ROUTES: readonly Route[] = [
   ...companyRoutes,
   ...companyEndRoutes,
   ...usageRoutes,
+  ...requestRoutes,
   ...keyRoutes,
   ...modelRoutes,
   ...assistantRoutes,
@@ -140,6 +142,7 @@ function protect(secure: boolean): MiddlewareHandler {
       defaultSrc: ["'none'"],
       styleSrc: ["'self'"],
       scriptSrc: ["'self'"],
+      connectSrc: ["'self'"], // new rows of a list
       imgSrc: ["'self'", 'data:'],
       formAction: ["'self'"],
       baseUri: ["'none'"],

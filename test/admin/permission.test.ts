@@ -26,6 +26,7 @@ const MAY: Readonly<Record<Role, readonly Action[]>> = {
     'people.read',
     'people.write',
     'usage.read',
+    'request.read',
     'key.read',
     'key.write',
     'assistant.read',
