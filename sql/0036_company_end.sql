@@ -42,6 +42,7 @@ end $$;
 create trigger open_only before update on companies for each row
   when (old.closed_at is not null and new.closed_at is not null) execute function refuse_closed();
 create trigger open_only before insert or update or delete on models for each row execute function refuse_closed();
+create trigger open_only before insert or delete or update of input, output on model_prices for each row execute function refuse_closed();
 create trigger open_only before insert or update or delete on assistants for each row execute function refuse_closed();
 create trigger open_only before insert or update or delete on invitations for each row execute function refuse_closed();
 -- people of a closed company may still sign in and change their passwords
@@ -96,6 +97,8 @@ insert into personal_data (table_name, column_name, kind, word) values
   ('assistants', 'name', 'name', 'assistant'),
   ('assistants', 'system_prompt', 'text', null),
   ('assistants', '', 'row', null),
+  ('model_prices', 'changed_by', 'address', null),
+  ('model_cost_prices', 'changed_by', 'address', null),
   ('users', 'email', 'address', null),
   ('users', '', 'row', null),
   ('invitations', 'email', 'address', null),

@@ -38,6 +38,7 @@ const HINTS: Readonly<Record<RefusedChange['reason'], Readonly<Partial<Record<No
   not_found: {
     company: 'See "tollgate company list".',
     model: 'See "tollgate model list".',
+    price: 'See "tollgate model price SLUG".',
     key: 'See "tollgate key list --company ID".',
     assistant: 'See "tollgate assistant list --company ID".',
     user: 'See "tollgate user list".',
@@ -164,7 +165,8 @@ function explain(error: unknown, command: string | undefined): { lines: readonly
   if (error instanceof DatabaseUnavailable) {
     return { lines: [`${error.message}; check that Postgres runs and that DATABASE_URL is right`], exit: 1 };
   }
-  const expected = [Failure, MigrationRefused, DatabaseRefused].some((kind) => error instanceof kind);
+  if (error instanceof Failure) return { lines: error.lines, exit: 1 };
+  const expected = [MigrationRefused, DatabaseRefused].some((kind) => error instanceof kind);
   if (expected) return { lines: [(error as Error).message], exit: 1 };
   throw error;
 }

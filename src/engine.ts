@@ -23,13 +23,14 @@ import { type Logger, lineSink } from './log.ts';
 import { Metrics } from './metrics.ts';
 import { BodyMemory } from './runtime/body-memory.ts';
 import { alertStore } from './store/alert.ts';
-import { Changes } from './store/changes.ts';
+import { Changes, followers } from './store/changes.ts';
 import { type Database, openDatabase } from './store/database.ts';
 import { CachedDirectory } from './store/directory.ts';
 import { type Embedded, startEmbedded } from './store/embedded.ts';
 import { ledgerStore } from './store/ledger.ts';
 import { limitStore } from './store/limits.ts';
 import { migrate } from './store/migrate.ts';
+import { PriceDates } from './store/price-dates.ts';
 import { trailStore } from './store/request-trail.ts';
 import { ensureTenantRole } from './store/tenant-role.ts';
 import { TrailWriter } from './trail/writer.ts';
@@ -94,7 +95,9 @@ export async function openEngine(
   const store = ledgerStore(db);
   const ledger = new BatchLedger({ store, clock, monthOf, log, writer, spool });
   ledger.start();
-  const changes = new Changes(db, directory, log, { onSpend: (changed) => ledger.heard(changed) });
+  const prices = new PriceDates(db, log);
+  const follower = followers(directory, prices);
+  const changes = new Changes(db, follower, log, { onSpend: (changed) => ledger.heard(changed) });
   const limiter = new LeasedLimiter(limitStore(db), writer, log);
   const tracing = await openTracing(config, writer, metrics, log);
   const own = openOwn(config, databaseUrl);
@@ -139,6 +142,7 @@ export async function openEngine(
       await own?.close();
       await tracing?.exporter.close();
       await changes.close();
+      await prices.close();
       await foundation.close();
       return lost;
     },

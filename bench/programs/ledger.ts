@@ -63,6 +63,7 @@ const model = {
   acceptsTokens: false,
   prices,
   created: 0,
+  next: null,
 } as const;
 const measured = { cpu: await measureCpu(), share: await measureShare(), rate: await measureRate() };
 const lost = await ledger.close(10_000);

@@ -18,6 +18,8 @@ const MAX_VALUE = 300; // characters
 const SUBJECTS: Readonly<Record<string, string>> = {
   companies: 'company',
   models: 'model',
+  model_prices: 'price to come',
+  model_cost_prices: 'cost price',
   api_keys: 'key',
   assistants: 'assistant',
   users: 'user',

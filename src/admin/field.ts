@@ -68,7 +68,7 @@ interface Control {
 export interface Field extends Control {
   /** Shown unless a value was sent. Of a field for numbers: a plain decimal number. */
   readonly value?: string;
-  readonly type?: 'text' | 'email' | 'password' | 'date' | 'textarea';
+  readonly type?: 'text' | 'email' | 'password' | 'date' | 'file' | 'textarea';
   readonly required?: boolean;
   readonly autocomplete?: string;
   readonly inputmode?: 'decimal' | 'numeric';

@@ -12,6 +12,8 @@ const ONE_REQUEST = ['csrf', 'step', 'sign-in.email', 'sign-in.password'];
 /** Node's request and response; `rawBody` is the whole body, empty for GET. */
 export type FormBindings = HttpBindings & { readonly incoming: { readonly rawBody: Buffer } };
 
+type FormRequest = { readonly req: HonoRequest; readonly env: FormBindings };
+
 /** A form was refused. Its `Form` has the messages. */
 export class FormRefused extends Error {
   override readonly name = 'FormRefused';
@@ -100,7 +102,7 @@ export class Form {
 }
 
 /** The form of a request. @throws HTTPException 415 for anything but a form, 413 for a large one or too many fields */
-export function readForm(c: { readonly req: HonoRequest; readonly env: FormBindings }, maxBytes: number): Form {
+export function readForm(c: FormRequest, maxBytes: number): Form {
   if (!/^application\/x-www-form-urlencoded\b/i.test(c.req.header('content-type') ?? '')) {
     throw new HTTPException(415, { message: 'Forms are sent as application/x-www-form-urlencoded.' });
   }
@@ -111,4 +113,29 @@ export function readForm(c: { readonly req: HonoRequest; readonly env: FormBindi
     throw new HTTPException(413, { message: 'The form is too large.' });
   }
   return new Form(new URLSearchParams(text), c.req.path, languageOf(c.req.header('accept-language')));
+}
+
+/**
+ * A form with a file: the file's text is the value of `csv`, in place of what was typed there.
+ * @throws HTTPException 415 for another form, 413 for a large one, 400 for one that cannot be read
+ */
+export async function readUpload(c: FormRequest, maxBytes: number): Promise<Form> {
+  const type = c.req.header('content-type') ?? '';
+  if (!/^multipart\/form-data\b/i.test(type)) {
+    throw new HTTPException(415, { message: 'This form is sent as multipart/form-data.' });
+  }
+  const { rawBody } = c.env.incoming;
+  if (rawBody.length > maxBytes) throw new HTTPException(413, { message: 'The form is too large.' });
+  const values = new URLSearchParams();
+  try {
+    const sent = await new Response(new Uint8Array(rawBody), { headers: { 'content-type': type } }).formData();
+    for (const [name, value] of [...sent].slice(0, MAX_FIELDS)) {
+      if (typeof value === 'string') values.append(name, value);
+      else if (value.size > 0)
+        values.set('csv', new TextDecoder('utf-8', { fatal: true }).decode(await value.arrayBuffer()));
+    }
+  } catch {
+    throw new HTTPException(400, { message: 'The form cannot be read: a file has to be text in UTF-8.' });
+  }
+  return new Form(values, c.req.path, languageOf(c.req.header('accept-language')));
 }

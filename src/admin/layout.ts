@@ -14,6 +14,9 @@ const NOTICES = new Map([
   ['saved', 'Saved. Every gateway applies it within a second.'],
   ['created', 'Created.'],
   ['removed', 'Removed.'],
+  ['scheduled', 'The price begins at its date, on every gateway at once.'],
+  ['withdrawn', 'The price is withdrawn.'],
+  ['imported', 'Imported. Every gateway applies it within a second.'],
   ['revoked', 'The key is revoked. Every gateway refuses it within a second.'],
   ['token-revoked', 'The token is revoked.'],
   ['password', 'The password is changed. Other sessions of this user are signed out.'],
@@ -29,6 +32,7 @@ const NOTICES = new Map([
 const OPERATOR_LINKS = {
   '/companies': 'Companies',
   '/models': 'Models',
+  '/margin': 'Margin',
   '/users': 'Users',
   '/requests': 'Requests',
   '/audit': 'Audit log',

@@ -20,15 +20,19 @@ import { assistantRoutes } from './assistant.ts';
 import { auditRoutes } from './audit.ts';
 import { companyRoutes } from './company.ts';
 import { companyEndRoutes } from './company-end.ts';
+import { companyModelRoutes } from './company-model.ts';
 import { companyOf, type PageContext, type PageEnv, type PageServices, type Route, read } from './context.ts';
+import { demoRoutes } from './demo.ts';
 import { signInAgain, toSignIn } from './ended-session.ts';
-import { Form, FormRefused, readForm } from './form.ts';
+import { Form, FormRefused, readForm, readUpload } from './form.ts';
 import { type Format, formatFor } from './format.ts';
 import { invitationRoutes, noReferrer } from './invitation.ts';
 import { keyRoutes } from './key.ts';
 import { plainPage } from './layout.ts';
 import { languageOf } from './locale.ts';
+import { marginRoutes } from './margin.ts';
 import { modelRoutes } from './model.ts';
+import { modelImportRoutes } from './model-import.ts';
 import { serveOperations } from './operations/serve.ts';
 import { peopleRoutes } from './people.ts';
 import { canSee, isReading, may } from './permission.ts';
@@ -51,7 +55,11 @@ export const ROUTES: readonly Route[] = [
   ...usageRoutes,
   ...requestRoutes,
   ...keyRoutes,
+  ...companyModelRoutes,
   ...modelRoutes,
+  ...modelImportRoutes,
+  ...marginRoutes,
+  ...demoRoutes,
   ...assistantRoutes,
   ...peopleRoutes,
   ...userRoutes,
@@ -125,7 +133,9 @@ export function startPages(given: Given): RequestListener {
       );
     } else {
       app.post(path, requirePermission(route), requireOpen(route, pages), async (c) => {
-        const form = readForm(c, route.long ? MAX_LONG_FORM_BYTES : MAX_FORM_BYTES);
+        const form = route.upload
+          ? await readUpload(c, MAX_LONG_FORM_BYTES)
+          : readForm(c, route.long ? MAX_LONG_FORM_BYTES : MAX_FORM_BYTES);
         c.set('format', formatIn(form.language));
         const page = pagesOfForms.has(route.path) ? c.req.path : c.req.path.replace(/\/[^/]*$/, '') || '/';
         return semaphore.run(() => submit(route, c, form, page));

@@ -38,6 +38,8 @@ export const PERMISSIONS = {
   'assistant.run': MANAGERS,
   'model.read': OPERATOR,
   'model.write': OPERATOR,
+  'cost.read': OPERATOR,
+  'cost.write': OPERATOR,
   'user.read': OPERATOR,
   'user.write': OPERATOR,
   'audit.read': OPERATOR,

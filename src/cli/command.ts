@@ -71,9 +71,16 @@ export class UsageError extends Error {
   override readonly name = 'UsageError';
 }
 
-/** A failure outside the program; the message is one line and says what to do. The process exits 1. */
+/** A failure outside the program. The process exits 1. */
 export class Failure extends Error {
   override readonly name = 'Failure';
+  readonly lines: readonly string[];
+
+  /** @param lines each says what to do */
+  constructor(...lines: readonly string[]) {
+    super(lines.join('; '));
+    this.lines = lines;
+  }
 }
 
 /** Infers the types of the options for `run`, and drops them for the list of commands. */

@@ -4,10 +4,14 @@ import { type Command, command } from './command.ts';
 import { companyCommands } from './company.ts';
 import { companyEndCommands } from './company-end.ts';
 import { configurationCommands } from './configuration.ts';
+import { demoCommands } from './demo.ts';
 import { keyCommands } from './key.ts';
 import { ledgerCommands } from './ledger.ts';
+import { marginCommands } from './margin.ts';
 import { modelCommands } from './model.ts';
 import { requestCommands } from './request.ts';
+import { modelImportCommands } from './model-import.ts';
+import { priceCommands } from './price.ts';
 import { tokenCommands } from './token.ts';
 import { usageCommands } from './usage.ts';
 import { userCommands } from './user.ts';
@@ -30,13 +34,17 @@ export const COMMANDS: readonly Command[] = [
   ...companyCommands,
   ...companyEndCommands,
   ...modelCommands,
+  ...priceCommands,
+  ...modelImportCommands,
   ...keyCommands,
   ...assistantCommands,
   ...userCommands,
   ...usageCommands,
   ...requestCommands,
+  ...marginCommands,
   ...ledgerCommands,
   ...alertCommands,
   ...tokenCommands,
   ...configurationCommands,
+  ...demoCommands,
 ];

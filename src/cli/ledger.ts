@@ -13,6 +13,7 @@ import {
   verifySeals,
 } from '../store/verify.ts';
 import { type Command, command, Failure, flag, optional, required, UsageError } from './command.ts';
+import { csvLine } from './csv.ts';
 import { table } from './text.ts';
 
 /** Rows that a table in text output shows at most. */
@@ -163,10 +164,6 @@ async function* arrayOf(batches: Batches): AsyncGenerator<string> {
 async function* csvOf(batches: Batches): AsyncGenerator<string> {
   yield `${LEDGER_COLUMNS.join(',')}\n`;
   for await (const rows of batches) {
-    yield rows.map((row) => `${LEDGER_COLUMNS.map((column) => csvCell(String(row[column]))).join(',')}\n`).join('');
+    yield rows.map((row) => `${csvLine(LEDGER_COLUMNS.map((column) => String(row[column])))}\n`).join('');
   }
-}
-
-function csvCell(text: string): string {
-  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }

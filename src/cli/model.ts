@@ -1,6 +1,9 @@
 import { readBoolean, readKind, readName, readPrice, readSlug, readTokenInput, readUuid } from '../domain/field.ts';
-import { createModel, listModels, type ModelRow, removeModel, setModel } from '../store/model.ts';
-import { type Command, type Context, command, optional, required, someChange } from './command.ts';
+import { type Moment, readMoment } from '../domain/price.ts';
+import { createModel, listModels, type ModelChanges, type ModelRow, removeModel, setModel } from '../store/model.ts';
+import { schedulePrice } from '../store/price.ts';
+import { type Command, type Context, command, optional, required, someChange, UsageError } from './command.ts';
+import { priceJson, showPrice } from './price.ts';
 import { card, instant, listing, yesNo } from './text.ts';
 
 const slug = { shown: 'SLUG', meaning: 'public name of the model', read: readSlug };
@@ -10,6 +13,7 @@ const tokenInput = optional(
   'whether an embedding model takes token ids in place of text; the default is refuse',
 );
 const PRICE_NOTE = 'Prices are exact, in EUR per 1000 tokens. Ledger rows keep the prices of their time.';
+const FROM = 'when the prices begin: a date in the billing time zone, or an ISO time';
 
 export const modelCommands: readonly Command[] = [
   command({
@@ -48,10 +52,12 @@ export const modelCommands: readonly Command[] = [
       cost_eur_per_1k_output: optional('--output-price EUR', readPrice, 'per 1000 completion tokens'),
       token_input: tokenInput,
       company: optional('--company ID', readUuid, "change this company's own model instead of the shared one"),
+      from: optional('--from DATE', readMoment, FROM),
     },
     notes: `${PRICE_NOTE}\nA slug cannot be changed: create another model and remove this one.`,
-    async run(context, { company = null, ...values }, slug) {
+    async run(context, { company = null, from, ...values }, slug) {
       const changes = someChange(values);
+      if (from !== undefined) return setFrom(context, slug, company, from, changes);
       const model = await context.transact((sql) => setModel(sql, slug, company, changes));
       warnOfFree(context, model);
       return { json: model, text: show('Model changed.', model) };
@@ -93,6 +99,18 @@ export const modelCommands: readonly Command[] = [
     },
   }),
 ];
+
+/** Lets a price begin at a date. @throws UsageError when something else is to change */
+async function setFrom(context: Context, slug: string, company_id: string | null, from: Moment, changes: ModelChanges) {
+  const { cost_eur_per_1k_input: input, cost_eur_per_1k_output: output, ...others } = changes;
+  if (Object.values(others).some((value) => value !== undefined)) {
+    throw new UsageError(
+      'only --input-price and --output-price can begin at a date; change the rest in another command',
+    );
+  }
+  const price = await context.transact((sql) => schedulePrice(sql, { slug, company_id, from, input, output }));
+  return { json: priceJson(price), text: showPrice('The price begins at its date, on every gateway.', price) };
+}
 
 /** Warns of a price of 0, which may be a mistake. */
 function warnOfFree({ warn }: Context, model: ModelRow): void {

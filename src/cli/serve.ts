@@ -64,7 +64,7 @@ function facts(app: App, greeting: Welcome | null): object {
     demo_upstream: app.demo,
     company_id: companyId,
     key: first?.key ?? null,
-    login: first && { email: first.email, password: first.password },
+    login: first?.login ?? null,
     operator,
   };
 }
@@ -77,7 +77,7 @@ function banner(app: App, greeting: Welcome | null, config: Config): string {
   if (app.apiSocket !== null) row('Socket', app.apiSocket);
   if (first !== null) row('API key', `${first.key}   (shown only now)`);
   if (app.adminUrl !== null) row('Admin URL', app.adminUrl);
-  if (first !== null) row('Login', `${first.email}   ${first.password}   (shown only now)`);
+  if (first?.login) row('Login', `${first.login.email}   ${first.login.password}   (shown only now)`);
   if (app.demo) {
     lines.push('', '  DEMO UPSTREAM: answers are made up here. Set UPSTREAM_URL to reach real models.');
   }

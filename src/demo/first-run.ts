@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { DEMO_ACTOR as ACTOR, DEMO_COMPANY as COMPANY, DEMO_ASSISTANT, DEMO_MODELS } from '../domain/demo.ts';
 import { actingAs } from '../store/actor.ts';
 import { createAssistant } from '../store/assistant.ts';
 import { createCompany, listCompanies } from '../store/company.ts';
@@ -6,21 +7,22 @@ import type { Database, Sql } from '../store/database.ts';
 import { createKey } from '../store/key.ts';
 import { createModel } from '../store/model.ts';
 import { createUser, listUsers } from '../store/user.ts';
-import { DEMO_CHAT_MODEL, DEMO_EMBEDDING_MODEL } from './server.ts';
 
 /** What `make run` prints: what is shown once, on the first start, and later how to get in again. */
 export interface Welcome {
   readonly companyId: string;
-  /** Only on the first start; the database has the digest of the key and the hash of the password. */
-  readonly first: { readonly key: string; readonly email: string; readonly password: string } | null;
+  /** Only on a first start; the database has the digest of the key and the hash of the password. */
+  readonly first: { readonly key: string; readonly login: Login | null } | null;
   /** E-mail address of the first operator; null when all were removed. */
   readonly operator: string | null;
 }
 
-const COMPANY = 'Demo company';
+interface Login {
+  readonly email: string;
+  readonly password: string;
+}
+
 const OPERATOR = 'operator@localhost';
-/** Actor in the audit log. */
-const ACTOR = 'make run';
 
 /**
  * Creates a demo company with models, an assistant, an operator and a key on the first start.
@@ -42,34 +44,45 @@ export async function welcome(db: Database, keyPrefix: string): Promise<Welcome 
     await createDemoModels(sql);
     await createAssistant(sql, {
       company_id: company.id,
-      name: 'Summariser',
+      name: DEMO_ASSISTANT,
       system_prompt: 'Summarise what you are given in three sentences, in the language it is written in.',
       model_slug: 'demo-chat',
     });
-    const password = randomBytes(12).toString('base64url');
-    await createUser(sql, { email: OPERATOR, password, role: 'operator', company_id: null });
+    const login = await createOperator(sql);
     const { key } = await createKey(sql, keyPrefix, {
       company_id: company.id,
       name: 'first key',
       scopes: ['chat', 'embeddings', 'assistants'],
       created_by: ACTOR,
     });
-    return { companyId: company.id, first: { key, email: OPERATOR, password }, operator: OPERATOR };
+    return { companyId: company.id, first: { key, login }, operator: OPERATOR };
   });
 }
 
+/** null where the operator is there already: the demo was removed, and its operator was not. */
+async function createOperator(sql: Sql): Promise<Login | null> {
+  const known = await sql`select from users where email = ${OPERATOR}`;
+  if (known.length > 0) return null;
+  const password = randomBytes(12).toString('base64url');
+  await createUser(sql, { email: OPERATOR, password, role: 'operator', company_id: null });
+  return { email: OPERATOR, password };
+}
+
 async function createDemoModels(sql: Sql): Promise<void> {
-  const model = (slug: string, upstream_model: string, kind: 'chat' | 'embedding', input: string, output: string) =>
-    createModel(sql, {
+  const prices = {
+    'demo-chat': ['0.00015', '0.0006'],
+    'demo-chat-us': ['0.0001', '0.0004'],
+    'demo-embedding': ['0.00002', '0'],
+  };
+  for (const [slug, [input, output]] of Object.entries(prices) as [string, [string, string]][]) {
+    await createModel(sql, {
       slug,
       company_id: null,
-      upstream_model,
-      kind,
+      upstream_model: DEMO_MODELS[slug] as string,
+      kind: slug === 'demo-embedding' ? 'embedding' : 'chat',
       eu_hosted: slug !== 'demo-chat-us',
       cost_eur_per_1k_input: input,
       cost_eur_per_1k_output: output,
     });
-  await model('demo-chat', DEMO_CHAT_MODEL, 'chat', '0.00015', '0.0006');
-  await model('demo-chat-us', `${DEMO_CHAT_MODEL}-us`, 'chat', '0.0001', '0.0004');
-  await model('demo-embedding', DEMO_EMBEDDING_MODEL, 'embedding', '0.00002', '0');
+  }
 }

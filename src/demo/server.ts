@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { DEMO_CHAT_MODEL, DEMO_EMBEDDING_MODEL } from '../domain/demo.ts';
 import type { Logger } from '../log.ts';
 import { createServer } from '../runtime/node-http.ts';
 import { answerTo } from './answer.ts';
@@ -11,10 +12,6 @@ import { messages } from './messages.ts';
 import { type DemoCall, DemoError, readRequest, receive, reportedModel } from './request.ts';
 import { responses } from './responses.ts';
 import { sendFault, sendJson, sendObject, sendStream } from './send.ts';
-
-/** Internal names that GET /models lists. The demo answers under any other name too. */
-export const DEMO_CHAT_MODEL = 'internal-demo-chat';
-export const DEMO_EMBEDDING_MODEL = 'internal-demo-embedding';
 
 /** Longer than callers keep idle sockets, so that no request meets a socket that closes. */
 const KEEP_ALIVE_MS = 90_000;
@@ -101,7 +98,7 @@ const ROUTES: Readonly<Record<string, (call: DemoCall, res: ServerResponse) => v
 
 function listModels(_call: DemoCall, res: ServerResponse): void {
   const entry = (id: string) => ({ id, object: 'model', created: 1_767_225_600, owned_by: 'demo' });
-  const data = [DEMO_CHAT_MODEL, DEMO_EMBEDDING_MODEL].map(entry);
+  const data = [DEMO_CHAT_MODEL, DEMO_EMBEDDING_MODEL].map(entry); // it answers under any other name too
   sendJson(res, 200, JSON.stringify({ object: 'list', data }));
 }
 

@@ -17,6 +17,22 @@ export interface Model {
   readonly prices: Prices;
   /** Unix seconds; `created` of the model entry. */
   readonly created: number;
+  /** The price that begins next; null when none is to come. */
+  readonly next: ComingPrice | null;
+}
+
+/** A price that begins at a date: the same model with other prices. */
+export interface ComingPrice {
+  /** Milliseconds since the epoch; a part of one is possible. */
+  readonly from: number;
+  readonly model: Model;
+}
+
+/** The model with the prices of an instant. @param at milliseconds since the epoch */
+export function modelAt(model: Model, at: number): Model {
+  let priced = model;
+  while (priced.next !== null && priced.next.from <= at) priced = priced.next.model;
+  return priced;
 }
 
 /** A model list entry (spec section 2.1). @param ownedBy name of the operating party */

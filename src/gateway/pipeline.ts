@@ -5,6 +5,7 @@ import type { Company } from '../domain/company.ts';
 import { GatewayError } from '../domain/errors.ts';
 import { admitModel } from '../domain/gate.ts';
 import { type ApiKey, isWithin, type Restriction } from '../domain/key.ts';
+import { modelAt } from '../domain/model.ts';
 import type { Hold, MaybeAsync } from '../domain/ports.ts';
 import { SCOPE_BIT } from '../domain/scope.ts';
 import { type Admission, FREE_ENDPOINT } from '../domain/usage.ts';
@@ -124,10 +125,11 @@ class Exchange implements BodyListener, ReplyOwner {
       summary.asked = call.slug;
       const { restriction } = key;
       const allowed = restriction === null ? null : restriction.models;
-      const model = admitModel(company, call.slug, operation.kind, call.slugParam, allowed); // 404, then 403 at the EU gate
-      summary.slug = model.slug;
-      call.check?.(model); // 400
+      const found = admitModel(company, call.slug, operation.kind, call.slugParam, allowed); // 404, then 403 at the EU gate
+      summary.slug = found.slug;
+      call.check?.(found); // 400
       const at = services.clock();
+      const model = modelAt(found, at); // the price of this instant, whatever time the call takes
       const month = services.calendar.month(at); // fixed here: gate, budget and ledger use the same month
       const spent = services.ledger.spentOf(key, month);
       const sum = typeof spent === 'bigint' ? spent : await spent;

@@ -69,6 +69,16 @@ export const ARCHIVED: readonly ArchivedTable[] = [
     order: 'slug',
   },
   {
+    table: 'model_prices',
+    what: 'the history of the prices of these models, and those to come; without a price: the model was removed',
+    columns: words('id slug company_id valid_from input output applied'),
+    without: {
+      changed_by: 'people of the operator; audit_log has them as far as the company may see them',
+      created_at: 'when the operator entered the price',
+    },
+    order: 'slug, valid_from',
+  },
+  {
     table: 'assistants',
     what: 'assistants with their system prompts and settings',
     columns: words(
@@ -148,6 +158,7 @@ export const ARCHIVED: readonly ArchivedTable[] = [
 export const NOT_ARCHIVED: Readonly<Record<string, string>> = {
   budget_reservations: 'calls in flight under a strict budget: a row lives for seconds and ends in the ledger',
   budget_alert_deliveries: 'state of sending: alerts go to the owners and administrators in users.jsonl',
+  model_cost_prices: 'what the operator pays its provider, which is not about the company',
   idempotent_answers: 'answers kept for a day, so that a program that repeats a request gets the same one',
   sessions: 'digests of random tokens of people who are signed in, for twelve hours at most',
 };

@@ -16,6 +16,21 @@ export interface Follower {
   polled(): void;
 }
 
+/** One follower that passes everything on to several, in their order. */
+export function followers(...all: readonly Follower[]): Follower {
+  return {
+    changed(kind, subject) {
+      for (const each of all) each.changed(kind, subject);
+    },
+    missed() {
+      for (const each of all) each.missed();
+    },
+    polled() {
+      for (const each of all) each.polled();
+    },
+  };
+}
+
 export interface ChangesOptions {
   /** Milliseconds between polls: how late a change without notification is at most. Default 750. */
   readonly pollMs?: number;

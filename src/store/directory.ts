@@ -4,7 +4,7 @@ import type { Company } from '../domain/company.ts';
 import { GatewayError } from '../domain/errors.ts';
 import type { ApiKey, Restriction } from '../domain/key.ts';
 import type { Limits } from '../domain/limits.ts';
-import type { Model } from '../domain/model.ts';
+import type { ComingPrice, Model } from '../domain/model.ts';
 import { parseEur, parsePrices } from '../domain/money.ts';
 import type { Directory, MaybeAsync } from '../domain/ports.ts';
 import { scopeSet } from '../domain/scope.ts';
@@ -249,7 +249,12 @@ function networksOf(cidrs: readonly string[]): BlockList {
   return networks;
 }
 
-type ModelColumns = Omit<Model, 'prices'> & { readonly input: string; readonly output: string };
+type ModelColumns = Omit<Model, 'prices' | 'next'> & {
+  readonly input: string;
+  readonly output: string;
+  /** Prices that begin at a date, the first of them first; null: none. */
+  readonly coming: readonly (readonly [from: number, input: string, output: string])[] | null;
+};
 type CompanyColumns = Pick<Company, 'id' | 'name' | 'allowNonEu' | 'strict'> &
   Limits & {
     readonly disabledSlugs: string[];
@@ -262,7 +267,7 @@ async function readCompanies(sql: Sql, ids: readonly string[]): Promise<Omit<Com
     select c.id, c.name, c.disabled_model_slugs as "disabledSlugs", company_allows_non_eu(c) as "allowNonEu",
       company_budget(c)::text as budget, c.budget_mode = 'strict' as strict, ${limitColumns(sql)},
       (select coalesce(json_agg(own), '[]')
-       from (select ${modelColumns(sql)} from models where company_id = c.id) as own) as models
+       from (select ${modelColumns(sql, 'own')} from models where company_id = c.id) as own) as models
     from companies c where c.id = any(${ids.filter((id) => UUID.test(id))}::uuid[])`;
   return rows.map(({ models, requestsPerMinute, tokensPerMinute, maxConcurrent, ...company }) => ({
     ...company,
@@ -281,19 +286,31 @@ export async function readCompany(sql: Sql, id: string): Promise<Company> {
 }
 
 async function readSharedModels(sql: Sql): Promise<Map<string, Model>> {
-  return modelsBySlug(await sql<ModelColumns[]>`select ${modelColumns(sql)} from models where company_id is null`);
+  return modelsBySlug(
+    await sql<ModelColumns[]>`select ${modelColumns(sql, 'shared')} from models where company_id is null`,
+  );
 }
 
 // prices as text, because a float would not keep all their digits
-function modelColumns(sql: Sql) {
+function modelColumns(sql: Sql, whose: 'shared' | 'own') {
+  const owner = whose === 'shared' ? sql`p.company_id is null` : sql`p.company_id = c.id`;
   return sql`slug, upstream_model as upstream, kind, eu_hosted as "euHosted", token_input = 'accept' as "acceptsTokens", cost_eur_per_1k_input::text as input,
-    cost_eur_per_1k_output::text as output, floor(extract(epoch from created_at))::float8 as created`;
+    cost_eur_per_1k_output::text as output, floor(extract(epoch from created_at))::float8 as created,
+    (select json_agg(json_build_array((extract(epoch from valid_from) * 1000)::float8, input::text, output::text) order by valid_from)
+     from model_prices p where p.slug = models.slug and ${owner} and not applied) as coming`;
 }
 
 function modelsBySlug(rows: readonly ModelColumns[]): Map<string, Model> {
-  return new Map(
-    rows.map(({ input, output, ...model }) => [model.slug, { ...model, prices: parsePrices(input, output) }]),
-  );
+  return new Map(rows.map((row) => [row.slug, modelOf(row)]));
+}
+
+/** The model with its present price, linked to one with the price that begins next, and so on. */
+function modelOf({ input, output, coming, ...model }: ModelColumns): Model {
+  let next: ComingPrice | null = null;
+  for (const [from, ...texts] of (coming ?? []).toReversed()) {
+    next = { from, model: { ...model, prices: parsePrices(...texts), next } };
+  }
+  return { ...model, prices: parsePrices(input, output), next };
 }
 
 async function readAssistants(sql: Sql, ids: readonly string[]): Promise<Map<string, Assistant>> {

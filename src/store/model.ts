@@ -89,7 +89,8 @@ export async function unknownSlugs(sql: Sql, company: string, slugs: readonly st
   return rows.map(({ slug }) => slug);
 }
 
-function modelNotFound(slug: string, owner: string | null): never {
+/** @throws RefusedChange */
+export function modelNotFound(slug: string, owner: string | null): never {
   const what = owner === null ? `no shared model ${slug}` : `no model ${slug} of company ${owner} alone`;
   throw new RefusedChange('not_found', 'model', `There is ${what}.`);
 }

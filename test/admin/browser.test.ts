@@ -441,6 +441,66 @@ await t.test('the operator sets ceilings, which the owner reads', async (t) => {
   await page.getByText('Saved.').waitFor();
 });
 
+await t.test('the operator: prices per million, one from a date, its history, an import and the margin', async (t) => {
+  const { page, complaints } = await begin(t, office.people.operator);
+  await page.waitForURL('**/companies');
+  await page.getByRole('link', { name: 'Models', exact: true }).first().click();
+  await page.getByRole('link', { name: 'Per 1,000,000 tokens' }).click();
+  t.match(digits(await page.getByRole('row', { name: 'feather' }).innerText()), digits('0.125'), '0.000125 per 1000');
+  await page.getByRole('link', { name: 'feather' }).click();
+  t.equal(await page.getByLabel('EUR per 1,000,000 prompt tokens').inputValue(), '0.125');
+
+  await page.getByLabel('Begins').fill('2099-01-01');
+  await page.getByLabel('New price of 1,000,000 prompt tokens').fill('0.1');
+  await page.getByLabel('New price of 1,000,000 completion tokens').fill('1e3');
+  await page.getByRole('button', { name: 'Let it begin then' }).click();
+  t.match(await page.getByRole('alert').innerText(), /Please correct the marked fields/);
+  await page.getByLabel('New price of 1,000,000 completion tokens').fill('1.25');
+  await page.getByRole('button', { name: 'Let it begin then' }).click();
+  await page.getByText('The price begins at its date').waitFor();
+  const history = page.getByRole('table', { name: 'History of prices' });
+  t.match(await history.getByRole('row').nth(1).innerText(), /2099.*to come.*olga@tollgate\.example.*Withdraw/s);
+  t.equal(await history.getByRole('row').count(), 4, 'the heading, one to come, two that were set today');
+  await page.getByLabel('Day', { exact: true }).fill('2099-06-01');
+  await page.getByRole('button', { name: 'Show the price' }).click();
+  t.match(digits(await page.getByRole('table', { name: 'Prices on 2099-06-01' }).innerText()), digits('1.25'));
+  await page.getByLabel('First day').fill('2026-01-01');
+  await page.getByLabel('Your cost of 1,000,000 prompt tokens').fill('0.07');
+  await page.getByLabel('Your cost of 1,000,000 completion tokens').fill('0.9');
+  await page.getByRole('button', { name: 'Save cost price' }).click();
+  await page.getByRole('table', { name: 'Cost prices' }).waitFor();
+  await look(t, page, 'model');
+  await history.getByRole('button', { name: /^Withdraw/ }).click();
+  await page.getByText('The price is withdrawn.').waitFor();
+  await page.getByRole('link', { name: 'Per 1000 tokens' }).click();
+  t.equal(await page.getByLabel('EUR per 1000 prompt tokens').inputValue(), '0.000125');
+
+  await page.getByRole('link', { name: 'Models', exact: true }).first().click();
+  await page.getByRole('link', { name: 'Import from CSV' }).click();
+  const csv =
+    'slug,upstream_model,kind,eu_hosted,input_per_1m,output_per_1m\nfeather,internal-new,chat,true,0.2,1.5\nkestrel,internal-kestrel,chat,true,3,12\n';
+  await page
+    .getByLabel('CSV file')
+    .setInputFiles({ name: 'models.csv', mimeType: 'text/csv', buffer: Buffer.from(csv.replace('true', 'yes')) });
+  await page.getByRole('button', { name: 'Show what would change' }).click();
+  t.match(await page.getByRole('alert').innerText(), /Line 2: eu_hosted must be true or false/);
+  await page.getByLabel('Or its text').fill(csv);
+  await page.getByRole('button', { name: 'Show what would change' }).click();
+  t.match(
+    await page.getByRole('table', { name: 'What would change' }).innerText(),
+    /feather.*changed.*input price: 0\.0002, was 0\.000125.*kestrel.*new/s,
+  );
+  await look(t, page, 'model-import');
+  await page.getByRole('button', { name: 'Import', exact: true }).click();
+  await page.getByText('Imported.').waitFor();
+  await page.getByRole('link', { name: 'kestrel' }).waitFor();
+
+  await page.getByRole('link', { name: 'Margin' }).click();
+  t.match(await page.locator('.problem').innerText(), new RegExp(`Without a cost price: .*${CHAT}`));
+  await look(t, page, 'margin');
+  t.same(complaints, []);
+});
+
 await t.test('the member: signs in, sees nothing of access or usage', async (t) => {
   const { page } = await begin(t, office.people.member);
   await page.waitForURL('**/account');

@@ -9,7 +9,16 @@ import { Calendar } from '../../src/domain/month.ts';
 
 function model(slug: string, more: { kind?: ModelKind; euHosted?: boolean; upstream?: string } = {}): Model {
   const { kind = 'chat', euHosted = true, upstream = `internal/${slug}` } = more;
-  return { slug, upstream, kind, euHosted, acceptsTokens: false, prices: parsePrices('1', '2'), created: 1 };
+  return {
+    slug,
+    upstream,
+    kind,
+    euHosted,
+    acceptsTokens: false,
+    prices: parsePrices('1', '2'),
+    created: 1,
+    next: null,
+  };
 }
 
 function company(more: Partial<Company> = {}): Company {

@@ -20,6 +20,7 @@ const model = fc
     acceptsTokens: false,
     prices: parsePrices(input, output),
     created: 0,
+    next: null,
   }));
 const record = fc
   .record({

@@ -10,6 +10,7 @@ const MODEL = {
   acceptsTokens: false,
   prices: parsePrices('0', '0'),
   created: 0,
+  next: null,
 } as const;
 
 const CASES: readonly (readonly [string, string])[] = [

@@ -10,6 +10,7 @@ const MODEL = {
   acceptsTokens: false,
   prices: parsePrices('0', '0'),
   created: 0,
+  next: null,
 } as const;
 const SECRETS = ['sk-master-1234', 'router.internal:4000', 'router.internal'];
 

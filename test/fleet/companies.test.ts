@@ -37,6 +37,8 @@ const BY_OTHER_NAME: Readonly<Record<string, string>> = {
   'budget_reservations by expires_at, request_id':
     'leases of many requests kept or ended together; strict companies only',
   'budget_reservations by request_id': 'ended by the batch that books them; strict companies only',
+  'model_prices by nothing':
+    'those that begin at a date, of all companies: a few rows of an index; after changes of models',
   'monthly_spend by changed_xid': 'what other replicas have spent since the last look: all companies at once',
   'request_hours by hour': 'hours that are too old are deleted once an hour, a few at a time',
   'request_hours by nothing': 'the same rows, by their place in the table',
@@ -206,6 +208,10 @@ t.test(
       'chat_usage (id)',
       'invitations (digest)',
       'invitations (id)',
+      'model_cost_prices (id)',
+      'model_cost_prices (slug, valid_from)',
+      'model_prices (id)',
+      'model_prices (slug, valid_from)',
       'models (id)',
       'models (slug)',
       'users (email)',

@@ -24,6 +24,7 @@ const MODEL = {
   acceptsTokens: false,
   prices: parsePrices('0', '0'),
   created: 0,
+  next: null,
 } as const;
 const SERVICES = { steering: new SteeringFilter(STEERING) } as Services;
 

@@ -14,6 +14,7 @@ const model = (slug: string, upstream: string) =>
     acceptsTokens: false,
     prices: parsePrices('0', '0'),
     created: 0,
+    next: null,
   }) as const;
 
 const SECRETS = ['sk-master-1234', 'router.internal:4000', 'router.internal'];

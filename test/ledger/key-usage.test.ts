@@ -22,6 +22,7 @@ const MODEL = {
   euHosted: true,
   acceptsTokens: false,
   created: 0,
+  next: null,
   prices: parsePrices('0.000000000001', '1.5'),
 } as const;
 const AWAY = Object.assign(new Error('away'), { unavailable: true, code: 'TEST' });

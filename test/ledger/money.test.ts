@@ -116,6 +116,7 @@ function newModel() {
     acceptsTokens: false,
     prices: parsePrices(input, output),
     created: 0,
+    next: null,
   } as const;
   // per 1000 tokens with 12 decimals is per token with 15
   return { model, input: BigInt(input.replace('.', '')), output: BigInt(output.replace('.', '')) };

@@ -29,6 +29,7 @@ function record(n: number, upstream = 'x'.repeat(1 + (n % 700))): UsageRecord {
     acceptsTokens: false,
     prices,
     created: 0,
+    next: null,
   } as const;
   const admission = { requestId, payer, model, endpoint: 'chat.completions', at: n, month: '2026-11-01' } as const;
   return usageRecord(admission, { prompt: n, completion: n }, 'upstream', 'completed');

@@ -239,6 +239,7 @@ class Replica {
         acceptsTokens: false,
         prices: parsePrices('0.123456789012', '1.5'),
         created: 0,
+        next: null,
       },
       endpoint: 'chat.completions',
       at,

@@ -32,6 +32,7 @@ const MODEL = {
   acceptsTokens: false,
   prices: parsePrices('0.5', '1.5'),
   created: 0,
+  next: null,
 } as const;
 
 /** A key nobody has used yet. */

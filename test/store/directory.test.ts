@@ -5,6 +5,7 @@ import t, { type Test } from 'tap';
 import type { Company } from '../../src/domain/company.ts';
 import { GatewayError } from '../../src/domain/errors.ts';
 import type { ApiKey } from '../../src/domain/key.ts';
+import { type Model, modelAt } from '../../src/domain/model.ts';
 import { Changes, type Follower } from '../../src/store/changes.ts';
 import { type Database, openDatabase, type Sql } from '../../src/store/database.ts';
 import { CachedDirectory, type DirectoryOptions } from '../../src/store/directory.ts';
@@ -186,6 +187,7 @@ t.test('a company is loaded with exact money, its settings and its own and the s
             outputText: '1.10',
           },
           created: Date.parse('2026-11-21T12:00:00Z') / 1000,
+          next: null,
         },
       ],
     ],
@@ -195,6 +197,70 @@ t.test('a company is loaded with exact money, its settings and its own and the s
   t.match(await directory.company(free), { budget: null, ownModels: new Map() });
   t.match(await directory.company(none), { budget: null, ownModels: new Map() });
   t.equal(await directory.company(randomUUID()), null);
+});
+
+t.test('prices that begin at a date are known beforehand and hold without the database', async (t) => {
+  const { directory, sql, proxy } = await setScene(t);
+  const [company, other] = await sql(async (sql) => {
+    const ids = [await addCompany(sql), await addCompany(sql)] as const;
+    await addModel(sql, 'shared', null, '1');
+    await addModel(sql, 'shared', ids[0], '10');
+    return ids;
+  });
+  const first = Math.round(Date.now() / 1000) * 1000 + 3_600_000;
+  const second = first + 1000;
+  for (const [owner, at, price] of [
+    [null, second, '3'],
+    [null, first, '2.000000000001'],
+    [company, first, '20'],
+  ] as const) {
+    await sql(
+      (sql) => sql`insert into model_prices (slug, company_id, valid_from, input, output)
+      values ('shared', ${owner}, ${new Date(at)}, ${price}, '0.5')`,
+    );
+  }
+  const modelOf = async (id: string) => {
+    const found = await directory.company(id);
+    return found?.ownModels.get('shared') ?? found?.sharedModels.get('shared');
+  };
+  const depth = (model: Model | undefined): number => (model?.next == null ? 0 : 1 + depth(model.next.model));
+  const shared = (await until(
+    () => modelOf(other),
+    'both are known',
+    (model) => depth(model) === 2,
+  )) as Model;
+  const own = (await until(
+    () => modelOf(company),
+    'the own one is known',
+    (model) => depth(model) === 1,
+  )) as Model;
+  await proxy.cut();
+  const priceAt = (model: Model, at: number) => modelAt(model, at).prices.inputText;
+  t.same(
+    [first - 1, first, first + 999, second, second + 1e12].map((at) => priceAt(shared, at)),
+    ['1', '2.000000000001', '2.000000000001', '3', '3'],
+  );
+  t.same(
+    [first - 1, first, second].map((at) => priceAt(own, at)),
+    ['10', '20', '20'],
+  );
+  t.equal(modelAt(shared, first - 1), shared);
+  t.match(modelAt(shared, second), { ...shared, prices: { output: 500_000_000_000_000n }, next: null });
+  t.equal(modelAt(shared, second), modelAt(shared, second), 'the same object, by which others remember it');
+});
+
+t.test('a price that was withdrawn does not begin', async (t) => {
+  const { directory, sql } = await setScene(t);
+  const company = await sql((sql) => addCompany(sql));
+  await sql((sql) => addModel(sql, 'kept'));
+  const next = async () => (await directory.company(company))?.sharedModels.get('kept')?.next;
+  const at = new Date(Date.now() + 3_600_000);
+  await sql((sql) => sql`insert into model_prices (slug, valid_from, input, output) values ('kept', ${at}, 2, 2)`);
+  await until(next, 'it is known', (coming) => coming?.model.prices.inputText === '2');
+  await sql((sql) => sql`update model_prices set input = 3 where slug = 'kept' and not applied`);
+  await until(next, 'its change is known', (coming) => coming?.model.prices.inputText === '3');
+  await sql((sql) => sql`delete from model_prices where slug = 'kept' and not applied`);
+  await until(next, 'it is gone', (coming) => coming === null);
 });
 
 t.test('an assistant of another company, an ineligible, unknown or malformed one is null', async (t) => {

@@ -248,6 +248,8 @@ t.test('every text of a company is erased, or holds no name', async (t) => {
   const nameless: Readonly<Record<string, string>> = {
     companies: 'disabled_model_slugs budget_mode',
     models: 'slug upstream_model kind token_input',
+    model_prices: 'slug',
+    model_cost_prices: 'slug',
     api_keys: 'prefix scopes allowed_model_slugs',
     assistants: 'model_slug visibility',
     users: 'role password_hash',

@@ -1,0 +1,138 @@
+import { html } from 'hono/html';
+import { readSlug } from '../domain/field.ts';
+import { type Catalogue, findModel, listModels as listedModels } from '../domain/gate.ts';
+import { modelEntry } from '../domain/model.ts';
+import type { PriceUnit } from '../domain/price.ts';
+import { setCompany } from '../store/company.ts';
+import { readCompany } from '../store/directory.ts';
+import { listModels, type ModelRow } from '../store/model.ts';
+import { countActiveKeys, type ListPage, type ListQuery, PAGE_ROWS } from '../store/page.ts';
+import { change, mayNow, type PageContext, param, type Route, read } from './context.ts';
+import { csrfInput } from './field.ts';
+import type { Html } from './html.ts';
+import { badge, companyHeading, muted, page } from './layout.ts';
+import { list, listQuery } from './list.ts';
+import { priceLabels, priceText, priceUnitOf, unitSwitch } from './price-unit.ts';
+
+/** The models that one company may use. */
+export const companyModelRoutes: readonly Route[] = [
+  { method: 'GET', path: '/companies/:company/models', action: 'company.read', handle: companyPage },
+  { method: 'POST', path: '/companies/:company/models/disable', action: 'company.choose', handle: toggle('disable') },
+  { method: 'POST', path: '/companies/:company/models/enable', action: 'company.choose', handle: toggle('enable') },
+];
+
+const COMPANY_SORTS = { slug: 'Slug', '-slug': 'Slug, Z to A' };
+
+async function companyPage(c: PageContext): Promise<Response> {
+  const { services } = c.var;
+  const unit = priceUnitOf(c);
+  const labels = priceLabels(unit);
+  const id = param(c, 'company');
+  const query = listQuery(c, COMPANY_SORTS);
+  const { company, models, active } = await read(c, async (sql) => ({
+    company: await readCompany(sql, id),
+    models: await listModels(sql, id),
+    active: await countActiveKeys(sql, id),
+  }));
+  const listed = listedModels(company);
+  const base = `/companies/${id}/models`;
+  const found = pageOf(models, query);
+  const cells = {
+    Model: ({ slug, company_id }: ModelRow) =>
+      html`<code>${slug}</code>${company_id === null ? '' : html` ${badge('plain', 'own')}`}`,
+    Kind: ({ kind }: ModelRow) => kind,
+    Hosting: euBadge,
+    [labels.input]: (model: ModelRow) =>
+      html`${priceText(c, unit, model.cost_eur_per_1k_input)}${coming(c, company, model, unit, 'inputText')}`,
+    [labels.output]: (model: ModelRow) =>
+      model.kind === 'embedding'
+        ? muted('none')
+        : html`${priceText(c, unit, model.cost_eur_per_1k_output)}${coming(c, company, model, unit, 'outputText')}`,
+    State: (model: ModelRow) => stateOf(company, model),
+    Action: (model: ModelRow) => {
+      if (isShadowed(company, model) || !mayNow(c, 'company.set')) return muted('none');
+      const verb = company.disabledSlugs.has(model.slug) ? 'Enable' : 'Disable';
+      return html`<form class="inline" method="post" action="${base}/${verb.toLowerCase()}">${csrfInput(c)}<input type="hidden" name="slug" value="${model.slug}"><button class="quiet" aria-label="${verb} ${model.slug}">${verb}</button></form>`;
+    },
+  };
+  const entries = {
+    object: 'list',
+    data: listed.slice(0, PAGE_ROWS).map((model) => modelEntry(model, services.ownedBy)),
+  };
+  const body = html`${companyHeading(c, company)}<h1>Models</h1>
+<p class="lead">${
+    company.allowNonEu
+      ? html`The EU gate is <strong>open</strong>: models hosted outside the EU may be used.`
+      : html`The EU gate is <strong>closed</strong>: models hosted outside the EU are neither listed nor served.`
+  } ${mayNow(c, 'company.set') ? html`<a href="/companies/${id}/settings">Change it in the settings</a>.` : ''}</p>
+${unitSwitch(base, unit)}
+${list(c, { path: base, caption: 'Models of this company', cells, figures: Object.values(labels), sorts: COMPANY_SORTS, empty: 'No models are offered yet.' }, query, found)}
+<section class="card"><h2>What <code>GET /models</code> returns now</h2>
+<p>${listed.length} of ${new Set(models.map(({ slug }) => slug)).size} models. ${
+    active === 0
+      ? html`The company has no active key yet: <a href="/companies/${id}/access">create one</a>.`
+      : `${active === 1 ? 'The active key gets' : `Each of the ${active} active keys gets`} this answer, whatever its scopes; revoked and expired keys get 401.`
+  }</p>
+${listed.length > PAGE_ROWS ? html`<p class="muted">The first ${PAGE_ROWS} of them:</p>` : ''}
+<pre tabindex="0" aria-label="Answer of GET /models">${JSON.stringify(entries, null, 2)}</pre></section>`;
+  return page(c, `Models of ${company.name}`, body);
+}
+
+/** Models of one company are few enough to be searched and sorted here: their states need all of them. */
+function pageOf(models: readonly ModelRow[], { search, descending, page: asked }: ListQuery): ListPage<ModelRow> {
+  const matching = models.filter(({ slug }) => slug.toLowerCase().includes(search.toLowerCase()));
+  if (descending) matching.reverse();
+  const page = (asked - 1) * PAGE_ROWS < matching.length ? asked : 1;
+  return { rows: matching.slice((page - 1) * PAGE_ROWS, page * PAGE_ROWS), total: matching.length, page };
+}
+
+/** The prices of a model that begin at a date. */
+function coming(
+  c: PageContext,
+  company: Catalogue,
+  model: ModelRow,
+  unit: PriceUnit,
+  which: 'inputText' | 'outputText',
+) {
+  const models = model.company_id === null ? company.sharedModels : company.ownModels;
+  const lines: Html[] = [];
+  for (let next = models.get(model.slug)?.next; next != null; next = next.model.next) {
+    lines.push(
+      html`<br>${muted(html`from ${c.var.format.instant(new Date(next.from))}: ${priceText(c, unit, next.model.prices[which])}`)}`,
+    );
+  }
+  return lines;
+}
+
+/** The company has its own model of the same slug. */
+function isShadowed(company: Catalogue, { company_id, slug }: ModelRow): boolean {
+  return company_id === null && company.ownModels.has(slug);
+}
+
+/** What the API does with a model, and why. */
+function stateOf(company: Catalogue, model: ModelRow): Html {
+  const why = (text: string) => html`<br>${muted(text)}`;
+  if (company.disabledSlugs.has(model.slug)) {
+    return html`${badge('bad', 'hidden')}${why('Disabled here: not listed, calls get 404.')}`;
+  }
+  if (isShadowed(company, model))
+    return html`${badge('plain', 'replaced')}${why('The company has its own model of this name.')}`;
+  if (findModel(company, model.slug)?.euHosted === false && !company.allowNonEu) {
+    return html`${badge('warn', 'blocked')}${why('The EU gate is closed: not listed, calls get 403.')}`;
+  }
+  return badge('good', 'available');
+}
+
+function toggle(direction: 'disable' | 'enable'): Route['handle'] {
+  return async (c, form) => {
+    const id = param(c, 'company');
+    const slug = form.required('slug', readSlug);
+    form.check();
+    await change(c, (sql) => setCompany(sql, id, { [direction]: [slug] }));
+    return c.redirect(`/companies/${id}/models?done=saved`, 303);
+  };
+}
+
+export function euBadge({ eu_hosted }: ModelRow): Html {
+  return eu_hosted ? badge('eu', 'EU') : badge('warn', 'outside the EU');
+}

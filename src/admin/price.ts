@@ -1,0 +1,164 @@
+import { html } from 'hono/html';
+import { type PriceUnit, readDay, readMoment, readPriceIn, UNIT_TOKENS } from '../domain/price.ts';
+import { type CostPriceRow, costPrices, removeCostPrice, setCostPrice } from '../store/margin.ts';
+import type { ModelRow } from '../store/model.ts';
+import { findModelById } from '../store/page.ts';
+import {
+  type PriceAnswer,
+  type PriceRow,
+  priceHistory,
+  pricesOn,
+  schedulePrice,
+  withdrawPrice,
+} from '../store/price.ts';
+import { companyField, readCompanyChoice } from './choice.ts';
+import { change, type PageContext, param, read } from './context.ts';
+import { csrfInput, type FormState, field, formState } from './field.ts';
+import { Form } from './form.ts';
+import type { Html } from './html.ts';
+import { badge, muted, table } from './layout.ts';
+import { priceText, sentUnit, unitInput } from './price-unit.ts';
+
+/** Prices of a model on its page: their history, those to come, what they were on a day, and what the operator pays. */
+
+const MOST_SHOWN = 100;
+
+/** @throws RefusedChange not_found */
+export function modelOfPath(c: PageContext): Promise<ModelRow> {
+  return read(c, (sql) => findModelById(sql, param(c, 'model')));
+}
+
+export async function priceCards(c: PageContext, model: ModelRow, form: Form, unit: PriceUnit): Promise<Html> {
+  const path = `/models/${model.id}`;
+  const [history, costs] = await read(
+    c,
+    async (sql) => [await priceHistory(sql, model.slug), await costPrices(sql, model.slug)] as const,
+  );
+  return html`${historyCard(c, model, history, unit)}
+${scheduleCard(c, form, `${path}/prices`, unit)}
+${await questionCard(c, model, unit)}
+${costCard(c, form, model, costs, unit)}`;
+}
+
+function historyCard(c: PageContext, model: ModelRow, rows: readonly PriceRow[], unit: PriceUnit): Html {
+  const { format } = c.var;
+  const cells = {
+    From: ({ valid_from, begun }: PriceRow) =>
+      html`${format.instant(valid_from)}${begun ? '' : html` ${badge('warn', 'to come')}`}`,
+    Prompt: ({ input }: PriceRow) => (input === null ? muted('removed') : priceText(c, unit, input)),
+    Completion: ({ output }: PriceRow) => (output === null ? muted('removed') : priceText(c, unit, output)),
+    For: ({ company_id, company_name }: PriceRow) =>
+      company_name ?? (company_id === null ? 'all' : muted('a removed company')),
+    'Changed by': ({ changed_by }: PriceRow) => changed_by,
+    Action: ({ id, begun, company_id, valid_from }: PriceRow) =>
+      begun || company_id !== model.company_id
+        ? muted('none')
+        : html`<form class="inline" method="post" action="/models/${model.id}/prices/${id}/withdraw">${csrfInput(c)}<button class="quiet">Withdraw<span class="sr"> the price of ${format.instant(valid_from)}</span></button></form>`,
+  };
+  return html`<section class="card"><h2>History of prices</h2>
+<p class="muted">EUR per ${UNIT_TOKENS[unit]} tokens, shared and companies' own, the latest first. What has begun never changes.</p>
+${table('History of prices', rows.slice(0, MOST_SHOWN), { cells, figures: ['Prompt', 'Completion'] }, true)}
+${rows.length > MOST_SHOWN ? html`<p class="muted">The latest ${MOST_SHOWN} of ${format.count(rows.length)}; <code>tollgate model price ${model.slug}</code> shows all.</p>` : ''}</section>`;
+}
+
+function scheduleCard(c: PageContext, form: Form, path: string, unit: PriceUnit): Html {
+  const state = formState(form, path);
+  return html`<section class="card"><h2>A price from a date</h2>${state.summary}
+<form method="post" action="${path}" class="stack">${csrfInput(c)}${unitInput(unit)}
+${field(state, { name: 'from', label: 'Begins', required: true, hint: `A date such as 2027-01-31, which begins at midnight in ${c.var.services.calendar.timeZone}, or a time such as 2027-01-31T18:00:00Z. Every gateway switches at that moment by its own clock.` })}
+${priceFields(state, 'next_', 'New price', unit)}
+<div class="actions"><button>Let it begin then</button></div></form></section>`;
+}
+
+/** Two prices. @param what they are; the page has several such pairs */
+function priceFields(state: FormState, prefix: string, what: string, unit: PriceUnit): Html {
+  const tokens = UNIT_TOKENS[unit];
+  const priced = (name: string, of: string) =>
+    field(state, {
+      name: `${prefix}${name}`,
+      label: `${what} of ${tokens} ${of} tokens, EUR`,
+      required: true,
+      inputmode: 'decimal',
+    });
+  return html`<div class="pair">${priced('input', 'prompt')}${priced('output', 'completion')}</div>`;
+}
+
+export async function schedule(c: PageContext, form: Form): Promise<Response> {
+  const { id, slug, company_id } = await modelOfPath(c);
+  const from = form.required('from', readMoment);
+  const prices = readPrices(form, 'next_');
+  form.check();
+  await change(c, (sql) => schedulePrice(sql, { slug, company_id, from, ...prices }));
+  return c.redirect(`/models/${id}?done=scheduled`, 303);
+}
+
+function readPrices(form: Form, prefix: string): { readonly input: string; readonly output: string } {
+  const readPrice = form.numeric(readPriceIn(sentUnit(form)));
+  return { input: form.required(`${prefix}input`, readPrice), output: form.required(`${prefix}output`, readPrice) };
+}
+
+export async function withdraw(c: PageContext): Promise<Response> {
+  await change(c, (sql) => withdrawPrice(sql, param(c, 'price')));
+  return c.redirect(`/models/${param(c, 'model')}?done=withdrawn`, 303);
+}
+
+/** What the model cost a company on a day. The question is in the address. */
+async function questionCard(c: PageContext, { id, slug }: ModelRow, unit: PriceUnit): Promise<Html> {
+  const path = `/models/${id}`;
+  const asked = new Form(new URLSearchParams(c.req.query()), `${path}#question`);
+  const day = asked.optional('day', readDay);
+  const company = day === null ? null : await readCompanyChoice(c, asked);
+  const answers =
+    day === null || asked.messages.size > 0 ? [] : await read(c, (sql) => pricesOn(sql, slug, company, { day }));
+  const state = formState(asked, `${path}#question`);
+  const { format } = c.var;
+  const cells = {
+    Since: ({ from, valid_from }: PriceAnswer) => format.instant(valid_from ?? from),
+    Prompt: ({ input }: PriceAnswer) => (input === null ? muted('no such model') : priceText(c, unit, input)),
+    Completion: ({ output }: PriceAnswer) => (output === null ? muted('no such model') : priceText(c, unit, output)),
+    Model: ({ company_id, input }: PriceAnswer) =>
+      input === null ? muted('none') : company_id === null ? 'shared' : "the company's own",
+  };
+  return html`<section class="card" id="question"><h2>What was the price?</h2>${state.summary}
+<form method="get" action="${path}#question" class="stack">
+${field(state, { name: 'day', label: 'Day', required: true, hint: `A date such as 2026-11-30, in ${c.var.services.calendar.timeZone}.` })}
+${await companyField(c, state, 'Company', 'Name or id; empty for one without a model of its own.')}
+<div class="actions"><button>Show the price</button></div></form>
+${answers.length === 0 ? '' : table(`Prices on ${day}, in EUR per ${UNIT_TOKENS[unit]} tokens`, answers, { cells, figures: ['Prompt', 'Completion'] })}</section>`;
+}
+
+/** What the operator pays: never on a page of a company. */
+function costCard(c: PageContext, form: Form, model: ModelRow, rows: readonly CostPriceRow[], unit: PriceUnit): Html {
+  const path = `/models/${model.id}/costs`;
+  const state = formState(form, path);
+  const own = rows.filter(({ company_id }) => company_id === model.company_id);
+  const cells = {
+    From: ({ valid_from }: CostPriceRow) => valid_from,
+    Prompt: ({ input }: CostPriceRow) => priceText(c, unit, input),
+    Completion: ({ output }: CostPriceRow) => priceText(c, unit, output),
+    'Changed by': ({ changed_by }: CostPriceRow) => changed_by,
+    Action: ({ id, valid_from }: CostPriceRow) =>
+      html`<form class="inline" method="post" action="${path}/${id}/remove">${csrfInput(c)}<button class="quiet">Remove<span class="sr"> the cost price of ${valid_from}</span></button></form>`,
+  };
+  return html`<section class="card"><h2>What it costs you</h2>
+<p class="muted">What you pay the provider, in EUR per ${UNIT_TOKENS[unit]} tokens, from a day on. Companies never see it. <a href="/margin">Margin</a></p>
+${own.length === 0 ? '' : table('Cost prices', own, { cells, figures: ['Prompt', 'Completion'] }, true)}${state.summary}
+<form method="post" action="${path}" class="stack">${csrfInput(c)}${unitInput(unit)}
+${field(state, { name: 'since', label: 'First day', hint: 'A date, past or to come; empty for today.' })}
+${priceFields(state, 'cost_', 'Your cost', unit)}
+<div class="actions"><button>Save cost price</button></div></form></section>`;
+}
+
+export async function setCost(c: PageContext, form: Form): Promise<Response> {
+  const { id, slug, company_id } = await modelOfPath(c);
+  const since = form.optional('since', readDay);
+  const prices = readPrices(form, 'cost_');
+  form.check();
+  await change(c, (sql) => setCostPrice(sql, { slug, company_id, ...prices }, since));
+  return c.redirect(`/models/${id}?done=saved`, 303);
+}
+
+export async function removeCost(c: PageContext): Promise<Response> {
+  await change(c, (sql) => removeCostPrice(sql, param(c, 'cost')));
+  return c.redirect(`/models/${param(c, 'model')}?done=removed`, 303);
+}

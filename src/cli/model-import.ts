@@ -1,0 +1,59 @@
+import { readFileSync } from 'node:fs';
+import { readText } from '../domain/field.ts';
+import { IMPORT_BYTES, IMPORT_COLUMNS, type ImportMistake, readModels } from '../domain/model-import.ts';
+import { type ImportedLine, importModels } from '../store/model-import.ts';
+import { type Command, command, Failure, flag } from './command.ts';
+import { listing } from './text.ts';
+
+export const modelImportCommands: readonly Command[] = [
+  command({
+    name: 'model import',
+    summary: 'add and change models and their prices from a CSV file',
+    operand: { shown: 'FILE.csv', meaning: 'a file with a heading, or - for standard input', read: readText },
+    options: { dryRun: flag('--dry-run', 'show what would change, and change nothing') },
+    notes: `Columns: ${IMPORT_COLUMNS}.
+Prices are plain decimal numbers with a dot, in EUR per 1000 or 1,000,000 tokens as the heading says. A line with valid_from is a price that begins then; a line without it holds from now on. Lines of models that are as they should be change nothing, and models that the file does not name stay.`,
+    async run({ transact, stdin }, { dryRun }, file) {
+      const { models, mistakes } = readModels(await readInput(file, stdin));
+      refuse(file, mistakes);
+      const result = await transact((sql) => importModels(sql, models, dryRun));
+      refuse(file, result.mistakes);
+      return { json: { dry_run: dryRun, lines: result.lines }, text: show(result.lines, dryRun) };
+    },
+  }),
+];
+
+/** @throws Failure when it cannot be read or is too large */
+async function readInput(file: string, stdin: NodeJS.ReadableStream): Promise<string> {
+  let text = '';
+  try {
+    if (file !== '-') text = readFileSync(file, 'utf8');
+    else for await (const piece of stdin) text += piece;
+  } catch (error) {
+    throw new Failure(`${file}: ${(error as Error).message}`);
+  }
+  if (Buffer.byteLength(text) > IMPORT_BYTES) throw new Failure(`${file} is larger than 1 MiB; split it`);
+  return text;
+}
+
+/** @throws Failure with all mistakes */
+function refuse(file: string, mistakes: readonly ImportMistake[]): void {
+  if (mistakes.length === 0) return;
+  const lines = mistakes.map(
+    ({ line, column, message }) => `${file}:${line}: ${column === null ? 'the line' : column} ${message}`,
+  );
+  throw new Failure(...lines);
+}
+
+function show(lines: readonly ImportedLine[], dryRun: boolean): string {
+  const count = (state: ImportedLine['state']) => lines.filter((line) => line.state === state).length;
+  const columns = {
+    LINE: ({ line }: ImportedLine) => String(line),
+    MODEL: ({ slug }: ImportedLine) => slug,
+    COMPANY: ({ company }: ImportedLine) => company ?? 'all',
+    STATE: ({ state }: ImportedLine) => state,
+    CHANGES: ({ changes }: ImportedLine) => changes.join('; ') || '-',
+  };
+  const sums = `${count('new')} new, ${count('changed')} changed, ${count('same')} the same.${dryRun ? ' Nothing was changed.' : ''}`;
+  return `${listing(lines, columns, '', ['LINE'])}\n\n${sums}`;
+}

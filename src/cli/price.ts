@@ -1,0 +1,126 @@
+import { readPrice, readSlug, readUuid } from '../domain/field.ts';
+import { readDay, readMoment } from '../domain/price.ts';
+import { setCostPrice } from '../store/margin.ts';
+import {
+  findComingPrice,
+  type PriceAnswer,
+  type PriceRow,
+  priceHistory,
+  pricesOn,
+  withdrawPrice,
+} from '../store/price.ts';
+import { type Command, command, optional, required } from './command.ts';
+import { card, listing, orDash } from './text.ts';
+
+const slug = { shown: 'SLUG', meaning: 'public name of the model', read: readSlug };
+const NUMBERS = ['EUR/1K IN', 'EUR/1K OUT'];
+
+/** What models cost, since when, and what they cost the operator. */
+export const priceCommands: readonly Command[] = [
+  command({
+    name: 'model price',
+    summary: 'show what a model costs and cost, and what it will cost',
+    operand: slug,
+    options: {
+      company: optional('--company ID', readUuid, 'what this company pays: the price of its own model, if it has one'),
+      at: optional(
+        '--at DATE',
+        readMoment,
+        'on this day of the billing time zone, or at this ISO time; default: the whole history',
+      ),
+    },
+    notes: 'Prices are exact, in EUR per 1000 tokens. A call costs the price of the moment in which it is admitted.',
+    async run({ transact }, { company = null, at }, slug) {
+      if (at !== undefined) {
+        const answers = await transact((sql) => pricesOn(sql, slug, company, at));
+        return { json: answers.map(answerJson), text: showAnswers(answers) };
+      }
+      const rows = await transact((sql) => priceHistory(sql, slug, company));
+      return { json: rows.map(priceJson), text: showHistory(rows) };
+    },
+  }),
+  command({
+    name: 'model withdraw',
+    summary: 'withdraw a price that has not begun',
+    operand: slug,
+    options: {
+      from: required('--from DATE', readMoment, 'when it would begin, as "model price" shows it'),
+      company: optional('--company ID', readUuid, "a price of this company's own model instead of the shared one"),
+    },
+    async run({ transact }, { from, company = null }, slug) {
+      const price = await transact(async (sql) => withdrawPrice(sql, await findComingPrice(sql, slug, company, from)));
+      return { json: priceJson(price), text: showPrice('The price is withdrawn.', price) };
+    },
+  }),
+  command({
+    name: 'model cost',
+    summary: 'set what the operator pays for a model, for "usage margin"',
+    operand: slug,
+    options: {
+      input: required('--input-price EUR', readPrice, 'per 1000 prompt tokens'),
+      output: required('--output-price EUR', readPrice, 'per 1000 completion tokens'),
+      from: optional(
+        '--from DATE',
+        readDay,
+        'the first day, past or to come, in the billing time zone; default: today',
+      ),
+      company: optional('--company ID', readUuid, "for this company's own model instead of the shared one"),
+    },
+    notes: 'Companies never see it.',
+    async run({ transact }, { input, output, from = null, company = null }, slug) {
+      const price = { slug, company_id: company, input, output };
+      await transact((sql) => setCostPrice(sql, price, from));
+      const shown = {
+        slug,
+        company: company ?? 'all',
+        'EUR per 1000 in': input,
+        'EUR per 1000 out': output,
+        from: from ?? 'today',
+      };
+      return { json: { ...price, valid_from: from }, text: card('Cost price set.', shown) };
+    },
+  }),
+];
+
+/** A price with its members named as the columns of `model_prices`. */
+export function priceJson({ slug, company_id, valid_from, input, output, changed_by, begun }: PriceRow) {
+  return { slug, company_id, valid_from, input, output, changed_by, begun };
+}
+
+export function showPrice(sentence: string, price: PriceRow): string {
+  return card(sentence, {
+    slug: price.slug,
+    company: price.company_id ?? 'all',
+    'EUR per 1000 in': orDash(price.input),
+    'EUR per 1000 out': orDash(price.output),
+    from: price.valid_from.toISOString(),
+  });
+}
+
+function showHistory(rows: readonly PriceRow[]): string {
+  const columns = {
+    FROM: ({ valid_from }: PriceRow) => valid_from.toISOString(),
+    'EUR/1K IN': ({ input }: PriceRow) => input ?? 'removed',
+    'EUR/1K OUT': ({ output }: PriceRow) => output ?? 'removed',
+    COMPANY: ({ company_id }: PriceRow) => company_id ?? 'all',
+    STATE: ({ begun }: PriceRow) => (begun ? 'begun' : 'to come'),
+    BY: ({ changed_by }: PriceRow) => changed_by,
+  };
+  return listing(rows, columns, 'There was never a model of this name.', NUMBERS);
+}
+
+function answerJson({ from, valid_from, company_id, input, output }: PriceAnswer) {
+  return { from, valid_from, company_id, input, output };
+}
+
+function showAnswers(answers: readonly PriceAnswer[]): string {
+  const columns = {
+    AT: ({ from }: PriceAnswer) => from.toISOString(),
+    'EUR/1K IN': ({ input }: PriceAnswer) => input ?? 'no model',
+    'EUR/1K OUT': ({ output }: PriceAnswer) => output ?? 'no model',
+    MODEL: ({ company_id, input }: PriceAnswer) =>
+      input === null ? '-' : company_id === null ? 'shared' : "the company's own",
+    SINCE: ({ valid_from }: PriceAnswer) => valid_from?.toISOString() ?? '-',
+  };
+  return listing(answers, columns, '', NUMBERS);
+}

@@ -1,0 +1,15 @@
+/** What `make run` creates on its first start, by which it is found again. */
+export const DEMO_COMPANY = 'Demo company';
+/** Actor of the audit log. */
+export const DEMO_ACTOR = 'make run';
+export const DEMO_ASSISTANT = 'Summariser';
+
+/** Names of the models of the demo upstream. */
+export const DEMO_CHAT_MODEL = 'internal-demo-chat';
+export const DEMO_EMBEDDING_MODEL = 'internal-demo-embedding';
+/** Internal names of the models by their slugs. */
+export const DEMO_MODELS: Readonly<Record<string, string>> = {
+  'demo-chat': DEMO_CHAT_MODEL,
+  'demo-chat-us': `${DEMO_CHAT_MODEL}-us`,
+  'demo-embedding': DEMO_EMBEDDING_MODEL,
+};

@@ -1,0 +1,86 @@
+import { DEMO_ACTOR, DEMO_ASSISTANT, DEMO_COMPANY, DEMO_MODELS } from '../domain/demo.ts';
+import type { Sql } from './database.ts';
+
+/** What was removed of the demo, and what is kept because something else uses it: one sentence each. */
+export interface RemovedDemo {
+  readonly removed: readonly string[];
+  readonly kept: readonly string[];
+}
+
+/** Whether something has the names of the demo. Who made it is looked up when it is to be removed: that reads the audit log. */
+export async function hasDemo(sql: Sql): Promise<boolean> {
+  const [{ found }] = await sql<[{ found: boolean }]>`
+    select exists (select from companies where name = ${DEMO_COMPANY})
+      or exists (select from models where ${isDemoModel(sql)}) as found`;
+  return found;
+}
+
+function isDemoModel(sql: Sql) {
+  return sql`company_id is null and (slug, upstream_model) in (
+    select * from unnest(${Object.keys(DEMO_MODELS)}::text[], ${Object.values(DEMO_MODELS)}::text[]))`;
+}
+
+/**
+ * Removes what `make run` created: the company with its keys and assistant, unless people use it, and models that
+ * nothing else uses. Ledger rows, the history of prices and the operator stay. To be run in a transaction.
+ */
+export async function removeDemo(sql: Sql): Promise<RemovedDemo> {
+  const removed: string[] = [];
+  const kept: string[] = [];
+  const { company, models } = await findDemo(sql);
+  if (company !== null) {
+    const uses = await usesOfCompany(sql, company);
+    if (uses.length > 0) kept.push(`The company "${DEMO_COMPANY}" is kept: it has ${uses.join(' and ')}.`);
+    else {
+      await sql`delete from companies where id = ${company}`;
+      removed.push(`The company "${DEMO_COMPANY}", its keys and its assistant.`);
+    }
+  }
+  for (const { id, slug, users } of models) {
+    if (users.length > 0) kept.push(`The model ${slug} is kept: it is used by ${users.join(', ')}.`);
+    else {
+      await sql`delete from models where id = ${id}`;
+      removed.push(`The model ${slug}.`);
+    }
+  }
+  return { removed, kept };
+}
+
+/** The company and the models that the first start created, as the audit log tells, and who else uses the models. */
+async function findDemo(sql: Sql) {
+  const made = (subject: string) => sql`(select subject_id from audit_log
+    where subject = ${subject} and action = 'insert' and actor = ${DEMO_ACTOR})`;
+  const [company] = await sql<{ id: string }[]>`
+    select id from companies where name = ${DEMO_COMPANY} and id in ${made('companies')}`;
+  const demo = company?.id ?? null;
+  const models = await sql<{ id: string; slug: string; users: string[] }[]>`
+    select id, slug, array(
+      select c.name from companies c where c.id is distinct from ${demo} and (
+        exists (select from assistants a where a.company_id = c.id and a.model_slug = slug)
+        or exists (select from api_keys k where k.company_id = c.id and slug = any(k.allowed_model_slugs) and k.revoked_at is null)
+        or exists (select from usage_daily d where d.company_id = c.id and d.model_slug = slug and d.billing_month >= billing_month(now() - interval '1 month')))
+      order by 1 limit 10) as users
+    from models m
+    where ${isDemoModel(sql)} and id in ${made('models')} order by slug`;
+  return { company: demo, models };
+}
+
+/** What the company has that the demo did not create. */
+async function usesOfCompany(sql: Sql, company: string): Promise<string[]> {
+  const [row] = await sql<[{ users: boolean; keys: boolean; assistants: boolean; models: boolean; chat: boolean }]>`
+    select exists (select from users where company_id = ${company}) as users,
+      exists (select from api_keys where company_id = ${company} and created_by is distinct from ${DEMO_ACTOR}) as keys,
+      exists (select from assistants where company_id = ${company} and name <> ${DEMO_ASSISTANT}) as assistants,
+      exists (select from models where company_id = ${company}) as models,
+      exists (select from chat_usage where company_id = ${company}) as chat`;
+  const names = {
+    users: 'users',
+    keys: 'keys of its own',
+    assistants: 'assistants',
+    models: 'models',
+    chat: 'in-app chat',
+  };
+  return Object.entries(names)
+    .filter(([name]) => row[name as keyof typeof row])
+    .map(([, words]) => words);
+}

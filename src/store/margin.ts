@@ -1,0 +1,142 @@
+import type { Sql } from './database.ts';
+
+/** What the operator pays, and what is left of the revenue. For operators only: no tenant may read these tables. */
+
+/** EUR per 1000 tokens that the operator pays, since a day of the billing time zone; exact decimal text. */
+export interface CostPriceRow {
+  readonly id: string;
+  readonly slug: string;
+  readonly company_id: string | null;
+  readonly company_name: string | null;
+  /** "2026-11-01". */
+  readonly valid_from: string;
+  readonly input: string;
+  readonly output: string;
+  readonly changed_by: string;
+}
+
+/** Revenue and cost of some calls. EUR is exact decimal text; percent has one decimal. */
+export interface MarginSums {
+  readonly requests: number;
+  readonly revenue_eur: string;
+  /** Of calls with a cost price; null where none has one. */
+  readonly cost_eur: string | null;
+  /** Revenue of calls without a cost price, which are in neither cost nor margin. */
+  readonly uncosted_eur: string;
+  readonly margin_eur: string | null;
+  /** Of the revenue of calls with a cost price; null when that is 0. */
+  readonly margin_percent: number | null;
+}
+
+export type ModelMargin = MarginSums & { readonly model: string };
+/** The name is null for a company that is gone. */
+export type CompanyMargin = MarginSums & { readonly company_id: string; readonly company_name: string | null };
+
+/** A month of all companies, the highest revenue first. */
+export interface MarginMonth {
+  /** "2026-11-01". */
+  readonly month: string;
+  readonly total: MarginSums;
+  readonly by_model: readonly ModelMargin[];
+  readonly by_company: readonly CompanyMargin[];
+  readonly lines: readonly (ModelMargin & CompanyMargin)[];
+  /** Models with calls that have no cost price. */
+  readonly without_cost: readonly string[];
+  /** Months with any usage, and the requested and the present month; newest first. */
+  readonly months: readonly string[];
+}
+
+/** Cost prices of a slug, the latest first, of the shared model and companies' own. */
+export async function costPrices(sql: Sql, slug: string): Promise<CostPriceRow[]> {
+  return sql<CostPriceRow[]>`
+    select p.id, slug, company_id, c.name as company_name, valid_from::text as valid_from, trim_scale(input)::text as input,
+      trim_scale(output)::text as output, changed_by
+    from model_cost_prices p left join companies c on c.id = company_id
+    where slug = ${slug} order by valid_from desc, company_id nulls first`;
+}
+
+/**
+ * What the operator pays for a model since a day; the day may be in the past.
+ * @param day null: today in the billing time zone
+ */
+export async function setCostPrice(
+  sql: Sql,
+  price: Pick<CostPriceRow, 'slug' | 'company_id' | 'input' | 'output'>,
+  day: string | null,
+): Promise<void> {
+  await sql`
+    insert into model_cost_prices (slug, company_id, valid_from, input, output)
+    values (${price.slug}, ${price.company_id}, coalesce(${day}::date,
+      (now() at time zone (select value from settings where name = 'billing_timezone'))::date), ${price.input}, ${price.output})
+    on conflict (slug, coalesce(company_id, '00000000-0000-0000-0000-000000000000'), valid_from)
+    do update set input = excluded.input, output = excluded.output, changed_by = excluded.changed_by`;
+}
+
+export async function removeCostPrice(sql: Sql, id: string): Promise<void> {
+  await sql`delete from model_cost_prices where id = ${id}`;
+}
+
+/**
+ * The margin of a month, from `usage_daily`: revenue is the ledger's, cost is tokens × the cost price of the day.
+ * A company's own model has a cost price of its own, or none; it counts for the days at whose end it was there.
+ * @param month its first day; null: the present one in the billing time zone
+ */
+export async function readMargin(sql: Sql, month: string | null): Promise<MarginMonth> {
+  const [row] = await sql<[{ report: MarginMonth }]>`
+    with asked as materialized (
+      select coalesce(${month}::date, billing_month(now())) as month, value as zone from settings where name = 'billing_timezone'
+    ),
+    cells as materialized (
+      select company_id, model_slug, day, sum(requests) as requests, sum(prompt_tokens) as prompt,
+        sum(completion_tokens) as completion, sum(cost_eur) as revenue
+      from usage_daily where billing_month = (select month from asked) group by 1, 2, 3
+    ),
+    -- those of this month alone, so that each call is compared with one or two
+    prices as materialized (
+      select p.* from (
+        select slug, company_id, valid_from as first,
+          lead(valid_from, 1, 'infinity') over (partition by slug, company_id order by valid_from) as after, input, output
+        from model_cost_prices) as p, asked
+      where first < month + interval '1 month' and after > month
+    ),
+    -- at the end of which days a company had a model of its own
+    own as materialized (
+      select slug, company_id, (valid_from at time zone zone)::date as first, (ended at time zone zone)::date as last
+      from (select slug, company_id, valid_from, input,
+          lead(valid_from, 1, 'infinity') over (partition by slug, company_id order by valid_from) as ended
+        from model_prices where company_id is not null) as p, asked
+      where input is not null
+    ),
+    costed as (
+      select c.*, case when w.slug is not null then prompt * o.input + completion * o.output
+        else prompt * s.input + completion * s.output end * 0.001 as cost
+      from cells c
+      left join own w on w.company_id = c.company_id and w.slug = c.model_slug and c.day >= w.first and c.day < w.last
+      left join prices o on o.company_id = c.company_id and o.slug = c.model_slug and c.day >= o.first and c.day < o.after
+      left join (select * from prices where company_id is null) s on s.slug = c.model_slug and c.day >= s.first and c.day < s.after
+    ),
+    sums as (
+      select grouping(company_id, model_slug) as of, company_id, model_slug, sum(requests) as requests, sum(revenue) as revenue,
+        sum(cost) as cost, coalesce(sum(revenue) filter (where cost is null), 0) as uncosted
+      from costed group by grouping sets ((), (model_slug), (company_id), (company_id, model_slug))
+    ),
+    lines as (
+      select of, s.company_id, c.name, model_slug, revenue, jsonb_build_object('requests', coalesce(requests, 0),
+        'revenue_eur', trim_scale(coalesce(revenue, 0))::text, 'cost_eur', trim_scale(cost)::text, 'uncosted_eur', trim_scale(uncosted)::text,
+        'margin_eur', trim_scale(revenue - uncosted - cost)::text,
+        'margin_percent', round((revenue - uncosted - cost) * 100 / nullif(revenue - uncosted, 0), 1)) as line
+      from sums s left join companies c on c.id = s.company_id
+    )
+    select jsonb_build_object('month', to_char((select month from asked), 'YYYY-MM-DD'),
+      'total', (select line from lines where of = 3),
+      'by_model', (select coalesce(jsonb_agg(line || jsonb_build_object('model', model_slug) order by revenue desc, model_slug), '[]')
+        from lines where of = 2),
+      'by_company', (select coalesce(jsonb_agg(line || jsonb_build_object('company_id', company_id, 'company_name', name)
+        order by revenue desc, company_id), '[]') from lines where of = 1),
+      'lines', (select coalesce(jsonb_agg(line || jsonb_build_object('model', model_slug, 'company_id', company_id, 'company_name', name)
+        order by name, company_id, model_slug), '[]') from lines where of = 0),
+      'without_cost', (select coalesce(jsonb_agg(distinct model_slug), '[]') from costed where cost is null),
+      'months', (select jsonb_agg(to_char(known, 'YYYY-MM-DD') order by known desc) from (
+        select distinct billing_month as known from monthly_spend union select month from asked union select billing_month(now())) as m)) as report`;
+  return row.report;
+}

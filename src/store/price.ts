@@ -1,0 +1,139 @@
+import type { Moment } from '../domain/price.ts';
+import { RefusedChange } from '../domain/refused-change.ts';
+import type { Sql } from './database.ts';
+import { explaining } from './database-error.ts';
+import { modelNotFound } from './model.ts';
+
+/** A price of a model since an instant. Prices are exact decimal text, EUR per 1000 tokens. */
+export interface PriceRow {
+  readonly id: string;
+  readonly slug: string;
+  /** null: the shared model. */
+  readonly company_id: string | null;
+  /** null for the shared model, and for a company that is gone. */
+  readonly company_name: string | null;
+  readonly valid_from: Date;
+  /** null, like output: from then on there was no such model. */
+  readonly input: string | null;
+  readonly output: string | null;
+  readonly changed_by: string;
+  readonly created_at: Date;
+  /** Whether it has begun; one that has not can be withdrawn. */
+  readonly begun: boolean;
+}
+
+/** What a price was during a part of a day. */
+export interface PriceAnswer {
+  /** Since when within the day that was asked for, or the instant. */
+  readonly from: Date;
+  /** When this price began; null where there was no such model. */
+  readonly valid_from: Date | null;
+  /** The company whose own model it was; null: the shared model. */
+  readonly company_id: string | null;
+  readonly input: string | null;
+  readonly output: string | null;
+}
+
+/** A price that begins at a date. */
+export interface NewPrice {
+  readonly slug: string;
+  readonly company_id: string | null;
+  readonly from: Moment;
+  /** Absent: as it is before. */
+  readonly input?: string | undefined;
+  readonly output?: string | undefined;
+}
+
+/**
+ * All prices of a slug, the latest first: those of the shared model, and of companies' own.
+ * @param company only the shared model and that company's own; null: all
+ */
+export async function priceHistory(sql: Sql, slug: string, company: string | null = null): Promise<PriceRow[]> {
+  return sql<PriceRow[]>`
+    select ${columns(sql)} from model_prices p left join companies c on c.id = p.company_id
+    where p.slug = ${slug} and (${company}::uuid is null or p.company_id is null or p.company_id = ${company})
+    order by valid_from desc, p.company_id nulls first`;
+}
+
+/**
+ * What a company paid on a day, or at an instant: one answer for each part of the day.
+ * @param company null: one without a model of its own
+ */
+export async function pricesOn(sql: Sql, slug: string, company: string | null, moment: Moment): Promise<PriceAnswer[]> {
+  const rows = await sql<PriceAnswer[]>`
+    with span as materialized (select ${instantOf(sql, moment)} as first, ${instantOf(sql, moment, 1)} as after),
+    instants as (
+      select first as at from span
+      union select valid_from from model_prices, span
+      where slug = ${slug} and (company_id is null or company_id = ${company}) and valid_from > first and valid_from < after
+    )
+    select at as from, valid_from, company_id, trim_scale(input)::text as input, trim_scale(output)::text as output
+    from instants left join lateral model_price(${slug}, ${company}, at) on true order by at`;
+  return rows.filter((row, i) => i === 0 || !isSame(row, rows[i - 1] as PriceAnswer));
+}
+
+function isSame(one: PriceAnswer, other: PriceAnswer): boolean {
+  return one.company_id === other.company_id && one.valid_from?.getTime() === other.valid_from?.getTime();
+}
+
+/** Lets a price begin at a date, in place of one that was to begin at the same instant. @throws RefusedChange */
+export async function schedulePrice(sql: Sql, price: NewPrice): Promise<PriceRow> {
+  const { slug, company_id: owner } = price;
+  const [row] = await explaining(
+    sql<PriceRow[]>`
+      with changed as (
+        insert into model_prices (slug, company_id, valid_from, input, output)
+        select slug, company_id, start, coalesce(${price.input ?? null}::numeric, before.input), coalesce(${price.output ?? null}::numeric, before.output)
+        from (select m.slug, m.company_id, ${instantOf(sql, price.from)} as start from models m
+          where m.slug = ${slug} and m.company_id is not distinct from ${owner}) as model
+        left join lateral (select input, output from model_prices p
+          where p.slug = model.slug and p.company_id is not distinct from model.company_id and p.valid_from < start
+          order by valid_from desc limit 1) as before on true
+        on conflict (slug, coalesce(company_id, '00000000-0000-0000-0000-000000000000'), valid_from)
+        do update set input = excluded.input, output = excluded.output
+        returning *)
+      select ${columns(sql)} from changed p left join companies c on c.id = p.company_id`,
+    { model_prices_begun: tooLate },
+  );
+  return row ?? modelNotFound(slug, owner);
+}
+
+/** @throws RefusedChange not_found, or conflict when it has begun */
+export async function withdrawPrice(sql: Sql, id: string): Promise<PriceRow> {
+  const [row] = await explaining(
+    sql<PriceRow[]>`
+      with gone as (delete from model_prices where id = ${id} returning *)
+      select ${columns(sql)} from gone p left join companies c on c.id = p.company_id`,
+    { model_prices_begun: tooLate },
+  );
+  return row ?? noPrice();
+}
+
+/** The price of a model that begins at a moment. @throws RefusedChange not_found */
+export async function findComingPrice(sql: Sql, slug: string, owner: string | null, from: Moment): Promise<string> {
+  const [row] = await sql<{ id: string }[]>`
+    select id from model_prices where slug = ${slug} and company_id is not distinct from ${owner}
+      and valid_from = ${instantOf(sql, from)}`;
+  return row?.id ?? noPrice();
+}
+
+function noPrice(): never {
+  throw new RefusedChange('not_found', 'price', 'There is no such price to come.');
+}
+
+function tooLate(): RefusedChange {
+  const message =
+    'A price begins five seconds from now or later, and one that has begun cannot be changed or withdrawn.';
+  return new RefusedChange('conflict', 'price', message);
+}
+
+/** The instant of a moment; of a day its beginning in the billing time zone. @param days later, for a day */
+export function instantOf(sql: Sql, moment: Moment, days = 0) {
+  if ('at' in moment) return sql`${moment.at}::timestamptz`;
+  return sql`((${moment.day}::date + ${days}::integer)::timestamp at time zone (select value from settings where name = 'billing_timezone'))`;
+}
+
+function columns(sql: Sql) {
+  return sql`p.id, p.slug, p.company_id, c.name as company_name, p.valid_from, trim_scale(p.input)::text as input,
+    trim_scale(p.output)::text as output, p.changed_by, p.created_at, p.valid_from <= clock_timestamp() as begun`;
+}

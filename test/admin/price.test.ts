@@ -1,0 +1,222 @@
+import t from 'tap';
+import { until } from '../support/until.ts';
+import { CHAT } from '../support/world.ts';
+import { type Page, type Person, signedIn, startOffice } from './people.ts';
+
+const office = await startOffice(t, { BILLING_TIMEZONE: 'Europe/Berlin' });
+const { company } = office.customer;
+const operator = await signedIn(office, 'operator');
+const owner = await signedIn(office, 'owner');
+const [model] = await office.sql`select id from models where slug = ${CHAT}`;
+const path = `/models/${model?.id}`;
+
+const textOf = ({ text }: Page) =>
+  text
+    .replace(/<[^>]*>/g, ' ')
+    .replace(/&#39;/g, "'")
+    .replace(/&quot;/g, '"')
+    .replace(/\s+/g, ' ');
+/** Sends a form with a file as a browser does. */
+async function upload(person: Person, to: string, csv: string | null, fields: Record<string, string> = {}) {
+  const body = new FormData();
+  for (const [name, value] of Object.entries({ csrf: await person.csrf(), ...fields })) body.append(name, value);
+  if (csv !== null) body.append('file', new File([csv], 'models.csv', { type: 'text/csv' }));
+  const cookie = [...person.cookies].map(([name, value]) => `${name}=${value}`).join('; ');
+  const response = await until(
+    async () =>
+      fetch(new URL(to, person.base), {
+        method: 'POST',
+        body,
+        redirect: 'manual',
+        headers: { cookie, origin: person.base },
+      }),
+    'the rate limit lets it pass',
+    ({ status }) => status !== 429,
+  );
+  return { status: response.status, text: await response.text(), headers: response.headers, setCookies: [] };
+}
+
+t.test('prices are shown and entered in the unit of the reader, to the last digit', async (t) => {
+  t.match(textOf(await operator.get('/models')), /EUR per 1000 prompt tokens/);
+  t.match(textOf(await operator.get('/models?unit=1M')), /EUR per 1,000,000 prompt tokens/);
+  t.match((await operator.get(path)).text, /name="input" type="text" value="500"/, 'remembered: 0.5 per 1000 is 500');
+  const fields = { upstream: 'internal-x', kind: 'chat', eu_hosted: 'true' };
+  const saved = await operator.post(path, {
+    ...fields,
+    unit: '1M',
+    input: '0.000000001',
+    output: '999999999.999999999',
+  });
+  t.equal(saved.status, 303);
+  const prices = () =>
+    office.sql`select cost_eur_per_1k_input::text as input, cost_eur_per_1k_output::text as output from models where id = ${model?.id}`;
+  t.same([...(await prices())], [{ input: '0.000000000001', output: '999999.999999999999' }]);
+  t.match((await operator.get(path)).text, /value="0\.000000001".*value="999999999\.999999999"/s);
+  t.match((await operator.get(`${path}?unit=1k`)).text, /value="0\.000000000001".*value="999999\.999999999999"/s);
+  await operator.get('/models?unit=1M');
+  await operator.post(path, { ...fields, input: '0.5', output: '1.5' });
+  t.same([...(await prices())], [{ input: '0.5', output: '1.5' }], 'a form that was filled in per 1000 is read so');
+  const refused = await operator.post(path, { ...fields, unit: '1M', input: '1e3', output: '0.0000000001' });
+  t.equal(refused.status, 422);
+  t.match(
+    textOf(refused),
+    /EUR per 1,000,000 prompt tokens must be .* not "1e3"\. .*completion tokens must be .*9 decimals/,
+  );
+  await operator.get('/models?unit=1k');
+});
+
+t.test('a price is scheduled for a day of the billing time zone, shown, and withdrawn', async (t) => {
+  t.equal(
+    (await operator.post(`${path}/prices`, { from: '2099-01-01', next_input: '7', next_output: '8' })).status,
+    303,
+  );
+  const [row] =
+    await office.sql`select id, valid_from, changed_by from model_prices where slug = ${CHAT} and not applied`;
+  t.match(row, { valid_from: new Date('2098-12-31T23:00:00Z'), changed_by: 'olga@tollgate.example' });
+  const page = textOf(await operator.get(path));
+  t.match(page, /to come 7|to come .*7\.00.*8\.00.*olga@tollgate\.example/);
+  t.match(textOf(await owner.get(`/companies/${company}/models`)), /from .*2099.*7\.00/, 'owners see what is to come');
+  t.notMatch((await owner.get(`/companies/${company}/models`)).text, /olga@/);
+  const late = await operator.post(`${path}/prices`, { from: '2020-01-01', next_input: '7', next_output: '8' });
+  t.equal(late.status, 422);
+  t.match(textOf(late), /begins five seconds from now or later/);
+  t.match(
+    textOf(await operator.post(`${path}/prices`, { from: '31.12.2099', next_input: '-1' })),
+    /Begins must be an ISO time.*EUR must be EUR per 1000.*EUR is missing/,
+  );
+  t.equal((await operator.post(`${path}/prices/${row?.id}/withdraw`)).status, 303);
+  t.equal((await office.sql`select from model_prices where not applied`).length, 0);
+  t.match(await office.sql`select action, actor from audit_log where subject = 'model_prices' order by id`, [
+    { action: 'insert', actor: 'olga@tollgate.example' },
+    { action: 'delete', actor: 'olga@tollgate.example' },
+  ]);
+  t.match(textOf(await operator.get('/audit')), /removed price to come/);
+});
+
+t.test('the page answers what a price was on a day, for a company', async (t) => {
+  const [{ today }] =
+    (await office.sql`select to_char(now() at time zone 'Europe/Berlin', 'YYYY-MM-DD') as today`) as unknown as [
+      { today: string },
+    ];
+  await office.model(CHAT, { upstream: 'internal-own', company, input: '42', output: '43' });
+  const ask = async (query: Record<string, string>) =>
+    textOf(await operator.get(`${path}?${new URLSearchParams(query)}`));
+  t.match(await ask({ day: today, company }), new RegExp(`Prices on ${today}.*the company's own`));
+  const later = await ask({ day: '2098-01-01', company: '' });
+  t.match(later, /Prices on 2098-01-01.*0\.50.*1\.50.*shared/);
+  t.notMatch(later.slice(later.indexOf('Prices on')), /42/);
+  t.match(await ask({ day: '2020-01-01' }), /no such model/);
+  t.match(await ask({ day: 'yesterday' }), /Day must be a date/);
+  t.match(await ask({ day: today, company: 'Nobody' }), /Company is not known/);
+  await office.sql`delete from models where company_id = ${company}`;
+});
+
+t.test('what the operator pays and the margin are for operators alone', async (t) => {
+  await office.customer.chat();
+  await office.customer.chat();
+  await office.customer.embed();
+  const rows = await office.ledger(company, 3);
+  t.equal(
+    (await operator.post(`${path}/costs`, { since: '2020-01-01', cost_input: '0.077', cost_output: '0.099' })).status,
+    303,
+  );
+  t.match(textOf(await operator.get(path)), /2020-01-01 .*0\.077 .*0\.099/);
+  const page = textOf(await operator.get('/margin'));
+  t.match(page, /Without a cost price: brand-embed/);
+  t.match(page, new RegExp(`${CHAT} 2 `));
+  t.match(page, /Nordlicht Verlag/);
+  t.equal((await operator.get('/margin?month=2026-13')).status, 404);
+  t.match(textOf(await operator.get('/margin?month=2020-01')), /No API calls in January 2020/);
+
+  const seen: string[] = [];
+  const of = `/companies/${company}`;
+  const pages = [
+    `${of}/usage`,
+    `${of}/usage.csv`,
+    `${of}/access`,
+    `${of}/models`,
+    `${of}/assistants`,
+    `${of}/settings`,
+    '/account',
+  ];
+  for (const role of ['owner', 'administrator'] as const) {
+    const person = role === 'owner' ? owner : await signedIn(office, role);
+    for (const each of pages) {
+      const { status, text } = await person.get(each);
+      t.equal(status, 200, each);
+      seen.push(text);
+    }
+    for (const each of ['/margin', path, '/models', '/models/import', '/demo/remove'])
+      t.equal((await person.get(each)).status, 403, each);
+  }
+  t.notMatch(seen.join('\n'), /0\.077|0\.099|0,077|cost price|margin/i);
+  t.equal(rows.length, 3);
+  const [{ id }] = (await office.sql`select id from model_cost_prices`) as unknown as [{ id: string }];
+  t.equal((await operator.post(`${path}/costs/${id}/remove`)).status, 303);
+  t.equal((await office.sql`select from model_cost_prices`).length, 0);
+});
+
+t.test('a CSV file is checked, shown and imported, once', async (t) => {
+  const csv = `slug,upstream_model,kind,eu_hosted,input_per_1m,output_per_1m,company,valid_from,cost_input_per_1k,cost_output_per_1k
+feather,internal-feather,chat,true,0.15,0.60,,,0.00001,0.00002
+feather,internal-feather,chat,true,0.20,0.80,,2099-01-01,,
+${CHAT},internal-x,chat,true,500,1500,,,,
+feather,internal-own,chat,false,1,2,Nordlicht Verlag,,,`;
+  const shown = await upload(operator, '/models/import', csv);
+  t.equal(shown.status, 200);
+  t.match(textOf(shown), /2 new, 1 changed, 1 the same/);
+  t.equal((await office.sql`select from models where slug = 'feather'`).length, 0, 'nothing is done yet');
+  const done = await upload(operator, '/models/import', null, { csv, sure: 'true' });
+  t.match([done.status, done.headers.get('location')], [303, '/models?done=imported']);
+  t.same(
+    [
+      ...(await office.sql`select company_id, cost_eur_per_1k_input::text as input from models where slug = 'feather' order by company_id nulls first`),
+    ],
+    [
+      { company_id: null, input: '0.00015' },
+      { company_id: company, input: '0.001' },
+    ],
+  );
+  t.match(await office.sql`select input::text, valid_from from model_prices where slug = 'feather' and not applied`, [
+    { input: '0.0002', valid_from: new Date('2098-12-31T23:00:00Z') },
+  ]);
+  const again = await upload(operator, '/models/import', csv);
+  t.match(textOf(again), /0 new, 0 changed, 4 the same.*Everything is as the file says/);
+  const count = async () => (await office.sql`select from audit_log`).length;
+  const before = await count();
+  await upload(operator, '/models/import', csv, { sure: 'true' });
+  t.equal(await count(), before, 'a second import changes nothing');
+});
+
+t.test('a file with mistakes is refused with all of them, by line and column', async (t) => {
+  const csv = `slug,upstream_model,kind,eu_hosted,input_per_1k,output_per_1k,company,valid_from
+good,x,chat,true,1,2,,
+bad one,x,talk,yes,"0,5",1e3,,
+new,x,chat,true,1,2,,2099-01-01
+other,x,chat,true,1,2,Nobody,`;
+  const refused = await upload(operator, '/models/import', csv);
+  t.equal(refused.status, 422);
+  const text = textOf(refused);
+  for (const expected of [
+    /5 mistakes/,
+    /Line 3: slug must begin/,
+    /Line 3: kind must be/,
+    /Line 3: eu_hosted must be/,
+    /Line 3: input_per_1k must be/,
+    /Line 3: output_per_1k must be/,
+  ])
+    t.match(text, expected);
+  t.match((await operator.get('/models')).text, /^(?!.*>good<)/s);
+  const second = textOf(await upload(operator, '/models/import', csv.replace(/^bad.*\n/m, ''), { sure: 'true' }));
+  t.match(second, /Line 3: valid_from the model is new.*Line 4: company is not known/);
+  t.equal((await office.sql`select from models where slug = 'good'`).length, 0);
+  t.equal((await upload(operator, '/models/import', `slug\n${'x'.repeat(1_100_000)}`)).status, 413);
+  t.equal((await operator.post('/models/import', { csv })).status, 415);
+  const binary = await upload(operator, '/models/import', String.fromCharCode(0, 1, 2));
+  t.equal(binary.status, 422);
+});
+
+t.test('nothing of the demo is to remove where there is none', async (t) => {
+  t.notMatch((await operator.get('/models')).text, /demo\/remove/);
+  t.match(textOf(await operator.get('/demo/remove')), /There is nothing of the demo/);
+});

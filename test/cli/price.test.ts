@@ -1,0 +1,162 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { tollgate as run } from '../support/cli.ts';
+import { testDatabase } from '../support/postgres.ts';
+import { addUsage } from '../support/usage.ts';
+
+const { url, db } = await testDatabase(t);
+const env = { DATABASE_URL: url };
+const tollgate = (...argv: string[]) => run(argv, { env });
+const { id } = (await tollgate('company', 'create', '--name', 'Acme', '--json')).json;
+const create = (slug: string, ...more: string[]) =>
+  tollgate(
+    'model',
+    'create',
+    '--slug',
+    slug,
+    '--upstream',
+    'internal/gpt',
+    '--kind',
+    'chat',
+    '--eu-hosted',
+    'true',
+    '--input-price',
+    '1',
+    '--output-price',
+    '2',
+    ...more,
+  );
+
+t.test('a price from a date is set, shown, answered for a day and withdrawn', async (t) => {
+  await create('dated');
+  const set = (...more: string[]) => tollgate('model', 'set', 'dated', '--from', '2099-01-01', ...more);
+  t.match((await set('--input-price', '0.5', '--json')).json, {
+    slug: 'dated',
+    input: '0.5',
+    output: '2',
+    valid_from: '2099-01-01T00:00:00.000Z',
+    begun: false,
+  });
+  t.match(
+    (await set('--output-price', '3', '--json')).json,
+    { input: '1', output: '3' },
+    'set again: what is not given is as before that date',
+  );
+  t.match(
+    (await tollgate('model', 'price', 'dated')).out,
+    /^FROM.*\n2099-01-01T00:00:00\.000Z +1 +3 +all +to come +cli\n.* +1 +2 +all +begun +cli\n$/,
+  );
+  const at = async (...more: string[]) => (await tollgate('model', 'price', 'dated', '--json', ...more)).json;
+  t.match(await at('--at', '2098-12-31'), [{ input: '1', output: '2', company_id: null }]);
+  t.match(await at('--at', '2099-01-01'), [{ input: '1', output: '3' }]);
+  t.match(await at('--at', '2098-12-31T23:59:59Z'), [{ output: '2' }]);
+  t.match(await at('--at', '2000-01-01'), [{ input: null, valid_from: null }]);
+  await create('dated', '--company', id);
+  t.match(await at('--at', '2099-06-01', '--company', id), [{ company_id: id, output: '2' }]);
+  t.match((await tollgate('model', 'price', 'dated', '--at', '2099-06-01', '--company', id)).out, /the company's own/);
+  t.match(await tollgate('model', 'withdraw', 'dated', '--from', '2099-01-01'), {
+    code: 0,
+    out: /^The price is withdrawn\./,
+  });
+  t.match(await tollgate('model', 'withdraw', 'dated', '--from', '2099-01-01'), {
+    code: 1,
+    err: /no such price to come\. See "tollgate model price SLUG"/,
+  });
+  t.match(await tollgate('model', 'price', 'nothing'), { code: 0, out: /There was never a model/ });
+});
+
+t.test('what cannot begin at a date, or in the past, is refused', async (t) => {
+  await create('strict');
+  const set = (...more: string[]) => tollgate('model', 'set', 'strict', ...more);
+  t.match(await set('--from', '2099-01-01', '--kind', 'embedding', '--input-price', '1'), {
+    code: 64,
+    err: /only --input-price and --output-price can begin at a date/,
+  });
+  t.match(await set('--from', '2099-01-01'), { code: 64, err: /nothing to change/ });
+  t.match(await set('--from', '2099-02-30', '--input-price', '1'), { code: 64, err: /--from must be an ISO time/ });
+  t.match(await set('--from', '2020-01-01', '--input-price', '1'), {
+    code: 1,
+    err: /begins five seconds from now or later/,
+  });
+  t.match(await tollgate('model', 'set', 'nothing', '--from', '2099-01-01', '--input-price', '1'), {
+    code: 1,
+    err: /There is no shared model nothing/,
+  });
+});
+
+t.test('usage margin shows cost and margin, and names models without a cost price', async (t) => {
+  await db.run(10_000, (sql) =>
+    addUsage(sql, [
+      { company: id, month: '2026-03-01', prompt: 2000, input: '1' },
+      { company: id, month: '2026-03-01', model: 'a,b', prompt: 1000, input: '1' },
+    ]),
+  );
+  t.equal(
+    (await tollgate('model', 'cost', 'fast', '--input-price', '0.25', '--output-price', '0', '--from', '2026-01-01'))
+      .code,
+    0,
+  );
+  const margin = (...more: string[]) => tollgate('usage', 'margin', '--month', '2026-03', ...more);
+  t.match((await margin('--json')).json, {
+    total: { revenue_eur: '3', cost_eur: '0.5', margin_eur: '1.5', margin_percent: 75, uncosted_eur: '1' },
+    without_cost: ['a,b'],
+  });
+  t.match(
+    (await margin()).out,
+    /fast +1 +2 +0\.5 +1\.5 +75 +0\n.*Without a cost price: a,b\. Set it with "tollgate model cost"\./s,
+  );
+  t.equal(
+    (await margin('--csv')).out,
+    `month,company_id,company_name,model,requests,revenue_eur,cost_eur,margin_eur,margin_percent,uncosted_eur\n2026-03,${id},Acme,"a,b",1,1,,,,1\n2026-03,${id},Acme,fast,1,2,0.5,1.5,75,0\n`,
+  );
+  const ledger = await tollgate('ledger', 'export', '--company', id, '--month', '2026-03', '--csv');
+  t.notMatch(ledger.out, /0\.25|margin/);
+});
+
+t.test('model import: a dry run, the import, and once more', async (t) => {
+  const file = join(t.testdir(), 'models.csv');
+  const text =
+    'slug,upstream_model,kind,eu_hosted,input_per_1m,output_per_1m,company\nbulk,x,chat,true,1.5,2,\nbulk,y,chat,false,1,2,Acme\n';
+  writeFileSync(file, text);
+  t.match(await tollgate('model', 'import', file, '--dry-run'), {
+    code: 0,
+    out: /2 new, 0 changed, 0 the same\. Nothing was changed\.\n$/,
+  });
+  t.same(
+    (await tollgate('model', 'list', '--json')).json.filter(({ slug }: { slug: string }) => slug === 'bulk'),
+    [],
+  );
+  t.match(await tollgate('model', 'import', file), { code: 0, out: /2 new, 0 changed, 0 the same\.\n$/ });
+  t.match(
+    (await run(['model', 'import', '-', '--json'], { env, stdin: text.replace('1.5', '1.50').replace(',y,', ',z,') }))
+      .json,
+    {
+      dry_run: false,
+      lines: [
+        { line: 2, state: 'same', changes: [] },
+        { line: 3, company: 'Acme', state: 'changed', changes: ['upstream_model: z, was y'] },
+      ],
+    },
+  );
+  const broken = await run(['model', 'import', '-'], {
+    env,
+    stdin: text.replace('chat', 'talk').replace('Acme', '').replace('1.5', '1,5'),
+  });
+  t.match(broken, { code: 1, out: '', err: /^tollgate: -:2: the line has 8 values, and the heading 7\n$/ });
+  const two = await run(['model', 'import', '-'], { env, stdin: text.replace('chat', 'talk').replace('false', 'no') });
+  t.match(two.err, /^tollgate: -:2: kind must be.*\ntollgate: -:3: eu_hosted must be.*\n$/);
+  t.match(await run(['model', 'import', '-'], { env, stdin: text.replace('Acme', 'Nobody') }), {
+    code: 1,
+    err: /-:3: company is not known/,
+  });
+  t.match(await tollgate('model', 'import', '/nowhere.csv'), { code: 1, err: /no such file/ });
+  t.match(await run(['model', 'import', '-'], { env, stdin: 'x'.repeat(1_100_000) }), {
+    code: 1,
+    err: /larger than 1 MiB/,
+  });
+});
+
+t.test('demo remove says when there is nothing', async (t) => {
+  t.match(await tollgate('demo', 'remove'), { code: 0, out: 'There is nothing of the demo.\n' });
+});
