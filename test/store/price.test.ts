@@ -199,14 +199,18 @@ t.test(
             sql`select trim_scale(input)::text as input from model_price('asked', ${id as string}, ${at as Date})`,
         )
       )?.input;
-    const now = async () => (await one((sql) => sql`select clock_timestamp()::text as at`)).at;
-    const before = await now();
     await addModel('asked', '1');
-    const shared = await now();
     await addModel('asked', '7', id as string);
-    const own = await now();
     await run((sql) => sql`delete from models where slug = 'asked' and company_id = ${id as string}`);
-    const after = await now();
+    // the instants of the rows themselves: clocks of two connections may differ by more than a query takes
+    const rows = await run(
+      (sql) => sql<
+        { at: string; before: string }[]
+      >`select valid_from::text as at, (valid_from - interval '1 microsecond')::text as before
+        from model_prices where slug = 'asked' order by valid_from`,
+    );
+    const [shared, own, after] = rows.map(({ at }) => at);
+    const before = rows[0]?.before;
     t.same(
       [await priceAt(before), await priceAt(shared), await priceAt(own), await priceAt(after)],
       [undefined, '1', '7', '1'],
