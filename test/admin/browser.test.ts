@@ -448,7 +448,11 @@ await t.test('the operator: prices per million, one from a date, its history, an
   await page.getByRole('link', { name: 'Per 1,000,000 tokens' }).click();
   t.match(digits(await page.getByRole('row', { name: 'feather' }).innerText()), digits('0.125'), '0.000125 per 1000');
   await page.getByRole('link', { name: 'feather' }).click();
-  t.equal(await page.getByLabel('EUR per 1,000,000 prompt tokens').inputValue(), '0.125');
+  t.equal(
+    await page.getByLabel('EUR per 1,000,000 prompt tokens').inputValue(),
+    '0,1250',
+    'as a German reader writes it',
+  );
 
   await page.getByLabel('Begins').fill('2099-01-01');
   await page.getByLabel('New price of 1,000,000 prompt tokens').fill('0.1');
@@ -473,7 +477,7 @@ await t.test('the operator: prices per million, one from a date, its history, an
   await history.getByRole('button', { name: /^Withdraw/ }).click();
   await page.getByText('The price is withdrawn.').waitFor();
   await page.getByRole('link', { name: 'Per 1000 tokens' }).click();
-  t.equal(await page.getByLabel('EUR per 1000 prompt tokens').inputValue(), '0.000125');
+  t.equal(await page.getByLabel('EUR per 1000 prompt tokens').inputValue(), '0,000125');
 
   await page.getByRole('link', { name: 'Models', exact: true }).first().click();
   await page.getByRole('link', { name: 'Import from CSV' }).click();

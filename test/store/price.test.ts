@@ -196,7 +196,7 @@ t.test(
       (
         await one(
           (sql) =>
-            sql`select trim_scale(input)::text as input from model_price('asked', ${id as string}, ${at as Date})`,
+            sql`select trim_scale(input)::text as input from model_price('asked', ${id as string}, ${at as string}::text::timestamptz)`, // a Date has no microseconds
         )
       )?.input;
     await addModel('asked', '1');
