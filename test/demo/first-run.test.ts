@@ -11,7 +11,7 @@ t.test(
     const { db } = await testDatabase(t);
     const welcomed = (await welcome(db, 'svc_')) as Welcome;
     const first = welcomed.first as NonNullable<Welcome['first']>;
-    t.match(first, { key: /^svc_[a-z2-7]{32}$/, email: 'operator@localhost', password: /.{16}/ });
+    t.match(first, { key: /^svc_[a-z2-7]{32}$/, login: { email: 'operator@localhost', password: /.{16}/ } });
     const made = await db.run(5000, async (sql) => {
       const [counts] =
         await sql`select (select count(*) from companies)::int as companies, (select count(*) from models)::int as models,
