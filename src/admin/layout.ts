@@ -15,7 +15,7 @@ const NOTICES = new Map([
   ['created', 'Created.'],
   ['removed', 'Removed.'],
   ['scheduled', 'The price begins at its date, on every gateway at once.'],
-  ['withdrawn', 'The price is withdrawn.'],
+  ['price-withdrawn', 'The price is withdrawn.'],
   ['imported', 'Imported. Every gateway applies it within a second.'],
   ['revoked', 'The key is revoked. Every gateway refuses it within a second.'],
   ['token-revoked', 'The token is revoked.'],

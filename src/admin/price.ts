@@ -99,7 +99,7 @@ function readPrices(form: Form, prefix: string): { readonly input: string; reado
 
 export async function withdraw(c: PageContext): Promise<Response> {
   await change(c, (sql) => withdrawPrice(sql, param(c, 'price')));
-  return c.redirect(`/models/${param(c, 'model')}?done=withdrawn`, 303);
+  return c.redirect(`/models/${param(c, 'model')}?done=price-withdrawn`, 303);
 }
 
 /** What the model cost a company on a day. The question is in the address. */
