@@ -29,6 +29,7 @@ const NOTICES = new Map([
 const OPERATOR_LINKS = {
   '/companies': 'Companies',
   '/models': 'Models',
+  '/keys': 'Keys',
   '/users': 'Users',
   '/audit': 'Audit log',
   '/alerts': 'Alerts',

@@ -6,7 +6,7 @@ import { setCompany } from '../store/company.ts';
 import { readCompany } from '../store/directory.ts';
 import { createModel, listModels, type ModelRow, removeModel, setModel } from '../store/model.ts';
 import {
-  countActiveKeys,
+  countKeys,
   findModelById,
   type ListPage,
   type ListQuery,
@@ -55,10 +55,10 @@ async function companyPage(c: PageContext): Promise<Response> {
   const { format, services } = c.var;
   const id = param(c, 'company');
   const query = listQuery(c, COMPANY_SORTS);
-  const { company, models, active } = await read(c, async (sql) => ({
+  const { company, models, keys } = await read(c, async (sql) => ({
     company: await readCompany(sql, id),
     models: await listModels(sql, id),
-    active: await countActiveKeys(sql, id),
+    keys: await countKeys(sql, id),
   }));
   const listed = listedModels(company);
   const base = `/companies/${id}/models`;
@@ -91,9 +91,9 @@ async function companyPage(c: PageContext): Promise<Response> {
 ${list(c, { path: base, caption: 'Models of this company', cells, figures: PRICES, sorts: COMPANY_SORTS, empty: 'No models are offered yet.' }, query, found)}
 <section class="card"><h2>What <code>GET /models</code> returns now</h2>
 <p>${listed.length} of ${new Set(models.map(({ slug }) => slug)).size} models. ${
-    active === 0
+    keys.active === 0
       ? html`The company has no active key yet: <a href="/companies/${id}/access">create one</a>.`
-      : `${active === 1 ? 'The active key gets' : `Each of the ${active} active keys gets`} this answer, whatever its scopes; revoked and expired keys get 401.`
+      : `${keys.active === 1 ? 'The active key gets' : `Each of the ${keys.active} active keys gets`} this answer, whatever its scopes; revoked and expired keys get 401.`
   }</p>
 ${listed.length > PAGE_ROWS ? html`<p class="muted">The first ${PAGE_ROWS} of them:</p>` : ''}
 <pre tabindex="0" aria-label="Answer of GET /models">${JSON.stringify(entries, null, 2)}</pre></section>`;

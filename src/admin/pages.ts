@@ -26,6 +26,9 @@ import { Form, FormRefused, readForm } from './form.ts';
 import { type Format, formatFor } from './format.ts';
 import { invitationRoutes, noReferrer } from './invitation.ts';
 import { keyRoutes } from './key.ts';
+import { keyEditRoutes } from './key-edit.ts';
+import { findRoutes } from './key-find.ts';
+import { rotateRoutes } from './key-rotate.ts';
 import { plainPage } from './layout.ts';
 import { languageOf } from './locale.ts';
 import { modelRoutes } from './model.ts';
@@ -49,6 +52,9 @@ export const ROUTES: readonly Route[] = [
   ...companyEndRoutes,
   ...usageRoutes,
   ...keyRoutes,
+  ...keyEditRoutes,
+  ...rotateRoutes,
+  ...findRoutes,
   ...modelRoutes,
   ...assistantRoutes,
   ...peopleRoutes,

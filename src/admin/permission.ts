@@ -33,6 +33,7 @@ export const PERMISSIONS = {
   'usage.read': MANAGERS,
   'key.read': MANAGERS,
   'key.write': MANAGERS,
+  'key.find': OPERATOR,
   'assistant.read': MANAGERS,
   'assistant.write': MANAGERS,
   'assistant.run': MANAGERS,

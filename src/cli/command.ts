@@ -181,6 +181,18 @@ function placeholderOf({ shown }: Option<unknown>): string | undefined {
   return shown.split(' ')[1];
 }
 
+/** Standard input. Reading stops soon after `most` bytes: a text with more of them is not whole. */
+export async function textFrom(stdin: Readable, most: number): Promise<string> {
+  const chunks: Buffer[] = [];
+  let length = 0;
+  for await (const chunk of stdin) {
+    chunks.push(Buffer.from(chunk));
+    length += chunk.length;
+    if (length > most) break;
+  }
+  return Buffer.concat(chunks).toString();
+}
+
 /** The changes of a `set` command. @throws UsageError when there are none */
 export function someChange<T extends object>(changes: T): T {
   if (Object.values(changes).every((value) => value === undefined || (Array.isArray(value) && value.length === 0))) {

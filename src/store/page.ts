@@ -53,10 +53,14 @@ export function pageOfCompanies(sql: Sql, query: ListQuery<CompanySort>): Promis
   });
 }
 
-/** Keys of a company, revoked ones included, with what each cost in the present month. To be run in a transaction. */
+/** Keys of a company that work, or those that are revoked or expired. */
+export type KeyLife = 'active' | 'dead';
+
+/** Keys of a company with what each cost in the present month. To be run in a transaction. */
 export async function pageOfKeys(
   sql: Sql,
   company: string,
+  life: KeyLife,
   query: ListQuery<KeySort>,
 ): Promise<ListPage<Spent<KeyRow>>> {
   const by = {
@@ -71,16 +75,22 @@ export async function pageOfKeys(
       from api_keys left join (
         select api_key_id, sum(cost_eur) as cost from usage_daily
         where company_id = ${company} and billing_month = billing_month(now()) group by 1) d on d.api_key_id = id
-      where company_id = ${company} and ${contains(sql, query, sql`name, prefix, created_by, id`)} ${tail}`;
+      where company_id = ${company} and ${isActive(sql)} = ${life === 'active'}
+        and ${contains(sql, query, sql`name, prefix, created_by, id`)} ${tail}`;
   });
 }
 
-/** How many keys of a company work now. */
-export async function countActiveKeys(sql: Sql, company: string): Promise<number> {
-  const [row] = await sql<[{ count: number }]>`
-    select count(*)::integer as count from api_keys
-    where company_id = ${company} and revoked_at is null and coalesce(expires_at > now(), true)`;
-  return row.count;
+/** How many keys of a company work now, and how many are revoked or expired. */
+export async function countKeys(sql: Sql, company: string): Promise<Readonly<Record<KeyLife, number>>> {
+  const [row] = await sql<[Record<KeyLife, number>]>`
+    select count(*) filter (where ${isActive(sql)})::integer as active,
+      count(*) filter (where not ${isActive(sql)})::integer as dead
+    from api_keys where company_id = ${company}`;
+  return row;
+}
+
+function isActive(sql: Sql): Fragment {
+  return sql`(revoked_at is null and coalesce(expires_at > now(), true))`;
 }
 
 /** Models of all companies, with the owner's name; null for shared ones. */

@@ -53,6 +53,7 @@ await t.test('the owner creates a key, which is shown once', async (t) => {
   const { page } = owner;
   await page.waitForURL(`**${base}/usage`);
   await section(page, 'Access').click();
+  await page.getByText('Create a key', { exact: true }).click();
   await page.getByLabel('Name').fill('Website search');
   await page.getByLabel('Embeddings').uncheck();
   await page.getByRole('button', { name: 'Create key' }).click();
@@ -181,6 +182,7 @@ await t.test('the owner rotates the key and revokes the new one', async (t) => {
 await t.test('the owner creates a key that may do little, and lets it do more', async (t) => {
   const { page } = owner;
   await section(page, 'Access').click();
+  await page.getByText('Create a key', { exact: true }).click();
   await page.getByLabel('Name').fill('Kiosk');
   t.notOk(await page.getByLabel('Requests a minute').isVisible(), 'the plain case is as short as before');
   await page.getByText('Limits and restrictions').focus();
@@ -457,6 +459,7 @@ await t.test('the member: signs in, sees nothing of access or usage', async (t) 
 await t.test('without JavaScript everything works', async (t) => {
   const { page } = await begin(t, office.people.owner, { javaScriptEnabled: false });
   await page.goto(`${base}/access`);
+  await page.getByText('Create a key', { exact: true }).click();
   await page.getByLabel('Name').fill('No script');
   await page.getByRole('button', { name: 'Create key' }).click();
   t.match(await page.locator('#key').innerText(), /^svc_/);
@@ -472,6 +475,8 @@ await t.test('pages of a company with two months of data, for screenshots', asyn
     companies: '/companies',
     usage: `${base}/usage`,
     access: `${base}/access`,
+    'access-dead': `${base}/access?state=dead`,
+    'key-find': '/keys',
     models: `${base}/models`,
     assistants: `${base}/assistants`,
     settings: `${base}/settings`,
