@@ -7,14 +7,14 @@ import { readUsageMonth } from '../store/daily.ts';
 import { readCompany } from '../store/directory.ts';
 import type { KeyRow } from '../store/key.ts';
 import { createKeyOnce } from '../store/key-reveal.ts';
-import { countKeys, type KeyLife, type KeySort, pageOfKeys } from '../store/page.ts';
+import { countKeys, type KeyLife, type KeySort, pageOfKeys, playgroundKeys } from '../store/page.ts';
 import { change, mayNow, type PageContext, param, type Route, read } from './context.ts';
 import { checkboxes, csrfInput, type FormState, field, formState } from './field.ts';
 import type { Form } from './form.ts';
 import type { Format } from './format.ts';
 import type { Html } from './html.ts';
 import { onceInputs, readOnce, revealPage } from './key-reveal.ts';
-import { badge, companyHeading, muted, page } from './layout.ts';
+import { badge, companyHeading, muted, page, table } from './layout.ts';
 import { list, listQuery } from './list.ts';
 import { foldedRestrictionFields, readRestrictions } from './restriction.ts';
 import { usageFigures } from './usage.ts';
@@ -48,10 +48,11 @@ async function accessPage(c: PageContext, form: Form): Promise<Response> {
   const life: KeyLife = c.req.query('state') === 'dead' ? 'dead' : 'active';
   const query = listQuery<KeySort>(c, SORTS);
   const isWritable = mayNow(c, 'key.write');
-  const { company, keys, counts, usage } = await read(c, async (sql) => ({
+  const { company, keys, counts, trials, usage } = await read(c, async (sql) => ({
     company: await readCompany(sql, id),
     keys: await pageOfKeys(sql, id, life, query),
     counts: await countKeys(sql, id),
+    trials: await playgroundKeys(sql, id),
     usage: await readUsageMonth(sql, id, null),
   }));
   const view = (state: KeyLife, text: string) =>
@@ -70,7 +71,7 @@ ${list(
   query,
   keys,
 )}
-<section aria-labelledby="usage"><div class="title-row"><h2 id="usage">Usage in ${format.month(usage.month)}</h2>
+${playgrounds(c, trials, base)}<section aria-labelledby="usage"><div class="title-row"><h2 id="usage">Usage in ${format.month(usage.month)}</h2>
 <a class="button quiet" href="/companies/${id}/usage">Details</a></div>
 ${usageFigures(usage, format)}</section>`;
   return page(c, `Access of ${company.name}`, body);
@@ -116,6 +117,29 @@ function activeKeys(c: PageContext, base: string) {
     },
   };
 }
+
+/** Keys of persons who tried models and assistants on the pages. */
+function playgrounds(c: PageContext, keys: readonly Trial[], base: string): Html | string {
+  if (keys.length === 0) return '';
+  const { format, services } = c.var;
+  const isWritable = mayNow(c, 'key.write');
+  const cells = {
+    Key: ({ id, name }: KeyRow) =>
+      html`<strong>${isWritable ? html`<a href="${base}/${id}">${name}</a>` : name}</strong>`,
+    Limits: (key: KeyRow) => restrictionsOf(key, format) || muted('none'),
+    'Last used': ({ last_used_at: at }: KeyRow) => (at === null ? muted('never') : format.ago(at, services.clock())),
+    [COST]: ({ spent }: Trial) => format.eur(spent),
+    Actions: ({ id, name }: KeyRow) =>
+      isWritable
+        ? html`<a class="button danger" href="${base}/${id}/revoke">Revoke<span class="sr"> ${name}</span></a>`
+        : muted('none'),
+  };
+  return html`<section aria-labelledby="playgrounds"><h2 id="playgrounds">Playgrounds</h2>
+<p class="muted">Who tried models and assistants on these pages. These keys are never shown, and work for minutes at a time.</p>
+${table('Playgrounds', keys, { cells, figures: [COST] }, true)}</section>`;
+}
+
+type Trial = Awaited<ReturnType<typeof playgroundKeys>>[number];
 
 function deadKeys(c: PageContext) {
   const { format, services } = c.var;

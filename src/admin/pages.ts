@@ -35,6 +35,7 @@ import { modelRoutes } from './model.ts';
 import { serveOperations } from './operations/serve.ts';
 import { peopleRoutes } from './people.ts';
 import { canSee, isReading, may } from './permission.ts';
+import { playgroundRoutes } from './playground.ts';
 import { Busy, Semaphore } from './semaphore.ts';
 import { Sessions } from './session.ts';
 import { passwordSignIn, type SignIn } from './sign-in-attempt.ts';
@@ -57,6 +58,7 @@ export const ROUTES: readonly Route[] = [
   ...findRoutes,
   ...modelRoutes,
   ...assistantRoutes,
+  ...playgroundRoutes,
   ...peopleRoutes,
   ...userRoutes,
   ...auditRoutes,
@@ -68,7 +70,9 @@ const UUID = '[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-
 const MAX_FORM_BYTES = 16_384;
 const MAX_LONG_FORM_BYTES = 1 << 20;
 const PAGES = { permits: 4, queue: 64 };
-const SLOW = { permits: 3, queue: 0 }; // exports, trial runs and e-mails; each holds at most one database connection
+const SLOW = { permits: 3, queue: 0 }; // exports and e-mails; each holds at most one database connection
+const TRIALS = { permits: 16, queue: 0 };
+const TEXTS = { max: 1000, ttl: 120_000 }; // with the longest call less than the ten minutes that a text works
 const HASHING = { permits: 1, queue: 4 };
 
 const CLOSED = 'This company is closed: its pages can be read, and nothing of it can be changed.';
@@ -96,6 +100,8 @@ export function startPages(given: Given): RequestListener {
     attempts: attemptLimits(given.clock),
     invitations: invitationLimit(given.clock),
     slow: new Semaphore(SLOW),
+    trials: new Semaphore(TRIALS),
+    texts: new LRUCache<string, string>(TEXTS),
   };
   const pages = new Semaphore(PAGES);
   const signIn = passwordSignIn(services.attempts);
@@ -122,7 +128,7 @@ export function startPages(given: Given): RequestListener {
   const pagesOfForms = new Set(ROUTES.filter(({ method }) => method === 'GET').map(({ path }) => path));
   for (const route of ROUTES) {
     const path = route.path.replaceAll(/:\w+/g, `$&{${UUID}}`);
-    const semaphore = route.slow ? services.slow : pages;
+    const semaphore = route.trial ? services.trials : route.slow ? services.slow : pages;
     if (route.method === 'GET') {
       app.get(path, requirePermission(route), requireOpen(route, pages), (c) =>
         semaphore.run(() => route.handle(c, new Form(undefined, null, c.var.format.language))),
@@ -146,6 +152,7 @@ function protect(secure: boolean): MiddlewareHandler {
       defaultSrc: ["'none'"],
       styleSrc: ["'self'"],
       scriptSrc: ["'self'"],
+      connectSrc: ["'self'"],
       imgSrc: ["'self'", 'data:'],
       formAction: ["'self'"],
       baseUri: ["'none'"],

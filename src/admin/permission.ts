@@ -37,6 +37,7 @@ export const PERMISSIONS = {
   'assistant.read': MANAGERS,
   'assistant.write': MANAGERS,
   'assistant.run': MANAGERS,
+  'playground.use': MANAGERS,
   'model.read': OPERATOR,
   'model.write': OPERATOR,
   'user.read': OPERATOR,

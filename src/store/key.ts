@@ -20,6 +20,8 @@ export interface KeyRow extends LimitColumns, RestrictionColumns {
   readonly expires_at: Date | null;
   readonly last_used_at: Date | null;
   readonly revoked_at: Date | null;
+  /** Null for a program's key; playground: of the person in `created_by`, for trials on the pages. */
+  readonly purpose: 'playground' | null;
   /** By the clock of the database. */
   readonly state: 'active' | 'expired' | 'revoked';
 }
@@ -184,6 +186,7 @@ export async function rotateKey(sql: Sql, keyPrefix: string, asked: Rotation): P
   const old = await findKey(sql, id, company_id);
   if (old.state !== 'active')
     throw new RefusedChange('conflict', 'key', `This key is ${old.state}: create a new one instead.`);
+  if (old.purpose !== null) throw new RefusedChange('conflict', 'key', 'The key of a playground is never shown.');
   const created = await createKey(sql, keyPrefix, { ...old, id: new_id, created_by });
   if (overlap === 0) await sql`update api_keys set revoked_at = now() where id = ${id}`;
   else {
@@ -209,6 +212,6 @@ function sorted(list: readonly string[] | null | undefined): string[] | null {
 export function columns(sql: Sql) {
   return sql`id, company_id, name, prefix, scopes, created_at, created_by, expires_at, last_used_at, revoked_at, requests_per_minute,
     tokens_per_minute, max_concurrent, trim_scale(monthly_budget_eur)::text as monthly_budget_eur, allowed_model_slugs,
-    allowed_cidrs::text[] as allowed_cidrs,
+    allowed_cidrs::text[] as allowed_cidrs, purpose,
     case when revoked_at is not null then 'revoked' when expires_at <= now() then 'expired' else 'active' end as state`;
 }

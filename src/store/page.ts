@@ -56,7 +56,7 @@ export function pageOfCompanies(sql: Sql, query: ListQuery<CompanySort>): Promis
 /** Keys of a company that work, or those that are revoked or expired. */
 export type KeyLife = 'active' | 'dead';
 
-/** Keys of a company with what each cost in the present month. To be run in a transaction. */
+/** Keys of a company, but those of playgrounds, with what each cost in the present month. To be run in a transaction. */
 export async function pageOfKeys(
   sql: Sql,
   company: string,
@@ -75,18 +75,28 @@ export async function pageOfKeys(
       from api_keys left join (
         select api_key_id, sum(cost_eur) as cost from usage_daily
         where company_id = ${company} and billing_month = billing_month(now()) group by 1) d on d.api_key_id = id
-      where company_id = ${company} and ${isActive(sql)} = ${life === 'active'}
+      where company_id = ${company} and purpose is null and ${isActive(sql)} = ${life === 'active'}
         and ${contains(sql, query, sql`name, prefix, created_by, id`)} ${tail}`;
   });
 }
 
-/** How many keys of a company work now, and how many are revoked or expired. */
+/** How many keys of a company work now, and how many are revoked or expired; without those of playgrounds. */
 export async function countKeys(sql: Sql, company: string): Promise<Readonly<Record<KeyLife, number>>> {
   const [row] = await sql<[Record<KeyLife, number>]>`
     select count(*) filter (where ${isActive(sql)})::integer as active,
       count(*) filter (where not ${isActive(sql)})::integer as dead
-    from api_keys where company_id = ${company}`;
+    from api_keys where company_id = ${company} and purpose is null`;
   return row;
+}
+
+/** Keys of a company's playgrounds that are not revoked, the last used first, with what each cost in the present month. */
+export function playgroundKeys(sql: Sql, company: string): Promise<Spent<KeyRow>[]> {
+  return sql<Spent<KeyRow>[]>`
+    select ${keyColumns(sql)}, trim_scale((
+      select coalesce(sum(cost_eur), 0) from usage_daily
+      where api_key_id = id and company_id = ${company} and billing_month = billing_month(now())))::text as spent
+    from api_keys where company_id = ${company} and purpose = 'playground' and revoked_at is null
+    order by last_used_at desc nulls last, id limit ${PAGE_ROWS}`;
 }
 
 function isActive(sql: Sql): Fragment {

@@ -31,6 +31,7 @@ const MAY: Readonly<Record<Role, readonly Action[]>> = {
     'assistant.read',
     'assistant.write',
     'assistant.run',
+    'playground.use',
     'company-token.read',
     'company-token.write',
   ],
