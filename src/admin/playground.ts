@@ -16,6 +16,7 @@ import { companyHeading, page } from './layout.ts';
 import { callableSlugs, figuresOf, missingModels, requestIdOf } from './trial.ts';
 
 const BASE = '/companies/:company/playground';
+const BROKEN = 'The answer broke off.';
 
 /** One prompt to a model of the company, by the API, as who is signed in. */
 export const playgroundRoutes: readonly Route[] = [
@@ -96,9 +97,13 @@ function readCall(form: Form): object {
 async function run(c: PageContext, form: Form): Promise<Response> {
   const response = await callApi(c, '/chat/completions', readCall(form));
   let [text, error] = ['', ''];
-  for await (const piece of piecesOf(response)) {
-    text += piece.text ?? '';
-    error ||= piece.error ?? '';
+  try {
+    for await (const piece of piecesOf(response)) {
+      text += piece.text ?? '';
+      error ||= piece.error ?? '';
+    }
+  } catch {
+    error = BROKEN;
   }
   const figures = await figuresOf(c, requestIdOf(response), response.statusCode !== 200);
   return playgroundPage(c, form, { text, error, figures });
@@ -121,7 +126,7 @@ async function runStreamed(c: PageContext, form: Form): Promise<Response> {
     } catch (error) {
       if (left.signal.aborted) return;
       if (!(error instanceof RefusedChange)) log.warn({ reason: (error as Error).stack }, 'admin: a trial failed');
-      await send({ error: error instanceof RefusedChange ? error.message : 'The answer broke off.' });
+      await send({ error: error instanceof RefusedChange ? error.message : BROKEN });
     } finally {
       release();
     }
@@ -137,10 +142,11 @@ async function* piecesOf(response: IncomingMessage): AsyncGenerator<Piece> {
   }
   let rest = '';
   for await (const chunk of response.setEncoding('utf8')) {
-    const lines = `${rest}${chunk}`.split('\n');
+    const lines = `${rest}${chunk}`.split(/[\r\n]/);
     rest = lines.pop() as string;
-    for (const line of lines.filter((each) => each.startsWith('data: {'))) {
-      const { choices, error } = JSON.parse(line.slice(6)) as Chunk;
+    for (const [, data] of lines.map((line) => /^data: ?(\{.*)/.exec(line) ?? [])) {
+      if (data === undefined) continue; // a comment, an empty line or "[DONE]"
+      const { choices, error } = JSON.parse(data) as Chunk;
       const text = choices?.[0]?.delta?.content ?? '';
       if (text !== '') yield { text };
       if (error !== undefined) yield { error: error.message };

@@ -17,6 +17,7 @@ const base = `/companies/${company}/playground`;
 const KEY = /svc_[a-z2-7]{32}/;
 await office.part(office.customer, 'stalling', 'internal-demo-chat!stall-after-3');
 await office.part(office.customer, 'breaking', 'internal-demo-chat!cut-after-3');
+await office.part(office.customer, 'odd', 'internal-demo-chat!cr!noise');
 await office.part(office.customer, 'refusing', 'internal-demo-chat!error-400');
 
 /** Rows of the ledger with the key that paid, newest last. */
@@ -108,7 +109,8 @@ t.test('gates and the budget hold, and a refusal books nothing', async (t) => {
     (text) => /completed: /.test(text),
   );
   const { text } = await send(owner, { model: 'breaking' });
-  t.match(textOf(text), /upstream_failed: /, 'an answer that broke off is booked as for any client');
+  t.match(textOf(text), /Hello.*The model failed to answer\..*Nothing is booked/s, 'no usage was known');
+  t.match(textOf((await send(owner, { model: 'odd' })).text), /Hello.*completed: /s, 'lines may end in CR');
 });
 
 t.test('another replica gave the key another text: the call goes on with a third', async (t) => {
