@@ -24,8 +24,9 @@ import type { Format } from './format.ts';
 import type { Html } from './html.ts';
 import { badge, companyHeading, confirmation, muted, page } from './layout.ts';
 import { list, listQuery } from './list.ts';
+
 import { type Labels, lockEdited, seenInput } from './stale.ts';
-import { callableSlugs, figuresOf, missingModels, requestIdOf } from './trial.ts';
+import { figuresOf, modelChoice, requestIdOf } from './trial.ts';
 
 const BASE = '/companies/:company/assistants';
 const RUN = `${BASE}/:assistant/run`;
@@ -223,15 +224,14 @@ async function runPage(c: PageContext, form: Form, result: Html | string = ''): 
   );
   const path = `/companies/${id}/assistants/${assistant.id}/run`;
   const state = formState(form, path);
-  const slugs = callableSlugs(company).map((slug) => [slug, slug] as const);
-  const standard = assistant.model_slug === null ? [] : [['', `The default, ${assistant.model_slug}`] as const];
+  const before = assistant.model_slug === null ? [] : [['', `The default, ${assistant.model_slug}`] as const];
   const body = html`${companyHeading(c, company)}<h1>Try ${assistant.name}</h1>
 <p class="lead">A real run through the API: the same checks, the same answer, and it is charged to the company like any other, under the key “Playground of ${c.var.session.user.email}”. <a href="/companies/${id}/playground">Try a model without an assistant</a>.</p>
 ${isEligible(assistant.visibility, assistant.project_id) ? '' : html`<p class="notice warn-notice">The API does not show this assistant: the run will get 404.</p>`}
 <section class="card">${state.summary}
 <form method="post" action="${path}" class="stack">${csrfInput(c)}
 ${field(state, { name: 'message', label: 'Message', type: 'textarea', rows: 4, required: true })}
-${select(state, { name: 'model_slug', label: 'Model', choices: [...standard, ...slugs], value: '' })}${missingModels(company)}
+${modelChoice(company, state, { name: 'model_slug', value: '', before })}
 ${field(state, { name: 'max_tokens', label: 'Maximum tokens', inputmode: 'numeric', hint: 'Optional.' })}
 <div class="actions"><button class="primary">Run</button> <a class="button quiet" href="/companies/${id}/assistants">Back</a></div></form></section>
 ${result}`;

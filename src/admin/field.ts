@@ -105,7 +105,7 @@ ${description(state, spec)}</div>`;
 }
 
 /** Values and their texts. */
-type Choices = readonly (readonly [string, string])[];
+export type Choices = readonly (readonly [string, string])[];
 
 /** What a select element offers. */
 export function options(choices: Choices, chosen: string): Html[] {

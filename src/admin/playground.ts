@@ -9,11 +9,11 @@ import { readCompany } from '../store/directory.ts';
 import { allowPlayground, isPlaygroundRevoked } from '../store/playground-key.ts';
 import { callApi } from './api.ts';
 import { change, type PageContext, param, type Route, read } from './context.ts';
-import { csrfInput, field, formState, select } from './field.ts';
+import { csrfInput, field, formState } from './field.ts';
 import type { Form } from './form.ts';
 import type { Html } from './html.ts';
 import { companyHeading, page } from './layout.ts';
-import { callableSlugs, figuresOf, missingModels, requestIdOf } from './trial.ts';
+import { callableSlugs, figuresOf, missingModels, modelChoice, requestIdOf } from './trial.ts';
 
 const BASE = '/companies/:company/playground';
 const BROKEN = 'The answer broke off.';
@@ -66,10 +66,10 @@ function allowForm(c: PageContext, path: string): Html {
 
 function promptForm(c: PageContext, form: Form, company: Company, path: string): Html {
   const state = formState(form, path);
-  const choices = callableSlugs(company).map((slug) => [slug, slug] as const);
-  if (choices.length === 0) return html`<p>The company may call no chat model.</p>${missingModels(company)}`;
+  if (callableSlugs(company).length === 0)
+    return html`<p>The company may call no chat model. ${missingModels(company)}</p>`;
   return html`${state.summary}<form method="post" action="${path}" class="stack" data-stream="${path}/stream">${csrfInput(c)}
-${select(state, { name: 'model', label: 'Model', choices, value: c.req.query('model') ?? '' })}${missingModels(company)}
+${modelChoice(company, state, { name: 'model', value: c.req.query('model') ?? '' })}
 ${field(state, { name: 'system', label: 'System prompt', type: 'textarea', rows: 2, hint: 'Optional.' })}
 ${field(state, { name: 'prompt', label: 'Prompt', type: 'textarea', required: true })}
 ${field(state, { name: 'max_tokens', label: 'Maximum tokens of the answer', inputmode: 'numeric', hint: '1 to 32000; empty for the model’s own.' })}
@@ -87,7 +87,7 @@ function readCall(form: Form): object {
   const model = form.required('model', readSlug);
   const system = form.optional('system', readText);
   const content = form.required('prompt', readText);
-  const max_tokens = form.optional('max_tokens', readMaxTokens);
+  const max_tokens = form.optional('max_tokens', form.numeric(readMaxTokens));
   form.check();
   const messages = [...(system === null ? [] : [{ role: 'system', content: system }]), { role: 'user', content }];
   return { model, messages, ...(max_tokens === null ? {} : { max_tokens }), stream: true };

@@ -1,9 +1,9 @@
 import type { IncomingMessage } from 'node:http';
-import { html } from 'hono/html';
 import type { Company } from '../domain/company.ts';
 import { findModel, listModels } from '../domain/gate.ts';
 import { bookedCall } from './api.ts';
 import type { PageContext } from './context.ts';
+import { type Choices, type FormState, select } from './field.ts';
 import type { Html } from './html.ts';
 
 /** What trials of models and of assistants share. */
@@ -15,8 +15,20 @@ export function callableSlugs(company: Company): string[] {
   return listModels(company).flatMap(({ slug, kind }) => (kind === 'chat' ? [slug] : []));
 }
 
-/** Which other chat models there are, and why the company may not call them. */
-export function missingModels(company: Company): Html | string {
+/** A choice of the chat models that a company may call. Its hint says which others there are, and why they are missing. */
+export function modelChoice(
+  company: Company,
+  state: FormState,
+  spec: { readonly name: string; readonly value: string; readonly before?: Choices },
+): Html {
+  const { name, value, before = [] } = spec;
+  const choices = [...before, ...callableSlugs(company).map((slug) => [slug, slug] as const)];
+  const hint = missingModels(company);
+  return select(state, { name, label: 'Model', choices, value, ...(hint === '' ? {} : { hint }) });
+}
+
+/** Empty when the company may call all. */
+export function missingModels(company: Company): string {
   const slugs = new Set([...company.sharedModels.keys(), ...company.ownModels.keys()]);
   const reasons = [...slugs].flatMap((slug) => {
     const model = company.ownModels.get(slug) ?? company.sharedModels.get(slug);
@@ -26,7 +38,7 @@ export function missingModels(company: Company): Html | string {
   });
   if (reasons.length === 0) return '';
   const more = reasons.length > MOST_NAMES ? ` and ${reasons.length - MOST_NAMES} more` : '';
-  return html`<p class="hint">Not offered: ${reasons.sort().slice(0, MOST_NAMES).join(', ')}${more}.</p>`;
+  return `Not offered: ${reasons.sort().slice(0, MOST_NAMES).join(', ')}${more}.`;
 }
 
 export function requestIdOf({ headers }: IncomingMessage): string {

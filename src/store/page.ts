@@ -89,7 +89,7 @@ export async function countKeys(sql: Sql, company: string): Promise<Readonly<Rec
   return row;
 }
 
-/** Keys of a company's playgrounds that are not revoked, the last used first, with what each cost in the present month. */
+/** Keys of a company's playgrounds that are not revoked, the fifty last used, with what each cost in the present month. */
 export function playgroundKeys(sql: Sql, company: string): Promise<Spent<KeyRow>[]> {
   return sql<Spent<KeyRow>[]>`
     select ${keyColumns(sql)}, trim_scale((

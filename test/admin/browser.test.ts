@@ -504,7 +504,8 @@ await t.test('the owner searches, sorts and turns the pages of a long list', asy
       'owen@customer.example', now() - i * interval '1 hour' from generate_series(1, 120) as i`;
   const { page, complaints } = await begin(t, office.people.owner);
   await section(page, 'Access').click();
-  const names = () => page.getByRole('rowheader').locator('strong').allInnerTexts();
+  const keys = page.getByRole('table', { name: 'API keys' });
+  const names = () => keys.getByRole('rowheader').locator('strong').allInnerTexts();
   const pages = page.getByRole('navigation', { name: 'Pages' });
   await page.getByRole('searchbox', { name: 'Search' }).fill('sHOP');
   await page.getByRole('button', { name: 'Show' }).click();

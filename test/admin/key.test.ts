@@ -14,7 +14,7 @@ const operator = await signedIn(office, 'operator');
 const KEY = /svc_[a-z2-7]{32}/;
 
 /** The hidden fields of a form that makes a key. */
-const once = () => ({ id: randomUUID(), secret: randomBytes(32).toString('base64url') });
+const once = () => ({ id: randomUUID(), claim: randomBytes(32).toString('base64url') });
 const shownIn = (text: string) => KEY.exec(text)?.[0];
 const age = () => sql`update key_reveals set expires_at = now()`;
 const prefixOf = (key: string) => key.slice(0, 8);
@@ -65,11 +65,11 @@ t.test('another session gets no text, not even of the same user, and another com
 });
 
 t.test('a form without its hidden fields is refused', async (t) => {
-  for (const left of ['id', 'secret']) {
+  for (const left of ['id', 'claim']) {
     const { [left as 'id']: _, ...form } = { ...once(), name: 'Incomplete', scope: 'chat' };
     t.equal((await owner.post(`${base}/create`, form)).status, 422);
   }
-  t.equal((await owner.post(`${base}/create`, { ...once(), secret: 'short', name: 'x', scope: 'chat' })).status, 422);
+  t.equal((await owner.post(`${base}/create`, { ...once(), claim: 'short', name: 'x', scope: 'chat' })).status, 422);
   t.equal((await sql`select from api_keys where name = 'Incomplete'`).length, 0);
 });
 

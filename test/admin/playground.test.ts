@@ -137,7 +137,7 @@ t.test('a revoked playground stays so until it is allowed again; it is listed ap
   t.notMatch((await owner.get(`/companies/${company}/access`)).text, 'Playground of owen');
   t.equal((await owner.post(`${base}/allow`)).status, 303);
   t.match(textOf((await send(owner, {})).text), 'completed: ');
-  const rotation = { id: company, secret: 's'.repeat(43), overlap: '0' };
+  const rotation = { id: company, claim: 's'.repeat(43), overlap: '0' };
   const [fresh] =
     await sql`select id from api_keys where created_by = ${people.owner} and purpose = 'playground' and revoked_at is null`;
   t.equal((await owner.post(`/companies/${company}/access/${fresh?.id}/rotate`, rotation)).status, 422);

@@ -33,7 +33,7 @@ async function create(fields: Record<string, string | string[]>) {
   const id = randomUUID();
   return {
     id,
-    ...(await owner.post(`${base}/access/create`, { id, secret: SECRET, name: 'form', scope: 'chat', ...fields })),
+    ...(await owner.post(`${base}/access/create`, { id, claim: SECRET, name: 'form', scope: 'chat', ...fields })),
   };
 }
 
@@ -66,7 +66,7 @@ t.test('a key is created with limits and restrictions, edited, and freed of them
 t.test('a rotated key has all of the old one', async (t) => {
   const { id } = await create(ASKED);
   const new_id = randomUUID();
-  t.equal((await owner.post(`${base}/access/${id}/rotate`, { id: new_id, secret: SECRET, overlap: '0' })).status, 200);
+  t.equal((await owner.post(`${base}/access/${id}/rotate`, { id: new_id, claim: SECRET, overlap: '0' })).status, 200);
   t.same(await stored(new_id), await stored(id));
 });
 

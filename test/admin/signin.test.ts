@@ -198,7 +198,7 @@ t.test('names are text, whatever is in them', async (t) => {
   const name = `"><script>alert(1)</script>&amp;`;
   await person.post(`${base}/access/create`, {
     id: crypto.randomUUID(),
-    secret: 's'.repeat(43),
+    claim: 's'.repeat(43),
     name,
     scope: ['chat'],
   });
