@@ -24,6 +24,7 @@ export const findRoutes: readonly Route[] = [
 
 const MOST = 1000; // looked up at once
 const SHOWN = 50;
+const LOOK_UP_MS = 5000;
 
 async function findPage(c: PageContext, form: Form, result: Html | string = ''): Promise<Response> {
   const id = companyOf(c);
@@ -49,12 +50,9 @@ async function find(c: PageContext, form: Form): Promise<Response> {
   const digests = form.required('text', (text) => digestsIn(text, services.keyPrefix));
   form.check();
   const ids = await services.db.run(LOOK_UP_MS, (sql) => idsOfDigests(sql, digests));
-  // behind the wall only those of the company are left
-  const keys = await read(c, (sql) => keysWithCompany(sql, ids));
+  const keys = await read(c, (sql) => keysWithCompany(sql, ids, companyOf(c)));
   return findPage(c, form, resultOf(c, digests.length, keys));
 }
-
-const LOOK_UP_MS = 5000;
 
 /** @throws FieldError when there are too many; it says nothing of the text */
 function digestsIn(text: string, prefix: string): string[] {

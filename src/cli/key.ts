@@ -163,7 +163,7 @@ export const keyCommands: readonly Command[] = [
       const input = await textFrom(stdin, MOST_TEXT);
       if (Buffer.byteLength(input) > MOST_TEXT) throw new Failure('the text has more than 64 MiB: give it in parts');
       const digests = possibleKeysIn(input, config.keyPrefix).map(digestOf);
-      const keys = await read(async (sql) => keysWithCompany(sql, await idsOfDigests(sql, digests)));
+      const keys = await read(async (sql) => keysWithCompany(sql, await idsOfDigests(sql, digests), null));
       const text = listing(
         keys,
         {

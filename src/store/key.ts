@@ -136,14 +136,19 @@ export async function idsOfDigests(sql: Sql, digests: readonly string[]): Promis
   return rows.map(({ id }) => id);
 }
 
-/** Keys with the name of their company, those that work first, the last used of them first. */
+/**
+ * Keys with the name of their company, those that work first, the last used of them first.
+ * @param company if given, keys of other companies are left out
+ */
 export async function keysWithCompany(
   sql: Sql,
   ids: readonly string[],
+  company: string | null,
 ): Promise<(KeyRow & { readonly company_name: string })[]> {
   return sql<(KeyRow & { readonly company_name: string })[]>`
     select k.*, c.name as company_name
     from (select ${columns(sql)} from api_keys where id = any(${[...ids]}::uuid[])) k join companies c on c.id = k.company_id
+    where ${company}::uuid is null or k.company_id = ${company}
     order by k.state = 'active' desc, k.last_used_at desc nulls last, k.id`;
 }
 
