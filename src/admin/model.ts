@@ -76,7 +76,8 @@ async function companyPage(c: PageContext): Promise<Response> {
     Action: (model: ModelRow) => {
       if (isShadowed(company, model) || !mayNow(c, 'company.set')) return muted('none');
       const verb = company.disabledSlugs.has(model.slug) ? 'Enable' : 'Disable';
-      const canTry = model.kind === 'chat' && listed.some(({ slug }) => slug === model.slug);
+      const canTry =
+        mayNow(c, 'playground.use') && model.kind === 'chat' && listed.some(({ slug }) => slug === model.slug);
       return html`<span class="row-actions">${canTry ? html`<a class="button quiet" href="${playground}?model=${encodeURIComponent(model.slug)}">Try<span class="sr"> ${model.slug}</span></a>` : ''}<form class="inline" method="post" action="${base}/${verb.toLowerCase()}">${csrfInput(c)}<input type="hidden" name="slug" value="${model.slug}"><button class="quiet" aria-label="${verb} ${model.slug}">${verb}</button></form></span>`;
     },
   };
@@ -84,7 +85,7 @@ async function companyPage(c: PageContext): Promise<Response> {
     object: 'list',
     data: listed.slice(0, PAGE_ROWS).map((model) => modelEntry(model, services.ownedBy)),
   };
-  const body = html`${companyHeading(c, company)}<div class="title-row"><h1>Models</h1><a class="button quiet" href="${playground}">Playground</a></div>
+  const body = html`${companyHeading(c, company)}<div class="title-row"><h1>Models</h1>${mayNow(c, 'playground.use') ? html`<a class="button quiet" href="${playground}">Playground</a>` : ''}</div>
 <p class="lead">${
     company.allowNonEu
       ? html`The EU gate is <strong>open</strong>: models hosted outside the EU may be used.`

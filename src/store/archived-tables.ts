@@ -47,7 +47,7 @@ export const ARCHIVED: readonly ArchivedTable[] = [
     table: 'api_keys',
     what: 'API keys with their scopes, limits and restrictions, revoked ones included',
     columns: words(
-      'id company_id name prefix scopes created_at created_by expires_at last_used_at revoked_at requests_per_minute tokens_per_minute max_concurrent allowed_model_slugs monthly_budget_eur allowed_cidrs',
+      'id company_id name prefix scopes created_at created_by expires_at last_used_at revoked_at requests_per_minute tokens_per_minute max_concurrent allowed_model_slugs monthly_budget_eur allowed_cidrs purpose',
     ),
     without: { digest: 'a secret: it identifies the key' },
     order: 'created_at, id',
@@ -129,6 +129,7 @@ export const NOT_ARCHIVED: Readonly<Record<string, string>> = {
   budget_reservations: 'calls in flight under a strict budget: a row lives for seconds and ends in the ledger',
   budget_alert_deliveries: 'state of sending: alerts go to the owners and administrators in users.jsonl',
   idempotent_answers: 'answers kept for a day, so that a program that repeats a request gets the same one',
+  key_reveals: 'texts of new keys for a minute, encrypted with a secret that is stored nowhere',
   sessions: 'digests of random tokens of people who are signed in, for twelve hours at most',
 };
 

@@ -248,7 +248,7 @@ t.test('every text of a company is erased, or holds no name', async (t) => {
   const nameless: Readonly<Record<string, string>> = {
     companies: 'disabled_model_slugs budget_mode',
     models: 'slug upstream_model kind token_input',
-    api_keys: 'prefix scopes allowed_model_slugs',
+    api_keys: 'prefix scopes allowed_model_slugs purpose',
     assistants: 'model_slug visibility',
     users: 'role password_hash',
     invitations: 'role',
