@@ -83,7 +83,7 @@ const ERRORS: Readonly<Record<number, { readonly title: string; readonly text?: 
   503: { title: 'Not available' },
 };
 
-type Made = 'sessions' | 'hashing' | 'attempts' | 'invitations' | 'slow';
+type Made = 'sessions' | 'hashing' | 'attempts' | 'invitations' | 'slow' | 'trials' | 'texts';
 type Given = Omit<PageServices, Made>;
 
 /**
