@@ -74,11 +74,15 @@ async function companyPage(c: PageContext): Promise<Response> {
       model.kind === 'embedding' ? muted('none') : format.price(model.cost_eur_per_1k_output),
     State: (model: ModelRow) => stateOf(company, model),
     Action: (model: ModelRow) => {
-      if (isShadowed(company, model) || !mayNow(c, 'company.set')) return muted('none');
-      const verb = company.disabledSlugs.has(model.slug) ? 'Enable' : 'Disable';
-      const canTry =
-        mayNow(c, 'playground.use') && model.kind === 'chat' && listed.some(({ slug }) => slug === model.slug);
-      return html`<span class="row-actions">${canTry ? html`<a class="button quiet" href="${playground}?model=${encodeURIComponent(model.slug)}">Try<span class="sr"> ${model.slug}</span></a>` : ''}<form class="inline" method="post" action="${base}/${verb.toLowerCase()}">${csrfInput(c)}<input type="hidden" name="slug" value="${model.slug}"><button class="quiet" aria-label="${verb} ${model.slug}">${verb}</button></form></span>`;
+      if (isShadowed(company, model)) return muted('none');
+      const { slug, kind } = model;
+      const verb = company.disabledSlugs.has(slug) ? 'Enable' : 'Disable';
+      const toggle = html`<form class="inline" method="post" action="${base}/${verb.toLowerCase()}">${csrfInput(c)}<input type="hidden" name="slug" value="${slug}"><button class="quiet" aria-label="${verb} ${slug}">${verb}</button></form>`;
+      const trial = html`<a class="button quiet" href="${playground}?model=${encodeURIComponent(slug)}">Try<span class="sr"> ${slug}</span></a>`;
+      const canTry = mayNow(c, 'playground.use') && kind === 'chat' && listed.some((each) => each.slug === slug);
+      const canSet = mayNow(c, 'company.set');
+      if (!canTry && !canSet) return muted('none');
+      return html`<span class="row-actions">${canTry ? trial : ''}${canSet ? toggle : ''}</span>`;
     },
   };
   const entries = {
