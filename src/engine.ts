@@ -121,6 +121,7 @@ export async function openEngine(
       bodyMemory: new BodyMemory(collectYoung),
       limits: config,
       steering: new SteeringFilter(refusedNames(config.refusedParameters)),
+      costCenterMember: config.costCenterMember,
     },
     async close() {
       // calls whose clients were cut are booked as aborted; after the upstream is closed they would count as its failures, and be free

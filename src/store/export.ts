@@ -18,6 +18,7 @@ const EXPRESSIONS = {
   usage_source: 'usage_source',
   outcome: 'outcome',
   occurred_at: `to_char(occurred_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`,
+  cost_center: 'cost_center',
 } as const;
 
 export const LEDGER_COLUMNS = Object.keys(EXPRESSIONS) as (keyof typeof EXPRESSIONS)[];
