@@ -7,6 +7,11 @@ const AGES = [
   ['minute', 60],
 ] as const;
 
+/** Decimals of an amount in a column. */
+const MOST_DIGITS = 4;
+/** Stands for smaller amounts, which are not zero. */
+const LEAST = '0.0001';
+
 /**
  * Numbers and times in the language of one reader. Amounts stay decimal text: Intl formats every
  * digit of it, so nothing is rounded to a binary fraction.
@@ -16,12 +21,16 @@ export function formatFor(acceptLanguage: string | undefined, timeZone: string) 
   const locale = preferred(acceptLanguage);
   // made once: making one takes as long as 50 uses of it
   const euros = euro(locale, 2, 15);
+  const rounded = euro(locale, 2, MOST_DIGITS);
   const prices = euro(locale, 2, 12);
   const counts = new Intl.NumberFormat(locale);
   const percents = new Intl.NumberFormat(locale, { style: 'percent', maximumFractionDigits: 1 });
   const moments = new Intl.DateTimeFormat(locale, { dateStyle: 'medium', timeStyle: 'short', timeZone });
   const months = new Intl.DateTimeFormat(locale, { month: 'long', year: 'numeric', timeZone: 'UTC' });
   const days = new Intl.DateTimeFormat(locale, { day: 'numeric', month: 'long', timeZone: 'UTC' });
+  const shortDays = new Intl.DateTimeFormat(locale, { day: 'numeric', month: 'short', timeZone: 'UTC' });
+  const shortMonths = new Intl.DateTimeFormat(locale, { month: 'short', timeZone: 'UTC' });
+  const ranges = new Intl.DateTimeFormat(locale, { dateStyle: 'long', timeZone: 'UTC' });
   const ages = new Intl.RelativeTimeFormat(locale, { numeric: 'auto' });
   return {
     /** An exact EUR amount. Digits after the cents are smaller. */
@@ -35,6 +44,23 @@ export function formatFor(acceptLanguage: string | undefined, timeZone: string) 
     /** An exact EUR amount as plain text. */
     eurText(amount: string): string {
       return euros.format(amount as Intl.StringNumericLiteral);
+    },
+
+    /**
+     * An EUR amount of two to four decimals, for columns: points stand below each other. Where digits are left out,
+     * the exact amount is its tooltip, and what screen readers say.
+     */
+    amount(amount: string): Html {
+      const isTiny = /[1-9]/.test(amount) && !/[1-9]/.test(rounded.format(amount as Intl.StringNumericLiteral));
+      const parts = rounded.formatToParts((isTiny ? LEAST : amount) as Intl.StringNumericLiteral);
+      const digits = parts.find(({ type }) => type === 'fraction')?.value.length ?? 0;
+      const room = html`<span class="room${MOST_DIGITS - digits}"></span>`;
+      const shown = parts.map(({ type, value }) =>
+        type === 'fraction' ? html`${value}${digits < MOST_DIGITS ? room : ''}` : value,
+      );
+      const exact = euros.format(amount as Intl.StringNumericLiteral);
+      if (exact === parts.map(({ value }) => value).join('')) return html`<span class="eur">${shown}</span>`;
+      return html`<span class="eur" title="${exact}"><span aria-hidden="true">${isTiny ? '< ' : ''}${shown}</span><span class="sr">${exact}</span></span>`;
     },
 
     /** A rounded amount, for axes. */
@@ -55,6 +81,12 @@ export function formatFor(acceptLanguage: string | undefined, timeZone: string) 
       return percents.format(value / 100);
     },
 
+    /** "320 ms", "1.4 s" or "75 s". */
+    duration(milliseconds: number): string {
+      if (milliseconds < 1000) return `${counts.format(Math.round(milliseconds))} ms`;
+      return `${counts.format(Number((milliseconds / 1000).toPrecision(2)))} s`;
+    },
+
     /** A moment in the billing time zone. */
     instant(at: Date): Html {
       return html`<time datetime="${at.toISOString()}">${moments.format(at)}</time>`;
@@ -71,6 +103,21 @@ export function formatFor(acceptLanguage: string | undefined, timeZone: string) 
     /** "24 November" of "2026-11-24". */
     day(date: string): string {
       return days.format(new Date(`${date}T00:00:00Z`));
+    },
+
+    /** "24 Nov" of "2026-11-24". */
+    shortDay(date: string): string {
+      return shortDays.format(new Date(`${date}T00:00:00Z`));
+    },
+
+    /** "Nov" of "2026-11-01". */
+    shortMonth(first: string): string {
+      return shortMonths.format(new Date(`${first}T00:00:00Z`));
+    },
+
+    /** "24 – 30 November 2026", or the single day. */
+    range(from: string, to: string): string {
+      return ranges.formatRange(new Date(`${from}T00:00:00Z`), new Date(`${to}T00:00:00Z`));
     },
 
     /** "November 2026" of "2026-11-01". */

@@ -3,7 +3,7 @@ import { html } from 'hono/html';
 import { FieldError, oneOf, readInstant, readName, readScope, readUuid } from '../domain/field.ts';
 import { restrictionTexts } from '../domain/limit-text.ts';
 import { SCOPES, type Scope } from '../domain/scope.ts';
-import { readUsageMonth } from '../store/daily.ts';
+import { readPresentMonth } from '../store/daily.ts';
 import { readCompany } from '../store/directory.ts';
 import { createKey, findKey, type KeyRow, revokeKey, rotateKey, setKey } from '../store/key.ts';
 import { type KeySort, pageOfKeys } from '../store/page.ts';
@@ -16,7 +16,7 @@ import { revealPage } from './key-reveal.ts';
 import { badge, companyHeading, confirmation, muted, page } from './layout.ts';
 import { list, listQuery } from './list.ts';
 import { foldedRestrictionFields, readRestrictions, restrictionFields } from './restriction.ts';
-import { usageFigures } from './usage.ts';
+import { usageCards } from './usage-cards.ts';
 
 const BASE = '/companies/:company/access';
 
@@ -63,7 +63,7 @@ async function accessPage(c: PageContext, form: Form): Promise<Response> {
   const { company, keys, usage } = await read(c, async (sql) => ({
     company: await readCompany(sql, id),
     keys: await pageOfKeys(sql, id, query),
-    usage: await readUsageMonth(sql, id, null),
+    usage: await readPresentMonth(sql, id, 1),
   }));
   const state = formState(form, `${base}/create`);
   const now = services.clock();
@@ -86,9 +86,9 @@ async function accessPage(c: PageContext, form: Form): Promise<Response> {
   const body = html`${companyHeading(c, company)}<h1>Access</h1>
 <p class="lead">Applications reach the API at <code>${services.publicUrl}</code> with one of these keys. Keep them on servers, like passwords.</p>
 ${list(c, { path: base, caption: 'API keys', cells, figures: ['Cost this month'], sorts: SORTS, empty: 'There are no keys yet. Create the first one below.' }, query, keys)}
-<section aria-labelledby="usage"><div class="title-row"><h2 id="usage">Usage in ${format.month(usage.month)}</h2>
+<section aria-labelledby="usage"><div class="title-row"><h2 id="usage">Usage in ${format.month(usage.budget.month)}</h2>
 <a class="button quiet" href="/companies/${id}/usage">Details</a></div>
-${usageFigures(usage, format)}</section>
+${usageCards(usage, format)}</section>
 <section class="card" id="create"><h2>Create a key</h2>${state.summary}
 <form method="post" action="${base}/create" class="stack">${csrfInput(c)}<input type="hidden" name="id" value="${randomUUID()}">
 ${field(state, { name: 'name', label: 'Name', required: true, hint: 'What will use it, such as “Website search”.' })}

@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { csvCell } from '../domain/csv.ts';
 import { FieldError, readMonth, readUuid } from '../domain/field.ts';
 import { type BilledCall, EXPORT_COLUMNS, readExport, reconcile, spanOf } from '../domain/reconcile.ts';
 import { findCompany } from '../store/company.ts';
@@ -173,8 +174,4 @@ async function* csvOf(batches: Batches): AsyncGenerator<string> {
   for await (const rows of batches) {
     yield rows.map((row) => `${LEDGER_COLUMNS.map((column) => csvCell(String(row[column]))).join(',')}\n`).join('');
   }
-}
-
-function csvCell(text: string): string {
-  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }

@@ -94,7 +94,7 @@ t.test('a changed role holds from the next page on', async (t) => {
 t.test('internal model names are for operators', async (t) => {
   const { parts } = office.upstream;
   t.match((await people.operator.get('/models')).text, parts.chat);
-  for (const page of ['models', 'usage', 'access', 'assistants', 'settings', 'usage.csv']) {
+  for (const page of ['models', 'usage', 'access', 'assistants', 'settings', 'usage.csv', 'ledger.csv']) {
     t.notMatch((await people.owner.get(`/companies/${own}/${page}`)).text, parts.chat, page);
   }
 });

@@ -298,6 +298,7 @@ interface Usage {
   usage_source: string;
   outcome: string;
   occurred_at: string;
+  cost_center: string;
 }
 
 function usage(change: Partial<Usage> = {}): Usage {
@@ -318,6 +319,7 @@ function usage(change: Partial<Usage> = {}): Usage {
     usage_source: 'upstream',
     outcome: 'completed',
     occurred_at: now,
+    cost_center: '',
     ...change,
   };
   return row.cost_eur === '' ? { ...row, cost_eur: exactCost(row) } : row;

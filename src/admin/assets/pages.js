@@ -19,22 +19,28 @@ for (const chart of document.querySelectorAll('svg.chart')) {
   tip.className = 'tip';
   tip.hidden = true;
   chart.parentElement.append(tip);
-  for (const day of chart.querySelectorAll('g.day')) {
-    const title = day.querySelector('title');
+  for (const bar of chart.querySelectorAll('.bar')) {
+    const title = bar.querySelector('title');
     const text = title.textContent;
     title.remove(); // or the browser would show it as well
-    day.addEventListener('pointerenter', () => {
+    const show = (clientX, clientY) => {
       tip.textContent = text;
       tip.hidden = false;
-    });
-    day.addEventListener('pointermove', (event) => {
       const frame = chart.parentElement.getBoundingClientRect();
-      const x = Math.min(event.clientX - frame.left + 14, frame.width - tip.offsetWidth);
+      const x = Math.min(clientX - frame.left + 14, frame.width - tip.offsetWidth);
       tip.style.left = `${Math.max(0, x)}px`;
-      tip.style.top = `${event.clientY - frame.top + 14}px`;
-    });
-    day.addEventListener('pointerleave', () => {
+      tip.style.top = `${clientY - frame.top + 14}px`;
+    };
+    const hide = () => {
       tip.hidden = true;
+    };
+    bar.addEventListener('pointerenter', (event) => show(event.clientX, event.clientY));
+    bar.addEventListener('pointermove', (event) => show(event.clientX, event.clientY));
+    bar.addEventListener('pointerleave', hide);
+    bar.addEventListener('focus', () => {
+      const { left, top } = bar.getBoundingClientRect();
+      show(left, top);
     });
+    bar.addEventListener('blur', hide);
   }
 }
