@@ -34,11 +34,12 @@ export const MAX_NAMED = 8;
 
 /**
  * A chart is drawn in both sizes, so that its text is readable on a phone; the style sheet shows one of them.
- * In units of the viewBox; `labels` is how many the axis of time has room for.
+ * In units of the viewBox; `labels` is how many the axis of time has room for; a phone
+ * shows no tips.
  */
 const SIZES = [
-  { width: 960, height: 280, left: 76, bottom: 40, top: 12, labels: 16, className: 'chart wide' },
-  { width: 360, height: 230, left: 64, bottom: 40, top: 12, labels: 5, className: 'chart slim' },
+  { width: 960, height: 280, left: 76, bottom: 40, top: 12, labels: 16, className: 'chart wide', hasTips: true },
+  { width: 360, height: 230, left: 64, bottom: 40, top: 12, labels: 5, className: 'chart slim', hasTips: false },
 ];
 
 /** A bar chart of costs, stacked by model. Each bar is a link with a name; a table has the same figures. */
@@ -88,14 +89,15 @@ function scaleFor(highest: number): { top: number; ticks: number[]; decimals: nu
 }
 
 function draw(size: (typeof SIZES)[number], stacks: readonly Stack[], format: Format, chart: CostChart): Html {
-  const { width, height, left, bottom, top, labels, className } = size;
-  const highest = Math.max(...stacks.map(({ total }) => Number(formatEur(total))));
+  const { width, height, left, bottom, top, labels, className, hasTips } = size;
+  const most = stacks.reduce((highest, { total }) => (total > highest ? total : highest), 0n);
+  const highest = Number(formatEur(most));
   const scale = scaleFor(highest);
   const floor = height - bottom;
   const y = (eur: number) => floor - (eur / scale.top) * (floor - top);
   const slot = (width - left) / stacks.length;
   const step = Math.ceil(stacks.length / labels);
-  const label = `${chart.title}, in EUR, stacked by model. The highest bar is ${format.eurAxis(highest, 2)}. The table below has the figures.`;
+  const label = `${chart.title}, in EUR, stacked by model. The highest bar is ${format.eurText(formatEur(most))}. The table below has the figures.`;
   return html`<svg class="${className}" viewBox="0 0 ${width} ${height}" role="group" aria-label="${label}">
 <g aria-hidden="true">${scale.ticks.map(
     (tick) => html`<line class="grid" x1="${left}" x2="${width}" y1="${px(y(tick))}" y2="${px(y(tick))}"/>
@@ -115,7 +117,7 @@ ${stacks.map((bar, at) => {
     const tall = Math.max(0.5, y(from) - y(base));
     return html`<rect class="s${series}" x="${px(x + slot * 0.14)}" y="${px(y(base))}" width="${px(slot * 0.72)}" height="${px(tall)}"/>`;
   });
-  const inside = html`<title>${costsOf(bar, format)}</title><rect class="hit" x="${px(x)}" y="${top}" width="${px(slot)}" height="${floor - top}"/>${parts}`;
+  const inside = html`${hasTips ? html`<title>${costsOf(bar, format)}</title>` : ''}<rect class="hit" x="${px(x)}" y="${top}" width="${px(slot)}" height="${floor - top}"/>${parts}`;
   // without calls there is nothing to open, and one stop less for the keyboard
   if (bar.href === null || bar.costs.length === 0) return html`<g class="bar">${inside}</g>`;
   return html`<a class="bar" href="${bar.href}" aria-label="${`${bar.name}: ${format.eurText(formatEur(bar.total))}`}">${inside}</a>`;
@@ -135,13 +137,18 @@ function costsOf({ name, costs, total }: Stack, format: Format): string {
 
 /** The figures of the chart as a table. */
 function figures(stacks: readonly Stack[], series: readonly string[], format: Format, chart: CostChart): Html {
-  const eur = (amount: bigint) => (amount === 0n ? '–' : format.amount(formatEur(amount)));
+  const cell = (amount: bigint) => {
+    const exact = formatEur(amount);
+    return amount === 0n
+      ? html`<td class="figure">–</td>`
+      : html`<td class="figure" title="${format.eurText(exact)}">${format.eurFixed(exact)}</td>`;
+  };
   const heading = (text: string) => html`<th scope="col" class="figure">${text}</th>`;
   return html`<details class="fold"><summary>Figures of the chart</summary><div class="scroll" role="region" aria-label="${chart.title}" tabindex="0">
 <table class="plain"><caption class="sr">${chart.title}, in EUR</caption><thead><tr><th scope="col">${chart.period}</th>${heading('All')}${series.map(heading)}</tr></thead>
 <tbody>${stacks.map(
     ({ name, href, costs, total, sums }) =>
-      html`<tr><th scope="row">${href === null || costs.length === 0 ? name : html`<a href="${href}">${name}</a>`}</th>${[total, ...sums].map((each) => html`<td class="figure">${eur(each)}</td>`)}</tr>`,
+      html`<tr><th scope="row">${href === null || costs.length === 0 ? name : html`<a href="${href}">${name}</a>`}</th>${[total, ...sums].map(cell)}</tr>`,
   )}</tbody></table></div></details>`;
 }
 

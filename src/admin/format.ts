@@ -23,6 +23,7 @@ export function formatFor(acceptLanguage: string | undefined, timeZone: string) 
   const euros = euro(locale, 2, 15);
   const rounded = euro(locale, 2, MOST_DIGITS);
   const prices = euro(locale, 2, 12);
+  const fixed = euro(locale, MOST_DIGITS, MOST_DIGITS);
   const counts = new Intl.NumberFormat(locale);
   const percents = new Intl.NumberFormat(locale, { style: 'percent', maximumFractionDigits: 1 });
   const moments = new Intl.DateTimeFormat(locale, { dateStyle: 'medium', timeStyle: 'short', timeZone });
@@ -51,7 +52,7 @@ export function formatFor(acceptLanguage: string | undefined, timeZone: string) 
      * the exact amount is its tooltip, and what screen readers say.
      */
     amount(amount: string): Html {
-      const isTiny = /[1-9]/.test(amount) && !/[1-9]/.test(rounded.format(amount as Intl.StringNumericLiteral));
+      const isTiny = isBelowLeast(amount);
       const parts = rounded.formatToParts((isTiny ? LEAST : amount) as Intl.StringNumericLiteral);
       const digits = parts.find(({ type }) => type === 'fraction')?.value.length ?? 0;
       const room = html`<span class="room${MOST_DIGITS - digits}"></span>`;
@@ -61,6 +62,12 @@ export function formatFor(acceptLanguage: string | undefined, timeZone: string) 
       const exact = euros.format(amount as Intl.StringNumericLiteral);
       if (exact === parts.map(({ value }) => value).join('')) return html`<span class="eur">${shown}</span>`;
       return html`<span class="eur" title="${exact}"><span aria-hidden="true">${isTiny ? '< ' : ''}${shown}</span><span class="sr">${exact}</span></span>`;
+    },
+
+    /** An EUR amount of four decimals as plain text. */
+    eurFixed(amount: string): string {
+      const isTiny = isBelowLeast(amount);
+      return `${isTiny ? '< ' : ''}${fixed.format((isTiny ? LEAST : amount) as Intl.StringNumericLiteral)}`;
     },
 
     /** A rounded amount, for axes. */
@@ -132,6 +139,11 @@ export type Format = ReturnType<typeof formatFor>;
 function euro(locale: string, least: number, most: number): Intl.NumberFormat {
   const digits = { minimumFractionDigits: least, maximumFractionDigits: most };
   return new Intl.NumberFormat(locale, { style: 'currency', currency: 'EUR', ...digits });
+}
+
+/** Whether an amount that is not zero would be shown as zero. */
+function isBelowLeast(amount: string): boolean {
+  return /[1-9]/.test(amount) && /^-?0\.0000[0-4]\d*$/.test(amount);
 }
 
 /** The first language of the header that Intl supports. */

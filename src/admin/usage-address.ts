@@ -92,6 +92,16 @@ export function queryOf(
   return `?${query}`;
 }
 
+/** The page of the requests behind figures, relative to the usage page. There `to` is the first moment left out. */
+export function requestsOf(
+  address: UsageAddress,
+  more: Partial<UsageFilters> = {},
+  hour: DayRange | null = null,
+): string {
+  const { from, to } = address.range;
+  return `requests${queryOf(address, { ...more, ...(hour ?? { from, to: addDays(to, 1) }) })}`;
+}
+
 /** A filter as the address and forms have it. */
 export function inAddress(filter: string): string {
   return filter === '' ? UNLABELLED : filter;

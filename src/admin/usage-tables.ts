@@ -1,11 +1,11 @@
 import { html, raw } from 'hono/html';
 import { formatEur, parseEur } from '../domain/money.ts';
-import type { Groups, Usage, UsageGroup, UsageSums } from '../store/daily.ts';
+import type { Groups, Usage, UsageFilters, UsageGroup, UsageSums } from '../store/daily.ts';
 import type { Quality, QualityGroup } from '../store/quality.ts';
 import type { Format } from './format.ts';
 import type { Html } from './html.ts';
 import { badge, type Columns, muted, table } from './layout.ts';
-import { ENDPOINTS, queryOf, type UsageAddress } from './usage-address.ts';
+import { ENDPOINTS, queryOf, requestsOf, type UsageAddress } from './usage-address.ts';
 
 /** The tables of a usage page: what is shown, by model, key, endpoint, cost centre, and by how calls ended. */
 
@@ -45,7 +45,7 @@ ${endings(usage, around.format)}`;
 
 /** What a line stands for. */
 interface Subject {
-  readonly filter: Parameters<typeof queryOf>[1];
+  readonly filter: Partial<UsageFilters>;
   readonly text: Html | string;
   readonly plain: string;
   /** undefined where nothing was measured. */
@@ -79,7 +79,7 @@ function groups<T extends Omit<UsageGroup, 'name'>>(
       // the trail knows no cost centres
       calls:
         quality.hasTrail && address.filters.cost_center === null && title !== 'Cost centre'
-          ? html`<a href="requests${queryOf(address, filter)}">${calls}<span class="sr"> requests of ${plain}</span></a>`
+          ? html`<a href="${requestsOf(address, filter)}">${calls}<span class="sr"> requests of ${plain}</span></a>`
           : calls,
       measured,
     };

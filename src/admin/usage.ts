@@ -6,7 +6,7 @@ import { type Bar, costChart } from './chart.ts';
 import { type PageContext, param, type Route, read } from './context.ts';
 import type { Format } from './format.ts';
 import { companyHeading, emptyText, page } from './layout.ts';
-import { queryOf, rangeText, readUsageAddress, type UsageAddress } from './usage-address.ts';
+import { queryOf, rangeText, readUsageAddress, requestsOf, type UsageAddress } from './usage-address.ts';
 import { usageBar } from './usage-bar.ts';
 import { usageCards } from './usage-cards.ts';
 import { downloadLedger, downloadSums } from './usage-export.ts';
@@ -96,13 +96,13 @@ function hoursOf({ hours }: Usage, address: UsageAddress, hasTrail: boolean, for
   const day = format.range(address.range.from, address.range.to);
   return hours.map(({ at, label }, index) => {
     const again = hours[index - 1]?.label === label ? ' again' : '';
-    const until = new Date(Date.parse(at) + 3_600_000).toISOString();
+    const to = `${new Date(Date.parse(at) + 3_600_000).toISOString().slice(0, 19)}Z`;
     const leads = hasTrail && address.filters.cost_center === null;
     return {
       at,
       label: label.endsWith(':00') ? label.slice(0, 2) : label,
       name: `${day}, ${label}${again}`,
-      href: leads ? `requests${queryOf(address, { from: at, to: until })}` : null,
+      href: leads ? requestsOf(address, {}, { from: at, to }) : null,
     };
   });
 }

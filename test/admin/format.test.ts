@@ -27,8 +27,11 @@ t.test('an amount of a column has two to four decimals, and its exact text where
   t.match(amount('0.99999'), `aria-hidden="true">1,00${room(2)} €</span><span class="sr">0,99999 €</span>`);
   t.match(
     amount('0.000000000000001'),
-    'aria-hidden="true">< 0,0001 €</span><span class="sr">0,000000000000001 €</span>',
+    'aria-hidden="true">&lt; 0,0001 €</span><span class="sr">0,000000000000001 €</span>',
   );
+  t.equal(plain(german.eurFixed('0.00005')), '0,0001 €');
+  t.equal(plain(german.eurFixed('0.000049')), '< 0,0001 €');
+  t.equal(plain(german.eurFixed('10')), '10,0000 €');
   t.equal(german.duration(0.4), '0 ms');
   t.equal(german.duration(999.4), '999 ms');
   t.equal(german.duration(1449), '1,4 s');

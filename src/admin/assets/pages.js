@@ -21,6 +21,7 @@ for (const chart of document.querySelectorAll('svg.chart')) {
   chart.parentElement.append(tip);
   for (const bar of chart.querySelectorAll('.bar')) {
     const title = bar.querySelector('title');
+    if (title === null) continue;
     const text = title.textContent;
     title.remove(); // or the browser would show it as well
     const show = (clientX, clientY) => {
