@@ -42,6 +42,9 @@ const SIZES = [
   { width: 360, height: 230, left: 64, bottom: 40, top: 12, labels: 5, className: 'chart slim', hasTips: false },
 ];
 
+/** Room for the half of the last label that is beyond its bar. */
+const RIGHT = 14;
+
 /** A bar chart of costs, stacked by model. Each bar is a link with a name; a table has the same figures. */
 export function costChart(chart: CostChart, format: Format): Html {
   const named = chart.models.slice(0, MAX_SERIES);
@@ -95,7 +98,7 @@ function draw(size: (typeof SIZES)[number], stacks: readonly Stack[], format: Fo
   const scale = scaleFor(highest);
   const floor = height - bottom;
   const y = (eur: number) => floor - (eur / scale.top) * (floor - top);
-  const slot = (width - left) / stacks.length;
+  const slot = (width - left - RIGHT) / stacks.length;
   const step = Math.ceil(stacks.length / labels);
   const label = `${chart.title}, in EUR, stacked by model. The highest bar is ${format.eurText(formatEur(most))}. The table below has the figures.`;
   return html`<svg class="${className}" viewBox="0 0 ${width} ${height}" role="group" aria-label="${label}">

@@ -60,7 +60,7 @@ function chart(usage: Usage, address: UsageAddress, hasTrail: boolean, format: F
   const costs = Map.groupBy(usage.by_time, ({ at }) => at);
   const bars =
     step === 'hour'
-      ? hoursOf(usage, address, hasTrail, format)
+      ? hoursOf(usage, address, hasTrail)
       : stepsOf(range, step).map((at) => barOf(at, step, address, format));
   const when = rangeText(range, format);
   return costChart(
@@ -92,8 +92,7 @@ function barOf(at: string, step: 'day' | 'month', address: UsageAddress, format:
 }
 
 /** An hour leads to its requests, where they are kept. An hour that clocks repeat is told apart. */
-function hoursOf({ hours }: Usage, address: UsageAddress, hasTrail: boolean, format: Format): Place[] {
-  const day = format.range(address.range.from, address.range.to);
+function hoursOf({ hours }: Usage, address: UsageAddress, hasTrail: boolean): Place[] {
   return hours.map(({ at, label }, index) => {
     const again = hours[index - 1]?.label === label ? ' again' : '';
     const to = `${new Date(Date.parse(at) + 3_600_000).toISOString().slice(0, 19)}Z`;
@@ -101,7 +100,7 @@ function hoursOf({ hours }: Usage, address: UsageAddress, hasTrail: boolean, for
     return {
       at,
       label: label.endsWith(':00') ? label.slice(0, 2) : label,
-      name: `${day}, ${label}${again}`,
+      name: `${label}${again}`,
       href: leads ? requestsOf(address, {}, { from: at, to }) : null,
     };
   });
