@@ -1,22 +1,42 @@
 import { writeFileSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
-import { Ajv } from 'ajv';
+import { Ajv, type Options } from 'ajv';
 import standaloneModule from 'ajv/dist/standalone/index.js';
+import { OPERATIONS } from '../src/admin/operations/list.ts';
 import * as requests from '../src/domain/schemas.ts';
 
-/** The file `make generate` writes and the test of the validators compares with. */
-export const GENERATED = new URL('../src/domain/validators.generated.ts', import.meta.url);
+interface Named {
+  readonly $id: string;
+}
 
-/** Compiles the request schemas ahead of time, so that the gateway starts without ajv. */
-export function generateValidators(): string {
-  const schemas = Object.values(requests);
-  const ajv = new Ajv({ schemas, code: { source: true, esm: true }, allowUnionTypes: true, strictRequired: false });
+/** The files that `make generate` writes, by their paths below src. A test compares them. */
+export const GENERATED: Readonly<Record<string, () => string>> = {
+  'domain/validators.generated.ts': () => compile(Object.values(requests), 'schemas.ts'),
+  'admin/operations/validators.generated.ts': () =>
+    compile(OPERATIONS.flatMap(namedSchemas), 'the operations', { allErrors: true }),
+};
+
+export function generatedFile(path: string): URL {
+  return new URL(`../src/${path}`, import.meta.url);
+}
+
+/** Body and query of an operation, under the names by which check.ts finds them. */
+function namedSchemas({ id, body, query }: (typeof OPERATIONS)[number]): Named[] {
+  return Object.entries({ [`${id}Body`]: body, [`${id}Query`]: query })
+    .filter(([, schema]) => schema !== undefined)
+    .map(([$id, schema]) => ({ ...schema, $id }));
+}
+
+/** Compiles schemas ahead of time, so that no process needs ajv. */
+function compile(schemas: readonly Named[], source: string, options: Options = {}): string {
+  const code = { source: true, esm: true };
+  const ajv = new Ajv({ ...options, schemas: [...schemas], code, allowUnionTypes: true, strictRequired: false });
   const standalone = standaloneModule.default;
-  const code = standalone(ajv, Object.fromEntries(schemas.map(({ $id }) => [$id, $id])));
-  if (code.includes('require(')) throw new Error('a keyword needs a runtime import: hoist it or drop the keyword');
-  return `// @ts-nocheck generated from schemas.ts by \`make generate\`; not to be edited\n${code.replace('"use strict";', '')}\n`;
+  const text = standalone(ajv, Object.fromEntries(schemas.map(({ $id }) => [$id, $id])));
+  if (text.includes('require(')) throw new Error('a keyword needs a runtime import: hoist it or drop the keyword');
+  return `// @ts-nocheck generated from ${source} by \`make generate\`; not to be edited\n${text.replace('"use strict";', '')}\n`;
 }
 
 if (process.argv[1] !== undefined && import.meta.url === pathToFileURL(process.argv[1]).href) {
-  writeFileSync(GENERATED, generateValidators());
+  for (const [path, generate] of Object.entries(GENERATED)) writeFileSync(generatedFile(path), generate());
 }

@@ -100,7 +100,11 @@ async function settingsPage(c: PageContext, form: Form): Promise<Response> {
 ${budgetField(state, budget)}
 ${checkbox(state, { ...NON_EU, checked: company.allow_non_eu_models })}
 <div class="actions"><button class="primary">Save settings</button></div></form></section>
-<p>Which models the company may use is set on the <a href="${base}/models">Models</a> page.</p>
+<p>Which models the company may use is set on the <a href="${base}/models">Models</a> page.${
+    may(c.var.session.user, 'company-token.read', id)
+      ? html` Programs that manage the company have <a href="${base}/tokens">tokens</a> of their own.`
+      : ''
+  }</p>
 ${limitsCard(c, company, form)}
 ${
   may(c.var.session.user, 'company.rename', id)

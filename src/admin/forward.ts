@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { hash, randomBytes } from 'node:crypto';
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import { pipeline } from 'node:stream';
 import { clientAddress } from '../domain/client-address.ts';
@@ -15,8 +15,10 @@ const NOT_FORWARDED = new Set([
   ...[CLIENT_HEADER, SESSION_HEADER],
 ]);
 const MAX_BODY_BYTES = 1 << 20; // system prompts are long
-const METHODS = ['GET', 'HEAD', 'POST'];
+const METHODS = ['GET', 'HEAD', 'POST', 'PATCH', 'DELETE'];
+const WITH_BODY = ['POST', 'PATCH'];
 const SESSION_COOKIE = /(?:^|;\s*)(?:__Host-)?tollgate=([\w-]{43})(?:;|$)/;
+const BEARER = /^Bearer (\S{1,100})$/i;
 
 class BodyTooLarge extends Error {}
 
@@ -48,7 +50,7 @@ export function openForwarder({ settings, log, clock, proxies }: PagesOrigin, se
     async answer(req: IncomingMessage, res: ServerResponse): Promise<void> {
       if (!METHODS.includes(req.method as string)) return send(res, 405, 'method not allowed\n');
       const address = addressOf(req, proxies);
-      const [, session = null] = SESSION_COOKIE.exec(req.headers.cookie ?? '') ?? [];
+      const session = sessionOf(req.headers);
       const release = allowance.take(address, session);
       if (release === null) {
         return send(res, 503, 'too many requests\n', { connection: 'close', 'retry-after': '1' });
@@ -58,7 +60,7 @@ export function openForwarder({ settings, log, clock, proxies }: PagesOrigin, se
         const kept = Object.entries(req.headers).filter(([name]) => !NOT_FORWARDED.has(name));
         const headers: IncomingHttpHeaders = { ...Object.fromEntries(kept), [CLIENT_HEADER]: `${secret} ${address}` };
         // their bodies are not sent: the next request on the connection would be read as such a body
-        if (req.method !== 'POST') delete headers['content-length'];
+        if (!WITH_BODY.includes(req.method as string)) delete headers['content-length'];
         const to = await pages.address();
         if (res.destroyed) return; // the client left while the process started
         const found = await exchange(req, res, headers, to);
@@ -94,7 +96,7 @@ function exchange(req: IncomingMessage, res: ServerResponse, headers: IncomingHt
     resolve(answer.headers[SESSION_HEADER]);
   });
   res.on('close', () => sent.destroy()); // has no effect after a whole answer
-  if (method !== 'POST') {
+  if (!WITH_BODY.includes(method as string)) {
     // node:http would send a body of these methods without its length
     req.resume();
     sent.end();
@@ -111,6 +113,13 @@ function exchange(req: IncomingMessage, res: ServerResponse, headers: IncomingHt
   if (req.headers['content-length'] === undefined) req.on('data', (chunk) => count(chunk.length));
   if (left >= 0) req.pipe(sent);
   return promise;
+}
+
+/** What the allowance is counted by, once the pages found it valid: a session, or the digest of a token. */
+function sessionOf({ authorization = '', cookie = '' }: IncomingHttpHeaders): string | null {
+  const [, token] = BEARER.exec(authorization) ?? [];
+  if (token !== undefined) return hash('sha256', token, 'base64url');
+  return SESSION_COOKIE.exec(cookie)?.[1] ?? null;
 }
 
 /** The address of the client, or of the peer where the proxies name none. One IPv6 network (/64) counts as one. */

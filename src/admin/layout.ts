@@ -15,6 +15,7 @@ const NOTICES = new Map([
   ['created', 'Created.'],
   ['removed', 'Removed.'],
   ['revoked', 'The key is revoked. Every gateway refuses it within a second.'],
+  ['token-revoked', 'The token is revoked.'],
   ['password', 'The password is changed. Other sessions of this user are signed out.'],
   ['retried', 'The alert is sent again within seconds.'],
   ['signed-out', 'You are signed out.'],
@@ -26,6 +27,7 @@ const OPERATOR_LINKS = {
   '/users': 'Users',
   '/audit': 'Audit log',
   '/alerts': 'Alerts',
+  '/tokens': 'Tokens',
 };
 
 const LOGO = raw(

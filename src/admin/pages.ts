@@ -23,10 +23,12 @@ import { type Format, formatFor } from './format.ts';
 import { keyRoutes } from './key.ts';
 import { plainPage } from './layout.ts';
 import { modelRoutes } from './model.ts';
+import { serveOperations } from './operations/serve.ts';
 import { canSee, may } from './permission.ts';
 import { Busy, Semaphore } from './semaphore.ts';
 import { isSameSecret, Sessions } from './session.ts';
 import { signInRoutes } from './signin.ts';
+import { tokenRoutes } from './token.ts';
 import { usageRoutes } from './usage.ts';
 import { userRoutes } from './user.ts';
 
@@ -41,6 +43,7 @@ export const ROUTES: readonly Route[] = [
   ...userRoutes,
   ...auditRoutes,
   ...alertRoutes,
+  ...tokenRoutes,
 ];
 
 const UUID = '[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}';
@@ -80,6 +83,7 @@ export function startPages(given: Omit<PageServices, 'sessions' | 'hashing' | 's
     const headers = { 'content-type': type, 'cache-control': 'public, max-age=31536000, immutable' };
     app.get(path, (c) => c.body(body, 200, headers));
   }
+  app.route('/api/v1', serveOperations(services)); // programs have no session and send no forms
   app.use(requireOrigin(services.adminUrl));
   app.route('/', signInRoutes(services)); // not behind `pages`: attempts wait for their hash
   app.use(requireSession(pages));

@@ -7,6 +7,7 @@ import type { UserRow } from '../store/user.ts';
  */
 
 const OPERATOR = ['operator'] as const;
+const OWNERS = ['operator', 'owner'] as const;
 const MANAGERS = ['operator', 'owner', 'administrator'] as const;
 
 /** The roles that may take an action; owners and administrators for their own company only. */
@@ -31,6 +32,10 @@ export const PERMISSIONS = {
   'audit.read': OPERATOR,
   'alert.read': OPERATOR,
   'alert.retry': OPERATOR,
+  'token.read': OPERATOR,
+  'token.write': OPERATOR,
+  'company-token.read': OWNERS,
+  'company-token.write': OWNERS,
 } as const satisfies Record<string, readonly Role[]>;
 
 export type Action = keyof typeof PERMISSIONS;

@@ -10,7 +10,8 @@ import {
   readTokensPerMinute,
 } from '../domain/field.ts';
 import { type Catalogue, listModels } from '../domain/gate.ts';
-import type { LimitColumns, RestrictionColumns } from '../domain/limit-text.ts';
+import type { RestrictionColumns } from '../domain/key.ts';
+import type { LimitColumns } from '../domain/limits.ts';
 import type { KeyRow } from '../store/key.ts';
 import { unknownSlugs } from '../store/model.ts';
 import { type PageContext, param, read } from './context.ts';

@@ -5,6 +5,7 @@ import { companyCommands } from './company.ts';
 import { keyCommands } from './key.ts';
 import { ledgerCommands } from './ledger.ts';
 import { modelCommands } from './model.ts';
+import { tokenCommands } from './token.ts';
 import { usageCommands } from './usage.ts';
 import { userCommands } from './user.ts';
 
@@ -31,4 +32,5 @@ export const COMMANDS: readonly Command[] = [
   ...usageCommands,
   ...ledgerCommands,
   ...alertCommands,
+  ...tokenCommands,
 ];

@@ -1,22 +1,6 @@
 import { isLimited } from './budget.ts';
-
-/** Columns of `companies` and `api_keys` (contract section 5). null: no limit. */
-export interface LimitColumns {
-  readonly requests_per_minute: number | null;
-  readonly tokens_per_minute: number | null;
-  /** Calls in flight at once. */
-  readonly max_concurrent: number | null;
-}
-
-/** Columns of `api_keys` by which a key may do less than its company (contract section 5). null: nothing less. */
-export interface RestrictionColumns {
-  /** The only slugs it lists and calls; sorted. */
-  readonly allowed_model_slugs: readonly string[] | null;
-  /** Exact decimal text in EUR; "0" means unlimited, too. */
-  readonly monthly_budget_eur: string | null;
-  /** The networks it may be used from, such as "10.0.0.0/8"; sorted. */
-  readonly allowed_cidrs: readonly string[] | null;
-}
+import type { RestrictionColumns } from './key.ts';
+import type { LimitColumns } from './limits.ts';
 
 /** How numbers are shown to the reader. */
 interface Shown {

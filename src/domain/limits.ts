@@ -9,6 +9,14 @@ export interface Limits {
   readonly maxConcurrent: number | null;
 }
 
+/** Columns of `companies` and `api_keys` (contract section 5). null: no limit. */
+export interface LimitColumns {
+  readonly requests_per_minute: number | null;
+  readonly tokens_per_minute: number | null;
+  /** Calls in flight at once. */
+  readonly max_concurrent: number | null;
+}
+
 export type LimitKind = 'requests' | 'tokens' | 'calls';
 
 /** How much of a limit is left. */

@@ -47,14 +47,6 @@ export function writeEur(bytes: Buffer, at: number, amount: Femto): number {
   return end === point + 1 ? point : end;
 }
 
-const scratch = Buffer.alloc(40);
-
-/** The text of formatEur for the amount of one call, in 0.15 µs instead of 0.25. */
-export function eurText(amount: Femto): string {
-  if (amount < 0n || amount > MAX_EXACT) return formatEur(amount);
-  return scratch.toString('latin1', 0, writeEur(scratch, 0, amount));
-}
-
 /** Prices of one model in femto-EUR per 1000 tokens, with the decimals they were written with. */
 export interface Prices {
   readonly input: Femto;

@@ -36,8 +36,12 @@ export class LeasedLimiter implements Limiter, Source {
   readonly #wanted = new Set<Share>();
   readonly #interval = new IdleInterval(PLAN_MS, () => this.#tick());
   #isLeasing = false;
+  /** All active shares are to be looked after, not only those that requests wait for. */
+  #isAllDue = false;
   #leased: Promise<void> = Promise.resolve();
   #away = false;
+  /** Gateways that lease, as the database told last. */
+  #owners = 1;
   #askedAt = 0;
   #sweptAt = 0;
   #trimmedAt = performance.now();
@@ -105,7 +109,7 @@ export class LeasedLimiter implements Limiter, Source {
     if (share.take(units)) return;
     const now = performance.now();
     if (this.#away) {
-      if (!share.takeAlone(units, now)) throw this.#refusal(shares, share, 1);
+      if (!share.takeAlone(units, this.#owners, now)) throw this.#refusal(shares, share, 1);
       return;
     }
     const seconds = share.refusedSeconds(units, now);
@@ -182,21 +186,22 @@ export class LeasedLimiter implements Limiter, Source {
     return this.#active.size > 0;
   }
 
-  /** Asks for what shares need, unless it is asking already. @param all not only those that requests wait for */
+  /** Asks for what shares need, unless it is asking already and will see to it. @param all not only those that requests wait for */
   #lease(all: boolean): void {
-    if (!this.#isLeasing) this.#leased = this.#leaseWhileWanted(all);
+    this.#isAllDue ||= all;
+    if (!this.#isLeasing) this.#leased = this.#leaseWhileWanted();
   }
 
-  async #leaseWhileWanted(all: boolean): Promise<void> {
+  async #leaseWhileWanted(): Promise<void> {
     this.#isLeasing = true;
     try {
       for (;;) {
         const asked = new Map<Share, AskedUnits>();
         this.#plan(this.#wanted, asked);
-        if (all) this.#plan(this.#active, asked);
+        if (this.#isAllDue) this.#plan(this.#active, asked);
+        this.#isAllDue &&= asked.size === MAX_ASKED;
         if (asked.size > 0) await this.#ask(asked);
-        all &&= asked.size === MAX_ASKED;
-        if (!all && this.#wanted.size === 0) return;
+        if (!this.#isAllDue && this.#wanted.size === 0) return;
       }
     } finally {
       this.#isLeasing = false;
@@ -227,16 +232,17 @@ export class LeasedLimiter implements Limiter, Source {
       const { owners, leased } = await this.#store.lease(this.#owner, LEASE_SECONDS, [...asked.values()]);
       if (this.#away) this.#log.info('limits: shared with the other gateways again');
       this.#away = false;
+      this.#owners = Math.max(1, owners);
       for (const each of leased) {
         const share = byName.get(`${each.subject} ${each.kind}`) as Share;
-        share.accept(each, owners, performance.now());
+        share.accept(each, this.#owners, performance.now());
         if (share.waiting.some(({ again }) => again)) setTimeout(() => this.#want(share), AGAIN_MS);
       }
     } catch (error) {
       if (!this.#away)
         this.#log.warn({ reason: (error as Error).message }, 'limits: this gateway goes on with its part');
       this.#away = true;
-      for (const [share, units] of asked) share.failed(units, performance.now());
+      for (const [share, units] of asked) share.failed(units, this.#owners, performance.now());
     }
   }
 }

@@ -32,8 +32,9 @@ export class RateShare extends Share {
   #units = NO_UNITS;
   #toldAt = 0;
   #mostAhead = 0;
-  /** Most that this gateway may use in a minute with the database away. */
-  #alone = 1;
+  /** What was left of the limit when the database told last, and what this gateway had leased by then; null: it never told. */
+  #leftThen: number | null = null;
+  #ownThen = 0;
 
   take(units: number): boolean {
     if (this.free < units) return false;
@@ -61,9 +62,10 @@ export class RateShare extends Share {
     count(this.#refunds, secondOf(takenAt), units);
   }
 
-  takeAlone(units: number, now: number): boolean {
+  takeAlone(units: number, owners: number, now: number): boolean {
     const used = this.#ownUnits(now);
-    if (used > 0 && used + units > this.#alone) return false;
+    const most = this.#ownThen + Math.floor((this.#leftThen ?? this.limit) / owners);
+    if (used > 0 && used + units > most) return false;
     this.free -= units; // told to the database when it is back
     count(this.#own, secondOf(now), units);
     return true;
@@ -89,9 +91,9 @@ export class RateShare extends Share {
     return { subject, kind, limit, want: Math.max(0, ahead - this.free) + this.askForWaiting(), owed, back, held: 0 };
   }
 
-  override failed(asked: AskedUnits, now: number): void {
+  override failed(asked: AskedUnits, owners: number, now: number): void {
     this.free -= asked.owed;
-    super.failed(asked, now);
+    super.failed(asked, owners, now);
   }
 
   get asksAgain(): boolean {
@@ -121,11 +123,9 @@ export class RateShare extends Share {
     this.#toldAt = now;
     this.free += granted;
     count(this.#own, secondOf(now), granted);
-    const own = this.#ownUnits(now);
-    const all = units.reduce((sum, each) => sum + each, 0);
-    const left = Math.max(0, this.limit - all) / Math.max(1, owners);
-    this.#alone = Math.max(1, own + Math.floor(left));
-    this.#mostAhead = Math.floor(left * AHEAD_OF_LEFT);
+    this.#ownThen = this.#ownUnits(now);
+    this.#leftThen = Math.max(0, this.limit - units.reduce((sum, each) => sum + each, 0));
+    this.#mostAhead = Math.floor((this.#leftThen / owners) * AHEAD_OF_LEFT);
   }
 
   /** What all gateways leased in each of the seconds before now. */

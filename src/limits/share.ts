@@ -50,8 +50,11 @@ export abstract class Share {
   /** @returns whether so many units were free */
   abstract take(units: number): boolean;
 
-  /** Takes units with the database away: no more than this gateway's part. @returns whether there are so many */
-  abstract takeAlone(units: number, now: number): boolean;
+  /**
+   * Takes units with the database away: no more than this gateway's part.
+   * @param owners gateways that leased last, 1 at least @returns whether there are so many
+   */
+  abstract takeAlone(units: number, owners: number, now: number): boolean;
 
   /** Units were taken, and then another limit refused the request. */
   abstract untake(units: number): void;
@@ -76,18 +79,26 @@ export abstract class Share {
     return now < this.#refusedUntil ? this.secondsUntil(units, now) : 0;
   }
 
-  /** Takes what was leased, and settles those that wait. @param owners gateways that lease */
+  /** Takes what was leased, and settles those that wait. @param owners gateways that lease, 1 at least */
   accept(leased: LeasedUnits, owners: number, now: number): void {
     this.receive(leased, owners, now);
-    this.#serve(({ units }) => {
-      this.#refusedUntil = now + REFUSED_MS;
-      return Math.max(1, this.secondsUntil(units, now));
-    });
+    for (const waiting of this.#takeAsking()) {
+      if (this.take(waiting.units)) waiting.settle(0);
+      else if (this.asksAgain && !waiting.again) {
+        waiting.again = true;
+        this.waiting.push(waiting);
+      } else {
+        this.#refusedUntil = now + REFUSED_MS;
+        waiting.settle(Math.max(1, this.secondsUntil(waiting.units, now)));
+      }
+    }
   }
 
   /** The database is away: settles those that wait. What was to go back is lost until it counts no longer. */
-  failed(_asked: AskedUnits, now: number): void {
-    this.#serve(({ units }) => (this.takeAlone(units, now) ? 0 : 1));
+  failed(_asked: AskedUnits, owners: number, now: number): void {
+    for (const { units, settle } of this.#takeAsking()) {
+      settle(this.take(units) || this.takeAlone(units, owners, now) ? 0 : 1);
+    }
   }
 
   protected abstract receive(leased: LeasedUnits, owners: number, now: number): void;
@@ -102,15 +113,9 @@ export abstract class Share {
     return this.#asking.reduce((sum, { units }) => sum + units, 0);
   }
 
-  #serve(secondsFor: (waiting: Waiting) => number): void {
-    const queue = this.#asking;
+  #takeAsking(): Waiting[] {
+    const asking = this.#asking;
     this.#asking = [];
-    for (const waiting of queue) {
-      if (this.take(waiting.units)) waiting.settle(0);
-      else if (this.asksAgain && !waiting.again) {
-        waiting.again = true;
-        this.waiting.push(waiting);
-      } else waiting.settle(secondsFor(waiting));
-    }
+    return asking;
   }
 }

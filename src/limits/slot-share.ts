@@ -17,8 +17,9 @@ export class SlotShare extends Share {
   isScarce = false;
   #askedAt = 0;
   #askedLimit = 0;
-  /** Most calls that this gateway may have in flight with the database away. */
-  #alone = 1;
+  /** Slots that no gateway had when the database told last, and those that this one had then; null: it never told. */
+  #unleased: number | null = null;
+  #leased = 0;
 
   take(units: number): boolean {
     if (this.free < units) return false;
@@ -28,8 +29,9 @@ export class SlotShare extends Share {
     return true;
   }
 
-  takeAlone(units: number): boolean {
-    if (this.#inFlight >= this.#alone) return false;
+  takeAlone(units: number, owners: number): boolean {
+    const most = this.#leased + Math.floor((this.#unleased ?? this.limit) / owners);
+    if (this.#inFlight >= Math.max(1, most)) return false;
     this.free -= units;
     this.#inFlight += units;
     return true;
@@ -77,8 +79,8 @@ export class SlotShare extends Share {
     this.free = granted - this.#inFlight; // below 0 after the limit was lowered
     this.#lowest = this.free;
     this.#others = others;
-    const unleased = this.limit - others - granted;
-    this.isScarce = owners > 1 && unleased <= 0;
-    this.#alone = Math.max(1, granted + Math.floor(unleased / Math.max(1, owners)));
+    this.#leased = granted;
+    this.#unleased = this.limit - others - granted;
+    this.isScarce = owners > 1 && this.#unleased <= 0;
   }
 }

@@ -1,4 +1,4 @@
-import type { LimitColumns } from '../domain/limit-text.ts';
+import type { LimitColumns } from '../domain/limits.ts';
 import { RefusedChange } from '../domain/refused-change.ts';
 import type { Sql } from './database.ts';
 

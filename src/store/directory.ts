@@ -185,17 +185,15 @@ export class CachedDirectory implements Directory, Follower {
   }
 }
 
-interface RestrictionColumns {
-  readonly models: readonly string[] | null;
-  readonly budget: string | null;
-  readonly networks: readonly string[] | null;
-}
-interface KeyColumns extends RestrictionColumns, Limits {
+interface KeyColumns extends Limits {
   readonly digest: string;
   readonly id: string;
   readonly companyId: string;
   readonly scopes: string[];
   readonly expiresAt: number | null;
+  readonly models: readonly string[] | null;
+  readonly budget: string | null;
+  readonly networks: readonly string[] | null;
 }
 
 async function readKeys(sql: Sql, digests: readonly string[]): Promise<Map<string, ApiKey>> {
@@ -226,7 +224,11 @@ function limitsOf({ requestsPerMinute, tokensPerMinute, maxConcurrent }: Limits)
   return Object.freeze({ requestsPerMinute, tokensPerMinute, maxConcurrent });
 }
 
-function restrictionOf({ models, budget, networks }: RestrictionColumns): Restriction | null {
+function restrictionOf({
+  models,
+  budget,
+  networks,
+}: Pick<KeyColumns, 'models' | 'budget' | 'networks'>): Restriction | null {
   const most = budget === null ? null : parseEur(budget) || null;
   if (models === null && most === null && networks === null) return null;
   return Object.freeze({

@@ -1,5 +1,6 @@
+import type { RestrictionColumns } from '../domain/key.ts';
 import { digestOf, mintKey } from '../domain/key.ts';
-import type { LimitColumns, RestrictionColumns } from '../domain/limit-text.ts';
+import type { LimitColumns } from '../domain/limits.ts';
 import { RefusedChange } from '../domain/refused-change.ts';
 import type { Scope } from '../domain/scope.ts';
 import { type Changes, changed, findCompany, unknownCompany } from './company.ts';

@@ -11,6 +11,11 @@ export async function enterCompany(sql: Sql, company: string): Promise<void> {
   await sql`select enter_company(${company})`;
 }
 
+/** Switches the transaction back to the user it was opened by: for tables that the tenant role may not read. */
+export async function leaveCompany(sql: Sql): Promise<void> {
+  await sql`select set_config('role', 'none', true)`;
+}
+
 /** One transaction about one company, under the tenant role. @param company null: a query about any of them */
 export function within<T>(db: Database, company: string | null, deadlineMs: number, work: Work<T>): Promise<T> {
   if (company === null) return db.run(deadlineMs, work);

@@ -26,9 +26,11 @@ const MAY: Readonly<Record<Role, readonly Action[]>> = {
     'assistant.read',
     'assistant.write',
     'assistant.run',
+    'company-token.read',
+    'company-token.write',
   ],
   get administrator() {
-    return this.owner;
+    return this.owner.filter((action) => !action.startsWith('company-token'));
   },
   member: ['account.use'],
 };

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { costOf, eurText, formatEur, parseEur, parsePrices, writeEur } from '../../src/domain/money.ts';
+import { costOf, formatEur, parseEur, parsePrices, writeEur } from '../../src/domain/money.ts';
 
 t.test('cost is (prompt / 1000) × input price + (completion / 1000) × output price, to the last digit', async (t) => {
   const prices = parsePrices('0.00015', '0.0006');
@@ -46,7 +46,7 @@ t.test('an amount is written into bytes as it is formatted', async () => {
     fc.property(amount, (amount) => {
       const bytes = Buffer.alloc(400);
       const end = writeEur(bytes, 5, amount);
-      return bytes.toString('latin1', 5, end) === formatEur(amount) && eurText(amount) === formatEur(amount);
+      return bytes.toString('latin1', 5, end) === formatEur(amount);
     }),
     { numRuns: 2000 },
   );

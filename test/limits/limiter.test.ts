@@ -130,6 +130,43 @@ t.test('slots with the database away', async (t) => {
   t.ok((await requests(limiters, customer, 40)).holds.length >= 4, 'used again');
 });
 
+t.test(
+  'with the database away a customer that was not heard of before gets an equal part of each gateway',
+  async (t) => {
+    const { network, limiters } = fleet(t, 2);
+    await db.run(5000, (sql) => sql`delete from limit_owners`); // those of other tests
+    await requests(limiters, limited({ requestsPerMinute: 100 }), 4); // by now each knows of the other
+    await requests(limiters, limited({ requestsPerMinute: 100 }), 4);
+    network.isCut = true;
+    const customer = limited({ requestsPerMinute: 100 });
+    t.equal((await requests(limiters, customer, 300)).holds.length, 100);
+    const slots = limited({ maxConcurrent: 10 });
+    t.equal((await requests(limiters, slots, 40)).holds.length, 10);
+  },
+);
+
+t.test('slots are renewed while other requests wait for units all the time', async (t) => {
+  const { limiters } = fleet(t, 1);
+  const [limiter] = limiters as [LeasedLimiter];
+  const customer = limited({ maxConcurrent: 1 });
+  await requests(limiters, customer, 1);
+  const end = async () => {
+    const [row] = await db.run(
+      5000,
+      (sql) => sql<[{ at: Date }]>`select expires_at as at from limit_slots where subject = ${customer[1].id}`,
+    );
+    return row.at.getTime();
+  };
+  const first = await end();
+  let busy = true;
+  const others = Array.from({ length: 20 }, async () => {
+    while (busy) await (await limiter.enter(...limited({ requestsPerMinute: 1 })))?.end();
+  });
+  await until(async () => (await end()) > first, 'the lease is renewed');
+  busy = false;
+  await Promise.all(others);
+});
+
 t.test('tokens: what is not used is free again, what was used beyond the reservation counts', async (t) => {
   const { limiters } = fleet(t, 1);
   const [limiter] = limiters as [LeasedLimiter];

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import t, { type Test } from 'tap';
+import { createToken } from '../../src/store/admin-token.ts';
 import { createAssistant } from '../../src/store/assistant.ts';
 import { createCompany, setCompany } from '../../src/store/company.ts';
 import { type Database, openDatabase, type Sql } from '../../src/store/database.ts';
@@ -38,6 +39,8 @@ async function fullCompany(db: Database, name: string): Promise<{ id: string; ke
     await sql`
       insert into budget_alerts (company_id, billing_month, threshold, budget_eur, spent_eur)
       values (${id}, '2026-11-01', '50', 10, 5)`;
+    const token = { name, company_id: id, access: 'read', created_by: null, expires_at: null } as const;
+    await createToken(sql, token);
     await addUsage(sql, [{ company: id, prompt: 10, input: '0.5' }]);
     return { id, key: key.id, assistant: assistant.id };
   });
@@ -107,7 +110,11 @@ t.test('with every WHERE forgotten', async (t) => {
         name,
       );
     }
-    for (const secret of [['api_keys', 'digest'] as const, ['users', 'password_hash'] as const]) {
+    for (const secret of [
+      ['api_keys', 'digest'] as const,
+      ['users', 'password_hash'] as const,
+      ['admin_tokens', 'digest'] as const,
+    ]) {
       const [table, column] = secret;
       await t.rejects(
         within(db, one.id, MS, (sql) => sql`select ${sql(column)} from ${sql(table)}`),

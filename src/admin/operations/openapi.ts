@@ -1,0 +1,82 @@
+import { OPERATIONS } from './list.ts';
+import type { Operation, Schema } from './operation.ts';
+
+const PROBLEM = {
+  type: 'object',
+  required: ['type', 'title', 'status', 'detail'],
+  properties: {
+    type: { type: 'string' },
+    title: { type: 'string' },
+    status: { type: 'integer' },
+    detail: { type: 'string' },
+    errors: {
+      type: 'array',
+      items: {
+        type: 'object',
+        required: ['pointer', 'detail'],
+        properties: { pointer: { type: 'string' }, detail: { type: 'string' } },
+      },
+    },
+  },
+};
+const PROBLEM_ANSWER = {
+  description: 'Problem details (RFC 9457)',
+  content: { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } },
+};
+const UUID = { type: 'string', format: 'uuid' };
+const DESCRIPTION = `Everything the administration pages do, for programs. Amounts are exact decimal text.
+Send a token of \`tollgate token create\` as \`Authorization: Bearer\`. Answers to GET of one thing have an ETag: with
+\`If-Match\` a change is refused with 412 when somebody changed it meanwhile. A POST with an \`Idempotency-Key\` may be
+sent again within a day: it gets the same answer, but for a key's text, which is repeated for a minute only.`;
+
+/** The description of all operations for client generators (OpenAPI 3.1). */
+export function openApi(): object {
+  const paths: Record<string, Record<string, object>> = {};
+  for (const operation of OPERATIONS) {
+    paths[operation.path] ??= {};
+    (paths[operation.path] as Record<string, object>)[operation.method] = describe(operation);
+  }
+  return {
+    openapi: '3.1.0',
+    info: { title: 'Tollgate administration', version: '1', description: DESCRIPTION },
+    servers: [{ url: '/api/v1' }],
+    security: [{ token: [] }],
+    paths,
+    components: {
+      securitySchemes: { token: { type: 'http', scheme: 'bearer' } },
+      schemas: { Problem: PROBLEM },
+    },
+  };
+}
+
+function describe({ id, summary, method, path, query, body, answer, status, resource, secret }: Operation): object {
+  const parameters: object[] = paramsOf(path).map((name) => ({ name, in: 'path', required: true, schema: UUID }));
+  for (const [name, schema] of Object.entries(query?.properties ?? {})) parameters.push({ name, in: 'query', schema });
+  if (method === 'post') parameters.push(header('Idempotency-Key', 'any text of 1 to 200 characters'));
+  if (resource !== undefined && method === 'get') parameters.push(header('If-None-Match', 'an ETag'));
+  else if (resource !== undefined) parameters.push(header('If-Match', 'the ETag of what was read'));
+  const once = secret === undefined ? '' : ` The member ${secret} is shown once.`;
+  return {
+    operationId: id,
+    summary: summary + once,
+    ...(parameters.length === 0 ? {} : { parameters }),
+    ...(body === undefined ? {} : { requestBody: { required: true, content: json(body) } }),
+    responses: {
+      [status]: { description: 'Done', ...(answer === null ? {} : { content: json(answer) }) },
+      default: PROBLEM_ANSWER,
+    },
+  };
+}
+
+/** The names in braces. */
+export function paramsOf(path: string): string[] {
+  return [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name as string);
+}
+
+function header(name: string, description: string): object {
+  return { name, in: 'header', schema: { type: 'string', description } };
+}
+
+function json(schema: Schema): object {
+  return { 'application/json': { schema } };
+}

@@ -1,0 +1,91 @@
+import type { Sql } from '../../store/database.ts';
+import type { PageServices } from '../context.ts';
+import type { Action } from '../permission.ts';
+
+/** A JSON Schema, as OpenAPI 3.1 and ajv read it. */
+export type Schema = Readonly<Record<string, unknown>>;
+
+/** An object without members other than those named. */
+export interface ObjectSchema extends Schema {
+  readonly type: 'object';
+  readonly properties: Readonly<Record<string, Schema>>;
+}
+
+/** What an operation works with: who asks, and what was asked, checked by its schemas. */
+export interface Call<B = unknown, Q = unknown> {
+  readonly services: Pick<PageServices, 'keyPrefix' | 'calendar' | 'hashing'>;
+  /** As the audit log names it. */
+  readonly actor: string;
+  readonly isOperator: boolean;
+  /** Identifiers of the path, in lower case. */
+  readonly params: Readonly<Record<string, string>>;
+  readonly query: Q;
+  readonly body: B;
+}
+
+/** A thing with an address of its own: read with an ETag, changed under If-Match. */
+export interface Resource {
+  /** Its table: its row is locked while If-Match is compared. */
+  readonly table: string;
+  /** The parameter of the path that is its id. */
+  readonly param: string;
+  /** @throws RefusedChange not_found */
+  find(sql: Sql, call: Call): Promise<object>;
+}
+
+/** One operation of administration over HTTP: what is served, checked and documented. */
+export interface Operation<B = unknown, Q = unknown> {
+  /** The `operationId`. */
+  readonly id: string;
+  readonly method: 'get' | 'post' | 'patch' | 'delete';
+  /** Below /api/v1, with parameters as OpenAPI writes them; `{company}` is the company that it is about. */
+  readonly path: string;
+  readonly summary: string;
+  /** The permission that the token needs; see permission.ts. */
+  readonly action: Action;
+  /** Members of the body that need another permission. */
+  readonly memberActions?: Readonly<Record<string, Action>>;
+  readonly query?: ObjectSchema;
+  readonly body?: ObjectSchema;
+  /** What it answers with; null: nothing (204). */
+  readonly answer: Schema | null;
+  readonly status: 200 | 201 | 204;
+  /** The thing that it is about, where there is one already. */
+  readonly resource?: Resource;
+  /** The member of the answer that is shown once. */
+  readonly secret?: string;
+  /** Runs in one transaction, under the tenant role where the path names a company. @throws RefusedChange */
+  run(sql: Sql, call: Call<B, Q>): Promise<object | null>;
+}
+
+/** Infers the types of body and query for `run`, and drops them for the list. */
+export function operation<B = unknown, Q = unknown>(definition: Operation<B, Q>): Operation {
+  return definition as unknown as Operation;
+}
+
+/** A page of a list, and where the next one begins; null at the end. */
+export interface Page<T> {
+  readonly data: readonly T[];
+  readonly next_cursor: string | null;
+}
+
+/** The query of a list. `cursor` is the `next_cursor` of the page before. */
+export interface PageQuery {
+  readonly limit?: number;
+  readonly cursor?: string;
+}
+
+const DEFAULT_LIMIT = 50;
+
+/**
+ * Makes a page of rows that are ordered by what is their cursor.
+ * @param read reads rows behind the cursor, at most so many
+ */
+export async function pageOf<T extends { readonly id: string | number }>(
+  { limit = DEFAULT_LIMIT, cursor }: PageQuery,
+  read: (after: string | null, limit: number) => PromiseLike<readonly T[]>,
+): Promise<Page<T>> {
+  const rows = await read(cursor ?? null, limit + 1);
+  const data = rows.slice(0, limit);
+  return { data, next_cursor: rows.length > limit ? String((data.at(-1) as T).id) : null };
+}

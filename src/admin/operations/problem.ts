@@ -1,0 +1,49 @@
+import type { Context } from 'hono';
+import type { ContentfulStatusCode } from 'hono/utils/http-status';
+
+/** What is wrong with one member of a body or a query. */
+export interface Mistake {
+  /** A JSON Pointer into the body ("#/monthly_budget_eur"), or a parameter ("?limit"). */
+  readonly pointer: string;
+  /** Continues the pointer: "must be …". */
+  readonly detail: string;
+}
+
+/** Titles by status: one for each kind of problem. */
+const TITLES: Readonly<Record<number, string>> = {
+  400: 'The request is not valid',
+  401: 'There is no valid token',
+  403: 'The token may not do this',
+  404: 'Not found',
+  409: 'The present state does not allow this',
+  412: 'It was changed meanwhile',
+  413: 'The body is too large',
+  415: 'The body is not JSON',
+  422: 'The idempotency key was used for another request',
+  500: 'Internal error',
+  503: 'Not available',
+};
+
+/** An operation is refused, and nothing has changed. */
+export class Problem extends Error {
+  override readonly name = 'Problem';
+  readonly status: ContentfulStatusCode;
+  readonly mistakes: readonly Mistake[];
+
+  /** @param detail one sentence for the person who reads the log of the program */
+  constructor(status: ContentfulStatusCode, detail: string, mistakes: readonly Mistake[] = []) {
+    super(detail);
+    this.status = status;
+    this.mistakes = mistakes;
+  }
+}
+
+/** Answers with problem details (RFC 9457). */
+export function answerProblem(c: Context, { status, message, mistakes }: Problem): Response {
+  if (status === 401) c.header('www-authenticate', 'Bearer');
+  if (status === 503) c.header('retry-after', '2');
+  const title = TITLES[status] ?? 'Refused';
+  const errors = mistakes.length === 0 ? {} : { errors: mistakes };
+  const body = JSON.stringify({ type: 'about:blank', title, status, detail: message, ...errors });
+  return c.body(body, status, { 'content-type': 'application/problem+json' });
+}

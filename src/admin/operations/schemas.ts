@@ -1,0 +1,166 @@
+import { SCOPES } from '../../domain/scope.ts';
+import { ROLES } from '../../domain/user.ts';
+import type { ObjectSchema, Schema } from './operation.ts';
+
+/**
+ * JSON Schemas of the things that administration over HTTP reads and writes: they check bodies and queries, and
+ * openapi.json shows them. Their limits are those of `sql/`, so that the database accepts every value.
+ */
+
+const UUID = '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$';
+
+export const id: Schema = { type: 'string', pattern: UUID, description: 'a UUID in lower case' };
+export const instant: Schema = {
+  type: 'string',
+  pattern: '^[12]\\d{3}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d(\\.\\d{1,6})?(Z|[+-]\\d\\d:\\d\\d)$',
+  description: 'an instant such as 2027-01-31T18:00:00Z (RFC 3339)',
+};
+const name: Schema = {
+  type: 'string',
+  pattern: '^[^\\p{Cc}]{0,199}[^\\p{Cc}\\s]$',
+  description: 'one line of 1 to 200 characters that does not end in a space',
+};
+export const slug: Schema = {
+  type: 'string',
+  pattern: '^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}$',
+  description: 'the name of a model: letters, digits and . _ : / @ + -',
+};
+const eur: Schema = {
+  type: 'string',
+  pattern: '^\\d{1,12}(\\.\\d{1,15})?$',
+  description: 'an amount in EUR as exact decimal text, such as "99.50"',
+};
+const price: Schema = {
+  type: 'string',
+  pattern: '^\\d{1,6}(\\.\\d{1,12})?$',
+  description: 'EUR per 1000 tokens as exact decimal text, such as "0.0025"',
+};
+export const text: Schema = { type: 'string', pattern: '^[^\\u0000]*$', description: 'any text without NUL' };
+const boolean: Schema = { type: 'boolean' };
+const cidr: Schema = {
+  type: 'string',
+  pattern: '^[0-9a-fA-F:.]{2,45}(/\\d{1,3})?$',
+  description: 'a network such as 10.0.0.0/8, or one address',
+};
+
+/** The schema, or null. */
+function orNull(schema: Schema): Schema {
+  const { enum: values } = schema as { enum?: readonly unknown[] };
+  return { ...schema, type: [schema.type, 'null'], ...(values === undefined ? {} : { enum: [...values, null] }) };
+}
+
+function whole(maximum: number, description: string): Schema {
+  return { type: 'integer', minimum: 1, maximum, description };
+}
+
+export function oneOf(values: readonly string[], description?: string): Schema {
+  return { type: 'string', enum: [...values], ...(description === undefined ? {} : { description }) };
+}
+
+function listOf(items: Schema, maxItems = 1000): Schema {
+  return { type: 'array', items, maxItems };
+}
+
+/** An object without other members. @param required those that must be there; all by default */
+export function object(properties: Readonly<Record<string, Schema>>, required = Object.keys(properties)): ObjectSchema {
+  return { type: 'object', additionalProperties: false, required, properties };
+}
+
+/** The body of a change: any of the members, one at least. */
+export function changeOf(properties: Readonly<Record<string, Schema>>): ObjectSchema {
+  return { ...object(properties, []), minProperties: 1 };
+}
+
+/** A page of a list. */
+export function pageOf(items: Schema): ObjectSchema {
+  return object({ data: { type: 'array', items }, next_cursor: { type: ['string', 'null'] } });
+}
+
+/** The query of a list, with filters. */
+export function listQuery(filters: Readonly<Record<string, Schema>> = {}, cursor: Schema = id): ObjectSchema {
+  return object({ limit: { type: 'integer', minimum: 1, maximum: 200 }, cursor, ...filters }, []);
+}
+
+const limits = {
+  requests_per_minute: orNull(whole(1_000_000_000, 'null: no limit')),
+  tokens_per_minute: orNull(whole(1_000_000_000_000, 'null: no limit')),
+  max_concurrent: orNull(whole(1_000_000, 'calls in flight at once; null: no limit')),
+};
+const budget = orNull({ ...eur, description: `${eur.description}; null or "0": no limit` });
+
+/** Members of a company that can be set. */
+export const companySettings = {
+  name,
+  monthly_budget_eur: budget,
+  budget_mode: oneOf(['standard', 'strict'], 'strict: each request reserves what it can cost at most'),
+  allow_non_eu_models: boolean,
+  ...limits,
+};
+export const disabledSlugs = listOf(slug);
+export const company = object({
+  id,
+  ...companySettings,
+  disabled_model_slugs: disabledSlugs,
+  created_at: instant,
+});
+
+/** Members of a model that can be changed. */
+export const modelSettings = {
+  upstream_model: { ...name, description: 'the name that the upstream knows the model by' },
+  kind: oneOf(['chat', 'embedding']),
+  eu_hosted: boolean,
+  cost_eur_per_1k_input: price,
+  cost_eur_per_1k_output: price,
+  token_input: oneOf(['accept', 'refuse'], 'whether embedding calls may send token ids'),
+};
+export const modelOwner = orNull({ ...id, description: 'the company that the model belongs to; null: shared by all' });
+export const model = object({ id, slug, company_id: modelOwner, ...modelSettings, created_at: instant });
+
+/** Members of a key that can be set. */
+export const keySettings = {
+  name,
+  scopes: { ...listOf(oneOf(SCOPES), SCOPES.length), minItems: 1 },
+  expires_at: orNull({ ...instant, description: `${instant.description}; null: never` }),
+  ...limits,
+  monthly_budget_eur: budget,
+  allowed_model_slugs: orNull({ ...listOf(slug), minItems: 1, description: 'null: every model of the company' }),
+  allowed_cidrs: orNull({ ...listOf(cidr), minItems: 1, description: 'networks it may be used from; null: any' }),
+};
+export const key = object({
+  id,
+  company_id: id,
+  ...keySettings,
+  prefix: { type: 'string', description: 'the first 8 characters' },
+  created_at: instant,
+  created_by: { type: ['string', 'null'] },
+  last_used_at: orNull(instant),
+  revoked_at: orNull(instant),
+  state: oneOf(['active', 'expired', 'revoked']),
+});
+export const mintedKey = object({
+  ...key.properties,
+  key: {
+    type: ['string', 'null'],
+    description: 'the key itself, shown once; null in a repeated answer after a minute',
+  },
+});
+
+/** Members of an assistant that can be set. */
+export const assistantSettings = {
+  name,
+  system_prompt: text,
+  model_slug: orNull(slug),
+  temperature: { type: ['number', 'null'], minimum: 0, maximum: 2 },
+  max_tokens: orNull(whole(32_000, 'null: what the caller says')),
+  visibility: oneOf(['company', 'private', 'persons', 'teams', 'projects']),
+  project_id: orNull(id),
+};
+export const assistant = object({ id, company_id: id, ...assistantSettings, created_at: instant });
+
+export const email: Schema = {
+  type: 'string',
+  pattern: '^[^\\s@<>"]{1,120}@[^\\s@<>"]{1,120}$',
+  description: 'an address such as ada@example.com',
+};
+export const role = oneOf(ROLES);
+export const user = object({ id, email, company_id: orNull(id), role, created_at: instant });

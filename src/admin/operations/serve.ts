@@ -1,0 +1,178 @@
+import { hash } from 'node:crypto';
+import { type Context, Hono } from 'hono';
+import { HTTPException } from 'hono/http-exception';
+import { FieldError } from '../../domain/field.ts';
+import { RefusedChange } from '../../domain/refused-change.ts';
+import { actingAs } from '../../store/actor.ts';
+import { findToken, type TokenRow } from '../../store/admin-token.ts';
+import type { Sql } from '../../store/database.ts';
+import { DatabaseUnavailable } from '../../store/database-error.ts';
+import { claim, keep, type Repeatable } from '../../store/idempotency.ts';
+import { enterCompany, leaveCompany, within } from '../../store/tenant-role.ts';
+import type { PageServices } from '../context.ts';
+import type { FormBindings } from '../form.ts';
+import { canSee, may } from '../permission.ts';
+import { Busy, Semaphore } from '../semaphore.ts';
+import { SESSION_HEADER } from '../settings.ts';
+import { checkBody, checkQuery } from './check.ts';
+import { OPERATIONS } from './list.ts';
+import { openApi } from './openapi.ts';
+import type { Call, Operation } from './operation.ts';
+import { answerProblem, Problem } from './problem.ts';
+
+const UUID = '[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}';
+const READ_MS = 5000;
+const PERMITS = { permits: 3, queue: 64 };
+/** Not part of an ETag: it moves without a change. */
+const VOLATILE = new Set(['last_used_at', 'state']);
+
+interface ApiEnv {
+  Bindings: FormBindings;
+  Variables: { readonly token: TokenRow; readonly bearer: string };
+}
+type ApiContext = Context<ApiEnv>;
+
+/** Administration over HTTP, below /api/v1: the operations of list.ts, each one transaction. */
+export function serveOperations(services: PageServices): Hono<ApiEnv> {
+  const semaphore = new Semaphore(PERMITS);
+  const document = JSON.stringify(openApi());
+  const app = new Hono<ApiEnv>();
+  app.onError((error, c) => {
+    const problem = problemOf(error);
+    if (problem.status === 500) services.log.error({ reason: error.stack }, 'admin: an operation failed');
+    return answerProblem(c, problem);
+  });
+  app.get('/openapi.json', (c) => c.body(document, 200, { 'content-type': 'application/json' }));
+  app.use(async (c, next) => {
+    const bearer = /^Bearer (\S+)$/i.exec(c.req.header('authorization') ?? '')?.[1] ?? '';
+    const token = await semaphore.run(() => services.db.run(READ_MS, (sql) => findToken(sql, bearer)));
+    if (token === null)
+      throw new Problem(401, 'Send an active token of "tollgate token create" as Authorization: Bearer.');
+    c.header(SESSION_HEADER, hash('sha256', bearer, 'base64url'));
+    c.set('token', token);
+    c.set('bearer', bearer);
+    return next();
+  });
+  for (const operation of OPERATIONS) {
+    const path = operation.path.replaceAll(/\{(\w+)\}/g, `:$1{${UUID}}`);
+    app.on(operation.method.toUpperCase(), path, (c) => semaphore.run(() => handle(services, operation, c)));
+  }
+  app.all('*', () => {
+    throw new Problem(404, 'There is no such operation, or an id in its path is none.');
+  });
+  return app;
+}
+
+async function handle(services: PageServices, operation: Operation, c: ApiContext): Promise<Response> {
+  const { token } = c.var;
+  const params = Object.fromEntries(Object.entries(c.req.param()).map(([name, id]) => [name, id.toLowerCase()]));
+  const company = params.company ?? null;
+  const holder = { role: token.company_id === null ? 'operator' : 'owner', company_id: token.company_id } as const;
+  if (company !== null && !canSee(holder, company)) throw new Problem(404, `There is no company ${company}.`);
+  const isChange = operation.method !== 'get';
+  if (!may(holder, operation.action, company)) throw new Problem(403, 'This token does not include the operation.');
+  if (isChange && token.access !== 'write') throw new Problem(403, 'This token may only read.');
+  const body = operation.body === undefined ? undefined : checkBody(operation, readJson(c));
+  for (const [member, action] of Object.entries(operation.memberActions ?? {})) {
+    if (Object.hasOwn(body as object, member) && !may(holder, action, company)) {
+      const mistakes = [{ pointer: `#/${member}`, detail: 'is set by the operator of this service' }];
+      throw new Problem(403, 'This token may not change all of these members.', mistakes);
+    }
+  }
+  const call: Call = {
+    services,
+    actor: `token ${token.name}`,
+    isOperator: token.company_id === null,
+    params,
+    query: checkQuery(operation, c.req.queries()),
+    body,
+  };
+  if (!isChange)
+    return answer(c, operation, await within(services.db, company, READ_MS, (sql) => operation.run(sql, call)));
+  return change(services, operation, call, c);
+}
+
+/** One transaction: the idempotency key, If-Match, the change. */
+async function change(services: PageServices, operation: Operation, call: Call, c: ApiContext): Promise<Response> {
+  const repeatable = repeatableOf(operation, c);
+  const ifMatch = c.req.header('if-match');
+  const { company } = call.params;
+  const result = await actingAs(services.db, call.actor, READ_MS, async (sql) => {
+    const before = repeatable === null ? null : await claim(sql, repeatable);
+    if (before?.isOther === true) throw new Problem(422, 'Use another idempotency key for another request.');
+    if (before !== null) return withSecret(operation, before.answer, before.secret);
+    if (company !== undefined) await enterCompany(sql, company);
+    if (ifMatch !== undefined) await requireUnchanged(sql, operation, call, ifMatch);
+    const done = await operation.run(sql, call);
+    if (repeatable !== null && done !== null) {
+      if (company !== undefined) await leaveCompany(sql);
+      const { secret } = operation;
+      const shown = secret === undefined ? null : (done as Record<string, string>)[secret];
+      await keep(sql, repeatable, withSecret(operation, done, null), shown ?? null);
+    }
+    return done;
+  });
+  return answer(c, operation, result);
+}
+
+/** @throws Problem 412 when the thing is not as it was read */
+async function requireUnchanged(sql: Sql, { resource }: Operation, call: Call, ifMatch: string): Promise<void> {
+  if (resource === undefined) throw new Problem(400, 'This operation has no If-Match.');
+  const id = call.params[resource.param] as string;
+  await sql`select from ${sql(resource.table)} where id = ${id} for update`;
+  const etag = etagOf(await resource.find(sql, call));
+  const tags = ifMatch.split(',').map((tag) => tag.trim());
+  if (!tags.includes(etag) && !tags.includes('*'))
+    throw new Problem(412, 'Read it again, and change what you read then.');
+}
+
+function answer(c: ApiContext, { status, resource, method }: Operation, result: object | null): Response {
+  if (result === null) return c.body(null, 204);
+  if (resource !== undefined && method !== 'post') {
+    const etag = etagOf(result);
+    c.header('etag', etag);
+    if (method === 'get' && c.req.header('if-none-match') === etag) return c.body(null, 304);
+  }
+  return c.json(result, status as 200);
+}
+
+function etagOf(thing: object): string {
+  const text = JSON.stringify(thing, (name, value) => (VOLATILE.has(name) ? undefined : value));
+  return `"${hash('sha256', text, 'base64url').slice(0, 22)}"`;
+}
+
+function withSecret({ secret }: Operation, thing: object, text: string | null): object {
+  return secret === undefined ? thing : { ...thing, [secret]: text };
+}
+
+/** @returns null without an idempotency key @throws Problem 400 */
+function repeatableOf({ method }: Operation, c: ApiContext): Repeatable | null {
+  const key = c.req.header('idempotency-key');
+  if (key === undefined || method !== 'post') return null;
+  if (!/^[\x20-\x7e]{1,200}$/.test(key)) throw new Problem(400, 'Idempotency-Key must be 1 to 200 ASCII characters.');
+  const request = `${c.req.path}\n${c.env.incoming.rawBody.toString()}`;
+  return { tokenId: c.var.token.id, token: c.var.bearer, key, request };
+}
+
+/** @throws Problem 415, 400 */
+function readJson(c: ApiContext): unknown {
+  if (!/^application\/(\w+\+)?json\b/i.test(c.req.header('content-type') ?? '')) {
+    throw new Problem(415, 'Send the body as application/json.');
+  }
+  try {
+    return JSON.parse(c.env.incoming.rawBody.toString());
+  } catch {
+    throw new Problem(400, 'The body is not JSON.'); // not the parser's words: they quote the body
+  }
+}
+
+function problemOf(error: Error): Problem {
+  if (error instanceof Problem) return error;
+  if (error instanceof RefusedChange) return new Problem(error.reason === 'not_found' ? 404 : 409, error.message);
+  if (error instanceof FieldError) return new Problem(400, `A value ${error.message}.`);
+  if (error instanceof HTTPException) return new Problem(error.status as 400, error.message);
+  if (error instanceof Busy) return new Problem(503, 'Too many operations at once. Try again in a moment.');
+  if (error instanceof DatabaseUnavailable)
+    return new Problem(503, 'The database cannot be reached. Try again shortly.');
+  return new Problem(500, 'The gateway failed; its log says why.');
+}

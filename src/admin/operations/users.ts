@@ -1,0 +1,72 @@
+import { RefusedChange } from '../../domain/refused-change.ts';
+import type { Role } from '../../domain/user.ts';
+import { usersAfter } from '../../store/after.ts';
+import type { Sql } from '../../store/database.ts';
+import { findUserById } from '../../store/page.ts';
+import { insertUser, removeUser, type UserRow } from '../../store/user.ts';
+import { type Call, type Operation, operation, type PageQuery, pageOf, type Resource } from './operation.ts';
+import * as schema from './schemas.ts';
+
+const USER: Resource = { table: 'users', param: 'user', find };
+const PATH = '/users/{user}';
+
+export const userOperations: readonly Operation[] = [
+  operation<never, PageQuery & { readonly company_id?: string }>({
+    id: 'listUsers',
+    method: 'get',
+    path: '/users',
+    summary: 'List users, ordered by id',
+    action: 'user.read',
+    query: schema.listQuery({ company_id: schema.id }),
+    answer: schema.pageOf(schema.user),
+    status: 200,
+    run: (sql, { query }) =>
+      pageOf(query, (after, limit) => usersAfter(sql, query.company_id ?? null, { after, limit })),
+  }),
+  operation<{ readonly email: string; readonly role: Role; readonly company_id?: string | null }>({
+    id: 'createUser',
+    method: 'post',
+    path: '/users',
+    summary: 'Create a user without a password, who signs in by OpenID Connect or gets a password later',
+    action: 'user.write',
+    body: schema.object({ email: schema.email, role: schema.role, company_id: schema.modelOwner }, ['email', 'role']),
+    answer: schema.user,
+    status: 201,
+    run(sql, { body: { email, role, company_id = null } }) {
+      if ((role === 'operator') !== (company_id === null)) {
+        throw new RefusedChange('conflict', 'user', 'An operator has no company, and every other role has one.');
+      }
+      return insertUser(sql, { email: email.toLowerCase(), role, company_id }, null);
+    },
+  }),
+  operation({
+    id: 'getUser',
+    method: 'get',
+    path: PATH,
+    summary: 'Read a user',
+    action: 'user.read',
+    answer: schema.user,
+    status: 200,
+    resource: USER,
+    run: find,
+  }),
+  operation({
+    id: 'removeUser',
+    method: 'delete',
+    path: PATH,
+    summary: 'Remove a user, who is signed out at once',
+    action: 'user.write',
+    answer: null,
+    status: 204,
+    resource: USER,
+    async run(sql, { params }) {
+      await removeUser(sql, params.user as string);
+      return null;
+    },
+  }),
+];
+
+async function find(sql: Sql, { params }: Call): Promise<UserRow> {
+  const { company_name: _, ...user } = await findUserById(sql, params.user as string);
+  return user;
+}

@@ -1,0 +1,119 @@
+import { html } from 'hono/html';
+import { oneOf, readInstant, readName } from '../domain/field.ts';
+import { type Access, createToken, listTokens, revokeToken, type TokenRow } from '../store/admin-token.ts';
+import { findCompany } from '../store/company.ts';
+import { change, companyOf, type PageContext, param, type Route, read } from './context.ts';
+import { csrfInput, field, formState, select } from './field.ts';
+import type { Form } from './form.ts';
+import type { Html } from './html.ts';
+import { badge, companyHeading, confirmation, copyable, emptyText, muted, page, table } from './layout.ts';
+
+const OPERATORS = '/tokens';
+const COMPANYS = '/companies/:company/tokens';
+
+/** Tokens for administration over HTTP: those of operators, and those of one company. */
+export const tokenRoutes: readonly Route[] = [OPERATORS, COMPANYS].flatMap((base): Route[] => {
+  const [reads, writes] =
+    base === OPERATORS
+      ? (['token.read', 'token.write'] as const)
+      : (['company-token.read', 'company-token.write'] as const);
+  return [
+    { method: 'GET', path: base, action: reads, handle: listPage },
+    { method: 'POST', path: base, action: writes, handle: create, page: listPage },
+    { method: 'GET', path: `${base}/:token/revoke`, action: writes, handle: revokePage },
+    { method: 'POST', path: `${base}/:token/revoke`, action: writes, handle: revoke },
+  ];
+});
+
+const ACCESS: Readonly<Record<Access, string>> = { read: 'Read only', write: 'Read and change' };
+const TONES = { active: 'good', expired: 'bad', revoked: 'bad' } as const;
+
+async function listPage(c: PageContext, form: Form): Promise<Response> {
+  const { format, services } = c.var;
+  const { base, heading, company } = await placeOf(c);
+  const tokens = await read(c, (sql) => listTokens(sql, company));
+  const state = formState(form, base);
+  const now = services.clock();
+  const cells = {
+    Name: ({ name }: TokenRow) => html`<strong>${name}</strong>`,
+    ...(company === null
+      ? {
+          Company: ({ company_id }: TokenRow) =>
+            company_id === null ? muted('all') : html`<code>${company_id}</code>`,
+        }
+      : {}),
+    May: ({ access }: TokenRow) => ACCESS[access],
+    State: ({ state }: TokenRow) => badge(TONES[state], state),
+    Created: ({ created_at, created_by }: TokenRow) =>
+      html`${format.instant(created_at)}<br><span class="muted">${created_by ?? 'unknown'}</span>`,
+    'Last used': ({ last_used_at: at }: TokenRow) => (at === null ? muted('never') : format.ago(at, now)),
+    Expires: ({ expires_at: at }: TokenRow) => (at === null ? muted('never') : format.instant(at)),
+    Actions: ({ id, name, state }: TokenRow) =>
+      state === 'active'
+        ? html`<a class="button danger" href="${base}/${id}/revoke">Revoke<span class="sr"> ${name}</span></a>`
+        : muted('none'),
+  };
+  const body = html`${heading}<h1>Tokens</h1>
+<p class="lead">Programs manage ${company === null ? 'this service' : 'the company'} over HTTP with one of these tokens. <a href="/api/v1/openapi.json">openapi.json</a> describes the operations.</p>
+${tokens.length === 0 ? emptyText('There are no tokens.') : table('Tokens', tokens, { cells }, true)}
+<section class="card" id="create"><h2>Create a token</h2>${state.summary}
+<form method="post" action="${base}" class="stack">${csrfInput(c)}
+${field(state, { name: 'name', label: 'Name', required: true, hint: 'What will use it, such as “Terraform”.' })}
+<div class="pair">${select(state, { name: 'access', label: 'It may', choices: Object.entries(ACCESS), value: 'read' })}
+${field(state, { name: 'expires', label: 'Ends on', type: 'date', hint: 'Optional: at the beginning of this day, UTC.' })}</div>
+<div class="actions"><button class="primary">Create token</button></div></form></section>`;
+  return page(c, 'Tokens', body);
+}
+
+async function create(c: PageContext, form: Form): Promise<Response> {
+  const { base, heading, company } = await placeOf(c);
+  const name = form.required('name', readName);
+  const access = form.required('access', oneOf('read', 'write'));
+  const expires_at = form.optional('expires', readInstant);
+  form.check();
+  const { email: created_by } = c.var.session.user;
+  const created = await change(c, (sql) =>
+    createToken(sql, { name, company_id: company, access, created_by, expires_at }),
+  );
+  const body = html`${heading}<h1>Your new token</h1>
+<div class="notice strong" role="status"><strong>This is the only time the token is shown.</strong> Store it now; a lost token is revoked and replaced by a new one.</div>
+<section class="card reveal"><h2>${name}</h2>
+${copyable('token', 'Token', created.token)}
+${copyable('curl', 'Try it with curl', `curl ${originOf(c)}/api/v1/companies${company === null ? '' : `/${company}`} \\\n  -H 'Authorization: Bearer ${created.token}'`)}
+</section>
+<p><a class="button primary" href="${base}">I have stored the token</a></p>`;
+  return page(c, 'Your new token', body);
+}
+
+async function revokePage(c: PageContext): Promise<Response> {
+  const { base, heading, company } = await placeOf(c);
+  const id = param(c, 'token');
+  const found = (await read(c, (sql) => listTokens(sql, company))).find((each) => each.id === id);
+  const body = html`${heading}<h1>Revoke this token?</h1>
+${confirmation(c, {
+  action: `${base}/${id}/revoke`,
+  button: 'Revoke token',
+  back: base,
+  text: html`<p><strong>${found?.name ?? 'An unknown token'}</strong></p><p>Programs that use it get 401 at once. This cannot be undone.</p>`,
+})}`;
+  return page(c, 'Revoke a token', body);
+}
+
+async function revoke(c: PageContext): Promise<Response> {
+  const { base, company } = await placeOf(c);
+  await change(c, (sql) => revokeToken(sql, param(c, 'token'), company));
+  return c.redirect(`${base}?done=token-revoked`, 303);
+}
+
+/** Whose tokens the page is about. */
+async function placeOf(c: PageContext): Promise<{ base: string; heading: Html | string; company: string | null }> {
+  const company = companyOf(c);
+  if (company === null) return { base: OPERATORS, heading: '', company };
+  const row = await read(c, (sql) => findCompany(sql, company));
+  return { base: `/companies/${company}/tokens`, heading: companyHeading(c, row), company };
+}
+
+/** The address that the reader uses. */
+function originOf(c: PageContext): string {
+  return c.var.services.adminUrl ?? new URL(c.req.url).origin;
+}

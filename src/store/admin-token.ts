@@ -1,0 +1,88 @@
+import { digestOf, mintKey } from '../domain/key.ts';
+import { RefusedChange } from '../domain/refused-change.ts';
+import { unknownCompany } from './company.ts';
+import type { Sql } from './database.ts';
+import { explaining } from './database-error.ts';
+
+/** Every token for administration over HTTP begins so. Scanners for leaked secrets find it by that. */
+export const TOKEN_PREFIX = 'tga-';
+const FORM = /^tga-[a-z2-7]{32}$/;
+
+/** What a token may do: read, or change things, too. */
+export type Access = 'read' | 'write';
+
+/** What may be shown of a token after its creation. Members are columns of `admin_tokens`. */
+export interface TokenRow {
+  readonly id: string;
+  readonly name: string;
+  /** Whose administrators it acts like; null: like an operator. */
+  readonly company_id: string | null;
+  readonly access: Access;
+  readonly created_at: Date;
+  readonly created_by: string | null;
+  readonly expires_at: Date | null;
+  readonly last_used_at: Date | null;
+  readonly revoked_at: Date | null;
+  /** By the clock of the database. */
+  readonly state: 'active' | 'expired' | 'revoked';
+}
+
+export type NewToken = Pick<TokenRow, 'name' | 'company_id' | 'access' | 'created_by' | 'expires_at'>;
+
+/**
+ * Mints a token. Only the returned value contains it in plaintext; the table gets its digest.
+ * @throws RefusedChange when the company does not exist, or the token would have expired already
+ */
+export async function createToken(sql: Sql, asked: NewToken): Promise<TokenRow & { readonly token: string }> {
+  const token = mintKey(TOKEN_PREFIX);
+  const { name, company_id: company, access, created_by, expires_at: expires } = asked;
+  const [row] = await explaining(
+    sql<TokenRow[]>`
+      insert into admin_tokens (name, company_id, digest, access, created_by, expires_at)
+      select ${name}, ${company}::uuid, ${Buffer.from(digestOf(token), 'hex')}, ${access}, ${created_by}, ${expires}::timestamptz
+      where coalesce(${expires}::timestamptz > now(), true)
+      returning ${columns(sql)}`,
+    { admin_tokens_company_id_fkey: () => unknownCompany(company as string) },
+  );
+  if (row === undefined) {
+    throw new RefusedChange(
+      'conflict',
+      'token',
+      'A token that has expired already would never work: give a later time.',
+    );
+  }
+  return { ...row, token };
+}
+
+/** The active token of a text. Records its use once a minute. @returns null when there is none */
+export async function findToken(sql: Sql, text: string): Promise<TokenRow | null> {
+  if (!FORM.test(text)) return null;
+  const [row] = await sql<(TokenRow & { stale: boolean })[]>`
+    select ${columns(sql)}, coalesce(last_used_at < now() - interval '1 minute', true) as stale from admin_tokens
+    where digest = ${Buffer.from(digestOf(text), 'hex')} and revoked_at is null and coalesce(expires_at > now(), true)`;
+  if (row === undefined) return null;
+  const { stale, ...token } = row;
+  if (stale) await sql`update admin_tokens set last_used_at = now() where id = ${token.id}`;
+  return token;
+}
+
+/** Tokens, newest first. @param company tokens of this company alone; null: of all companies, and of operators */
+export async function listTokens(sql: Sql, company: string | null): Promise<TokenRow[]> {
+  return sql<TokenRow[]>`
+    select ${columns(sql)} from admin_tokens
+    where ${company}::uuid is null or company_id = ${company} order by created_at desc, id`;
+}
+
+/** @param company if given, tokens of others count as not found @throws RefusedChange not_found */
+export async function revokeToken(sql: Sql, id: string, company: string | null = null): Promise<TokenRow> {
+  const [row] = await sql<TokenRow[]>`
+    update admin_tokens set revoked_at = coalesce(revoked_at, now())
+    where id = ${id} and (${company}::uuid is null or company_id = ${company}) returning ${columns(sql)}`;
+  if (row === undefined) throw new RefusedChange('not_found', 'token', `There is no token ${id}.`);
+  return row;
+}
+
+function columns(sql: Sql) {
+  return sql`id, name, company_id, access, created_at, created_by, expires_at, last_used_at, revoked_at,
+    case when revoked_at is not null then 'revoked' when expires_at <= now() then 'expired' else 'active' end as state`;
+}

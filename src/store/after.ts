@@ -1,0 +1,55 @@
+import { type AssistantRow, columns as assistantColumns } from './assistant.ts';
+import { type CompanyRow, columns as companyColumns } from './company.ts';
+import type { Sql } from './database.ts';
+import { type KeyRow, columns as keyColumns } from './key.ts';
+import { type ModelRow, columns as modelColumns } from './model.ts';
+import type { UserRow } from './user.ts';
+
+/** Lists for programs: rows behind the last one that was read, so that a list that grows meanwhile skips and repeats none. */
+interface After {
+  /** The id of the last row that was read; null: from the first. */
+  readonly after: string | null;
+  readonly limit: number;
+}
+
+type Fragment = ReturnType<typeof keyColumns>;
+
+export function companiesAfter(sql: Sql, name: string | null, after: After): PromiseLike<CompanyRow[]> {
+  return sql<CompanyRow[]>`
+    select ${companyColumns(sql)} from companies where (${name}::text is null or name = ${name}) ${tail(sql, after)}`;
+}
+
+/** @param company models of this company and shared ones; null: all */
+export function modelsAfter(
+  sql: Sql,
+  { slug, company }: { readonly slug: string | null; readonly company: string | null },
+  after: After,
+): PromiseLike<ModelRow[]> {
+  return sql<ModelRow[]>`
+    select ${modelColumns(sql)} from models
+    where (${slug}::text is null or slug = ${slug})
+      and (${company}::uuid is null or company_id is null or company_id = ${company}) ${tail(sql, after)}`;
+}
+
+/** Keys of a company, dead ones included. @param name keys of this name alone; null: all */
+export function keysAfter(sql: Sql, company: string, name: string | null, after: After): PromiseLike<KeyRow[]> {
+  return sql<KeyRow[]>`
+    select ${keyColumns(sql)} from api_keys
+    where company_id = ${company} and (${name}::text is null or name = ${name}) ${tail(sql, after)}`;
+}
+
+export function assistantsAfter(sql: Sql, company: string, after: After): PromiseLike<AssistantRow[]> {
+  return sql<AssistantRow[]>`
+    select ${assistantColumns(sql)} from assistants where company_id = ${company} ${tail(sql, after)}`;
+}
+
+/** @param company users of this company; null: all, operators included */
+export function usersAfter(sql: Sql, company: string | null, after: After): PromiseLike<UserRow[]> {
+  return sql<UserRow[]>`
+    select id, email, company_id, role, created_at from users
+    where (${company}::uuid is null or company_id = ${company}) ${tail(sql, after)}`;
+}
+
+function tail(sql: Sql, { after, limit }: After): Fragment {
+  return sql`and (${after}::uuid is null or id > ${after}) order by id limit ${limit}`;
+}

@@ -1,0 +1,78 @@
+import { createCipheriv, createDecipheriv, hash, hkdfSync, randomBytes } from 'node:crypto';
+import type { Sql } from './database.ts';
+
+/** How long an answer is repeated, and what it showed once. */
+const KEPT = '1 day';
+const SECRET_KEPT = '1 minute';
+const CIPHER = 'aes-256-gcm';
+const NONCE_BYTES = 12;
+const TAG_BYTES = 16;
+
+/** A request that may be repeated under a key of the caller's. */
+export interface Repeatable {
+  readonly tokenId: string;
+  /** The whole token. It is not stored, so what is encrypted with it cannot be read from the database. */
+  readonly token: string;
+  /** As the caller sent it. Only its digest is stored. */
+  readonly key: string;
+  /** Method, path and body. */
+  readonly request: string;
+}
+
+/** What was answered before. */
+export interface Answered {
+  readonly answer: object;
+  /** What was shown once; null after a minute. */
+  readonly secret: string | null;
+  /** It was another request. */
+  readonly isOther: boolean;
+}
+
+/**
+ * Takes the key for this request, in the transaction that does the work: a repetition waits for its end.
+ * @returns null: it is the first; else what was answered
+ */
+export async function claim(sql: Sql, repeatable: Repeatable): Promise<Answered | null> {
+  const { tokenId, key, request } = repeatable;
+  await sql`
+    with old as (delete from idempotent_answers where created_at < now() - ${KEPT}::interval)
+    update idempotent_answers set secret = null
+    where secret is not null and created_at between now() - ${KEPT}::interval and now() - ${SECRET_KEPT}::interval`;
+  const { count } = await sql`
+    insert into idempotent_answers (token_id, key_digest, request, answer)
+    values (${tokenId}, ${digestOf(key)}, ${digestOf(request)}, '{}') on conflict do nothing`;
+  if (count > 0) return null;
+  const [row] = await sql<[{ answer: object; secret: Buffer | null; request: Buffer }]>`
+    select answer, secret, request from idempotent_answers where token_id = ${tokenId} and key_digest = ${digestOf(key)}`;
+  const secret = row.secret === null ? null : decrypt(row.secret, repeatable);
+  return { answer: row.answer, secret, isOther: !row.request.equals(digestOf(request)) };
+}
+
+/** Keeps the answer of a request that was claimed. */
+export async function keep(sql: Sql, repeatable: Repeatable, answer: object, secret: string | null): Promise<void> {
+  const { tokenId, key } = repeatable;
+  await sql`
+    update idempotent_answers set answer = ${sql.json(answer as never)},
+      secret = ${secret === null ? null : encrypt(secret, repeatable)}
+    where token_id = ${tokenId} and key_digest = ${digestOf(key)}`;
+}
+
+function encrypt(text: string, repeatable: Repeatable): Buffer {
+  const nonce = randomBytes(NONCE_BYTES);
+  const cipher = createCipheriv(CIPHER, keyFrom(repeatable), nonce);
+  return Buffer.concat([nonce, cipher.update(text), cipher.final(), cipher.getAuthTag()]);
+}
+
+function decrypt(bytes: Buffer, repeatable: Repeatable): string {
+  const decipher = createDecipheriv(CIPHER, keyFrom(repeatable), bytes.subarray(0, NONCE_BYTES));
+  decipher.setAuthTag(bytes.subarray(-TAG_BYTES));
+  return Buffer.concat([decipher.update(bytes.subarray(NONCE_BYTES, -TAG_BYTES)), decipher.final()]).toString();
+}
+
+function keyFrom({ token, key }: Repeatable): Buffer {
+  return Buffer.from(hkdfSync('sha256', token, key, 'tollgate idempotent answer', 32));
+}
+
+function digestOf(text: string): Buffer {
+  return hash('sha256', text, 'buffer');
+}

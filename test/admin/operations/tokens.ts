@@ -1,0 +1,38 @@
+import { createToken, type NewToken } from '../../../src/store/admin-token.ts';
+import type { Office } from '../people.ts';
+
+/** A token for administration over HTTP. */
+export async function newToken(office: Office, asked: Partial<NewToken> = {}): Promise<string> {
+  const settings = { name: 'deploy', company_id: null, access: 'write', created_by: 'test', expires_at: null } as const;
+  const { token } = await office.sql.begin((sql) => createToken(sql as never, { ...settings, ...asked }));
+  return token;
+}
+
+/** An answer, parsed. */
+export interface Told {
+  readonly status: number;
+  readonly headers: Headers;
+  // biome-ignore lint/suspicious/noExplicitAny: tests look at what they expect
+  readonly body: any;
+}
+
+/** Sends an operation. */
+export async function send(
+  office: Office,
+  token: string,
+  [method, path]: readonly [string, string],
+  body?: object,
+  headers: Record<string, string> = {},
+): Promise<Told> {
+  const response = await fetch(`${office.adminUrl}/api/v1${path}`, {
+    method,
+    headers: {
+      ...(token === '' ? {} : { authorization: `Bearer ${token}` }),
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      ...headers,
+    },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+  const text = await response.text();
+  return { status: response.status, headers: response.headers, body: text === '' ? null : JSON.parse(text) };
+}
