@@ -91,6 +91,7 @@ alter table usage_daily add primary key (company_id, billing_month, day, model_s
 -- By the hour, without how calls ended: the tables of a day come from usage_daily.
 create table usage_hourly (
   company_id        uuid not null,
+  billing_month     date not null,
   day               date not null,
   hour              timestamptz not null,
   model_slug        text not null,
@@ -101,7 +102,7 @@ create table usage_hourly (
   prompt_tokens     bigint not null,
   completion_tokens bigint not null,
   cost_eur          numeric not null,
-  primary key (company_id, day, hour, model_slug, api_key_id, endpoint, cost_center)
+  primary key (company_id, billing_month, day, hour, model_slug, api_key_id, endpoint, cost_center)
 ) with (fillfactor = 60); -- as for usage_daily: the rows of this hour change with every batch
 comment on table usage_hourly is 'always the sum of the api_usage rows it stands for';
 comment on column usage_hourly.day is 'calendar day of occurred_at in the billing time zone';
@@ -127,8 +128,9 @@ create table usage_monthly (
 create index usage_monthly_key on usage_monthly (api_key_id, billing_month);
 comment on table usage_monthly is 'always the sum of the usage_daily rows it stands for';
 
--- One trigger does all, so partitions made later have it too. The order of tables and of rows
--- within them is the same for every writer: none waits for another crosswise.
+-- One trigger does all, so partitions made later have it too. Rows of monthly_spend are taken in the same order by
+-- every writer: none waits for another crosswise. Who has them has these months of these companies to itself, so the
+-- order of what follows does not matter, and the rows are read and grouped once for all three tables.
 create or replace function count_api_usage() returns trigger language plpgsql set search_path from current as $$
 declare
   zone text := (select value from settings where name = 'billing_timezone');
@@ -143,33 +145,41 @@ begin
     api_cost_eur      = m.api_cost_eur + excluded.api_cost_eur,
     changed_xid       = excluded.changed_xid;
 
-  insert into usage_daily as d (company_id, billing_month, day, model_slug, api_key_id, endpoint, usage_source, outcome, cost_center,
-    requests, prompt_tokens, completion_tokens, cost_eur)
-  select company_id, billing_month, (occurred_at at time zone zone)::date, model_slug, api_key_id, endpoint, usage_source, outcome, cost_center,
-    count(*), sum(prompt_tokens), sum(completion_tokens), sum(cost_eur)
-  from added group by 1, 2, 3, 4, 5, 6, 7, 8, 9 order by 1, 2, 3, 4, 5, 6, 7, 8, 9
-  on conflict (company_id, billing_month, day, model_slug, api_key_id, endpoint, usage_source, outcome, cost_center) do update set
-    requests          = d.requests + excluded.requests,
-    prompt_tokens     = d.prompt_tokens + excluded.prompt_tokens,
-    completion_tokens = d.completion_tokens + excluded.completion_tokens,
-    cost_eur          = d.cost_eur + excluded.cost_eur;
-
-  insert into usage_hourly as h (company_id, day, hour, model_slug, api_key_id, endpoint, cost_center,
-    requests, prompt_tokens, completion_tokens, cost_eur)
-  select company_id, (occurred_at at time zone zone)::date, date_trunc('hour', occurred_at, zone), model_slug, api_key_id, endpoint, cost_center,
-    count(*), sum(prompt_tokens), sum(completion_tokens), sum(cost_eur)
-  from added group by 1, 2, 3, 4, 5, 6, 7 order by 1, 2, 3, 4, 5, 6, 7
-  on conflict (company_id, day, hour, model_slug, api_key_id, endpoint, cost_center) do update set
-    requests          = h.requests + excluded.requests,
-    prompt_tokens     = h.prompt_tokens + excluded.prompt_tokens,
-    completion_tokens = h.completion_tokens + excluded.completion_tokens,
-    cost_eur          = h.cost_eur + excluded.cost_eur;
-
+  with cells as materialized (
+    select company_id, billing_month, (occurred_at at time zone zone)::date as day, date_trunc('hour', occurred_at, zone) as hour,
+      model_slug, api_key_id, endpoint, usage_source, outcome, cost_center,
+      count(*) as requests, sum(prompt_tokens) as prompt_tokens, sum(completion_tokens) as completion_tokens, sum(cost_eur) as cost_eur
+    from added group by 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
+  ),
+  daily as (
+    insert into usage_daily as d (company_id, billing_month, day, model_slug, api_key_id, endpoint, usage_source, outcome, cost_center,
+      requests, prompt_tokens, completion_tokens, cost_eur)
+    select company_id, billing_month, day, model_slug, api_key_id, endpoint, usage_source, outcome, cost_center,
+      sum(requests), sum(prompt_tokens), sum(completion_tokens), sum(cost_eur)
+    from cells group by 1, 2, 3, 4, 5, 6, 7, 8, 9
+    on conflict (company_id, billing_month, day, model_slug, api_key_id, endpoint, usage_source, outcome, cost_center) do update set
+      requests          = d.requests + excluded.requests,
+      prompt_tokens     = d.prompt_tokens + excluded.prompt_tokens,
+      completion_tokens = d.completion_tokens + excluded.completion_tokens,
+      cost_eur          = d.cost_eur + excluded.cost_eur
+  ),
+  hourly as (
+    insert into usage_hourly as h (company_id, billing_month, day, hour, model_slug, api_key_id, endpoint, cost_center,
+      requests, prompt_tokens, completion_tokens, cost_eur)
+    select company_id, billing_month, day, hour, model_slug, api_key_id, endpoint, cost_center,
+      sum(requests), sum(prompt_tokens), sum(completion_tokens), sum(cost_eur)
+    from cells group by 1, 2, 3, 4, 5, 6, 7, 8
+    on conflict (company_id, billing_month, day, hour, model_slug, api_key_id, endpoint, cost_center) do update set
+      requests          = h.requests + excluded.requests,
+      prompt_tokens     = h.prompt_tokens + excluded.prompt_tokens,
+      completion_tokens = h.completion_tokens + excluded.completion_tokens,
+      cost_eur          = h.cost_eur + excluded.cost_eur
+  )
   insert into usage_monthly as y (company_id, billing_month, model_slug, api_key_id, endpoint, usage_source, outcome, cost_center,
     requests, prompt_tokens, completion_tokens, cost_eur)
   select company_id, billing_month, model_slug, api_key_id, endpoint, usage_source, outcome, cost_center,
-    count(*), sum(prompt_tokens), sum(completion_tokens), sum(cost_eur)
-  from added group by 1, 2, 3, 4, 5, 6, 7, 8 order by 1, 2, 3, 4, 5, 6, 7, 8
+    sum(requests), sum(prompt_tokens), sum(completion_tokens), sum(cost_eur)
+  from cells group by 1, 2, 3, 4, 5, 6, 7, 8
   on conflict (company_id, billing_month, model_slug, api_key_id, endpoint, usage_source, outcome, cost_center) do update set
     requests          = y.requests + excluded.requests,
     prompt_tokens     = y.prompt_tokens + excluded.prompt_tokens,
@@ -184,9 +194,9 @@ select company_id, billing_month, model_slug, api_key_id, endpoint, usage_source
   sum(requests), sum(prompt_tokens), sum(completion_tokens), sum(cost_eur)
 from usage_daily group by 1, 2, 3, 4, 5, 6, 7, 8;
 insert into usage_hourly
-select company_id, (occurred_at at time zone z.value)::date, date_trunc('hour', occurred_at, z.value), model_slug, api_key_id, endpoint, cost_center,
+select company_id, billing_month, (occurred_at at time zone z.value)::date, date_trunc('hour', occurred_at, z.value), model_slug, api_key_id, endpoint, cost_center,
   count(*), sum(prompt_tokens), sum(completion_tokens), sum(cost_eur)
-from api_usage, settings z where z.name = 'billing_timezone' group by 1, 2, 3, 4, 5, 6, 7;
+from api_usage, settings z where z.name = 'billing_timezone' group by 1, 2, 3, 4, 5, 6, 7, 8;
 
 alter table usage_hourly enable row level security;
 alter table usage_monthly enable row level security;

@@ -207,7 +207,8 @@ function drawnRows(sql: Sql, chosen: ReturnType<typeof chosenRows>, range: DayRa
     case 'hour':
       return sql`
         select hour as at, model_slug, ${sums} from usage_hourly
-        where ${chosen} and day = ${range.from}::date group by hour, model_slug`;
+        where ${chosen} and billing_month = date_trunc('month', ${range.from}::date)::date and day = ${range.from}::date
+        group by hour, model_slug`;
     case 'day':
       return sql`
         select day as at, model_slug, ${sums} from usage_daily

@@ -64,7 +64,7 @@ const SUMS = {
     table: 'usage_hourly',
     period: 'hour',
     shown: `to_char(hour at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI"Z"')`,
-    by: 'day, hour',
+    by: 'billing_month, day, hour',
   },
   monthly: {
     table: 'usage_monthly',
