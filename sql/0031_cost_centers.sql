@@ -88,23 +88,25 @@ alter table usage_daily add column cost_center text not null default '';
 alter table usage_daily drop constraint usage_daily_pkey;
 alter table usage_daily add primary key (company_id, billing_month, day, model_slug, api_key_id, endpoint, usage_source, outcome, cost_center);
 
--- By the hour, without how calls ended: the tables of a day come from usage_daily.
+-- By the hour, without how calls ended: the tables of a day come from usage_daily. For each key, and for all keys
+-- together under the nil id: charts of a company with thousands of keys read a few rows for each hour.
 create table usage_hourly (
   company_id        uuid not null,
+  api_key_id        uuid not null,
   billing_month     date not null,
   day               date not null,
   hour              timestamptz not null,
   model_slug        text not null,
-  api_key_id        uuid not null,
   endpoint          text not null,
   cost_center       text not null,
   requests          bigint not null,
   prompt_tokens     bigint not null,
   completion_tokens bigint not null,
   cost_eur          numeric not null,
-  primary key (company_id, billing_month, day, hour, model_slug, api_key_id, endpoint, cost_center)
+  primary key (company_id, api_key_id, billing_month, day, hour, model_slug, endpoint, cost_center)
 ) with (fillfactor = 60); -- as for usage_daily: the rows of this hour change with every batch
 comment on table usage_hourly is 'always the sum of the api_usage rows it stands for';
+comment on column usage_hourly.api_key_id is 'the nil id stands for all keys together';
 comment on column usage_hourly.day is 'calendar day of occurred_at in the billing time zone';
 comment on column usage_hourly.hour is 'beginning of the hour in the billing time zone: one that the clocks repeat is there twice';
 
@@ -164,12 +166,12 @@ begin
       cost_eur          = d.cost_eur + excluded.cost_eur
   ),
   hourly as (
-    insert into usage_hourly as h (company_id, billing_month, day, hour, model_slug, api_key_id, endpoint, cost_center,
+    insert into usage_hourly as h (company_id, api_key_id, billing_month, day, hour, model_slug, endpoint, cost_center,
       requests, prompt_tokens, completion_tokens, cost_eur)
-    select company_id, billing_month, day, hour, model_slug, api_key_id, endpoint, cost_center,
+    select company_id, coalesce(api_key_id, '00000000-0000-0000-0000-000000000000'), billing_month, day, hour, model_slug, endpoint, cost_center,
       sum(requests), sum(prompt_tokens), sum(completion_tokens), sum(cost_eur)
-    from cells group by 1, 2, 3, 4, 5, 6, 7, 8
-    on conflict (company_id, billing_month, day, hour, model_slug, api_key_id, endpoint, cost_center) do update set
+    from cells group by company_id, billing_month, day, hour, model_slug, endpoint, cost_center, grouping sets ((api_key_id), ())
+    on conflict (company_id, api_key_id, billing_month, day, hour, model_slug, endpoint, cost_center) do update set
       requests          = h.requests + excluded.requests,
       prompt_tokens     = h.prompt_tokens + excluded.prompt_tokens,
       completion_tokens = h.completion_tokens + excluded.completion_tokens,
@@ -194,9 +196,12 @@ select company_id, billing_month, model_slug, api_key_id, endpoint, usage_source
   sum(requests), sum(prompt_tokens), sum(completion_tokens), sum(cost_eur)
 from usage_daily group by 1, 2, 3, 4, 5, 6, 7, 8;
 insert into usage_hourly
-select company_id, billing_month, (occurred_at at time zone z.value)::date, date_trunc('hour', occurred_at, z.value), model_slug, api_key_id, endpoint, cost_center,
+select company_id, coalesce(api_key_id, '00000000-0000-0000-0000-000000000000'), billing_month, day, hour, model_slug, endpoint, cost_center,
   count(*), sum(prompt_tokens), sum(completion_tokens), sum(cost_eur)
-from api_usage, settings z where z.name = 'billing_timezone' group by 1, 2, 3, 4, 5, 6, 7, 8;
+from (
+  select u.*, (occurred_at at time zone z.value)::date as day, date_trunc('hour', occurred_at, z.value) as hour
+  from api_usage u, settings z where z.name = 'billing_timezone') u
+group by company_id, billing_month, day, hour, model_slug, endpoint, cost_center, grouping sets ((api_key_id), ());
 
 alter table usage_hourly enable row level security;
 alter table usage_monthly enable row level security;

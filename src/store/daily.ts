@@ -18,6 +18,9 @@ export interface UsageFilters {
   readonly cost_center: string | null;
 }
 
+/** Stands for all keys together in `usage_hourly`. */
+const ALL_KEYS = '00000000-0000-0000-0000-000000000000';
+
 export const NO_FILTERS: UsageFilters = { model: null, key: null, endpoint: null, cost_center: null };
 
 /**
@@ -94,7 +97,7 @@ export async function readPresentMonth(sql: Sql, companyId: string, most?: numbe
 
 /**
  * Whole months are those of `billing_month`, and are read from `usage_monthly`. So a year takes as long as a month of
- * as many models, keys and cost centres; what is drawn by the day takes up to 62 days of `usage_daily`.
+ * as many models, keys and cost centres; what is drawn by the day takes up to 62 days of hours.
  * @param most lines of each table
  * @throws RefusedChange not_found
  */
@@ -136,7 +139,7 @@ export async function readUsage(
       select ${dimensions} from usage_monthly where ${chosen} and billing_month = any(${whole}::date[])
       ${days}
     ),
-    drawn as materialized (${drawnRows(sql, chosen, range)}),
+    drawn as materialized (${drawnRows(sql, companyId, range, filters)}),
     groups as (
       select grouping(model_slug, api_key_id, endpoint, cost_center, outcome) as of, model_slug, api_key_id, endpoint,
         cost_center, outcome, usage_source, sum(cost_eur) as cost, sum(requests) as requests,
@@ -199,25 +202,27 @@ function chosenRows(sql: Sql, companyId: string, { model, key, endpoint, cost_ce
     ${cost_center === null ? sql`` : sql`and cost_center = ${cost_center}`}`;
 }
 
-/** What the chart shows: `at`, `model_slug` and sums. */
-function drawnRows(sql: Sql, chosen: ReturnType<typeof chosenRows>, range: DayRange) {
+/**
+ * What the chart shows: `at`, `model_slug` and sums. Of all keys together, days come from their hours too: these are
+ * fewer rows than `usage_daily` has with thousands of keys.
+ */
+function drawnRows(sql: Sql, companyId: string, range: DayRange, filters: UsageFilters) {
   const sums = sql`sum(requests) as requests, sum(prompt_tokens) as prompt_tokens,
     sum(completion_tokens) as completion_tokens, sum(cost_eur) as cost`;
-  switch (stepOf(range)) {
-    case 'hour':
-      return sql`
-        select hour as at, model_slug, ${sums} from usage_hourly
-        where ${chosen} and billing_month = date_trunc('month', ${range.from}::date)::date and day = ${range.from}::date
-        group by hour, model_slug`;
-    case 'day':
-      return sql`
-        select day as at, model_slug, ${sums} from usage_daily
-        where ${chosen} and billing_month between date_trunc('month', ${range.from}::date)::date and ${range.to}::date
-          and day between ${range.from}::date and ${range.to}::date
-        group by day, model_slug`;
-    case 'month':
-      return sql`select billing_month as at, model_slug, ${sums} from cells group by billing_month, model_slug`;
+  const step = stepOf(range);
+  if (step === 'month')
+    return sql`select billing_month as at, model_slug, ${sums} from cells group by billing_month, model_slug`;
+  const days = sql`billing_month between date_trunc('month', ${range.from}::date)::date and ${range.to}::date
+    and day between ${range.from}::date and ${range.to}::date`;
+  if (step === 'day' && filters.key !== null) {
+    return sql`
+      select day as at, model_slug, ${sums} from usage_daily
+      where ${chosenRows(sql, companyId, filters)} and ${days} group by day, model_slug`;
   }
+  const chosen = chosenRows(sql, companyId, { ...filters, key: filters.key ?? ALL_KEYS });
+  return step === 'day'
+    ? sql`select day as at, model_slug, ${sums} from usage_hourly where ${chosen} and ${days} group by day, model_slug`
+    : sql`select hour as at, model_slug, ${sums} from usage_hourly where ${chosen} and ${days} group by hour, model_slug`;
 }
 
 function textOf(sql: Sql, step: Step) {

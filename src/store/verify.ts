@@ -105,19 +105,25 @@ export interface SumsCheck {
  */
 export async function verifySums(sql: Sql, name: SumsName, most = 1000): Promise<SumsCheck> {
   const { table, period, shown, by } = SUMS[name];
-  const groups = sql.unsafe(`company_id, model_slug, api_key_id, endpoint, cost_center, ${by}`);
+  const others = sql.unsafe(`company_id, model_slug, endpoint, cost_center, ${by}`);
+  // the nil id stands for all keys together
+  const keys = name === 'hourly' ? sql`grouping sets ((api_key_id), ())` : sql`api_key_id`;
+  const key =
+    name === 'hourly'
+      ? sql`coalesce(api_key_id, '00000000-0000-0000-0000-000000000000') as api_key_id`
+      : sql`api_key_id`;
   const [row] = await sql<[{ checked: number; total: number; differences: SumsDifference[] | null }]>`
     with rows as (
-      select ${groups}, count(*) as requests, sum(prompt_tokens) as prompt_tokens,
+      select ${others}, ${key}, count(*) as requests, sum(prompt_tokens) as prompt_tokens,
         sum(completion_tokens) as completion_tokens, sum(cost_eur) as cost_eur
       from (
         select u.*, (occurred_at at time zone z.value)::date as day, date_trunc('hour', occurred_at, z.value) as hour
         from api_usage u, settings z where z.name = 'billing_timezone') u
-      group by ${groups}
+      group by ${others}, ${keys}
     ),
     compared as (
       select company_id, ${sql.unsafe(shown)} as period, model_slug, api_key_id, counter, counted, rows
-      from rows r full join ${sql(table)} c using (${groups})
+      from rows r full join ${sql(table)} c using (${others}, api_key_id)
       cross join lateral (values ${pairs(sql, DAILY)}) as pair (counter, counted, rows)
     ),
     different as (
