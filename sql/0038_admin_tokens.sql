@@ -41,3 +41,14 @@ insert into tenant_grants (privilege) values
   ('insert on admin_tokens'),
   ('update (revoked_at) on admin_tokens');
 select raise_tenant_wall();
+
+-- As the other tables of a company (0036_company_end.sql): nothing is changed of one that is closed, save that its
+-- tokens can be revoked; and where names and addresses are.
+create trigger open_only before insert or delete or update of name, company_id, digest, access, created_by, expires_at
+  on admin_tokens for each row execute function refuse_closed();
+insert into personal_data (table_name, column_name, kind, word, company) values
+  ('admin_tokens', 'name', 'name', 'token', 'company_id = $1'),
+  ('admin_tokens', 'created_by', 'address', null, 'company_id = $1'),
+  -- answers to operators tell of the company too
+  ('idempotent_answers', 'answer', 'text', null, 'strpos(answer::text, $1::text) > 0 or token_id in (select id from admin_tokens where company_id = $1)'),
+  ('idempotent_answers', '', 'row', null, 'strpos(answer::text, $1::text) > 0 or token_id in (select id from admin_tokens where company_id = $1)');

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import type { Readable, Writable } from 'node:stream';
+import { FileMistakes } from './cli/apply/mistakes.ts';
 import { type Command, type Context, Failure, flag, parseCommand, UsageError } from './cli/command.ts';
 import { COMMANDS } from './cli/commands.ts';
 import { withDatabase } from './cli/database.ts';
@@ -82,12 +83,30 @@ async function runCommand(command: Command, parsed: Parsed, config: Config, invo
   const { json, values, operand } = parsed;
   const warnings: string[] = [];
   const exit = await withDatabase(config, command, async (database) => {
-    const context: Context = { ...database, config, stdin, json, warn: (line) => warnings.push(line) };
+    const context: Context = {
+      ...database,
+      config,
+      env: invocation.env,
+      stdin,
+      json,
+      warn: (line) => warnings.push(line),
+    };
     const outcome = await command.run(context, values, operand);
     if ('pieces' in outcome) {
       await database.read(async (sql) => {
         for await (const piece of outcome.pieces(sql)) if (!(await write(stdout, piece))) break;
       }, outcome.company);
+      return 0;
+    }
+    if ('print' in outcome) {
+      let isRead = true;
+      const print = outcome.print(async (bytes) => {
+        isRead = await write(stdout, bytes);
+        return isRead;
+      });
+      await print.catch((error) => {
+        if (isRead) throw error;
+      });
       return 0;
     }
     await write(stdout, `${json ? JSON.stringify(outcome.json) : outcome.text}\n`);
@@ -131,6 +150,7 @@ function aboutProgram(argv: readonly string[]): string {
 
 /** One line per mistake, each with what to do. @throws the error itself when it is a bug */
 function explain(error: unknown, command: string | undefined): { lines: readonly string[]; exit: 1 | 64 } {
+  if (error instanceof FileMistakes) return { lines: error.lines, exit: 1 };
   if (error instanceof UsageError) {
     const line = command === undefined ? error.message : `${error.message}; see "tollgate ${command} --help"`;
     return { lines: [line], exit: 64 };
@@ -153,8 +173,8 @@ async function print(stdout: Writable, text: string): Promise<0> {
   return 0;
 }
 
-/** Writes and waits until the stream took the text, so that memory stays bounded. False when the reader is gone. */
-function write(stream: Writable, text: string): Promise<boolean> {
+/** Writes and waits until the stream took it, so that memory stays bounded. False when the reader is gone. */
+function write(stream: Writable, text: string | Buffer): Promise<boolean> {
   return new Promise((resolve, reject) => {
     stream.write(text, (error) => {
       const gone = (error as NodeJS.ErrnoException | null | undefined)?.code === 'EPIPE';

@@ -3,6 +3,7 @@ import { pathToFileURL } from 'node:url';
 import { Ajv, type Options } from 'ajv';
 import standaloneModule from 'ajv/dist/standalone/index.js';
 import { OPERATIONS } from '../src/admin/operations/list.ts';
+import { CONFIGURATION } from '../src/cli/apply/schema.ts';
 import * as requests from '../src/domain/schemas.ts';
 
 interface Named {
@@ -14,6 +15,11 @@ export const GENERATED: Readonly<Record<string, () => string>> = {
   'domain/validators.generated.ts': () => compile(Object.values(requests), 'schemas.ts'),
   'admin/operations/validators.generated.ts': () =>
     compile(OPERATIONS.flatMap(namedSchemas), 'the operations', { allErrors: true }),
+  'cli/apply/validators.generated.ts': () =>
+    compile([{ ...CONFIGURATION, $schema: undefined, $id: 'configuration' } as Named], 'schema.ts', {
+      allErrors: true,
+    }),
+  'cli/apply/configuration.schema.json': () => `${JSON.stringify(CONFIGURATION, null, 2)}\n`,
 };
 
 export function generatedFile(path: string): URL {

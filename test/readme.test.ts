@@ -11,7 +11,7 @@ import { startWorld } from './support/world.ts';
 const run = promisify(execFile);
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const DOCUMENTS = ['README.md', 'sql/README.md', 'src/README.md', 'src/cli/README.md', 'test/spec/README.md'];
-const README_LINES = 200;
+const README_LINES = 210;
 
 /** The variables that most people need; src/cli/README.md has all. */
 const COMMON = [

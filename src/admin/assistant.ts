@@ -17,7 +17,7 @@ import { readCompany } from '../store/directory.ts';
 import { listModels } from '../store/model.ts';
 import { type AssistantSort, findAssistant, pageOfAssistants } from '../store/page.ts';
 import { callApi } from './api.ts';
-import { change, type PageContext, param, type Route, read, readOfCompany } from './context.ts';
+import { change, mayNow, type PageContext, param, type Route, read, readOfCompany } from './context.ts';
 import { csrfInput, field, formState, select } from './field.ts';
 import type { Form } from './form.ts';
 import type { Format } from './format.ts';
@@ -65,11 +65,13 @@ async function listPage(c: PageContext): Promise<Response> {
     'Default model': (assistant: AssistantRow) => modelState(assistant, company),
     Settings: (assistant: AssistantRow) => settingsOf(assistant, c.var.format),
     Actions: ({ id, name }: AssistantRow) =>
-      html`<span class="row-actions"><a class="button quiet" href="${base}/${id}">Edit<span class="sr"> ${name}</span></a>
+      !mayNow(c, 'assistant.write')
+        ? muted('none')
+        : html`<span class="row-actions"><a class="button quiet" href="${base}/${id}">Edit<span class="sr"> ${name}</span></a>
 <a class="button quiet" href="${base}/${id}/run">Try<span class="sr"> ${name}</span></a></span>`,
   };
   const body = html`${companyHeading(c, company)}
-<div class="title-row"><h1>Assistants</h1><a class="button primary" href="${base}/new">New assistant</a></div>
+<div class="title-row"><h1>Assistants</h1>${mayNow(c, 'assistant.write') ? html`<a class="button primary" href="${base}/new">New assistant</a>` : ''}</div>
 <p class="lead">The API runs assistants that are shared with the whole company and belong to no project, at <code>POST /assistants/{id}/run</code>.</p>
 ${list(c, { path: base, caption: 'Assistants of this company', cells, sorts: SORTS, empty: 'There are no assistants yet.' }, query, assistants)}`;
   return page(c, `Assistants of ${company.name}`, body);

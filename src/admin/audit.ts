@@ -25,6 +25,7 @@ const ACTIONS = {
   update: ['plain', 'changed'],
   delete: ['bad', 'removed'],
   truncate: ['bad', 'emptied'],
+  erase: ['bad', 'erased persons'],
 } as const;
 
 async function auditPage(c: PageContext): Promise<Response> {
@@ -45,7 +46,7 @@ async function auditPage(c: PageContext): Promise<Response> {
   const empty = search === '' ? 'Nothing has changed yet.' : `${searched} matches the search.`;
   const more = { from: String(found.next) };
   const body = html`<h1>Audit log</h1>
-<p class="lead">Every change by page, command line or SQL. Its entries cannot be changed or removed, and they never contain keys or passwords.</p>
+<p class="lead">Every change by page, command line or SQL. Its entries cannot be removed, or changed by anything but an erasure of persons, and they never contain keys or passwords.</p>
 ${searchBar('/audit', SORTS, { search, sort, descending })}
 ${found.rows.length === 0 ? emptyText(empty) : table('Changes', found.rows, { cells }, true)}
 ${found.next === null ? '' : html`<nav class="pager" aria-label="Pages"><a class="button quiet" rel="next" href="${addressOf('/audit', { search, sort, descending }, more)}">${descending ? 'Older' : 'Newer'} changes</a></nav>`}`;

@@ -4,7 +4,8 @@ import { readBudget, readName } from '../domain/field.ts';
 import { limitTexts } from '../domain/limit-text.ts';
 import { type CompanyRow, createCompany, findCompany, setCompany } from '../store/company.ts';
 import { type CompanySort, pageOfCompanies } from '../store/page.ts';
-import { change, type PageContext, param, type Route, read } from './context.ts';
+import { endCards } from './company-end.ts';
+import { change, mayNow, type PageContext, param, type Route, read } from './context.ts';
 import { checkbox, csrfInput, type FormState, field, formState } from './field.ts';
 import type { Form } from './form.ts';
 import type { Html } from './html.ts';
@@ -48,7 +49,8 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
   const companies = await read(c, (sql) => pageOfCompanies(sql, query));
   const state = formState(form, '/companies');
   const cells = {
-    Company: ({ id, name }: CompanyRow) => html`<a href="/companies/${id}/usage">${name}</a>`,
+    Company: ({ id, name, closed_at }: CompanyRow) =>
+      html`<a href="/companies/${id}/usage">${name}</a>${closed_at === null ? '' : html` ${badge('bad', 'closed')}`}`,
     'Spent this month': ({ spent }: { spent: string }) => format.eur(spent),
     'Monthly budget': ({ monthly_budget_eur: eur }: CompanyRow) => (isLimited(eur) ? format.eur(eur) : 'unlimited'),
     'EU gate': (company: CompanyRow) =>
@@ -95,25 +97,31 @@ async function settingsPage(c: PageContext, form: Form): Promise<Response> {
   const naming = formState(form, `${base}/name`);
   const budget = isLimited(company.monthly_budget_eur) ? company.monthly_budget_eur : '';
   const body = html`${companyHeading(c, company)}<h1>Settings</h1>
-<section class="card"><h2>Budget and EU gate</h2>${state.summary}
+${
+  !mayNow(c, 'company.set')
+    ? html`<section class="card"><h2>Budget and EU gate</h2>
+<p>Monthly budget: ${budget === '' ? 'unlimited' : c.var.format.eur(budget)}.</p>
+<p>Models hosted outside the EU: ${company.allow_non_eu_models ? 'allowed' : 'refused'}.</p></section>`
+    : html`<section class="card"><h2>Budget and EU gate</h2>${state.summary}
 <form method="post" action="${base}/settings" class="stack">${csrfInput(c)}
 ${budgetField(state, budget)}
 ${checkbox(state, { ...NON_EU, checked: company.allow_non_eu_models })}
 <div class="actions"><button class="primary">Save settings</button></div></form></section>
 <p>Which models the company may use is set on the <a href="${base}/models">Models</a> page.${
-    may(c.var.session.user, 'company-token.read', id)
-      ? html` Programs that manage the company have <a href="${base}/tokens">tokens</a> of their own.`
-      : ''
-  }</p>
+        may(c.var.session.user, 'company-token.read', id)
+          ? html` Programs that manage the company have <a href="${base}/tokens">tokens</a> of their own.`
+          : ''
+      }</p>`
+}
 ${limitsCard(c, company, form)}
 ${
-  may(c.var.session.user, 'company.rename', id)
+  mayNow(c, 'company.rename')
     ? html`<section class="card"><h2>Name</h2>${naming.summary}
 <form method="post" action="${base}/name" class="stack">${csrfInput(c)}
 ${field(naming, { name: 'name', label: 'Company name', value: company.name, required: true })}
 <div class="actions"><button>Rename</button></div></form></section>`
     : ''
-}`;
+}${endCards(c, company)}`;
   return page(c, `Settings of ${company.name}`, body);
 }
 
@@ -121,8 +129,8 @@ ${field(naming, { name: 'name', label: 'Company name', value: company.name, requ
 function limitsCard(c: PageContext, company: CompanyRow, form: Form): Html {
   const path = `/companies/${company.id}/limits`;
   const state = formState(form, path);
-  const { format, session } = c.var;
-  if (!may(session.user, 'company.limit', company.id)) {
+  const { format } = c.var;
+  if (!mayNow(c, 'company.limit')) {
     const texts = limitTexts(company, format);
     return html`<section class="card"><h2>Limits</h2>
 <p>${texts.length === 0 ? 'None.' : `All keys together: ${texts.join(', ')}.`}</p>

@@ -8,7 +8,7 @@ import type { Database, Sql } from '../store/database.ts';
 import { enterCompany, within } from '../store/tenant-role.ts';
 import type { Form, FormBindings } from './form.ts';
 import type { Format } from './format.ts';
-import type { Action } from './permission.ts';
+import { type Action, may } from './permission.ts';
 import type { Semaphore } from './semaphore.ts';
 import type { Session, Sessions } from './session.ts';
 import type { PagesSettings } from './settings.ts';
@@ -35,6 +35,8 @@ export interface PageEnv {
     readonly services: PageServices;
     readonly session: Session;
     readonly format: Format;
+    /** Since when the company of the path is closed; null: it is open, or the path names none. */
+    readonly closedAt: Date | null;
   };
 }
 
@@ -49,6 +51,8 @@ export interface Route {
   readonly action: Action;
   /** Takes a permit of `slow` instead of one of those that keep pages fast. */
   readonly slow?: true;
+  /** Works for a closed company although it changes something. */
+  readonly whileClosed?: true;
   /** The form has a long text: up to 1 MiB instead of 16 KiB. */
   readonly long?: true;
   /** @param form what was sent; empty for GET */
@@ -76,6 +80,11 @@ export function change<T>(c: PageContext, work: (sql: Sql) => PromiseLike<T>): P
     if (company !== null) await enterCompany(sql, company);
     return work(sql);
   });
+}
+
+/** Whether the user may take an action for the company of the path now: pages show no forms that would be refused. */
+export function mayNow(c: PageContext, action: Action): boolean {
+  return c.var.closedAt === null && may(c.var.session.user, action, companyOf(c));
 }
 
 /** The id of the company in the path; null when there is none. */

@@ -7,7 +7,7 @@ import { readPresentMonth } from '../store/daily.ts';
 import { readCompany } from '../store/directory.ts';
 import { createKey, findKey, type KeyRow, revokeKey, rotateKey, setKey } from '../store/key.ts';
 import { type KeySort, pageOfKeys } from '../store/page.ts';
-import { change, type PageContext, param, type Route, read, readOfCompany } from './context.ts';
+import { change, mayNow, type PageContext, param, type Route, read, readOfCompany } from './context.ts';
 import { checkboxes, csrfInput, type FormState, field, formState, select } from './field.ts';
 import type { Form } from './form.ts';
 import type { Format } from './format.ts';
@@ -67,9 +67,10 @@ async function accessPage(c: PageContext, form: Form): Promise<Response> {
   }));
   const state = formState(form, `${base}/create`);
   const now = services.clock();
+  const isWritable = mayNow(c, 'key.write');
   const cells = {
     Key: ({ id, name, prefix, state }: KeyRow) =>
-      html`<strong>${state === 'active' ? html`<a href="${base}/${id}">${name}</a>` : name}</strong><br><code>${prefix}…</code>`,
+      html`<strong>${isWritable && state === 'active' ? html`<a href="${base}/${id}">${name}</a>` : name}</strong><br><code>${prefix}…</code>`,
     State: (key: KeyRow) => html`${stateOf(key, now)}${restrictionsOf(key, format)}`,
     Scopes: ({ scopes }: KeyRow) => html`<span class="scopes">${scopes.map((scope) => badge('plain', scope))}</span>`,
     Created: ({ created_at, created_by }: KeyRow) =>
@@ -78,7 +79,7 @@ async function accessPage(c: PageContext, form: Form): Promise<Response> {
     Expires: ({ expires_at: at }: KeyRow) => (at === null ? muted('never') : format.instant(at)),
     'Cost this month': ({ spent }: { spent: string }) => format.eur(spent),
     Actions: ({ id, name, state }: KeyRow) =>
-      state === 'active'
+      isWritable && state === 'active'
         ? html`<span class="row-actions"><a class="button quiet" href="${base}/${id}/rotate">Rotate<span class="sr"> ${name}</span></a>
 <a class="button danger" href="${base}/${id}/revoke">Revoke<span class="sr"> ${name}</span></a></span>`
         : muted('none'),
@@ -89,13 +90,17 @@ ${list(c, { path: base, caption: 'API keys', cells, figures: ['Cost this month']
 <section aria-labelledby="usage"><div class="title-row"><h2 id="usage">Usage in ${format.month(usage.budget.month)}</h2>
 <a class="button quiet" href="/companies/${id}/usage">Details</a></div>
 ${usageCards(usage, format)}</section>
-<section class="card" id="create"><h2>Create a key</h2>${state.summary}
+${
+  !isWritable
+    ? ''
+    : html`<section class="card" id="create"><h2>Create a key</h2>${state.summary}
 <form method="post" action="${base}/create" class="stack">${csrfInput(c)}<input type="hidden" name="id" value="${randomUUID()}">
 ${field(state, { name: 'name', label: 'Name', required: true, hint: 'What will use it, such as “Website search”.' })}
 ${scopeFields(state, SCOPES)}
 ${field(state, { name: 'expires', label: 'Last day', type: 'date', hint: `Optional. The key works until the end of this day, ${services.calendar.timeZone} time.` })}
 ${foldedRestrictionFields(state, company)}
-<div class="actions"><button class="primary">Create key</button></div></form></section>`;
+<div class="actions"><button class="primary">Create key</button></div></form></section>`
+}`;
   return page(c, `Access of ${company.name}`, body);
 }
 

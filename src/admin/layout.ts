@@ -17,6 +17,8 @@ const NOTICES = new Map([
   ['revoked', 'The key is revoked. Every gateway refuses it within a second.'],
   ['token-revoked', 'The token is revoked.'],
   ['password', 'The password is changed. Other sessions of this user are signed out.'],
+  ['closed', 'The company is closed. Every gateway refuses its keys within a second.'],
+  ['reopened', 'The company is open again. Every gateway accepts its keys within a second.'],
   ['retried', 'The alert is sent again within seconds.'],
   ['signed-out', 'You are signed out.'],
 ]);
@@ -81,7 +83,14 @@ export function companyHeading(c: PageContext, company: { readonly id: string; r
     tab(c, `/companies/${company.id}/${text.toLowerCase()}`, text),
   );
   return html`<div class="company"><p class="eyebrow">Company</p><p class="company-name">${company.name}</p>
-<nav class="tabs" aria-label="Company">${links}</nav></div>${budgetNotices(c, company.id)}`;
+<nav class="tabs" aria-label="Company">${links}</nav></div>${closedNotice(c)}${budgetNotices(c, company.id)}`;
+}
+
+function closedNotice(c: PageContext): Html | string {
+  const { closedAt, format } = c.var;
+  return closedAt === null
+    ? ''
+    : html`<p class="problem"><strong>This company was closed on ${format.instant(closedAt)}.</strong> Its keys are refused with 401, and nothing of it can be changed.</p>`;
 }
 
 /** A link that is marked when it leads to this page or one below it. */

@@ -15,7 +15,7 @@ import {
   pageOfModels,
 } from '../store/page.ts';
 import { companyField, readCompanyChoice } from './choice.ts';
-import { change, type PageContext, param, type Route, read } from './context.ts';
+import { change, mayNow, type PageContext, param, type Route, read } from './context.ts';
 import { checkbox, csrfInput, type Field, type FormState, field, formState, select } from './field.ts';
 import type { Form } from './form.ts';
 import type { Html } from './html.ts';
@@ -63,7 +63,7 @@ async function companyPage(c: PageContext): Promise<Response> {
       model.kind === 'embedding' ? muted('none') : format.price(model.cost_eur_per_1k_output),
     State: (model: ModelRow) => stateOf(company, model),
     Action: (model: ModelRow) => {
-      if (isShadowed(company, model)) return muted('none');
+      if (isShadowed(company, model) || !mayNow(c, 'company.set')) return muted('none');
       const verb = company.disabledSlugs.has(model.slug) ? 'Enable' : 'Disable';
       return html`<form class="inline" method="post" action="${base}/${verb.toLowerCase()}">${csrfInput(c)}<input type="hidden" name="slug" value="${model.slug}"><button class="quiet" aria-label="${verb} ${model.slug}">${verb}</button></form>`;
     },
@@ -77,7 +77,7 @@ async function companyPage(c: PageContext): Promise<Response> {
     company.allowNonEu
       ? html`The EU gate is <strong>open</strong>: models hosted outside the EU may be used.`
       : html`The EU gate is <strong>closed</strong>: models hosted outside the EU are neither listed nor served.`
-  } <a href="/companies/${id}/settings">Change it in the settings</a>.</p>
+  } ${mayNow(c, 'company.set') ? html`<a href="/companies/${id}/settings">Change it in the settings</a>.` : ''}</p>
 ${list(c, { path: base, caption: 'Models of this company', cells, figures: PRICES, sorts: COMPANY_SORTS, empty: 'No models are offered yet.' }, query, found)}
 <section class="card"><h2>What <code>GET /models</code> returns now</h2>
 <p>${listed.length} of ${new Set(models.map(({ slug }) => slug)).size} models. ${

@@ -10,6 +10,7 @@ import { LRUCache } from 'lru-cache';
 import { FieldError } from '../domain/field.ts';
 import { RefusedChange } from '../domain/refused-change.ts';
 import type { Logger } from '../log.ts';
+import { readClosing } from '../store/company.ts';
 import { DatabaseUnavailable } from '../store/database-error.ts';
 import { accountRoutes } from './account.ts';
 import { alertRoutes } from './alert.ts';
@@ -17,14 +18,15 @@ import { SCRIPT, STYLE } from './assets.ts';
 import { assistantRoutes } from './assistant.ts';
 import { auditRoutes } from './audit.ts';
 import { companyRoutes } from './company.ts';
-import { companyOf, type PageContext, type PageEnv, type PageServices, type Route } from './context.ts';
+import { companyEndRoutes } from './company-end.ts';
+import { companyOf, type PageContext, type PageEnv, type PageServices, type Route, read } from './context.ts';
 import { Form, FormRefused, readForm } from './form.ts';
 import { type Format, formatFor } from './format.ts';
 import { keyRoutes } from './key.ts';
 import { plainPage } from './layout.ts';
 import { modelRoutes } from './model.ts';
 import { serveOperations } from './operations/serve.ts';
-import { canSee, may } from './permission.ts';
+import { canSee, isReading, may } from './permission.ts';
 import { Busy, Semaphore } from './semaphore.ts';
 import { isSameSecret, Sessions } from './session.ts';
 import { signInRoutes } from './signin.ts';
@@ -36,6 +38,7 @@ import { userRoutes } from './user.ts';
 export const ROUTES: readonly Route[] = [
   ...accountRoutes,
   ...companyRoutes,
+  ...companyEndRoutes,
   ...usageRoutes,
   ...keyRoutes,
   ...modelRoutes,
@@ -54,6 +57,7 @@ const SLOW = { permits: 3, queue: 0 }; // exports and trial runs; each holds at 
 const HASHING = { permits: 1, queue: 4 };
 
 const OLD_FORM = 'This form is out of date. Go back, reload the page and try again.';
+const CLOSED = 'This company is closed: its pages can be read, and nothing of it can be changed.';
 /** Titles of error pages, and texts for errors without a message. The only such 403 comes from `hono/csrf`. */
 const ERRORS: Readonly<Record<number, { readonly title: string; readonly text?: string }>> = {
   403: { title: 'Not permitted', text: 'This form did not come from this site.' },
@@ -91,9 +95,11 @@ export function startPages(given: Omit<PageServices, 'sessions' | 'hashing' | 's
     const path = route.path.replaceAll(/:\w+/g, `$&{${UUID}}`);
     const semaphore = route.slow ? services.slow : pages;
     if (route.method === 'GET') {
-      app.get(path, requirePermission(route), (c) => semaphore.run(() => route.handle(c, new Form())));
+      app.get(path, requirePermission(route), requireOpen(route, pages), (c) =>
+        semaphore.run(() => route.handle(c, new Form())),
+      );
     } else {
-      app.post(path, requirePermission(route), async (c) => {
+      app.post(path, requirePermission(route), requireOpen(route, pages), async (c) => {
         const form = readForm(c, route.long ? MAX_LONG_FORM_BYTES : MAX_FORM_BYTES);
         const isCurrent = isSameSecret(c.var.session.csrf, form.values.get('csrf') ?? '');
         if (!isCurrent) throw new HTTPException(403, { message: OLD_FORM });
@@ -163,6 +169,19 @@ function requirePermission(route: Route): MiddlewareHandler<PageEnv> {
     if (company !== null && !canSee(user, company)) throw new HTTPException(404);
     if (!may(user, route.action, company)) {
       throw new HTTPException(403, { message: 'Your role does not include this page.' });
+    }
+    return next();
+  };
+}
+
+/** A closed company can be read. What would change it is refused, forms too, before anything is read of them. */
+function requireOpen(route: Route, pages: Semaphore): MiddlewareHandler<PageEnv> {
+  return async (c, next) => {
+    const company = companyOf(c);
+    const closedAt = company === null ? null : await pages.run(() => read(c, (sql) => readClosing(sql, company)));
+    c.set('closedAt', closedAt);
+    if (closedAt !== null && !isReading(route.action) && route.whileClosed !== true) {
+      throw new HTTPException(409, { message: CLOSED });
     }
     return next();
   };

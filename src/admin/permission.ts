@@ -19,6 +19,8 @@ export const PERMISSIONS = {
   'company.read': MANAGERS,
   'company.set': MANAGERS,
   'company.limit': OPERATOR,
+  'company.close': OPERATOR,
+  'company.export': ['operator', 'owner'],
   'usage.read': MANAGERS,
   'key.read': MANAGERS,
   'key.write': MANAGERS,
@@ -47,6 +49,11 @@ type RoleHolder = Pick<UserRow, 'role' | 'company_id'>;
 export function may(holder: RoleHolder, action: Action, company: string | null): boolean {
   const roles: readonly Role[] = PERMISSIONS[action];
   return roles.includes(holder.role) && (company === null || canSee(holder, company));
+}
+
+/** Whether an action only shows something, so that it is there for a closed company too. */
+export function isReading(action: Action): boolean {
+  return action.endsWith('.read') || action === 'company.export';
 }
 
 /** Whether a user may know that a company exists. */

@@ -2,7 +2,7 @@ import { html } from 'hono/html';
 import { oneOf, readInstant, readName } from '../domain/field.ts';
 import { type Access, createToken, listTokens, revokeToken, type TokenRow } from '../store/admin-token.ts';
 import { findCompany } from '../store/company.ts';
-import { change, companyOf, type PageContext, param, type Route, read } from './context.ts';
+import { change, companyOf, mayNow, type PageContext, param, type Route, read } from './context.ts';
 import { csrfInput, field, formState, select } from './field.ts';
 import type { Form } from './form.ts';
 import type { Html } from './html.ts';
@@ -34,6 +34,7 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
   const tokens = await read(c, (sql) => listTokens(sql, company));
   const state = formState(form, base);
   const now = services.clock();
+  const isWritable = mayNow(c, company === null ? 'token.write' : 'company-token.write');
   const cells = {
     Name: ({ name }: TokenRow) => html`<strong>${name}</strong>`,
     ...(company === null
@@ -49,19 +50,23 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
     'Last used': ({ last_used_at: at }: TokenRow) => (at === null ? muted('never') : format.ago(at, now)),
     Expires: ({ expires_at: at }: TokenRow) => (at === null ? muted('never') : format.instant(at)),
     Actions: ({ id, name, state }: TokenRow) =>
-      state === 'active'
+      isWritable && state === 'active'
         ? html`<a class="button danger" href="${base}/${id}/revoke">Revoke<span class="sr"> ${name}</span></a>`
         : muted('none'),
   };
   const body = html`${heading}<h1>Tokens</h1>
 <p class="lead">Programs manage ${company === null ? 'this service' : 'the company'} over HTTP with one of these tokens. <a href="/api/v1/openapi.json">openapi.json</a> describes the operations.</p>
 ${tokens.length === 0 ? emptyText('There are no tokens.') : table('Tokens', tokens, { cells }, true)}
-<section class="card" id="create"><h2>Create a token</h2>${state.summary}
+${
+  !isWritable
+    ? ''
+    : html`<section class="card" id="create"><h2>Create a token</h2>${state.summary}
 <form method="post" action="${base}" class="stack">${csrfInput(c)}
 ${field(state, { name: 'name', label: 'Name', required: true, hint: 'What will use it, such as “Terraform”.' })}
 <div class="pair">${select(state, { name: 'access', label: 'It may', choices: Object.entries(ACCESS), value: 'read' })}
 ${field(state, { name: 'expires', label: 'Ends on', type: 'date', hint: 'Optional: at the beginning of this day, UTC.' })}</div>
-<div class="actions"><button class="primary">Create token</button></div></form></section>`;
+<div class="actions"><button class="primary">Create token</button></div></form></section>`
+}`;
   return page(c, 'Tokens', body);
 }
 

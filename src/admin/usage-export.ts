@@ -1,4 +1,3 @@
-import { stream } from 'hono/streaming';
 import { csvCell } from '../domain/csv.ts';
 import { type DayRange, stepOf } from '../domain/day-range.ts';
 import { FieldError } from '../domain/field.ts';
@@ -6,11 +5,13 @@ import { readUsage, type Usage, type UsageGroup, type UsageSums } from '../store
 import { copyLedger } from '../store/export.ts';
 import { type Quality, type QualityGroup, readQuality } from '../store/quality.ts';
 import { type PageContext, param, read } from './context.ts';
+import { download } from './download.ts';
 import { isMonth, readUsageAddress, type UsageAddress } from './usage-address.ts';
 
 /** What the usage page shows as CSV: its sums, and the ledger rows behind them. */
 
 const EXPORT_MS = 30 * 60_000;
+const CSV = 'text/csv; charset=utf-8';
 
 const HEADING = [
   ...['by', 'name', 'detail', 'requests', 'prompt_tokens', 'completion_tokens', 'cost_eur'],
@@ -25,7 +26,8 @@ export async function downloadSums(c: PageContext): Promise<Response> {
     c,
     async (sql) => [await readUsage(sql, id, range, filters), await readQuality(sql, id, range, filters)] as const,
   );
-  attach(c, `usage-${nameOf(range)}.csv`);
+  c.header('content-type', CSV);
+  c.header('content-disposition', `attachment; filename="usage-${nameOf(range)}.csv"`);
   return c.body(sumsText(usage, quality, range));
 }
 
@@ -81,32 +83,13 @@ function harmless(text: string): string {
   return /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
 }
 
-/**
- * Streams the ledger rows. After a failure the connection is destroyed, because Hono would end the
- * answer as if it were complete.
- */
+/** The ledger rows behind the sums. */
 export async function downloadLedger(c: PageContext): Promise<Response> {
-  const { services, session } = c.var;
   const companyId = param(c, 'company');
   const { range, filters } = addressOf(c);
-  attach(c, `ledger-${nameOf(range)}.csv`);
-  if (c.req.method === 'HEAD') return c.body(null); // Hono would leave the stream unread, and its permit taken
-  const asked = { companyId, range, filters, internal: session.user.role === 'operator' };
-  const release = await services.slow.acquire();
-  return stream(
-    c,
-    async (output) => {
-      const write = async (bytes: Buffer): Promise<boolean> => {
-        await output.write(bytes);
-        return !output.aborted;
-      };
-      await read(c, (sql) => copyLedger(sql, asked, write), EXPORT_MS).finally(release);
-    },
-    async (error, output) => {
-      if (!output.aborted) services.log.warn({ reason: error.stack }, 'admin: an export failed');
-      c.env.outgoing.destroy();
-    },
-  );
+  const asked = { companyId, range, filters, internal: c.var.session.user.role === 'operator' };
+  const file = { name: `ledger-${nameOf(range)}.csv`, type: CSV };
+  return download(c, file, (write) => read(c, (sql) => copyLedger(sql, asked, write), EXPORT_MS));
 }
 
 /** @throws FieldError for what the page would show a message about */
@@ -114,11 +97,6 @@ function addressOf(c: PageContext): UsageAddress {
   const address = readUsageAddress(c);
   for (const message of address.messages.values()) throw new FieldError(message);
   return address;
-}
-
-function attach(c: PageContext, name: string): void {
-  c.header('content-type', 'text/csv; charset=utf-8');
-  c.header('content-disposition', `attachment; filename="${name}"`);
 }
 
 /** "2026-11", "2026-11-21" or "2026-11-01-to-2026-11-07". */

@@ -22,13 +22,16 @@ export interface Command<O extends Options = Options, T = unknown> {
 /** What a command works with. */
 export interface Context {
   readonly config: Config;
-  /** One transaction, with "cli" as its actor in the audit log. Deadline: one minute. */
-  transact<T>(work: (sql: Sql) => Promise<T>): Promise<T>;
+  readonly env: NodeJS.ProcessEnv;
+  /** One transaction, with "cli" as its actor in the audit log. @param deadlineMs milliseconds; default: one minute */
+  transact<T>(work: (sql: Sql) => Promise<T>, deadlineMs?: number): Promise<T>;
   /**
    * Reads without a deadline, for queries that grow with the ledger.
    * @param company limits the query to this company's rows by row-level security
    */
   read<T>(work: (sql: Sql) => Promise<T>, company?: string): Promise<T>;
+  /** Reads one company's rows, all of one instant, without a deadline. */
+  snapshot<T>(company: string, work: (sql: Sql) => Promise<T>): Promise<T>;
   /** Applies pending migrations; resolves with the names of their files. */
   migrate(): Promise<string[]>;
   readonly stdin: Readable;
@@ -43,9 +46,10 @@ export interface Output {
   readonly text: string;
 }
 
-/** The result of a command: its output, or pieces of text that are printed while rows are read. */
+/** The result of a command: its output, or what is printed while rows are read, as pieces of text or as bytes. */
 export type Outcome =
   | (Output & { readonly exit?: 0 | 1 })
+  | { readonly print: (write: (bytes: Buffer) => Promise<boolean>) => Promise<unknown> }
   | { readonly pieces: (sql: Sql) => AsyncIterable<string>; readonly company: string };
 
 export interface Option<T> {
@@ -137,7 +141,7 @@ export function parseCommand(
     if (needed === undefined && value !== undefined) {
       throw new UsageError(`${rawName} is a switch and takes no value; leave it out to switch it off`);
     }
-    if (needed !== undefined && (value === undefined || (value.startsWith('-') && !inlineValue))) {
+    if (needed !== undefined && (value === undefined || (/^-./.test(value) && !inlineValue))) {
       throw new UsageError(`${rawName} needs a value: ${rawName}=${needed}`);
     }
     const texts = given.get(name) ?? [];

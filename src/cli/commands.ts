@@ -2,6 +2,8 @@ import { alertCommands } from './alert.ts';
 import { assistantCommands } from './assistant.ts';
 import { type Command, command } from './command.ts';
 import { companyCommands } from './company.ts';
+import { companyEndCommands } from './company-end.ts';
+import { configurationCommands } from './configuration.ts';
 import { keyCommands } from './key.ts';
 import { ledgerCommands } from './ledger.ts';
 import { modelCommands } from './model.ts';
@@ -25,6 +27,7 @@ const migrate = command({
 export const COMMANDS: readonly Command[] = [
   migrate,
   ...companyCommands,
+  ...companyEndCommands,
   ...modelCommands,
   ...keyCommands,
   ...assistantCommands,
@@ -33,4 +36,5 @@ export const COMMANDS: readonly Command[] = [
   ...ledgerCommands,
   ...alertCommands,
   ...tokenCommands,
+  ...configurationCommands,
 ];

@@ -15,7 +15,7 @@ import { limitTexts } from '../domain/limit-text.ts';
 import { type CompanyRow, createCompany, listCompanies, setCompany } from '../store/company.ts';
 import { unknownSlugs } from '../store/model.ts';
 import { type Command, command, flag, optional, repeated, required, someChange, UsageError } from './command.ts';
-import { card, instant, listing, yesNo } from './text.ts';
+import { card, instant, listing, minute, yesNo } from './text.ts';
 
 const budget = optional('--budget EUR', orNone(readBudget), 'monthly budget; none or 0: unlimited');
 
@@ -93,6 +93,9 @@ export const companyCommands: readonly Command[] = [
           'NON-EU': ({ allow_non_eu_models }) => yesNo(allow_non_eu_models),
           'DISABLED MODELS': ({ disabled_model_slugs }) => disabled_model_slugs.join(', ') || '-',
           ...limitColumn(companies, (company) => limitTexts(company, PLAIN)),
+          ...(companies.some(({ closed_at }) => closed_at !== null) && {
+            CLOSED: ({ closed_at }) => minute(closed_at),
+          }),
         },
         'There are no companies; "tollgate company create" adds one.',
         ['EUR PER MONTH'],
@@ -114,7 +117,8 @@ export function limitColumn<T>(rows: readonly T[], texts: (row: T) => string[]):
   return rows.some((row) => texts(row).length > 0) ? { LIMITS: (row) => texts(row).join(', ') || '-' } : {};
 }
 
-function show(sentence: string, company: CompanyRow): string {
+/** A sentence and a company's settings. */
+export function show(sentence: string, company: CompanyRow): string {
   const limits = limitTexts(company, PLAIN);
   return card(sentence, {
     id: company.id,
@@ -125,5 +129,6 @@ function show(sentence: string, company: CompanyRow): string {
     'disabled models': company.disabled_model_slugs.join(', ') || '-',
     ...(limits.length > 0 && { limits: limits.join(', ') }),
     created: instant(company.created_at),
+    ...(company.closed_at !== null && { closed: instant(company.closed_at) }),
   });
 }

@@ -3,7 +3,7 @@ import { actingAs } from '../store/actor.ts';
 import { openDatabase } from '../store/database.ts';
 import { type Embedded, startEmbedded } from '../store/embedded.ts';
 import { migrate, pendingMigrations } from '../store/migrate.ts';
-import { within } from '../store/tenant-role.ts';
+import { snapshot, within } from '../store/tenant-role.ts';
 import { type Command, type Context, Failure } from './command.ts';
 
 /** Names this program in the audit log and as the creator of keys. */
@@ -19,7 +19,7 @@ const TRANSACTION_MS = 60_000;
 export async function withDatabase<T>(
   config: Config,
   command: Command,
-  work: (access: Pick<Context, 'transact' | 'read' | 'migrate'>) => Promise<T>,
+  work: (access: Pick<Context, 'transact' | 'read' | 'snapshot' | 'migrate'>) => Promise<T>,
 ): Promise<T> {
   const { databaseUrl, dataDir, billingTimezone } = config;
   const embedded = databaseUrl === null ? await openEmbedded(dataDir) : null;
@@ -33,8 +33,9 @@ export async function withDatabase<T>(
       await applyPending();
     }
     return await work({
-      transact: (change) => actingAs(db, ACTOR, TRANSACTION_MS, change),
+      transact: (change, deadlineMs = TRANSACTION_MS) => actingAs(db, ACTOR, deadlineMs, change),
       read: (query, company) => within(db, company ?? null, Number.POSITIVE_INFINITY, query),
+      snapshot: (company, query) => snapshot(db, company, Number.POSITIVE_INFINITY, query),
       migrate: applyPending,
     });
   } finally {

@@ -1,3 +1,5 @@
+import type { Erased } from '../store/erasure.ts';
+
 /** Text for people at a terminal. */
 
 /** An aligned table with a heading. Columns named in `right`, the numbers, are aligned to the right. */
@@ -27,6 +29,12 @@ export function listing<T>(
 ): string {
   const rows = items.map((item) => Object.values(columns).map((cell) => cell(item)));
   return rows.length === 0 ? empty : table(Object.keys(columns), rows, right);
+}
+
+/** What an erasure reached, by table. @param sentence says whether it was done */
+export function erasedText(sentence: string, { persons, rows }: Erased): string {
+  const counts = Object.entries(rows).map(([table, count]) => [`rows of ${table}`, String(count)]);
+  return card(sentence, { persons: String(persons), ...Object.fromEntries(counts) });
 }
 
 /** "2026-11-21 09:41 UTC". */

@@ -2,9 +2,10 @@ import type { Readable } from 'node:stream';
 import { oneOf, readEmail, readUuid } from '../domain/field.ts';
 import { hashPassword, readPassword } from '../domain/password.ts';
 import { ROLES } from '../domain/user.ts';
+import { erasePerson } from '../store/erasure.ts';
 import { insertUser } from '../store/user.ts';
 import { type Command, command, flag, named, optional, required, UsageError } from './command.ts';
-import { card } from './text.ts';
+import { card, erasedText } from './text.ts';
 
 /** Bytes of standard input that are read at most. */
 const MOST_INPUT = 8192;
@@ -36,6 +37,21 @@ export const userCommands: readonly Command[] = [
       const user = await transact((sql) => insertUser(sql, { email, role, company_id: company ?? null }, hash));
       const text = card('User created.', { id: user.id, email, role, company: user.company_id ?? 'all' });
       return { json: user, text };
+    },
+  }),
+  command({
+    name: 'user erase',
+    summary: "erase one person's address from every table and from the audit log",
+    options: {
+      email: required('--email ADDRESS', readEmail, 'address of the person'),
+      yes: flag('--yes', 'erase; without it the command only counts what would be erased'),
+    },
+    notes:
+      'The user is removed and signed out. In its place, entries of the audit log and of keys get a random pseudonym, the same in all of them. Ledger, sums and seals stay. Free texts are searched for the address, not for names: rename keys and assistants that hold a name. sql/PRIVACY.md is written for data-protection officers.',
+    async run({ transact }, { email, yes }) {
+      const erased = await transact((sql) => erasePerson(sql, email, !yes), Number.POSITIVE_INFINITY);
+      const text = erasedText(yes ? 'Person erased.' : 'This would be erased; add --yes to do it.', erased);
+      return { json: { ...erased, dry_run: !yes }, text };
     },
   }),
 ];

@@ -62,7 +62,7 @@ export function alertStore(db: Database, own: Database): AlertStore {
 
 /**
  * Tables of a WITH clause: `month`, and `states`, the budgets of the present month with what was spent of
- * them. A revoked or expired key has none.
+ * them. A revoked or expired key has none, and neither has a closed company.
  * @param only condition on `s`, the company's row of monthly_spend
  */
 function states(sql: Sql, only: Fragment) {
@@ -78,13 +78,13 @@ function states(sql: Sql, only: Fragment) {
       select c.id as company_id, null::uuid as api_key_id, c.monthly_budget_eur as budget,
         s.api_cost_eur + s.chat_cost_eur as spent
       from monthly_spend s join companies c on c.id = s.company_id
-      where s.billing_month = (select first from month) and c.monthly_budget_eur > 0 and ${only}
+      where s.billing_month = (select first from month) and c.monthly_budget_eur > 0 and c.closed_at is null and ${only}
       union all
       select k.company_id, k.id, k.monthly_budget_eur, (
           select coalesce(sum(d.cost_eur), 0) from usage_monthly d
           where d.company_id = k.company_id and d.api_key_id = k.id and d.billing_month = (select first from month))
-      from monthly_spend s join api_keys k on k.company_id = s.company_id
-      where s.billing_month = (select first from month) and k.monthly_budget_eur > 0 and ${only}
+      from monthly_spend s join companies c on c.id = s.company_id join api_keys k on k.company_id = s.company_id
+      where c.closed_at is null and s.billing_month = (select first from month) and k.monthly_budget_eur > 0 and ${only}
         and k.revoked_at is null and coalesce(k.expires_at > now(), true)
     ),
     states as (
@@ -143,6 +143,7 @@ async function readDue(sql: Sql, channel: AlertChannel, limit: number): Promise<
     from budget_alert_deliveries d join budget_alerts a on a.id = d.alert_id
     join companies c on c.id = a.company_id left join api_keys k on k.id = a.api_key_id
     where d.state = 'pending' and d.channel = ${channel} and d.next_attempt_at <= now()
+      and c.closed_at is null
     order by d.next_attempt_at limit ${limit}`;
 }
 

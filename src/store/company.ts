@@ -14,12 +14,16 @@ export interface CompanyRow extends LimitColumns {
   /** strict: each request reserves what it can cost at most before it is sent. */
   readonly budget_mode: 'standard' | 'strict';
   readonly created_at: Date;
+  /** Since when its keys get 401 and nothing of it can be changed; null: it is open. */
+  readonly closed_at: Date | null;
+  /** When the names and addresses of its people were erased; it stays closed then. */
+  readonly erased_at: Date | null;
 }
 
 /** Absent members stay unchanged. */
 export type Changes<T> = { readonly [K in keyof T]?: T[K] | undefined };
 
-type Settings = Omit<CompanyRow, 'id' | 'created_at' | 'disabled_model_slugs'>;
+type Settings = Omit<CompanyRow, 'id' | 'created_at' | 'closed_at' | 'erased_at' | 'disabled_model_slugs'>;
 export type NewCompany = Changes<Settings> & Pick<CompanyRow, 'name'>;
 export type CompanyChanges = Changes<Settings & Record<'disable' | 'enable', readonly string[]>>;
 
@@ -71,11 +75,41 @@ export async function findCompany(sql: Sql, id: string): Promise<CompanyRow> {
   return row ?? unknownCompany(id);
 }
 
+/**
+ * Closes a company: its keys get 401 within a second, and the database refuses every change of it. One that was
+ * already closed keeps its time.
+ * @throws RefusedChange not_found
+ */
+export async function closeCompany(sql: Sql, id: string): Promise<{ company: CompanyRow; already: boolean }> {
+  const [closed] = await sql<CompanyRow[]>`
+    update companies set closed_at = now() where id = ${id} and closed_at is null returning ${columns(sql)}`;
+  if (closed !== undefined) return { company: closed, already: false };
+  return { company: await findCompany(sql, id), already: true };
+}
+
+/** Opens a company again, with the keys that were living. @throws RefusedChange when it is unknown or was erased */
+export async function reopenCompany(sql: Sql, id: string): Promise<{ company: CompanyRow; already: boolean }> {
+  const [open] = await sql<CompanyRow[]>`
+    update companies set closed_at = null
+    where id = ${id} and closed_at is not null and erased_at is null returning ${columns(sql)}`;
+  if (open !== undefined) return { company: open, already: false };
+  const company = await findCompany(sql, id);
+  if (company.erased_at === null) return { company, already: true };
+  const text = 'The people and assistants of this company were erased: it stays closed. Create a new company instead.';
+  throw new RefusedChange('conflict', 'company', text);
+}
+
+/** Since when a company is closed; null: it is open, or there is none. */
+export async function readClosing(sql: Sql, id: string): Promise<Date | null> {
+  const [row] = await sql<Pick<CompanyRow, 'closed_at'>[]>`select closed_at from companies where id = ${id}`;
+  return row?.closed_at ?? null;
+}
+
 export function unknownCompany(id: string): never {
   throw new RefusedChange('not_found', 'company', `There is no company ${id}.`);
 }
 
 export function columns(sql: Sql) {
   return sql`id, name, disabled_model_slugs, allow_non_eu_models, trim_scale(monthly_budget_eur)::text as monthly_budget_eur,
-    budget_mode, requests_per_minute, tokens_per_minute, max_concurrent, created_at`;
+    budget_mode, requests_per_minute, tokens_per_minute, max_concurrent, created_at, closed_at, erased_at`;
 }

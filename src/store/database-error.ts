@@ -1,5 +1,5 @@
 import postgres from 'postgres';
-import type { RefusedChange } from '../domain/refused-change.ts';
+import { RefusedChange } from '../domain/refused-change.ts';
 
 /** SQLSTATE classes and codes of conditions that pass: the same statement may succeed later. */
 const TRANSIENT_CLASSES = ['08', '28', '3D', '40', '53', '57', '58', 'F0', 'XX'];
@@ -30,9 +30,11 @@ export class DatabaseRefused extends Error {
   }
 }
 
-/** Turns an error of the driver into one of the two above; every other error is returned unchanged. */
+/** Turns an error of the driver into one of the two above, or into a refusal in words; others are returned unchanged. */
 export function databaseError(error: unknown): unknown {
   if (error instanceof postgres.PostgresError) {
+    // every change of a closed company, by whatever statement (sql/0036_company_end.sql)
+    if (error.constraint_name === 'company_is_open') return new RefusedChange('conflict', 'company', error.message);
     const transient = TRANSIENT_CLASSES.includes(error.code.slice(0, 2)) || TRANSIENT_CODES.includes(error.code);
     return transient ? new DatabaseUnavailable(error.code, error.message) : new DatabaseRefused(error);
   }

@@ -201,8 +201,9 @@ async function readKeys(sql: Sql, digests: readonly string[]): Promise<Map<strin
     select encode(digest, 'hex') as digest, id, company_id as "companyId", scopes,
       (extract(epoch from expires_at) * 1000)::float8 as "expiresAt", ${limitColumns(sql)},
       allowed_model_slugs as models, monthly_budget_eur::text as budget, allowed_cidrs::text[] as networks
-    from api_keys
-    where digest = any(select decode(d, 'hex') from unnest(${digests as string[]}::text[]) as t (d)) and revoked_at is null`;
+    from api_keys k
+    where digest = any(select decode(d, 'hex') from unnest(${digests as string[]}::text[]) as t (d)) and revoked_at is null
+      and not exists (select from companies c where c.id = k.company_id and c.closed_at is not null)`;
   return new Map(
     rows.map(({ digest, id, companyId, scopes, expiresAt, ...row }) => [
       digest,

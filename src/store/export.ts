@@ -25,6 +25,9 @@ const EXPRESSIONS = {
 
 export const LEDGER_COLUMNS = Object.keys(EXPRESSIONS) as (keyof typeof EXPRESSIONS)[];
 
+/** Takes a piece of an export; resolves false when nobody reads any more. */
+export type Write = (bytes: Buffer) => Promise<boolean>;
+
 /** One ledger row. Tokens are numbers; EUR amounts are exact decimal text, days and instants ISO 8601 in UTC. */
 export type LedgerRow = Readonly<Record<keyof typeof EXPRESSIONS, string | number>>;
 
@@ -56,21 +59,21 @@ export interface LedgerSelection {
 /**
  * The ledger rows that `readUsage` sums up for the same range and filters, as CSV with a heading, oldest first. The
  * database writes it, from one snapshot.
- * @param write takes a piece; resolves false when nobody reads any more
  * @throws DatabaseUnavailable when the reader left: the connection, in the middle of an answer, has to be cut
  */
-export async function copyLedger(
-  sql: Sql,
-  asked: LedgerSelection,
-  write: (bytes: Buffer) => Promise<boolean>,
-): Promise<void> {
+export async function copyLedger(sql: Sql, asked: LedgerSelection, write: Write): Promise<void> {
   const columns = LEDGER_COLUMNS.filter((name) => asked.internal || name !== 'upstream_model');
-  const stream = await sql
-    .unsafe(
-      `copy (select ${expressions(columns)} from api_usage where ${conditionOf(asked)}
-       order by api_usage.occurred_at, request_id) to stdout with (format csv, header)`,
-    )
-    .readable();
+  const text = `copy (select ${expressions(columns)} from api_usage where ${conditionOf(asked)}
+    order by api_usage.occurred_at, request_id) to stdout with (format csv, header)`;
+  await copyOut(sql, text, write);
+}
+
+/**
+ * Runs a "copy … to stdout" and passes on what the database writes.
+ * @throws DatabaseUnavailable when the reader left: the connection, in the middle of an answer, has to be cut
+ */
+export async function copyOut(sql: Sql, text: string, write: Write): Promise<void> {
+  const stream = await sql.unsafe(text).readable();
   for await (const bytes of stream) {
     if (!(await write(bytes))) throw new DatabaseUnavailable('ABANDONED', 'the reader left');
   }

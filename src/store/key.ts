@@ -37,6 +37,8 @@ export type NewKey = KeyChanges &
     readonly created_by: string;
     /** Its id, so that a form sent twice makes one key; random unless given. */
     readonly id?: string | undefined;
+    /** Its text, where somebody else made it; minted unless given. */
+    readonly key?: string | undefined;
   };
 
 /** With the key in plaintext. */
@@ -48,7 +50,7 @@ export type MintedKey = KeyRow & { readonly key: string };
  * @throws RefusedChange when the company does not exist, the id is taken, or the key would have expired already
  */
 export async function createKey(sql: Sql, keyPrefix: string, asked: NewKey): Promise<MintedKey> {
-  const key = mintKey(keyPrefix);
+  const key = asked.key ?? mintKey(keyPrefix);
   const expires = asked.expires_at ?? null;
   const [row] = await explaining(
     sql<KeyRow[]>`
@@ -63,6 +65,7 @@ export async function createKey(sql: Sql, keyPrefix: string, asked: NewKey): Pro
       returning ${columns(sql)}`,
     {
       api_keys_company_id_fkey: () => unknownCompany(asked.company_id),
+      api_keys_digest_key: () => new RefusedChange('conflict', 'key', 'There is a key with this text already.'),
       api_keys_pkey: () =>
         new RefusedChange('conflict', 'key', 'This key was created before, and it was shown only then.'),
     },

@@ -157,7 +157,7 @@ export interface AuditRow {
   readonly at: Date;
   readonly actor: string;
   readonly db_role: string;
-  readonly action: 'insert' | 'update' | 'delete' | 'truncate';
+  readonly action: 'insert' | 'update' | 'delete' | 'truncate' | 'erase';
   readonly subject: string;
   readonly subject_id: string | null;
   readonly company_id: string | null;

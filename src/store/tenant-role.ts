@@ -26,6 +26,18 @@ export function within<T>(db: Database, company: string | null, deadlineMs: numb
 }
 
 /**
+ * The same for reading, in one snapshot: all of its statements see the same instant.
+ * @param deadlineMs milliseconds; Infinity for none
+ */
+export function snapshot<T>(db: Database, company: string, deadlineMs: number, work: Work<T>): Promise<T> {
+  return db.transaction(deadlineMs, async (sql) => {
+    await sql`set transaction isolation level repeatable read, read only`;
+    await enterCompany(sql, company);
+    return work(sql);
+  });
+}
+
+/**
  * Creates the tenant role and its grants where they are missing: on a server where the role was made
  * by hand since the last start, or into which a dump was restored without grants.
  * @returns whether the role works; false where the database user may neither make nor take it

@@ -20,6 +20,7 @@ const MAY: Readonly<Record<Role, readonly Action[]>> = {
     'account.use',
     'company.read',
     'company.set',
+    'company.export',
     'usage.read',
     'key.read',
     'key.write',
@@ -30,7 +31,7 @@ const MAY: Readonly<Record<Role, readonly Action[]>> = {
     'company-token.write',
   ],
   get administrator() {
-    return this.owner.filter((action) => !action.startsWith('company-token'));
+    return this.owner.filter((action) => action !== 'company.export' && !action.startsWith('company-token'));
   },
   member: ['account.use'],
 };

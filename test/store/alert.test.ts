@@ -65,6 +65,26 @@ async function written(company: string): Promise<string> {
   return [...new Set(names)].sort().join(' ');
 }
 
+t.test('a closed company is told nothing, neither of its budget nor of what was waiting', async (t) => {
+  const id = await company('100');
+  await spend(id, 60, await key(id, '1'));
+  await store.look(null, EVERYBODY);
+  const waiting = async () => {
+    await run((sql) => sql`update budget_alert_deliveries set next_attempt_at = '2026-10-01'`); // the server's clock is not the test's
+    return (await store.due('webhook', 100)).filter(({ alert }) => alert.company.id === id).length;
+  };
+  t.equal(await waiting(), 2);
+  await spend(id, 60);
+  await run((sql) => sql`update companies set closed_at = now() where id = ${id}`);
+  await store.look(null, EVERYBODY);
+  t.equal(await waiting(), 0);
+  t.same(await run((sql) => readNotices(sql, id, 10)), []);
+  await run((sql) => sql`update companies set closed_at = null where id = ${id}`);
+  t.equal(await waiting(), 2);
+  await store.look(null, EVERYBODY);
+  t.equal(await waiting(), 3, 'and what it reached meanwhile');
+});
+
 t.test('each threshold once a month, also when the budget is raised and reached again', async (t) => {
   const id = await company('100');
   const free = await company('0');

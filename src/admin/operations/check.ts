@@ -3,7 +3,7 @@ import { type Mistake, Problem } from './problem.ts';
 import * as validators from './validators.generated.ts';
 
 /** A mistake as ajv tells it. */
-interface AjvError {
+export interface AjvError {
   readonly instancePath: string;
   /** Where the keyword stands in the schema, as a JSON Pointer. */
   readonly schemaPath: string;
@@ -11,7 +11,8 @@ interface AjvError {
   readonly params: Readonly<Record<string, unknown>>;
   readonly message: string;
 }
-type Validator = ((value: unknown) => boolean) & { readonly errors: readonly AjvError[] | null };
+/** A function that ajv made of a schema. */
+export type Validator = ((value: unknown) => boolean) & { readonly errors: readonly AjvError[] | null };
 
 const VALIDATORS = validators as unknown as Readonly<Record<string, Validator>>;
 
@@ -44,8 +45,17 @@ export function checkQuery(
 function checked(name: string, schema: ObjectSchema, value: unknown, root: '#' | '?'): unknown {
   const validate = VALIDATORS[name] as Validator;
   if (validate(value)) return value;
-  const mistakes = (validate.errors ?? []).map((error) => mistakeOf(error, schema, root));
+  const mistakes = mistakesOf(validate.errors, schema, root);
   throw new Problem(400, root === '#' ? 'The body is not valid.' : 'The query is not valid.', mistakes);
+}
+
+/** What is wrong with a value, in words. @param errors what ajv's validator told */
+export function mistakesOf(
+  errors: readonly AjvError[] | null | undefined,
+  schema: ObjectSchema,
+  root: '#' | '?' = '#',
+): Mistake[] {
+  return (errors ?? []).map((error) => mistakeOf(error, schema, root));
 }
 
 function mistakeOf(error: AjvError, schema: ObjectSchema, root: '#' | '?'): Mistake {

@@ -11,7 +11,7 @@ const change = schema.object({
   id: { type: 'integer' },
   at: schema.instant,
   actor: { type: 'string' },
-  action: schema.oneOf(['insert', 'update', 'delete', 'truncate']),
+  action: schema.oneOf(['insert', 'update', 'delete', 'truncate', 'erase']),
   subject: { type: 'string', description: 'the table' },
   subject_id: { type: ['string', 'null'] },
   company_id: { type: ['string', 'null'] },

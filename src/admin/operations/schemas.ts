@@ -102,6 +102,8 @@ export const company = object({
   ...companySettings,
   disabled_model_slugs: disabledSlugs,
   created_at: instant,
+  closed_at: orNull({ ...instant, description: `${instant.description}; null: it is open` }),
+  erased_at: orNull({ ...instant, description: `${instant.description}; null: its people were not erased` }),
 });
 
 /** Members of a model that can be changed. */

@@ -1,0 +1,277 @@
+-- How a company ends. It is closed: its keys stop working and nothing of it is changed any more, until it is
+-- reopened. Then persons may be erased: names and addresses leave every table, while the ledger, its sums and its
+-- seals stay as they are. PRIVACY.md describes both.
+
+alter table companies
+  add column closed_at timestamptz,
+  add column erased_at timestamptz,
+  add constraint company_stays_closed check (erased_at is null or closed_at is not null);
+comment on column companies.closed_at is 'since when its keys get 401 and it cannot be changed; null: it is open';
+comment on column companies.erased_at is 'when names and addresses were erased; it is not reopened then';
+
+-- Gateways know keys by their digest: closing and reopening a company is a change of each of its keys.
+create function announce_keys() returns trigger language plpgsql security definer set search_path from current as $$
+begin
+  perform announce_change('key', encode(k.digest, 'hex')) from api_keys k where k.company_id = new.id;
+  return null;
+end $$;
+create trigger announce_keys after update on companies for each row
+  when ((old.closed_at is null) <> (new.closed_at is null)) execute function announce_keys();
+
+-- Whether this transaction erases persons: it has written the entry of audit_log that says so.
+create function is_erasing() returns boolean language sql stable security definer set search_path from current as $$
+  select exists (
+    select from audit_log
+    where id = nullif(current_setting('tollgate.erasure', true), '')::bigint and action = 'erase' and at = now())
+$$;
+
+-- Nothing of a closed company is changed, by whatever program. A later table of a company gets the same trigger.
+create function refuse_closed() returns trigger language plpgsql security definer set search_path from current as $$
+declare
+  closed timestamptz;
+begin
+  if tg_table_name = 'companies' then closed := old.closed_at;
+  else select c.closed_at into closed from companies c where c.id in (old.company_id, new.company_id) and c.closed_at is not null;
+  end if;
+  if closed is not null and not is_erasing() then
+    raise exception 'The company was closed on % UTC, and nothing of it can be changed.', to_char(closed at time zone 'UTC', 'YYYY-MM-DD HH24:MI')
+      using errcode = 'restrict_violation', constraint = 'company_is_open';
+  end if;
+  return coalesce(new, old);
+end $$;
+create trigger open_only before update on companies for each row
+  when (old.closed_at is not null and new.closed_at is not null) execute function refuse_closed();
+create trigger open_only before insert or update or delete on models for each row execute function refuse_closed();
+create trigger open_only before insert or update or delete on assistants for each row execute function refuse_closed();
+-- people of a closed company may still sign in and change their passwords
+create trigger open_only before insert or delete or update of email, company_id, role on users
+  for each row execute function refuse_closed();
+-- not last_used_at: calls that were in flight end and are booked
+create trigger open_only before insert or delete or update of company_id, name, digest, prefix, scopes, created_by, expires_at,
+    revoked_at, requests_per_minute, tokens_per_minute, max_concurrent, allowed_model_slugs, monthly_budget_eur, allowed_cidrs
+  on api_keys for each row execute function refuse_closed();
+
+-- The erasure of persons is the one way through "append-only". It leaves an entry of its own, without which
+-- audit_log refuses it, and it reaches only who changed something and what the row held.
+alter table audit_log drop constraint audit_log_action_check,
+  add constraint audit_log_action_check check (action in ('insert', 'update', 'delete', 'truncate', 'erase'));
+
+create function refuse_audit_update() returns trigger language plpgsql security definer set search_path from current as $$
+begin
+  if not is_erasing() then raise exception 'audit_log is append-only' using errcode = 'restrict_violation'; end if;
+  return null;
+end $$;
+drop trigger append_only on audit_log;
+create trigger append_only before delete or truncate on audit_log
+  for each statement execute function refuse_audit_change();
+create trigger append_only_update before update on audit_log
+  for each statement execute function refuse_audit_update();
+create trigger append_only_facts before update on audit_log for each row
+  when ((old.id, old.at, old.db_role, old.action, old.subject, old.subject_id, old.company_id)
+    is distinct from (new.id, new.at, new.db_role, new.action, new.subject, new.subject_id, new.company_id))
+  execute function refuse_audit_change();
+
+-- Where persons are. A later file that adds such a column adds a row.
+create table personal_data (
+  table_name  text not null,
+  column_name text not null,
+  kind        text not null check (kind in ('address', 'name', 'text', 'row')),
+  word        text,
+  company     text not null default 'company_id = $1',
+  primary key (table_name, column_name)
+);
+comment on table personal_data is 'columns that hold names and addresses, and what an erasure does with them';
+comment on column personal_data.kind is 'address: of a person, or how else an actor is named; becomes a pseudonym; name: becomes the word and the first 8 characters of the row''s id; text: becomes null; row (column_name is empty): the row is deleted';
+comment on column personal_data.company is 'condition for the rows of company $1';
+
+insert into personal_data (table_name, column_name, kind, word, company) values
+  ('companies', 'name', 'name', 'company', 'id = $1'),
+  ('budget_alert_deliveries', 'recipient', 'address', null, 'alert_id in (select id from budget_alerts where company_id = $1)'),
+  ('budget_alert_deliveries', 'last_error', 'text', null, 'alert_id in (select id from budget_alerts where company_id = $1)');
+insert into personal_data (table_name, column_name, kind, word) values
+  ('api_keys', 'name', 'name', 'key'),
+  ('api_keys', 'created_by', 'address', null),
+  ('api_keys', 'allowed_cidrs', 'text', null),
+  ('assistants', 'name', 'name', 'assistant'),
+  ('assistants', 'system_prompt', 'text', null),
+  ('assistants', '', 'row', null),
+  ('users', 'email', 'address', null),
+  ('users', '', 'row', null),
+  ('audit_log', 'actor', 'address', null);
+
+-- Opens an erasure: from here to the end of the transaction is_erasing() is true. Returns the id of its entry.
+create function begin_erasure(subject text, subject_id uuid, company uuid) returns bigint
+language plpgsql set search_path from current as $$
+declare
+  entry bigint;
+begin
+  insert into audit_log (actor, action, subject, subject_id, company_id)
+  values (audit_actor(), 'erase', begin_erasure.subject, begin_erasure.subject_id, begin_erasure.company) returning id into entry;
+  perform set_config('tollgate.erasure', entry::text, true);
+  return entry;
+end $$;
+
+-- Closes it: the entry says how much was erased.
+create function end_erasure(entry bigint, erased jsonb) returns void language plpgsql set search_path from current as $$
+begin
+  update audit_log set after = erased where id = entry;
+  perform set_config('tollgate.erasure', '', true);
+end $$;
+
+-- One statement of an erasure; returns how many rows it reached. With dry it only counts them.
+-- No assignment: the rows are deleted. In its parts $1 is the company and $2 the pseudonyms by address.
+create function erase_rows(relation text, assignment text, condition text, company uuid, persons jsonb, dry boolean)
+returns bigint language plpgsql set search_path from current as $$
+declare
+  reached bigint;
+begin
+  if dry then
+    execute format('select count(*) from %I t where %s', relation, condition) into reached using company, persons;
+  else
+    execute case when assignment is null then format('delete from %I t where %s', relation, condition)
+      else format('update %I t set %s where %s', relation, assignment, condition) end using company, persons;
+    get diagnostics reached = row_count;
+  end if;
+  return reached;
+end $$;
+
+create function new_pseudonym() returns text language sql as $$
+  select 'person-' || left(replace(gen_random_uuid()::text, '-', ''), 12)
+$$;
+
+-- Erases the names and addresses of a closed company and its people; a second time it finds nothing. Pseudonyms
+-- are random: what ties them to addresses ends with the transaction. Operators belong to no company and stay.
+-- Returns {"persons": …, "rows": {table: …}}; with dry nothing is changed.
+create function erase_company(company uuid, dry boolean) returns jsonb language plpgsql set search_path from current as $$
+declare
+  item    record;
+  entry   bigint;
+  fresh   text[];
+  known   text[] := '{}';
+  persons jsonb;
+  reached bigint;
+  counts  jsonb := '{}';
+begin
+  perform from companies c where c.id = erase_company.company and c.closed_at is not null for update;
+  if not found then
+    raise exception 'only a closed company can be erased' using errcode = 'restrict_violation';
+  end if;
+
+  -- everybody there is, by address or by another name, in the tables and in what the audit log tells of their rows
+  for item in select * from personal_data p where p.kind = 'address' loop
+    execute format('select array_agg(distinct %1$I) from %2$I where %3$s',
+      item.column_name, item.table_name, item.company) into fresh using company;
+    known := known || fresh;
+    execute 'select array_agg(distinct v ->> $2) from audit_log a, lateral (values (before), (after)) as x (v)
+      where a.company_id = $1 and a.subject = $3'
+      into fresh using company, item.column_name, item.table_name;
+    known := known || fresh;
+  end loop;
+  select coalesce(jsonb_object_agg(k.address, f.pseudonym), '{}') into persons
+  from (select distinct unnest(known) as address) k
+  join (select folded, new_pseudonym() as pseudonym from (select distinct lower(a) as folded from unnest(known) as a) d) f
+    on f.folded = lower(k.address)
+  -- not who belongs to the service: the command line, roles of the database, operators, and their tokens
+  where k.address not in ('', 'cli', 'make run') and k.address !~ '^person-[0-9a-f]{12}$'
+    and not exists (select from pg_roles r where r.rolname = k.address)
+    and not exists (select from users u where u.email = f.folded and u.company_id is distinct from erase_company.company)
+    and not exists (select from admin_tokens a where 'token ' || a.name = k.address and a.company_id is null);
+
+  if not dry then entry := begin_erasure('companies', company, company); end if;
+  for item in
+    select p.table_name, p.company, bool_or(p.kind = 'row') as is_row,
+      string_agg(format(case p.kind
+        when 'address' then '%1$I = coalesce($2 ->> t.%1$I, t.%1$I)'
+        when 'name' then '%1$I = %2$L || left(t.id::text, 8)'
+        when 'text' then '%1$I = null' end, p.column_name, p.word || '-'), ', ') filter (where p.kind <> 'row') as assignment,
+      string_agg(format(case p.kind
+        when 'address' then '$2 ? t.%1$I'
+        when 'name' then 't.%1$I <> %2$L || left(t.id::text, 8)'
+        when 'text' then 't.%1$I is not null' end, p.column_name, p.word || '-'), ' or ') filter (where p.kind <> 'row') as condition
+    from personal_data p where p.table_name <> 'audit_log'
+    group by p.table_name, p.company order by p.table_name = 'companies', p.table_name
+  loop
+    reached := erase_rows(item.table_name, case when not item.is_row then item.assignment end,
+      case when item.is_row then item.company else format('(%s) and (%s)', item.company, item.condition) end, company, persons, dry);
+    counts := counts || jsonb_build_object(item.table_name, reached);
+  end loop;
+  if not dry then update companies c set erased_at = now() where c.id = company and c.erased_at is null; end if;
+
+  -- the log last: the statements above have left entries too
+  reached := 0;
+  for item in
+    select p.table_name, string_agg(format(case p.kind
+        when 'address' then '(case when $2 ? (%%1$s ->> %1$L) then jsonb_build_object(%1$L, $2 -> (%%1$s ->> %1$L)) else ''{}'' end)'
+        when 'name' then '(case when %%1$s ? %1$L then jsonb_build_object(%1$L, %2$L || left(%%1$s ->> ''id'', 8)) else ''{}'' end)'
+        when 'text' then '(case when %%1$s ? %1$L then jsonb_build_object(%1$L, null) else ''{}'' end)'
+      end, p.column_name, p.word || '-'), ' || ') as changes
+    from personal_data p where p.kind <> 'row' and p.table_name <> 'audit_log' group by p.table_name
+  loop
+    reached := reached + erase_rows('audit_log',
+      format('actor = coalesce($2 ->> actor, actor), before = before || %s, after = after || %s',
+        format(item.changes, 'before'), format(item.changes, 'after')),
+      format('company_id = $1 and subject = %L and action <> ''erase'' and ($2 ? actor or before <> before || %s or after <> after || %s)',
+        item.table_name, format(item.changes, 'before'), format(item.changes, 'after')),
+      company, persons, dry);
+  end loop;
+  -- a dry run counts entries of the subjects above once
+  reached := reached + erase_rows('audit_log', 'actor = $2 ->> actor',
+    '$2 ? actor and (company_id = $1 or actor like ''%@%'')' || case when dry
+    then ' and not (company_id is not distinct from $1 and subject in (select table_name from personal_data))' else '' end,
+    company, persons, dry);
+  counts := jsonb_build_object('persons', (select count(distinct value) from jsonb_each(persons)),
+    'rows', counts || jsonb_build_object('audit_log', reached));
+  if not dry then perform end_erasure(entry, counts); end if;
+  return counts;
+end $$;
+
+-- A row in JSON, with what matches the pattern replaced in each of its texts.
+create function replaced(entry jsonb, pattern text, pseudonym text) returns jsonb language sql immutable as $$
+  select case when entry is not null then (
+    select coalesce(jsonb_object_agg(key, case when jsonb_typeof(value) = 'string'
+      then to_jsonb(regexp_replace(value #>> '{}', pattern, pseudonym, 'gi')) else value end), '{}')
+    from jsonb_each(entry)) end
+$$;
+
+-- Erases one person, of whatever company or of none: the address leaves every table and every entry of the audit
+-- log, in other texts too, and the person can no longer sign in. Returns what erase_company returns.
+create function erase_person(address text, dry boolean) returns jsonb language plpgsql set search_path from current as $$
+declare
+  -- not within a longer address
+  pattern   constant text := '(?<![[:alnum:]._%+-])' || regexp_replace(address, '([^[:alnum:]])', '\\\1', 'g') || '(?![[:alnum:]_-])(?!\.[[:alnum:]])';
+  pseudonym constant text := new_pseudonym();
+  person    users;
+  item      record;
+  entry     bigint;
+  reached   bigint;
+  counts    jsonb := '{}';
+begin
+  select * into person from users u where u.email = lower(address) for update;
+  if not dry then
+    entry := begin_erasure('users', person.id, person.company_id);
+    delete from budget_alert_deliveries where state = 'pending' and recipient ~* pattern; -- nothing more is sent there
+  end if;
+  for item in
+    select p.table_name, bool_or(p.kind = 'address' or a.atttypid = 'jsonb'::regtype) and exists (
+        select from personal_data r where r.table_name = p.table_name and r.kind = 'row') as is_row,
+      string_agg(format('%1$I = regexp_replace(t.%1$I, %2$L, %3$L, ''gi'')', p.column_name, pattern, pseudonym), ', ') as assignment,
+      string_agg(case when a.atttypid = 'jsonb'::regtype
+        then format('strpos(lower(t.%I::text), %L) > 0', p.column_name, lower(address))
+        else format('t.%I ~* %L', p.column_name, pattern) end, ' or ') as condition
+    from personal_data p
+    join pg_attribute a on a.attrelid = to_regclass(quote_ident(p.table_name)) and a.attname = p.column_name
+      and a.atttypid in ('text'::regtype, 'jsonb'::regtype)
+    where p.table_name <> 'audit_log' group by p.table_name order by p.table_name
+  loop
+    reached := erase_rows(item.table_name, case when not item.is_row then item.assignment end, item.condition, null, null, dry);
+    counts := counts || jsonb_build_object(item.table_name, reached);
+  end loop;
+  reached := erase_rows('audit_log',
+    format('actor = regexp_replace(actor, %1$L, %2$L, ''gi''), before = replaced(before, %1$L, %2$L), after = replaced(after, %1$L, %2$L)', pattern, pseudonym),
+    format('actor ~* %1$L or (strpos(lower(before::text), %2$L) > 0 and before <> replaced(before, %1$L, %3$L))
+      or (strpos(lower(after::text), %2$L) > 0 and after <> replaced(after, %1$L, %3$L))', pattern, lower(address), pseudonym),
+    null, null, dry);
+  counts := jsonb_build_object('persons', (person.id is not null)::integer, 'rows', counts || jsonb_build_object('audit_log', reached));
+  if not dry then perform end_erasure(entry, counts || jsonb_build_object('pseudonym', pseudonym)); end if;
+  return counts;
+end $$;

@@ -1,0 +1,296 @@
+import { digestOf } from '../../domain/key.ts';
+import { hashPassword, readPassword } from '../../domain/password.ts';
+import type { Scope } from '../../domain/scope.ts';
+import type { Role } from '../../domain/user.ts';
+import { companiesAfter } from '../../store/after.ts';
+import { createAssistant, listAssistants, removeAssistant, setAssistant } from '../../store/assistant.ts';
+import { type CompanyRow, createCompany, findCompany, setCompany } from '../../store/company.ts';
+import type { Sql } from '../../store/database.ts';
+import { createKey, listKeys, revokeKey, setKey } from '../../store/key.ts';
+import { createModel, listModels, type NewModel, removeModel, setModel } from '../../store/model.ts';
+import { insertUser, removeUser, type UserRow } from '../../store/user.ts';
+import { differences, shown } from './difference.ts';
+import { FileMistakes } from './mistakes.ts';
+import { describe, type WantedFile } from './read.ts';
+import { readSecret } from './secrets.ts';
+import type { WantedAssistant, WantedCompany, WantedKey, WantedModel, WantedUser } from './wanted.ts';
+
+/** One change, as it is printed: what is done to what, and the members that differ. */
+export interface Step {
+  readonly done: 'create' | 'change' | 'remove';
+  readonly what: string;
+  readonly changes: readonly string[];
+}
+
+export interface ApplyOptions {
+  readonly keyPrefix: string;
+  readonly env: NodeJS.ProcessEnv;
+}
+
+const KEY_TEXT = /^[\x21-\x7e]{24,200}$/;
+const NEEDED_OF_A_MODEL = ['upstream_model', 'kind', 'eu_hosted', 'cost_eur_per_1k_input', 'cost_eur_per_1k_output'];
+
+/**
+ * Makes the database what a file says, in a transaction of the caller: all of it, or nothing.
+ * @returns what was done, in order; nothing when all is so already
+ * @throws FileMistakes all that the present state does not allow
+ */
+export async function apply(sql: Sql, file: WantedFile, options: ApplyOptions): Promise<Step[]> {
+  const run = new Application(sql, file, options);
+  await run.all();
+  return run.steps;
+}
+
+/** One run through a file. What is wrong is collected, and refused at the end. */
+class Application {
+  readonly steps: Step[] = [];
+  readonly #sql: Sql;
+  readonly #file: WantedFile;
+  readonly #options: ApplyOptions;
+  readonly #mistakes: string[] = [];
+
+  constructor(sql: Sql, file: WantedFile, options: ApplyOptions) {
+    this.#sql = sql;
+    this.#file = file;
+    this.#options = options;
+  }
+
+  async all(): Promise<void> {
+    const { models = [], companies = [], operators = [] } = this.#file.wanted;
+    await this.#models(models, null, '/models');
+    this.#unique(companies, ({ id, name }) => id ?? name, '/companies');
+    for (const [n, company] of companies.entries()) await this.#company(company, `/companies/${n}`);
+    await this.#users(operators, null, '/operators');
+    if (this.#mistakes.length > 0) throw new FileMistakes(this.#mistakes);
+  }
+
+  async #company(wanted: WantedCompany, at: string): Promise<void> {
+    const {
+      id,
+      models = [],
+      assistants = [],
+      keys = [],
+      users = [],
+      disabled_model_slugs: slugs,
+      ...settings
+    } = wanted;
+    let row = id === undefined ? await this.#companyNamed(wanted.name, at) : await findCompany(this.#sql, id);
+    if (row === undefined) return;
+    if (row === null) {
+      row = await createCompany(this.#sql, settings);
+      this.#step('create', `company ${wanted.name}`, {}, settings);
+    } else if (this.#step('change', `company ${row.name}`, row, settings))
+      await setCompany(this.#sql, row.id, settings);
+    await this.#models(models, row, `${at}/models`);
+    const disabled = row.disabled_model_slugs;
+    if (slugs !== undefined && this.#step('change', `company ${wanted.name}`, row, { disabled_model_slugs: slugs })) {
+      await this.#known(row.id, slugs, `${at}/disabled_model_slugs`);
+      await setCompany(this.#sql, row.id, { disable: slugs, enable: disabled.filter((slug) => !slugs.includes(slug)) });
+    }
+    await this.#assistants(assistants, row, `${at}/assistants`);
+    await this.#keys(keys, row, `${at}/keys`);
+    await this.#users(users, row, `${at}/users`);
+  }
+
+  /** @returns null: there is none; undefined: there are several, which is a mistake */
+  async #companyNamed(name: string, at: string): Promise<CompanyRow | null | undefined> {
+    const [row, second] = await companiesAfter(this.#sql, name, { after: null, limit: 2 });
+    if (second === undefined) return row ?? null;
+    this.#mistake(`${at}/name`, 'is the name of several companies: give the id of the one that is meant');
+    return undefined;
+  }
+
+  async #models(all: readonly WantedModel[], owner: CompanyRow | null, at: string): Promise<void> {
+    if (all.length === 0) return;
+    this.#unique(all, ({ slug }) => slug, at);
+    const company = owner?.id ?? null;
+    const rows = (await listModels(this.#sql, company)).filter((row) => row.company_id === company);
+    for (const [n, { absent, slug, ...settings }] of all.entries()) {
+      const row = rows.find((each) => each.slug === slug);
+      const what = `model ${slug}${of(owner)}`;
+      if (absent) {
+        if (row === undefined) continue;
+        await removeModel(this.#sql, slug, company);
+        this.#step('remove', what, {}, {});
+      } else if (row === undefined) {
+        if (!this.#has(settings, NEEDED_OF_A_MODEL, `${at}/${n}`)) continue;
+        await createModel(this.#sql, { ...(settings as NewModel), slug, company_id: company });
+        this.#step('create', what, {}, settings);
+      } else if (this.#step('change', what, row, settings)) await setModel(this.#sql, slug, company, settings);
+    }
+  }
+
+  async #assistants(all: readonly WantedAssistant[], owner: CompanyRow, at: string): Promise<void> {
+    if (all.length === 0) return;
+    this.#unique(all, ({ name }) => name, at);
+    const rows = await listAssistants(this.#sql, owner.id);
+    for (const [n, { absent, ...settings }] of all.entries()) {
+      const { name } = settings;
+      const what = `assistant ${name}${of(owner)}`;
+      const [row, second] = rows.filter((each) => each.name === name);
+      if (settings.model_slug != null) await this.#known(owner.id, [settings.model_slug], `${at}/${n}/model_slug`);
+      if (second !== undefined) this.#mistake(`${at}/${n}/name`, 'is the name of several assistants of the company');
+      else if (absent) {
+        if (row === undefined) continue;
+        await removeAssistant(this.#sql, row.id, owner.id);
+        this.#step('remove', what, {}, {});
+      } else if (row === undefined) {
+        if (!this.#has(settings, ['system_prompt'], `${at}/${n}`)) continue;
+        await createAssistant(this.#sql, {
+          ...settings,
+          system_prompt: settings.system_prompt as string,
+          company_id: owner.id,
+        });
+        this.#step('create', what, {}, settings);
+      } else if (this.#step('change', what, row, settings)) await setAssistant(this.#sql, row.id, settings, owner.id);
+    }
+  }
+
+  async #keys(all: readonly WantedKey[], owner: CompanyRow, at: string): Promise<void> {
+    if (all.length === 0) return;
+    this.#unique(all, ({ name }) => name, at);
+    const rows = (await listKeys(this.#sql, owner.id)).filter(({ state }) => state === 'active');
+    for (const [n, { absent, value, ...rest }] of all.entries()) {
+      const expires = rest.expires_at;
+      const settings = { ...rest, expires_at: typeof expires === 'string' ? new Date(expires) : expires };
+      const { name } = settings;
+      const what = `key ${name}${of(owner)}`;
+      const [row, second] = rows.filter((each) => each.name === name);
+      await this.#known(owner.id, settings.allowed_model_slugs ?? [], `${at}/${n}/allowed_model_slugs`);
+      if (second !== undefined) this.#mistake(`${at}/${n}/name`, 'is the name of several keys of the company');
+      else if (absent) {
+        if (row === undefined) continue;
+        await revokeKey(this.#sql, row.id, owner.id);
+        this.#step('remove', what, {}, {});
+      } else if (row === undefined) {
+        if (!this.#has({ ...settings, value }, ['scopes', 'value'], `${at}/${n}`)) continue;
+        const key = this.#secret(
+          value,
+          `${at}/${n}/value`,
+          (text) => KEY_TEXT.test(text),
+          'must be 24 to 200 printable characters',
+        );
+        if (key === null) continue;
+        const scopes = settings.scopes as Scope[];
+        await createKey(this.#sql, this.#options.keyPrefix, {
+          ...settings,
+          scopes,
+          key,
+          company_id: owner.id,
+          created_by: 'cli',
+        });
+        this.#step('create', what, {}, settings);
+      } else {
+        if (this.#step('change', what, row, settings)) await setKey(this.#sql, row.id, settings, owner.id);
+        if (value !== undefined) await this.#keepKeyText(row.id, what, value, `${at}/${n}/value`);
+      }
+    }
+  }
+
+  /** A key whose text is another now gets it: the old text stops working at once. */
+  async #keepKeyText(id: string, what: string, value: NonNullable<WantedKey['value']>, at: string): Promise<void> {
+    const key = this.#secret(value, at, (text) => KEY_TEXT.test(text), 'must be 24 to 200 printable characters');
+    if (key === null) return;
+    const { count } = await this.#sql`
+      update api_keys set digest = ${Buffer.from(digestOf(key), 'hex')}, prefix = ${key.slice(0, 8)}
+      where id = ${id} and digest <> ${Buffer.from(digestOf(key), 'hex')}`;
+    if (count > 0) this.steps.push({ done: 'change', what, changes: ['its text: another one'] });
+  }
+
+  async #users(all: readonly WantedUser[], owner: CompanyRow | null, at: string): Promise<void> {
+    if (all.length === 0) return;
+    this.#unique(all, ({ email }) => email.toLowerCase(), at);
+    for (const [n, { absent, email: given, role: asked, password }] of all.entries()) {
+      const email = given.toLowerCase();
+      const role = asked ?? (owner === null ? 'operator' : undefined);
+      const what = `user ${email}${of(owner)}`;
+      const [row] = await this.#sql<
+        UserRow[]
+      >`select id, email, company_id, role, created_at from users where email = ${email}`;
+      if (row !== undefined && row.company_id !== (owner?.id ?? null)) {
+        this.#mistake(`${at}/${n}/email`, 'is the address of a user elsewhere');
+      } else if (absent) {
+        if (row === undefined) continue;
+        await removeUser(this.#sql, row.id);
+        this.#step('remove', what, {}, {});
+      } else if (row === undefined) {
+        if (!this.#has({ role }, ['role'], `${at}/${n}`)) continue;
+        const text =
+          password === undefined
+            ? undefined
+            : this.#secret(password, `${at}/${n}/password`, isPassword, 'must be a password of at least 12 characters');
+        if (text === null) continue;
+        const hash = text === undefined ? null : await hashPassword(text);
+        await insertUser(this.#sql, { email, role: role as Role, company_id: owner?.id ?? null }, hash);
+        this.#step('create', what, {}, { role });
+      } else if (role !== undefined && this.#step('change', what, row, { role })) {
+        await this.#sql`update users set role = ${role} where id = ${row.id}`;
+      }
+    }
+  }
+
+  /** Notes a step. @returns whether anything differs */
+  #step(done: Step['done'], what: string, now: object, wanted: object): boolean {
+    const differing = differences(now, wanted);
+    if (done === 'change' && differing.length === 0) return false;
+    const changes = differing.map(({ member, from, to }) =>
+      done === 'change' ? `${member}: ${shown(from)} -> ${shown(to)}` : `${member}: ${shown(to)}`,
+    );
+    this.steps.push({ done, what, changes });
+    return true;
+  }
+
+  async #known(company: string, slugs: readonly string[], at: string): Promise<void> {
+    if (slugs.length === 0) return;
+    const models = new Set((await listModels(this.#sql, company)).map(({ slug }) => slug));
+    const unknown = slugs.filter((slug) => !models.has(slug));
+    if (unknown.length > 0) this.#mistake(at, `names no model of the company: ${unknown.join(', ')}`);
+  }
+
+  #has(settings: object, members: readonly string[], at: string): boolean {
+    const missing = members.filter((member) => (settings as Record<string, unknown>)[member] === undefined);
+    if (missing.length > 0) this.#mistake(at, `does not exist yet, and needs ${missing.join(', ')}`);
+    return missing.length === 0;
+  }
+
+  #secret(
+    reference: WantedKey['value'],
+    at: string,
+    isValid: (text: string) => boolean,
+    wanted: string,
+  ): string | null {
+    try {
+      const text = readSecret(reference as NonNullable<typeof reference>, this.#options.env);
+      if (isValid(text)) return text;
+      this.#mistake(at, wanted);
+    } catch (error) {
+      this.#mistake(at, (error as Error).message);
+    }
+    return null;
+  }
+
+  #unique<T>(all: readonly T[], name: (each: T) => string, at: string): void {
+    const seen = new Set<string>();
+    for (const [n, each] of all.entries()) {
+      if (seen.has(name(each))) this.#mistake(`${at}/${n}`, `names ${JSON.stringify(name(each))} a second time`);
+      seen.add(name(each));
+    }
+  }
+
+  #mistake(at: string, detail: string): void {
+    this.#mistakes.push(describe((pointer) => this.#file.place(pointer), at, detail));
+  }
+}
+
+function of(owner: CompanyRow | null): string {
+  return owner === null ? '' : ` of ${owner.name}`;
+}
+
+function isPassword(text: string): boolean {
+  try {
+    readPassword(text);
+    return true;
+  } catch {
+    return false;
+  }
+}

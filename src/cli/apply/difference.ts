@@ -1,0 +1,34 @@
+/** What a thing is to become: the members that differ. */
+export interface Difference {
+  readonly member: string;
+  readonly from: unknown;
+  readonly to: unknown;
+}
+
+const DECIMAL = /^\d+\.\d+$/;
+
+/** The members of what is wanted that are not so now. Amounts are compared as numbers, instants as times, lists as sets. */
+export function differences(now: object, wanted: object): Difference[] {
+  const present = now as Readonly<Record<string, unknown>>;
+  return Object.entries(wanted)
+    .filter(([member, to]) => to !== undefined && text(present[member]) !== text(to, present[member]))
+    .map(([member, to]) => ({ member, from: present[member], to }));
+}
+
+/** A text that is equal for what means the same. @param like what it is compared with */
+function text(value: unknown, like: unknown = value): string {
+  if (value instanceof Date) return value.toISOString();
+  if (like instanceof Date && typeof value === 'string') return new Date(value).toISOString();
+  if (Array.isArray(value)) return JSON.stringify([...new Set(value)].sort());
+  if (typeof value === 'string' && DECIMAL.test(value)) return value.replace(/\.?0+$/, '');
+  return String(value ?? null);
+}
+
+/** A value as people read it: in one line, at most 60 characters. */
+export function shown(value: unknown): string {
+  if (value === null || value === undefined) return 'none';
+  if (value instanceof Date) return value.toISOString();
+  const json = typeof value === 'string' ? value : JSON.stringify(value);
+  const line = json.replaceAll(/\s+/g, ' ');
+  return line.length > 60 ? `${line.slice(0, 60)}…` : line;
+}

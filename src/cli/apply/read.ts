@@ -1,0 +1,63 @@
+import { type Document, LineCounter, parseDocument } from 'yaml';
+import { mistakesOf, type Validator } from '../../admin/operations/check.ts';
+import type { Mistake } from '../../admin/operations/problem.ts';
+import { FileMistakes } from './mistakes.ts';
+import { CONFIGURATION } from './schema.ts';
+import * as validators from './validators.generated.ts';
+import type { Wanted } from './wanted.ts';
+
+const isWanted = validators.configuration as Validator;
+
+/** A file that was read, and where each of its members stands. */
+export interface WantedFile {
+  readonly wanted: Wanted;
+  /** @param pointer a JSON Pointer without "#", such as "/companies/0/name" @returns "file.yml:3:5" */
+  place(pointer: string): string;
+}
+
+/**
+ * Reads YAML 1.2, of which JSON is a part.
+ * @param name the file's name, for messages
+ * @throws FileMistakes all that are wrong with its form
+ */
+export function readWanted(text: string, name: string): WantedFile {
+  const lines = new LineCounter();
+  const document = parseDocument(text, { lineCounter: lines, uniqueKeys: true });
+  const at = (offset: number): string => {
+    const { line, col } = lines.linePos(offset);
+    return `${name}:${line}:${col}`;
+  };
+  const place = (pointer: string): string => at(offsetOf(document, pointer));
+  if (document.errors.length > 0) {
+    // the first line: the rest quotes the file
+    throw new FileMistakes(document.errors.map(({ message, pos }) => `${at(pos[0])}: ${message.split('\n', 1)[0]}`));
+  }
+  const wanted: unknown = document.toJS({ maxAliasCount: 100 }) ?? {};
+  if (!isWanted(wanted)) {
+    const mistakes: readonly Mistake[] = mistakesOf(isWanted.errors, CONFIGURATION);
+    throw new FileMistakes(mistakes.map(({ pointer, detail }) => describe(place, pointer.slice(1), detail)));
+  }
+  return { wanted: wanted as Wanted, place };
+}
+
+/** "file.yml:3:5: companies[0].name must be …". */
+export function describe(place: (pointer: string) => string, pointer: string, detail: string): string {
+  const path = pointer
+    .replace(/^\//, '')
+    .replaceAll(/\/(\d+)(?=\/|$)/g, '[$1]')
+    .replaceAll('/', '.');
+  return `${place(pointer)}: ${path === '' ? 'the file' : path} ${detail}`;
+}
+
+/** Where a member stands, or the nearest thing around it that is there. */
+function offsetOf(document: Document, pointer: string): number {
+  const path = pointer
+    .split('/')
+    .slice(1)
+    .map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~'));
+  for (let length = path.length; length >= 0; length--) {
+    const node = document.getIn(path.slice(0, length), true) as { range?: readonly number[] } | undefined;
+    if (node?.range !== undefined) return node.range[0] as number;
+  }
+  return 0;
+}

@@ -1,0 +1,72 @@
+import type { ObjectSchema, Schema } from '../../admin/operations/operation.ts';
+import * as resource from '../../admin/operations/schemas.ts';
+
+/** The form of the file that `tollgate apply` reads. `make generate` writes it for editors as configuration.schema.json. */
+
+const { object } = resource;
+
+function listOf(items: Schema, description: string): Schema {
+  return { type: 'array', items, description };
+}
+
+const absent: Schema = { const: true, description: 'removes it; nothing is removed without this' };
+const secret: Schema = {
+  type: 'object',
+  additionalProperties: false,
+  minProperties: 1,
+  maxProperties: 1,
+  properties: {
+    env: { type: 'string', pattern: '^[A-Za-z_][A-Za-z0-9_]*$', description: 'the name of an environment variable' },
+    file: {
+      type: 'string',
+      pattern: '^[^\\u0000]+$',
+      description: 'the path of a file; a newline at its end is dropped',
+    },
+  },
+  description: 'where a secret is: the file itself holds none',
+};
+
+/** A thing with a name of its own, whose other members are optional. */
+function named(name: string, properties: Readonly<Record<string, Schema>>): ObjectSchema {
+  return object({ ...properties, absent }, [name]);
+}
+
+const model = named('slug', { slug: resource.slug, ...resource.modelSettings });
+const assistant = named('name', resource.assistantSettings);
+const key = named('name', {
+  ...resource.keySettings,
+  value: { ...secret, description: `the key's text, needed for a key that does not exist yet; ${secret.description}` },
+});
+const person = (roles: readonly string[]): ObjectSchema =>
+  named('email', {
+    email: resource.email,
+    role: resource.oneOf(roles),
+    password: { ...secret, description: `set when the user is created, and never changed; ${secret.description}` },
+  });
+const company = object(
+  {
+    id: { ...resource.id, description: 'only to rename a company, or where two have the same name' },
+    ...resource.companySettings,
+    disabled_model_slugs: resource.disabledSlugs,
+    models: listOf(model, 'models of this company alone'),
+    assistants: listOf(assistant, 'assistants of this company'),
+    keys: listOf(key, 'API keys of this company that are neither revoked nor expired'),
+    users: listOf(person(['owner', 'administrator', 'member']), 'people of this company'),
+  },
+  ['name'],
+);
+
+export const CONFIGURATION: ObjectSchema = {
+  $schema: 'https://json-schema.org/draft/2020-12/schema',
+  title: 'Tollgate configuration',
+  description: 'The wanted state for "tollgate apply". What the file does not name stays as it is.',
+  ...object(
+    {
+      $schema: { type: 'string' },
+      models: listOf(model, 'models shared by all companies'),
+      companies: listOf(company, 'companies, by their names'),
+      operators: listOf(person(['operator']), 'people who see everything'),
+    },
+    [],
+  ),
+};

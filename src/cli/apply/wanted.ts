@@ -1,0 +1,49 @@
+import type { Role } from '../../domain/user.ts';
+import type { AssistantChanges } from '../../store/assistant.ts';
+import type { CompanyChanges } from '../../store/company.ts';
+import type { KeyChanges } from '../../store/key.ts';
+import type { ModelChanges } from '../../store/model.ts';
+
+/** The wanted state, as the file tells it: checked by schema.ts. Members that are left out stay as they are. */
+export interface Wanted {
+  readonly models?: readonly WantedModel[];
+  readonly companies?: readonly WantedCompany[];
+  readonly operators?: readonly WantedUser[];
+}
+
+/** Where a secret is. */
+export type SecretReference = { readonly env: string } | { readonly file: string };
+
+interface Removable {
+  readonly absent?: true;
+}
+
+export interface WantedModel extends ModelChanges, Removable {
+  readonly slug: string;
+}
+
+export interface WantedAssistant extends AssistantChanges, Removable {
+  readonly name: string;
+}
+
+export interface WantedKey extends Omit<KeyChanges, 'expires_at'>, Removable {
+  readonly name: string;
+  readonly expires_at?: string | null;
+  readonly value?: SecretReference;
+}
+
+export interface WantedUser extends Removable {
+  readonly email: string;
+  readonly role?: Role;
+  readonly password?: SecretReference;
+}
+
+export interface WantedCompany extends Omit<CompanyChanges, 'disable' | 'enable'> {
+  readonly id?: string;
+  readonly name: string;
+  readonly disabled_model_slugs?: readonly string[];
+  readonly models?: readonly WantedModel[];
+  readonly assistants?: readonly WantedAssistant[];
+  readonly keys?: readonly WantedKey[];
+  readonly users?: readonly WantedUser[];
+}

@@ -1,0 +1,110 @@
+import { randomUUID } from 'node:crypto';
+import { open, rename, rm } from 'node:fs/promises';
+import { readName, readUuid } from '../domain/field.ts';
+import { archiveCompany, type Manifest } from '../store/archive.ts';
+import { closeCompany, findCompany, reopenCompany } from '../store/company.ts';
+import { eraseCompany } from '../store/erasure.ts';
+import type { Write } from '../store/export.ts';
+import { type Command, command, Failure, flag, optional, required, UsageError } from './command.ts';
+import { show } from './company.ts';
+import { erasedText, table } from './text.ts';
+
+const operand = { shown: 'ID', meaning: 'id of the company', read: readUuid };
+
+/** How a company ends: closed, exported, its people erased. */
+export const companyEndCommands: readonly Command[] = [
+  command({
+    name: 'company close',
+    summary: 'refuse all keys of a company and every change of it',
+    operand,
+    options: {},
+    notes:
+      'Within a second its keys get 401 on every gateway, like unknown ones; calls in flight end and are booked. Its people can still read its pages. "tollgate company reopen" undoes it.',
+    async run({ transact }, _values, id) {
+      const { company, already } = await transact((sql) => closeCompany(sql, id));
+      return { json: company, text: show(already ? 'The company was closed already.' : 'Company closed.', company) };
+    },
+  }),
+  command({
+    name: 'company reopen',
+    summary: 'open a closed company again, with the keys that were living',
+    operand,
+    options: {},
+    async run({ transact }, _values, id) {
+      const { company, already } = await transact((sql) => reopenCompany(sql, id));
+      return { json: company, text: show(already ? 'The company is open.' : 'Company reopened.', company) };
+    },
+  }),
+  command({
+    name: 'company export',
+    summary: 'write all that is stored about a company into one archive',
+    operand,
+    options: {
+      to: required('--to FILE.tar.gz', (text) => text, 'the archive; "-" is standard output'),
+      internal: flag('--internal', 'include what only operators see, such as internal model names'),
+    },
+    notes:
+      'The archive holds one file of JSON lines for each table, all of one instant, and manifest.json, which lists them with row counts and SHA-256. EUR amounts are exact decimal texts. Secrets (digests of keys, password hashes) are never in it. FILE is there when it is whole, and not before. Safe while gateways run.',
+    async run({ transact, snapshot, json }, { to, internal }, id) {
+      if (json && to === '-') throw new UsageError('--json needs a file: --to - prints the archive itself');
+      const { name } = await transact((sql) => findCompany(sql, id));
+      const archive = (write: Write) => {
+        return snapshot(id, (sql) => archiveCompany(sql, { company: { id, name }, internal }, write));
+      };
+      if (to === '-') return { print: archive };
+      const manifest = await intoFile(to, archive);
+      return { json: { file: to, ...manifest }, text: archiveText(to, manifest) };
+    },
+  }),
+  command({
+    name: 'company erase',
+    summary: 'erase the names and addresses of a closed company',
+    operand,
+    options: {
+      yes: optional(
+        '--yes NAME',
+        readName,
+        "erase; the company's name confirms it. Without it the command only counts",
+      ),
+    },
+    notes:
+      'People, assistants, key names, the name of the company and their traces in the audit log are erased: addresses get random pseudonyms that nothing ties to them. Ledger, sums and seals stay and can be verified. This cannot be undone, and the company cannot be reopened: export it first. sql/PRIVACY.md is written for data-protection officers.',
+    async run({ transact }, { yes }, id) {
+      const erased = await transact((sql) => eraseCompany(sql, id, yes ?? null), Number.POSITIVE_INFINITY);
+      const dry = yes === undefined;
+      const text = erasedText(dry ? 'This would be erased; add --yes NAME to do it.' : 'Company erased.', erased);
+      return { json: { ...erased, dry_run: dry }, text };
+    },
+  }),
+];
+
+/** Fills a file that nobody but its owner may read, under another name until it is whole. @throws Failure */
+async function intoFile(path: string, fill: (write: Write) => Promise<Manifest>): Promise<Manifest> {
+  const draft = `${path}.${randomUUID()}.part`;
+  const failed = (error: unknown): never => {
+    throw new Failure(`cannot write ${path}: ${(error as Error).message}`);
+  };
+  const file = await open(draft, 'wx', 0o600).catch(failed);
+  let mistake: Error | undefined;
+  try {
+    const manifest = await fill(async (bytes) => {
+      await file.writeFile(bytes).catch((error) => {
+        mistake = error;
+      });
+      return mistake === undefined;
+    });
+    await file.sync().catch(failed);
+    await rename(draft, path).catch(failed);
+    return manifest;
+  } catch (error) {
+    await rm(draft, { force: true });
+    throw mistake === undefined ? error : failed(mistake);
+  } finally {
+    await file.close();
+  }
+}
+
+function archiveText(path: string, { files, taken_at }: Manifest): string {
+  const rows = files.map(({ name, rows, what }) => [name, String(rows), what]);
+  return `Written to ${path}, as of ${taken_at}.\n\n${table(['FILE', 'ROWS', 'WHAT'], rows, ['ROWS'])}`;
+}

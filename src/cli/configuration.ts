@@ -1,0 +1,74 @@
+import { readFileSync } from 'node:fs';
+import { text as readAll } from 'node:stream/consumers';
+import { readText } from '../domain/field.ts';
+import type { Step } from './apply/apply.ts';
+import { type Command, command, Failure, flag } from './command.ts';
+
+const SIGNS: Readonly<Record<Step['done'], string>> = { create: '+', change: '~', remove: '-' };
+
+/** Thrown to undo what a dry run did. */
+class DryRun extends Error {
+  readonly steps: readonly Step[];
+  constructor(steps: readonly Step[]) {
+    super('dry run');
+    this.steps = steps;
+  }
+}
+
+export const configurationCommands: readonly Command[] = [
+  command({
+    name: 'apply',
+    summary: 'make companies, models, keys, assistants and users what a file says, all of it or nothing',
+    operand: { shown: 'FILE', meaning: 'a YAML or JSON file; - for standard input', read: readText },
+    options: { dry: flag('--dry-run', 'only print what would be done') },
+    unmigrated: true,
+    notes: `Migrates the database first. What the file does not name stays as it is; "absent: true" removes. A second run changes nothing.
+Secrets are references: "value: { env: NAME }" or "value: { file: PATH }".
+"tollgate export-config" prints such a file from what is there.`,
+    async run({ migrate, transact, config, env, stdin }, { dry }, path) {
+      // loaded only here: no other command needs the parser
+      const [{ apply }, { readWanted }] = await Promise.all([import('./apply/apply.ts'), import('./apply/read.ts')]);
+      const file = readWanted(await textOf(path, stdin), path === '-' ? 'standard input' : path);
+      if (!dry) await migrate();
+      const work = transact(async (sql) => {
+        const steps = await apply(sql, file, { keyPrefix: config.keyPrefix, env });
+        if (dry) throw new DryRun(steps);
+        return steps;
+      });
+      const steps = await work.catch((error: unknown) => {
+        if (error instanceof DryRun) return error.steps;
+        throw error;
+      });
+      return { json: { dry_run: dry, steps }, text: describe(steps, dry) };
+    },
+  }),
+  command({
+    name: 'export-config',
+    summary: 'print what is there as a file for "tollgate apply", without secrets',
+    options: {},
+    async run({ transact }) {
+      const { exportConfiguration, yamlOf } = await import('./apply/export.ts');
+      const configuration = await transact(exportConfiguration);
+      return { json: configuration, text: yamlOf(configuration).trimEnd() };
+    },
+  }),
+];
+
+function describe(steps: readonly Step[], isDry: boolean): string {
+  if (steps.length === 0) return 'Nothing to change.';
+  const lines = steps.flatMap(({ done, what, changes }) => [
+    `${SIGNS[done]} ${what}`,
+    ...changes.map((change) => `    ${change}`),
+  ]);
+  const counts = `${steps.length} ${steps.length === 1 ? 'change' : 'changes'}`;
+  return [...lines, '', isDry ? `${counts} would be made.` : `${counts} made.`].join('\n');
+}
+
+async function textOf(path: string, stdin: NodeJS.ReadableStream): Promise<string> {
+  if (path === '-') return readAll(stdin);
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (error) {
+    throw new Failure(`cannot read ${path}: ${(error as { code?: string }).code}`);
+  }
+}

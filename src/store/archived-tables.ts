@@ -1,0 +1,135 @@
+/** A table in the archive of a company: the file `<table>.jsonl`, with one JSON object a line. */
+export interface ArchivedTable {
+  readonly table: string;
+  /** What the file holds, for people. */
+  readonly what: string;
+  readonly columns: readonly string[];
+  /** Columns for operators only. */
+  readonly internal?: readonly string[];
+  /** Columns that are left out, and why. */
+  readonly without?: Readonly<Record<string, string>>;
+  /** Further members for operators, as expressions over the row `t`. */
+  readonly computed?: Readonly<Record<string, string>>;
+  /** The column with the id of the company, unless it is "company_id". */
+  readonly company?: string;
+  readonly order: string;
+}
+
+/**
+ * Everything that is stored about a company. A new table with a `company_id` is a line here, or in NOT_ARCHIVED;
+ * a test compares both with the database, column by column.
+ */
+export const ARCHIVED: readonly ArchivedTable[] = [
+  {
+    table: 'companies',
+    what: 'the company: name, budget, EU gate, limits, disabled models, when it was closed',
+    columns: words(
+      'id name disabled_model_slugs allow_non_eu_models monthly_budget_eur budget_mode requests_per_minute tokens_per_minute max_concurrent created_at closed_at erased_at',
+    ),
+    company: 'id',
+    order: 'id',
+  },
+  {
+    table: 'users',
+    what: 'the people who may sign in to the administration pages, and their roles',
+    columns: words('id email company_id role created_at'),
+    without: { password_hash: 'a secret: it could be used to guess the password' },
+    order: 'email',
+  },
+  {
+    table: 'api_keys',
+    what: 'API keys with their scopes, limits and restrictions, revoked ones included',
+    columns: words(
+      'id company_id name prefix scopes created_at created_by expires_at last_used_at revoked_at requests_per_minute tokens_per_minute max_concurrent allowed_model_slugs monthly_budget_eur allowed_cidrs',
+    ),
+    without: { digest: 'a secret: it identifies the key' },
+    order: 'created_at, id',
+  },
+  {
+    table: 'admin_tokens',
+    what: 'tokens of programs that manage the company over HTTP',
+    columns: words('id name company_id access created_at created_by expires_at last_used_at revoked_at'),
+    without: { digest: 'a secret: it identifies the token' },
+    order: 'created_at, id',
+  },
+  {
+    table: 'models',
+    what: 'models that belong to this company alone, with their prices',
+    columns: words(
+      'id slug company_id kind eu_hosted cost_eur_per_1k_input cost_eur_per_1k_output token_input created_at',
+    ),
+    internal: ['upstream_model'],
+    order: 'slug',
+  },
+  {
+    table: 'assistants',
+    what: 'assistants with their system prompts and settings',
+    columns: words(
+      'id company_id name system_prompt model_slug temperature max_tokens visibility project_id created_at',
+    ),
+    order: 'created_at, id',
+  },
+  {
+    table: 'api_usage',
+    what: 'the ledger: one row for each call that was charged',
+    columns: words(
+      'billing_month request_id company_id api_key_id model_slug endpoint prompt_tokens completion_tokens cost_eur price_input price_output usage_source outcome occurred_at cost_center',
+    ),
+    internal: ['upstream_model'],
+    computed: { digest: "encode(usage_digest(t), 'hex')" },
+    order: 'occurred_at, request_id',
+  },
+  {
+    table: 'usage_daily',
+    what: 'the ledger summed by day, model, key, endpoint, source, outcome and cost centre',
+    columns: words(
+      'company_id billing_month day model_slug api_key_id endpoint usage_source outcome cost_center requests prompt_tokens completion_tokens cost_eur',
+    ),
+    order: 'billing_month, day, model_slug, api_key_id, endpoint, usage_source, outcome, cost_center',
+  },
+  {
+    table: 'monthly_spend',
+    what: 'the sums of each billing month: API calls and in-app chat',
+    columns: words('company_id billing_month requests prompt_tokens completion_tokens api_cost_eur chat_cost_eur'),
+    without: { changed_xid: 'a number of the database, by which gateways notice a change' },
+    order: 'billing_month',
+  },
+  {
+    table: 'chat_usage',
+    what: 'cost of in-app chat, as the application booked it',
+    columns: words('id company_id occurred_at cost_eur'),
+    order: 'occurred_at, id',
+  },
+  {
+    table: 'budget_alerts',
+    what: 'thresholds that the budgets of the company and its keys reached',
+    columns: words(
+      'id company_id api_key_id billing_month threshold budget_eur spent_eur forecast_eur superseded occurred_at',
+    ),
+    order: 'occurred_at, id',
+  },
+  {
+    table: 'audit_log',
+    what: 'every change to the company, its models, keys, assistants and people: who, when, before, after',
+    columns: words('id at actor action subject subject_id company_id before after'),
+    internal: ['db_role'],
+    order: 'id',
+  },
+];
+
+/** What an archive leaves out, and why. */
+export const NOT_ARCHIVED: Readonly<Record<string, string>> = {
+  budget_reservations: 'calls in flight under a strict budget: a row lives for seconds and ends in the ledger',
+  budget_alert_deliveries: 'state of sending: alerts go to the owners and administrators in users.jsonl',
+  idempotent_answers: 'answers kept for a day, so that a program that repeats a request gets the same one',
+  usage_hourly: 'sums of the rows in api_usage.jsonl, by the hour',
+  usage_monthly: 'sums of the rows in usage_daily.jsonl',
+  sessions: 'digests of random tokens of people who are signed in, for twelve hours at most',
+};
+
+/** Members of JSON columns that only operators see. */
+export const INTERNAL_MEMBERS: readonly string[] = ['upstream_model'];
+
+function words(text: string): readonly string[] {
+  return text.split(' ');
+}

@@ -1,0 +1,158 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { tollgate as run } from '../support/cli.ts';
+import { testDatabase } from '../support/postgres.ts';
+
+const { db, url } = await testDatabase(t);
+const folder = t.testdir({ password: 'correct horse battery staple\n' });
+const env = { DATABASE_URL: url, WEBSITE_KEY: `svc_${'k'.repeat(32)}` };
+const path = join(folder, 'tollgate.yml');
+const query = <T>(text: string) => db.run(5000, (sql) => sql.unsafe(text) as never as Promise<T[]>);
+
+const FILE = `
+models:
+  - slug: brand-chat
+    upstream_model: internal-chat
+    kind: chat
+    eu_hosted: true
+    cost_eur_per_1k_input: "0.10"
+    cost_eur_per_1k_output: "0.25"
+companies:
+  - name: Nordlicht Verlag
+    monthly_budget_eur: "250.00"
+    requests_per_minute: 600
+    models:
+      - { slug: own-chat, upstream_model: internal-own, kind: chat, eu_hosted: false, cost_eur_per_1k_input: "1", cost_eur_per_1k_output: "2" }
+    disabled_model_slugs: [brand-chat]
+    assistants:
+      - { name: Summary, system_prompt: Sum up., model_slug: own-chat, temperature: 0.5 }
+    keys:
+      - { name: Website, scopes: [chat], value: { env: WEBSITE_KEY }, allowed_model_slugs: [own-chat], expires_at: 2099-01-31T00:00:00Z }
+    users:
+      - { email: Owen@customer.example, role: owner }
+operators:
+  - { email: olga@gate.example, password: { file: ${folder}/password } }
+`;
+
+async function apply(text: string, ...more: string[]) {
+  writeFileSync(path, text);
+  return run(['apply', path, ...more], { env });
+}
+
+t.test(
+  'a dry run says what would be done and does nothing; then it is done; a second run changes nothing',
+  async (t) => {
+    const dry = await apply(FILE, '--dry-run');
+    t.equal(dry.code, 0, dry.err);
+    t.match(dry.out, /^\+ model brand-chat\n {4}upstream_model: internal-chat\n/);
+    t.match(dry.out, /\+ key Website of Nordlicht Verlag\n {4}name: Website\n {4}scopes: \["chat"\]/);
+    t.match(dry.out, /\n8 changes would be made\.\n$/);
+    t.same(await query('select from companies'), []);
+
+    const done = await apply(FILE);
+    t.equal(done.code, 0, done.err);
+    t.equal(done.out.replace('made.', 'would be made.'), dry.out);
+    t.notMatch(done.out, /correct horse|svc_k/, 'secrets are not printed');
+    t.match(await apply(FILE), { code: 0, out: 'Nothing to change.\n' });
+    t.match(await query('select prefix, scopes, allowed_model_slugs from api_keys'), [
+      { prefix: 'svc_kkkk', scopes: ['chat'], allowed_model_slugs: ['own-chat'] },
+    ]);
+    t.match(await query('select email, role, password_hash is null as bare from users order by email'), [
+      { email: 'olga@gate.example', role: 'operator', bare: false },
+      { email: 'owen@customer.example', role: 'owner', bare: true },
+    ]);
+  },
+);
+
+t.test('what differs is changed and printed; what the file does not name stays', async (t) => {
+  const more = `
+companies:
+  - name: Nordlicht Verlag
+    monthly_budget_eur: "300"
+    assistants: [{ name: Summary, absent: true }]
+    keys: [{ name: Website, monthly_budget_eur: "5" }]
+`;
+  const { out } = await apply(more);
+  t.equal(
+    out,
+    `~ company Nordlicht Verlag
+    monthly_budget_eur: 250 -> 300
+- assistant Summary of Nordlicht Verlag
+~ key Website of Nordlicht Verlag
+    monthly_budget_eur: none -> 5
+
+3 changes made.
+`,
+  );
+  t.match(await query('select requests_per_minute from companies'), [{ requests_per_minute: 600 }]);
+  t.match(await apply(more), { out: 'Nothing to change.\n' }, 'what is absent already is no change');
+  const renewed = await run(['apply', path], { env: { ...env, WEBSITE_KEY: `svc_${'n'.repeat(32)}` } });
+  t.match(renewed, { out: 'Nothing to change.\n' }, 'no value, no new text');
+  writeFileSync(path, FILE);
+  const { out: rotated } = await run(['apply', path], { env: { ...env, WEBSITE_KEY: `svc_${'n'.repeat(32)}` } });
+  t.match(rotated, /~ key Website of Nordlicht Verlag\n {4}its text: another one/);
+});
+
+t.test('all mistakes of the form are told at once, with line and column', async (t) => {
+  const { code, err } = await apply(`models:
+  - slug: "bad slug"
+    kind: image
+    price: 5
+companies:
+  - name: ""
+    monthly_budget_eur: -5
+    keys:
+      - { name: K, value: { env: A, file: b } }
+`);
+  t.equal(code, 1);
+  const places = err.split('\n').map((line) => /tollgate\.yml:(\d+:\d+): (\S+)/.exec(line)?.slice(1).join(' '));
+  for (const wanted of [
+    '2:11 models[0].slug',
+    '3:11 models[0].kind',
+    '4:12 models[0].price',
+    '6:11 companies[0].name',
+    '7:25 companies[0].monthly_budget_eur',
+  ]) {
+    t.ok(places.includes(wanted), `${wanted} of ${places.join(', ')}`);
+  }
+  t.match((await apply('companies: [')).err, /tollgate\.yml:1:\d+: /);
+  t.match((await apply('a: 1\na: 2')).err, /tollgate\.yml:2:1: Map keys must be unique/);
+  t.match(await run(['apply', join(folder, 'missing.yml')], { env }), { code: 1, err: /cannot read .*ENOENT/ });
+});
+
+t.test('all that the present state does not allow is told at once, and nothing is done', async (t) => {
+  const { code, err } = await apply(`
+models: [{ slug: new }, { slug: new }]
+companies:
+  - name: Elsewhere
+    keys:
+      - { name: A, scopes: [chat] }
+      - { name: B, scopes: [chat], value: { env: NOT_SET } }
+      - { name: C, scopes: [chat], value: { file: /nowhere } }
+    assistants: [{ name: X, system_prompt: x, model_slug: none-such }]
+    users: [{ email: olga@gate.example, role: owner }]
+`);
+  t.equal(code, 1);
+  for (const wanted of [
+    /models\[0\] does not exist yet, and needs upstream_model, kind/,
+    /models\[1\] names "new" a second time/,
+    /keys\[0\] does not exist yet, and needs value/,
+    /keys\[1\]\.value needs the environment variable NOT_SET, which is not set/,
+    /keys\[2\]\.value needs the file \/nowhere, which cannot be read: ENOENT/,
+    /assistants\[0\]\.model_slug names no model of the company: none-such/,
+    /users\[0\]\.email is the address of a user elsewhere/,
+  ]) {
+    t.match(err, wanted);
+  }
+  t.same(await query(`select from companies where name = 'Elsewhere'`), []);
+});
+
+t.test('what export-config prints is what is there: applied again it changes nothing', async (t) => {
+  await query(`insert into companies (name) values ('Twice'), ('Twice')`);
+  const { out } = await run(['export-config'], { env });
+  t.notMatch(out, /svc_|\$scrypt/);
+  t.match(await apply(out), { code: 0, out: 'Nothing to change.\n' });
+  const { json } = await run(['export-config', '--json'], { env });
+  t.match(await apply(JSON.stringify(json)), { code: 0, out: 'Nothing to change.\n' }, 'as JSON');
+});

@@ -1,0 +1,278 @@
+import { randomUUID } from 'node:crypto';
+import t from 'tap';
+import type { Sql } from '../../src/store/database.ts';
+import { eraseCompany, erasePerson } from '../../src/store/erasure.ts';
+import { testDatabase } from '../support/postgres.ts';
+import { addUsage } from '../support/usage.ts';
+
+const { db } = await testDatabase(t);
+const MS = 20_000;
+const run = <T>(work: (sql: Sql) => PromiseLike<T>) => db.run(MS, work);
+const change = <T>(work: (sql: Sql) => PromiseLike<T>) => db.transaction(MS, work);
+
+/** Every text in the database, whatever table and column it is in, as `table.column: text`. */
+async function everything(): Promise<string> {
+  return run(async (sql) => {
+    const columns = await sql<{ relation: string; name: string }[]>`
+      select c.oid::regclass::text as relation, quote_ident(a.attname) as name
+      from pg_attribute a join pg_class c on c.oid = a.attrelid join pg_namespace n on n.oid = c.relnamespace
+      where n.nspname = 'public' and c.relkind in ('r', 'p') and a.attnum > 0 and not a.attisdropped`;
+    const lines: string[] = [];
+    for (const { relation, name } of columns) {
+      const rows = await sql.unsafe<{ text: string }[]>(
+        `select ${name}::text as text from ${relation} where ${name} is not null`,
+      );
+      lines.push(...rows.map(({ text }) => `${relation}.${name}: ${text}`));
+    }
+    return lines.join('\n');
+  });
+}
+
+/** The lines of a dump that hold one of some texts, in any case. */
+function traces(dump: string, texts: readonly string[]): string[] {
+  return dump.split('\n').filter((line) => texts.some((text) => line.toLowerCase().includes(text.toLowerCase())));
+}
+
+/** The ledger with its sums and seals, to the last digit. */
+function ledger(): Promise<string> {
+  return run(async (sql) => {
+    const [row] = await sql<[{ text: string }]>`
+      select concat(
+        (select json_agg(u order by request_id) from api_usage u), (select json_agg(d order by d) from usage_daily d),
+        (select json_agg(s order by writer, number) from ledger_seals s),
+        (select json_agg(json_build_array(company_id, billing_month, requests, api_cost_eur, chat_cost_eur)) from monthly_spend)) as text`;
+    return row.text;
+  });
+}
+
+/** A company with people, keys, assistants, alerts and a past in which all of it changed. */
+async function settle(name: string, domain: string, network: string) {
+  const [ann, bob, gone] = [`ann@${domain}`, `bob@${domain}`, `gone@${domain}`];
+  const key = randomUUID();
+  const company = await change(async (sql) => {
+    const [{ id }] = await sql<[{ id: string }]>`insert into companies (name) values (${`${name} Old`}) returning id`;
+    await sql`select set_config('tollgate.actor', ${ann}, true)`;
+    await sql`update companies set name = ${name} where id = ${id}`;
+    await sql`insert into users (email, company_id, role) values
+      (${ann}, ${id}, 'owner'), (${bob}, ${id}, 'administrator'), (${gone}, ${id}, 'member')`;
+    await sql`delete from users where email = ${gone}`;
+    await sql`insert into api_keys (id, company_id, name, digest, prefix, scopes, created_by, allowed_cidrs) values
+      (${key}, ${id}, ${`${name} laptop of Ann`}, sha256(${key}::text::bytea), 'svc_aaaa', '{chat}', ${ann}, ${`{${network}}`}::cidr[])`;
+    await sql`update api_keys set name = ${`${name} laptop of ann@${domain}`} where id = ${key}`;
+    await sql`insert into assistants (company_id, name, system_prompt) values (${id}, ${`${name} helper`}, ${`You serve ${name}. Ask Bob <bob@${domain}>`})`;
+    await sql`insert into models (slug, company_id, upstream_model, kind, eu_hosted, cost_eur_per_1k_input, cost_eur_per_1k_output)
+      values ('own', ${id}, 'internal/own', 'chat', true, 1, 1)`;
+    await sql`insert into sessions (digest, user_id) select sha256(email::bytea), id from users where company_id = ${id}`;
+    const [token] = await sql<[{ id: string }]>`insert into admin_tokens (name, company_id, digest, access, created_by)
+      values (${`${name} Terraform of Ann`}, ${id}, sha256(${key}::text::bytea), 'read', ${ann}) returning id`;
+    await sql`insert into idempotent_answers (token_id, key_digest, request, answer) values (${token.id}, '', '', ${JSON.stringify({ name, ann })}::text::jsonb)`;
+    await sql`select set_config('tollgate.actor', ${`token ${name} Terraform of Ann`}, true)`;
+    await sql`update companies set budget_mode = 'strict' where id = ${id}`;
+    await sql`select set_config('tollgate.actor', ${ann}, true)`;
+    const [alert] = await sql<
+      [{ id: string }]
+    >`insert into budget_alerts (company_id, billing_month, threshold, budget_eur, spent_eur)
+      values (${id}, '2026-11-01', '50', 10, 5) returning id`;
+    await sql`insert into budget_alert_deliveries (alert_id, channel, recipient, state, last_error) values
+      (${alert.id}, 'email', ${ann}, 'delivered', null), (${alert.id}, 'email', ${bob}, 'pending', ${`550 no ${bob}`})`;
+    return id;
+  });
+  const record = {
+    company_id: company,
+    api_key_id: key,
+    billing_month: '2026-11-01',
+    request_id: randomUUID(),
+    model_slug: 'own',
+  };
+  const rest = {
+    upstream_model: 'internal/own',
+    endpoint: 'chat.completions',
+    prompt_tokens: 3,
+    completion_tokens: 0,
+    cost_eur: 0.003,
+  };
+  const how = {
+    price_input: 1,
+    price_output: 1,
+    usage_source: 'upstream',
+    outcome: 'completed',
+    occurred_at: '2026-11-15T12:00:00Z',
+  };
+  await run(
+    (sql) => sql`select book_usage(${randomUUID()}, ${JSON.stringify([{ ...record, ...rest, ...how }])}::text::json)`,
+  );
+  await run((sql) => addUsage(sql, [{ company, key }]));
+  return { company, ann, bob, gone, key };
+}
+
+const acme = await settle('Acme Verlag', 'acme.example', '198.51.100.7/32');
+const other = await settle('Borg Werke', 'borg.example', '203.0.113.9/32');
+await change(async (sql) => {
+  await sql`insert into users (email, company_id, role) values ('olga@tollgate.example', null, 'operator')`;
+  await sql`select set_config('tollgate.actor', 'olga@tollgate.example', true)`;
+  await sql`update companies set monthly_budget_eur = 10 where id = ${acme.company}`;
+});
+/** Parts of every name, address and text of the first company. */
+const ACME = ['acme', '198.51.100.7'];
+
+t.test('an open company is not erased, and neither is one that is named wrongly', async (t) => {
+  await t.rejects(
+    change((sql) => eraseCompany(sql, acme.company, null)),
+    { message: /is open/ },
+  );
+  await run((sql) => sql`update companies set closed_at = now() where id = ${acme.company}`);
+  await t.rejects(
+    change((sql) => eraseCompany(sql, acme.company, 'Acme')),
+    { message: /"Acme Verlag"/ },
+  );
+  await t.rejects(
+    change((sql) => eraseCompany(sql, randomUUID(), null)),
+    { message: /^There is no company/ },
+  );
+});
+
+t.test('a dry run counts and changes nothing', async (t) => {
+  const before = await everything();
+  const { persons, rows } = await change((sql) => eraseCompany(sql, acme.company, null));
+  t.equal(persons, 4, 'Ann, Bob, one whose user was removed, and a token');
+  t.match(rows, { users: 2, assistants: 1, api_keys: 1, companies: 1, budget_alert_deliveries: 2 });
+  t.ok((rows.audit_log as number) > 5);
+  t.equal(await everything(), before);
+});
+
+t.test('erasing a company leaves no trace of its names and addresses', async (t) => {
+  const before = await ledger();
+  t.ok(traces(await everything(), ACME).length > 10, 'the search finds them before');
+  const known = (await everything())
+    .split('\n')
+    .filter((line) => /borg|olga/i.test(line))
+    .sort();
+  const { persons } = await change((sql) => eraseCompany(sql, acme.company, 'Acme Verlag'));
+  t.equal(persons, 4);
+  const dump = await everything();
+  t.same(traces(dump, ACME), []);
+  t.equal(await ledger(), before, 'ledger, sums and seals');
+  t.same(
+    dump
+      .split('\n')
+      .filter((line) => /borg|olga/i.test(line))
+      .sort(),
+    known,
+    'operators and other companies stay',
+  );
+
+  const rows = await run(
+    (sql) => sql`
+      select actor, subject, action, before ->> 'email' as email, after ->> 'created_by' as creator, after
+      from audit_log where company_id = ${acme.company} order by id`,
+  );
+  const removed = rows.find(
+    ({ action, subject, email }) => subject === 'users' && action === 'delete' && email !== null,
+  );
+  t.match(removed?.email, /^person-[0-9a-f]{12}$/);
+  const maker = rows.find(({ creator }) => creator !== null)?.creator;
+  const [key] = await run(
+    (sql) => sql`select name, created_by, digest is not null as kept from api_keys where id = ${acme.key}`,
+  );
+  t.match(key, { name: `key-${acme.key.slice(0, 8)}`, created_by: maker, kept: true });
+  t.ok(
+    rows.some(({ actor, action }) => actor === maker && action === 'update'),
+    'one pseudonym for one person, everywhere',
+  );
+  t.match(
+    rows.find(({ action }) => action === 'erase'),
+    { subject: 'companies', after: { persons: 4, rows: { users: 2 } } },
+  );
+});
+
+t.test('a second time finds nothing', async (t) => {
+  const name = `company-${acme.company.slice(0, 8)}`;
+  t.same(await change((sql) => eraseCompany(sql, acme.company, name)), { persons: 0, rows: {} });
+});
+
+t.test('erasing one person of an open company', async (t) => {
+  const before = await ledger();
+  const [{ max }] = await run((sql) => sql<[{ max: number }]>`select max(id) from audit_log`);
+  const dry = await change((sql) => erasePerson(sql, other.ann, true));
+  t.match(dry, { persons: 1, rows: { users: 1, api_keys: 1, budget_alert_deliveries: 1 } });
+  t.match(await change((sql) => erasePerson(sql, other.ann, false)), { persons: 1, rows: { users: 1 } });
+  t.same(traces(await everything(), [other.ann]), []);
+  t.equal(await ledger(), before);
+  const [key] = await run((sql) => sql`select name, created_by from api_keys where id = ${other.key}`);
+  t.match(key, { name: /^Borg Werke laptop of person-[0-9a-f]{12}$/, created_by: /^person-[0-9a-f]{12}$/ });
+  t.equal(key?.name.slice(-19), key?.created_by);
+  const [assistant] = await run((sql) => sql`select system_prompt from assistants where company_id = ${other.company}`);
+  t.match(assistant?.system_prompt, 'bob@borg.example', 'others stay');
+  const entries = await run((sql) => sql`select action, actor from audit_log where id > ${max} and action = 'erase'`);
+  t.equal(entries.length, 1);
+  await t.rejects(
+    change((sql) => erasePerson(sql, other.ann, false)),
+    { message: /is stored nowhere/ },
+  );
+  t.match(
+    await change((sql) => erasePerson(sql, other.gone, false)),
+    { persons: 0, rows: { audit_log: 2 } },
+    'a removed user',
+  );
+});
+
+t.test('an address within a longer one is not the person', async (t) => {
+  await change(async (sql) => {
+    await sql`insert into users (email, company_id, role) values ('jo@x.example', ${other.company}, 'member'), ('mary.jo@x.example', ${other.company}, 'member')`;
+  });
+  await change((sql) => erasePerson(sql, 'jo@x.example', false));
+  t.same(
+    traces(await everything(), ['jo@x.example']).filter((line) => !line.includes('mary.jo@x.example')),
+    [],
+  );
+  t.equal((await run((sql) => sql`select from users where email = 'mary.jo@x.example'`)).count, 1);
+});
+
+t.test('the audit log refuses every other change', async (t) => {
+  const refused = (work: (sql: Sql) => PromiseLike<unknown>) => t.rejects(change(work), { message: /append-only/ });
+  await refused((sql) => sql`update audit_log set actor = 'nobody'`);
+  await refused((sql) => sql`delete from audit_log`);
+  await refused((sql) => sql`truncate audit_log`);
+  await refused(async (sql) => {
+    const [{ id }] = await sql<[{ id: number }]>`select max(id) as id from audit_log where action = 'erase'`;
+    await sql`select set_config('tollgate.erasure', ${String(id)}, true)`;
+    await sql`update audit_log set actor = 'nobody'`;
+  });
+  await refused(async (sql) => {
+    await sql`select begin_erasure('users', null, null)`;
+    await sql`update audit_log set at = now() - interval '1 year'`;
+  });
+});
+
+t.test('every text of a company is erased, or holds no name', async (t) => {
+  const nameless: Readonly<Record<string, string>> = {
+    companies: 'disabled_model_slugs budget_mode',
+    models: 'slug upstream_model kind token_input',
+    api_keys: 'prefix scopes allowed_model_slugs',
+    assistants: 'model_slug visibility',
+    users: 'role password_hash',
+    admin_tokens: 'access',
+    // a cost centre is an account, not a person: sql/PRIVACY.md says so
+    api_usage: 'model_slug upstream_model endpoint usage_source outcome cost_center',
+    usage_daily: 'model_slug endpoint usage_source outcome cost_center',
+    usage_hourly: 'model_slug endpoint cost_center',
+    usage_monthly: 'model_slug endpoint usage_source outcome cost_center',
+    budget_alerts: 'threshold',
+    budget_alert_deliveries: 'channel state',
+    // before and after are erased by the columns that they tell of
+    audit_log: 'db_role action subject before after',
+  };
+  const columns = await run(
+    (sql) => sql<{ name: string; column: string }[]>`
+      select c.relname as name, a.attname as column from pg_class c join pg_attribute a on a.attrelid = c.oid
+      where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
+        and a.attnum > 0 and not a.attisdropped
+        and a.atttypid in ('text'::regtype, 'text[]'::regtype, 'varchar'::regtype, 'json'::regtype, 'jsonb'::regtype,
+          'cidr'::regtype, 'cidr[]'::regtype, 'inet'::regtype)
+        and (c.relname in ('companies', 'budget_alert_deliveries')
+          or exists (select from pg_attribute k where k.attrelid = c.oid and k.attname = 'company_id'))
+        and not exists (select from personal_data p where p.table_name = c.relname and p.column_name = a.attname)`,
+  );
+  const unknown = columns.filter(({ name, column }) => !nameless[name]?.split(' ').includes(column));
+  t.same(unknown, [], 'a new column is a row of personal_data, or a word of the list above');
+});
