@@ -196,6 +196,23 @@ export interface WantedCall {
   readonly months: readonly string[];
 }
 
+/** The trail's part of the database. Calls reject with an error whose `unavailable` says whether to try again. */
+export interface TrailStore {
+  /**
+   * Inserts a JSON array of requests, each at most once, and counts those that are new by the hour. All or nothing.
+   * The bytes must not change until it has succeeded, or ever if it fails.
+   */
+  insert(rows: Buffer): Promise<void>;
+  /**
+   * Makes room for the days that rows are about to come for, and drops days that are too old.
+   * @param days how many to keep
+   * @param first of the days to come, and the last of them: "2026-11-22", in UTC
+   */
+  keep(days: number, first: string, last: string): Promise<void>;
+  /** Deletes some of the hours that are too old. @returns whether there are more */
+  trimHours(): Promise<boolean>;
+}
+
 /** The budget alerts' part of the database. */
 export interface AlertStore {
   /** Takes the lease where nobody has it, or renews it. @returns whether this holder has it now */
