@@ -26,6 +26,9 @@ create table request_trail (
   primary key (company_id, occurred_at, request_id)
 ) partition by range (occurred_at);
 create index request_trail_time on request_trail (occurred_at, request_id);
+create index request_trail_key on request_trail (api_key_id, occurred_at, request_id);
+-- what people look for is rare
+create index request_trail_wrong on request_trail (occurred_at, request_id) where status >= 400 or code is not null;
 comment on table request_trail is 'one row for each request, a partition for each day in UTC; old days are dropped';
 comment on column request_trail.status is 'the status sent; 0: the client left before an answer';
 comment on column request_trail.duration_ms is 'from the head of the request to the end of the answer, rounded';
