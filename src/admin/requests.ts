@@ -1,5 +1,5 @@
 import { html, raw } from 'hono/html';
-import { FieldError, oneOf, readSlug, readUuid } from '../domain/field.ts';
+import { FieldError, oneOf, type Read, readSlug, readUuid } from '../domain/field.ts';
 import { fateOf, RESULTS, type Result } from '../domain/request-fate.ts';
 import { requestIdTime } from '../runtime/request-id.ts';
 import { findCompany } from '../store/company.ts';
@@ -106,16 +106,17 @@ const NOTHING: RequestsPage = { rows: [], next: null };
 
 /** Mistakes are noted in the form. */
 function readQuery(form: Form, company: string | null, timeZone: string): RequestsQuery {
+  const read = <T>(name: string, of: Read<T>): T | null => form.optional(name, of) ?? null; // undefined after a mistake
   const time = (text: string): Date => readLocal(text, timeZone);
   return {
     company,
-    key: form.optional('key', readUuid),
-    model: form.optional('model', readSlug),
-    endpoint: form.optional('endpoint', oneOf(...Object.keys(ENDPOINTS))),
-    status: form.optional('status', readStatus),
-    from: form.optional('from', time),
-    to: form.optional('to', time),
-    before: form.optional('before', readCursor),
+    key: read('key', readUuid),
+    model: read('model', readSlug),
+    endpoint: read('endpoint', oneOf(...Object.keys(ENDPOINTS))),
+    status: read('status', readStatus),
+    from: read('from', time),
+    to: read('to', time),
+    before: read('before', readCursor),
   };
 }
 
