@@ -87,6 +87,7 @@ export async function requestsPage(c: PageContext): Promise<Response> {
 <div class="title-row"><h1>Requests</h1>${idForm(formState(search, path), path)}</div>
 <p class="lead">${keptText(c)} A request appears about a second after it ended. Prompts and answers are never kept.</p>
 ${filters(c, formState(form, path), query, path)}
+${['key', 'before'].map((name) => form.messages.has(name) && html`<p class="wrong">In the address, “${name}” ${form.messages.get(name)}</p>`)}
 ${query.key === null ? '' : html`<p>Of the key <strong>${found.rows[0]?.key_name ?? query.key}</strong> alone. <a href="${addressOf(path, form, { key: null })}">All keys</a></p>`}
 <p class="actions"><a class="button quiet" href="${addressOf(path, form, {})}">${query.before === null ? 'Refresh' : 'Newest'}</a>${
     isNewest ? html` <button type="button" class="quiet" data-pause hidden>Pause</button>` : ''
@@ -98,7 +99,7 @@ ${query.key === null ? '' : html`<p>Of the key <strong>${found.rows[0]?.key_name
 /** How long requests are kept, as a sentence. */
 export function keptText(c: PageContext): string {
   const days = c.var.services.requestTrailDays;
-  if (days === 0) return 'New requests are not kept: REQUEST_TRAIL_DAYS is 0.';
+  if (days === 0) return 'New requests are not kept: the operator switched it off (REQUEST_TRAIL_DAYS=0).';
   return `What became of each request is kept for ${days === 1 ? 'one day' : `${days} days`}.`;
 }
 

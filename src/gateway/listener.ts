@@ -11,7 +11,7 @@ import type { TlsFiles } from '../runtime/tls-files.ts';
 import { handle } from './pipeline.ts';
 import { Reply } from './reply.ts';
 import { RequestSummary } from './request-log.ts';
-import { RequestOwners, UNKNOWN } from './request-owner.ts';
+import { ownerInMemory, RequestOwners } from './request-owner.ts';
 import type { ListenerLimits, Services } from './services.ts';
 import { ShedQueue } from './shed-queue.ts';
 import { errorsAt } from './unknown-path.ts';
@@ -128,7 +128,7 @@ export function serverOptions(limits: ListenerLimits): ServerOptions {
 }
 
 /** Refuses requests for overload, in their turn, before anything is read for them. */
-function createShedder({ basePath, metrics, tracer, requestLog }: Services) {
+function createShedder({ basePath, metrics, tracer, requestLog, directory }: Services) {
   const queue = new ShedQueue<{ reply: Reply; close: boolean }>();
   const error = new GatewayError('service_unavailable'); // one for all: to make an error takes 5 µs
   const interval = new IdleInterval(SHED_MS, () => {
@@ -145,7 +145,7 @@ function createShedder({ basePath, metrics, tracer, requestLog }: Services) {
     };
     const reply: Reply = new Reply(res, requestId, { onReplyClosed });
     const summary = new RequestSummary(reply, at);
-    summary.companyId = owner === UNKNOWN ? null : owner;
+    if (requestLog.hasTrail) summary.companyId = (owner ?? ownerInMemory(directory, req.head)) || null;
     reply.errors = errorsAt(req.url, basePath);
     metrics.answered('shed', 503);
     const { transferEncoding, expectsContinue, contentLength } = req.head;

@@ -85,8 +85,14 @@ export class RequestLog {
     this.#trail = trail;
   }
 
+  /** Whether it is kept what became of requests. */
+  get hasTrail(): boolean {
+    return this.#trail !== null;
+  }
+
   /** A request that was refused before it was handled. It has no line: there are many in an overload. */
   shed(summary: RequestSummary): void {
+    summary.endpoint = 'shed'; // as in the metrics
     this.#trail?.add(summary, performance.now() - summary.began, summary.added, Number.NaN);
   }
 

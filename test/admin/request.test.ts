@@ -91,11 +91,12 @@ t.test('filters and pages live in the address', async (t) => {
 });
 
 t.test('mistakes in the address are told at their fields', async (t) => {
-  const { text } = await operator.get('/requests?from=yesterday&status=9&id=abc', english);
+  const { text } = await operator.get('/requests?from=yesterday&status=9&id=abc&key=x', english);
   const shown = plain(text);
   t.match(shown, /From must be a time such as 2027-01-31T18:00/);
   t.match(shown, /Result must be success, refused, failed or left, not/);
   t.match(shown, /The x-request-id must be an id/);
+  t.match(shown, /In the address, “key” must be an id/);
   t.notMatch(text, ours);
 });
 

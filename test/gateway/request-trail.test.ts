@@ -172,6 +172,26 @@ t.test('every request leaves one row, whatever became of it', async (t) => {
   });
 });
 
+t.test('a request that is refused for overload is there too, with its company', async (t) => {
+  const world = await startWorld(t, { MAX_REQUESTS: '1' });
+  const { customer, upstream } = world;
+  const { company } = customer;
+  const slow = await world.part(customer, 'slow', `${upstream.parts.chat}!slow-first-byte-30000`);
+  await customer.ask('/models'); // now the key is in memory
+  const leaving = new AbortController();
+  const body = { model: slow, messages: [{ role: 'user', content: 'x' }] };
+  const held = open(`${world.url}/chat/completions`, { key: customer.key, body, signal: leaving.signal });
+  held.catch(() => {});
+  const shed = await until(
+    () => customer.ask('/models'),
+    'a request is shed',
+    ({ status }) => status === 503,
+  );
+  leaving.abort();
+  const row = { company_id: company, endpoint: 'shed', code: 'service_unavailable', ...NOT_BOOKED };
+  await tells(t, world, shed, row);
+});
+
 t.test('with REQUEST_TRAIL_DAYS=0 nothing is kept, and nothing is measured', async (t) => {
   const world = await startWorld(t, { REQUEST_TRAIL_DAYS: '0' });
   await world.customer.chat();
