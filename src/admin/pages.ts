@@ -27,7 +27,6 @@ import { plainPage } from './layout.ts';
 import { modelRoutes } from './model.ts';
 import { serveOperations } from './operations/serve.ts';
 import { canSee, isReading, may } from './permission.ts';
-import { canSee, may } from './permission.ts';
 import { requestRoutes } from './request.ts';
 import { Busy, Semaphore } from './semaphore.ts';
 import { isSameSecret, Sessions } from './session.ts';

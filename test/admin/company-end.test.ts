@@ -166,6 +166,8 @@ t.test('every table of a company refuses changes while it is closed', async (t) 
     'audit_log',
     'budget_alerts',
     'budget_reservations',
+    'request_trail',
+    'request_hours',
   ];
   t.same(
     tables

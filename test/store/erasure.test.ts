@@ -254,6 +254,8 @@ t.test('every text of a company is erased, or holds no name', async (t) => {
     admin_tokens: 'access',
     api_usage: 'model_slug upstream_model endpoint usage_source outcome',
     usage_daily: 'model_slug endpoint usage_source outcome',
+    request_trail: 'endpoint model_slug asked code param outcome upstream_reason',
+    request_hours: 'model_slug endpoint',
     budget_alerts: 'threshold',
     budget_alert_deliveries: 'channel state',
     // before and after are erased by the columns that they tell of
