@@ -27,6 +27,7 @@ export function formatFor(acceptLanguage: string | undefined, timeZone: string) 
   const counts = new Intl.NumberFormat(locale);
   const percents = new Intl.NumberFormat(locale, { style: 'percent', maximumFractionDigits: 1 });
   const moments = new Intl.DateTimeFormat(locale, { dateStyle: 'medium', timeStyle: 'short', timeZone });
+  const seconds = new Intl.DateTimeFormat(locale, { dateStyle: 'medium', timeStyle: 'medium', timeZone });
   const months = new Intl.DateTimeFormat(locale, { month: 'long', year: 'numeric', timeZone: 'UTC' });
   const days = new Intl.DateTimeFormat(locale, { day: 'numeric', month: 'long', timeZone: 'UTC' });
   const shortDays = new Intl.DateTimeFormat(locale, { day: 'numeric', month: 'short', timeZone: 'UTC' });
@@ -99,12 +100,17 @@ export function formatFor(acceptLanguage: string | undefined, timeZone: string) 
       return html`<time datetime="${at.toISOString()}">${moments.format(at)}</time>`;
     },
 
+    /** The same with its seconds. */
+    second(at: Date): Html {
+      return html`<time datetime="${at.toISOString()}">${seconds.format(at)}</time>`;
+    },
+
     /** How long ago a moment is, such as "5 minutes ago", with the moment itself as a tooltip. */
     ago(at: Date, now: number): Html {
-      const seconds = Math.min(0, Math.round((at.getTime() - now) / 1000));
-      const [unit, length] = AGES.find(([, each]) => -seconds >= each) ?? (['second', 1] as const);
+      const age = Math.min(0, Math.round((at.getTime() - now) / 1000));
+      const [unit, length] = AGES.find(([, each]) => -age >= each) ?? (['second', 1] as const);
       const exact = moments.format(at);
-      return html`<time datetime="${at.toISOString()}" title="${exact}">${ages.format(Math.ceil(seconds / length), unit)}</time>`;
+      return html`<time datetime="${at.toISOString()}" title="${exact}">${ages.format(Math.ceil(age / length), unit)}</time>`;
     },
 
     /** "24 November" of "2026-11-24". */

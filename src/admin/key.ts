@@ -15,6 +15,7 @@ import type { Html } from './html.ts';
 import { revealPage } from './key-reveal.ts';
 import { badge, companyHeading, confirmation, muted, page } from './layout.ts';
 import { list, listQuery } from './list.ts';
+import { offsetAt } from './local-time.ts';
 import { foldedRestrictionFields, readRestrictions, restrictionFields } from './restriction.ts';
 import { usageCards } from './usage-cards.ts';
 
@@ -236,10 +237,4 @@ function endOfDay(text: string, timeZone: string): Date {
   // twice, because the offset may change on this very day
   const about = next - offsetAt(next, timeZone);
   return new Date(next - offsetAt(about, timeZone));
-}
-
-/** Milliseconds that a time zone is ahead of UTC: its clock, read as if it were UTC, less the time. */
-function offsetAt(at: number, timeZone: string): number {
-  const format = new Intl.DateTimeFormat('sv-SE', { timeZone, dateStyle: 'short', timeStyle: 'medium' });
-  return new Date(`${format.format(at).replace(' ', 'T')}Z`).getTime() - Math.floor(at / 1000) * 1000;
 }

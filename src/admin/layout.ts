@@ -27,6 +27,7 @@ const OPERATOR_LINKS = {
   '/companies': 'Companies',
   '/models': 'Models',
   '/users': 'Users',
+  '/requests': 'Requests',
   '/audit': 'Audit log',
   '/alerts': 'Alerts',
   '/tokens': 'Tokens',
@@ -79,7 +80,7 @@ ${notice === undefined ? '' : html`<p class="notice" role="status">${notice}</p>
 
 /** The heading of a company's pages, with links to all of them, and what its budgets have reached. */
 export function companyHeading(c: PageContext, company: { readonly id: string; readonly name: string }): Html {
-  const links = ['Usage', 'Access', 'Models', 'Assistants', 'Settings'].map((text) =>
+  const links = ['Usage', 'Requests', 'Access', 'Models', 'Assistants', 'Settings'].map((text) =>
     tab(c, `/companies/${company.id}/${text.toLowerCase()}`, text),
   );
   return html`<div class="company"><p class="eyebrow">Company</p><p class="company-name">${company.name}</p>

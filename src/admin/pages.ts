@@ -27,6 +27,7 @@ import { plainPage } from './layout.ts';
 import { modelRoutes } from './model.ts';
 import { serveOperations } from './operations/serve.ts';
 import { canSee, isReading, may } from './permission.ts';
+import { requestRoutes } from './request.ts';
 import { Busy, Semaphore } from './semaphore.ts';
 import { isSameSecret, Sessions } from './session.ts';
 import { signInRoutes } from './signin.ts';
@@ -40,6 +41,7 @@ export const ROUTES: readonly Route[] = [
   ...companyRoutes,
   ...companyEndRoutes,
   ...usageRoutes,
+  ...requestRoutes,
   ...keyRoutes,
   ...modelRoutes,
   ...assistantRoutes,
@@ -117,6 +119,7 @@ function protect(secure: boolean): MiddlewareHandler {
       defaultSrc: ["'none'"],
       styleSrc: ["'self'"],
       scriptSrc: ["'self'"],
+      connectSrc: ["'self'"], // new rows of a list
       imgSrc: ["'self'", 'data:'],
       formAction: ["'self'"],
       baseUri: ["'none'"],

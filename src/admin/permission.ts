@@ -32,6 +32,8 @@ export const PERMISSIONS = {
   'user.read': OPERATOR,
   'user.write': OPERATOR,
   'audit.read': OPERATOR,
+  'request.read': MANAGERS,
+  'request.all': OPERATOR,
   'alert.read': OPERATOR,
   'alert.retry': OPERATOR,
   'token.read': OPERATOR,

@@ -7,6 +7,7 @@ import { configurationCommands } from './configuration.ts';
 import { keyCommands } from './key.ts';
 import { ledgerCommands } from './ledger.ts';
 import { modelCommands } from './model.ts';
+import { requestCommands } from './request.ts';
 import { tokenCommands } from './token.ts';
 import { usageCommands } from './usage.ts';
 import { userCommands } from './user.ts';
@@ -33,6 +34,7 @@ export const COMMANDS: readonly Command[] = [
   ...assistantCommands,
   ...userCommands,
   ...usageCommands,
+  ...requestCommands,
   ...ledgerCommands,
   ...alertCommands,
   ...tokenCommands,

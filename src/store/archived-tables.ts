@@ -109,6 +109,26 @@ export const ARCHIVED: readonly ArchivedTable[] = [
     order: 'occurred_at, id',
   },
   {
+    table: 'request_trail',
+    what: 'what became of each request of the last days',
+    columns: words(
+      'company_id occurred_at request_id api_key_id status duration_ms added_us first_event_ms endpoint model_slug asked code param outcome prompt_tokens completion_tokens cost_eur',
+    ),
+    without: {
+      upstream_status: 'what stands behind Tollgate, for operators: tollgate request ID',
+      upstream_reason: 'the same',
+    },
+    order: 'occurred_at, request_id',
+  },
+  {
+    table: 'request_hours',
+    what: 'requests by hour, model, key and endpoint: how many were refused and failed, and how long they took',
+    columns: words(
+      'company_id hour model_slug api_key_id endpoint requests refused failed upstream_failed duration_ms added_us duration_buckets added_buckets',
+    ),
+    order: 'hour, model_slug, api_key_id, endpoint',
+  },
+  {
     table: 'audit_log',
     what: 'every change to the company, its models, keys, assistants and people: who, when, before, after',
     columns: words('id at actor action subject subject_id company_id before after'),

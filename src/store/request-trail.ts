@@ -43,9 +43,9 @@ const INSERT_HEAD = `
     insert into request_trail (company_id, occurred_at, request_id, api_key_id, status, upstream_status, duration_ms,
       added_us, first_event_ms, endpoint, model_slug, asked, code, param, outcome, prompt_tokens, completion_tokens,
       cost_eur, upstream_reason)
-    select coalesce(c, '${NIL_ID}'), to_timestamp(t / 1000.0), i, coalesce(k, '${NIL_ID}'), s, u, d, a, f, e, m, q, x, p, o, n, g, v, r
+    select coalesce(c, '${NIL_ID}'), t, i, coalesce(k, '${NIL_ID}'), s, u, d, a, f, e, m, q, x, p, o, n, g, v, r
     from json_to_recordset(`;
-const INSERT_TAIL = `::text::json) as request (i uuid, t bigint, c uuid, k uuid, s smallint, u smallint, d integer,
+const INSERT_TAIL = `::text::json) as request (i uuid, t timestamptz, c uuid, k uuid, s smallint, u smallint, d integer,
       a integer, f integer, e text, m text, q text, x text, p text, o text, n bigint, g bigint, v numeric, r text)
     on conflict do nothing
     returning company_id, occurred_at, api_key_id, status, code, duration_ms, added_us, endpoint, model_slug,

@@ -22,6 +22,7 @@ const MAY: Readonly<Record<Role, readonly Action[]>> = {
     'company.set',
     'company.export',
     'usage.read',
+    'request.read',
     'key.read',
     'key.write',
     'assistant.read',

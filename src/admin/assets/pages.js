@@ -45,3 +45,37 @@ for (const chart of document.querySelectorAll('svg.chart')) {
     bar.addEventListener('blur', hide);
   }
 }
+
+// A list that is watched is read again every two seconds while its page is in front, for a quarter of an hour:
+// reading it keeps the session alive.
+const live = document.querySelector('[data-live]');
+if (live) {
+  const button = document.querySelector('[data-pause]');
+  let left = 0;
+  const resume = (reads) => {
+    left = reads;
+    button.textContent = left > 0 ? 'Pause' : 'Follow';
+  };
+  button.hidden = false;
+  button.addEventListener('click', () => resume(left > 0 ? 0 : 450));
+  const refresh = async () => {
+    // what somebody is about to follow or copy stays where it is
+    if (left === 0 || document.hidden || live.contains(document.activeElement) || getSelection().toString()) return;
+    const answer = await fetch(location.href);
+    if (!answer.ok || answer.redirected) return resume(0);
+    const fresh = new DOMParser().parseFromString(await answer.text(), 'text/html').getElementById(live.id);
+    if (left === 0 || !fresh) return;
+    live.replaceChildren(...fresh.childNodes);
+    resume(left - 1);
+  };
+  const next = () =>
+    setTimeout(
+      () =>
+        refresh()
+          .catch(() => {})
+          .finally(next),
+      2000,
+    );
+  resume(450);
+  next();
+}
