@@ -2,6 +2,8 @@ import type { Locator, Page } from 'playwright-core';
 import t, { type Test } from 'tap';
 import { addDays } from '../../src/domain/day-range.ts';
 import { openDatabase } from '../../src/store/database.ts';
+import { trailStore } from '../../src/store/request-trail.ts';
+import { addRequests } from '../support/requests.ts';
 import { examine, openTab, signInTab, startBrowser } from './browser.ts';
 import { PASSWORD, signedIn, startOffice } from './people.ts';
 
@@ -91,11 +93,9 @@ t.test('by keyboard from the chart to the hours of a day, and to its requests wh
 
   const db = openDatabase({ url: office.databaseUrl });
   t.teardown(() => db.close());
-  await db.run(10_000, async (sql) => {
-    await sql`select keep_request_trail(7, ${today}::date, ${today}::date)`;
-    await sql`insert into request_trail (company_id, occurred_at, request_id, api_key_id, status, duration_ms, endpoint)
-      values (${company}, ${`${today}T00:01:00Z`}, gen_random_uuid(), ${key?.id}, 200, 5, 'messages')`;
-  });
+  await addRequests(trailStore(db), [
+    { at: Date.parse(`${today}T00:01:00Z`), company, key: key?.id, endpoint: 'messages' },
+  ]);
   await page.reload();
   const hour = page.locator('svg.chart.wide a.bar').nth(1);
   const found = new URL((await hour.getAttribute('href')) as string, page.url());
