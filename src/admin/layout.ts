@@ -27,6 +27,7 @@ const NOTICES = new Map([
 ]);
 
 const OPERATOR_LINKS = {
+  '/': 'Overview',
   '/companies': 'Companies',
   '/models': 'Models',
   '/users': 'Users',

@@ -30,6 +30,7 @@ import { plainPage } from './layout.ts';
 import { languageOf } from './locale.ts';
 import { modelRoutes } from './model.ts';
 import { serveOperations } from './operations/serve.ts';
+import { overviewRoutes } from './overview.ts';
 import { peopleRoutes } from './people.ts';
 import { canSee, isReading, may } from './permission.ts';
 import { requestRoutes } from './request.ts';
@@ -45,6 +46,7 @@ import { userRoutes } from './user.ts';
 
 /** Every page and form of users who are signed in. */
 export const ROUTES: readonly Route[] = [
+  ...overviewRoutes,
   ...accountRoutes,
   ...companyRoutes,
   ...companyEndRoutes,
