@@ -2,7 +2,7 @@
 interface ChangedRow {
   readonly at: Date;
   readonly actor: string;
-  readonly db_role: string;
+  readonly db_role: string | null;
   readonly action: 'insert' | 'update' | 'delete' | 'truncate' | 'erase';
   /** The table. */
   readonly subject: string;
@@ -26,8 +26,15 @@ const NOUNS: Readonly<Record<string, string>> = {
   assistants: 'assistant',
   users: 'user',
   admin_tokens: 'token',
+  invitations: 'invitation',
 };
-const VERBS = { insert: 'created', update: 'changed', delete: 'removed', truncate: 'emptied', erase: 'erased persons in' };
+const VERBS = {
+  insert: 'created',
+  update: 'changed',
+  delete: 'removed',
+  truncate: 'emptied',
+  erase: 'erased persons in',
+};
 const MOST_MEMBERS = 3;
 const MAX_VALUE = 40; // characters
 

@@ -1,7 +1,7 @@
 import { describeChange } from '../domain/change-text.ts';
 import type { ModelHealth, Overview } from '../domain/overview.ts';
+import { pageOfAudit } from './audit.ts';
 import type { Sql } from './database.ts';
-import { pageOfAudit } from './page.ts';
 
 const MOST_CHANGES = 10;
 const MOST_MODELS = 30;
@@ -24,7 +24,7 @@ export async function readOverview(read: Read): Promise<Overview> {
   const [facts, models, { rows }] = await Promise.all([
     read(readFacts),
     read(readModels),
-    read((sql) => pageOfAudit(sql, { search: '', newestFirst: true, from: null })),
+    read((sql) => pageOfAudit(sql, { search: '', newestFirst: true, from: null, company: null })),
   ]);
   return { ...facts, models, changes: rows.slice(0, MOST_CHANGES).map(describeChange) };
 }
@@ -64,8 +64,8 @@ async function readFacts(sql: Sql): Promise<Facts> {
     ),
     ${before(sql)},
     budgets as (
-      select company_id, null::uuid as key_id, c.name as key_name, '' as prefix, c.monthly_budget_eur as budget, spent, c.name
-      from month join companies c on c.id = company_id where c.monthly_budget_eur > 0
+      select company_id, null::uuid as key_id, c.name as key_name, '' as prefix, company_budget(c) as budget, spent, c.name
+      from month join companies c on c.id = company_id where company_budget(c) > 0
       union all
       select k.company_id, k.id, k.name, k.prefix, k.monthly_budget_eur, (
           select coalesce(sum(cost_eur), 0) from usage_daily d
