@@ -43,6 +43,7 @@ create trigger open_only before update on companies for each row
   when (old.closed_at is not null and new.closed_at is not null) execute function refuse_closed();
 create trigger open_only before insert or update or delete on models for each row execute function refuse_closed();
 create trigger open_only before insert or update or delete on assistants for each row execute function refuse_closed();
+create trigger open_only before insert or update or delete on invitations for each row execute function refuse_closed();
 -- people of a closed company may still sign in and change their passwords
 create trigger open_only before insert or delete or update of email, company_id, role on users
   for each row execute function refuse_closed();
@@ -97,6 +98,9 @@ insert into personal_data (table_name, column_name, kind, word) values
   ('assistants', '', 'row', null),
   ('users', 'email', 'address', null),
   ('users', '', 'row', null),
+  ('invitations', 'email', 'address', null),
+  ('invitations', 'created_by', 'address', null),
+  ('invitations', '', 'row', null),
   ('audit_log', 'actor', 'address', null);
 
 -- Opens an erasure: from here to the end of the transaction is_erasing() is true. Returns the id of its entry.

@@ -125,12 +125,22 @@ function tlsFiles({ tlsCert, tlsKey }: Config, log: Logger): TlsFiles | null {
 }
 
 function pagesSettings(config: Config, databaseUrl: string, apiUrl: string, logLevel: string) {
-  const { billingTimezone, keyPrefix, ownedBy, requestTrailDays, listenSocket: apiSocket, adminUrl, oidc } = config;
+  const {
+    billingTimezone,
+    keyPrefix,
+    ownedBy,
+    requestTrailDays,
+    listenSocket: apiSocket,
+    adminUrl,
+    oidc,
+    alertMail,
+  } = config;
   return {
     ...{ databaseUrl, billingTimezone, logLevel, requestTrailDays, keyPrefix, ownedBy, apiUrl, apiSocket },
     databaseConnections: config.databaseConnections - OWN_CONNECTIONS,
     publicUrl: config.apiUrl?.href.replace(/\/$/, '') ?? apiUrl,
     adminUrl: adminUrl?.href ?? null,
+    mail: alertMail === null ? null : { url: alertMail.url, from: alertMail.from },
     oidc: oidc === null ? null : { ...oidc, issuer: oidc.issuer.href },
   };
 }

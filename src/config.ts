@@ -121,7 +121,7 @@ const TABLE = {
   webhookSecret: secret('ALERT_WEBHOOK_SECRET', 'none', webhookSecret,
     'key that signs them: whsec_ and 24 to 64 random bytes in base64'),
   smtpUrl: secret('SMTP_URL', 'no e-mails', smtpAddress,
-    'mail server for budget alerts: smtp://user:password@host:587 or smtps://…:465; needs ALERT_FROM'),
+    'mail server for budget alerts and invitations: smtp://user:password@host:587 or smtps://…:465; needs ALERT_FROM'),
   alertFrom: optional('ALERT_FROM', 'none', mailAddress, 'address that the e-mails come from'),
   alertTo: optional('ALERT_TO', 'none', mailAddresses,
     'addresses that get every alert besides owners and administrators of the company: a@b.example,c@d.example'),

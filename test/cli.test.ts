@@ -21,7 +21,7 @@ const VERBS = {
   model: ['create', 'set SLUG', 'list', 'remove SLUG'],
   key: ['create', 'list', 'revoke KEY_ID'],
   assistant: ['create', 'set ID', 'list', 'remove ID'],
-  user: ['create'],
+  user: ['create', 'invite', 'list', 'set-password', 'remove'],
   usage: ['summary'],
   ledger: ['verify', 'export'],
 };

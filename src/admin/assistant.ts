@@ -24,6 +24,7 @@ import type { Format } from './format.ts';
 import type { Html } from './html.ts';
 import { badge, companyHeading, confirmation, muted, page } from './layout.ts';
 import { list, listQuery } from './list.ts';
+import { type Labels, lockEdited, seenInput } from './stale.ts';
 
 const BASE = '/companies/:company/assistants';
 const RUN = `${BASE}/:assistant/run`;
@@ -48,6 +49,17 @@ const VISIBILITIES = {
   teams: 'Some teams',
   projects: 'Some projects',
 } as const;
+
+/** What the form of an assistant edits. */
+const LABELS: Labels<AssistantRow> = {
+  name: 'Name',
+  system_prompt: 'System prompt',
+  model_slug: 'Default model',
+  temperature: 'Temperature',
+  max_tokens: 'Maximum tokens of an answer',
+  visibility: 'Shared with',
+  project_id: 'Home project',
+};
 
 const SORTS = { name: 'Name', '-created': 'Newest' };
 
@@ -121,7 +133,7 @@ async function formPage(c: PageContext, form: Form): Promise<Response> {
   const title = assistant === null ? 'New assistant' : `Edit ${assistant.name}`;
   const body = html`${companyHeading(c, company)}<h1>${title}</h1>
 <section class="card">${state.summary}
-<form method="post" action="${path}" class="stack">${csrfInput(c)}
+<form method="post" action="${path}" class="stack">${csrfInput(c)}${assistant === null ? '' : seenInput(state, assistant, LABELS)}
 ${field(state, { name: 'name', label: 'Name', value: assistant?.name ?? '', required: true })}
 ${field(state, { name: 'system_prompt', label: 'System prompt', type: 'textarea', rows: 8, value: assistant?.system_prompt ?? '', required: true, hint: 'Sent before the messages of every run, together with the current date.' })}
 ${select(state, {
@@ -151,8 +163,8 @@ function readFields(form: Form) {
     name: form.required('name', readName),
     system_prompt: form.required('system_prompt', readText),
     model_slug: form.optional('model_slug', readSlug),
-    temperature: form.optional('temperature', readTemperature),
-    max_tokens: form.optional('max_tokens', readMaxTokens),
+    temperature: form.optional('temperature', form.numeric(readTemperature)),
+    max_tokens: form.optional('max_tokens', form.numeric(readMaxTokens)),
     visibility: form.required('visibility', readVisibility),
     project_id: form.optional('project_id', readUuid),
   };
@@ -169,8 +181,22 @@ async function create(c: PageContext, form: Form): Promise<Response> {
 
 async function edit(c: PageContext, form: Form): Promise<Response> {
   const company = param(c, 'company');
-  const fields = readFields(form);
-  await change(c, (sql) => setAssistant(sql, param(c, 'assistant'), fields, company));
+  const id = param(c, 'assistant');
+  const changes = readFields(form);
+  await change(c, async (sql) => {
+    const find = () => findAssistant(sql, company, id);
+    const page = `/companies/${company}/assistants/${id}`;
+    await lockEdited<AssistantRow>(c, sql, form, {
+      table: 'assistants',
+      id,
+      company,
+      labels: LABELS,
+      changes,
+      find,
+      page,
+    });
+    await setAssistant(sql, id, changes, company);
+  });
   return c.redirect(`/companies/${company}/assistants?done=saved`, 303);
 }
 
@@ -211,7 +237,7 @@ async function run(c: PageContext, form: Form): Promise<Response> {
   const message = form.required('message', readText);
   const key = form.required('key', readKey);
   const model_slug = form.optional('model_slug', readSlug);
-  const max_tokens = form.optional('max_tokens', readMaxTokens);
+  const max_tokens = form.optional('max_tokens', form.numeric(readMaxTokens));
   form.check();
   const { status, answer } = await callApi(services, `/assistants/${param(c, 'assistant')}/run`, key, {
     messages: [{ role: 'user', content: message }],

@@ -1,13 +1,15 @@
 import { html } from 'hono/html';
-import { AUDIT_WINDOW, type AuditRow, pageOfAudit } from '../store/page.ts';
-import { type PageContext, type Route, read } from './context.ts';
+import { AUDIT_WINDOW, type AuditRow, pageOfAudit } from '../store/audit.ts';
+import { findCompany } from '../store/company.ts';
+import { companyOf, type PageContext, type Route, read } from './context.ts';
 import type { Html } from './html.ts';
-import { badge, emptyText, muted, page, table } from './layout.ts';
+import { badge, companyHeading, emptyText, muted, page, table } from './layout.ts';
 import { addressOf, listQuery, searchBar } from './list.ts';
 
-/** The log of all changes by page, command line or SQL, for operators. */
+/** The log of changes by page, command line or SQL: of all for operators, of a company for its owners. */
 export const auditRoutes: readonly Route[] = [
   { method: 'GET', path: '/audit', action: 'audit.read', handle: auditPage },
+  { method: 'GET', path: '/companies/:company/audit', action: 'company-audit.read', handle: companyAuditPage },
 ];
 
 const SORTS = { '-id': 'Newest first', id: 'Oldest first' };
@@ -19,7 +21,14 @@ const SUBJECTS: Readonly<Record<string, string>> = {
   api_keys: 'key',
   assistants: 'assistant',
   users: 'user',
+  invitations: 'invitation',
+  admin_tokens: 'token',
 };
+/** What a company may know of a model of its own. The internal name is not in it. */
+const MODEL_COLUMNS = [
+  ...['name', 'slug', 'kind', 'eu_hosted', 'token_input', 'created_at'],
+  ...['cost_eur_per_1k_input', 'cost_eur_per_1k_output'],
+];
 const ACTIONS = {
   insert: ['good', 'created'],
   update: ['plain', 'changed'],
@@ -29,28 +38,58 @@ const ACTIONS = {
 } as const;
 
 async function auditPage(c: PageContext): Promise<Response> {
+  const body = html`<h1>Audit log</h1>
+<p class="lead">Every change by page, command line or SQL. Its entries cannot be removed, or changed by anything but an erasure of persons, and they never contain keys or passwords.</p>
+${await log(c, '/audit')}`;
+  return page(c, 'Audit log', body);
+}
+
+async function companyAuditPage(c: PageContext): Promise<Response> {
+  const company = await read(c, (sql) => findCompany(sql, companyOf(c) as string));
+  const body = html`${companyHeading(c, company)}<h1>Audit log</h1>
+<p class="lead">Every change to this company, its people, keys, assistants and own models. Its entries cannot be removed, or changed by anything but an erasure of persons, and they never contain keys or passwords. “operator” stands for whoever runs this service.</p>
+${await log(c, `/companies/${company.id}/audit`)}`;
+  return page(c, `Audit log of ${company.name}`, body);
+}
+
+/** Search, entries and the way to the next page. Under a company's path: what its owner may see. */
+async function log(c: PageContext, path: string): Promise<Html> {
   const { format } = c.var;
+  const company = companyOf(c);
   const { search, sort, descending } = listQuery(c, SORTS);
   const asked = c.req.query('from') ?? '';
   const from = /^\d{1,15}$/.test(asked) ? Number(asked) : null;
-  const found = await read(c, (sql) => pageOfAudit(sql, { search, newestFirst: descending, from }));
+  const found = await read(c, (sql) => pageOfAudit(sql, { search, newestFirst: descending, from, company }));
+  const rows = company === null ? found.rows : found.rows.map(asOwnersSee);
+  const whose = {
+    Company: ({ company_id, company_name }: AuditRow) =>
+      company_name ?? muted(company_id === null ? 'all' : 'a removed company'),
+  };
   const cells = {
     When: ({ at }: AuditRow) => format.instant(at),
     Who: who,
     What: what,
-    Company: ({ company_id, company_name }: AuditRow) =>
-      company_name ?? muted(company_id === null ? 'all' : 'a removed company'),
+    ...(company === null && whose),
     'Before and after': changes,
   };
   const searched = found.next === null ? 'Nothing' : `None of ${format.count(AUDIT_WINDOW)} changes`;
   const empty = search === '' ? 'Nothing has changed yet.' : `${searched} matches the search.`;
   const more = { from: String(found.next) };
-  const body = html`<h1>Audit log</h1>
-<p class="lead">Every change by page, command line or SQL. Its entries cannot be removed, or changed by anything but an erasure of persons, and they never contain keys or passwords.</p>
-${searchBar('/audit', SORTS, { search, sort, descending })}
-${found.rows.length === 0 ? emptyText(empty) : table('Changes', found.rows, { cells }, true)}
-${found.next === null ? '' : html`<nav class="pager" aria-label="Pages"><a class="button quiet" rel="next" href="${addressOf('/audit', { search, sort, descending }, more)}">${descending ? 'Older' : 'Newer'} changes</a></nav>`}`;
-  return page(c, 'Audit log', body);
+  return html`${searchBar(path, SORTS, { search, sort, descending })}
+${rows.length === 0 ? emptyText(empty) : table('Changes', rows, { cells }, true)}
+${found.next === null ? '' : html`<nav class="pager" aria-label="Pages"><a class="button quiet" rel="next" href="${addressOf(path, { search, sort, descending }, more)}">${descending ? 'Older' : 'Newer'} changes</a></nav>`}`;
+}
+
+/** Without internal model names, and without the addresses of operators who made a key or an invitation. */
+function asOwnersSee(row: AuditRow): AuditRow {
+  const shown = (values: AuditRow['before']) =>
+    values &&
+    Object.fromEntries(
+      Object.entries(values).filter(([name]) =>
+        row.subject === 'models' ? MODEL_COLUMNS.includes(name) : name !== 'created_by',
+      ),
+    );
+  return { ...row, before: shown(row.before), after: shown(row.after) };
 }
 
 function who({ actor, db_role }: AuditRow): Html {
@@ -96,10 +135,22 @@ function difference(name: string, before: AuditRow['before'], after: AuditRow['a
   }`;
 }
 
+/** JSON in words. */
+function inWords(value: unknown): string {
+  if (value === null) return 'none';
+  if (typeof value === 'boolean') return value ? 'yes' : 'no';
+  if (Array.isArray(value)) return value.map(inWords).join(', ') || 'none';
+  if (typeof value !== 'object') return String(value);
+  return (
+    Object.entries(value)
+      .map(([name, each]) => `${name}: ${inWords(each)}`)
+      .join(', ') || 'none'
+  );
+}
+
 /** A key without a list of what it may use may use all. */
 function shown(value: unknown, name: string): string {
   if (value === undefined || value === null) return name.startsWith('allowed_') ? 'all' : 'none';
-  const text =
-    typeof value === 'string' ? value : Array.isArray(value) ? value.join(', ') || 'none' : JSON.stringify(value);
+  const text = inWords(value);
   return text.length > MAX_VALUE ? `${text.slice(0, MAX_VALUE)}…` : text;
 }

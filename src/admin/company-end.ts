@@ -3,7 +3,7 @@ import { FieldError } from '../domain/field.ts';
 import { archiveCompany } from '../store/archive.ts';
 import { type CompanyRow, closeCompany, findCompany, reopenCompany } from '../store/company.ts';
 import { snapshot } from '../store/tenant-role.ts';
-import { change, mayNow, type PageContext, param, type Route, read } from './context.ts';
+import { changeAsOperator, mayNow, type PageContext, param, type Route, read } from './context.ts';
 import { download } from './download.ts';
 import { csrfInput, field, formState } from './field.ts';
 import type { Form } from './form.ts';
@@ -61,13 +61,13 @@ async function close(c: PageContext, form: Form): Promise<Response> {
     if (text.trim() !== name) throw new FieldError('is not the name of this company');
   });
   form.check();
-  await change(c, (sql) => closeCompany(sql, id));
+  await changeAsOperator(c, (sql) => closeCompany(sql, id));
   return c.redirect(`/companies/${id}/settings?done=closed`, 303);
 }
 
 async function reopen(c: PageContext): Promise<Response> {
   const id = param(c, 'company');
-  await change(c, (sql) => reopenCompany(sql, id));
+  await changeAsOperator(c, (sql) => reopenCompany(sql, id));
   return c.redirect(`/companies/${id}/settings?done=reopened`, 303);
 }
 

@@ -1,18 +1,22 @@
 import { html } from 'hono/html';
-import { isLimited } from '../domain/budget.ts';
-import { readBudget, readName } from '../domain/field.ts';
+import { readBudget, readEmail, readName } from '../domain/field.ts';
 import { limitTexts } from '../domain/limit-text.ts';
-import { type CompanyRow, createCompany, findCompany, setCompany } from '../store/company.ts';
+import { type CompanyRow, createCompany, findCompany } from '../store/company.ts';
+import { createInvitation } from '../store/invitation.ts';
 import { type CompanySort, pageOfCompanies } from '../store/page.ts';
+import { budgetField, ceilingsCard, NON_EU, setCeiling, setSettings, settingsCard } from './ceiling.ts';
+import { saveCompany } from './company-edit.ts';
 import { endCards } from './company-end.ts';
 import { change, mayNow, type PageContext, param, type Route, read } from './context.ts';
-import { checkbox, csrfInput, type FormState, field, formState } from './field.ts';
+import { checkbox, csrfInput, field, formState } from './field.ts';
 import type { Form } from './form.ts';
 import type { Html } from './html.ts';
+import { invitedPage } from './invite.ts';
 import { badge, companyHeading, page } from './layout.ts';
 import { list, listQuery } from './list.ts';
 import { may } from './permission.ts';
-import { limitFields, readLimits } from './restriction.ts';
+import { LIMIT_LABELS, limitFields, readLimits } from './restriction.ts';
+import { type Labels, seenInput } from './stale.ts';
 
 /** The list of companies, for operators, and the settings of each: EU gate, budget and name. */
 export const companyRoutes: readonly Route[] = [
@@ -20,7 +24,20 @@ export const companyRoutes: readonly Route[] = [
   { method: 'POST', path: '/companies', action: 'company.create', handle: create, page: listPage },
   { method: 'GET', path: '/companies/:company', action: 'company.read', handle: open },
   { method: 'GET', path: '/companies/:company/settings', action: 'company.read', handle: settingsPage },
-  { method: 'POST', path: '/companies/:company/settings', action: 'company.set', handle: set, page: settingsPage },
+  {
+    method: 'POST',
+    path: '/companies/:company/settings',
+    action: 'company.set',
+    handle: setSettings,
+    page: settingsPage,
+  },
+  {
+    method: 'POST',
+    path: '/companies/:company/ceilings',
+    action: 'company.limit',
+    handle: setCeiling,
+    page: settingsPage,
+  },
   { method: 'POST', path: '/companies/:company/limits', action: 'company.limit', handle: limit, page: settingsPage },
   { method: 'POST', path: '/companies/:company/name', action: 'company.rename', handle: rename, page: settingsPage },
 ];
@@ -32,12 +49,7 @@ const SORTS = {
   '-created': 'Newest',
 };
 
-const NON_EU = {
-  name: 'allow_non_eu',
-  label: 'Allow models hosted outside the EU',
-  hint: 'When off, GET /models leaves them out and calls to them are refused with 403.',
-  checked: false,
-};
+const NAME: Labels<CompanyRow> = { name: 'Company name' };
 
 function open(c: PageContext): Response {
   return c.redirect(`/companies/${param(c, 'company')}/usage`, 303);
@@ -52,9 +64,9 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
     Company: ({ id, name, closed_at }: CompanyRow) =>
       html`<a href="/companies/${id}/usage">${name}</a>${closed_at === null ? '' : html` ${badge('bad', 'closed')}`}`,
     'Spent this month': ({ spent }: { spent: string }) => format.eur(spent),
-    'Monthly budget': ({ monthly_budget_eur: eur }: CompanyRow) => (isLimited(eur) ? format.eur(eur) : 'unlimited'),
+    'Monthly budget': ({ effective_budget_eur: eur }: CompanyRow) => (eur === null ? 'unlimited' : format.eur(eur)),
     'EU gate': (company: CompanyRow) =>
-      company.allow_non_eu_models ? badge('warn', 'non-EU allowed') : badge('eu', 'EU only'),
+      company.allow_non_eu_models && !company.eu_locked ? badge('warn', 'non-EU allowed') : badge('eu', 'EU only'),
     'Disabled models': (company: CompanyRow) => company.disabled_model_slugs.length || 'none',
   };
   const figures = ['Spent this month', 'Monthly budget', 'Disabled models'];
@@ -63,29 +75,26 @@ ${list(c, { path: '/companies', caption: 'All companies', cells, figures, sorts:
 <section class="card"><h2>Create a company</h2>${state.summary}
 <form method="post" action="/companies" class="stack">${csrfInput(c)}
 ${field(state, { name: 'name', label: 'Name', required: true })}
-${budgetField(state, '')}
+${budgetField(state, {})}
 ${checkbox(state, NON_EU)}
+${field(state, { name: 'owner', label: 'E-mail address of its owner', type: 'email', hint: 'Optional. The next page has a link for the owner to join with.' })}
 <div class="actions"><button class="primary">Create company</button></div></form></section>`;
   return page(c, 'Companies', body);
 }
 
-function budgetField(state: FormState, value: string) {
-  return field(state, {
-    name: 'budget',
-    label: 'Monthly budget in EUR',
-    value,
-    inputmode: 'decimal',
-    hint: 'Such as 250 or 99.50; empty for unlimited. Once API and in-app chat cost together reach it, calls are refused with 402.',
-  });
-}
-
 async function create(c: PageContext, form: Form): Promise<Response> {
   const name = form.required('name', readName);
-  const budget = form.optional('budget', readBudget);
+  const budget = form.optional('budget', form.numeric(readBudget));
+  const owner = form.optional('owner', readEmail);
   form.check();
-  const company = await change(c, (sql) =>
-    createCompany(sql, { name, monthly_budget_eur: budget, allow_non_eu_models: form.checked('allow_non_eu') }),
-  );
+  const created_by = c.var.session.user.email;
+  const allow_non_eu_models = form.checked('allow_non_eu');
+  const { company, invitation } = await change(c, async (sql) => {
+    const company = await createCompany(sql, { name, monthly_budget_eur: budget, allow_non_eu_models });
+    const asked = { company_id: company.id, role: 'owner', created_by } as const;
+    return { company, invitation: owner === null ? null : await createInvitation(sql, { ...asked, email: owner }) };
+  });
+  if (invitation !== null) return invitedPage(c, invitation);
   return c.redirect(`/companies/${company.id}/access?done=created`, 303);
 }
 
@@ -93,31 +102,20 @@ async function settingsPage(c: PageContext, form: Form): Promise<Response> {
   const id = param(c, 'company');
   const company = await read(c, (sql) => findCompany(sql, id));
   const base = `/companies/${id}`;
-  const state = formState(form, `${base}/settings`);
   const naming = formState(form, `${base}/name`);
-  const budget = isLimited(company.monthly_budget_eur) ? company.monthly_budget_eur : '';
   const body = html`${companyHeading(c, company)}<h1>Settings</h1>
-${
-  !mayNow(c, 'company.set')
-    ? html`<section class="card"><h2>Budget and EU gate</h2>
-<p>Monthly budget: ${budget === '' ? 'unlimited' : c.var.format.eur(budget)}.</p>
-<p>Models hosted outside the EU: ${company.allow_non_eu_models ? 'allowed' : 'refused'}.</p></section>`
-    : html`<section class="card"><h2>Budget and EU gate</h2>${state.summary}
-<form method="post" action="${base}/settings" class="stack">${csrfInput(c)}
-${budgetField(state, budget)}
-${checkbox(state, { ...NON_EU, checked: company.allow_non_eu_models })}
-<div class="actions"><button class="primary">Save settings</button></div></form></section>
+${settingsCard(c, company, form)}
 <p>Which models the company may use is set on the <a href="${base}/models">Models</a> page.${
-        may(c.var.session.user, 'company-token.read', id)
-          ? html` Programs that manage the company have <a href="${base}/tokens">tokens</a> of their own.`
-          : ''
-      }</p>`
-}
+    may(c.var.session.user, 'company-token.read', id)
+      ? html` Programs that manage the company have <a href="${base}/tokens">tokens</a> of their own.`
+      : ''
+  }</p>
+${ceilingsCard(c, company, form)}
 ${limitsCard(c, company, form)}
 ${
   mayNow(c, 'company.rename')
     ? html`<section class="card"><h2>Name</h2>${naming.summary}
-<form method="post" action="${base}/name" class="stack">${csrfInput(c)}
+<form method="post" action="${base}/name" class="stack">${csrfInput(c)}${seenInput(naming, company, NAME)}
 ${field(naming, { name: 'name', label: 'Company name', value: company.name, required: true })}
 <div class="actions"><button>Rename</button></div></form></section>`
     : ''
@@ -137,33 +135,20 @@ function limitsCard(c: PageContext, company: CompanyRow, form: Form): Html {
 <p class="hint">Set by the operator of this service. A single key can have limits of its own on the <a href="/companies/${company.id}/access">Access</a> page.</p></section>`;
   }
   return html`<section class="card"><h2>Limits</h2>${state.summary}
-<form method="post" action="${path}" class="stack">${csrfInput(c)}
+<form method="post" action="${path}" class="stack">${csrfInput(c)}${seenInput<CompanyRow>(state, company, LIMIT_LABELS)}
 <p class="muted">For all keys of the company together. An empty field limits nothing.</p>
 <div class="pair">${limitFields(state, company)}</div>
 <div class="actions"><button class="primary">Save limits</button></div></form></section>`;
 }
 
 async function limit(c: PageContext, form: Form): Promise<Response> {
-  const id = param(c, 'company');
-  const limits = readLimits(form);
+  const changes = readLimits(form);
   form.check();
-  await change(c, (sql) => setCompany(sql, id, limits));
-  return c.redirect(`/companies/${id}/settings?done=saved`, 303);
-}
-
-async function set(c: PageContext, form: Form): Promise<Response> {
-  const id = param(c, 'company');
-  const budget = form.optional('budget', readBudget);
-  form.check();
-  const allow_non_eu_models = form.checked('allow_non_eu');
-  await change(c, (sql) => setCompany(sql, id, { monthly_budget_eur: budget, allow_non_eu_models }));
-  return c.redirect(`/companies/${id}/settings?done=saved`, 303);
+  return saveCompany(c, form, { labels: LIMIT_LABELS, changes });
 }
 
 async function rename(c: PageContext, form: Form): Promise<Response> {
-  const id = param(c, 'company');
   const name = form.required('name', readName);
   form.check();
-  await change(c, (sql) => setCompany(sql, id, { name }));
-  return c.redirect(`/companies/${id}/settings?done=saved`, 303);
+  return saveCompany(c, form, { labels: NAME, changes: { name } });
 }

@@ -11,7 +11,8 @@ import type { Format } from './format.ts';
 import { type Action, may } from './permission.ts';
 import type { Semaphore } from './semaphore.ts';
 import type { Session, Sessions } from './session.ts';
-import type { PagesSettings } from './settings.ts';
+import { CLIENT_HEADER, type PagesSettings } from './settings.ts';
+import type { Attempts, Throttle } from './throttle.ts';
 
 const DEADLINE_MS = 5000;
 
@@ -24,7 +25,11 @@ export interface PageServices extends PagesSettings {
   readonly sessions: Sessions;
   /** Limits password hashes: a flood of sign-ins costs at most what the API leaves of one core, and 128 MiB. */
   readonly hashing: Semaphore;
-  /** Limits exports and trial runs, which may take minutes. */
+  /** Failed sign-ins, and invitations that do not exist. */
+  readonly attempts: Attempts;
+  /** Invitations by company: each may be an e-mail to anybody. */
+  readonly invitations: Throttle;
+  /** Limits exports, trial runs and e-mails, which may take minutes. */
   readonly slow: Semaphore;
 }
 
@@ -37,6 +42,8 @@ export interface PageEnv {
     readonly format: Format;
     /** Since when the company of the path is closed; null: it is open, or the path names none. */
     readonly closedAt: Date | null;
+    /** The page is shown again because its form was refused. */
+    readonly isRefused?: true;
   };
 }
 
@@ -85,6 +92,17 @@ export function change<T>(c: PageContext, work: (sql: Sql) => PromiseLike<T>): P
 /** Whether the user may take an action for the company of the path now: pages show no forms that would be refused. */
 export function mayNow(c: PageContext, action: Action): boolean {
   return c.var.closedAt === null && may(c.var.session.user, action, companyOf(c));
+}
+
+/** The same for what operators alone may change, such as ceilings: not under the tenant role, which may not. */
+export function changeAsOperator<T>(c: PageContext, work: (sql: Sql) => PromiseLike<T>): Promise<T> {
+  const { services, session } = c.var;
+  return actingAs(services.db, session.user.email, DEADLINE_MS, async (sql) => work(sql));
+}
+
+/** The client's address, from the gateway. */
+export function clientOf(c: PageContext): string {
+  return (c.req.header(CLIENT_HEADER) as string).split(' ')[1] ?? '';
 }
 
 /** The id of the company in the path; null when there is none. */

@@ -2,6 +2,7 @@ import { html, raw } from 'hono/html';
 import type { PageContext } from './context.ts';
 import type { Form } from './form.ts';
 import type { Html } from './html.ts';
+import { writeNumber } from './number-text.ts';
 
 /** Parts of forms: labelled controls that keep their values and show their messages after a refusal. */
 
@@ -14,10 +15,19 @@ export type FormState = ReturnType<typeof formState>;
 export function formState(form: Form, path: string) {
   const sent = form.path === path ? form : null;
   const messages = sent?.messages ?? new Map<string, string>();
-  const summary = messages.get('') ?? 'Please correct the marked fields. Nothing was changed.';
+  const hasFocus = messages.has('') || sent?.isResumed === true;
+  let isFocused = hasFocus;
   return {
-    /** Why the form was refused; empty when it was not. */
-    summary: messages.size === 0 ? html`` : html`<div class="problem" role="alert">${summary}</div>`,
+    /** Why the form was refused, or that it is shown again; empty otherwise. */
+    summary: summaryOf(messages, sent?.isResumed === true, hasFocus),
+    /** The attribute of the first refused control, so that the browser scrolls to it. Controls are made in their order. */
+    focus(name: string): string {
+      if (isFocused || !messages.has(name)) return '';
+      isFocused = true;
+      return ' autofocus';
+    },
+    /** A number as the page writes it. */
+    number: (amount: string) => writeNumber(amount, form.language),
     message: (name: string) => messages.get(name) ?? null,
     value: (name: string, fallback: string) => sent?.values.get(name) ?? fallback,
     isChecked: (name: string, value: string, fallback: boolean) =>
@@ -25,9 +35,28 @@ export function formState(form: Form, path: string) {
   };
 }
 
-/** The proof that a form comes from a page of this session. */
+function summaryOf(messages: ReadonlyMap<string, string>, isResumed: boolean, hasFocus: boolean): Html {
+  const focus = raw(hasFocus ? ' tabindex="-1" autofocus' : '');
+  if (messages.size > 0) {
+    const text = messages.get('') ?? 'Please correct the marked fields. Nothing was changed.';
+    return html`<div class="problem" role="alert"${focus}>${text}</div>`;
+  }
+  if (!isResumed) return html``;
+  return html`<div class="notice warn-notice" role="status"${focus}>This is what you typed. Nothing is saved yet: check it, and send it again.</div>`;
+}
+
+/**
+ * What every form carries: the proof that it comes from a page of this session, whose it is, and the language its
+ * numbers are in. A form that outlives its session is shown again to the same user only.
+ */
 export function csrfInput(c: PageContext): Html {
-  return html`<input type="hidden" name="csrf" value="${c.var.session.csrf}">`;
+  const { session, format } = c.var;
+  return html`<input type="hidden" name="csrf" value="${session.csrf}"><input type="hidden" name="user" value="${session.user.user_id}"><input type="hidden" name="language" value="${format.language}">`;
+}
+
+/** Hidden fields with the same values as those that were sent, but for passwords and keys. */
+export function keptInputs(form: Form): Html[] {
+  return form.kept.map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`);
 }
 
 interface Control {
@@ -37,7 +66,7 @@ interface Control {
 }
 
 export interface Field extends Control {
-  /** Shown unless a value was sent. */
+  /** Shown unless a value was sent. Of a field for numbers: a plain decimal number. */
   readonly value?: string;
   readonly type?: 'text' | 'email' | 'password' | 'date' | 'textarea';
   readonly required?: boolean;
@@ -51,14 +80,17 @@ export interface Field extends Control {
 /** A labelled text field. The value of a password is never sent back. */
 export function field(state: FormState, spec: Field): Html {
   const { name, label, type = 'text', required = false, autocomplete = 'off', inputmode, rows = 5, list } = spec;
-  const value = type === 'password' ? '' : state.value(name, spec.value ?? '');
+  const given = spec.value ?? '';
+  const value = type === 'password' ? '' : state.value(name, inputmode === undefined ? given : state.number(given));
   const attributes = raw(
     (required ? ' required' : '') +
       (inputmode === undefined ? '' : ` inputmode="${inputmode}"`) +
       (list === undefined ? '' : ` list="${list}"`) +
-      (state.message(name) === null ? '' : ' aria-invalid="true"'),
+      invalid(state, name),
   );
-  return html`<div class="field"><label for="f-${name}">${label}</label>
+  return html`<div class="field"><label for="f-${name}">${label}</label>${
+    type === 'password' ? html`<input type="hidden" name="secret" value="${name}">` : ''
+  }
 ${
   type === 'textarea'
     ? html`<textarea id="f-${name}" name="${name}" rows="${rows}" autocomplete="off"${attributes}${describedBy(state, spec)}>
@@ -82,7 +114,7 @@ export function options(choices: Choices, chosen: string): Html[] {
 export function select(state: FormState, spec: Control & { readonly choices: Choices; readonly value: string }): Html {
   const { name, label, choices } = spec;
   return html`<div class="field"><label for="f-${name}">${label}</label>
-<select id="f-${name}" name="${name}"${describedBy(state, spec)}>${options(choices, state.value(name, spec.value))}</select>
+<select id="f-${name}" name="${name}"${raw(invalid(state, name))}${describedBy(state, spec)}>${options(choices, state.value(name, spec.value))}</select>
 ${description(state, spec)}</div>`;
 }
 
@@ -90,9 +122,9 @@ ${description(state, spec)}</div>`;
 export function checkbox(state: FormState, spec: Control & { value?: string; checked: boolean }): Html {
   const { name, label, hint, value = 'true' } = spec;
   const id = `f-${name}-${value}`;
-  return html`<div class="check"><input type="checkbox" id="${id}" name="${name}" value="${value}"${
-    state.isChecked(name, value, spec.checked) ? raw(' checked') : ''
-  }${hint === undefined ? '' : html` aria-describedby="${id}-hint"`}><label for="${id}">${label}</label>${
+  return html`<div class="check"><input type="checkbox" id="${id}" name="${name}" value="${value}"${raw(
+    (state.isChecked(name, value, spec.checked) ? ' checked' : '') + invalid(state, name),
+  )}${hint === undefined ? '' : html` aria-describedby="${id}-hint"`}><label for="${id}">${label}</label>${
     hint === undefined ? '' : html`<p class="hint" id="${id}-hint">${hint}</p>`
   }</div>`;
 }
@@ -106,6 +138,11 @@ export function checkboxes(
   return html`<fieldset${describedBy(state, spec)}><legend>${label}</legend><div class="choices">${choices.map(
     ([value, text]) => checkbox(state, { name, value, label: text, checked: chosen.includes(value) }),
   )}</div>${description(state, spec)}</fieldset>`;
+}
+
+/** The attributes of a refused control. */
+function invalid(state: FormState, name: string): string {
+  return state.message(name) === null ? '' : ` aria-invalid="true"${state.focus(name)}`;
 }
 
 /** The hint of a control and, after a refusal, its message. */

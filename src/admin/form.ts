@@ -2,8 +2,12 @@ import type { HttpBindings } from '@hono/node-server';
 import type { HonoRequest } from 'hono';
 import { HTTPException } from 'hono/http-exception';
 import { FieldError, type Read } from '../domain/field.ts';
+import { FALLBACK, knownLanguage, languageOf } from './locale.ts';
+import { numeric } from './number-text.ts';
 
 const MAX_FIELDS = 1000;
+/** Fields that hold for one request only; see csrfInput, question.ts and ended-session.ts. */
+const ONE_REQUEST = ['csrf', 'step', 'sign-in.email', 'sign-in.password'];
 
 /** Node's request and response; `rawBody` is the whole body, empty for GET. */
 export type FormBindings = HttpBindings & { readonly incoming: { readonly rawBody: Buffer } };
@@ -18,11 +22,17 @@ export class Form {
   readonly values: URLSearchParams;
   /** The path it was sent to; null when nothing was sent. */
   readonly path: string | null;
+  /** The reader's when the form was shown, by its field `language`: its numbers are in it. */
+  readonly language: string;
+  /** Shown again as it was typed, without having been tried. */
+  isResumed = false;
   readonly #messages = new Map<string, string>();
 
-  constructor(values: URLSearchParams = new URLSearchParams(), path: string | null = null) {
+  /** @param language of the reader now */
+  constructor(values: URLSearchParams = new URLSearchParams(), path: string | null = null, language = FALLBACK) {
     this.values = values;
     this.path = path;
+    this.language = knownLanguage(values.get('language') ?? '') ?? language;
   }
 
   /** One sentence for each refused field, by its name; '' for the form as a whole. */
@@ -43,9 +53,25 @@ export class Form {
     return text === '' ? null : (this.#read(name, text, read) as T);
   }
 
+  /** Names and values to send again: all but passwords, keys, and what belongs to one request. */
+  get kept(): [string, string][] {
+    const dropped = new Set([...ONE_REQUEST, ...this.values.getAll('secret')]);
+    return [...this.values].filter(([name]) => !dropped.has(name));
+  }
+
+  /** Whether the user answered a question about this form (question.ts). */
+  confirms(answer: string): boolean {
+    return this.values.getAll('confirmed').includes(answer);
+  }
+
   /** Every value of a field. */
   all<T>(name: string, read: Read<T>): T[] {
     return this.values.getAll(name).map((text) => this.#read(name, text, read) as T);
+  }
+
+  /** For fields with numbers: lets people write them as the page and their own language do. */
+  numeric<T>(read: Read<T>): Read<T> {
+    return numeric(this.language, read);
   }
 
   checked(name: string): boolean {
@@ -84,5 +110,5 @@ export function readForm(c: { readonly req: HonoRequest; readonly env: FormBindi
   if (rawBody.length > maxBytes || text.split('&', MAX_FIELDS + 1).length > MAX_FIELDS) {
     throw new HTTPException(413, { message: 'The form is too large.' });
   }
-  return new Form(new URLSearchParams(text), c.req.path);
+  return new Form(new URLSearchParams(text), c.req.path, languageOf(c.req.header('accept-language')));
 }

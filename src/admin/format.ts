@@ -1,5 +1,6 @@
 import { html } from 'hono/html';
 import type { Html } from './html.ts';
+import { pageLocale } from './locale.ts';
 
 const AGES = [
   ['day', 86_400],
@@ -13,12 +14,12 @@ const MOST_DIGITS = 4;
 const LEAST = '0.0001';
 
 /**
- * Numbers and times in the language of one reader. Amounts stay decimal text: Intl formats every
+ * Numbers and times in the English of one reader's region. Amounts stay decimal text: Intl formats every
  * digit of it, so nothing is rounded to a binary fraction.
- * @param acceptLanguage the header of the request
+ * @param language of the reader, such as "de-AT"
  */
-export function formatFor(acceptLanguage: string | undefined, timeZone: string) {
-  const locale = preferred(acceptLanguage);
+export function formatFor(language: string, timeZone: string) {
+  const locale = pageLocale(language);
   // made once: making one takes as long as 50 uses of it
   const euros = euro(locale, 2, 15);
   const rounded = euro(locale, 2, MOST_DIGITS);
@@ -35,17 +36,19 @@ export function formatFor(acceptLanguage: string | undefined, timeZone: string) 
   const ranges = new Intl.DateTimeFormat(locale, { dateStyle: 'long', timeZone: 'UTC' });
   const ages = new Intl.RelativeTimeFormat(locale, { numeric: 'auto' });
   return {
+    /** The reader's own: what the reader types into forms may follow it. */
+    language,
+
     /** An exact EUR amount. Digits after the cents are smaller. */
     eur(amount: string): Html {
-      const parts = euros.formatToParts(amount as Intl.StringNumericLiteral);
-      return html`<span class="eur">${parts.map(({ type, value }) =>
+      return html`<span class="eur">${euros(amount).map(({ type, value }) =>
         type !== 'fraction' || value.length <= 2 ? value : html`${value.slice(0, 2)}<small>${value.slice(2)}</small>`,
       )}</span>`;
     },
 
     /** An exact EUR amount as plain text. */
     eurText(amount: string): string {
-      return euros.format(amount as Intl.StringNumericLiteral);
+      return textOf(euros(amount));
     },
 
     /**
@@ -54,31 +57,31 @@ export function formatFor(acceptLanguage: string | undefined, timeZone: string) 
      */
     amount(amount: string): Html {
       const isTiny = isBelowLeast(amount);
-      const parts = rounded.formatToParts((isTiny ? LEAST : amount) as Intl.StringNumericLiteral);
+      const parts = rounded(isTiny ? LEAST : amount);
       const digits = parts.find(({ type }) => type === 'fraction')?.value.length ?? 0;
       const room = html`<span class="room${MOST_DIGITS - digits}"></span>`;
       const shown = parts.map(({ type, value }) =>
         type === 'fraction' ? html`${value}${digits < MOST_DIGITS ? room : ''}` : value,
       );
-      const exact = euros.format(amount as Intl.StringNumericLiteral);
-      if (exact === parts.map(({ value }) => value).join('')) return html`<span class="eur">${shown}</span>`;
+      const exact = textOf(euros(amount));
+      if (exact === textOf(parts)) return html`<span class="eur">${shown}</span>`;
       return html`<span class="eur" title="${exact}"><span aria-hidden="true">${isTiny ? '< ' : ''}${shown}</span><span class="sr">${exact}</span></span>`;
     },
 
     /** An EUR amount of four decimals as plain text. */
     eurFixed(amount: string): string {
       const isTiny = isBelowLeast(amount);
-      return `${isTiny ? '< ' : ''}${fixed.format((isTiny ? LEAST : amount) as Intl.StringNumericLiteral)}`;
+      return `${isTiny ? '< ' : ''}${textOf(fixed(isTiny ? LEAST : amount))}`;
     },
 
     /** A rounded amount, for axes. */
     eurAxis(amount: number, decimals: number): string {
-      return euro(locale, decimals, decimals).format(amount);
+      return textOf(euro(locale, decimals, decimals)(String(amount)));
     },
 
     /** A price with all its decimals. */
     price(amount: string): string {
-      return prices.format(amount as Intl.StringNumericLiteral);
+      return textOf(prices(amount));
     },
 
     count(value: number): string {
@@ -142,9 +145,19 @@ export function formatFor(acceptLanguage: string | undefined, timeZone: string) 
 
 export type Format = ReturnType<typeof formatFor>;
 
-function euro(locale: string, least: number, most: number): Intl.NumberFormat {
-  const digits = { minimumFractionDigits: least, maximumFractionDigits: most };
-  return new Intl.NumberFormat(locale, { style: 'currency', currency: 'EUR', ...digits });
+/**
+ * Writes an amount with the separators of all other numbers of the page. A currency format would not: English of
+ * Germany has 1.234,5 and €1,234.50.
+ */
+function euro(locale: string, least: number, most: number): (amount: string) => Intl.NumberFormatPart[] {
+  const numbers = new Intl.NumberFormat(locale, { minimumFractionDigits: least, maximumFractionDigits: most });
+  const currency = new Intl.NumberFormat(locale, { style: 'currency', currency: 'EUR', maximumFractionDigits: 0 });
+  const [positive, negative] = [currency.formatToParts(1), currency.formatToParts(-1)];
+  return (amount) => {
+    const parts = numbers.formatToParts(amount.replace(/^-/, '') as Intl.StringNumericLiteral);
+    const frame = amount.startsWith('-') ? negative : positive;
+    return frame.flatMap((part) => (part.type === 'integer' ? parts : part));
+  };
 }
 
 /** Whether an amount that is not zero would be shown as zero. */
@@ -152,15 +165,6 @@ function isBelowLeast(amount: string): boolean {
   return /[1-9]/.test(amount) && /^-?0\.0000[0-4]\d*$/.test(amount);
 }
 
-/** The first language of the header that Intl supports. */
-function preferred(header: string | undefined): string {
-  const wanted = (header ?? '').slice(0, 200).split(',');
-  for (const entry of wanted) {
-    const tag = entry.split(';', 1)[0]?.trim() ?? '';
-    // without extensions, which could select other digits or calendars
-    if (!/^[A-Za-z]{2,3}(-[A-Za-z]{4})?(-[A-Za-z]{2})?$/.test(tag)) continue;
-    const [known] = Intl.NumberFormat.supportedLocalesOf([tag]);
-    if (known !== undefined) return known;
-  }
-  return 'en-IE'; // English with euros
+function textOf(parts: readonly Intl.NumberFormatPart[]): string {
+  return parts.map(({ value }) => value).join('');
 }

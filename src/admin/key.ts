@@ -3,10 +3,11 @@ import { html } from 'hono/html';
 import { FieldError, oneOf, readInstant, readName, readScope, readUuid } from '../domain/field.ts';
 import { restrictionTexts } from '../domain/limit-text.ts';
 import { SCOPES, type Scope } from '../domain/scope.ts';
-import { readPresentMonth } from '../store/daily.ts';
+import { readPresentMonth, readSpent } from '../store/daily.ts';
 import { readCompany } from '../store/directory.ts';
 import { createKey, findKey, type KeyRow, revokeKey, rotateKey, setKey } from '../store/key.ts';
 import { type KeySort, pageOfKeys } from '../store/page.ts';
+import { askIfUsedUp } from './budget-question.ts';
 import { change, mayNow, type PageContext, param, type Route, read, readOfCompany } from './context.ts';
 import { checkboxes, csrfInput, type FormState, field, formState, select } from './field.ts';
 import type { Form } from './form.ts';
@@ -16,7 +17,8 @@ import { revealPage } from './key-reveal.ts';
 import { badge, companyHeading, confirmation, muted, page } from './layout.ts';
 import { list, listQuery } from './list.ts';
 import { offsetAt } from './local-time.ts';
-import { foldedRestrictionFields, readRestrictions, restrictionFields } from './restriction.ts';
+import { foldedRestrictionFields, RESTRICTION_LABELS, readRestrictions, restrictionFields } from './restriction.ts';
+import { type Labels, lockEdited, seenInput } from './stale.ts';
 import { usageCards } from './usage-cards.ts';
 
 const BASE = '/companies/:company/access';
@@ -55,6 +57,9 @@ const OVERLAPS: Readonly<Record<string, string>> = {
   '604800': 'One week',
   '2592000': '30 days',
 };
+
+/** What the form of a key edits. */
+const LABELS: Labels<KeyRow> = { name: 'Name', scopes: 'Scopes', ...RESTRICTION_LABELS };
 
 async function accessPage(c: PageContext, form: Form): Promise<Response> {
   const { format, services } = c.var;
@@ -155,7 +160,7 @@ async function editPage(c: PageContext, form: Form): Promise<Response> {
   const state = formState(form, path);
   const body = html`${companyHeading(c, company)}<h1>Edit ${key.name} <code>${key.prefix}…</code></h1>
 <section class="card">${state.summary}
-<form method="post" action="${path}" class="stack">${csrfInput(c)}
+<form method="post" action="${path}" class="stack">${csrfInput(c)}${seenInput(state, key, LABELS)}
 ${field(state, { name: 'name', label: 'Name', value: key.name, required: true })}
 ${scopeFields(state, key.scopes)}
 <h2>Limits and restrictions</h2>
@@ -170,7 +175,17 @@ async function edit(c: PageContext, form: Form): Promise<Response> {
   const scopes = readScopes(form);
   const restrictions = await readRestrictions(c, form, key.allowed_model_slugs ?? []);
   form.check();
-  await change(c, (sql) => setKey(sql, key.id, { name, scopes, ...restrictions }, company));
+  const { id } = key;
+  const changes = { name, scopes, ...restrictions };
+  await change(c, async (sql) => {
+    const find = () => findKey(sql, id, company);
+    const page = `/companies/${company}/access/${id}`;
+    const edit = { table: 'api_keys', id, company, labels: LABELS, changes, find, page } as const;
+    const { monthly_budget_eur: before } = await lockEdited<KeyRow>(c, sql, form, edit);
+    const spent = await readSpent(sql, company, id);
+    askIfUsedUp(form, c.var.format, { name: `The key ${key.name}`, budget: changes.monthly_budget_eur, before, spent });
+    await setKey(sql, id, changes, company);
+  });
   return c.redirect(`/companies/${company}/access?done=saved`, 303);
 }
 

@@ -5,7 +5,7 @@ import { budgetNotices } from './budget-notice.ts';
 import type { PageContext } from './context.ts';
 import { csrfInput } from './field.ts';
 import type { Html } from './html.ts';
-import { may } from './permission.ts';
+import { type Action, may } from './permission.ts';
 
 /** The document around every page, and parts that pages share. */
 
@@ -20,10 +20,14 @@ const NOTICES = new Map([
   ['closed', 'The company is closed. Every gateway refuses its keys within a second.'],
   ['reopened', 'The company is open again. Every gateway accepts its keys within a second.'],
   ['retried', 'The alert is sent again within seconds.'],
+  ['withdrawn', 'The invitation is withdrawn. Its link does not work any more.'],
+  ['joined', 'Welcome. Create a key, and the API is yours to use.'],
   ['signed-out', 'You are signed out.'],
+  ['ended', 'Your session ended. Sign in to go on.'],
 ]);
 
 const OPERATOR_LINKS = {
+  '/': 'Overview',
   '/companies': 'Companies',
   '/models': 'Models',
   '/users': 'Users',
@@ -31,6 +35,18 @@ const OPERATOR_LINKS = {
   '/audit': 'Audit log',
   '/alerts': 'Alerts',
   '/tokens': 'Tokens',
+};
+
+/** The pages of a company, and the permission that each needs. */
+const COMPANY_TABS: Readonly<Record<string, Action>> = {
+  Usage: 'usage.read',
+  Requests: 'request.read',
+  Access: 'key.read',
+  Models: 'company.read',
+  Assistants: 'assistant.read',
+  People: 'people.read',
+  Settings: 'company.read',
+  Audit: 'company-audit.read',
 };
 
 const LOGO = raw(
@@ -63,7 +79,7 @@ function document(c: PageContext, title: string, header: Html, body: Html): Html
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
-<title>${title} · Tollgate</title>
+<title>${c.var.isRefused ? 'Error: ' : ''}${title} · Tollgate</title>
 <link rel="icon" href="data:,">
 <link rel="stylesheet" href="${STYLE.path}">
 <script src="${SCRIPT.path}" defer></script>
@@ -78,11 +94,12 @@ ${notice === undefined ? '' : html`<p class="notice" role="status">${notice}</p>
 </html>`;
 }
 
-/** The heading of a company's pages, with links to all of them, and what its budgets have reached. */
+/** The heading of a company's pages, with links to those that the user may open, and what its budgets have reached. */
 export function companyHeading(c: PageContext, company: { readonly id: string; readonly name: string }): Html {
-  const links = ['Usage', 'Requests', 'Access', 'Models', 'Assistants', 'Settings'].map((text) =>
-    tab(c, `/companies/${company.id}/${text.toLowerCase()}`, text),
-  );
+  const { user } = c.var.session;
+  const links = Object.entries(COMPANY_TABS)
+    .filter(([, action]) => may(user, action, company.id))
+    .map(([text]) => tab(c, `/companies/${company.id}/${text.toLowerCase()}`, text));
   return html`<div class="company"><p class="eyebrow">Company</p><p class="company-name">${company.name}</p>
 <nav class="tabs" aria-label="Company">${links}</nav></div>${closedNotice(c)}${budgetNotices(c, company.id)}`;
 }

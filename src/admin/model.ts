@@ -21,12 +21,13 @@ import type { Form } from './form.ts';
 import type { Html } from './html.ts';
 import { badge, companyHeading, confirmation, muted, page } from './layout.ts';
 import { list, listQuery } from './list.ts';
+import { type Labels, lockEdited, seenInput } from './stale.ts';
 
 /** All models and prices, for operators, and the models that one company may use. */
 export const modelRoutes: readonly Route[] = [
   { method: 'GET', path: '/companies/:company/models', action: 'company.read', handle: companyPage },
-  { method: 'POST', path: '/companies/:company/models/disable', action: 'company.set', handle: toggle('disable') },
-  { method: 'POST', path: '/companies/:company/models/enable', action: 'company.set', handle: toggle('enable') },
+  { method: 'POST', path: '/companies/:company/models/disable', action: 'company.choose', handle: toggle('disable') },
+  { method: 'POST', path: '/companies/:company/models/enable', action: 'company.choose', handle: toggle('enable') },
   { method: 'GET', path: '/models', action: 'model.read', handle: listPage },
   { method: 'POST', path: '/models', action: 'model.write', handle: create, page: listPage },
   { method: 'GET', path: '/models/:model', action: 'model.read', handle: editPage },
@@ -38,6 +39,15 @@ export const modelRoutes: readonly Route[] = [
 const SORTS = { slug: 'Slug', upstream: 'Internal name', company: 'Company' };
 const PROMPT_PRICE = 'EUR per 1000 prompt tokens';
 const COMPLETION_PRICE = 'EUR per 1000 completion tokens';
+/** What the form of a model edits. */
+const LABELS: Labels<ModelRow> = {
+  upstream_model: 'Internal name',
+  kind: 'Kind',
+  eu_hosted: 'Hosted in the EU',
+  token_input: 'Takes token ids',
+  cost_eur_per_1k_input: PROMPT_PRICE,
+  cost_eur_per_1k_output: COMPLETION_PRICE,
+};
 const PRICES = [PROMPT_PRICE, COMPLETION_PRICE];
 const COMPANY_SORTS = { slug: 'Slug', '-slug': 'Slug, Z to A' };
 
@@ -190,8 +200,8 @@ function readModelFields(form: Form) {
     kind: form.required('kind', readKind),
     eu_hosted: form.checked('eu_hosted'),
     token_input: form.checked('token_input') ? ('accept' as const) : ('refuse' as const),
-    cost_eur_per_1k_input: form.required('input', readPrice),
-    cost_eur_per_1k_output: form.required('output', readPrice),
+    cost_eur_per_1k_input: form.required('input', form.numeric(readPrice)),
+    cost_eur_per_1k_output: form.required('output', form.numeric(readPrice)),
   };
 }
 
@@ -211,7 +221,7 @@ async function editPage(c: PageContext, form: Form): Promise<Response> {
   const body = html`<h1>Model <code>${model.slug}</code></h1>
 <p class="lead">${model.company_id === null ? 'Shared by all companies.' : 'For one company alone.'} A new price holds for calls from now on; the ledger keeps the price each call was made at.</p>
 <section class="card">${state.summary}
-<form method="post" action="${path}" class="stack">${csrfInput(c)}
+<form method="post" action="${path}" class="stack">${csrfInput(c)}${seenInput(state, model, LABELS)}
 ${modelFields(state, model)}
 <div class="actions"><button class="primary">Save model</button> <a class="button quiet" href="/models">Cancel</a> <a class="button danger" href="${path}/remove">Remove…</a></div></form></section>`;
   return page(c, `Model ${model.slug}`, body);
@@ -219,9 +229,16 @@ ${modelFields(state, model)}
 
 async function edit(c: PageContext, form: Form): Promise<Response> {
   const model = await find(c);
-  const fields = readModelFields(form);
+  const changes = readModelFields(form);
   form.check();
-  await change(c, (sql) => setModel(sql, model.slug, model.company_id, fields));
+  await change(c, async (sql) => {
+    const { id, slug, company_id: company } = model;
+    const find = () => findModelById(sql, id);
+    await lockEdited<ModelRow>(c, sql, form, {
+      ...{ table: 'models', id, company, labels: LABELS, changes, find, page: `/models/${id}` },
+    });
+    await setModel(sql, slug, company, changes);
+  });
   return c.redirect('/models?done=saved', 303);
 }
 

@@ -10,6 +10,12 @@ const COOKIE = 'tollgate-oidc';
 const ATTEMPT_SECONDS = 600;
 const PROVIDER_SECONDS = 10;
 
+interface FinishedAttempt {
+  readonly email: string | null;
+  readonly next: string;
+  readonly invitation: string;
+}
+
 /**
  * Sign-in with OpenID Connect: authorization code flow with PKCE, state and nonce, which a cookie
  * keeps until the browser comes back. Users are found by their verified e-mail address.
@@ -27,8 +33,13 @@ export class Oidc {
     this.#options = cookieOptions(origin.protocol === 'https:');
   }
 
-  /** Begins an attempt and sets its cookie. @returns the provider's address to redirect to */
-  async begin(c: Context): Promise<string> {
+  /**
+   * Begins an attempt and sets its cookie.
+   * @param next the address of this site that the attempt leads to
+   * @param invitation token of the invitation that is to be accepted; empty: none
+   * @returns the provider's address to redirect to
+   */
+  async begin(c: Context, next: string, invitation: string): Promise<string> {
     const provider = await this.#provider();
     const verifier = client.randomPKCECodeVerifier();
     const state = client.randomState();
@@ -41,18 +52,19 @@ export class Oidc {
       state,
       nonce,
     });
-    setCookie(c, COOKIE, `${state}.${nonce}.${verifier}`, { ...this.#options, maxAge: ATTEMPT_SECONDS });
+    const attempt = [state, nonce, verifier, Buffer.from(next).toString('base64url'), invitation].join('.');
+    setCookie(c, COOKIE, attempt, { ...this.#options, maxAge: ATTEMPT_SECONDS });
     return to.href;
   }
 
   /**
    * Ends an attempt and removes its cookie.
-   * @returns the verified e-mail address in lower case; null when the provider confirms none
+   * @returns the verified e-mail address in lower case, null when the provider confirms none; and what `begin` was given
    * @throws Error when this browser began no such attempt, or the provider refuses
    */
-  async finish(c: Context): Promise<string | null> {
+  async finish(c: Context): Promise<FinishedAttempt> {
     const attempt = deleteCookie(c, COOKIE, this.#options) ?? '';
-    const [state, nonce, verifier] = attempt.split('.');
+    const [state, nonce, verifier, next = '', invitation = ''] = attempt.split('.');
     if (!state || !nonce || !verifier) throw new Error('this browser began no attempt');
     const callback = new URL(CALLBACK + new URL(c.req.url).search, this.#origin);
     const tokens = await client.authorizationCodeGrant(await this.#provider(), callback, {
@@ -62,8 +74,9 @@ export class Oidc {
       idTokenExpected: true,
     });
     const claims = tokens.claims();
-    if (claims?.email_verified !== true || typeof claims.email !== 'string') return null;
-    return claims.email.toLowerCase();
+    const isVerified = claims?.email_verified === true && typeof claims.email === 'string';
+    const email = isVerified ? (claims.email as string).toLowerCase() : null;
+    return { email, next: Buffer.from(next, 'base64url').toString(), invitation };
   }
 
   /** The provider's configuration: fetched once, and again after a failure. */

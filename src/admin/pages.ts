@@ -8,6 +8,7 @@ import { secureHeaders } from 'hono/secure-headers';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import { LRUCache } from 'lru-cache';
 import { FieldError } from '../domain/field.ts';
+import { INVITATION_PATH } from '../domain/invitation.ts';
 import { RefusedChange } from '../domain/refused-change.ts';
 import type { Logger } from '../log.ts';
 import { readClosing } from '../store/company.ts';
@@ -20,23 +21,32 @@ import { auditRoutes } from './audit.ts';
 import { companyRoutes } from './company.ts';
 import { companyEndRoutes } from './company-end.ts';
 import { companyOf, type PageContext, type PageEnv, type PageServices, type Route, read } from './context.ts';
+import { signInAgain, toSignIn } from './ended-session.ts';
 import { Form, FormRefused, readForm } from './form.ts';
 import { type Format, formatFor } from './format.ts';
+import { invitationRoutes, noReferrer } from './invitation.ts';
 import { keyRoutes } from './key.ts';
 import { plainPage } from './layout.ts';
+import { languageOf } from './locale.ts';
 import { modelRoutes } from './model.ts';
 import { serveOperations } from './operations/serve.ts';
+import { overviewRoutes } from './overview.ts';
+import { peopleRoutes } from './people.ts';
 import { canSee, isReading, may } from './permission.ts';
 import { requestRoutes } from './request.ts';
 import { Busy, Semaphore } from './semaphore.ts';
-import { isSameSecret, Sessions } from './session.ts';
+import { Sessions } from './session.ts';
+import { passwordSignIn, type SignIn } from './sign-in-attempt.ts';
 import { signInRoutes } from './signin.ts';
+import { submit } from './submission.ts';
+import { attemptLimits, invitationLimit } from './throttle.ts';
 import { tokenRoutes } from './token.ts';
 import { usageRoutes } from './usage.ts';
 import { userRoutes } from './user.ts';
 
 /** Every page and form of users who are signed in. */
 export const ROUTES: readonly Route[] = [
+  ...overviewRoutes,
   ...accountRoutes,
   ...companyRoutes,
   ...companyEndRoutes,
@@ -45,6 +55,7 @@ export const ROUTES: readonly Route[] = [
   ...keyRoutes,
   ...modelRoutes,
   ...assistantRoutes,
+  ...peopleRoutes,
   ...userRoutes,
   ...auditRoutes,
   ...alertRoutes,
@@ -55,10 +66,9 @@ const UUID = '[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-
 const MAX_FORM_BYTES = 16_384;
 const MAX_LONG_FORM_BYTES = 1 << 20;
 const PAGES = { permits: 4, queue: 64 };
-const SLOW = { permits: 3, queue: 0 }; // exports and trial runs; each holds at most one database connection
+const SLOW = { permits: 3, queue: 0 }; // exports, trial runs and e-mails; each holds at most one database connection
 const HASHING = { permits: 1, queue: 4 };
 
-const OLD_FORM = 'This form is out of date. Go back, reload the page and try again.';
 const CLOSED = 'This company is closed: its pages can be read, and nothing of it can be changed.';
 /** Titles of error pages, and texts for errors without a message. The only such 403 comes from `hono/csrf`. */
 const ERRORS: Readonly<Record<number, { readonly title: string; readonly text?: string }>> = {
@@ -67,18 +77,31 @@ const ERRORS: Readonly<Record<number, { readonly title: string; readonly text?: 
   503: { title: 'Not available' },
 };
 
+type Made = 'sessions' | 'hashing' | 'attempts' | 'invitations' | 'slow';
+type Given = Omit<PageServices, Made>;
+
 /**
  * The administration area as a listener for node:http. The adapter may not replace the global
  * Request and Response: other code of this process uses them, and pages gain no time by it.
  */
-export function startPages(given: Omit<PageServices, 'sessions' | 'hashing' | 'slow'>): RequestListener {
+export function startPages(given: Given): RequestListener {
   const isSecure = given.adminUrl?.startsWith('https:') === true;
   const sessions = new Sessions(given.db, isSecure);
-  const services = { ...given, sessions, hashing: new Semaphore(HASHING), slow: new Semaphore(SLOW) };
+  const services = {
+    ...given,
+    sessions,
+    hashing: new Semaphore(HASHING),
+    attempts: attemptLimits(given.clock),
+    invitations: invitationLimit(given.clock),
+    slow: new Semaphore(SLOW),
+  };
   const pages = new Semaphore(PAGES);
+  const signIn = passwordSignIn(services.attempts);
+  const formatIn = formats(services.calendar.timeZone);
   const app = new Hono<PageEnv>();
   app.onError((error, c) => answerError(error, c, services.log));
   app.notFound((c) => errorPage(c, 404));
+  app.use(`${INVITATION_PATH}*`, noReferrer);
   app.use(protect(isSecure));
   app.use(async (c, next) => {
     c.header('cache-control', 'no-store');
@@ -91,21 +114,23 @@ export function startPages(given: Omit<PageServices, 'sessions' | 'hashing' | 's
   }
   app.route('/api/v1', serveOperations(services)); // programs have no session and send no forms
   app.use(requireOrigin(services.adminUrl));
-  app.route('/', signInRoutes(services)); // not behind `pages`: attempts wait for their hash
-  app.use(requireSession(pages));
+  app.route('/', signInRoutes(services, signIn)); // not behind `pages`: attempts wait for their hash
+  app.route('/', invitationRoutes());
+  app.use(requireSession(pages, signIn, formatIn));
+  const pagesOfForms = new Set(ROUTES.filter(({ method }) => method === 'GET').map(({ path }) => path));
   for (const route of ROUTES) {
     const path = route.path.replaceAll(/:\w+/g, `$&{${UUID}}`);
     const semaphore = route.slow ? services.slow : pages;
     if (route.method === 'GET') {
       app.get(path, requirePermission(route), requireOpen(route, pages), (c) =>
-        semaphore.run(() => route.handle(c, new Form())),
+        semaphore.run(() => route.handle(c, new Form(undefined, null, c.var.format.language))),
       );
     } else {
       app.post(path, requirePermission(route), requireOpen(route, pages), async (c) => {
         const form = readForm(c, route.long ? MAX_LONG_FORM_BYTES : MAX_FORM_BYTES);
-        const isCurrent = isSameSecret(c.var.session.csrf, form.values.get('csrf') ?? '');
-        if (!isCurrent) throw new HTTPException(403, { message: OLD_FORM });
-        return semaphore.run(() => handleForm(route, c, form));
+        c.set('format', formatIn(form.language));
+        const page = pagesOfForms.has(route.path) ? c.req.path : c.req.path.replace(/\/[^/]*$/, '') || '/';
+        return semaphore.run(() => submit(route, c, form, page));
       });
     }
   }
@@ -145,21 +170,26 @@ function requireOrigin(adminUrl: string | null): MiddlewareHandler {
   });
 }
 
-/** Finds the session of a request, or redirects to the sign-in page. */
-function requireSession(pages: Semaphore): MiddlewareHandler<PageEnv> {
-  const formats = new LRUCache<string, Format>({ max: 100 });
+type FormatIn = ReturnType<typeof formats>;
+
+/** Formats by language: making one takes 1 ms. */
+function formats(timeZone: string) {
+  const made = new LRUCache<string, Format>({ max: 100 });
+  return (language: string): Format => {
+    const format = made.get(language) ?? formatFor(language, timeZone);
+    made.set(language, format);
+    return format;
+  };
+}
+
+/** Finds the session of a request, or lets the user sign in. */
+function requireSession(pages: Semaphore, signIn: SignIn, formatIn: FormatIn): MiddlewareHandler<PageEnv> {
   return async (c, next) => {
-    const { sessions, calendar } = c.var.services;
-    const session = await pages.run(() => sessions.find(c));
-    if (session === null) {
-      const isPage = (c.req.method === 'GET' || c.req.method === 'HEAD') && c.req.path !== '/';
-      return c.redirect(isPage ? `/sign-in?next=${encodeURIComponent(c.req.path)}` : '/sign-in', 303);
-    }
+    const live = await pages.run(() => c.var.services.sessions.find(c));
+    const session = live ?? (c.req.method === 'POST' ? await signInAgain(c, signIn) : toSignIn(c));
+    if (session instanceof Response) return session;
     c.set('session', session);
-    const languages = c.req.header('accept-language') ?? '';
-    const format = formats.get(languages) ?? formatFor(languages, calendar.timeZone);
-    formats.set(languages, format);
-    c.set('format', format);
+    c.set('format', formatIn(languageOf(c.req.header('accept-language'))));
     return next();
   };
 }
@@ -188,19 +218,6 @@ function requireOpen(route: Route, pages: Semaphore): MiddlewareHandler<PageEnv>
     }
     return next();
   };
-}
-
-/** Handles a form. One that is refused is shown again with status 422. */
-async function handleForm(route: Route, c: PageContext, form: Form): Promise<Response> {
-  try {
-    return await route.handle(c, form);
-  } catch (error) {
-    if (error instanceof RefusedChange && error.reason === 'conflict') form.refuse('', error.message);
-    else if (!(error instanceof FormRefused)) throw error;
-    if (route.page === undefined) throw error;
-    c.status(422);
-    return route.page(c, form);
-  }
 }
 
 async function answerError(error: Error, c: PageContext, log: Logger): Promise<Response> {

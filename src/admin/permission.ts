@@ -4,6 +4,11 @@ import type { UserRow } from '../store/user.ts';
 /**
  * Who may do what in the administration area. Every route names one action, and pages.ts asks
  * `may` before the route's code runs: there is no other check.
+ *
+ *   operator       everything, of all companies; alone sets limits, ceilings, models and prices
+ *   owner          of one company: its people, budget, EU gate and audit log, and all of the next line
+ *   administrator  of one company: keys, choice of models, assistants, usage; reads its settings
+ *   member         the own account
  */
 
 const OPERATOR = ['operator'] as const;
@@ -13,14 +18,19 @@ const MANAGERS = ['operator', 'owner', 'administrator'] as const;
 /** The roles that may take an action; owners and administrators for their own company only. */
 export const PERMISSIONS = {
   'account.use': ROLES,
+  'overview.read': OPERATOR,
   'company.list': OPERATOR,
   'company.create': OPERATOR,
   'company.rename': OPERATOR,
   'company.read': MANAGERS,
-  'company.set': MANAGERS,
-  'company.limit': OPERATOR,
+  'company.set': OWNERS, // its budget and the EU gate, below the ceilings
+  'company.limit': OPERATOR, // limits and ceilings
+  'company.choose': MANAGERS, // which of the models it uses
   'company.close': OPERATOR,
-  'company.export': ['operator', 'owner'],
+  'company.export': OWNERS,
+  'company-audit.read': OWNERS,
+  'people.read': OWNERS,
+  'people.write': OWNERS,
   'usage.read': MANAGERS,
   'key.read': MANAGERS,
   'key.write': MANAGERS,

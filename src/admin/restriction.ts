@@ -24,20 +24,31 @@ import type { Html } from './html.ts';
 const MAX_CHECKBOXES = 100; // more models are typed: a page stays small
 const NAMES = ['requests_per_minute', 'tokens_per_minute', 'max_concurrent', 'budget', 'model', 'cidrs'];
 
+/** Columns by the labels of their fields. */
+export const LIMIT_LABELS = {
+  requests_per_minute: 'Requests a minute',
+  tokens_per_minute: 'Tokens a minute',
+  max_concurrent: 'Calls at once',
+} as const;
+export const RESTRICTION_LABELS = {
+  ...LIMIT_LABELS,
+  monthly_budget_eur: 'Budget a month in EUR',
+  allowed_model_slugs: 'Models',
+  allowed_cidrs: 'Networks',
+} as const;
+
 /** Three fields. @param row null: a new key */
 export function limitFields(state: FormState, row: LimitColumns | null): Html {
-  const number = (name: keyof LimitColumns, label: string) =>
-    field(state, { name, label, inputmode: 'numeric', value: String(row?.[name] ?? '') });
-  return html`${number('requests_per_minute', 'Requests a minute')}
-${number('tokens_per_minute', 'Tokens a minute')}
-${number('max_concurrent', 'Calls at once')}`;
+  return html`${(Object.keys(LIMIT_LABELS) as (keyof LimitColumns)[]).map((name) =>
+    field(state, { name, label: LIMIT_LABELS[name], inputmode: 'numeric', value: String(row?.[name] ?? '') }),
+  )}`;
 }
 
 export function readLimits(form: Form): LimitColumns {
   return {
-    requests_per_minute: form.optional('requests_per_minute', readRequestsPerMinute),
-    tokens_per_minute: form.optional('tokens_per_minute', readTokensPerMinute),
-    max_concurrent: form.optional('max_concurrent', readMaxConcurrent),
+    requests_per_minute: form.optional('requests_per_minute', form.numeric(readRequestsPerMinute)),
+    tokens_per_minute: form.optional('tokens_per_minute', form.numeric(readTokensPerMinute)),
+    max_concurrent: form.optional('max_concurrent', form.numeric(readMaxConcurrent)),
   };
 }
 
@@ -46,7 +57,7 @@ export function restrictionFields(state: FormState, company: Catalogue, key: Key
   const { monthly_budget_eur: budget = null, allowed_model_slugs, allowed_cidrs } = key ?? {};
   const networks: Field = {
     name: 'cidrs',
-    label: 'Networks',
+    label: RESTRICTION_LABELS.allowed_cidrs,
     type: 'textarea',
     rows: 3,
     value: allowed_cidrs?.join('\n') ?? '',
@@ -54,7 +65,7 @@ export function restrictionFields(state: FormState, company: Catalogue, key: Key
   };
   return html`<p class="muted">A key can only be narrower than its company: the company’s own limits and budget hold as well. An empty field limits nothing.</p>
 <div class="pair">${limitFields(state, key)}
-${field(state, { name: 'budget', label: 'Budget a month in EUR', inputmode: 'decimal', value: isLimited(budget) ? budget : '' })}</div>
+${field(state, { name: 'budget', label: RESTRICTION_LABELS.monthly_budget_eur, inputmode: 'decimal', value: isLimited(budget) ? budget : '' })}</div>
 ${modelField(state, company, allowed_model_slugs ?? [])}
 ${field(state, networks)}`;
 }
@@ -70,7 +81,7 @@ ${restrictionFields(state, company, null)}</details>`;
 function modelField(state: FormState, company: Catalogue, allowed: readonly string[]): Html {
   const listed = listModels(company).map(({ slug }) => slug);
   const slugs = [...new Set([...listed, ...allowed])].sort();
-  const spec = { name: 'model', label: 'Models' };
+  const spec = { name: 'model', label: RESTRICTION_LABELS.allowed_model_slugs };
   if (slugs.length > MAX_CHECKBOXES) {
     const hint = 'The only slugs it may use, one on each line. Empty: every model of the company, later ones too.';
     return field(state, { ...spec, hint, type: 'textarea', rows: 5, value: allowed.join('\n') });
@@ -94,7 +105,7 @@ export async function readRestrictions(
   const cidrs = form.optional('cidrs', lines(readCidr)) ?? [];
   return {
     ...readLimits(form),
-    monthly_budget_eur: form.optional('budget', readBudget),
+    monthly_budget_eur: form.optional('budget', form.numeric(readBudget)),
     allowed_model_slugs: slugs.length === 0 ? null : slugs,
     allowed_cidrs: cidrs.length === 0 ? null : cidrs,
   };

@@ -35,16 +35,19 @@ export class Sessions {
   }
 
   /** Signs a user in under a new token and ends the session that the browser had before. */
-  async begin(c: Context, userId: string): Promise<void> {
+  async begin(c: Context, userId: string): Promise<Session> {
     const former = this.#token(c);
     const token = randomBytes(32).toString('base64url');
-    await this.#db.run(READ_MS, async (sql) => {
+    const digest = digestOf(token);
+    const user = await this.#db.run(READ_MS, async (sql) => {
       if (former !== null) await deleteSession(sql, digestOf(former));
       await pruneSessions(sql, LIMITS);
-      await createSession(sql, digestOf(token), userId);
+      await createSession(sql, digest, userId);
+      return (await findSession(sql, digest, LIMITS)) as SessionRow;
     });
     c.header(SESSION_HEADER, token);
     setCookie(c, COOKIE, token, { ...this.#options, maxAge: LIMITS.absolute });
+    return { user, digest, csrf: csrfOf(token) };
   }
 
   /** The session of a request; null when there is none or it has ended. */
@@ -56,6 +59,11 @@ export class Sessions {
     if (user === null) return null;
     c.header(SESSION_HEADER, token);
     return { user, digest, csrf: csrfOf(token) };
+  }
+
+  /** Whether the browser has the token of a session, which may have ended. */
+  isSent(c: Context): boolean {
+    return this.#token(c) !== null;
   }
 
   async end(c: Context, { digest }: Session): Promise<void> {

@@ -20,6 +20,8 @@ export interface PagesSettings {
   /** Where people reach the pages, such as "https://admin.example.com"; null: at the address of each request. */
   readonly adminUrl: string | null;
   readonly oidc: OidcSettings | null;
+  /** How invitations are sent by e-mail; null: links are copied only. */
+  readonly mail: { readonly url: string; readonly from: string } | null;
 }
 
 export interface OidcSettings {

@@ -2,35 +2,31 @@ import { Hono } from 'hono';
 import { html } from 'hono/html';
 import { HTTPException } from 'hono/http-exception';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
-import { verifyPassword } from '../domain/password.ts';
-import type { Clock } from '../domain/ports.ts';
+import { actingAs } from '../store/actor.ts';
+import { acceptInvitation, findInvitation } from '../store/invitation.ts';
 import { findUser } from '../store/user.ts';
 import type { PageContext, PageEnv, PageServices } from './context.ts';
 import { field, formState } from './field.ts';
 import { Form, readForm } from './form.ts';
+import { joined } from './invitation.ts';
 import { plainPage } from './layout.ts';
 import { Oidc } from './oidc.ts';
-import { Busy } from './semaphore.ts';
-import { CLIENT_HEADER } from './settings.ts';
-import { Throttle } from './throttle.ts';
+import type { SignIn } from './sign-in-attempt.ts';
 
 const MAX_FORM_BYTES = 8192;
-const WINDOW_MS = 15 * 60_000;
 const READ_MS = 2000;
-const WRONG = 'The e-mail address or the password is wrong.';
+const WRITE_MS = 5000;
 const UNKNOWN = 'The identity provider knows you, but there is no account for your verified e-mail address here.';
 
-/**
- * Signing in with a password or with OpenID Connect. Neither the answer nor its time tells whether
- * an e-mail address has an account: every attempt that is not throttled costs one password hash.
- */
-export function signInRoutes(services: PageServices): Hono<PageEnv> {
+/** The sign-in page, for a password and for OpenID Connect. It leads to the address that was asked for. */
+export function signInRoutes(services: PageServices, signIn: SignIn): Hono<PageEnv> {
   const app = new Hono<PageEnv>();
   app.get('/sign-in', (c) => {
     const values = new URLSearchParams({ next: c.req.query('next') ?? '' });
     return signInPage(c, new Form(values, '/sign-in'));
   });
-  app.post('/sign-in', passwordHandler(services));
+  app.post('/sign-in', passwordHandler(signIn));
+  app.get('/sign-in/done', donePage);
   if (services.oidc !== null && services.adminUrl !== null) {
     const oidc = new Oidc(services.oidc, new URL(services.adminUrl));
     app.get('/sign-in/oidc', (c) => beginOidc(c, oidc));
@@ -40,47 +36,20 @@ export function signInRoutes(services: PageServices): Hono<PageEnv> {
   return app;
 }
 
-function passwordHandler({ clock, sessions }: PageServices): (c: PageContext) => Promise<Response> {
-  const attemptOf = attemptLimits(clock);
+function passwordHandler(signIn: SignIn): (c: PageContext) => Promise<Response> {
   return async (c) => {
     const form = readForm(c, MAX_FORM_BYTES);
-    const email = (form.values.get('email') ?? '').trim().toLowerCase().slice(0, 254);
-    const attempt = attemptOf(addressOf(c), email);
-    const seconds = attempt.closedFor();
-    if (seconds > 0) {
-      const minutes = seconds <= 60 ? '1 minute' : `${Math.ceil(seconds / 60)} minutes`;
-      c.header('retry-after', String(seconds));
-      return refuse(c, 429, `Too many attempts. Try again in ${minutes}.`, form);
-    }
-    attempt.count();
-    try {
-      const id = await findByPassword(c, email, form.values.get('password') ?? '');
-      if (id === null) return await refuse(c, 401, WRONG, form);
-      await sessions.begin(c, id);
-      attempt.forgive();
-    } catch (error) {
-      attempt.forgive(); // the failure is ours, not the user's
-      if (!(error instanceof Busy)) throw error;
-      c.header('retry-after', '5');
-      return refuse(c, 503, 'Too many people are signing in. Try again in a moment.', form);
-    }
-    const next = form.values.get('next') ?? '';
-    return c.redirect(isLocal(next) ? next : '/', 303);
+    const { values } = form;
+    const result = await signIn(c, values.get('email') ?? '', values.get('password') ?? '');
+    if ('message' in result) return refuse(c, result.status, result.message, form);
+    return c.redirect(localAddress(values.get('next')), 303);
   };
 }
 
-/** The user's id; null when the e-mail address or the password is wrong. @throws Busy */
-async function findByPassword(c: PageContext, email: string, password: string): Promise<string | null> {
-  const { db, hashing } = c.var.services;
-  return hashing.run(async () => {
-    const user = await db.run(READ_MS, (sql) => findUser(sql, email));
-    const isRight = await verifyPassword(password, user?.password_hash ?? null);
-    return isRight && user !== null ? user.id : null;
-  });
-}
-
 async function beginOidc(c: PageContext, oidc: Oidc): Promise<Response> {
-  const to = await oidc.begin(c).catch((error: Error) => {
+  const asked = c.req.query('invitation') ?? '';
+  const invitation = /^[\w-]{43}$/.test(asked) ? asked : '';
+  const to = await oidc.begin(c, localAddress(c.req.query('next')), invitation).catch((error: Error) => {
     c.var.services.log.warn({ reason: error.stack }, 'admin: the identity provider cannot be reached');
     const message = 'The identity provider cannot be reached. Try again, or sign in with a password.';
     throw new HTTPException(503, { message });
@@ -91,70 +60,62 @@ async function beginOidc(c: PageContext, oidc: Oidc): Promise<Response> {
 async function finishOidc(c: PageContext, oidc: Oidc): Promise<Response> {
   const { db, log, sessions } = c.var.services;
   const form = new Form(new URLSearchParams(), '/sign-in');
-  let email: string | null;
+  let found: Awaited<ReturnType<Oidc['finish']>>;
   try {
-    email = await oidc.finish(c);
+    found = await oidc.finish(c);
   } catch (error) {
     log.warn({ reason: (error as Error).message }, 'admin: single sign-on failed');
     return refuse(c, 401, 'Single sign-on did not succeed. Please try again.', form);
   }
+  const { email, next, invitation } = found;
   const user = email === null ? null : await db.run(READ_MS, (sql) => findUser(sql, email));
-  if (user === null) return refuse(c, 403, UNKNOWN, form);
+  if (user === null) {
+    const joining = email === null || invitation === '' ? null : await join(c, email, invitation);
+    return joining === null ? refuse(c, 403, UNKNOWN, form) : joined(c, joining);
+  }
   await sessions.begin(c, user.id);
-  return c.redirect('/', 303);
+  return c.redirect(localAddress(next), 303);
+}
+
+/** Where single sign-on ends in a tab of its own; see ended-session.ts. */
+function donePage(c: PageContext): Promise<Response> {
+  const body = html`<div class="narrow"><h1>You are signed in</h1><p>Close this tab. In the other one, go on with what you typed.</p><p><a href="/">Or begin at the start page</a></p></div>`;
+  return plainPage(c, 'You are signed in', body);
+}
+
+/** Accepts an invitation for an address that the identity provider confirms; null when it is for another one, or has ended. */
+function join(c: PageContext, email: string, token: string) {
+  return actingAs(c.var.services.db, email, WRITE_MS, async (sql) => {
+    const invitation = await findInvitation(sql, token);
+    return invitation?.email === email ? acceptInvitation(sql, token, null) : null;
+  });
 }
 
 /** Shows the sign-in page again with a message. */
 function refuse(c: PageContext, status: ContentfulStatusCode, message: string, form: Form): Promise<Response> {
   form.refuse('', message);
+  c.set('isRefused', true);
   return signInPage(c, form, status);
-}
-
-/**
- * Failed attempts are counted per address and account, per address, and per account. The last
- * limit is high, so that a stranger's few guesses lock nobody out.
- */
-function attemptLimits(clock: Clock) {
-  const most = (failures: number) => new Throttle({ failures, windowMs: WINDOW_MS }, clock);
-  const [ofBoth, ofAddress, ofAccount] = [most(5), most(30), most(100)];
-  return (address: string, email: string) => {
-    const both = `${address} ${email}`;
-    const counters = new Map([
-      [ofBoth, both],
-      [ofAddress, address],
-      [ofAccount, email],
-    ]);
-    return {
-      /** Seconds until another attempt is allowed; 0 when it is allowed now. */
-      closedFor: () => Math.max(...[...counters].map(([throttle, subject]) => throttle.closedFor(subject))),
-      count: () => counters.forEach((subject, throttle) => void throttle.attempt(subject)),
-      forgive: () => counters.forEach((subject, throttle) => void throttle.forgive(subject)),
-    };
-  };
 }
 
 function signInPage(c: PageContext, form: Form, status?: ContentfulStatusCode): Promise<Response> {
   const { oidc, adminUrl } = c.var.services;
   const state = formState(form, '/sign-in');
+  const next = state.value('next', '');
   const body = html`<div class="narrow"><h1>Sign in</h1>
 ${state.summary}
 <form method="post" action="/sign-in" class="card stack">
-<input type="hidden" name="next" value="${state.value('next', '')}">
+<input type="hidden" name="next" value="${next}">
 ${field(state, { name: 'email', label: 'E-mail address', type: 'email', required: true, autocomplete: 'username' })}
 ${field(state, { name: 'password', label: 'Password', type: 'password', required: true, autocomplete: 'current-password' })}
 <button class="primary">Sign in</button>
 </form>
-${oidc !== null && adminUrl !== null ? html`<p class="or">or</p><p><a class="button wide" href="/sign-in/oidc">Sign in with your organisation</a></p>` : ''}
+${oidc !== null && adminUrl !== null ? html`<p class="or">or</p><p><a class="button wide" href="/sign-in/oidc${next === '' ? '' : `?${new URLSearchParams({ next })}`}">Sign in with your organisation</a></p>` : ''}
 </div>`;
   return plainPage(c, 'Sign in', body, status);
 }
 
-/** A path of this site, not the address of another one. */
-function isLocal(path: string): boolean {
-  return /^\/[\w-]/.test(path) && !/[^\w/-]/.test(path);
-}
-
-/** The client's address, from the gateway. */
-function addressOf(c: PageContext): string {
-  return (c.req.header(CLIENT_HEADER) as string).split(' ')[1] ?? '';
+/** An address of a page of this site, with its query; the start page in place of anything else, such as another site. */
+function localAddress(address: string | null | undefined): string {
+  return /^\/[\w-][\w/.~%?&=+:,@!*'()-]{0,2000}$/.test(address ?? '') ? (address as string) : '/';
 }

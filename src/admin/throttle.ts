@@ -40,3 +40,40 @@ export class Throttle {
     if (window !== undefined && window.count > 0) window.count--;
   }
 }
+
+const WINDOW_MS = 15 * 60_000;
+
+export type Attempts = ReturnType<typeof attemptLimits>;
+
+/**
+ * Failed attempts to sign in or to open an invitation are counted per address and account, per address, and per
+ * account. The last limit is high, so that a stranger's few guesses lock nobody out.
+ */
+export function attemptLimits(clock: Clock) {
+  const most = (failures: number) => new Throttle({ failures, windowMs: WINDOW_MS }, clock);
+  const [ofBoth, ofAddress, ofAccount] = [most(5), most(30), most(100)];
+  return (address: string, account: string) => {
+    const both = `${address} ${account}`;
+    const counters = new Map([
+      [ofBoth, both],
+      [ofAddress, address],
+      [ofAccount, account],
+    ]);
+    return {
+      /** Seconds until another attempt is allowed; 0 when it is allowed now. */
+      closedFor: () => Math.max(...[...counters].map(([throttle, subject]) => throttle.closedFor(subject))),
+      count: () => counters.forEach((subject, throttle) => void throttle.attempt(subject)),
+      forgive: () => counters.forEach((subject, throttle) => void throttle.forgive(subject)),
+    };
+  };
+}
+
+/** Invitations of one company: enough to invite a department, too few for a flood of e-mails. */
+export function invitationLimit(clock: Clock): Throttle {
+  return new Throttle({ failures: 30, windowMs: WINDOW_MS }, clock);
+}
+
+/** When to try again, as a sentence. */
+export function waitText(seconds: number): string {
+  return `Try again in ${seconds <= 60 ? '1 minute' : `${Math.ceil(seconds / 60)} minutes`}.`;
+}

@@ -9,7 +9,7 @@ import { companyField, readCompanyChoice } from './choice.ts';
 import { change, type PageContext, param, type Route, read } from './context.ts';
 import { csrfInput, field, formState, select } from './field.ts';
 import type { Form } from './form.ts';
-import { badge, muted, page } from './layout.ts';
+import { badge, confirmation, muted, page } from './layout.ts';
 import { list, listQuery } from './list.ts';
 
 /** The users who may sign in, and their roles, for operators. */
@@ -18,7 +18,8 @@ export const userRoutes: readonly Route[] = [
   { method: 'POST', path: '/users', action: 'user.write', handle: create, page: listPage },
   { method: 'GET', path: '/users/:user', action: 'user.write', handle: userPage },
   { method: 'POST', path: '/users/:user/password', action: 'user.write', handle: setPassword, page: userPage },
-  { method: 'POST', path: '/users/:user/remove', action: 'user.write', handle: remove, page: userPage },
+  { method: 'GET', path: '/users/:user/remove', action: 'user.write', handle: removePage },
+  { method: 'POST', path: '/users/:user/remove', action: 'user.write', handle: remove, page: removePage },
 ];
 
 const SORTS = { company: 'Company', email: 'E-mail address', role: 'Role', '-created': 'Newest' };
@@ -34,7 +35,7 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
     Created: ({ created_at }: UserRow) => c.var.format.instant(created_at),
   };
   const body = html`<h1>Users</h1>
-<p class="lead">Owners and administrators manage keys, usage, settings and assistants of their company. Members may sign in and see none of it. Operators see everything.</p>
+<p class="lead">Owners manage their company with its people, budget and EU gate; administrators its keys, models, assistants and usage. Members may sign in and see none of it. Operators see everything. To let people choose their own passwords, invite them on the People page of their company.</p>
 ${list(c, { path: '/users', caption: 'All users', cells, sorts: SORTS, empty: 'There are no users.' }, query, users)}
 <section class="card"><h2>Add a user</h2>${state.summary}
 <form method="post" action="/users" class="stack">${csrfInput(c)}
@@ -64,16 +65,12 @@ async function userPage(c: PageContext, form: Form): Promise<Response> {
   const user = await read(c, (sql) => findUserById(sql, param(c, 'user')));
   const base = `/users/${user.id}`;
   const state = formState(form, `${base}/password`);
-  const removal = formState(form, `${base}/remove`);
   const body = html`<h1>${user.email}</h1><p class="lead">${user.role}${user.company_name === null ? '' : ` of ${user.company_name}`}</p>
 <section class="card"><h2>Set a new password</h2>${state.summary}
 <form method="post" action="${base}/password" class="stack">${csrfInput(c)}
 ${field(state, { name: 'password', label: 'New password', type: 'password', required: true, autocomplete: 'new-password', hint: 'At least 12 characters. All sessions of this user end.' })}
 <div class="actions"><button class="primary">Set password</button></div></form></section>
-<section class="card"><h2>Remove</h2>${removal.summary}
-<p>This user is signed out at once and cannot sign in again. Keys that the user created keep working.</p>
-<form method="post" action="${base}/remove" class="actions">${csrfInput(c)}<button class="danger">Remove ${user.email}</button></form></section>
-<p><a href="/users">All users</a></p>`;
+<p><a href="/users">All users</a> · <a href="${base}/remove">Remove this user…</a></p>`;
   return page(c, user.email, body);
 }
 
@@ -93,6 +90,17 @@ export async function replacePassword(c: PageContext, userId: string, password: 
     await setPasswordHash(sql, userId, hash);
     await deleteSessionsOf(sql, userId, session.digest);
   });
+}
+
+async function removePage(c: PageContext, form: Form): Promise<Response> {
+  const user = await read(c, (sql) => findUserById(sql, param(c, 'user')));
+  const base = `/users/${user.id}`;
+  const whose = user.company_name === null ? user.role : `${user.role} of ${user.company_name}`;
+  const text = html`${formState(form, `${base}/remove`).summary}<p><strong>${user.email}</strong>, ${whose}</p>
+<p>This user is signed out at once and cannot sign in again. Keys that the user created keep working.</p>`;
+  const body = html`<h1>Remove this user?</h1>
+${confirmation(c, { action: `${base}/remove`, button: 'Remove user', back: base, text })}`;
+  return page(c, 'Remove a user', body);
 }
 
 async function remove(c: PageContext, form: Form): Promise<Response> {

@@ -4,6 +4,7 @@ import {
   orNone,
   readBoolean,
   readBudget,
+  readCreditLimit,
   readMaxConcurrent,
   readName,
   readRequestsPerMinute,
@@ -25,6 +26,13 @@ const mode = optional(
   'strict: each request first reserves the most it can cost, so the budget is never exceeded',
 );
 
+const creditLimit = optional(
+  '--credit-limit EUR|none',
+  orNone(readCreditLimit),
+  'the most that the monthly budget may be; holds without a budget too',
+);
+const EU_LOCKED = 'refuse models outside the EU, whatever the company allows';
+
 /** Of companies and of keys. */
 export const limitOptions = {
   requests_per_minute: optional(
@@ -45,6 +53,8 @@ export const companyCommands: readonly Command[] = [
       monthly_budget_eur: budget,
       budget_mode: mode,
       allow_non_eu_models: flag('--allow-non-eu', 'allow models hosted outside the EU'),
+      credit_limit_eur: creditLimit,
+      eu_locked: flag('--eu-locked', EU_LOCKED),
       ...limitOptions,
     },
     async run({ transact }, values) {
@@ -54,13 +64,15 @@ export const companyCommands: readonly Command[] = [
   }),
   command({
     name: 'company set',
-    summary: 'change the name, budget, EU gate, limits or models of a company',
+    summary: 'change name, budget, EU gate, ceilings, limits or models of a company',
     operand: { shown: 'ID', meaning: 'id of the company', read: readUuid },
     options: {
       name: optional('--name NAME', readName, 'new name'),
       monthly_budget_eur: budget,
       budget_mode: mode,
       allow_non_eu_models: optional('--allow-non-eu true|false', readBoolean, 'allow models hosted outside the EU'),
+      credit_limit_eur: creditLimit,
+      eu_locked: optional('--eu-locked true|false', readBoolean, EU_LOCKED),
       ...limitOptions,
       disable: repeated('--disable-model SLUG', readSlug, 'hide and refuse this model; may be repeated'),
       enable: repeated('--enable-model SLUG', readSlug, 'allow this model again; may be repeated'),
@@ -72,6 +84,9 @@ export const companyCommands: readonly Command[] = [
       if (both !== undefined) throw new UsageError(`${both} is both disabled and enabled; choose one`);
       const changes = someChange(values);
       const company = await transact((sql) => setCompany(sql, id, changes));
+      const { monthly_budget_eur: budget, effective_budget_eur: effective } = company;
+      if (isLimited(budget) && effective !== budget)
+        warn(`the budget is above the credit limit: ${effective} EUR hold`);
       for (const slug of await transact((sql) => unknownSlugs(sql, id, disable))) {
         warn(`the company has no model ${slug}; the slug is disabled in case one is created`);
       }
@@ -89,8 +104,8 @@ export const companyCommands: readonly Command[] = [
         {
           ID: ({ id }) => id,
           NAME: ({ name }) => name,
-          'EUR PER MONTH': ({ monthly_budget_eur }) => budgetText(monthly_budget_eur),
-          'NON-EU': ({ allow_non_eu_models }) => yesNo(allow_non_eu_models),
+          'EUR PER MONTH': ({ effective_budget_eur }) => budgetText(effective_budget_eur),
+          'NON-EU': ({ allow_non_eu_models, eu_locked }) => yesNo(allow_non_eu_models && !eu_locked),
           'DISABLED MODELS': ({ disabled_model_slugs }) => disabled_model_slugs.join(', ') || '-',
           ...limitColumn(companies, (company) => limitTexts(company, PLAIN)),
           ...(companies.some(({ closed_at }) => closed_at !== null) && {
@@ -126,6 +141,8 @@ export function show(sentence: string, company: CompanyRow): string {
     'EUR per month': budgetText(company.monthly_budget_eur),
     'budget mode': company.budget_mode,
     'non-EU models': company.allow_non_eu_models ? 'allowed' : 'refused',
+    ...(company.credit_limit_eur !== null && { 'credit limit': `${company.credit_limit_eur} EUR per month` }),
+    ...(company.eu_locked && { 'EU gate': 'locked: non-EU models are refused' }),
     'disabled models': company.disabled_model_slugs.join(', ') || '-',
     ...(limits.length > 0 && { limits: limits.join(', ') }),
     created: instant(company.created_at),

@@ -6,9 +6,11 @@ import { collectYoung, reclaimAtRest } from '../runtime/collection.ts';
 import { tuneHeap } from '../runtime/heap.ts';
 import type { Output } from './command.ts';
 
+const DEFAULT_DATA_DIR = './data';
+
 /**
  * `tollgate serve`: runs until SIGTERM or SIGINT, then lets open requests finish and returns.
- * @param demo create a demo company and print a key that works (`make run`)
+ * @param demo create a demo company and print a key that works, or how to get in again (`make run`)
  * @param announce takes the addresses, and a key and password that are shown only once
  * @returns the exit code: 0 when every usage record was written, 1 otherwise
  * @throws when the gateway cannot start; the message says what to do
@@ -20,8 +22,8 @@ export async function serve(config: Config, demo: boolean, announce: (started: O
   const app = await openApp(config, log, Date.now, collectYoung);
   try {
     await app.listen();
-    const greeting = demo ? await welcome(app.db, config.keyPrefix, Date.now()) : null;
-    announce({ json: facts(app, greeting), text: banner(app, greeting) });
+    const greeting = demo ? await welcome(app.db, config.keyPrefix) : null;
+    announce({ json: facts(app, greeting), text: banner(app, greeting, config) });
   } catch (error) {
     await app.close();
     throw error;
@@ -54,41 +56,66 @@ function stopSignal(): Promise<string> {
 }
 
 function facts(app: App, greeting: Welcome | null): object {
-  const { key = null, keyExpires = null, login = null, companyId = null } = greeting ?? {};
+  const { first = null, operator = null, companyId = null } = greeting ?? {};
   return {
     base_url: app.apiUrl,
     socket: app.apiSocket,
     admin_url: app.adminUrl,
     demo_upstream: app.demo,
     company_id: companyId,
-    key,
-    key_expires_at: keyExpires,
-    login,
+    key: first?.key ?? null,
+    login: first && { email: first.email, password: first.password },
+    operator,
   };
 }
 
-function banner(app: App, greeting: Welcome | null): string {
+function banner(app: App, greeting: Welcome | null, config: Config): string {
+  const first = greeting?.first ?? null;
   const lines = ['', 'Tollgate is serving.', ''];
   const row = (name: string, value: string): number => lines.push(`  ${name.padEnd(11)} ${value}`);
   row('Base URL', app.apiUrl);
   if (app.apiSocket !== null) row('Socket', app.apiSocket);
-  if (greeting !== null) {
-    const until = greeting.keyExpires === null ? '' : `  (until ${greeting.keyExpires.toISOString().slice(0, 16)}Z)`;
-    row('API key', `${greeting.key}${until}`);
-  }
+  if (first !== null) row('API key', `${first.key}   (shown only now)`);
   if (app.adminUrl !== null) row('Admin URL', app.adminUrl);
-  if (greeting?.login) row('Login', `${greeting.login.email}   ${greeting.login.password}   (shown only now)`);
+  if (first !== null) row('Login', `${first.email}   ${first.password}   (shown only now)`);
   if (app.demo) {
     lines.push('', '  DEMO UPSTREAM: answers are made up here. Set UPSTREAM_URL to reach real models.');
   }
-  if (greeting !== null) {
+  if (first !== null) {
     const curl = app.apiSocket === null ? 'curl' : `curl --unix-socket '${app.apiSocket}'`;
     lines.push(
       '',
       '  Try it:',
       '',
-      `  ${curl} ${app.apiUrl}/chat/completions -H 'Authorization: Bearer ${greeting.key}' -H 'Content-Type: application/json' -d '{"model":"demo-chat","messages":[{"role":"user","content":"Hello"}]}'`,
+      `  ${curl} ${app.apiUrl}/chat/completions -H 'Authorization: Bearer ${first.key}' -H 'Content-Type: application/json' -d '{"model":"demo-chat","messages":[{"role":"user","content":"Hello"}]}'`,
     );
-  }
+  } else if (greeting !== null) lines.push(...waysIn(app, greeting, config));
   return `${lines.join('\n')}\n`;
+}
+
+/** What a later start says: keys and passwords are shown once, and stored nowhere. */
+function waysIn(app: App, { companyId, operator }: Welcome, config: Config): string[] {
+  // the command finds the database by the same variables
+  const { databaseUrl, dataDir } = config;
+  const folder = databaseUrl !== null || dataDir === DEFAULT_DATA_DIR ? '' : `DATA_DIR=${shellQuoted(dataDir)} `;
+  const tollgate = `${folder}npx tollgate`;
+  const password =
+    operator === null
+      ? `${tollgate} user create --role operator --email operator@localhost --password-stdin`
+      : `${tollgate} user set-password --email ${shellQuoted(operator)} --password-stdin`;
+  return [
+    '',
+    `  Sign in as ${operator ?? 'an operator'}. The password was shown at the first start; this sets a new one:`,
+    '',
+    `  ${password}`,
+    '',
+    `  A new key${app.adminUrl === null ? '' : `, also on ${app.adminUrl}/companies/${companyId}/access`}:`,
+    '',
+    `  ${tollgate} key create --company ${companyId} --name 'my key' --scope chat --scope embeddings --scope assistants`,
+    ...(databaseUrl === null ? [] : ['', '  Both commands need the DATABASE_URL of this start.']),
+  ];
+}
+
+function shellQuoted(text: string): string {
+  return /^[\w@./+-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }

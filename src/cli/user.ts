@@ -1,28 +1,38 @@
 import type { Readable } from 'node:stream';
+import type { ReadStream } from 'node:tty';
+import type { Config } from '../config.ts';
 import { oneOf, readEmail, readUuid } from '../domain/field.ts';
+import { INVITATION_PATH } from '../domain/invitation.ts';
 import { hashPassword, readPassword } from '../domain/password.ts';
-import { ROLES } from '../domain/user.ts';
+import { COMPANY_ROLES, ROLES } from '../domain/user.ts';
+import type { Sql } from '../store/database.ts';
 import { erasePerson } from '../store/erasure.ts';
-import { insertUser } from '../store/user.ts';
-import { type Command, command, flag, named, optional, required, UsageError } from './command.ts';
-import { card, erasedText } from './text.ts';
+import { createInvitation } from '../store/invitation.ts';
+import { deleteSessionsOf } from '../store/session.ts';
+import { findUser, insertUser, listUsers, removeUser, setPasswordHash, unknownUser } from '../store/user.ts';
+import { type Command, command, Failure, flag, named, optional, required, UsageError } from './command.ts';
+import { ACTOR } from './database.ts';
+import { card, erasedText, instant, listing, minute } from './text.ts';
 
 /** Bytes of standard input that are read at most. */
 const MOST_INPUT = 8192;
+
+const email = required('--email ADDRESS', readEmail, 'email address to sign in with');
+const password = flag(
+  '--password-stdin',
+  'read the password from standard input; a newline at its end is dropped',
+  true,
+);
 
 export const userCommands: readonly Command[] = [
   command({
     name: 'user create',
     summary: 'create a user who can sign in to the administration area',
     options: {
-      email: required('--email ADDRESS', readEmail, 'email address to sign in with'),
+      email,
       role: required('--role ROLE', oneOf(...ROLES), 'operator, owner, administrator or member'),
       company: optional('--company ID', readUuid, 'company of the role; an operator has none'),
-      password: flag(
-        '--password-stdin',
-        'read the password from standard input; a newline at its end is dropped',
-        true,
-      ),
+      password,
     },
     notes:
       'Example:\n  tollgate user create --email ada@example.com --role operator \\\n    --password-stdin < password.txt',
@@ -32,11 +42,75 @@ export const userCommands: readonly Command[] = [
         throw new UsageError('an operator has no --company; leave it out');
       if (role !== 'operator' && company === undefined)
         throw new UsageError(`missing --company: the company of the ${role}`);
-      const password = await passwordFrom(stdin);
-      const hash = await hashPassword(password);
+      const hash = await hashPassword(await passwordFrom(stdin));
       const user = await transact((sql) => insertUser(sql, { email, role, company_id: company ?? null }, hash));
       const text = card('User created.', { id: user.id, email, role, company: user.company_id ?? 'all' });
       return { json: user, text };
+    },
+  }),
+  command({
+    name: 'user invite',
+    summary: 'make a link by which somebody joins a company',
+    options: {
+      email: required('--email ADDRESS', readEmail, 'email address of the account that the link makes'),
+      role: required('--role ROLE', oneOf(...COMPANY_ROLES), 'owner, administrator or member'),
+      company: required('--company ID', readUuid, 'company of the role'),
+    },
+    notes: 'The link is shown here only. It works once, for seven days. Nothing is sent by e-mail.',
+    async run({ transact, config }, { email, role, company }) {
+      const base = pagesAddress(config);
+      const asked = { company_id: company, email, role, created_by: ACTOR };
+      const { token, ...invitation } = await transact((sql) => createInvitation(sql, asked));
+      const link = new URL(INVITATION_PATH + token, base).href;
+      const until = instant(invitation.expires_at);
+      return { json: { ...invitation, link }, text: card('Invitation made.', { email, role, link, until }) };
+    },
+  }),
+  command({
+    name: 'user list',
+    summary: 'list users, their roles and when they last signed in',
+    options: { company: optional('--company ID', readUuid, 'only the people of this company') },
+    async run({ transact }, { company }) {
+      const users = await transact((sql) => listUsers(sql, company ?? null));
+      const text = listing(
+        users,
+        {
+          ID: ({ id }) => id,
+          EMAIL: ({ email }) => email,
+          ROLE: ({ role }) => role,
+          COMPANY: ({ company_name }) => company_name ?? 'all',
+          'LAST SIGN-IN (UTC)': ({ last_sign_in_at }) => minute(last_sign_in_at),
+        },
+        'There are no users; "tollgate user create" adds one.',
+      );
+      return { json: users, text };
+    },
+  }),
+  command({
+    name: 'user set-password',
+    summary: 'set a new password and end all sessions of the user',
+    options: { email, password },
+    notes: 'At a terminal, type the password and press Enter.',
+    async run({ transact, stdin }, { email }) {
+      const hash = await hashPassword(await passwordFrom(stdin));
+      const id = await transact(async (sql) => {
+        const id = await idOf(sql, email);
+        await setPasswordHash(sql, id, hash);
+        await deleteSessionsOf(sql, id);
+        return id;
+      });
+      return { json: { id, email }, text: card('Password set; all sessions of the user have ended.', { id, email }) };
+    },
+  }),
+  command({
+    name: 'user remove',
+    summary: 'remove a user, who is signed out at once',
+    options: { email },
+    notes: 'Keys that the user created keep working.',
+    async run({ transact }, { email }) {
+      const user = await transact(async (sql) => removeUser(sql, await idOf(sql, email)));
+      const { id, role, company_id } = user;
+      return { json: user, text: card('User removed.', { id, email, role, company: company_id ?? 'all' }) };
     },
   }),
   command({
@@ -56,11 +130,25 @@ export const userCommands: readonly Command[] = [
   }),
 ];
 
+/** The id of the user with an address. @throws RefusedChange not_found */
+async function idOf(sql: Sql, email: string): Promise<string> {
+  const user = await findUser(sql, email);
+  return user === null ? unknownUser() : user.id;
+}
+
+/** Where people reach the administration pages. @throws Failure when nobody can know */
+function pagesAddress({ adminUrl, adminHost, adminPort }: Config): URL {
+  if (adminUrl !== null) return adminUrl;
+  if (adminPort === null) throw new Failure('ADMIN_PORT is off; set ADMIN_URL to where people reach the pages');
+  return new URL(`http://${adminHost.includes(':') ? `[${adminHost}]` : adminHost}:${adminPort}`);
+}
+
+/** At a terminal one line; otherwise all there is. */
 async function passwordFrom(stdin: Readable): Promise<string> {
   let input = Buffer.alloc(0);
   for await (const chunk of stdin) {
     input = Buffer.concat([input, Buffer.from(chunk)]);
-    if (input.length > MOST_INPUT) break;
+    if (input.length > MOST_INPUT || ((stdin as Partial<ReadStream>).isTTY && input.includes('\n'))) break;
   }
   const text = input.toString('utf8').replace(/\r?\n$/, '');
   return named('the password on standard input', () => readPassword(text));

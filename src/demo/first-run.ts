@@ -5,41 +5,37 @@ import { createCompany, listCompanies } from '../store/company.ts';
 import type { Database, Sql } from '../store/database.ts';
 import { createKey } from '../store/key.ts';
 import { createModel } from '../store/model.ts';
-import { createUser } from '../store/user.ts';
+import { createUser, listUsers } from '../store/user.ts';
 import { DEMO_CHAT_MODEL, DEMO_EMBEDDING_MODEL } from './server.ts';
 
-/** What `make run` prints for the first request. */
+/** What `make run` prints: what is shown once, on the first start, and later how to get in again. */
 export interface Welcome {
   readonly companyId: string;
-  readonly key: string;
-  /** Only on the first start: the password is shown once. */
-  readonly login: { readonly email: string; readonly password: string } | null;
-  /** null: the first key, which does not expire. */
-  readonly keyExpires: Date | null;
+  /** Only on the first start; the database has the digest of the key and the hash of the password. */
+  readonly first: { readonly key: string; readonly email: string; readonly password: string } | null;
+  /** E-mail address of the first operator; null when all were removed. */
+  readonly operator: string | null;
 }
 
 const COMPANY = 'Demo company';
 const OPERATOR = 'operator@localhost';
 /** Actor in the audit log. */
 const ACTOR = 'make run';
-const DAY_MS = 86_400_000;
 
 /**
  * Creates a demo company with models, an assistant, an operator and a key on the first start.
- * Later starts create one more key, valid for a day, because the database has only digests of keys.
- * @param now milliseconds since the epoch
+ * Later starts change nothing.
  * @returns null when the database has companies but no demo company; it is then not changed
  */
-export async function welcome(db: Database, keyPrefix: string, now: number): Promise<Welcome | null> {
+export async function welcome(db: Database, keyPrefix: string): Promise<Welcome | null> {
   return actingAs(db, ACTOR, 10_000, async (sql) => {
     // so that two first starts at the same time create one company
     await sql`select pg_advisory_xact_lock(hashtext('tollgate first run'))`;
     const companies = await listCompanies(sql);
     const existing = companies.find(({ name }) => name === COMPANY);
     if (existing !== undefined) {
-      const keyExpires = new Date(now + DAY_MS);
-      const { key } = await createDemoKey(sql, keyPrefix, existing.id, keyExpires);
-      return { companyId: existing.id, key, login: null, keyExpires };
+      const operator = (await listUsers(sql, null)).find(({ role }) => role === 'operator');
+      return { companyId: existing.id, first: null, operator: operator?.email ?? null };
     }
     if (companies.length > 0) return null;
     const company = await createCompany(sql, { name: COMPANY, monthly_budget_eur: '50' });
@@ -52,18 +48,13 @@ export async function welcome(db: Database, keyPrefix: string, now: number): Pro
     });
     const password = randomBytes(12).toString('base64url');
     await createUser(sql, { email: OPERATOR, password, role: 'operator', company_id: null });
-    const { key } = await createDemoKey(sql, keyPrefix, company.id, null);
-    return { companyId: company.id, key, login: { email: OPERATOR, password }, keyExpires: null };
-  });
-}
-
-function createDemoKey(sql: Sql, keyPrefix: string, companyId: string, expires_at: Date | null) {
-  return createKey(sql, keyPrefix, {
-    company_id: companyId,
-    name: expires_at === null ? 'first key' : 'key of one start',
-    scopes: ['chat', 'embeddings', 'assistants'],
-    expires_at,
-    created_by: ACTOR,
+    const { key } = await createKey(sql, keyPrefix, {
+      company_id: company.id,
+      name: 'first key',
+      scopes: ['chat', 'embeddings', 'assistants'],
+      created_by: ACTOR,
+    });
+    return { companyId: company.id, first: { key, email: OPERATOR, password }, operator: OPERATOR };
   });
 }
 

@@ -7,8 +7,9 @@ export interface Company {
   readonly id: string;
   readonly name: string;
   readonly disabledSlugs: ReadonlySet<string>;
+  /** Allowed by the company, and not locked by an operator. */
   readonly allowNonEu: boolean;
-  /** Femto-EUR a month; null means unlimited (null or 0 in the table). */
+  /** Femto-EUR a month: its own budget or its credit limit, whichever is smaller; null means unlimited. */
   readonly budget: Femto | null;
   /** Whether each request reserves what it can cost at most before it is sent. */
   readonly strict: boolean;

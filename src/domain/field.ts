@@ -53,6 +53,12 @@ export const readBudget = matching(
   'must be an amount in EUR such as 250 or 99.50, below 1e12, as a plain decimal number',
 );
 
+/** The ceiling of a company's monthly budget in EUR as exact decimal text; not 0, which would mean unlimited for a budget. */
+export function readCreditLimit(text: string): string {
+  const amount = readBudget(text);
+  return /[1-9]/.test(amount) ? amount : refuse('must be above 0', text);
+}
+
 /** EUR per 1000 tokens as exact decimal text. */
 export const readPrice = matching(
   /^\d{1,6}(\.\d{1,12})?$/,

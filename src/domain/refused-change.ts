@@ -1,5 +1,5 @@
 /** What administrators manage. */
-export type Noun = 'company' | 'model' | 'key' | 'assistant' | 'user' | 'alert' | 'token';
+export type Noun = 'company' | 'model' | 'key' | 'assistant' | 'user' | 'invitation' | 'alert' | 'token';
 
 /**
  * A valid operation that the present data do not allow. Nothing has changed. The message is one

@@ -1,3 +1,7 @@
 /** Roles of people who sign in to the administration area. Operators belong to no company, the others to one. */
 export const ROLES = ['operator', 'owner', 'administrator', 'member'] as const;
 export type Role = (typeof ROLES)[number];
+
+/** Roles that are held in a company: those that one can be invited to. */
+export const COMPANY_ROLES = ['owner', 'administrator', 'member'] as const satisfies readonly Role[];
+export type CompanyRole = (typeof COMPANY_ROLES)[number];

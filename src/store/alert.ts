@@ -75,10 +75,10 @@ function states(sql: Sql, only: Fragment) {
         from (select billing_month(now()) as first, value as zone from settings where name = 'billing_timezone') m) m
     ),
     budgets as (
-      select c.id as company_id, null::uuid as api_key_id, c.monthly_budget_eur as budget,
+      select c.id as company_id, null::uuid as api_key_id, company_budget(c) as budget,
         s.api_cost_eur + s.chat_cost_eur as spent
       from monthly_spend s join companies c on c.id = s.company_id
-      where s.billing_month = (select first from month) and c.monthly_budget_eur > 0 and c.closed_at is null and ${only}
+      where s.billing_month = (select first from month) and company_budget(c) > 0 and c.closed_at is null and ${only}
       union all
       select k.company_id, k.id, k.monthly_budget_eur, (
           select coalesce(sum(d.cost_eur), 0) from usage_monthly d

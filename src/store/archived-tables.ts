@@ -22,9 +22,9 @@ export interface ArchivedTable {
 export const ARCHIVED: readonly ArchivedTable[] = [
   {
     table: 'companies',
-    what: 'the company: name, budget, EU gate, limits, disabled models, when it was closed',
+    what: 'the company: name, budget, EU gate and their ceilings, limits, disabled models, when it was closed',
     columns: words(
-      'id name disabled_model_slugs allow_non_eu_models monthly_budget_eur budget_mode requests_per_minute tokens_per_minute max_concurrent created_at closed_at erased_at',
+      'id name disabled_model_slugs allow_non_eu_models monthly_budget_eur budget_mode requests_per_minute tokens_per_minute max_concurrent credit_limit_eur eu_locked created_at closed_at erased_at',
     ),
     company: 'id',
     order: 'id',
@@ -32,9 +32,16 @@ export const ARCHIVED: readonly ArchivedTable[] = [
   {
     table: 'users',
     what: 'the people who may sign in to the administration pages, and their roles',
-    columns: words('id email company_id role created_at'),
+    columns: words('id email company_id role created_at last_sign_in_at'),
     without: { password_hash: 'a secret: it could be used to guess the password' },
     order: 'email',
+  },
+  {
+    table: 'invitations',
+    what: 'open invitations to the company',
+    columns: words('id company_id email role created_at created_by expires_at'),
+    without: { digest: 'a secret: it identifies the link' },
+    order: 'created_at, id',
   },
   {
     table: 'api_keys',

@@ -11,6 +11,12 @@ export interface CompanyRow extends LimitColumns {
   readonly allow_non_eu_models: boolean;
   /** Exact decimal text in EUR; null or "0" means unlimited. */
   readonly monthly_budget_eur: string | null;
+  /** Ceiling that operators set: exact decimal text in EUR; null: none. */
+  readonly credit_limit_eur: string | null;
+  /** Operators refuse models outside the EU, whatever `allow_non_eu_models` says. */
+  readonly eu_locked: boolean;
+  /** What holds of budget and credit limit; null: unlimited. */
+  readonly effective_budget_eur: string | null;
   /** strict: each request reserves what it can cost at most before it is sent. */
   readonly budget_mode: 'standard' | 'strict';
   readonly created_at: Date;
@@ -23,29 +29,37 @@ export interface CompanyRow extends LimitColumns {
 /** Absent members stay unchanged. */
 export type Changes<T> = { readonly [K in keyof T]?: T[K] | undefined };
 
-type Settings = Omit<CompanyRow, 'id' | 'created_at' | 'closed_at' | 'erased_at' | 'disabled_model_slugs'>;
+type Settings = Omit<
+  CompanyRow,
+  'id' | 'created_at' | 'closed_at' | 'erased_at' | 'disabled_model_slugs' | 'effective_budget_eur'
+>;
 export type NewCompany = Changes<Settings> & Pick<CompanyRow, 'name'>;
 export type CompanyChanges = Changes<Settings & Record<'disable' | 'enable', readonly string[]>>;
 
 export async function createCompany(sql: Sql, company: NewCompany): Promise<CompanyRow> {
   const { monthly_budget_eur, budget_mode, requests_per_minute, tokens_per_minute, max_concurrent } = company;
+  const { credit_limit_eur, eu_locked } = company;
   const [row] = await sql<CompanyRow[]>`
     insert into companies (name, monthly_budget_eur, budget_mode, allow_non_eu_models,
-      requests_per_minute, tokens_per_minute, max_concurrent)
+      requests_per_minute, tokens_per_minute, max_concurrent, credit_limit_eur, eu_locked)
     values (${company.name}, ${monthly_budget_eur ?? null}, ${budget_mode ?? 'standard'}, ${company.allow_non_eu_models ?? false},
-      ${requests_per_minute ?? null}, ${tokens_per_minute ?? null}, ${max_concurrent ?? null})
+      ${requests_per_minute ?? null}, ${tokens_per_minute ?? null}, ${max_concurrent ?? null},
+      ${credit_limit_eur ?? null}, ${eu_locked ?? false})
     returning ${columns(sql)}`;
   return row as CompanyRow;
 }
 
 /**
- * One statement, so that two people who change different settings at once do not overwrite each other.
+ * One statement, so that two people who change different settings at once do not overwrite each other. Ceilings are
+ * written only where the change names them: the tenant role may not.
  * @throws RefusedChange not_found
  */
 export async function setCompany(sql: Sql, id: string, changes: CompanyChanges): Promise<CompanyRow> {
   const value = changed(sql, changes);
+  const { credit_limit_eur: limit, eu_locked: locked } = changes;
   const [row] = await sql<CompanyRow[]>`
     update companies set
+      ${limit === undefined ? sql`` : sql`credit_limit_eur = ${limit},`} ${locked === undefined ? sql`` : sql`eu_locked = ${locked},`}
       name = ${value('name')}, monthly_budget_eur = ${value('monthly_budget_eur')}, budget_mode = ${value('budget_mode')},
       allow_non_eu_models = ${value('allow_non_eu_models')}, requests_per_minute = ${value('requests_per_minute')},
       tokens_per_minute = ${value('tokens_per_minute')}, max_concurrent = ${value('max_concurrent')},
@@ -111,5 +125,7 @@ export function unknownCompany(id: string): never {
 
 export function columns(sql: Sql) {
   return sql`id, name, disabled_model_slugs, allow_non_eu_models, trim_scale(monthly_budget_eur)::text as monthly_budget_eur,
+    trim_scale(credit_limit_eur)::text as credit_limit_eur, eu_locked,
+    trim_scale(company_budget(companies))::text as effective_budget_eur,
     budget_mode, requests_per_minute, tokens_per_minute, max_concurrent, created_at, closed_at, erased_at`;
 }

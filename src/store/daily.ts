@@ -123,7 +123,7 @@ export async function readUsage(
   // one statement is one snapshot, so tables, chart and totals agree
   const [row] = await sql<{ page: Usage }[]>`
     with asked as materialized (
-      select c.id, c.name, nullif(c.monthly_budget_eur, 0) as budget, z.value as zone, billing_month(now()) as month
+      select c.id, c.name, company_budget(c) as budget, z.value as zone, billing_month(now()) as month
       from companies c, settings z where c.id = ${companyId} and z.name = 'billing_timezone'
     ),
     present as (
@@ -247,4 +247,16 @@ function hoursOf(sql: Sql, day: string) {
       from generate_series(${day}::timestamp at time zone b.zone - interval '3 hours',
         (${day}::timestamp + interval '1 day') at time zone b.zone + interval '3 hours', interval '30 minutes') as near
       where (near at time zone b.zone)::date = ${day}::date) h)`;
+}
+
+/**
+ * What a company, or one of its keys, has spent in the present month: exact decimal text. That of a company includes
+ * in-app chat.
+ */
+export async function readSpent(sql: Sql, company: string, key: string | null = null): Promise<string> {
+  const ofKey = sql`select sum(cost_eur) from usage_monthly where company_id = ${company} and api_key_id = ${key}`;
+  const ofCompany = sql`select sum(api_cost_eur + chat_cost_eur) from monthly_spend where company_id = ${company}`;
+  const [row] = await sql<[{ spent: string }]>`
+    select trim_scale(coalesce((${key === null ? ofCompany : ofKey} and billing_month = billing_month(now())), 0))::text as spent`;
+  return row.spent;
 }

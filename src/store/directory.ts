@@ -259,8 +259,8 @@ type CompanyColumns = Pick<Company, 'id' | 'name' | 'allowNonEu' | 'strict'> &
 
 async function readCompanies(sql: Sql, ids: readonly string[]): Promise<Omit<Company, 'sharedModels'>[]> {
   const rows = await sql<CompanyColumns[]>`
-    select c.id, c.name, c.disabled_model_slugs as "disabledSlugs", c.allow_non_eu_models as "allowNonEu",
-      c.monthly_budget_eur::text as budget, c.budget_mode = 'strict' as strict, ${limitColumns(sql)},
+    select c.id, c.name, c.disabled_model_slugs as "disabledSlugs", company_allows_non_eu(c) as "allowNonEu",
+      company_budget(c)::text as budget, c.budget_mode = 'strict' as strict, ${limitColumns(sql)},
       (select coalesce(json_agg(own), '[]')
        from (select ${modelColumns(sql)} from models where company_id = c.id) as own) as models
     from companies c where c.id = any(${ids.filter((id) => UUID.test(id))}::uuid[])`;
@@ -269,7 +269,7 @@ async function readCompanies(sql: Sql, ids: readonly string[]): Promise<Omit<Com
     limits: limitsOf({ requestsPerMinute, tokensPerMinute, maxConcurrent }),
     // most companies have none: one shared set is less memory to fetch
     disabledSlugs: company.disabledSlugs.length === 0 ? NONE : new Set(company.disabledSlugs),
-    budget: company.budget === null ? null : parseEur(company.budget) || null,
+    budget: company.budget === null ? null : parseEur(company.budget),
     ownModels: models.length === 0 ? NO_MODELS : modelsBySlug(models),
   }));
 }

@@ -9,8 +9,6 @@ import type { UserRow } from './user.ts';
 /** Lists of the administration area, a page at a time. */
 
 export const PAGE_ROWS = 50;
-/** Changes that one search of the audit log looks at; the next page goes on from there. */
-export const AUDIT_WINDOW = 100_000;
 
 /** Which page of a list. */
 export interface ListQuery<S extends string = string> {
@@ -46,9 +44,7 @@ export type UserSort = 'company' | 'email' | 'role' | 'created';
 /** Companies with what each has spent in the present month, in-app chat included: exact decimal text. */
 export function pageOfCompanies(sql: Sql, query: ListQuery<CompanySort>): Promise<ListPage<Spent<CompanyRow>>> {
   const spent = sql`coalesce(s.api_cost_eur + s.chat_cost_eur, 0)`;
-  const by = { name: sql`name`, spent, budget: sql`nullif(monthly_budget_eur, 0)`, created: sql`created_at` }[
-    query.sort
-  ];
+  const by = { name: sql`name`, spent, budget: sql`company_budget(companies)`, created: sql`created_at` }[query.sort];
   return paged(sql, query, by, sql`id`, (tail) => {
     return sql<Counted<Spent<CompanyRow>>[]>`
       select ${companyColumns(sql)}, trim_scale(${spent})::text as spent, count(*) over ()::integer as total
@@ -149,53 +145,6 @@ export async function companiesNamed(sql: Sql, text: string): Promise<string[]> 
   const rows = await sql<{ id: string }[]>`
     select id from companies where id::text = lower(${text}) or name = ${text} limit 2`;
   return rows.map(({ id }) => id);
-}
-
-/** One change. Members are columns of `audit_log`; rows before and after are without secrets. */
-export interface AuditRow {
-  readonly id: number;
-  readonly at: Date;
-  readonly actor: string;
-  readonly db_role: string;
-  readonly action: 'insert' | 'update' | 'delete' | 'truncate' | 'erase';
-  readonly subject: string;
-  readonly subject_id: string | null;
-  readonly company_id: string | null;
-  /** The company's present name; null for a deleted company and for changes that concern none. */
-  readonly company_name: string | null;
-  readonly before: Readonly<Record<string, unknown>> | null;
-  readonly after: Readonly<Record<string, unknown>> | null;
-}
-
-export interface AuditQuery {
-  /** Changes by, of, or in a company of this name or id, in any case; empty: all. */
-  readonly search: string;
-  readonly newestFirst: boolean;
-  /** Where the page before ended; null: at the beginning. */
-  readonly from: number | null;
-}
-
-/** A page of the audit log, and where the next one begins; null at the end. */
-export async function pageOfAudit(
-  sql: Sql,
-  { search, newestFirst, from }: AuditQuery,
-): Promise<{ readonly rows: readonly AuditRow[]; readonly next: number | null }> {
-  const beyond = newestFirst ? sql`a.id < ${from}` : sql`a.id > ${from}`;
-  const entries = sql`from audit_log a where (${from}::bigint is null or ${beyond})
-    order by a.id ${newestFirst ? sql`desc` : sql`asc`}`;
-  const text = sql`concat_ws(' ', actor, company_name, coalesce(after, before) ->> 'name', coalesce(after, before) ->> 'slug',
-    coalesce(after, before) ->> 'email', subject_id, company_id)`;
-  const rows = await sql<AuditRow[]>`
-    select * from (
-      select a.*, c.name as company_name from (select a.* ${entries} limit ${search === '' ? PAGE_ROWS + 1 : AUDIT_WINDOW}) a
-      left join companies c on c.id = a.company_id) named
-    where strpos(lower(${search === '' ? sql`''` : text}), lower(${search})) > 0
-    order by id ${newestFirst ? sql`desc` : sql`asc`} limit ${PAGE_ROWS + 1}`;
-  const shown = rows.slice(0, PAGE_ROWS);
-  if (rows.length > PAGE_ROWS) return { rows: shown, next: (shown.at(-1) as AuditRow).id };
-  const [last] =
-    search === '' ? [] : await sql<{ id: number }[]>`select a.id ${entries} offset ${AUDIT_WINDOW - 1} limit 1`;
-  return { rows: shown, next: last?.id ?? null };
 }
 
 /** @param by what it is sorted by @param then what decides between equals */

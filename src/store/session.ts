@@ -17,9 +17,11 @@ export interface SessionLimits {
   readonly absolute: number;
 }
 
-/** @param digest SHA-256 of the token the browser holds */
+/** Signs a user in. @param digest SHA-256 of the token the browser holds */
 export async function createSession(sql: Sql, digest: Buffer, userId: string): Promise<void> {
-  await sql`insert into sessions (digest, user_id) values (${digest}, ${userId})`;
+  await sql`
+    with signed_in as (update users set last_sign_in_at = now() where id = ${userId})
+    insert into sessions (digest, user_id) values (${digest}, ${userId})`;
 }
 
 /** The live session of a token. Records its use once a minute, so that most pages cost no write. */

@@ -1,6 +1,6 @@
 import { hashPassword } from '../domain/password.ts';
 import { RefusedChange } from '../domain/refused-change.ts';
-import type { Role } from '../domain/user.ts';
+import type { CompanyRole, Role } from '../domain/user.ts';
 import { unknownCompany } from './company.ts';
 import type { Sql } from './database.ts';
 import { explaining } from './database-error.ts';
@@ -53,13 +53,70 @@ export async function findUser(sql: Sql, email: string) {
 /** @param hash of `hashPassword` @throws RefusedChange not_found */
 export async function setPasswordHash(sql: Sql, id: string, hash: string): Promise<void> {
   const { count } = await sql`update users set password_hash = ${hash} where id = ${id}`;
-  if (count === 0) throw new RefusedChange('not_found', 'user', 'There is no such user.');
+  if (count === 0) unknownUser();
 }
 
-/** @throws RefusedChange not_found */
+/** Removes a user and ends the user's sessions. @throws RefusedChange not_found */
 export async function removeUser(sql: Sql, id: string): Promise<UserRow> {
   const [row] = await sql<UserRow[]>`
     delete from users where id = ${id} returning id, email, company_id, role, created_at`;
-  if (row === undefined) throw new RefusedChange('not_found', 'user', 'There is no such user.');
-  return row;
+  return row ?? unknownUser();
+}
+
+/** One of the people of a company. */
+export interface PersonRow extends UserRow {
+  readonly role: CompanyRole;
+  /** null: never, or before it was recorded. */
+  readonly last_sign_in_at: Date | null;
+}
+
+/** The people of a company: owners first, then by address. */
+export async function listPeople(sql: Sql, company: string): Promise<PersonRow[]> {
+  return sql<PersonRow[]>`
+    select id, email, company_id, role, created_at, last_sign_in_at from users where company_id = ${company}
+    order by array_position(array['owner', 'administrator', 'member'], role), email`;
+}
+
+/** One of the people of a company. @throws RefusedChange not_found */
+export async function findPerson(sql: Sql, company: string, id: string): Promise<PersonRow> {
+  const [row] = await sql<PersonRow[]>`
+    select id, email, company_id, role, created_at, last_sign_in_at from users where id = ${id} and company_id = ${company}`;
+  return row ?? unknownUser();
+}
+
+/**
+ * Refuses to take away the last owner of a company. Of two changes at once the second waits for the first.
+ * To be called in the transaction of the change.
+ * @param id of the user who is removed, or gets another role
+ * @throws RefusedChange conflict
+ */
+export async function keepAnOwner(sql: Sql, company: string, id: string): Promise<void> {
+  const owners = await sql<{ id: string }[]>`
+    select id from users where company_id = ${company} and role = 'owner' order by id for update`;
+  if (owners.length === 1 && owners[0]?.id === id) {
+    throw new RefusedChange(
+      'conflict',
+      'user',
+      'This is the last owner of the company. Make somebody else an owner first.',
+    );
+  }
+}
+
+/** @throws RefusedChange not_found */
+export async function setRole(sql: Sql, company: string, id: string, role: CompanyRole): Promise<void> {
+  const { count } = await sql`update users set role = ${role} where id = ${id} and company_id = ${company}`;
+  if (count === 0) unknownUser();
+}
+
+/** Users of a company, or all of them, by company and address; operators first. */
+export async function listUsers(sql: Sql, company: string | null) {
+  type Listed = UserRow & Pick<PersonRow, 'last_sign_in_at'> & { readonly company_name: string | null };
+  return sql<Listed[]>`
+    select u.id, email, company_id, role, u.created_at, last_sign_in_at, c.name as company_name
+    from users u left join companies c on c.id = company_id
+    where ${company}::uuid is null or company_id = ${company} order by c.name nulls first, company_id, email`;
+}
+
+export function unknownUser(): never {
+  throw new RefusedChange('not_found', 'user', 'There is no such user.');
 }

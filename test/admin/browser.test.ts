@@ -114,12 +114,22 @@ await t.test('the owner opens and closes the EU gate, disables and enables a mod
 await t.test('the owner sets a budget', async (t) => {
   const { page } = owner;
   await section(page, 'Settings').click();
-  await page.getByLabel('Monthly budget in EUR').fill('12,50');
+  await page.getByLabel('Monthly budget in EUR').fill('1.500');
   await page.getByRole('button', { name: 'Save settings' }).click();
   t.match(await page.getByRole('alert').innerText(), /Nothing was changed/);
-  t.equal(await page.getByLabel('Monthly budget in EUR').inputValue(), '12,50', 'what was typed is still there');
+  t.match(await page.title(), /^Error: /);
+  const typed = page.getByLabel('Monthly budget in EUR');
+  t.equal(await typed.inputValue(), '1.500', 'what was typed is still there');
+  t.equal(await page.evaluate('document.activeElement.name'), 'budget', 'the cursor is where the mistake is');
+  t.match(await page.locator('.wrong').innerText(), 'can mean 1.500,00 or 1,50. Write 1500 or 1,50');
+  await typed.fill('1.500,00');
+  await page.getByRole('button', { name: 'Save settings' }).click();
+  await page.getByText('Saved.').waitFor();
+  t.equal(await typed.inputValue(), '1500');
   await page.getByLabel('Monthly budget in EUR').fill('0.000001');
   await page.getByRole('button', { name: 'Save settings' }).click();
+  await page.getByText('calls get 402 at once').waitFor();
+  await page.getByRole('button', { name: 'Save it anyway' }).click();
   await page.getByText('Saved.').waitFor();
   await until(
     () => statusOf(client.chat.completions.create({ model: CHAT, ...hello })),
@@ -193,7 +203,7 @@ await t.test('the owner creates a key that may do little, and lets it do more', 
   t.match(await page.locator('#curl').innerText(), CHAT, 'the example calls a model that the key may use');
   await page.getByRole('link', { name: 'I have stored the key' }).click();
   const row = page.getByRole('row', { name: 'Kiosk' });
-  t.match(await row.textContent(), /restricted: 60 requests a minute, 9,50\s€ a month, 1 model, 2 networks/);
+  t.match(await row.textContent(), /restricted: 60 requests a minute, €9,50 a month, 1 model, 2 networks/);
   t.notMatch(await page.getByRole('row', { name: 'Website search' }).first().innerText(), /restricted/);
 
   await page.getByRole('link', { name: 'Kiosk', exact: true }).click();
@@ -208,7 +218,7 @@ await t.test('the owner creates a key that may do little, and lets it do more', 
   await page.keyboard.press('Tab');
   await page.keyboard.press('Enter');
   await page.getByText('Saved.').waitFor();
-  t.match(await row.textContent(), /Kiosk in the hall.*restricted: 3 at once, 9,50\s€ a month.*embeddings/s);
+  t.match(await row.textContent(), /Kiosk in the hall.*restricted: 3 at once, €9,50 a month.*embeddings/s);
   const [stored] = await office.sql`select * from api_keys where name = 'Kiosk in the hall'`;
   t.match(stored, {
     ...{ scopes: ['embeddings', 'assistants'], requests_per_minute: null, tokens_per_minute: null, max_concurrent: 3 },
@@ -304,7 +314,8 @@ await t.test('the administrator: an assistant, its eligibility, a run of it', as
 
 await t.test('the operator: companies, models and prices, users, the audit log', async (t) => {
   const { page, complaints } = await begin(t, office.people.operator);
-  await page.waitForURL('**/companies');
+  await page.getByRole('heading', { name: 'Overview' }).waitFor();
+  await page.getByRole('link', { name: 'Companies' }).click();
   await page.getByLabel('Name').fill('Kranich & Söhne <GmbH>');
   await page.getByLabel('Monthly budget in EUR').fill('99.50');
   await page.getByRole('button', { name: 'Create company' }).click();
@@ -346,6 +357,92 @@ await t.test('the operator: companies, models and prices, users, the audit log',
   await karl.page.getByRole('heading', { name: /^Usage in/ }).waitFor();
 });
 
+await t.test('onboarding a company: its operator fills in one form, its owner two', async (t) => {
+  const { page, complaints } = await begin(t, office.people.operator);
+  let forms = 0; // what people have to send
+  const send = async (on: Page, button: string) => {
+    await on.getByRole('button', { name: button, exact: true }).click();
+    forms++;
+  };
+  await page.getByLabel('Name').fill('Möwe Reederei');
+  await page.getByLabel('E-mail address of its owner').fill('mona@moewe.example');
+  await send(page, 'Create company');
+  await page.getByRole('heading', { name: 'mona@moewe.example is invited' }).waitFor();
+  await look(t, page, 'invited');
+  const link = await page.locator('#link').innerText();
+
+  const mona = await openTab(browser, office.adminUrl);
+  t.teardown(() => mona.page.context().close());
+  await mona.page.goto(link);
+  await look(t, mona.page, 'invitation');
+  await mona.page.getByLabel('Choose a password').fill(PASSWORD);
+  await send(mona.page, 'Join');
+  await mona.page.getByText('Welcome. Create a key').waitFor();
+  await mona.page.getByLabel('Name').fill('First');
+  await send(mona.page, 'Create key');
+  const key = await mona.page.locator('#key').innerText();
+  t.equal(await statusOf(clientOf(key).chat.completions.create({ model: CHAT, ...hello })), 200);
+  t.equal(forms, 3, 'and nothing else in between: no page to look for');
+
+  await mona.page.goto(link);
+  await mona.page.getByRole('heading', { name: 'This invitation has ended' }).waitFor();
+  t.same([...complaints, ...mona.complaints], []);
+});
+
+await t.test('the owner invites, names and removes people, and reads the audit log', async (t) => {
+  const { page, complaints } = await begin(t, office.people.owner);
+  await section(page, 'People').click();
+  await page.getByLabel('E-mail address').fill('nora@customer.example');
+  await page.getByLabel('Role').selectOption('member');
+  await page.getByRole('button', { name: 'Invite' }).click();
+  await page.locator('#link').waitFor();
+  await page.getByRole('link', { name: 'To the people of the company' }).click();
+  const open = page.getByRole('table', { name: 'Invitations' });
+  t.match(await open.innerText(), /nora@customer\.example\s+member\s+works until/);
+  await look(t, page, 'people');
+  await page.setViewportSize({ width: 320, height: 800 });
+  t.equal(await page.evaluate('document.documentElement.scrollWidth'), 320, 'nothing is wider than the smallest phone');
+  await page.setViewportSize({ width: 1200, height: 800 });
+  await page.getByRole('button', { name: 'Withdraw the invitation of nora@customer.example' }).click();
+  await page.getByText('The invitation is withdrawn.').waitFor();
+  t.equal(await open.count(), 0);
+
+  await page.getByRole('link', { name: 'Change role of mila@customer.example' }).click();
+  await look(t, page, 'person-role');
+  await page.getByLabel('Role').selectOption('administrator');
+  await page.getByRole('button', { name: 'Save role' }).click();
+  await page.getByText('Saved.').waitFor();
+  t.match(await page.getByRole('row', { name: 'mila@' }).innerText(), /administrator/);
+  await page.getByRole('link', { name: 'Change role of mila@customer.example' }).click();
+  await page.getByLabel('Role').selectOption('member');
+  await page.getByRole('button', { name: 'Save role' }).click();
+  await page.getByRole('link', { name: 'Remove mila@customer.example' }).click();
+  await look(t, page, 'person-remove');
+  await page.getByRole('link', { name: 'Keep it' }).click();
+  t.match(await page.getByRole('row', { name: 'mila@' }).innerText(), /member/);
+
+  await section(page, 'Audit').click();
+  await look(t, page, 'company-audit');
+  t.match(await page.getByRole('table', { name: 'Changes' }).innerText(), /owen@.*created invitation.*nora@/s);
+  t.same(complaints, []);
+});
+
+await t.test('the operator sets ceilings, which the owner reads', async (t) => {
+  const { page } = await begin(t, office.people.operator);
+  await page.goto(`${base}/settings`);
+  await page.getByLabel('Credit limit in EUR a month').fill('100000');
+  await page.getByLabel('Lock the EU gate').check();
+  await page.getByRole('button', { name: 'Save ceilings' }).click();
+  await page.getByText('Saved.').waitFor();
+  await section(owner.page, 'Settings').click();
+  await owner.page.getByText('has locked the EU gate').waitFor();
+  await look(t, owner.page, 'settings-ceilings');
+  await page.getByLabel('Credit limit in EUR a month').fill('');
+  await page.getByLabel('Lock the EU gate').uncheck();
+  await page.getByRole('button', { name: 'Save ceilings' }).click();
+  await page.getByText('Saved.').waitFor();
+});
+
 await t.test('the member: signs in, sees nothing of access or usage', async (t) => {
   const { page } = await begin(t, office.people.member);
   await page.waitForURL('**/account');
@@ -373,7 +470,12 @@ await t.test('pages of a company with two months of data, for screenshots', asyn
   await office.sql`update api_keys set monthly_budget_eur = 1 where name = 'Newsroom CMS'`;
   await reachBudgets(office.databaseUrl);
   const operator = await begin(t, office.people.operator);
+  // another gateway, which was killed
+  await office.sql`insert into gateways (id, name, version, last_seen_at, backlog)
+    values (gen_random_uuid(), 'tollgate-2', '0.0.9', now() - interval '5 minutes', 12)`;
+  await office.sql`insert into gateways (id, name, version) values (gen_random_uuid(), 'tollgate-3', '0.0.9')`;
   const pages = {
+    overview: '/',
     companies: '/companies',
     usage: `${base}/usage`,
     access: `${base}/access`,
@@ -389,6 +491,15 @@ await t.test('pages of a company with two months of data, for screenshots', asyn
     await operator.page.goto(path);
     await look(t, operator.page, name);
   }
+  await operator.page.goto('/');
+  await operator.page.getByRole('link', { name: 'tollgate-2 is gone without a stop.' }).click();
+  t.match(
+    await operator.page.locator('#gateways').innerText(),
+    /tollgate-2.*gone/s,
+    'what is wrong leads to where it is',
+  );
+  await operator.page.getByRole('table', { name: 'Top spenders today' }).getByRole('link').first().click();
+  await operator.page.waitForURL('**/usage');
   await operator.page.goto(`${base}/usage`);
   await operator.page.locator('svg.chart.wide .bar').first().hover();
   t.match(await operator.page.locator('.tip:visible').innerText(), /^1\. .+: .+\n.+: /);

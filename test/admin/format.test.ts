@@ -1,37 +1,39 @@
 import t from 'tap';
 import { formatFor } from '../../src/admin/format.ts';
+import { languageOf } from '../../src/admin/locale.ts';
+import { LANGUAGES } from './languages.ts';
 
-/** Numbers and times in the language of a reader, to the last digit. */
+/** Numbers and times in English, as it is written in the reader's region, to the last digit. */
 
-const german = formatFor('de-DE,de;q=0.9', 'UTC');
+const german = formatFor('de-DE', 'UTC');
 const plain = (text: string) => text.replaceAll(/[\u00a0\u202f]/g, ' ');
 
 t.test('an amount keeps every digit, however many', async (t) => {
-  t.equal(plain(german.eurText('12345678901234.123456789012345')), '12.345.678.901.234,123456789012345 €');
-  t.equal(plain(german.eurText('0.1')), '0,10 €');
-  t.equal(plain(german.eurText('0')), '0,00 €');
-  t.equal(plain(german.eurText('-0.000000000000001')), '-0,000000000000001 €');
-  t.equal(plain(german.price('0.000000000001')), '0,000000000001 €');
+  t.equal(plain(german.eurText('12345678901234.123456789012345')), '€12.345.678.901.234,123456789012345');
+  t.equal(plain(german.eurText('0.1')), '€0,10');
+  t.equal(plain(german.eurText('0')), '€0,00');
+  t.equal(plain(german.eurText('-0.000000000000001')), '-€0,000000000000001');
+  t.equal(plain(german.price('0.000000000001')), '€0,000000000001');
 });
 
 t.test('an amount of a column has two to four decimals, and its exact text where digits are left out', async (t) => {
   const room = (width: number) => `<span class="room${width}"></span>`;
   const amount = (eur: string) => plain(String(german.amount(eur)));
-  t.equal(amount('1234.5'), `<span class="eur">1.234,50${room(2)} €</span>`);
-  t.equal(amount('0.125'), `<span class="eur">0,125${room(1)} €</span>`);
-  t.equal(amount('0'), `<span class="eur">0,00${room(2)} €</span>`);
+  t.equal(amount('1234.5'), `<span class="eur">€1.234,50${room(2)}</span>`);
+  t.equal(amount('0.125'), `<span class="eur">€0,125${room(1)}</span>`);
+  t.equal(amount('0'), `<span class="eur">€0,00${room(2)}</span>`);
   t.equal(
     amount('0.00015'),
-    '<span class="eur" title="0,00015 €"><span aria-hidden="true">0,0002 €</span><span class="sr">0,00015 €</span></span>',
+    '<span class="eur" title="€0,00015"><span aria-hidden="true">€0,0002</span><span class="sr">€0,00015</span></span>',
   );
-  t.match(amount('0.99999'), `aria-hidden="true">1,00${room(2)} €</span><span class="sr">0,99999 €</span>`);
+  t.match(amount('0.99999'), `aria-hidden="true">€1,00${room(2)}</span><span class="sr">€0,99999</span>`);
   t.match(
     amount('0.000000000000001'),
-    'aria-hidden="true">&lt; 0,0001 €</span><span class="sr">0,000000000000001 €</span>',
+    'aria-hidden="true">&lt; €0,0001</span><span class="sr">€0,000000000000001</span>',
   );
-  t.equal(plain(german.eurFixed('0.00005')), '0,0001 €');
-  t.equal(plain(german.eurFixed('0.000049')), '< 0,0001 €');
-  t.equal(plain(german.eurFixed('10')), '10,0000 €');
+  t.equal(plain(german.eurFixed('0.00005')), '€0,0001');
+  t.equal(plain(german.eurFixed('0.000049')), '< €0,0001');
+  t.equal(plain(german.eurFixed('10')), '€10,0000');
   t.equal(german.duration(0.4), '0 ms');
   t.equal(german.duration(999.4), '999 ms');
   t.equal(german.duration(1449), '1,4 s');
@@ -39,18 +41,36 @@ t.test('an amount of a column has two to four decimals, and its exact text where
 });
 
 t.test('digits after the cents are smaller', async (t) => {
-  t.equal(plain(String(german.eur('1234.56789'))), '<span class="eur">1.234,56<small>789</small> €</span>');
-  t.equal(plain(String(german.eur('1234.5'))), '<span class="eur">1.234,50 €</span>');
+  t.equal(plain(String(german.eur('1234.56789'))), '<span class="eur">€1.234,56<small>789</small></span>');
+  t.equal(plain(String(german.eur('1234.5'))), '<span class="eur">€1.234,50</span>');
 });
 
-t.test('the reader’s language decides, if it is one', async (t) => {
-  const eur = (header: string | undefined) => plain(formatFor(header, 'UTC').eurText('1234.5'));
-  t.equal(eur('de'), '1.234,50 €');
+t.test('the reader’s region decides, if Intl has English for it', async (t) => {
+  const eur = (header: string | undefined) => plain(formatFor(languageOf(header), 'UTC').eurText('1234.5'));
+  t.equal(eur('de'), '€1.234,50');
   t.equal(eur('de-AT'), '€ 1.234,50');
-  t.equal(eur('xx-XX, fr;q=0.5'), '1 234,50 €');
+  t.equal(eur('xx-XX, fr;q=0.5'), '€1 234,50');
+  t.equal(eur('ar-EG'), '€1,234.50');
   t.equal(eur(undefined), '€1,234.50');
-  for (const odd of ['', '*', 'zz', '-', 'de-u-nu-thai', ';;;', 'x'.repeat(5000)])
-    t.match(eur(odd), /1[.,]234[.,]50/, odd);
+  for (const odd of ['', '*', 'zz', '-', 'de-u-nu-thai', ';;;', 'x'.repeat(5000)]) t.equal(eur(odd), '€1,234.50', odd);
+});
+
+t.test('all that a page shows is English, and separates decimals in one way', async (t) => {
+  const at = new Date('2026-03-01T12:00:00Z');
+  for (const language of LANGUAGES) {
+    const format = formatFor(language, 'UTC');
+    const shown = [
+      format.month('2026-03-01'),
+      format.day('2026-03-01'),
+      String(format.instant(at)),
+      String(format.ago(at, at.getTime() + 120_000)),
+    ].join();
+    t.match(shown, /^March 2026,.*March.*2 minutes ago/, language);
+    const decimals = [format.eurText('0.5'), format.price('0.5'), format.percent(0.5)].map(
+      (text) => /0(.)5/.exec(text)?.[1],
+    );
+    t.equal(new Set(decimals).size, 1, `${language}: ${decimals}`);
+  }
 });
 
 t.test('times are those of the billing time zone', async (t) => {

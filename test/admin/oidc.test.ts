@@ -1,6 +1,7 @@
 import { createServer } from 'node:net';
 import { OAuth2Server } from 'oauth2-mock-server';
 import t from 'tap';
+import { createInvitation } from '../../src/store/invitation.ts';
 import { Person, startOffice } from './people.ts';
 
 /** Signing in with OpenID Connect, against a provider in this process. */
@@ -23,8 +24,8 @@ let claims: Record<string, unknown> = {};
 provider.service.on('beforeTokenSigning', (token) => Object.assign(token.payload, claims));
 
 /** Follows the redirect to the provider, and the one back to the pages. */
-async function through(person: Person): Promise<Awaited<ReturnType<Person['get']>>> {
-  const start = await person.get('/sign-in/oidc');
+async function through(person: Person, at = '/sign-in/oidc'): Promise<Awaited<ReturnType<Person['get']>>> {
+  const start = await person.get(at);
   const asked = new URL(start.headers.get('location') as string);
   const back = await fetch(asked, { redirect: 'manual' });
   const { pathname, search } = new URL(back.headers.get('location') as string);
@@ -57,6 +58,49 @@ t.test('a verified address that is known signs in', async (t) => {
   t.notOk(person.cookies.has('tollgate-oidc'), 'the attempt is over');
 });
 
+t.test('it leads back to the address that was asked for, and to no other site', async (t) => {
+  claims = { email: office.people.owner, email_verified: true };
+  const page = `/companies/${office.customer.company}/access?q=a&sort=name`;
+  const query = (next: string) => `?${new URLSearchParams({ next })}`;
+  t.match((await new Person(office.adminUrl).get(`/sign-in${query(page)}`)).text, `href="/sign-in/oidc${query(page)}"`);
+  for (const [next, location] of [
+    [page, page],
+    ['//evil.example', '/'],
+    ['https://evil.example/', '/'],
+  ] as const) {
+    const { headers } = await through(new Person(office.adminUrl), `/sign-in/oidc${query(next)}`);
+    t.equal(headers.get('location'), location);
+  }
+});
+
+t.test('a form whose session ended waits in its tab while another one signs in', async (t) => {
+  claims = { email: office.people.owner, email_verified: true };
+  const person = new Person(office.adminUrl);
+  await through(person);
+  const action = `/companies/${office.customer.company}/settings`;
+  const { text } = await person.get(action);
+  const user = /name="user" value="([^"]+)"/.exec(text)?.[1] as string;
+  const csrf = await person.csrf();
+  await office.sql`delete from sessions`;
+  const ended = await person.post(action, { user, csrf, budget: '1234' });
+  t.equal(ended.status, 401);
+  t.match(ended.text, 'href="/sign-in/oidc?next=/sign-in/done" target="_blank"');
+  const { headers } = await through(person, '/sign-in/oidc?next=/sign-in/done');
+  t.match((await person.get(headers.get('location') as string)).text, 'go on with what you typed');
+  const back = await person.post(action, {
+    user,
+    csrf: '',
+    budget: '1234',
+    'sign-in.email': '',
+    'sign-in.password': '',
+  });
+  t.equal(back.status, 200);
+  t.match(back.text, 'value="1234"');
+  claims = { email: office.people.operator, email_verified: true };
+  await through(person);
+  t.equal((await person.post(action, { user, csrf: '', budget: '1234' })).status, 403, 'another user does not get it');
+});
+
 t.test('an unverified or unknown address does not', async (t) => {
   for (const wrong of [
     { email: office.people.owner, email_verified: false },
@@ -72,6 +116,32 @@ t.test('an unverified or unknown address does not', async (t) => {
     t.match(text, 'there is no account for your verified e-mail address');
     t.equal((await person.get('/account')).status, 303);
   }
+});
+
+t.test('an invitation is accepted by whoever the provider knows by its address, and by nobody else', async (t) => {
+  const invitation = await createInvitation(office.sql, {
+    ...{ company_id: office.customer.company, email: 'new@customer.example', role: 'owner', created_by: 'test' },
+  });
+  const person = new Person(office.adminUrl);
+  const { text } = await person.get(`/invitation/${invitation.token}`);
+  const at = /href="(\/sign-in\/oidc\?invitation=[\w-]{43})"/.exec(text)?.[1] as string;
+  for (const wrong of [
+    { email: 'other@customer.example', email_verified: true },
+    { email: 'new@customer.example', email_verified: false },
+  ]) {
+    claims = wrong;
+    t.equal((await through(new Person(office.adminUrl), at)).status, 403);
+  }
+  claims = { email: 'new@customer.example', email_verified: true };
+  t.equal((await through(new Person(office.adminUrl))).status, 403, 'nor without the link');
+  t.equal((await office.sql`select from users where email like '%@customer.example'`).length, 3);
+  const { status, headers } = await through(person, at);
+  t.equal(status, 303);
+  t.equal(headers.get('location'), `/companies/${office.customer.company}/access?done=joined`);
+  const account = await person.get('/account');
+  t.match(account.text, /new@customer\.example.*owner/s);
+  t.match(account.text, 'there is no password to change here');
+  t.equal((await person.get(`/invitation/${invitation.token}`)).status, 404);
 });
 
 t.test('an answer to nobody’s attempt, or to another one, is refused', async (t) => {

@@ -140,6 +140,7 @@ function processOfPages(t: Test, restMs?: number): { pages: PagesProcess; logged
     apiSocket: null,
     adminUrl: null,
     oidc: null,
+    mail: null,
   };
   const pages = new PagesProcess(settings, log, restMs);
   t.teardown(() => pages.close());

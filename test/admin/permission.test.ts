@@ -20,7 +20,11 @@ const MAY: Readonly<Record<Role, readonly Action[]>> = {
     'account.use',
     'company.read',
     'company.set',
+    'company.choose',
     'company.export',
+    'company-audit.read',
+    'people.read',
+    'people.write',
     'usage.read',
     'request.read',
     'key.read',
@@ -32,7 +36,8 @@ const MAY: Readonly<Record<Role, readonly Action[]>> = {
     'company-token.write',
   ],
   get administrator() {
-    return this.owner.filter((action) => action !== 'company.export' && !action.startsWith('company-token'));
+    const owners = /^(company\.set|company\.export|company-audit\.|people\.|company-token\.)/;
+    return this.owner.filter((action) => !owners.test(action));
   },
   member: ['account.use'],
 };
@@ -92,13 +97,23 @@ t.test('a changed role holds from the next page on', async (t) => {
   await office.sql`update users set role = 'member' where email = ${office.people.administrator}`;
   t.equal((await person.get(`/companies/${own}/usage`)).status, 403);
   await office.sql`delete from users where email = ${office.people.administrator}`;
-  t.equal((await person.get('/account')).headers.get('location'), '/sign-in?next=%2Faccount');
+  t.equal((await person.get('/account')).headers.get('location'), '/sign-in?next=%2Faccount&done=ended');
 });
 
 t.test('internal model names are for operators', async (t) => {
   const { parts } = office.upstream;
   t.match((await people.operator.get('/models')).text, parts.chat);
-  for (const page of ['models', 'usage', 'access', 'assistants', 'settings', 'usage.csv', 'ledger.csv']) {
+  for (const page of [
+    'models',
+    'usage',
+    'access',
+    'assistants',
+    'settings',
+    'people',
+    'audit',
+    'usage.csv',
+    'ledger.csv',
+  ]) {
     t.notMatch((await people.owner.get(`/companies/${own}/${page}`)).text, parts.chat, page);
   }
 });

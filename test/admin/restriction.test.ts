@@ -68,7 +68,7 @@ t.test('a rotated key has all of the old one', async (t) => {
 t.test('values that are no limit or network are refused in words, and what was typed is shown again', async (t) => {
   const { id } = await create(ASKED);
   const before = await stored(id);
-  const numbers = ['0', '-1', '1e30', 'NaN', '1.5', 'ten', ' 5'];
+  const numbers = ['0', '-1', '1e30', 'NaN', '1.5', 'ten'];
   const limits: [string, string, string[], string][] = [
     ['requests_per_minute', 'Requests a minute', [...numbers, '1000000001'], 'a whole number from 1 to 1000000000'],
     ['tokens_per_minute', 'Tokens a minute', [...numbers, '1000000000001'], 'a whole number from 1 to 1000000000000'],

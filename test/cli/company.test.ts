@@ -33,6 +33,40 @@ t.test('set changes budget, gate and models; none lifts the budget', async (t) =
   t.same((await set('--enable-model', 'b', '--disable-model', 'c')).json.disabled_model_slugs, ['a', 'c']);
 });
 
+t.test('ceilings are set, shown and lifted; what holds is the smaller of budget and credit limit', async (t) => {
+  const made = await tollgate(
+    'company',
+    'create',
+    '--name',
+    'Low',
+    '--credit-limit',
+    '500.50',
+    '--eu-locked',
+    '--json',
+  );
+  const ceilings = {
+    credit_limit_eur: '500.5',
+    eu_locked: true,
+    effective_budget_eur: '500.5',
+    monthly_budget_eur: null,
+  };
+  t.match(made, { code: 0, err: '', json: ceilings });
+  const { id } = made.json;
+  const set = (...args: string[]) => tollgate('company', 'set', id, ...args);
+  const above = await set('--budget', '1000', '--allow-non-eu', 'true');
+  t.match(above, { code: 0, err: /warning: the budget is above the credit limit: 500\.5 EUR hold/ });
+  t.match(above.out, /EUR per month +1000\n.*credit limit +500\.5 EUR per month\n +EU gate +locked/s);
+  t.match((await tollgate('company', 'list')).out, /Low +500\.5 +no /);
+  t.match((await tollgate('usage', 'summary', '--company', id)).out, /EUR budget +500\.5\n/);
+  t.match(await set('--credit-limit', 'none', '--eu-locked', 'false', '--json'), {
+    ...{ code: 0, err: '' },
+    json: { credit_limit_eur: null, eu_locked: false, effective_budget_eur: '1000', allow_non_eu_models: true },
+  });
+  for (const wrong of ['0', '0.0', '1e3', '-5']) {
+    t.match(await set(`--credit-limit=${wrong}`), { code: 64, out: '', err: /--credit-limit must be/ }, wrong);
+  }
+});
+
 t.test('disabling an unknown model works and gives a warning', async (t) => {
   const { id } = (await tollgate('company', 'create', '--name', 'Typing', '--json')).json;
   const { code, err, json } = await tollgate('company', 'set', id, '--disable-model', 'tpyo', '--json');

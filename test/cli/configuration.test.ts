@@ -94,6 +94,19 @@ companies:
   t.match(rotated, /~ key Website of Nordlicht Verlag\n {4}its text: another one/);
 });
 
+t.test('ceilings are written, and exported', async (t) => {
+  const capped = `
+companies:
+  - { name: Nordlicht Verlag, credit_limit_eur: "200.50", eu_locked: true }
+`;
+  t.match(await apply(capped), { code: 0, out: /credit_limit_eur: none -> 200\.50\n {4}eu_locked: false -> true/ });
+  t.match(await apply(capped), { out: 'Nothing to change.\n' });
+  t.match(await query('select credit_limit_eur::float8 as top, eu_locked from companies'), [
+    { top: 200.5, eu_locked: true },
+  ]);
+  t.match((await run(['export-config'], { env })).out, /credit_limit_eur: "200\.5"\n.*eu_locked: true/s);
+});
+
 t.test('all mistakes of the form are told at once, with line and column', async (t) => {
   const { code, err } = await apply(`models:
   - slug: "bad slug"

@@ -10,12 +10,17 @@ import { testDatabase } from '../support/postgres.ts';
 const skip = spawnSync('curl', ['--version']).status === 0 ? false : 'curl is not installed';
 const MAIN = new URL('../../src/main.ts', import.meta.url).pathname;
 
+function newFolder(t: Test): string {
+  const folder = mkdtempSync(join(tmpdir(), 'tollgate-serve-'));
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
 /** Starts the program. @returns what it printed up to `until`, and a function that stops it */
 async function serve(t: Test, env: Record<string, string>, until: string) {
   const { url } = await testDatabase(t);
-  const folder = mkdtempSync(join(tmpdir(), 'tollgate-serve-'));
-  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
-  const settings = { DATABASE_URL: url, DATA_DIR: folder, PORT: '0', ADMIN_PORT: '0', LOG_LEVEL: 'silent', ...env };
+  const base = { DATABASE_URL: url, DATA_DIR: newFolder(t), PORT: '0', ADMIN_PORT: '0', LOG_LEVEL: 'silent' };
+  const settings = { ...base, ...env };
   const child = spawn(process.execPath, [MAIN, 'serve', '--demo'], {
     env: { ...process.env, ...settings },
     stdio: ['ignore', 'pipe', 'inherit'],
@@ -54,5 +59,41 @@ t.test('the printed curl line works on a Unix socket', { skip }, async (t) => {
   const { printed, stop } = await serve(t, { LISTEN_SOCKET: socket }, 'curl ');
   t.match(printed, `Socket      ${socket}`);
   t.match(await paste(printed), { object: 'chat.completion', model: 'demo-chat' });
+  t.equal(await stop(), 0);
+});
+
+t.test('a second start shows nothing again; the commands that it prints let its operator in', async (t) => {
+  const own = { DATABASE_URL: '', DATA_DIR: newFolder(t) }; // the embedded database
+  const first = await serve(t, own, 'curl ');
+  const [, key = '', password = ''] =
+    /API key +(svc_\S+) .*Login +operator@localhost {3}(\S+)/s.exec(first.printed) ?? [];
+  t.ok(key && password);
+  t.equal(await first.stop(), 0);
+
+  const { printed, stop } = await serve(t, own, 'key create');
+  t.notMatch(printed, /svc_|API key|Login|curl/);
+  t.match(printed, /Admin URL +http:\/\/127\.0\.0\.1:\d+\n/);
+  t.match(printed, /A new key, also on http:\/\/127\.0\.0\.1:\d+\/companies\/[\w-]{36}\/access:/);
+  const lines = printed.match(/^ {2}DATA_DIR=\S+ npx tollgate .+$/gm) ?? [];
+  t.equal(lines.length, 2);
+  const run = (line: string) => {
+    const command = line.replace('npx tollgate', `'${process.execPath}' '${MAIN}'`);
+    const env: Record<string, string | undefined> = { ...process.env };
+    delete env.DATABASE_URL;
+    return spawnSync('sh', ['-c', command], { env, input: 'a wholly new password\n', encoding: 'utf8' });
+  };
+  const [set, create] = lines.map(run);
+  t.match(set, { status: 0, stdout: /Password set/ });
+  t.match(create, { status: 0, stdout: /svc_[a-z2-7]{32}/ });
+  const admin = /Admin URL +(\S+)/.exec(printed)?.[1] as string;
+  const signIn = (password: string) =>
+    fetch(`${admin}/sign-in`, {
+      method: 'POST',
+      headers: { origin: admin },
+      body: new URLSearchParams({ email: 'operator@localhost', password }),
+      redirect: 'manual',
+    });
+  t.equal((await signIn('a wholly new password')).status, 303);
+  t.equal((await signIn(password)).status, 401);
   t.equal(await stop(), 0);
 });

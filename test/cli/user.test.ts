@@ -1,6 +1,9 @@
-import { randomUUID } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import t from 'tap';
 import { verifyPassword } from '../../src/domain/password.ts';
+import { findInvitation } from '../../src/store/invitation.ts';
+import { createSession } from '../../src/store/session.ts';
+import { findUser } from '../../src/store/user.ts';
 import { tollgate } from '../support/cli.ts';
 import { testDatabase } from '../support/postgres.ts';
 
@@ -50,4 +53,69 @@ t.test('a password that is too short or far too long is refused and not repeated
   }
   const { code, err } = await tollgate(['user', 'create', ...args], { env });
   t.match({ code, err }, { code: 64, err: /missing --password-stdin/ });
+});
+
+t.test('invite prints a link once, which leads to the pages', async (t) => {
+  const invite = (email: string, more = {}) =>
+    tollgate(['user', 'invite', '--email', email, '--role', 'owner', '--company', company, '--json'], {
+      env: { ...env, ...more },
+    });
+  const made = await invite('New@example.com');
+  t.match(made, { code: 0, err: '', json: { email: 'new@example.com', role: 'owner', company_id: company } });
+  const [, token = ''] = /^http:\/\/127\.0\.0\.1:8081\/invitation\/([\w-]{43})$/.exec(made.json.link) ?? [];
+  const found = await db.run(5000, (sql) => findInvitation(sql, token));
+  t.match(found, { email: 'new@example.com', created_by: 'cli', company_name: 'Acme' });
+  t.match((await invite('b@example.com', { ADMIN_URL: 'https://admin.example.com' })).json, {
+    link: /^https:\/\/admin\.example\.com\/invitation\//,
+  });
+  t.match(await invite('c@example.com', { ADMIN_PORT: 'off' }), { code: 1, out: '', err: /set ADMIN_URL/ });
+  t.match(await invite('new@example.com'), { code: 1, err: /invited already/ });
+  t.match(await invite('ada@example.com'), { code: 1, err: /has an account already/ });
+  const args = ['user', 'invite', '--email', 'd@example.com', '--company', company, '--role', 'operator'];
+  t.match(await tollgate(args, { env }), { code: 64, err: /--role must be owner, administrator or member/ });
+});
+
+t.test('list shows all users, or those of a company', async (t) => {
+  const all = await tollgate(['user', 'list'], { env });
+  t.match(all, { code: 0, err: '', out: /^ID +EMAIL +ROLE +COMPANY +LAST SIGN-IN \(UTC\)\n/ });
+  t.match(all.out, /ada@example\.com +operator +all +-\n/);
+  t.match(all.out, /owner@example\.com +owner +Acme +-\n/);
+  const { json } = await tollgate(['user', 'list', '--company', company, '--json'], { env });
+  t.same(
+    json.map(({ email }: { email: string }) => email),
+    ['administrator@example.com', 'member@example.com', 'owner@example.com'],
+  );
+  t.notMatch(JSON.stringify(json), /scrypt|password/);
+});
+
+t.test('set-password replaces the hash and ends the sessions of the user', async (t) => {
+  const id = await db.run(5000, async (sql) => {
+    const user = await findUser(sql, 'owner@example.com');
+    await createSession(sql, randomBytes(32), user?.id as string);
+    return user?.id as string;
+  });
+  const set = (email: string, stdin: string) =>
+    tollgate(['user', 'set-password', '--email', email, '--password-stdin', '--json'], { env, stdin });
+  const done = await set('Owner@example.com', 'a wholly new password\n');
+  t.match(done, { code: 0, err: '', json: { id, email: 'owner@example.com' } });
+  t.notMatch(done.out, 'wholly');
+  const after = await db.run(5000, async (sql) => ({
+    user: await findUser(sql, 'owner@example.com'),
+    sessions: (await sql`select from sessions where user_id = ${id}`).length,
+  }));
+  t.equal(await verifyPassword('a wholly new password', after.user?.password_hash ?? null), true);
+  t.equal(after.sessions, 0);
+  t.match(await set('nobody@example.com', 'a wholly new password'), {
+    code: 1,
+    out: '',
+    err: /no such user.*user list/,
+  });
+  t.match(await set('owner@example.com', 'short'), { code: 64, err: /at least 12 characters/ });
+});
+
+t.test('remove takes a user away, the last owner too', async (t) => {
+  const remove = (email: string) => tollgate(['user', 'remove', '--email', email, '--json'], { env });
+  t.match(await remove('OWNER@example.com'), { code: 0, err: '', json: { email: 'owner@example.com', role: 'owner' } });
+  t.equal(await db.run(5000, (sql) => findUser(sql, 'owner@example.com')), null);
+  t.match(await remove('owner@example.com'), { code: 1, out: '', err: /no such user/ });
 });

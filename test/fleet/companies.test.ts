@@ -204,6 +204,8 @@ t.test(
       'budget_alerts (id)',
       'budget_reservations (request_id)',
       'chat_usage (id)',
+      'invitations (digest)',
+      'invitations (id)',
       'models (id)',
       'models (slug)',
       'users (email)',

@@ -31,7 +31,7 @@ const UNKNOWN = { company_id: NIL_ID, api_key_id: NIL_ID };
 const NOT_BOOKED = { outcome: null, cost_eur: null, upstream_status: null, upstream_reason: null };
 
 t.test('every request leaves one row, whatever became of it', async (t) => {
-  const world = await startWorld(t, { MAX_BODY_BYTES: '2048', FIRST_BYTE_SECONDS: '1' });
+  const world = await startWorld(t, { MAX_BODY_BYTES: '2048' });
   const { customer, upstream } = world;
   const { company } = customer;
   const [{ id: key }] = await world.sql<[{ id: string }]>`select id from api_keys where company_id = ${company}`;
@@ -45,7 +45,6 @@ t.test('every request leaves one row, whatever became of it', async (t) => {
   await part('limited', upstream.parts.limited);
   await part('failing', upstream.parts.failing);
   await part('broken', upstream.parts.broken);
-  await part('slow', 'internal-demo-slow!slow-first-byte-30000');
   await part('endless', 'internal-demo-endless!events-100000');
 
   it('200', async (t) => {
@@ -134,11 +133,6 @@ t.test('every request leaves one row, whatever became of it', async (t) => {
     const said = { upstream_status: 500, outcome: 'upstream_failed', code: 'upstream_error', cost_eur: null };
     await tells(t, world, await customer.chat({ model: 'failing' }), { ...own, ...said });
   });
-  it('504', async (t) => {
-    const said = { upstream_status: null, upstream_reason: 'too slow: first_byte', code: 'upstream_timeout' };
-    const row = await tells(t, world, await customer.chat({ model: 'slow' }), { ...own, ...said });
-    t.ok((row.duration_ms as number) >= 1000);
-  });
   it('a stream that breaks off midway', async (t) => {
     const said = { status: 200, code: 'upstream_error', outcome: 'upstream_failed', upstream_status: null };
     const row = await tells(t, world, await customer.chat({ model: 'broken', stream: true }), { ...own, ...said });
@@ -170,6 +164,15 @@ t.test('every request leaves one row, whatever became of it', async (t) => {
     >`select sum(requests)::integer as counted from request_hours`;
     t.equal(counted, rows.length);
   });
+});
+
+t.test('504', async (t) => {
+  const world = await startWorld(t, { FIRST_BYTE_SECONDS: '1' }); // on a busy machine other calls may take as long
+  const { customer } = world;
+  await world.part(customer, 'slow', 'internal-demo-slow!slow-first-byte-30000');
+  const said = { upstream_status: null, upstream_reason: 'too slow: first_byte', code: 'upstream_timeout' };
+  const row = await tells(t, world, await customer.chat({ model: 'slow' }), { company_id: customer.company, ...said });
+  t.ok((row.duration_ms as number) >= 1000);
 });
 
 t.test('a request that is refused for overload is there too, with its company', async (t) => {

@@ -118,6 +118,19 @@ t.test('each threshold once a month, also when the budget is raised and reached 
   await clock('2026-11-01T12:00:00Z');
 });
 
+t.test('the credit limit is what thresholds are of, where it is below the budget or there is none', async (t) => {
+  for (const budget of ['1000', null, '0']) {
+    const id = await company(budget);
+    await run((sql) => sql`update companies set credit_limit_eur = 100 where id = ${id}`);
+    await spend(id, 81);
+    await store.look(null, NOBODY);
+    t.equal(await written(id), '(50) 80', `a budget of ${budget}`);
+    const [alert] = await run((sql) => listAlerts(sql, { undelivered: false, company: id, limit: 1 }));
+    t.equal(alert?.alert.budget_eur, '100');
+    t.match(await run((sql) => readNotices(sql, id, 5)), [{ key: null, used: 80 }]);
+  }
+});
+
 t.test('of several at once the highest is told', async (t) => {
   const id = await company('100');
   await spend(id, 250);

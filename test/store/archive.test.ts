@@ -34,6 +34,10 @@ async function settle(name: string): Promise<{ id: string; name: string }> {
   );
   await run(
     (sql) =>
+      sql`insert into invitations (company_id, email, role, digest, expires_at) values (${id}, ${`new@${mark}.example`}, 'member', ${randomBytes(32)}, now())`,
+  );
+  await run(
+    (sql) =>
       sql`insert into admin_tokens (company_id, name, digest, access) values (${id}, ${`${name} token`}, ${randomBytes(32)}, 'read')`,
   );
   // all that a line of JSON could stumble over

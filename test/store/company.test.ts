@@ -32,7 +32,8 @@ t.test('what a change does not name stays as it is', async (t) => {
   t.same(await run((sql) => setCompany(sql, made.id, {})), made);
   t.same(await run((sql) => setCompany(sql, made.id, { name: 'Renamed' })), { ...made, name: 'Renamed' });
   const closed = await run((sql) => setCompany(sql, made.id, { allow_non_eu_models: false, monthly_budget_eur: null }));
-  t.same(closed, { ...made, name: 'Renamed', allow_non_eu_models: false, monthly_budget_eur: null });
+  const budgets = { monthly_budget_eur: null, effective_budget_eur: null };
+  t.same(closed, { ...made, name: 'Renamed', allow_non_eu_models: false, ...budgets });
 });
 
 t.test('limits are set, changed one by one and lifted', async (t) => {

@@ -251,6 +251,7 @@ t.test('every text of a company is erased, or holds no name', async (t) => {
     api_keys: 'prefix scopes allowed_model_slugs',
     assistants: 'model_slug visibility',
     users: 'role password_hash',
+    invitations: 'role',
     admin_tokens: 'access',
     // a cost centre is an account, not a person: sql/PRIVACY.md says so
     api_usage: 'model_slug upstream_model endpoint usage_source outcome cost_center',

@@ -4,12 +4,13 @@ import { createToken } from '../../src/store/admin-token.ts';
 import { createAssistant } from '../../src/store/assistant.ts';
 import { createCompany, setCompany } from '../../src/store/company.ts';
 import { type Database, openDatabase, type Sql } from '../../src/store/database.ts';
+import { createInvitation, withdrawInvitation } from '../../src/store/invitation.ts';
 import { createKey, revokeKey } from '../../src/store/key.ts';
 import { migrate } from '../../src/store/migrate.ts';
 import { createModel } from '../../src/store/model.ts';
 import { trailStore } from '../../src/store/request-trail.ts';
 import { ensureTenantRole, enterCompany, within } from '../../src/store/tenant-role.ts';
-import { insertUser } from '../../src/store/user.ts';
+import { insertUser, listPeople, removeUser, setRole } from '../../src/store/user.ts';
 import { inDatabase, privateServer, testDatabase } from '../support/postgres.ts';
 import { addRequests } from '../support/requests.ts';
 import { addUsage } from '../support/usage.ts';
@@ -34,6 +35,12 @@ async function fullCompany(db: Database, name: string): Promise<{ id: string; ke
       cost_eur_per_1k_output: '1',
     });
     await insertUser(sql, { email: `${name}@example.com`, role: 'owner', company_id: id }, null);
+    await createInvitation(sql, {
+      company_id: id,
+      email: `new-${name}@example.com`,
+      role: 'member',
+      created_by: 'test',
+    });
     await sql`insert into chat_usage (company_id, cost_eur) values (${id}, 1)`;
     await sql`insert into budget_reservations values (${randomUUID()}, ${id}, '2026-11-01', ${randomUUID()}, 1, now())`;
     await sql`
@@ -110,12 +117,13 @@ t.test('with every WHERE forgotten', async (t) => {
         name,
       );
     }
-    for (const secret of [
-      ['api_keys', 'digest'] as const,
-      ['users', 'password_hash'] as const,
-      ['admin_tokens', 'digest'] as const,
-    ]) {
-      const [table, column] = secret;
+    const secrets = [
+      ['api_keys', 'digest'],
+      ['users', 'password_hash'],
+      ['invitations', 'digest'],
+      ['admin_tokens', 'digest'],
+    ] as const;
+    for (const [table, column] of secrets) {
       await t.rejects(
         within(db, one.id, MS, (sql) => sql`select ${sql(column)} from ${sql(table)}`),
         NEVER_READ,
@@ -145,6 +153,61 @@ t.test('with every WHERE forgotten', async (t) => {
     );
     await t.rejects(
       within(db, one.id, MS, (sql) => sql`delete from companies`),
+      NEVER_READ,
+    );
+  });
+
+  await t.test('a company changes its own people and invitations, and its ceilings not at all', async (t) => {
+    const [theirs] = await db.run(MS, (sql) => listPeople(sql, two.id));
+    const [invited] = await db.run(
+      MS,
+      (sql) => sql<{ id: string }[]>`select id from invitations where company_id = ${two.id}`,
+    );
+    const asOne = (work: (sql: Sql) => Promise<unknown>) => within(db, one.id, MS, work);
+    const none = { message: /There is no such/ };
+    await t.rejects(
+      asOne((sql) => setRole(sql, two.id, theirs?.id as string, 'member')),
+      none,
+    );
+    await t.rejects(
+      asOne((sql) => removeUser(sql, theirs?.id as string)),
+      none,
+    );
+    await t.rejects(
+      asOne((sql) => withdrawInvitation(sql, two.id, invited?.id as string)),
+      none,
+    );
+    await t.rejects(
+      asOne((sql) =>
+        createInvitation(sql, { company_id: two.id, email: 'x@example.com', role: 'owner', created_by: 'x' }),
+      ),
+      NEVER_READ,
+    );
+    await t.rejects(
+      asOne((sql) =>
+        createInvitation(sql, { company_id: one.id, email: 'two@example.com', role: 'owner', created_by: 'x' }),
+      ),
+      { message: 'two@example.com cannot be invited: the address has an account already.' },
+      'an account of another company is seen, and not whose it is',
+    );
+    for (const ceiling of ['credit_limit_eur = null', 'eu_locked = false']) {
+      await t.rejects(
+        asOne((sql) => sql.unsafe(`update companies set ${ceiling}`)),
+        NEVER_READ,
+        ceiling,
+      );
+    }
+    await t.rejects(
+      asOne((sql) => sql`update users set company_id = null, role = 'operator'`),
+      NEVER_READ,
+    );
+    await t.rejects(
+      asOne((sql) => sql`update users set role = 'operator'`),
+      { code: '23514' },
+      'nobody becomes an operator',
+    );
+    await t.rejects(
+      asOne((sql) => sql`update users set email = 'x@example.com'`),
       NEVER_READ,
     );
   });

@@ -1,12 +1,14 @@
-import { randomUUID } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import t from 'tap';
 import { verifyPassword } from '../../src/domain/password.ts';
 import { createCompany } from '../../src/store/company.ts';
-import type { Sql } from '../../src/store/database.ts';
-import { createUser } from '../../src/store/user.ts';
+import { openDatabase, type Sql } from '../../src/store/database.ts';
+import { createSession } from '../../src/store/session.ts';
+import { createUser, keepAnOwner, listPeople, removeUser, setRole } from '../../src/store/user.ts';
 import { testDatabase } from '../support/postgres.ts';
+import { until } from '../support/until.ts';
 
-const { db } = await testDatabase(t);
+const { db, url } = await testDatabase(t);
 const run = <T>(work: (sql: Sql) => Promise<T>) => db.run(10_000, work);
 const { id: acme } = await run((sql) => createCompany(sql, { name: 'Acme' }));
 const password = 'correct horse battery';
@@ -47,4 +49,60 @@ t.test('a taken address and an unknown company are refused', async (t) => {
       noun: 'company',
     },
   );
+});
+
+t.test('of two owners who remove each other at once, one stays', async (t) => {
+  const { id: duo } = await run((sql) => createCompany(sql, { name: 'Duo' }));
+  const owner = (email: string) =>
+    run((sql) => createUser(sql, { email, password: null, role: 'owner', company_id: duo }));
+  const [one, two] = [await owner('one@duo.example'), await owner('two@duo.example')];
+  const [removed, commit] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const first = db.transaction(10_000, async (sql) => {
+    await keepAnOwner(sql, duo, two.id);
+    await removeUser(sql, two.id);
+    removed.resolve();
+    await commit.promise;
+  });
+  await removed.promise;
+  let isPast = false;
+  const watcher = openDatabase({ url }); // both connections are in use
+  t.teardown(() => watcher.close());
+  const second = db.transaction(10_000, async (sql) => {
+    await keepAnOwner(sql, duo, one.id);
+    isPast = true;
+    await removeUser(sql, one.id);
+  });
+  second.catch(() => {}); // looked at below
+  await until(
+    async () =>
+      isPast ||
+      (
+        await watcher.run(
+          10_000,
+          (sql) => sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+        )
+      ).length > 0,
+    'the second one waits for the first',
+    (is) => is,
+  );
+  commit.resolve();
+  await first;
+  await t.rejects(second, { reason: 'conflict', message: /last owner/ });
+  t.same(
+    (await run((sql) => listPeople(sql, duo))).map(({ email }) => email),
+    ['one@duo.example'],
+  );
+});
+
+t.test('a sign-in is remembered, and no entry of the audit log', async (t) => {
+  const { id: solo } = await run((sql) => createCompany(sql, { name: 'Solo' }));
+  const asked = { email: 'solo@example.com', password: null, role: 'member', company_id: solo } as const;
+  const { id } = await run((sql) => createUser(sql, asked));
+  const entries = () => run(async (sql) => (await sql`select from audit_log where subject_id = ${id}`).length);
+  t.equal((await run((sql) => listPeople(sql, solo)))[0]?.last_sign_in_at, null);
+  await run((sql) => createSession(sql, randomBytes(32), id));
+  t.type((await run((sql) => listPeople(sql, solo)))[0]?.last_sign_in_at, Date);
+  t.equal(await entries(), 1);
+  await run((sql) => setRole(sql, solo, id, 'owner'));
+  t.equal(await entries(), 2, 'a role is');
 });

@@ -1,5 +1,15 @@
+import { checkCeilings } from '../../domain/ceiling.ts';
+import { RefusedChange } from '../../domain/refused-change.ts';
 import { companiesAfter } from '../../store/after.ts';
-import { type CompanyChanges, createCompany, findCompany, type NewCompany, setCompany } from '../../store/company.ts';
+import {
+  type CompanyChanges,
+  type CompanyRow,
+  createCompany,
+  findCompany,
+  type NewCompany,
+  setCompany,
+} from '../../store/company.ts';
+import { leaveCompany } from '../../store/tenant-role.ts';
 import { type Operation, operation, type PageQuery, pageOf, type Resource } from './operation.ts';
 import * as schema from './schemas.ts';
 
@@ -30,7 +40,9 @@ export const companyOperations: readonly Operation[] = [
     path: '/companies',
     summary: 'Create a company',
     action: 'company.create',
-    body: schema.object({ ...schema.companySettings, disabled_model_slugs: schema.disabledSlugs }, ['name']),
+    body: schema.object({ ...schema.companySettings, ...schema.ceilings, disabled_model_slugs: schema.disabledSlugs }, [
+      'name',
+    ]),
     answer: schema.company,
     status: 201,
     async run(sql, { body: { disabled_model_slugs: disable = [], ...body } }) {
@@ -61,17 +73,33 @@ export const companyOperations: readonly Operation[] = [
       requests_per_minute: 'company.limit',
       tokens_per_minute: 'company.limit',
       max_concurrent: 'company.limit',
+      credit_limit_eur: 'company.limit',
+      eu_locked: 'company.limit',
     },
-    body: schema.changeOf({ ...schema.companySettings, disabled_model_slugs: schema.disabledSlugs }),
+    body: schema.changeOf({
+      ...schema.companySettings,
+      ...schema.ceilings,
+      disabled_model_slugs: schema.disabledSlugs,
+    }),
     answer: schema.company,
     status: 200,
     resource: COMPANY,
     async run(sql, { params, body: { disabled_model_slugs: slugs, ...changes } }) {
       const id = params.company as string;
-      if (slugs === undefined) return setCompany(sql, id, changes);
-      const { disabled_model_slugs: before } = await findCompany(sql, id);
-      const enable = before.filter((slug) => !slugs.includes(slug));
+      const company = await findCompany(sql, id);
+      requireBelow(company, changes);
+      const enable = slugs === undefined ? [] : company.disabled_model_slugs.filter((slug) => !slugs.includes(slug));
+      // the tenant role may not set ceilings, and only operators get here with them
+      if (changes.credit_limit_eur !== undefined || changes.eu_locked !== undefined) await leaveCompany(sql);
       return setCompany(sql, id, { ...changes, disable: slugs, enable });
     },
   }),
 ];
+
+/** Refuses settings above the ceilings, which the same change may set. @throws RefusedChange conflict */
+function requireBelow(company: CompanyRow, changes: CompanyChanges): void {
+  const { credit_limit_eur = company.credit_limit_eur, eu_locked = company.eu_locked } = changes;
+  const { budget, nonEu } = checkCeilings({ ...company, credit_limit_eur, eu_locked }, changes);
+  if (budget !== null) throw new RefusedChange('conflict', 'company', `monthly_budget_eur ${budget}.`);
+  if (nonEu !== null) throw new RefusedChange('conflict', 'company', `allow_non_eu_models ${nonEu}.`);
+}

@@ -1,4 +1,4 @@
-import { pageOfAudit } from '../../store/page.ts';
+import { pageOfAudit } from '../../store/audit.ts';
 import { summarizeUsage } from '../../store/usage.ts';
 import { type Operation, operation } from './operation.ts';
 import * as schema from './schemas.ts';
@@ -60,7 +60,7 @@ export const reportOperations: readonly Operation[] = [
     answer: schema.pageOf(change),
     status: 200,
     async run(sql, { query: { cursor = null, search = '' } }) {
-      const { rows, next } = await pageOfAudit(sql, { search, newestFirst: true, from: cursor });
+      const { rows, next } = await pageOfAudit(sql, { search, newestFirst: true, from: cursor, company: null });
       return { data: rows.map(({ db_role: _, ...row }) => row), next_cursor: next === null ? null : String(next) };
     },
   }),

@@ -96,10 +96,21 @@ export const companySettings = {
   allow_non_eu_models: boolean,
   ...limits,
 };
+/** Ceilings of a company, which operators set. */
+export const ceilings = {
+  credit_limit_eur: orNull({
+    ...eur,
+    pattern: '^(?=.*[1-9])\\d{1,12}(\\.\\d{1,15})?$',
+    description: `${eur.description}: the most that the budget may be, above 0; null: no ceiling`,
+  }),
+  eu_locked: { ...boolean, description: 'models outside the EU are refused, whatever the company allows' },
+};
 export const disabledSlugs = listOf(slug);
 export const company = object({
   id,
   ...companySettings,
+  ...ceilings,
+  effective_budget_eur: orNull({ ...eur, description: 'what holds of budget and credit limit; null: unlimited' }),
   disabled_model_slugs: disabledSlugs,
   created_at: instant,
   closed_at: orNull({ ...instant, description: `${instant.description}; null: it is open` }),

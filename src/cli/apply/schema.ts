@@ -47,6 +47,7 @@ const company = object(
   {
     id: { ...resource.id, description: 'only to rename a company, or where two have the same name' },
     ...resource.companySettings,
+    ...resource.ceilings,
     disabled_model_slugs: resource.disabledSlugs,
     models: listOf(model, 'models of this company alone'),
     assistants: listOf(assistant, 'assistants of this company'),

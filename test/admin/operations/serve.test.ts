@@ -108,6 +108,34 @@ t.test("a company's token acts behind the wall of its company", async (t) => {
   t.match(refused, { status: 403, body: { errors: [{ pointer: '#/name' }] } });
 });
 
+t.test('ceilings are for tokens of operators, and hold for those of a company', async (t) => {
+  const { company: capped } = await office.newCustomer();
+  const theirs = await newToken(office, { company_id: capped });
+  const path = `/companies/${capped}`;
+  const patch = (by: string, body: object) => send(office, by, ['PATCH', path], body);
+  const set = await patch(token, { credit_limit_eur: '500', eu_locked: true, name: 'Capped' });
+  t.match(set, {
+    status: 200,
+    body: { credit_limit_eur: '500', eu_locked: true, effective_budget_eur: '500', name: 'Capped' },
+  });
+  for (const member of [{ credit_limit_eur: null }, { eu_locked: false }]) {
+    t.match(await patch(theirs, member), { status: 403, body: { errors: [{ pointer: `#/${Object.keys(member)}` }] } });
+  }
+  t.match(await patch(theirs, { monthly_budget_eur: '500.01' }), { status: 409, body: { detail: /at most 500/ } });
+  t.match(await patch(theirs, { allow_non_eu_models: true }), { status: 409, body: { detail: /locked/ } });
+  t.match(await patch(theirs, { monthly_budget_eur: '400' }), { status: 200, body: { effective_budget_eur: '400' } });
+  t.equal((await patch(token, { credit_limit_eur: '0' })).status, 400);
+  const raised = await patch(token, { credit_limit_eur: '900', monthly_budget_eur: '800' });
+  t.match(
+    raised,
+    { status: 200, body: { effective_budget_eur: '800' } },
+    'a budget fits the ceiling of the same change',
+  );
+  const log =
+    await office.sql`select actor from audit_log where company_id = ${capped} and subject = 'companies' order by id`;
+  t.equal(log.at(-1)?.actor, 'token deploy', 'outside of the wall the actor is still named');
+});
+
 t.test('all mistakes of a body and a query are told at once, with pointers', async (t) => {
   const bad = { name: '', scopes: ['chat', 'shell'], monthly_budget_eur: 5, max_concurrent: 0, 'a/b': 1 };
   const { status, body } = await send(office, token, ['POST', `/companies/${company}/keys`], bad);

@@ -1,0 +1,31 @@
+import { type Changes, type CompanyRow, findCompany, setCompany } from '../store/company.ts';
+import type { Sql } from '../store/database.ts';
+import { change, type PageContext, param } from './context.ts';
+import type { Form } from './form.ts';
+import { type Labels, lockEdited } from './stale.ts';
+
+interface CompanyEdit {
+  /** What the form edits, and what it would save. */
+  readonly labels: Labels<CompanyRow>;
+  readonly changes: Changes<CompanyRow>;
+  /** May throw a FormQuestion. */
+  readonly ask?: (sql: Sql, present: CompanyRow) => Promise<void> | void;
+  /** Default: behind the tenant wall. */
+  readonly by?: typeof change;
+}
+
+/** Saves one form of the settings page. @throws FormQuestion when somebody else changed the same meanwhile */
+export async function saveCompany(c: PageContext, form: Form, edit: CompanyEdit): Promise<Response> {
+  const { labels, changes, ask = () => {}, by = change } = edit;
+  const id = param(c, 'company');
+  const page = `/companies/${id}/settings`;
+  await by(c, async (sql) => {
+    const find = () => findCompany(sql, id);
+    await ask(
+      sql,
+      await lockEdited(c, sql, form, { table: 'companies', id, company: id, labels, changes, find, page }),
+    );
+    await setCompany(sql, id, changes);
+  });
+  return c.redirect(`${page}?done=saved`, 303);
+}

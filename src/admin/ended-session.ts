@@ -1,0 +1,65 @@
+import { html } from 'hono/html';
+import type { ContentfulStatusCode } from 'hono/utils/http-status';
+import type { PageContext } from './context.ts';
+import { field, formState, keptInputs } from './field.ts';
+import { type Form, readForm } from './form.ts';
+import { plainPage } from './layout.ts';
+import type { Session } from './session.ts';
+import type { SignIn } from './sign-in-attempt.ts';
+
+/** What happens to requests without a session: people sign in, and nothing that they typed is lost. */
+
+const MAX_FORM_BYTES = 1 << 20;
+const MAX_ADDRESS = 2000; // characters
+const ENDED = 'Your session ended. Sign in to go on; what you typed is kept.';
+
+/** To the sign-in page, which leads back to the address of a page. */
+export function toSignIn(c: PageContext): Response {
+  const query = new URLSearchParams();
+  const address = c.req.path + new URL(c.req.url).search;
+  const isPage = c.req.method !== 'POST' && address !== '/' && address.length <= MAX_ADDRESS;
+  if (isPage) query.set('next', address);
+  if (c.var.services.sessions.isSent(c)) query.set('done', 'ended');
+  return c.redirect(query.size === 0 ? '/sign-in' : `/sign-in?${query}`, 303);
+}
+
+/**
+ * A form that was sent without a session. What was typed is kept in hidden fields of a sign-in page, which goes to
+ * the same address: nothing is stored here, and no other site sees it. Who signs in with a password there has a
+ * session, and the form is shown again (submission.ts). Single sign-on opens in another tab, so that the text need
+ * not travel through the provider's site.
+ * @returns the new session of the user whose form it is, or an answer
+ */
+export async function signInAgain(c: PageContext, signIn: SignIn): Promise<Session | Response> {
+  const form = readForm(c, MAX_FORM_BYTES);
+  const { values } = form;
+  if (!values.has('user')) return toSignIn(c); // not from a page of ours
+  const email = values.get('sign-in.email');
+  if (email === null) return againPage(c, form, 401);
+  const result = await signIn(c, email, values.get('sign-in.password') ?? '');
+  if ('message' in result) {
+    form.refuse('', result.message);
+    return againPage(c, form, result.status);
+  }
+  return values.get('user') === result.user.user_id ? result : c.redirect('/', 303);
+}
+
+function againPage(c: PageContext, form: Form, status: ContentfulStatusCode): Promise<Response> {
+  const { oidc, adminUrl } = c.var.services;
+  const state = formState(form, c.req.path);
+  const email = 'sign-in.email';
+  const password = 'sign-in.password';
+  const body = html`<div class="narrow"><h1>Sign in</h1>
+${form.messages.size === 0 ? html`<p class="notice warn-notice" role="status">${ENDED}</p>` : state.summary}
+<form method="post" action="${c.req.path}" class="card stack">${keptInputs(form)}
+${field(state, { name: email, label: 'E-mail address', type: 'email', required: true, autocomplete: 'username' })}
+${field(state, { name: password, label: 'Password', type: 'password', required: true, autocomplete: 'current-password' })}
+<button class="primary">Sign in</button>
+${
+  oidc !== null && adminUrl !== null
+    ? html`<p class="or">or</p><p><a class="button wide" href="/sign-in/oidc?next=/sign-in/done" target="_blank" rel="noopener">Sign in with your organisation <span class="muted">(in a new tab)</span></a></p>
+<p>Then come back to this tab:</p><button formnovalidate>Go on with what I typed</button>`
+    : ''
+}</form></div>`;
+  return plainPage(c, 'Sign in', body, status);
+}

@@ -1,0 +1,61 @@
+import { html } from 'hono/html';
+import { INVITATION_PATH, invitationMail } from '../domain/invitation.ts';
+import { findCompany } from '../store/company.ts';
+import type { InvitationRow, MadeInvitation } from '../store/invitation.ts';
+import { type PageContext, read } from './context.ts';
+import type { Form } from './form.ts';
+import type { Html } from './html.ts';
+import { companyHeading, copyable, page } from './layout.ts';
+import { waitText } from './throttle.ts';
+
+const MAIL_MS = 8000;
+
+/** Whether the invitation left as an e-mail; null: e-mails are not set up. */
+type Sent = boolean | null;
+
+/** Counts an invitation of a company, or refuses the form: each may be an e-mail to anybody. */
+export function countInvitation(c: PageContext, form: Form, company: string): void {
+  const { invitations } = c.var.services;
+  const seconds = invitations.closedFor(company);
+  if (seconds > 0) form.refuse('', `This company has sent many invitations in a short time. ${waitText(seconds)}`);
+  form.check();
+  invitations.attempt(company);
+}
+
+/** Sends an invitation that was just made, where that is set up, and answers with the only page that shows its link. */
+export async function invitedPage(c: PageContext, { token, ...invitation }: MadeInvitation): Promise<Response> {
+  const { email, role, company_id, expires_at } = invitation;
+  const company = await read(c, (sql) => findCompany(sql, company_id));
+  const { adminUrl } = c.var.services;
+  const link = new URL(INVITATION_PATH + token, adminUrl ?? c.req.url).href;
+  const sent = await send(c, company.name, invitation, link);
+  const body = html`${companyHeading(c, company)}<h1>${email} is invited</h1>
+<div class="notice strong" role="status"><strong>This is the only time the link is shown.</strong> A lost one is renewed.</div>
+<section class="card reveal"><p>${sentText(sent, email)} With the link ${email} becomes ${role} of ${company.name}. It works once, until ${c.var.format.instant(expires_at)}.</p>
+${copyable('link', 'Invitation link', link)}</section>
+<p><a class="button primary" href="/companies/${company.id}/people">To the people of the company</a></p>`;
+  return page(c, 'Invitation', body);
+}
+
+function sentText(sent: Sent, email: string): Html | string {
+  if (sent === null) return html`Give this link to <strong>${email}</strong>, and to nobody else.`;
+  return sent
+    ? html`The link is on its way to <strong>${email}</strong> by e-mail.`
+    : html`<strong>The e-mail could not be sent.</strong> Give this link to <strong>${email}</strong>, and to nobody else.`;
+}
+
+/** Only with ADMIN_URL: the address of a request could lead whoever gets the e-mail elsewhere. */
+async function send(c: PageContext, company: string, invitation: InvitationRow, link: string): Promise<Sent> {
+  const { mail, adminUrl, log } = c.var.services;
+  if (mail === null || adminUrl === null) return null;
+  const { role, email: to, expires_at } = invitation;
+  const until = `${expires_at.toISOString().slice(0, 16).replace('T', ' ')} UTC`;
+  try {
+    const { mailer } = await import('../alerts/mail.ts');
+    await mailer(mail, MAIL_MS)({ to, ...invitationMail({ company, role, link, until }) });
+    return true;
+  } catch (error) {
+    log.warn({ reason: (error as Error).message }, 'admin: an invitation could not be sent by e-mail');
+    return false;
+  }
+}

@@ -1,0 +1,41 @@
+import { html } from 'hono/html';
+import type { PageContext } from './context.ts';
+import { keptInputs } from './field.ts';
+import type { Form } from './form.ts';
+import type { Html } from './html.ts';
+import { page } from './layout.ts';
+
+interface Asked {
+  /** What `Form.confirms` finds once the user has confirmed. It names what was shown, so that news is asked again. */
+  readonly answer: string;
+  readonly title: string;
+  readonly text: Html;
+  /** What confirms. */
+  readonly button: string;
+  /** A way out besides changing the form. */
+  readonly link?: { readonly href: string; readonly text: string };
+}
+
+/** A form that would do more than its user may expect. Thrown before anything is changed; the form comes back. */
+export class FormQuestion extends Error {
+  override readonly name = 'FormQuestion';
+  readonly asked: Asked;
+
+  constructor(asked: Asked) {
+    super(asked.title);
+    this.asked = asked;
+  }
+}
+
+/** Asks: the form is in the page, and is sent again with the answer, or shown again to be changed. */
+export function questionPage(c: PageContext, form: Form, { asked }: FormQuestion): Promise<Response> {
+  const { answer, title, text, button, link } = asked;
+  const body = html`<h1>${title}</h1><section class="card"><div role="alert" tabindex="-1" autofocus>${text}</div>
+<form method="post" action="${c.req.path}" class="actions"><input type="hidden" name="csrf" value="${c.var.session.csrf}">${keptInputs(form)}
+<button class="primary" name="confirmed" value="${answer}">${button}</button>
+<button class="quiet" name="step" value="show">Change what I typed</button>${
+    link === undefined ? '' : html` <a class="button quiet" href="${link.href}">${link.text}</a>`
+  }</form></section>`;
+  c.status(409);
+  return page(c, title, body);
+}

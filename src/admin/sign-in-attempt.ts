@@ -1,0 +1,57 @@
+import type { ContentfulStatusCode } from 'hono/utils/http-status';
+import { verifyPassword } from '../domain/password.ts';
+import { findUser } from '../store/user.ts';
+import { clientOf, type PageContext } from './context.ts';
+import { Busy } from './semaphore.ts';
+import type { Session } from './session.ts';
+import { type Attempts, waitText } from './throttle.ts';
+
+const READ_MS = 2000;
+const WRONG = 'The e-mail address or the password is wrong.';
+
+/** Why nobody was signed in. */
+interface NotSignedIn {
+  readonly status: ContentfulStatusCode;
+  readonly message: string;
+}
+
+export type SignIn = (c: PageContext, email: string, password: string) => Promise<Session | NotSignedIn>;
+
+/**
+ * Signing in with a password. Neither the answer nor its time tells whether an e-mail address has an account: every
+ * attempt that is not throttled costs one password hash.
+ */
+export function passwordSignIn(attempts: Attempts): SignIn {
+  return async (c, typed, password) => {
+    const email = typed.trim().toLowerCase().slice(0, 254);
+    const attempt = attempts(clientOf(c), email);
+    const seconds = attempt.closedFor();
+    if (seconds > 0) {
+      c.header('retry-after', String(seconds));
+      return { status: 429, message: `Too many attempts. ${waitText(seconds)}` };
+    }
+    attempt.count();
+    try {
+      const id = await findByPassword(c, email, password);
+      if (id === null) return { status: 401, message: WRONG };
+      const session = await c.var.services.sessions.begin(c, id);
+      attempt.forgive();
+      return session;
+    } catch (error) {
+      attempt.forgive(); // the failure is ours, not the user's
+      if (!(error instanceof Busy)) throw error;
+      c.header('retry-after', '5');
+      return { status: 503, message: 'Too many people are signing in. Try again in a moment.' };
+    }
+  };
+}
+
+/** The user's id; null when the e-mail address or the password is wrong. @throws Busy */
+async function findByPassword(c: PageContext, email: string, password: string): Promise<string | null> {
+  const { db, hashing } = c.var.services;
+  return hashing.run(async () => {
+    const user = await db.run(READ_MS, (sql) => findUser(sql, email));
+    const isRight = await verifyPassword(password, user?.password_hash ?? null);
+    return isRight && user !== null ? user.id : null;
+  });
+}

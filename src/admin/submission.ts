@@ -1,0 +1,38 @@
+import { HTTPException } from 'hono/http-exception';
+import { RefusedChange } from '../domain/refused-change.ts';
+import type { PageContext, Route } from './context.ts';
+import { type Form, FormRefused } from './form.ts';
+import { FormQuestion, questionPage } from './question.ts';
+import { isSameSecret } from './session.ts';
+
+const OLD_FORM = 'This form is out of date. Go back, reload the page and try again.';
+
+/**
+ * Handles a form that was sent. It is executed only with the token of the present session. A form of the same user's
+ * former session is shown again with what was typed. A refused form is shown again with status 422.
+ * @param page the address of the page that has the form, for routes without a `page`
+ * @throws HTTPException 403
+ */
+export async function submit(route: Route, c: PageContext, form: Form, page: string): Promise<Response> {
+  const { session } = c.var;
+  const isCurrent = isSameSecret(session.csrf, form.values.get('csrf') ?? '');
+  if (!isCurrent && form.values.get('user') !== session.user.user_id) {
+    throw new HTTPException(403, { message: OLD_FORM });
+  }
+  if (!isCurrent || form.values.get('step') === 'show') {
+    if (route.page === undefined) return c.redirect(page, 303);
+    form.isResumed = true;
+    return route.page(c, form);
+  }
+  try {
+    return await route.handle(c, form);
+  } catch (error) {
+    if (error instanceof FormQuestion) return questionPage(c, form, error);
+    if (error instanceof RefusedChange && error.reason === 'conflict') form.refuse('', error.message);
+    else if (!(error instanceof FormRefused)) throw error;
+    if (route.page === undefined) throw error;
+    c.status(422);
+    c.set('isRefused', true);
+    return route.page(c, form);
+  }
+}

@@ -1,0 +1,47 @@
+import { createTransport } from 'nodemailer';
+
+export interface MailSettings {
+  /** `smtp://` or `smtps://`, with user and password. */
+  readonly url: string;
+  /** The sender's address. */
+  readonly from: string;
+}
+
+export interface Mail {
+  readonly to: string;
+  readonly subject: string;
+  readonly text: string;
+  /** The same for a message that is sent again; absent: a new one. */
+  readonly messageId?: string;
+}
+
+/** Sends a plain text e-mail. Rejects with a short reason that holds no address and no secret. */
+export type SendMail = (mail: Mail) => Promise<void>;
+
+/** Sends by SMTP. @param timeoutMs how long one message may take */
+export function mailer({ url, from }: MailSettings, timeoutMs: number): SendMail {
+  const each = timeoutMs / 2; // of connecting, the greeting and each answer
+  const transport = createTransport({
+    ...{ url, connectionTimeout: each, greetingTimeout: each, dnsTimeout: each, socketTimeout: each },
+    ...{ disableFileAccess: true, disableUrlAccess: true },
+  });
+  return async (mail) => {
+    const { promise: late, reject } = Promise.withResolvers<never>();
+    const timer = setTimeout(() => reject(new Error('no answer in time')), timeoutMs);
+    try {
+      const sent = transport.sendMail({ ...mail, from, headers: { 'auto-submitted': 'auto-generated' } });
+      sent.catch(() => {}); // after its time
+      await Promise.race([sent, late]);
+    } catch (error) {
+      throw new Error(shortReason(error as Error & { code?: string; responseCode?: number }));
+    } finally {
+      clearTimeout(timer);
+    }
+  };
+}
+
+/** Without the server's own words, which may repeat addresses. */
+function shortReason({ code, responseCode, message }: Error & { code?: string; responseCode?: number }): string {
+  if (code === undefined) return message;
+  return responseCode === undefined ? code : `${code} ${responseCode}`;
+}

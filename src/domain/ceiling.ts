@@ -1,0 +1,45 @@
+import { type Femto, parseEur } from './money.ts';
+
+/** Budget and EU gate of a company, and the ceilings above them. EUR is exact decimal text. */
+interface Settings {
+  readonly monthly_budget_eur: string | null;
+  readonly allow_non_eu_models: boolean;
+  readonly credit_limit_eur: string | null;
+  readonly eu_locked: boolean;
+}
+
+/** What a change of the settings may leave out. */
+type Wanted = { readonly [K in 'monthly_budget_eur' | 'allow_non_eu_models']?: Settings[K] | undefined };
+
+/** Why a setting is refused, as it follows the name of its field; null: it is not. */
+interface Refusals {
+  readonly budget: string | null;
+  readonly nonEu: string | null;
+}
+
+/**
+ * Whether a change stays below the ceilings. A budget that was above a new credit limit already may stay as it is:
+ * the credit limit holds. No budget is not above it, and counts as the credit limit.
+ */
+export function checkCeilings(company: Settings, wanted: Wanted): Refusals {
+  const { monthly_budget_eur: former, credit_limit_eur: limit, eu_locked } = company;
+  const budget = amount(wanted.monthly_budget_eur);
+  const isNew = budget !== amount(former);
+  return {
+    budget: isNew && isAbove(budget, limit) ? `must be at most ${limit}, the credit limit of the company` : null,
+    nonEu: eu_locked && wanted.allow_non_eu_models === true ? 'is locked by the operator of this service' : null,
+  };
+}
+
+/** Whether the budget of a company is above its credit limit, which then holds. */
+export function isAboveLimit({ monthly_budget_eur, credit_limit_eur }: Settings): boolean {
+  return isAbove(amount(monthly_budget_eur), credit_limit_eur);
+}
+
+function isAbove(budget: Femto, limit: string | null): boolean {
+  return limit !== null && budget > parseEur(limit);
+}
+
+function amount(budget: string | null | undefined): Femto {
+  return budget == null ? 0n : parseEur(budget);
+}

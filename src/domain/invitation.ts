@@ -1,0 +1,39 @@
+import type { CompanyRole } from './user.ts';
+
+/** Where the link of an invitation leads, below the address of the administration pages. */
+export const INVITATION_PATH = '/invitation/';
+
+/** What a role may do, in a few words for those who choose one or are invited to it. */
+export const ROLE_TEXTS: Readonly<Record<CompanyRole, string>> = {
+  owner: 'everything of the company: its people, budget, EU gate and audit log, and all that administrators do',
+  administrator: 'keys, models, assistants and usage',
+  member: 'signs in, and sees none of it',
+};
+
+/** What an invitation says. */
+interface Invitation {
+  readonly company: string;
+  readonly role: CompanyRole;
+  readonly link: string;
+  /** The last day on which the link works, in words. */
+  readonly until: string;
+}
+
+/** Subject and plain text of the e-mail that brings an invitation. */
+export function invitationMail({ company, role, link, until }: Invitation) {
+  // anyone may have written the name in the database, and none may add lines of its own
+  const name = company.replace(/\p{Cc}/gu, ' ');
+  return {
+    subject: `[Tollgate] You are invited to ${name}`,
+    text: `${[
+      `You are invited to ${name} as ${role === 'member' ? 'a' : 'an'} ${role}.`,
+      '',
+      'Open this link to get your account. It works once, until the end of the time below, and for you alone: do not pass it on.',
+      '',
+      link,
+      '',
+      `It works until ${until}.`,
+      'If you did not expect this message, ignore it.',
+    ].join('\n')}\n`,
+  };
+}

@@ -1,0 +1,74 @@
+import type { Sql } from './database.ts';
+import { PAGE_ROWS } from './page.ts';
+
+/** Changes that one search of the audit log looks at; the next page goes on from there. */
+export const AUDIT_WINDOW = 100_000;
+
+/** One change. Members are columns of `audit_log`; rows before and after are without secrets. */
+export interface AuditRow {
+  readonly id: number;
+  readonly at: Date;
+  readonly actor: string;
+  /** null for those who see one company only. */
+  readonly db_role: string | null;
+  readonly action: 'insert' | 'update' | 'delete' | 'truncate' | 'erase';
+  readonly subject: string;
+  readonly subject_id: string | null;
+  readonly company_id: string | null;
+  /** The company's present name; null for a deleted company and for changes that concern none. */
+  readonly company_name: string | null;
+  readonly before: Readonly<Record<string, unknown>> | null;
+  readonly after: Readonly<Record<string, unknown>> | null;
+}
+
+export interface AuditQuery {
+  /** Changes by, of, or in a company of this name or id, in any case; empty: all. */
+  readonly search: string;
+  readonly newestFirst: boolean;
+  /** Where the page before ended; null: at the beginning. */
+  readonly from: number | null;
+  /**
+   * Changes of this company, as its owner sees them: whoever never was one of its people or tokens is "operator", also for
+   * the search. null: all changes.
+   */
+  readonly company: string | null;
+}
+
+/** A page of the audit log, and where the next one begins; null at the end. */
+export async function pageOfAudit(
+  sql: Sql,
+  { search, newestFirst, from, company }: AuditQuery,
+): Promise<{ readonly rows: readonly AuditRow[]; readonly next: number | null }> {
+  const beyond = newestFirst ? sql`a.id < ${from}` : sql`a.id > ${from}`;
+  const entries = sql`from audit_log a where (${from}::bigint is null or ${beyond})
+    and ${company === null ? sql`true` : sql`a.company_id = ${company}`}
+    order by a.id ${newestFirst ? sql`desc` : sql`asc`}`;
+  const text = sql`concat_ws(' ', actor, company_name, coalesce(after, before) ->> 'name', coalesce(after, before) ->> 'slug',
+    coalesce(after, before) ->> 'email', subject_id, company_id)`;
+  const rows = await sql<AuditRow[]>`
+    with known as (${company === null ? sql`select null as address` : peopleEver(sql, company)})
+    select * from (
+      select a.id, a.at, ${company === null ? sql`a.actor, a.db_role` : sql`${named(sql, 'actor')} as actor, null as db_role`},
+        a.action, a.subject, a.subject_id, a.company_id, c.name as company_name, a.before, a.after
+      from (select a.* ${entries} limit ${search === '' ? PAGE_ROWS + 1 : AUDIT_WINDOW}) a
+      left join companies c on c.id = a.company_id) named
+    where strpos(lower(${search === '' ? sql`''` : text}), lower(${search})) > 0
+    order by id ${newestFirst ? sql`desc` : sql`asc`} limit ${PAGE_ROWS + 1}`;
+  const shown = rows.slice(0, PAGE_ROWS);
+  if (rows.length > PAGE_ROWS) return { rows: shown, next: (shown.at(-1) as AuditRow).id };
+  const [last] =
+    search === '' ? [] : await sql<{ id: number }[]>`select a.id ${entries} offset ${AUDIT_WINDOW - 1} limit 1`;
+  return { rows: shown, next: last?.id ?? null };
+}
+
+/** Addresses of all who are or were people of a company, and its tokens, as the audit log names them. */
+function peopleEver(sql: Sql, company: string) {
+  return sql`select email as address from users where company_id = ${company}
+    union select coalesce(after, before) ->> 'email' from audit_log where company_id = ${company} and subject = 'users'
+    union select 'token ' || (coalesce(after, before) ->> 'name') from audit_log
+      where company_id = ${company} and subject = 'admin_tokens'`;
+}
+
+function named(sql: Sql, column: string) {
+  return sql`case when a.${sql(column)} in (select address from known) then a.${sql(column)} else 'operator' end`;
+}

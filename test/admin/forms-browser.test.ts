@@ -1,0 +1,131 @@
+import type { Page } from 'playwright-core';
+import t, { type Test } from 'tap';
+import { examine, openTab, signInTab, startBrowser } from './browser.ts';
+import { PASSWORD, startOffice } from './people.ts';
+
+/** Forms in a real browser: nothing that was typed is lost, and nothing happens unasked. */
+
+t.setTimeout(300_000); // a busy machine
+
+const office = await startOffice(t);
+const browser = await startBrowser(t);
+const { company } = office.customer;
+const settings = `/companies/${company}/settings`;
+const stored = async () =>
+  (
+    await office.sql`select name, trim_scale(monthly_budget_eur)::text as monthly_budget_eur from companies where id = ${company}`
+  )[0];
+
+async function begin(t: Test, email: string, options = {}) {
+  const tab = await openTab(browser, office.adminUrl, options);
+  await signInTab(tab, email, PASSWORD);
+  t.teardown(() => tab.page.context().close());
+  return tab;
+}
+
+const budgetOf = (page: Page) => page.getByLabel('Monthly budget in EUR');
+const save = (page: Page) => page.getByRole('button', { name: 'Save settings' }).click();
+const focused = (page: Page) =>
+  page.evaluate<string>('document.activeElement.name || document.activeElement.textContent');
+
+t.test('a German reader’s 1.500 is asked for, 1.500,5 is taken, and an unchanged form changes nothing', async (t) => {
+  const { page, complaints } = await begin(t, office.people.owner);
+  await page.goto(settings);
+  await budgetOf(page).fill('1.500');
+  await save(page);
+  t.match(await page.locator('.wrong').innerText(), '“1.500” can mean 1.500,00 or 1,50. Write 1500 or 1,50');
+  t.equal(await focused(page), 'budget');
+  t.match(await page.title(), /^Error: Settings/);
+  await budgetOf(page).fill('1.500,125');
+  await save(page);
+  await page.getByText('Saved.').waitFor();
+  t.equal((await stored())?.monthly_budget_eur, '1500.125');
+  t.equal(await budgetOf(page).inputValue(), '1500,1250');
+  await save(page);
+  await page.getByText('Saved.').waitFor();
+  t.equal((await stored())?.monthly_budget_eur, '1500.125');
+  t.same(complaints, []);
+});
+
+t.test('the second who saves sees both values, changes his mind, and saves', async (t) => {
+  const { page, complaints } = await begin(t, office.people.owner);
+  const second = await begin(t, office.people.administrator);
+  await page.goto(settings);
+  await second.page.goto(settings);
+  await budgetOf(page).fill('2000');
+  await save(page);
+  await page.getByText('Saved.').waitFor();
+  await budgetOf(second.page).fill('3000');
+  await save(second.page);
+  await second.page.getByRole('heading', { name: 'Somebody else saved this first' }).waitFor();
+  t.match(await second.page.getByRole('table').innerText(), /Monthly budget in EUR\s+€3.000,00\s+€2.000,00/);
+  t.match(await second.page.getByRole('alert').innerText(), /saved at .* by owen@customer\.example/);
+  t.same(await examine(second.page, 'form-stale'), []);
+  await second.page.getByRole('button', { name: 'Change what I typed' }).click();
+  t.match(await focused(second.page), /This is what you typed/);
+  t.equal(await budgetOf(second.page).inputValue(), '3000');
+  await budgetOf(second.page).fill('2500');
+  await save(second.page);
+  await second.page.getByRole('button', { name: 'Save mine anyway' }).click();
+  await second.page.getByText('Saved.').waitFor();
+  t.equal((await stored())?.monthly_budget_eur, '2500');
+  await page.getByLabel('Allow models hosted outside the EU').check();
+  await save(page);
+  await page.getByRole('link', { name: 'Take theirs' }).click();
+  t.equal(await budgetOf(page).inputValue(), '2500');
+  t.same([...complaints, ...second.complaints], []);
+});
+
+t.test('a budget below what is spent is confirmed by one click', async (t) => {
+  const { page, complaints } = await begin(t, office.people.owner, { javaScriptEnabled: false });
+  await office.sql`
+    insert into monthly_spend (company_id, billing_month, api_cost_eur) values (${company}, billing_month(now()), 80)`;
+  await page.goto(settings);
+  await budgetOf(page).fill('79,99');
+  await save(page);
+  t.match(await page.getByRole('alert').innerText(), /has spent €80,00 this month.*€79,99, calls get 402 at once/);
+  t.not((await stored())?.monthly_budget_eur, '79.99');
+  await page.getByRole('button', { name: 'Save it anyway' }).click();
+  await page.getByText('Saved.').waitFor();
+  t.equal((await stored())?.monthly_budget_eur, '79.99');
+  t.same(complaints, []);
+});
+
+t.test('what was typed before the session ended is there after signing in', async (t) => {
+  const { page, complaints } = await begin(t, office.people.owner);
+  const text = 'You answer letters.\n\n  Be brief: “two” <lines> & no more.';
+  await page.goto(`/companies/${company}/assistants/new`);
+  await page.getByLabel('Name').fill('Letters');
+  await page.getByLabel('System prompt').fill(text);
+  await page.getByLabel('Temperature').fill('0,5');
+  await page.getByLabel('Shared with').selectOption({ label: 'Only its maker' });
+  await office.sql`delete from sessions`;
+  await page.getByRole('button', { name: 'Save assistant' }).click();
+  await page.getByText('Your session ended. Sign in to go on; what you typed is kept.').waitFor();
+  t.same(await examine(page, 'form-ended'), []);
+  await page.getByLabel('E-mail address').fill(office.people.owner);
+  await page.getByLabel('Password').fill(PASSWORD);
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.getByText('This is what you typed. Nothing is saved yet').waitFor();
+  t.equal(new URL(page.url()).pathname, `/companies/${company}/assistants/new`);
+  t.equal(await page.getByLabel('System prompt').inputValue(), text);
+  t.equal(await page.getByLabel('Shared with').inputValue(), 'private');
+  t.equal((await office.sql`select from assistants`).length, 0);
+  await page.getByRole('button', { name: 'Save assistant' }).click();
+  await page.getByText('Created.').waitFor();
+  const [assistant] = await office.sql`select system_prompt, temperature::text from assistants`;
+  t.match(assistant, { system_prompt: text, temperature: '0.5' });
+  t.same(complaints, []);
+});
+
+t.test('a page leads to sign-in and back, with its search', async (t) => {
+  const { page } = await begin(t, office.people.owner);
+  await office.sql`delete from sessions`;
+  await page.goto(`/companies/${company}/access?q=t%C3%A9st%20%26%20more&sort=name`);
+  await page.getByText('Your session ended. Sign in to go on.').waitFor();
+  await page.getByLabel('E-mail address').fill(office.people.owner);
+  await page.getByLabel('Password').fill(PASSWORD);
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.waitForURL('**/access?q=t%C3%A9st%20%26%20more&sort=name');
+  t.equal(await page.getByRole('searchbox').inputValue(), 'tést & more');
+});

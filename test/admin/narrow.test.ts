@@ -1,0 +1,94 @@
+import type { Page } from 'playwright-core';
+import t from 'tap';
+import { openTab, signInTab, startBrowser, type Tab } from './browser.ts';
+import { PASSWORD, startOffice } from './people.ts';
+
+/** The narrowest phones, 320 px wide, with names of 120 letters without a space on every page that links lead to. */
+
+t.setTimeout(300_000); // a busy machine
+
+const UUID = /[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}/g;
+const LONG = `Gesellschaft${'fuerUnternehmensverwaltung'.repeat(5)}`.slice(0, 120);
+const office = await startOffice(t);
+const browser = await startBrowser(t);
+const { company } = office.customer;
+const { sql } = office;
+await sql`update companies set name = ${LONG}, monthly_budget_eur = 123456789012.123456789012345 where id = ${company}`;
+await sql`update api_keys set name = ${LONG}, requests_per_minute = 1000000000, monthly_budget_eur = 0.000000000000001`;
+await sql`update users set email = ${`${LONG.toLowerCase()}@${'example'.repeat(9)}.com`} where role = 'member'`;
+await sql`update models set upstream_model = ${LONG}, cost_eur_per_1k_input = 123456.123456789012 where kind = 'chat'`;
+await sql`insert into models (slug, upstream_model, kind, eu_hosted, cost_eur_per_1k_input, cost_eur_per_1k_output)
+  values (${LONG}, ${LONG}, 'chat', true, 0.000000000001, 1)`;
+await sql`insert into assistants (company_id, name, system_prompt, model_slug) values (${company}, ${LONG}, ${LONG}, ${LONG})`;
+await sql`update api_keys set allowed_model_slugs = array[${LONG}], allowed_cidrs = '{2001:db8:1111:2222:3333:4444:5555:6666/128}'`;
+await sql`
+  insert into monthly_spend (company_id, billing_month, api_cost_eur, chat_cost_eur)
+  values (${company}, billing_month(now()), 0.123456789012345, 123456789012.1)`;
+
+async function begin(email: string): Promise<Tab> {
+  const tab = await openTab(browser, office.adminUrl, { viewport: { width: 320, height: 640 } });
+  await signInTab(tab, email, PASSWORD);
+  t.teardown(() => tab.page.context().close());
+  return tab;
+}
+
+/** How much a page is wider than its window, and what is. */
+async function overflow(page: Page): Promise<string[]> {
+  const found: string[] = [];
+  for (const width of [1200, 1040, 800, 320]) {
+    await page.setViewportSize({ width, height: 640 });
+    found.push(
+      ...(await page.evaluate<string[]>(`
+        document.documentElement.scrollWidth <= ${width} ? [] : [...document.querySelectorAll('body *')]
+          .filter((each) => each.getBoundingClientRect().right > ${width + 1})
+          .map((each) => [${width}, each.getBoundingClientRect().right, each.outerHTML.slice(0, 100)].join(' ')).slice(0, 8)`)),
+    );
+  }
+  return found;
+}
+
+for (const role of ['operator', 'owner'] as const) {
+  t.test(`every page that the ${role} can reach`, async (t) => {
+    const { page } = await begin(office.people[role]);
+    const seen = new Set<string>();
+    const waiting = ['/', '/sign-in'];
+    for (let path = waiting.shift(); path !== undefined; path = waiting.shift()) {
+      await page.goto(path);
+      t.same(await overflow(page), [], path.replaceAll(UUID, ':id'));
+      const links: string[] = await page.evaluate(
+        `[...document.querySelectorAll('a[href^="/"]:not([download])')].map((a) => a.pathname)`,
+      );
+      for (const link of links) {
+        const kind = link.replaceAll(UUID, ':id');
+        if (!seen.has(kind)) waiting.push(link);
+        seen.add(kind);
+      }
+    }
+    t.ok(seen.size >= 10, [...seen].join());
+  });
+}
+
+t.test('refused forms, questions and the page of an ended session', async (t) => {
+  const { page } = await begin(office.people.operator);
+  const settings = `/companies/${company}/settings`;
+  await page.goto(settings);
+  await page.getByLabel('Monthly budget in EUR').fill(LONG);
+  await page.getByRole('button', { name: 'Save settings' }).click();
+  t.same(await overflow(page), [], 'a refused form');
+  await page.getByLabel('Company name').fill(`${LONG}${LONG}`.slice(0, 199));
+  await sql`update companies set name = ${LONG.toUpperCase()} where id = ${company}`;
+  await page.getByRole('button', { name: 'Rename' }).click();
+  await page.getByRole('heading', { name: 'Somebody else saved this first' }).waitFor();
+  t.same(await overflow(page), [], 'a stale form');
+  await page.goto(settings);
+  await page.getByLabel('Monthly budget in EUR').fill('123456789011.123456789012345');
+  await page.getByRole('button', { name: 'Save settings' }).click();
+  await page.getByRole('heading', { name: 'This budget is used up already' }).waitFor();
+  t.same(await overflow(page), [], 'a used-up budget');
+  await page.goto(settings);
+  await sql`delete from sessions`;
+  await page.getByLabel('Company name').fill(LONG);
+  await page.getByRole('button', { name: 'Rename' }).click();
+  await page.getByText('Your session ended').waitFor();
+  t.same(await overflow(page), [], 'an ended session');
+});
