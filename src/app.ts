@@ -125,9 +125,18 @@ function tlsFiles({ tlsCert, tlsKey }: Config, log: Logger): TlsFiles | null {
 }
 
 function pagesSettings(config: Config, databaseUrl: string, apiUrl: string, logLevel: string) {
-  const { billingTimezone, keyPrefix, ownedBy, listenSocket: apiSocket, adminUrl, oidc, alertMail } = config;
+  const {
+    billingTimezone,
+    keyPrefix,
+    ownedBy,
+    requestTrailDays,
+    listenSocket: apiSocket,
+    adminUrl,
+    oidc,
+    alertMail,
+  } = config;
   return {
-    ...{ databaseUrl, billingTimezone, logLevel, keyPrefix, ownedBy, apiUrl, apiSocket },
+    ...{ databaseUrl, billingTimezone, logLevel, requestTrailDays, keyPrefix, ownedBy, apiUrl, apiSocket },
     databaseConnections: config.databaseConnections - OWN_CONNECTIONS,
     publicUrl: config.apiUrl?.href.replace(/\/$/, '') ?? apiUrl,
     adminUrl: adminUrl?.href ?? null,

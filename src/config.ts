@@ -56,7 +56,7 @@ const TABLE = {
   databaseUrl: secret('DATABASE_URL', 'embedded in DATA_DIR', databaseAddress,
     'Postgres 14 or newer, direct or through PgBouncer'),
   databaseConnections: variable('DATABASE_CONNECTIONS', '9', whole(3, 100),
-    'most database connections: 3 are for the API, 1 for budget alerts, the rest for the admin pages; 3 or 4: no admin pages'),
+    'most database connections: 3 are for the API, 1 for budget alerts and the request trail, the rest for the admin pages; 3 or 4: no admin pages'),
   dataDir: variable('DATA_DIR', './data', asText, 'folder of the embedded database and the spool'),
   spoolDir: { ...optional('SPOOL_DIR', 'DATA_DIR/spool', asText,
     'folder on local disk for usage records until they are in the database; empty: no spool'), emptyIsValue: true },
@@ -77,6 +77,8 @@ const TABLE = {
   logLevel: variable('LOG_LEVEL', 'info', logLevel, 'fatal, error, warn, info, debug, trace or silent'),
   refusedParameters: optional('REFUSED_PARAMETERS', 'standard list', memberNames,
     'request members to refuse: +name,-name changes the standard list; name,name replaces it'),
+  costCenterMember: { ...variable('COST_CENTER_MEMBER', 'cost_center', memberName,
+    'member of metadata that names the cost centre of a call; empty: none does'), emptyIsValue: true },
   maxBodyBytes: variable('MAX_BODY_BYTES', '33554432', whole(1024, 1_073_741_824), 'largest request body'),
   // the size field of a relayed chunk has room for 256 MiB
   maxEventBytes: variable('MAX_EVENT_BYTES', '16777216', whole(1024, 134_217_728),
@@ -102,6 +104,8 @@ const TABLE = {
   totalMs: variable('TOTAL_SECONDS', '3600', whole(1, 604_800, SECOND), 'how long a whole answer may take'),
   stallMs: variable('STALL_SECONDS', '60', whole(1, 86_400, SECOND),
     'how long a client may read nothing before its connection is closed'),
+  requestTrailDays: variable('REQUEST_TRAIL_DAYS', '7', whole(0, 90),
+    'days for which it is kept what became of each request, never with prompts; 0: nothing is kept'),
   apiUrl: optional('API_URL', 'where it listens', address,
     'base address of the API as clients reach it, shown on the admin pages'),
   adminUrl: optional('ADMIN_URL', 'as requested', addressWithoutPath,
@@ -301,6 +305,12 @@ function memberNames(text: string): string {
   const names = text.split(/[\s,]+/).filter((name) => name !== '');
   must(new Set(names.map((name) => /^[+-]/.test(name))).size <= 1, 'names that all begin with + or -, or none of them');
   return text;
+}
+
+/** One name; null for an empty text. */
+function memberName(text: string): string | null {
+  must(/^[A-Za-z0-9_.-]{0,64}$/.test(text), 'at most 64 letters, digits, _, . or -');
+  return text === '' ? null : text;
 }
 
 function databaseAddress(text: string, checkDatabaseUrl: CheckUrl): string {

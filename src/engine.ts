@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { totalmem } from 'node:os';
+import { hostname, totalmem } from 'node:os';
 import { setImmediate } from 'node:timers/promises';
 import { AlertSender } from './alerts/sender.ts';
 import { type Config, ConfigError } from './config.ts';
@@ -22,15 +22,20 @@ import { LeasedLimiter } from './limits/limiter.ts';
 import { type Logger, lineSink } from './log.ts';
 import { Metrics } from './metrics.ts';
 import { BodyMemory } from './runtime/body-memory.ts';
+import { programVersion } from './runtime/version.ts';
 import { alertStore } from './store/alert.ts';
 import { Changes } from './store/changes.ts';
 import { type Database, openDatabase } from './store/database.ts';
 import { CachedDirectory } from './store/directory.ts';
 import { type Embedded, startEmbedded } from './store/embedded.ts';
+import { gatewayStore } from './store/gateways.ts';
+import { Heartbeat } from './store/heartbeat.ts';
 import { ledgerStore } from './store/ledger.ts';
 import { limitStore } from './store/limits.ts';
 import { migrate } from './store/migrate.ts';
+import { trailStore } from './store/request-trail.ts';
 import { ensureTenantRole } from './store/tenant-role.ts';
+import { TrailWriter } from './trail/writer.ts';
 import { openUpstream } from './upstream/open.ts';
 
 /** A gateway without a server: everything that answers a request. */
@@ -56,7 +61,7 @@ const NO_TENANT_ROLE =
 /** Database connections of the API: queries, and the change feed's LISTEN. */
 const QUERY_CONNECTIONS = 2;
 export const API_CONNECTIONS = QUERY_CONNECTIONS + 1;
-/** One more looks for budget alerts and sends them, unless the API's are all there are. */
+/** One more is for budget alerts and the request trail, unless the API's are all there are. */
 export const OWN_CONNECTIONS = API_CONNECTIONS + 1;
 
 /**
@@ -95,11 +100,21 @@ export async function openEngine(
   const changes = new Changes(db, directory, log, { onSpend: (changed) => ledger.heard(changed) });
   const limiter = new LeasedLimiter(limitStore(db), writer, log);
   const tracing = await openTracing(config, writer, metrics, log);
-  const alerts = await openAlerts(config, foundation, writer, metrics, log);
+  const own = openOwn(config, databaseUrl);
+  const alerts = await openAlerts(config, db, own ?? db, writer, metrics, log);
+  const trail = openTrail(config, own ?? db, metrics, log);
   const { maxRequests, maxDelayMs, maxMemoryBytes, basePath, ownedBy, apiProxies, maxBodyBytes, maxEventBytes } =
     config;
   const overload = new Overload({ maxRequests, maxDelayMs, maxMemoryBytes: maxMemoryBytes ?? mostMemory() });
   const deadlines = new Deadlines(config);
+  const heartbeat = new Heartbeat(gatewayStore(db, writer, hostname() || 'unnamed', programVersion()), () => ({
+    backlog: ledger.backlog,
+    lag: ledger.lag,
+    lost: ledger.lost,
+    spoolFailing: !ledger.spooling,
+    limitsAlone: limiter.isAlone,
+    inFlight: overload.inFlight,
+  }));
   gaugeLedger(metrics, ledger);
   gaugeDirectory(metrics, directory, changes);
   gaugeLoad(metrics, overload);
@@ -116,11 +131,12 @@ export async function openEngine(
       calls: new CallReader(store, systemTiming(clock), () => ledger.available),
       ...{ basePath, ownedBy, apiProxies, maxBodyBytes, maxEventBytes },
       estimator: new Estimator(),
-      requestLog: new RequestLog(lineSink(log), metrics, clock),
+      requestLog: new RequestLog(lineSink(log), metrics, clock, trail),
       tracer: tracing?.tracer ?? null,
       bodyMemory: new BodyMemory(collectYoung),
       limits: config,
       steering: new SteeringFilter(refusedNames(config.refusedParameters)),
+      costCenterMember: config.costCenterMember,
     },
     async close() {
       // calls whose clients were cut are booked as aborted; after the upstream is closed they would count as its failures, and be free
@@ -131,7 +147,8 @@ export async function openEngine(
       deadlines.close();
       overload.close();
       await limiter.close();
-      const [lost] = await Promise.all([ledger.close(CLOSE_MS), alerts.close()]);
+      const [lost] = await Promise.all([ledger.close(CLOSE_MS), alerts.close(), trail?.close(), heartbeat.close()]);
+      await own?.close();
       await tracing?.exporter.close();
       await changes.close();
       await foundation.close();
@@ -203,22 +220,30 @@ async function openTracing(config: Config, instance: string, metrics: Metrics, l
   return { exporter, tracer: new Tracer({ exporter, basePath, provider: ownedBy, share }) };
 }
 
+/** A connection for what must not hold up the ledger; null where there is none to spare. */
+function openOwn({ databaseConnections }: Config, databaseUrl: string): Database | null {
+  return databaseConnections > API_CONNECTIONS ? openDatabase({ url: databaseUrl, maxConnections: 1 }) : null;
+}
+
+/** null: it is off. */
+function openTrail({ requestTrailDays: days }: Config, db: Database, metrics: Metrics, log: Logger) {
+  if (days === 0) return null;
+  const trail = new TrailWriter({ store: trailStore(db), days, log });
+  metrics.counter('tollgate_request_trail_total', 'Requests the trail holds, and those dropped', (add) => {
+    add({ result: 'written' }, trail.written);
+    add({ result: 'dropped' }, trail.dropped);
+  });
+  return trail;
+}
+
 /** What sends an alert is loaded only where it is set up. */
-async function openAlerts(
-  config: Config,
-  { db, databaseUrl }: { db: Database; databaseUrl: string },
-  holder: string,
-  metrics: Metrics,
-  log: Logger,
-) {
+async function openAlerts(config: Config, db: Database, own: Database, holder: string, metrics: Metrics, log: Logger) {
   const { alertWebhook, alertMail, adminUrl: pages } = config;
-  const own =
-    config.databaseConnections > API_CONNECTIONS ? openDatabase({ url: databaseUrl, maxConnections: 1 }) : null;
   const webhook = alertWebhook && (await import('./alerts/webhook.ts')).webhookSender(alertWebhook);
   const email = alertMail && (await import('./alerts/email.ts')).emailSender({ ...alertMail, pages });
   const channels = { ...(webhook && { webhook }), ...(email && { email }) };
   const operators = alertMail?.to ?? [];
-  const sender = new AlertSender({ store: alertStore(db, own ?? db), holder, channels, operators, log });
+  const sender = new AlertSender({ store: alertStore(db, own), holder, channels, operators, log });
   const each = Object.entries(sender.counts);
   metrics.counter('tollgate_alerts_total', 'Attempts to send a budget alert', (add) => {
     for (const [channel, { delivered, failed }] of each) {
@@ -232,12 +257,7 @@ async function openAlerts(
   metrics.gauge('tollgate_alerts_dead', 'Budget alerts given up; 0 on gateways that do not send them', (write) => {
     for (const [channel] of each) write({ channel }, sender.dead?.[channel as AlertChannel] ?? 0);
   });
-  return {
-    async close(): Promise<void> {
-      await sender.close();
-      await own?.close();
-    },
-  };
+  return sender;
 }
 
 function gaugeLedger(metrics: Metrics, ledger: BatchLedger): void {

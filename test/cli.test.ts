@@ -31,7 +31,7 @@ t.test('help names every command, fits 80 columns and needs no database', async 
   t.match(help, { code: 0, err: '', out: /^Tollgate \d+\.\d+\.\d+: / });
   for (const argv of [['--help'], ['-h'], ['help']]) t.same(await tollgate(argv), help);
   const synopses = Object.entries(VERBS).flatMap(([noun, verbs]) => verbs.map((verb) => `${noun} ${verb}`));
-  for (const synopsis of ['serve', 'migrate', ...synopses])
+  for (const synopsis of ['serve', 'migrate', 'request ID', ...synopses])
     t.match(help.out, new RegExp(`^ {2}${synopsis} {2,}\\S`, 'm'));
   t.ok(help.out.split('\n').every((line) => line.length <= 80));
 });

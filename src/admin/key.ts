@@ -3,7 +3,7 @@ import type { Company } from '../domain/company.ts';
 import { FieldError, readInstant, readName, readScope } from '../domain/field.ts';
 import { restrictionTexts } from '../domain/limit-text.ts';
 import { SCOPES, type Scope } from '../domain/scope.ts';
-import { readUsageMonth } from '../store/daily.ts';
+import { readPresentMonth } from '../store/daily.ts';
 import { readCompany } from '../store/directory.ts';
 import type { KeyRow } from '../store/key.ts';
 import { createKeyOnce } from '../store/key-reveal.ts';
@@ -16,8 +16,9 @@ import type { Html } from './html.ts';
 import { onceInputs, readOnce, revealPage } from './key-reveal.ts';
 import { badge, companyHeading, muted, page, table } from './layout.ts';
 import { list, listQuery } from './list.ts';
+import { offsetAt } from './local-time.ts';
 import { foldedRestrictionFields, readRestrictions } from './restriction.ts';
-import { usageFigures } from './usage.ts';
+import { usageCards } from './usage-cards.ts';
 
 const BASE = '/companies/:company/access';
 
@@ -53,7 +54,7 @@ async function accessPage(c: PageContext, form: Form): Promise<Response> {
     keys: await pageOfKeys(sql, id, life, query),
     counts: await countKeys(sql, id),
     trials: await playgroundKeys(sql, id),
-    usage: await readUsageMonth(sql, id, null),
+    usage: await readPresentMonth(sql, id, 1),
   }));
   const view = (state: KeyLife, text: string) =>
     html`<a href="${state === 'active' ? base : `${base}?state=dead`}"${state === life ? raw(' aria-current="page"') : ''}>${text} (${format.count(counts[state])})</a>`;
@@ -71,9 +72,9 @@ ${list(
   query,
   keys,
 )}
-${playgrounds(c, trials, base)}<section aria-labelledby="usage"><div class="title-row"><h2 id="usage">Usage in ${format.month(usage.month)}</h2>
+${playgrounds(c, trials, base)}<section aria-labelledby="usage"><div class="title-row"><h2 id="usage">Usage in ${format.month(usage.budget.month)}</h2>
 <a class="button quiet" href="/companies/${id}/usage">Details</a></div>
-${usageFigures(usage, format)}</section>`;
+${usageCards(usage, format)}</section>`;
   return page(c, `Access of ${company.name}`, body);
 }
 
@@ -214,10 +215,4 @@ function endOfDay(text: string, timeZone: string): Date {
   // twice, because the offset may change on this very day
   const about = next - offsetAt(next, timeZone);
   return new Date(next - offsetAt(about, timeZone));
-}
-
-/** Milliseconds that a time zone is ahead of UTC: its clock, read as if it were UTC, less the time. */
-function offsetAt(at: number, timeZone: string): number {
-  const format = new Intl.DateTimeFormat('sv-SE', { timeZone, dateStyle: 'short', timeStyle: 'medium' });
-  return new Date(`${format.format(at).replace(' ', 'T')}Z`).getTime() - Math.floor(at / 1000) * 1000;
 }

@@ -27,10 +27,12 @@ const NOTICES = new Map([
 ]);
 
 const OPERATOR_LINKS = {
+  '/': 'Overview',
   '/companies': 'Companies',
   '/models': 'Models',
   '/keys': 'Keys',
   '/users': 'Users',
+  '/requests': 'Requests',
   '/audit': 'Audit log',
   '/alerts': 'Alerts',
   '/tokens': 'Tokens',
@@ -39,6 +41,7 @@ const OPERATOR_LINKS = {
 /** The pages of a company, and the permission that each needs. */
 const COMPANY_TABS: Readonly<Record<string, Action>> = {
   Usage: 'usage.read',
+  Requests: 'request.read',
   Access: 'key.read',
   Models: 'company.read',
   Assistants: 'assistant.read',

@@ -33,9 +33,11 @@ import { plainPage } from './layout.ts';
 import { languageOf } from './locale.ts';
 import { modelRoutes } from './model.ts';
 import { serveOperations } from './operations/serve.ts';
+import { overviewRoutes } from './overview.ts';
 import { peopleRoutes } from './people.ts';
 import { canSee, isReading, may } from './permission.ts';
 import { playgroundRoutes } from './playground.ts';
+import { requestRoutes } from './request.ts';
 import { Busy, Semaphore } from './semaphore.ts';
 import { Sessions } from './session.ts';
 import { passwordSignIn, type SignIn } from './sign-in-attempt.ts';
@@ -48,10 +50,12 @@ import { userRoutes } from './user.ts';
 
 /** Every page and form of users who are signed in. */
 export const ROUTES: readonly Route[] = [
+  ...overviewRoutes,
   ...accountRoutes,
   ...companyRoutes,
   ...companyEndRoutes,
   ...usageRoutes,
+  ...requestRoutes,
   ...keyRoutes,
   ...keyEditRoutes,
   ...rotateRoutes,
@@ -152,7 +156,7 @@ function protect(secure: boolean): MiddlewareHandler {
       defaultSrc: ["'none'"],
       styleSrc: ["'self'"],
       scriptSrc: ["'self'"],
-      connectSrc: ["'self'"],
+      connectSrc: ["'self'"], // new rows of a list, the answer of a trial
       imgSrc: ["'self'", 'data:'],
       formAction: ["'self'"],
       baseUri: ["'none'"],

@@ -18,6 +18,7 @@ const MANAGERS = ['operator', 'owner', 'administrator'] as const;
 /** The roles that may take an action; owners and administrators for their own company only. */
 export const PERMISSIONS = {
   'account.use': ROLES,
+  'overview.read': OPERATOR,
   'company.list': OPERATOR,
   'company.create': OPERATOR,
   'company.rename': OPERATOR,
@@ -43,6 +44,8 @@ export const PERMISSIONS = {
   'user.read': OPERATOR,
   'user.write': OPERATOR,
   'audit.read': OPERATOR,
+  'request.read': MANAGERS,
+  'request.all': OPERATOR,
   'alert.read': OPERATOR,
   'alert.retry': OPERATOR,
   'token.read': OPERATOR,

@@ -7,6 +7,8 @@ export interface PagesSettings {
   readonly databaseConnections: number;
   readonly billingTimezone: string;
   readonly logLevel: string;
+  /** Days for which it is kept what became of each request; 0: it is not. */
+  readonly requestTrailDays: number;
   readonly keyPrefix: string;
   readonly ownedBy: string;
   /** Base address of the API for clients. */

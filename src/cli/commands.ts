@@ -1,5 +1,6 @@
 import { alertCommands } from './alert.ts';
 import { assistantCommands } from './assistant.ts';
+import { backupCommands } from './backup.ts';
 import { type Command, command } from './command.ts';
 import { companyCommands } from './company.ts';
 import { companyEndCommands } from './company-end.ts';
@@ -7,6 +8,8 @@ import { configurationCommands } from './configuration.ts';
 import { keyCommands } from './key.ts';
 import { ledgerCommands } from './ledger.ts';
 import { modelCommands } from './model.ts';
+import { requestCommands } from './request.ts';
+import { statusCommands } from './status.ts';
 import { tokenCommands } from './token.ts';
 import { usageCommands } from './usage.ts';
 import { userCommands } from './user.ts';
@@ -26,6 +29,7 @@ const migrate = command({
 /** All commands except `serve`, in the order of the help. */
 export const COMMANDS: readonly Command[] = [
   migrate,
+  ...statusCommands,
   ...companyCommands,
   ...companyEndCommands,
   ...modelCommands,
@@ -33,8 +37,10 @@ export const COMMANDS: readonly Command[] = [
   ...assistantCommands,
   ...userCommands,
   ...usageCommands,
+  ...requestCommands,
   ...ledgerCommands,
   ...alertCommands,
   ...tokenCommands,
   ...configurationCommands,
+  ...backupCommands,
 ];

@@ -4,7 +4,7 @@ import type { Company } from './company.ts';
 import type { ApiKey, Payer } from './key.ts';
 import type { LimitKind, LimitsLeft } from './limits.ts';
 import type { Femto } from './money.ts';
-import type { BookedCall, KeyUsage, UsageRecord } from './usage.ts';
+import type { BookedCall, KeyUsage, Outcome, UsageRecord } from './usage.ts';
 
 /** A value in memory is returned as it is, any other as a promise: a hit costs no microtask. */
 export type MaybeAsync<T> = T | Promise<T>;
@@ -194,6 +194,67 @@ export interface WantedCall {
   readonly payer: Payer;
   readonly requestId: string;
   readonly months: readonly string[];
+}
+
+/** Where it is kept what became of requests. */
+export interface Trail {
+  /**
+   * Takes a request that is over; never throws and never waits.
+   * @param ms from its head to its end @param added milliseconds of it that were the gateway's own
+   * @param firstEvent milliseconds until a stream began; NaN for other answers
+   */
+  add(request: EndedRequest, ms: number, added: number, firstEvent: number): void;
+}
+
+/** What is told of a request when it is over. */
+export interface EndedRequest {
+  /** When it came, milliseconds since the epoch: the time in its id. */
+  readonly at: number;
+  readonly reply: {
+    readonly requestId: string;
+    /** The status sent; 0: none. */
+    readonly status: number;
+    /** The error that was sent, or that ended a stream. */
+    readonly failure: { readonly name: string; readonly code: string | null; readonly param: string | null } | null;
+  };
+  readonly endpoint: string;
+  readonly companyId: string | null;
+  readonly keyId: string | null;
+  /** The model asked for: the caller's text. */
+  readonly asked: string | null;
+  /** The slug of the model that was found. */
+  readonly slug: string | null;
+  /** The call, once a model was admitted. */
+  readonly meter: {
+    /** null: the client left before the call was booked. */
+    readonly outcome: Outcome | null;
+    readonly tokens: { readonly prompt: number; readonly completion: number } | null;
+    readonly cost: Femto | null;
+    readonly failure: UpstreamFailure | null;
+  } | null;
+}
+
+/** Why the upstream failed: its status, null where it gave none, and its own words without keys and prompts. */
+export interface UpstreamFailure {
+  readonly status: number | null;
+  readonly reason: string;
+}
+
+/** The trail's part of the database. Calls reject with an error whose `unavailable` says whether to try again. */
+export interface TrailStore {
+  /**
+   * Inserts a JSON array of requests, each at most once, and counts those that are new by the hour. All or nothing.
+   * The bytes must not change until it has succeeded, or ever if it fails.
+   */
+  insert(rows: Buffer): Promise<void>;
+  /**
+   * Makes room for the days that rows are about to come for, and drops days that are too old.
+   * @param days how many to keep
+   * @param first of the days to come, and the last of them: "2026-11-22", in UTC
+   */
+  keep(days: number, first: string, last: string): Promise<void>;
+  /** Deletes some of the hours that are too old. @returns whether there are more */
+  trimHours(): Promise<boolean>;
 }
 
 /** The budget alerts' part of the database. */

@@ -2,6 +2,8 @@ import { internalNames, type Model } from './model.ts';
 import { innerReason, TELLING } from './refusal.ts';
 
 const MAX_LOGGED = 1000;
+/** Text of a caller's that may be logged: it looks like a name, and not like a key. */
+const NAME = /^(?!.*[a-z2-7]{24})[\w.:/@+-]{1,64}$/;
 /** Keys, whole or masked. */
 const KEYS = /\b(?:sk|pk|rk|svc|key|token)[-_][\w*.-]{4,}/gi;
 /** So many letters and digits in a row make a text an echo of the prompt. */
@@ -28,6 +30,11 @@ export function redact(text: string, model: Model, secrets: readonly string[] = 
   for (const pattern of SECRETS) line = line.replace(pattern, '…');
   if (TELLING.test(line.replaceAll(model.slug, ''))) return '';
   return line.trim().slice(0, 300);
+}
+
+/** A text of the caller's if it looks like a name; else words that say that it does not. */
+export function nameOrNot(text: string): string {
+  return NAME.test(text) ? text : '(no name)';
 }
 
 /**

@@ -1,7 +1,7 @@
 import type { Company } from '../domain/company.ts';
 import type { Generated } from '../domain/estimate.ts';
 import type { Femto } from '../domain/money.ts';
-import type { BookingListener, Hold } from '../domain/ports.ts';
+import type { BookingListener, Hold, UpstreamFailure } from '../domain/ports.ts';
 import { keepPrompt, type Prompt, roughPromptTokens } from '../domain/prompt.ts';
 import { scrub } from '../domain/redact.ts';
 import { type Admission, FREE_ENDPOINT, type Outcome, usageRecord } from '../domain/usage.ts';
@@ -27,6 +27,8 @@ export class CallMeter {
   tokens: TokenCounts | null = null;
   cost: Femto | null = null;
   outcome: Outcome | null = null;
+  /** Why the upstream failed; null: it did not. */
+  failure: UpstreamFailure | null = null;
 
   /** @param sent what goes upstream: an estimate needs it, and no log may repeat it though an error may quote it */
   constructor(
@@ -81,17 +83,15 @@ export class CallMeter {
     return this.#services.deadlines.watch(res, onDeadline);
   }
 
-  /** Logs why the upstream failed, in its own words but without prompts and keys. */
-  upstreamFailed(reason: string): void {
+  /** Logs why the upstream failed, in its own words but without prompts and keys. @param status of its answer; null: none */
+  upstreamFailed(reason: string, status: number | null = null): void {
     const { requestId, model } = this.admission;
     const { kept, pieces } = this.#prompt; // the upstream's words about a longer request are not logged
     // the internal name was sent too, and may be logged
     const prompt =
       kept === 'short' ? Buffer.concat(pieces).toString().replace(JSON.stringify(model.upstream), '') : null;
-    this.#services.log.warn(
-      { request_id: requestId, reason: scrub(reason, this.#services.upstream.keys, prompt) },
-      'upstream failed',
-    );
+    this.failure = { status, reason: scrub(reason, this.#services.upstream.keys, prompt) };
+    this.#services.log.warn({ request_id: requestId, reason: this.failure.reason }, 'upstream failed');
   }
 
   /** The token counts of a call: what the upstream told, and an estimate of what it did not. */

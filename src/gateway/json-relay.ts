@@ -64,7 +64,7 @@ export class JsonRelay extends Relay {
     const scan = this.#isJson ? scanAnswer(body, slug, this.#table, this.meter.hidden) : null;
     const rendered = scan === null || scan.error ? null : this.#renderOrNull(body, scan);
     if (scan === null || rendered === null) {
-      this.meter.upstreamFailed('an answer of 200 that is not what was asked for');
+      this.meter.upstreamFailed('an answer of 200 that is not what was asked for', 200);
       return this.#fail(brokenAnswer());
     }
     this.#settle();

@@ -11,7 +11,7 @@ import type { TlsFiles } from '../runtime/tls-files.ts';
 import { handle } from './pipeline.ts';
 import { Reply } from './reply.ts';
 import { RequestSummary } from './request-log.ts';
-import { RequestOwners } from './request-owner.ts';
+import { ownerInMemory, RequestOwners } from './request-owner.ts';
 import type { ListenerLimits, Services } from './services.ts';
 import { ShedQueue } from './shed-queue.ts';
 import { errorsAt } from './unknown-path.ts';
@@ -55,15 +55,19 @@ export interface Listener {
  * @param tls null: the listener speaks plain HTTP
  */
 export function createListener(services: Services, parts: FastParts, tls: TlsFiles | null): Listener {
-  const { limits, metrics, log } = services;
+  const { limits, metrics, log, requestLog } = services;
   const leaving = (): boolean => !server.listening; // draining: the next request is for another replica
   const server = createServerOver(tls, { ...serverOptions(limits), ...messageClasses(parts) });
   const connections = attach(server, createHandler(services, leaving), leaving, parts, tls !== null);
   server.maxHeadersCount = limits.maxHeaders + 1; // Node drops the rest silently: one more tells
   server.maxConnections = limits.maxConnections;
   const refuse = (socket: Duplex, name: ErrorName | null): void => {
-    const status = refuseSocket(socket, name, connections);
-    if (status !== null) metrics.answered('broken', status);
+    const at = Date.now();
+    const requestId = newRequestId(at);
+    const error = refuseSocket(socket, name, connections, requestId);
+    if (error === null) return;
+    metrics.answered('broken', error.status);
+    requestLog.broken(requestId, at, error);
   };
   server.on('connect', (_req, socket: Duplex) => refuse(socket, 'method_not_allowed'));
   // bytes that are no HTTP request, or not in time
@@ -98,7 +102,7 @@ export function createHandler(services: Services, leaving: () => boolean): Reque
   const owners = new RequestOwners(directory);
   const enter = (req: ClientRequest, res: ClientResponse, owner: string | null): void => {
     const load = overload.enter(owner, req.head.contentLength);
-    if (load === null) shed(req, res);
+    if (load === null) shed(req, res, owner);
     else handle(services, req, res, load);
   };
   return (req, res) => {
@@ -124,18 +128,24 @@ export function serverOptions(limits: ListenerLimits): ServerOptions {
 }
 
 /** Refuses requests for overload, in their turn, before anything is read for them. */
-function createShedder({ basePath, metrics, tracer }: Services): RequestHandler {
+function createShedder({ basePath, metrics, tracer, requestLog, directory }: Services) {
   const queue = new ShedQueue<{ reply: Reply; close: boolean }>();
   const error = new GatewayError('service_unavailable'); // one for all: to make an error takes 5 µs
   const interval = new IdleInterval(SHED_MS, () => {
     for (const { reply, close } of queue.take(performance.now())) reply.error(error, close);
     return queue.waiting > 0;
   });
-  return (req, res) => {
-    const requestId = newRequestId();
+  return (req: ClientRequest, res: ClientResponse, owner: string | null): void => {
+    const at = Date.now();
+    const requestId = newRequestId(at);
     const trace = tracer?.begin(req, requestId);
-    const reply: Reply = new Reply(res, requestId, { onReplyClosed: () => trace?.end(summary) });
-    const summary = new RequestSummary(reply);
+    const onReplyClosed = (): void => {
+      trace?.end(summary);
+      requestLog.shed(summary);
+    };
+    const reply: Reply = new Reply(res, requestId, { onReplyClosed });
+    const summary = new RequestSummary(reply, at);
+    if (requestLog.hasTrail) summary.companyId = (owner ?? ownerInMemory(directory, req.head)) || null;
     reply.errors = errorsAt(req.url, basePath);
     metrics.answered('shed', 503);
     const { transferEncoding, expectsContinue, contentLength } = req.head;
@@ -147,9 +157,14 @@ function createShedder({ basePath, metrics, tracer }: Services): RequestHandler 
 
 /**
  * Answers on a socket without a request, in the shape of every other error, and closes it.
- * @returns the status sent; null where nothing can be
+ * @returns the error sent; null where nothing can be
  */
-function refuseSocket(socket: Duplex, name: ErrorName | null, connections: Connections): number | null {
+function refuseSocket(
+  socket: Duplex,
+  name: ErrorName | null,
+  connections: Connections,
+  requestId: string,
+): GatewayError | null {
   // what follows the beginning of another answer would be taken for a part of it
   if (name === null || !socket.writable || connections.answering(socket)?.headersSent) {
     socket.destroy();
@@ -163,10 +178,10 @@ function refuseSocket(socket: Duplex, name: ErrorName | null, connections: Conne
     `HTTP/1.1 ${error.status} ${REASONS[error.status] ?? 'Bad Request'}`,
     'content-type: application/json',
     `content-length: ${Buffer.byteLength(error.body)}`,
-    `x-request-id: ${newRequestId()}`,
+    `x-request-id: ${requestId}`,
     'connection: close',
   ];
   socket.end(`${head.join('\r\n')}\r\n\r\n${error.body}`);
   setTimeout(() => socket.destroy(), LINGER_MS).unref(); // a client that does not close keeps no place
-  return error.status;
+  return error;
 }

@@ -49,11 +49,12 @@ class Exchange implements BodyListener, ReplyOwner {
   #hold: Hold | null = null;
 
   constructor(services: Services, req: ClientRequest, res: ClientResponse, load: CompanyLoad) {
-    const reply = new Reply(res, newRequestId(), this);
+    const at = Date.now();
+    const reply = new Reply(res, newRequestId(at), this);
     this.#services = services;
     this.#req = req;
     this.#load = load;
-    this.#summary = new RequestSummary(reply);
+    this.#summary = new RequestSummary(reply, at);
     if (services.tracer !== null) this.#summary.trace = services.tracer.begin(req, reply.requestId);
   }
 
@@ -81,7 +82,6 @@ class Exchange implements BodyListener, ReplyOwner {
   #receive(key: ApiKey): void {
     const { scope } = this.#operation as Operation;
     this.#key = key;
-    this.#summary.companyId = key.companyId;
     if ((key.scopes & SCOPE_BIT[scope]) === 0) throw new GatewayError('insufficient_scope'); // 403, before the body is read
     requireJson(this.#req.head); // 415
     const company = companyOf(this.#services, key);
@@ -138,11 +138,12 @@ class Exchange implements BodyListener, ReplyOwner {
         admitBudget(restriction.budget, typeof own === 'bigint' ? own : await own, services.calendar, at, 'key'); // 402
       }
       const { requestId } = reply;
-      const admission: Admission = { requestId, payer: key, model, endpoint: operation.endpoint, at, month };
+      const { endpoint } = operation;
+      const admission: Admission = { requestId, payer: key, model, endpoint, at, month, costCenter: call.costCenter };
       const sent = call.forward(model);
       const hold = this.#hold;
       const meter = new CallMeter(services, admission, company, sent, hold, this.#load);
-      if (hold?.countsTokens && operation.endpoint !== FREE_ENDPOINT)
+      if (hold?.countsTokens && endpoint !== FREE_ENDPOINT)
         await hold.reserve(meter.promptTokens, call.bound(model).completion); // 429
       if (company.strict && company.budget !== null) await reserve(services, admission, call); // 402
       if (reply.res.destroyed) return meter.drop(); // the client left while something was looked up
@@ -172,7 +173,6 @@ class Exchange implements BodyListener, ReplyOwner {
     try {
       const key = await this.#authenticate();
       complete = undefined;
-      this.#summary.companyId = key.companyId;
       const company = await companyOf(this.#services, key);
       const allowed = key.restriction?.models ?? null;
       if (route.name === 'usage') reply.json(await renderUsage(this.#services, key, company));
@@ -198,7 +198,10 @@ class Exchange implements BodyListener, ReplyOwner {
   }
 
   #requireLive(key: ApiKey | null): ApiKey {
-    if (key !== null) this.#summary.keyId = key.id;
+    if (key !== null) {
+      this.#summary.keyId = key.id;
+      this.#summary.companyId = key.companyId;
+    }
     if (key === null || key.expiresAt <= this.#services.clock()) throw new GatewayError('invalid_api_key');
     if (key.restriction !== null) this.#requireNetwork(key.restriction);
     return key;

@@ -61,7 +61,7 @@ export abstract class Relay implements UpstreamHandler, BookingListener {
   /** What an answer of another status than 200 is to the client; the operator's log gets its words. */
   protected statusError(body: Buffer): GatewayError {
     const { status, meter } = this;
-    meter.upstreamFailed(`status ${status}: ${body.toString('utf8', 0, MAX_REASON_BYTES)}`);
+    meter.upstreamFailed(`status ${status}: ${body.toString('utf8', 0, MAX_REASON_BYTES)}`, status);
     return statusFailure(status, body, this.#retryAfter, this.admission.model, meter.secrets);
   }
 }

@@ -1,10 +1,9 @@
 import { performance } from 'node:perf_hooks';
 import type { GatewayError } from '../domain/errors.ts';
 import { IsoTime } from '../domain/iso.ts';
-import type { Clock } from '../domain/ports.ts';
+import type { Clock, EndedRequest, Trail } from '../domain/ports.ts';
 import { asciiJson } from '../domain/record.ts';
-import type { Outcome } from '../domain/usage.ts';
-import type { TokenCounts } from '../json/usage.ts';
+import { nameOrNot } from '../domain/redact.ts';
 import type { LineSink } from '../log.ts';
 import type { Metrics } from '../metrics.ts';
 import type { Reply } from './reply.ts';
@@ -24,8 +23,9 @@ export interface RequestTrace {
  *   began      askedAt  wholeAt     sentAt                       endedAt     leftAt
  *     |  head     |  ░░░░  |  checks   |  ░░░ upstream ░░░░░░░░░░░  |  booking  |
  */
-export class RequestSummary {
+export class RequestSummary implements EndedRequest {
   readonly reply: Reply;
+  readonly at: number;
   /** The request's head was read. */
   readonly began = performance.now();
   /** The body was asked for, then it was whole. */
@@ -41,12 +41,14 @@ export class RequestSummary {
   /** The slug of the model that was found. */
   slug: string | null = null;
   /** How the call ended, once a model was admitted. */
-  meter: { readonly outcome: Outcome | null; readonly tokens: TokenCounts | null } | null = null;
+  meter: EndedRequest['meter'] = null;
   /** null: tracing is off. */
   trace: RequestTrace | null = null;
 
-  constructor(reply: Reply) {
+  /** @param at the time in the request id, milliseconds since the epoch */
+  constructor(reply: Reply, at: number) {
     this.reply = reply;
+    this.at = at;
   }
 
   /**
@@ -67,17 +69,42 @@ export class RequestSummary {
   }
 }
 
-/** Writes one line per request: never a key, a prompt or an internal name. */
+/** Writes one line per request, and hands it to the trail: never a key, a prompt or an internal name. */
 export class RequestLog {
   readonly #sink: LineSink | null;
   readonly #metrics: Metrics;
   readonly #clock: Clock;
+  readonly #trail: Trail | null;
   readonly #iso = new IsoTime();
 
-  constructor(sink: LineSink | null, metrics: Metrics, clock: Clock) {
+  /** @param trail null: it is off */
+  constructor(sink: LineSink | null, metrics: Metrics, clock: Clock, trail: Trail | null = null) {
     this.#sink = sink;
     this.#metrics = metrics;
     this.#clock = clock;
+    this.#trail = trail;
+  }
+
+  /** Whether it is kept what became of requests. */
+  get hasTrail(): boolean {
+    return this.#trail !== null;
+  }
+
+  /** A request that was refused before it was handled. It has no line: there are many in an overload. */
+  shed(summary: RequestSummary): void {
+    summary.endpoint = 'shed'; // as in the metrics
+    this.#trail?.add(summary, performance.now() - summary.began, summary.added, Number.NaN);
+  }
+
+  /** A connection was refused before there was a request. */
+  broken(requestId: string, at: number, failure: GatewayError): void {
+    const none = { companyId: null, keyId: null, asked: null, slug: null, meter: null };
+    this.#trail?.add(
+      { at, reply: { requestId, status: failure.status, failure }, endpoint: 'unknown', ...none },
+      0,
+      0,
+      Number.NaN,
+    );
   }
 
   tell(summary: RequestSummary): void {
@@ -86,6 +113,7 @@ export class RequestLog {
     const { added, endpoint, companyId, slug, meter, trace } = summary;
     this.#metrics.answered(endpoint, status);
     this.#metrics.took(ms, added, streamedAt - summary.began);
+    this.#trail?.add(summary, ms, added, streamedAt - summary.began);
     trace?.end(summary);
     if (this.#sink === null) return;
     // every value is ours and plain, but for the slug
@@ -105,14 +133,11 @@ export class RequestLog {
   }
 }
 
-/** Text of the caller's that may be logged: it looks like a name, and not like a key. */
-const NAME = /^(?!.*[a-z2-7]{24})[\w.:/@+-]{1,64}$/;
-
 /** What finds the cause of a refusal: its code and member, the key, and the model asked for. */
 function describeFailure({ keyId, asked, slug }: RequestSummary, { code, name, param }: GatewayError): string {
   let text = `,"code":"${code ?? name}"`;
-  if (param !== null) text += `,"param":${asciiJson(NAME.test(param) ? param : '(no name)')}`;
+  if (param !== null) text += `,"param":${asciiJson(nameOrNot(param))}`;
   if (keyId !== null) text += `,"key":"${keyId}"`;
-  if (asked !== null && slug === null) text += `,"asked":${asciiJson(NAME.test(asked) ? asked : '(no name)')}`;
+  if (asked !== null && slug === null) text += `,"asked":${asciiJson(nameOrNot(asked))}`;
   return text;
 }

@@ -6,6 +6,12 @@ export const UNKNOWN = '';
 /** So many keys are looked up at once; requests with more of them are strangers'. */
 const MAX_LOOKED_UP = 500;
 
+/** The id of the company that a request is from, or UNKNOWN. Looks nothing up: the digest of its key costs 2 µs. */
+export function ownerInMemory(directory: Directory, head: RequestHead): string {
+  const digest = head.bearerDigest ?? head.apiKeyDigest;
+  return (digest === null ? null : directory.keyInMemory(digest))?.companyId ?? UNKNOWN;
+}
+
 /** Finds the company that a request is from before anything else is done with it. Used in an overload only. */
 export class RequestOwners {
   readonly #directory: Directory;

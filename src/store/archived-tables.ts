@@ -80,7 +80,7 @@ export const ARCHIVED: readonly ArchivedTable[] = [
     table: 'api_usage',
     what: 'the ledger: one row for each call that was charged',
     columns: words(
-      'billing_month request_id company_id api_key_id model_slug endpoint prompt_tokens completion_tokens cost_eur price_input price_output usage_source outcome occurred_at',
+      'billing_month request_id company_id api_key_id model_slug endpoint prompt_tokens completion_tokens cost_eur price_input price_output usage_source outcome occurred_at cost_center',
     ),
     internal: ['upstream_model'],
     computed: { digest: "encode(usage_digest(t), 'hex')" },
@@ -88,11 +88,11 @@ export const ARCHIVED: readonly ArchivedTable[] = [
   },
   {
     table: 'usage_daily',
-    what: 'the ledger summed by day, model, key, endpoint, source and outcome',
+    what: 'the ledger summed by day, model, key, endpoint, source, outcome and cost centre',
     columns: words(
-      'company_id billing_month day model_slug api_key_id endpoint usage_source outcome requests prompt_tokens completion_tokens cost_eur',
+      'company_id billing_month day model_slug api_key_id endpoint usage_source outcome cost_center requests prompt_tokens completion_tokens cost_eur',
     ),
-    order: 'billing_month, day, model_slug, api_key_id, endpoint, usage_source, outcome',
+    order: 'billing_month, day, model_slug, api_key_id, endpoint, usage_source, outcome, cost_center',
   },
   {
     table: 'monthly_spend',
@@ -116,6 +116,26 @@ export const ARCHIVED: readonly ArchivedTable[] = [
     order: 'occurred_at, id',
   },
   {
+    table: 'request_trail',
+    what: 'what became of each request of the last days',
+    columns: words(
+      'company_id occurred_at request_id api_key_id status duration_ms added_us first_event_ms endpoint model_slug asked code param outcome prompt_tokens completion_tokens cost_eur',
+    ),
+    without: {
+      upstream_status: 'what stands behind Tollgate, for operators: tollgate request ID',
+      upstream_reason: 'the same',
+    },
+    order: 'occurred_at, request_id',
+  },
+  {
+    table: 'request_hours',
+    what: 'requests by hour, model, key and endpoint: how many were refused and failed, and how long they took',
+    columns: words(
+      'company_id hour model_slug api_key_id endpoint requests refused failed upstream_failed duration_ms added_us duration_buckets added_buckets',
+    ),
+    order: 'hour, model_slug, api_key_id, endpoint',
+  },
+  {
     table: 'audit_log',
     what: 'every change to the company, its models, keys, assistants and people: who, when, before, after',
     columns: words('id at actor action subject subject_id company_id before after'),
@@ -130,6 +150,8 @@ export const NOT_ARCHIVED: Readonly<Record<string, string>> = {
   budget_alert_deliveries: 'state of sending: alerts go to the owners and administrators in users.jsonl',
   idempotent_answers: 'answers kept for a day, so that a program that repeats a request gets the same one',
   key_reveals: 'texts of new keys for a minute, encrypted with a secret that is stored nowhere',
+  usage_hourly: 'sums of the rows in api_usage.jsonl, by the hour',
+  usage_monthly: 'sums of the rows in usage_daily.jsonl',
   sessions: 'digests of random tokens of people who are signed in, for twelve hours at most',
 };
 

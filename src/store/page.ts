@@ -73,7 +73,7 @@ export async function pageOfKeys(
     return sql<Counted<Spent<KeyRow>>[]>`
       select ${keyColumns(sql)}, trim_scale(coalesce(d.cost, 0))::text as spent, count(*) over ()::integer as total
       from api_keys left join (
-        select api_key_id, sum(cost_eur) as cost from usage_daily
+        select api_key_id, sum(cost_eur) as cost from usage_monthly
         where company_id = ${company} and billing_month = billing_month(now()) group by 1) d on d.api_key_id = id
       where company_id = ${company} and purpose is null and ${isActive(sql)} = ${life === 'active'}
         and ${contains(sql, query, sql`name, prefix, created_by, id`)} ${tail}`;

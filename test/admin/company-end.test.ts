@@ -86,6 +86,11 @@ t.test('a call in flight ends and is booked', async (t) => {
 t.test('pages of a closed company can be read, and refuse every change', async (t) => {
   const assistant = await office.assistant(company);
   const [key] = await sql`select id from api_keys where company_id = ${company} and revoked_at is null limit 1`;
+  const [request] = await until(
+    () => sql`select request_id as id from request_trail where company_id = ${company} limit 1`,
+    'a request of the company is in the trail',
+    ({ length }) => length > 0,
+  );
   await close();
   const operator = await signedIn(office, 'operator');
   const owner = await signedIn(office, 'owner');
@@ -94,6 +99,7 @@ t.test('pages of a closed company can be read, and refuse every change', async (
       .replace(':company', company)
       .replace(':assistant', assistant)
       .replace(':key', key?.id)
+      .replace(':request', request?.id)
       .replace(/:\w+/g, randomUUID());
   const log = async () => (await sql`select count(*)::integer as n from audit_log`)[0]?.n;
   const before = await log();
@@ -161,11 +167,15 @@ t.test('every table of a company refuses changes while it is closed', async (t) 
   const written = [
     'api_usage',
     'usage_daily',
+    'usage_hourly',
+    'usage_monthly',
     'monthly_spend',
     'chat_usage',
     'audit_log',
     'budget_alerts',
     'budget_reservations',
+    'request_trail',
+    'request_hours',
   ];
   t.same(
     tables

@@ -132,6 +132,7 @@ function processOfPages(t: Test, restMs?: number): { pages: PagesProcess; logged
     databaseConnections: 1,
     billingTimezone: 'UTC',
     logLevel: 'info',
+    requestTrailDays: 7,
     keyPrefix: 'svc_',
     ownedBy: 'tollgate',
     publicUrl: 'http://127.0.0.1:1/v1',

@@ -38,6 +38,8 @@ const BY_OTHER_NAME: Readonly<Record<string, string>> = {
     'leases of many requests kept or ended together; strict companies only',
   'budget_reservations by request_id': 'ended by the batch that books them; strict companies only',
   'monthly_spend by changed_xid': 'what other replicas have spent since the last look: all companies at once',
+  'request_hours by hour': 'hours that are too old are deleted once an hour, a few at a time',
+  'request_hours by nothing': 'the same rows, by their place in the table',
 };
 
 const server = await newCluster(t);

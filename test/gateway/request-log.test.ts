@@ -16,7 +16,7 @@ function summaryWith(at: {
   left?: number;
 }): RequestSummary {
   const reply = { endedAt: Number.NaN, leftAt: Number.NaN };
-  const summary = new RequestSummary(reply as Reply);
+  const summary = new RequestSummary(reply as Reply, 0);
   const { began } = summary;
   if (at.asked !== undefined) summary.askedAt = began + at.asked;
   if (at.whole !== undefined) summary.wholeAt = began + at.whole;

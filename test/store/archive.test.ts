@@ -8,8 +8,10 @@ import { archiveCompany } from '../../src/store/archive.ts';
 import { ARCHIVED, NOT_ARCHIVED } from '../../src/store/archived-tables.ts';
 import type { Sql } from '../../src/store/database.ts';
 import type { Write } from '../../src/store/export.ts';
+import { trailStore } from '../../src/store/request-trail.ts';
 import { snapshot } from '../../src/store/tenant-role.ts';
 import { testDatabase } from '../support/postgres.ts';
+import { addRequests } from '../support/requests.ts';
 import { addUsage } from '../support/usage.ts';
 
 const { db } = await testDatabase(t);
@@ -51,6 +53,7 @@ async function settle(name: string): Promise<{ id: string; name: string }> {
     values ('own', ${id}, 'internal/own', 'chat', true, 0.000000000001, 2)`,
   );
   await run((sql) => sql`insert into chat_usage (company_id, cost_eur) values (${id}, 1.000000000000000001)`);
+  await addRequests(trailStore(db), [{ company: id, status: 502, reason: 'internal words' }]);
   await run(
     (sql) =>
       sql`insert into budget_alerts (company_id, billing_month, threshold, budget_eur, spent_eur) values (${id}, '2026-11-01', '50', 10, 5)`,

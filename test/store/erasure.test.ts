@@ -253,8 +253,13 @@ t.test('every text of a company is erased, or holds no name', async (t) => {
     users: 'role password_hash',
     invitations: 'role',
     admin_tokens: 'access',
-    api_usage: 'model_slug upstream_model endpoint usage_source outcome',
-    usage_daily: 'model_slug endpoint usage_source outcome',
+    // a cost centre is an account, not a person: sql/PRIVACY.md says so
+    api_usage: 'model_slug upstream_model endpoint usage_source outcome cost_center',
+    usage_daily: 'model_slug endpoint usage_source outcome cost_center',
+    usage_hourly: 'model_slug endpoint cost_center',
+    usage_monthly: 'model_slug endpoint usage_source outcome cost_center',
+    request_trail: 'endpoint model_slug asked code param outcome upstream_reason',
+    request_hours: 'model_slug endpoint',
     budget_alerts: 'threshold',
     budget_alert_deliveries: 'channel state',
     // before and after are erased by the columns that they tell of

@@ -8,9 +8,11 @@ import { createInvitation, withdrawInvitation } from '../../src/store/invitation
 import { createKey, revokeKey } from '../../src/store/key.ts';
 import { migrate } from '../../src/store/migrate.ts';
 import { createModel } from '../../src/store/model.ts';
+import { trailStore } from '../../src/store/request-trail.ts';
 import { ensureTenantRole, enterCompany, within } from '../../src/store/tenant-role.ts';
 import { insertUser, listPeople, removeUser, setRole } from '../../src/store/user.ts';
 import { inDatabase, privateServer, testDatabase } from '../support/postgres.ts';
+import { addRequests } from '../support/requests.ts';
 import { addUsage } from '../support/usage.ts';
 
 /** Row-level security keeps companies apart where a WHERE was forgotten (sql/0020_tenant_wall.sql). */
@@ -19,7 +21,7 @@ const MS = 10_000;
 
 /** A company with a row in every table that has rows of companies. */
 async function fullCompany(db: Database, name: string): Promise<{ id: string; key: string; assistant: string }> {
-  return db.transaction(MS, async (sql) => {
+  const made = await db.transaction(MS, async (sql) => {
     const { id } = await createCompany(sql, { name });
     const key = await createKey(sql, 'svc_', { company_id: id, name, scopes: ['chat'], created_by: 'test' });
     const assistant = await createAssistant(sql, { company_id: id, name, system_prompt: `the secret of ${name}` });
@@ -50,6 +52,8 @@ async function fullCompany(db: Database, name: string): Promise<{ id: string; ke
     await addUsage(sql, [{ company: id, prompt: 10, input: '0.5' }]);
     return { id, key: key.id, assistant: assistant.id };
   });
+  await addRequests(trailStore(db), [{ company: made.id, status: 502, upstreamStatus: 500, reason: 'internal words' }]);
+  return made;
 }
 
 /** Tables, without partitions, and the column that says whose a row is. */
@@ -84,6 +88,13 @@ t.test('with every WHERE forgotten', async (t) => {
       t.same(await within(db, randomUUID(), MS, read), [], 'and nothing to a company that does not exist');
     });
   }
+
+  await t.test('what the upstream said is for operators', async (t) => {
+    for (const column of ['upstream_status', 'upstream_reason']) {
+      const said = within(db, one.id, MS, (sql) => sql`select ${sql(column)} from request_trail`);
+      await t.rejects(said, NEVER_READ, column);
+    }
+  });
 
   await t.test('"select *" of the ledger, and of its partitions', async (t) => {
     const rows = await within(db, one.id, MS, (sql) => sql`select * from api_usage`);

@@ -1,0 +1,221 @@
+import { html, raw } from 'hono/html';
+import { FieldError, oneOf, type Read, readSlug, readUuid } from '../domain/field.ts';
+import { fateOf, RESULTS, type Result } from '../domain/request-fate.ts';
+import { requestIdTime } from '../runtime/request-id.ts';
+import { findCompany } from '../store/company.ts';
+import {
+  pageOfRequests,
+  type RequestCursor,
+  type RequestRow,
+  type RequestsPage,
+  type RequestsQuery,
+} from '../store/request.ts';
+import { companyOf, type PageContext, read } from './context.ts';
+import { type FormState, field, formState, select } from './field.ts';
+import { Form } from './form.ts';
+import type { Format } from './format.ts';
+import type { Html } from './html.ts';
+import { badge, companyHeading, emptyText, muted, page, table } from './layout.ts';
+import { localText, readLocal } from './local-time.ts';
+
+export const ENDPOINTS: Readonly<Record<string, string>> = {
+  'chat.completions': 'Chat completions',
+  embeddings: 'Embeddings',
+  'assistants.run': 'Assistant runs',
+  responses: 'Responses',
+  messages: 'Messages',
+  'messages.count_tokens': 'Token counts',
+  models: 'Models',
+  usage: 'Usage',
+  shed: 'Refused at once: overload',
+  unknown: 'No such address',
+};
+const RESULT_TEXTS: Readonly<Record<Result, string>> = {
+  success: 'Answered',
+  refused: 'Refused (4xx)',
+  failed: 'Failed (5xx, broken streams)',
+  left: 'Client left',
+};
+/** Statuses that the API answers with, and what they mean. */
+const STATUSES: Readonly<Record<string, string>> = {
+  400: 'invalid request',
+  401: 'key',
+  402: 'budget',
+  403: 'scope or EU gate',
+  404: 'model or address',
+  405: 'method',
+  408: 'too slow to arrive',
+  413: 'too large',
+  415: 'not JSON',
+  429: 'rate limit',
+  431: 'headers',
+  500: 'internal error',
+  502: 'upstream failed',
+  503: 'not available',
+  504: 'upstream too slow',
+};
+const TONES = { success: 'good', refused: 'warn', failed: 'bad', left: 'plain' } as const;
+const MS_OF_SECONDS = 10_000; // longer times are shown in seconds
+
+/**
+ * The list of requests. Its address takes, each of them optional:
+ *
+ *   key       id of a key
+ *   model     slug of the model that was found
+ *   endpoint  as the ledger names it; also models, usage, shed, unknown
+ *   status    success, refused, failed, left, or a status such as 429
+ *   from, to  ISO times, or times without an offset on the clock of the billing time zone
+ *   before    id of a request: those that came before it
+ *   id        an x-request-id, whose page is opened
+ */
+export async function requestsPage(c: PageContext): Promise<Response> {
+  const company = companyOf(c);
+  const path = company === null ? '/requests' : `/companies/${company}/requests`;
+  const asked = new URL(c.req.url).searchParams;
+  const search = new Form(asked, path);
+  const id = search.optional('id', (text) => readUuid(text.trim()));
+  if (id !== null && id !== undefined) return c.redirect(`${path}/${id}`, 303);
+  const form = new Form(asked, path);
+  const query = readQuery(form, company, c.var.services.calendar.timeZone);
+  const isRight = form.messages.size === 0;
+  const { heading, found } = await read(c, async (sql) => ({
+    heading: company === null ? null : await findCompany(sql, company),
+    found: isRight ? await pageOfRequests(sql, query) : NOTHING,
+  }));
+  const isNewest = isRight && query.before === null && query.to === null;
+  const body = html`${heading === null ? '' : companyHeading(c, heading)}
+<div class="title-row"><h1>Requests</h1>${idForm(formState(search, path), path)}</div>
+<p class="lead">${keptText(c)} A request appears about a second after it ended. Prompts and answers are never kept.</p>
+${filters(c, formState(form, path), query, path)}
+${['key', 'before'].map((name) => form.messages.has(name) && html`<p class="wrong">In the address, “${name}” ${form.messages.get(name)}</p>`)}
+${query.key === null ? '' : html`<p>Of the key <strong>${found.rows[0]?.key_name ?? query.key}</strong> alone. <a href="${addressOf(path, form, { key: null })}">All keys</a></p>`}
+<p class="actions"><a class="button quiet" href="${addressOf(path, form, {})}">${query.before === null ? 'Refresh' : 'Newest'}</a>${
+    isNewest ? html` <button type="button" class="quiet" data-pause hidden>Pause</button>` : ''
+  }</p>
+<div id="live-rows"${isNewest ? raw(' data-live') : ''}>${isRight ? rowsOf(c, found, path, form, query) : ''}</div>`;
+  return page(c, heading === null ? 'Requests' : `Requests of ${heading.name}`, body);
+}
+
+/** How long requests are kept, as a sentence. */
+export function keptText(c: PageContext): string {
+  const days = c.var.services.requestTrailDays;
+  if (days === 0) return 'New requests are not kept: the operator switched it off (REQUEST_TRAIL_DAYS=0).';
+  return `What became of each request is kept for ${days === 1 ? 'one day' : `${days} days`}.`;
+}
+
+const NOTHING: RequestsPage = { rows: [], next: null };
+
+/** Mistakes are noted in the form. */
+function readQuery(form: Form, company: string | null, timeZone: string): RequestsQuery {
+  const read = <T>(name: string, of: Read<T>): T | null => form.optional(name, of) ?? null; // undefined after a mistake
+  const time = (text: string): Date => readLocal(text, timeZone);
+  return {
+    company,
+    key: read('key', readUuid),
+    model: read('model', readSlug),
+    endpoint: read('endpoint', oneOf(...Object.keys(ENDPOINTS))),
+    status: read('status', readStatus),
+    from: read('from', time),
+    to: read('to', time),
+    before: read('before', readCursor),
+  };
+}
+
+function readStatus(text: string): Result | number {
+  if (/^[1-5]\d\d$/.test(text)) return Number(text);
+  return oneOf(...RESULTS)(text);
+}
+
+function readCursor(text: string): RequestCursor {
+  const id = readUuid(text);
+  const at = requestIdTime(id);
+  if (at === null) throw new FieldError('must be the id of a request');
+  return { at: new Date(at), id };
+}
+
+/** Where an x-request-id is typed in. */
+function idForm(state: FormState, path: string): Html {
+  const message = state.message('id');
+  return html`<form method="get" action="${path}" class="search" role="search">
+<label class="sr" for="request-id">x-request-id</label><input id="request-id" name="id" maxlength="60" placeholder="x-request-id" value="${state.value('id', '')}"${
+    message === null ? '' : raw(' aria-invalid="true" aria-describedby="request-id-wrong"')
+  }><button>Find</button>${message === null ? '' : html`<p class="wrong" id="request-id-wrong">The x-request-id ${message}</p>`}</form>`;
+}
+
+function filters(c: PageContext, state: FormState, query: RequestsQuery, path: string): Html {
+  const { timeZone } = c.var.services.calendar;
+  const endpoints = [['', 'All'], ...Object.entries(ENDPOINTS)] as const;
+  const codes = Object.entries(STATUSES).map(([code, text]) => [code, `${code}: ${text}`] as const);
+  const results = RESULTS.map((result) => [result, RESULT_TEXTS[result]] as const);
+  const time = (at: Date | null): string => (at === null ? '' : localText(at, timeZone));
+  return html`<form method="get" action="${path}" class="filters">
+${query.key === null ? '' : html`<input type="hidden" name="key" value="${query.key}">`}
+${select(state, { name: 'status', label: 'Result', choices: [['', 'All'], ...results, ...codes], value: '' })}
+${field(state, { name: 'model', label: 'Model' })}
+${select(state, { name: 'endpoint', label: 'Endpoint', choices: endpoints, value: '' })}
+${timeField(state, 'from', 'From', time(query.from))}
+${timeField(state, 'to', 'Until', time(query.to))}
+<div class="actions"><button>Show</button> <a class="button quiet" href="${path}">All requests</a></div></form>`;
+}
+
+/** What was sent may have an offset, which the input would not show. */
+function timeField(state: FormState, name: string, label: string, value: string): Html {
+  const message = state.message(name);
+  return html`<div class="field"><label for="f-${name}">${label}</label>
+<input id="f-${name}" name="${name}" type="datetime-local" value="${value}"${
+    message === null ? '' : raw(` aria-invalid="true" aria-describedby="f-${name}-wrong"`)
+  }>${message === null ? '' : html`<p class="wrong" id="f-${name}-wrong">${label} ${message}</p>`}</div>`;
+}
+
+/** The part of the page that is read again while it is watched. */
+function rowsOf(c: PageContext, { rows, next }: RequestsPage, path: string, form: Form, query: RequestsQuery): Html {
+  const { format } = c.var;
+  const cells = {
+    When: (row: RequestRow) => html`<a href="${path}/${row.request_id}">${format.second(row.occurred_at)}</a>`,
+    Result: resultBadge,
+    ...(query.company === null && {
+      Company: ({ company_id: id, company_name: name }: RequestRow) =>
+        id === null ? muted('unknown') : html`<a href="/companies/${id}/requests">${name ?? 'a removed company'}</a>`,
+    }),
+    Key: ({ api_key_id: id, key_name: name }: RequestRow) =>
+      id === null
+        ? muted('unknown')
+        : html`<a href="${addressOf(path, form, { key: id })}">${name ?? 'a deleted key'}</a>`,
+    Model: ({ model_slug: slug, asked }: RequestRow) =>
+      slug === null ? muted(asked ?? '–') : html`<code>${slug}</code>`,
+    Endpoint: ({ endpoint }: RequestRow) => ENDPOINTS[endpoint] ?? endpoint,
+    Tokens: ({ prompt_tokens: prompt, completion_tokens: completion }: RequestRow) =>
+      prompt === null ? muted('–') : `${format.count(prompt)} + ${format.count(completion ?? 0)}`,
+    Cost: ({ cost_eur: cost }: RequestRow) => (cost === null ? muted('–') : format.eur(cost)),
+    Duration: ({ duration_ms: ms }: RequestRow) => (ms === null ? muted('–') : durationText(ms, format)),
+  };
+  const empty =
+    next === null ? 'There are no such requests.' : 'None of the requests looked at matches. Older ones may.';
+  const more = next === null ? '' : addressOf(path, form, { before: next.id });
+  return html`${rows.length === 0 ? emptyText(empty) : table('Requests', rows, { cells, figures: ['Tokens', 'Cost', 'Duration'] }, true)}
+${more === '' ? '' : html`<nav class="pager" aria-label="Pages"><a class="button quiet" rel="next" href="${more}">Older requests</a></nav>`}`;
+}
+
+/** The status in colour, with the code that says why. */
+export function resultBadge(row: RequestRow): Html {
+  const { result } = fateOf(row);
+  const status = row.status === null ? 'booked' : row.status === 0 ? 'left' : String(row.status);
+  const isCancelled = row.status === 200 && row.outcome === 'client_aborted';
+  return html`${badge(TONES[result], status)}${row.code === null ? '' : html` <code>${row.code}</code>`}${isCancelled ? html` ${muted('client left')}` : ''}`;
+}
+
+export function durationText(ms: number, format: Format): string {
+  return ms < MS_OF_SECONDS ? `${format.count(ms)} ms` : `${format.count(Math.round(ms / 100) / 10)} s`;
+}
+
+/** The address of a list with the same filters. @param more other values; null removes one */
+function addressOf(path: string, form: Form, more: Readonly<Record<string, string | null>>): string {
+  const values = new URLSearchParams();
+  for (const name of ['key', 'model', 'endpoint', 'status', 'from', 'to']) {
+    const value = more[name] === undefined ? form.values.get(name) : more[name];
+    if (value) values.set(name, value);
+  }
+  if (more.before) values.set('before', more.before);
+  const query = values.toString();
+  return query === '' ? path : `${path}?${query}`;
+}

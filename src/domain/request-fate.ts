@@ -1,0 +1,173 @@
+import type { Outcome } from './usage.ts';
+
+/** What became of a request, in words, for pages and the command line. */
+
+/** What lists filter by. */
+export const RESULTS = ['success', 'refused', 'failed', 'left'] as const;
+export type Result = (typeof RESULTS)[number];
+
+/** What is known of a request that is over. */
+export interface RequestFacts {
+  /** The status sent; 0: the client left before an answer. null: only the ledger knows the call. */
+  readonly status: number | null;
+  readonly code: string | null;
+  readonly param: string | null;
+  readonly endpoint: string;
+  readonly model_slug: string | null;
+  readonly asked: string | null;
+  readonly api_key_id: string | null;
+  readonly outcome: Outcome | null;
+}
+
+export interface Fate {
+  readonly result: Result;
+  /** What happened: whole sentences. */
+  readonly what: string;
+  /** What to do about it; null: nothing. */
+  readonly advice: string | null;
+  /** What has the setting that the advice is about. */
+  readonly about: 'key' | 'models' | 'settings' | null;
+}
+
+type Text = readonly [what: string, advice: string | null, about?: Fate['about']];
+
+export function fateOf(request: RequestFacts): Fate {
+  const [what, advice, about = null] = textOf(request);
+  return { result: resultOf(request), what, advice, about };
+}
+
+function resultOf({ status, code, outcome }: RequestFacts): Result {
+  if (status === null) return outcome === 'upstream_failed' ? 'failed' : 'success';
+  if (status === 0) return 'left';
+  if (status >= 500 || (status === 200 && code !== null)) return 'failed';
+  return status >= 400 ? 'refused' : 'success';
+}
+
+function textOf(request: RequestFacts): Text {
+  const { status, code, outcome } = request;
+  if (status === 0) return outcome === null ? LEFT_EARLY : LEFT;
+  if (status === 200 && code !== null) return code === 'upstream_timeout' ? STALLED : BROKEN;
+  if (status === null || status === 200) {
+    if (outcome === 'client_aborted') return LEFT_STREAM;
+    return outcome === 'upstream_failed' ? BROKEN : ['The request was answered.', null];
+  }
+  return (TEXTS[code ?? ''] ?? other)(request);
+}
+
+const CANCELLED = 'If nobody cancelled it, look at the timeouts of the client and of the proxies before Tollgate.';
+const LEFT_EARLY: Text = ['The client left before it was answered. No model ran, and nothing was charged.', CANCELLED];
+const LEFT: Text = [
+  'The client left before the answer came. What the model generated is charged all the same.',
+  CANCELLED,
+];
+const LEFT_STREAM: Text = [
+  'The client left before the stream ended. What was generated until then is charged.',
+  CANCELLED,
+];
+const BROKEN: Text = [
+  'The stream began, and then the upstream broke it off. The client was told so in the stream; what it had got is charged.',
+  'Let the client try again. If it happens often, the operator finds the reason in what the upstream said.',
+];
+const STALLED: Text = [
+  'The stream began, and then the upstream sent nothing for too long. The client was told so in the stream.',
+  'Let the client try again. The operator may set IDLE_SECONDS or TOTAL_SECONDS higher.',
+];
+
+/** By error code, or by the name of an error without a code. */
+const TEXTS: Readonly<Record<string, (request: RequestFacts) => Text>> = {
+  invalid_api_key: ({ api_key_id }) =>
+    api_key_id === null
+      ? [
+          'The request had no key, or one that is unknown or revoked.',
+          'Compare the first eight characters of the key that the client sends with the list of keys.',
+        ]
+      : ['The key is revoked or expired, or was used from outside its networks.', 'Look at the key.', 'key'],
+  insufficient_quota: () => [
+    'The monthly budget of the company or of this key was reached. No model ran, and nothing was charged.',
+    'Raise the budget, or wait for the next month.',
+    'settings',
+  ],
+  insufficient_scope: () => [
+    'The key lacks the scope of this endpoint.',
+    'Give the key the scope, or use another key.',
+    'key',
+  ],
+  non_eu_model_blocked: ({ asked, model_slug }) => [
+    `The model ${quoted(asked ?? model_slug)} is hosted outside the EU, and the company does not allow such models.`,
+    'Use a model in the EU, or open the EU gate of the company.',
+    'settings',
+  ],
+  not_found: ({ asked, param, endpoint }) =>
+    asked !== null || param === 'model' || param === 'model_slug'
+      ? [
+          `There is no model ${quoted(asked)} that this key may use: it does not exist, is disabled, or the key is not allowed it.`,
+          'Compare the name with GET /models of the same key.',
+          'models',
+        ]
+      : endpoint === 'assistants.run'
+        ? ['There is no such assistant of this company, or it is not visible to the API.', 'Look at the assistants.']
+        : ['There is nothing at the address that was asked for.', "Look at the client's base address."],
+  rate_limit_exceeded: ({ outcome }) =>
+    outcome === 'upstream_failed'
+      ? ['The upstream refused the call because of its own rate limit.', 'Let the client try again later.']
+      : [
+          'A limit of requests, tokens or calls at once was reached.',
+          'Let the client try again later, or raise the limit of the company or the key.',
+          'settings',
+        ],
+  request_too_large: () => [
+    'The request body was larger than the gateway or the model takes.',
+    'Send less, or raise MAX_BODY_BYTES.',
+  ],
+  context_length_exceeded: () => [
+    'The input is longer than the model takes.',
+    'Send less, or use a model with a longer context.',
+  ],
+  model_required: () => [
+    'The assistant has no model, and the request named none.',
+    'Name one in model_slug, or give the assistant a model.',
+  ],
+  unsupported_media_type: () => [
+    'The body was not sent as plain JSON.',
+    'Send "Content-Type: application/json" without Content-Encoding.',
+  ],
+  request_timeout: () => ['The request took too long to arrive.', 'Look at the connection of the client.'],
+  internal_error: () => [
+    'The gateway failed to handle the request.',
+    'The log of the gateway has the reason under this id. Please report it.',
+  ],
+  upstream_error: () => [
+    'The upstream failed to answer, or answered with something that is no answer. Nothing was charged.',
+    'Let the client try again. If it happens often, the operator finds the reason in what the upstream said.',
+  ],
+  upstream_timeout: () => [
+    'The upstream took too long to answer. Nothing was charged.',
+    'Ask for shorter answers or stream them. The operator may set FIRST_BYTE_SECONDS higher.',
+  ],
+  service_unavailable: ({ endpoint, outcome }) =>
+    endpoint === 'shed'
+      ? [
+          'The gateway had too much to do and refused the request at once.',
+          'Let the client try again. If it happens often, add gateways.',
+        ]
+      : outcome === 'upstream_failed'
+        ? [
+            'The upstream could not be reached. Nothing was charged.',
+            'Let the client try again; the operator looks after the upstream.',
+          ]
+        : ['The gateway was stopping, or could not ask the database.', 'Let the client try again.'],
+};
+
+function other({ status, param, outcome }: RequestFacts): Text {
+  if (outcome === 'upstream_failed')
+    return ['The model refused the request.', 'The client was told why. Mend the request.'];
+  if (status === 405) return ['The method of the request is not allowed at this address.', 'Look at the client.'];
+  if (status === 431)
+    return ['The request had too many or too large headers.', 'Send fewer, or raise MAX_HEADERS or MAX_HEADER_BYTES.'];
+  const of = param === null ? '' : ` because of its parameter ${quoted(param)}`;
+  return [`The request was refused${of}.`, 'The client was told why. Mend the request.'];
+}
+
+function quoted(name: string | null): string {
+  return name === null ? 'of that name' : `“${name}”`;
+}

@@ -1,0 +1,83 @@
+import t, { type Test } from 'tap';
+import { until } from '../support/until.ts';
+import { examine, openTab, signInTab, startBrowser, type Tab } from './browser.ts';
+import { PASSWORD, startOffice } from './people.ts';
+
+t.setTimeout(300_000); // pages are checked several times: minutes on a busy machine
+
+/** Somebody finds out, in a real browser, why a request failed. */
+
+const office = await startOffice(t);
+const browser = await startBrowser(t);
+const { customer, upstream } = office;
+const base = `/companies/${customer.company}`;
+const failing = await office.part(customer, 'fails', upstream.parts.failing);
+
+async function begin(t: Test, email: string, options = {}): Promise<Tab> {
+  const tab = await openTab(browser, office.adminUrl, { locale: 'en', ...options });
+  await signInTab(tab, email, PASSWORD);
+  t.teardown(() => tab.page.context().close());
+  return tab;
+}
+
+const idOf = ({ headers }: { headers: Headers }): string => headers.get('x-request-id') as string;
+
+t.test('the owner watches a request fail, and reads what to do about it', async (t) => {
+  const { page, complaints } = await begin(t, office.people.owner);
+  await customer.chat();
+  await page.getByRole('navigation', { name: 'Company' }).getByRole('link', { name: 'Requests' }).click();
+  await page.getByRole('button', { name: 'Pause' }).waitFor();
+
+  const id = idOf(await customer.chat({ model: failing }));
+  const row = page.getByRole('row', { name: /502 upstream_error/ });
+  await row.waitFor(); // without a click
+  await page.getByRole('button', { name: 'Pause' }).click();
+  t.equal(await page.getByRole('button', { name: 'Follow' }).count(), 1);
+  t.same(await examine(page, 'requests'), []);
+
+  await page.getByLabel('Result').selectOption('Failed (5xx, broken streams)');
+  await page.getByRole('button', { name: 'Show' }).click();
+  await page.waitForURL('**/requests?status=failed**');
+  t.equal(await page.getByRole('row').count(), 2, 'the heading and the request');
+  await page.getByRole('row').nth(1).getByRole('link').first().click();
+  await page.waitForURL(`**${base}/requests/${id}`);
+  const text = await page.getByRole('main').innerText();
+  t.match(text, /The upstream failed to answer.*What to do: Let the client try again/s);
+  t.notMatch(text, /What the upstream said|internal/);
+  t.same(await examine(page, 'request'), []);
+  t.same(complaints, []);
+});
+
+t.test('the operator finds the same request by its id, and reads what the upstream said', async (t) => {
+  const id = idOf(await customer.chat({ model: failing }));
+  await until(async () => (await office.sql`select from request_trail where request_id = ${id}`).length > 0, 'its row');
+  const { page, complaints } = await begin(t, office.people.operator);
+  await page.getByRole('navigation', { name: 'Administration' }).getByRole('link', { name: 'Requests' }).click();
+  await page.getByLabel('x-request-id').fill(` ${id} `);
+  await page.getByRole('button', { name: 'Find' }).click();
+  await page.waitForURL(`**/requests/${id}`);
+  t.match(await page.getByLabel('The words of the upstream').innerText(), /500/);
+  await page.getByRole('link', { name: 'its requests' }).click();
+  await page.getByText('alone.').waitFor();
+  t.same(await examine(page, 'requests-of-key'), []);
+  t.same(complaints, []);
+});
+
+t.test('without JavaScript, on a narrow screen, everything is there', async (t) => {
+  const { page } = await begin(t, office.people.owner, {
+    javaScriptEnabled: false,
+    viewport: { width: 320, height: 640 },
+  });
+  await page.goto(`${base}/requests`);
+  t.equal(await page.getByRole('button', { name: 'Pause' }).count(), 0);
+  const id = idOf(await customer.chat({ model: 'no-such-model' }));
+  await until(async () => {
+    await page.getByRole('link', { name: 'Refresh' }).click();
+    return (await page.content()).includes(id);
+  }, 'the request is listed');
+  const overflow = 'document.documentElement.scrollWidth - document.documentElement.clientWidth';
+  t.ok(((await page.evaluate(overflow)) as number) <= 0, 'nothing is wider than the window');
+  await page.goto(`${base}/requests/${id}`);
+  t.match(await page.getByRole('main').innerText(), /There is no model “no-such-model”/);
+  t.ok(((await page.evaluate(overflow)) as number) <= 0);
+});

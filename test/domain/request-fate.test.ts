@@ -1,0 +1,76 @@
+import t from 'tap';
+import { GatewayError } from '../../src/domain/errors.ts';
+import { fateOf, type RequestFacts } from '../../src/domain/request-fate.ts';
+
+const ANSWERED: RequestFacts = {
+  status: 200,
+  code: null,
+  param: null,
+  endpoint: 'chat.completions',
+  model_slug: 'fast',
+  asked: null,
+  api_key_id: 'key',
+  outcome: 'completed',
+};
+const fate = (change: Partial<RequestFacts>) => fateOf({ ...ANSWERED, ...change });
+const refused = (status: number, code: string, change: Partial<RequestFacts> = {}) =>
+  fate({ status, code, outcome: null, ...change });
+
+t.test('every result', async (t) => {
+  t.match(fate({}), { result: 'success', advice: null });
+  t.match(fate({ outcome: 'client_aborted' }), { result: 'success', what: /left before the stream ended/ });
+  t.match(fate({ code: 'upstream_error', outcome: 'upstream_failed' }), { result: 'failed', what: /broke it off/ });
+  t.match(fate({ code: 'upstream_timeout' }), { result: 'failed', what: /sent nothing for too long/ });
+  t.match(fate({ status: 0, outcome: null }), { result: 'left', what: /nothing was charged/ });
+  t.match(fate({ status: 0, outcome: 'client_aborted' }), { result: 'left', what: /charged all the same/ });
+  t.match(fate({ status: null }), { result: 'success', what: /answered/ }, 'known from the ledger alone');
+  t.match(fate({ status: null, outcome: 'upstream_failed' }), { result: 'failed' });
+});
+
+t.test('what to do, and where', async (t) => {
+  t.match(refused(401, 'invalid_api_key', { api_key_id: null }), { what: /unknown or revoked/, about: null });
+  t.match(refused(401, 'invalid_api_key'), { what: /expired/, about: 'key' });
+  t.match(refused(402, 'insufficient_quota'), { advice: /Raise the budget/, about: 'settings' });
+  t.match(refused(403, 'non_eu_model_blocked'), { what: /“fast” is hosted outside the EU/, about: 'settings' });
+  t.match(refused(403, 'insufficient_scope'), { about: 'key' });
+  const unknown = { model_slug: null, param: 'model' };
+  t.match(refused(404, 'not_found', { ...unknown, asked: 'gpt' }), { what: /no model “gpt”/, about: 'models' });
+  t.match(refused(404, 'not_found', { endpoint: 'unknown', model_slug: null }), { what: /nothing at the address/ });
+  t.match(refused(404, 'not_found', { endpoint: 'assistants.run' }), { what: /no such assistant/ });
+  t.match(refused(429, 'rate_limit_exceeded'), { what: /limit of requests/, about: 'settings' });
+  t.match(refused(429, 'rate_limit_exceeded', { outcome: 'upstream_failed' }), { what: /upstream/, about: null });
+  t.match(refused(400, 'unsupported_parameter', { param: 'seed' }), { what: /parameter “seed”/ });
+  t.match(refused(503, 'service_unavailable', { endpoint: 'shed' }), { result: 'failed', advice: /add gateways/ });
+  t.match(refused(503, 'service_unavailable', { outcome: 'upstream_failed' }), { what: /could not be reached/ });
+});
+
+t.test('every error of the API is told in whole sentences', async (t) => {
+  const errors = [
+    'invalid_request',
+    'invalid_json',
+    'context_length_exceeded',
+    'model_required',
+    'invalid_api_key',
+    'insufficient_quota',
+    'insufficient_scope',
+    'non_eu_model_blocked',
+    'not_found',
+    'method_not_allowed',
+    'request_timeout',
+    'request_too_large',
+    'unsupported_media_type',
+    'rate_limit_exceeded',
+    'request_header_fields_too_large',
+    'internal_error',
+    'upstream_error',
+    'service_unavailable',
+    'upstream_timeout',
+  ] as const;
+  for (const name of errors) {
+    const { status, code } = new GatewayError(name);
+    const { what, advice, result } = refused(status, code ?? name);
+    t.match(what, /^[A-Z].*\.$/, name);
+    t.match(advice, /^[A-Z].*\.$/, name);
+    t.equal(result, status >= 500 ? 'failed' : 'refused', name);
+  }
+});

@@ -1,0 +1,137 @@
+import { setImmediate } from 'node:timers/promises';
+import t from 'tap';
+import type { EndedRequest, TrailStore } from '../../src/domain/ports.ts';
+import { newRequestId } from '../../src/runtime/request-id.ts';
+import { DatabaseUnavailable } from '../../src/store/database-error.ts';
+import { TrailWriter } from '../../src/trail/writer.ts';
+import { until } from '../support/until.ts';
+
+/** A store that takes rows, or fails as a test says. */
+function fakeStore() {
+  const batches: Record<string, unknown>[][] = [];
+  const kept: (readonly [days: number, first: string, last: string])[] = [];
+  const fake = {
+    batches,
+    kept,
+    hours: 0,
+    error: null as Error | null,
+    asked: 0,
+    store: {
+      async insert(rows) {
+        fake.asked++;
+        await setImmediate();
+        if (fake.error !== null) throw fake.error;
+        batches.push(JSON.parse(rows.toString('latin1')));
+      },
+      async keep(...asked) {
+        kept.push(asked);
+      },
+      async trimHours() {
+        fake.hours++;
+        return false;
+      },
+    } satisfies TrailStore,
+  };
+  return fake;
+}
+
+const log = { warn() {}, info() {} };
+const AT = Date.parse('2026-11-22T23:59:59.999Z');
+
+function ended(change: Partial<EndedRequest> & { status?: number } = {}): EndedRequest {
+  const { status = 200, at = AT, ...more } = change;
+  const reply = { requestId: newRequestId(at), status, failure: null };
+  return { at, reply, endpoint: 'models', companyId: null, keyId: null, asked: null, slug: null, meter: null, ...more };
+}
+
+t.test('requests of a moment are one statement, after room was made for their days', async (t) => {
+  const { store, batches, kept } = fakeStore();
+  const writer = new TrailWriter({ store, days: 3, log, gatherMs: 5 });
+  t.teardown(() => writer.close());
+  const [first, last] = [ended(), ended({ at: AT + 1 })];
+  writer.add(first, 12.6, 0.0634, Number.NaN);
+  writer.add(last, 1, 0, 400.4);
+  await until(() => batches.length > 0, 'a batch');
+  t.same(batches, [
+    [
+      { i: first.reply.requestId, t: '2026-11-22T23:59:59.999Z', e: 'models', s: 200, d: 13, a: 63 },
+      { i: last.reply.requestId, t: '2026-11-23T00:00:00.000Z', e: 'models', s: 200, d: 1, a: 0, f: 400 },
+    ],
+  ]);
+  t.ok(kept.some((each) => `${each}` === '3,2026-11-22,2026-11-23'));
+  t.equal(writer.written, 2);
+});
+
+t.test('texts of callers and of the upstream are what a database takes', async (t) => {
+  const { store, batches } = fakeStore();
+  const writer = new TrailWriter({ store, days: 3, log, gatherMs: 5 });
+  t.teardown(() => writer.close());
+  const failure = { name: 'not_found', code: null, param: 'Dear diary' };
+  const said = { status: 500, reason: `a\0b\ud800 "ü" ${'x'.repeat(2000)}` };
+  const meter = { outcome: null, tokens: { prompt: 1, completion: 2 }, cost: 25_000_000_000n, failure: said };
+  const reply = { requestId: newRequestId(AT), status: 502, failure };
+  writer.add(ended({ reply, asked: 'gpt-5 please', slug: null, meter }), 1, 1, Number.NaN);
+  await until(() => batches.length > 0, 'a batch');
+  const row = batches[0]?.[0] as Record<string, string>;
+  t.match(row, { s: 502, x: 'not_found', p: '(no name)', q: '(no name)', o: 'client_aborted', n: 1, g: 2, u: 500 });
+  t.equal(row.v, 0.000025);
+  t.equal(row.r?.length, 600 - 1, 'the words are shortened');
+  t.ok(row.r?.startsWith('ab\ufffd "ü" x'), 'without NUL and half characters');
+});
+
+t.test('while the database is away memory is bounded, requests beyond are counted, and nothing waits', async (t) => {
+  const fake = fakeStore();
+  fake.error = new DatabaseUnavailable('X', 'away');
+  const writer = new TrailWriter({ store: fake.store, days: 3, log, gatherMs: 5 });
+  t.teardown(() => writer.close());
+  const one = ended();
+  const most = 250_000;
+  for (let i = 0; i < most; i++) writer.add(one, 1, 1, Number.NaN);
+  const { dropped } = writer;
+  t.ok(dropped > 0 && dropped < most - 50_000, `${dropped} of ${most} are dropped, the newest`);
+  await until(() => fake.asked > 2, 'it tries again');
+  t.equal(writer.written, 0);
+  fake.error = null;
+  await until(() => writer.written === most - dropped, 'what was kept is written');
+  t.equal(fake.batches.flat().length, most - dropped);
+  writer.add(one, 1, 1, Number.NaN);
+  await until(() => writer.written === most - dropped + 1, 'and what comes later');
+  t.equal(writer.dropped, dropped);
+});
+
+t.test('rows that the database refuses are dropped, and hold up no others', async (t) => {
+  const fake = fakeStore();
+  fake.error = Object.assign(new Error('no partition'), { unavailable: false });
+  const writer = new TrailWriter({ store: fake.store, days: 3, log, gatherMs: 5 });
+  t.teardown(() => writer.close());
+  writer.add(ended(), 1, 1, Number.NaN);
+  await until(() => writer.dropped === 1, 'it is dropped');
+  fake.error = null;
+  writer.add(ended(), 1, 1, Number.NaN);
+  await until(() => writer.written === 1, 'the next is written');
+});
+
+t.test('closing writes what waits, and gives up on a database that is away', async (t) => {
+  const fake = fakeStore();
+  const writer = new TrailWriter({ store: fake.store, days: 3, log, gatherMs: 60_000 });
+  writer.add(ended(), 1, 1, Number.NaN);
+  await writer.close();
+  t.equal(writer.written, 1);
+  writer.add(ended(), 1, 1, Number.NaN);
+  t.equal(writer.dropped, 1, 'a request that ends later is counted');
+
+  fake.error = new DatabaseUnavailable('X', 'away');
+  const other = new TrailWriter({ store: fake.store, days: 3, log, gatherMs: 60_000 });
+  other.add(ended(), 1, 1, Number.NaN);
+  await other.close();
+  t.equal(other.dropped, 1);
+});
+
+t.test('old days and hours are looked for without any request', async (t) => {
+  const fake = fakeStore();
+  const writer = new TrailWriter({ store: fake.store, days: 5, log, gatherMs: 5 });
+  t.teardown(() => writer.close());
+  await until(() => fake.hours > 0, 'hours');
+  const today = new Date().toISOString().slice(0, 10);
+  t.same(fake.kept.at(-1), [5, today, today]);
+});
