@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import type { Readable, Writable } from 'node:stream';
 import { FileMistakes } from './cli/apply/mistakes.ts';
 import { type Command, type Context, Failure, flag, parseCommand, UsageError } from './cli/command.ts';
@@ -8,6 +7,7 @@ import { commandHelp, overview, serveNotes } from './cli/help.ts';
 import type { serve as Serve } from './cli/serve.ts';
 import { type Config, ConfigError, readConfig } from './config.ts';
 import { type Noun, RefusedChange } from './domain/refused-change.ts';
+import { programVersion } from './runtime/version.ts';
 import { parseAddress } from './store/address.ts';
 import { DatabaseRefused, DatabaseUnavailable } from './store/database-error.ts';
 import { MigrationRefused } from './store/migrate.ts';
@@ -85,14 +85,9 @@ async function runCommand(command: Command, parsed: Parsed, config: Config, invo
   const { json, values, operand } = parsed;
   const warnings: string[] = [];
   const exit = await withDatabase(config, command, async (database) => {
-    const context: Context = {
-      ...database,
-      config,
-      env: invocation.env,
-      stdin,
-      json,
-      warn: (line) => warnings.push(line),
-    };
+    const warn = (line: string) => void warnings.push(line);
+    const progress = (line: string) => void stderr.write(`tollgate: ${line}\n`);
+    const context: Context = { ...database, config, env: invocation.env, stdin, json, warn, progress };
     const outcome = await command.run(context, values, operand);
     if ('pieces' in outcome) {
       await database.read(async (sql) => {
@@ -135,9 +130,8 @@ async function runServe({ json, values }: Parsed, config: Config, { stdout, serv
 /** Help or version. @throws UsageError when the arguments name no command */
 function aboutProgram(argv: readonly string[]): string {
   const [noun, verb] = argv;
-  const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'));
-  if (noun === '--version') return `tollgate ${version}`;
-  if (noun === undefined || noun === '--help' || noun === '-h') return overview(version, [SERVE, ...COMMANDS]);
+  if (noun === '--version') return `tollgate ${programVersion()}`;
+  if (noun === undefined || noun === '--help' || noun === '-h') return overview(programVersion(), [SERVE, ...COMMANDS]);
 
   if (noun.startsWith('-')) throw new UsageError(`unknown option ${noun}; options come after the command`);
   const related = COMMANDS.filter(({ name }) => name.startsWith(`${noun} `));

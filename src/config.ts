@@ -77,6 +77,8 @@ const TABLE = {
   logLevel: variable('LOG_LEVEL', 'info', logLevel, 'fatal, error, warn, info, debug, trace or silent'),
   refusedParameters: optional('REFUSED_PARAMETERS', 'standard list', memberNames,
     'request members to refuse: +name,-name changes the standard list; name,name replaces it'),
+  costCenterMember: { ...variable('COST_CENTER_MEMBER', 'cost_center', memberName,
+    'member of metadata that names the cost centre of a call; empty: none does'), emptyIsValue: true },
   maxBodyBytes: variable('MAX_BODY_BYTES', '33554432', whole(1024, 1_073_741_824), 'largest request body'),
   // the size field of a relayed chunk has room for 256 MiB
   maxEventBytes: variable('MAX_EVENT_BYTES', '16777216', whole(1024, 134_217_728),
@@ -303,6 +305,12 @@ function memberNames(text: string): string {
   const names = text.split(/[\s,]+/).filter((name) => name !== '');
   must(new Set(names.map((name) => /^[+-]/.test(name))).size <= 1, 'names that all begin with + or -, or none of them');
   return text;
+}
+
+/** One name; null for an empty text. */
+function memberName(text: string): string | null {
+  must(/^[A-Za-z0-9_.-]{0,64}$/.test(text), 'at most 64 letters, digits, _, . or -');
+  return text === '' ? null : text;
 }
 
 function databaseAddress(text: string, checkDatabaseUrl: CheckUrl): string {

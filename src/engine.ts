@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { totalmem } from 'node:os';
+import { hostname, totalmem } from 'node:os';
 import { setImmediate } from 'node:timers/promises';
 import { AlertSender } from './alerts/sender.ts';
 import { type Config, ConfigError } from './config.ts';
@@ -22,11 +22,14 @@ import { LeasedLimiter } from './limits/limiter.ts';
 import { type Logger, lineSink } from './log.ts';
 import { Metrics } from './metrics.ts';
 import { BodyMemory } from './runtime/body-memory.ts';
+import { programVersion } from './runtime/version.ts';
 import { alertStore } from './store/alert.ts';
 import { Changes, followers } from './store/changes.ts';
 import { type Database, openDatabase } from './store/database.ts';
 import { CachedDirectory } from './store/directory.ts';
 import { type Embedded, startEmbedded } from './store/embedded.ts';
+import { gatewayStore } from './store/gateways.ts';
+import { Heartbeat } from './store/heartbeat.ts';
 import { ledgerStore } from './store/ledger.ts';
 import { limitStore } from './store/limits.ts';
 import { migrate } from './store/migrate.ts';
@@ -107,6 +110,14 @@ export async function openEngine(
     config;
   const overload = new Overload({ maxRequests, maxDelayMs, maxMemoryBytes: maxMemoryBytes ?? mostMemory() });
   const deadlines = new Deadlines(config);
+  const heartbeat = new Heartbeat(gatewayStore(db, writer, hostname() || 'unnamed', programVersion()), () => ({
+    backlog: ledger.backlog,
+    lag: ledger.lag,
+    lost: ledger.lost,
+    spoolFailing: !ledger.spooling,
+    limitsAlone: limiter.isAlone,
+    inFlight: overload.inFlight,
+  }));
   gaugeLedger(metrics, ledger);
   gaugeDirectory(metrics, directory, changes);
   gaugeLoad(metrics, overload);
@@ -128,6 +139,7 @@ export async function openEngine(
       bodyMemory: new BodyMemory(collectYoung),
       limits: config,
       steering: new SteeringFilter(refusedNames(config.refusedParameters)),
+      costCenterMember: config.costCenterMember,
     },
     async close() {
       // calls whose clients were cut are booked as aborted; after the upstream is closed they would count as its failures, and be free
@@ -138,7 +150,7 @@ export async function openEngine(
       deadlines.close();
       overload.close();
       await limiter.close();
-      const [lost] = await Promise.all([ledger.close(CLOSE_MS), alerts.close(), trail?.close()]);
+      const [lost] = await Promise.all([ledger.close(CLOSE_MS), alerts.close(), trail?.close(), heartbeat.close()]);
       await own?.close();
       await tracing?.exporter.close();
       await changes.close();

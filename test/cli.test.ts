@@ -19,7 +19,7 @@ import { inDatabase, testDatabase } from './support/postgres.ts';
 const VERBS = {
   company: ['create', 'set ID', 'list'],
   model: ['create', 'set SLUG', 'list', 'remove SLUG'],
-  key: ['create', 'list', 'revoke KEY_ID'],
+  key: ['create', 'list', 'rotate KEY_ID', 'find', 'revoke KEY_ID'],
   assistant: ['create', 'set ID', 'list', 'remove ID'],
   user: ['create', 'invite', 'list', 'set-password', 'remove'],
   usage: ['summary'],

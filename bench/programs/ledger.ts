@@ -137,7 +137,15 @@ async function arrive(rows: number, metered: boolean): Promise<number> {
 function admissionOf(n: number): Admission {
   const at = Date.now();
   const payer = payers[n % COMPANIES] as (typeof payers)[number];
-  return { requestId: newRequestId(), payer, model, endpoint: 'chat.completions', at, month: calendar.month(at) };
+  return {
+    requestId: newRequestId(),
+    payer,
+    model,
+    endpoint: 'chat.completions',
+    at,
+    month: calendar.month(at),
+    costCenter: '',
+  };
 }
 
 function meter(admission: Admission, n: number): void {

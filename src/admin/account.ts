@@ -5,23 +5,14 @@ import { type PageContext, type Route, read } from './context.ts';
 import { csrfInput, field, formState } from './field.ts';
 import type { Form } from './form.ts';
 import { page } from './layout.ts';
-import { may } from './permission.ts';
 import { replacePassword } from './user.ts';
 
-/** For every user who may sign in: the first page, the own account, signing out. */
+/** For every user who may sign in: the own account, signing out. */
 export const accountRoutes: readonly Route[] = [
-  { method: 'GET', path: '/', action: 'account.use', handle: start },
   { method: 'GET', path: '/account', action: 'account.use', handle: accountPage },
   { method: 'POST', path: '/account/password', action: 'account.use', handle: setPassword, page: accountPage },
   { method: 'POST', path: '/sign-out', action: 'account.use', handle: signOut },
 ];
-
-function start(c: PageContext): Response {
-  const { user } = c.var.session;
-  if (may(user, 'company.list', null)) return c.redirect('/companies', 303);
-  if (may(user, 'usage.read', user.company_id)) return c.redirect(`/companies/${user.company_id}/usage`, 303);
-  return c.redirect('/account', 303);
-}
 
 function accountPage(c: PageContext, form: Form): Promise<Response> {
   const { user } = c.var.session;

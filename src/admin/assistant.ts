@@ -1,8 +1,8 @@
+import { json } from 'node:stream/consumers';
 import { html } from 'hono/html';
 import { isEligible } from '../domain/assistant.ts';
 import type { Company } from '../domain/company.ts';
 import {
-  FieldError,
   readMaxTokens,
   readName,
   readSlug,
@@ -24,7 +24,9 @@ import type { Format } from './format.ts';
 import type { Html } from './html.ts';
 import { badge, companyHeading, confirmation, muted, page } from './layout.ts';
 import { list, listQuery } from './list.ts';
+
 import { type Labels, lockEdited, seenInput } from './stale.ts';
+import { figuresOf, modelChoice, requestIdOf } from './trial.ts';
 
 const BASE = '/companies/:company/assistants';
 const RUN = `${BASE}/:assistant/run`;
@@ -37,7 +39,7 @@ export const assistantRoutes: readonly Route[] = [
   { method: 'GET', path: `${BASE}/:assistant`, action: 'assistant.write', handle: formPage },
   { method: 'POST', path: `${BASE}/:assistant`, action: 'assistant.write', long: true, handle: edit, page: formPage },
   { method: 'GET', path: RUN, action: 'assistant.run', handle: runPage },
-  { method: 'POST', path: RUN, action: 'assistant.run', slow: true, long: true, handle: run, page: runPage },
+  { method: 'POST', path: RUN, action: 'assistant.run', trial: true, long: true, handle: run, page: runPage },
   { method: 'GET', path: `${BASE}/:assistant/remove`, action: 'assistant.write', handle: removePage },
   { method: 'POST', path: `${BASE}/:assistant/remove`, action: 'assistant.write', handle: remove },
 ];
@@ -215,54 +217,51 @@ async function remove(c: PageContext): Promise<Response> {
 }
 
 async function runPage(c: PageContext, form: Form, result: Html | string = ''): Promise<Response> {
-  const [company, assistant] = await find(c);
-  const path = `/companies/${company.id}/assistants/${assistant.id}/run`;
+  const id = param(c, 'company');
+  const [company, assistant] = await read(
+    c,
+    async (sql) => [await readCompany(sql, id), await findAssistant(sql, id, param(c, 'assistant'))] as const,
+  );
+  const path = `/companies/${id}/assistants/${assistant.id}/run`;
   const state = formState(form, path);
+  const before = assistant.model_slug === null ? [] : [['', `The default, ${assistant.model_slug}`] as const];
   const body = html`${companyHeading(c, company)}<h1>Try ${assistant.name}</h1>
-<p class="lead">A real run through the API with one of your keys: the same checks, the same answer, and it is charged like any other.</p>
+<p class="lead">A real run through the API: the same checks, the same answer, and it is charged to the company like any other, under the key “Playground of ${c.var.session.user.email}”. <a href="/companies/${id}/playground">Try a model without an assistant</a>.</p>
 ${isEligible(assistant.visibility, assistant.project_id) ? '' : html`<p class="notice warn-notice">The API does not show this assistant: the run will get 404.</p>`}
 <section class="card">${state.summary}
 <form method="post" action="${path}" class="stack">${csrfInput(c)}
 ${field(state, { name: 'message', label: 'Message', type: 'textarea', rows: 4, required: true })}
-${field(state, { name: 'key', label: 'API key', type: 'password', required: true, hint: 'With the scope “assistants”. It is used for this run and not stored.' })}
-<div class="pair">${field(state, { name: 'model_slug', label: 'Model', hint: assistant.model_slug === null ? 'Needed: the assistant has no default.' : `Empty for ${assistant.model_slug}.` })}
-${field(state, { name: 'max_tokens', label: 'Maximum tokens', inputmode: 'numeric', hint: 'Optional.' })}</div>
-<div class="actions"><button class="primary">Run</button> <a class="button quiet" href="/companies/${company.id}/assistants">Back</a></div></form></section>
+${modelChoice(company, state, { name: 'model_slug', value: '', before })}
+${field(state, { name: 'max_tokens', label: 'Maximum tokens', inputmode: 'numeric', hint: 'Optional.' })}
+<div class="actions"><button class="primary">Run</button> <a class="button quiet" href="/companies/${id}/assistants">Back</a></div></form></section>
 ${result}`;
   return page(c, `Try ${assistant.name}`, body);
 }
 
 async function run(c: PageContext, form: Form): Promise<Response> {
-  const { format, services } = c.var;
   const message = form.required('message', readText);
-  const key = form.required('key', readKey);
   const model_slug = form.optional('model_slug', readSlug);
   const max_tokens = form.optional('max_tokens', form.numeric(readMaxTokens));
   form.check();
-  const { status, answer } = await callApi(services, `/assistants/${param(c, 'assistant')}/run`, key, {
+  const response = await callApi(c, `/assistants/${param(c, 'assistant')}/run`, {
     messages: [{ role: 'user', content: message }],
     ...(model_slug === null ? {} : { model_slug }),
     ...(max_tokens === null ? {} : { max_tokens }),
   });
-  const { text, model, usage, error } = answer as {
+  const { text, model, error } = (await json(response)) as {
     text?: string;
     model?: string;
-    usage?: { prompt_tokens: number; completion_tokens: number };
     error?: { message: string; type: string; code: string | null };
   };
+  const status = String(response.statusCode);
+  const figures = muted(await figuresOf(c, requestIdOf(response), error !== undefined));
   const result =
     error === undefined
       ? html`<section class="card" role="status"><h2>Answer</h2><p class="answer">${text ?? ''}</p>
-<p class="muted">${badge('good', String(status))} by <code>${model ?? ''}</code>, ${format.count(usage?.prompt_tokens ?? 0)} tokens in, ${format.count(usage?.completion_tokens ?? 0)} out.</p></section>`
-      : html`<section class="card" role="alert"><h2>The API refused</h2><p>${badge('bad', String(status))} ${error.message}</p>
-<p class="muted">type <code>${error.type}</code>, code <code>${error.code ?? 'null'}</code></p></section>`;
+<p>${badge('good', status)} by <code>${model ?? ''}</code><br>${figures}</p></section>`
+      : html`<section class="card" role="alert"><h2>The API refused</h2><p>${badge('bad', status)} ${error.message}</p>
+<p class="muted">type <code>${error.type}</code>, code <code>${error.code ?? 'null'}</code><br>${figures}</p></section>`;
   return runPage(c, form, result);
-}
-
-/** Accepts any text that fits into a header; the API checks the key. */
-function readKey(text: string): string {
-  if (!/^[\x21-\x7e]{1,200}$/.test(text.trim())) throw new FieldError('must be an API key');
-  return text.trim();
 }
 
 function find(c: PageContext) {

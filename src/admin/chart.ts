@@ -3,13 +3,27 @@ import { formatEur, parseEur } from '../domain/money.ts';
 import type { Format } from './format.ts';
 import type { Html } from './html.ts';
 
-/** Cost per day and model. */
-export interface DailyCost {
-  /** Days of the month. */
-  readonly days: number;
-  readonly cells: readonly { readonly day: number; readonly model: string; readonly cost_eur: string }[];
+/** Costs by the hour, day or month, and model. */
+export interface CostChart {
+  /** What the chart shows, such as "Cost per day in November 2026". */
+  readonly title: string;
+  /** Names the axis of time. */
+  readonly axis: string;
+  /** Heading of the periods in the table. */
+  readonly period: string;
+  readonly bars: readonly Bar[];
   /** All models, in the order in which they are stacked from the bottom. */
   readonly models: readonly string[];
+}
+
+export interface Bar {
+  /** Below the bar: "21". */
+  readonly label: string;
+  /** In sentences: "21 November 2026". */
+  readonly name: string;
+  /** Where a bar leads to; null: nowhere. */
+  readonly href: string | null;
+  readonly costs: readonly { readonly model: string; readonly cost_eur: string }[];
 }
 
 /** Models with a colour of their own; the rest is stacked as one. */
@@ -20,20 +34,25 @@ export const MAX_NAMED = 8;
 
 /**
  * A chart is drawn in both sizes, so that its text is readable on a phone; the style sheet shows one of them.
- * In units of the viewBox; `step` is in days, from one label of the axis to the next.
+ * In units of the viewBox; `labels` is how many the axis of time has room for; a phone
+ * shows no tips.
  */
 const SIZES = [
-  { width: 960, height: 280, left: 76, bottom: 40, top: 12, step: 2, className: 'chart wide' },
-  { width: 360, height: 230, left: 64, bottom: 40, top: 12, step: 7, className: 'chart slim' },
+  { width: 960, height: 280, left: 76, bottom: 40, top: 12, labels: 16, className: 'chart wide', hasTips: true },
+  { width: 360, height: 230, left: 64, bottom: 40, top: 12, labels: 5, className: 'chart slim', hasTips: false },
 ];
 
-/** A bar chart of the cost per day, stacked by model. @param month its name, for labels */
-export function costPerDay(cost: DailyCost, format: Format, month: string): Html {
-  const named = cost.models.slice(0, MAX_SERIES);
-  const series = cost.models.length > named.length ? [...named, OTHER] : named;
-  const stacks = stack(cost, series);
+/** Room for the half of the last label that is beyond its bar. */
+const RIGHT = 14;
+
+/** A bar chart of costs, stacked by model. Each bar is a link with a name; a table has the same figures. */
+export function costChart(chart: CostChart, format: Format): Html {
+  const named = chart.models.slice(0, MAX_SERIES);
+  const series = chart.models.length > named.length ? [...named, OTHER] : named;
+  const stacks = stack(chart, series);
   return html`<figure class="chart-frame"><figcaption class="legend">${series.map((name, at) => legendEntry(`s${at}`, name))}</figcaption>
-${SIZES.map((size) => draw(size, stacks, format, month))}</figure>`;
+${SIZES.map((size) => draw(size, stacks, format, chart))}</figure>
+${figures(stacks, series, format, chart)}`;
 }
 
 /** A colour of a chart and what it stands for. */
@@ -43,17 +62,17 @@ export function legendEntry(className: string, text: string): Html {
 
 type Stack = ReturnType<typeof stack>[number];
 
-/** The bar of each day: `heights` in EUR per series, and their `total`, for pixels; `cells` are exact, for text. */
-function stack({ days, cells }: DailyCost, series: readonly string[]) {
-  return Array.from({ length: days }, (_, at) => {
-    const day = at + 1;
-    const ofDay = cells.filter((cell) => cell.day === day);
-    const heights = series.map((name) =>
-      ofDay
-        .filter(({ model }) => (series.includes(model) ? model : OTHER) === name)
-        .reduce((sum, { cost_eur }) => sum + Number(cost_eur), 0),
-    );
-    return { day, heights, total: heights.reduce((sum, each) => sum + each, 0), cells: ofDay };
+/** Each bar: `sums` per series and their `total` are exact, in femto-EUR; `heights` in EUR are for pixels. */
+function stack({ bars }: CostChart, series: readonly string[]) {
+  return bars.map((bar) => {
+    const sums = series.map(() => 0n);
+    for (const { model, cost_eur } of bar.costs) {
+      const at = series.indexOf(model);
+      const place = at < 0 ? series.length - 1 : at;
+      sums[place] = (sums[place] as bigint) + parseEur(cost_eur);
+    }
+    const total = sums.reduce((sum, each) => sum + each, 0n);
+    return { ...bar, sums, total, heights: sums.map((each) => Number(formatEur(each))) };
   });
 }
 
@@ -72,48 +91,68 @@ function scaleFor(highest: number): { top: number; ticks: number[]; decimals: nu
   };
 }
 
-function draw(size: (typeof SIZES)[number], stacks: readonly Stack[], format: Format, month: string): Html {
-  const { width, height, left, bottom, top, step, className } = size;
-  const highest = Math.max(...stacks.map(({ total }) => total));
+function draw(size: (typeof SIZES)[number], stacks: readonly Stack[], format: Format, chart: CostChart): Html {
+  const { width, height, left, bottom, top, labels, className, hasTips } = size;
+  const most = stacks.reduce((highest, { total }) => (total > highest ? total : highest), 0n);
+  const highest = Number(formatEur(most));
   const scale = scaleFor(highest);
   const floor = height - bottom;
   const y = (eur: number) => floor - (eur / scale.top) * (floor - top);
-  const slot = (width - left) / stacks.length;
-  const label = `Cost per day in ${month}, in EUR, stacked by model. The highest day cost ${format.eurAxis(highest, 2)}. The tables below have the figures.`;
-  return html`<svg class="${className}" viewBox="0 0 ${width} ${height}" role="img" aria-label="${label}">
-${scale.ticks.map(
-  (tick) => html`<line class="grid" x1="${left}" x2="${width}" y1="${px(y(tick))}" y2="${px(y(tick))}"/>
+  const slot = (width - left - RIGHT) / stacks.length;
+  const step = Math.ceil(stacks.length / labels);
+  const label = `${chart.title}, in EUR, stacked by model. The highest bar is ${format.eurText(formatEur(most))}. The table below has the figures.`;
+  return html`<svg class="${className}" viewBox="0 0 ${width} ${height}" role="group" aria-label="${label}">
+<g aria-hidden="true">${scale.ticks.map(
+    (tick) => html`<line class="grid" x1="${left}" x2="${width}" y1="${px(y(tick))}" y2="${px(y(tick))}"/>
 <text class="tick" x="${left - 8}" y="${px(y(tick) + 4)}" text-anchor="end">${format.eurAxis(tick, scale.decimals)}</text>`,
-)}
-${stacks.map(({ day, heights, cells }) => {
-  const x = left + (day - 1) * slot;
+  )}${stacks.map(({ label }, at) =>
+    at % step === 0
+      ? html`<text class="tick" x="${px(left + (at + 0.5) * slot)}" y="${floor + 16}" text-anchor="middle">${label}</text>`
+      : '',
+  )}<text class="axis" x="${left + (width - left) / 2}" y="${height - 4}" text-anchor="middle">${chart.axis}</text></g>
+${stacks.map((bar, at) => {
+  const x = left + at * slot;
   let base = 0;
-  const bars = heights.map((each, at) => {
+  const parts = bar.heights.map((each, series) => {
     const from = base;
     base += each;
     if (each === 0) return '';
     const tall = Math.max(0.5, y(from) - y(base));
-    return html`<rect class="s${at}" x="${px(x + slot * 0.14)}" y="${px(y(base))}" width="${px(slot * 0.72)}" height="${px(tall)}"/>`;
+    return html`<rect class="s${series}" x="${px(x + slot * 0.14)}" y="${px(y(base))}" width="${px(slot * 0.72)}" height="${px(tall)}"/>`;
   });
-  return html`<g class="day"><title>${`${day} ${month}: ${costsOf(cells, format)}`}</title><rect class="hit" x="${px(x)}" y="${top}" width="${px(slot)}" height="${floor - top}"/>${bars}</g>${
-    (day - 1) % step === 0
-      ? html`<text class="tick" x="${px(x + slot / 2)}" y="${floor + 16}" text-anchor="middle">${day}</text>`
-      : ''
-  }`;
+  const inside = html`${hasTips ? html`<title>${costsOf(bar, format)}</title>` : ''}<rect class="hit" x="${px(x)}" y="${top}" width="${px(slot)}" height="${floor - top}"/>${parts}`;
+  // without calls there is nothing to open, and one stop less for the keyboard
+  if (bar.href === null || bar.costs.length === 0) return html`<g class="bar">${inside}</g>`;
+  return html`<a class="bar" href="${bar.href}" aria-label="${`${bar.name}: ${format.eurText(formatEur(bar.total))}`}">${inside}</a>`;
 })}
-<text class="axis" x="${left + (width - left) / 2}" y="${height - 4}" text-anchor="middle">Day of ${month}</text>
 </svg>`;
 }
 
-/** The sum of a day, and a line for each of its dearest models. */
-function costsOf(cells: DailyCost['cells'], format: Format): string {
-  const costs = cells.map(({ model, cost_eur }) => ({ model, eur: parseEur(cost_eur) }));
-  const sum = costs.reduce((total, { eur }) => total + eur, 0n);
-  const dearest = costs.sort((a, b) => (a.eur < b.eur ? 1 : a.eur > b.eur ? -1 : 0)).slice(0, MAX_NAMED);
+/** What is at a bar: the sum, and a line for each of its dearest models. */
+function costsOf({ name, costs, total }: Stack, format: Format): string {
+  const exact = costs.map(({ model, cost_eur }) => ({ model, eur: parseEur(cost_eur) }));
+  const dearest = exact.sort((a, b) => (a.eur < b.eur ? 1 : a.eur > b.eur ? -1 : 0)).slice(0, MAX_NAMED);
   const lines = dearest.map(({ model, eur }) => `${model}: ${format.eurText(formatEur(eur))}`);
   const more = costs.length - dearest.length;
   if (more > 0) lines.push(`and ${format.count(more)} more`);
-  return [format.eurText(formatEur(sum)), ...lines].join('\n');
+  return [`${name}: ${format.eurText(formatEur(total))}`, ...lines].join('\n');
+}
+
+/** The figures of the chart as a table. */
+function figures(stacks: readonly Stack[], series: readonly string[], format: Format, chart: CostChart): Html {
+  const cell = (amount: bigint) => {
+    const exact = formatEur(amount);
+    return amount === 0n
+      ? html`<td class="figure">–</td>`
+      : html`<td class="figure" title="${format.eurText(exact)}">${format.eurFixed(exact)}</td>`;
+  };
+  const heading = (text: string) => html`<th scope="col" class="figure">${text}</th>`;
+  return html`<details class="fold"><summary>Figures of the chart</summary><div class="scroll" role="region" aria-label="${chart.title}" tabindex="0">
+<table class="plain"><caption class="sr">${chart.title}, in EUR</caption><thead><tr><th scope="col">${chart.period}</th>${heading('All')}${series.map(heading)}</tr></thead>
+<tbody>${stacks.map(
+    ({ name, href, costs, total, sums }) =>
+      html`<tr><th scope="row">${href === null || costs.length === 0 ? name : html`<a href="${href}">${name}</a>`}</th>${[total, ...sums].map(cell)}</tr>`,
+  )}</tbody></table></div></details>`;
 }
 
 function px(value: number): string {

@@ -6,7 +6,7 @@ import type { PriceUnit } from '../domain/price.ts';
 import { setCompany } from '../store/company.ts';
 import { readCompany } from '../store/directory.ts';
 import { listModels, type ModelRow } from '../store/model.ts';
-import { countActiveKeys, type ListPage, type ListQuery, PAGE_ROWS } from '../store/page.ts';
+import { countKeys, type ListPage, type ListQuery, PAGE_ROWS } from '../store/page.ts';
 import { change, mayNow, type PageContext, param, type Route, read } from './context.ts';
 import { csrfInput } from './field.ts';
 import type { Html } from './html.ts';
@@ -29,13 +29,14 @@ async function companyPage(c: PageContext): Promise<Response> {
   const labels = priceLabels(unit);
   const id = param(c, 'company');
   const query = listQuery(c, COMPANY_SORTS);
-  const { company, models, active } = await read(c, async (sql) => ({
+  const { company, models, keys } = await read(c, async (sql) => ({
     company: await readCompany(sql, id),
     models: await listModels(sql, id),
-    active: await countActiveKeys(sql, id),
+    keys: await countKeys(sql, id),
   }));
   const listed = listedModels(company);
   const base = `/companies/${id}/models`;
+  const playground = `/companies/${id}/playground`;
   const found = pageOf(models, query);
   const cells = {
     Model: ({ slug, company_id }: ModelRow) =>
@@ -50,16 +51,22 @@ async function companyPage(c: PageContext): Promise<Response> {
         : html`${priceText(c, unit, model.cost_eur_per_1k_output)}${coming(c, company, model, unit, 'outputText')}`,
     State: (model: ModelRow) => stateOf(company, model),
     Action: (model: ModelRow) => {
-      if (isShadowed(company, model) || !mayNow(c, 'company.set')) return muted('none');
-      const verb = company.disabledSlugs.has(model.slug) ? 'Enable' : 'Disable';
-      return html`<form class="inline" method="post" action="${base}/${verb.toLowerCase()}">${csrfInput(c)}<input type="hidden" name="slug" value="${model.slug}"><button class="quiet" aria-label="${verb} ${model.slug}">${verb}</button></form>`;
+      if (isShadowed(company, model)) return muted('none');
+      const { slug, kind } = model;
+      const verb = company.disabledSlugs.has(slug) ? 'Enable' : 'Disable';
+      const toggle = html`<form class="inline" method="post" action="${base}/${verb.toLowerCase()}">${csrfInput(c)}<input type="hidden" name="slug" value="${slug}"><button class="quiet" aria-label="${verb} ${slug}">${verb}</button></form>`;
+      const trial = html`<a class="button quiet" href="${playground}?model=${encodeURIComponent(slug)}">Try<span class="sr"> ${slug}</span></a>`;
+      const canTry = mayNow(c, 'playground.use') && kind === 'chat' && listed.some((each) => each.slug === slug);
+      const canChoose = mayNow(c, 'company.choose');
+      if (!canTry && !canChoose) return muted('none');
+      return html`<span class="row-actions">${canTry ? trial : ''}${canChoose ? toggle : ''}</span>`;
     },
   };
   const entries = {
     object: 'list',
     data: listed.slice(0, PAGE_ROWS).map((model) => modelEntry(model, services.ownedBy)),
   };
-  const body = html`${companyHeading(c, company)}<h1>Models</h1>
+  const body = html`${companyHeading(c, company)}<div class="title-row"><h1>Models</h1>${mayNow(c, 'playground.use') ? html`<a class="button quiet" href="${playground}">Playground</a>` : ''}</div>
 <p class="lead">${
     company.allowNonEu
       ? html`The EU gate is <strong>open</strong>: models hosted outside the EU may be used.`
@@ -69,9 +76,9 @@ ${unitSwitch(base, unit)}
 ${list(c, { path: base, caption: 'Models of this company', cells, figures: Object.values(labels), sorts: COMPANY_SORTS, empty: 'No models are offered yet.' }, query, found)}
 <section class="card"><h2>What <code>GET /models</code> returns now</h2>
 <p>${listed.length} of ${new Set(models.map(({ slug }) => slug)).size} models. ${
-    active === 0
+    keys.active === 0
       ? html`The company has no active key yet: <a href="/companies/${id}/access">create one</a>.`
-      : `${active === 1 ? 'The active key gets' : `Each of the ${active} active keys gets`} this answer, whatever its scopes; revoked and expired keys get 401.`
+      : `${keys.active === 1 ? 'The active key gets' : `Each of the ${keys.active} active keys gets`} this answer, whatever its scopes; revoked and expired keys get 401.`
   }</p>
 ${listed.length > PAGE_ROWS ? html`<p class="muted">The first ${PAGE_ROWS} of them:</p>` : ''}
 <pre tabindex="0" aria-label="Answer of GET /models">${JSON.stringify(entries, null, 2)}</pre></section>`;

@@ -1,4 +1,5 @@
 import type { Context } from 'hono';
+import type { LRUCache } from 'lru-cache';
 import type { Calendar } from '../domain/month.ts';
 import type { Clock } from '../domain/ports.ts';
 import type { Logger } from '../log.ts';
@@ -29,8 +30,12 @@ export interface PageServices extends PagesSettings {
   readonly attempts: Attempts;
   /** Invitations by company: each may be an e-mail to anybody. */
   readonly invitations: Throttle;
-  /** Limits exports, trial runs and e-mails, which may take minutes. */
+  /** Limits exports and e-mails, which may take minutes. */
   readonly slow: Semaphore;
+  /** Limits trials of models and assistants, which may take minutes too, but hold no database connection. */
+  readonly trials: Semaphore;
+  /** Texts of keys for trials, by company and user. They are nowhere else. */
+  readonly texts: LRUCache<string, string>;
 }
 
 /** What Hono's context holds besides the request. Only `services` is set before a user is signed in. */
@@ -58,6 +63,8 @@ export interface Route {
   readonly action: Action;
   /** Takes a permit of `slow` instead of one of those that keep pages fast. */
   readonly slow?: true;
+  /** Takes a permit of `trials` instead of one of those that keep pages fast. */
+  readonly trial?: true;
   /** Works for a closed company although it changes something. */
   readonly whileClosed?: true;
   /** The form has a long text: up to 1 MiB instead of 16 KiB. */

@@ -75,21 +75,25 @@ export interface Field extends Control {
   readonly rows?: number;
   /** Id of a datalist with suggestions. */
   readonly list?: string;
+  /** Its value is never sent back, nor to a spelling checker; for a password this is so anyway. */
+  readonly secret?: true;
 }
 
-/** A labelled text field. The value of a password is never sent back. */
+/** A labelled text field. */
 export function field(state: FormState, spec: Field): Html {
   const { name, label, type = 'text', required = false, autocomplete = 'off', inputmode, rows = 5, list } = spec;
   const given = spec.value ?? '';
-  const value = type === 'password' ? '' : state.value(name, inputmode === undefined ? given : state.number(given));
+  const isSecret = type === 'password' || spec.secret === true;
+  const value = isSecret ? '' : state.value(name, inputmode === undefined ? given : state.number(given));
   const attributes = raw(
     (required ? ' required' : '') +
       (inputmode === undefined ? '' : ` inputmode="${inputmode}"`) +
       (list === undefined ? '' : ` list="${list}"`) +
+      (isSecret ? ' spellcheck="false"' : '') +
       invalid(state, name),
   );
   return html`<div class="field"><label for="f-${name}">${label}</label>${
-    type === 'password' ? html`<input type="hidden" name="secret" value="${name}">` : ''
+    isSecret ? html`<input type="hidden" name="secret" value="${name}">` : ''
   }
 ${
   type === 'textarea'
@@ -101,7 +105,7 @@ ${description(state, spec)}</div>`;
 }
 
 /** Values and their texts. */
-type Choices = readonly (readonly [string, string])[];
+export type Choices = readonly (readonly [string, string])[];
 
 /** What a select element offers. */
 export function options(choices: Choices, chosen: string): Html[] {

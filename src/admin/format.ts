@@ -8,6 +8,11 @@ const AGES = [
   ['minute', 60],
 ] as const;
 
+/** Decimals of an amount in a column. */
+const MOST_DIGITS = 4;
+/** Stands for smaller amounts, which are not zero. */
+const LEAST = '0.0001';
+
 /**
  * Numbers and times in the English of one reader's region. Amounts stay decimal text: Intl formats every
  * digit of it, so nothing is rounded to a binary fraction.
@@ -17,13 +22,18 @@ export function formatFor(language: string, timeZone: string) {
   const locale = pageLocale(language);
   // made once: making one takes as long as 50 uses of it
   const euros = euro(locale, 2, 15);
+  const rounded = euro(locale, 2, MOST_DIGITS);
   const prices = euro(locale, 2, 12);
+  const fixed = euro(locale, MOST_DIGITS, MOST_DIGITS);
   const counts = new Intl.NumberFormat(locale);
   const percents = new Intl.NumberFormat(locale, { style: 'percent', maximumFractionDigits: 1 });
   const moments = new Intl.DateTimeFormat(locale, { dateStyle: 'medium', timeStyle: 'short', timeZone });
   const seconds = new Intl.DateTimeFormat(locale, { dateStyle: 'medium', timeStyle: 'medium', timeZone });
   const months = new Intl.DateTimeFormat(locale, { month: 'long', year: 'numeric', timeZone: 'UTC' });
   const days = new Intl.DateTimeFormat(locale, { day: 'numeric', month: 'long', timeZone: 'UTC' });
+  const shortDays = new Intl.DateTimeFormat(locale, { day: 'numeric', month: 'short', timeZone: 'UTC' });
+  const shortMonths = new Intl.DateTimeFormat(locale, { month: 'short', timeZone: 'UTC' });
+  const ranges = new Intl.DateTimeFormat(locale, { dateStyle: 'long', timeZone: 'UTC' });
   const ages = new Intl.RelativeTimeFormat(locale, { numeric: 'auto' });
   return {
     /** The reader's own: what the reader types into forms may follow it. */
@@ -39,6 +49,29 @@ export function formatFor(language: string, timeZone: string) {
     /** An exact EUR amount as plain text. */
     eurText(amount: string): string {
       return textOf(euros(amount));
+    },
+
+    /**
+     * An EUR amount of two to four decimals, for columns: points stand below each other. Where digits are left out,
+     * the exact amount is its tooltip, and what screen readers say.
+     */
+    amount(amount: string): Html {
+      const isTiny = isBelowLeast(amount);
+      const parts = rounded(isTiny ? LEAST : amount);
+      const digits = parts.find(({ type }) => type === 'fraction')?.value.length ?? 0;
+      const room = html`<span class="room${MOST_DIGITS - digits}"></span>`;
+      const shown = parts.map(({ type, value }) =>
+        type === 'fraction' ? html`${value}${digits < MOST_DIGITS ? room : ''}` : value,
+      );
+      const exact = textOf(euros(amount));
+      if (exact === textOf(parts)) return html`<span class="eur">${shown}</span>`;
+      return html`<span class="eur" title="${exact}"><span aria-hidden="true">${isTiny ? '< ' : ''}${shown}</span><span class="sr">${exact}</span></span>`;
+    },
+
+    /** An EUR amount of four decimals as plain text. */
+    eurFixed(amount: string): string {
+      const isTiny = isBelowLeast(amount);
+      return `${isTiny ? '< ' : ''}${textOf(fixed(isTiny ? LEAST : amount))}`;
     },
 
     /** A rounded amount, for axes. */
@@ -57,6 +90,12 @@ export function formatFor(language: string, timeZone: string) {
 
     percent(value: number): string {
       return percents.format(value / 100);
+    },
+
+    /** "320 ms", "1.4 s" or "75 s". */
+    duration(milliseconds: number): string {
+      if (milliseconds < 1000) return `${counts.format(Math.round(milliseconds))} ms`;
+      return `${counts.format(Number((milliseconds / 1000).toPrecision(2)))} s`;
     },
 
     /** A moment in the billing time zone. */
@@ -82,6 +121,21 @@ export function formatFor(language: string, timeZone: string) {
       return days.format(new Date(`${date}T00:00:00Z`));
     },
 
+    /** "24 Nov" of "2026-11-24". */
+    shortDay(date: string): string {
+      return shortDays.format(new Date(`${date}T00:00:00Z`));
+    },
+
+    /** "Nov" of "2026-11-01". */
+    shortMonth(first: string): string {
+      return shortMonths.format(new Date(`${first}T00:00:00Z`));
+    },
+
+    /** "24 – 30 November 2026", or the single day. */
+    range(from: string, to: string): string {
+      return ranges.formatRange(new Date(`${from}T00:00:00Z`), new Date(`${to}T00:00:00Z`));
+    },
+
     /** "November 2026" of "2026-11-01". */
     month(first: string): string {
       return months.format(new Date(`${first}T00:00:00Z`));
@@ -104,6 +158,11 @@ function euro(locale: string, least: number, most: number): (amount: string) => 
     const frame = amount.startsWith('-') ? negative : positive;
     return frame.flatMap((part) => (part.type === 'integer' ? parts : part));
   };
+}
+
+/** Whether an amount that is not zero would be shown as zero. */
+function isBelowLeast(amount: string): boolean {
+  return /[1-9]/.test(amount) && /^-?0\.0000[0-4]\d*$/.test(amount);
 }
 
 function textOf(parts: readonly Intl.NumberFormatPart[]): string {

@@ -1,19 +1,65 @@
+import { randomBytes, randomUUID } from 'node:crypto';
 import { html } from 'hono/html';
+import { FieldError, readUuid } from '../domain/field.ts';
 import { listModels } from '../domain/gate.ts';
 import type { Model } from '../domain/model.ts';
 import { readCompany } from '../store/directory.ts';
 import type { MintedKey } from '../store/key.ts';
+import { type Claim, REVEAL_SECONDS, type RevealedKey } from '../store/key-reveal.ts';
 import { type PageContext, read } from './context.ts';
+import { csrfInput } from './field.ts';
+import type { Form } from './form.ts';
 import type { Html } from './html.ts';
 import { companyHeading, copyable, page } from './layout.ts';
 
-/** The only page that ever shows a key. */
-export async function revealPage(c: PageContext, key: MintedKey, replaced: Html | string = ''): Promise<Response> {
+/** A key is shown by the answer to the form that made it; for a minute the same form gets the same answer again. */
+
+/** Hidden fields of a form that makes a key: the id of the key, and a secret that only the form knows. */
+export function onceInputs(): Html {
+  return html`<input type="hidden" name="id" value="${randomUUID()}"><input type="hidden" name="claim" value="${randomBytes(32).toString('base64url')}">`;
+}
+
+/** Reads them. Another session gets no text of a key with them. */
+export function readOnce(c: PageContext, form: Form): { readonly id: string; readonly claim: Claim } {
+  const id = form.required('id', readUuid);
+  const secret = form.required('claim', readSecret);
+  return { id, claim: { secret, holder: `session ${c.var.session.digest.toString('hex')}` } };
+}
+
+function readSecret(text: string): string {
+  if (!/^[\w-]{43}$/.test(text)) throw new FieldError('must be 32 bytes in base64url');
+  return text;
+}
+
+/** The form that replaces a key at once: the old one stops, the answer shows the new one. */
+export function replaceForm(c: PageContext, key: { readonly id: string; readonly company_id: string }, button: string) {
+  return html`<form method="post" action="/companies/${key.company_id}/access/${key.id}/rotate" class="inline">${csrfInput(c)}${onceInputs()}<input type="hidden" name="overlap" value="0"><button class="danger">${button}</button></form>`;
+}
+
+/** The answer to a form that made a key. */
+export function revealPage(c: PageContext, key: RevealedKey, replaced: Html | string = ''): Promise<Response> {
+  return key.key === null ? gonePage(c, key) : shownPage(c, { ...key, key: key.key }, replaced);
+}
+
+/** The form came again too late, from another session, or with other settings. */
+async function gonePage(c: PageContext, key: RevealedKey): Promise<Response> {
+  const company = await read(c, (sql) => readCompany(sql, key.company_id));
+  const isActive = key.state === 'active';
+  const body = html`${companyHeading(c, company)}<h1>This key can no longer be shown</h1>
+<section class="card"><p><strong>${key.name}</strong> <code>${key.prefix}…</code> was made by this form ${c.var.format.instant(key.created_at)}, and was shown then. A key is shown again to the same form only, and for ${REVEAL_SECONDS} seconds: after that nobody can read it.</p>
+<p>${isActive ? 'If nobody stored it, replace it: it stops at once, and a new key with the same settings is shown.' : `It is ${key.state}.`}</p>
+<div class="actions">${isActive ? replaceForm(c, key, 'Replace the key') : ''}
+<a class="button quiet" href="/companies/${key.company_id}/access">All keys</a></div></section>`;
+  c.status(410);
+  return page(c, 'This key can no longer be shown', body);
+}
+
+async function shownPage(c: PageContext, key: MintedKey, replaced: Html | string): Promise<Response> {
   const company = await read(c, (sql) => readCompany(sql, key.company_id));
   const callable = listModels(company).filter(({ slug }) => key.allowed_model_slugs?.includes(slug) ?? true);
   const { curl, sdk } = snippetsFor(c.var.services.publicUrl, key, callable);
   const body = html`${companyHeading(c, company)}<h1>Your new key</h1>
-<div class="notice strong" role="status"><strong>This is the only time the key is shown.</strong> Store it now; a lost key is revoked and replaced by a new one.</div>
+<div class="notice strong" role="status"><strong>This is the only time the key is shown.</strong> Store it now; a lost key is replaced by a new one. For ${REVEAL_SECONDS} seconds a reload of this page shows it again.</div>
 ${replaced}
 <section class="card reveal"><h2>${key.name}</h2>
 ${copyable('key', 'API key', key.key)}

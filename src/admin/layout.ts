@@ -30,9 +30,11 @@ const NOTICES = new Map([
 ]);
 
 const OPERATOR_LINKS = {
+  '/': 'Overview',
   '/companies': 'Companies',
   '/models': 'Models',
   '/margin': 'Margin',
+  '/keys': 'Keys',
   '/users': 'Users',
   '/requests': 'Requests',
   '/audit': 'Audit log',

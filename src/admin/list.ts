@@ -36,19 +36,21 @@ interface List<T> extends Columns<T> {
   readonly sorts: Sorts;
   /** Shown when there is nothing to list, whatever is searched. */
   readonly empty: string;
+  /** Further parameters of the address, which search and pages keep. */
+  readonly kept?: Readonly<Record<string, string>>;
 }
 
 /** A page of a list: search and order, the table, and the way to the other pages. */
 export function list<T>(c: PageContext, spec: List<T>, query: ListQuery, { rows, page, total }: ListPage<T>): Html {
-  const { path, caption, sorts, empty } = spec;
+  const { path, caption, sorts, empty, kept = {} } = spec;
   if (total === 0 && query.search === '') return emptyText(empty);
   const { format } = c.var;
   const first = (page - 1) * PAGE_ROWS + 1;
   const range = `${format.count(first)} – ${format.count(first + rows.length - 1)} of ${format.count(total)}`;
   const to = (number: number, rel: string, text: string) =>
-    html`<a class="button quiet" rel="${rel}" href="${addressOf(path, query, { page: String(number) })}">${text}</a>`;
+    html`<a class="button quiet" rel="${rel}" href="${addressOf(path, query, { ...kept, page: String(number) })}">${text}</a>`;
   const isLast = page * PAGE_ROWS >= total;
-  return html`${searchBar(path, sorts, query)}
+  return html`${searchBar(path, sorts, query, kept)}
 ${total === 0 ? emptyText('Nothing matches the search.') : table(caption, rows, spec, true)}
 ${
   total === 0 || (page === 1 && isLast)
@@ -58,9 +60,11 @@ ${
 }`;
 }
 
-/** The form above a list. */
-export function searchBar(path: string, sorts: Sorts, query: Order): Html {
-  return html`<form method="get" action="${path}" class="search" role="search">
+/** The form above a list. @param kept further parameters of the address */
+export function searchBar(path: string, sorts: Sorts, query: Order, kept: List<unknown>['kept'] = {}): Html {
+  return html`<form method="get" action="${path}" class="search" role="search">${Object.entries(kept).map(
+    ([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`,
+  )}
 <label class="sr" for="list-q">Search</label><input id="list-q" name="q" type="search" maxlength="${MAX_SEARCH}" placeholder="Search" value="${query.search}">
 <label class="sr" for="list-sort">Sort by</label><select id="list-sort" name="sort">${options(Object.entries(sorts), sortOf(query))}</select><button>Show</button></form>`;
 }

@@ -28,14 +28,19 @@ import { Form, FormRefused, readForm, readUpload } from './form.ts';
 import { type Format, formatFor } from './format.ts';
 import { invitationRoutes, noReferrer } from './invitation.ts';
 import { keyRoutes } from './key.ts';
+import { keyEditRoutes } from './key-edit.ts';
+import { findRoutes } from './key-find.ts';
+import { rotateRoutes } from './key-rotate.ts';
 import { plainPage } from './layout.ts';
 import { languageOf } from './locale.ts';
 import { marginRoutes } from './margin.ts';
 import { modelRoutes } from './model.ts';
 import { modelImportRoutes } from './model-import.ts';
 import { serveOperations } from './operations/serve.ts';
+import { overviewRoutes } from './overview.ts';
 import { peopleRoutes } from './people.ts';
 import { canSee, isReading, may } from './permission.ts';
+import { playgroundRoutes } from './playground.ts';
 import { requestRoutes } from './request.ts';
 import { Busy, Semaphore } from './semaphore.ts';
 import { Sessions } from './session.ts';
@@ -49,18 +54,23 @@ import { userRoutes } from './user.ts';
 
 /** Every page and form of users who are signed in. */
 export const ROUTES: readonly Route[] = [
+  ...overviewRoutes,
   ...accountRoutes,
   ...companyRoutes,
   ...companyEndRoutes,
   ...usageRoutes,
   ...requestRoutes,
   ...keyRoutes,
+  ...keyEditRoutes,
+  ...rotateRoutes,
+  ...findRoutes,
   ...companyModelRoutes,
   ...modelRoutes,
   ...modelImportRoutes,
   ...marginRoutes,
   ...demoRoutes,
   ...assistantRoutes,
+  ...playgroundRoutes,
   ...peopleRoutes,
   ...userRoutes,
   ...auditRoutes,
@@ -72,7 +82,9 @@ const UUID = '[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-
 const MAX_FORM_BYTES = 16_384;
 const MAX_LONG_FORM_BYTES = 1 << 20;
 const PAGES = { permits: 4, queue: 64 };
-const SLOW = { permits: 3, queue: 0 }; // exports, trial runs and e-mails; each holds at most one database connection
+const SLOW = { permits: 3, queue: 0 }; // exports and e-mails; each holds at most one database connection
+const TRIALS = { permits: 16, queue: 0 };
+const TEXTS = { max: 1000, ttl: 120_000 }; // with the longest call less than the ten minutes that a text works
 const HASHING = { permits: 1, queue: 4 };
 
 const CLOSED = 'This company is closed: its pages can be read, and nothing of it can be changed.';
@@ -83,7 +95,7 @@ const ERRORS: Readonly<Record<number, { readonly title: string; readonly text?: 
   503: { title: 'Not available' },
 };
 
-type Made = 'sessions' | 'hashing' | 'attempts' | 'invitations' | 'slow';
+type Made = 'sessions' | 'hashing' | 'attempts' | 'invitations' | 'slow' | 'trials' | 'texts';
 type Given = Omit<PageServices, Made>;
 
 /**
@@ -100,6 +112,8 @@ export function startPages(given: Given): RequestListener {
     attempts: attemptLimits(given.clock),
     invitations: invitationLimit(given.clock),
     slow: new Semaphore(SLOW),
+    trials: new Semaphore(TRIALS),
+    texts: new LRUCache<string, string>(TEXTS),
   };
   const pages = new Semaphore(PAGES);
   const signIn = passwordSignIn(services.attempts);
@@ -126,7 +140,7 @@ export function startPages(given: Given): RequestListener {
   const pagesOfForms = new Set(ROUTES.filter(({ method }) => method === 'GET').map(({ path }) => path));
   for (const route of ROUTES) {
     const path = route.path.replaceAll(/:\w+/g, `$&{${UUID}}`);
-    const semaphore = route.slow ? services.slow : pages;
+    const semaphore = route.trial ? services.trials : route.slow ? services.slow : pages;
     if (route.method === 'GET') {
       app.get(path, requirePermission(route), requireOpen(route, pages), (c) =>
         semaphore.run(() => route.handle(c, new Form(undefined, null, c.var.format.language))),
@@ -152,7 +166,7 @@ function protect(secure: boolean): MiddlewareHandler {
       defaultSrc: ["'none'"],
       styleSrc: ["'self'"],
       scriptSrc: ["'self'"],
-      connectSrc: ["'self'"], // new rows of a list
+      connectSrc: ["'self'"], // new rows of a list, the answer of a trial
       imgSrc: ["'self'", 'data:'],
       formAction: ["'self'"],
       baseUri: ["'none'"],

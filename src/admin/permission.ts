@@ -18,6 +18,7 @@ const MANAGERS = ['operator', 'owner', 'administrator'] as const;
 /** The roles that may take an action; owners and administrators for their own company only. */
 export const PERMISSIONS = {
   'account.use': ROLES,
+  'overview.read': OPERATOR,
   'company.list': OPERATOR,
   'company.create': OPERATOR,
   'company.rename': OPERATOR,
@@ -33,9 +34,11 @@ export const PERMISSIONS = {
   'usage.read': MANAGERS,
   'key.read': MANAGERS,
   'key.write': MANAGERS,
+  'key.find': OPERATOR,
   'assistant.read': MANAGERS,
   'assistant.write': MANAGERS,
   'assistant.run': MANAGERS,
+  'playground.use': MANAGERS,
   'model.read': OPERATOR,
   'model.write': OPERATOR,
   'cost.read': OPERATOR,

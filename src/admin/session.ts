@@ -3,6 +3,7 @@ import type { Context } from 'hono';
 import { deleteCookie, getCookie, setCookie } from 'hono/cookie';
 import type { CookieOptions } from 'hono/utils/cookie';
 import type { Database } from '../store/database.ts';
+import { pruneReveals } from '../store/key-reveal.ts';
 import { createSession, deleteSession, findSession, pruneSessions, type SessionRow } from '../store/session.ts';
 import { SESSION_HEADER } from './settings.ts';
 
@@ -42,6 +43,7 @@ export class Sessions {
     const user = await this.#db.run(READ_MS, async (sql) => {
       if (former !== null) await deleteSession(sql, digestOf(former));
       await pruneSessions(sql, LIMITS);
+      await pruneReveals(sql);
       await createSession(sql, digest, userId);
       return (await findSession(sql, digest, LIMITS)) as SessionRow;
     });

@@ -1,181 +1,107 @@
 import { html } from 'hono/html';
-import { readMonth } from '../domain/field.ts';
-import { formatEur, parseEur } from '../domain/money.ts';
-import { readUsageMonth, type UsageGroup, type UsageMonth, type UsageSums } from '../store/daily.ts';
-import { copyLedger } from '../store/export.ts';
-import { budgetBar, costPerDay, legendEntry } from './chart.ts';
+import { type DayRange, monthOf, type Step, stepOf, stepsOf } from '../domain/day-range.ts';
+import { readUsage, type Usage } from '../store/daily.ts';
+import { readQuality } from '../store/quality.ts';
+import { type Bar, costChart } from './chart.ts';
 import { type PageContext, param, type Route, read } from './context.ts';
-import { download } from './download.ts';
-import { options } from './field.ts';
 import type { Format } from './format.ts';
-import type { Html } from './html.ts';
-import { badge, type Columns, companyHeading, emptyText, muted, page, table } from './layout.ts';
+import { companyHeading, emptyText, page } from './layout.ts';
+import { queryOf, rangeText, readUsageAddress, requestsOf, type UsageAddress } from './usage-address.ts';
+import { usageBar } from './usage-bar.ts';
+import { usageCards } from './usage-cards.ts';
+import { downloadLedger, downloadSums } from './usage-export.ts';
+import { MAX_LINES, usageTables } from './usage-tables.ts';
 
-/** A company's month (spec section 5, rule 6), and its ledger as CSV. */
+/** A company's usage in a range of days (spec section 5, rule 6), its sums as CSV, and its ledger as CSV. */
 export const usageRoutes: readonly Route[] = [
   { method: 'GET', path: '/companies/:company/usage', action: 'usage.read', handle: usagePage },
-  { method: 'GET', path: '/companies/:company/usage.csv', action: 'usage.read', handle: ledger },
+  { method: 'GET', path: '/companies/:company/usage.csv', action: 'usage.read', handle: downloadSums },
+  { method: 'GET', path: '/companies/:company/ledger.csv', action: 'usage.read', handle: downloadLedger },
 ];
 
-const EXPORT_MS = 30 * 60_000;
-
-const ENDPOINTS: Readonly<Record<string, string>> = {
-  'chat.completions': 'Chat completions',
-  embeddings: 'Embeddings',
-  'assistants.run': 'Assistant runs',
-  responses: 'Responses',
-  messages: 'Messages',
-};
-const OUTCOMES: Readonly<Record<string, string>> = {
-  completed: 'Completed',
-  client_aborted: 'Cancelled by the client',
-  upstream_failed: 'Failed before its end',
-};
-
-const MAX_LINES = 50; // of each table; the rest is one line
-
-const FIGURES = ['Requests', 'Prompt tokens', 'Completion tokens', 'Cost'];
-
 async function usagePage(c: PageContext): Promise<Response> {
-  const { format } = c.var;
+  const { format, services } = c.var;
   const id = param(c, 'company');
-  const usage = await read(c, (sql) => readUsageMonth(sql, id, monthOf(c)));
-  const name = format.month(usage.month);
+  const address = readUsageAddress(c);
+  const { range, filters, messages } = address;
+  const [usage, quality] = await read(
+    c,
+    async (sql) =>
+      [await readUsage(sql, id, range, filters, MAX_LINES), await readQuality(sql, id, range, filters)] as const,
+  );
   const base = `/companies/${id}/usage`;
-  const short = usage.month.slice(0, 7);
-  const months = usage.months.map((month) => [month.slice(0, 7), format.month(month)] as const);
+  const query = queryOf(address);
+  const when = rangeText(range, format);
+  const isFiltered = Object.values(filters).some((filter) => filter !== null);
   const body = html`${companyHeading(c, { id, name: usage.company_name })}
-<div class="title-row"><h1>Usage in ${name}</h1>
-<form method="get" action="${base}" class="months"><label for="month">Month</label>
-<select id="month" name="month">${options(months, short)}</select><button>Show</button></form>
-<a class="button quiet" href="${base}.csv?month=${short}" download>Export CSV</a></div>
-${usageFigures(usage, format)}
-<section class="card"><h2>Cost per day</h2>${
-    usage.by_day.length === 0
-      ? emptyText(`No API calls in ${name}${usage.current ? ' yet' : ''}.`)
-      : costPerDay(
-          { days: usage.days_in_month, cells: usage.by_day, models: usage.by_model.map((group) => group.name) },
-          format,
-          name,
-        )
+<div class="title-row"><h1>Usage ${when}</h1>
+<a class="button quiet" href="${base}.csv${query}" download>Export sums</a>
+<a class="button quiet" href="/companies/${id}/ledger.csv${query}" download>Export ledger rows</a></div>
+${usageBar(c, base, address, usage)}
+${usageCards(usage, format)}
+<section class="card"><h2>Cost per ${stepOf(range)}</h2>${
+    usage.by_time.length === 0
+      ? emptyText(`No API calls ${when}${isFiltered ? ' with these filters' : ''}.`)
+      : chart(usage, address, quality.hasTrail, format)
   }</section>
-${groups('Model', usage.by_model, (group) => html`<code>${group.name}</code>`, format)}
-${groups(
-  'Key',
-  usage.by_key,
-  (key) => (key.name === null ? muted('a deleted key') : html`${key.name} <code>${key.prefix}…</code>`),
-  format,
-)}
-${groups('Endpoint', usage.by_endpoint, (group) => ENDPOINTS[group.name] ?? group.name, format)}
-${endings(usage, format)}
-<p class="muted foot">Figures are exact sums of the ledger. Days and months are those of ${c.var.services.calendar.timeZone}. Calls that failed before any usage was known cost nothing and are not in the ledger.</p>`;
+${usageTables(usage, { format, address, quality })}
+${quality.isTooMuch ? html`<p class="muted">Latency and error rates are shown for fewer days, or with a filter: there are too many figures to add up here.</p>` : ''}
+<p class="muted foot">Figures are exact sums of the ledger; amounts of more than four decimals are rounded on this page, and exact in its exports. Hours, days and months are those of ${services.calendar.timeZone}. Calls that failed before any usage was known cost nothing and are not in the ledger.</p>`;
+  if (messages.size > 0) c.status(422);
   return page(c, `Usage of ${usage.company_name}`, body);
 }
 
-/** The sums of the month, and its budget. */
-export function usageFigures(usage: UsageMonth, format: Format): Html {
-  const { prompt_tokens, completion_tokens } = usage;
-  const card = (title: string, value: Html | string, note: Html | string) =>
-    html`<div class="card figure-card"><h2>${title}</h2><p class="big">${value}</p>
-<p class="muted">${note}</p></div>`;
-  return html`<div class="figures">
-${card('Spent', format.eur(usage.total_cost_eur), html`API ${format.eur(usage.api_cost_eur)} · in-app chat ${format.eur(usage.chat_cost_eur)}`)}
-${card('Requests', format.count(usage.requests), 'calls with usage in the ledger')}
-${card('Tokens', format.count(prompt_tokens + completion_tokens), `${format.count(prompt_tokens)} in · ${format.count(completion_tokens)} out`)}
-<div class="card figure-card wide"><h2>Budget</h2>${budget(usage, format)}
-${usage.current ? forecast(usage, format) : ''}</div></div>`;
+/** What the axis of time is called. */
+const PERIODS: Readonly<Record<Step, string>> = { hour: 'Hour', day: 'Day', month: 'Month' };
+
+function chart(usage: Usage, address: UsageAddress, hasTrail: boolean, format: Format) {
+  const { range } = address;
+  const step = stepOf(range);
+  const costs = Map.groupBy(usage.by_time, ({ at }) => at);
+  const bars =
+    step === 'hour'
+      ? hoursOf(usage, address, hasTrail)
+      : stepsOf(range, step).map((at) => barOf(at, step, address, format));
+  const when = rangeText(range, format);
+  return costChart(
+    {
+      title: `Cost per ${step} ${when}`,
+      axis: step === 'day' && monthOf(range.from).to >= range.to ? `Day of ${format.month(range.from)}` : PERIODS[step],
+      period: PERIODS[step],
+      bars: bars.map((bar) => ({ ...bar, costs: costs.get(bar.at) ?? [] })),
+      models: usage.by_model.lines.map(({ name }) => name),
+    },
+    format,
+  );
 }
 
-function budget(usage: UsageMonth, format: Format): Html {
-  const { current, budget_eur, total_percent, chat_percent, forecast_percent } = usage;
-  if (budget_eur === null || total_percent === null || chat_percent === null) {
-    return html`<p class="big">unlimited</p><p class="muted">No monthly budget is set.</p>`;
-  }
-  const isReached = current && total_percent >= 100;
-  return html`<p class="big">${format.percent(total_percent)} <span class="of">of ${format.eur(budget_eur)}</span>${
-    isReached ? html` ${badge('bad', 'reached: calls get 402')}` : ''
-  }</p>
-${budgetBar(chat_percent, total_percent, forecast_percent)}
-<p class="legend small">${legendEntry('chat', 'In-app chat')}${legendEntry('spent', 'API')}${
-    forecast_percent === null ? '' : legendEntry('forecast', 'Forecast')
-  }</p>`;
+type Place = Omit<Bar, 'costs'> & { readonly at: string };
+
+/** A day leads to its hours, a month to its days. */
+function barOf(at: string, step: 'day' | 'month', address: UsageAddress, format: Format): Place {
+  const { from, to }: DayRange = step === 'day' ? { from: at, to: at } : monthOf(at);
+  const isOneMonth = monthOf(address.range.from).to >= address.range.to;
+  const label =
+    step === 'month' ? format.shortMonth(at) : isOneMonth ? String(Number(at.slice(8))) : format.shortDay(at);
+  return {
+    at,
+    label,
+    name: step === 'day' ? format.range(at, at) : format.month(at),
+    href: queryOf(address, { from, to }),
+  };
 }
 
-function forecast({ forecast_eur, forecast_percent }: UsageMonth, format: Format): Html {
-  if (forecast_eur === null) return html`<p class="muted">A forecast appears after the month's first day.</p>`;
-  const share =
-    forecast_percent === null
-      ? '.'
-      : html`, ${format.percent(forecast_percent)} of the budget.${forecast_percent > 100 ? html` ${badge('warn', 'over budget')}` : ''}`;
-  return html`<p>At this pace the month ends at about <strong>${format.eur(forecast_eur)}</strong>${share}</p>`;
-}
-
-/** One table of sums; nothing when there were no calls. */
-function groups<T extends Omit<UsageGroup, 'name'>>(
-  title: string,
-  lines: readonly T[],
-  name: (line: T) => Html | string,
-  format: Format,
-): Html {
-  if (lines.length === 0) return html``;
-  const rows: (UsageSums & { readonly first: Html })[] = lines.slice(0, MAX_LINES).map((line) => ({
-    ...line,
-    first: html`${name(line)}${line.estimated > 0 ? html` ${badge('plain', `${format.count(line.estimated)} estimated`)}` : ''}${
-      line.unfinished > 0 ? html` ${badge('warn', `${format.count(line.unfinished)} unfinished`)}` : ''
-    }`,
-  }));
-  const rest: readonly UsageSums[] = lines.slice(MAX_LINES);
-  if (rest.length > 0) {
-    rows.push({ ...rest.reduce(plus), first: muted(`${format.count(rest.length)} others`) });
-  }
-  return table(`By ${title.toLowerCase()}`, rows, {
-    cells: { [title]: ({ first }) => first, ...sums(format) },
-    figures: FIGURES,
+/** An hour leads to its requests, where they are kept. An hour that clocks repeat is told apart. */
+function hoursOf({ hours }: Usage, address: UsageAddress, hasTrail: boolean): Place[] {
+  return hours.map(({ at, label }, index) => {
+    const again = hours[index - 1]?.label === label ? ' again' : '';
+    const to = `${new Date(Date.parse(at) + 3_600_000).toISOString().slice(0, 19)}Z`;
+    const leads = hasTrail && address.filters.cost_center === null;
+    return {
+      at,
+      label: label.endsWith(':00') ? label.slice(0, 2) : label,
+      name: `${label}${again}`,
+      href: leads ? requestsOf(address, {}, { from: at, to }) : null,
+    };
   });
-}
-
-function plus(a: UsageSums, b: UsageSums): UsageSums {
-  return {
-    requests: a.requests + b.requests,
-    prompt_tokens: a.prompt_tokens + b.prompt_tokens,
-    completion_tokens: a.completion_tokens + b.completion_tokens,
-    cost_eur: formatEur(parseEur(a.cost_eur) + parseEur(b.cost_eur)),
-  };
-}
-
-function sums(format: Format): Columns<UsageSums>['cells'] {
-  return {
-    Requests: ({ requests }) => format.count(requests),
-    'Prompt tokens': ({ prompt_tokens }) => format.count(prompt_tokens),
-    'Completion tokens': ({ completion_tokens }) => format.count(completion_tokens),
-    Cost: ({ cost_eur }) => format.eur(cost_eur),
-  };
-}
-
-/** How many calls completed, were cancelled or failed, with reported or estimated tokens. */
-function endings({ by_ending }: UsageMonth, format: Format): Html {
-  if (by_ending.length === 0) return html``;
-  type Ending = (typeof by_ending)[number];
-  const cells = {
-    Ending: ({ outcome }: Ending) => OUTCOMES[outcome] ?? outcome,
-    'Token counts': ({ usage_source }: Ending) =>
-      usage_source === 'estimated' ? badge('plain', 'estimated by Tollgate') : 'reported by the model',
-    ...sums(format),
-  };
-  return table('How calls ended', by_ending, { cells, figures: FIGURES });
-}
-
-/** The ledger of a month. */
-async function ledger(c: PageContext): Promise<Response> {
-  const id = param(c, 'company');
-  const { month } = await read(c, (sql) => readUsageMonth(sql, id, monthOf(c)));
-  const asked = { companyId: id, month, internal: c.var.session.user.role === 'operator' };
-  const file = { name: `usage-${month.slice(0, 7)}.csv`, type: 'text/csv; charset=utf-8' };
-  return download(c, file, (write) => read(c, (sql) => copyLedger(sql, asked, write), EXPORT_MS));
-}
-
-/** The month in the address; null for the current one. @throws FieldError */
-function monthOf(c: PageContext): string | null {
-  const text = c.req.query('month');
-  return text === undefined ? null : readMonth(text);
 }

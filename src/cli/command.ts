@@ -2,7 +2,7 @@ import type { Readable } from 'node:stream';
 import { parseArgs } from 'node:util';
 import type { Config } from '../config.ts';
 import { FieldError, type Read } from '../domain/field.ts';
-import type { Sql } from '../store/database.ts';
+import type { Database, Sql } from '../store/database.ts';
 
 /** One command of contract section 1. @template T value of the operand */
 export interface Command<O extends Options = Options, T = unknown> {
@@ -32,12 +32,16 @@ export interface Context {
   read<T>(work: (sql: Sql) => Promise<T>, company?: string): Promise<T>;
   /** Reads one company's rows, all of one instant, without a deadline. */
   snapshot<T>(company: string, work: (sql: Sql) => Promise<T>): Promise<T>;
+  /** For work that lasts longer, or needs transactions of its own. */
+  readonly db: Database;
   /** Applies pending migrations; resolves with the names of their files. */
   migrate(): Promise<string[]>;
   readonly stdin: Readable;
   readonly json: boolean;
   /** Prints a warning on standard error when the command is done. */
   warn(line: string): void;
+  /** Prints how far the command is on standard error, at once. */
+  progress(line: string): void;
 }
 
 /** What is printed: one value, as JSON and as text. */
@@ -186,6 +190,18 @@ function nameOf({ shown }: Option<unknown>): string {
 /** "EUR" of "--budget EUR"; undefined for a switch. */
 function placeholderOf({ shown }: Option<unknown>): string | undefined {
   return shown.split(' ')[1];
+}
+
+/** Standard input. Reading stops soon after `most` bytes: a text with more of them is not whole. */
+export async function textFrom(stdin: Readable, most: number): Promise<string> {
+  const chunks: Buffer[] = [];
+  let length = 0;
+  for await (const chunk of stdin) {
+    chunks.push(Buffer.from(chunk));
+    length += chunk.length;
+    if (length > most) break;
+  }
+  return Buffer.concat(chunks).toString();
 }
 
 /** The changes of a `set` command. @throws UsageError when there are none */

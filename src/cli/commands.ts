@@ -1,5 +1,6 @@
 import { alertCommands } from './alert.ts';
 import { assistantCommands } from './assistant.ts';
+import { backupCommands } from './backup.ts';
 import { type Command, command } from './command.ts';
 import { companyCommands } from './company.ts';
 import { companyEndCommands } from './company-end.ts';
@@ -12,6 +13,7 @@ import { modelCommands } from './model.ts';
 import { modelImportCommands } from './model-import.ts';
 import { priceCommands } from './price.ts';
 import { requestCommands } from './request.ts';
+import { statusCommands } from './status.ts';
 import { tokenCommands } from './token.ts';
 import { usageCommands } from './usage.ts';
 import { userCommands } from './user.ts';
@@ -31,6 +33,7 @@ const migrate = command({
 /** All commands except `serve`, in the order of the help. */
 export const COMMANDS: readonly Command[] = [
   migrate,
+  ...statusCommands,
   ...companyCommands,
   ...companyEndCommands,
   ...modelCommands,
@@ -47,4 +50,5 @@ export const COMMANDS: readonly Command[] = [
   ...tokenCommands,
   ...configurationCommands,
   ...demoCommands,
+  ...backupCommands,
 ];

@@ -19,7 +19,7 @@ const TRANSACTION_MS = 60_000;
 export async function withDatabase<T>(
   config: Config,
   command: Command,
-  work: (access: Pick<Context, 'transact' | 'read' | 'snapshot' | 'migrate'>) => Promise<T>,
+  work: (access: Pick<Context, 'transact' | 'read' | 'snapshot' | 'db' | 'migrate'>) => Promise<T>,
 ): Promise<T> {
   const { databaseUrl, dataDir, billingTimezone } = config;
   const embedded = databaseUrl === null ? await openEmbedded(dataDir) : null;
@@ -36,6 +36,7 @@ export async function withDatabase<T>(
       transact: (change, deadlineMs = TRANSACTION_MS) => actingAs(db, ACTOR, deadlineMs, change),
       read: (query, company) => within(db, company ?? null, Number.POSITIVE_INFINITY, query),
       snapshot: (company, query) => snapshot(db, company, Number.POSITIVE_INFINITY, query),
+      db,
       migrate: applyPending,
     });
   } finally {

@@ -1,17 +1,41 @@
 import { readCidr } from '../domain/cidr.ts';
-import { orNone, readBudget, readInstant, readName, readScope, readSlug, readUuid } from '../domain/field.ts';
+import {
+  orNone,
+  readBudget,
+  readDuration,
+  readInstant,
+  readName,
+  readScope,
+  readSlug,
+  readUuid,
+} from '../domain/field.ts';
+import { digestOf, possibleKeysIn } from '../domain/key.ts';
 import { limitTexts, restrictionTexts } from '../domain/limit-text.ts';
-import { createKey, type KeyRow, listKeys, revokeKey, setKey } from '../store/key.ts';
+import {
+  createKey,
+  findKey,
+  idsOfDigests,
+  type KeyRow,
+  keysWithCompany,
+  listKeys,
+  revokeKey,
+  rotateKey,
+  setKey,
+} from '../store/key.ts';
 import { unknownSlugs } from '../store/model.ts';
 import {
   type Command,
   type Context,
   command,
+  Failure,
+  flag,
   listOrNone,
   optional,
   repeated,
   required,
   someChange,
+  textFrom,
+  UsageError,
 } from './command.ts';
 import { budgetText, limitColumn, limitOptions, PLAIN } from './company.ts';
 import { ACTOR } from './database.ts';
@@ -24,6 +48,10 @@ const restrictions = {
   monthly_budget_eur: optional('--budget EUR|none', orNone(readBudget), 'monthly budget of the key alone'),
   allowed_cidrs: listOrNone('--cidr CIDR|none', readCidr, 'the only networks it may be used from, or addresses'),
 };
+
+const DAY = 86_400;
+/** Bytes of a text that is searched for keys. */
+const MOST_TEXT = 64 << 20;
 
 const keyId = { shown: 'KEY_ID', meaning: 'id of the key, from "tollgate key list"', read: readUuid };
 
@@ -95,6 +123,58 @@ export const keyCommands: readonly Command[] = [
           ...limitColumn(keys, (key) => restrictionTexts(key, PLAIN)),
         },
         'The company has no keys; "tollgate key create" creates one.',
+      );
+      return { json: keys, text };
+    },
+  }),
+  command({
+    name: 'key rotate',
+    summary: 'replace a key by one with the same settings',
+    operand: keyId,
+    options: {
+      leaked: flag('--leaked', 'the key leaked: the old one stops at once'),
+      overlap: optional('--overlap DURATION', readDuration, 'how long both work, such as 1h or 7d; default: 1d'),
+    },
+    notes: 'The new key is shown only once. Running gateways refuse an old key that stopped within one second.',
+    async run({ transact, config }, { leaked, overlap }, id) {
+      if (leaked && overlap !== undefined) throw new UsageError('a leaked key has no overlap; leave out --overlap');
+      const asked = { id, company_id: null, overlap: leaked ? 0 : (overlap ?? DAY), created_by: ACTOR };
+      const { created, old } = await transact(async (sql) => ({
+        created: await rotateKey(sql, config.keyPrefix, asked),
+        old: await findKey(sql, id),
+      }));
+      const end = leaked ? 'has stopped working' : `works until ${instant(old.expires_at as Date)}`;
+      const text = card(
+        `The old key ${old.prefix}… ${end}. The new one is shown only this once: store it now, like a password.`,
+        { key: created.key, ...members(created) },
+      );
+      return { json: { ...created, replaces: old }, text };
+    },
+  }),
+  command({
+    name: 'key find',
+    summary: 'find the keys in a text, whosever they are',
+    options: {
+      stdin: flag('--stdin', 'read the text from standard input: a key, a log, an .env file', true),
+    },
+    notes:
+      'Only digests are looked up, and nothing of the text is printed. Example:\n  tollgate key find --stdin < leaked.env\n\nTo replace a key that leaked: tollgate key rotate KEY_ID --leaked',
+    async run({ read, config, stdin }) {
+      const input = await textFrom(stdin, MOST_TEXT);
+      if (Buffer.byteLength(input) > MOST_TEXT) throw new Failure('the text has more than 64 MiB: give it in parts');
+      const digests = possibleKeysIn(input, config.keyPrefix).map(digestOf);
+      const keys = await read(async (sql) => keysWithCompany(sql, await idsOfDigests(sql, digests), null));
+      const text = listing(
+        keys,
+        {
+          ID: ({ id }) => id,
+          PREFIX: ({ prefix }) => prefix,
+          NAME: ({ name }) => name,
+          COMPANY: ({ company_name }) => company_name,
+          'LAST USED (UTC)': ({ last_used_at }) => minute(last_used_at),
+          STATE: ({ state }) => state,
+        },
+        `No key was found; ${digests.length} ${digests.length === 1 ? 'part' : 'parts'} of the text may be a key.`,
       );
       return { json: keys, text };
     },

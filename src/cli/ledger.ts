@@ -1,16 +1,19 @@
 import { readFileSync } from 'node:fs';
+import { csvCell } from '../domain/csv.ts';
 import { FieldError, readMonth, readUuid } from '../domain/field.ts';
 import { type BilledCall, EXPORT_COLUMNS, readExport, reconcile, spanOf } from '../domain/reconcile.ts';
 import { findCompany } from '../store/company.ts';
 import { exportLedger, LEDGER_COLUMNS, type LedgerRow } from '../store/export.ts';
 import { readCalls } from '../store/reconcile.ts';
 import {
-  type DailyCheck,
   type Difference,
   type SealCheck,
-  verifyDaily,
+  SUMS_TABLES,
+  type SumsCheck,
+  type SumsName,
   verifyLedger,
   verifySeals,
+  verifySums,
 } from '../store/verify.ts';
 import { type Command, command, Failure, flag, optional, required, UsageError } from './command.ts';
 import { csvLine } from './csv.ts';
@@ -25,14 +28,18 @@ export const ledgerCommands: readonly Command[] = [
     summary: 'check counters and seals; exits 1 on a difference',
     options: {},
     notes:
-      'Every counter of monthly_spend and every figure of usage_daily must be the sum of its rows. Every batch of rows has a seal, chained to the seal before it; the command names rows that were edited or removed afterwards. Rows without a seal were written by another program or before seals existed; the command counts them.\nReads the whole ledger. Safe while gateways run.',
+      'Every counter of monthly_spend and every figure of usage_daily, usage_hourly and usage_monthly must be the sum of its rows. Every batch of rows has a seal, chained to the seal before it; the command names rows that were edited or removed afterwards. Rows without a seal were written by another program or before seals existed; the command counts them.\nReads the whole ledger. Safe while gateways run.',
     async run({ read }) {
       const { checked, differences } = await read(verifyLedger);
-      const daily = await read((sql) => verifyDaily(sql));
+      const daily = await read((sql) => verifySums(sql, 'daily'));
+      const hourly = await read((sql) => verifySums(sql, 'hourly'));
+      const monthly = await read((sql) => verifySums(sql, 'monthly'));
       const seals = await read((sql) => verifySeals(sql));
-      const parts = [countersText(checked, differences), dailyText(daily), sealsText(seals)];
-      const exit = differences.length + daily.total + seals.total === 0 ? 0 : 1;
-      return { json: { checked, differences, daily, ...seals }, text: parts.join('\n'), exit };
+      const sums = { daily, hourly, monthly };
+      const texts = Object.entries(sums).map(([name, check]) => sumsText(name as SumsName, check));
+      const parts = [countersText(checked, differences), ...texts, sealsText(seals)];
+      const exit = differences.length + daily.total + hourly.total + monthly.total + seals.total === 0 ? 0 : 1;
+      return { json: { checked, differences, ...sums, ...seals }, text: parts.join('\n'), exit };
     },
   }),
   command({
@@ -99,10 +106,12 @@ function countersText(checked: number, differences: readonly Difference[]): stri
   return table(['COMPANY', 'MONTH', 'COUNTER', 'COUNTED', 'ROWS'], rows, ['COUNTED', 'ROWS']);
 }
 
-function dailyText({ checked, total, differences }: DailyCheck): string {
-  if (total === 0) return `usage_daily is the sum of its rows; groups of calls compared: ${checked}.`;
-  const rows = cells(differences, 'company_id', 'day', 'model_slug', 'counter', 'counted', 'rows');
-  return firstRows(['COMPANY', 'DAY', 'MODEL', 'COUNTER', 'COUNTED', 'ROWS'], rows, total, ['COUNTED', 'ROWS']);
+function sumsText(name: SumsName, { checked, total, differences }: SumsCheck): string {
+  if (total === 0) return `${SUMS_TABLES[name]} is the sum of its rows; groups of calls compared: ${checked}.`;
+  const period = { daily: 'day', hourly: 'hour', monthly: 'month' }[name] as 'day' | 'hour' | 'month';
+  const rows = cells(differences, 'company_id', period, 'model_slug', 'counter', 'counted', 'rows');
+  const heading = ['COMPANY', period.toUpperCase(), 'MODEL', 'COUNTER', 'COUNTED', 'ROWS'];
+  return firstRows(heading, rows, total, ['COUNTED', 'ROWS']);
 }
 
 function sealsText({ seals, rows, unsealed, total, findings }: SealCheck): string {

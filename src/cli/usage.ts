@@ -16,7 +16,7 @@ const NUMBERS = Object.keys(SUMS);
 export const usageCommands: readonly Command[] = [
   command({
     name: 'usage summary',
-    summary: "show a company's month by model and endpoint",
+    summary: "show a company's month by model, endpoint and cost centre",
     options: {
       company: required('--company ID', readUuid, 'company to show'),
       month: optional('--month YYYY-MM', readMonth, 'month to show; default: the current one in the billing time zone'),
@@ -24,6 +24,8 @@ export const usageCommands: readonly Command[] = [
     notes: 'EUR amounts are exact. In JSON they are strings, so that no parser rounds them.',
     async run({ read }, { company, month }) {
       const usage = await read((sql) => summarizeUsage(sql, company, month ?? null), company);
+      const centers = usage.by_cost_center;
+      const labelled = centers.some(({ cost_center }) => cost_center !== '') ? centers : [];
       const sections = [
         card(`Usage of ${usage.company_name} in ${usage.month}`, {
           requests: String(usage.requests),
@@ -36,6 +38,7 @@ export const usageCommands: readonly Command[] = [
         }),
         listing(usage.by_model, { MODEL: ({ model_slug }) => model_slug, ...SUMS }, '', NUMBERS),
         listing(usage.by_endpoint, { ENDPOINT: ({ endpoint }) => endpoint, ...SUMS }, '', NUMBERS),
+        listing(labelled, { 'COST CENTRE': ({ cost_center }) => cost_center || '(none)', ...SUMS }, '', NUMBERS),
       ];
       return { json: usage, text: sections.filter((section) => section !== '').join('\n\n') };
     },

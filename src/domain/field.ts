@@ -105,6 +105,13 @@ export function readInstant(text: string): Date {
   return at;
 }
 
+/** Seconds of a number of hours or days, such as "1h" or "30d". */
+export function readDuration(text: string): number {
+  const [, number, unit] =
+    /^([1-9]\d{0,3})([hd])$/.exec(text) ?? refuse('must be hours or days such as 1h or 7d', text);
+  return Number(number) * (unit === 'h' ? 3600 : 86_400);
+}
+
 /** "2026-11" as a billing month, "2026-11-01". */
 export function readMonth(text: string): string {
   if (!/^[12]\d{3}-(0[1-9]|1[0-2])$/.test(text)) refuse('must be a month such as 2026-11', text);

@@ -66,6 +66,21 @@ export function mintKey(prefix: string): string {
   return text;
 }
 
+/**
+ * The parts of a text that may be keys: what follows the prefix in the form of a key, words that have another
+ * prefix, and a text that is one word, since other programs may create keys of another form. Each once.
+ * @param prefix what keys begin with (KEY_PREFIX)
+ */
+export function possibleKeysIn(text: string, prefix: string): string[] {
+  const found = new Set<string>();
+  // the lookahead also finds keys that begin within one another
+  for (const [, key] of text.matchAll(new RegExp(`(?=(${prefix}[a-z2-7]{32}))`, 'g'))) found.add(key as string);
+  for (const [key] of text.matchAll(/(?<![\w-])[\w-]{1,16}[a-z2-7]{32}(?![\w-])/g)) found.add(key);
+  const whole = text.trim();
+  if (/^\S{1,200}$/.test(whole)) found.add(whole);
+  return [...found];
+}
+
 /** SHA-256 of a whole key in hex, as caches and change notifications have it. About 0.7 µs. */
 export function digestOf(key: string): string {
   return hash('sha256', key, 'hex');

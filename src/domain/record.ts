@@ -15,6 +15,7 @@ import type { Endpoint, Outcome, UsageRecord, UsageSource } from './usage.ts';
  *   ,"price_input":…,"outcome":"completed","occurred_at":"                        "}
  *                                                         2026-11-21T10:15:30.123Z
  *
+ * A cost centre is one more member, at the end: most calls have none.
  * Concatenating 16 strings and copying the result took 0.5 to 1.2 µs a record more.
  */
 export class RecordWriter {
@@ -25,11 +26,12 @@ export class RecordWriter {
 
   /** The most bytes a record can take. */
   room({ admission, source, outcome }: UsageRecord): number {
-    const { model, endpoint } = admission;
+    const { model, endpoint, costCenter } = admission;
     const shared = this.#sharedOf(model);
     const { inputText, outputText } = model.prices; // a cost has at most DIGITS more than they have together
     const digits = DIGITS + inputText.length + outputText.length;
-    return startOf(shared, model, endpoint).length + digits + endOf(shared, model, source, outcome).length;
+    const label = costCenter === '' ? 0 : COST_CENTER.length + 6 * costCenter.length + 3; // at most an escape a unit
+    return startOf(shared, model, endpoint).length + digits + endOf(shared, model, source, outcome).length + label;
   }
 
   /** Writes a record into a buffer with room for it. @returns the offset behind it */
@@ -54,7 +56,9 @@ export class RecordWriter {
     bytes.set(end, next);
     next += end.length;
     this.#iso.write(bytes, next - TIME_END, admission.at);
-    return next;
+    if (admission.costCenter === '') return next;
+    const label = `${COST_CENTER}${asciiJson(admission.costCenter)}}`;
+    return next - 1 + bytes.write(label, next - 1, 'latin1'); // over the closing brace
   }
 
   #sharedOf(model: Model): Shared {
@@ -86,6 +90,7 @@ const TIME_LENGTH = 24;
 const TIME_END = TIME_LENGTH + '"}'.length;
 const COMPLETION = Buffer.from(',"completion_tokens":');
 const COST = Buffer.from(',"cost_eur":');
+const COST_CENTER = ',"cost_center":';
 const DIGITS = COMPLETION.length + COST.length + 80; // two counts and the cost, without the digits of the prices
 
 function startOf({ starts }: Shared, { slug, upstream }: Model, endpoint: Endpoint): Buffer {

@@ -53,6 +53,7 @@ export interface AssistantRunRequest {
   readonly model_slug?: string | null;
   readonly temperature?: number | null;
   readonly max_tokens?: number | null;
+  readonly metadata?: Readonly<Record<string, unknown>> | null;
 }
 
 /** These throw GatewayError 400 naming the first member that is missing, wrong or, in a run, unknown. */
@@ -86,6 +87,11 @@ function checkerOf<T>(validate: Validate): (body: unknown) => T {
   };
 }
 
+/** Of a member that an assistant run does not take. */
+export function unsupportedInRun(name: string): GatewayError {
+  return new GatewayError('unsupported_parameter', `Unsupported parameter: '${name}'. ${RUN_TAKES}`, name);
+}
+
 function violationError({ instancePath, keyword, message, params }: Violation): GatewayError {
   // "/messages/0/role" becomes messages[0].role, as SDK users know it
   const path = instancePath
@@ -99,9 +105,7 @@ function violationError({ instancePath, keyword, message, params }: Violation): 
       return new GatewayError('missing_required_parameter', `Missing required parameter: '${name}'.`, name);
     }
     case 'additionalProperties': {
-      const name = member(params.additionalProperty); // of a run, the only one that lets no others pass
-      const text = `Unsupported parameter: '${name}'. ${RUN_TAKES}`;
-      return new GatewayError('unsupported_parameter', text, name);
+      return unsupportedInRun(member(params.additionalProperty)); // the only one that lets no others pass
     }
     case 'type':
       if (path === '') return new GatewayError('invalid_type', 'The request body must be a JSON object.');

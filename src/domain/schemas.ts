@@ -85,6 +85,7 @@ export const assistantRunRequest = {
     temperature: { type: ['number', 'null'], minimum: 0, maximum: 2 },
     max_tokens: { type: ['integer', 'null'], minimum: 1, maximum: 32000 },
     stream: { enum: [false, null] },
+    metadata: { type: ['object', 'null'] },
   },
   // a run has no tools and no streaming; unknown members are refused rather than ignored
   additionalProperties: false,

@@ -29,6 +29,8 @@ export interface Admission {
   /** When it was admitted, milliseconds since the epoch, and the billing month of that instant. */
   readonly at: number;
   readonly month: string;
+  /** What the caller named in `metadata`; empty: nothing. */
+  readonly costCenter: string;
 }
 
 /** One ledger row (spec section 2.8), complete when it is made. */

@@ -2,9 +2,10 @@ import { type Assistant, systemMessage } from '../domain/assistant.ts';
 import { boundChat } from '../domain/budget.ts';
 import { GatewayError, REFERENCE_ERRORS } from '../domain/errors.ts';
 import type { Model } from '../domain/model.ts';
-import { type AssistantRunRequest, checkAssistantRun } from '../domain/request.ts';
+import { type AssistantRunRequest, checkAssistantRun, unsupportedInRun } from '../domain/request.ts';
 import type { TokenCounts } from '../json/usage.ts';
 import type { Call, Operation } from './call.ts';
+import { costCenterOf } from './cost-center.ts';
 import { JsonRelay, WholeAnswer } from './json-relay.ts';
 import type { Services } from './services.ts';
 import { memberNamed, type ValidBody, validateBody } from './validate.ts';
@@ -20,9 +21,10 @@ export const assistantRun: Operation = {
   async read(services, body, companyId, id) {
     // the schema refuses unknown members, those that steer among them
     const valid = validateBody(body, checkAssistantRun, GOVERNED, null);
+    const costCenter = runCostCenter(valid, services.costCenterMember);
     const assistant = await services.directory.assistant(id, companyId);
     if (assistant === null) throw new GatewayError('not_found', 'No such assistant.');
-    return runCall(services, valid, assistant);
+    return runCall(services, valid, assistant, costCenter);
   },
 };
 
@@ -30,13 +32,28 @@ const GOVERNED = ['messages', 'model_slug', 'temperature', 'max_tokens', 'stream
 
 const DATE_BYTES = 64; // more than the sentence about the date takes, which follows the prompt
 
-function runCall(services: Services, valid: ValidBody<AssistantRunRequest>, assistant: Assistant): Call {
+/** Nothing of a run's `metadata` goes upstream: it takes the cost centre alone. @throws GatewayError 400 */
+function runCostCenter(valid: ValidBody<AssistantRunRequest>, member: string | null): string {
+  const { metadata } = valid.request;
+  if (metadata === undefined) return '';
+  if (member === null) throw unsupportedInRun('metadata');
+  for (const name in metadata) if (name !== member) throw unsupportedInRun(`metadata.${name}`);
+  return costCenterOf(valid, member).name;
+}
+
+function runCall(
+  services: Services,
+  valid: ValidBody<AssistantRunRequest>,
+  assistant: Assistant,
+  costCenter: string,
+): Call {
   const { request, body } = valid;
   const slug = request.model_slug ?? assistant.modelSlug;
   if (slug === null) throw new GatewayError('model_required');
   return {
     slug,
     slugParam: request.model_slug == null ? null : 'model_slug',
+    costCenter,
     bound(model) {
       const limits = { max_tokens: request.max_tokens ?? assistant.maxTokens, messages: request.messages };
       return boundChat(limits, body.length + Buffer.byteLength(assistant.systemPrompt) + DATE_BYTES, model.prices);

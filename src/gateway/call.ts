@@ -34,6 +34,8 @@ export interface Call {
   readonly slug: string;
   /** The member that named the slug, for error answers; null where the assistant did. */
   readonly slugParam: 'model' | 'model_slug' | null;
+  /** What the caller named in `metadata`; empty: nothing. */
+  readonly costCenter: string;
   /** Checks that the model takes what the request holds. @throws GatewayError 400 */
   readonly check?: (model: Model) => void;
   /** What the call can use at most; asked for where the budget is strict or tokens are limited. */

@@ -8,8 +8,10 @@ import { ambiguous, type Member, type Members } from '../json/members.ts';
 import { type Edit, splice } from '../json/splice.ts';
 import { ChatStream } from '../sse/chat-stream.ts';
 import type { Call, Operation } from './call.ts';
+import { costCenterOf } from './cost-center.ts';
 import { JsonRelay } from './json-relay.ts';
 import { modelNames } from './model-names.ts';
+import type { Services } from './services.ts';
 import { StreamRelay } from './stream-relay.ts';
 import { bytesWithin, memberNamed, membersWithin, type ValidBody, validateBody } from './validate.ts';
 
@@ -22,7 +24,7 @@ export const chat: Operation = {
   errors: REFERENCE_ERRORS,
   takesApiKeyHeader: false,
   read(services, body) {
-    return chatCall(validateBody(body, checkChat, GOVERNED, services.steering));
+    return chatCall(services, validateBody(body, checkChat, GOVERNED, services.steering));
   },
 };
 
@@ -33,7 +35,7 @@ const INCLUDE_USAGE = Buffer.from('"include_usage":true');
 const INCLUDE_USAGE_FIRST = Buffer.from('"include_usage":true,');
 const TRUE = Buffer.from('true');
 
-function chatCall(valid: ValidBody<ChatRequest>): Call {
+function chatCall(services: Services, valid: ValidBody<ChatRequest>): Call {
   const { request, body } = valid;
   const streamed = request.stream === true;
   const wantsUsage = request.stream_options?.include_usage === true;
@@ -41,6 +43,7 @@ function chatCall(valid: ValidBody<ChatRequest>): Call {
   return {
     slug: request.model,
     slugParam: 'model',
+    costCenter: costCenterOf(valid, services.costCenterMember).name,
     bound: (model) => boundChat(request, body.length, model.prices),
     forward(model: Model): readonly Buffer[] {
       const edits = [modelEdit(valid.members, model)];

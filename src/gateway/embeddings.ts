@@ -6,6 +6,7 @@ import type { AnswerScan } from '../json/answer.ts';
 import { splice } from '../json/splice.ts';
 import type { Call, Operation } from './call.ts';
 import { modelEdit } from './chat.ts';
+import { costCenterOf } from './cost-center.ts';
 import { JsonRelay } from './json-relay.ts';
 import { validateBody } from './validate.ts';
 
@@ -20,14 +21,17 @@ export const embeddings: Operation = {
   read(services, body): Call {
     const valid = validateBody(body, checkEmbedding, GOVERNED, services.steering);
     const { input } = valid.request;
+    const { name, removal } = costCenterOf(valid, services.costCenterMember);
     const hasTokenIds = typeof input !== 'string' && typeof input[0] !== 'string'; // the schema lets no others beside them
     const base64 = valid.request.encoding_format === 'base64';
     return {
       slug: valid.request.model,
       slugParam: 'model',
+      costCenter: name,
       ...(hasTokenIds ? { check: admitTokenIds } : {}),
       bound: (model) => boundEmbedding(body.length, model.prices),
-      forward: (model) => body.edited([modelEdit(valid.members, model)]),
+      // the format has no metadata: providers refuse it
+      forward: (model) => body.edited([modelEdit(valid.members, model), ...removal].sort((a, b) => a.start - b.start)),
       answer: (reply, admission, meter) =>
         new JsonRelay(reply, admission, meter, (answer, scan) => renderEmbeddings(answer, scan, base64)),
     };

@@ -10,6 +10,7 @@ import { type EventTypes, TypedStream } from '../sse/typed-stream.ts';
 import type { RequestBody } from './body.ts';
 import type { Operation } from './call.ts';
 import { modelEdit, renderAnswer } from './chat.ts';
+import { costCenterOf } from './cost-center.ts';
 import { JsonRelay } from './json-relay.ts';
 import type { Services } from './services.ts';
 import { type OpenStream, StreamRelay } from './stream-relay.ts';
@@ -59,14 +60,18 @@ export const countTokens: Operation = {
 
 /** What both have in common. */
 function messagesCall(services: Services, body: RequestBody, head: RequestHead, check: typeof checkMessages) {
-  const { request, members } = validateBody(body, check, GOVERNED, services.steering, STORED_MEMBERS, 'custom');
+  const valid = validateBody(body, check, GOVERNED, services.steering, STORED_MEMBERS, 'custom');
+  const { request, members } = valid;
   requireStateless(request);
+  const { name, removal } = costCenterOf(valid, services.costCenterMember);
   return {
     request,
     slug: request.model,
     slugParam: 'model' as const,
+    costCenter: name,
     headers: headersOf(head),
-    forward: (model: Model) => body.edited([modelEdit(members, model)]),
+    // the format knows no other metadata than a user's id: providers refuse more
+    forward: (model: Model) => body.edited([modelEdit(members, model), ...removal].sort((a, b) => a.start - b.start)),
   };
 }
 

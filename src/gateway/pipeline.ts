@@ -140,11 +140,12 @@ class Exchange implements BodyListener, ReplyOwner {
         admitBudget(restriction.budget, typeof own === 'bigint' ? own : await own, services.calendar, at, 'key'); // 402
       }
       const { requestId } = reply;
-      const admission: Admission = { requestId, payer: key, model, endpoint: operation.endpoint, at, month };
+      const { endpoint } = operation;
+      const admission: Admission = { requestId, payer: key, model, endpoint, at, month, costCenter: call.costCenter };
       const sent = call.forward(model);
       const hold = this.#hold;
       const meter = new CallMeter(services, admission, company, sent, hold, this.#load);
-      if (hold?.countsTokens && operation.endpoint !== FREE_ENDPOINT)
+      if (hold?.countsTokens && endpoint !== FREE_ENDPOINT)
         await hold.reserve(meter.promptTokens, call.bound(model).completion); // 429
       if (company.strict && company.budget !== null) await reserve(services, admission, call); // 402
       if (reply.res.destroyed) return meter.drop(); // the client left while something was looked up

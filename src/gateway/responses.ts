@@ -7,6 +7,7 @@ import type { Edit } from '../json/splice.ts';
 import { type EventTypes, TypedStream } from '../sse/typed-stream.ts';
 import type { Call, Operation } from './call.ts';
 import { modelEdit, renderAnswer } from './chat.ts';
+import { costCenterOf } from './cost-center.ts';
 import { JsonRelay } from './json-relay.ts';
 import { type OpenStream, StreamRelay } from './stream-relay.ts';
 import { memberNamed, type ValidBody, validateBody } from './validate.ts';
@@ -26,6 +27,7 @@ export const responses: Operation = {
     return {
       slug: request.model,
       slugParam: 'model',
+      costCenter: costCenterOf(valid, services.costCenterMember).name,
       bound: (model) => boundChat(bounding(request), body.length, model.prices),
       forward(model) {
         const edits = [modelEdit(valid.members, model), storeEdit(valid)];

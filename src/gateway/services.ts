@@ -49,4 +49,6 @@ export interface Services {
   readonly overload: Overload;
   /** Which request members could choose another model, host or key. */
   readonly steering: SteeringFilter;
+  /** The member of `metadata` that names the cost centre of a call; null: none does. */
+  readonly costCenterMember: string | null;
 }

@@ -20,6 +20,8 @@ export interface ValidBody<T> {
   readonly request: T;
   readonly body: RequestBody;
   readonly members: Members;
+  /** The index of `metadata` among them; -1 without. */
+  readonly metadata: number;
 }
 
 /**
@@ -51,17 +53,22 @@ export function validateBody<T>(
   if (watched.length > 0 && steering?.refuses(FILE_ID) !== false) {
     requireNoFiles(watched.map((index) => (members[index] as Member).name));
   }
-  if (steering !== null) refuseSteering(body, members, value, steering, own, untyped);
-  return { request: check(value), body, members };
+  const metadata =
+    steering === null
+      ? members.findIndex(({ name }) => name === METADATA)
+      : refuseSteering(body, members, value, steering, own, untyped);
+  return { request: check(value), body, members, metadata };
 }
 
 const NONE: readonly string[] = [];
 
 /** Members whose items are checked by their type. */
 const WITH_TYPES = ['tools', 'input'];
+const METADATA = 'metadata';
 /** Members whose own members are checked. */
-const WITH_MEMBERS = ['metadata', 'tools', 'chat_template_kwargs'];
+const WITH_MEMBERS = [METADATA, 'tools', 'chat_template_kwargs'];
 
+/** @returns the index of `metadata` among the members; -1 without */
 function refuseSteering(
   body: RequestBody,
   members: Members,
@@ -69,14 +76,19 @@ function refuseSteering(
   steering: SteeringFilter,
   own: readonly string[],
   untyped: string | null,
-): void {
-  for (const member of members) {
+): number {
+  let metadata = -1;
+  for (let index = 0; index < members.length; index++) {
+    const member = members[index] as Member;
     const { name } = member;
     if (steering.refuses(name) && !own.includes(name)) throw unsupported(name);
-    if (name === 'metadata') validateMetadata(body, member, steering);
-    else if (name === 'tools') validateTools(toolsIn(body, member, value.tools), steering, untyped);
+    if (name === METADATA) {
+      validateMetadata(body, member, steering);
+      metadata = index;
+    } else if (name === 'tools') validateTools(toolsIn(body, member, value.tools), steering, untyped);
     else if (name === 'chat_template_kwargs') validateKwargs(value.chat_template_kwargs, steering);
   }
+  return metadata;
 }
 
 /** Routers obey members of `metadata` too, and read text in it as JSON. */

@@ -53,6 +53,11 @@ export class LeasedLimiter implements Limiter, Source {
     this.#log = log;
   }
 
+  /** The database could not be reached: this gateway goes on with its part. */
+  get isAlone(): boolean {
+    return this.#away;
+  }
+
   enter(key: ApiKey, company: Company): MaybeAsync<Hold | null> {
     if (key.limits === null && company.limits === null) return null;
     const shares = this.#sharesOf(key, company);

@@ -47,7 +47,7 @@ export const ARCHIVED: readonly ArchivedTable[] = [
     table: 'api_keys',
     what: 'API keys with their scopes, limits and restrictions, revoked ones included',
     columns: words(
-      'id company_id name prefix scopes created_at created_by expires_at last_used_at revoked_at requests_per_minute tokens_per_minute max_concurrent allowed_model_slugs monthly_budget_eur allowed_cidrs',
+      'id company_id name prefix scopes created_at created_by expires_at last_used_at revoked_at requests_per_minute tokens_per_minute max_concurrent allowed_model_slugs monthly_budget_eur allowed_cidrs purpose',
     ),
     without: { digest: 'a secret: it identifies the key' },
     order: 'created_at, id',
@@ -90,7 +90,7 @@ export const ARCHIVED: readonly ArchivedTable[] = [
     table: 'api_usage',
     what: 'the ledger: one row for each call that was charged',
     columns: words(
-      'billing_month request_id company_id api_key_id model_slug endpoint prompt_tokens completion_tokens cost_eur price_input price_output usage_source outcome occurred_at',
+      'billing_month request_id company_id api_key_id model_slug endpoint prompt_tokens completion_tokens cost_eur price_input price_output usage_source outcome occurred_at cost_center',
     ),
     internal: ['upstream_model'],
     computed: { digest: "encode(usage_digest(t), 'hex')" },
@@ -98,11 +98,11 @@ export const ARCHIVED: readonly ArchivedTable[] = [
   },
   {
     table: 'usage_daily',
-    what: 'the ledger summed by day, model, key, endpoint, source and outcome',
+    what: 'the ledger summed by day, model, key, endpoint, source, outcome and cost centre',
     columns: words(
-      'company_id billing_month day model_slug api_key_id endpoint usage_source outcome requests prompt_tokens completion_tokens cost_eur',
+      'company_id billing_month day model_slug api_key_id endpoint usage_source outcome cost_center requests prompt_tokens completion_tokens cost_eur',
     ),
-    order: 'billing_month, day, model_slug, api_key_id, endpoint, usage_source, outcome',
+    order: 'billing_month, day, model_slug, api_key_id, endpoint, usage_source, outcome, cost_center',
   },
   {
     table: 'monthly_spend',
@@ -160,6 +160,9 @@ export const NOT_ARCHIVED: Readonly<Record<string, string>> = {
   budget_alert_deliveries: 'state of sending: alerts go to the owners and administrators in users.jsonl',
   model_cost_prices: 'what the operator pays its provider, which is not about the company',
   idempotent_answers: 'answers kept for a day, so that a program that repeats a request gets the same one',
+  key_reveals: 'texts of new keys for a minute, encrypted with a secret that is stored nowhere',
+  usage_hourly: 'sums of the rows in api_usage.jsonl, by the hour',
+  usage_monthly: 'sums of the rows in usage_daily.jsonl',
   sessions: 'digests of random tokens of people who are signed in, for twelve hours at most',
 };
 

@@ -1,3 +1,4 @@
+import { type DayRange, monthOf, monthsIn, type Step, stepOf } from '../domain/day-range.ts';
 import { RefusedChange } from '../domain/refused-change.ts';
 import type { Sql } from './database.ts';
 
@@ -9,45 +10,78 @@ export interface UsageSums {
   readonly cost_eur: string;
 }
 
+/** Which calls; null: all. The empty cost centre is of calls that name none. */
+export interface UsageFilters {
+  readonly model: string | null;
+  readonly key: string | null;
+  readonly endpoint: string | null;
+  readonly cost_center: string | null;
+}
+
+/** Stands for all keys together in `usage_hourly`. */
+const ALL_KEYS = '00000000-0000-0000-0000-000000000000';
+
+export const NO_FILTERS: UsageFilters = { model: null, key: null, endpoint: null, cost_center: null };
+
 /**
- * A company's month as pages show it. Read from `usage_daily`: the same sums as over the ledger, from
- * a few thousand rows instead of millions. All EUR amounts are exact decimal text.
+ * A company's usage in a range of days, as pages, exports and commands show it: exact sums of the ledger, read from
+ * its sums by month, day and hour. All EUR amounts are exact decimal text; days are those of the billing time zone.
  */
-export interface UsageMonth extends Omit<UsageSums, 'cost_eur'> {
-  /** First day, "2026-11-01". */
-  readonly month: string;
-  readonly api_cost_eur: string;
-  readonly chat_cost_eur: string;
-  /** API plus in-app chat: what the budget gate compares. */
-  readonly total_cost_eur: string;
-  /** Whether it is the present month, in the billing time zone. */
-  readonly current: boolean;
-  readonly days_in_month: number;
+export interface Usage extends Omit<UsageSums, 'cost_eur'> {
   readonly company_name: string;
-  /** The budget that holds at present; null when unlimited. */
-  readonly budget_eur: string | null;
-  /** The month's cost if it goes on like this, to the cent; null for a past month and during its first day. */
-  readonly forecast_eur: string | null;
-  /** Percent of the budget with one decimal: in-app chat, total, forecast. Null without a budget. */
-  readonly chat_percent: number | null;
-  readonly total_percent: number | null;
-  readonly forecast_percent: number | null;
-  readonly by_model: readonly UsageGroup[];
+  readonly api_cost_eur: string;
+  /** Of in-app chat; null where it is not known: for parts of months, and with a filter. */
+  readonly chat_cost_eur: string | null;
+  /** Both. */
+  readonly total_cost_eur: string;
+  readonly budget: BudgetState;
+  readonly by_model: Groups<UsageGroup>;
   /** Name and prefix are null for a key that no longer exists. */
-  readonly by_key: readonly (Omit<UsageGroup, 'name'> & {
-    readonly id: string;
-    readonly name: string | null;
-    readonly prefix: string | null;
-  })[];
-  readonly by_endpoint: readonly UsageGroup[];
+  readonly by_key: Groups<
+    Omit<UsageGroup, 'name'> & {
+      readonly id: string;
+      readonly name: string | null;
+      readonly prefix: string | null;
+    }
+  >;
+  readonly by_endpoint: Groups<UsageGroup>;
+  /** The name of the cost centre is empty for calls that name none. */
+  readonly by_cost_center: Groups<UsageGroup>;
   readonly by_ending: readonly (UsageSums & { readonly outcome: string; readonly usage_source: string })[];
-  /** Cost by day of month and model. */
-  readonly by_day: readonly { readonly day: number; readonly model: string; readonly cost_eur: string }[];
-  /** Months with any usage, and the requested and the present month; newest first. */
+  /**
+   * By hour ("2026-11-21T10:00:00Z", when it begins), day ("2026-11-21") or month ("2026-11-01"), and model; in order.
+   * The step is that of `stepOf`.
+   */
+  readonly by_time: readonly (UsageSums & { readonly at: string; readonly model: string })[];
+  /** The hours of a single day with their time of day; clocks may skip one or repeat it. Else empty. */
+  readonly hours: readonly { readonly at: string; readonly label: string }[];
+  /** Months with any usage, and the present month; newest first. */
   readonly months: readonly string[];
 }
 
-/** One line of a table; tables have the most expensive first. */
+/** The company's present month and budget. */
+export interface BudgetState {
+  /** First day of the present month, "2026-11-01". */
+  readonly month: string;
+  /** API plus in-app chat: what the budget gate compares. */
+  readonly spent_eur: string;
+  /** null when unlimited. */
+  readonly budget_eur: string | null;
+  /** The month's cost if it goes on like this, to the cent; null during its first day. */
+  readonly forecast_eur: string | null;
+  /** Percent of the budget with one decimal: in-app chat, both, forecast. Null without a budget. */
+  readonly chat_percent: number | null;
+  readonly total_percent: number | null;
+  readonly forecast_percent: number | null;
+}
+
+/** Lines of a table, the most expensive first. */
+export interface Groups<T> {
+  /** How many there are; `lines` are the first. */
+  readonly count: number;
+  readonly lines: readonly T[];
+}
+
 export interface UsageGroup extends UsageSums {
   readonly name: string;
   /** Calls with estimated tokens, and calls that did not complete. */
@@ -55,72 +89,164 @@ export interface UsageGroup extends UsageSums {
   readonly unfinished: number;
 }
 
+/** @throws RefusedChange not_found */
+export async function readPresentMonth(sql: Sql, companyId: string, most?: number): Promise<Usage> {
+  const [row] = await sql<[{ month: string }]>`select to_char(billing_month(now()), 'YYYY-MM-DD') as month`;
+  return readUsage(sql, companyId, monthOf(row.month), NO_FILTERS, most);
+}
+
 /**
- * @param month its first day; null for the present one in the billing time zone
+ * Whole months are those of `billing_month`, and are read from `usage_monthly`. So a year takes as long as a month of
+ * as many models, keys and cost centres; what is drawn by the day takes up to 62 days of hours.
+ * @param most lines of each table
  * @throws RefusedChange not_found
  */
-export async function readUsageMonth(sql: Sql, companyId: string, month: string | null): Promise<UsageMonth> {
+export async function readUsage(
+  sql: Sql,
+  companyId: string,
+  range: DayRange,
+  filters: UsageFilters,
+  most = 1_000_000,
+): Promise<Usage> {
+  const { whole, parts } = monthsIn(range);
+  const isFiltered = Object.values(filters).some((value) => value !== null);
+  const chosen = chosenRows(sql, companyId, filters);
+  const dimensions = sql`billing_month, model_slug, api_key_id, endpoint, cost_center, outcome, usage_source,
+    requests, prompt_tokens, completion_tokens, cost_eur`;
+  const days = parts.reduce(
+    (rows, { month, from, to }) => sql`${rows}
+      union all
+      select ${dimensions} from usage_daily
+      where ${chosen} and billing_month = ${month}::date and day between ${from}::date and ${to}::date`,
+    sql``,
+  );
   // one statement is one snapshot, so tables, chart and totals agree
-  const [row] = await sql<{ page: UsageMonth }[]>`
+  const [row] = await sql<{ page: Usage }[]>`
     with asked as materialized (
-      select c.id, c.name, company_budget(c) as budget, z.value as zone, billing_month(now()) as present,
-        coalesce(${month}::date, billing_month(now())) as month
+      select c.id, c.name, company_budget(c) as budget, z.value as zone, billing_month(now()) as month
       from companies c, settings z where c.id = ${companyId} and z.name = 'billing_timezone'
     ),
-    total as (
-      select a.*, coalesce(requests, 0) as requests, coalesce(prompt_tokens, 0) as prompt_tokens,
-        coalesce(completion_tokens, 0) as completion_tokens, coalesce(api_cost_eur, 0) as api,
-        coalesce(chat_cost_eur, 0) as chat, coalesce(api_cost_eur + chat_cost_eur, 0) as cost,
+    present as (
+      select a.*, coalesce(chat_cost_eur, 0) as chat, coalesce(api_cost_eur + chat_cost_eur, 0) as spent,
         extract(epoch from now() - a.month::timestamp at time zone a.zone) as elapsed,
         extract(epoch from (a.month + interval '1 month')::timestamp at time zone a.zone - a.month::timestamp at time zone a.zone) as length
       from asked a left join monthly_spend s on s.company_id = a.id and s.billing_month = a.month
     ),
-    forecast as (
-      select *, case when month = present and elapsed >= 86400 then round(cost * length / elapsed, 2) end as forecast from total
+    budget as (
+      select *, case when elapsed >= 86400 then round(spent * length / elapsed, 2) end as forecast from present
     ),
     cells as materialized (
-      select d.* from usage_daily d, asked a where d.company_id = a.id and d.billing_month = a.month
+      select ${dimensions} from usage_monthly where ${chosen} and billing_month = any(${whole}::date[])
+      ${days}
     ),
-    groups as materialized (
-      select grouping(day, model_slug, api_key_id, endpoint, outcome) as of, day, model_slug, api_key_id, endpoint, outcome, usage_source,
-        sum(cost_eur) as cost, sum(requests) as requests, sum(prompt_tokens) as prompt_tokens,
-        sum(completion_tokens) as completion_tokens,
+    drawn as materialized (${drawnRows(sql, companyId, range, filters)}),
+    groups as (
+      select grouping(model_slug, api_key_id, endpoint, cost_center, outcome) as of, model_slug, api_key_id, endpoint,
+        cost_center, outcome, usage_source, sum(cost_eur) as cost, sum(requests) as requests,
+        sum(prompt_tokens) as prompt_tokens, sum(completion_tokens) as completion_tokens,
         coalesce(sum(requests) filter (where usage_source = 'estimated'), 0) as estimated,
         coalesce(sum(requests) filter (where outcome <> 'completed'), 0) as unfinished
-      from cells group by grouping sets ((day, model_slug), (model_slug), (api_key_id), (endpoint), (outcome, usage_source))
+      from cells
+      group by grouping sets ((model_slug), (api_key_id), (endpoint), (cost_center), (outcome, usage_source))
+    ),
+    ranked as materialized (
+      select *, count(*) over (partition by of) as count, row_number() over (partition by of
+        order by cost desc, model_slug, api_key_id, endpoint, cost_center, outcome) as place
+      from groups
     ),
     lines as (
-      select g.*, jsonb_build_object('requests', requests, 'prompt_tokens', prompt_tokens,
-        'completion_tokens', completion_tokens, 'cost_eur', trim_scale(cost)::text, 'estimated', estimated,
-        'unfinished', unfinished) as sums
-      from groups g
+      select of, place, count, model_slug, api_key_id, endpoint, cost_center, outcome, usage_source, jsonb_build_object(
+        'requests', requests, 'prompt_tokens', prompt_tokens, 'completion_tokens', completion_tokens,
+        'cost_eur', trim_scale(cost)::text, 'estimated', estimated, 'unfinished', unfinished) as sums
+      from ranked where place <= ${most}
+    ),
+    total as (
+      select coalesce(sum(cost), 0) as api, coalesce(sum(requests), 0) as requests,
+        coalesce(sum(prompt_tokens), 0) as prompt_tokens, coalesce(sum(completion_tokens), 0) as completion_tokens,
+        case when ${!isFiltered && parts.length === 0} then (
+          select coalesce(sum(chat_cost_eur), 0) from monthly_spend
+          where company_id = ${companyId} and billing_month = any(${whole}::date[])) end as chat
+      from ranked where of = 30
     )
     select jsonb_build_object(
-      'month', to_char(f.month, 'YYYY-MM-DD'), 'current', f.month = f.present,
-      'days_in_month', extract(day from f.month + interval '1 month' - interval '1 day'),
-      'company_name', f.name, 'budget_eur', trim_scale(f.budget)::text, 'requests', f.requests,
-      'prompt_tokens', f.prompt_tokens, 'completion_tokens', f.completion_tokens,
-      'api_cost_eur', trim_scale(f.api)::text, 'chat_cost_eur', trim_scale(f.chat)::text,
-      'total_cost_eur', trim_scale(f.cost)::text, 'forecast_eur', f.forecast::text,
-      'chat_percent', round(f.chat * 100 / f.budget, 1), 'total_percent', round(f.cost * 100 / f.budget, 1),
-      'forecast_percent', round(f.forecast * 100 / f.budget, 1),
-      'by_model', coalesce((select jsonb_agg(sums || jsonb_build_object('name', model_slug) order by cost desc, model_slug)
-        from lines where of = 23), '[]'),
-      'by_key', coalesce((select jsonb_agg(sums || jsonb_build_object('id', api_key_id, 'name', k.name, 'prefix', k.prefix)
-          order by cost desc, api_key_id)
-        from lines left join api_keys k on k.id = api_key_id and k.company_id = f.id where of = 27), '[]'),
-      'by_endpoint', coalesce((select jsonb_agg(sums || jsonb_build_object('name', endpoint) order by cost desc, endpoint)
-        from lines where of = 29), '[]'),
+      'company_name', b.name, 'requests', t.requests, 'prompt_tokens', t.prompt_tokens,
+      'completion_tokens', t.completion_tokens, 'api_cost_eur', trim_scale(t.api)::text,
+      'chat_cost_eur', trim_scale(t.chat)::text, 'total_cost_eur', trim_scale(t.api + coalesce(t.chat, 0))::text,
+      'budget', jsonb_build_object('month', to_char(b.month, 'YYYY-MM-DD'), 'spent_eur', trim_scale(b.spent)::text,
+        'budget_eur', trim_scale(b.budget)::text, 'forecast_eur', b.forecast::text,
+        'chat_percent', round(b.chat * 100 / b.budget, 1), 'total_percent', round(b.spent * 100 / b.budget, 1),
+        'forecast_percent', round(b.forecast * 100 / b.budget, 1)),
+      'by_model', ${groupsOf(sql, 15, sql`jsonb_build_object('name', model_slug)`)},
+      'by_key', (select jsonb_build_object('count', coalesce(max(count), 0), 'lines', coalesce(jsonb_agg(
+          sums || jsonb_build_object('id', api_key_id, 'name', k.name, 'prefix', k.prefix) order by place), '[]'))
+        from lines left join api_keys k on k.id = api_key_id and k.company_id = b.id where of = 23),
+      'by_endpoint', ${groupsOf(sql, 27, sql`jsonb_build_object('name', endpoint)`)},
+      'by_cost_center', ${groupsOf(sql, 29, sql`jsonb_build_object('name', cost_center)`)},
       'by_ending', coalesce((select jsonb_agg(sums || jsonb_build_object('outcome', outcome, 'usage_source', usage_source)
         order by outcome <> 'completed', outcome, usage_source desc) from lines where of = 30), '[]'),
-      'by_day', coalesce((select jsonb_agg(jsonb_build_object('day', extract(day from day), 'model', model_slug, 'cost_eur', trim_scale(cost)::text)
-        order by day, model_slug) from lines where of = 7 and date_trunc('month', day) = f.month), '[]'),
+      'by_time', coalesce((select jsonb_agg(jsonb_build_object('at', ${textOf(sql, stepOf(range))}, 'model', model_slug,
+          'requests', requests, 'prompt_tokens', prompt_tokens, 'completion_tokens', completion_tokens,
+          'cost_eur', trim_scale(cost)::text) order by at, model_slug) from drawn), '[]'),
+      'hours', ${stepOf(range) === 'hour' ? hoursOf(sql, range.from) : sql`'[]'::jsonb`},
       'months', (select jsonb_agg(to_char(month, 'YYYY-MM-DD') order by month desc) from (
-        select billing_month as month from monthly_spend where company_id = f.id
-        union select f.month union select f.present) as known)) as page
-    from forecast f`;
+        select billing_month as month from monthly_spend where company_id = b.id union select b.month) as known)) as page
+    from budget b, total t`;
   if (row === undefined) throw new RefusedChange('not_found', 'company', `There is no company ${companyId}.`);
   return row.page;
+}
+
+function chosenRows(sql: Sql, companyId: string, { model, key, endpoint, cost_center }: UsageFilters) {
+  return sql`company_id = ${companyId}
+    ${model === null ? sql`` : sql`and model_slug = ${model}`} ${key === null ? sql`` : sql`and api_key_id = ${key}`}
+    ${endpoint === null ? sql`` : sql`and endpoint = ${endpoint}`}
+    ${cost_center === null ? sql`` : sql`and cost_center = ${cost_center}`}`;
+}
+
+/**
+ * What the chart shows: `at`, `model_slug` and sums. Of all keys together, days come from their hours too: these are
+ * fewer rows than `usage_daily` has with thousands of keys.
+ */
+function drawnRows(sql: Sql, companyId: string, range: DayRange, filters: UsageFilters) {
+  const sums = sql`sum(requests) as requests, sum(prompt_tokens) as prompt_tokens,
+    sum(completion_tokens) as completion_tokens, sum(cost_eur) as cost`;
+  const step = stepOf(range);
+  if (step === 'month')
+    return sql`select billing_month as at, model_slug, ${sums} from cells group by billing_month, model_slug`;
+  const days = sql`billing_month between date_trunc('month', ${range.from}::date)::date and ${range.to}::date
+    and day between ${range.from}::date and ${range.to}::date`;
+  if (step === 'day' && filters.key !== null) {
+    return sql`
+      select day as at, model_slug, ${sums} from usage_daily
+      where ${chosenRows(sql, companyId, filters)} and ${days} group by day, model_slug`;
+  }
+  const chosen = chosenRows(sql, companyId, { ...filters, key: filters.key ?? ALL_KEYS });
+  return step === 'day'
+    ? sql`select day as at, model_slug, ${sums} from usage_hourly where ${chosen} and ${days} group by day, model_slug`
+    : sql`select hour as at, model_slug, ${sums} from usage_hourly where ${chosen} and ${days} group by hour, model_slug`;
+}
+
+function textOf(sql: Sql, step: Step) {
+  return step === 'hour'
+    ? sql`to_char(at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')`
+    : sql`to_char(at, 'YYYY-MM-DD')`;
+}
+
+function groupsOf(sql: Sql, of: number, name: ReturnType<Sql>) {
+  return sql`(select jsonb_build_object('count', coalesce(max(count), 0), 'lines', coalesce(jsonb_agg(sums || ${name} order by place), '[]'))
+    from lines where of = ${of})`;
+}
+
+/** The hours whose beginning is on a day: an hour whose clock was put back is there twice. */
+function hoursOf(sql: Sql, day: string) {
+  // clocks change by half hours at least, and no day begins more than hours away from its midnight
+  return sql`(
+    select jsonb_agg(jsonb_build_object('at', to_char(at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
+      'label', to_char(at at time zone b.zone, 'HH24:MI')) order by at)
+    from (
+      select distinct date_trunc('hour', near, b.zone) as at
+      from generate_series(${day}::timestamp at time zone b.zone - interval '3 hours',
+        (${day}::timestamp + interval '1 day') at time zone b.zone + interval '3 hours', interval '30 minutes') as near
+      where (near at time zone b.zone)::date = ${day}::date) h)`;
 }
 
 /**
@@ -128,7 +254,7 @@ export async function readUsageMonth(sql: Sql, companyId: string, month: string 
  * in-app chat.
  */
 export async function readSpent(sql: Sql, company: string, key: string | null = null): Promise<string> {
-  const ofKey = sql`select sum(cost_eur) from usage_daily where company_id = ${company} and api_key_id = ${key}`;
+  const ofKey = sql`select sum(cost_eur) from usage_monthly where company_id = ${company} and api_key_id = ${key}`;
   const ofCompany = sql`select sum(api_cost_eur + chat_cost_eur) from monthly_spend where company_id = ${company}`;
   const [row] = await sql<[{ spent: string }]>`
     select trim_scale(coalesce((${key === null ? ofCompany : ofKey} and billing_month = billing_month(now())), 0))::text as spent`;

@@ -1,3 +1,5 @@
+import { addDays, type DayRange, monthsIn } from '../domain/day-range.ts';
+import type { UsageFilters } from './daily.ts';
 import type { Sql } from './database.ts';
 import { DatabaseUnavailable } from './database-error.ts';
 
@@ -18,6 +20,7 @@ const EXPRESSIONS = {
   usage_source: 'usage_source',
   outcome: 'outcome',
   occurred_at: `to_char(occurred_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`,
+  cost_center: 'cost_center',
 } as const;
 
 export const LEDGER_COLUMNS = Object.keys(EXPRESSIONS) as (keyof typeof EXPRESSIONS)[];
@@ -45,22 +48,22 @@ export function exportLedger(
     order by api_usage.occurred_at, request_id`.cursor(batch);
 }
 
+export interface LedgerSelection {
+  readonly companyId: string;
+  readonly range: DayRange;
+  readonly filters: UsageFilters;
+  /** Whether to include the internal model names. */
+  readonly internal: boolean;
+}
+
 /**
- * One company's month as CSV with a heading, oldest first. The database writes it, from one snapshot.
- * @param internal whether to include the internal model names
+ * The ledger rows that `readUsage` sums up for the same range and filters, as CSV with a heading, oldest first. The
+ * database writes it, from one snapshot.
  * @throws DatabaseUnavailable when the reader left: the connection, in the middle of an answer, has to be cut
  */
-export async function copyLedger(
-  sql: Sql,
-  asked: { readonly companyId: string; readonly month: string; readonly internal: boolean },
-  write: Write,
-): Promise<void> {
-  // COPY takes no parameters
-  if (!/^[0-9a-f-]{36}$/.test(asked.companyId) || !/^\d{4}-\d\d-01$/.test(asked.month))
-    throw new TypeError('not an id or a month');
+export async function copyLedger(sql: Sql, asked: LedgerSelection, write: Write): Promise<void> {
   const columns = LEDGER_COLUMNS.filter((name) => asked.internal || name !== 'upstream_model');
-  const text = `copy (select ${expressions(columns)} from api_usage
-    where billing_month = '${asked.month}' and company_id = '${asked.companyId}'
+  const text = `copy (select ${expressions(columns)} from api_usage where ${conditionOf(asked)}
     order by api_usage.occurred_at, request_id) to stdout with (format csv, header)`;
   await copyOut(sql, text, write);
 }
@@ -77,6 +80,32 @@ export async function copyOut(sql: Sql, text: string, write: Write): Promise<voi
   // with a full buffer the driver (3.4.9) pauses its socket until the stream is read again; without
   // this read the end of the statement would never arrive
   stream._read(0);
+}
+
+/** COPY takes no parameters. */
+function conditionOf({ companyId, range, filters }: LedgerSelection): string {
+  const { whole, parts } = monthsIn(range);
+  const zone = "(select value from settings where name = 'billing_timezone')";
+  const begins = (day: string) => `${literal(day)}::timestamp at time zone ${zone}`;
+  const months = [
+    ...(whole.length === 0 ? [] : [`billing_month in (${whole.map(literal)})`]),
+    ...parts.map(
+      ({ month, from, to }) =>
+        `(billing_month = ${literal(month)} and occurred_at >= ${begins(from)} and occurred_at < ${begins(addDays(to, 1))})`,
+    ),
+  ];
+  const { model, key, endpoint, cost_center } = filters;
+  const chosen = Object.entries({ model_slug: model, api_key_id: key, endpoint, cost_center })
+    .filter(([, value]) => value !== null)
+    .map(([column, value]) => ` and ${column} = ${literal(value as string)}`);
+  return `company_id = ${literal(companyId)} and (${months.join(' or ')})${chosen.join('')}`;
+}
+
+/** A constant of SQL. @throws TypeError for a text that Postgres cannot hold */
+function literal(text: string): string {
+  if (text.includes('\0')) throw new TypeError('a NUL in a text');
+  // with an escape string, a backslash means the same whatever the setting of the server
+  return `E'${text.replaceAll('\\', '\\\\').replaceAll("'", "''")}'`;
 }
 
 function expressions(columns: typeof LEDGER_COLUMNS): string {

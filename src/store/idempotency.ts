@@ -1,12 +1,10 @@
-import { createCipheriv, createDecipheriv, hash, hkdfSync, randomBytes } from 'node:crypto';
+import { hash } from 'node:crypto';
+import { decryptText, encryptText } from '../domain/encrypted-text.ts';
 import type { Sql } from './database.ts';
 
 /** How long an answer is repeated, and what it showed once. */
 const KEPT = '1 day';
 const SECRET_KEPT = '1 minute';
-const CIPHER = 'aes-256-gcm';
-const NONCE_BYTES = 12;
-const TAG_BYTES = 16;
 
 /** A request that may be repeated under a key of the caller's. */
 export interface Repeatable {
@@ -33,7 +31,7 @@ export interface Answered {
  * @returns null: it is the first; else what was answered
  */
 export async function claim(sql: Sql, repeatable: Repeatable): Promise<Answered | null> {
-  const { tokenId, key, request } = repeatable;
+  const { tokenId, token, key, request } = repeatable;
   await sql`
     with old as (delete from idempotent_answers where created_at < now() - ${KEPT}::interval)
     update idempotent_answers set secret = null
@@ -44,33 +42,17 @@ export async function claim(sql: Sql, repeatable: Repeatable): Promise<Answered 
   if (count > 0) return null;
   const [row] = await sql<[{ answer: object; secret: Buffer | null; request: Buffer }]>`
     select answer, secret, request from idempotent_answers where token_id = ${tokenId} and key_digest = ${digestOf(key)}`;
-  const secret = row.secret === null ? null : decrypt(row.secret, repeatable);
+  const secret = row.secret === null ? null : decryptText(row.secret, token, key);
   return { answer: row.answer, secret, isOther: !row.request.equals(digestOf(request)) };
 }
 
 /** Keeps the answer of a request that was claimed. */
 export async function keep(sql: Sql, repeatable: Repeatable, answer: object, secret: string | null): Promise<void> {
-  const { tokenId, key } = repeatable;
+  const { tokenId, token, key } = repeatable;
   await sql`
     update idempotent_answers set answer = ${sql.json(answer as never)},
-      secret = ${secret === null ? null : encrypt(secret, repeatable)}
+      secret = ${secret === null ? null : encryptText(secret, token, key)}
     where token_id = ${tokenId} and key_digest = ${digestOf(key)}`;
-}
-
-function encrypt(text: string, repeatable: Repeatable): Buffer {
-  const nonce = randomBytes(NONCE_BYTES);
-  const cipher = createCipheriv(CIPHER, keyFrom(repeatable), nonce);
-  return Buffer.concat([nonce, cipher.update(text), cipher.final(), cipher.getAuthTag()]);
-}
-
-function decrypt(bytes: Buffer, repeatable: Repeatable): string {
-  const decipher = createDecipheriv(CIPHER, keyFrom(repeatable), bytes.subarray(0, NONCE_BYTES));
-  decipher.setAuthTag(bytes.subarray(-TAG_BYTES));
-  return Buffer.concat([decipher.update(bytes.subarray(NONCE_BYTES, -TAG_BYTES)), decipher.final()]).toString();
-}
-
-function keyFrom({ token, key }: Repeatable): Buffer {
-  return Buffer.from(hkdfSync('sha256', token, key, 'tollgate idempotent answer', 32));
 }
 
 function digestOf(text: string): Buffer {

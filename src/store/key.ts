@@ -20,6 +20,8 @@ export interface KeyRow extends LimitColumns, RestrictionColumns {
   readonly expires_at: Date | null;
   readonly last_used_at: Date | null;
   readonly revoked_at: Date | null;
+  /** Null for a program's key; playground: of the person in `created_by`, for trials on the pages. */
+  readonly purpose: 'playground' | null;
   /** By the clock of the database. */
   readonly state: 'active' | 'expired' | 'revoked';
 }
@@ -66,8 +68,7 @@ export async function createKey(sql: Sql, keyPrefix: string, asked: NewKey): Pro
     {
       api_keys_company_id_fkey: () => unknownCompany(asked.company_id),
       api_keys_digest_key: () => new RefusedChange('conflict', 'key', 'There is a key with this text already.'),
-      api_keys_pkey: () =>
-        new RefusedChange('conflict', 'key', 'This key was created before, and it was shown only then.'),
+      api_keys_pkey: () => new RefusedChange('conflict', 'key', 'A key with this id exists already.'),
     },
   );
   if (row === undefined) throw wouldNeverWork(expires);
@@ -113,9 +114,42 @@ export async function listKeys(sql: Sql, company: string): Promise<KeyRow[]> {
 
 /** @param company if given, keys of other companies count as not found @throws RefusedChange not_found */
 export async function findKey(sql: Sql, id: string, company: string | null = null): Promise<KeyRow> {
-  const [row] = await sql<KeyRow[]>`select ${columns(sql)} from api_keys where ${isKey(sql, id, company)}`;
-  if (row === undefined) throw new RefusedChange('not_found', 'key', `There is no key ${id}.`);
+  const row = await readKey(sql, id, company);
+  if (row === null) throw new RefusedChange('not_found', 'key', `There is no key ${id}.`);
   return row;
+}
+
+/** As `findKey`, with null for a key that does not exist. */
+export async function readKey(sql: Sql, id: string, company: string | null): Promise<KeyRow | null> {
+  const [row] = await sql<KeyRow[]>`select ${columns(sql)} from api_keys where ${isKey(sql, id, company)}`;
+  return row ?? null;
+}
+
+/**
+ * Ids of the keys with these digests, of whatever company: the tenant role may not read digests.
+ * @param digests in hex, as of `digestOf`
+ */
+export async function idsOfDigests(sql: Sql, digests: readonly string[]): Promise<string[]> {
+  const rows = await sql<{ id: string }[]>`
+    select id from api_keys
+    where digest = any(select decode(d, 'hex') from unnest(${[...digests]}::text[]) as t (d))`;
+  return rows.map(({ id }) => id);
+}
+
+/**
+ * Keys with the name of their company, those that work first, the last used of them first.
+ * @param company if given, keys of other companies are left out
+ */
+export async function keysWithCompany(
+  sql: Sql,
+  ids: readonly string[],
+  company: string | null,
+): Promise<(KeyRow & { readonly company_name: string })[]> {
+  return sql<(KeyRow & { readonly company_name: string })[]>`
+    select k.*, c.name as company_name
+    from (select ${columns(sql)} from api_keys where id = any(${[...ids]}::uuid[])) k join companies c on c.id = k.company_id
+    where ${company}::uuid is null or k.company_id = ${company}
+    order by k.state = 'active' desc, k.last_used_at desc nulls last, k.id`;
 }
 
 /**
@@ -136,21 +170,28 @@ export async function revokeKey(
   return { key: await findKey(sql, id, company), already: true };
 }
 
+export interface Rotation {
+  readonly id: string;
+  /** If given, keys of other companies count as not found. */
+  readonly company_id: string | null;
+  /** Seconds that the old key works beside the new one; 0 revokes it at once. */
+  readonly overlap: number;
+  readonly created_by: string;
+  /** Id of the new key; random unless given. */
+  readonly new_id?: string | undefined;
+}
+
 /**
- * Mints a key `new_id` with all settings of another, in a transaction of the caller.
- * The other one ends after `overlap` seconds; 0 revokes it at once.
+ * Mints a key with all settings of another, which ends after the overlap. To be run in a transaction.
  * @throws RefusedChange when there is no such key, or it no longer works
  */
-export async function rotateKey(
-  sql: Sql,
-  keyPrefix: string,
-  asked: { id: string; company_id: string; overlap: number; created_by: string; new_id: string },
-): Promise<MintedKey> {
+export async function rotateKey(sql: Sql, keyPrefix: string, asked: Rotation): Promise<MintedKey> {
   const { id, company_id, overlap, created_by, new_id } = asked;
   await sql`select from api_keys where ${isKey(sql, id, company_id)} for update`;
   const old = await findKey(sql, id, company_id);
   if (old.state !== 'active')
     throw new RefusedChange('conflict', 'key', `This key is ${old.state}: create a new one instead.`);
+  if (old.purpose !== null) throw new RefusedChange('conflict', 'key', 'The key of a playground is never shown.');
   const created = await createKey(sql, keyPrefix, { ...old, id: new_id, created_by });
   if (overlap === 0) await sql`update api_keys set revoked_at = now() where id = ${id}`;
   else {
@@ -176,6 +217,6 @@ function sorted(list: readonly string[] | null | undefined): string[] | null {
 export function columns(sql: Sql) {
   return sql`id, company_id, name, prefix, scopes, created_at, created_by, expires_at, last_used_at, revoked_at, requests_per_minute,
     tokens_per_minute, max_concurrent, trim_scale(monthly_budget_eur)::text as monthly_budget_eur, allowed_model_slugs,
-    allowed_cidrs::text[] as allowed_cidrs,
+    allowed_cidrs::text[] as allowed_cidrs, purpose,
     case when revoked_at is not null then 'revoked' when expires_at <= now() then 'expired' else 'active' end as state`;
 }

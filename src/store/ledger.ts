@@ -33,7 +33,7 @@ export function ledgerStore(db: Database): LedgerStore {
           select api_key_id::text as "keyId", company_id::text as "companyId", billing_month::text as month,
             sum(requests)::float8 as requests, sum(prompt_tokens)::float8 as "promptTokens",
             sum(completion_tokens)::float8 as "completionTokens", sum(cost_eur)::text as eur
-          from usage_daily
+          from usage_monthly
           where company_id = any(${keys.map(({ companyId }) => companyId)}::uuid[])
             and api_key_id = any(${keys.map(({ keyId }) => keyId)}::uuid[])
             and billing_month = any(${[...new Set(keys.map(({ month }) => month))]}::date[])
@@ -127,7 +127,7 @@ function readSpend(db: Database, ids: readonly string[], months: readonly string
       where company_id = any(${companies}::uuid[]) and billing_month = any(${[...months]}::date[])`;
     if (keys.length === 0) return ofCompanies;
     const ofKeys = sql<MonthSum[]>`
-      select company_id || '/' || api_key_id as id, billing_month::text as month, sum(cost_eur)::text as eur from usage_daily
+      select company_id || '/' || api_key_id as id, billing_month::text as month, sum(cost_eur)::text as eur from usage_monthly
       where company_id = any(${[...new Set(keys.map(([company]) => company))]}::uuid[])
         and api_key_id = any(${keys.map(([, key]) => key)}::uuid[]) and billing_month = any(${[...months]}::date[])
       group by company_id, api_key_id, billing_month`;

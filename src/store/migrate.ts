@@ -10,6 +10,13 @@ export const SQL_DIRECTORY = fileURLToPath(new URL('../../sql', import.meta.url)
 /** This program cannot use the database; the message is for the operator. Nothing was changed. */
 export class MigrationRefused extends Error {}
 
+export interface MigrateOptions {
+  readonly billingTimezone: string;
+  readonly directory?: string;
+  /** The last file to apply; default: the newest of this program. */
+  readonly upTo?: string;
+}
+
 type Migration = ReturnType<typeof readMigrations>[number];
 
 const FILE_MS = 600_000; // for an index on a large ledger, or waiting for another replica to make it
@@ -23,11 +30,10 @@ const RESET_MS = 120_000;
  * @throws MigrationRefused when a file changed since it was applied, the database needs a newer program, or the billing zone differs
  * @throws DatabaseUnavailable, DatabaseRefused
  */
-export async function migrate(
-  db: Database,
-  { billingTimezone, directory }: { readonly billingTimezone: string; readonly directory?: string },
-): Promise<string[]> {
-  const migrations = readMigrations(directory ?? SQL_DIRECTORY);
+export async function migrate(db: Database, { billingTimezone, directory, upTo }: MigrateOptions): Promise<string[]> {
+  const migrations = readMigrations(directory ?? SQL_DIRECTORY).filter(
+    ({ name }) => upTo === undefined || name <= upTo,
+  );
   const done: string[] = [];
   let pending = await db.run(CHECK_MS, (sql) => pendingOf(sql, migrations));
   while (pending.length > 0) {
@@ -61,6 +67,35 @@ export async function pendingMigrations(db: Database, directory = SQL_DIRECTORY)
   const migrations = readMigrations(directory);
   const pending = await db.run(CHECK_MS, (sql) => pendingOf(sql, migrations));
   return pending.map(({ name }) => name);
+}
+
+/** Whether this program has a file. */
+export function isKnownMigration(name: string): boolean {
+  return readMigrations(SQL_DIRECTORY).some((migration) => migration.name === name);
+}
+
+/** The files that a database has, in their order, and those of them that this program does not know. */
+export async function appliedMigrations(sql: Sql): Promise<{ applied: string[]; unknown: string[] }> {
+  const known = readMigrations(SQL_DIRECTORY).map(({ name }) => name);
+  const [{ exists }] = await sql<[{ exists: boolean }]>`select to_regclass('schema_migrations') is not null as exists`;
+  const rows = exists ? await sql<{ name: string }[]>`select name from schema_migrations order by name` : [];
+  const applied = rows.map(({ name }) => name);
+  return { applied, unknown: applied.filter((name) => !known.includes(name)) };
+}
+
+/**
+ * The tables that the files of this program make and the database has, referenced ones first; without partitions,
+ * and without those that a crash of the server empties.
+ */
+export async function ownTables(sql: Sql): Promise<string[]> {
+  const texts = readMigrations(SQL_DIRECTORY).map(({ text }) => text);
+  const names = texts.flatMap((text) =>
+    [...text.matchAll(/^create table (\w+) \(/gm)].map(([, name]) => name as string),
+  );
+  const rows = await sql<{ name: string }[]>`
+    select name from unnest(${names}::text[]) with ordinality as t (name, place)
+    where to_regclass(name) is not null order by place`;
+  return rows.map(({ name }) => name);
 }
 
 /**

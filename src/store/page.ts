@@ -53,10 +53,14 @@ export function pageOfCompanies(sql: Sql, query: ListQuery<CompanySort>): Promis
   });
 }
 
-/** Keys of a company, revoked ones included, with what each cost in the present month. To be run in a transaction. */
+/** Keys of a company that work, or those that are revoked or expired. */
+export type KeyLife = 'active' | 'dead';
+
+/** Keys of a company, but those of playgrounds, with what each cost in the present month. To be run in a transaction. */
 export async function pageOfKeys(
   sql: Sql,
   company: string,
+  life: KeyLife,
   query: ListQuery<KeySort>,
 ): Promise<ListPage<Spent<KeyRow>>> {
   const by = {
@@ -69,18 +73,34 @@ export async function pageOfKeys(
     return sql<Counted<Spent<KeyRow>>[]>`
       select ${keyColumns(sql)}, trim_scale(coalesce(d.cost, 0))::text as spent, count(*) over ()::integer as total
       from api_keys left join (
-        select api_key_id, sum(cost_eur) as cost from usage_daily
+        select api_key_id, sum(cost_eur) as cost from usage_monthly
         where company_id = ${company} and billing_month = billing_month(now()) group by 1) d on d.api_key_id = id
-      where company_id = ${company} and ${contains(sql, query, sql`name, prefix, created_by, id`)} ${tail}`;
+      where company_id = ${company} and purpose is null and ${isActive(sql)} = ${life === 'active'}
+        and ${contains(sql, query, sql`name, prefix, created_by, id`)} ${tail}`;
   });
 }
 
-/** How many keys of a company work now. */
-export async function countActiveKeys(sql: Sql, company: string): Promise<number> {
-  const [row] = await sql<[{ count: number }]>`
-    select count(*)::integer as count from api_keys
-    where company_id = ${company} and revoked_at is null and coalesce(expires_at > now(), true)`;
-  return row.count;
+/** How many keys of a company work now, and how many are revoked or expired; without those of playgrounds. */
+export async function countKeys(sql: Sql, company: string): Promise<Readonly<Record<KeyLife, number>>> {
+  const [row] = await sql<[Record<KeyLife, number>]>`
+    select count(*) filter (where ${isActive(sql)})::integer as active,
+      count(*) filter (where not ${isActive(sql)})::integer as dead
+    from api_keys where company_id = ${company} and purpose is null`;
+  return row;
+}
+
+/** Keys of a company's playgrounds that are not revoked, the fifty last used, with what each cost in the present month. */
+export function playgroundKeys(sql: Sql, company: string): Promise<Spent<KeyRow>[]> {
+  return sql<Spent<KeyRow>[]>`
+    select ${keyColumns(sql)}, trim_scale((
+      select coalesce(sum(cost_eur), 0) from usage_daily
+      where api_key_id = id and company_id = ${company} and billing_month = billing_month(now())))::text as spent
+    from api_keys where company_id = ${company} and purpose = 'playground' and revoked_at is null
+    order by last_used_at desc nulls last, id limit ${PAGE_ROWS}`;
+}
+
+function isActive(sql: Sql): Fragment {
+  return sql`(revoked_at is null and coalesce(expires_at > now(), true))`;
 }
 
 /** Models of all companies, with the owner's name; null for shared ones. */

@@ -1,5 +1,6 @@
+import { monthOf } from '../domain/day-range.ts';
 import type { Endpoint } from '../domain/usage.ts';
-import { readUsageMonth, type UsageSums } from './daily.ts';
+import { NO_FILTERS, readPresentMonth, readUsage, type UsageSums } from './daily.ts';
 import type { Sql } from './database.ts';
 
 /**
@@ -8,21 +9,29 @@ import type { Sql } from './database.ts';
  * @throws RefusedChange not_found
  */
 export async function summarizeUsage(sql: Sql, companyId: string, month: string | null) {
-  const usage = await readUsageMonth(sql, companyId, month);
+  const usage =
+    month === null
+      ? await readPresentMonth(sql, companyId)
+      : await readUsage(sql, companyId, monthOf(month), NO_FILTERS);
   return {
     company_id: companyId,
     company_name: usage.company_name,
     /** "2026-11". */
-    month: usage.month.slice(0, 7),
+    month: (month ?? usage.budget.month).slice(0, 7),
     requests: usage.requests,
     prompt_tokens: usage.prompt_tokens,
     completion_tokens: usage.completion_tokens,
     api_cost_eur: usage.api_cost_eur,
-    chat_cost_eur: usage.chat_cost_eur,
+    chat_cost_eur: usage.chat_cost_eur as string, // a whole month
     total_cost_eur: usage.total_cost_eur,
-    monthly_budget_eur: usage.budget_eur,
-    by_model: usage.by_model.map(({ name, ...group }) => ({ model_slug: name, ...sumsOf(group) })),
-    by_endpoint: usage.by_endpoint.map(({ name, ...group }) => ({ endpoint: name as Endpoint, ...sumsOf(group) })),
+    monthly_budget_eur: usage.budget.budget_eur,
+    by_model: usage.by_model.lines.map(({ name, ...group }) => ({ model_slug: name, ...sumsOf(group) })),
+    by_endpoint: usage.by_endpoint.lines.map(({ name, ...group }) => ({
+      endpoint: name as Endpoint,
+      ...sumsOf(group),
+    })),
+    /** Empty: calls that name none. */
+    by_cost_center: usage.by_cost_center.lines.map(({ name, ...group }) => ({ cost_center: name, ...sumsOf(group) })),
   };
 }
 

@@ -1,6 +1,6 @@
 import type { Sql } from './database.ts';
 
-/** The figures of a row of `monthly_spend`, and of one of `usage_daily`. */
+/** The figures of a row of `monthly_spend`, and of one of `usage_daily` and its like. */
 const MONTHLY = ['requests', 'prompt_tokens', 'completion_tokens', 'api_cost_eur', 'chat_cost_eur'] as const;
 const DAILY = ['requests', 'prompt_tokens', 'completion_tokens', 'cost_eur'] as const;
 
@@ -52,47 +52,86 @@ function pairs(sql: Sql, names: readonly string[]) {
   return sql.unsafe(names.map((name) => `('${name}', c.${name}, r.${name})`).join(', '));
 }
 
-/** A figure of `usage_daily` that is not the sum of its rows. */
-export interface DailyDifference extends Omit<Difference, 'month' | 'counter'> {
-  /** "2026-11-21", in the billing time zone. */
-  readonly day: string;
+/** The tables of sums that pages show. */
+const SUMS = {
+  daily: {
+    table: 'usage_daily',
+    period: 'day',
+    shown: "to_char(day, 'YYYY-MM-DD')",
+    by: 'billing_month, day, usage_source, outcome',
+  },
+  hourly: {
+    table: 'usage_hourly',
+    period: 'hour',
+    shown: `to_char(hour at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI"Z"')`,
+    by: 'billing_month, day, hour',
+  },
+  monthly: {
+    table: 'usage_monthly',
+    period: 'month',
+    shown: "to_char(billing_month, 'YYYY-MM')",
+    by: 'billing_month, usage_source, outcome',
+  },
+} as const;
+
+/** A table of sums: by day, by hour or by month. */
+export type SumsName = keyof typeof SUMS;
+export const SUMS_TABLES = Object.fromEntries(
+  Object.entries(SUMS).map(([name, { table }]) => [name, table]),
+) as Readonly<Record<SumsName, string>>;
+
+/** A figure of such a table that is not the sum of its rows. */
+export interface SumsDifference extends Omit<Difference, 'month' | 'counter'> {
+  /** One of them. "2026-11-21" or "2026-11" in the billing time zone; "2026-11-21T10:00Z", when an hour begins. */
+  readonly day?: string;
+  readonly month?: string;
+  readonly hour?: string;
   readonly model_slug: string;
   readonly counter: (typeof DAILY)[number];
 }
 
-export interface DailyCheck {
-  /** Rows of `usage_daily` compared. */
+export interface SumsCheck {
+  /** Rows of the table compared. */
   readonly checked: number;
   /** How many figures differ, and the first of those. */
   readonly total: number;
-  readonly differences: readonly DailyDifference[];
+  readonly differences: readonly SumsDifference[];
 }
 
 /**
- * Compares every figure of `usage_daily`, which pages show, with the rows of `api_usage`. Reads the
+ * Compares every figure of a table of sums, which pages show, with the rows of `api_usage`. Reads the
  * whole ledger in one snapshot; safe while rows are written.
  * @param most differences returned
  */
-export async function verifyDaily(sql: Sql, most = 1000): Promise<DailyCheck> {
-  const [row] = await sql<[{ checked: number; total: number; differences: DailyDifference[] | null }]>`
+export async function verifySums(sql: Sql, name: SumsName, most = 1000): Promise<SumsCheck> {
+  const { table, period, shown, by } = SUMS[name];
+  const others = sql.unsafe(`company_id, model_slug, endpoint, cost_center, ${by}`);
+  // the nil id stands for all keys together
+  const keys = name === 'hourly' ? sql`grouping sets ((api_key_id), ())` : sql`api_key_id`;
+  const key =
+    name === 'hourly'
+      ? sql`coalesce(api_key_id, '00000000-0000-0000-0000-000000000000') as api_key_id`
+      : sql`api_key_id`;
+  const [row] = await sql<[{ checked: number; total: number; differences: SumsDifference[] | null }]>`
     with rows as (
-      select company_id, billing_month, (occurred_at at time zone z.value)::date as day, model_slug, api_key_id, endpoint,
-        usage_source, outcome, count(*) as requests, sum(prompt_tokens) as prompt_tokens,
+      select ${others}, ${key}, count(*) as requests, sum(prompt_tokens) as prompt_tokens,
         sum(completion_tokens) as completion_tokens, sum(cost_eur) as cost_eur
-      from api_usage, settings z where z.name = 'billing_timezone' group by 1, 2, 3, 4, 5, 6, 7, 8
+      from (
+        select u.*, (occurred_at at time zone z.value)::date as day, date_trunc('hour', occurred_at, z.value) as hour
+        from api_usage u, settings z where z.name = 'billing_timezone') u
+      group by ${others}, ${keys}
     ),
     compared as (
-      select company_id, day, model_slug, api_key_id, counter, counted, rows
-      from rows r full join usage_daily c
-        using (company_id, billing_month, day, model_slug, api_key_id, endpoint, usage_source, outcome)
+      select company_id, ${sql.unsafe(shown)} as period, model_slug, api_key_id, counter, counted, rows
+      from rows r full join ${sql(table)} c using (${others}, api_key_id)
       cross join lateral (values ${pairs(sql, DAILY)}) as pair (counter, counted, rows)
     ),
     different as (
       select * from compared where coalesce(counted, 0) <> coalesce(rows, 0)
-      order by day, company_id, model_slug, api_key_id, counter
+      order by period, company_id, model_slug, api_key_id, counter
     )
     select (select count(*) / 4 from compared)::integer as checked, (select count(*) from different)::integer as total,
-      (select json_agg(json_build_object('company_id', company_id, 'day', to_char(day, 'YYYY-MM-DD'), 'model_slug', model_slug,
+      (select json_agg(json_build_object('company_id', company_id, ${period}::text, period, 'model_slug', model_slug,
           'counter', counter, 'counted', trim_scale(coalesce(counted, 0))::text, 'rows', trim_scale(coalesce(rows, 0))::text))
         from (select * from different limit ${most}) as first) as differences`;
   return { ...row, differences: row.differences ?? [] };

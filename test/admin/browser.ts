@@ -4,6 +4,7 @@ import chromium from '@sparticuz/chromium';
 import axe from 'axe-core';
 import { type Browser, type BrowserContextOptions, type Page, chromium as playwright } from 'playwright-core';
 import type { Test } from 'tap';
+import { until } from '../support/until.ts';
 
 /** A real Chromium, and the checks of every page in it. With SCREENSHOTS=1 it writes pictures to .tap/screenshots. */
 
@@ -25,7 +26,13 @@ export async function startBrowser(t: Test): Promise<Browser> {
   // the package has a browser for Linux on x64; elsewhere an installed one is used
   const executablePath = process.env.CHROMIUM ?? (await chromium.executablePath());
   if (!existsSync(executablePath)) throw new Error('no browser: set CHROMIUM to the path of one');
-  const browser = await playwright.launch({ executablePath, args: FLAGS, headless: true });
+  const launch = () =>
+    playwright.launch({ executablePath, args: FLAGS, headless: true }).catch((error: Error) => {
+      // another test unpacks it just now
+      if (!error.message.includes('ETXTBSY')) throw error;
+      return null;
+    });
+  const browser = (await until(launch, 'the browser is unpacked')) as Browser;
   t.teardown(() => browser.close());
   return browser;
 }

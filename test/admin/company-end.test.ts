@@ -167,6 +167,8 @@ t.test('every table of a company refuses changes while it is closed', async (t) 
   const written = [
     'api_usage',
     'usage_daily',
+    'usage_hourly',
+    'usage_monthly',
     'monthly_spend',
     'chat_usage',
     'audit_log',

@@ -16,6 +16,30 @@ t.test('an amount keeps every digit, however many', async (t) => {
   t.equal(plain(german.price('0.000000000001')), '€0,000000000001');
 });
 
+t.test('an amount of a column has two to four decimals, and its exact text where digits are left out', async (t) => {
+  const room = (width: number) => `<span class="room${width}"></span>`;
+  const amount = (eur: string) => plain(String(german.amount(eur)));
+  t.equal(amount('1234.5'), `<span class="eur">€1.234,50${room(2)}</span>`);
+  t.equal(amount('0.125'), `<span class="eur">€0,125${room(1)}</span>`);
+  t.equal(amount('0'), `<span class="eur">€0,00${room(2)}</span>`);
+  t.equal(
+    amount('0.00015'),
+    '<span class="eur" title="€0,00015"><span aria-hidden="true">€0,0002</span><span class="sr">€0,00015</span></span>',
+  );
+  t.match(amount('0.99999'), `aria-hidden="true">€1,00${room(2)}</span><span class="sr">€0,99999</span>`);
+  t.match(
+    amount('0.000000000000001'),
+    'aria-hidden="true">&lt; €0,0001</span><span class="sr">€0,000000000000001</span>',
+  );
+  t.equal(plain(german.eurFixed('0.00005')), '€0,0001');
+  t.equal(plain(german.eurFixed('0.000049')), '< €0,0001');
+  t.equal(plain(german.eurFixed('10')), '€10,0000');
+  t.equal(german.duration(0.4), '0 ms');
+  t.equal(german.duration(999.4), '999 ms');
+  t.equal(german.duration(1449), '1,4 s');
+  t.equal(german.duration(61_000), '61 s');
+});
+
 t.test('digits after the cents are smaller', async (t) => {
   t.equal(plain(String(german.eur('1234.56789'))), '<span class="eur">€1.234,56<small>789</small></span>');
   t.equal(plain(String(german.eur('1234.5'))), '<span class="eur">€1.234,50</span>');

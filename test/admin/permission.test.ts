@@ -32,6 +32,7 @@ const MAY: Readonly<Record<Role, readonly Action[]>> = {
     'assistant.read',
     'assistant.write',
     'assistant.run',
+    'playground.use',
     'company-token.read',
     'company-token.write',
   ],
@@ -103,7 +104,17 @@ t.test('a changed role holds from the next page on', async (t) => {
 t.test('internal model names are for operators', async (t) => {
   const { parts } = office.upstream;
   t.match((await people.operator.get('/models')).text, parts.chat);
-  for (const page of ['models', 'usage', 'access', 'assistants', 'settings', 'people', 'audit', 'usage.csv']) {
+  for (const page of [
+    'models',
+    'usage',
+    'access',
+    'assistants',
+    'settings',
+    'people',
+    'audit',
+    'usage.csv',
+    'ledger.csv',
+  ]) {
     t.notMatch((await people.owner.get(`/companies/${own}/${page}`)).text, parts.chat, page);
   }
 });

@@ -26,10 +26,15 @@ const NOTHING = {
 };
 const EMPTY = { requests_per_minute: '', tokens_per_minute: '', max_concurrent: '', budget: '', cidrs: ' \r\n' };
 
+const SECRET = 's'.repeat(43);
+
 /** Creates a key by the form. @returns its id and the answer */
 async function create(fields: Record<string, string | string[]>) {
   const id = randomUUID();
-  return { id, ...(await owner.post(`${base}/access/create`, { id, name: 'form', scope: 'chat', ...fields })) };
+  return {
+    id,
+    ...(await owner.post(`${base}/access/create`, { id, claim: SECRET, name: 'form', scope: 'chat', ...fields })),
+  };
 }
 
 async function stored(id: string) {
@@ -61,7 +66,7 @@ t.test('a key is created with limits and restrictions, edited, and freed of them
 t.test('a rotated key has all of the old one', async (t) => {
   const { id } = await create(ASKED);
   const new_id = randomUUID();
-  t.equal((await owner.post(`${base}/access/${id}/rotate`, { id: new_id, overlap: '0' })).status, 200);
+  t.equal((await owner.post(`${base}/access/${id}/rotate`, { id: new_id, claim: SECRET, overlap: '0' })).status, 200);
   t.same(await stored(new_id), await stored(id));
 });
 

@@ -14,16 +14,19 @@ export interface Rows {
   readonly into?: string;
   /** First day of their month. */
   readonly month?: string;
+  /** Whether some have cost centres; not in the tables of older versions. */
+  readonly labels?: boolean;
 }
 
 const MODELS = ['swift', 'solid', 'far-away', 'vectors', 'atelier', 'scholar', 'tiny'];
 
 /** Inserts ledger rows of every kind by SQL, the same for the same arguments. Days are those of the billing time zone. */
 export async function insertUsage(sql: Sql, asked: Rows): Promise<void> {
-  const { companies, keys, rows, seed, into = 'api_usage', month = '2026-11-01' } = asked;
+  const { companies, keys, rows, seed, into = 'api_usage', month = '2026-11-01', labels = true } = asked;
   await sql`
     insert into ${sql(into)} (billing_month, request_id, company_id, api_key_id, model_slug, upstream_model, endpoint,
-      prompt_tokens, completion_tokens, cost_eur, price_input, price_output, usage_source, outcome, occurred_at)
+      prompt_tokens, completion_tokens, cost_eur, price_input, price_output, usage_source, outcome, occurred_at
+      ${labels ? sql`, cost_center` : sql``})
     select ${month}::date, md5(${seed} || 'row ' || i)::uuid,
       (${companies as string[]}::uuid[])[1 + i % ${companies.length}::int], (${keys as string[]}::uuid[])[1 + i % ${keys.length}::int],
       (${MODELS}::text[])[1 + (i * 7 + i / 11) % ${MODELS.length}::int], 'internal-' || i % 3,
@@ -33,6 +36,7 @@ export async function insertUsage(sql: Sql, asked: Rows): Promise<void> {
       case when i % 23 = 0 then 'client_aborted' when i % 29 = 0 then 'upstream_failed' else 'completed' end,
       (${month}::timestamp + (i * 997 % 28) * interval '1 day' + (i * 31 % 1440) * interval '1 minute')
         at time zone (select value from settings where name = 'billing_timezone')
+      ${labels ? sql`, (array['', '', 'Einkauf', 'R&D', 'IT''s'])[1 + i / 3 % 5]` : sql``}
     from (select i, 100 + i * 37 % 9000 as prompt, i * 53 % 2500 as completion from generate_series(1, ${rows}::int) as i) as made`;
 }
 

@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
+import { daysIn, monthOf } from '../../src/domain/day-range.ts';
 import { formatEur, parseEur } from '../../src/domain/money.ts';
-import { readUsageMonth, type UsageMonth } from '../../src/store/daily.ts';
+import { NO_FILTERS, readPresentMonth, readUsage } from '../../src/store/daily.ts';
 import { openDatabase } from '../../src/store/database.ts';
 import { copyLedger } from '../../src/store/export.ts';
 import { until } from '../support/until.ts';
@@ -22,7 +23,7 @@ await db.run(30_000, (sql) =>
   insertUsage(sql, { companies: [company, ...others], keys: [ownKey?.id, randomUUID()], rows: 3000, seed: 1, month }),
 );
 
-const read = (id: string, asked: string | null = null) => db.run(5000, (sql) => readUsageMonth(sql, id, asked));
+const read = (id: string) => db.run(5000, (sql) => readPresentMonth(sql, id));
 const eur = (lines: readonly { cost_eur: string }[]) =>
   formatEur(lines.reduce((sum, { cost_eur }) => sum + parseEur(cost_eur), 0n));
 const requests = (lines: readonly { requests: number }[]) => lines.reduce((sum, each) => sum + each.requests, 0);
@@ -38,71 +39,154 @@ t.test('every table and the chart add up to the ledger, to the last digit', asyn
   t.ok((ledger?.eur.split('.')[1] ?? '').length > 8, 'there are digits to lose');
   t.equal(usage.requests, ledger?.requests);
   t.equal(usage.prompt_tokens, ledger?.prompt);
-  for (const name of ['by_model', 'by_key', 'by_endpoint', 'by_ending'] as const) {
-    t.equal(eur(usage[name]), ledger?.eur, name);
-    t.equal(requests(usage[name]), ledger?.requests, name);
+  const { by_model, by_key, by_endpoint, by_cost_center, by_ending, by_time } = usage;
+  const tables = { by_model, by_key, by_endpoint, by_cost_center };
+  for (const [name, lines] of [
+    ...Object.entries(tables).map(([name, { lines }]) => [name, lines] as const),
+    ...Object.entries({ by_ending, by_time }),
+  ]) {
+    t.equal(eur(lines), ledger?.eur, name);
+    t.equal(requests(lines), ledger?.requests, name);
   }
-  t.equal(eur(usage.by_day), ledger?.eur, 'by_day');
-  for (const name of ['by_model', 'by_key', 'by_endpoint'] as const) {
-    const sum = (part: 'estimated' | 'unfinished') => usage[name].reduce((all, each) => all + each[part], 0);
+  for (const { count, lines } of Object.values(tables)) {
+    t.equal(count, lines.length);
+    const sum = (part: 'estimated' | 'unfinished') => lines.reduce((all, each) => all + each[part], 0);
     t.equal(sum('estimated'), ledger?.estimated);
     t.equal(sum('unfinished'), ledger?.unfinished);
   }
   t.same(
-    usage.by_model.map(({ cost_eur }) => parseEur(cost_eur)),
-    usage.by_model.map(({ cost_eur }) => parseEur(cost_eur)).sort((a, b) => (a > b ? -1 : 1)),
+    usage.by_model.lines.map(({ cost_eur }) => parseEur(cost_eur)),
+    usage.by_model.lines.map(({ cost_eur }) => parseEur(cost_eur)).sort((a, b) => (a > b ? -1 : 1)),
     'dearest first',
   );
-  t.same(usage.by_key.map(({ name }) => name).sort(), [null, 'test'].sort(), 'a key that is gone still counts');
+  t.same(usage.by_key.lines.map(({ name }) => name).sort(), [null, 'test'].sort(), 'a key that is gone still counts');
 });
 
 t.test('in-app chat counts toward the budget, and is told apart', async (t) => {
   await office.sql`insert into chat_usage (company_id, cost_eur) values (${company}, 0.25)`;
   const before = await read(company);
   t.equal(before.chat_cost_eur, '0.25');
-  t.equal(before.total_percent, null, 'without a budget there is no share of it');
+  t.equal(before.budget.total_percent, null, 'without a budget there is no share of it');
   await office.sql`update companies set monthly_budget_eur = 1 where id = ${company}`;
   const usage = await read(company);
-  t.equal(usage.chat_percent, 25);
+  t.equal(usage.budget.chat_percent, 25);
   t.equal(parseEur(usage.total_cost_eur), parseEur(usage.api_cost_eur) + parseEur('0.25'));
   await office.sql`update companies set monthly_budget_eur = 0 where id = ${company}`;
-  t.equal((await read(company)).budget_eur, null, '0 is unlimited');
+  t.equal((await read(company)).budget.budget_eur, null, '0 is unlimited');
 });
 
-t.test('the forecast goes on at the pace so far; a past month has none', async (t) => {
-  const { forecast_eur, total_cost_eur, days_in_month }: UsageMonth = await read(company);
-  const elapsed = (Date.now() - Date.parse(`${month}T00:00:00Z`)) / 86_400_000;
-  if (elapsed < 1) t.equal(forecast_eur, null);
-  else {
-    const expected = (Number(total_cost_eur) * days_in_month) / elapsed;
-    t.ok(Math.abs(Number(forecast_eur) - expected) < 0.02, `${forecast_eur} is about ${expected}`);
-  }
-  const past = await read(company, '2020-02-01');
-  t.match(past, { current: false, forecast_eur: null, requests: 0, total_cost_eur: '0', days_in_month: 29 });
-  t.ok(past.months.includes('2020-02-01') && past.months.includes(month));
-});
+t.test(
+  'the forecast goes on at the pace so far; the budget is that of the present month, whatever is shown',
+  async (t) => {
+    const { budget, total_cost_eur } = await read(company);
+    t.equal(budget.spent_eur, total_cost_eur);
+    const elapsed = (Date.now() - Date.parse(`${month}T00:00:00Z`)) / 86_400_000;
+    if (elapsed < 1) t.equal(budget.forecast_eur, null);
+    else {
+      const expected = (Number(total_cost_eur) * daysIn(monthOf(month))) / elapsed;
+      t.ok(Math.abs(Number(budget.forecast_eur) - expected) < 0.02, `${budget.forecast_eur} is about ${expected}`);
+    }
+    const past = await db.run(5000, (sql) => readUsage(sql, company, monthOf('2020-02-01'), NO_FILTERS));
+    t.match(past, {
+      requests: 0,
+      total_cost_eur: '0',
+      chat_cost_eur: '0',
+      budget: { month, spent_eur: budget.spent_eur },
+    });
+    t.ok(past.months.includes(month));
+  },
+);
 
-t.test('the export is the ledger, without internal names for those who may not see them', async (t) => {
-  const owner = await signedIn(office, 'owner');
-  const { headers, text } = await owner.get(`/companies/${company}/usage.csv?month=${month.slice(0, 7)}`);
-  t.match(headers.get('content-disposition'), `filename="usage-${month.slice(0, 7)}.csv"`);
+/** Lines of CSV by the names in its heading. */
+function parsed(text: string): Record<string, string>[] {
   const [heading = '', ...lines] = text.trim().split('\n');
-  t.notMatch(heading, 'upstream_model');
-  t.equal(lines.length, 1000);
-  const at = heading.split(',').indexOf('cost_eur');
-  t.equal(eur(lines.map((line) => ({ cost_eur: line.split(',')[at] as string }))), (await read(company)).api_cost_eur);
+  const names = heading.split(',');
+  return lines.map((line) => Object.fromEntries(line.split(',').map((cell, at) => [names[at], cell])));
+}
+
+t.test('the export of rows is the ledger, without internal names for those who may not see them', async (t) => {
+  const owner = await signedIn(office, 'owner');
+  const { headers, text } = await owner.get(`/companies/${company}/ledger.csv?month=${month.slice(0, 7)}`);
+  t.match(headers.get('content-disposition'), `filename="ledger-${month.slice(0, 7)}.csv"`);
+  t.notMatch(text.split('\n')[0], 'upstream_model');
+  const rows = parsed(text) as { cost_eur: string }[];
+  t.equal(rows.length, 1000);
+  t.equal(eur(rows), (await read(company)).api_cost_eur);
   const operator = await signedIn(office, 'operator');
-  t.match((await operator.get(`/companies/${company}/usage.csv`)).text.split('\n')[0], 'upstream_model');
-  for (const odd of ['2026-13', 'x', "2026-01'--"]) {
-    t.equal((await owner.get(`/companies/${company}/usage.csv?month=${encodeURIComponent(odd)}`)).status, 404, odd);
-    t.equal((await owner.get(`/companies/${company}/usage?month=${encodeURIComponent(odd)}`)).status, 404, odd);
-  }
+  t.match((await operator.get(`/companies/${company}/ledger.csv`)).text.split('\n')[0], 'upstream_model');
 });
+
+t.test('the export of sums is what the page shows', async (t) => {
+  const owner = await signedIn(office, 'owner');
+  const { headers, text } = await owner.get(`/companies/${company}/usage.csv?month=${month.slice(0, 7)}&model=solid`);
+  t.match(headers.get('content-disposition'), `filename="usage-${month.slice(0, 7)}.csv"`);
+  const lines = parsed(text) as { by: string; name: string; detail: string; cost_eur: string; requests: string }[];
+  const range = monthOf(month);
+  const usage = await db.run(5000, (sql) => readUsage(sql, company, range, { ...NO_FILTERS, model: 'solid' }));
+  for (const by of ['all', 'day', 'model', 'key', 'endpoint', 'cost_center', 'ending']) {
+    t.equal(eur(lines.filter((line) => line.by === by)), usage.api_cost_eur, by);
+  }
+  t.same(
+    lines.filter(({ by }) => by === 'model').map(({ name }) => name),
+    ['solid'],
+  );
+  t.same(
+    lines.filter(({ by }) => by === 'day').map(({ name, detail, requests }) => [name, detail, Number(requests)]),
+    usage.by_time.map(({ at, model, requests }) => [at, model, requests]),
+  );
+});
+
+t.test(
+  'what cannot be in the address is refused in words, or not found; nothing of it reaches SQL as code',
+  async (t) => {
+    const owner = await signedIn(office, 'owner');
+    const at = (path: string, query: string) => owner.get(`/companies/${company}/${path}?${query}`);
+    for (const path of ['usage', 'usage.csv', 'ledger.csv']) {
+      for (const odd of ['2026-13', 'x', "2026-01'--"]) {
+        t.equal((await at(path, `month=${encodeURIComponent(odd)}`)).status, 404, odd);
+      }
+      for (const odd of [
+        "model='",
+        'model=%00',
+        'key=1',
+        'endpoint=toString',
+        'cost_center=%00',
+        `cost_center=${'x'.repeat(200)}`,
+      ]) {
+        t.equal((await at(path, odd)).status, 404, odd);
+      }
+      for (const fine of [
+        'cost_center=%27;%20--',
+        'cost_center=%5C%27',
+        'model=constructor',
+        'cost_center=%20',
+        'from=&to=&model=',
+        'foo=bar',
+      ]) {
+        t.equal((await at(path, fine)).status, 200, fine);
+      }
+    }
+    for (const [odd, message] of [
+      ['from=2026-02-30', 'First day must be a date such as 2026-11-21'],
+      ["from=2026-01-01&to='", 'Last day must be a date'],
+      ['from=2026-01-02&to=2026-01-01', 'Last day must not be before the first day'],
+      ['from=1990-01-01&to=2026-01-01', 'Last day must be within five years of the first day'],
+      ['from=2026-01-01&to=%3Cscript%3E', 'Last day must be a date'],
+    ] as const) {
+      const { status, text } = await at('usage', odd);
+      t.equal(status, 422, odd);
+      t.match(text, message);
+      t.notMatch(text, '<script>');
+      t.equal((await at('usage.csv', odd)).status, 404, odd);
+      t.equal((await at('ledger.csv', odd)).status, 404, odd);
+    }
+  },
+);
 
 t.test('a connection is as good as new after an export, however slow its reader', async (t) => {
   const single = openDatabase({ url: office.databaseUrl, maxConnections: 1 });
   t.teardown(() => single.close());
-  const asked = { companyId: company, month, internal: true };
+  const asked = { companyId: company, range: monthOf(month), filters: NO_FILTERS, internal: true };
   for (let round = 0; round < 5; round++) {
     let bytes = 0;
     await single.run(20_000, (sql) =>
@@ -131,13 +215,13 @@ t.test('pages never read the ledger itself, however large it is', async (t) => {
 t.test('HEAD of an export runs none', async (t) => {
   const owner = await signedIn(office, 'owner');
   const cookie = [...owner.cookies].map((pair) => pair.join('=')).join('; ');
-  const path = `${office.adminUrl}/companies/${company}/usage.csv`;
+  const path = `${office.adminUrl}/companies/${company}/ledger.csv`;
   for (let round = 0; round < 5; round++) {
     const { status, headers } = await fetch(path, { method: 'HEAD', headers: { cookie } });
     t.equal(status, 200);
     t.match(headers.get('content-disposition'), 'attachment');
   }
-  t.equal((await owner.get(`/companies/${company}/usage.csv`)).status, 200, 'all permits are free');
+  t.equal((await owner.get(`/companies/${company}/ledger.csv`)).status, 200, 'all permits are free');
 });
 
 t.test('an export whose reader leaves gives back its connection and its permit', async (t) => {
@@ -146,7 +230,7 @@ t.test('an export whose reader leaves gives back its connection and its permit',
     insertUsage(sql, { companies: [company], keys: [ownKey?.id], rows: 60_000, seed: 2, month }),
   );
   const cookie = [...owner.cookies].map((pair) => pair.join('=')).join('; ');
-  const path = `${office.adminUrl}/companies/${company}/usage.csv`;
+  const path = `${office.adminUrl}/companies/${company}/ledger.csv`;
   for (let round = 0; round < 8; round++) {
     const leave = new AbortController();
     const { body } = await fetch(path, { headers: { cookie }, signal: leave.signal });
@@ -154,7 +238,7 @@ t.test('an export whose reader leaves gives back its connection and its permit',
     leave.abort();
   }
   const whole = await until(
-    () => owner.get(`/companies/${company}/usage.csv`),
+    () => owner.get(`/companies/${company}/ledger.csv`),
     'an export is permitted again',
     ({ status }) => status === 200,
   );
@@ -165,7 +249,7 @@ t.test('an export whose reader leaves gives back its connection and its permit',
 t.test('an export that fails destroys the connection: a part must not look complete', async (t) => {
   const owner = await signedIn(office, 'owner');
   const cookie = [...owner.cookies].map((pair) => pair.join('=')).join('; ');
-  const { status, body } = await fetch(`${office.adminUrl}/companies/${company}/usage.csv`, { headers: { cookie } });
+  const { status, body } = await fetch(`${office.adminUrl}/companies/${company}/ledger.csv`, { headers: { cookie } });
   t.equal(status, 200);
   const reader = body?.getReader() as ReadableStreamDefaultReader<Uint8Array>;
   await reader.read();
@@ -177,5 +261,5 @@ t.test('an export that fails destroys the connection: a part must not look compl
     while (!(await reader.read()).done);
   };
   await t.rejects(readAll());
-  t.equal((await owner.get(`/companies/${company}/usage.csv`)).status, 200, 'the next one works');
+  t.equal((await owner.get(`/companies/${company}/ledger.csv`)).status, 200, 'the next one works');
 });

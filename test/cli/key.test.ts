@@ -149,6 +149,61 @@ t.test('values that are no limit, list or network are refused in words, and noth
   t.same((await tollgate('key', 'list', '--company', company, '--json')).json, before);
 });
 
+t.test('rotate replaces a key: with a day of overlap, another one, or none when it leaked', async (t) => {
+  const rotate = (...args: string[]) => tollgate('key', 'rotate', ...args, '--json');
+  for (const [args, hours] of [
+    [[], 24],
+    [['--overlap', '1h'], 1],
+    [['--overlap', '7d'], 168],
+    [['--leaked'], 0],
+  ] as const) {
+    const { json: old } = await create('--scope', 'chat', '--max-concurrent', '3', '--json');
+    const { code, json } = await rotate(old.id, ...args);
+    t.equal(code, 0);
+    t.match(json, { name: 'ci', scopes: ['chat'], max_concurrent: 3, expires_at: null, state: 'active' });
+    t.match(json.key, /^acme_[a-z2-7]{32}$/);
+    t.not(json.key, old.key);
+    t.match(json.replaces, { id: old.id, state: hours === 0 ? 'revoked' : 'active' });
+    if (hours > 0) {
+      const left = (Date.parse(json.replaces.expires_at) - Date.parse(json.created_at)) / 3_600_000;
+      t.equal(Math.round(left), hours);
+    }
+    t.match(await rotate(old.id, '--leaked'), hours === 0 ? { code: 1, err: /is revoked: create/ } : { code: 0 });
+  }
+  const { json: last } = await create('--scope', 'chat', '--json');
+  t.match(await tollgate('key', 'rotate', last.id, '--leaked', '--overlap', '1d'), { code: 64, err: /no overlap/ });
+  t.match(await tollgate('key', 'rotate', last.id, '--overlap', '90'), { code: 64, err: /hours or days such as 1h/ });
+  t.match(await rotate(randomUUID()), { code: 1, err: /There is no key/ });
+  const human = await tollgate('key', 'rotate', last.id, '--leaked');
+  t.match(human.out, /^The old key acme_...… has stopped working\. The new one .*\n\n {2}key +acme_[a-z2-7]{32}\n/);
+});
+
+t.test('find tells whose the keys in a text are, and prints nothing of the text', async (t) => {
+  const { json: other } = await tollgate('company', 'create', '--name', 'Other', '--json');
+  const { json: mine } = await create('--scope', 'chat', '--json');
+  const theirs = (
+    await tollgate('key', 'create', '--company', other.id, '--name', 'theirs', '--scope', 'chat', '--json')
+  ).json;
+  await tollgate('key', 'revoke', theirs.id);
+  const find = (stdin: string, ...more: string[]) => run(['key', 'find', '--stdin', ...more], { env, stdin });
+  const text = `export KEY=${mine.key}\n# secret remark ${theirs.key}`;
+  const { code, err, json } = await find(text, '--json');
+  t.match({ code, err }, { code: 0, err: '' });
+  t.match(json, [
+    { id: mine.id, company_id: company, company_name: 'Acme', state: 'active' },
+    { id: theirs.id, company_name: 'Other', name: 'theirs', state: 'revoked' },
+  ]);
+  const human = await find(text);
+  t.match(human.out, /^ID +PREFIX +NAME +COMPANY +LAST USED \(UTC\) +STATE\n.*ci +Acme +- +active\n.*revoked\n$/s);
+  for (const out of [human.out, JSON.stringify(json)]) {
+    t.notMatch(out, /remark|export/);
+    for (const { key } of [mine, theirs]) t.notOk(out.includes(key.slice(8)));
+  }
+  t.match(await find('acme_no key here'), { code: 0, out: /^No key was found; 0 parts of the text may be a key\.\n$/ });
+  t.same((await find('', '--json')).json, []);
+  t.match(await tollgate('key', 'find'), { code: 64, err: /missing --stdin/ });
+});
+
 t.test('impossible values are refused with the right exit code', async (t) => {
   const unknown = ['--company', randomUUID(), '--name', 'x'];
   t.equal((await tollgate('key', 'create', ...unknown, '--scope', 'chat')).code, 1);

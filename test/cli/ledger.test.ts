@@ -45,10 +45,10 @@ t.test('export gives one JSON object a line, oldest first', async (t) => {
 t.test('--csv gives RFC 4180 with a heading, and quotes where they are needed', async (t) => {
   const { code, out } = await tollgate('ledger', 'export', ...month, '--csv');
   t.equal(code, 0);
-  t.match(out, /^billing_month,request_id,company_id,.*,occurred_at\n2026-11-01,[0-9a-f-]{36},/);
+  t.match(out, /^billing_month,request_id,company_id,.*,occurred_at,cost_center\n2026-11-01,[0-9a-f-]{36},/);
   t.match(
     out,
-    /,fast,"inter""nal,\nname",chat\.completions,1000,0,0\.1,0\.1,0,upstream,completed,2026-11-02T00:00:00\.000000Z\n$/,
+    /,fast,"inter""nal,\nname",chat\.completions,1000,0,0\.1,0\.1,0,upstream,completed,2026-11-02T00:00:00\.000000Z,\n$/,
   );
 });
 
@@ -93,7 +93,7 @@ t.test('export waits for a slow reader, so that rows do not pile up in memory', 
 t.test('verify exits 1 when counters are wrong, and names them', async (t) => {
   t.match(await tollgate('ledger', 'verify'), {
     code: 0,
-    out: /^monthly_spend is the sum of its rows; .*: 3\.\nusage_daily is the sum of its rows; .*: 12003\.\nEvery sealed row is as it was written: 0 rows, 0 seals\. Rows without a seal: 12003\.\n$/,
+    out: /^monthly_spend is the sum of its rows; .*: 3\.\nusage_daily is the sum of its rows; .*: 12003\.\nusage_hourly is the sum of its rows; .*: \d+\.\nusage_monthly is the sum of its rows; .*: 12003\.\nEvery sealed row is as it was written: 0 rows, 0 seals\. Rows without a seal: 12003\.\n$/,
   });
   t.match((await tollgate('ledger', 'verify', '--json')).json, { checked: 3, differences: [], unsealed: 12_003 });
   await db.run(
@@ -118,7 +118,7 @@ t.test('verify also compares usage_daily, which the pages show, with the rows', 
   );
   const { code, out } = await tollgate('ledger', 'verify');
   t.equal(code, 1);
-  t.match(out, new RegExp(`COMPANY +DAY .*\n${company} +2026-11-02 +fast +cost_eur +0\\.15 +0\\.1\nEvery sealed row `));
+  t.match(out, new RegExp(`COMPANY +DAY .*\n${company} +2026-11-02 +fast +cost_eur +0\\.15 +0\\.1\nusage_hourly is `));
   t.match((await tollgate('ledger', 'verify', '--json')).json.daily, {
     total: 1,
     differences: [{ company_id: company, day: '2026-11-02', counter: 'cost_eur', counted: '0.15', rows: '0.1' }],

@@ -31,10 +31,11 @@ const record = fc
     completion: count,
     source: fc.constantFrom('upstream', 'estimated'),
     outcome: fc.constantFrom('completed', 'client_aborted', 'upstream_failed'),
+    costCenter: fc.oneof(fc.constant(''), fc.constant('Marketing'), fc.string({ unit: 'grapheme', maxLength: 64 })),
   })
-  .map(({ model, endpoint, at, prompt, completion, source, outcome }) => {
+  .map(({ model, endpoint, at, prompt, completion, source, outcome, costCenter }) => {
     const payer = { id: randomUUID(), companyId: randomUUID() };
-    const admission = { requestId: randomUUID(), payer, model, endpoint, at, month: '2026-11-01' } as const;
+    const admission = { requestId: randomUUID(), payer, model, endpoint, at, month: '2026-11-01', costCenter } as const;
     return usageRecord(admission, { prompt, completion }, source, outcome);
   });
 
@@ -57,6 +58,7 @@ function expected({ admission, tokens, cost, source, outcome }: UsageRecord): st
     ['usage_source', `"${source}"`],
     ['outcome', `"${outcome}"`],
     ['occurred_at', `"${new Date(admission.at).toISOString()}"`],
+    ...(admission.costCenter === '' ? [] : [['cost_center', asciiOnly(admission.costCenter)] as [string, string]]),
   ];
   return `{${members.map(([column, value]) => `"${column}":${value}`)}}`;
 }

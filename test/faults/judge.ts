@@ -2,7 +2,7 @@ import type { Sql } from 'postgres';
 import type { DemoCall } from '../../src/demo/request.ts';
 import { costOf, formatEur, parseEur, parsePrices } from '../../src/domain/money.ts';
 import type { Sql as StoreSql } from '../../src/store/database.ts';
-import { verifyDaily, verifyLedger, verifySeals } from '../../src/store/verify.ts';
+import { verifyLedger, verifySeals, verifySums } from '../../src/store/verify.ts';
 import type { Journalled } from './load.ts';
 
 /** What the ledger holds, against the journals of clients and upstream. */
@@ -55,7 +55,7 @@ export async function judge(
     if (formatEur(cost) !== formatEur(parseEur(row.cost))) wrong.push(`${row.request_id}: costs ${row.cost}`);
   }
   const { differences } = await verifyLedger(sql as unknown as StoreSql);
-  const daily = await verifyDaily(sql as unknown as StoreSql);
+  const daily = await verifySums(sql as unknown as StoreSql, 'daily');
   const seals = await verifySeals(sql as unknown as StoreSql);
   return {
     complete: complete.length,

@@ -32,7 +32,7 @@ const newPayer = (): Payer => ({ id: randomUUID(), companyId: randomUUID() });
 function record(payer: Payer, month = MONTH): UsageRecord {
   const at = Date.parse(`${month}T12:00:00Z`);
   const endpoint = 'chat.completions';
-  const admission = { requestId: randomUUID(), payer, model: MODEL, endpoint, at, month } as const;
+  const admission = { requestId: randomUUID(), payer, model: MODEL, endpoint, at, month, costCenter: '' } as const;
   return usageRecord(admission, { prompt: 7, completion: 3 }, 'upstream', 'completed');
 }
 

@@ -57,6 +57,7 @@ t.test('row, summary, export and monthly_spend agree with a big-number oracle to
       endpoint: 'embeddings',
       at,
       month,
+      costCenter: '',
     } as const;
     ledger.book(usageRecord(admission, tokens, 'upstream', 'completed'), null);
     const cost = BigInt(tokens.prompt) * model.input + BigInt(tokens.completion) * model.output;

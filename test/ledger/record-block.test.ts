@@ -31,7 +31,9 @@ function record(n: number, upstream = 'x'.repeat(1 + (n % 700))): UsageRecord {
     created: 0,
     next: null,
   } as const;
-  const admission = { requestId, payer, model, endpoint: 'chat.completions', at: n, month: '2026-11-01' } as const;
+  const costCenter = n % 3 === 0 ? `Abteilung ${n}` : '';
+  const shared = { requestId, payer, model, endpoint: 'chat.completions', at: n } as const;
+  const admission = { ...shared, month: '2026-11-01', costCenter };
   return usageRecord(admission, { prompt: n, completion: n }, 'upstream', 'completed');
 }
 

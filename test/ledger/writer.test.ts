@@ -58,6 +58,7 @@ function record(
     endpoint: 'chat.completions',
     at,
     month: more.month ?? calendar.month(at),
+    costCenter: '',
   } as const;
   return usageRecord(admission, { prompt: 1000, completion: 1000 }, 'upstream', 'completed');
 }

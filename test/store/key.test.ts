@@ -1,11 +1,14 @@
 import { createHash, randomUUID } from 'node:crypto';
 import t from 'tap';
+import { digestOf } from '../../src/domain/key.ts';
 import { createCompany } from '../../src/store/company.ts';
 import type { Sql } from '../../src/store/database.ts';
 import {
   createKey,
   findKey,
+  idsOfDigests,
   type KeyChanges,
+  keysWithCompany,
   listKeys,
   type NewKey,
   revokeKey,
@@ -187,6 +190,28 @@ t.test('rotating a key copies its limits and restrictions', async (t) => {
   t.not(created.key, key);
   t.match(created, { ...restricted, id: new_id, name: 'turned', expires_at: new Date('2200-01-01'), scopes: ['chat'] });
   t.match(created, { created_by: 'bea@example.com', last_used_at: null });
+});
+
+t.test('keys are found by their digests, those that work first; of one company if asked', async (t) => {
+  const [revoked, active] = [await make({ name: 'revoked' }), await make({ name: 'active' })];
+  const foreign = await make({ company_id: other, name: 'foreign' });
+  await run((sql) => revokeKey(sql, revoked.id));
+  const ids = await run((sql) =>
+    idsOfDigests(
+      sql,
+      [revoked, active, foreign, { key: 'unknown' }].map(({ key }) => digestOf(key)),
+    ),
+  );
+  t.same([...ids].sort(), [revoked.id, active.id, foreign.id].sort());
+  const found = (company: string | null) => run((sql) => keysWithCompany(sql, ids, company));
+  const own = await found(acme);
+  t.match(own, [
+    { id: active.id, state: 'active', company_name: 'Acme' },
+    { id: revoked.id, state: 'revoked' },
+  ]);
+  t.equal(own.length, 2, 'without any help of the tenant wall');
+  t.equal((await found(null)).length, 3);
+  t.same(await run((sql) => idsOfDigests(sql, [])), []);
 });
 
 t.test('plain SQL: the checks of the table refuse what no reader lets through', async (t) => {

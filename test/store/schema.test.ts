@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import t, { type Test } from 'tap';
 import { type Database, openDatabase, type Sql } from '../../src/store/database.ts';
 import { DatabaseRefused } from '../../src/store/database-error.ts';
@@ -88,6 +89,20 @@ t.test('many writers at once, replaying each other, count every row once', async
   await agrees(t, db);
   const [{ n }] = await db.run(MS, (sql) => sql<[{ n: number }]>`select count(*) as n from api_usage`);
   t.equal(n, 700);
+});
+
+t.test('the documentation tells how long each table is kept', async (t) => {
+  const { db } = await testDatabase(t);
+  const text = readFileSync(new URL('../../sql/README.md', import.meta.url), 'utf8');
+  const [, retention = ''] = /^## Retention\n(.*?)^#/ms.exec(text) ?? [];
+  const tables = await db.run(
+    MS,
+    (sql) => sql<{ name: string }[]>`
+      select relname as name from pg_class
+      where relnamespace = current_schema()::regnamespace and relkind in ('r', 'p') and not relispartition`,
+  );
+  for (const { name } of tables)
+    t.match(retention, `\`${name}\``, `${name}: add it under "Retention" in sql/README.md`);
 });
 
 t.test('the ledger is append-only', async (t) => {
@@ -298,6 +313,7 @@ interface Usage {
   usage_source: string;
   outcome: string;
   occurred_at: string;
+  cost_center: string;
 }
 
 function usage(change: Partial<Usage> = {}): Usage {
@@ -318,6 +334,7 @@ function usage(change: Partial<Usage> = {}): Usage {
     usage_source: 'upstream',
     outcome: 'completed',
     occurred_at: now,
+    cost_center: '',
     ...change,
   };
   return row.cost_eur === '' ? { ...row, cost_eur: exactCost(row) } : row;

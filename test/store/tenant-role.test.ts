@@ -48,6 +48,7 @@ async function fullCompany(db: Database, name: string): Promise<{ id: string; ke
       values (${id}, '2026-11-01', '50', 10, 5)`;
     const token = { name, company_id: id, access: 'read', created_by: null, expires_at: null } as const;
     await createToken(sql, token);
+    await sql`insert into key_reveals values (${id}, ${key.id}, 'x', now() + interval '1 minute')`;
     await addUsage(sql, [{ company: id, prompt: 10, input: '0.5' }]);
     return { id, key: key.id, assistant: assistant.id };
   });

@@ -18,7 +18,7 @@ t.test('spec 5.6: requests, tokens and EUR of a month, exact, in all and per mod
     await addUsage(sql, [
       { company: id, model: 'a', prompt: 1, completion: 1, input: '0.000000000001', output: '0.3' },
       { company: id, model: 'a', prompt: 1000, input: '0.1', endpoint: 'assistants.run' },
-      { company: id, model: 'b', prompt: 7, input: '0.2', endpoint: 'embeddings' },
+      { company: id, model: 'b', prompt: 7, input: '0.2', endpoint: 'embeddings', center: 'Ops' },
       { company: id, month: '2026-10-01', model: 'a', prompt: 5, input: '1' },
       { company: await company(), model: 'a', prompt: 9, input: '1' },
     ]);
@@ -49,6 +49,10 @@ t.test('spec 5.6: requests, tokens and EUR of a month, exact, in all and per mod
         completion_tokens: 1,
         cost_eur: '0.000300000000001',
       },
+    ],
+    by_cost_center: [
+      { cost_center: '', requests: 2, prompt_tokens: 1001, completion_tokens: 1, cost_eur: '0.100300000000001' },
+      { cost_center: 'Ops', requests: 1, prompt_tokens: 7, completion_tokens: 0, cost_eur: '0.0014' },
     ],
   });
 });
@@ -107,6 +111,7 @@ t.test('a month without usage is all zeros, and a budget of 0 is none', async (t
     monthly_budget_eur: null,
     by_model: [],
     by_endpoint: [],
+    by_cost_center: [],
   });
 });
 

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
 import type { Sql } from '../../src/store/database.ts';
-import { verifyDaily, verifyLedger } from '../../src/store/verify.ts';
+import { verifyLedger, verifySums } from '../../src/store/verify.ts';
 import { testDatabase } from '../support/postgres.ts';
 import { addUsage } from '../support/usage.ts';
 
@@ -51,7 +51,7 @@ t.test('each counter that is off is named, with what it says and what the rows a
 });
 
 t.test('usage by day: a figure that is off, a group without rows and rows without a group are named', async (t) => {
-  const before = await run((sql) => verifyDaily(sql));
+  const before = await run((sql) => verifySums(sql, 'daily'));
   t.same(before, { checked: 3, total: 0, differences: [] });
   await run(async (sql) => {
     await sql`update usage_daily set completion_tokens = 5 where company_id = ${company} and completion_tokens = 4`;
@@ -60,7 +60,7 @@ t.test('usage by day: a figure that is off, a group without rows and rows withou
       select company_id, billing_month, '2026-11-30', model_slug, api_key_id, endpoint, usage_source, outcome, 1, 0, 0, 0
       from usage_daily where completion_tokens = 5`;
   });
-  const { checked, total, differences } = await run((sql) => verifyDaily(sql));
+  const { checked, total, differences } = await run((sql) => verifySums(sql, 'daily'));
   t.same({ checked, total }, { checked: 4, total: 5 });
   t.same(
     differences.map(({ day, counter, counted, rows }) => [day, counter, counted, rows]),
@@ -72,5 +72,5 @@ t.test('usage by day: a figure that is off, a group without rows and rows withou
       ['2026-11-30', 'requests', '1', '0'],
     ],
   );
-  t.equal((await run((sql) => verifyDaily(sql, 2))).differences.length, 2);
+  t.equal((await run((sql) => verifySums(sql, 'daily', 2))).differences.length, 2);
 });

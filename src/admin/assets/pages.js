@@ -19,24 +19,85 @@ for (const chart of document.querySelectorAll('svg.chart')) {
   tip.className = 'tip';
   tip.hidden = true;
   chart.parentElement.append(tip);
-  for (const day of chart.querySelectorAll('g.day')) {
-    const title = day.querySelector('title');
+  for (const bar of chart.querySelectorAll('.bar')) {
+    const title = bar.querySelector('title');
+    if (title === null) continue;
     const text = title.textContent;
     title.remove(); // or the browser would show it as well
-    day.addEventListener('pointerenter', () => {
+    const show = (clientX, clientY) => {
       tip.textContent = text;
       tip.hidden = false;
-    });
-    day.addEventListener('pointermove', (event) => {
       const frame = chart.parentElement.getBoundingClientRect();
-      const x = Math.min(event.clientX - frame.left + 14, frame.width - tip.offsetWidth);
+      const x = Math.min(clientX - frame.left + 14, frame.width - tip.offsetWidth);
       tip.style.left = `${Math.max(0, x)}px`;
-      tip.style.top = `${event.clientY - frame.top + 14}px`;
-    });
-    day.addEventListener('pointerleave', () => {
+      tip.style.top = `${clientY - frame.top + 14}px`;
+    };
+    const hide = () => {
       tip.hidden = true;
+    };
+    bar.addEventListener('pointerenter', (event) => show(event.clientX, event.clientY));
+    bar.addEventListener('pointermove', (event) => show(event.clientX, event.clientY));
+    bar.addEventListener('pointerleave', hide);
+    bar.addEventListener('focus', () => {
+      const { left, top } = bar.getBoundingClientRect();
+      show(left, top);
     });
+    bar.addEventListener('blur', hide);
   }
+}
+
+for (const form of document.querySelectorAll('form[data-stream]')) {
+  const result = document.getElementById('result');
+  const [answer, error, figures] = ['answer', 'error', 'figures'].map((name) => result.querySelector(`[data-${name}]`));
+  const [send, stop] = [form.querySelector('button.primary'), form.querySelector('[data-stop]')];
+
+  /** Shows the answer as it comes. @returns the id of the request; null when the answer is no stream */
+  async function show(signal) {
+    const body = new URLSearchParams(new FormData(form));
+    const response = await fetch(form.dataset.stream, { method: 'POST', body, signal });
+    if (response.headers.get('content-type') !== 'application/x-ndjson') return null;
+    let [rest, request] = ['', ''];
+    try {
+      for await (const chunk of response.body.pipeThrough(new TextDecoderStream())) {
+        const lines = (rest + chunk).split('\n');
+        rest = lines.pop();
+        for (const piece of lines.map((line) => JSON.parse(line))) {
+          request = piece.request ?? request;
+          answer.append(piece.text ?? '');
+          error.append(piece.error ?? '');
+        }
+      }
+    } catch (reason) {
+      if (!signal.aborted) throw reason;
+      error.append('Stopped.');
+    }
+    return request;
+  }
+
+  form.addEventListener('submit', async (event) => {
+    event.preventDefault();
+    const stopped = new AbortController();
+    stop.onclick = () => stopped.abort();
+    for (const part of [answer, error, figures]) part.textContent = '';
+    send.disabled = true;
+    stop.hidden = false;
+    result.hidden = false;
+    try {
+      const request = await show(stopped.signal);
+      if (request === null) return form.submit(); // the page says what is wrong
+      const refused = answer.textContent === '' && error.textContent !== '' && !stopped.signal.aborted;
+      if (refused) figures.textContent = `Nothing is booked. x-request-id ${request}`;
+      else if (request !== '') {
+        const booked = await fetch(`${form.action}/${request}`);
+        figures.textContent = booked.ok ? await booked.text() : `x-request-id ${request}`;
+      }
+    } catch (reason) {
+      error.append(stopped.signal.aborted ? 'Stopped.' : `The answer broke off: ${reason.message}`);
+    } finally {
+      send.disabled = false;
+      stop.hidden = true;
+    }
+  });
 }
 
 // A list that is watched is read again every two seconds while its page is in front, for a quarter of an hour:

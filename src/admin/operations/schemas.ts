@@ -148,6 +148,7 @@ export const key = object({
   created_by: { type: ['string', 'null'] },
   last_used_at: orNull(instant),
   revoked_at: orNull(instant),
+  purpose: orNull(oneOf(['playground'], 'null: for programs; playground: of a person who tries models on the pages')),
   state: oneOf(['active', 'expired', 'revoked']),
 });
 export const mintedKey = object({

@@ -149,7 +149,9 @@ class Application {
   async #keys(all: readonly WantedKey[], owner: CompanyRow, at: string): Promise<void> {
     if (all.length === 0) return;
     this.#unique(all, ({ name }) => name, at);
-    const rows = (await listKeys(this.#sql, owner.id)).filter(({ state }) => state === 'active');
+    const rows = (await listKeys(this.#sql, owner.id)).filter(
+      ({ state, purpose }) => state === 'active' && purpose === null,
+    );
     for (const [n, { absent, value, ...rest }] of all.entries()) {
       const expires = rest.expires_at;
       const settings = { ...rest, expires_at: typeof expires === 'string' ? new Date(expires) : expires };

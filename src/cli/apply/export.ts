@@ -26,7 +26,7 @@ export async function exportConfiguration(sql: Sql): Promise<object> {
   const told: object[] = [];
   for (const row of companies) {
     const assistants = (await listAssistants(sql, row.id)).map((each) => pick(each, COMPANY.assistants));
-    const keys = (await listKeys(sql, row.id)).filter(({ state }) => state === 'active');
+    const keys = (await listKeys(sql, row.id)).filter(({ state, purpose }) => state === 'active' && purpose === null);
     const { id, ...settings } = pick(row, { items: { properties: COMPANY } }) as CompanyRow;
     told.push({
       ...((named.get(row.name) ?? 0) > 1 ? { id } : {}),

@@ -1,0 +1,88 @@
+import { html } from 'hono/html';
+import { readName } from '../domain/field.ts';
+import { readSpent } from '../store/daily.ts';
+import { readCompany } from '../store/directory.ts';
+import { findKey, type KeyRow, revokeKey, setKey } from '../store/key.ts';
+import { askIfUsedUp } from './budget-question.ts';
+import { change, type PageContext, param, type Route, read, readOfCompany } from './context.ts';
+import { csrfInput, field, formState } from './field.ts';
+import type { Form } from './form.ts';
+import { readScopes, scopeFields } from './key.ts';
+import { companyHeading, confirmation, page } from './layout.ts';
+import { RESTRICTION_LABELS, readRestrictions, restrictionFields } from './restriction.ts';
+import { type Labels, lockEdited, seenInput } from './stale.ts';
+
+const PATH = '/companies/:company/access/:key';
+
+/** What can be done with one key, but for its rotation. */
+export const keyEditRoutes: readonly Route[] = [
+  { method: 'GET', path: PATH, action: 'key.write', handle: editPage },
+  { method: 'POST', path: PATH, action: 'key.write', long: true, handle: edit, page: editPage },
+  { method: 'GET', path: `${PATH}/revoke`, action: 'key.write', handle: revokePage },
+  { method: 'POST', path: `${PATH}/revoke`, action: 'key.write', handle: revoke },
+];
+
+/** What the form of a key edits. */
+const LABELS: Labels<KeyRow> = { name: 'Name', scopes: 'Scopes', ...RESTRICTION_LABELS };
+
+async function editPage(c: PageContext, form: Form): Promise<Response> {
+  const id = param(c, 'company');
+  const { company, key } = await read(c, async (sql) => ({
+    company: await readCompany(sql, id),
+    key: await findKey(sql, param(c, 'key'), id),
+  }));
+  const base = `/companies/${id}/access`;
+  const path = `${base}/${key.id}`;
+  const state = formState(form, path);
+  const body = html`${companyHeading(c, company)}<h1>Edit ${key.name} <code>${key.prefix}…</code></h1>
+<section class="card">${state.summary}
+<form method="post" action="${path}" class="stack">${csrfInput(c)}${seenInput(state, key, LABELS)}
+${field(state, { name: 'name', label: 'Name', value: key.name, required: true })}
+${scopeFields(state, key.scopes)}
+<h2>Limits and restrictions</h2>
+${restrictionFields(state, company, key)}
+<div class="actions"><button class="primary">Save key</button> <a class="button quiet" href="${base}">Cancel</a></div></form></section>`;
+  return page(c, `Edit ${key.name}`, body);
+}
+
+async function edit(c: PageContext, form: Form): Promise<Response> {
+  const [{ id: company }, key] = await readOfCompany(c, (sql, id) => findKey(sql, param(c, 'key'), id));
+  const name = form.required('name', readName);
+  const scopes = readScopes(form);
+  const restrictions = await readRestrictions(c, form, key.allowed_model_slugs ?? []);
+  form.check();
+  const { id } = key;
+  const changes = { name, scopes, ...restrictions };
+  await change(c, async (sql) => {
+    const find = () => findKey(sql, id, company);
+    const page = `/companies/${company}/access/${id}`;
+    const edit = { table: 'api_keys', id, company, labels: LABELS, changes, find, page } as const;
+    const { monthly_budget_eur: before } = await lockEdited<KeyRow>(c, sql, form, edit);
+    const spent = await readSpent(sql, company, id);
+    askIfUsedUp(form, c.var.format, { name: `The key ${key.name}`, budget: changes.monthly_budget_eur, before, spent });
+    await setKey(sql, id, changes, company);
+  });
+  return c.redirect(`/companies/${company}/access?done=saved`, 303);
+}
+
+async function revokePage(c: PageContext): Promise<Response> {
+  const [company, key] = await readOfCompany(c, (sql, id) => findKey(sql, param(c, 'key'), id));
+  const base = `/companies/${company.id}/access`;
+  const body = html`${companyHeading(c, company)}<h1>Revoke this key?</h1>
+${confirmation(c, {
+  action: `${base}/${key.id}/revoke`,
+  button: 'Revoke key',
+  back: base,
+  text: html`<p><strong>${key.name}</strong> <code>${key.prefix}…</code></p>
+<p>Requests with it are refused with 401 within a second. This cannot be undone. ${
+    key.last_used_at === null ? 'It was never used.' : html`It was last used ${c.var.format.instant(key.last_used_at)}.`
+  }</p>`,
+})}`;
+  return page(c, 'Revoke a key', body);
+}
+
+async function revoke(c: PageContext): Promise<Response> {
+  const company = param(c, 'company');
+  await change(c, (sql) => revokeKey(sql, param(c, 'key'), company));
+  return c.redirect(`/companies/${company}/access?done=revoked`, 303);
+}

@@ -1,0 +1,174 @@
+import { html } from 'hono/html';
+import {
+  type GatewayRow,
+  type ModelHealth,
+  type NearBudget,
+  type Overview,
+  type Period,
+  type Problem,
+  problemsOf,
+  type Spender,
+} from '../domain/overview.ts';
+import { readOverview } from '../store/overview.ts';
+import { type PageContext, type Route, read } from './context.ts';
+import type { Format } from './format.ts';
+import type { Html } from './html.ts';
+import { badge, emptyText, muted, page, table } from './layout.ts';
+import { may } from './permission.ts';
+
+const UNKNOWN = 'No requests are known: there were none, or the request trail is off (REQUEST_TRAIL_DAYS=0).';
+
+/** The first page of everybody: operators see the whole installation, others what is theirs. */
+export const overviewRoutes: readonly Route[] = [{ method: 'GET', path: '/', action: 'account.use', handle: start }];
+
+function start(c: PageContext): Response | Promise<Response> {
+  const { user } = c.var.session;
+  if (may(user, 'overview.read', null)) return overviewPage(c);
+  if (may(user, 'usage.read', user.company_id)) return c.redirect(`/companies/${user.company_id}/usage`, 303);
+  return c.redirect('/account', 303);
+}
+
+async function overviewPage(c: PageContext): Promise<Response> {
+  const { format, services } = c.var;
+  const overview = await readOverview((query) => read(c, query));
+  const { today, month, models } = overview;
+  const now = services.clock();
+  const body = html`<h1>Overview</h1>
+${state(problemsOf(overview))}
+${period(`Today, ${format.day(today.begins)}`, 'Top spenders today', 'Yesterday at this time', today, 'API calls, without in-app chat.', format)}
+${period(format.month(month.begins), 'Top spenders of the month', 'A month ago', month, chatNote(month.chat_eur, format), format)}
+${budgets(overview.budgets, format)}
+<section><h2>Models in the last 24 hours</h2>${modelTable(models, format)}</section>
+<section id="gateways"><h2>Gateways</h2>${gatewayTable(overview, format, now)}</section>
+<section><h2>Latest changes</h2>${changes(overview, format, now)}</section>
+<p class="muted foot">Days and months are those of ${services.calendar.timeZone}. <code>tollgate status</code> prints the same.</p>`;
+  return page(c, 'Overview', body);
+}
+
+function chatNote(chat: string, format: Format): Html | string {
+  if (chat === '0') return 'API calls. There was no in-app chat.';
+  return html`API calls. In-app chat cost ${format.eur(chat)} more; the top spenders and budgets contain it.`;
+}
+
+/** What is wrong, or that nothing is. */
+function state(problems: readonly Problem[]): Html {
+  if (problems.length === 0) return html`<p class="notice" role="status">All is well.</p>`;
+  return html`<section class="problem" aria-labelledby="wrong"><h2 id="wrong">${problems.length === 1 ? 'One thing is wrong' : `${problems.length} things are wrong`}</h2>
+<ul>${problems.map(({ text, remedy, path }) => html`<li><a href="${path}">${text}</a> ${remedy}</li>`)}</ul></section>`;
+}
+
+/** A day or month so far: its sums beside those of the one before, and who spends most. @param other the one before */
+function period(
+  title: string,
+  caption: string,
+  other: string,
+  sums: Period,
+  note: Html | string,
+  format: Format,
+): Html {
+  const { before, spenders } = sums;
+  const card = (name: string, value: Html | string, was: Html | string, change: string) =>
+    html`<div class="card figure-card"><h3>${name}</h3><p class="big">${value}</p>
+<p class="muted">${other}: ${was}${change}</p></div>`;
+  return html`<section><h2>${title}</h2><div class="figures">
+${card('Spent', format.eur(sums.cost_eur), format.eurText(before.cost_eur), changed(Number(sums.cost_eur), Number(before.cost_eur), format))}
+${card('Requests', format.count(sums.requests), format.count(before.requests), changed(sums.requests, before.requests, format))}
+${card('Tokens', format.count(sums.tokens), format.count(before.tokens), changed(sums.tokens, before.tokens, format))}
+</div>
+${spenders.length === 0 ? emptyText('Nobody has spent anything yet.') : topSpenders(caption, spenders, format)}
+<p class="muted">${note}</p></section>`;
+}
+
+/** ", 12 % more". A comparison, so a float is exact enough. */
+function changed(now: number, before: number, format: Format): string {
+  if (before === 0) return '';
+  const percent = Math.round((now / before - 1) * 100);
+  if (percent === 0) return ', the same';
+  return percent > 0 ? `, ${format.percent(percent)} more` : `, ${format.percent(-percent)} less`;
+}
+
+function topSpenders(caption: string, spenders: readonly Spender[], format: Format): Html {
+  const cells = {
+    Company: ({ id, name }: Spender) =>
+      name === null ? muted('a removed company') : html`<a href="/companies/${id}/usage">${name}</a>`,
+    Spent: ({ cost_eur }: Spender) => format.eur(cost_eur),
+    Share: ({ share }: Spender) => (share === null ? '' : format.percent(share)),
+  };
+  return table(caption, spenders, { cells, figures: ['Spent', 'Share'] });
+}
+
+function budgets({ total, used_up, nearest }: Overview['budgets'], format: Format): Html {
+  const cells = {
+    Budget: ({ company, key }: NearBudget) =>
+      html`<a href="/companies/${company.id}/usage">${company.name}</a>${
+        key === null ? '' : html`, key ${key.name} <code>${key.prefix}…</code>`
+      }`,
+    Used: ({ percent }: NearBudget) =>
+      html`${percent >= 100 ? badge('bad', 'used up') : ''} ${format.percent(percent)}`,
+    Spent: ({ spent_eur }: NearBudget) => format.eur(spent_eur),
+    Of: ({ budget_eur }: NearBudget) => format.eur(budget_eur),
+    Forecast: ({ forecast_percent, reached_on }: NearBudget) =>
+      html`${forecast_percent === null ? muted('not yet') : format.percent(forecast_percent)}${
+        reached_on === null ? '' : html`<br>${muted(`reached on ${format.day(reached_on)}`)}`
+      }`,
+    Change: ({ company, key }: NearBudget) =>
+      html`<a href="/companies/${company.id}/${key === null ? 'settings' : 'access'}">Change<span class="sr"> the budget of ${company.name}</span></a>`,
+  };
+  const figures = ['Used', 'Spent', 'Of', 'Forecast'];
+  const rest = total > nearest.length ? html` The ${format.count(nearest.length)} nearest are shown.` : '';
+  return html`<section><h2>Budgets near their end</h2>${
+    total === 0
+      ? emptyText('No budget is used to 80 %, and none will be passed at this pace.')
+      : html`<p>${format.count(total)} ${total === 1 ? 'budget is' : 'budgets are'} used to 80 % or will be passed at this pace; ${format.count(used_up)} of them used up.${rest}</p>
+${table('Budgets near their end', nearest, { cells, figures }, true)}`
+  }</section>`;
+}
+
+function modelTable(models: readonly ModelHealth[], format: Format): Html {
+  if (models.length === 0) return emptyText(UNKNOWN);
+  const share = (count: number, requests: number) =>
+    html`${format.count(count)}${count === 0 ? '' : html` ${muted(format.percent((count / requests) * 100))}`}`;
+  const cells = {
+    Model: ({ slug }: ModelHealth) => (slug === '' ? muted('none found') : html`<code>${slug}</code>`),
+    Requests: ({ requests }: ModelHealth) => format.count(requests),
+    Failed: ({ failed, requests }: ModelHealth) => share(failed, requests),
+    'Upstream failed': ({ upstream_failed, requests }: ModelHealth) => share(upstream_failed, requests),
+    'Mean time': ({ mean_ms }: ModelHealth) => (mean_ms === null ? '' : `${format.count(Math.round(mean_ms))} ms`),
+  };
+  const figures = ['Requests', 'Failed', 'Upstream failed', 'Mean time'];
+  return table('Models in the last 24 hours', models, { cells, figures }, true);
+}
+
+function gatewayTable({ gateways, set_aside }: Overview, format: Format, now: number): Html {
+  if (gateways.length === 0) return emptyText('No gateway has written that it runs.');
+  const cells = {
+    Gateway: ({ name }: GatewayRow) => name,
+    State: ({ gone, spool_failing, limits_alone }: GatewayRow) =>
+      gone
+        ? badge('bad', 'gone')
+        : spool_failing
+          ? badge('bad', 'disk fails')
+          : limits_alone
+            ? badge('warn', 'limits alone')
+            : badge('good', 'running'),
+    Version: ({ version }: GatewayRow) => version,
+    Started: ({ started_at }: GatewayRow) => format.ago(new Date(started_at), now),
+    Seen: ({ last_seen_at }: GatewayRow) => format.ago(new Date(last_seen_at), now),
+    'In flight': ({ requests_in_flight }: GatewayRow) => format.count(requests_in_flight),
+    'Records waiting': ({ backlog, oldest_seconds }: GatewayRow) =>
+      html`${format.count(backlog)}${backlog === 0 ? '' : html`<br>${muted(`oldest ${format.count(oldest_seconds)} s`)}`}`,
+  };
+  return html`${table('Gateways', gateways, { cells, figures: ['In flight', 'Records waiting'] }, true)}
+<p class="muted">Records that the database refused: ${format.count(set_aside)}. A gateway that was not seen for a minute is gone; after a day it is forgotten.</p>`;
+}
+
+function changes({ changes: rows }: Overview, format: Format, now: number): Html {
+  if (rows.length === 0) return emptyText('Nothing has changed yet.');
+  const cells = {
+    When: ({ at }: Overview['changes'][number]) => format.ago(new Date(at), now),
+    Who: ({ who }: Overview['changes'][number]) => who,
+    What: ({ what }: Overview['changes'][number]) => what,
+  };
+  return html`${table('Latest changes', rows, { cells }, true)}
+<p><a href="/audit">All changes</a></p>`;
+}

@@ -1,0 +1,55 @@
+import type { IncomingMessage } from 'node:http';
+import type { Company } from '../domain/company.ts';
+import { findModel, listModels } from '../domain/gate.ts';
+import { bookedCall } from './api.ts';
+import type { PageContext } from './context.ts';
+import { type Choices, type FormState, select } from './field.ts';
+import type { Html } from './html.ts';
+
+/** What trials of models and of assistants share. */
+
+const MOST_NAMES = 20;
+
+/** Slugs of the chat models that a company may call. */
+export function callableSlugs(company: Company): string[] {
+  return listModels(company).flatMap(({ slug, kind }) => (kind === 'chat' ? [slug] : []));
+}
+
+/** A choice of the chat models that a company may call. Its hint says which others there are, and why they are missing. */
+export function modelChoice(
+  company: Company,
+  state: FormState,
+  spec: { readonly name: string; readonly value: string; readonly before?: Choices },
+): Html {
+  const { name, value, before = [] } = spec;
+  const choices = [...before, ...callableSlugs(company).map((slug) => [slug, slug] as const)];
+  const hint = missingModels(company);
+  return select(state, { name, label: 'Model', choices, value, ...(hint === '' ? {} : { hint }) });
+}
+
+/** Empty when the company may call all. */
+export function missingModels(company: Company): string {
+  const slugs = new Set([...company.sharedModels.keys(), ...company.ownModels.keys()]);
+  const reasons = [...slugs].flatMap((slug) => {
+    const model = company.ownModels.get(slug) ?? company.sharedModels.get(slug);
+    if (model?.kind !== 'chat') return [];
+    if (findModel(company, slug) === undefined) return [`${slug} (disabled)`];
+    return model.euHosted || company.allowNonEu ? [] : [`${slug} (blocked by the EU gate)`];
+  });
+  if (reasons.length === 0) return '';
+  const more = reasons.length > MOST_NAMES ? ` and ${reasons.length - MOST_NAMES} more` : '';
+  return `Not offered: ${reasons.sort().slice(0, MOST_NAMES).join(', ')}${more}.`;
+}
+
+export function requestIdOf({ headers }: IncomingMessage): string {
+  return String(headers['x-request-id']);
+}
+
+/** What a call used and cost, and its id. @param isRefused it used nothing */
+export async function figuresOf(c: PageContext, id: string, isRefused: boolean): Promise<string> {
+  const call = isRefused ? null : await bookedCall(c, id);
+  if (call === null) return `Nothing is booked. x-request-id ${id}`;
+  const { format } = c.var;
+  const counted = call.usage_source === 'estimated' ? ', estimated by Tollgate' : '';
+  return `${call.outcome}: ${format.count(call.prompt_tokens)} tokens in, ${format.count(call.completion_tokens)} out${counted}, ${call.cost_eur} EUR. x-request-id ${id}`;
+}

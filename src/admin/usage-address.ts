@@ -1,0 +1,130 @@
+import { addDays, addMonths, type DayRange, daysIn, monthOf, readDay, readRange } from '../domain/day-range.ts';
+import { FieldError, oneOf, type Read, readMonth, readSlug, readUuid, refuse } from '../domain/field.ts';
+import type { UsageFilters } from '../store/daily.ts';
+import type { PageContext } from './context.ts';
+import type { Format } from './format.ts';
+
+/** What the address of a usage page asks for: `?from=`, `&to=` or `?month=`, and filters. */
+export interface UsageAddress {
+  readonly range: DayRange;
+  readonly filters: UsageFilters;
+  /** What is wrong with `from` and `to`; the range is then the present month. */
+  readonly messages: ReadonlyMap<string, string>;
+}
+
+export const ENDPOINTS: Readonly<Record<string, string>> = {
+  'chat.completions': 'Chat completions',
+  embeddings: 'Embeddings',
+  'assistants.run': 'Assistant runs',
+  responses: 'Responses',
+  messages: 'Messages',
+};
+
+/** Filters in the order of the page, with their titles. */
+export const FILTERS = { model: 'Model', key: 'Key', endpoint: 'Endpoint', cost_center: 'Cost centre' } as const;
+export type FilterName = keyof typeof FILTERS;
+
+const READERS: Readonly<Record<FilterName, Read<string>>> = {
+  model: readSlug,
+  key: (text) => readUuid(text).toLowerCase(),
+  endpoint: oneOf(...Object.keys(ENDPOINTS)),
+  cost_center: readLabel,
+};
+
+/** In the address a blank stands for calls without a cost centre: no cost centre begins with one. */
+const UNLABELLED = ' ';
+
+/** @throws FieldError for a month or a filter that cannot be */
+export function readUsageAddress(c: PageContext): UsageAddress {
+  const { calendar, clock } = c.var.services;
+  const today = calendar.date(clock());
+  const messages = new Map<string, string>();
+  const query = (name: string): string | null => c.req.query(name) || null; // an empty field of a form is no wish
+  const month = query('month');
+  const range = month === null ? rangeOf(query('from'), query('to'), today, messages) : monthOf(readMonth(month));
+  const filter = (name: FilterName): string | null => {
+    const text = query(name);
+    return text === null ? null : READERS[name](text);
+  };
+  const filters = {
+    model: filter('model'),
+    key: filter('key'),
+    endpoint: filter('endpoint'),
+    cost_center: filter('cost_center'),
+  };
+  return { range: messages.size > 0 ? monthOf(today) : range, filters, messages };
+}
+
+function rangeOf(from: string | null, to: string | null, today: string, messages: Map<string, string>): DayRange {
+  const fallback = monthOf(today);
+  const read = <T>(field: string, work: () => T): T | null => {
+    try {
+      return work();
+    } catch (error) {
+      if (!(error instanceof FieldError)) throw error;
+      messages.set(field, error.message);
+      return null;
+    }
+  };
+  if (from === null && to === null) return fallback;
+  const last = to === null ? today : read('to', () => readDay(to));
+  const first = from === null ? last && monthOf(last).from : read('from', () => readDay(from));
+  if (first === null || last === null) return fallback;
+  return read('to', () => readRange(first, to === null && last < first ? first : last)) ?? fallback;
+}
+
+function readLabel(text: string): string {
+  if (text.length > 128 || /\p{Cc}/u.test(text)) refuse('must be a cost centre', text);
+  return text.trim();
+}
+
+/** The query of another range or filter; a filter that is null is removed. Relative to the page: it begins with "?". */
+export function queryOf(
+  { range, filters }: Pick<UsageAddress, 'range' | 'filters'>,
+  more: Partial<DayRange & UsageFilters> = {},
+): string {
+  const { from, to, ...chosen } = { ...range, ...filters, ...more };
+  const query = new URLSearchParams({ from, to });
+  for (const name of Object.keys(FILTERS) as FilterName[]) {
+    const value = chosen[name];
+    if (value !== null) query.set(name, inAddress(value));
+  }
+  return `?${query}`;
+}
+
+/** The page of the requests behind figures, relative to the usage page. There `to` is the first moment left out. */
+export function requestsOf(
+  address: UsageAddress,
+  more: Partial<UsageFilters> = {},
+  hour: DayRange | null = null,
+): string {
+  const { from, to } = address.range;
+  return `requests${queryOf(address, { ...more, ...(hour ?? { from, to: addDays(to, 1) }) })}`;
+}
+
+/** A filter as the address and forms have it. */
+export function inAddress(filter: string): string {
+  return filter === '' ? UNLABELLED : filter;
+}
+
+/** Ranges with a name. */
+export function presets(today: string): readonly (readonly [string, DayRange])[] {
+  const yesterday = addDays(today, -1);
+  return [
+    ['Today', { from: today, to: today }],
+    ['Yesterday', { from: yesterday, to: yesterday }],
+    ['Last 7 days', { from: addDays(today, -6), to: today }],
+    ['This month', monthOf(today)],
+    ['Last month', monthOf(addMonths(today, -1))],
+  ];
+}
+
+/** "in November 2026", "on 21 November 2026" or "from 1 – 7 November 2026". */
+export function rangeText({ from, to }: DayRange, format: Format): string {
+  if (isMonth({ from, to })) return `in ${format.month(from)}`;
+  return `${daysIn({ from, to }) === 1 ? 'on' : 'from'} ${format.range(from, to)}`;
+}
+
+export function isMonth({ from, to }: DayRange): boolean {
+  return monthOf(from).from === from && monthOf(from).to === to;
+}

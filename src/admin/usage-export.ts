@@ -1,0 +1,106 @@
+import { csvCell } from '../domain/csv.ts';
+import { type DayRange, stepOf } from '../domain/day-range.ts';
+import { FieldError } from '../domain/field.ts';
+import { readUsage, type Usage, type UsageGroup, type UsageSums } from '../store/daily.ts';
+import { copyLedger } from '../store/export.ts';
+import { type Quality, type QualityGroup, readQuality } from '../store/quality.ts';
+import { type PageContext, param, read } from './context.ts';
+import { download } from './download.ts';
+import { isMonth, readUsageAddress, type UsageAddress } from './usage-address.ts';
+
+/** What the usage page shows as CSV: its sums, and the ledger rows behind them. */
+
+const EXPORT_MS = 30 * 60_000;
+const CSV = 'text/csv; charset=utf-8';
+
+const HEADING = [
+  ...['by', 'name', 'detail', 'requests', 'prompt_tokens', 'completion_tokens', 'cost_eur'],
+  ...['estimated', 'unfinished', 'p50_ms', 'p95_ms', 'error_rate'],
+];
+
+/** The sums of the page, all lines of its tables and exact. */
+export async function downloadSums(c: PageContext): Promise<Response> {
+  const id = param(c, 'company');
+  const { range, filters } = addressOf(c);
+  const [usage, quality] = await read(
+    c,
+    async (sql) => [await readUsage(sql, id, range, filters), await readQuality(sql, id, range, filters)] as const,
+  );
+  c.header('content-type', CSV);
+  c.header('content-disposition', `attachment; filename="usage-${nameOf(range)}.csv"`);
+  return c.body(sumsText(usage, quality, range));
+}
+
+function sumsText(usage: Usage, quality: Quality, range: DayRange): string {
+  const step = stepOf(range);
+  const lines = [
+    HEADING,
+    ['all', '', '', ...figures({ ...usage, cost_eur: usage.api_cost_eur })],
+    ...usage.by_time.map((line) => [step, line.at, line.model, ...figures(line)]),
+    ...usage.by_model.lines.map((line) => [
+      'model',
+      line.name,
+      '',
+      ...counts(line),
+      ...measured(quality.by_model.get(line.name)),
+    ]),
+    ...usage.by_key.lines.map((line) => [
+      'key',
+      line.name ?? '',
+      line.id,
+      ...counts(line),
+      ...measured(quality.by_key.get(line.id)),
+    ]),
+    ...usage.by_endpoint.lines.map((line) => [
+      'endpoint',
+      line.name,
+      '',
+      ...counts(line),
+      ...measured(quality.by_endpoint.get(line.name)),
+    ]),
+    ...usage.by_cost_center.lines.map((line) => ['cost_center', line.name, '', ...counts(line)]),
+    ...usage.by_ending.map((line) => ['ending', line.outcome, line.usage_source, ...figures(line)]),
+  ];
+  return lines.map((line) => `${HEADING.map((_, at) => csvCell(harmless(line[at] ?? ''))).join(',')}\n`).join('');
+}
+
+function figures({ requests, prompt_tokens, completion_tokens, cost_eur }: UsageSums): string[] {
+  return [String(requests), String(prompt_tokens), String(completion_tokens), cost_eur];
+}
+
+function counts(line: Omit<UsageGroup, 'name'>): string[] {
+  return [...figures(line), String(line.estimated), String(line.unfinished)];
+}
+
+function measured(group: QualityGroup | undefined): string[] {
+  if (group === undefined) return [];
+  const { p50, p95, error_rate } = group;
+  return [p50?.toFixed(0) ?? '', p95?.toFixed(0) ?? '', error_rate.toFixed(6)];
+}
+
+/** A name that a spreadsheet would take for a formula, as text. Amounts are never negative. */
+function harmless(text: string): string {
+  return /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
+}
+
+/** The ledger rows behind the sums. */
+export async function downloadLedger(c: PageContext): Promise<Response> {
+  const companyId = param(c, 'company');
+  const { range, filters } = addressOf(c);
+  const asked = { companyId, range, filters, internal: c.var.session.user.role === 'operator' };
+  const file = { name: `ledger-${nameOf(range)}.csv`, type: CSV };
+  return download(c, file, (write) => read(c, (sql) => copyLedger(sql, asked, write), EXPORT_MS));
+}
+
+/** @throws FieldError for what the page would show a message about */
+function addressOf(c: PageContext): UsageAddress {
+  const address = readUsageAddress(c);
+  for (const message of address.messages.values()) throw new FieldError(message);
+  return address;
+}
+
+/** "2026-11", "2026-11-21" or "2026-11-01-to-2026-11-07". */
+function nameOf(range: DayRange): string {
+  if (isMonth(range)) return range.from.slice(0, 7);
+  return range.from === range.to ? range.from : `${range.from}-to-${range.to}`;
+}

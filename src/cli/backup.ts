@@ -1,0 +1,92 @@
+import { createReadStream, createWriteStream, existsSync, renameSync, rmSync, statSync } from 'node:fs';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { createGunzip, createGzip } from 'node:zlib';
+import { type BackupProgress, backupOf } from '../store/backup.ts';
+import { BackupDamaged, BackupReader } from '../store/backup-reader.ts';
+import { RestoreRefused, restore } from '../store/restore.ts';
+import { type Command, command, Failure, required } from './command.ts';
+
+const GZIP_LEVEL = 3; // 6 takes twice the time for a tenth less
+const PROGRESS_MS = 5000;
+
+export const backupCommands: readonly Command[] = [
+  command({
+    name: 'database backup',
+    summary: 'copy the whole database into one file, while gateways run',
+    options: { to: required('--to FILE', (text) => text, 'file to write; it must not exist yet') },
+    notes:
+      'One snapshot of all tables of Tollgate, compressed. Works for the embedded database and for any other. The file appears under its name when it is whole. It holds digests of keys and passwords, so only its owner may read it. Sessions are not in it: people sign in again. Records that wait in a spool are not in it either.',
+    async run({ db, progress }, { to }) {
+      if (existsSync(to)) throw new Failure(`${to} exists already; remove it or choose another name`);
+      const partial = `${to}.${process.pid}.partial`;
+      const report = reporter(progress);
+      let last: BackupProgress = { table: '', rows: 0, bytes: 0 };
+      try {
+        await db.run(Number.POSITIVE_INFINITY, (sql) => {
+          const pieces = backupOf(sql, (at) => {
+            last = at;
+            report(at);
+          });
+          const file = createWriteStream(partial, { mode: 0o600, flush: true, flags: 'wx' });
+          return pipeline(Readable.from(pieces, { objectMode: false }), createGzip({ level: GZIP_LEVEL }), file);
+        });
+        renameSync(partial, to);
+      } catch (error) {
+        rmSync(partial, { force: true });
+        throw asFailure(error, to);
+      }
+      const { size } = statSync(to);
+      return {
+        json: { file: to, rows: last.rows, bytes: size },
+        text: `Wrote ${last.rows} rows to ${to} (${megabytes(size)}).`,
+      };
+    },
+  }),
+  command({
+    name: 'database restore',
+    summary: 'load a backup into an empty database',
+    options: { from: required('--from FILE', (text) => text, 'file that "tollgate database backup" wrote') },
+    notes:
+      'The database of DATABASE_URL must be new and empty. The command makes the tables as they were when the backup was made, loads all rows in one transaction, and then migrates to this version. Check the result with "tollgate ledger verify", then start gateways.',
+    unmigrated: true,
+    async run({ config, db, progress }, { from }) {
+      const report = reporter(progress);
+      const input = createReadStream(from);
+      const pieces = input.pipe(createGunzip());
+      input.once('error', (error) => pieces.destroy(error));
+      try {
+        const rows = await restore(db, new BackupReader(pieces), config.billingTimezone, report);
+        const total = Object.values(rows).reduce((sum, count) => sum + count, 0);
+        return { json: { file: from, rows }, text: `Loaded ${total} rows. "tollgate ledger verify" checks them.` };
+      } catch (error) {
+        throw asFailure(error, from);
+      } finally {
+        input.destroy();
+        pieces.destroy();
+      }
+    },
+  }),
+];
+
+/** Tells how far it is, every five seconds. */
+function reporter(progress: (line: string) => void): (at: BackupProgress) => void {
+  let next = performance.now() + PROGRESS_MS;
+  return ({ table, rows, bytes }) => {
+    if (performance.now() < next) return;
+    next = performance.now() + PROGRESS_MS;
+    progress(`${table}: ${rows} rows, ${megabytes(bytes)} so far`);
+  };
+}
+
+function megabytes(bytes: number): string {
+  return `${(bytes / 1e6).toFixed(1)} MB`;
+}
+
+/** An error of a file in one line; any other error as it is. */
+function asFailure(error: unknown, file: string): unknown {
+  if (error instanceof RestoreRefused) return new Failure(error.message);
+  const { code = '' } = error as NodeJS.ErrnoException;
+  const isFile = error instanceof BackupDamaged || 'syscall' in (error as object) || code.startsWith('Z_');
+  return isFile ? new Failure(`${file}: ${(error as Error).message}`) : error;
+}

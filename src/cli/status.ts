@@ -1,0 +1,113 @@
+import { duration, type GatewayRow, type Overview, type Period, problemsOf } from '../domain/overview.ts';
+import { readOverview } from '../store/overview.ts';
+import { type Command, command } from './command.ts';
+import { listing, minute, orDash, yesNo } from './text.ts';
+
+export const statusCommands: readonly Command[] = [
+  command({
+    name: 'status',
+    summary: 'usage of all companies, gateways, what is wrong; exits 1 when something is',
+    options: {},
+    notes:
+      'The same facts as the first page of operators: cost, requests and tokens of today and of this month beside those of the same time yesterday and a month ago, top spenders, budgets near their end, models in the last 24 hours, gateways, and what was changed last.',
+    async run({ read }) {
+      const overview = await readOverview((query) => read(async (sql) => query(sql)));
+      const problems = problemsOf(overview);
+      const wrong = problems.map(({ text, remedy }) => `- ${text} ${remedy}`).join('\n');
+      const parts = [wrong || 'All is well.', ...facts(overview)];
+      return {
+        json: { ok: problems.length === 0, problems, ...overview },
+        text: parts.join('\n\n'),
+        exit: problems.length === 0 ? 0 : 1,
+      };
+    },
+  }),
+];
+
+function facts({ today, month, budgets, models, gateways, set_aside, dead_alerts, changes }: Overview): string[] {
+  const sums = [
+    { of: `today, ${today.begins}`, ...today },
+    { of: 'yesterday at this time', ...today.before },
+    { of: `month ${month.begins.slice(0, 7)}`, ...month },
+    { of: 'a month ago', ...month.before },
+  ];
+  return [
+    listing(
+      sums,
+      {
+        'API CALLS': ({ of }) => of,
+        EUR: ({ cost_eur }) => cost_eur,
+        REQUESTS: ({ requests }) => `${requests}`,
+        TOKENS: ({ tokens }) => `${tokens}`,
+      },
+      '',
+      ['EUR', 'REQUESTS', 'TOKENS'],
+    ),
+    spenders('TODAY', today),
+    spenders('THIS MONTH', month),
+    listing(
+      budgets.nearest,
+      {
+        'BUDGET NEAR ITS END': ({ company, key }) => (key === null ? company.name : `${company.name}, key ${key.name}`),
+        'USED %': ({ percent }) => `${percent}`,
+        'SPENT EUR': ({ spent_eur }) => spent_eur,
+        'OF EUR': ({ budget_eur }) => budget_eur,
+        'FORECAST %': ({ forecast_percent }) => orDash(forecast_percent),
+        'REACHED ON': ({ reached_on }) => orDash(reached_on),
+      },
+      'No budget is near its end.',
+      ['USED %', 'SPENT EUR', 'OF EUR', 'FORECAST %'],
+    ) + (budgets.total > budgets.nearest.length ? `\nand ${budgets.total - budgets.nearest.length} more` : ''),
+    listing(
+      models,
+      {
+        'MODEL, LAST 24 H': ({ slug }) => slug || '(none found)',
+        REQUESTS: ({ requests }) => `${requests}`,
+        FAILED: ({ failed }) => `${failed}`,
+        'UPSTREAM FAILED': ({ upstream_failed }) => `${upstream_failed}`,
+        'MEAN MS': ({ mean_ms }) => orDash(mean_ms === null ? null : Math.round(mean_ms)),
+      },
+      'No requests are known of the last 24 hours: there were none, or the request trail is off (REQUEST_TRAIL_DAYS=0).',
+      ['REQUESTS', 'FAILED', 'UPSTREAM FAILED', 'MEAN MS'],
+    ),
+    listing(
+      gateways,
+      {
+        GATEWAY: ({ name }) => name,
+        STATE: stateOf,
+        VERSION: ({ version }) => version,
+        'STARTED (UTC)': ({ started_at }) => minute(new Date(started_at)),
+        'SEEN (UTC)': ({ last_seen_at }) => minute(new Date(last_seen_at)),
+        'IN FLIGHT': ({ requests_in_flight }) => `${requests_in_flight}`,
+        WAITING: ({ backlog, oldest_seconds }) => (backlog === 0 ? '0' : `${backlog}, ${duration(oldest_seconds)}`),
+        'DISK FAILS': ({ spool_failing }) => yesNo(spool_failing),
+      },
+      'No gateway has written that it runs.',
+      ['IN FLIGHT', 'WAITING'],
+    ),
+    `Records set aside: ${set_aside}. Budget alerts given up: ${dead_alerts}.`,
+    listing(
+      changes,
+      { 'CHANGED AT (UTC)': ({ at }) => minute(new Date(at)), BY: ({ who }) => who, WHAT: ({ what }) => what },
+      'Nothing has changed yet.',
+    ),
+  ];
+}
+
+function spenders(when: string, { spenders: rows }: Period): string {
+  return listing(
+    rows,
+    {
+      [`TOP SPENDERS ${when}`]: ({ name, id }) => name ?? id,
+      EUR: ({ cost_eur }) => cost_eur,
+      'SHARE %': ({ share }) => orDash(share),
+      ID: ({ id }) => id,
+    },
+    `Nobody has spent anything ${when.toLowerCase()}.`,
+    ['EUR', 'SHARE %'],
+  );
+}
+
+function stateOf({ gone, limits_alone }: GatewayRow): string {
+  return gone ? 'gone' : limits_alone ? 'limits alone' : 'running';
+}

@@ -1,0 +1,71 @@
+/** A row of the audit log, as far as a sentence tells it. */
+interface ChangedRow {
+  readonly at: Date;
+  readonly actor: string;
+  readonly db_role: string | null;
+  readonly action: 'insert' | 'update' | 'delete' | 'truncate' | 'erase';
+  /** The table. */
+  readonly subject: string;
+  readonly company_name: string | null;
+  readonly before: Readonly<Record<string, unknown>> | null;
+  readonly after: Readonly<Record<string, unknown>> | null;
+}
+
+/** One change of the audit log, in words. */
+export interface RecentChange {
+  /** ISO 8601. */
+  readonly at: string;
+  readonly who: string;
+  readonly what: string;
+}
+
+const NOUNS: Readonly<Record<string, string>> = {
+  companies: 'company',
+  models: 'model',
+  api_keys: 'key',
+  assistants: 'assistant',
+  users: 'user',
+  admin_tokens: 'token',
+  invitations: 'invitation',
+};
+const VERBS = {
+  insert: 'created',
+  update: 'changed',
+  delete: 'removed',
+  truncate: 'emptied',
+  erase: 'erased persons in',
+};
+const MOST_MEMBERS = 3;
+const MAX_VALUE = 40; // characters
+
+/** "ann@gate.example", "changed key CI of Acme: max concurrent none → 4". */
+export function describeChange({ at, actor, db_role, action, subject, company_name, before, after }: ChangedRow) {
+  const row = after ?? before ?? {};
+  const name = String(row.name ?? row.slug ?? row.email ?? '');
+  const noun = action === 'truncate' ? `all rows of ${subject}` : (NOUNS[subject] ?? subject);
+  const whose = company_name === null || subject === 'companies' ? '' : ` of ${company_name}`;
+  const members = action === 'update' ? differences(before ?? {}, after ?? {}) : '';
+  return {
+    at: at.toISOString(),
+    who: actor === db_role ? `${actor} by SQL` : actor === 'cli' ? 'the command line' : actor,
+    what: `${VERBS[action]} ${noun}${name === '' ? '' : ` ${name}`}${whose}${members}`,
+  } satisfies RecentChange;
+}
+
+function differences(before: NonNullable<ChangedRow['before']>, after: NonNullable<ChangedRow['after']>): string {
+  const names = Object.keys({ ...before, ...after }).filter(
+    (name) => JSON.stringify(before[name] ?? null) !== JSON.stringify(after[name] ?? null),
+  );
+  if (names.length === 0) return '';
+  const told = names.slice(0, MOST_MEMBERS).map((name) => {
+    const words = name.replace(/_eur$/, '').replaceAll('_', ' ');
+    return `${words} ${shown(before[name])} → ${shown(after[name])}`;
+  });
+  const more = names.length > MOST_MEMBERS ? ` and ${names.length - MOST_MEMBERS} more` : '';
+  return `: ${told.join(', ')}${more}`;
+}
+
+function shown(value: unknown): string {
+  const text = value == null || (Array.isArray(value) && value.length === 0) ? 'none' : String(value);
+  return text.length > MAX_VALUE ? `${text.slice(0, MAX_VALUE)}…` : text;
+}

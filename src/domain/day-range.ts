@@ -1,0 +1,83 @@
+import { FieldError } from './field.ts';
+
+/** Ranges of calendar days, "2026-11-21", both ends in them. */
+export interface DayRange {
+  readonly from: string;
+  readonly to: string;
+}
+
+/** What a range is drawn in. */
+export type Step = 'hour' | 'day' | 'month';
+
+const DAY_MS = 86_400_000;
+/** Longer ranges are drawn in months. */
+const MAX_DAYS_DRAWN = 62;
+/** Five years: as many bars as the longest range that is drawn in days. */
+const MAX_DAYS = 1827;
+
+/** @throws FieldError */
+export function readDay(text: string): string {
+  const at = Date.parse(`${text}T00:00:00Z`);
+  // Date parses 30 February as 2 March
+  if (!/^[12]\d{3}-\d\d-\d\d$/.test(text) || Number.isNaN(at) || dayOf(at) !== text) {
+    throw new FieldError('must be a date such as 2026-11-21');
+  }
+  return text;
+}
+
+/** @throws FieldError about the last day */
+export function readRange(from: string, to: string): DayRange {
+  if (to < from) throw new FieldError('must not be before the first day');
+  if (daysIn({ from, to }) > MAX_DAYS) throw new FieldError('must be within five years of the first day');
+  return { from, to };
+}
+
+/** The day so many days later. */
+export function addDays(day: string, days: number): string {
+  return dayOf(Date.parse(`${day}T00:00:00Z`) + days * DAY_MS);
+}
+
+/** The first day of the month so many months later. */
+export function addMonths(day: string, months: number): string {
+  const at = new Date(`${day.slice(0, 7)}-01T00:00:00Z`);
+  at.setUTCMonth(at.getUTCMonth() + months);
+  return dayOf(at.getTime());
+}
+
+/** The whole month of a day. */
+export function monthOf(day: string): DayRange {
+  return { from: `${day.slice(0, 7)}-01`, to: addDays(addMonths(day, 1), -1) };
+}
+
+export function daysIn({ from, to }: DayRange): number {
+  return (Date.parse(`${to}T00:00:00Z`) - Date.parse(`${from}T00:00:00Z`)) / DAY_MS + 1;
+}
+
+export function stepOf(range: DayRange): Step {
+  const days = daysIn(range);
+  return days === 1 ? 'hour' : days <= MAX_DAYS_DRAWN ? 'day' : 'month';
+}
+
+/** The days or months of a range; a month is its first day. */
+export function stepsOf(range: DayRange, step: 'day' | 'month'): string[] {
+  const steps: string[] = [];
+  const first = step === 'day' ? range.from : monthOf(range.from).from;
+  for (let at = first; at <= range.to; at = step === 'day' ? addDays(at, 1) : addMonths(at, 1)) steps.push(at);
+  return steps;
+}
+
+/** The months of a range by their first days: those that are whole in it, and the days of the others. */
+export function monthsIn(range: DayRange): { whole: string[]; parts: (DayRange & { readonly month: string })[] } {
+  const whole: string[] = [];
+  const parts: (DayRange & { month: string })[] = [];
+  for (const month of stepsOf(range, 'month')) {
+    const { from, to } = monthOf(month);
+    if (range.from <= from && to <= range.to) whole.push(month);
+    else parts.push({ month, from: from < range.from ? range.from : from, to: to > range.to ? range.to : to });
+  }
+  return { whole, parts };
+}
+
+function dayOf(at: number): string {
+  return Number.isNaN(at) ? '' : new Date(at).toISOString().slice(0, 10);
+}

@@ -1,0 +1,204 @@
+import type { RecentChange } from './change-text.ts';
+
+/** What an operator has to know of a whole installation, and what of it is wrong. EUR amounts are exact decimal text. */
+
+/** Sums over API calls of all companies. */
+export interface Totals {
+  readonly requests: number;
+  readonly tokens: number;
+  readonly cost_eur: string;
+}
+
+/** A day or a month that is not over. */
+export interface Period extends Totals {
+  /** First day, "2026-11-21". */
+  readonly begins: string;
+  /** Up to the same time of the day or month before; between two marks it is interpolated. */
+  readonly before: Totals;
+  readonly spenders: readonly Spender[];
+}
+
+/** One of the companies that spend most. */
+export interface Spender {
+  readonly id: string;
+  /** null: the company was removed. */
+  readonly name: string | null;
+  readonly cost_eur: string;
+  /** Percent of what all companies spend, with one decimal; null when that is nothing. */
+  readonly share: number | null;
+}
+
+/** A budget that is used to 80 %, or will be passed at this pace. */
+export interface NearBudget {
+  readonly company: { readonly id: string; readonly name: string };
+  /** null: the budget of the company itself. */
+  readonly key: { readonly id: string; readonly name: string; readonly prefix: string } | null;
+  readonly budget_eur: string;
+  readonly spent_eur: string;
+  /** Of the budget, with one decimal. */
+  readonly percent: number;
+  /** Percent of the budget at the end of the month; null in its first two days. */
+  readonly forecast_percent: number | null;
+  /** The day on which it is reached at this pace; null: reached already, or not in this month. */
+  readonly reached_on: string | null;
+}
+
+/** One gateway process. */
+export interface GatewayRow {
+  readonly id: string;
+  readonly name: string;
+  readonly version: string;
+  /** ISO 8601. */
+  readonly started_at: string;
+  readonly last_seen_at: string;
+  /** Not seen for a minute. */
+  readonly gone: boolean;
+  /** Records that are not yet in the database, and for how many seconds the oldest has waited. */
+  readonly backlog: number;
+  readonly oldest_seconds: number;
+  readonly lost: number;
+  readonly spool_failing: boolean;
+  readonly limits_alone: boolean;
+  readonly requests_in_flight: number;
+}
+
+/** Requests for a model in the present hour and the 23 before. */
+export interface ModelHealth {
+  /** Empty: no model was found. */
+  readonly slug: string;
+  readonly requests: number;
+  /** Answered with 5xx, or with a stream that broke. */
+  readonly failed: number;
+  readonly upstream_failed: number;
+  /** Mean of the requests that were served; null when none was. */
+  readonly mean_ms: number | null;
+}
+
+export interface Overview {
+  /** ISO 8601. */
+  readonly at: string;
+  readonly today: Period;
+  readonly month: Period & {
+    /** In-app chat of the month, which counts toward budgets and is not in the sums of calls. */
+    readonly chat_eur: string;
+  };
+  readonly budgets: { readonly total: number; readonly used_up: number; readonly nearest: readonly NearBudget[] };
+  /** Those with most requests first. Empty where there were none, or no gateway keeps the request trail. */
+  readonly models: readonly ModelHealth[];
+  /** Records that Postgres refused, kept in api_usage_set_aside. */
+  readonly set_aside: number;
+  readonly gateways: readonly GatewayRow[];
+  readonly dead_alerts: number;
+  /** Newest first. */
+  readonly changes: readonly RecentChange[];
+}
+
+/** Something that is wrong, in a sentence, and what to do about it. */
+export interface Problem {
+  readonly text: string;
+  readonly remedy: string;
+  /** The page where it is mended. */
+  readonly path: string;
+}
+
+const MAX_LAG_SECONDS = 60;
+/** A model with fewer requests says nothing. */
+const LEAST_REQUESTS = 20;
+const MAX_FAILED_SHARE = 0.05;
+const MOST_MODELS = 5;
+
+/** What is wrong now, the worst first; empty when all is well. */
+export function problemsOf(overview: Overview): Problem[] {
+  return [
+    ...ofRecords(overview),
+    ...ofGateways(overview.gateways),
+    ...ofModels(overview.models),
+    ...ofAlerts(overview.dead_alerts),
+  ];
+}
+
+function ofRecords({ gateways, set_aside }: Overview): Problem[] {
+  const problems: Problem[] = [];
+  const add = (text: string, remedy: string) => problems.push({ text, remedy, path: '/#gateways' });
+  const running = gateways.filter(({ gone }) => !gone);
+  for (const { name, lost } of running) {
+    if (lost > 0)
+      add(`${name} lost ${records(lost)}.`, 'Neither disk nor database took them. Look at its log and its disk.');
+  }
+  for (const { name, spool_failing } of running) {
+    if (spool_failing)
+      add(
+        `The disk of ${name} refuses usage records.`,
+        'Free space in its SPOOL_DIR; until then they are lost if it dies.',
+      );
+  }
+  for (const { name, backlog, oldest_seconds } of running) {
+    if (oldest_seconds > MAX_LAG_SECONDS)
+      add(
+        `${name} has ${records(backlog)} not yet in the database, the oldest for ${duration(oldest_seconds)}.`,
+        'Look at the load of Postgres.',
+      );
+  }
+  if (set_aside > 0) {
+    const remedy =
+      'The table api_usage_set_aside has each record with its reason. Book it by hand, then delete the row.';
+    add(`The database refused ${records(set_aside)}, kept aside.`, remedy);
+  }
+  return problems;
+}
+
+function ofGateways(gateways: readonly GatewayRow[]): Problem[] {
+  const problems: Problem[] = [];
+  const add = (text: string, remedy: string) => problems.push({ text, remedy, path: '/#gateways' });
+  const running = gateways.filter(({ gone }) => !gone);
+  if (running.length === 0) add('No gateway runs.', 'Start one with "tollgate serve".');
+  for (const { name, gone, backlog } of gateways) {
+    if (!gone) continue;
+    const left = backlog === 0 ? '' : ` Its spool had ${records(backlog)}: start a gateway with the same SPOOL_DIR.`;
+    add(
+      `${name} is gone without a stop.`,
+      `Start it again, or wait a day until it is forgotten if that was meant.${left}`,
+    );
+  }
+  for (const { name, limits_alone } of running) {
+    if (limits_alone) add(`${name} counts limits alone.`, 'It cannot reach the database for the limits of the others.');
+  }
+  const versions = [...new Set(running.map(({ version }) => version))].sort();
+  if (versions.length > 1) {
+    add(
+      `Gateways of different versions run: ${versions.join(', ')}.`,
+      'Replace the older ones, unless an upgrade is on its way.',
+    );
+  }
+  return problems;
+}
+
+function ofModels(models: readonly ModelHealth[]): Problem[] {
+  return models
+    .filter(
+      ({ requests, upstream_failed }) => requests >= LEAST_REQUESTS && upstream_failed > requests * MAX_FAILED_SHARE,
+    )
+    .slice(0, MOST_MODELS)
+    .map(({ slug, requests, upstream_failed }) => ({
+      text: `The upstream failed ${upstream_failed} of ${requests} requests for ${slug} in the last 24 hours.`,
+      remedy: 'Ask the router for the reason, or give the model another upstream.',
+      path: '/models',
+    }));
+}
+
+function ofAlerts(dead: number): Problem[] {
+  if (dead === 0) return [];
+  const text = dead === 1 ? 'A budget alert was given up.' : `${dead} budget alerts were given up.`;
+  return [{ text, remedy: 'Mend the receiver, then send them again.', path: '/alerts' }];
+}
+
+function records(count: number): string {
+  return count === 1 ? '1 usage record' : `${count} usage records`;
+}
+
+/** "90 seconds", "12 minutes", "5 hours". */
+export function duration(seconds: number): string {
+  if (seconds < 120) return `${Math.round(seconds)} seconds`;
+  if (seconds < 7200) return `${Math.round(seconds / 60)} minutes`;
+  return `${Math.round(seconds / 3600)} hours`;
+}

@@ -1,0 +1,46 @@
+import { readCostCenter } from '../domain/cost-center.ts';
+import { twoReadings } from '../domain/errors.ts';
+import type { Member, Members } from '../json/members.ts';
+import type { Edit } from '../json/splice.ts';
+import { bytesWithin, membersWithin, type ValidBody } from './validate.ts';
+
+/** The cost centre of a call, and the edits that remove it from a body whose format has no place for it. */
+export interface NamedCostCenter {
+  /** Empty: the body names none. */
+  readonly name: string;
+  readonly removal: readonly Edit[];
+}
+
+const NONE: NamedCostCenter = { name: '', removal: [] };
+const NOTHING = Buffer.alloc(0);
+
+/**
+ * The cost centre that a request names in its `metadata`.
+ * @param member its member there; null: none is looked for
+ * @throws GatewayError 400
+ */
+export function costCenterOf({ body, members, metadata }: ValidBody<unknown>, member: string | null): NamedCostCenter {
+  if (metadata < 0 || member === null) return NONE;
+  const outer = members[metadata] as Member;
+  const value = bytesWithin(body, outer);
+  const inner = membersWithin(value, outer);
+  const at = inner === null ? -1 : inner.findIndex(({ name }) => name === member);
+  if (inner === null || at < 0) return NONE;
+  if (inner.findLastIndex(({ name }) => name === member) !== at) throw twoReadings(`metadata.${member}`);
+  const { valueStart, valueEnd } = inner[at] as Member;
+  const name = readCostCenter(value.toString('utf8', valueStart, valueEnd), `metadata.${member}`);
+  if (name === '') return NONE;
+  if (inner.length > 1) return { name, removal: [without(value, inner, at, outer.valueStart)] };
+  const next = members[metadata + 1]?.valueStart ?? outer.valueEnd; // there is another: `model`
+  return { name, removal: [without(body.slice(0, next), members, metadata, 0)] };
+}
+
+/** Removes one of several members of an object, with the comma before it; of the first, with the comma behind it. */
+function without(object: Buffer, members: Members, at: number, offset: number): Edit {
+  const { valueEnd } = members[at] as Member;
+  const [start, end] =
+    at === 0
+      ? [object.indexOf('{') + 1, object.indexOf(',', valueEnd) + 1]
+      : [(members[at - 1] as Member).valueEnd, valueEnd];
+  return { start: offset + start, end: offset + end, bytes: NOTHING };
+}

@@ -1,0 +1,48 @@
+import type { Database } from './database.ts';
+
+const BEAT_MS = 2000;
+const MARK_MS = 10_000;
+const REMOVE_MS = 1000;
+
+/** What a gateway tells of itself (sql/0032_gateways.sql). */
+export interface GatewayState {
+  /** Usage records not yet in the database, and for how many milliseconds the oldest of them has waited. */
+  readonly backlog: number;
+  readonly lag: number;
+  /** Usage records lost since the start. */
+  readonly lost: number;
+  readonly spoolFailing: boolean;
+  /** Limits: it goes on without the other gateways. */
+  readonly limitsAlone: boolean;
+  readonly inFlight: number;
+}
+
+export interface GatewayStore {
+  /** Writes the gateway's row, and forgets gateways that are long gone. @returns whether a mark is due */
+  beat(state: GatewayState): Promise<boolean>;
+  /** Keeps what was used up to now, for comparisons. */
+  mark(): Promise<void>;
+  /** Removes the gateway's row. */
+  remove(): Promise<void>;
+}
+
+/** @param id this start of this gateway @param name of its machine or pod */
+export function gatewayStore(db: Database, id: string, name: string, version: string): GatewayStore {
+  return {
+    async beat({ backlog, lag, lost, spoolFailing, limitsAlone, inFlight }) {
+      const [row] = await db.run(
+        BEAT_MS,
+        (sql) => sql<[{ due: boolean }]>`
+          select beat_gateway(${id}::uuid, ${name}, ${version}, ${backlog}::integer, ${lag / 1000}::float8,
+            ${lost}::bigint, ${spoolFailing}::boolean, ${limitsAlone}::boolean, ${inFlight}::integer) as due`,
+      );
+      return row.due;
+    },
+    async mark() {
+      await db.run(MARK_MS, (sql) => sql`select mark_usage()`);
+    },
+    async remove() {
+      await db.run(REMOVE_MS, (sql) => sql`delete from gateways where id = ${id}`);
+    },
+  };
+}

@@ -1,0 +1,178 @@
+import { describeChange } from '../domain/change-text.ts';
+import type { ModelHealth, Overview } from '../domain/overview.ts';
+import { pageOfAudit } from './audit.ts';
+import type { Sql } from './database.ts';
+
+const MOST_CHANGES = 10;
+const MOST_MODELS = 30;
+const MOST_SPENDERS = 5;
+const MOST_BUDGETS = 10;
+const NEAR_PERCENT = 80;
+/** Seconds of a month in which a forecast would say nothing; as for alerts. */
+const EARLY = 2 * 86_400;
+/** Budgets of keys that are looked at: those alerted this month, the newest first. Each is a sum over some hundred rows. */
+const MOST_KEYS = 50;
+
+/** Runs a query on a connection of its own. */
+type Read = <T>(query: (sql: Sql) => PromiseLike<T>) => Promise<T>;
+
+/**
+ * What an operator has to know: usage of all companies, gateways, what is wrong, and what was changed last.
+ * @param read called for several queries at once
+ */
+export async function readOverview(read: Read): Promise<Overview> {
+  const [facts, models, { rows }] = await Promise.all([
+    read(readFacts),
+    read(readModels),
+    read((sql) => pageOfAudit(sql, { search: '', newestFirst: true, from: null, company: null })),
+  ]);
+  return { ...facts, models, changes: rows.slice(0, MOST_CHANGES).map(describeChange) };
+}
+
+type Facts = Omit<Overview, 'models' | 'changes'>;
+
+/** From the sums of the request trail, without its histograms: summing those takes 30 times as long. */
+function readModels(sql: Sql): Promise<ModelHealth[]> {
+  return sql<ModelHealth[]>`
+    select model_slug as slug, sum(requests)::bigint as requests, sum(failed)::bigint as failed,
+      sum(upstream_failed)::bigint as upstream_failed,
+      round(sum(duration_ms) / nullif(sum(requests - refused), 0), 1)::float8 as mean_ms
+    from request_hours where hour > now() - interval '24 hours'
+    group by 1 order by sum(requests) desc, 1 limit ${MOST_MODELS}`;
+}
+
+/** One statement, so that all figures are of one instant. */
+async function readFacts(sql: Sql): Promise<Facts> {
+  const [row] = await sql<{ overview: Facts }[]>`
+    with clock as materialized (
+      select zone, today, month, month_length, extract(epoch from now() - month_begins) as elapsed, month_begins
+      from (
+        select value as zone, (now() at time zone value)::date as today, billing_month(now()) as month,
+          billing_month(now())::timestamp at time zone value as month_begins,
+          extract(epoch from (billing_month(now()) + interval '1 month')::timestamp at time zone value
+            - billing_month(now())::timestamp at time zone value) as month_length
+        from settings where name = 'billing_timezone') z
+    ),
+    today as materialized (
+      select company_id, sum(requests) as requests, sum(prompt_tokens + completion_tokens) as tokens, sum(cost_eur) as cost
+      from usage_daily where day = (select today from clock) group by 1
+    ),
+    month as materialized (
+      select company_id, requests, prompt_tokens + completion_tokens as tokens, api_cost_eur as cost,
+        api_cost_eur + chat_cost_eur as spent, chat_cost_eur as chat
+      from monthly_spend where billing_month = (select month from clock)
+    ),
+    ${before(sql)},
+    budgets as (
+      select company_id, null::uuid as key_id, c.name as key_name, '' as prefix, company_budget(c) as budget, spent, c.name
+      from month join companies c on c.id = company_id where company_budget(c) > 0
+      union all
+      select k.company_id, k.id, k.name, k.prefix, k.monthly_budget_eur, (
+          select coalesce(sum(cost_eur), 0) from usage_monthly d
+          where d.company_id = k.company_id and d.api_key_id = k.id and d.billing_month = (select month from clock)), c.name
+      from (
+        select api_key_id from budget_alerts
+        where billing_month = (select month from clock) and api_key_id is not null and threshold <> '50'
+        group by 1 order by max(occurred_at) desc limit ${MOST_KEYS}) a
+      join api_keys k on k.id = api_key_id join companies c on c.id = k.company_id
+      where k.monthly_budget_eur > 0 and k.revoked_at is null and coalesce(k.expires_at > now(), true)
+    ),
+    near as materialized (
+      select b.*, case when elapsed >= ${EARLY} then spent * month_length / elapsed end as forecast
+      from budgets b, clock
+      where spent >= budget * ${NEAR_PERCENT}::numeric / 100 or (elapsed >= ${EARLY} and spent * month_length / elapsed > budget)
+    ),
+    nearest as (select * from near order by spent / budget desc, name, key_id nulls first limit ${MOST_BUDGETS})
+    select jsonb_build_object(
+      'at', ${instant(sql, sql`now()`)},
+      'today', (select ${sums(sql)} || jsonb_build_object('begins', (select today from clock),
+        'before', (select sums from before where period = 'day'), 'spenders', ${spenders(sql, sql`today`, sql`cost`)}) from today),
+      'month', (select ${sums(sql)} || jsonb_build_object('begins', (select month from clock),
+        'before', (select sums from before where period = 'month'), 'spenders', ${spenders(sql, sql`month`, sql`spent`)},
+        'chat_eur', trim_scale(coalesce(sum(chat), 0))::text) from month),
+      'budgets', jsonb_build_object('total', (select count(*) from near), 'used_up', (select count(*) from near where spent >= budget),
+        'nearest', coalesce((select jsonb_agg(jsonb_build_object('company', jsonb_build_object('id', company_id, 'name', name),
+            'key', case when key_id is not null then jsonb_build_object('id', key_id, 'name', key_name, 'prefix', prefix) end,
+            'budget_eur', trim_scale(budget)::text, 'spent_eur', trim_scale(spent)::text,
+            'percent', trunc(spent * 100 / budget, 1), 'forecast_percent', round(forecast * 100 / budget, 1),
+            'reached_on', case when spent < budget and forecast > budget then
+              to_char((month_begins + make_interval(secs => (elapsed * budget / spent)::float8)) at time zone zone, 'YYYY-MM-DD') end)
+          order by spent / budget desc, name, key_id nulls first) from nearest, clock), '[]')),
+      'set_aside', (select count(*) from api_usage_set_aside),
+      'dead_alerts', (select count(*) from budget_alert_deliveries where state = 'dead'),
+      'gateways', ${gateways(sql)}) as overview`;
+  return (row as { overview: Facts }).overview;
+}
+
+type Fragment = ReturnType<typeof sums>;
+
+/** The members of Totals, over a table with `requests`, `tokens` and `cost`. */
+function sums(sql: Sql) {
+  return sql`jsonb_build_object('requests', coalesce(sum(requests), 0), 'tokens', coalesce(sum(tokens), 0),
+    'cost_eur', trim_scale(coalesce(sum(cost), 0))::text)`;
+}
+
+/** Companies with the highest amounts of a table. */
+function spenders(sql: Sql, table: Fragment, amount: Fragment): Fragment {
+  return sql`coalesce((
+    select jsonb_agg(jsonb_build_object('id', company_id, 'name', c.name, 'cost_eur', trim_scale(amount)::text,
+        'share', round(amount * 100 / total, 1)) order by amount desc, company_id)
+    from (
+      select company_id, ${amount} as amount, nullif(sum(${amount}) over (), 0) as total from ${table}
+      order by ${amount} desc, company_id limit ${MOST_SPENDERS}) top
+    left join companies c on c.id = company_id where amount > 0), '[]')`;
+}
+
+/**
+ * Tables of a WITH clause: `before` has the Totals of yesterday and of the month before, up to the same time.
+ * It lies between two marks; where there is none, between the beginning and the end of that day or month.
+ */
+function before(sql: Sql): Fragment {
+  const mark = (when: Fragment) => sql`
+    select at, requests, tokens, cost_eur as cost from usage_marks m
+    where m.period = s.period and m.begins = s.begins and ${when} limit 1`;
+  return sql`
+    spans as (
+      select 'day' as period, today - 1 as begins, ((now() at time zone zone) - interval '1 day') at time zone zone as until,
+        (today - 1)::timestamp at time zone zone as starts, today::timestamp at time zone zone as ends from clock
+      union all
+      select 'month', (month - interval '1 month')::date, ((now() at time zone zone) - interval '1 month') at time zone zone,
+        (month - interval '1 month')::timestamp at time zone zone, month_begins from clock
+    ),
+    before as (
+      select period, (
+        select jsonb_build_object('requests', round(u.requests + (o.requests - u.requests) * part),
+          'tokens', round(u.tokens + (o.tokens - u.tokens) * part),
+          'cost_eur', trim_scale(round(u.cost + (o.cost - u.cost) * part, 2))::text)
+        from (select coalesce(extract(epoch from s.until - u.at) / nullif(extract(epoch from o.at - u.at), 0), 0) as part) p) as sums
+      from spans s
+      cross join lateral (
+        select * from (${mark(sql`at <= s.until order by at desc`)}) m
+        union all select s.starts, 0, 0, 0 limit 1) u
+      cross join lateral (
+        select * from (${mark(sql`at > s.until order by at`)}) m
+        union all (
+          select s.ends, coalesce(sum(requests), 0), coalesce(sum(prompt_tokens + completion_tokens), 0), coalesce(sum(cost_eur), 0)
+          from usage_daily where s.period = 'day' and day = s.begins having s.period = 'day')
+        union all (
+          select s.ends, coalesce(sum(requests), 0), coalesce(sum(prompt_tokens + completion_tokens), 0), coalesce(sum(api_cost_eur), 0)
+          from monthly_spend where s.period = 'month' and billing_month = s.begins having s.period = 'month')
+        limit 1) o
+    )`;
+}
+
+/** All GatewayRows, in the order of their names. */
+function gateways(sql: Sql): Fragment {
+  return sql`coalesce((
+    select jsonb_agg(jsonb_build_object('id', id, 'name', name, 'version', version,
+        'started_at', ${instant(sql, sql`started_at`)}, 'last_seen_at', ${instant(sql, sql`last_seen_at`)},
+        'gone', last_seen_at < now() - interval '1 minute', 'backlog', backlog,
+        'oldest_seconds', coalesce(round(extract(epoch from now() - oldest_at)), 0), 'lost', lost, 'spool_failing', spool_failing,
+        'limits_alone', limits_alone, 'requests_in_flight', requests_in_flight)
+      order by name, started_at, id)
+    from gateways where last_seen_at > now() - interval '1 day'), '[]')`;
+}
+
+function instant(sql: Sql, at: Fragment): Fragment {
+  return sql`to_char(${at} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')`;
+}

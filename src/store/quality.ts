@@ -1,0 +1,88 @@
+import type { DayRange } from '../domain/day-range.ts';
+import { DURATION_BOUNDS_MS, percentileOf } from '../domain/histogram.ts';
+import type { UsageFilters } from './daily.ts';
+import type { Sql } from './database.ts';
+
+/** How fast and how well calls were answered; see `request_hours` in sql/0030_requests.sql. */
+export interface QualityGroup {
+  /** Milliseconds of requests that were not refused; null where all were. */
+  readonly p50: number | null;
+  readonly p95: number | null;
+  /** Failed requests of all, from 0 to 1. */
+  readonly error_rate: number;
+}
+
+export interface Quality {
+  /** Whether the trail has requests of this range. */
+  readonly hasTrail: boolean;
+  /** There are too many figures to add up while a page is waited for. */
+  readonly isTooMuch: boolean;
+  /** By slug, id and name. */
+  readonly by_model: ReadonlyMap<string, QualityGroup>;
+  readonly by_key: ReadonlyMap<string, QualityGroup>;
+  readonly by_endpoint: ReadonlyMap<string, QualityGroup>;
+}
+
+/** Rows of `request_hours` that are added up; each takes about 10 µs. */
+const MAX_HOURS = 5000;
+
+/**
+ * Figures of the hours that a range of days has in the billing time zone. Cost centres are not in them: with a filter
+ * for one, and where there are too many rows, there are none.
+ */
+export async function readQuality(
+  sql: Sql,
+  companyId: string,
+  { from, to }: DayRange,
+  { model, key, endpoint, cost_center }: UsageFilters,
+): Promise<Quality> {
+  const [row] = await sql<[{ trail: boolean; rows: number; groups: HoursGroup[] | null }]>`
+    with asked as materialized (
+      select ${from}::timestamp at time zone value as begins, (${to}::date + 1)::timestamp at time zone value as ends
+      from settings where name = 'billing_timezone'
+    ),
+    hours as materialized (
+      select h.* from request_hours h, asked
+      where company_id = ${companyId} and hour >= date_trunc('hour', begins, 'UTC') and hour < ends
+        ${model === null ? sql`` : sql`and model_slug = ${model}`} ${key === null ? sql`` : sql`and api_key_id = ${key}`}
+        ${endpoint === null ? sql`` : sql`and endpoint = ${endpoint}`}
+      limit ${cost_center === null ? MAX_HOURS + 1 : 0}
+    ),
+    counted as (select count(*)::integer as rows from hours),
+    groups as (
+      select model_slug, api_key_id, endpoint, sum(requests) as requests, sum(failed) as failed,
+        ${sql.unsafe(`array[${[...DURATION_BOUNDS_MS, null].map((_, at) => `sum(duration_buckets[${at + 1}])`)}]`)} as buckets
+      from hours where (select rows from counted) <= ${MAX_HOURS}
+      group by grouping sets ((model_slug), (api_key_id), (endpoint)) having sum(requests) > 0
+    )
+    select rows, (select json_agg(groups) from groups) as groups, exists (
+      select from request_trail, asked where company_id = ${companyId} and occurred_at >= begins and occurred_at < ends) as trail
+    from counted`;
+  const by = (name: 'model_slug' | 'api_key_id' | 'endpoint') =>
+    new Map(
+      (row.groups ?? [])
+        .filter((group) => group[name] !== null)
+        .map((group) => [group[name] as string, qualityOf(group)]),
+    );
+  return {
+    hasTrail: row.trail,
+    isTooMuch: row.rows > MAX_HOURS,
+    by_model: by('model_slug'),
+    by_key: by('api_key_id'),
+    by_endpoint: by('endpoint'),
+  };
+}
+
+interface HoursGroup {
+  readonly model_slug: string | null;
+  readonly api_key_id: string | null;
+  readonly endpoint: string | null;
+  readonly requests: number;
+  readonly failed: number;
+  readonly buckets: readonly number[];
+}
+
+function qualityOf({ requests, failed, buckets }: HoursGroup): QualityGroup {
+  const of = (share: number) => percentileOf(DURATION_BOUNDS_MS, buckets, share);
+  return { p50: of(0.5), p95: of(0.95), error_rate: failed / requests };
+}

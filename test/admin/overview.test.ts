@@ -1,0 +1,74 @@
+import t from 'tap';
+import { alertStore } from '../../src/store/alert.ts';
+import { openDatabase } from '../../src/store/database.ts';
+import { tollgate } from '../support/cli.ts';
+import { until } from '../support/until.ts';
+import { signedIn, startOffice } from './people.ts';
+
+const office = await startOffice(t);
+const operator = await signedIn(office, 'operator');
+const db = openDatabase({ url: office.databaseUrl });
+t.teardown(() => db.close());
+// the gateway itself looks for nothing here
+await office.sql`update alert_lease set holder = null, expires_at = 'infinity'`;
+await until(async () => (await office.sql`select from gateways`).count === 1, 'the gateway beats');
+const { company } = office.customer;
+const plain = (html: string) => html.replaceAll(/<[^>]+>/g, ' ').replaceAll(/\s+/g, ' ');
+const first = async () => (await operator.get('/', { 'accept-language': 'en' })).text;
+const status = (...more: string[]) => tollgate(['status', ...more], { env: { DATABASE_URL: office.databaseUrl } });
+
+t.test('the first page of others is what is theirs', async (t) => {
+  const of = async (role: 'owner' | 'administrator' | 'member') =>
+    (await (await signedIn(office, role)).get('/')).headers.get('location');
+  t.equal(await of('owner'), `/companies/${company}/usage`);
+  t.equal(await of('administrator'), `/companies/${company}/usage`);
+  t.equal(await of('member'), '/account');
+});
+
+t.test('an operator sees that all is well, and who spends most', async (t) => {
+  await office.sql`update companies set name = 'Nord <b>', monthly_budget_eur = 0.0000001 where id = ${company}`;
+  await office.customer.chat();
+  const [call] = await office.ledger(company, 1);
+  const html = await first();
+  const text = plain(html);
+  t.match(text, /Overview All is well\. /);
+  t.match(html, `<a href="/companies/${company}/usage">Nord &lt;b&gt;</a>`);
+  t.match(text, /Top spenders today .* Nord &lt;b&gt; .*100%/);
+  t.match(text, /1 budget is used to 80 % or will be passed at this pace; 1 of them used up\./);
+  t.match(html, `<a href="/companies/${company}/settings">Change`, 'and leads to where it is changed');
+  t.match(text, /Gateways Gateway State .* running 0\.1\.0 /);
+  t.match(text, /olga@tollgate\.example|by SQL changed company Nord &lt;b&gt;: name/);
+  const run = await status();
+  t.match(run, { code: 0, out: /^All is well\.\n\nAPI CALLS +EUR +REQUESTS +TOKENS\ntoday, / });
+  t.match(run.out, new RegExp(`TOP SPENDERS TODAY +EUR +SHARE % +ID\nNord <b> +${call?.cost_eur} +100 +${company}\n`));
+  t.match(await status('--json'), {
+    code: 0,
+    json: { ok: true, problems: [], today: { requests: 1, cost_eur: call?.cost_eur, spenders: [{ id: company }] } },
+  });
+});
+
+t.test('what is wrong stands on top, with a link to where it is mended', async (t) => {
+  const store = alertStore(db, db);
+  await store.look(null, { webhook: true, email: false, operators: [] });
+  await office.sql`update budget_alert_deliveries set state = 'dead'`;
+  await office.sql`insert into api_usage_set_aside (record, reason) values ('{}', 'wrong')`;
+  await office.sql`insert into gateways (id, name, version, last_seen_at) values
+    (gen_random_uuid(), 'pod <i>', '0.0.9', now() - interval '2 minutes')`;
+  await office.sql`insert into gateways (id, name, version) values (gen_random_uuid(), 'pod-3', '0.0.8')`;
+  const html = await first();
+  const [, wrong = ''] = /<section class="problem"(.*?)<\/section>/s.exec(html) ?? [];
+  t.match(plain(wrong), /4 things are wrong/);
+  const links = [...wrong.matchAll(/<li><a href="([^"]+)">([^<]+)<\/a>/g)].map(([, href, text]) => `${href} ${text}`);
+  t.same(links, [
+    '/#gateways The database refused 1 usage record, kept aside.',
+    '/#gateways pod &lt;i&gt; is gone without a stop.',
+    '/#gateways Gateways of different versions run: 0.0.8, 0.1.0.',
+    '/alerts A budget alert was given up.',
+  ]);
+  t.match(html, 'id="gateways"');
+  t.notMatch(html, 'All is well');
+  const run = await status();
+  t.match(run, { code: 1, out: /^- The database refused 1 usage record/ });
+  t.match(run.out, /\npod <i> +gone +0\.0\.9 /);
+  t.match(await status('--json'), { code: 1, json: { ok: false, problems: { length: 4 } } });
+});

@@ -1,0 +1,105 @@
+import { execFile } from 'node:child_process';
+import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { gunzipSync } from 'node:zlib';
+import t from 'tap';
+import { startDemo } from '../../src/demo/server.ts';
+import { startProcess } from '../faults/gateway.ts';
+import { ROOT, tollgate } from '../support/cli.ts';
+import { ask } from '../support/client.ts';
+import { emptyDatabase, testDatabase } from '../support/postgres.ts';
+import { until } from '../support/until.ts';
+
+t.setTimeout(120_000);
+const run = promisify(execFile);
+const folder = t.testdir();
+
+/** The commands under "From embedded to your own server", without the one that serves. */
+function documented(target: string): string {
+  const text = readFileSync(new URL('sql/README.md', ROOT), 'utf8');
+  const [, block = ''] = /### From embedded to your own server\n.*?```sh\n(.*?)```/s.exec(text) ?? [];
+  const lines = block.trimEnd().split('\n');
+  if (lines.pop()?.startsWith('npx tollgate serve') !== true) throw new Error('the last command does not serve');
+  const main = new URL('src/main.ts', ROOT).pathname;
+  return lines
+    .join('\n')
+    .replace(/^export DATABASE_URL=\S+/m, `export DATABASE_URL='${target}'`)
+    .replaceAll('npx tollgate', `'${process.execPath}' '${main}'`);
+}
+
+t.test('from embedded to an own server, by the commands of the documentation, while a gateway writes', async (t) => {
+  const upstream = await startDemo({ port: 0 });
+  t.teardown(() => upstream.close());
+  const env = { DATA_DIR: join(folder, 'data'), UPSTREAM_URL: upstream.url };
+  const gateway = await startProcess(t, env);
+  const create = async (...argv: string[]) => (await tollgate([...argv, '--json'], { env })).json;
+  const { id: company } = await create('company', 'create', '--name', 'Acme', '--budget', '100');
+  const model = ['--slug', 'chat', '--upstream', 'internal-chat', '--kind', 'chat', '--eu-hosted', 'true'];
+  await create('model', 'create', ...model, '--input-price', '0.1', '--output-price', '0.2');
+  const { key } = await create('key', 'create', '--company', company, '--name', 'CI', '--scope', 'chat');
+  const chat = (url: string) => {
+    const body = { model: 'chat', messages: [{ role: 'user', content: 'Hello' }] };
+    return ask(`${url}/chat/completions`, { key, body });
+  };
+  await until(async () => (await chat(gateway.url)).status === 200, 'the gateway knows key and model');
+
+  const writing = new AbortController();
+  const writer = (async () => {
+    while (!writing.signal.aborted) await chat(gateway.url);
+  })();
+  const target = await emptyDatabase(t);
+  const { stdout } = await run('sh', ['-ec', documented(target.url)], {
+    cwd: folder,
+    env: { PATH: process.env.PATH, ...env },
+  });
+  writing.abort();
+  await writer;
+  t.match(
+    stdout,
+    /^Wrote \d+ rows to tollgate\.backup \(0\.\d MB\)\.\nLoaded \d+ rows\. .*\nmonthly_spend is the sum of its rows/,
+  );
+  t.match(stdout, /Every sealed row is as it was written: [1-9]\d* rows, [1-9]\d* seals\.\n$/);
+  t.same(readdirSync(folder).sort(), ['data', 'tollgate.backup'], 'nothing is left but the file');
+  t.equal(statSync(join(folder, 'tollgate.backup')).mode & 0o777, 0o600);
+
+  const successor = await startProcess(t, { DATABASE_URL: target.url, SPOOL_DIR: '', UPSTREAM_URL: upstream.url });
+  t.equal((await chat(successor.url)).status, 200, 'the key of before works on the new server');
+  await until(async () => (await tollgate(['status'], { env: { DATABASE_URL: target.url } })).code === 0, 'it beats');
+  successor.signal('SIGTERM');
+  t.equal(await successor.exited, 0);
+  const verified = await tollgate(['ledger', 'verify'], { env: { DATABASE_URL: target.url } });
+  t.match(verified, { code: 0 }, 'what it wrote is counted and sealed too');
+  gateway.signal('SIGTERM');
+  t.equal(await gateway.exited, 0);
+});
+
+t.test('files that cannot be written or read are named in one line', async (t) => {
+  const { url } = await testDatabase(t);
+  const env = { DATABASE_URL: url };
+  const file = join(folder, 'again.backup');
+  t.match(await tollgate(['database', 'backup', '--to', file, '--json'], { env }), { code: 0, json: { file } });
+  t.match(
+    gunzipSync(readFileSync(file)).toString(),
+    /^\{"tollgate_backup":1,"migration":"00.*\{"end":true,"rows":\{.*\}\}\n$/s,
+  );
+  t.match(await tollgate(['database', 'backup', '--to', file], { env }), {
+    code: 1,
+    err: `tollgate: ${file} exists already; remove it or choose another name\n`,
+  });
+  const nowhere = join(folder, 'missing', 'x');
+  t.match(await tollgate(['database', 'backup', '--to', nowhere], { env }), {
+    code: 1,
+    err: /^tollgate: .*ENOENT.*\n$/,
+  });
+
+  const empty = { DATABASE_URL: (await emptyDatabase(t)).url };
+  const restore = (from: string, of = empty) => tollgate(['database', 'restore', '--from', from], { env: of });
+  t.match(await restore(nowhere), { code: 1, err: /^tollgate: .*missing\/x: ENOENT.*\n$/ });
+  writeFileSync(join(folder, 'text'), 'no gzip');
+  t.match(await restore(join(folder, 'text')), { code: 1, err: /^tollgate: .*text: incorrect header check\n$/ });
+  writeFileSync(join(folder, 'half'), readFileSync(file).subarray(0, 500));
+  t.match(await restore(join(folder, 'half')), { code: 1, err: /tollgate: .*half: unexpected end of file\n$/ });
+  t.match(await restore(file), { code: 0, out: /^Loaded \d+ rows\./ });
+  t.match(await tollgate(['database', 'backup'], { env }), { code: 64, err: /missing --to/ });
+});

@@ -1,0 +1,106 @@
+import t from 'tap';
+import { describeChange } from '../../src/domain/change-text.ts';
+import { duration, type GatewayRow, type Overview, problemsOf } from '../../src/domain/overview.ts';
+
+const NOTHING = { requests: 0, tokens: 0, cost_eur: '0' };
+const GATEWAY: GatewayRow = {
+  ...{
+    id: 'a',
+    name: 'pod-1',
+    version: '1.0.0',
+    started_at: '',
+    last_seen_at: '',
+    gone: false,
+    backlog: 0,
+    oldest_seconds: 0,
+  },
+  ...{ lost: 0, spool_failing: false, limits_alone: false, requests_in_flight: 0 },
+};
+const WELL: Overview = {
+  at: '',
+  today: { ...NOTHING, begins: '2026-11-22', before: NOTHING, spenders: [] },
+  month: { ...NOTHING, begins: '2026-11-01', before: NOTHING, spenders: [], chat_eur: '0' },
+  budgets: { total: 1, used_up: 1, nearest: [] },
+  models: [{ slug: 'm', requests: 1000, failed: 60, upstream_failed: 50, mean_ms: 10 }],
+  set_aside: 0,
+  gateways: [GATEWAY, { ...GATEWAY, id: 'b', backlog: 10, oldest_seconds: 60, requests_in_flight: 9 }],
+  dead_alerts: 0,
+  changes: [],
+};
+const texts = (changes: Partial<Overview>) => problemsOf({ ...WELL, ...changes }).map(({ text }) => text);
+const gateways = (...rows: Partial<GatewayRow>[]) => ({ gateways: rows.map((row) => ({ ...GATEWAY, ...row })) });
+
+t.test('nothing is wrong with records on their way, budgets used up, and few failures', async (t) => {
+  t.same(texts({}), []);
+});
+
+t.test('what is wrong is told in a sentence, with what to do and where', async (t) => {
+  t.same(texts(gateways({ lost: 4 })), ['pod-1 lost 4 usage records.']);
+  t.same(texts(gateways({ spool_failing: true })), ['The disk of pod-1 refuses usage records.']);
+  t.same(texts(gateways({ backlog: 12, oldest_seconds: 600 })), [
+    'pod-1 has 12 usage records not yet in the database, the oldest for 10 minutes.',
+  ]);
+  t.same(texts({ set_aside: 2 }), ['The database refused 2 usage records, kept aside.']);
+  t.same(texts({ gateways: [] }), ['No gateway runs.']);
+  t.same(texts(gateways({}, { name: 'pod-2', gone: true, spool_failing: true, version: '0.9.0' })), [
+    'pod-2 is gone without a stop.',
+  ]);
+  t.match(
+    problemsOf({ ...WELL, ...gateways({}, { gone: true, backlog: 7 }) })[0]?.remedy,
+    /Its spool had 7 usage records/,
+  );
+  t.same(texts(gateways({ limits_alone: true })), ['pod-1 counts limits alone.']);
+  t.same(texts(gateways({}, { version: '0.9.0' })), ['Gateways of different versions run: 0.9.0, 1.0.0.']);
+  const models = [
+    { slug: 'few', requests: 19, failed: 19, upstream_failed: 19, mean_ms: null },
+    { slug: 'bad', requests: 20, failed: 2, upstream_failed: 2, mean_ms: 1 },
+  ];
+  t.same(texts({ models }), ['The upstream failed 2 of 20 requests for bad in the last 24 hours.']);
+  t.same(texts({ dead_alerts: 1 }), ['A budget alert was given up.']);
+  t.same(texts({ dead_alerts: 3 }), ['3 budget alerts were given up.']);
+  const all = problemsOf({ ...WELL, models, dead_alerts: 1, set_aside: 1, ...gateways({ lost: 1 }, { gone: true }) });
+  t.same(
+    all.map(({ path }) => path),
+    ['/#gateways', '/#gateways', '/#gateways', '/models', '/alerts'],
+    'the worst first',
+  );
+  t.ok(all.every(({ remedy }) => remedy.endsWith('.')));
+});
+
+t.test('durations are told in the unit that fits', async (t) => {
+  t.same([61, 119, 120, 7199, 7200, 90_000].map(duration), [
+    ...['61 seconds', '119 seconds', '2 minutes', '120 minutes', '2 hours', '25 hours'],
+  ]);
+});
+
+t.test('a change is told in a sentence', async (t) => {
+  const row = { at: new Date(0), actor: 'ann@a.example', db_role: 'app', action: 'update' as const };
+  const key = { ...row, subject: 'api_keys', company_name: 'Acme', before: { name: 'CI', monthly_budget_eur: null } };
+  t.same(describeChange({ ...key, after: { name: 'CI', monthly_budget_eur: 5 } }), {
+    at: '1970-01-01T00:00:00.000Z',
+    who: 'ann@a.example',
+    what: 'changed key CI of Acme: monthly budget none → 5',
+  });
+  const long = { name: 'x'.repeat(50), a: [], b: 1, c: 2 };
+  t.equal(
+    describeChange({
+      ...row,
+      subject: 'companies',
+      company_name: 'B',
+      before: { name: 'A', a: ['m', 'n'], b: 0, c: 0 },
+      after: long,
+    }).what,
+    `changed company ${'x'.repeat(50)}: name A → ${'x'.repeat(40)}…, a m,n → none, b 0 → 1 and 1 more`,
+  );
+  const model = { subject: 'models', company_name: null, before: null, after: { slug: 'm' } };
+  t.match(describeChange({ ...row, ...model, action: 'insert', actor: 'cli' }), {
+    who: 'the command line',
+    what: 'created model m',
+  });
+  t.match(describeChange({ ...row, ...model, before: { slug: 'm' }, after: null, action: 'delete', actor: 'app' }), {
+    who: 'app by SQL',
+    what: 'removed model m',
+  });
+  const emptied = { ...row, ...model, after: null, action: 'truncate' as const };
+  t.equal(describeChange(emptied).what, 'emptied all rows of models');
+});

@@ -1,0 +1,105 @@
+import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
+import t from 'tap';
+import { programVersion } from '../../src/runtime/version.ts';
+import { gatewayStore } from '../../src/store/gateways.ts';
+import { Heartbeat } from '../../src/store/heartbeat.ts';
+import { faultWorld } from '../faults/world.ts';
+import { testDatabase } from '../support/postgres.ts';
+import { until } from '../support/until.ts';
+
+t.setTimeout(90_000);
+const STATE = { backlog: 3, lag: 2500, lost: 1, spoolFailing: true, limitsAlone: true, inFlight: 7 };
+const MS = 10_000;
+
+t.test(
+  'of two gateways one is stopped and one is killed: the row of the killed one stays until its successor beats',
+  async (t) => {
+    const world = await faultWorld(t);
+    const seen = () => world.sql`select id, name, version, backlog, oldest_at from gateways order by started_at`;
+    const [stopped, killed] = [await world.gateway(), await world.gateway()];
+    const both = await until(seen, 'both gateways beat', ({ length }) => length === 2);
+    const own = { name: hostname(), version: programVersion(), backlog: 0, oldest_at: null };
+    t.match([...both], [own, own]);
+    const [{ marks }] = await world.sql<[{ marks: number }]>`select count(*)::integer as marks from usage_marks`;
+    t.equal(marks, 2, 'one mark of the day and one of the month, by whichever came first');
+
+    stopped.signal('SIGTERM');
+    t.equal(await stopped.exited, 0);
+    killed.signal('SIGKILL');
+    await killed.exited;
+    const [left, ...others] = await seen();
+    t.same(others, [], 'a clean stop removes the row');
+    t.ok(left);
+
+    await world.sql`update gateways set last_seen_at = now() - interval '61 seconds'`;
+    await world.gateway();
+    const rows = await until(seen, 'the successor beats', (found) => found.every(({ id }) => id !== left?.id));
+    t.equal(rows.length, 1, 'a gateway of the same name takes the place of the one that is gone');
+  },
+);
+
+t.test('a beat tells the state of the gateway', async (t) => {
+  const { db } = await testDatabase(t);
+  const id = randomUUID();
+  const store = gatewayStore(db, id, 'pod-1', '1.2.3');
+  t.equal(await store.beat({ ...STATE, backlog: 0, lag: 0 }), true, 'a mark is due');
+  await store.mark();
+  t.equal(await store.beat(STATE), false, 'none is due any more');
+  const [row] = await db.run(
+    MS,
+    (sql) => sql`select *, extract(epoch from last_seen_at - oldest_at)::float8 as lag from gateways`,
+  );
+  t.match(row, {
+    ...{ id, name: 'pod-1', version: '1.2.3', backlog: 3, lag: 2.5, lost: 1, spool_failing: true },
+    ...{ limits_alone: true, requests_in_flight: 7 },
+  });
+  await store.remove();
+  t.same(await db.run(MS, (sql) => sql`select from gateways`), []);
+});
+
+t.test('gateways that are long gone are forgotten, others are not', async (t) => {
+  const { db } = await testDatabase(t);
+  await db.run(MS, async (sql) => {
+    const add = (name: string, seen: string) => sql`
+      insert into gateways (id, name, version, started_at, last_seen_at)
+      values (gen_random_uuid(), ${name}, '1', now() - interval '3 days', now() - ${seen}::interval)`;
+    await add('old', '25 hours');
+    await add('gone', '23 hours');
+    await add('pod-1', '2 minutes');
+    await add('pod-1', '30 seconds');
+  });
+  await gatewayStore(db, randomUUID(), 'pod-1', '2').beat(STATE);
+  const rows = await db.run(
+    MS,
+    (sql) => sql<{ name: string; version: string }[]>`select name, version from gateways order by 1, 2`,
+  );
+  t.same(
+    rows.map(({ name, version }) => `${name} ${version}`),
+    ['gone 1', 'pod-1 1', 'pod-1 2'],
+  );
+});
+
+t.test('the heart goes on beating when a beat fails, and takes a mark when one is due', async (t) => {
+  const calls: string[] = [];
+  const heartbeat = new Heartbeat(
+    {
+      async beat() {
+        calls.push('beat');
+        if (calls.length === 1) throw new Error('away');
+        return calls.length === 2;
+      },
+      mark: async () => void calls.push('mark'),
+      remove: async () => void calls.push('remove'),
+    },
+    () => STATE,
+    1,
+  );
+  await until(() => calls.length > 3, 'four calls');
+  await heartbeat.close();
+  t.same(calls.slice(0, 4), ['beat', 'beat', 'mark', 'beat']);
+  t.equal(calls.at(-1), 'remove');
+  const { length } = calls;
+  await heartbeat.close();
+  t.same(calls.slice(length), ['remove'], 'no beat after it was closed');
+});
