@@ -1,5 +1,4 @@
 import { readFileSync } from 'node:fs';
-import { csvCell } from '../domain/csv.ts';
 import { FieldError, readMonth, readUuid } from '../domain/field.ts';
 import { type BilledCall, EXPORT_COLUMNS, readExport, reconcile, spanOf } from '../domain/reconcile.ts';
 import { findCompany } from '../store/company.ts';
