@@ -254,7 +254,8 @@ async function run(c: PageContext, form: Form): Promise<Response> {
     error?: { message: string; type: string; code: string | null };
   };
   const status = String(response.statusCode);
-  const figures = muted(await figuresOf(c, requestIdOf(response), error !== undefined));
+  const request = requestIdOf(response);
+  const figures = html`${muted(await figuresOf(c, request, error !== undefined))}<br><a href="/companies/${param(c, 'company')}/requests/${request}">What became of the request</a>`;
   const result =
     error === undefined
       ? html`<section class="card" role="status"><h2>Answer</h2><p class="answer">${text ?? ''}</p>

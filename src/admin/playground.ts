@@ -40,7 +40,12 @@ interface Piece {
 async function playgroundPage(
   c: PageContext,
   form: Form,
-  answer: { readonly text: string; readonly error: string; readonly figures: string } | null = null,
+  answer: {
+    readonly text: string;
+    readonly error: string;
+    readonly figures: string;
+    readonly request: string;
+  } | null = null,
 ): Promise<Response> {
   const id = param(c, 'company');
   const { email } = c.var.session.user;
@@ -55,7 +60,8 @@ async function playgroundPage(
 <section class="card" id="result"${raw(answer === null ? ' hidden' : '')}><h2>Answer</h2>
 <p class="answer" data-answer>${answer?.text ?? ''}</p>
 <p class="wrong" role="alert" data-error>${answer?.error ?? ''}</p>
-<p class="muted" role="status" data-figures>${answer?.figures ?? ''}</p></section>`;
+<p class="muted" role="status" data-figures>${answer?.figures ?? ''}</p>
+<p><a data-request href="/companies/${id}/requests/${answer?.request ?? ''}"${raw(answer === null ? ' hidden' : '')}>What became of the request</a></p></section>`;
   return page(c, `Playground of ${company.name}`, body);
 }
 
@@ -105,8 +111,9 @@ async function run(c: PageContext, form: Form): Promise<Response> {
   } catch {
     error = BROKEN;
   }
-  const figures = await figuresOf(c, requestIdOf(response), response.statusCode !== 200);
-  return playgroundPage(c, form, { text, error, figures });
+  const request = requestIdOf(response);
+  const figures = await figuresOf(c, request, response.statusCode !== 200);
+  return playgroundPage(c, form, { text, error, figures, request });
 }
 
 /** For the script of the page: the pieces of the answer as they come, each a line of JSON. */

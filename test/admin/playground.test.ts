@@ -173,6 +173,8 @@ await t.test('in a browser', async (t) => {
     t.match(row, { outcome: 'completed', created_by: people.administrator });
     t.match(await figures(page).innerText(), `${Number(row?.cost_eur)} EUR`);
     await look(page, 'playground');
+    await page.getByRole('link', { name: 'What became of the request' }).click();
+    t.match(await page.locator('main').innerText(), `${row?.request_id}`);
     t.same(complaints, []);
   });
 

@@ -49,6 +49,7 @@ for (const chart of document.querySelectorAll('svg.chart')) {
 for (const form of document.querySelectorAll('form[data-stream]')) {
   const result = document.getElementById('result');
   const [answer, error, figures] = ['answer', 'error', 'figures'].map((name) => result.querySelector(`[data-${name}]`));
+  const link = result.querySelector('[data-request]');
   const [send, stop] = [form.querySelector('button.primary'), form.querySelector('[data-stop]')];
 
   /** Shows the answer as it comes. @returns the id of the request; null when the answer is no stream */
@@ -82,9 +83,12 @@ for (const form of document.querySelectorAll('form[data-stream]')) {
     send.disabled = true;
     stop.hidden = false;
     result.hidden = false;
+    link.hidden = true;
     try {
       const request = await show(stopped.signal);
       if (request === null) return form.submit(); // the page says what is wrong
+      link.href = link.href.replace(/[^/]*$/, request);
+      link.hidden = request === '';
       const refused = answer.textContent === '' && error.textContent !== '' && !stopped.signal.aborted;
       if (refused) figures.textContent = `Nothing is booked. x-request-id ${request}`;
       else if (request !== '') {
