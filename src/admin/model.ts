@@ -12,7 +12,7 @@ import type { Form } from './form.ts';
 import type { Html } from './html.ts';
 import { badge, confirmation, page } from './layout.ts';
 import { list, listQuery } from './list.ts';
-import { modelOfPath, priceCards, removeCost, schedule, setCost, withdraw } from './price.ts';
+import { modelOfPath, priceCards, removeCost, removeCostPage, schedule, setCost, withdraw } from './price.ts';
 import { priceLabels, priceText, priceUnitOf, sentUnit, shownUnit, unitInput, unitSwitch } from './price-unit.ts';
 import { type Labels, lockEdited, seenInput } from './stale.ts';
 
@@ -25,6 +25,7 @@ export const modelRoutes: readonly Route[] = [
   { method: 'POST', path: '/models/:model/prices', action: 'model.write', handle: schedule, page: editPage },
   { method: 'POST', path: '/models/:model/prices/:price/withdraw', action: 'model.write', handle: withdraw },
   { method: 'POST', path: '/models/:model/costs', action: 'cost.write', handle: setCost, page: editPage },
+  { method: 'GET', path: '/models/:model/costs/:cost/remove', action: 'cost.write', handle: removeCostPage },
   { method: 'POST', path: '/models/:model/costs/:cost/remove', action: 'cost.write', handle: removeCost },
   { method: 'GET', path: '/models/:model/remove', action: 'model.write', handle: removePage },
   { method: 'POST', path: '/models/:model/remove', action: 'model.write', handle: remove },

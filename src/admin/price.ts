@@ -1,5 +1,6 @@
 import { html } from 'hono/html';
 import { type PriceUnit, readDay, readMoment, readPriceIn, UNIT_TOKENS } from '../domain/price.ts';
+import { RefusedChange } from '../domain/refused-change.ts';
 import { type CostPriceRow, costPrices, removeCostPrice, setCostPrice } from '../store/margin.ts';
 import type { ModelRow } from '../store/model.ts';
 import { findModelById } from '../store/page.ts';
@@ -16,7 +17,7 @@ import { change, type PageContext, param, read } from './context.ts';
 import { csrfInput, type FormState, field, formState } from './field.ts';
 import { Form } from './form.ts';
 import type { Html } from './html.ts';
-import { badge, muted, table } from './layout.ts';
+import { badge, confirmation, muted, page, table } from './layout.ts';
 import { priceText, sentUnit, unitInput } from './price-unit.ts';
 
 /** Prices of a model on its page: their history, those to come, what they were on a day, and what the operator pays. */
@@ -138,7 +139,7 @@ function costCard(c: PageContext, form: Form, model: ModelRow, rows: readonly Co
     Completion: ({ output }: CostPriceRow) => priceText(c, unit, output),
     'Changed by': ({ changed_by }: CostPriceRow) => changed_by,
     Action: ({ id, valid_from }: CostPriceRow) =>
-      html`<form class="inline" method="post" action="${path}/${id}/remove">${csrfInput(c)}<button class="quiet">Remove<span class="sr"> the cost price of ${valid_from}</span></button></form>`,
+      html`<a class="button quiet" href="${path}/${id}/remove">Remove<span class="sr"> the cost price of ${valid_from}</span></a>`,
   };
   return html`<section class="card"><h2>What it costs you</h2>
 <p class="muted">What you pay the provider, in EUR per ${UNIT_TOKENS[unit]} tokens, from a day on. Companies never see it. <a href="/margin">Margin</a></p>
@@ -156,6 +157,22 @@ export async function setCost(c: PageContext, form: Form): Promise<Response> {
   form.check();
   await change(c, (sql) => setCostPrice(sql, { slug, company_id, ...prices }, since));
   return c.redirect(`/models/${id}?done=saved`, 303);
+}
+
+export async function removeCostPage(c: PageContext): Promise<Response> {
+  const model = await modelOfPath(c);
+  const found = (await read(c, (sql) => costPrices(sql, model.slug))).find(({ id }) => id === param(c, 'cost'));
+  if (found === undefined) throw new RefusedChange('not_found', 'model', 'There is no such cost price.');
+  const back = `/models/${model.id}`;
+  const body = html`<h1>Remove this cost price?</h1>
+${confirmation(c, {
+  action: `${back}/costs/${found.id}/remove`,
+  button: 'Remove cost price',
+  back,
+  text: html`<p>What <code>${model.slug}</code> costs you from ${found.valid_from} on: ${priceText(c, '1k', found.input)} and ${priceText(c, '1k', found.output)} per ${UNIT_TOKENS['1k']} tokens.</p>
+<p>The margin of these days is then computed with the cost price before it. What companies pay stays as it is.</p>`,
+})}`;
+  return page(c, 'Remove a cost price', body);
 }
 
 export async function removeCost(c: PageContext): Promise<Response> {

@@ -315,5 +315,10 @@ async function spender() {
   await office.sql`
     insert into usage_daily values (${company}, billing_month(now()), billing_month(now()), 'swift', ${key?.id as string},
       'chat.completions', 'upstream', 'completed', 1, 10, 10, 2.5)`;
+  await office.sql`
+    insert into usage_monthly (company_id, billing_month, model_slug, api_key_id, endpoint, usage_source, outcome,
+      cost_center, requests, prompt_tokens, completion_tokens, cost_eur)
+    select company_id, billing_month, model_slug, api_key_id, endpoint, usage_source, outcome, cost_center, requests, prompt_tokens,
+      completion_tokens, cost_eur from usage_daily where company_id = ${company}`;
   return { company, key: key?.id as string };
 }

@@ -152,6 +152,7 @@ t.test('what the operator pays and the margin are for operators alone', async (t
   t.notMatch(seen.join('\n'), /0\.077|0\.099|0,077|cost price|margin/i);
   t.equal(rows.length, 3);
   const [{ id }] = (await office.sql`select id from model_cost_prices`) as unknown as [{ id: string }];
+  t.match((await operator.get(`${path}/costs/${id}/remove`)).text, /Remove this cost price\?/);
   t.equal((await operator.post(`${path}/costs/${id}/remove`)).status, 303);
   t.equal((await office.sql`select from model_cost_prices`).length, 0);
 });

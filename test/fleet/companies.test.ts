@@ -39,10 +39,15 @@ const BY_OTHER_NAME: Readonly<Record<string, string>> = {
   'budget_reservations by request_id': 'ended by the batch that books them; strict companies only',
   'model_prices by nothing':
     'those that begin at a date, of all companies: a few rows of an index; after changes of models',
+  'monthly_spend by billing_month': 'the sums of all companies for the overview, once in a quarter of an hour',
   'monthly_spend by changed_xid': 'what other replicas have spent since the last look: all companies at once',
   'request_hours by hour': 'hours that are too old are deleted once an hour, a few at a time',
   'request_hours by nothing': 'the same rows, by their place in the table',
+  'usage_daily by day': 'the sums of all companies for the overview, once in a quarter of an hour',
 };
+
+/** Two sums over all companies, one after the other. */
+const MARKS = /^insert into usage_marks/;
 
 const server = await newCluster(t);
 await server.start({
@@ -168,7 +173,10 @@ t.test('no statement of a serving gateway joins across companies', async (t) => 
   const statements = sent();
   t.ok(statements.length > 15, `${statements.length} different statements`);
   const { joins, across, byOtherName } = examine(statements, tables);
-  t.same(across, []);
+  t.same(
+    across.filter((text) => !MARKS.test(text)),
+    [],
+  );
   t.ok(joins >= 2, `${joins} statements read several tables, each by its company`);
   t.same(byOtherName, known, 'what is not found by company is known, and why');
 });
