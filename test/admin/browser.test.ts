@@ -363,6 +363,7 @@ await t.test('onboarding a company: its operator fills in one form, its owner tw
     await on.getByRole('button', { name: button, exact: true }).click();
     forms++;
   };
+  await page.getByRole('link', { name: 'Companies' }).click();
   await page.getByLabel('Name').fill('Möwe Reederei');
   await page.getByLabel('E-mail address of its owner').fill('mona@moewe.example');
   await send(page, 'Create company');
@@ -444,7 +445,6 @@ await t.test('the operator sets ceilings, which the owner reads', async (t) => {
 
 await t.test('the operator: prices per million, one from a date, its history, an import and the margin', async (t) => {
   const { page, complaints } = await begin(t, office.people.operator);
-  await page.waitForURL('**/companies');
   await page.getByRole('link', { name: 'Models', exact: true }).first().click();
   await page.getByRole('link', { name: 'Per 1,000,000 tokens' }).click();
   t.match(digits(await page.getByRole('row', { name: 'feather' }).innerText()), digits('0.125'), '0.000125 per 1000');
