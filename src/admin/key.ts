@@ -164,7 +164,7 @@ function originCells(format: Format) {
   return {
     Scopes: ({ scopes }: KeyRow) => html`<span class="scopes">${scopes.map((scope) => badge('plain', scope))}</span>`,
     Created: ({ created_at, created_by }: KeyRow) =>
-      html`${format.instant(created_at)}<br><span class="muted">${created_by ?? 'unknown'}</span>`,
+      html`${format.instant(created_at)}<br><span class="muted by">${created_by ?? 'unknown'}</span>`,
   };
 }
 

@@ -166,7 +166,7 @@ function changes({ changes: rows }: Overview, format: Format, now: number): Html
   if (rows.length === 0) return emptyText('Nothing has changed yet.');
   const cells = {
     When: ({ at }: Overview['changes'][number]) => format.ago(new Date(at), now),
-    Who: ({ who }: Overview['changes'][number]) => who,
+    Who: ({ who }: Overview['changes'][number]) => html`<span class="by">${who}</span>`,
     What: ({ what }: Overview['changes'][number]) => what,
   };
   return html`${table('Latest changes', rows, { cells }, true)}

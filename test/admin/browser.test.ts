@@ -568,7 +568,7 @@ await t.test('pages of a company with two months of data, for screenshots', asyn
   await operator.page.waitForURL('**/usage');
   await operator.page.goto(`${base}/usage`);
   await operator.page.locator('svg.chart.wide .bar').first().hover();
-  t.match(await operator.page.locator('.tip:visible').innerText(), /^1\. .+: .+\n.+: /);
+  t.match(await operator.page.locator('.tip:visible').innerText(), /^1 [A-Z].+: €.+\n.+: €/);
   const now = await operator.page.getByRole('heading', { level: 1 }).innerText();
   await operator.page.getByLabel('Month').selectOption({ index: 1 });
   await operator.page.getByRole('button', { name: 'Show' }).click();
