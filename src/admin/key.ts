@@ -3,7 +3,7 @@ import type { Company } from '../domain/company.ts';
 import { FieldError, readInstant, readName, readScope } from '../domain/field.ts';
 import { restrictionTexts } from '../domain/limit-text.ts';
 import { SCOPES, type Scope } from '../domain/scope.ts';
-import { readPresentMonth } from '../store/daily.ts';
+import { readPresentSums } from '../store/daily.ts';
 import { readCompany } from '../store/directory.ts';
 import type { KeyRow } from '../store/key.ts';
 import { createKeyOnce } from '../store/key-reveal.ts';
@@ -54,7 +54,7 @@ async function accessPage(c: PageContext, form: Form): Promise<Response> {
     keys: await pageOfKeys(sql, id, life, query),
     counts: await countKeys(sql, id),
     trials: await playgroundKeys(sql, id),
-    usage: await readPresentMonth(sql, id, 1),
+    usage: await readPresentSums(sql, id),
   }));
   const view = (state: KeyLife, text: string) =>
     html`<a href="${state === 'active' ? base : `${base}?state=dead`}"${state === life ? raw(' aria-current="page"') : ''}>${text} (${format.count(counts[state])})</a>`;

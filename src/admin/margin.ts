@@ -18,14 +18,23 @@ const FIGURES = ['Requests', 'Revenue', 'Cost', 'Margin', 'Percent', 'Without co
 async function marginPage(c: PageContext): Promise<Response> {
   const { format } = c.var;
   const asked = c.req.query('month');
-  const margin = await read(c, (sql) => readMargin(sql, asked === undefined ? null : readMonth(asked)), READ_MS);
+  const margin = await read(
+    c,
+    (sql) => readMargin(sql, asked === undefined ? null : readMonth(asked), { companies: MOST_SHOWN, lines: false }),
+    READ_MS,
+  );
   const name = format.month(margin.month);
   const { total, without_cost } = margin;
   const months = margin.months.map((month) => [month.slice(0, 7), format.month(month)] as const);
-  const by = <T extends MarginSums>(title: string, rows: readonly T[], cell: (row: T) => Html | string) => {
+  const by = <T extends MarginSums>(
+    title: string,
+    rows: readonly T[],
+    count: number,
+    cell: (row: T) => Html | string,
+  ) => {
     const cells = { [title]: cell, ...sums(c) };
     return html`<section class="card"><h2>By ${title.toLowerCase()}</h2>${table(`By ${title.toLowerCase()}`, rows.slice(0, MOST_SHOWN), { cells, figures: FIGURES }, true)}
-${rows.length > MOST_SHOWN ? html`<p class="muted">The first ${MOST_SHOWN} of ${format.count(rows.length)}; <code>tollgate usage margin --csv</code> has all.</p>` : ''}</section>`;
+${count > MOST_SHOWN ? html`<p class="muted">The first ${MOST_SHOWN} of ${format.count(count)}; <code>tollgate usage margin --csv</code> has all.</p>` : ''}</section>`;
   };
   const body = html`<div class="title-row"><h1>Margin in ${name}</h1>
 <form method="get" action="/margin" class="months"><label for="month">Month</label>
@@ -35,8 +44,8 @@ ${
     ? emptyText(`No API calls in ${name}.`)
     : html`${without_cost.length === 0 ? '' : html`<div class="problem">Without a cost price: ${without_cost.slice(0, 50).map((slug, i) => html`${i === 0 ? '' : ', '}<code>${slug}</code>`)}. Their revenue is in neither cost nor margin. Set what you pay on the pages of the <a href="/models">models</a>.</div>`}
 <section class="card"><h2>All companies</h2>${table('All companies', [total], { cells: { Total: () => name, ...sums(c) }, figures: FIGURES }, true)}</section>
-${by('Model', margin.by_model, ({ model }: ModelMargin) => html`<code>${model}</code>`)}
-${by('Company', margin.by_company, ({ company_id, company_name }: CompanyMargin) => (company_name === null ? muted('a removed company') : html`<a href="/companies/${company_id}/usage?month=${margin.month.slice(0, 7)}">${company_name}</a>`))}`
+${by('Model', margin.by_model, margin.by_model.length, ({ model }: ModelMargin) => html`<code>${model}</code>`)}
+${by('Company', margin.by_company, margin.companies, ({ company_id, company_name }: CompanyMargin) => (company_name === null ? muted('a removed company') : html`<a href="/companies/${company_id}/usage?month=${margin.month.slice(0, 7)}">${company_name}</a>`))}`
 }
 <p class="muted foot">Revenue is the exact sum of the ledger, without in-app chat. Cost is tokens × the cost price of the day, in ${c.var.services.calendar.timeZone}: a cost price begins with a day. A company's own model has a cost price of its own, or none, and counts for the days at whose end it was there. Percent is that of the revenue with a cost price.</p>`;
   return page(c, `Margin in ${name}`, body);

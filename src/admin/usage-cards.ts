@@ -1,12 +1,12 @@
 import { html } from 'hono/html';
-import type { BudgetState, Usage } from '../store/daily.ts';
+import type { BudgetState, UsageTotals } from '../store/daily.ts';
 import { budgetBar, legendEntry } from './chart.ts';
 import type { Format } from './format.ts';
 import type { Html } from './html.ts';
 import { badge } from './layout.ts';
 
 /** The sums of what is shown, and the budget of the present month (spec section 5, rule 6). */
-export function usageCards(usage: Usage, format: Format): Html {
+export function usageCards(usage: UsageTotals, format: Format): Html {
   const { requests, prompt_tokens, completion_tokens, chat_cost_eur: chat } = usage;
   const card = (title: string, value: Html | string, note: Html | string) =>
     html`<div class="card figure-card"><h2>${title}</h2><p class="big">${value}</p>

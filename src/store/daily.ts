@@ -1,5 +1,5 @@
 import { type DayRange, monthOf, monthsIn, type Step, stepOf } from '../domain/day-range.ts';
-import { RefusedChange } from '../domain/refused-change.ts';
+import { unknownCompany } from './company.ts';
 import type { Sql } from './database.ts';
 
 /** Sums over ledger rows. EUR is exact decimal text. */
@@ -23,18 +23,22 @@ const ALL_KEYS = '00000000-0000-0000-0000-000000000000';
 
 export const NO_FILTERS: UsageFilters = { model: null, key: null, endpoint: null, cost_center: null };
 
-/**
- * A company's usage in a range of days, as pages, exports and commands show it: exact sums of the ledger, read from
- * its sums by month, day and hour. All EUR amounts are exact decimal text; days are those of the billing time zone.
- */
-export interface Usage extends Omit<UsageSums, 'cost_eur'> {
-  readonly company_name: string;
+/** The sums of what is shown, and the budget. EUR is exact decimal text. */
+export interface UsageTotals extends Omit<UsageSums, 'cost_eur'> {
   readonly api_cost_eur: string;
   /** Of in-app chat; null where it is not known: for parts of months, and with a filter. */
   readonly chat_cost_eur: string | null;
   /** Both. */
   readonly total_cost_eur: string;
   readonly budget: BudgetState;
+}
+
+/**
+ * A company's usage in a range of days, as pages, exports and commands show it: exact sums of the ledger, read from
+ * its sums by month, day and hour. All EUR amounts are exact decimal text; days are those of the billing time zone.
+ */
+export interface Usage extends UsageTotals {
+  readonly company_name: string;
   readonly by_model: Groups<UsageGroup>;
   /** Name and prefix are null for a key that no longer exists. */
   readonly by_key: Groups<
@@ -90,9 +94,9 @@ export interface UsageGroup extends UsageSums {
 }
 
 /** @throws RefusedChange not_found */
-export async function readPresentMonth(sql: Sql, companyId: string, most?: number): Promise<Usage> {
+export async function readPresentMonth(sql: Sql, companyId: string): Promise<Usage> {
   const [row] = await sql<[{ month: string }]>`select to_char(billing_month(now()), 'YYYY-MM-DD') as month`;
-  return readUsage(sql, companyId, monthOf(row.month), NO_FILTERS, most);
+  return readUsage(sql, companyId, monthOf(row.month), NO_FILTERS);
 }
 
 /**
@@ -122,19 +126,7 @@ export async function readUsage(
   );
   // one statement is one snapshot, so tables, chart and totals agree
   const [row] = await sql<{ page: Usage }[]>`
-    with asked as materialized (
-      select c.id, c.name, company_budget(c) as budget, z.value as zone, billing_month(now()) as month
-      from companies c, settings z where c.id = ${companyId} and z.name = 'billing_timezone'
-    ),
-    present as (
-      select a.*, coalesce(chat_cost_eur, 0) as chat, coalesce(api_cost_eur + chat_cost_eur, 0) as spent,
-        extract(epoch from now() - a.month::timestamp at time zone a.zone) as elapsed,
-        extract(epoch from (a.month + interval '1 month')::timestamp at time zone a.zone - a.month::timestamp at time zone a.zone) as length
-      from asked a left join monthly_spend s on s.company_id = a.id and s.billing_month = a.month
-    ),
-    budget as (
-      select *, case when elapsed >= 86400 then round(spent * length / elapsed, 2) end as forecast from present
-    ),
+    with ${budgetTables(sql, companyId)},
     cells as materialized (
       select ${dimensions} from usage_monthly where ${chosen} and billing_month = any(${whole}::date[])
       ${days}
@@ -172,10 +164,7 @@ export async function readUsage(
       'company_name', b.name, 'requests', t.requests, 'prompt_tokens', t.prompt_tokens,
       'completion_tokens', t.completion_tokens, 'api_cost_eur', trim_scale(t.api)::text,
       'chat_cost_eur', trim_scale(t.chat)::text, 'total_cost_eur', trim_scale(t.api + coalesce(t.chat, 0))::text,
-      'budget', jsonb_build_object('month', to_char(b.month, 'YYYY-MM-DD'), 'spent_eur', trim_scale(b.spent)::text,
-        'budget_eur', trim_scale(b.budget)::text, 'forecast_eur', b.forecast::text,
-        'chat_percent', round(b.chat * 100 / b.budget, 1), 'total_percent', round(b.spent * 100 / b.budget, 1),
-        'forecast_percent', round(b.forecast * 100 / b.budget, 1)),
+      'budget', ${budgetJson(sql)},
       'by_model', ${groupsOf(sql, 15, sql`jsonb_build_object('name', model_slug)`)},
       'by_key', (select jsonb_build_object('count', coalesce(max(count), 0), 'lines', coalesce(jsonb_agg(
           sums || jsonb_build_object('id', api_key_id, 'name', k.name, 'prefix', k.prefix) order by place), '[]'))
@@ -191,8 +180,47 @@ export async function readUsage(
       'months', (select jsonb_agg(to_char(month, 'YYYY-MM-DD') order by month desc) from (
         select billing_month as month from monthly_spend where company_id = b.id union select b.month) as known)) as page
     from budget b, total t`;
-  if (row === undefined) throw new RefusedChange('not_found', 'company', `There is no company ${companyId}.`);
-  return row.page;
+  return row?.page ?? unknownCompany(companyId);
+}
+
+/** Tables of a WITH clause: `budget` has the present month of a company, its budget and forecast. */
+function budgetTables(sql: Sql, companyId: string) {
+  return sql`asked as materialized (
+      select c.id, c.name, company_budget(c) as budget, z.value as zone, billing_month(now()) as month
+      from companies c, settings z where c.id = ${companyId} and z.name = 'billing_timezone'
+    ),
+    present as (
+      select a.*, coalesce(api_cost_eur, 0) as api, coalesce(chat_cost_eur, 0) as chat,
+        coalesce(api_cost_eur + chat_cost_eur, 0) as spent, coalesce(requests, 0) as requests,
+        coalesce(prompt_tokens, 0) as prompt_tokens, coalesce(completion_tokens, 0) as completion_tokens,
+        extract(epoch from now() - a.month::timestamp at time zone a.zone) as elapsed,
+        extract(epoch from (a.month + interval '1 month')::timestamp at time zone a.zone - a.month::timestamp at time zone a.zone) as length
+      from asked a left join monthly_spend s on s.company_id = a.id and s.billing_month = a.month
+    ),
+    budget as (
+      select *, case when elapsed >= 86400 then round(spent * length / elapsed, 2) end as forecast from present
+    )`;
+}
+
+/** The BudgetState of the table `budget`, called `b`. */
+function budgetJson(sql: Sql) {
+  return sql`jsonb_build_object('month', to_char(b.month, 'YYYY-MM-DD'), 'spent_eur', trim_scale(b.spent)::text,
+        'budget_eur', trim_scale(b.budget)::text, 'forecast_eur', b.forecast::text,
+        'chat_percent', round(b.chat * 100 / b.budget, 1), 'total_percent', round(b.spent * 100 / b.budget, 1),
+        'forecast_percent', round(b.forecast * 100 / b.budget, 1))`;
+}
+
+/**
+ * The sums of the present month, without its groups: one row of `monthly_spend`.
+ * @throws RefusedChange not_found
+ */
+export async function readPresentSums(sql: Sql, companyId: string): Promise<UsageTotals> {
+  const [row] = await sql<{ sums: UsageTotals }[]>`
+    with ${budgetTables(sql, companyId)}
+    select jsonb_build_object('requests', requests, 'prompt_tokens', prompt_tokens, 'completion_tokens', completion_tokens,
+      'api_cost_eur', trim_scale(api)::text, 'chat_cost_eur', trim_scale(chat)::text, 'total_cost_eur', trim_scale(spent)::text,
+      'budget', ${budgetJson(sql)}) as sums from budget b`;
+  return row?.sums ?? unknownCompany(companyId);
 }
 
 function chosenRows(sql: Sql, companyId: string, { model, key, endpoint, cost_center }: UsageFilters) {

@@ -39,6 +39,8 @@ export interface MarginMonth {
   readonly total: MarginSums;
   readonly by_model: readonly ModelMargin[];
   readonly by_company: readonly CompanyMargin[];
+  /** How many there are with calls. */
+  readonly companies: number;
   readonly lines: readonly (ModelMargin & CompanyMargin)[];
   /** Models with calls that have no cost price. */
   readonly without_cost: readonly string[];
@@ -76,21 +78,33 @@ export async function removeCostPrice(sql: Sql, id: string): Promise<void> {
   await sql`delete from model_cost_prices where id = ${id}`;
 }
 
+/** How much of a margin is read: companies, and lines of a company and a model. */
+export interface MarginExtent {
+  readonly companies: number;
+  readonly lines: boolean;
+}
+
+const ALL: MarginExtent = { companies: 1_000_000, lines: true };
+
 /**
- * The margin of a month, from `usage_daily`: revenue is the ledger's, cost is tokens × the cost price of the day.
- * A company's own model has a cost price of its own, or none; it counts for the days at whose end it was there.
+ * The margin of a month: revenue is the ledger's, cost is tokens × the cost price of the day. A company's own model
+ * has a cost price of its own, or none; it counts for the days at whose end it was there. A month in which no cost
+ * price began and no own model changed is read from `usage_monthly`, which has a fifth of the rows of `usage_daily`.
  * @param month its first day; null: the present one in the billing time zone
  */
-export async function readMargin(sql: Sql, month: string | null): Promise<MarginMonth> {
+export async function readMargin(sql: Sql, month: string | null, extent: MarginExtent = ALL): Promise<MarginMonth> {
+  const sums = sql`sum(requests) as requests, sum(prompt_tokens) as prompt, sum(completion_tokens) as completion,
+    sum(cost_eur) as revenue`;
+  const cells = (await changesWithin(sql, month))
+    ? sql`select company_id, model_slug, day, ${sums} from usage_daily
+        where billing_month = (select month from asked) group by 1, 2, 3`
+    : sql`select company_id, model_slug, billing_month as day, ${sums} from usage_monthly
+        where billing_month = (select month from asked) group by 1, 2, 3`;
   const [row] = await sql<[{ report: MarginMonth }]>`
     with asked as materialized (
       select coalesce(${month}::date, billing_month(now())) as month, value as zone from settings where name = 'billing_timezone'
     ),
-    cells as materialized (
-      select company_id, model_slug, day, sum(requests) as requests, sum(prompt_tokens) as prompt,
-        sum(completion_tokens) as completion, sum(cost_eur) as revenue
-      from usage_daily where billing_month = (select month from asked) group by 1, 2, 3
-    ),
+    cells as materialized (${cells}),
     -- those of this month alone, so that each call is compared with one or two
     prices as materialized (
       select p.* from (
@@ -118,14 +132,16 @@ export async function readMargin(sql: Sql, month: string | null): Promise<Margin
     sums as (
       select grouping(company_id, model_slug) as of, company_id, model_slug, sum(requests) as requests, sum(revenue) as revenue,
         sum(cost) as cost, coalesce(sum(revenue) filter (where cost is null), 0) as uncosted
-      from costed group by grouping sets ((), (model_slug), (company_id), (company_id, model_slug))
+      from costed group by grouping sets ((), (model_slug), (company_id) ${extent.lines ? sql`, (company_id, model_slug)` : sql``})
     ),
+    ranked as (select *, row_number() over (partition by of order by revenue desc, company_id) as place from sums),
     lines as (
       select of, s.company_id, c.name, model_slug, revenue, jsonb_build_object('requests', coalesce(requests, 0),
         'revenue_eur', trim_scale(coalesce(revenue, 0))::text, 'cost_eur', trim_scale(cost)::text, 'uncosted_eur', trim_scale(uncosted)::text,
         'margin_eur', trim_scale(revenue - uncosted - cost)::text,
         'margin_percent', round((revenue - uncosted - cost) * 100 / nullif(revenue - uncosted, 0), 1)) as line
-      from sums s left join companies c on c.id = s.company_id
+      from ranked s left join companies c on c.id = s.company_id
+      where of <> 1 or place <= ${extent.companies}
     )
     select jsonb_build_object('month', to_char((select month from asked), 'YYYY-MM-DD'),
       'total', (select line from lines where of = 3),
@@ -135,8 +151,22 @@ export async function readMargin(sql: Sql, month: string | null): Promise<Margin
         order by revenue desc, company_id), '[]') from lines where of = 1),
       'lines', (select coalesce(jsonb_agg(line || jsonb_build_object('model', model_slug, 'company_id', company_id, 'company_name', name)
         order by name, company_id, model_slug), '[]') from lines where of = 0),
+      'companies', (select count(*) from sums where of = 1),
       'without_cost', (select coalesce(jsonb_agg(distinct model_slug), '[]') from costed where cost is null),
       'months', (select jsonb_agg(to_char(known, 'YYYY-MM-DD') order by known desc) from (
         select distinct billing_month as known from monthly_spend union select month from asked union select billing_month(now())) as m)) as report`;
   return row.report;
+}
+
+/** Whether a cost price began, or a company's own model changed, after the first day of a month and before its end. */
+async function changesWithin(sql: Sql, month: string | null): Promise<boolean> {
+  const [row] = await sql<[{ changes: boolean }]>`
+    with asked as (
+      select coalesce(${month}::date, billing_month(now())) as month, value as zone from settings where name = 'billing_timezone')
+    select exists (
+        select from model_cost_prices, asked where valid_from > month and valid_from < month + interval '1 month')
+      or exists (
+        select from model_prices, asked where company_id is not null
+          and (valid_from at time zone zone)::date between month and month + interval '1 month') as changes`;
+  return row.changes;
 }
