@@ -165,7 +165,6 @@ t.test('an assistant runs over TLS, in the API and in the trial of the pages', {
   t.equal(status, 200);
   t.match(text, /<p class="answer">from afar<\/p>/);
   t.match(text, /<code>fast<\/code>.* 3 tokens in, 2 out/);
-  t.match((await person.post(trial, { message: 'Hello', key: 'svc_wrong' })).text, /401.*invalid_api_key/s);
   t.equal((await gateway.ledger(company, 2)).length, 2, 'both runs are booked');
 });
 
