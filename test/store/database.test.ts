@@ -175,9 +175,15 @@ t.test('connections the server ends', async (t) => {
 
   await victim.run(MS, (sql) => sql`select 1`);
   await terminate();
-  await new Promise(setImmediate); // the end of the connection is read in the same turn as the answer
-  await t.resolves(
-    victim.run(MS, (sql) => sql`select 1`),
+  // on a busy machine the end of the connection may be read after the next query was sent
+  await until(
+    () =>
+      victim
+        .run(MS, (sql) => sql`select 1`)
+        .then(
+          () => true,
+          () => false,
+        ),
     'an idle one is replaced',
   );
 
