@@ -1,5 +1,4 @@
 import type { Readable, Writable } from 'node:stream';
-import { FileMistakes } from './cli/apply/mistakes.ts';
 import { type Command, type Context, Failure, flag, parseCommand, UsageError } from './cli/command.ts';
 import { COMMANDS } from './cli/commands.ts';
 import { withDatabase } from './cli/database.ts';
@@ -146,7 +145,6 @@ function aboutProgram(argv: readonly string[]): string {
 
 /** One line per mistake, each with what to do. @throws the error itself when it is a bug */
 function explain(error: unknown, command: string | undefined): { lines: readonly string[]; exit: 1 | 64 } {
-  if (error instanceof FileMistakes) return { lines: error.lines, exit: 1 };
   if (error instanceof UsageError) {
     const line = command === undefined ? error.message : `${error.message}; see "tollgate ${command} --help"`;
     return { lines: [line], exit: 64 };

@@ -17,13 +17,10 @@ import type { Format } from './format.ts';
 import type { Html } from './html.ts';
 import { badge, companyHeading, emptyText, muted, page, table } from './layout.ts';
 import { localText, readLocal } from './local-time.ts';
+import { ENDPOINTS as BOOKED_ENDPOINTS } from './usage-address.ts';
 
 export const ENDPOINTS: Readonly<Record<string, string>> = {
-  'chat.completions': 'Chat completions',
-  embeddings: 'Embeddings',
-  'assistants.run': 'Assistant runs',
-  responses: 'Responses',
-  messages: 'Messages',
+  ...BOOKED_ENDPOINTS,
   'messages.count_tokens': 'Token counts',
   models: 'Models',
   usage: 'Usage',

@@ -12,6 +12,7 @@ export interface UsageAddress {
   readonly messages: ReadonlyMap<string, string>;
 }
 
+/** Endpoints whose calls are booked. */
 export const ENDPOINTS: Readonly<Record<string, string>> = {
   'chat.completions': 'Chat completions',
   embeddings: 'Embeddings',

@@ -27,7 +27,7 @@ export const companyEndCommands: readonly Command[] = [
   }),
   command({
     name: 'company reopen',
-    summary: 'open a closed company again, with the keys that were living',
+    summary: 'open a closed company again, with the keys that were active',
     operand,
     options: {},
     async run({ transact }, _values, id) {

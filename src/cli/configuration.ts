@@ -1,10 +1,14 @@
-import { readFileSync } from 'node:fs';
-import { text as readAll } from 'node:stream/consumers';
 import { readText } from '../domain/field.ts';
+import { pendingMigrations } from '../store/migrate.ts';
 import type { Step } from './apply/apply.ts';
 import { type Command, command, Failure, flag } from './command.ts';
+import { readInput } from './input.ts';
 
 const SIGNS: Readonly<Record<Step['done'], string>> = { create: '+', change: '~', remove: '-' };
+
+const MOST_BYTES = 16 * 1_048_576;
+/** A password takes a third of a second. */
+const DEADLINE_MS = 600_000;
 
 /** Thrown to undo what a dry run did. */
 class DryRun extends Error {
@@ -25,16 +29,19 @@ export const configurationCommands: readonly Command[] = [
     notes: `Migrates the database first. What the file does not name stays as it is; "absent: true" removes. A second run changes nothing.
 Secrets are references: "value: { env: NAME }" or "value: { file: PATH }".
 "tollgate export-config" prints such a file from what is there.`,
-    async run({ migrate, transact, config, env, stdin }, { dry }, path) {
+    async run({ db, migrate, transact, config, env, stdin }, { dry }, path) {
       // loaded only here: no other command needs the parser
       const [{ apply }, { readWanted }] = await Promise.all([import('./apply/apply.ts'), import('./apply/read.ts')]);
-      const file = readWanted(await textOf(path, stdin), path === '-' ? 'standard input' : path);
+      const file = readWanted(await readInput(path, stdin, MOST_BYTES), path === '-' ? 'standard input' : path);
       if (!dry) await migrate();
+      else if ((await pendingMigrations(db)).length > 0) {
+        throw new Failure('the database is not at this version; run "tollgate migrate", then try again');
+      }
       const work = transact(async (sql) => {
         const steps = await apply(sql, file, { keyPrefix: config.keyPrefix, env });
         if (dry) throw new DryRun(steps);
         return steps;
-      });
+      }, DEADLINE_MS);
       const steps = await work.catch((error: unknown) => {
         if (error instanceof DryRun) return error.steps;
         throw error;
@@ -62,13 +69,4 @@ function describe(steps: readonly Step[], isDry: boolean): string {
   ]);
   const counts = `${steps.length} ${steps.length === 1 ? 'change' : 'changes'}`;
   return [...lines, '', isDry ? `${counts} would be made.` : `${counts} made.`].join('\n');
-}
-
-async function textOf(path: string, stdin: NodeJS.ReadableStream): Promise<string> {
-  if (path === '-') return readAll(stdin);
-  try {
-    return readFileSync(path, 'utf8');
-  } catch (error) {
-    throw new Failure(`cannot read ${path}: ${(error as { code?: string }).code}`);
-  }
 }

@@ -153,7 +153,7 @@ export const keyCommands: readonly Command[] = [
   }),
   command({
     name: 'key find',
-    summary: 'find the keys in a text, whosever they are',
+    summary: 'find which keys of any company are in a text',
     options: {
       stdin: flag('--stdin', 'read the text from standard input: a key, a log, an .env file', true),
     },

@@ -1,8 +1,8 @@
-import { readFileSync } from 'node:fs';
 import { readText } from '../domain/field.ts';
 import { IMPORT_BYTES, IMPORT_COLUMNS, type ImportMistake, readModels } from '../domain/model-import.ts';
 import { type ImportedLine, importModels } from '../store/model-import.ts';
 import { type Command, command, Failure, flag } from './command.ts';
+import { readInput } from './input.ts';
 import { listing } from './text.ts';
 
 export const modelImportCommands: readonly Command[] = [
@@ -14,7 +14,7 @@ export const modelImportCommands: readonly Command[] = [
     notes: `Columns: ${IMPORT_COLUMNS}.
 Prices are plain decimal numbers with a dot, in EUR per 1000 or 1,000,000 tokens as the heading says. A line with valid_from is a price that begins then; a line without it holds from now on. Lines of models that are as they should be change nothing, and models that the file does not name stay.`,
     async run({ transact, stdin }, { dryRun }, file) {
-      const { models, mistakes } = readModels(await readInput(file, stdin));
+      const { models, mistakes } = readModels(await readInput(file, stdin, IMPORT_BYTES));
       refuse(file, mistakes);
       const result = await transact((sql) => importModels(sql, models, dryRun));
       refuse(file, result.mistakes);
@@ -22,19 +22,6 @@ Prices are plain decimal numbers with a dot, in EUR per 1000 or 1,000,000 tokens
     },
   }),
 ];
-
-/** @throws Failure when it cannot be read or is too large */
-async function readInput(file: string, stdin: NodeJS.ReadableStream): Promise<string> {
-  let text = '';
-  try {
-    if (file !== '-') text = readFileSync(file, 'utf8');
-    else for await (const piece of stdin) text += piece;
-  } catch (error) {
-    throw new Failure(`${file}: ${(error as Error).message}`);
-  }
-  if (Buffer.byteLength(text) > IMPORT_BYTES) throw new Failure(`${file} is larger than 1 MiB; split it`);
-  return text;
-}
 
 /** @throws Failure with all mistakes */
 function refuse(file: string, mistakes: readonly ImportMistake[]): void {

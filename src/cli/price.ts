@@ -19,7 +19,7 @@ const NUMBERS = ['EUR/1K IN', 'EUR/1K OUT'];
 export const priceCommands: readonly Command[] = [
   command({
     name: 'model price',
-    summary: 'show what a model costs and cost, and what it will cost',
+    summary: 'show the present, past and coming prices of a model',
     operand: slug,
     options: {
       company: optional('--company ID', readUuid, 'what this company pays: the price of its own model, if it has one'),

@@ -1,11 +1,13 @@
 /** A row of the audit log, as far as a sentence tells it. */
-interface ChangedRow {
+export interface ChangedRow {
   readonly at: Date;
   readonly actor: string;
+  /** null for those who see one company only. */
   readonly db_role: string | null;
   readonly action: 'insert' | 'update' | 'delete' | 'truncate' | 'erase';
   /** The table. */
   readonly subject: string;
+  /** The company's present name; null for a deleted company and for changes that concern none. */
   readonly company_name: string | null;
   readonly before: Readonly<Record<string, unknown>> | null;
   readonly after: Readonly<Record<string, unknown>> | null;

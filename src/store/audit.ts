@@ -1,3 +1,4 @@
+import type { ChangedRow } from '../domain/change-text.ts';
 import type { Sql } from './database.ts';
 import { PAGE_ROWS } from './page.ts';
 
@@ -5,20 +6,10 @@ import { PAGE_ROWS } from './page.ts';
 export const AUDIT_WINDOW = 100_000;
 
 /** One change. Members are columns of `audit_log`; rows before and after are without secrets. */
-export interface AuditRow {
+export interface AuditRow extends ChangedRow {
   readonly id: number;
-  readonly at: Date;
-  readonly actor: string;
-  /** null for those who see one company only. */
-  readonly db_role: string | null;
-  readonly action: 'insert' | 'update' | 'delete' | 'truncate' | 'erase';
-  readonly subject: string;
   readonly subject_id: string | null;
   readonly company_id: string | null;
-  /** The company's present name; null for a deleted company and for changes that concern none. */
-  readonly company_name: string | null;
-  readonly before: Readonly<Record<string, unknown>> | null;
-  readonly after: Readonly<Record<string, unknown>> | null;
 }
 
 export interface AuditQuery {

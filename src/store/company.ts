@@ -101,7 +101,7 @@ export async function closeCompany(sql: Sql, id: string): Promise<{ company: Com
   return { company: await findCompany(sql, id), already: true };
 }
 
-/** Opens a company again, with the keys that were living. @throws RefusedChange when it is unknown or was erased */
+/** Opens a company again, with the keys that were active. @throws RefusedChange when it is unknown or was erased */
 export async function reopenCompany(sql: Sql, id: string): Promise<{ company: CompanyRow; already: boolean }> {
   const [open] = await sql<CompanyRow[]>`
     update companies set closed_at = null

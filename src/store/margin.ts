@@ -89,7 +89,7 @@ const ALL: MarginExtent = { companies: 1_000_000, lines: true };
 /**
  * The margin of a month: revenue is the ledger's, cost is tokens × the cost price of the day. A company's own model
  * has a cost price of its own, or none; it counts for the days at whose end it was there. A month in which no cost
- * price began and no own model changed is read from `usage_monthly`, which has a fifth of the rows of `usage_daily`.
+ * price began and no own model changed is read from `usage_monthly`, which has fewer rows than `usage_daily`.
  * @param month its first day; null: the present one in the billing time zone
  */
 export async function readMargin(sql: Sql, month: string | null, extent: MarginExtent = ALL): Promise<MarginMonth> {

@@ -13,10 +13,9 @@ export interface ObjectSchema extends Schema {
 
 /** What an operation works with: who asks, and what was asked, checked by its schemas. */
 export interface Call<B = unknown, Q = unknown> {
-  readonly services: Pick<PageServices, 'keyPrefix' | 'calendar' | 'hashing'>;
+  readonly services: Pick<PageServices, 'keyPrefix'>;
   /** As the audit log names it. */
   readonly actor: string;
-  readonly isOperator: boolean;
   /** Identifiers of the path, in lower case. */
   readonly params: Readonly<Record<string, string>>;
   readonly query: Q;

@@ -17,7 +17,6 @@ const TITLES: Readonly<Record<number, string>> = {
   404: 'Not found',
   409: 'The present state does not allow this',
   412: 'It was changed meanwhile',
-  413: 'The body is too large',
   415: 'The body is not JSON',
   422: 'The idempotency key was used for another request',
   500: 'Internal error',

@@ -1,4 +1,5 @@
 import { pageOfAudit } from '../../store/audit.ts';
+import { type HoursGroup, readRequestHours } from '../../store/request-hours.ts';
 import { summarizeUsage } from '../../store/usage.ts';
 import { type Operation, operation } from './operation.ts';
 import * as schema from './schemas.ts';
@@ -20,7 +21,21 @@ const change = schema.object({
   after: { type: ['object', 'null'] },
 });
 
-/** What happened: usage and changes. */
+const GROUPS = ['all', 'hour', 'day', 'model', 'key', 'endpoint'] as const satisfies readonly HoursGroup[];
+const number = { type: 'number', minimum: 0 };
+const times = { ...schema.object({ mean: number, p50: number, p95: number, p99: number }), type: ['object', 'null'] };
+const requestSums = schema.object({
+  group: {
+    type: ['string', 'null'],
+    description: 'an hour, a day, a slug, an id or an endpoint; null: not known, or all',
+  },
+  ...{ requests: count, refused: count, failed: count, upstream_failed: count },
+  error_rate: { type: 'number', description: 'failed of all, from 0 to 1' },
+  duration_ms: { ...times, description: 'of requests that were not refused' },
+  added_us: { ...times, description: 'what the gateway added to them' },
+});
+
+/** What happened: usage, requests and changes. */
 export const reportOperations: readonly Operation[] = [
   operation<never, { readonly month?: string }>({
     id: 'getUsage',
@@ -49,6 +64,20 @@ export const reportOperations: readonly Operation[] = [
     status: 200,
     run: (sql, { params, query }) =>
       summarizeUsage(sql, params.company as string, query.month === undefined ? null : `${query.month}-01`),
+  }),
+  operation<never, { readonly from: string; readonly to: string; readonly by?: HoursGroup }>({
+    id: 'sumRequests',
+    method: 'get',
+    path: '/companies/{company}/requests/sums',
+    summary: 'How many requests were answered, refused and failed in a range of hours, and how fast',
+    action: 'request.read',
+    query: schema.object({ from: schema.instant, to: schema.instant, by: schema.oneOf(GROUPS) }, ['from', 'to']),
+    answer: schema.object({ data: { type: 'array', items: requestSums } }),
+    status: 200,
+    async run(sql, { params, query: { from, to, by = 'all' } }) {
+      const range = { company: params.company as string, from: new Date(from), to: new Date(to) };
+      return { data: await readRequestHours(sql, range, by) };
+    },
   }),
   operation<never, { readonly cursor?: number; readonly search?: string }>({
     id: 'listChanges',

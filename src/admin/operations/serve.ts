@@ -1,6 +1,5 @@
 import { hash } from 'node:crypto';
 import { type Context, Hono } from 'hono';
-import { HTTPException } from 'hono/http-exception';
 import { FieldError } from '../../domain/field.ts';
 import { RefusedChange } from '../../domain/refused-change.ts';
 import { actingAs } from '../../store/actor.ts';
@@ -82,7 +81,6 @@ async function handle(services: PageServices, operation: Operation, c: ApiContex
   const call: Call = {
     services,
     actor: `token ${token.name}`,
-    isOperator: token.company_id === null,
     params,
     query: checkQuery(operation, c.req.queries()),
     body,
@@ -170,7 +168,6 @@ function problemOf(error: Error): Problem {
   if (error instanceof Problem) return error;
   if (error instanceof RefusedChange) return new Problem(error.reason === 'not_found' ? 404 : 409, error.message);
   if (error instanceof FieldError) return new Problem(400, `A value ${error.message}.`);
-  if (error instanceof HTTPException) return new Problem(error.status as 400, error.message);
   if (error instanceof Busy) return new Problem(503, 'Too many operations at once. Try again in a moment.');
   if (error instanceof DatabaseUnavailable)
     return new Problem(503, 'The database cannot be reached. Try again shortly.');

@@ -1,16 +1,16 @@
 import { digestOf } from '../../domain/key.ts';
 import { hashPassword, readPassword } from '../../domain/password.ts';
 import type { Scope } from '../../domain/scope.ts';
-import type { Role } from '../../domain/user.ts';
+import type { CompanyRole, Role } from '../../domain/user.ts';
 import { companiesAfter } from '../../store/after.ts';
 import { createAssistant, listAssistants, removeAssistant, setAssistant } from '../../store/assistant.ts';
 import { type CompanyRow, createCompany, findCompany, setCompany } from '../../store/company.ts';
 import type { Sql } from '../../store/database.ts';
 import { createKey, listKeys, revokeKey, setKey } from '../../store/key.ts';
-import { createModel, listModels, type NewModel, removeModel, setModel } from '../../store/model.ts';
-import { insertUser, removeUser, type UserRow } from '../../store/user.ts';
+import { createModel, listModels, type NewModel, removeModel, setModel, unknownSlugs } from '../../store/model.ts';
+import { insertUser, removeUser, setRole, type UserRow } from '../../store/user.ts';
+import { Failure } from '../command.ts';
 import { differences, shown } from './difference.ts';
-import { FileMistakes } from './mistakes.ts';
 import { describe, type WantedFile } from './read.ts';
 import { readSecret } from './secrets.ts';
 import type { WantedAssistant, WantedCompany, WantedKey, WantedModel, WantedUser } from './wanted.ts';
@@ -33,7 +33,7 @@ const NEEDED_OF_A_MODEL = ['upstream_model', 'kind', 'eu_hosted', 'cost_eur_per_
 /**
  * Makes the database what a file says, in a transaction of the caller: all of it, or nothing.
  * @returns what was done, in order; nothing when all is so already
- * @throws FileMistakes all that the present state does not allow
+ * @throws Failure all that the present state does not allow
  */
 export async function apply(sql: Sql, file: WantedFile, options: ApplyOptions): Promise<Step[]> {
   const run = new Application(sql, file, options);
@@ -61,7 +61,7 @@ class Application {
     this.#unique(companies, ({ id, name }) => id ?? name, '/companies');
     for (const [n, company] of companies.entries()) await this.#company(company, `/companies/${n}`);
     await this.#users(operators, null, '/operators');
-    if (this.#mistakes.length > 0) throw new FileMistakes(this.#mistakes);
+    if (this.#mistakes.length > 0) throw new Failure(...this.#mistakes);
   }
 
   async #company(wanted: WantedCompany, at: string): Promise<void> {
@@ -225,8 +225,8 @@ class Application {
         const hash = text === undefined ? null : await hashPassword(text);
         await insertUser(this.#sql, { email, role: role as Role, company_id: owner?.id ?? null }, hash);
         this.#step('create', what, {}, { role });
-      } else if (role !== undefined && this.#step('change', what, row, { role })) {
-        await this.#sql`update users set role = ${role} where id = ${row.id}`;
+      } else if (owner !== null && role !== undefined && this.#step('change', what, row, { role })) {
+        await setRole(this.#sql, owner.id, row.id, role as CompanyRole);
       }
     }
   }
@@ -244,8 +244,7 @@ class Application {
 
   async #known(company: string, slugs: readonly string[], at: string): Promise<void> {
     if (slugs.length === 0) return;
-    const models = new Set((await listModels(this.#sql, company)).map(({ slug }) => slug));
-    const unknown = slugs.filter((slug) => !models.has(slug));
+    const unknown = await unknownSlugs(this.#sql, company, slugs);
     if (unknown.length > 0) this.#mistake(at, `names no model of the company: ${unknown.join(', ')}`);
   }
 

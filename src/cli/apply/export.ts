@@ -1,10 +1,10 @@
 import { stringify } from 'yaml';
-import { listAssistants } from '../../store/assistant.ts';
+import { type AssistantRow, columns as assistantColumns } from '../../store/assistant.ts';
 import { type CompanyRow, listCompanies } from '../../store/company.ts';
 import type { Sql } from '../../store/database.ts';
-import { listKeys } from '../../store/key.ts';
+import { type KeyRow, columns as keyColumns } from '../../store/key.ts';
 import { listModels } from '../../store/model.ts';
-import type { UserRow } from '../../store/user.ts';
+import { listUsers } from '../../store/user.ts';
 import { CONFIGURATION } from './schema.ts';
 
 type Members = Readonly<
@@ -15,28 +15,38 @@ const COMPANY = FILE.companies?.items?.properties as Members;
 
 /** What is there, as a file that `tollgate apply` reads. It holds no secrets: keys that are missing later need their text. */
 export async function exportConfiguration(sql: Sql): Promise<object> {
-  const [models, companies, users] = [await listModels(sql), await listCompanies(sql), await allUsers(sql)];
-  const of = (company: string | null) => ({
-    models: models.filter(({ company_id }) => company_id === company).map((row) => pick(row, FILE.models)),
-    users: users.filter(({ company_id }) => company_id === company).map((row) => pick(row, FILE.operators)),
-  });
-  const { models: shared, users: operators } = of(null);
-  const named = new Map<string, number>();
-  for (const { name } of companies) named.set(name, (named.get(name) ?? 0) + 1);
-  const told: object[] = [];
-  for (const row of companies) {
-    const assistants = (await listAssistants(sql, row.id)).map((each) => pick(each, COMPANY.assistants));
-    const keys = (await listKeys(sql, row.id)).filter(({ state, purpose }) => state === 'active' && purpose === null);
+  const companies = await listCompanies(sql);
+  const models = ofCompany(await listModels(sql), FILE.models);
+  const users = ofCompany(await listUsers(sql, null), FILE.operators);
+  const assistants = ofCompany(
+    await sql<AssistantRow[]>`select ${assistantColumns(sql)} from assistants order by name, id`,
+    COMPANY.assistants,
+  );
+  const keys = ofCompany(
+    (await sql<KeyRow[]>`select ${keyColumns(sql)} from api_keys where purpose is null order by name, id`).filter(
+      ({ state }) => state === 'active',
+    ),
+    COMPANY.keys,
+  );
+  const namesakes = Map.groupBy(companies, ({ name }) => name);
+  const told = companies.map((row) => {
     const { id, ...settings } = pick(row, { items: { properties: COMPANY } }) as CompanyRow;
-    told.push({
-      ...((named.get(row.name) ?? 0) > 1 ? { id } : {}),
+    return {
+      ...(namesakes.get(row.name)?.length === 1 ? {} : { id }),
       ...settings,
-      ...of(row.id),
-      assistants,
-      keys: keys.map((each) => pick(each, COMPANY.keys)),
-    });
-  }
-  return { models: shared, companies: told, operators };
+      ...{ models: models(row.id), users: users(row.id), assistants: assistants(row.id), keys: keys(row.id) },
+    };
+  });
+  return { models: models(null), companies: told, operators: users(null) };
+}
+
+/** The rows of a company, or of none, as the file has them. */
+function ofCompany<T extends { readonly company_id: string | null }>(
+  rows: readonly T[],
+  list: Members[string] | undefined,
+) {
+  const byCompany = Map.groupBy(rows, ({ company_id }) => company_id);
+  return (company: string | null): object[] => (byCompany.get(company) ?? []).map((row) => pick(row, list));
 }
 
 /** The file's text. */
@@ -55,8 +65,4 @@ function pick(row: object, list: Members[string] | undefined): object {
 
 function isEmpty(value: unknown): boolean {
   return value === null || (Array.isArray(value) && value.length === 0);
-}
-
-function allUsers(sql: Sql): PromiseLike<UserRow[]> {
-  return sql<UserRow[]>`select id, email, company_id, role, created_at from users order by email`;
 }

@@ -1,7 +1,7 @@
 import { type Document, LineCounter, parseDocument } from 'yaml';
 import { mistakesOf, type Validator } from '../../admin/operations/check.ts';
 import type { Mistake } from '../../admin/operations/problem.ts';
-import { FileMistakes } from './mistakes.ts';
+import { Failure } from '../command.ts';
 import { CONFIGURATION } from './schema.ts';
 import * as validators from './validators.generated.ts';
 import type { Wanted } from './wanted.ts';
@@ -18,7 +18,7 @@ export interface WantedFile {
 /**
  * Reads YAML 1.2, of which JSON is a part.
  * @param name the file's name, for messages
- * @throws FileMistakes all that are wrong with its form
+ * @throws Failure all that is wrong with its form
  */
 export function readWanted(text: string, name: string): WantedFile {
   const lines = new LineCounter();
@@ -30,12 +30,12 @@ export function readWanted(text: string, name: string): WantedFile {
   const place = (pointer: string): string => at(offsetOf(document, pointer));
   if (document.errors.length > 0) {
     // the first line: the rest quotes the file
-    throw new FileMistakes(document.errors.map(({ message, pos }) => `${at(pos[0])}: ${message.split('\n', 1)[0]}`));
+    throw new Failure(...document.errors.map(({ message, pos }) => `${at(pos[0])}: ${message.split('\n', 1)[0]}`));
   }
   const wanted: unknown = document.toJS({ maxAliasCount: 100 }) ?? {};
   if (!isWanted(wanted)) {
     const mistakes: readonly Mistake[] = mistakesOf(isWanted.errors, CONFIGURATION);
-    throw new FileMistakes(mistakes.map(({ pointer, detail }) => describe(place, pointer.slice(1), detail)));
+    throw new Failure(...mistakes.map(({ pointer, detail }) => describe(place, pointer.slice(1), detail)));
   }
   return { wanted: wanted as Wanted, place };
 }

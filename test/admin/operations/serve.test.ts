@@ -71,6 +71,8 @@ t.test('a client generated from openapi.json drives every operation, and every a
   t.equal((await call('listUsers', { company_id: created.id })).data.length, 1);
   await call('removeUser', { user: user.id });
 
+  const day = { from: '2026-11-22T00:00:00Z', to: '2026-11-23T00:00:00Z' };
+  t.same(await call('sumRequests', { ...at, ...day, by: 'model' }), { data: [] });
   t.match(await call('getUsage', at), { total_cost_eur: '0', company_name: 'Südwind' });
   t.equal((await call('listChanges', { search: 'Südwind' })).data[0].actor, 'token deploy');
   await call('removeModel', { model: model.id });

@@ -1,0 +1,24 @@
+import { createReadStream } from 'node:fs';
+import type { Readable } from 'node:stream';
+import { Failure } from './command.ts';
+
+/**
+ * The text of a file, or of standard input for "-".
+ * @param most bytes; a larger text is refused before it is read whole
+ * @throws Failure when it cannot be read or is too large
+ */
+export async function readInput(path: string, stdin: Readable, most: number): Promise<string> {
+  const pieces: Buffer[] = [];
+  let left = most;
+  try {
+    for await (const piece of path === '-' ? stdin : createReadStream(path)) {
+      pieces.push(Buffer.from(piece));
+      left -= piece.length;
+      if (left < 0) break;
+    }
+  } catch (error) {
+    throw new Failure(`cannot read ${path}: ${(error as Error).message}`);
+  }
+  if (left < 0) throw new Failure(`${path} is larger than ${most / 1_048_576} MiB; split it`);
+  return Buffer.concat(pieces).toString();
+}
