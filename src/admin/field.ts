@@ -75,7 +75,7 @@ export interface Field extends Control {
   readonly rows?: number;
   /** Id of a datalist with suggestions. */
   readonly list?: string;
-  /** Its value is never sent back, nor to a spelling checker; for a password this is so anyway. */
+  /** The value is never sent back to the browser or to a spelling checker. Passwords never are, without this. */
   readonly secret?: true;
 }
 

@@ -95,7 +95,7 @@ async function accept(c: PageContext, invitation: Invitation): Promise<Response>
   return user === null ? ended(c) : joined(c, user);
 }
 
-/** Signs in whoever just joined, and leads to what comes first: a key, for those who may make one. */
+/** Signs in the person who just joined, and redirects to the form of a new key if the person's role may create one. */
 export async function joined(c: PageContext, user: UserRow): Promise<Response> {
   await c.var.services.sessions.begin(c, user.id);
   const canMakeKeys = may(user, 'key.write', user.company_id);

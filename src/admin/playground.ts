@@ -18,7 +18,7 @@ import { callableSlugs, figuresOf, missingModels, modelChoice, requestIdOf } fro
 const BASE = '/companies/:company/playground';
 const BROKEN = 'The answer broke off.';
 
-/** One prompt to a model of the company, by the API, as who is signed in. */
+/** Sends one prompt to a model of the company through the API, on behalf of the user who is signed in. */
 export const playgroundRoutes: readonly Route[] = [
   { method: 'GET', path: BASE, action: 'playground.use', handle: playgroundPage },
   { method: 'POST', path: BASE, action: 'playground.use', trial: true, long: true, handle: run, page: playgroundPage },

@@ -19,7 +19,7 @@ export interface AuditQuery {
   /** Where the page before ended; null: at the beginning. */
   readonly from: number | null;
   /**
-   * Changes of this company, as its owner sees them: whoever never was one of its people or tokens is "operator", also for
+   * Changes of this company, as its owner sees them: an actor who never was one of its people or tokens is "operator", also for
    * the search. null: all changes.
    */
   readonly company: string | null;

@@ -1,7 +1,7 @@
-import { createServer } from 'node:net';
 import { OAuth2Server } from 'oauth2-mock-server';
 import t from 'tap';
 import { createInvitation } from '../../src/store/invitation.ts';
+import { freePort } from '../faults/pooler.ts';
 import { Person, startOffice } from './people.ts';
 
 /** Signing in with OpenID Connect, against a provider in this process. */
@@ -171,11 +171,3 @@ t.test('an unreachable provider is reported', async (t) => {
   t.equal(status, 503);
   t.match(text, 'identity provider cannot be reached');
 });
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await new Promise((resolve) => server.once('listening', resolve));
-  const { port } = server.address() as { port: number };
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-}

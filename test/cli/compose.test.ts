@@ -1,10 +1,10 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdirSync, readFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { join } from 'node:path';
 import t from 'tap';
 import { parse } from 'yaml';
 import { Person } from '../admin/people.ts';
+import { freePort } from '../faults/pooler.ts';
 import { ROOT } from '../support/cli.ts';
 import { ask } from '../support/client.ts';
 import { emptyDatabase } from '../support/postgres.ts';
@@ -82,12 +82,4 @@ function run(name: string): { child: ChildProcess; exit: Promise<number | null>;
   for (const stream of [child.stdout, child.stderr]) stream?.on('data', (piece: Buffer) => pieces.push(piece));
   const exit = new Promise<number | null>((resolve) => child.once('exit', resolve));
   return { child, exit, output: () => Buffer.concat(pieces).toString() };
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await new Promise((resolve) => server.once('listening', resolve));
-  const { port } = server.address() as { port: number };
-  await new Promise((resolve) => server.close(resolve));
-  return port;
 }

@@ -15,7 +15,7 @@ export function differences(now: object, wanted: object): Difference[] {
     .map(([member, to]) => ({ member, from: present[member], to }));
 }
 
-/** A text that is equal for what means the same. @param like what it is compared with */
+/** Writes values with the same meaning as the same text. @param like the value that it is compared with */
 function text(value: unknown, like: unknown = value): string {
   if (value instanceof Date) return value.toISOString();
   if (like instanceof Date && typeof value === 'string') return new Date(value).toISOString();
