@@ -49,6 +49,11 @@ export class FairShares {
     return this.#capacity < Number.POSITIVE_INFINITY;
   }
 
+  /** Whether several companies have asked in the last moment. */
+  get isShared(): boolean {
+    return this.#loads.size > 1;
+  }
+
   /** The load of a company, with the work of one more request. @param bodyBytes -1 where they are not announced */
   asked(company: string, bodyBytes: number): CompanyLoad {
     let load = this.#loads.get(company);
