@@ -36,7 +36,7 @@ export async function simulate(seed: number): Promise<Outcome> {
   const disk = new VirtualDisk(random);
   const database = new VirtualDatabase(random, time);
   const violations: string[] = [];
-  const world: World = { random, time, disk, database, violations, booked: [], clockOffset: 0 };
+  const world: World = { random, time, disk, database, violations, booked: [], bookedBy: new Map(), clockOffset: 0 };
   const replicas = Array.from({ length: REPLICAS }, (_, n) => new Replica(world, n));
   let kills = 0;
 
@@ -101,6 +101,8 @@ interface World {
   readonly database: VirtualDatabase;
   readonly violations: string[];
   readonly booked: Booked[];
+  /** The same by the month and each id under which the ledger keeps its cost. */
+  readonly bookedBy: Map<string, Booked[]>;
   clockOffset: number;
 }
 
@@ -219,7 +221,7 @@ class Replica {
 
   book(): void {
     if (this.#life.dead) return;
-    const { random, time, booked, clockOffset } = this.#world;
+    const { random, time, booked, bookedBy, clockOffset } = this.#world;
     const index = Math.floor(random() * COMPANIES.length);
     const changed = random() < 0.01 ? this.#budgeted[index] : undefined;
     // as the directory has it once its budget was taken away, or given back
@@ -254,6 +256,12 @@ class Replica {
       promised: false,
     };
     booked.push(one);
+    for (const id of idsOf(admission.payer)) {
+      const key = `${id} ${admission.month}`;
+      const same = bookedBy.get(key);
+      if (same === undefined) bookedBy.set(key, [one]);
+      else same.push(one);
+    }
     const ledger = this.#ledger as BatchLedger;
     ledger.book(one.record, {
       onBooked: () => {
@@ -316,10 +324,8 @@ class Replica {
   }
 
   /** What was booked of a company or a key, see MonthSpend. */
-  #truth(id: string, month: string): Booked[] {
-    return this.#world.booked.filter(
-      ({ record: { admission } }) => admission.month === month && idsOf(admission.payer).includes(id),
-    );
+  #truth(id: string, month: string): readonly Booked[] {
+    return this.#world.bookedBy.get(`${id} ${month}`) ?? [];
   }
 
   #ask(index: number): void {
