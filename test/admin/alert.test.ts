@@ -1,12 +1,12 @@
 import t from 'tap';
-import { alertStore } from '../../src/store/alert.ts';
 import { openDatabase } from '../../src/store/database.ts';
+import { eventStore } from '../../src/store/event.ts';
 import { signedIn, startOffice } from './people.ts';
 
 const office = await startOffice(t);
 const db = openDatabase({ url: office.databaseUrl });
 t.teardown(() => db.close());
-const store = alertStore(db, db);
+const store = eventStore(db, db);
 // the gateway itself looks for nothing here
 await office.sql`update alert_lease set holder = null, expires_at = 'infinity'`;
 const { company } = office.customer;

@@ -4,8 +4,8 @@ import OpenAI from 'openai';
 import type { Locator, Page } from 'playwright-core';
 import t, { type Test } from 'tap';
 import { formatEur, parseEur } from '../../src/domain/money.ts';
-import { alertStore } from '../../src/store/alert.ts';
 import { openDatabase } from '../../src/store/database.ts';
+import { eventStore } from '../../src/store/event.ts';
 import { until } from '../support/until.ts';
 import { CHAT, OVERSEAS } from '../support/world.ts';
 import { examine, openTab, signInTab, startBrowser, type Tab } from './browser.ts';
@@ -617,7 +617,7 @@ await t.test('the owner searches, sorts and turns the pages of a long list', asy
 /** Writes alerts of what was spent, as if their webhook had failed for a day and e-mails were failing. */
 async function reachBudgets(databaseUrl: string): Promise<void> {
   const db = openDatabase({ url: databaseUrl });
-  const store = alertStore(db, db);
+  const store = eventStore(db, db);
   await office.sql`update alert_lease set holder = null, expires_at = 'infinity'`; // the gateway itself sends nothing here
   await office.sql`delete from budget_alerts`;
   await store.look(null, { webhook: true, email: true, operators: ['alerts@tollgate.example'] });

@@ -41,7 +41,7 @@ t.test('every alert arrives, whichever gateway is killed while it sends', async 
     }, 150);
   });
   const hurry = setInterval(() => {
-    sql`update budget_alert_deliveries set next_attempt_at = now() where state = 'pending'`.catch(() => {});
+    sql`update event_deliveries set next_attempt_at = now() where state = 'pending'`.catch(() => {});
   }, 500);
   t.teardown(() => clearInterval(hurry));
   const holder = async (): Promise<GatewayProcess | undefined> => {
@@ -68,7 +68,7 @@ t.test('every alert arrives, whichever gateway is killed while it sends', async 
     await until(holder, 'another gateway sends');
     takeovers.push((performance.now() - killed) / 1000);
   }
-  const left = () => sql`select from budget_alert_deliveries where state <> 'delivered'`;
+  const left = () => sql`select from event_deliveries where state <> 'delivered'`;
   await until(left, 'every alert is delivered', ({ length }) => length === 0);
   clearInterval(hurry);
   for (const gateway of gateways) gateway.signal('SIGTERM');

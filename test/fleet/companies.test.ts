@@ -214,6 +214,7 @@ t.test(
       'budget_alerts (id)',
       'budget_reservations (request_id)',
       'chat_usage (id)',
+      'events (id)',
       'invitations (digest)',
       'invitations (id)',
       'model_cost_prices (id)',

@@ -2,11 +2,12 @@ import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import t, { type Test } from 'tap';
-import { emailSender } from '../../src/alerts/email.ts';
-import { AlertSender, type AlertSenderOptions } from '../../src/alerts/sender.ts';
-import { webhookSender } from '../../src/alerts/webhook.ts';
-import { alertStore, listAlerts, retryAlerts } from '../../src/store/alert.ts';
+import { emailSender } from '../../src/events/email.ts';
+import { EventSender, type EventSenderOptions } from '../../src/events/sender.ts';
+import { webhookSender } from '../../src/events/webhook.ts';
+import { listAlerts, retryAlerts } from '../../src/store/alert.ts';
 import type { Database, Sql } from '../../src/store/database.ts';
+import { eventStore } from '../../src/store/event.ts';
 import { testDatabase } from '../support/postgres.ts';
 import { type Mailbox, type Receiver, startMailbox, startReceiver } from '../support/receiver.ts';
 import { until } from '../support/until.ts';
@@ -21,7 +22,7 @@ interface Case {
   readonly mailbox: Mailbox;
   readonly logged: string[];
   /** Starts a sender, as one gateway has it. */
-  sender(more?: Partial<AlertSenderOptions>): AlertSender;
+  sender(more?: Partial<EventSenderOptions>): EventSender;
   /** A company with an owner that has used 120 % of its budget. @returns its id */
   company(name: string): Promise<string>;
   /** Every delivery as "channel recipient state attempts error". */
@@ -43,8 +44,8 @@ async function begin(t: Test): Promise<Case> {
   return {
     ...{ db, receiver, mailbox, logged },
     sender(more = {}) {
-      const sender = new AlertSender({
-        store: alertStore(db, db),
+      const sender = new EventSender({
+        store: eventStore(db, db),
         holder: randomUUID(),
         channels: { webhook: webhookTo(receiver), email: emailTo(mailbox) },
         operators: ['ops@tollgate.example'],
@@ -75,8 +76,7 @@ async function begin(t: Test): Promise<Case> {
         )
         .sort();
     },
-    hurry: () =>
-      run((sql) => sql`update budget_alert_deliveries set next_attempt_at = '-infinity' where state = 'pending'`),
+    hurry: () => run((sql) => sql`update event_deliveries set next_attempt_at = '-infinity' where state = 'pending'`),
   };
 }
 
@@ -133,7 +133,7 @@ t.test('a receiver in trouble is asked again with growing pauses, under one id a
   for (const [n, status] of [302, 404, 503].entries()) {
     const [row] = await db.run(
       MS,
-      (sql) => sql`select extract(epoch from next_attempt_at - now())::float8 as pause from budget_alert_deliveries`,
+      (sql) => sql`select extract(epoch from next_attempt_at - now())::float8 as pause from event_deliveries`,
     );
     pauses.push(row?.pause);
     receiver.answer(status);
@@ -235,7 +235,7 @@ t.test('one of several gateways sends; the next takes over when it stops', async
       found.length === 3 * (n + 1) && found.every((each) => / delivered 1$/.test(each));
     await until(deliveries, `${name} is delivered`, all);
     const [holder] = await until(holders, 'one looks', ({ length }) => length === 1);
-    senders.splice(senders.indexOf(holder as AlertSender), 1);
+    senders.splice(senders.indexOf(holder as EventSender), 1);
     await holder?.close();
   }
   t.same(
@@ -259,7 +259,7 @@ t.test('closing waits for the attempt on its way, and writes what became of it',
 
 t.test('an acknowledgement that cannot be written is written later, and the alert not sent twice', async (t) => {
   const { db, receiver, sender, company, deliveries } = await begin(t);
-  const store = alertStore(db, db);
+  const store = eventStore(db, db);
   let refusals = 2;
   const forgetful = {
     ...store,
