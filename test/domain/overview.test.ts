@@ -67,7 +67,7 @@ t.test('what is wrong is told in a sentence, with what to do and where', async (
   });
   t.same(
     all.map(({ path }) => path),
-    ['/#gateways', '/#gateways', '/#gateways', '/models', '/alerts'],
+    ['/#gateways', '/#gateways', '/#gateways', '/models', '/events?state=dead'],
     'the worst first',
   );
   t.ok(all.every(({ remedy }) => remedy.endsWith('.')));
