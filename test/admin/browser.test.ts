@@ -551,7 +551,7 @@ await t.test('pages of a company with two months of data, for screenshots', asyn
     'operator-models': '/models',
     users: '/users',
     audit: '/audit',
-    alerts: '/alerts',
+    events: '/events',
   };
   for (const [name, path] of Object.entries(pages)) {
     await operator.page.goto(path);
@@ -620,6 +620,7 @@ async function reachBudgets(databaseUrl: string): Promise<void> {
   const store = eventStore(db, db);
   await office.sql`update alert_lease set holder = null, expires_at = 'infinity'`; // the gateway itself sends nothing here
   await office.sql`delete from budget_alerts`;
+  await office.sql`delete from events where kind like 'budget.%'`;
   await store.look(null, { webhook: true, email: true, operators: ['alerts@tollgate.example'] });
   for (const delivery of await store.due('webhook', 10)) await store.failed(delivery, 'status 500', null);
   for (const delivery of await store.due('email', 2)) await store.failed(delivery, 'ETIMEDOUT', 7200);

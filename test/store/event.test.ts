@@ -67,8 +67,8 @@ t.test('each change of a key is one event of its transaction, by whoever and how
   t.same(kinds(rows), ['key.created', 'key.rotated', 'key.revoked', 'key.rotated', 'key.revoked']);
   const [last, atOnce, replaced, overlapped] = rows;
   t.match(overlapped?.event, { key: { id: second.id }, old_key: { id: key.id, prefix: key.prefix, ends_at: /Z$/ } });
-  const { ends_at } = overlapped?.event.old_key as { ends_at: string };
-  t.ok(Date.parse(ends_at) > Date.now() + 3_000_000);
+  const ends = (overlapped as EventRow).event.old_key as { ends_at: string };
+  t.ok(Date.parse(ends.ends_at) > Date.now() + 3_000_000);
   t.match(replaced?.event, { type: 'key.revoked', key: { id: second.id }, actor: ANN });
   t.match(atOnce?.event, { key: { id: third.id }, old_key: { id: second.id, ends_at: /Z$/ } });
   t.match(last?.event, { key: { id: third.id }, actor: /^(?!ann@)/ }, 'by a role of the database');
