@@ -5,9 +5,12 @@ import t, { type Test } from 'tap';
 import { emailSender } from '../../src/events/email.ts';
 import { EventSender, type EventSenderOptions } from '../../src/events/sender.ts';
 import { webhookSender } from '../../src/events/webhook.ts';
+import { actingAs } from '../../src/store/actor.ts';
 import { listAlerts, retryAlerts } from '../../src/store/alert.ts';
+import { createCompany } from '../../src/store/company.ts';
 import type { Database, Sql } from '../../src/store/database.ts';
-import { eventStore } from '../../src/store/event.ts';
+import { eventStore, replayEvents } from '../../src/store/event.ts';
+import { createKey } from '../../src/store/key.ts';
 import { testDatabase } from '../support/postgres.ts';
 import { type Mailbox, type Receiver, startMailbox, startReceiver } from '../support/receiver.ts';
 import { until } from '../support/until.ts';
@@ -103,6 +106,14 @@ t.test('an alert reaches the webhook, the owner and the operators, once', async 
     budget_eur: '100',
     spent_eur: '120',
   });
+  const members = 'budget_eur company forecast_eur id key month occurred_at spent_eur threshold type';
+  t.equal(
+    Object.keys(JSON.parse(hook?.body as string))
+      .sort()
+      .join(' '),
+    members,
+    'as receivers know it',
+  );
   t.equal(hook?.webhookId, hook?.id);
   t.ok(Math.abs(Date.now() / 1000 - (hook?.timestamp ?? 0)) < 60);
   t.same(mailbox.mails.map(({ to }) => to).sort(), [['ops@tollgate.example'], [`own@${id}.example`]]);
@@ -121,6 +132,41 @@ t.test('an alert reaches the webhook, the owner and the operators, once', async 
   await until(deliveries, 'the next one is delivered too', all);
   t.equal(receiver.received.length, 2);
   t.same(counts, { webhook: { delivered: 2, failed: 0 }, email: { delivered: 4, failed: 0 } });
+});
+
+t.test('a change of a key reaches the webhook alone; a replay sends the same under the same id', async (t) => {
+  const { db, receiver, mailbox, sender } = await begin(t);
+  const run = <T>(work: (sql: Sql) => PromiseLike<T>) => db.run(MS, work);
+  sender();
+  const { id: company_id } = await run((sql) => createCompany(sql, { name: 'ACME' }));
+  const asked = { company_id, name: 'Website', scopes: ['chat'] as const, created_by: 'cli' };
+  const key = await actingAs(db, 'ann@acme.example', MS, (sql) => createKey(sql, 'svc_', asked));
+  await until(
+    () => receiver.received,
+    'it is posted',
+    ({ length }) => length === 1,
+  );
+  const [hook] = receiver.received;
+  t.match(hook, {
+    type: 'key.created',
+    webhookId: hook?.id,
+    company: { id: company_id, name: 'ACME' },
+    key: { id: key.id, name: 'Website', prefix: key.prefix },
+    actor: 'ann@acme.example',
+  });
+  t.notOk(hook?.body.includes(key.key.slice(8)), 'without the text of the key');
+  const delivered = () => run((sql) => sql`select from event_deliveries where state = 'delivered'`);
+  await until(delivered, 'that is written', ({ length }) => length === 1);
+  t.equal(await run((sql) => replayEvents(sql, { id: hook?.id as string })), 1);
+  await until(
+    () => receiver.received,
+    'it is posted again',
+    ({ length }) => length === 2,
+  );
+  t.equal(receiver.received[1]?.body, hook?.body);
+  t.equal(receiver.received[1]?.webhookId, hook?.webhookId);
+  t.same(receiver.forged, []);
+  t.same(mailbox.mails, []);
 });
 
 t.test('a receiver in trouble is asked again with growing pauses, under one id and with one body', async (t) => {
