@@ -108,7 +108,8 @@ function whatOf({ subject, event }: EventRow, format: Format): Html {
   }`;
 }
 
-function deliveriesOf({ deliveries }: EventRow, format: Format): Html {
+function deliveriesOf({ told, deliveries }: EventRow, format: Format): Html {
+  if (!told && deliveries.length === 0) return badge('plain', 'on its way');
   if (deliveries.length === 0) return html`${badge('plain', 'not sent')}<br>${muted('there was no webhook')}`;
   return html`${deliveries.map(({ channel, recipient, state, attempts, last_error, next_attempt_at }, at) => {
     const [tone, text] =
@@ -121,7 +122,7 @@ function deliveriesOf({ deliveries }: EventRow, format: Format): Html {
             : (['plain', 'on its way'] as const);
     const error = state === 'delivered' || attempts === 0 ? '' : html` <code>${last_error}</code>`;
     const tries =
-      text === 'failing' ? html` ${muted(`next attempt ${format.instant(new Date(next_attempt_at))}`)}` : '';
+      text === 'failing' ? html` ${muted(html`next attempt ${format.instant(new Date(next_attempt_at))}`)}` : '';
     return html`${at === 0 ? '' : html`<br>`}${recipient || CHANNELS[channel]} ${badge(tone, text)}${error}${tries}`;
   })}`;
 }

@@ -29,7 +29,7 @@ States:
   pending     on its way, or waiting for the next attempt
   delivered   taken by its receiver
   dead        given up after a day; "tollgate event replay" sends it again
-  unsent      there was no webhook, or no gateway has looked yet
+  unsent      there was no webhook
 A receiver is a line of its own. Events are kept for ${EVENT_DAYS} days. Prints at most ${MOST_LISTED} events.`,
     async run({ transact }, values) {
       const page = { after: null, limit: MOST_LISTED };
@@ -44,7 +44,7 @@ A receiver is a line of its own. Events are kept for ${EVENT_DAYS} days. Prints 
           KEY: ({ event }) => orDash(keyOf(event)),
           BY: ({ event }) => orDash((event.actor as string | undefined) ?? null),
           TO: ({ delivery }) => orDash(delivery && (delivery.recipient || delivery.channel)),
-          STATE: ({ delivery }) => delivery?.state ?? 'unsent',
+          STATE: ({ told, delivery }) => delivery?.state ?? (told ? 'unsent' : 'pending'),
           ATTEMPTS: ({ delivery }) => orDash(delivery?.attempts ?? null),
           'NEXT (UTC)': ({ delivery }) =>
             minute(delivery?.state === 'pending' ? new Date(delivery.next_attempt_at) : null),

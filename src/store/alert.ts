@@ -144,7 +144,7 @@ export async function listAlerts(
 ): Promise<AlertRow[]> {
   return sql<AlertRow[]>`
     select ${alertColumn(sql)} as alert,
-      coalesce(d.state, case when a.superseded then 'superseded' when e.id is null then 'forgotten' else 'unsent' end) as state,
+      coalesce(d.state, case when a.superseded then 'superseded' when e.id is null then 'forgotten' when e.told then 'unsent' else 'pending' end) as state,
       d.channel, d.recipient, d.attempts, d.next_attempt_at, d.last_error, d.delivered_at
     from budget_alerts a join companies c on c.id = a.company_id left join api_keys k on k.id = a.api_key_id
     left join events e on e.id = a.id left join event_deliveries d on d.event_id = a.id

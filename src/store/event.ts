@@ -166,7 +166,9 @@ export interface EventRow {
   /** Id of the key or the company, or number of the statement. */
   readonly subject: string;
   readonly event: CompanyEvent;
-  /** Empty: it is about to be sent, or there was no receiver. */
+  /** Whether a gateway has seen it, and written its deliveries. */
+  readonly told: boolean;
+  /** Empty, and it is told: there was no receiver. */
   readonly deliveries: readonly DeliveryState[];
 }
 
@@ -176,8 +178,8 @@ export async function listEvents(
   filter: EventFilter,
   { after, limit }: { readonly after: string | null; readonly limit: number },
 ): Promise<EventRow[]> {
-  const rows = await sql<(Columns & Pick<EventRow, 'subject' | 'deliveries'>)[]>`
-    select ${eventColumns(sql)}, e.subject, coalesce((
+  const rows = await sql<(Columns & Pick<EventRow, 'subject' | 'told' | 'deliveries'>)[]>`
+    select ${eventColumns(sql)}, e.subject, e.told, coalesce((
         select json_agg(json_build_object('channel', d.channel, 'recipient', d.recipient, 'state', d.state,
           'attempts', d.attempts, 'last_error', d.last_error, 'next_attempt_at', utc_text(d.next_attempt_at),
           'delivered_at', utc_text(d.delivered_at)) order by d.channel desc, d.recipient)
@@ -186,7 +188,10 @@ export async function listEvents(
     where ${matches(sql, filter)}
       and (${after}::uuid is null or (e.at, e.id) < (select at, id from events where id = ${after}))
     order by e.at desc, e.id desc limit ${limit}`;
-  return rows.map((row) => ({ id: row.id, subject: row.subject, event: eventOf(row), deliveries: row.deliveries }));
+  return rows.map((row) => {
+    const { id, subject, told, deliveries } = row;
+    return { id, subject, event: eventOf(row), told, deliveries };
+  });
 }
 
 /** Conditions on `e`. */

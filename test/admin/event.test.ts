@@ -30,7 +30,7 @@ t.test('changes of keys and budget alerts stand in one list with what became of 
   t.match(text, /Late &lt;i&gt;/);
   t.match(plain(text), /Key created .*Late &lt;i&gt; .* Webhook delivered /);
   t.match(plain(text), /Budget: threshold reached .*100\s?% .* the gateway Webhook given up status 500/);
-  t.match(text, /EENVELOPE 550<\/code> <span class="muted">next attempt /);
+  t.match(text, /EENVELOPE 550<\/code> <span class="muted">next attempt <time/);
   const failed = await operator.get('/alerts');
   t.equal(
     failed.headers.get('location'),
@@ -60,11 +60,12 @@ t.test('an operator sends an event again, whatever became of it', async (t) => {
 });
 
 t.test('more than a page of events is read page by page', async (t) => {
-  await office.sql`insert into events (company_id, kind, subject, body)
-    select ${company}, 'statement.closed', 'S-' || n, '{}' from generate_series(1, 60) as n`;
+  await office.sql`insert into events (company_id, kind, subject, body, told)
+    select ${company}, 'statement.closed', 'S-' || n, '{}', n > 50 from generate_series(1, 60) as n`;
   const first = (await operator.get('/events?kind=statement')).text;
   t.match(first, /<code>S-60<\/code>/);
   t.match(first, /there was no webhook/);
+  t.match(first, /on its way/);
   const [, next = ''] = /rel="next" href="([^"]+)"/.exec(first) ?? [];
   const second = (await operator.get(next.replaceAll('&amp;', '&'))).text;
   t.match(second, /<code>S-1<\/code>/);

@@ -41,6 +41,7 @@ const event = schema.object({
       occurred_at: schema.instant,
     },
   },
+  told: { type: 'boolean', description: 'whether deliveries has each receiver there was' },
   deliveries: { type: 'array', items: delivery },
 });
 
