@@ -274,8 +274,8 @@ export interface EventStore {
   delivered(delivery: Delivery): Promise<void>;
   /** @param pause seconds until the next attempt; null: there is none @param reason short, without secrets */
   failed(delivery: Delivery, reason: string, pause: number | null): Promise<void>;
-  /** Deletes some of the events that are too old. @returns whether there are more */
-  trim(): Promise<boolean>;
+  /** Deletes events that are too old. */
+  trim(): Promise<void>;
 }
 
 /** Whom new events are for. */

@@ -56,8 +56,6 @@ export class EventSender {
   /** Until when the lease holds for sure, in milliseconds of `performance.now`. */
   #leaseUntil = 0;
   #failing = false;
-  /** Whether there are more events that are too old. */
-  #trimming = false;
 
   constructor(options: EventSenderOptions) {
     this.#options = { everyMs: EVERY_MS, fullEveryMs: FULL_EVERY_MS, ...options };
@@ -114,7 +112,7 @@ export class EventSender {
     this.#cursor = cursor;
     this.dead = dead;
     if (told > 0) for (const channel of this.#channels) this.#sendSoon(channel);
-    if (isFull || this.#trimming) this.#trimming = await store.trim();
+    if (isFull) await store.trim();
   }
 
   /** Sends what is due, unless this channel does so already. */

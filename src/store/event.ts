@@ -7,8 +7,7 @@ import type { Database, Sql } from './database.ts';
 const LEASE_MS = 2000;
 const LOOK_MS = 20_000; // at every budget, on a busy server
 const DELIVERY_MS = 5000;
-const TRIM_MS = 20_000;
-const AT_ONCE = 1000; // events that one statement tells, or deletes
+const MANY_MS = 20_000; // with all events that are new, or too old
 
 /**
  * Events in the database (sql/0040_events.sql).
@@ -35,7 +34,7 @@ export function eventStore(db: Database, own: Database): EventStore {
     },
     async look(cursor, receivers) {
       const found = await own.run(LOOK_MS, (sql) => lookAtBudgets(sql, cursor));
-      return { ...found, ...(await own.run(DELIVERY_MS, (sql) => tell(sql, receivers))) };
+      return { ...found, ...(await own.run(MANY_MS, (sql) => tell(sql, receivers))) };
     },
     due: (channel, limit) => own.run(DELIVERY_MS, (sql) => readDue(sql, channel, limit)),
     async delivered({ event, channel, recipient }) {
@@ -58,13 +57,7 @@ export function eventStore(db: Database, own: Database): EventStore {
       );
     },
     async trim() {
-      const { count } = await own.run(
-        TRIM_MS,
-        (sql) => sql`
-          delete from events where id in (
-            select id from events where at < now() - make_interval(days => ${EVENT_DAYS}) order by at limit ${AT_ONCE})`,
-      );
-      return count === AT_ONCE;
+      await own.run(MANY_MS, (sql) => sql`delete from events where at < now() - make_interval(days => ${EVENT_DAYS})`);
     },
   };
 }
@@ -76,9 +69,7 @@ async function tell(
 ): Promise<Pick<EventLook, 'told' | 'dead'>> {
   const [found] = await sql<[Pick<EventLook, 'told' | 'dead'>]>`
     with fresh as (
-      update events set told = true where id in (
-        select id from events where not told order by at limit ${AT_ONCE} for update skip locked)
-      returning id, company_id, kind
+      update events set told = true where not told returning id, company_id, kind
     ),
     told as (
       insert into event_deliveries (event_id, channel, recipient)

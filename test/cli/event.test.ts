@@ -1,6 +1,8 @@
 import { randomUUID } from 'node:crypto';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import t from 'tap';
-import { eventStore } from '../../src/store/event.ts';
+import { type EventRow, eventStore } from '../../src/store/event.ts';
 import { tollgate as run } from '../support/cli.ts';
 import { testDatabase } from '../support/postgres.ts';
 
@@ -42,6 +44,24 @@ t.test('every command that changes keys is told; list shows what became of it, r
   t.equal((await store.due('webhook', 10)).length, 6);
   const none = { code: 0, out: 'There are no such events.\n' };
   t.match(await tollgate('event', 'replay', '--since', '2999-01-01', '--kind', 'key'), none);
+});
+
+t.test('apply tells the keys that it creates, gives another text, and revokes; a dry run tells nothing', async (t) => {
+  const path = join(t.testdir({}), 'tollgate.yml');
+  const apply = (keys: string, character: string, ...more: string[]) => {
+    writeFileSync(path, `companies:\n  - name: Applied\n    keys:\n      - { name: Website, ${keys} }\n`);
+    return run(['apply', path, ...more], { env: { DATABASE_URL: url, TEXT: `svc_${character.repeat(32)}` } });
+  };
+  const valued = 'scopes: [chat], value: { env: TEXT }';
+  for (const more of [['--dry-run'], [], []]) t.match(await apply(valued, 'k', ...more), { code: 0 });
+  t.match(await apply(valued, 'm'), { code: 0 });
+  t.match(await apply('absent: true', 'm'), { code: 0 });
+  const { json } = await tollgate('event', 'list', '--kind', 'key', '--json');
+  const told = json
+    .map(({ event }: EventRow) => event)
+    .filter(({ company }: EventRow['event']) => company.name === 'Applied')
+    .map(({ type, actor }: EventRow['event']) => `${type} by ${actor}`);
+  t.same(told.reverse(), ['key.created by cli', 'key.rotated by cli', 'key.revoked by cli']);
 });
 
 t.test('an unknown event exits 1; neither or both of an id and options exit 64', async (t) => {

@@ -243,21 +243,15 @@ t.test('after 90 days events go, with their deliveries; an alert says that no mo
   await run((sql) => sql`update companies set monthly_budget_eur = 1`);
   await run((sql) => sql`insert into chat_usage (company_id, cost_eur) values (${company}, 2)`);
   await store.look(null, WEBHOOK);
-  t.equal(await store.trim(), false);
+  await store.trim();
   t.equal((await list()).length, 2);
   await run((sql) => sql`update events set at = now() - interval '91 days'`);
   await asAnn((sql) => createKey(sql, 'svc_', asked));
-  t.equal(await store.trim(), false);
+  await store.trim();
   t.same(kinds(await list()), ['key.created']);
   t.same(await run((sql) => sql`select from event_deliveries`), []);
   const alerts = await run((sql) => listAlerts(sql, { undelivered: false, company, limit: 10 }));
   t.same(alerts.map(({ state }) => state).sort(), ['forgotten', 'superseded', 'superseded']);
-  await run(
-    (sql) => sql`insert into events (at, company_id, kind, subject, body)
-      select now() - interval '91 days', ${company}, 'key.created', '', '{}' from generate_series(1, 1500)`,
-  );
-  t.equal(await store.trim(), true, 'there are more');
-  t.equal(await store.trim(), false);
 });
 
 /** The statement by which a gateway of the version before writes an alert and its deliveries. */
