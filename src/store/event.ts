@@ -107,11 +107,15 @@ function eventColumns(sql: Sql) {
 }
 
 function joined(sql: Sql) {
-  return sql`join companies c on c.id = e.company_id left join api_keys k on k.id = (e.body #>> '{key,id}')::uuid`;
+  // whatever a program wrote as an id: one event must not keep the others from being sent
+  return sql`join companies c on c.id = e.company_id
+    left join api_keys k on k.id = case when e.body #>> '{key,id}' ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then (e.body #>> '{key,id}')::uuid end`;
 }
 
+/** No member of a body takes the place of one that every event has. */
 function eventOf({ id, kind, company, actor, body, occurred_at }: Columns): CompanyEvent {
-  return { id, type: kind, company, ...body, ...(actor !== null && { actor }), occurred_at };
+  const head = { id, type: kind, company };
+  return { ...head, ...body, ...(actor !== null && { actor }), occurred_at, ...head };
 }
 
 /** A closed company is told nothing of its budget; what is done to it is told. */

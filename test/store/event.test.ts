@@ -135,6 +135,23 @@ t.test("a playground's key is an event when it is made and revoked, not with eac
   t.same(kinds(await list()), ['key.created', 'key.revoked']);
 });
 
+t.test('whatever a program writes as a body, the event and the others are sent', async (t) => {
+  const { run, company, store } = await begin(t);
+  const bodies = [
+    { key: { id: 'none' } },
+    { key: 'text' },
+    { key: null, id: 1, type: 2, company: 3, occurred_at: 4 },
+    {},
+  ];
+  for (const body of bodies)
+    await run((sql) => sql`select record_event(${company}, 'key.created', 'x', ${body as never})`);
+  await store.look(null, WEBHOOK);
+  const due = await store.due('webhook', 10);
+  t.equal(due.length, bodies.length);
+  for (const { event } of due)
+    t.match(event, { id: /-/, type: 'key.created', company: { id: company }, occurred_at: /Z$/ });
+});
+
 t.test('a company that is closed and reopened tells it, and its statement is told while it is closed', async (t) => {
   const { run, asAnn, company, list, store } = await begin(t);
   await asAnn((sql) => closeCompany(sql, company));
