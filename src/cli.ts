@@ -42,6 +42,7 @@ const HINTS: Readonly<Record<RefusedChange['reason'], Readonly<Partial<Record<No
     assistant: 'See "tollgate assistant list --company ID".',
     user: 'See "tollgate user list".',
     alert: 'See "tollgate alert list".',
+    event: 'See "tollgate event list".',
   },
   conflict: {
     model: 'Change it with "tollgate model set".',

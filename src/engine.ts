@@ -1,14 +1,14 @@
 import { randomUUID } from 'node:crypto';
 import { hostname, totalmem } from 'node:os';
 import { setImmediate } from 'node:timers/promises';
-import { AlertSender } from './alerts/sender.ts';
 import { type Config, ConfigError } from './config.ts';
 import type { Demo } from './demo/server.ts';
-import type { AlertChannel } from './domain/alert.ts';
 import { Estimator } from './domain/estimate.ts';
+import type { Channel } from './domain/event.ts';
 import { Calendar } from './domain/month.ts';
 import type { Clock } from './domain/ports.ts';
 import { refusedNames, SteeringFilter } from './domain/steering.ts';
+import { EventSender } from './events/sender.ts';
 import { Deadlines } from './gateway/deadlines.ts';
 import { Overload } from './gateway/overload.ts';
 import { RequestLog } from './gateway/request-log.ts';
@@ -23,11 +23,11 @@ import { type Logger, lineSink } from './log.ts';
 import { Metrics } from './metrics.ts';
 import { BodyMemory } from './runtime/body-memory.ts';
 import { programVersion } from './runtime/version.ts';
-import { alertStore } from './store/alert.ts';
 import { Changes, followers } from './store/changes.ts';
 import { type Database, openDatabase } from './store/database.ts';
 import { CachedDirectory } from './store/directory.ts';
 import { type Embedded, startEmbedded } from './store/embedded.ts';
+import { eventStore } from './store/event.ts';
 import { gatewayStore } from './store/gateways.ts';
 import { Heartbeat } from './store/heartbeat.ts';
 import { ledgerStore } from './store/ledger.ts';
@@ -62,7 +62,7 @@ const NO_TENANT_ROLE =
 /** Database connections of the API: queries, and the change feed's LISTEN. */
 const QUERY_CONNECTIONS = 2;
 export const API_CONNECTIONS = QUERY_CONNECTIONS + 1;
-/** One more is for budget alerts and the request trail, unless the API's are all there are. */
+/** One more is for events and the request trail, unless the API's are all there are. */
 export const OWN_CONNECTIONS = API_CONNECTIONS + 1;
 
 /**
@@ -104,7 +104,7 @@ export async function openEngine(
   const limiter = new LeasedLimiter(limitStore(db), writer, log);
   const tracing = await openTracing(config, writer, metrics, log);
   const own = openOwn(config, databaseUrl);
-  const alerts = await openAlerts(config, db, own ?? db, writer, metrics, log);
+  const events = await openEvents(config, db, own ?? db, writer, metrics, log);
   const trail = openTrail(config, own ?? db, metrics, log);
   const { maxRequests, maxDelayMs, maxMemoryBytes, basePath, ownedBy, apiProxies, maxBodyBytes, maxEventBytes } =
     config;
@@ -150,7 +150,7 @@ export async function openEngine(
       deadlines.close();
       overload.close();
       await limiter.close();
-      const [lost] = await Promise.all([ledger.close(CLOSE_MS), alerts.close(), trail?.close(), heartbeat.close()]);
+      const [lost] = await Promise.all([ledger.close(CLOSE_MS), events.close(), trail?.close(), heartbeat.close()]);
       await own?.close();
       await tracing?.exporter.close();
       await changes.close();
@@ -240,27 +240,31 @@ function openTrail({ requestTrailDays: days }: Config, db: Database, metrics: Me
   return trail;
 }
 
-/** What sends an alert is loaded only where it is set up. */
-async function openAlerts(config: Config, db: Database, own: Database, holder: string, metrics: Metrics, log: Logger) {
+/** What sends an event is loaded only where it is set up. */
+async function openEvents(config: Config, db: Database, own: Database, holder: string, metrics: Metrics, log: Logger) {
   const { alertWebhook, alertMail, adminUrl: pages } = config;
-  const webhook = alertWebhook && (await import('./alerts/webhook.ts')).webhookSender(alertWebhook);
-  const email = alertMail && (await import('./alerts/email.ts')).emailSender({ ...alertMail, pages });
+  const webhook = alertWebhook && (await import('./events/webhook.ts')).webhookSender(alertWebhook);
+  const email = alertMail && (await import('./events/email.ts')).emailSender({ ...alertMail, pages });
   const channels = { ...(webhook && { webhook }), ...(email && { email }) };
   const operators = alertMail?.to ?? [];
-  const sender = new AlertSender({ store: alertStore(db, own), holder, channels, operators, log });
+  const sender = new EventSender({ store: eventStore(db, own), holder, channels, operators, log });
   const each = Object.entries(sender.counts);
-  metrics.counter('tollgate_alerts_total', 'Attempts to send a budget alert', (add) => {
+  metrics.counter('tollgate_alerts_total', 'Attempts to send an event, budget alerts among them', (add) => {
     for (const [channel, { delivered, failed }] of each) {
       add({ channel, result: 'delivered' }, delivered);
       add({ channel, result: 'failed' }, failed);
     }
   });
-  metrics.gauge('tollgate_alerts_sender', '1 on the gateway that looks for budget alerts and sends them', () =>
+  metrics.gauge('tollgate_alerts_sender', '1 on the gateway that looks for budget alerts and sends events', () =>
     sender.dead === null ? 0 : 1,
   );
-  metrics.gauge('tollgate_alerts_dead', 'Budget alerts given up; 0 on gateways that do not send them', (write) => {
-    for (const [channel] of each) write({ channel }, sender.dead?.[channel as AlertChannel] ?? 0);
-  });
+  metrics.gauge(
+    'tollgate_alerts_dead',
+    'Deliveries of events given up; 0 on gateways that do not send them',
+    (write) => {
+      for (const [channel] of each) write({ channel }, sender.dead?.[channel as Channel] ?? 0);
+    },
+  );
   return sender;
 }
 

@@ -9,7 +9,7 @@ const FLOORS: readonly (readonly string[])[] = [
   ['json', 'runtime', 'config.ts', 'log.ts', 'metrics.ts'],
   ['sse', 'http'],
   ['domain'],
-  ['store', 'ledger', 'limits', 'upstream', 'tracing', 'alerts', 'trail'],
+  ['store', 'ledger', 'limits', 'upstream', 'tracing', 'events', 'trail'],
   ['gateway', 'admin'],
   ['app.ts', 'engine.ts', 'index.ts', 'demo'],
   ['main.ts', 'cli.ts', 'cli'],

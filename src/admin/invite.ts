@@ -51,7 +51,7 @@ async function send(c: PageContext, company: string, invitation: InvitationRow, 
   const { role, email: to, expires_at } = invitation;
   const until = `${expires_at.toISOString().slice(0, 16).replace('T', ' ')} UTC`;
   try {
-    const { mailer } = await import('../alerts/mail.ts');
+    const { mailer } = await import('../events/mail.ts');
     await mailer(mail, MAIL_MS)({ to, ...invitationMail({ company, role, link, until }) });
     return true;
   } catch (error) {

@@ -22,7 +22,7 @@ const NOTICES = new Map([
   ['password', 'The password is changed. Other sessions of this user are signed out.'],
   ['closed', 'The company is closed. Every gateway refuses its keys within a second.'],
   ['reopened', 'The company is open again. Every gateway accepts its keys within a second.'],
-  ['retried', 'The alert is sent again within seconds.'],
+  ['replayed', 'The event is sent again within seconds, once there is a webhook.'],
   ['withdrawn', 'The invitation is withdrawn. Its link does not work any more.'],
   ['joined', 'Welcome. Create a key, and the API is yours to use.'],
   ['signed-out', 'You are signed out.'],
@@ -38,7 +38,7 @@ const OPERATOR_LINKS = {
   '/users': 'Users',
   '/requests': 'Requests',
   '/audit': 'Audit log',
-  '/alerts': 'Alerts',
+  '/events': 'Events',
   '/tokens': 'Tokens',
 };
 

@@ -14,7 +14,6 @@ import type { Logger } from '../log.ts';
 import { readClosing } from '../store/company.ts';
 import { DatabaseUnavailable } from '../store/database-error.ts';
 import { accountRoutes } from './account.ts';
-import { alertRoutes } from './alert.ts';
 import { SCRIPT, STYLE } from './assets.ts';
 import { assistantRoutes } from './assistant.ts';
 import { auditRoutes } from './audit.ts';
@@ -24,6 +23,7 @@ import { companyModelRoutes } from './company-model.ts';
 import { companyOf, type PageContext, type PageEnv, type PageServices, type Route, read } from './context.ts';
 import { demoRoutes } from './demo.ts';
 import { signInAgain, toSignIn } from './ended-session.ts';
+import { eventRoutes } from './event.ts';
 import { Form, FormRefused, readForm, readUpload } from './form.ts';
 import { type Format, formatFor } from './format.ts';
 import { invitationRoutes, noReferrer } from './invitation.ts';
@@ -74,7 +74,7 @@ export const ROUTES: readonly Route[] = [
   ...peopleRoutes,
   ...userRoutes,
   ...auditRoutes,
-  ...alertRoutes,
+  ...eventRoutes,
   ...tokenRoutes,
 ];
 

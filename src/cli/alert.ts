@@ -19,6 +19,7 @@ export const alertCommands: readonly Command[] = [
   dead        given up after a day; "tollgate alert retry" sends it again
   superseded  reached together with a higher threshold, which was sent
   unsent      there was no webhook and nobody to write to
+  forgotten   what became of it is no longer kept
 Prints at most ${MOST_LISTED} lines.`,
     async run({ transact }, { company = null, undelivered }) {
       const rows = await transact((sql) => listAlerts(sql, { company, undelivered, limit: MOST_LISTED }));

@@ -9,7 +9,7 @@ export interface Command<O extends Options = Options, T = unknown> {
   /** As typed: "company create". */
   readonly name: string;
   readonly summary: string;
-  /** The argument without a name, if the command has one. Help shows it as "ID". */
+  /** The argument without a name, if the command has one. Help shows it as "ID"; as "[ID]" it may be absent. */
   readonly operand?: { readonly shown: string; readonly meaning: string; readonly read: Read<T> } | undefined;
   readonly options: O;
   /** Further paragraphs for its help; indented lines stay as they are. */
@@ -171,10 +171,10 @@ export function parseCommand(
   }
   const absent = [...byName].filter(([name, option]) => option.required && !given.has(name));
   const missing = absent.map(([name]) => `--${name}`);
-  if (operand !== undefined && first === undefined) missing.unshift(operand.shown);
+  if (operand !== undefined && first === undefined && !operand.shown.startsWith('[')) missing.unshift(operand.shown);
   if (missing.length > 0) throw new UsageError(`missing ${missing.join(', ')}`);
   const values: Record<string, unknown> = {};
-  const read = operand && named(operand.shown, () => operand.read(first as string));
+  const read = operand && first !== undefined ? named(operand.shown, () => operand.read(first)) : undefined;
   for (const [key, option] of Object.entries(options)) {
     const name = nameOf(option);
     values[key] = named(`--${name}`, () => option.read(given.get(name) ?? []));

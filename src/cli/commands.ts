@@ -6,6 +6,7 @@ import { companyCommands } from './company.ts';
 import { companyEndCommands } from './company-end.ts';
 import { configurationCommands } from './configuration.ts';
 import { demoCommands } from './demo.ts';
+import { eventCommands } from './event.ts';
 import { keyCommands } from './key.ts';
 import { ledgerCommands } from './ledger.ts';
 import { marginCommands } from './margin.ts';
@@ -47,6 +48,7 @@ export const COMMANDS: readonly Command[] = [
   ...requestCommands,
   ...ledgerCommands,
   ...alertCommands,
+  ...eventCommands,
   ...tokenCommands,
   ...configurationCommands,
   ...demoCommands,

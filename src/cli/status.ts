@@ -24,7 +24,7 @@ export const statusCommands: readonly Command[] = [
   }),
 ];
 
-function facts({ today, month, budgets, models, gateways, set_aside, dead_alerts, changes }: Overview): string[] {
+function facts({ today, month, budgets, models, gateways, set_aside, dead_deliveries, changes }: Overview): string[] {
   const sums = [
     { of: `today, ${today.begins}`, ...today },
     { of: 'yesterday at this time', ...today.before },
@@ -85,7 +85,7 @@ function facts({ today, month, budgets, models, gateways, set_aside, dead_alerts
       'No gateway has written that it runs.',
       ['IN FLIGHT', 'WAITING'],
     ),
-    `Records set aside: ${set_aside}. Budget alerts given up: ${dead_alerts}.`,
+    `Records set aside: ${set_aside}. Deliveries of events given up: ${dead_deliveries}.`,
     listing(
       changes,
       { 'CHANGED AT (UTC)': ({ at }) => minute(new Date(at)), BY: ({ who }) => who, WHAT: ({ what }) => what },

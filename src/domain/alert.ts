@@ -6,9 +6,9 @@
 /** Percent of the budget; forecast: at this pace the month passes the budget. */
 export type Threshold = '50' | '80' | '100' | 'forecast';
 
-/** Members are those of the webhook's body. EUR amounts are exact decimal text. */
+/** Members of an event of the kind "budget.threshold" or "budget.forecast". EUR amounts are exact decimal text. */
 export interface BudgetAlert {
-  /** The same however often the alert is sent. */
+  /** That of the event. */
   readonly id: string;
   readonly company: { readonly id: string; readonly name: string };
   /** null: the company's own budget. */
@@ -22,43 +22,6 @@ export interface BudgetAlert {
   readonly forecast_eur: string | null;
   /** ISO 8601. */
   readonly occurred_at: string;
-}
-
-export type AlertChannel = 'webhook' | 'email';
-
-/** An alert on its way to one receiver. */
-export interface AlertDelivery {
-  readonly alert: BudgetAlert;
-  readonly channel: AlertChannel;
-  /** An e-mail address; empty for the webhook. */
-  readonly recipient: string;
-  /** Those that failed so far. */
-  readonly attempts: number;
-}
-
-const FIRST_PAUSE_SECONDS = 10;
-const MAX_PAUSE_SECONDS = 6 * 3600;
-const MAX_ATTEMPTS = 12;
-
-/**
- * The pause after a failed attempt: 10 s, 30 s, 90 s and so on up to six hours, a day in all, each longer
- * or shorter by up to a quarter so that many do not return at once.
- * @param attempts those that failed, from 1
- * @param random from 0 to 1
- * @returns seconds; null: there is no further attempt
- */
-export function pauseAfter(attempts: number, random: number): number | null {
-  if (attempts >= MAX_ATTEMPTS) return null;
-  return Math.min(FIRST_PAUSE_SECONDS * 3 ** (attempts - 1), MAX_PAUSE_SECONDS) * (0.75 + random / 2);
-}
-
-/** The webhook's body: the same bytes at every attempt, unless company or key were renamed. */
-export function webhookBody({ id, ...alert }: BudgetAlert): string {
-  return JSON.stringify({
-    id,
-    type: alert.threshold === 'forecast' ? 'budget.forecast' : 'budget.threshold',
-    ...alert,
-  });
 }
 
 /**

@@ -88,7 +88,8 @@ export interface Overview {
   /** Records that Postgres refused, kept in api_usage_set_aside. */
   readonly set_aside: number;
   readonly gateways: readonly GatewayRow[];
-  readonly dead_alerts: number;
+  /** Events that a receiver did not take for a day. */
+  readonly dead_deliveries: number;
   /** Newest first. */
   readonly changes: readonly RecentChange[];
 }
@@ -113,7 +114,7 @@ export function problemsOf(overview: Overview): Problem[] {
     ...ofRecords(overview),
     ...ofGateways(overview.gateways),
     ...ofModels(overview.models),
-    ...ofAlerts(overview.dead_alerts),
+    ...ofDeliveries(overview.dead_deliveries),
   ];
 }
 
@@ -186,10 +187,10 @@ function ofModels(models: readonly ModelHealth[]): Problem[] {
     }));
 }
 
-function ofAlerts(dead: number): Problem[] {
+function ofDeliveries(dead: number): Problem[] {
   if (dead === 0) return [];
-  const text = dead === 1 ? 'A budget alert was given up.' : `${dead} budget alerts were given up.`;
-  return [{ text, remedy: 'Mend the receiver, then send them again.', path: '/alerts' }];
+  const text = dead === 1 ? 'A delivery of an event was given up.' : `${dead} deliveries of events were given up.`;
+  return [{ text, remedy: 'Mend the receiver, then send them again.', path: '/events?state=dead' }];
 }
 
 function records(count: number): string {

@@ -1,6 +1,6 @@
-import type { AlertChannel, AlertDelivery } from './alert.ts';
 import type { Assistant } from './assistant.ts';
 import type { Company } from './company.ts';
+import type { Channel, Delivery } from './event.ts';
 import type { ApiKey, Payer } from './key.ts';
 import type { LimitKind, LimitsLeft } from './limits.ts';
 import type { Femto } from './money.ts';
@@ -257,40 +257,44 @@ export interface TrailStore {
   trimHours(): Promise<boolean>;
 }
 
-/** The budget alerts' part of the database. */
-export interface AlertStore {
+/** The events' part of the database. */
+export interface EventStore {
   /** Takes the lease where nobody has it, or renews it. @returns whether this holder has it now */
   lease(holder: string, seconds: number): Promise<boolean>;
   /** Ends the lease of this holder. */
   release(holder: string): Promise<void>;
   /**
-   * Writes an alert, and a delivery for each receiver, for every threshold of the present month that is newly
-   * reached. Of several that a budget reached at once, the highest alone is told.
+   * Writes a budget alert for every threshold of the present month that is newly reached: of several that a budget
+   * reached at once, the highest alone is told. Then a delivery for each receiver of every new event.
    * @param cursor of the look before: only what was spent since is looked at; null: everything
    */
-  look(cursor: string | null, receivers: AlertReceivers): Promise<AlertLook>;
+  look(cursor: string | null, receivers: EventReceivers): Promise<EventLook>;
   /** Deliveries of a channel that are due, the longest waiting first. */
-  due(channel: AlertChannel, limit: number): Promise<AlertDelivery[]>;
-  delivered(delivery: AlertDelivery): Promise<void>;
+  due(channel: Channel, limit: number): Promise<Delivery[]>;
+  delivered(delivery: Delivery): Promise<void>;
   /** @param pause seconds until the next attempt; null: there is none @param reason short, without secrets */
-  failed(delivery: AlertDelivery, reason: string, pause: number | null): Promise<void>;
+  failed(delivery: Delivery, reason: string, pause: number | null): Promise<void>;
+  /** Deletes events that are too old. */
+  trim(): Promise<void>;
 }
 
-/** Whom new alerts are for. */
-export interface AlertReceivers {
+/** Whom new events are for. */
+export interface EventReceivers {
   readonly webhook: boolean;
-  /** To owners and administrators of the company. */
+  /** Budget alerts alone, to owners and administrators of the company. */
   readonly email: boolean;
   /** Addresses that get every e-mail besides. */
   readonly operators: readonly string[];
 }
 
-export interface AlertLook {
+export interface EventLook {
   readonly cursor: string;
-  /** Alerts that were written. */
+  /** Budget alerts that were written. */
   readonly reached: number;
+  /** Deliveries that were written. */
+  readonly told: number;
   /** Deliveries that were given up, by channel. */
-  readonly dead: Readonly<Record<AlertChannel, number>>;
+  readonly dead: Readonly<Record<Channel, number>>;
 }
 
 /** Milliseconds since the epoch. */

@@ -1,5 +1,15 @@
 /** What administrators manage. */
-export type Noun = 'company' | 'model' | 'price' | 'key' | 'assistant' | 'user' | 'invitation' | 'alert' | 'token';
+export type Noun =
+  | 'company'
+  | 'model'
+  | 'price'
+  | 'key'
+  | 'assistant'
+  | 'user'
+  | 'invitation'
+  | 'alert'
+  | 'event'
+  | 'token';
 
 /**
  * A valid operation that the present data do not allow. Nothing has changed. The message is one

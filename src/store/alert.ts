@@ -1,64 +1,16 @@
-import type { AlertChannel, AlertDelivery, BudgetAlert } from '../domain/alert.ts';
-import type { AlertLook, AlertReceivers, AlertStore } from '../domain/ports.ts';
+import type { BudgetAlert } from '../domain/alert.ts';
+import type { Channel } from '../domain/event.ts';
+import type { EventLook } from '../domain/ports.ts';
 import { RefusedChange } from '../domain/refused-change.ts';
-import type { Database, Sql } from './database.ts';
+import type { Sql } from './database.ts';
 import { inlined } from './server.ts';
 
-const LEASE_MS = 2000;
-const LOOK_MS = 20_000; // at every budget, on a busy server
-const DELIVERY_MS = 5000;
+/** Budget alerts (sql/0026_budget_alerts.sql). A trigger makes each that is told an event. */
 
 /** Seconds of a month in which a forecast would say nothing. */
 const EARLY = 2 * 86_400;
 
 type Fragment = ReturnType<typeof alertColumn>;
-
-/**
- * Budget alerts in the database (sql/0026_budget_alerts.sql).
- * @param db for the lease, which every gateway asks for
- * @param own for all the rest, so that it never takes a connection from the API
- */
-export function alertStore(db: Database, own: Database): AlertStore {
-  return {
-    async lease(holder, seconds) {
-      // one that does not get it writes nothing
-      const { count } = await db.run(
-        LEASE_MS,
-        (sql) => sql`
-          update alert_lease set holder = ${holder}, expires_at = clock_timestamp() + make_interval(secs => ${seconds})
-          where holder = ${holder} or expires_at < clock_timestamp()`,
-      );
-      return count > 0;
-    },
-    async release(holder) {
-      await db.run(
-        LEASE_MS,
-        (sql) => sql`update alert_lease set holder = null, expires_at = '-infinity' where holder = ${holder}`,
-      );
-    },
-    look: (cursor, receivers) => own.run(LOOK_MS, (sql) => look(sql, cursor, receivers)),
-    due: (channel, limit) => own.run(DELIVERY_MS, (sql) => readDue(sql, channel, limit)),
-    async delivered({ alert, channel, recipient }) {
-      await own.run(
-        DELIVERY_MS,
-        (sql) => sql`
-          update budget_alert_deliveries
-          set state = 'delivered', attempts = attempts + 1, delivered_at = now(), last_error = null
-          where alert_id = ${alert.id} and channel = ${channel} and recipient = ${recipient}`,
-      );
-    },
-    async failed({ alert, channel, recipient }, reason, pause) {
-      await own.run(
-        DELIVERY_MS,
-        (sql) => sql`
-          update budget_alert_deliveries
-          set state = ${pause === null ? 'dead' : 'pending'}, attempts = attempts + 1, last_error = ${reason},
-            next_attempt_at = now() + make_interval(secs => ${pause ?? 0})
-          where alert_id = ${alert.id} and channel = ${channel} and recipient = ${recipient} and state <> 'delivered'`,
-      );
-    },
-  };
-}
 
 /**
  * Tables of a WITH clause: `month`, and `states`, the budgets of the present month with what was spent of
@@ -93,12 +45,12 @@ function states(sql: Sql, only: Fragment) {
     )`;
 }
 
-/** One statement, so that an alert is never without its deliveries, whatever ends the process. */
-async function look(sql: Sql, cursor: string | null, { webhook, email, operators }: AlertReceivers) {
+/** Writes alerts for what was newly reached. @param cursor as of `EventStore.look` */
+export async function lookAtBudgets(sql: Sql, cursor: string | null): Promise<Pick<EventLook, 'cursor' | 'reached'>> {
   // a transaction may commit long after it took its id: the cursor is the oldest that was running
   const only = cursor === null ? sql`true` : sql`s.changed_xid >= ${inlined(sql, cursor)}::xid8`;
   const none = sql`'00000000-0000-0000-0000-000000000000'::uuid`;
-  const [found] = await sql<[AlertLook]>`
+  const [found] = await sql<[Pick<EventLook, 'cursor' | 'reached'>]>`
     with ${states(sql, only)},
     reached as (
       select s.*, m.first as month, t.threshold, t.rank
@@ -119,32 +71,10 @@ async function look(sql: Sql, cursor: string | null, { webhook, email, operators
       insert into budget_alerts (company_id, api_key_id, billing_month, threshold, budget_eur, spent_eur, forecast_eur, superseded)
       select company_id, api_key_id, month, threshold, budget, spent, forecast, superseded from fresh
       on conflict do nothing
-      returning id, company_id, superseded
-    ),
-    told as (
-      insert into budget_alert_deliveries (alert_id, channel, recipient)
-      select w.id, r.channel, r.recipient from written w cross join lateral (
-        select 'webhook' as channel, '' as recipient where ${webhook}
-        union select 'email', u.email from users u
-          where ${email} and u.company_id = w.company_id and u.role in ('owner', 'administrator')
-        union select 'email', o.email from unnest(${email ? [...operators] : []}::text[]) as o (email)) as r
-      where not w.superseded
+      returning id
     )
-    select pg_snapshot_xmin(pg_current_snapshot())::text as cursor, (select count(*)::integer from written) as reached, (
-      select json_build_object(
-        'webhook', count(*) filter (where channel = 'webhook'), 'email', count(*) filter (where channel = 'email'))
-      from budget_alert_deliveries where state = 'dead') as dead`;
+    select pg_snapshot_xmin(pg_current_snapshot())::text as cursor, (select count(*)::integer from written) as reached`;
   return found;
-}
-
-async function readDue(sql: Sql, channel: AlertChannel, limit: number): Promise<AlertDelivery[]> {
-  return sql<AlertDelivery[]>`
-    select ${alertColumn(sql)} as alert, d.channel, d.recipient, d.attempts
-    from budget_alert_deliveries d join budget_alerts a on a.id = d.alert_id
-    join companies c on c.id = a.company_id left join api_keys k on k.id = a.api_key_id
-    where d.state = 'pending' and d.channel = ${channel} and d.next_attempt_at <= now()
-      and c.closed_at is null
-    order by d.next_attempt_at limit ${limit}`;
 }
 
 /** A BudgetAlert of `a`, `c` and `k`. */
@@ -155,7 +85,7 @@ function alertColumn(sql: Sql) {
     'month', to_char(a.billing_month, 'YYYY-MM'), 'threshold', a.threshold,
     'budget_eur', trim_scale(a.budget_eur)::text, 'spent_eur', trim_scale(a.spent_eur)::text,
     'forecast_eur', trim_scale(a.forecast_eur)::text,
-    'occurred_at', to_char(a.occurred_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'))`;
+    'occurred_at', utc_text(a.occurred_at))`;
 }
 
 /** What pages tell of a budget of the present month. */
@@ -197,9 +127,9 @@ export async function readNotices(sql: Sql, company: string, limit: number): Pro
 /** An alert, and what became of it at one receiver; null members of alerts that are told nobody. */
 export interface AlertRow {
   readonly alert: BudgetAlert;
-  /** superseded: a higher one was told; unsent: there was no receiver. */
-  readonly state: 'pending' | 'delivered' | 'dead' | 'superseded' | 'unsent';
-  readonly channel: AlertChannel | null;
+  /** superseded: a higher one was told; unsent: there was no receiver; forgotten: its event is not kept any more. */
+  readonly state: 'pending' | 'delivered' | 'dead' | 'superseded' | 'unsent' | 'forgotten';
+  readonly channel: Channel | null;
   readonly recipient: string | null;
   readonly attempts: number | null;
   readonly next_attempt_at: Date | null;
@@ -214,10 +144,10 @@ export async function listAlerts(
 ): Promise<AlertRow[]> {
   return sql<AlertRow[]>`
     select ${alertColumn(sql)} as alert,
-      coalesce(d.state, case when a.superseded then 'superseded' else 'unsent' end) as state,
+      coalesce(d.state, case when a.superseded then 'superseded' when e.id is null then 'forgotten' when e.told then 'unsent' else 'pending' end) as state,
       d.channel, d.recipient, d.attempts, d.next_attempt_at, d.last_error, d.delivered_at
     from budget_alerts a join companies c on c.id = a.company_id left join api_keys k on k.id = a.api_key_id
-    left join budget_alert_deliveries d on d.alert_id = a.id
+    left join events e on e.id = a.id left join event_deliveries d on d.event_id = a.id
     where ${company === null ? sql`true` : sql`a.company_id = ${company}`}
       and ${undelivered ? sql`(d.state = 'dead' or d.state = 'pending' and d.attempts > 0)` : sql`true`}
     order by a.occurred_at desc, a.id, d.channel, d.recipient limit ${limit}`;
@@ -231,8 +161,8 @@ export async function listAlerts(
  */
 export async function retryAlerts(sql: Sql, id: string | null): Promise<number> {
   const { count } = await sql`
-    update budget_alert_deliveries set state = 'pending', attempts = 0, next_attempt_at = now()
-    where state <> 'delivered' and ${id === null ? sql`true` : sql`alert_id = ${id}`}`;
+    update event_deliveries set state = 'pending', attempts = 0, next_attempt_at = now()
+    where state <> 'delivered' and event_id in (select id from budget_alerts where ${id === null ? sql`true` : sql`id = ${id}`})`;
   if (count > 0 || id === null) return count;
   const known = await sql`select from budget_alerts where id = ${id}`;
   if (known.length === 0) throw new RefusedChange('not_found', 'alert', `There is no alert ${id}.`);

@@ -47,7 +47,7 @@ export const ARCHIVED: readonly ArchivedTable[] = [
     table: 'api_keys',
     what: 'API keys with their scopes, limits and restrictions, revoked ones included',
     columns: words(
-      'id company_id name prefix scopes created_at created_by expires_at last_used_at revoked_at requests_per_minute tokens_per_minute max_concurrent allowed_model_slugs monthly_budget_eur allowed_cidrs purpose',
+      'id company_id name prefix scopes created_at created_by expires_at last_used_at revoked_at requests_per_minute tokens_per_minute max_concurrent allowed_model_slugs monthly_budget_eur allowed_cidrs purpose rotated_from',
     ),
     without: { digest: 'a secret: it identifies the key' },
     order: 'created_at, id',
@@ -126,6 +126,16 @@ export const ARCHIVED: readonly ArchivedTable[] = [
     order: 'occurred_at, id',
   },
   {
+    table: 'events',
+    what: 'what the operator’s programs were told in the last 90 days: keys created, rotated and revoked, budget alerts',
+    columns: words('id at company_id kind subject body'),
+    without: {
+      actor: 'people of the operator; audit_log has them as far as the company may see them',
+      told: 'state of sending',
+    },
+    order: 'at, id',
+  },
+  {
     table: 'request_trail',
     what: 'what became of each request of the last days',
     columns: words(
@@ -157,7 +167,7 @@ export const ARCHIVED: readonly ArchivedTable[] = [
 /** What an archive leaves out, and why. */
 export const NOT_ARCHIVED: Readonly<Record<string, string>> = {
   budget_reservations: 'calls in flight under a strict budget: a row lives for seconds and ends in the ledger',
-  budget_alert_deliveries: 'state of sending: alerts go to the owners and administrators in users.jsonl',
+  event_deliveries: 'state of sending: alerts go to the owners and administrators in users.jsonl',
   model_cost_prices: 'what the operator pays its provider, which is not about the company',
   idempotent_answers: 'answers kept for a day, so that a program that repeats a request gets the same one',
   key_reveals: 'texts of new keys for a minute, encrypted with a secret that is stored nowhere',

@@ -41,6 +41,8 @@ export type NewKey = KeyChanges &
     readonly id?: string | undefined;
     /** Its text, where somebody else made it; minted unless given. */
     readonly key?: string | undefined;
+    /** Id of the key in whose place it is made. */
+    readonly rotated_from?: string | undefined;
   };
 
 /** With the key in plaintext. */
@@ -57,12 +59,13 @@ export async function createKey(sql: Sql, keyPrefix: string, asked: NewKey): Pro
   const [row] = await explaining(
     sql<KeyRow[]>`
       insert into api_keys (id, company_id, name, digest, prefix, scopes, created_by, expires_at, requests_per_minute,
-        tokens_per_minute, max_concurrent, monthly_budget_eur, allowed_model_slugs, allowed_cidrs)
+        tokens_per_minute, max_concurrent, monthly_budget_eur, allowed_model_slugs, allowed_cidrs, rotated_from)
       select coalesce(${asked.id ?? null}::uuid, gen_random_uuid()), ${asked.company_id}::uuid, ${asked.name}, ${Buffer.from(digestOf(key), 'hex')}, ${key.slice(0, 8)},
              ${[...new Set(asked.scopes)]}::text[], ${asked.created_by}, ${expires}::timestamptz,
              ${asked.requests_per_minute ?? null}::integer, ${asked.tokens_per_minute ?? null}::bigint,
              ${asked.max_concurrent ?? null}::integer, ${asked.monthly_budget_eur ?? null}::numeric,
-             ${sorted(asked.allowed_model_slugs)}::text[], ${sorted(asked.allowed_cidrs)}::text[]::cidr[]
+             ${sorted(asked.allowed_model_slugs)}::text[], ${sorted(asked.allowed_cidrs)}::text[]::cidr[],
+             ${asked.rotated_from ?? null}::uuid
       where coalesce(${expires}::timestamptz > now(), true)
       returning ${columns(sql)}`,
     {
@@ -192,12 +195,12 @@ export async function rotateKey(sql: Sql, keyPrefix: string, asked: Rotation): P
   if (old.state !== 'active')
     throw new RefusedChange('conflict', 'key', `This key is ${old.state}: create a new one instead.`);
   if (old.purpose !== null) throw new RefusedChange('conflict', 'key', 'The key of a playground is never shown.');
-  const created = await createKey(sql, keyPrefix, { ...old, id: new_id, created_by });
+  // first, so that the event of the new key tells when the old one ends
   if (overlap === 0) await sql`update api_keys set revoked_at = now() where id = ${id}`;
   else {
     await sql`update api_keys set expires_at = least(expires_at, now() + make_interval(secs => ${overlap})) where id = ${id}`;
   }
-  return created;
+  return createKey(sql, keyPrefix, { ...old, id: new_id, created_by, rotated_from: id });
 }
 
 function isKey(sql: Sql, id: string, company: string | null) {

@@ -94,7 +94,7 @@ export async function ownTables(sql: Sql): Promise<string[]> {
   );
   const rows = await sql<{ name: string }[]>`
     select name from unnest(${names}::text[]) with ordinality as t (name, place)
-    where to_regclass(name) is not null order by place`;
+    where exists (select from pg_class c where c.oid = to_regclass(name) and c.relkind in ('r', 'p')) order by place`;
   return rows.map(({ name }) => name);
 }
 

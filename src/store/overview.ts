@@ -99,7 +99,7 @@ async function readFacts(sql: Sql): Promise<Facts> {
               to_char((month_begins + make_interval(secs => (elapsed * budget / spent)::float8)) at time zone zone, 'YYYY-MM-DD') end)
           order by spent / budget desc, name, key_id nulls first) from nearest, clock), '[]')),
       'set_aside', (select count(*) from api_usage_set_aside),
-      'dead_alerts', (select count(*) from budget_alert_deliveries where state = 'dead'),
+      'dead_deliveries', (select count(*) from event_deliveries where state = 'dead'),
       'gateways', ${gateways(sql)}) as overview`;
   return (row as { overview: Facts }).overview;
 }

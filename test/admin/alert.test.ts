@@ -1,17 +1,16 @@
 import t from 'tap';
-import { alertStore } from '../../src/store/alert.ts';
 import { openDatabase } from '../../src/store/database.ts';
+import { eventStore } from '../../src/store/event.ts';
 import { signedIn, startOffice } from './people.ts';
 
 const office = await startOffice(t);
 const db = openDatabase({ url: office.databaseUrl });
 t.teardown(() => db.close());
-const store = alertStore(db, db);
+const store = eventStore(db, db);
 // the gateway itself looks for nothing here
 await office.sql`update alert_lease set holder = null, expires_at = 'infinity'`;
 const { company } = office.customer;
 const owner = await signedIn(office, 'owner');
-const operator = await signedIn(office, 'operator');
 
 t.test('what a budget has reached stands on every page of the company while it is true', async (t) => {
   const plain = (html: string) => html.replaceAll(/<[^>]+>/g, '').replaceAll(/\s+/g, ' ');
@@ -48,31 +47,4 @@ t.test('what a budget has reached stands on every page of the company while it i
   await office.sql`update companies set monthly_budget_eur = 1000000 where id = ${company}`;
   await office.sql`update api_keys set monthly_budget_eur = null where company_id = ${company}`;
   t.notMatch(await usage(), /budget for \w+ \d{4} is (used|reached)/, 'gone as soon as it is not true any more');
-});
-
-t.test('an operator sees what did not arrive, and sends it again', async (t) => {
-  t.match((await operator.get('/alerts')).text, /Every alert has arrived/);
-  const late = await office.company({ budget: '10' });
-  await office.sql`update companies set name = 'Late <i>' where id = ${late}`;
-  await office.sql`insert into chat_usage (company_id, cost_eur) values (${late}, 10)`;
-  await store.look(null, { webhook: true, email: true, operators: ['ops@gate.example'] });
-  for (const channel of ['webhook', 'email'] as const) {
-    const [delivery] = await store.due(channel, 1);
-    if (delivery !== undefined) await store.failed(delivery, 'status 500', channel === 'webhook' ? null : 60);
-  }
-  const { text } = await operator.get('/alerts');
-  t.match(text, /Late &lt;i&gt;/);
-  t.match(text, /Webhook<.*given up<\/span> <code>status 500</s);
-  t.match(text, /ops@gate\.example<.*failing<\/span> <code>status 500</s);
-  const [, path = ''] = /action="(\/alerts\/[0-9a-f-]+\/retry)"/.exec(text) ?? [];
-  const sent = await operator.post(path);
-  t.match(sent, { status: 303 });
-  t.equal(sent.headers.get('location'), '/alerts?done=retried');
-  t.match(
-    (await operator.get('/alerts?done=retried')).text,
-    /The alert is sent again within seconds.*Every alert has arrived/s,
-  );
-  t.equal((await store.due('webhook', 10)).length, 1);
-  t.equal((await operator.post('/alerts/00000000-0000-4000-8000-000000000000/retry')).status, 404);
-  t.equal((await owner.get('/alerts')).status, 403);
 });

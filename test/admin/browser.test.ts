@@ -4,8 +4,8 @@ import OpenAI from 'openai';
 import type { Locator, Page } from 'playwright-core';
 import t, { type Test } from 'tap';
 import { formatEur, parseEur } from '../../src/domain/money.ts';
-import { alertStore } from '../../src/store/alert.ts';
 import { openDatabase } from '../../src/store/database.ts';
+import { eventStore } from '../../src/store/event.ts';
 import { until } from '../support/until.ts';
 import { CHAT, OVERSEAS } from '../support/world.ts';
 import { examine, openTab, signInTab, startBrowser, type Tab } from './browser.ts';
@@ -551,7 +551,7 @@ await t.test('pages of a company with two months of data, for screenshots', asyn
     'operator-models': '/models',
     users: '/users',
     audit: '/audit',
-    alerts: '/alerts',
+    events: '/events',
   };
   for (const [name, path] of Object.entries(pages)) {
     await operator.page.goto(path);
@@ -617,9 +617,10 @@ await t.test('the owner searches, sorts and turns the pages of a long list', asy
 /** Writes alerts of what was spent, as if their webhook had failed for a day and e-mails were failing. */
 async function reachBudgets(databaseUrl: string): Promise<void> {
   const db = openDatabase({ url: databaseUrl });
-  const store = alertStore(db, db);
+  const store = eventStore(db, db);
   await office.sql`update alert_lease set holder = null, expires_at = 'infinity'`; // the gateway itself sends nothing here
   await office.sql`delete from budget_alerts`;
+  await office.sql`delete from events where kind like 'budget.%'`;
   await store.look(null, { webhook: true, email: true, operators: ['alerts@tollgate.example'] });
   for (const delivery of await store.due('webhook', 10)) await store.failed(delivery, 'status 500', null);
   for (const delivery of await store.due('email', 2)) await store.failed(delivery, 'ETIMEDOUT', 7200);

@@ -174,6 +174,7 @@ t.test('every table of a company refuses changes while it is closed', async (t) 
     'audit_log',
     'budget_alerts',
     'budget_reservations',
+    'events',
     'request_trail',
     'request_hours',
     'key_reveals', // the text of a new key goes after a minute, also where its company was closed meanwhile

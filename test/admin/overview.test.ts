@@ -1,6 +1,6 @@
 import t from 'tap';
-import { alertStore } from '../../src/store/alert.ts';
 import { openDatabase } from '../../src/store/database.ts';
+import { eventStore } from '../../src/store/event.ts';
 import { tollgate } from '../support/cli.ts';
 import { until } from '../support/until.ts';
 import { signedIn, startOffice } from './people.ts';
@@ -48,9 +48,9 @@ t.test('an operator sees that all is well, and who spends most', async (t) => {
 });
 
 t.test('what is wrong stands on top, with a link to where it is mended', async (t) => {
-  const store = alertStore(db, db);
+  const store = eventStore(db, db);
   await store.look(null, { webhook: true, email: false, operators: [] });
-  await office.sql`update budget_alert_deliveries set state = 'dead'`;
+  await office.sql`update event_deliveries set state = 'dead' where event_id in (select id from budget_alerts)`;
   await office.sql`insert into api_usage_set_aside (record, reason) values ('{}', 'wrong')`;
   await office.sql`insert into gateways (id, name, version, last_seen_at) values
     (gen_random_uuid(), 'pod <i>', '0.0.9', now() - interval '2 minutes')`;
@@ -63,7 +63,7 @@ t.test('what is wrong stands on top, with a link to where it is mended', async (
     '/#gateways The database refused 1 usage record, kept aside.',
     '/#gateways pod &lt;i&gt; is gone without a stop.',
     '/#gateways Gateways of different versions run: 0.0.8, 0.1.0.',
-    '/alerts A budget alert was given up.',
+    '/events?state=dead A delivery of an event was given up.',
   ]);
   t.match(html, 'id="gateways"');
   t.notMatch(html, 'All is well');

@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
-import { alertStore } from '../../src/store/alert.ts';
+import { eventStore } from '../../src/store/event.ts';
 import { tollgate as run } from '../support/cli.ts';
 import { testDatabase } from '../support/postgres.ts';
 
 const { db, url } = await testDatabase(t);
 const tollgate = (...argv: string[]) => run(argv, { env: { DATABASE_URL: url } });
-const store = alertStore(db, db);
+const store = eventStore(db, db);
 
 /** A company over its budget. @returns its id */
 async function company(name: string): Promise<string> {
@@ -35,7 +35,7 @@ t.test('list shows every alert and what became of it; retry sends again what did
   t.match(list.out, /^ID +AT \(UTC\) +COMPANY +KEY +MONTH +THRESHOLD +TO +STATE +ATTEMPTS +NEXT \(UTC\) +ERROR\n/);
   t.match(
     list.out,
-    new RegExp(`${mail.alert.id} .*ACME +- +\\d{4}-\\d\\d +100 % +${mail.recipient} +dead +1 +- +EENVELOPE 550`),
+    new RegExp(`${mail.event.id} .*ACME +- +\\d{4}-\\d\\d +100 % +${mail.recipient} +dead +1 +- +EENVELOPE 550`),
   );
   t.match(list.out, /100 % +webhook +pending +1 +\d{4}-\d\d-\d\d \d\d:\d\d +status 500\n/);
   t.match(list.out, /Beta .* 50 % +- +superseded/);
@@ -46,7 +46,7 @@ t.test('list shows every alert and what became of it; retry sends again what did
   t.same(await states('--company', beta), ['superseded', 'superseded', 'unsent']);
   t.same(await states('--undelivered'), ['dead', 'pending']);
 
-  const again = await tollgate('alert', 'retry', mail.alert.id);
+  const again = await tollgate('alert', 'retry', mail.event.id);
   t.match(again, { code: 0, out: 'Deliveries that are tried again: 2.\n' });
   t.same(await states('--undelivered'), [], 'both are as if they were new');
   t.equal((await store.due('email', 10)).length, 1);
@@ -55,7 +55,7 @@ t.test('list shows every alert and what became of it; retry sends again what did
   t.match(await tollgate('alert', 'retry', 'all', '--json'), { code: 0, json: { deliveries: 2 } });
   await store.delivered(mail);
   await store.delivered(hook);
-  t.match(await tollgate('alert', 'retry', mail.alert.id), { code: 0, out: 'Nothing is undelivered.\n' });
+  t.match(await tollgate('alert', 'retry', mail.event.id), { code: 0, out: 'Nothing is undelivered.\n' });
 });
 
 t.test('an unknown alert exits 1, a malformed id 64', async (t) => {

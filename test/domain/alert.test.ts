@@ -1,5 +1,5 @@
 import t from 'tap';
-import { type BudgetAlert, mailOf, pauseAfter, webhookBody } from '../../src/domain/alert.ts';
+import { type BudgetAlert, mailOf } from '../../src/domain/alert.ts';
 
 const ALERT: BudgetAlert = {
   id: '5f0c6a52-9d1e-4f6b-8a57-0d3c5f1b7e21',
@@ -12,27 +12,6 @@ const ALERT: BudgetAlert = {
   forecast_eur: '480.5',
   occurred_at: '2026-11-20T10:00:00.000Z',
 };
-
-t.test('pauses grow, vary by a quarter, and last about a day in all', async (t) => {
-  const pauses: number[] = [];
-  for (let attempts = 1; ; attempts++) {
-    const pause = pauseAfter(attempts, 0.5);
-    if (pause === null) break;
-    t.ok(pause >= (pauses.at(-1) ?? 0), `${pause} s`);
-    t.equal(pauseAfter(attempts, 0), pause * 0.75);
-    t.equal(pauseAfter(attempts, 1), pause * 1.25);
-    pauses.push(pause);
-  }
-  t.equal(pauses[0], 10);
-  const hours = pauses.reduce((sum, pause) => sum + pause, 0) / 3600;
-  t.ok(hours > 20 && hours < 30, `${hours} hours`);
-});
-
-t.test('the body of the webhook has a type for thresholds and one for forecasts', async (t) => {
-  t.same(JSON.parse(webhookBody(ALERT)), { type: 'budget.threshold', ...ALERT });
-  t.match(JSON.parse(webhookBody({ ...ALERT, threshold: 'forecast' })), { type: 'budget.forecast' });
-  t.equal(webhookBody(ALERT), webhookBody({ ...ALERT }), 'the same bytes each time');
-});
 
 t.test('an e-mail says who, how much, and where to look', async (t) => {
   const pages = new URL('https://gate.example');

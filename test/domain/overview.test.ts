@@ -24,7 +24,7 @@ const WELL: Overview = {
   models: [{ slug: 'm', requests: 1000, failed: 60, upstream_failed: 50, mean_ms: 10 }],
   set_aside: 0,
   gateways: [GATEWAY, { ...GATEWAY, id: 'b', backlog: 10, oldest_seconds: 60, requests_in_flight: 9 }],
-  dead_alerts: 0,
+  dead_deliveries: 0,
   changes: [],
 };
 const texts = (changes: Partial<Overview>) => problemsOf({ ...WELL, ...changes }).map(({ text }) => text);
@@ -56,12 +56,18 @@ t.test('what is wrong is told in a sentence, with what to do and where', async (
     { slug: 'bad', requests: 20, failed: 2, upstream_failed: 2, mean_ms: 1 },
   ];
   t.same(texts({ models }), ['The upstream failed 2 of 20 requests for bad in the last 24 hours.']);
-  t.same(texts({ dead_alerts: 1 }), ['A budget alert was given up.']);
-  t.same(texts({ dead_alerts: 3 }), ['3 budget alerts were given up.']);
-  const all = problemsOf({ ...WELL, models, dead_alerts: 1, set_aside: 1, ...gateways({ lost: 1 }, { gone: true }) });
+  t.same(texts({ dead_deliveries: 1 }), ['A delivery of an event was given up.']);
+  t.same(texts({ dead_deliveries: 3 }), ['3 deliveries of events were given up.']);
+  const all = problemsOf({
+    ...WELL,
+    models,
+    dead_deliveries: 1,
+    set_aside: 1,
+    ...gateways({ lost: 1 }, { gone: true }),
+  });
   t.same(
     all.map(({ path }) => path),
-    ['/#gateways', '/#gateways', '/#gateways', '/models', '/alerts'],
+    ['/#gateways', '/#gateways', '/#gateways', '/models', '/events?state=dead'],
     'the worst first',
   );
   t.ok(all.every(({ remedy }) => remedy.endsWith('.')));

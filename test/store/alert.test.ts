@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
-import { alertStore, listAlerts, readNotices } from '../../src/store/alert.ts';
+import { listAlerts, readNotices } from '../../src/store/alert.ts';
 import { openDatabase, type Sql } from '../../src/store/database.ts';
+import { eventStore } from '../../src/store/event.ts';
 import { within } from '../../src/store/tenant-role.ts';
 import { testDatabase } from '../support/postgres.ts';
 import { until } from '../support/until.ts';
@@ -21,7 +22,7 @@ await plain.run(MS, (sql) =>
 const db = openDatabase({ url: `${url}${url.includes('?') ? '&' : '?'}search_path=public,pg_catalog` });
 t.teardown(() => db.close());
 const run = <T>(work: (sql: Sql) => PromiseLike<T>) => db.run(MS, work);
-const store = alertStore(db, db);
+const store = eventStore(db, db);
 
 const clock = (at: string) =>
   run((sql) => sql`with gone as (delete from test_clock) insert into test_clock values (${at})`);
@@ -70,8 +71,10 @@ t.test('a closed company is told nothing, neither of its budget nor of what was 
   await spend(id, 60, await key(id, '1'));
   await store.look(null, EVERYBODY);
   const waiting = async () => {
-    await run((sql) => sql`update budget_alert_deliveries set next_attempt_at = '2026-10-01'`); // the server's clock is not the test's
-    return (await store.due('webhook', 100)).filter(({ alert }) => alert.company.id === id).length;
+    await run((sql) => sql`update event_deliveries set next_attempt_at = '2026-10-01'`); // the server's clock is not the test's
+    return (await store.due('webhook', 100)).filter(
+      ({ event }) => event.company.id === id && event.type.startsWith('budget.'),
+    ).length;
   };
   t.equal(await waiting(), 2);
   await spend(id, 60);
@@ -207,7 +210,7 @@ t.test('a look with a cursor sees what was spent since, whoever was still writin
 t.test('two looks at once write each alert and each delivery once', async (t) => {
   const ids = await Promise.all(Array.from({ length: 20 }, () => company('100')));
   for (const id of ids) await spend(id, 85);
-  const looks = await Promise.all(Array.from({ length: 4 }, () => alertStore(db, db).look(null, EVERYBODY)));
+  const looks = await Promise.all(Array.from({ length: 4 }, () => eventStore(db, db).look(null, EVERYBODY)));
   t.equal(
     looks.reduce((sum, { reached }) => sum + reached, 0),
     40,
@@ -215,7 +218,7 @@ t.test('two looks at once write each alert and each delivery once', async (t) =>
   for (const id of ids) t.equal(await written(id), '(50) 80');
   const [{ count }] = await run(
     (sql) => sql<[{ count: number }]>`
-    select count(*)::integer as count from budget_alert_deliveries d join budget_alerts a on a.id = alert_id
+    select count(*)::integer as count from event_deliveries d join budget_alerts a on a.id = event_id
     where company_id = any(${ids}::uuid[])`,
   );
   t.equal(count, 20 * 3, 'the webhook and two addresses, for the higher threshold of each');

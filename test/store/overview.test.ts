@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
-import { alertStore } from '../../src/store/alert.ts';
 import type { Database, Sql } from '../../src/store/database.ts';
+import { eventStore } from '../../src/store/event.ts';
 import { readOverview } from '../../src/store/overview.ts';
 import { trailStore } from '../../src/store/request-trail.ts';
 import { testDatabase } from '../support/postgres.ts';
@@ -35,7 +35,7 @@ t.test('of a new installation everything is nothing', async (t) => {
   t.match(month.begins, /^\d{4}-\d\d-01$/);
   t.match(rest, {
     ...{ budgets: { total: 0, used_up: 0, nearest: [] }, models: [], gateways: [] },
-    ...{ set_aside: 0, dead_alerts: 0, changes: [] },
+    ...{ set_aside: 0, dead_deliveries: 0, changes: [] },
   });
 });
 
@@ -106,9 +106,12 @@ t.test('budgets that are used to 80 %, of companies and keys, the fullest first'
       values (${key}, ${owner}, 'CI', sha256('ci'), 'svc_cicd', '{chat}', 10), (gen_random_uuid(), ${owner}, 'x', sha256('x'), 'svc_xxxx', '{chat}', 10)`;
     await calls(sql, owner, 9, '1', 'now()', key);
   });
-  await alertStore(db, db).look(null, { webhook: true, email: false, operators: [] });
-  await db.run(MS, (sql) => sql`update budget_alert_deliveries set state = 'dead'`);
-  const { budgets, dead_alerts } = await overviewOf(db);
+  await eventStore(db, db).look(null, { webhook: true, email: false, operators: [] });
+  await db.run(
+    MS,
+    (sql) => sql`update event_deliveries set state = 'dead' where event_id in (select id from budget_alerts)`,
+  );
+  const { budgets, dead_deliveries } = await overviewOf(db);
   t.match(budgets, { total: 3, used_up: 1 });
   t.match(
     budgets.nearest.map(({ company, key: of, percent, spent_eur, budget_eur }) => [
@@ -126,7 +129,7 @@ t.test('budgets that are used to 80 %, of companies and keys, the fullest first'
     'a share is rounded down: 100 % is reached and not nearly so',
   );
   t.equal(budgets.nearest[0]?.reached_on, null);
-  t.equal(dead_alerts, 3);
+  t.equal(dead_deliveries, 3);
   await db.run(MS, (sql) => sql`update api_keys set revoked_at = now()`);
   await db.run(MS, (sql) => sql`update companies set monthly_budget_eur = 0`);
   t.match((await overviewOf(db)).budgets, { total: 0, nearest: [] }, 'revoked keys and lifted budgets are no matter');

@@ -1,5 +1,6 @@
 import { assistantOperations } from './assistants.ts';
 import { companyOperations } from './companies.ts';
+import { eventOperations } from './events.ts';
 import { keyOperations } from './keys.ts';
 import { modelOperations } from './models.ts';
 import type { Operation } from './operation.ts';
@@ -14,4 +15,5 @@ export const OPERATIONS: readonly Operation[] = [
   ...assistantOperations,
   ...userOperations,
   ...reportOperations,
+  ...eventOperations,
 ];

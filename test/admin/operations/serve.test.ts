@@ -76,6 +76,13 @@ t.test('a client generated from openapi.json drives every operation, and every a
   t.match(await call('getUsage', at), { total_cost_eur: '0', company_name: 'Südwind' });
   t.equal((await call('listChanges', { search: 'Südwind' })).data[0].actor, 'token deploy');
   await call('removeModel', { model: model.id });
+
+  const mine = { company_id: created.id, kind: 'key', since: '2026-01-01T00:00:00Z' };
+  const events = (await call('listEvents', mine)).data;
+  t.match(events[0], { subject: rotated.id, event: { type: 'key.revoked', actor: 'token deploy' }, deliveries: [] });
+  t.same(await call('replayEvent', { event: events[0].id }), { events: 1 });
+  t.same(await call('replayEvents', null, mine), { events: 4 });
+  t.equal((await call('listEvents', mine)).data[0].deliveries.length, 1);
   t.same([...driven].sort(), OPERATIONS.map(({ id }) => id).sort(), 'every operation was driven');
 });
 

@@ -1,20 +1,20 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type AlertChannel, type AlertDelivery, type BudgetAlert, pauseAfter } from '../domain/alert.ts';
-import type { AlertReceivers, AlertStore } from '../domain/ports.ts';
+import { type Channel, type CompanyEvent, type Delivery, pauseAfter } from '../domain/event.ts';
+import type { EventReceivers, EventStore } from '../domain/ports.ts';
 
-/** Sends an alert to one receiver. Rejects with a short reason that holds no secret. */
-export type Send = (alert: BudgetAlert, recipient: string) => Promise<void>;
+/** Sends an event to one receiver. Rejects with a short reason that holds no secret. */
+export type Send = (event: CompanyEvent, recipient: string) => Promise<void>;
 
 /** How long one attempt may take. */
 export const ATTEMPT_MS = 10_000;
 
-export interface AlertSenderOptions {
-  readonly store: AlertStore;
+export interface EventSenderOptions {
+  readonly store: EventStore;
   /** This gateway among those that share the database: a uuid. */
   readonly holder: string;
   /** How to send; a channel that is not set is absent. */
-  readonly channels: Readonly<Partial<Record<AlertChannel, Send>>>;
-  /** E-mail addresses that get every alert besides the company's own people. */
+  readonly channels: Readonly<Partial<Record<Channel, Send>>>;
+  /** E-mail addresses that get every budget alert besides the company's own people. */
   readonly operators: readonly string[];
   readonly log: { warn(fields: object, text: string): void; info(fields: object, text: string): void };
   /** Milliseconds between turns, and between looks at all budgets rather than at those that changed. */
@@ -29,37 +29,38 @@ const AT_ONCE = 4; // attempts of each channel
 const WRITE_AGAIN_MS = 1000;
 
 /**
- * Looks for budgets that reached a threshold, and sends what was found: on whichever gateway holds the lease.
+ * Sends events, and looks for budgets that reached a threshold, which become events: on whichever gateway holds
+ * the lease.
  *
- *   lease ─> look ─> rows in budget_alerts and budget_alert_deliveries, in one statement
+ *   lease ─> look ─> rows in budget_alerts ─> new rows in events, whoever wrote them, get rows in event_deliveries
  *              └──> each channel: due deliveries ─> attempt ─> delivered, or pending with a longer pause, or dead
  *
  * The database decides what is told once; the lease saves the others the work. A process killed after a
- * receiver took an alert, and before that was written, leaves it to be sent again, under the same id.
+ * receiver took an event, and before that was written, leaves it to be sent again, under the same id.
  */
-export class AlertSender {
+export class EventSender {
   /** Attempts by channel and result, since the start. */
   readonly counts = { webhook: { delivered: 0, failed: 0 }, email: { delivered: 0, failed: 0 } };
   /** Deliveries that were given up; null on gateways without the lease. */
-  dead: Readonly<Record<AlertChannel, number>> | null = null;
+  dead: Readonly<Record<Channel, number>> | null = null;
 
-  readonly #options: Required<AlertSenderOptions>;
-  readonly #channels: readonly AlertChannel[];
-  readonly #receivers: AlertReceivers;
+  readonly #options: Required<EventSenderOptions>;
+  readonly #channels: readonly Channel[];
+  readonly #receivers: EventReceivers;
   readonly #closing = new AbortController();
   readonly #running: Promise<void>;
   /** Channels that are sending. */
-  readonly #sending = new Map<AlertChannel, Promise<void>>();
+  readonly #sending = new Map<Channel, Promise<void>>();
   #cursor: string | null = null;
   #fullAt = 0;
   /** Until when the lease holds for sure, in milliseconds of `performance.now`. */
   #leaseUntil = 0;
   #failing = false;
 
-  constructor(options: AlertSenderOptions) {
+  constructor(options: EventSenderOptions) {
     this.#options = { everyMs: EVERY_MS, fullEveryMs: FULL_EVERY_MS, ...options };
     const { channels, operators } = options;
-    this.#channels = Object.keys(channels) as AlertChannel[];
+    this.#channels = Object.keys(channels) as Channel[];
     this.#receivers = { webhook: channels.webhook !== undefined, email: channels.email !== undefined, operators };
     this.#running = this.#run();
   }
@@ -84,12 +85,12 @@ export class AlertSender {
       if (signal.aborted) return;
       try {
         await this.#turn();
-        if (this.#failing) this.#options.log.info({}, 'alerts: looking again');
+        if (this.#failing) this.#options.log.info({}, 'events: looking again');
         this.#failing = false;
       } catch (error) {
         this.#cursor = this.dead = null; // another server may answer next
         if (!this.#failing && !signal.aborted)
-          this.#options.log.warn({ reason: (error as Error).message }, 'alerts: cannot look');
+          this.#options.log.warn({ reason: (error as Error).message }, 'events: cannot look');
         this.#failing = true;
       }
     }
@@ -106,15 +107,16 @@ export class AlertSender {
     this.#leaseUntil = now + LEASE_SECONDS * 1000;
     for (const channel of this.#channels) this.#sendSoon(channel);
     const isFull = this.#cursor === null || now >= this.#fullAt;
-    const { cursor, reached, dead } = await store.look(isFull ? null : this.#cursor, this.#receivers);
+    const { cursor, told, dead } = await store.look(isFull ? null : this.#cursor, this.#receivers);
     if (isFull) this.#fullAt = now + fullEveryMs;
     this.#cursor = cursor;
     this.dead = dead;
-    if (reached > 0) for (const channel of this.#channels) this.#sendSoon(channel);
+    if (told > 0) for (const channel of this.#channels) this.#sendSoon(channel);
+    if (isFull) await store.trim();
   }
 
   /** Sends what is due, unless this channel does so already. */
-  #sendSoon(channel: AlertChannel): void {
+  #sendSoon(channel: Channel): void {
     if (this.#sending.has(channel)) return;
     const sending = this.#sendDue(channel)
       .catch(() => {}) // the database is away: the next turn tells
@@ -122,7 +124,7 @@ export class AlertSender {
     this.#sending.set(channel, sending);
   }
 
-  async #sendDue(channel: AlertChannel): Promise<void> {
+  async #sendDue(channel: Channel): Promise<void> {
     const { store } = this.#options;
     while (!this.#closing.signal.aborted && performance.now() < this.#leaseUntil) {
       const due = await store.due(channel, AT_ONCE);
@@ -131,19 +133,19 @@ export class AlertSender {
     }
   }
 
-  async #attempt(delivery: AlertDelivery): Promise<void> {
+  async #attempt(delivery: Delivery): Promise<void> {
     const { store, channels, log } = this.#options;
-    const { alert, channel, recipient, attempts } = delivery;
+    const { event, channel, recipient, attempts } = delivery;
     let write: () => Promise<void>;
     try {
-      await channels[channel]?.(alert, recipient);
+      await channels[channel]?.(event, recipient);
       this.counts[channel].delivered++;
       write = () => store.delivered(delivery);
     } catch (error) {
       const reason = (error as Error).message;
       const pause = pauseAfter(attempts + 1, Math.random());
       this.counts[channel].failed++;
-      if (pause === null) log.warn({ alert: alert.id, channel, reason }, 'alerts: one could not be delivered');
+      if (pause === null) log.warn({ event: event.id, channel, reason }, 'events: one could not be delivered');
       write = () => store.failed(delivery, reason, pause);
     }
     // what is not written is sent again

@@ -2,21 +2,20 @@ import { createHmac } from 'node:crypto';
 import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import { request as httpsRequest } from 'node:https';
-import { webhookBody } from '../domain/alert.ts';
 import { request as httpRequest } from '../runtime/node-http.ts';
 import { ATTEMPT_MS, type Send } from './sender.ts';
 
 /**
- * Posts alerts as Standard Webhooks 1.0.0 has it: `webhook-id` is the alert's, `webhook-timestamp` the second of
+ * Posts events as Standard Webhooks 1.0.0 has it: `webhook-id` is the event's, `webhook-timestamp` the second of
  * the attempt, `webhook-signature` "v1," and the HMAC-SHA256 of "id.timestamp.body" in base64. Any status from
- * 200 to 299 takes an alert. Redirects are not followed, and the body of an answer is not read.
+ * 200 to 299 takes an event. Redirects are not followed, and the body of an answer is not read.
  * @param secret the key of the HMAC
  */
 export function webhookSender({ url, secret }: { url: URL; secret: Buffer }, timeoutMs = ATTEMPT_MS): Send {
-  return async (alert) => {
-    const body = webhookBody(alert);
+  return async (event) => {
+    const body = JSON.stringify(event);
     const timestamp = Math.floor(Date.now() / 1000);
-    const signature = createHmac('sha256', secret).update(`${alert.id}.${timestamp}.${body}`).digest('base64');
+    const signature = createHmac('sha256', secret).update(`${event.id}.${timestamp}.${body}`).digest('base64');
     const late = AbortSignal.timeout(timeoutMs);
     const post = (url.protocol === 'https:' ? httpsRequest : httpRequest)(url, {
       method: 'POST',
@@ -25,7 +24,7 @@ export function webhookSender({ url, secret }: { url: URL; secret: Buffer }, tim
         'content-type': 'application/json',
         'content-length': Buffer.byteLength(body),
         'user-agent': 'tollgate',
-        'webhook-id': alert.id,
+        'webhook-id': event.id,
         'webhook-timestamp': timestamp,
         'webhook-signature': `v1,${signature}`,
       },

@@ -2,11 +2,15 @@ import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import t, { type Test } from 'tap';
-import { emailSender } from '../../src/alerts/email.ts';
-import { AlertSender, type AlertSenderOptions } from '../../src/alerts/sender.ts';
-import { webhookSender } from '../../src/alerts/webhook.ts';
-import { alertStore, listAlerts, retryAlerts } from '../../src/store/alert.ts';
+import { emailSender } from '../../src/events/email.ts';
+import { EventSender, type EventSenderOptions } from '../../src/events/sender.ts';
+import { webhookSender } from '../../src/events/webhook.ts';
+import { actingAs } from '../../src/store/actor.ts';
+import { listAlerts, retryAlerts } from '../../src/store/alert.ts';
+import { createCompany } from '../../src/store/company.ts';
 import type { Database, Sql } from '../../src/store/database.ts';
+import { eventStore, replayEvents } from '../../src/store/event.ts';
+import { createKey } from '../../src/store/key.ts';
 import { testDatabase } from '../support/postgres.ts';
 import { type Mailbox, type Receiver, startMailbox, startReceiver } from '../support/receiver.ts';
 import { until } from '../support/until.ts';
@@ -21,7 +25,7 @@ interface Case {
   readonly mailbox: Mailbox;
   readonly logged: string[];
   /** Starts a sender, as one gateway has it. */
-  sender(more?: Partial<AlertSenderOptions>): AlertSender;
+  sender(more?: Partial<EventSenderOptions>): EventSender;
   /** A company with an owner that has used 120 % of its budget. @returns its id */
   company(name: string): Promise<string>;
   /** Every delivery as "channel recipient state attempts error". */
@@ -43,8 +47,8 @@ async function begin(t: Test): Promise<Case> {
   return {
     ...{ db, receiver, mailbox, logged },
     sender(more = {}) {
-      const sender = new AlertSender({
-        store: alertStore(db, db),
+      const sender = new EventSender({
+        store: eventStore(db, db),
         holder: randomUUID(),
         channels: { webhook: webhookTo(receiver), email: emailTo(mailbox) },
         operators: ['ops@tollgate.example'],
@@ -75,8 +79,7 @@ async function begin(t: Test): Promise<Case> {
         )
         .sort();
     },
-    hurry: () =>
-      run((sql) => sql`update budget_alert_deliveries set next_attempt_at = '-infinity' where state = 'pending'`),
+    hurry: () => run((sql) => sql`update event_deliveries set next_attempt_at = '-infinity' where state = 'pending'`),
   };
 }
 
@@ -103,6 +106,14 @@ t.test('an alert reaches the webhook, the owner and the operators, once', async 
     budget_eur: '100',
     spent_eur: '120',
   });
+  const members = 'budget_eur company forecast_eur id key month occurred_at spent_eur threshold type';
+  t.equal(
+    Object.keys(JSON.parse(hook?.body as string))
+      .sort()
+      .join(' '),
+    members,
+    'as receivers know it',
+  );
   t.equal(hook?.webhookId, hook?.id);
   t.ok(Math.abs(Date.now() / 1000 - (hook?.timestamp ?? 0)) < 60);
   t.same(mailbox.mails.map(({ to }) => to).sort(), [['ops@tollgate.example'], [`own@${id}.example`]]);
@@ -123,6 +134,41 @@ t.test('an alert reaches the webhook, the owner and the operators, once', async 
   t.same(counts, { webhook: { delivered: 2, failed: 0 }, email: { delivered: 4, failed: 0 } });
 });
 
+t.test('a change of a key reaches the webhook alone; a replay sends the same under the same id', async (t) => {
+  const { db, receiver, mailbox, sender } = await begin(t);
+  const run = <T>(work: (sql: Sql) => PromiseLike<T>) => db.run(MS, work);
+  sender();
+  const { id: company_id } = await run((sql) => createCompany(sql, { name: 'ACME' }));
+  const asked = { company_id, name: 'Website', scopes: ['chat'] as const, created_by: 'cli' };
+  const key = await actingAs(db, 'ann@acme.example', MS, (sql) => createKey(sql, 'svc_', asked));
+  await until(
+    () => receiver.received,
+    'it is posted',
+    ({ length }) => length === 1,
+  );
+  const [hook] = receiver.received;
+  t.match(hook, {
+    type: 'key.created',
+    webhookId: hook?.id,
+    company: { id: company_id, name: 'ACME' },
+    key: { id: key.id, name: 'Website', prefix: key.prefix },
+    actor: 'ann@acme.example',
+  });
+  t.notOk(hook?.body.includes(key.key.slice(8)), 'without the text of the key');
+  const delivered = () => run((sql) => sql`select from event_deliveries where state = 'delivered'`);
+  await until(delivered, 'that is written', ({ length }) => length === 1);
+  t.equal(await run((sql) => replayEvents(sql, { id: hook?.id as string })), 1);
+  await until(
+    () => receiver.received,
+    'it is posted again',
+    ({ length }) => length === 2,
+  );
+  t.equal(receiver.received[1]?.body, hook?.body);
+  t.equal(receiver.received[1]?.webhookId, hook?.webhookId);
+  t.same(receiver.forged, []);
+  t.same(mailbox.mails, []);
+});
+
 t.test('a receiver in trouble is asked again with growing pauses, under one id and with one body', async (t) => {
   const { db, receiver, sender, company, deliveries, hurry } = await begin(t);
   receiver.answer(500);
@@ -133,7 +179,7 @@ t.test('a receiver in trouble is asked again with growing pauses, under one id a
   for (const [n, status] of [302, 404, 503].entries()) {
     const [row] = await db.run(
       MS,
-      (sql) => sql`select extract(epoch from next_attempt_at - now())::float8 as pause from budget_alert_deliveries`,
+      (sql) => sql`select extract(epoch from next_attempt_at - now())::float8 as pause from event_deliveries`,
     );
     pauses.push(row?.pause);
     receiver.answer(status);
@@ -235,7 +281,7 @@ t.test('one of several gateways sends; the next takes over when it stops', async
       found.length === 3 * (n + 1) && found.every((each) => / delivered 1$/.test(each));
     await until(deliveries, `${name} is delivered`, all);
     const [holder] = await until(holders, 'one looks', ({ length }) => length === 1);
-    senders.splice(senders.indexOf(holder as AlertSender), 1);
+    senders.splice(senders.indexOf(holder as EventSender), 1);
     await holder?.close();
   }
   t.same(
@@ -259,7 +305,7 @@ t.test('closing waits for the attempt on its way, and writes what became of it',
 
 t.test('an acknowledgement that cannot be written is written later, and the alert not sent twice', async (t) => {
   const { db, receiver, sender, company, deliveries } = await begin(t);
-  const store = alertStore(db, db);
+  const store = eventStore(db, db);
   let refusals = 2;
   const forgetful = {
     ...store,

@@ -8,9 +8,10 @@ import { faultWorld, LONG } from './world.ts';
 
 const KILLS = LONG ? 20 : 2;
 const COMPANIES = 8; // that reach a threshold before each kill
+const KEYS = 4; // created before each kill, then rotated and revoked
 t.setTimeout(LONG ? 1_700_000 : 150_000);
 
-t.test('every alert arrives, whichever gateway is killed while it sends', async (t) => {
+t.test('every event arrives, whichever gateway is killed while it sends', async (t) => {
   const world = await faultWorld(t);
   const { sql } = world;
   const receiver = await startReceiver(t);
@@ -41,7 +42,7 @@ t.test('every alert arrives, whichever gateway is killed while it sends', async 
     }, 150);
   });
   const hurry = setInterval(() => {
-    sql`update budget_alert_deliveries set next_attempt_at = now() where state = 'pending'`.catch(() => {});
+    sql`update event_deliveries set next_attempt_at = now() where state = 'pending'`.catch(() => {});
   }, 500);
   t.teardown(() => clearInterval(hurry));
   const holder = async (): Promise<GatewayProcess | undefined> => {
@@ -59,6 +60,12 @@ t.test('every alert arrives, whichever gateway is killed while it sends', async 
         returning id
       )
       insert into chat_usage (company_id, cost_eur) select id, 10 from made`;
+    await sql`
+      insert into api_keys (company_id, name, digest, prefix, scopes)
+      select ${world.company}, 'Round ' || ${n}::int, sha256(gen_random_uuid()::text::bytea), 'svc_abcd', '{chat}'
+      from generate_series(1, ${KEYS}::int)`;
+    await sql`update api_keys set digest = sha256(gen_random_uuid()::text::bytea) where name = 'Round ' || ${n}::int`;
+    await sql`update api_keys set revoked_at = now() where name = 'Round ' || ${n}::int`;
     if (n === KILLS) break;
     await until(() => receiver.received.length >= before + 2 + (n % 5), 'some posts are on their way');
     sender.signal('SIGKILL');
@@ -68,8 +75,9 @@ t.test('every alert arrives, whichever gateway is killed while it sends', async 
     await until(holder, 'another gateway sends');
     takeovers.push((performance.now() - killed) / 1000);
   }
-  const left = () => sql`select from budget_alert_deliveries where state <> 'delivered'`;
-  await until(left, 'every alert is delivered', ({ length }) => length === 0);
+  const left = () => sql`
+    select id from events where not told union all select event_id from event_deliveries where state <> 'delivered'`;
+  await until(left, 'every event is delivered', ({ length }) => length === 0);
   clearInterval(hurry);
   for (const gateway of gateways) gateway.signal('SIGTERM');
   for (const gateway of gateways) t.equal(await gateway.exited, 0);
@@ -78,10 +86,18 @@ t.test('every alert arrives, whichever gateway is killed while it sends', async 
   const told = alerts.filter(({ superseded }) => !superseded).map(({ id }) => id);
   t.equal(told.length, COMPANIES * (KILLS + 1), 'one alert for each company');
   t.equal(alerts.length, told.length * 3, 'and a row for each lower threshold');
+  const events = await sql<{ id: string; kind: string }[]>`select id, kind from events`;
+  const changes = events.filter(({ kind }) => kind.startsWith('key.'));
+  t.equal(changes.length, 1 + 3 * KEYS * (KILLS + 1), 'one event for each change of a key, and the key of before');
+  t.equal(events.length, told.length + changes.length);
   const taken = receiver.received.filter(({ status }) => status === 204).map(({ webhookId }) => webhookId);
-  t.same([...new Set(taken)].sort(), [...told].sort(), 'the receiver has taken each of them, and no other');
+  t.same(
+    [...new Set(taken)].sort(),
+    events.map(({ id }) => id).sort(),
+    'the receiver has taken each of them, and no other',
+  );
   t.same(receiver.forged, [], 'every signature is right');
-  const twice = taken.length - told.length;
+  const twice = taken.length - events.length;
   t.ok(twice <= KILLS * 4, `${twice} were taken again: at most those whose answer a kill has cut off`);
   const messages = mailbox.mails.map(({ text }) => /^Message-ID:\s+(\S+)/im.exec(text)?.[1]);
   t.equal(new Set(messages).size, told.length, 'an e-mail for each of them');
@@ -89,9 +105,9 @@ t.test('every alert arrives, whichever gateway is killed while it sends', async 
   const longest = Math.max(...takeovers).toFixed(1);
   note(
     1.5,
-    'A budget alert is told, once',
+    'An event is told, once: budget alerts, changes of keys',
     `3 gateways, a webhook that fails every third time, e-mails; the gateway that sends killed (kill -9) while it does, ${KILLS} times`,
-    `${told.length} alerts, ${told.length} taken by the webhook and ${told.length} e-mails; ${twice} posts and ${messages.length - told.length} e-mails came again under the same id; another gateway sends at most ${longest} s after a kill`,
+    `${told.length} alerts and ${changes.length} changes of keys, all taken by the webhook, and ${told.length} e-mails; ${twice} posts and ${messages.length - told.length} e-mails came again under the same id; another gateway sends at most ${longest} s after a kill`,
   );
   t.comment(
     `takeovers: ${takeovers.map((seconds) => seconds.toFixed(1))} s, again: ${twice}, ${messages.length - told.length}`,

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { mailOf } from '../domain/alert.ts';
+import { type BudgetAlert, mailOf } from '../domain/alert.ts';
 import { type MailSettings, mailer } from './mail.ts';
 import { ATTEMPT_MS, type Send } from './sender.ts';
 
@@ -9,13 +9,14 @@ export interface EmailSettings extends MailSettings {
 }
 
 /**
- * Sends alerts by SMTP, one message for each receiver. A message sent again has the same Message-ID, by which
+ * Sends budget alerts by SMTP, one message for each receiver. A message sent again has the same Message-ID, by which
  * many programs show it once; SMTP itself has nothing of the kind.
  */
 export function emailSender({ pages, ...settings }: EmailSettings, timeoutMs = ATTEMPT_MS): Send {
   const send = mailer(settings, timeoutMs);
   const domain = settings.from.slice(settings.from.lastIndexOf('@') + 1);
-  return (alert, recipient) => {
+  return (event, recipient) => {
+    const alert = event as unknown as BudgetAlert; // other events are for no e-mail
     const digest = createHash('sha256').update(recipient).digest('hex').slice(0, 16);
     return send({ ...mailOf(alert, pages), to: recipient, messageId: `<${alert.id}.${digest}@${domain}>` });
   };

@@ -1,0 +1,145 @@
+import { html } from 'hono/html';
+import { EVENT_DAYS, EVENT_KINDS } from '../domain/event.ts';
+import { oneOf, readUuid } from '../domain/field.ts';
+import { type EventFilter, type EventRow, listEvents, replayEvents } from '../store/event.ts';
+import { PAGE_ROWS } from '../store/page.ts';
+import { change, type PageContext, param, type Route, read } from './context.ts';
+import { csrfInput, formState, select } from './field.ts';
+import { Form } from './form.ts';
+import type { Format } from './format.ts';
+import type { Html } from './html.ts';
+import { badge, emptyText, muted, page, table } from './layout.ts';
+
+/** Events of companies and what became of them, for operators. */
+export const eventRoutes: readonly Route[] = [
+  { method: 'GET', path: '/events', action: 'event.read', handle: eventsPage },
+  { method: 'POST', path: '/events/:event/replay', action: 'event.replay', handle: replay },
+  // where undelivered budget alerts were before
+  { method: 'GET', path: '/alerts', action: 'event.read', handle: (c) => c.redirect(ALERTS, 301) },
+];
+
+const ALERTS = '/events?kind=budget&state=undelivered';
+
+const KINDS: Readonly<Record<(typeof EVENT_KINDS)[number], string>> = {
+  budget: 'Budget alerts',
+  'budget.threshold': 'Budget: threshold reached',
+  'budget.forecast': 'Budget: forecast passes it',
+  key: 'Keys',
+  'key.created': 'Key created',
+  'key.rotated': 'Key rotated',
+  'key.revoked': 'Key revoked',
+  company: 'Companies',
+  'company.closed': 'Company closed',
+  'company.reopened': 'Company reopened',
+  statement: 'Statements',
+  'statement.closed': 'Statement closed',
+};
+const STATES = { undelivered: 'Failing or given up', dead: 'Given up' } as const;
+const CHANNELS = { webhook: 'Webhook', email: 'E-mail' };
+
+/**
+ * The list of events. Its address takes, each of them optional: `kind`, one of EVENT_KINDS; `state`, undelivered or
+ * dead; `company`, an id; `before`, the id of an event: those that happened before it.
+ */
+async function eventsPage(c: PageContext): Promise<Response> {
+  const form = new Form(new URL(c.req.url).searchParams, '/events');
+  const filter: EventFilter = {
+    company: form.optional('company', readUuid) ?? null,
+    kind: form.optional('kind', oneOf(...EVENT_KINDS)) ?? null,
+    since: null,
+    state: form.optional('state', oneOf('undelivered', 'dead')) ?? null,
+  };
+  const after = form.optional('before', readUuid) ?? null;
+  const isRight = form.messages.size === 0;
+  const found = isRight ? await read(c, (sql) => listEvents(sql, filter, { after, limit: PAGE_ROWS + 1 })) : [];
+  const rows = found.slice(0, PAGE_ROWS);
+  const next = found.length > PAGE_ROWS ? (rows.at(-1)?.id ?? null) : null;
+  const body = html`<h1>Events</h1>
+<p class="lead">Keys created, rotated and revoked, companies closed, budget alerts and statements, newest first. Programs are told by webhook (<code>ALERT_WEBHOOK_URL</code>). Kept for ${EVENT_DAYS} days. What fails is tried again for a day; <code>tollgate event replay --dead</code> sends everything again that was given up.</p>
+${filters(form, filter)}
+${['company', 'before'].map((name) => form.messages.has(name) && html`<p class="wrong">In the address, “${name}” ${form.messages.get(name)}</p>`)}
+${filter.company === null ? '' : html`<p>Of <strong>${rows[0]?.event.company.name ?? filter.company}</strong> alone. <a href="${addressOf(form, { company: null })}">All companies</a></p>`}
+${rows.length === 0 ? emptyText(isAll(filter) ? 'There are no events yet.' : 'There are no such events.') : table('Events', rows, { cells: cellsOf(c, form) }, true)}
+${next === null ? '' : html`<nav class="pager" aria-label="Pages"><a class="button quiet" rel="next" href="${addressOf(form, { before: next })}">Older events</a></nav>`}`;
+  return page(c, 'Events', body);
+}
+
+function isAll({ company, kind, state }: EventFilter): boolean {
+  return company === null && kind === null && state === null;
+}
+
+function filters(form: Form, { company, kind, state: chosen }: EventFilter): Html {
+  const state = formState(form, '/events');
+  return html`<form method="get" action="/events" class="filters">
+${company === null ? '' : html`<input type="hidden" name="company" value="${company}">`}
+${select(state, { name: 'kind', label: 'Kind', choices: [['', 'All'], ...Object.entries(KINDS)], value: kind ?? '' })}
+${select(state, { name: 'state', label: 'State', choices: [['', 'All'], ...Object.entries(STATES)], value: chosen ?? '' })}
+<div class="actions"><button>Show</button> <a class="button quiet" href="/events">All events</a></div></form>`;
+}
+
+function cellsOf(c: PageContext, form: Form) {
+  const { format } = c.var;
+  return {
+    When: ({ event }: EventRow) => format.second(new Date(event.occurred_at)),
+    Event: (row: EventRow) => whatOf(row, format),
+    Company: ({ event: { company } }: EventRow) =>
+      html`<a href="${addressOf(form, { company: company.id })}">${company.name}</a>`,
+    By: ({ event: { actor } }: EventRow) =>
+      typeof actor !== 'string' ? muted('the gateway') : actor === 'cli' ? 'command line' : actor,
+    Delivery: (row: EventRow) => deliveriesOf(row, format),
+    Actions: ({ id, event }: EventRow) =>
+      html`<form method="post" action="/events/${id}/replay" class="inline">${csrfInput(c)}<button class="quiet">Send again<span class="sr"> ${KINDS[event.type as keyof typeof KINDS] ?? event.type}, ${event.company.name}</span></button></form>`,
+  };
+}
+
+/** The kind, and what it is about: members of the event differ by its kind. */
+function whatOf({ subject, event }: EventRow, format: Format): Html {
+  const { type, company, key, threshold, month } = event as EventRow['event'] & {
+    readonly key?: { readonly name: string; readonly prefix: string } | null;
+    readonly threshold?: string;
+    readonly month?: string;
+  };
+  const budget =
+    threshold === undefined || month === undefined
+      ? ''
+      : html`<br><a href="/companies/${company.id}/usage">${threshold === 'forecast' ? 'Forecast' : format.percent(Number(threshold))} · ${format.month(`${month}-01`)}</a>`;
+  return html`<strong>${KINDS[type as keyof typeof KINDS] ?? type}</strong>${budget}${key ? html`<br>${key.name} <code>${key.prefix}…</code>` : ''}${
+    type.startsWith('statement.') ? html`<br><code>${subject}</code>` : ''
+  }`;
+}
+
+function deliveriesOf({ told, deliveries }: EventRow, format: Format): Html {
+  if (!told && deliveries.length === 0) return badge('plain', 'on its way');
+  if (deliveries.length === 0) return html`${badge('plain', 'not sent')}<br>${muted('there was no webhook')}`;
+  return html`${deliveries.map(({ channel, recipient, state, attempts, last_error, next_attempt_at }, at) => {
+    const [tone, text] =
+      state === 'delivered'
+        ? (['good', 'delivered'] as const)
+        : state === 'dead'
+          ? (['bad', 'given up'] as const)
+          : attempts > 0
+            ? (['warn', 'failing'] as const)
+            : (['plain', 'on its way'] as const);
+    const error = state === 'delivered' || attempts === 0 ? '' : html` <code>${last_error}</code>`;
+    const tries =
+      text === 'failing' ? html` ${muted(html`next attempt ${format.instant(new Date(next_attempt_at))}`)}` : '';
+    return html`${at === 0 ? '' : html`<br>`}${recipient || CHANNELS[channel]} ${badge(tone, text)}${error}${tries}`;
+  })}`;
+}
+
+async function replay(c: PageContext): Promise<Response> {
+  await change(c, (sql) => replayEvents(sql, { id: param(c, 'event') }));
+  return c.redirect('/events?done=replayed', 303);
+}
+
+/** The address of the list with the same filters. @param more other values; null removes one */
+function addressOf(form: Form, more: Readonly<Record<string, string | null>>): string {
+  const values = new URLSearchParams();
+  for (const name of ['kind', 'state', 'company']) {
+    const value = more[name] === undefined ? form.values.get(name) : more[name];
+    if (value) values.set(name, value);
+  }
+  if (more.before) values.set('before', more.before);
+  const query = values.toString();
+  return query === '' ? '/events' : `/events?${query}`;
+}

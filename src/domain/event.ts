@@ -1,0 +1,55 @@
+/** Events of companies: what programs are told by webhook, and how it is sent. Budget alerts are events too. */
+
+/**
+ * What happened to a company. Members are those of the webhook's body; each type has some of its own. Names are
+ * those of the present, so that an event keeps none.
+ */
+export interface CompanyEvent {
+  /** The same however often the event is sent. */
+  readonly id: string;
+  /** Its kind: "key.revoked". */
+  readonly type: string;
+  readonly company: { readonly id: string; readonly name: string };
+  /** ISO 8601. */
+  readonly occurred_at: string;
+  readonly [member: string]: unknown;
+}
+
+export type Channel = 'webhook' | 'email';
+
+/** An event on its way to one receiver. */
+export interface Delivery {
+  readonly event: CompanyEvent;
+  readonly channel: Channel;
+  /** An e-mail address; empty for the webhook. */
+  readonly recipient: string;
+  /** Attempts that failed so far. */
+  readonly attempts: number;
+}
+
+/** Kinds, and the first part of each, which stands for all of that part. */
+export const EVENT_KINDS = [
+  ...['budget', 'budget.threshold', 'budget.forecast'],
+  ...['company', 'company.closed', 'company.reopened'],
+  ...['key', 'key.created', 'key.rotated', 'key.revoked'],
+  ...['statement', 'statement.closed'],
+] as const;
+
+/** Days for which events and their deliveries are kept. */
+export const EVENT_DAYS = 90;
+
+const FIRST_PAUSE_SECONDS = 10;
+const MAX_PAUSE_SECONDS = 6 * 3600;
+const MAX_ATTEMPTS = 12;
+
+/**
+ * The pause after a failed attempt: 10 s, 30 s, 90 s and so on up to six hours, a day in all, each longer
+ * or shorter by up to a quarter so that many do not return at once.
+ * @param attempts those that failed, from 1
+ * @param random from 0 to 1
+ * @returns seconds; null: there is no further attempt
+ */
+export function pauseAfter(attempts: number, random: number): number | null {
+  if (attempts >= MAX_ATTEMPTS) return null;
+  return Math.min(FIRST_PAUSE_SECONDS * 3 ** (attempts - 1), MAX_PAUSE_SECONDS) * (0.75 + random / 2);
+}

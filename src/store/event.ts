@@ -1,0 +1,222 @@
+import { type Channel, type CompanyEvent, type Delivery, EVENT_DAYS } from '../domain/event.ts';
+import type { EventLook, EventReceivers, EventStore } from '../domain/ports.ts';
+import { RefusedChange } from '../domain/refused-change.ts';
+import { lookAtBudgets } from './alert.ts';
+import type { Database, Sql } from './database.ts';
+
+const LEASE_MS = 2000;
+const LOOK_MS = 20_000; // at every budget, on a busy server
+const DELIVERY_MS = 5000;
+const MANY_MS = 20_000; // with all events that are new, or too old
+
+/**
+ * Events in the database (sql/0040_events.sql).
+ * @param db for the lease, which every gateway asks for
+ * @param own for all the rest, so that it never takes a connection from the API
+ */
+export function eventStore(db: Database, own: Database): EventStore {
+  return {
+    async lease(holder, seconds) {
+      // one that does not get it writes nothing
+      const { count } = await db.run(
+        LEASE_MS,
+        (sql) => sql`
+          update alert_lease set holder = ${holder}, expires_at = clock_timestamp() + make_interval(secs => ${seconds})
+          where holder = ${holder} or expires_at < clock_timestamp()`,
+      );
+      return count > 0;
+    },
+    async release(holder) {
+      await db.run(
+        LEASE_MS,
+        (sql) => sql`update alert_lease set holder = null, expires_at = '-infinity' where holder = ${holder}`,
+      );
+    },
+    async look(cursor, receivers) {
+      const found = await own.run(LOOK_MS, (sql) => lookAtBudgets(sql, cursor));
+      return { ...found, ...(await own.run(MANY_MS, (sql) => tell(sql, receivers))) };
+    },
+    due: (channel, limit) => own.run(DELIVERY_MS, (sql) => readDue(sql, channel, limit)),
+    async delivered({ event, channel, recipient }) {
+      await own.run(
+        DELIVERY_MS,
+        (sql) => sql`
+          update event_deliveries
+          set state = 'delivered', attempts = attempts + 1, delivered_at = now(), last_error = null
+          where event_id = ${event.id} and channel = ${channel} and recipient = ${recipient}`,
+      );
+    },
+    async failed({ event, channel, recipient }, reason, pause) {
+      await own.run(
+        DELIVERY_MS,
+        (sql) => sql`
+          update event_deliveries
+          set state = ${pause === null ? 'dead' : 'pending'}, attempts = attempts + 1, last_error = ${reason},
+            next_attempt_at = now() + make_interval(secs => ${pause ?? 0})
+          where event_id = ${event.id} and channel = ${channel} and recipient = ${recipient} and state <> 'delivered'`,
+      );
+    },
+    async trim() {
+      await own.run(MANY_MS, (sql) => sql`delete from events where at < now() - make_interval(days => ${EVENT_DAYS})`);
+    },
+  };
+}
+
+/** One statement, so that what is told has its deliveries, whatever ends the process. */
+async function tell(
+  sql: Sql,
+  { webhook, email, operators }: EventReceivers,
+): Promise<Pick<EventLook, 'told' | 'dead'>> {
+  const [found] = await sql<[Pick<EventLook, 'told' | 'dead'>]>`
+    with fresh as (
+      update events set told = true where not told returning id, company_id, kind
+    ),
+    told as (
+      insert into event_deliveries (event_id, channel, recipient)
+      select f.id, r.channel, r.recipient from fresh f cross join lateral (
+        select 'webhook' as channel, '' as recipient where ${webhook}
+        union select 'email', u.email from users u
+          where ${email} and f.kind like 'budget.%' and u.company_id = f.company_id and u.role in ('owner', 'administrator')
+        union select 'email', o.email from unnest(${email ? [...operators] : []}::text[]) as o (email)
+          where f.kind like 'budget.%') as r
+      on conflict do nothing -- a gateway of the version before wrote it
+      returning channel
+    )
+    select (select count(*)::integer from told) as told, (
+      select json_build_object(
+        'webhook', count(*) filter (where channel = 'webhook'), 'email', count(*) filter (where channel = 'email'))
+      from event_deliveries where state = 'dead') as dead`;
+  return found;
+}
+
+/** An event's columns, of `eventColumns`. */
+interface Columns {
+  readonly id: string;
+  readonly kind: string;
+  readonly company: CompanyEvent['company'];
+  readonly actor: string | null;
+  readonly body: object;
+  readonly occurred_at: string;
+}
+
+/** Of `e`, `c` and `k`, the key in its body. */
+function eventColumns(sql: Sql) {
+  return sql`e.id, e.kind, json_build_object('id', c.id, 'name', c.name) as company, e.actor, utc_text(e.at) as occurred_at,
+    e.body || case when e.body #>> '{key,id}' is null then '{}'
+      else jsonb_build_object('key', e.body -> 'key' || jsonb_build_object('name', coalesce(k.name, 'removed key'))) end as body`;
+}
+
+function joined(sql: Sql) {
+  // whatever a program wrote as an id: one event must not keep the others from being sent
+  return sql`join companies c on c.id = e.company_id
+    left join api_keys k on k.id = case when e.body #>> '{key,id}' ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then (e.body #>> '{key,id}')::uuid end`;
+}
+
+/** No member of a body takes the place of one that every event has. */
+function eventOf({ id, kind, company, actor, body, occurred_at }: Columns): CompanyEvent {
+  const head = { id, type: kind, company };
+  return { ...head, ...body, ...(actor !== null && { actor }), occurred_at, ...head };
+}
+
+/** A closed company is told nothing of its budget; what is done to it is told. */
+async function readDue(sql: Sql, channel: Channel, limit: number): Promise<Delivery[]> {
+  const rows = await sql<(Columns & Omit<Delivery, 'event'>)[]>`
+    select ${eventColumns(sql)}, d.channel, d.recipient, d.attempts
+    from event_deliveries d join events e on e.id = d.event_id ${joined(sql)}
+    where d.state = 'pending' and d.channel = ${channel} and d.next_attempt_at <= now()
+      and (c.closed_at is null or e.kind not like 'budget.%')
+    order by d.next_attempt_at limit ${limit}`;
+  return rows.map((row) => ({
+    event: eventOf(row),
+    channel: row.channel,
+    recipient: row.recipient,
+    attempts: row.attempts,
+  }));
+}
+
+/** Which events; null: whatever it is. */
+export interface EventFilter {
+  readonly company: string | null;
+  /** "key.revoked", or "key" for all that begin with it. */
+  readonly kind: string | null;
+  readonly since: Date | null;
+  /** undelivered: failed so far, or given up; dead: given up. */
+  readonly state: 'undelivered' | 'dead' | null;
+}
+
+/** What became of an event at one receiver. */
+export interface DeliveryState {
+  readonly channel: Channel;
+  readonly recipient: string;
+  readonly state: 'pending' | 'delivered' | 'dead';
+  readonly attempts: number;
+  readonly last_error: string | null;
+  /** ISO 8601. */
+  readonly next_attempt_at: string;
+  readonly delivered_at: string | null;
+}
+
+export interface EventRow {
+  readonly id: string;
+  /** Id of the key or the company, or number of the statement. */
+  readonly subject: string;
+  readonly event: CompanyEvent;
+  /** Whether a gateway has seen it, and written its deliveries. */
+  readonly told: boolean;
+  /** Empty, and it is told: there was no receiver. */
+  readonly deliveries: readonly DeliveryState[];
+}
+
+/** Events, newest first. @param after the id of the last one that was read; null: from the newest */
+export async function listEvents(
+  sql: Sql,
+  filter: EventFilter,
+  { after, limit }: { readonly after: string | null; readonly limit: number },
+): Promise<EventRow[]> {
+  const rows = await sql<(Columns & Pick<EventRow, 'subject' | 'told' | 'deliveries'>)[]>`
+    select ${eventColumns(sql)}, e.subject, e.told, coalesce((
+        select json_agg(json_build_object('channel', d.channel, 'recipient', d.recipient, 'state', d.state,
+          'attempts', d.attempts, 'last_error', d.last_error, 'next_attempt_at', utc_text(d.next_attempt_at),
+          'delivered_at', utc_text(d.delivered_at)) order by d.channel desc, d.recipient)
+        from event_deliveries d where d.event_id = e.id), '[]') as deliveries
+    from events e ${joined(sql)}
+    where ${matches(sql, filter)}
+      and (${after}::uuid is null or (e.at, e.id) < (select at, id from events where id = ${after}))
+    order by e.at desc, e.id desc limit ${limit}`;
+  return rows.map((row) => {
+    const { id, subject, told, deliveries } = row;
+    return { id, subject, event: eventOf(row), told, deliveries };
+  });
+}
+
+/** Conditions on `e`. */
+function matches(sql: Sql, { company, kind, since, state }: EventFilter) {
+  const failed =
+    state === 'dead' ? sql`d.state = 'dead'` : sql`(d.state = 'dead' or d.state = 'pending' and d.attempts > 0)`;
+  return sql`(${company}::uuid is null or e.company_id = ${company})
+    and (${kind}::text is null or e.kind = ${kind} or starts_with(e.kind, ${kind} || '.'))
+    and (${since}::timestamptz is null or e.at >= ${since})
+    and ${state === null ? sql`true` : sql`exists (select from event_deliveries d where d.event_id = e.id and ${failed})`}`;
+}
+
+/**
+ * Has events sent again under their ids: by webhook also those that were delivered, or for which there was no
+ * webhook, and the e-mails that were not delivered. Without a webhook they wait until there is one.
+ * @returns how many events
+ * @throws RefusedChange not_found, of an id
+ */
+export async function replayEvents(sql: Sql, which: EventFilter | { readonly id: string }): Promise<number> {
+  const { count } = await sql`
+    with chosen as (
+      select e.id from events e where ${'id' in which ? sql`e.id = ${which.id}` : matches(sql, which)}
+    ),
+    mails as (
+      update event_deliveries set state = 'pending', attempts = 0, next_attempt_at = now()
+      where channel = 'email' and state <> 'delivered' and event_id in (select id from chosen)
+    )
+    insert into event_deliveries as d (event_id, channel, recipient) select id, 'webhook', '' from chosen
+    on conflict (event_id, channel, recipient)
+      do update set state = 'pending', attempts = 0, next_attempt_at = now(), delivered_at = null`;
+  if (count === 0 && 'id' in which) throw new RefusedChange('not_found', 'event', `There is no event ${which.id}.`);
+  return count;
+}
