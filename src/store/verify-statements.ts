@@ -117,7 +117,7 @@ function figuresAgree(sql: Sql) {
     select (chain.company_id, chain.number, to_char(billing_month, 'YYYY-MM'), chain.requests, chain.cost_eur, chain.total_eur, chain.corrections)
         is not distinct from (d.company_id, d.number, d.month, d.requests, d.cost_eur, d.total_eur,
           (select coalesce(sum((c ->> 'requests')::bigint), 0) from json_array_elements(d.corrections) c))
-      and (d.requests, d.cost_eur) is not distinct from (
+      and row (d.requests, d.cost_eur) = (
         select coalesce(sum(l.requests), 0), coalesce(sum(l.cost_eur), 0) from json_to_recordset(d.lines) as l (requests bigint, cost_eur numeric))
       and d.total_eur = d.cost_eur + (select coalesce(sum(l.cost_eur), 0) from json_array_elements(d.corrections) c,
         json_to_recordset(c -> 'lines') as l (cost_eur numeric))
