@@ -14,6 +14,7 @@ import {
   verifySeals,
   verifySums,
 } from '../store/verify.ts';
+import { type MarkFinding, type StatementCheck, verifyMarks, verifyStatements } from '../store/verify-statements.ts';
 import { type Command, command, Failure, flag, optional, required, UsageError } from './command.ts';
 import { csvLine } from './csv.ts';
 import { table } from './text.ts';
@@ -24,21 +25,29 @@ const MOST_SHOWN = 50;
 export const ledgerCommands: readonly Command[] = [
   command({
     name: 'ledger verify',
-    summary: 'check counters and seals; exits 1 on a difference',
+    summary: 'check counters, seals and statements; exits 1 on a difference',
     options: {},
     notes:
-      'Every counter of monthly_spend and every figure of usage_daily, usage_hourly and usage_monthly must be the sum of its rows. Every batch of rows has a seal, chained to the seal before it; the command names rows that were edited or removed afterwards. Rows without a seal were written by another program or before seals existed; the command counts them.\nReads the whole ledger. Safe while gateways run.',
+      'Every counter of monthly_spend and every figure of usage_daily, usage_hourly and usage_monthly must be the sum of its rows. Every batch of rows has a seal, chained to the seal before it; the command names rows that were edited or removed afterwards. Rows without a seal were written by another program or before seals existed; the command counts them. Every statement is proven from the rows it covers, and every row of a closed month must be in its statement or in a correction.\nReads the whole ledger. Safe while gateways run.',
     async run({ read }) {
       const { checked, differences } = await read(verifyLedger);
       const daily = await read((sql) => verifySums(sql, 'daily'));
       const hourly = await read((sql) => verifySums(sql, 'hourly'));
       const monthly = await read((sql) => verifySums(sql, 'monthly'));
       const seals = await read((sql) => verifySeals(sql));
+      const statements = await read((sql) => verifyStatements(sql));
+      const marks = await read((sql) => verifyMarks(sql));
       const sums = { daily, hourly, monthly };
       const texts = Object.entries(sums).map(([name, check]) => sumsText(name as SumsName, check));
-      const parts = [countersText(checked, differences), ...texts, sealsText(seals)];
-      const exit = differences.length + daily.total + hourly.total + monthly.total + seals.total === 0 ? 0 : 1;
-      return { json: { checked, differences, ...sums, ...seals }, text: parts.join('\n'), exit };
+      const parts = [
+        countersText(checked, differences),
+        ...texts,
+        sealsText(seals),
+        ...statementsText(statements, marks),
+      ];
+      const found = [daily, hourly, monthly, seals, statements].reduce((sum, { total }) => sum + total, 0);
+      const exit = found + differences.length + marks.findings.length === 0 ? 0 : 1;
+      return { json: { checked, differences, ...sums, ...seals, statements, marks }, text: parts.join('\n'), exit };
     },
   }),
   command({
@@ -118,6 +127,25 @@ function sealsText({ seals, rows, unsealed, total, findings }: SealCheck): strin
   if (total === 0) return `Every sealed row is as it was written: ${rows} rows, ${seals} seals. ${without}`.trimEnd();
   const lines = cells(findings, 'what', 'month', 'request_id', 'writer', 'number');
   return `${firstRows(['WHAT', 'MONTH', 'REQUEST', 'WRITER', 'SEAL'], lines, total, ['SEAL'])}\n${without}`.trimEnd();
+}
+
+function statementsText(
+  { statements, rows, late, total, findings }: StatementCheck,
+  { marks, findings: ofMarks }: { readonly marks: number; readonly findings: readonly MarkFinding[] },
+): string[] {
+  const waiting = late === 0 ? '' : ` Late rows for the next statements: ${late}.`;
+  const parts: string[] = [];
+  if (total === 0)
+    parts.push(`Every statement is proven by its rows: ${rows} rows, ${statements} statements.${waiting}`);
+  if (total > 0) {
+    const lines = cells(findings, 'what', 'company_id', 'number', 'month', 'request_id');
+    parts.push(firstRows(['WHAT', 'COMPANY', 'STATEMENT', 'MONTH', 'REQUEST'], lines, total, ['STATEMENT']));
+  }
+  if (ofMarks.length > 0) {
+    const lines = cells(ofMarks, 'what', 'mark', 'writer', 'number');
+    parts.push(firstRows(['WHAT', 'MARK', 'WRITER', 'SEAL'], lines, lines.length, ['MARK', 'SEAL']));
+  } else if (marks > 0) parts.push(`Every mark of the seals is as it was taken: ${marks} marks.`);
+  return parts;
 }
 
 function cells<T extends object>(rows: readonly T[], ...members: (keyof T)[]): string[][] {
