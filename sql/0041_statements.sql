@@ -74,14 +74,19 @@ create trigger append_only before update or delete or truncate on statement_rows
 create trigger append_only before update or delete or truncate on seal_marks for each statement execute function refuse_change();
 create trigger append_only before update or truncate on late_usage for each statement execute function refuse_change();
 
-create function audit_statement() returns trigger language plpgsql set search_path from current as $$
+-- The entry in the audit log, and the event for webhooks.
+create function announce_statement() returns trigger language plpgsql security definer set search_path from current as $$
+declare
+  told jsonb := jsonb_build_object('number', new.number, 'month', to_char(new.billing_month, 'YYYY-MM'), 'requests', new.requests,
+    'corrections', new.corrections, 'total_eur', trim_scale(new.total_eur)::text, 'digest', encode(new.digest, 'hex'));
 begin
-  insert into audit_log (actor, action, subject, company_id, after)
-  values (audit_actor(), 'insert', tg_table_name, new.company_id, jsonb_build_object('number', new.number,
-    'billing_month', new.billing_month, 'total_eur', trim_scale(new.total_eur)::text, 'digest', encode(new.digest, 'hex')));
+  insert into audit_log (actor, action, subject, company_id, after) values (audit_actor(), 'insert', tg_table_name, new.company_id, told);
+  if to_regprocedure('record_event(uuid, text, text, jsonb)') is not null then
+    perform record_event(new.company_id, 'statement.closed', new.number::text, jsonb_build_object('statement', told));
+  end if;
   return null;
 end $$;
-create trigger audit after insert on statements for each row execute function audit_statement();
+create trigger announce after insert on statements for each row execute function announce_statement();
 
 create function seal_mark_digest(mark seal_marks) returns bytea language sql stable as $$
   select sha256(mark.previous || mark.digests || convert_to(json_build_array(

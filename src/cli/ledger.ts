@@ -133,13 +133,13 @@ function statementsText(
   { statements, rows, late, total, findings }: StatementCheck,
   { marks, findings: ofMarks }: { readonly marks: number; readonly findings: readonly MarkFinding[] },
 ): string[] {
-  const waiting = late === 0 ? '' : ` Late rows for the next statements: ${late}.`;
   const parts: string[] = [];
-  if (total === 0)
-    parts.push(`Every statement is proven by its rows: ${rows} rows, ${statements} statements.${waiting}`);
   if (total > 0) {
     const lines = cells(findings, 'what', 'company_id', 'number', 'month', 'request_id');
     parts.push(firstRows(['WHAT', 'COMPANY', 'STATEMENT', 'MONTH', 'REQUEST'], lines, total, ['STATEMENT']));
+  } else if (statements > 0) {
+    const waiting = late === 0 ? '' : ` Late rows for the next statements: ${late}.`;
+    parts.push(`Every statement is proven by its rows: ${rows} rows, ${statements} statements.${waiting}`);
   }
   if (ofMarks.length > 0) {
     const lines = cells(ofMarks, 'what', 'mark', 'writer', 'number');

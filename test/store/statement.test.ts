@@ -7,6 +7,7 @@ import { findStatement, listStatements, openMonths, previewStatement, statementO
 import { closeMonth, companiesToClose, markSeals, requireClosable } from '../../src/store/statement-close.ts';
 import { verifyMarks, verifyStatements } from '../../src/store/verify-statements.ts';
 import { holds, testDatabase } from '../support/postgres.ts';
+import { closeStatement } from '../support/statement.ts';
 import { until } from '../support/until.ts';
 import { addUsage, type SomeUsage } from '../support/usage.ts';
 
@@ -18,7 +19,7 @@ interface World {
   readonly url: string;
   run<T>(work: (sql: Sql) => PromiseLike<T>): Promise<T>;
   add(...rows: SomeUsage[]): Promise<void>;
-  close(company: string, month?: string): Promise<{ number: number; already: boolean }>;
+  close(company: string, month?: string): Promise<{ number: number }>;
   newCompany(): Promise<string>;
 }
 
@@ -28,10 +29,7 @@ async function world(t: Test): Promise<World> {
   return {
     ...{ db, url, run },
     add: (...rows) => run((sql) => addUsage(sql, rows)),
-    close: async (company, month = OCTOBER) => {
-      const seals = await run(markSeals);
-      return db.transaction(20_000, (sql) => closeMonth(sql, { company, month, seals }));
-    },
+    close: (company, month = OCTOBER) => closeStatement(db, company, month),
     async newCompany() {
       const [row] = await run(
         (sql) => sql<[{ id: string }]>`insert into companies (name) values ('Acme') returning id`,
