@@ -115,10 +115,9 @@ export const ARCHIVED: readonly ArchivedTable[] = [
   },
   {
     table: 'statements',
-    what: 'closed months: numbered documents with their digests; content is the document as it was sealed',
-    columns: words(
-      'company_id number billing_month closed_at requests cost_eur corrections total_eur content previous digest',
-    ),
+    what: 'closed months: numbered documents; content is the document as it was sealed, and its SHA-256 is the digest',
+    columns: words('company_id number billing_month closed_at requests cost_eur corrections total_eur content'),
+    without: { digest: 'it is the SHA-256 of content', previous: 'it is in content' },
     order: 'number',
   },
   {
