@@ -77,7 +77,11 @@ ${open.map((month, at) => html`${at === 0 ? '' : ', '}<a href="${base}${month}">
 function laterBadge(c: PageContext, { statement, requests, cost_eur }: LaterCalls): Html {
   const { format } = c.var;
   const where = statement === null ? 'on the next one' : `on statement ${format.count(statement)}`;
-  return html`${badge('warn', `${format.count(requests)} calls, ${format.eurText(cost_eur)}, ${where}`)} `;
+  return html`${badge('warn', `${calls(c, requests)}, ${format.eurText(cost_eur)}, ${where}`)} `;
+}
+
+function calls(c: PageContext, count: number): string {
+  return `${c.var.format.count(count)} ${count === 1 ? 'call' : 'calls'}`;
 }
 
 /** The statement of the month in the address, or a preview of it. @throws FieldError */
@@ -121,8 +125,8 @@ function figures(c: PageContext, statement: Statement): Html {
     html`<div class="card figure-card"><h2>${title}</h2><p class="big">${value}</p><p class="muted">${note}</p></div>`;
   const late = corrections.reduce((sum, each) => sum + each.requests, 0);
   return html`<div class="figures">
-${card('Total', format.amount(total_eur), late === 0 ? 'no corrections of earlier months' : html`month ${format.amount(cost_eur)}, and corrections of earlier months`)}
-${card('Requests', format.count(requests), late === 0 ? 'of the month' : `of the month, and ${format.count(late)} late ones`)}
+${card('Total', format.eur(total_eur), late === 0 ? 'no corrections of earlier months' : html`month ${format.eur(cost_eur)}, and corrections of earlier months`)}
+${card('Requests', format.count(requests), late === 0 ? 'of the month' : `of the month; of earlier ones ${calls(c, late)}`)}
 ${card('Tokens', format.count(prompt_tokens + completion_tokens), `${format.count(prompt_tokens)} in · ${format.count(completion_tokens)} out`)}</div>`;
 }
 
@@ -132,7 +136,7 @@ function columnsOf(c: PageContext): Columns<StatementSums>['cells'] {
     Requests: ({ requests }) => format.count(requests),
     'Prompt tokens': ({ prompt_tokens }) => format.count(prompt_tokens),
     'Completion tokens': ({ completion_tokens }) => format.count(completion_tokens),
-    Cost: ({ cost_eur }) => format.amount(cost_eur),
+    Cost: ({ cost_eur }) => format.eur(cost_eur),
   };
 }
 
@@ -162,7 +166,7 @@ function correctionCard(c: PageContext, correction: Correction): Html {
   const name = format.month(`${month}-01`);
   const cells = { Model: ({ name }: { name: string }) => html`<code>${name}</code>`, ...columnsOf(c) };
   return html`<section class="card"><h2>Correction of ${name}</h2>
-<p>${format.count(ids.length)} ${ids.length === 1 ? 'call' : 'calls'}, ${format.amount(correction.cost_eur)}, booked after <a href="/companies/${param(c, 'company')}/statements/month?month=${month}">statement ${format.count(statement)}</a> was closed.</p>
+<p>${calls(c, ids.length)}, ${format.eur(correction.cost_eur)}, booked after <a href="/companies/${param(c, 'company')}/statements/month?month=${month}">statement ${format.count(statement)}</a> was closed.</p>
 ${table(`Correction of ${name} by model`, sumsBy(lines, 'model'), { cells, figures: FIGURES }, true)}
 <p class="small">Requests: ${ids.slice(0, MOST_IDS).map((id, at) => html`${at === 0 ? '' : ', '}<code>${id}</code>`)}${ids.length > MOST_IDS ? ` and ${format.count(ids.length - MOST_IDS)} more, which are in the JSON` : ''}.</p></section>`;
 }

@@ -145,7 +145,7 @@ function listText(statements: readonly StatementRow[], open: readonly string[]):
 
 function laterText(later: readonly LaterCalls[]): string {
   const texts = later.map(({ statement, requests, cost_eur }) => {
-    return `${requests} calls, ${cost_eur} EUR: on ${statement === null ? 'the next statement' : `statement ${statement}`}`;
+    return `${requests} ${requests === 1 ? 'call' : 'calls'}, ${cost_eur} EUR: on ${statement === null ? 'the next statement' : `statement ${statement}`}`;
   });
   return texts.join('; ') || '-';
 }

@@ -51,7 +51,7 @@ t.test('owners see their statements, and neither internal names nor those of oth
   const list = await owner.get(base);
   t.equal(list.status, 200);
   t.match(list.text, /2 · October 2026/);
-  t.match(list.text, /1 calls, .*, on the next one/);
+  t.match(list.text, /1 call, .*, on the next one/);
   t.match(list.text, /month=2026-08">August 2026<\/a>/, 'an open month');
   t.notMatch(list.text, 'tollgate statement close', 'owners cannot close');
   const month = await owner.get(`${base}/month?month=2026-10`);

@@ -83,7 +83,7 @@ t.test('a month is closed for all companies, with progress; a second run has not
   t.same(september.json.closed, [{ company_id: company, number: 2 }], 'the late call of an earlier statement');
   const list = (await tollgate('statement', 'list', '--company', company)).out;
   t.match(list, / 2 +2026-09 +0 +0 +1 +0\.001 /);
-  t.match(list, /1 calls, 0\.001 EUR: on statement 2/);
+  t.match(list, /1 call, 0\.001 EUR: on statement 2/);
   t.match(
     (await tollgate('statement', '--company', company, '--month', '2026-09')).out,
     /2026-10, statement 1 +1 .*0\.001 +[0-9a-f-]{36}/,
