@@ -1,4 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import t from 'tap';
 import { tollgate as run } from '../support/cli.ts';
 import { testDatabase } from '../support/postgres.ts';
@@ -124,6 +127,40 @@ t.test('wrong usage and what cannot be closed', async (t) => {
     code: 0,
     json: { number: 3, requests: 0, total_eur: '0' },
   });
+});
+
+t.test('an erased company keeps its statements, which are proven, and its last months can be closed', async (t) => {
+  const before = (await tollgate('statement', ...month, '--json')).out;
+  const folder = mkdtempSync(join(tmpdir(), 'tollgate-'));
+  t.teardown(() => rmSync(folder, { recursive: true }));
+  await tollgate('company', 'close', company);
+  t.equal((await tollgate('company', 'export', company, '--to', join(folder, 'acme.tar.gz'))).code, 0);
+  t.equal((await tollgate('company', 'erase', company, '--yes', 'Acme')).code, 0);
+  t.equal((await tollgate('statement', ...month, '--json')).out, before);
+  t.match((await tollgate('statement', ...month)).out, /company +company-[0-9a-f]{8} .*key-[0-9a-f]{8} \(svc_abcd…\)/s);
+  await add({ company, month: '2026-10-01', prompt: 9, input: '1' });
+  const last = ['--company', company, '--month', '2026-07'];
+  t.match(await tollgate('statement', 'close', ...last, '--anyway', '--json'), {
+    code: 0,
+    json: { total_eur: '0.009' },
+  });
+  t.match(await tollgate('ledger', 'verify'), { code: 0, out: /Every statement is proven by its rows: 6 rows/ });
+});
+
+t.test('a month of the ledger that was taken away is missed, and proven when it is back', async (t) => {
+  const [part] = await db.run(
+    10_000,
+    (sql) => sql<{ name: string; bound: string }[]>`
+      select c.relname as name, pg_get_expr(c.relpartbound, c.oid) as bound from pg_class c
+      where c.oid in (select tableoid from api_usage where billing_month = '2026-10-01')`,
+  );
+  await db.run(10_000, (sql) => sql.unsafe(`alter table api_usage detach partition ${part?.name}`));
+  const { code, json } = await tollgate('ledger', 'verify', '--json');
+  t.equal(code, 1);
+  const missing = json.statements.findings.filter(({ what }: { what: string }) => what === 'row missing');
+  t.equal(missing.length, 6);
+  await db.run(10_000, (sql) => sql.unsafe(`alter table api_usage attach partition ${part?.name} ${part?.bound}`));
+  t.equal((await tollgate('ledger', 'verify')).code, 0);
 });
 
 t.test('verify names a row that entered a closed month behind the triggers', async (t) => {
