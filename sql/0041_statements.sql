@@ -1,5 +1,5 @@
 -- Statements: a month of a company is closed into a numbered document. Its digest covers its content, the digest of
--- the statement before it, and a mark of the ledger's seals. Rows that come later are corrections on the next one.
+-- the statement before it, and a checkpoint of the ledger's seals. Rows that come later are corrections on the next one.
 
 alter table monthly_spend add column statement bigint;
 comment on column monthly_spend.statement is 'number of the statement that closed this month; null: the month is open';
@@ -57,7 +57,7 @@ create table late_usage (
 );
 comment on table late_usage is 'ledger rows that came after their month was closed, until the next statement of the company takes them';
 
-create table seal_marks (
+create table seal_checkpoints (
   number   bigint primary key check (number > 0),
   taken_at timestamptz not null default now(),
   writers  uuid[] not null,
@@ -66,12 +66,12 @@ create table seal_marks (
   previous bytea not null,
   digest   bytea not null
 );
-comment on table seal_marks is 'the newest seal of each writer that wrote since the mark before; statements name a mark';
-comment on column seal_marks.digests is '32 bytes each, those of the seals, in the order of writers';
+comment on table seal_checkpoints is 'the newest seal of each writer that wrote since the checkpoint before; statements name a checkpoint';
+comment on column seal_checkpoints.digests is '32 bytes each, those of the seals, in the order of writers';
 
 create trigger append_only before update or delete or truncate on statements for each statement execute function refuse_change();
 create trigger append_only before update or delete or truncate on statement_rows for each statement execute function refuse_change();
-create trigger append_only before update or delete or truncate on seal_marks for each statement execute function refuse_change();
+create trigger append_only before update or delete or truncate on seal_checkpoints for each statement execute function refuse_change();
 create trigger append_only before update or truncate on late_usage for each statement execute function refuse_change();
 
 -- The entry in the audit log, and the event for webhooks.
@@ -88,19 +88,19 @@ begin
 end $$;
 create trigger announce after insert on statements for each row execute function announce_statement();
 
-create function seal_mark_digest(mark seal_marks) returns bytea language sql stable as $$
-  select sha256(mark.previous || mark.digests || convert_to(json_build_array(
-    mark.number, extract(epoch from mark.taken_at), mark.writers, mark.numbers)::text, 'UTF8'))
+create function seal_checkpoint_digest(checkpoint seal_checkpoints) returns bytea language sql stable as $$
+  select sha256(checkpoint.previous || checkpoint.digests || convert_to(json_build_array(
+    checkpoint.number, extract(epoch from checkpoint.taken_at), checkpoint.writers, checkpoint.numbers)::text, 'UTF8'))
 $$;
 
--- Marks what is sealed by now; a mark of the last minute serves again. Reads one row for each writer there ever was.
-create function mark_seals() returns table (mark bigint, mark_digest bytea) language plpgsql set search_path from current as $$
+-- Writes down what is sealed by now; a checkpoint of the last minute serves again. Reads one row for each writer there ever was.
+create function checkpoint_seals() returns table (checkpoint bigint, checkpoint_digest bytea) language plpgsql set search_path from current as $$
 declare
-  latest seal_marks;
-  fresh  seal_marks;
+  latest seal_checkpoints;
+  fresh  seal_checkpoints;
 begin
-  perform pg_advisory_xact_lock(hashtext('tollgate seal marks'));
-  select * into latest from seal_marks m order by m.number desc limit 1;
+  perform pg_advisory_xact_lock(hashtext('tollgate seal checkpoints'));
+  select * into latest from seal_checkpoints m order by m.number desc limit 1;
   if latest.taken_at > clock_timestamp() - interval '1 minute' then
     return query select latest.number, latest.digest;
     return;
@@ -117,15 +117,15 @@ begin
     select s.writer, s.number, s.digest from known k,
       lateral (select h.writer, h.number, h.digest from ledger_seals h where h.writer = k.writer order by h.number desc limit 1) s
   ),
-  marked as (
-    select t.writer, max(t.number) as number from seal_marks m, unnest(m.writers, m.numbers) as t (writer, number) group by 1
+  known_before as (
+    select t.writer, max(t.number) as number from seal_checkpoints m, unnest(m.writers, m.numbers) as t (writer, number) group by 1
   )
   select coalesce(array_agg(h.writer order by h.writer), '{}'), coalesce(array_agg(h.number order by h.writer), '{}'),
     coalesce(string_agg(h.digest, ''::bytea order by h.writer), '')
   into fresh.writers, fresh.numbers, fresh.digests
-  from heads h left join marked m using (writer) where h.number > coalesce(m.number, 0);
-  fresh.digest := seal_mark_digest(fresh);
-  insert into seal_marks select (fresh).*;
+  from heads h left join known_before m using (writer) where h.number > coalesce(m.number, 0);
+  fresh.digest := seal_checkpoint_digest(fresh);
+  insert into seal_checkpoints select (fresh).*;
   return query select fresh.number, fresh.digest;
 end $$;
 

@@ -3,7 +3,7 @@ import { readMonth } from '../domain/field.ts';
 import {
   type Correction,
   parseStatement,
-  type SealMark,
+  type SealCheckpoint,
   type Statement,
   type StatementSums,
   statementCsv,
@@ -173,16 +173,18 @@ ${table(`Correction of ${name} by model`, sumsBy(lines, 'model'), { cells, figur
 
 function sealCard(c: PageContext, statement: Statement, stored: StoredStatement): Html {
   const { format } = c.var;
-  const mark = (seals: SealMark | null) =>
-    seals === null ? muted('none before') : html`mark ${format.count(seals.mark)}, <code>${seals.digest}</code>`;
+  const checkpoint = (seals: SealCheckpoint | null) =>
+    seals === null
+      ? muted('none before')
+      : html`checkpoint ${format.count(seals.checkpoint)}, <code>${seals.digest}</code>`;
   const facts: Readonly<Record<string, Html | string>> = {
     Company: html`<code>${statement.company_id}</code>`,
     Closed: html`${format.instant(new Date(stored.closed_at))} ${muted(statement.billing_timezone)}`,
     Digest: html`<code>${stored.digest}</code>`,
     'Digest of the statement before':
       statement.previous === null ? muted('none') : html`<code>${statement.previous}</code>`,
-    'Opening seals of the ledger': mark(statement.opening_seals),
-    'Closing seals of the ledger': mark(statement.closing_seals),
+    'Opening seals of the ledger': checkpoint(statement.opening_seals),
+    'Closing seals of the ledger': checkpoint(statement.closing_seals),
     'Came later':
       stored.later.length === 0 ? muted('nothing') : html`${stored.later.map((each) => laterBadge(c, each))}`,
   };

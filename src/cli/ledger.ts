@@ -11,7 +11,12 @@ import {
   verifySeals,
   verifySums,
 } from '../store/verify.ts';
-import { type MarkFinding, type StatementCheck, verifyMarks, verifyStatements } from '../store/verify-statements.ts';
+import {
+  type CheckpointFinding,
+  type StatementCheck,
+  verifyCheckpoints,
+  verifyStatements,
+} from '../store/verify-statements.ts';
 import { type Command, command, flag, required, UsageError } from './command.ts';
 import { csvLine } from './csv.ts';
 import { reconcileCommand } from './reconcile.ts';
@@ -31,18 +36,22 @@ export const ledgerCommands: readonly Command[] = [
       const monthly = await read((sql) => verifySums(sql, 'monthly'));
       const seals = await read((sql) => verifySeals(sql));
       const statements = await read((sql) => verifyStatements(sql));
-      const marks = await read((sql) => verifyMarks(sql));
+      const checkpoints = await read((sql) => verifyCheckpoints(sql));
       const sums = { daily, hourly, monthly };
       const texts = Object.entries(sums).map(([name, check]) => sumsText(name as SumsName, check));
       const parts = [
         countersText(checked, differences),
         ...texts,
         sealsText(seals),
-        ...statementsText(statements, marks),
+        ...statementsText(statements, checkpoints),
       ];
       const found = [daily, hourly, monthly, seals, statements].reduce((sum, { total }) => sum + total, 0);
-      const exit = found + differences.length + marks.findings.length === 0 ? 0 : 1;
-      return { json: { checked, differences, ...sums, ...seals, statements, marks }, text: parts.join('\n'), exit };
+      const exit = found + differences.length + checkpoints.findings.length === 0 ? 0 : 1;
+      return {
+        json: { checked, differences, ...sums, ...seals, statements, checkpoints },
+        text: parts.join('\n'),
+        exit,
+      };
     },
   }),
   reconcileCommand,
@@ -89,7 +98,10 @@ function sealsText({ seals, rows, unsealed, total, findings }: SealCheck): strin
 
 function statementsText(
   { statements, rows, late, total, findings }: StatementCheck,
-  { marks, findings: ofMarks }: { readonly marks: number; readonly findings: readonly MarkFinding[] },
+  {
+    checkpoints,
+    findings: ofCheckpoints,
+  }: { readonly checkpoints: number; readonly findings: readonly CheckpointFinding[] },
 ): string[] {
   const parts: string[] = [];
   if (total > 0) {
@@ -99,10 +111,11 @@ function statementsText(
     const waiting = late === 0 ? '' : ` Late rows for the next statements: ${late}.`;
     parts.push(`Every statement is proven by its rows: ${rows} rows, ${statements} statements.${waiting}`);
   }
-  if (ofMarks.length > 0) {
-    const lines = cells(ofMarks, 'what', 'mark', 'writer', 'number');
-    parts.push(firstRows(['WHAT', 'MARK', 'WRITER', 'SEAL'], lines, lines.length, ['MARK', 'SEAL']));
-  } else if (marks > 0) parts.push(`Every mark of the seals is as it was taken: ${marks} marks.`);
+  if (ofCheckpoints.length > 0) {
+    const lines = cells(ofCheckpoints, 'what', 'checkpoint', 'writer', 'number');
+    parts.push(firstRows(['WHAT', 'CHECKPOINT', 'WRITER', 'SEAL'], lines, lines.length, ['CHECKPOINT', 'SEAL']));
+  } else if (checkpoints > 0)
+    parts.push(`Every checkpoint of the seals is as it was taken: ${checkpoints} checkpoints.`);
   return parts;
 }
 

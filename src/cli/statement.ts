@@ -20,7 +20,7 @@ import {
   type StoredStatement,
   statementOf,
 } from '../store/statement.ts';
-import { closeMonth, companiesToClose, markSeals, requireClosable } from '../store/statement-close.ts';
+import { checkpointSeals, closeMonth, companiesToClose, requireClosable } from '../store/statement-close.ts';
 import { type Command, type Context, command, flag, type Outcome, optional, required, UsageError } from './command.ts';
 import { card, listing } from './text.ts';
 
@@ -69,7 +69,7 @@ A month that is closed already stays as it is, and its statement is printed agai
       });
       if (closed === null) {
         await context.read((sql) => requireClosable(sql, month, anyway));
-        const seals = await context.transact(markSeals);
+        const seals = await context.transact(checkpointSeals);
         await context.transact((sql) => closeMonth(sql, { company, month, seals }), FOREVER);
       }
       return show(context, company, month, csv);
@@ -105,7 +105,7 @@ async function closeAll({ read, transact, progress }: Context, month: string): P
   const companies = await read((sql) => companiesToClose(sql, month));
   const closed: { company_id: string; number: number }[] = [];
   if (companies.length > 0) {
-    const seals = await transact(markSeals);
+    const seals = await transact(checkpointSeals);
     let toldAt = Date.now();
     for (const company of companies) {
       const { number } = await transact((sql) => closeMonth(sql, { company, month, seals }), FOREVER);
@@ -193,14 +193,14 @@ function statementTables(
 }
 
 function sealsOf({ opening_seals, closing_seals, previous }: Statement, stored: StoredStatement) {
-  const mark = (seals: Statement['opening_seals']) =>
-    seals === null ? '-' : `mark ${seals.mark}, ${seals.digest.slice(0, 16)}…`;
+  const checkpoint = (seals: Statement['opening_seals']) =>
+    seals === null ? '-' : `checkpoint ${seals.checkpoint}, ${seals.digest.slice(0, 16)}…`;
   return {
     'closed at': stored.closed_at,
     digest: stored.digest,
     'digest before': previous ?? '-',
-    'opening seals': mark(opening_seals),
-    'closing seals': mark(closing_seals),
+    'opening seals': checkpoint(opening_seals),
+    'closing seals': checkpoint(closing_seals),
     'came later': laterText(stored.later),
   };
 }

@@ -27,9 +27,9 @@ export interface Correction extends StatementSums {
   readonly request_ids: readonly string[];
 }
 
-/** A mark of the ledger's seals (sql/0041_statements.sql) and its digest in hex. */
-export interface SealMark {
-  readonly mark: number;
+/** A checkpoint of the ledger's seals (sql/0041_statements.sql) and its digest in hex. */
+export interface SealCheckpoint {
+  readonly checkpoint: number;
   readonly digest: string;
 }
 
@@ -44,8 +44,8 @@ export interface StatementFacts {
   /** ISO 8601 in UTC; null: a preview. */
   readonly closed_at: string | null;
   /** The seals at the time of the statement before, and of this one. */
-  readonly opening_seals: SealMark | null;
-  readonly closing_seals: SealMark | null;
+  readonly opening_seals: SealCheckpoint | null;
+  readonly closing_seals: SealCheckpoint | null;
   /** The digest of the statement before, in hex; null for the first one. */
   readonly previous: string | null;
   /** The digest of the ledger rows that it covers, in hex; null: a preview. */

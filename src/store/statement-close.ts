@@ -1,5 +1,5 @@
 import { RefusedChange } from '../domain/refused-change.ts';
-import { makeStatement, type SealMark, statementDigest, statementText } from '../domain/statement.ts';
+import { makeStatement, type SealCheckpoint, statementDigest, statementText } from '../domain/statement.ts';
 import type { Sql } from './database.ts';
 import { correctionsOf, type LateMonth, readLines, zoneOf } from './statement.ts';
 
@@ -8,8 +8,8 @@ export interface Closing {
   readonly company: string;
   /** Its first day. */
   readonly month: string;
-  /** From `markSeals`. */
-  readonly seals: SealMark;
+  /** From `checkpointSeals`. */
+  readonly seals: SealCheckpoint;
 }
 
 /**
@@ -39,10 +39,10 @@ export async function requireClosable(sql: Sql, month: string, anyway = false): 
   );
 }
 
-/** Marks the ledger's seals as they are now, for the statements that are closed next. */
-export async function markSeals(sql: Sql): Promise<SealMark> {
-  const [row] = await sql<[SealMark]>`
-    select mark::float8 as mark, encode(mark_digest, 'hex') as digest from mark_seals()`;
+/** Takes a checkpoint of the seals, for the statements that are closed next. */
+export async function checkpointSeals(sql: Sql): Promise<SealCheckpoint> {
+  const [row] = await sql<[SealCheckpoint]>`
+    select checkpoint::float8 as checkpoint, encode(checkpoint_digest, 'hex') as digest from checkpoint_seals()`;
   return row;
 }
 
@@ -70,7 +70,7 @@ export async function closeMonth(
   const [closed] = await sql<{ number: number }[]>`
     select number::float8 as number from statements where company_id = ${company} and billing_month = ${month}`;
   if (closed !== undefined) return { number: closed.number, already: true };
-  const [before] = await sql<{ number: number; digest: string; seals: SealMark }[]>`
+  const [before] = await sql<{ number: number; digest: string; seals: SealCheckpoint }[]>`
     select number::float8 as number, encode(digest, 'hex') as digest, content::json -> 'closing_seals' as seals
     from statements where company_id = ${company} order by statements.number desc limit 1`;
   const number = (before?.number ?? 0) + 1;

@@ -123,7 +123,7 @@ function figuresAgree(sql: Sql) {
         json_to_recordset(c -> 'lines') as l (cost_eur numeric))
       and coalesce(d.previous, '') = encode(chain.previous, 'hex')
       and d.rows = encode(statement_rows_digest(chain.company_id, chain.number), 'hex')
-      and exists (select from seal_marks m where m.number = (d.closing_seals ->> 'mark')::bigint
+      and exists (select from seal_checkpoints m where m.number = (d.closing_seals ->> 'checkpoint')::bigint
         and encode(m.digest, 'hex') = d.closing_seals ->> 'digest')
     from json_to_record(content::json) as d (company_id uuid, number bigint, month text, requests bigint, cost_eur numeric,
       total_eur numeric, lines json, corrections json, previous text, rows text, closing_seals json)) end`;
@@ -141,38 +141,41 @@ function linesOf(sql: Sql) {
       json_to_recordset(c -> 'lines') as l (${line})`;
 }
 
-/** A mark of the seals, or a seal that one names, that is not as it was. */
-export interface MarkFinding {
-  readonly what: 'mark edited' | 'mark missing' | 'seal edited' | 'seal missing';
-  /** Of the mark. */
-  readonly mark: number;
+/** A checkpoint of the seals, or a seal that one names, that is not as it was. */
+export interface CheckpointFinding {
+  readonly what: 'checkpoint edited' | 'checkpoint missing' | 'seal edited' | 'seal missing';
+  /** Of the checkpoint. */
+  readonly checkpoint: number;
   readonly writer: string | null;
   /** Of the seal. */
   readonly number: number | null;
 }
 
 /**
- * Checks the marks that statements name: each against the one before it, and each seal in it against the ledger's.
+ * Checks the checkpoints that statements name: each against the one before it, and each seal in it against the ledger's.
  * So the removal of a writer's newest seals is found too, which its chain alone cannot tell.
  */
-export async function verifyMarks(sql: Sql, most = 1000): Promise<{ marks: number; findings: MarkFinding[] }> {
-  const [row] = await sql<[{ marks: number; findings: MarkFinding[] | null }]>`
+export async function verifyCheckpoints(
+  sql: Sql,
+  most = 1000,
+): Promise<{ checkpoints: number; findings: CheckpointFinding[] }> {
+  const [row] = await sql<[{ checkpoints: number; findings: CheckpointFinding[] | null }]>`
     with chain as (
-      select m.number as mark, digest <> seal_mark_digest(m) as edited, number > 1 + coalesce(lag(number) over c, 0) as gap,
+      select m.number as checkpoint, digest <> seal_checkpoint_digest(m) as edited, number > 1 + coalesce(lag(number) over c, 0) as gap,
         previous <> coalesce(lag(digest) over c, '') as torn
-      from seal_marks m window c as (order by number)
+      from seal_checkpoints m window c as (order by number)
     ),
     findings as (
-      select case when gap then 'mark missing' else 'mark edited' end as what, case when gap then mark - 1 else mark end as mark,
+      select case when gap then 'checkpoint missing' else 'checkpoint edited' end as what, case when gap then checkpoint - 1 else checkpoint end as checkpoint,
         null::uuid as writer, null::bigint as number
       from chain where edited or gap or torn
       union all
       select case when s.writer is null then 'seal missing' else 'seal edited' end, m.number, t.writer, t.number
-      from seal_marks m, unnest(m.writers, m.numbers) with ordinality as t (writer, number, place)
+      from seal_checkpoints m, unnest(m.writers, m.numbers) with ordinality as t (writer, number, place)
       left join ledger_seals s on s.writer = t.writer and s.number = t.number
       where s.digest is distinct from substr(m.digests, (t.place * 32 - 31)::integer, 32)
     )
-    select (select count(*) from seal_marks)::integer as marks,
-      (select json_agg(first) from (select * from findings order by mark, writer, number limit ${most}) as first) as findings`;
-  return { marks: row.marks, findings: row.findings ?? [] };
+    select (select count(*) from seal_checkpoints)::integer as checkpoints,
+      (select json_agg(first) from (select * from findings order by checkpoint, writer, number limit ${most}) as first) as findings`;
+  return { checkpoints: row.checkpoints, findings: row.findings ?? [] };
 }

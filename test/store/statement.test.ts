@@ -4,8 +4,8 @@ import { parseStatement, statementDigest, sumsBy } from '../../src/domain/statem
 import type { Database, Sql } from '../../src/store/database.ts';
 import { openDatabase } from '../../src/store/database.ts';
 import { findStatement, listStatements, openMonths, previewStatement, statementOf } from '../../src/store/statement.ts';
-import { closeMonth, companiesToClose, markSeals, requireClosable } from '../../src/store/statement-close.ts';
-import { verifyMarks, verifyStatements } from '../../src/store/verify-statements.ts';
+import { checkpointSeals, closeMonth, companiesToClose, requireClosable } from '../../src/store/statement-close.ts';
+import { verifyCheckpoints, verifyStatements } from '../../src/store/verify-statements.ts';
 import { holds, testDatabase } from '../support/postgres.ts';
 import { closeStatement } from '../support/statement.ts';
 import { until } from '../support/until.ts';
@@ -62,7 +62,13 @@ t.test('a closed month: exact sums by model, key and cost centre, and the digest
   t.match(stored, { number: 1, month: '2026-10', requests: 4, total_eur: '0.011100000001', corrections: 0, later: [] });
   t.equal(statementDigest(text), digest);
   const statement = parseStatement(text);
-  t.match(statement, { number: 1, previous: null, opening_seals: null, closing_seals: { mark: 1 }, corrections: [] });
+  t.match(statement, {
+    number: 1,
+    previous: null,
+    opening_seals: null,
+    closing_seals: { checkpoint: 1 },
+    corrections: [],
+  });
   t.same(statement.lines, preview.lines);
   t.same(
     sumsBy(statement.lines, 'cost_center').map(({ name, cost_eur }) => [name, cost_eur]),
@@ -120,7 +126,7 @@ t.test(
     const pool = openDatabase({ url, maxConnections: 8 });
     t.teardown(() => pool.close());
     const company = await newCompany();
-    const seals = await run(markSeals);
+    const seals = await run(checkpointSeals);
     const record = () => ({
       ...{ billing_month: OCTOBER, request_id: randomUUID(), company_id: company, api_key_id: randomUUID() },
       ...{
@@ -171,7 +177,7 @@ t.test('a batch waits for a closing that began before it, and is late', async (t
   const { db, add, run, newCompany, url } = await world(t);
   const company = await newCompany();
   await add({ company, month: OCTOBER, prompt: 1, input: '1' });
-  const seals = await run(markSeals);
+  const seals = await run(checkpointSeals);
   const other = openDatabase({ url, maxConnections: 1 });
   t.teardown(() => other.close());
   let booking: Promise<void> | undefined;
@@ -257,7 +263,7 @@ t.test('nobody changes statements, and verify names what somebody changed behind
   await close(company, SEPTEMBER);
   await close(company);
   await close(company, '2026-08-01');
-  for (const table of ['statements', 'statement_rows', 'seal_marks']) {
+  for (const table of ['statements', 'statement_rows', 'seal_checkpoints']) {
     for (const change of [`delete from ${table}`, `update ${table} set number = 9`, `truncate ${table}`]) {
       await t.rejects(
         run((sql) => sql.unsafe(change)),
@@ -327,7 +333,7 @@ t.test('nobody changes statements, and verify names what somebody changed behind
   t.same(await found('update monthly_spend set statement = null where statement = 2'), ['month not closed 2 2026-10']);
 });
 
-t.test('marks hold the newest seals: their removal is named', async (t) => {
+t.test('checkpoints hold the newest seals: their removal is named', async (t) => {
   const { close, run, newCompany } = await world(t);
   const company = await newCompany();
   const writer = randomUUID();
@@ -341,11 +347,13 @@ t.test('marks hold the newest seals: their removal is named', async (t) => {
     await run((sql) => sql`select from book_usage(${writer}::uuid, ${JSON.stringify([record])}::text::json)`);
   }
   await close(company);
-  t.same(await run((sql) => verifyMarks(sql)), { marks: 1, findings: [] });
+  t.same(await run((sql) => verifyCheckpoints(sql)), { checkpoints: 1, findings: [] });
   await run((sql) =>
     sql.unsafe(
       `begin; set local session_replication_role = replica; delete from ledger_seals where number = 2; commit`,
     ),
   );
-  t.same((await run((sql) => verifyMarks(sql))).findings, [{ what: 'seal missing', mark: 1, writer, number: 2 }]);
+  t.same((await run((sql) => verifyCheckpoints(sql))).findings, [
+    { what: 'seal missing', checkpoint: 1, writer, number: 2 },
+  ]);
 });

@@ -3,7 +3,7 @@ import { parseStatement } from '../../domain/statement.ts';
 import { findCompany } from '../../store/company.ts';
 import type { Sql } from '../../store/database.ts';
 import { listStatements, type StoredStatement, statementOf } from '../../store/statement.ts';
-import { closeMonth, markSeals, requireClosable } from '../../store/statement-close.ts';
+import { checkpointSeals, closeMonth, requireClosable } from '../../store/statement-close.ts';
 import { leaveCompany } from '../../store/tenant-role.ts';
 import { type Operation, operation, type PageQuery } from './operation.ts';
 import * as schema from './schemas.ts';
@@ -99,7 +99,7 @@ async function closed(sql: Sql, company: string, month: string, anyway: boolean)
   const before = await statementOf(sql, company, month);
   if (before !== null) return before;
   await requireClosable(sql, month, anyway);
-  await closeMonth(sql, { company, month, seals: await markSeals(sql) });
+  await closeMonth(sql, { company, month, seals: await checkpointSeals(sql) });
   return (await statementOf(sql, company, month)) as StoredStatement;
 }
 
