@@ -49,11 +49,12 @@ export async function checkpointSeals(sql: Sql): Promise<SealCheckpoint> {
 /** The companies that need a statement of a month: with calls of it and none yet, or with late calls of earlier ones. */
 export async function companiesToClose(sql: Sql, month: string): Promise<string[]> {
   const rows = await sql<{ id: string }[]>`
-    select company_id as id from monthly_spend where billing_month = ${month} and requests > 0 and statement is null
-    union
-    select company_id from late_usage l where not exists (
-      select from statements s where s.company_id = l.company_id and s.billing_month = ${month})
-    order by 1`;
+    select id from companies where id in (
+      select company_id from monthly_spend where billing_month = ${month} and requests > 0 and statement is null
+      union
+      select company_id from late_usage l where not exists (
+        select from statements s where s.company_id = l.company_id and s.billing_month = ${month})
+    ) order by 1`;
   return rows.map(({ id }) => id);
 }
 
