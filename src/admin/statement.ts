@@ -84,9 +84,11 @@ function calls(c: PageContext, count: number): string {
   return `${c.var.format.count(count)} ${count === 1 ? 'call' : 'calls'}`;
 }
 
-/** The statement of the month in the address, or a preview of it. @throws FieldError */
+/** The statement of the month in the address (the present one by default), or a preview of it. @throws FieldError */
 function readAsked(c: PageContext) {
-  const month = readMonth(c.req.query('month') ?? '');
+  const { calendar, clock } = c.var.services;
+  const asked = c.req.query('month');
+  const month = asked === undefined ? calendar.month(clock()) : readMonth(asked);
   return readOfCompany(c, async (sql, id) => {
     const stored = await statementOf(sql, id, month);
     const statement = stored === null ? await previewStatement(sql, id, month) : parseStatement(stored.text);
