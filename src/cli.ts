@@ -43,6 +43,7 @@ const HINTS: Readonly<Record<RefusedChange['reason'], Readonly<Partial<Record<No
     user: 'See "tollgate user list".',
     alert: 'See "tollgate alert list".',
     event: 'See "tollgate event list".',
+    statement: 'See "tollgate statement list --company ID".',
   },
   conflict: {
     model: 'Change it with "tollgate model set".',

@@ -45,6 +45,7 @@ const OPERATOR_LINKS = {
 /** The pages of a company, and the permission that each needs. */
 const COMPANY_TABS: Readonly<Record<string, Action>> = {
   Usage: 'usage.read',
+  Statements: 'statement.read',
   Requests: 'request.read',
   Access: 'key.read',
   Models: 'company.read',

@@ -46,6 +46,7 @@ import { Busy, Semaphore } from './semaphore.ts';
 import { Sessions } from './session.ts';
 import { passwordSignIn, type SignIn } from './sign-in-attempt.ts';
 import { signInRoutes } from './signin.ts';
+import { statementRoutes } from './statement.ts';
 import { submit } from './submission.ts';
 import { attemptLimits, invitationLimit } from './throttle.ts';
 import { tokenRoutes } from './token.ts';
@@ -59,6 +60,7 @@ export const ROUTES: readonly Route[] = [
   ...companyRoutes,
   ...companyEndRoutes,
   ...usageRoutes,
+  ...statementRoutes,
   ...requestRoutes,
   ...keyRoutes,
   ...keyEditRoutes,

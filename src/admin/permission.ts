@@ -6,7 +6,7 @@ import type { UserRow } from '../store/user.ts';
  * `may` before the route's code runs: there is no other check.
  *
  *   operator       everything, of all companies; alone sets limits, ceilings, models and prices
- *   owner          of one company: its people, budget, EU gate and audit log, and all of the next line
+ *   owner          of one company: its people, budget, EU gate, statements and audit log, and all of the next line
  *   administrator  of one company: keys, choice of models, assistants, usage; reads its settings
  *   member         the own account
  */
@@ -32,6 +32,8 @@ export const PERMISSIONS = {
   'people.read': OWNERS,
   'people.write': OWNERS,
   'usage.read': MANAGERS,
+  'statement.read': OWNERS,
+  'statement.close': OPERATOR,
   'key.read': MANAGERS,
   'key.write': MANAGERS,
   'key.find': OPERATOR,

@@ -1,4 +1,4 @@
-import { csvCell } from '../domain/csv.ts';
+import { csvCell, harmless } from '../domain/csv.ts';
 import { type DayRange, stepOf } from '../domain/day-range.ts';
 import { FieldError } from '../domain/field.ts';
 import { readUsage, type Usage, type UsageGroup, type UsageSums } from '../store/daily.ts';
@@ -76,11 +76,6 @@ function measured(group: QualityGroup | undefined): string[] {
   if (group === undefined) return [];
   const { p50, p95, error_rate } = group;
   return [p50?.toFixed(0) ?? '', p95?.toFixed(0) ?? '', error_rate.toFixed(6)];
-}
-
-/** A name that a spreadsheet would take for a formula, as text. Amounts are never negative. */
-function harmless(text: string): string {
-  return /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
 }
 
 /** The ledger rows behind the sums. */

@@ -14,6 +14,7 @@ import { modelCommands } from './model.ts';
 import { modelImportCommands } from './model-import.ts';
 import { priceCommands } from './price.ts';
 import { requestCommands } from './request.ts';
+import { statementCommands } from './statement.ts';
 import { statusCommands } from './status.ts';
 import { tokenCommands } from './token.ts';
 import { usageCommands } from './usage.ts';
@@ -47,6 +48,7 @@ export const COMMANDS: readonly Command[] = [
   ...marginCommands,
   ...requestCommands,
   ...ledgerCommands,
+  ...statementCommands,
   ...alertCommands,
   ...eventCommands,
   ...tokenCommands,

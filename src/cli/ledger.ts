@@ -1,9 +1,6 @@
-import { readFileSync } from 'node:fs';
-import { FieldError, readMonth, readUuid } from '../domain/field.ts';
-import { type BilledCall, EXPORT_COLUMNS, readExport, reconcile, spanOf } from '../domain/reconcile.ts';
+import { readMonth, readUuid } from '../domain/field.ts';
 import { findCompany } from '../store/company.ts';
 import { exportLedger, LEDGER_COLUMNS, type LedgerRow } from '../store/export.ts';
-import { readCalls } from '../store/reconcile.ts';
 import {
   type Difference,
   type SealCheck,
@@ -14,71 +11,50 @@ import {
   verifySeals,
   verifySums,
 } from '../store/verify.ts';
-import { type Command, command, Failure, flag, optional, required, UsageError } from './command.ts';
+import {
+  type CheckpointFinding,
+  type StatementCheck,
+  verifyCheckpoints,
+  verifyStatements,
+} from '../store/verify-statements.ts';
+import { type Command, command, flag, required, UsageError } from './command.ts';
 import { csvLine } from './csv.ts';
-import { table } from './text.ts';
-
-/** Rows that a table in text output shows at most. */
-const MOST_SHOWN = 50;
+import { reconcileCommand } from './reconcile.ts';
+import { firstRows, table } from './text.ts';
 
 export const ledgerCommands: readonly Command[] = [
   command({
     name: 'ledger verify',
-    summary: 'check counters and seals; exits 1 on a difference',
+    summary: 'check counters, seals and statements; exits 1 on a difference',
     options: {},
     notes:
-      'Every counter of monthly_spend and every figure of usage_daily, usage_hourly and usage_monthly must be the sum of its rows. Every batch of rows has a seal, chained to the seal before it; the command names rows that were edited or removed afterwards. Rows without a seal were written by another program or before seals existed; the command counts them.\nReads the whole ledger. Safe while gateways run.',
+      'Every counter of monthly_spend and every figure of usage_daily, usage_hourly and usage_monthly must be the sum of its rows. Every batch of rows has a seal, chained to the seal before it; the command names rows that were edited or removed afterwards. Rows without a seal were written by another program or before seals existed; the command counts them. Every statement is proven from the rows it covers, and every row of a closed month must be in its statement or in a correction.\nReads the whole ledger. Safe while gateways run.',
     async run({ read }) {
       const { checked, differences } = await read(verifyLedger);
       const daily = await read((sql) => verifySums(sql, 'daily'));
       const hourly = await read((sql) => verifySums(sql, 'hourly'));
       const monthly = await read((sql) => verifySums(sql, 'monthly'));
       const seals = await read((sql) => verifySeals(sql));
+      const statements = await read((sql) => verifyStatements(sql));
+      const checkpoints = await read((sql) => verifyCheckpoints(sql));
       const sums = { daily, hourly, monthly };
       const texts = Object.entries(sums).map(([name, check]) => sumsText(name as SumsName, check));
-      const parts = [countersText(checked, differences), ...texts, sealsText(seals)];
-      const exit = differences.length + daily.total + hourly.total + monthly.total + seals.total === 0 ? 0 : 1;
-      return { json: { checked, differences, ...sums, ...seals }, text: parts.join('\n'), exit };
-    },
-  }),
-  command({
-    name: 'ledger reconcile',
-    summary: "compare with the upstream's bill; exits 1 on a difference",
-    options: {
-      upstream: required('--upstream FILE.csv', (text) => text, "the upstream's list of calls"),
-      within: optional(
-        '--within SECONDS',
-        readSeconds,
-        'largest time difference between both records of a call; default: 60',
-      ),
-    },
-    notes: `The file is CSV with a heading. Columns, in any order, and their possible names:
-  internal model name       ${EXPORT_COLUMNS.model.join(', ')}
-  prompt tokens             ${EXPORT_COLUMNS.prompt.join(', ')}
-  completion tokens         ${EXPORT_COLUMNS.completion.join(', ')} (default 0)
-  time in ISO 8601          ${EXPORT_COLUMNS.time.join(', ')}
-  our request id, if known  ${EXPORT_COLUMNS.id.join(', ')}
-The upstream gets our request id with every call, as x-request-id. Calls are paired by this id, or else by model, tokens and time. A call is "missing" if only the upstream has it, "extra" if only the ledger has it, and "differing" if their tokens differ.`,
-    async run({ read }, { upstream: file, within = 60 }) {
-      const billed = readUpstream(file);
-      if (billed.length === 0) throw new Failure(`${file} lists no calls`);
-      const slack = within * 1000;
-      const [first, last] = spanOf(billed);
-      const calls = await read((sql) => readCalls(sql, first - slack, last + slack));
-      const result = reconcile(billed, calls, slack);
-      const { matched, missing, extra, differing } = result;
-      const counts = `matched ${matched}, missing ${missing.length}, extra ${extra.length}, differing ${differing.length}`;
-      const rows = [
-        ...missing.map((call) => ['missing', ...describe(call), '-']),
-        ...extra.map((call) => ['extra', ...describe(call), '-']),
-        ...differing.map((pair) => ['differing', ...describe(pair.upstream), tokensOf(pair.ledger)]),
+      const parts = [
+        countersText(checked, differences),
+        ...texts,
+        sealsText(seals),
+        ...statementsText(statements, checkpoints),
       ];
-      const list = firstRows(['WHAT', 'CALL', 'MODEL', 'TIME', 'TOKENS', 'LEDGER'], rows, rows.length);
-      const hint = rows.length > MOST_SHOWN ? '; --json lists all' : '';
-      const text = rows.length === 0 ? counts : `${counts}\n\n${list}${hint}`;
-      return { json: result, text, exit: rows.length === 0 ? 0 : 1 };
+      const found = [daily, hourly, monthly, seals, statements].reduce((sum, { total }) => sum + total, 0);
+      const exit = found + differences.length + checkpoints.findings.length === 0 ? 0 : 1;
+      return {
+        json: { checked, differences, ...sums, ...seals, statements, checkpoints },
+        text: parts.join('\n'),
+        exit,
+      };
     },
   }),
+  reconcileCommand,
   command({
     name: 'ledger export',
     summary: "print the ledger rows of a company's month, oldest first",
@@ -120,36 +96,31 @@ function sealsText({ seals, rows, unsealed, total, findings }: SealCheck): strin
   return `${firstRows(['WHAT', 'MONTH', 'REQUEST', 'WRITER', 'SEAL'], lines, total, ['SEAL'])}\n${without}`.trimEnd();
 }
 
+function statementsText(
+  { statements, rows, late, total, findings }: StatementCheck,
+  {
+    checkpoints,
+    findings: ofCheckpoints,
+  }: { readonly checkpoints: number; readonly findings: readonly CheckpointFinding[] },
+): string[] {
+  const parts: string[] = [];
+  if (total > 0) {
+    const lines = cells(findings, 'what', 'company_id', 'number', 'month', 'request_id');
+    parts.push(firstRows(['WHAT', 'COMPANY', 'STATEMENT', 'MONTH', 'REQUEST'], lines, total, ['STATEMENT']));
+  } else if (statements > 0) {
+    const waiting = late === 0 ? '' : ` Late rows for the next statements: ${late}.`;
+    parts.push(`Every statement is proven by its rows: ${rows} rows, ${statements} statements.${waiting}`);
+  }
+  if (ofCheckpoints.length > 0) {
+    const lines = cells(ofCheckpoints, 'what', 'checkpoint', 'writer', 'number');
+    parts.push(firstRows(['WHAT', 'CHECKPOINT', 'WRITER', 'SEAL'], lines, lines.length, ['CHECKPOINT', 'SEAL']));
+  } else if (checkpoints > 0)
+    parts.push(`Every checkpoint of the seals is as it was taken: ${checkpoints} checkpoints.`);
+  return parts;
+}
+
 function cells<T extends object>(rows: readonly T[], ...members: (keyof T)[]): string[][] {
   return rows.map((row) => members.map((name) => String(row[name] ?? '-')));
-}
-
-/** A table of the first rows, and how many more there are. */
-function firstRows(heading: string[], rows: readonly string[][], total: number, right: string[] = []): string {
-  const shown = rows.slice(0, MOST_SHOWN);
-  return table(heading, shown, right) + (total > shown.length ? `\nand ${total - shown.length} more` : '');
-}
-
-/** @throws Failure when the file cannot be read */
-function readUpstream(file: string): BilledCall[] {
-  try {
-    return readExport(readFileSync(file, 'utf8'));
-  } catch (error) {
-    throw new Failure(`${file}: ${(error as Error).message}`);
-  }
-}
-
-function readSeconds(text: string): number {
-  if (!/^\d{1,6}$/.test(text)) throw new FieldError('must be a whole number of seconds');
-  return Number(text);
-}
-
-function describe(call: BilledCall): [string, string, string, string] {
-  return [call.name, call.model, new Date(call.at).toISOString(), tokensOf(call)];
-}
-
-function tokensOf({ promptTokens, completionTokens }: BilledCall): string {
-  return `${promptTokens}+${completionTokens}`;
 }
 
 type Batches = AsyncIterable<readonly LedgerRow[]>;

@@ -2,6 +2,9 @@ import type { Erased } from '../store/erasure.ts';
 
 /** Text for people at a terminal. */
 
+/** Rows that `firstRows` shows. */
+export const MOST_SHOWN = 50;
+
 /** An aligned table with a heading. Columns named in `right`, the numbers, are aligned to the right. */
 export function table(heading: readonly string[], rows: readonly (readonly string[])[], right: readonly string[] = []) {
   const lines = [heading, ...rows].map((row) => row.map(printable));
@@ -29,6 +32,17 @@ export function listing<T>(
 ): string {
   const rows = items.map((item) => Object.values(columns).map((cell) => cell(item)));
   return rows.length === 0 ? empty : table(Object.keys(columns), rows, right);
+}
+
+/** A table of the first rows, and how many more there are. */
+export function firstRows(
+  heading: readonly string[],
+  rows: readonly (readonly string[])[],
+  total: number,
+  right: readonly string[] = [],
+): string {
+  const shown = rows.slice(0, MOST_SHOWN);
+  return table(heading, shown, right) + (total > shown.length ? `\nand ${total - shown.length} more` : '');
 }
 
 /** What an erasure reached, by table. @param sentence says whether it was done */

@@ -1,3 +1,5 @@
+import { readCost } from './exact-amount.ts';
+
 const LONGEST_CALL_MS = 8 * 24 * 3600 * 1000;
 
 /** One call as the upstream billed it, or as the ledger has it. */
@@ -12,6 +14,11 @@ export interface BilledCall {
   readonly completionTokens: number;
   /** Milliseconds since the epoch. */
   readonly at: number;
+  /** On the bill what the upstream charges, in its currency; in the ledger tokens × cost price, in EUR. null: not known. */
+  readonly cost: string | null;
+  /** What the company is charged in EUR, and which it is; null on the bill. */
+  readonly charged: string | null;
+  readonly companyId: string | null;
 }
 
 export interface Pair {
@@ -21,6 +28,8 @@ export interface Pair {
 
 export interface Reconciliation {
   readonly matched: number;
+  /** The calls that both have with the same figures. */
+  readonly same: readonly Pair[];
   /** Billed by the upstream, not in the ledger. */
   readonly missing: readonly BilledCall[];
   /** In the ledger, not billed by the upstream. */
@@ -40,7 +49,7 @@ export function reconcile(
   withinMs: number,
 ): Reconciliation {
   const differing: Pair[] = [];
-  let matched = 0;
+  const same: Pair[] = [];
   const byId = new Map(ledger.map((call) => [call.requestId, call]));
   const taken = new Set<BilledCall>();
   const rest: BilledCall[] = [];
@@ -51,13 +60,12 @@ export function reconcile(
       continue;
     }
     taken.add(own);
-    if (figures(call) === figures(own)) matched += 1;
-    else differing.push({ upstream: call, ledger: own });
+    (figures(call) === figures(own) ? same : differing).push({ upstream: call, ledger: own });
   }
   const others = ledger.filter((call) => !taken.has(call));
-  const same = pairUp(rest, others, figures, withinMs);
-  matched += same.pairs.length;
-  const alike = pairUp(same.upstream, same.ledger, ({ model }) => model, withinMs);
+  const equal = pairUp(rest, others, figures, withinMs);
+  same.push(...equal.pairs);
+  const alike = pairUp(equal.upstream, equal.ledger, ({ model }) => model, withinMs);
   differing.push(...alike.pairs);
 
   // the ledger was read a little beyond both ends of the bill; calls there may be on another bill
@@ -65,7 +73,17 @@ export function reconcile(
   const first = times.reduce((a, b) => Math.min(a, b), Number.POSITIVE_INFINITY);
   const last = times.reduce((a, b) => Math.max(a, b), Number.NEGATIVE_INFINITY);
   const extra = alike.ledger.filter(({ at }) => at >= first && at <= last);
-  return { matched, missing: alike.upstream, extra, differing };
+  return { matched: same.length, same, missing: alike.upstream, extra, differing };
+}
+
+/** What of a comparison is about one company. Calls that the ledger does not have may be anybody's, and stay. */
+export function ofCompany({ same, missing, extra, differing }: Reconciliation, company: string): Reconciliation {
+  const own = same.filter(({ ledger }) => ledger.companyId === company);
+  return {
+    ...{ matched: own.length, same: own, missing },
+    extra: extra.filter(({ companyId }) => companyId === company),
+    differing: differing.filter(({ ledger }) => ledger.companyId === company),
+  };
 }
 
 /**
@@ -136,6 +154,7 @@ export const EXPORT_COLUMNS = {
   completion: ['completion_tokens', 'output_tokens'],
   time: ['occurred_at', 'time', 'timestamp', 'created_at', 'startTime'],
   id: ['request_id', 'x-request-id'],
+  cost: ['cost', 'cost_eur', 'cost_usd', 'spend', 'response_cost', 'total_cost'],
 } satisfies Record<string, readonly string[]>;
 
 /**
@@ -156,6 +175,7 @@ export function readExport(text: string): BilledCall[] {
   const time = column(EXPORT_COLUMNS.time);
   const completion = column(EXPORT_COLUMNS.completion, false);
   const id = column(EXPORT_COLUMNS.id, false);
+  const cost = column(EXPORT_COLUMNS.cost, false);
   return lines.map(({ cells, line }) => {
     const count = (place: number): number => {
       const cell = place < 0 ? '0' : (cells[place] ?? '').trim();
@@ -174,8 +194,17 @@ export function readExport(text: string): BilledCall[] {
       promptTokens: count(prompt),
       completionTokens: count(completion),
       at: instant,
+      ...{ cost: costAt(cells[cost], line), charged: null, companyId: null },
     };
   });
+}
+
+/** The cost in a cell; null where there is none. @throws ExportError */
+function costAt(cell: string | undefined, line: number): string | null {
+  const text = cell?.trim() ?? '';
+  const cost = readCost(text);
+  if (cost === null && text !== '') throw new ExportError(`line ${line}: ${JSON.stringify(text)} is no cost`);
+  return cost;
 }
 
 /** A time without a zone is UTC. */

@@ -9,7 +9,8 @@ export type Noun =
   | 'invitation'
   | 'alert'
   | 'event'
-  | 'token';
+  | 'token'
+  | 'statement';
 
 /**
  * A valid operation that the present data do not allow. Nothing has changed. The message is one

@@ -107,9 +107,31 @@ export const ARCHIVED: readonly ArchivedTable[] = [
   {
     table: 'monthly_spend',
     what: 'the sums of each billing month: API calls and in-app chat',
-    columns: words('company_id billing_month requests prompt_tokens completion_tokens api_cost_eur chat_cost_eur'),
+    columns: words(
+      'company_id billing_month requests prompt_tokens completion_tokens api_cost_eur chat_cost_eur statement',
+    ),
     without: { changed_xid: 'a number of the database, by which gateways notice a change' },
     order: 'billing_month',
+  },
+  {
+    table: 'statements',
+    what: 'closed months: numbered documents; content is the document as it was sealed, and its SHA-256 is the digest',
+    columns: words('company_id number billing_month closed_at requests cost_eur corrections total_eur content'),
+    without: { digest: 'it is the SHA-256 of content', previous: 'it is in content' },
+    order: 'number',
+  },
+  {
+    table: 'statement_rows',
+    what: 'which calls each statement covers',
+    columns: words('company_id number billing_month part request_ids'),
+    internal: ['row_digests'],
+    order: 'number, billing_month, part',
+  },
+  {
+    table: 'late_usage',
+    what: 'calls that came after their month was closed, for the next statement',
+    columns: words('company_id billing_month request_id arrived_at'),
+    order: 'billing_month, request_id',
   },
   {
     table: 'chat_usage',

@@ -1,17 +1,31 @@
 import type { BilledCall } from '../domain/reconcile.ts';
 import type { Sql } from './database.ts';
 
-/** Ledger rows of all companies admitted between two instants, milliseconds since the epoch. */
-export async function readCalls(sql: Sql, from: number, to: number): Promise<BilledCall[]> {
+/**
+ * Ledger rows of all companies admitted between two instants, milliseconds since the epoch.
+ * @param isCosted whether to compute what each call should cost by `model_cost_prices`; about 20 µs a call
+ */
+export async function readCalls(sql: Sql, from: number, to: number, isCosted: boolean): Promise<BilledCall[]> {
   const calls: BilledCall[] = [];
   const [since, until] = [new Date(from).toISOString(), new Date(to).toISOString()];
   const rows = sql<(Omit<BilledCall, 'name'> & { requestId: string })[]>`
     select request_id::text as "requestId", upstream_model as model, prompt_tokens::float8 as "promptTokens",
-      completion_tokens::float8 as "completionTokens", extract(epoch from occurred_at)::float8 * 1000 as at
-    from api_usage where occurred_at between ${since}::timestamptz and ${until}::timestamptz
+      completion_tokens::float8 as "completionTokens", extract(epoch from occurred_at)::float8 * 1000 as at,
+      ${isCosted ? expectedCost(sql) : sql`null`} as cost, trim_scale(cost_eur)::text as charged, company_id as "companyId"
+    from api_usage u where occurred_at between ${since}::timestamptz and ${until}::timestamptz
       and billing_month between (${since}::timestamptz - interval '2 days' - interval '1 month')::date and (${until}::timestamptz + interval '2 days')::date`;
   for await (const batch of rows.cursor(5000)) {
     for (const row of batch) calls.push({ ...row, name: row.requestId });
   }
   return calls;
+}
+
+/** Tokens × the cost price of the day: that of the company's own model where the call was of one, else the shared one. */
+function expectedCost(sql: Sql) {
+  return sql`(
+    select trim_scale((u.prompt_tokens * p.input + u.completion_tokens * p.output) * 0.001)::text from model_cost_prices p
+    where p.slug = u.model_slug
+      and p.company_id is not distinct from (select m.company_id from model_price(u.model_slug, u.company_id, u.occurred_at) m)
+      and p.valid_from <= (u.occurred_at at time zone (select value from settings where name = 'billing_timezone'))::date
+    order by p.valid_from desc limit 1)`;
 }

@@ -26,6 +26,7 @@ const MAY: Readonly<Record<Role, readonly Action[]>> = {
     'people.read',
     'people.write',
     'usage.read',
+    'statement.read',
     'request.read',
     'key.read',
     'key.write',
@@ -37,7 +38,7 @@ const MAY: Readonly<Record<Role, readonly Action[]>> = {
     'company-token.write',
   ],
   get administrator() {
-    const owners = /^(company\.set|company\.export|company-audit\.|people\.|company-token\.)/;
+    const owners = /^(company\.set|company\.export|company-audit\.|people\.|statement\.|company-token\.)/;
     return this.owner.filter((action) => !owners.test(action));
   },
   member: ['account.use'],

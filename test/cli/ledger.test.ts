@@ -171,7 +171,7 @@ t.test("reconcile pairs the calls of an upstream's bill with the ledger", async 
   );
   t.match(await tollgate('ledger', 'reconcile', '--upstream', good), {
     code: 0,
-    out: 'matched 3, missing 0, extra 0, differing 0\n',
+    out: /^matched 3, missing 0, extra 0, differing 0\n\nMODEL +UPSTREAM CALLS .*\n/,
   });
   const bad = bill(
     '2026-11-03T09:59:59Z,internal/sealed,1000,7,,other figures',

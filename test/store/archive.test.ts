@@ -12,6 +12,7 @@ import { trailStore } from '../../src/store/request-trail.ts';
 import { snapshot } from '../../src/store/tenant-role.ts';
 import { testDatabase } from '../support/postgres.ts';
 import { addRequests } from '../support/requests.ts';
+import { addStatementRows } from '../support/statement.ts';
 import { addUsage } from '../support/usage.ts';
 
 const { db } = await testDatabase(t);
@@ -58,6 +59,7 @@ async function settle(name: string): Promise<{ id: string; name: string }> {
     (sql) =>
       sql`insert into budget_alerts (company_id, billing_month, threshold, budget_eur, spent_eur) values (${id}, '2026-11-01', '50', 10, 5)`,
   );
+  await run((sql) => addStatementRows(sql, id));
   const record = {
     billing_month: '2026-11-01',
     request_id: randomUUID(),

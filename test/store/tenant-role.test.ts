@@ -13,6 +13,7 @@ import { ensureTenantRole, enterCompany, within } from '../../src/store/tenant-r
 import { insertUser, listPeople, removeUser, setRole } from '../../src/store/user.ts';
 import { inDatabase, privateServer, testDatabase } from '../support/postgres.ts';
 import { addRequests } from '../support/requests.ts';
+import { addStatementRows } from '../support/statement.ts';
 import { addUsage } from '../support/usage.ts';
 
 /** Row-level security keeps companies apart where a WHERE was forgotten (sql/0020_tenant_wall.sql). */
@@ -50,6 +51,7 @@ async function fullCompany(db: Database, name: string): Promise<{ id: string; ke
     await createToken(sql, token);
     await sql`insert into key_reveals values (${id}, ${key.id}, 'x', now() + interval '1 minute')`;
     await addUsage(sql, [{ company: id, prompt: 10, input: '0.5' }]);
+    await addStatementRows(sql, id);
     return { id, key: key.id, assistant: assistant.id };
   });
   await addRequests(trailStore(db), [{ company: made.id, status: 502, upstreamStatus: 500, reason: 'internal words' }]);

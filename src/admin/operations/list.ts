@@ -5,6 +5,7 @@ import { keyOperations } from './keys.ts';
 import { modelOperations } from './models.ts';
 import type { Operation } from './operation.ts';
 import { reportOperations } from './reports.ts';
+import { statementOperations } from './statements.ts';
 import { userOperations } from './users.ts';
 
 /** Every operation of administration over HTTP. The routes, the checks of bodies and openapi.json are made from it. */
@@ -16,4 +17,5 @@ export const OPERATIONS: readonly Operation[] = [
   ...userOperations,
   ...reportOperations,
   ...eventOperations,
+  ...statementOperations,
 ];

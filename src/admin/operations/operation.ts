@@ -48,6 +48,8 @@ export interface Operation<B = unknown, Q = unknown> {
   readonly body?: ObjectSchema;
   /** What it answers with; null: nothing (204). */
   readonly answer: Schema | null;
+  /** It may take minutes. */
+  readonly isLong?: true;
   readonly status: 200 | 201 | 204;
   /** The thing that it is about, where there is one already. */
   readonly resource?: Resource;

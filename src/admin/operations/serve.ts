@@ -20,7 +20,8 @@ import type { Call, Operation } from './operation.ts';
 import { answerProblem, Problem } from './problem.ts';
 
 const UUID = '[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}';
-const READ_MS = 5000;
+const USUAL_MS = 5000;
+const LONG_MS = 600_000;
 const PERMITS = { permits: 3, queue: 64 };
 /** Not part of an ETag: it moves without a change. */
 const VOLATILE = new Set(['last_used_at', 'state']);
@@ -44,7 +45,7 @@ export function serveOperations(services: PageServices): Hono<ApiEnv> {
   app.get('/openapi.json', (c) => c.body(document, 200, { 'content-type': 'application/json' }));
   app.use(async (c, next) => {
     const bearer = /^Bearer (\S+)$/i.exec(c.req.header('authorization') ?? '')?.[1] ?? '';
-    const token = await semaphore.run(() => services.db.run(READ_MS, (sql) => findToken(sql, bearer)));
+    const token = await semaphore.run(() => services.db.run(USUAL_MS, (sql) => findToken(sql, bearer)));
     if (token === null)
       throw new Problem(401, 'Send an active token of "tollgate token create" as Authorization: Bearer.');
     c.header(SESSION_HEADER, hash('sha256', bearer, 'base64url'));
@@ -86,8 +87,16 @@ async function handle(services: PageServices, operation: Operation, c: ApiContex
     body,
   };
   if (!isChange)
-    return answer(c, operation, await within(services.db, company, READ_MS, (sql) => operation.run(sql, call)));
+    return answer(
+      c,
+      operation,
+      await within(services.db, company, deadlineOf(operation), (sql) => operation.run(sql, call)),
+    );
   return change(services, operation, call, c);
+}
+
+function deadlineOf({ isLong }: Operation): number {
+  return isLong ? LONG_MS : USUAL_MS;
 }
 
 /** One transaction: the idempotency key, If-Match, the change. */
@@ -95,7 +104,7 @@ async function change(services: PageServices, operation: Operation, call: Call, 
   const repeatable = repeatableOf(operation, c);
   const ifMatch = c.req.header('if-match');
   const { company } = call.params;
-  const result = await actingAs(services.db, call.actor, READ_MS, async (sql) => {
+  const result = await actingAs(services.db, call.actor, deadlineOf(operation), async (sql) => {
     const before = repeatable === null ? null : await claim(sql, repeatable);
     if (before?.isOther === true) throw new Problem(422, 'Use another idempotency key for another request.');
     if (before !== null) return withSecret(operation, before.answer, before.secret);

@@ -74,6 +74,10 @@ t.test('a client generated from openapi.json drives every operation, and every a
   const day = { from: '2026-11-22T00:00:00Z', to: '2026-11-23T00:00:00Z' };
   t.same(await call('sumRequests', { ...at, ...day, by: 'model' }), { data: [] });
   t.match(await call('getUsage', at), { total_cost_eur: '0', company_name: 'Südwind' });
+  t.same(await call('listStatements', at), { data: [], next_cursor: null });
+  const statement = await call('closeStatement', at, { month: '2026-09' });
+  t.match(statement, { number: 1, total_eur: '0', document: { number: 1, month: '2026-09', lines: [] } });
+  t.same(await call('getStatement', { ...at, month: '2026-09' }), statement);
   t.equal((await call('listChanges', { search: 'Südwind' })).data[0].actor, 'token deploy');
   await call('removeModel', { model: model.id });
 

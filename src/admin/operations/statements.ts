@@ -1,0 +1,108 @@
+import { RefusedChange } from '../../domain/refused-change.ts';
+import { parseStatement } from '../../domain/statement.ts';
+import { findCompany } from '../../store/company.ts';
+import type { Sql } from '../../store/database.ts';
+import { listStatements, type StoredStatement, statementOf } from '../../store/statement.ts';
+import { checkpointSeals, closeMonth, requireClosable } from '../../store/statement-close.ts';
+import { leaveCompany } from '../../store/tenant-role.ts';
+import { type Operation, operation, type PageQuery } from './operation.ts';
+import * as schema from './schemas.ts';
+
+const count = { type: 'integer', minimum: 0 };
+const eur = { type: 'string', description: 'EUR as exact decimal text' };
+const month = { type: 'string', pattern: '^[12]\\d{3}-(0[1-9]|1[0-2])$', description: 'a month such as 2026-10' };
+const digest = { type: 'string', pattern: '^[0-9a-f]{64}$', description: 'SHA-256 in hex' };
+const row = {
+  company_id: schema.id,
+  number: { type: 'integer', minimum: 1, description: 'without a gap for each company' },
+  month,
+  closed_at: schema.instant,
+  ...{ requests: count, cost_eur: eur },
+  corrections: { ...count, description: 'late calls of earlier months' },
+  total_eur: { ...eur, description: 'EUR of the month and its corrections' },
+  digest,
+  later: {
+    type: 'array',
+    description: 'calls of this month that came after it was closed; statement null: they will be on the next one',
+    items: schema.object({ statement: { type: ['integer', 'null'] }, requests: count, cost_eur: eur }),
+  },
+};
+const statement = schema.object({
+  ...row,
+  document: {
+    type: 'object',
+    description: 'the sealed document: as one line of JSON with a line feed behind it, its SHA-256 is the digest',
+  },
+});
+const LIST = '/companies/{company}/statements';
+const DEFAULT_LIMIT = 50;
+
+export const statementOperations: readonly Operation[] = [
+  operation<never, Omit<PageQuery, 'cursor'> & { readonly cursor?: number }>({
+    id: 'listStatements',
+    method: 'get',
+    path: LIST,
+    summary: 'List the statements of a company, the latest first',
+    action: 'statement.read',
+    query: schema.listQuery({}, { type: 'integer', minimum: 1 }),
+    answer: schema.pageOf(schema.object(row)),
+    status: 200,
+    async run(sql, { params, query: { limit = DEFAULT_LIMIT, cursor = null } }) {
+      const company = params.company as string;
+      await findCompany(sql, company);
+      const rows = await listStatements(sql, company, { before: cursor, limit: limit + 1 });
+      const data = rows.slice(0, limit);
+      return { data, next_cursor: rows.length > limit ? String(data.at(-1)?.number) : null };
+    },
+  }),
+  operation<never, { readonly month: string }>({
+    id: 'getStatement',
+    method: 'get',
+    path: `${LIST}/month`,
+    summary: 'Read the statement of a closed month',
+    action: 'statement.read',
+    query: schema.object({ month }),
+    answer: statement,
+    status: 200,
+    async run(sql, { params, query }) {
+      const stored = await statementOf(sql, params.company as string, `${query.month}-01`);
+      if (stored !== null) return told(stored);
+      await findCompany(sql, params.company as string);
+      throw new RefusedChange('not_found', 'statement', `${query.month} of the company is not closed.`);
+    },
+  }),
+  operation<{ readonly month: string; readonly anyway?: boolean }>({
+    id: 'closeStatement',
+    method: 'post',
+    path: LIST,
+    summary: 'Close a month with a statement, for good. A month that is closed already answers with its statement',
+    action: 'statement.close',
+    isLong: true,
+    body: schema.object(
+      {
+        month,
+        anyway: { type: 'boolean', description: 'close it although records are known to be on their way' },
+      },
+      ['month'],
+    ),
+    answer: statement,
+    status: 201,
+    async run(sql, { params, body }) {
+      await leaveCompany(sql); // operators alone get here, and the tenant role may not write statements
+      return told(await closed(sql, params.company as string, `${body.month}-01`, body.anyway ?? false));
+    },
+  }),
+];
+
+async function closed(sql: Sql, company: string, month: string, anyway: boolean): Promise<StoredStatement> {
+  await findCompany(sql, company);
+  const before = await statementOf(sql, company, month);
+  if (before !== null) return before;
+  await requireClosable(sql, month, anyway);
+  await closeMonth(sql, { company, month, seals: await checkpointSeals(sql) });
+  return (await statementOf(sql, company, month)) as StoredStatement;
+}
+
+function told({ text, ...row }: StoredStatement): object {
+  return { ...row, document: parseStatement(text) };
+}

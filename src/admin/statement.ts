@@ -1,0 +1,214 @@
+import { html } from 'hono/html';
+import { readMonth } from '../domain/field.ts';
+import {
+  type Correction,
+  parseStatement,
+  type SealCheckpoint,
+  type Statement,
+  type StatementSums,
+  statementCsv,
+  sumsBy,
+} from '../domain/statement.ts';
+import {
+  type KeyName,
+  keyNames,
+  type LaterCalls,
+  listStatements,
+  openMonths,
+  previewStatement,
+  type StatementRow,
+  type StoredStatement,
+  statementOf,
+} from '../store/statement.ts';
+import { type PageContext, param, type Route, readOfCompany } from './context.ts';
+import type { Html } from './html.ts';
+import { badge, type Columns, companyHeading, emptyText, muted, page, table } from './layout.ts';
+import { may } from './permission.ts';
+
+const BASE = '/companies/:company/statements';
+const action = 'statement.read';
+
+/** Closed months of a company: the list, and each as a document that prints well. Addresses name the month. */
+export const statementRoutes: readonly Route[] = [
+  { method: 'GET', path: BASE, action, handle: listPage },
+  { method: 'GET', path: `${BASE}/month`, action, handle: monthPage },
+  { method: 'GET', path: `${BASE}/month.json`, action, slow: true, handle: downloadJson },
+  { method: 'GET', path: `${BASE}/month.csv`, action, slow: true, handle: downloadCsv },
+];
+
+/** Lines of each table, and request ids of a correction, that the page shows. */
+const MOST_SHOWN = 200;
+const MOST_IDS = 20;
+const FIGURES = ['Requests', 'Prompt tokens', 'Completion tokens', 'Cost', 'Month', 'Corrections', 'Total'];
+
+async function listPage(c: PageContext): Promise<Response> {
+  const [company, { statements, open }] = await readOfCompany(c, async (sql, id) => {
+    return { statements: await listStatements(sql, id), open: await openMonths(sql, id) };
+  });
+  const { format } = c.var;
+  const base = `/companies/${company.id}/statements/month?month=`;
+  const nameOf = (month: string) => format.month(`${month}-01`);
+  const cells = {
+    Statement: ({ number, month }: StatementRow) =>
+      html`<a href="${base}${month}">${format.count(number)} · ${nameOf(month)}</a>`,
+    Closed: ({ closed_at }: StatementRow) => format.instant(new Date(closed_at)),
+    Requests: ({ requests }: StatementRow) => format.count(requests),
+    Month: ({ cost_eur }: StatementRow) => format.amount(cost_eur),
+    Corrections: ({ corrections }: StatementRow) => (corrections === 0 ? muted('none') : format.count(corrections)),
+    Total: ({ total_eur }: StatementRow) => format.amount(total_eur),
+    'Came later': ({ later }: StatementRow) =>
+      later.length === 0 ? muted('nothing') : html`${later.map((each) => laterBadge(c, each))}`,
+  };
+  const closing = may(c.var.session.user, 'statement.close', company.id)
+    ? html` Close a month with <code>tollgate statement close --company ${company.id} --month ${open[0] ?? 'YYYY-MM'}</code>.`
+    : '';
+  const body = html`${companyHeading(c, company)}<h1>Statements</h1>
+${statements.length === 0 ? emptyText('No month of this company is closed yet.') : table('Statements', statements, { cells, figures: FIGURES }, true)}
+${
+  open.length === 0
+    ? ''
+    : html`<section class="card"><h2>Open months</h2><p>Months with calls that are over and not closed:
+${open.map((month, at) => html`${at === 0 ? '' : ', '}<a href="${base}${month}">${nameOf(month)}</a>`)}.${closing}</p></section>`
+}
+<p class="muted foot">A statement covers API calls; in-app chat is not in it. What is booked for a month after it was closed becomes a correction on the next statement.</p>`;
+  return page(c, `Statements of ${company.name}`, body);
+}
+
+function laterBadge(c: PageContext, { statement, requests, cost_eur }: LaterCalls): Html {
+  const { format } = c.var;
+  const where = statement === null ? 'on the next one' : `on statement ${format.count(statement)}`;
+  return html`${badge('warn', `${calls(c, requests)}, ${format.eurText(cost_eur)}, ${where}`)} `;
+}
+
+function calls(c: PageContext, count: number): string {
+  return `${c.var.format.count(count)} ${count === 1 ? 'call' : 'calls'}`;
+}
+
+/** The statement of the month in the address (the present one by default), or a preview of it. @throws FieldError */
+function readAsked(c: PageContext) {
+  const { calendar, clock } = c.var.services;
+  const asked = c.req.query('month');
+  const month = asked === undefined ? calendar.month(clock()) : readMonth(asked);
+  return readOfCompany(c, async (sql, id) => {
+    const stored = await statementOf(sql, id, month);
+    const statement = stored === null ? await previewStatement(sql, id, month) : parseStatement(stored.text);
+    return { stored, statement, names: await keyNames(sql, id) };
+  });
+}
+
+async function monthPage(c: PageContext): Promise<Response> {
+  const { format } = c.var;
+  const [company, { stored, statement, names }] = await readAsked(c);
+  const { month, lines, corrections } = statement;
+  const name = format.month(`${month}-01`);
+  const title = stored === null ? `Preview of ${name}` : `Statement ${format.count(stored.number)} · ${name}`;
+  const address = `/companies/${company.id}/statements/month`;
+  const downloads =
+    stored === null
+      ? ''
+      : html`<a class="button" href="${address}.json?month=${month}" download>JSON</a> <a class="button" href="${address}.csv?month=${month}" download>CSV</a>`;
+  const body = html`${companyHeading(c, company)}<div class="title-row"><h1>${title}</h1>${downloads}</div>
+${stored === null ? html`<p class="problem"><strong>This month is not closed.</strong> The figures are those of now, and this is no statement.</p>` : ''}
+${figures(c, statement)}
+${lines.length === 0 ? emptyText(`No API calls in ${name}.`) : ''}
+${sums(c, 'Model', sumsBy(lines, 'model'), (slug) => html`<code>${slug}</code>`)}
+${sums(c, 'Key', sumsBy(lines, 'key'), (id) => keyName(id, names))}
+${lines.some(({ cost_center }) => cost_center !== '') ? sums(c, 'Cost centre', sumsBy(lines, 'cost_center'), (label) => label || muted('none')) : ''}
+${corrections.map((correction) => correctionCard(c, correction))}
+${stored === null ? '' : sealCard(c, statement, stored)}
+<p class="muted foot">API calls alone, without in-app chat. Keys are named as they are today; the sealed document has their ids. All lines by model, key and cost centre are in the JSON and the CSV.</p>`;
+  return page(c, `${title} of ${company.name}`, body);
+}
+
+function figures(c: PageContext, statement: Statement): Html {
+  const { format } = c.var;
+  const { cost_eur, total_eur, requests, prompt_tokens, completion_tokens, corrections } = statement;
+  const card = (title: string, value: Html | string, note: Html | string) =>
+    html`<div class="card figure-card"><h2>${title}</h2><p class="big">${value}</p><p class="muted">${note}</p></div>`;
+  const late = corrections.reduce((sum, each) => sum + each.requests, 0);
+  return html`<div class="figures">
+${card('Total', format.eur(total_eur), late === 0 ? 'no corrections of earlier months' : html`month ${format.eur(cost_eur)}, and corrections of earlier months`)}
+${card('Requests', format.count(requests), late === 0 ? 'of the month' : `of the month; of earlier ones ${calls(c, late)}`)}
+${card('Tokens', format.count(prompt_tokens + completion_tokens), `${format.count(prompt_tokens)} in · ${format.count(completion_tokens)} out`)}</div>`;
+}
+
+function columnsOf(c: PageContext): Columns<StatementSums>['cells'] {
+  const { format } = c.var;
+  return {
+    Requests: ({ requests }) => format.count(requests),
+    'Prompt tokens': ({ prompt_tokens }) => format.count(prompt_tokens),
+    'Completion tokens': ({ completion_tokens }) => format.count(completion_tokens),
+    Cost: ({ cost_eur }) => format.eur(cost_eur),
+  };
+}
+
+function sums(
+  c: PageContext,
+  title: string,
+  rows: ReturnType<typeof sumsBy>,
+  shown: (name: string) => Html | string,
+): Html | string {
+  if (rows.length === 0) return '';
+  const cells = { [title]: ({ name }: { name: string }) => shown(name), ...columnsOf(c) };
+  const rest = rows.length - MOST_SHOWN;
+  return html`${table(`By ${title.toLowerCase()}`, rows.slice(0, MOST_SHOWN), { cells, figures: FIGURES })}
+${rest > 0 ? html`<p class="muted">And ${c.var.format.count(rest)} more, which are in the CSV.</p>` : ''}`;
+}
+
+function keyName(id: string, names: ReadonlyMap<string, KeyName>): Html {
+  const key = names.get(id);
+  return key === undefined
+    ? muted(html`a deleted key <code>${id}</code>`)
+    : html`${key.name} <code>${key.prefix}…</code>`;
+}
+
+function correctionCard(c: PageContext, correction: Correction): Html {
+  const { format } = c.var;
+  const { month, statement, lines, request_ids: ids } = correction;
+  const name = format.month(`${month}-01`);
+  const cells = { Model: ({ name }: { name: string }) => html`<code>${name}</code>`, ...columnsOf(c) };
+  return html`<section class="card"><h2>Correction of ${name}</h2>
+<p>${calls(c, ids.length)}, ${format.eur(correction.cost_eur)}, booked after <a href="/companies/${param(c, 'company')}/statements/month?month=${month}">statement ${format.count(statement)}</a> was closed.</p>
+${table(`Correction of ${name} by model`, sumsBy(lines, 'model'), { cells, figures: FIGURES }, true)}
+<p class="small">Requests: ${ids.slice(0, MOST_IDS).map((id, at) => html`${at === 0 ? '' : ', '}<code>${id}</code>`)}${ids.length > MOST_IDS ? ` and ${format.count(ids.length - MOST_IDS)} more, which are in the JSON` : ''}.</p></section>`;
+}
+
+function sealCard(c: PageContext, statement: Statement, stored: StoredStatement): Html {
+  const { format } = c.var;
+  const checkpoint = (seals: SealCheckpoint | null) =>
+    seals === null
+      ? muted('none before')
+      : html`checkpoint ${format.count(seals.checkpoint)}, <code>${seals.digest}</code>`;
+  const facts: Readonly<Record<string, Html | string>> = {
+    Company: html`<code>${statement.company_id}</code>`,
+    Closed: html`${format.instant(new Date(stored.closed_at))} ${muted(statement.billing_timezone)}`,
+    Digest: html`<code>${stored.digest}</code>`,
+    'Digest of the statement before':
+      statement.previous === null ? muted('none') : html`<code>${statement.previous}</code>`,
+    'Opening seals of the ledger': checkpoint(statement.opening_seals),
+    'Closing seals of the ledger': checkpoint(statement.closing_seals),
+    'Came later':
+      stored.later.length === 0 ? muted('nothing') : html`${stored.later.map((each) => laterBadge(c, each))}`,
+  };
+  return html`<section class="card"><h2>Seal</h2>
+<p>The digest is the SHA-256 of the JSON file. The next statement names it.</p>
+<dl class="facts">${Object.entries(facts).map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl></section>`;
+}
+
+async function downloadJson(c: PageContext): Promise<Response> {
+  const [, { stored }] = await readAsked(c);
+  if (stored === null) return c.notFound();
+  return file(c, stored, 'json', 'application/json', stored.text);
+}
+
+async function downloadCsv(c: PageContext): Promise<Response> {
+  const [, { stored, statement }] = await readAsked(c);
+  if (stored === null) return c.notFound();
+  return file(c, stored, 'csv', 'text/csv; charset=utf-8', statementCsv(statement));
+}
+
+function file(c: PageContext, stored: StoredStatement, extension: string, type: string, text: string): Response {
+  c.header('content-type', type);
+  c.header('content-disposition', `attachment; filename="statement-${stored.number}-${stored.month}.${extension}"`);
+  return c.body(text);
+}

@@ -1,0 +1,218 @@
+import { readMonth, readUuid } from '../domain/field.ts';
+import {
+  parseStatement,
+  type Statement,
+  type StatementSums,
+  statementCsv,
+  statementText,
+  sumsBy,
+} from '../domain/statement.ts';
+import { findCompany } from '../store/company.ts';
+import type { Sql } from '../store/database.ts';
+import {
+  type KeyName,
+  keyNames,
+  type LaterCalls,
+  listStatements,
+  openMonths,
+  previewStatement,
+  type StatementRow,
+  type StoredStatement,
+  statementOf,
+} from '../store/statement.ts';
+import { checkpointSeals, closeMonth, companiesToClose, requireClosable } from '../store/statement-close.ts';
+import { type Command, type Context, command, flag, type Outcome, optional, required, UsageError } from './command.ts';
+import { card, listing } from './text.ts';
+
+const FOREVER = Number.POSITIVE_INFINITY;
+const PROGRESS_MS = 2000;
+const month = required('--month YYYY-MM', readMonth, 'billing month');
+const csv = flag('--csv', 'print all lines as CSV with a heading');
+const BOTH = '--csv and --json exclude each other; choose one';
+
+/** Closing a month is a verb of its own, so that nobody closes one who only wants to look. */
+export const statementCommands: readonly Command[] = [
+  command({
+    name: 'statement list',
+    summary: 'list the statements of a company, and its months without one',
+    options: { company: required('--company ID', readUuid, 'company of the statements') },
+    async run({ read }, { company }) {
+      const [statements, open] = await read(async (sql) => {
+        await findCompany(sql, company);
+        return [await listStatements(sql, company), await openMonths(sql, company)] as const;
+      }, company);
+      return { json: { statements, open_months: open }, text: listText(statements, open) };
+    },
+  }),
+  command({
+    name: 'statement close',
+    summary: 'close a month of a company, or of all, with a statement',
+    options: {
+      company: optional('--company ID', readUuid, 'company to close the month of'),
+      all: flag('--all-companies', 'close it for every company that has calls in it, or late calls of earlier months'),
+      month,
+      anyway: flag('--anyway', 'close it although records are known to be on their way'),
+      csv,
+    },
+    notes: `The month must be over in the billing time zone, and no gateway may still hold records of it, as far as heartbeats tell. This cannot be undone: what is booked for the month later becomes a correction on the company's next statement.
+A month that is closed already stays as it is, and its statement is printed again. With --all-companies the command may be interrupted and run again.`,
+    async run(context, { company, all, month, anyway, csv }) {
+      if (all === (company !== undefined)) throw new UsageError('give either --company or --all-companies');
+      if (csv && (all || context.json)) throw new UsageError(all ? '--csv needs --company' : BOTH);
+      if (company === undefined) {
+        await context.read((sql) => requireClosable(sql, month, anyway));
+        return closeAll(context, month);
+      }
+      const closed = await context.read(async (sql) => {
+        await findCompany(sql, company);
+        return statementOf(sql, company, month);
+      });
+      if (closed === null) {
+        await context.read((sql) => requireClosable(sql, month, anyway));
+        const seals = await context.transact(checkpointSeals);
+        await context.transact((sql) => closeMonth(sql, { company, month, seals }), FOREVER);
+      }
+      return show(context, company, month, csv);
+    },
+  }),
+  command({
+    name: 'statement',
+    summary: "print a company's statement of a closed month, or a preview",
+    options: { company: required('--company ID', readUuid, 'company of the statement'), month, csv },
+    notes: `Changes nothing: "tollgate statement close" closes a month. While the month is open, what its statement would hold now is printed, marked as a preview.
+--json prints the document as it was sealed, always the same bytes: their SHA-256 is the digest of the statement, and the next statement names it as "previous". It has ids, and no names. The text shows the names that keys have today.`,
+    async run(context, { company, month, csv }) {
+      if (csv && context.json) throw new UsageError(BOTH);
+      return show(context, company, month, csv);
+    },
+  }),
+];
+
+async function show({ read, json }: Context, company: string, month: string, csv: boolean): Promise<Outcome> {
+  const [stored, statement, names, name] = await read(async (sql: Sql) => {
+    const { name } = await findCompany(sql, company);
+    const stored = await statementOf(sql, company, month);
+    const statement = stored === null ? await previewStatement(sql, company, month) : parseStatement(stored.text);
+    return [stored, statement, await keyNames(sql, company), name] as const;
+  }, company);
+  const raw = csv ? statementCsv(statement) : json ? (stored?.text ?? statementText(statement)) : null;
+  if (raw !== null) return { print: (write) => write(Buffer.from(raw)) };
+  return { json: null, text: statementTables(statement, stored, names, name) };
+}
+
+/** Closes a month of every company that needs it, each in a transaction of its own. */
+async function closeAll({ read, transact, progress }: Context, month: string): Promise<Outcome> {
+  const companies = await read((sql) => companiesToClose(sql, month));
+  const closed: { company_id: string; number: number }[] = [];
+  if (companies.length > 0) {
+    const seals = await transact(checkpointSeals);
+    let toldAt = Date.now();
+    for (const company of companies) {
+      const { number } = await transact((sql) => closeMonth(sql, { company, month, seals }), FOREVER);
+      closed.push({ company_id: company, number });
+      if (Date.now() - toldAt < PROGRESS_MS && closed.length < companies.length) continue;
+      progress(`${closed.length} of ${companies.length} companies closed`);
+      toldAt = Date.now();
+    }
+  }
+  const text = listing(
+    closed,
+    { COMPANY: ({ company_id }) => company_id, STATEMENT: ({ number }) => String(number) },
+    `No company has calls of ${month.slice(0, 7)} that are on no statement.`,
+    ['STATEMENT'],
+  );
+  return { json: { month: month.slice(0, 7), closed }, text };
+}
+
+function listText(statements: readonly StatementRow[], open: readonly string[]): string {
+  const rows = listing(
+    statements,
+    {
+      NUMBER: ({ number }) => String(number),
+      MONTH: ({ month }) => month,
+      REQUESTS: ({ requests }) => String(requests),
+      'MONTH EUR': ({ cost_eur }) => cost_eur,
+      CORRECTIONS: ({ corrections }) => String(corrections),
+      'TOTAL EUR': ({ total_eur }) => total_eur,
+      'CAME LATER': ({ later }) => laterText(later),
+      DIGEST: ({ digest }) => digest.slice(0, 16),
+    },
+    'The company has no statements.',
+    ['NUMBER', 'REQUESTS', 'MONTH EUR', 'CORRECTIONS', 'TOTAL EUR'],
+  );
+  return open.length === 0 ? rows : `${rows}\n\nMonths with calls and without a statement: ${open.join(', ')}.`;
+}
+
+function laterText(later: readonly LaterCalls[]): string {
+  const texts = later.map(({ statement, requests, cost_eur }) => {
+    return `${requests} ${requests === 1 ? 'call' : 'calls'}, ${cost_eur} EUR: on ${statement === null ? 'the next statement' : `statement ${statement}`}`;
+  });
+  return texts.join('; ') || '-';
+}
+
+function statementTables(
+  statement: Statement,
+  stored: StoredStatement | null,
+  names: ReadonlyMap<string, KeyName>,
+  company: string,
+): string {
+  const { month, lines, corrections, total_eur } = statement;
+  const keyText = (id: string) => {
+    const key = names.get(id);
+    return key === undefined ? id : `${key.name} (${key.prefix}…)`;
+  };
+  const title =
+    stored === null
+      ? `PREVIEW of ${month}: the month is not closed, and this is no statement.`
+      : `Statement ${stored.number}: ${month}`;
+  const head = card(title, {
+    company: `${company} (${statement.company_id})`,
+    requests: String(statement.requests),
+    'prompt tokens': String(statement.prompt_tokens),
+    'completion tokens': String(statement.completion_tokens),
+    'EUR of the month': statement.cost_eur,
+    'EUR with corrections': total_eur,
+    ...(stored === null ? {} : sealsOf(statement, stored)),
+  });
+  const sections = [
+    sums('MODEL', sumsBy(lines, 'model'), (name) => name),
+    sums('KEY', sumsBy(lines, 'key'), keyText),
+    sums('COST CENTRE', sumsBy(lines, 'cost_center'), (name) => name || '-'),
+    listing(
+      corrections,
+      {
+        'CORRECTION OF': ({ month, statement }) => `${month}, statement ${statement}`,
+        ...SUMS,
+        'REQUEST IDS': ({ request_ids: ids }) => `${ids[0]}${ids.length > 1 ? ` and ${ids.length - 1} more` : ''}`,
+      },
+      '',
+      NUMBERS,
+    ),
+  ];
+  return [head, ...sections.filter((section) => section !== '')].join('\n\n');
+}
+
+function sealsOf({ opening_seals, closing_seals, previous }: Statement, stored: StoredStatement) {
+  const checkpoint = (seals: Statement['opening_seals']) =>
+    seals === null ? '-' : `checkpoint ${seals.checkpoint}, ${seals.digest.slice(0, 16)}…`;
+  return {
+    'closed at': stored.closed_at,
+    digest: stored.digest,
+    'digest before': previous ?? '-',
+    'opening seals': checkpoint(opening_seals),
+    'closing seals': checkpoint(closing_seals),
+    'came later': laterText(stored.later),
+  };
+}
+
+const SUMS = {
+  REQUESTS: ({ requests }: StatementSums) => String(requests),
+  PROMPT: ({ prompt_tokens }: StatementSums) => String(prompt_tokens),
+  COMPLETION: ({ completion_tokens }: StatementSums) => String(completion_tokens),
+  EUR: ({ cost_eur }: StatementSums) => cost_eur,
+};
+const NUMBERS = Object.keys(SUMS);
+
+function sums(title: string, rows: ReturnType<typeof sumsBy>, shown: (name: string) => string): string {
+  return listing(rows, { [title]: ({ name }) => shown(name), ...SUMS }, '', NUMBERS);
+}

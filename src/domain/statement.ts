@@ -1,0 +1,137 @@
+import { hash } from 'node:crypto';
+import { csvCell, harmless } from './csv.ts';
+import { type Femto, formatEur, parseEur } from './money.ts';
+
+/** What some calls came to. EUR is exact decimal text. */
+export interface StatementSums {
+  readonly requests: number;
+  readonly prompt_tokens: number;
+  readonly completion_tokens: number;
+  readonly cost_eur: string;
+}
+
+/** The calls of a key with a model, under a cost centre; empty: none was named. */
+export interface StatementLine extends StatementSums {
+  /** The slug: internal model names are in no statement. */
+  readonly model: string;
+  readonly key: string;
+  readonly cost_center: string;
+}
+
+/** Calls of an earlier month that were booked after it was closed. */
+export interface Correction extends StatementSums {
+  /** "2026-09", and the number of its statement. */
+  readonly month: string;
+  readonly statement: number;
+  readonly lines: readonly StatementLine[];
+  readonly request_ids: readonly string[];
+}
+
+/** A checkpoint of the ledger's seals (sql/0041_statements.sql) and its digest in hex. */
+export interface SealCheckpoint {
+  readonly checkpoint: number;
+  readonly digest: string;
+}
+
+/** What a statement is about, before it is summed up. */
+export interface StatementFacts {
+  readonly company_id: string;
+  /** Of the company's statements, from 1 without a gap; null: a preview. */
+  readonly number: number | null;
+  /** "2026-10". */
+  readonly month: string;
+  readonly billing_timezone: string;
+  /** ISO 8601 in UTC; null: a preview. */
+  readonly closed_at: string | null;
+  /** The seals at the time of the statement before, and of this one. */
+  readonly opening_seals: SealCheckpoint | null;
+  readonly closing_seals: SealCheckpoint | null;
+  /** The digest of the statement before, in hex; null for the first one. */
+  readonly previous: string | null;
+  /** The digest of the ledger rows that it covers, in hex; null: a preview. */
+  readonly rows: string | null;
+  readonly lines: readonly StatementLine[];
+  readonly corrections: readonly Omit<Correction, keyof StatementSums>[];
+}
+
+/** The document. It holds ids and no names, so it stays as it is when names change or are erased. */
+export interface Statement extends Omit<StatementFacts, 'corrections'>, StatementSums {
+  readonly format: 'tollgate statement';
+  readonly version: 1;
+  readonly corrections: readonly Correction[];
+  /** Of the month and all corrections. */
+  readonly total_eur: string;
+}
+
+/** Sums up. The order of the members is that of the text, and so part of the digest. */
+export function makeStatement({ lines, corrections, ...facts }: StatementFacts): Statement {
+  const own = sumOf(lines);
+  const corrected = corrections.map(({ month, statement, lines, request_ids }) => {
+    return { month, statement, ...sumOf(lines), lines, request_ids };
+  });
+  const { company_id, number, month, billing_timezone, closed_at, opening_seals, closing_seals, previous, rows } =
+    facts;
+  return {
+    ...{ format: 'tollgate statement', version: 1, company_id, number, month, billing_timezone, closed_at },
+    ...{ opening_seals, closing_seals, previous, rows, ...own, total_eur: sumOf([own, ...corrected]).cost_eur },
+    ...{ lines, corrections: corrected },
+  };
+}
+
+/** The bytes that are stored, printed and digested: one line of JSON. */
+export function statementText(statement: Statement): string {
+  return `${JSON.stringify(statement)}\n`;
+}
+
+/** Reads a statement as it was stored. */
+export function parseStatement(text: string): Statement {
+  return JSON.parse(text) as Statement;
+}
+
+/** SHA-256 of a statement's text, in hex: what `sha256sum` says of the JSON file. */
+export function statementDigest(text: string): string {
+  return hash('sha256', text);
+}
+
+/** The exact sum of some lines. */
+export function sumOf(lines: readonly StatementSums[]): StatementSums {
+  const of = (member: 'requests' | 'prompt_tokens' | 'completion_tokens') =>
+    lines.reduce((sum, line) => sum + line[member], 0);
+  const cost = lines.reduce((sum, line): Femto => sum + parseEur(line.cost_eur), 0n);
+  return {
+    ...{ requests: of('requests'), prompt_tokens: of('prompt_tokens') },
+    ...{ completion_tokens: of('completion_tokens'), cost_eur: formatEur(cost) },
+  };
+}
+
+/** Lines summed by one of their members, the highest cost first. */
+export function sumsBy(
+  lines: readonly StatementLine[],
+  member: 'model' | 'key' | 'cost_center',
+): (StatementSums & { readonly name: string })[] {
+  const groups = [...Map.groupBy(lines, (line) => line[member])].map(([name, own]) => ({ name, ...sumOf(own) }));
+  return groups.sort((a, b) => {
+    const difference = parseEur(b.cost_eur) - parseEur(a.cost_eur);
+    return difference > 0n ? 1 : difference < 0n ? -1 : a.name < b.name ? -1 : 1;
+  });
+}
+
+const CSV_COLUMNS = [
+  ...['statement', 'kind', 'month', 'model', 'key', 'cost_center'],
+  ...['requests', 'prompt_tokens', 'completion_tokens', 'cost_eur'],
+];
+
+/** All lines as CSV with a heading; `cost_eur` adds up to the total. The kind is "month" or "correction". */
+export function statementCsv({ number, month, lines, corrections }: Statement): string {
+  const name = number === null ? 'preview' : String(number);
+  const cells = (kind: string, of: string, line: StatementLine): string[] => [
+    ...[name, kind, of, line.model, line.key, harmless(line.cost_center)],
+    ...[String(line.requests), String(line.prompt_tokens), String(line.completion_tokens), line.cost_eur],
+  ];
+  const records = [
+    CSV_COLUMNS,
+    ...lines.map((line) => cells('month', month, line)),
+    ...corrections.flatMap((each) => each.lines.map((line) => cells('correction', each.month, line))),
+  ];
+  return records.map((record) => `${record.map(csvCell).join(',')}\n`).join('');
+}

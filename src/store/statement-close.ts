@@ -1,0 +1,113 @@
+import { RefusedChange } from '../domain/refused-change.ts';
+import { makeStatement, type SealCheckpoint, statementDigest, statementText } from '../domain/statement.ts';
+import type { Sql } from './database.ts';
+import { correctionsOf, type LateMonth, readLines, zoneOf } from './statement.ts';
+
+/** A month that is to be closed. */
+export interface Closing {
+  readonly company: string;
+  /** Its first day. */
+  readonly month: string;
+  /** From `checkpointSeals`. */
+  readonly seals: SealCheckpoint;
+}
+
+/**
+ * Refuses a month that is not over in the billing time zone, or to which records are known to be on their way.
+ * @param month its first day
+ * @param anyway close although records are on their way: they become corrections
+ * @throws RefusedChange
+ */
+export async function requireClosable(sql: Sql, month: string, anyway = false): Promise<void> {
+  const [{ over, zone }] = await sql<[{ over: boolean; zone: string }]>`
+    select now() >= (${month}::date + interval '1 month') at time zone value as over, value as zone
+    from settings where name = 'billing_timezone'`;
+  const name = month.slice(0, 7);
+  if (!over) throw new RefusedChange('conflict', 'statement', `${name} is not over yet in ${zone}.`);
+  if (anyway) return;
+  const waiting = await sql<{ gateway: string; seen: string; records: number }[]>`
+    select gateway, to_char(seen_at at time zone 'UTC', 'YYYY-MM-DD HH24:MI') as seen, records from on_its_way(${month}::date)`;
+  if (waiting.length === 0) return;
+  const gateways = waiting
+    .slice(0, 5)
+    .map(({ gateway, seen, records }) => `${gateway} (seen ${seen} UTC, ${records} records waiting)`);
+  throw new RefusedChange(
+    'conflict',
+    'statement',
+    `Records of ${name} may still be on their way from ${gateways.join(', ')}${waiting.length > 5 ? ' and others' : ''}: ` +
+      'wait until an hour after the month, and until these gateways have booked or were started again.',
+  );
+}
+
+/** Takes a checkpoint of the seals, for the statements that are closed next. */
+export async function checkpointSeals(sql: Sql): Promise<SealCheckpoint> {
+  const [row] = await sql<[SealCheckpoint]>`
+    select checkpoint::float8 as checkpoint, encode(checkpoint_digest, 'hex') as digest from checkpoint_seals()`;
+  return row;
+}
+
+/** The companies that need a statement of a month: with calls of it and none yet, or with late calls of earlier ones. */
+export async function companiesToClose(sql: Sql, month: string): Promise<string[]> {
+  const rows = await sql<{ id: string }[]>`
+    select id from companies where id in (
+      select company_id from monthly_spend where billing_month = ${month} and requests > 0 and statement is null
+      union
+      select company_id from late_usage l where not exists (
+        select from statements s where s.company_id = l.company_id and s.billing_month = ${month})
+    ) order by 1`;
+  return rows.map(({ id }) => id);
+}
+
+/**
+ * Closes a month of a company, in a transaction of its own at "read committed". A month that is closed already stays
+ * as it is. Does not ask `requireClosable`. Reads all rows of the month.
+ * @returns the number of its statement
+ */
+export async function closeMonth(
+  sql: Sql,
+  { company, month, seals }: Closing,
+): Promise<{ readonly number: number; readonly already: boolean }> {
+  await sql`select pg_advisory_xact_lock(hashtextextended('tollgate statements ' || ${company}, 0))`;
+  const [closed] = await sql<{ number: number }[]>`
+    select number::float8 as number from statements where company_id = ${company} and billing_month = ${month}`;
+  if (closed !== undefined) return { number: closed.number, already: true };
+  const [before] = await sql<{ number: number; digest: string; seals: SealCheckpoint }[]>`
+    select number::float8 as number, encode(digest, 'hex') as digest, content::json -> 'closing_seals' as seals
+    from statements where company_id = ${company} order by statements.number desc limit 1`;
+  const number = (before?.number ?? 0) + 1;
+
+  // waits for batches that are being booked; those behind it find the number, and their rows are late
+  await sql`
+    insert into monthly_spend (company_id, billing_month, statement) values (${company}, ${month}, ${number})
+    on conflict (company_id, billing_month) do update set statement = excluded.statement`;
+  await sql`select keep_statement_rows(${company}, ${number}, ${month}, null)`;
+  const late = await takeLate(sql, company);
+  for (const each of late) {
+    await sql`select keep_statement_rows(${company}, ${number}, ${each.month}, ${[...each.request_ids]}::uuid[])`;
+  }
+  const [{ rows, now }] = await sql<[{ rows: string; now: string }]>`
+    select encode(statement_rows_digest(${company}, ${number}), 'hex') as rows,
+      to_char(now() at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as now`;
+
+  const statement = makeStatement({
+    ...{ company_id: company, number, month: month.slice(0, 7), billing_timezone: await zoneOf(sql), closed_at: now },
+    ...{ opening_seals: before?.seals ?? null, closing_seals: seals, previous: before?.digest ?? null, rows },
+    lines: await readLines(sql, company, month, null),
+    corrections: await correctionsOf(sql, company, late),
+  });
+  const text = statementText(statement);
+  const corrections = statement.corrections.reduce((sum, { requests }) => sum + requests, 0);
+  await sql`
+    insert into statements (company_id, number, billing_month, requests, cost_eur, corrections, total_eur, content, previous, digest)
+    values (${company}, ${number}, ${month}, ${statement.requests}, ${statement.cost_eur}, ${corrections}, ${statement.total_eur},
+      ${text}, decode(${before?.digest ?? ''}, 'hex'), decode(${statementDigest(text)}, 'hex'))`;
+  return { number, already: false };
+}
+
+/** Takes the late rows of a company, which this statement corrects. */
+async function takeLate(sql: Sql, company: string): Promise<LateMonth[]> {
+  return sql<LateMonth[]>`
+    with taken as (delete from late_usage where company_id = ${company} returning billing_month, request_id)
+    select to_char(billing_month, 'YYYY-MM-DD') as month, array_agg(request_id::text order by request_id) as request_ids
+    from taken group by 1 order by 1`;
+}

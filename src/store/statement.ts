@@ -1,0 +1,167 @@
+import { RefusedChange } from '../domain/refused-change.ts';
+import { makeStatement, type Statement, type StatementLine } from '../domain/statement.ts';
+import { findCompany } from './company.ts';
+import type { Sql } from './database.ts';
+
+/** Calls of a closed month that came later, and what they cost. EUR is exact decimal text. */
+export interface LaterCalls {
+  /** The statement whose correction they are; null: they will be one of the next statement. */
+  readonly statement: number | null;
+  readonly requests: number;
+  readonly cost_eur: string;
+}
+
+/** A statement in a list. */
+export interface StatementRow {
+  readonly company_id: string;
+  readonly number: number;
+  /** "2026-10". */
+  readonly month: string;
+  /** ISO 8601 in UTC. */
+  readonly closed_at: string;
+  /** Of the month. */
+  readonly requests: number;
+  readonly cost_eur: string;
+  /** Late calls of earlier months. */
+  readonly corrections: number;
+  readonly total_eur: string;
+  /** In hex. */
+  readonly digest: string;
+  /** What came for this month after it was closed. */
+  readonly later: readonly LaterCalls[];
+}
+
+/** A statement and its document. */
+export interface StoredStatement extends StatementRow {
+  /** As it was stored: its SHA-256 is the digest. */
+  readonly text: string;
+}
+
+/** A key as it is named today; null for one that was deleted. */
+export interface KeyName {
+  readonly name: string;
+  readonly prefix: string;
+}
+
+/** The statements of a company, the latest first. @param before numbers below this one; null: all */
+export function listStatements(
+  sql: Sql,
+  company: string,
+  { before = null, limit = 1000 }: { readonly before?: number | null; readonly limit?: number } = {},
+): PromiseLike<StatementRow[]> {
+  return sql<StatementRow[]>`
+    select ${columns(sql)} from statements s
+    where company_id = ${company} and (${before}::bigint is null or number < ${before}) order by s.number desc limit ${limit}`;
+}
+
+/** Months with calls that no statement covers, "2026-09", the earliest first; not the present month. */
+export async function openMonths(sql: Sql, company: string): Promise<string[]> {
+  const rows = await sql<{ month: string }[]>`
+    select to_char(billing_month, 'YYYY-MM') as month from monthly_spend
+    where company_id = ${company} and statement is null and requests > 0 and billing_month < billing_month(now()) order by 1`;
+  return rows.map(({ month }) => month);
+}
+
+/** The statement of a month, or null while it is open. @param month its first day */
+export async function statementOf(sql: Sql, company: string, month: string): Promise<StoredStatement | null> {
+  const [row] = await sql<StoredStatement[]>`
+    select ${columns(sql)}, content as text from statements s where company_id = ${company} and billing_month = ${month}`;
+  return row ?? null;
+}
+
+/** @throws RefusedChange not_found */
+export async function findStatement(sql: Sql, company: string, number: number): Promise<StoredStatement> {
+  const [row] = await sql<StoredStatement[]>`
+    select ${columns(sql)}, content as text from statements s where company_id = ${company} and number = ${number}`;
+  if (row === undefined) {
+    await findCompany(sql, company);
+    throw new RefusedChange('not_found', 'statement', `The company has no statement ${number}.`);
+  }
+  return row;
+}
+
+/** What a statement of an open month would hold now: without number, seals and digest. @throws RefusedChange not_found */
+export async function previewStatement(sql: Sql, company: string, month: string): Promise<Statement> {
+  await findCompany(sql, company);
+  const late = await sql<LateMonth[]>`
+    select to_char(billing_month, 'YYYY-MM-DD') as month, array_agg(request_id::text order by request_id) as request_ids
+    from late_usage where company_id = ${company} group by 1 order by 1`;
+  return makeStatement({
+    ...{ company_id: company, number: null, month: month.slice(0, 7), billing_timezone: await zoneOf(sql) },
+    ...{ closed_at: null, opening_seals: null, closing_seals: null, previous: null, rows: null },
+    lines: await readLines(sql, company, month, null),
+    corrections: await correctionsOf(sql, company, late),
+  });
+}
+
+/** Present names of keys by id. They are not in the document: names change, and may be erased. */
+export async function keyNames(sql: Sql, company: string): Promise<Map<string, KeyName>> {
+  const rows = await sql<(KeyName & { id: string })[]>`
+    select id, name, prefix from api_keys where company_id = ${company}`;
+  return new Map(rows.map(({ id, ...key }) => [id, key]));
+}
+
+/** Late rows of one month. */
+export interface LateMonth {
+  /** "2026-09-01". */
+  readonly month: string;
+  readonly request_ids: readonly string[];
+}
+
+/** The corrections that late rows make. */
+export async function correctionsOf(sql: Sql, company: string, late: readonly LateMonth[]) {
+  const corrections = [];
+  for (const { month, request_ids } of late) {
+    const [closed] = await sql<{ number: number }[]>`
+      select number::float8 as number from statements where company_id = ${company} and billing_month = ${month}`;
+    const lines = await readLines(sql, company, month, request_ids);
+    corrections.push({ month: month.slice(0, 7), statement: closed?.number as number, lines, request_ids });
+  }
+  return corrections;
+}
+
+/** The ledger rows of a month by model, key and cost centre. @param requests these alone; null: all */
+export function readLines(
+  sql: Sql,
+  company: string,
+  month: string,
+  requests: readonly string[] | null,
+): PromiseLike<StatementLine[]> {
+  return sql<StatementLine[]>`
+    select model_slug as model, api_key_id as key, cost_center, count(*)::float8 as requests,
+      sum(prompt_tokens)::float8 as prompt_tokens, sum(completion_tokens)::float8 as completion_tokens,
+      trim_scale(sum(cost_eur))::text as cost_eur
+    from api_usage where billing_month = ${month} and company_id = ${company}
+      and (${requests === null} or request_id = any(${requests === null ? [] : [...requests]}::uuid[]))
+    group by 1, 2, 3 order by model_slug collate "C", api_key_id, cost_center collate "C"`;
+}
+
+export async function zoneOf(sql: Sql): Promise<string> {
+  const [{ zone }] = await sql<[{ zone: string }]>`
+    select value as zone from settings where name = 'billing_timezone'`;
+  return zone;
+}
+
+function columns(sql: Sql) {
+  return sql`company_id, number::float8 as number, to_char(billing_month, 'YYYY-MM') as month,
+    to_char(closed_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as closed_at, requests::float8 as requests,
+    trim_scale(cost_eur)::text as cost_eur, corrections::float8 as corrections, trim_scale(total_eur)::text as total_eur,
+    encode(digest, 'hex') as digest, ${later(sql)} as later`;
+}
+
+/** Which calls of the month of `s` came later. */
+function later(sql: Sql) {
+  return sql`(
+    select coalesce(json_agg(json_build_object('statement', statement, 'requests', requests, 'cost_eur', cost_eur)
+      order by statement nulls last), '[]')
+    from (
+      select l.statement, count(*) as requests, trim_scale(sum(u.cost_eur))::text as cost_eur
+      from (
+        select r.number as statement, unnest(r.request_ids) as request_id from statement_rows r
+        where r.company_id = s.company_id and r.billing_month = s.billing_month and r.number <> s.number
+        union all
+        select null, request_id from late_usage l where l.company_id = s.company_id and l.billing_month = s.billing_month
+      ) as l join api_usage u on u.billing_month = s.billing_month and u.request_id = l.request_id
+      group by 1
+    ) as calls)`;
+}

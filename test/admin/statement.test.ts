@@ -1,0 +1,152 @@
+import { createHash, randomUUID } from 'node:crypto';
+import { mkdirSync } from 'node:fs';
+import t from 'tap';
+import { openDatabase, type Sql } from '../../src/store/database.ts';
+import { closeStatement } from '../support/statement.ts';
+import { addUsage } from '../support/usage.ts';
+import { examine, openTab, signInTab, startBrowser } from './browser.ts';
+import { newToken, send } from './operations/tokens.ts';
+import { PASSWORD, signedIn, startOffice } from './people.ts';
+
+t.setTimeout(180_000);
+
+/** Statements on the pages of operators and owners, on paper, and as operations. */
+
+const office = await startOffice(t);
+const { company } = office.customer;
+const db = openDatabase({ url: office.databaseUrl, maxConnections: 2 });
+t.teardown(() => db.close());
+const base = `/companies/${company}/statements`;
+const add = (rows: Parameters<typeof addUsage>[1]) => db.run(10_000, (sql: Sql) => addUsage(sql, rows));
+const [{ id: key } = { id: '' }] = await office.sql<
+  { id: string }[]
+>`select id from api_keys where company_id = ${company} limit 1`;
+const row = {
+  company,
+  key,
+  month: '2026-09-01',
+  upstream: 'internal/secret-name',
+  prompt: 12_345,
+  completion: 678,
+  input: '0.0025',
+  output: '0.01',
+};
+await add([
+  row,
+  { ...row, model: 'brand-large', center: 'Marketing', input: '0.01' },
+  { ...row, key: randomUUID(), center: 'Sales' },
+]);
+await closeStatement(db, company, '2026-09-01');
+const late = randomUUID();
+await add([
+  { ...row, request: late },
+  { ...row, month: '2026-10-01' },
+  { ...row, month: '2026-08-01' },
+]);
+await closeStatement(db, company, '2026-10-01');
+await add([{ ...row, month: '2026-10-01' }]);
+
+t.test('owners see their statements, and neither internal names nor those of others', async (t) => {
+  const owner = await signedIn(office, 'owner');
+  const list = await owner.get(base);
+  t.equal(list.status, 200);
+  t.match(list.text, /2 · October 2026/);
+  t.match(list.text, /1 call, .*, on the next one/);
+  t.match(list.text, /month=2026-08">August 2026<\/a>/, 'an open month');
+  t.notMatch(list.text, 'tollgate statement close', 'owners cannot close');
+  const month = await owner.get(`${base}/month?month=2026-10`);
+  t.match(month.text, /<h1>Statement 2 · October 2026<\/h1>/);
+  t.match(month.text, new RegExp(`Correction of September 2026.*${late}`, 's'));
+  const preview = await owner.get(`${base}/month?month=2026-08`);
+  t.match(preview.text, /This month is not closed/);
+  t.notMatch(list.text + month.text + preview.text, 'secret-name');
+  t.equal((await owner.get(`${base}/month?month=2026-13`)).status, 404);
+  t.match((await owner.get(`${base}/month`)).text, /<h1>Preview of/, 'the present month');
+  const { company: foreign } = await office.newCustomer();
+  t.equal((await owner.get(`/companies/${foreign}/statements`)).status, 404);
+  t.equal((await (await signedIn(office, 'administrator')).get(base)).status, 403);
+  const operator = await signedIn(office, 'operator');
+  t.match((await operator.get(base)).text, `tollgate statement close --company ${company} --month 2026-08`);
+});
+
+t.test('the JSON is the sealed document, and the CSV has all lines', async (t) => {
+  const owner = await signedIn(office, 'owner');
+  const json = await owner.get(`${base}/month.json?month=2026-10`);
+  t.match(json.headers.get('content-disposition'), 'attachment; filename="statement-2-2026-10.json"');
+  const [stored] = await office.sql<{ digest: string }[]>`
+    select encode(digest, 'hex') as digest from statements where company_id = ${company} and number = 2`;
+  t.equal(createHash('sha256').update(json.text).digest('hex'), stored?.digest);
+  t.match((await owner.get(`${base}/month?month=2026-10`)).text, stored?.digest as string);
+  const csv = await owner.get(`${base}/month.csv?month=2026-10`);
+  t.match(csv.text, /^statement,kind,month,.*\n2,month,2026-10,fast,.*\n2,correction,2026-09,fast,.*\n$/);
+  t.equal((await owner.get(`${base}/month.json?month=2026-08`)).status, 404, 'a preview is no document');
+});
+
+t.test('the pages are accessible on every window, and print without what one can click', async (t) => {
+  const browser = await startBrowser(t);
+  const tab = await openTab(browser, office.adminUrl);
+  await signInTab(tab, office.people.owner, PASSWORD);
+  await tab.page.waitForURL('**/usage');
+  await tab.page.goto(base);
+  t.same(await examine(tab.page, 'statements'), []);
+  await tab.page
+    .getByRole('link', { name: /October 2026/ })
+    .first()
+    .click();
+  await tab.page.getByRole('heading', { name: 'Statement 2 · October 2026' }).waitFor();
+  t.same(await examine(tab.page, 'statement'), []);
+  await tab.page.emulateMedia({ media: 'print' });
+  t.notOk(await tab.page.getByRole('link', { name: 'CSV' }).isVisible());
+  t.ok(await tab.page.getByText('Nordlicht Verlag').isVisible(), 'the company is named');
+  t.ok(await tab.page.getByText(late).isVisible());
+  if (process.env.SCREENSHOTS) {
+    mkdirSync('.tap/screenshots', { recursive: true });
+    await tab.page.pdf({ path: '.tap/screenshots/statement.pdf', format: 'A4' });
+    await tab.page.setViewportSize({ width: 794, height: 1123 });
+    await tab.page.screenshot({ path: '.tap/screenshots/statement-print.png', fullPage: true });
+  }
+  t.same(tab.complaints, []);
+});
+
+t.test('programs list, read and close statements; tokens of a company only read', async (t) => {
+  const token = await newToken(office);
+  const owners = await newToken(office, { company_id: company });
+  const list = await send(office, owners, ['GET', `${base}?limit=1`]);
+  t.match(list, {
+    status: 200,
+    body: { data: [{ number: 2, corrections: 1, later: [{ statement: null }] }], next_cursor: '2' },
+  });
+  t.match(await send(office, owners, ['GET', `${base}?cursor=2`]), {
+    body: { data: [{ number: 1 }], next_cursor: null },
+  });
+  const read = await send(office, owners, ['GET', `${base}/month?month=2026-10`]);
+  const { digest, document } = read.body;
+  t.equal(
+    createHash('sha256')
+      .update(`${JSON.stringify(document)}\n`)
+      .digest('hex'),
+    digest,
+  );
+  t.match(await send(office, owners, ['GET', `${base}/month?month=2026-08`]), {
+    status: 404,
+    body: { detail: /is not closed/ },
+  });
+  t.equal((await send(office, owners, ['POST', base], { month: '2026-08' })).status, 403);
+  t.match(await send(office, token, ['POST', base], { month: '2999-01' }), {
+    status: 409,
+    body: { detail: /not over/ },
+  });
+  t.match(await send(office, token, ['POST', base], { month: 'May' }), {
+    status: 400,
+    body: { errors: [{ pointer: '#/month' }] },
+  });
+  const closed = await send(office, token, ['POST', base], { month: '2026-08' });
+  t.match(closed, {
+    status: 201,
+    body: { number: 3, month: '2026-08', corrections: 1, document: { previous: digest } },
+  });
+  t.same((await send(office, token, ['POST', base], { month: '2026-08' })).body, closed.body, 'closed once');
+  const log = await office.sql<{ actor: string; number: string }[]>`
+    select actor, after ->> 'number' as number from audit_log where subject = 'statements' order by id desc limit 1`;
+  t.same([...log], [{ actor: 'token deploy', number: '3' }]);
+});

@@ -1,0 +1,178 @@
+import { createHash, randomUUID } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t from 'tap';
+import { tollgate as run } from '../support/cli.ts';
+import { testDatabase } from '../support/postgres.ts';
+import { addUsage, type SomeUsage } from '../support/usage.ts';
+
+const { db, url } = await testDatabase(t);
+const tollgate = (...argv: string[]) => run(argv, { env: { DATABASE_URL: url } });
+const newCompany = async (name: string): Promise<string> =>
+  (await tollgate('company', 'create', '--name', name, '--json')).json.id;
+const add = (...rows: SomeUsage[]) => db.run(10_000, (sql) => addUsage(sql, rows));
+const key = randomUUID();
+const company = await newCompany('Acme');
+const month = ['--company', company, '--month', '2026-10'];
+await db.run(
+  10_000,
+  (sql) => sql`insert into api_keys (id, company_id, name, digest, prefix, scopes)
+    values (${key}, ${company}, 'Website', sha256('x'), 'svc_abcd', '{chat}')`,
+);
+await add(
+  { company, month: '2026-10-01', key, prompt: 1000, input: '0.000000000001', center: '=sales' },
+  { company, month: '2026-10-01', key, model: 'slow', prompt: 1, completion: 2, input: '0.1', output: '0.2' },
+);
+
+t.test('an open month is shown as a preview, and showing it closes nothing', async (t) => {
+  const { code, out } = await tollgate('statement', ...month);
+  t.equal(code, 0);
+  t.match(out, /^PREVIEW of 2026-10: the month is not closed/);
+  t.match(out, /EUR with corrections\s+0\.000500000001/);
+  t.match(out, /Website \(svc_abcd…\) +2 +1001 +2 +0\.000500000001/);
+  t.match((await tollgate('statement', ...month, '--json')).json, {
+    number: null,
+    closed_at: null,
+    total_eur: '0.000500000001',
+  });
+  t.match(
+    (await tollgate('statement', ...month, '--csv')).out,
+    /^statement,kind,month,.*\npreview,month,2026-10,fast,/,
+  );
+  t.match(
+    (await tollgate('statement', 'list', '--company', company)).out,
+    /no statements.*without a statement: 2026-10/s,
+  );
+  t.match((await tollgate('statement', 'list', '--company', company, '--json')).json, {
+    statements: [],
+    open_months: ['2026-10'],
+  });
+});
+
+t.test('a closed month is printed in the same bytes each time, whatever keys are called', async (t) => {
+  const closed = await tollgate('statement', 'close', ...month, '--json');
+  t.match({ code: closed.code, err: closed.err }, { code: 0, err: '' });
+  await db.run(10_000, (sql) => sql`update api_keys set name = 'Renamed' where id = ${key}`);
+  const again = await tollgate('statement', 'close', ...month, '--json');
+  const shown = await tollgate('statement', ...month, '--json');
+  t.equal(again.out, closed.out);
+  t.equal(shown.out, closed.out);
+  const [row] = (await tollgate('statement', 'list', '--company', company, '--json')).json.statements;
+  t.equal(createHash('sha256').update(closed.out).digest('hex'), row.digest, 'as sha256sum computes it');
+  t.match(closed.json, { number: 1, previous: null, total_eur: '0.000500000001', lines: [{ key }, { key }] });
+  const text = (await tollgate('statement', ...month)).out;
+  t.match(text, /^Statement 1: 2026-10\n/);
+  t.match(text, row.digest);
+  t.match(text, /Renamed \(svc_abcd…\)/);
+  const csv = (await tollgate('statement', ...month, '--csv')).out;
+  t.match(csv, new RegExp(`\n1,month,2026-10,fast,${key},'=sales,1,1000,0,0\\.000000000001\n`));
+  t.notMatch(text + csv + closed.out, 'internal/fast', 'no internal model names');
+});
+
+t.test('a month is closed for all companies, with progress; a second run has nothing to do', async (t) => {
+  const others = [await newCompany('B'), await newCompany('C')].sort();
+  const idle = await newCompany('Idle');
+  await add(...others.map((company) => ({ company, month: '2026-10-01', prompt: 1, input: '1' })));
+  await add({ company, month: '2026-10-01', request: idle, prompt: 1, input: '1' });
+  const all = ['statement', 'close', '--all-companies', '--month', '2026-10'];
+  const { code, err, json } = await tollgate(...all, '--json');
+  t.equal(code, 0);
+  t.same(json, { month: '2026-10', closed: others.map((company_id) => ({ company_id, number: 1 })) });
+  t.match(err, /tollgate: 2 of 2 companies closed/);
+  t.match(await tollgate(...all), { code: 0, out: /No company has calls of 2026-10 that are on no statement/ });
+
+  const september = await tollgate('statement', 'close', '--all-companies', '--month', '2026-09', '--json');
+  t.same(september.json.closed, [{ company_id: company, number: 2 }], 'the late call of an earlier statement');
+  const list = (await tollgate('statement', 'list', '--company', company)).out;
+  t.match(list, / 2 +2026-09 +0 +0 +1 +0\.001 /);
+  t.match(list, /1 call, 0\.001 EUR: on statement 2/);
+  t.match(
+    (await tollgate('statement', '--company', company, '--month', '2026-09')).out,
+    /2026-10, statement 1 +1 .*0\.001 +[0-9a-f-]{36}/,
+  );
+  t.match(await tollgate('ledger', 'verify'), {
+    code: 0,
+    out: /Every statement is proven by its rows: 5 rows, 4 statements/,
+  });
+});
+
+t.test('wrong usage and what cannot be closed', async (t) => {
+  t.match(await tollgate('statement', 'close', '--month', '2026-10'), {
+    code: 64,
+    err: /either --company or --all-companies/,
+  });
+  t.match(await tollgate('statement', 'close', ...month, '--all-companies'), { code: 64 });
+  t.match(await tollgate('statement', ...month, '--csv', '--json'), { code: 64, err: /exclude each other/ });
+  t.match(await tollgate('statement', 'close', '--company', company, '--month', '2999-01'), {
+    code: 1,
+    err: /2999-01 is not over yet in UTC/,
+  });
+  t.match(await tollgate('statement', 'close', '--company', randomUUID(), '--month', '2026-09'), {
+    code: 1,
+    err: /no company/,
+  });
+  await db.run(
+    10_000,
+    (sql) =>
+      sql`insert into gateways (id, name, version, backlog, oldest_at) values (${randomUUID()}, 'gw-1', '1', 7, '2026-08-31T23:00:00Z')`,
+  );
+  const waiting = ['statement', 'close', '--company', company, '--month', '2026-08'];
+  t.match(await tollgate(...waiting), {
+    code: 1,
+    out: '',
+    err: /may still be on their way from gw-1 .*7 records waiting/,
+  });
+  t.match(await tollgate(...waiting, '--anyway', '--json'), {
+    code: 0,
+    json: { number: 3, requests: 0, total_eur: '0' },
+  });
+});
+
+t.test('an erased company keeps its statements, which are proven, and its last months can be closed', async (t) => {
+  const before = (await tollgate('statement', ...month, '--json')).out;
+  const folder = mkdtempSync(join(tmpdir(), 'tollgate-'));
+  t.teardown(() => rmSync(folder, { recursive: true }));
+  await tollgate('company', 'close', company);
+  t.equal((await tollgate('company', 'export', company, '--to', join(folder, 'acme.tar.gz'))).code, 0);
+  t.equal((await tollgate('company', 'erase', company, '--yes', 'Acme')).code, 0);
+  t.equal((await tollgate('statement', ...month, '--json')).out, before);
+  t.match((await tollgate('statement', ...month)).out, /company +company-[0-9a-f]{8} .*key-[0-9a-f]{8} \(svc_abcd…\)/s);
+  await add({ company, month: '2026-10-01', prompt: 9, input: '1' });
+  const last = ['--company', company, '--month', '2026-07'];
+  t.match(await tollgate('statement', 'close', ...last, '--anyway', '--json'), {
+    code: 0,
+    json: { total_eur: '0.009' },
+  });
+  t.match(await tollgate('ledger', 'verify'), { code: 0, out: /Every statement is proven by its rows: 6 rows/ });
+});
+
+t.test('a month of the ledger that was taken away is missed, and proven when it is back', async (t) => {
+  const [part] = await db.run(
+    10_000,
+    (sql) => sql<{ name: string; bound: string }[]>`
+      select c.relname as name, pg_get_expr(c.relpartbound, c.oid) as bound from pg_class c
+      where c.oid in (select tableoid from api_usage where billing_month = '2026-10-01')`,
+  );
+  await db.run(10_000, (sql) => sql.unsafe(`alter table api_usage detach partition ${part?.name}`));
+  const { code, json } = await tollgate('ledger', 'verify', '--json');
+  t.equal(code, 1);
+  const missing = json.statements.findings.filter(({ what }: { what: string }) => what === 'row missing');
+  t.equal(missing.length, 6);
+  await db.run(10_000, (sql) => sql.unsafe(`alter table api_usage attach partition ${part?.name} ${part?.bound}`));
+  t.equal((await tollgate('ledger', 'verify')).code, 0);
+});
+
+t.test('verify names a row that entered a closed month behind the triggers', async (t) => {
+  const hidden = randomUUID();
+  await db.run(10_000, (sql) =>
+    sql.unsafe(`begin; set local session_replication_role = replica;
+      insert into api_usage select billing_month, '${hidden}', company_id, api_key_id, model_slug, upstream_model, endpoint, prompt_tokens,
+        completion_tokens, cost_eur, price_input, price_output, usage_source, outcome, occurred_at from api_usage limit 1; commit`),
+  );
+  const { code, out, json } = await tollgate('ledger', 'verify', '--json');
+  t.equal(code, 1);
+  t.match(json.statements.findings, [{ what: 'row added', number: null, month: '2026-10', request_id: hidden }]);
+  t.match((await tollgate('ledger', 'verify')).out, new RegExp(`row added +${'[0-9a-f-]{36}'} +- +2026-10 +${hidden}`));
+  t.ok(out);
+});

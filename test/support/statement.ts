@@ -1,0 +1,17 @@
+import { randomUUID } from 'node:crypto';
+import type { Database, Sql } from '../../src/store/database.ts';
+import { checkpointSeals, closeMonth } from '../../src/store/statement-close.ts';
+
+/** Closes a month, whether it is over or not. @param month its first day */
+export async function closeStatement(db: Database, company: string, month: string): Promise<{ number: number }> {
+  const seals = await db.run(20_000, checkpointSeals);
+  return db.transaction(20_000, (sql) => closeMonth(sql, { company, month, seals }));
+}
+
+/** Puts a row into each table of statements, without a month that they close. */
+export async function addStatementRows(sql: Sql, company: string): Promise<void> {
+  await sql`insert into late_usage (company_id, billing_month, request_id) values (${company}, '2020-01-01', ${randomUUID()})`;
+  await sql`insert into statement_rows values (${company}, 1, '2020-01-01', 0, ${[randomUUID()]}::uuid[], ''::bytea)`;
+  await sql`insert into statements (company_id, number, billing_month, requests, cost_eur, corrections, total_eur, content, previous, digest)
+    values (${company}, 1, '2020-01-01', 0, 0, 0, 0, '{}', '', sha256('{}'))`;
+}
