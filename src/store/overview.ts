@@ -10,7 +10,7 @@ const MOST_BUDGETS = 10;
 const NEAR_PERCENT = 80;
 /** Seconds of a month in which a forecast would say nothing; as for alerts. */
 const EARLY = 2 * 86_400;
-/** Budgets of keys that are looked at: those alerted this month, the newest first. Each is a sum over some hundred rows. */
+/** Budgets of keys that are looked at: those alerted this month, the newest first. */
 const MOST_KEYS = 50;
 
 /** Runs a query on a connection of its own. */
@@ -68,7 +68,7 @@ async function readFacts(sql: Sql): Promise<Facts> {
       from month join companies c on c.id = company_id where company_budget(c) > 0
       union all
       select k.company_id, k.id, k.name, k.prefix, k.monthly_budget_eur, (
-          select coalesce(sum(cost_eur), 0) from usage_monthly d
+          select coalesce(sum(cost_eur), 0) from usage_key_months d
           where d.company_id = k.company_id and d.api_key_id = k.id and d.billing_month = (select month from clock)), c.name
       from (
         select api_key_id from budget_alerts

@@ -75,7 +75,8 @@ export async function pageOfKeys(
     return paged(sql, query, by, sql`id`, (tail) => {
       return sql<Counted<Spent<KeyRow>>[]>`
         select k.*, trim_scale((
-          select coalesce(sum(cost_eur), 0) from usage_monthly u where u.api_key_id = k.id and ${month}))::text as spent
+          select coalesce(sum(cost_eur), 0) from usage_key_months
+          where company_id = ${company} and api_key_id = k.id and ${month}))::text as spent
         from (select ${keyColumns(sql)}, count(*) over ()::integer as total from api_keys where ${chosen} ${tail}) k`;
     });
   }
@@ -85,7 +86,7 @@ export async function pageOfKeys(
     return sql<Counted<Spent<KeyRow>>[]>`
       select ${keyColumns(sql)}, trim_scale(coalesce(d.cost, 0))::text as spent, count(*) over ()::integer as total
       from api_keys left join (
-        select api_key_id, sum(cost_eur) as cost from usage_monthly
+        select api_key_id, sum(cost_eur) as cost from usage_key_months
         where company_id = ${company} and ${month} group by 1) d on d.api_key_id = id
       where ${chosen} ${tail}`;
   });
@@ -104,7 +105,7 @@ export async function countKeys(sql: Sql, company: string): Promise<Readonly<Rec
 export function playgroundKeys(sql: Sql, company: string): Promise<Spent<KeyRow>[]> {
   return sql<Spent<KeyRow>[]>`
     select ${keyColumns(sql)}, trim_scale((
-      select coalesce(sum(cost_eur), 0) from usage_daily
+      select coalesce(sum(cost_eur), 0) from usage_key_months
       where api_key_id = id and company_id = ${company} and billing_month = billing_month(now())))::text as spent
     from api_keys where company_id = ${company} and purpose = 'playground' and revoked_at is null
     order by last_used_at desc nulls last, id limit ${PAGE_ROWS}`;
