@@ -18,6 +18,8 @@ create table usage_company_days (
   primary key (company_id, billing_month, day, model_slug, endpoint, usage_source, outcome, cost_center)
 ) with (fillfactor = 60); -- as for usage_daily: the rows of today change with every batch
 comment on table usage_company_days is 'always the sum of the usage_daily rows it stands for';
+-- a month or day of all companies is read for the margin and the overview: rows of one day lie beside each other
+create index usage_company_days_time on usage_company_days using brin (billing_month, day) with (pages_per_range = 32);
 
 -- usage_monthly without models. What a key spent in a month is one row, or a few.
 create table usage_key_months (
@@ -157,11 +159,29 @@ begin
   return null;
 end $$;
 
+-- As in 0032_gateways.sql: the sums of today are a few rows now.
+create or replace function mark_usage() returns void language plpgsql set search_path from current as $$
+declare
+  today constant date := now() at time zone (select value from settings where name = 'billing_timezone');
+  month constant date := billing_month(now());
+begin
+  if not pg_try_advisory_xact_lock(hashtext('tollgate usage marks'))
+    or exists (select from usage_marks where period = 'month' and begins = month and at > now() - interval '15 minutes')
+  then return; end if;
+  insert into usage_marks (period, begins, at, requests, tokens, cost_eur)
+  select 'day', today, now(), coalesce(sum(requests), 0), coalesce(sum(prompt_tokens + completion_tokens), 0), coalesce(sum(cost_eur), 0)
+  from usage_model_days where day = today
+  union all
+  select 'month', month, now(), coalesce(sum(requests), 0), coalesce(sum(prompt_tokens + completion_tokens), 0), coalesce(sum(api_cost_eur), 0)
+  from monthly_spend where billing_month = month;
+  delete from usage_marks where period = 'day' and begins < today - 2 or begins < month - interval '1 month';
+end $$;
+
 -- What is there already.
 insert into usage_company_days
 select company_id, billing_month, day, model_slug, endpoint, usage_source, outcome, cost_center,
   sum(requests), sum(prompt_tokens), sum(completion_tokens), sum(cost_eur)
-from usage_daily group by 1, 2, 3, 4, 5, 6, 7, 8;
+from usage_daily group by 1, 2, 3, 4, 5, 6, 7, 8 order by 2, 3, 1;
 insert into usage_key_months
 select company_id, billing_month, api_key_id, endpoint, cost_center,
   sum(requests), sum(prompt_tokens), sum(completion_tokens), sum(cost_eur),
@@ -171,6 +191,9 @@ insert into usage_model_days
 select billing_month, day, model_slug, 0, sum(requests), sum(prompt_tokens), sum(completion_tokens), sum(cost_eur)
 from usage_company_days group by 1, 2, 3;
 analyze usage_company_days, usage_key_months, usage_model_days;
+
+-- Nothing reads a month or day of all companies from usage_daily any more.
+drop index usage_daily_month, usage_daily_day;
 
 alter table usage_company_days enable row level security;
 alter table usage_key_months enable row level security;

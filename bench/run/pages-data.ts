@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import type { Database, Sql } from '../../src/store/database.ts';
 
 /** How much is made; `ledgerRows` lie in the last five months, the present one included. */
@@ -8,8 +9,13 @@ export interface PagesData {
   readonly ledgerRows: number;
 }
 
-export const MODELS = 20;
-/** Cost prices of all models but one begin with the first month; one model has a second in the middle of the last month. */
+/** The id of "company 0", "key 1" or "model 1". */
+export function idOf(name: string): string {
+  return hash('md5', name).replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
+}
+
+const MODELS = 20;
+/** Slug of model n. All but the first have a cost price; model-02 has another since the middle of the last month. */
 const MODEL = `'model-' || lpad((1 + n % ${MODELS})::text, 2, '0')`;
 const SEED_MS = 7_200_000;
 
@@ -55,8 +61,8 @@ const STEPS: readonly Step[] = [
     'models and prices',
     async (sql) => {
       await sql.unsafe(`
-        insert into models (slug, upstream_model, kind, eu_hosted, cost_eur_per_1k_input, cost_eur_per_1k_output)
-        select ${MODEL}, 'internal-' || n, 'chat', true, 0.0005, 0.0015 from generate_series(0, ${MODELS - 1}) n;
+        insert into models (id, slug, upstream_model, kind, eu_hosted, cost_eur_per_1k_input, cost_eur_per_1k_output)
+        select md5('model ' || n)::uuid, ${MODEL}, 'internal-' || n, 'chat', true, 0.0005, 0.0015 from generate_series(0, ${MODELS - 1}) n;
         insert into model_prices (slug, valid_from, input, output, applied)
         select slug, '2020-01-01', cost_eur_per_1k_input, cost_eur_per_1k_output, true from models;
         insert into model_cost_prices (slug, valid_from, input, output)
@@ -117,6 +123,23 @@ const STEPS: readonly Step[] = [
         select u.*, (occurred_at at time zone 'UTC')::date as day, date_trunc('hour', occurred_at, 'UTC') as hour from api_usage u) u
       group by company_id, billing_month, day, hour, model_slug, endpoint, cost_center, grouping sets ((api_key_id), ())
       order by 3, 4, 5`,
+  ],
+  [
+    'sums without keys, models or companies',
+    (sql) =>
+      sql.unsafe(`
+        insert into usage_company_days
+        select company_id, billing_month, day, model_slug, endpoint, usage_source, outcome, cost_center,
+          sum(requests), sum(prompt_tokens), sum(completion_tokens), sum(cost_eur)
+        from usage_daily group by 1, 2, 3, 4, 5, 6, 7, 8 order by 2, 3, 1;
+        insert into usage_key_months
+        select company_id, billing_month, api_key_id, endpoint, cost_center, sum(requests), sum(prompt_tokens),
+          sum(completion_tokens), sum(cost_eur), coalesce(sum(requests) filter (where usage_source = 'estimated'), 0),
+          coalesce(sum(requests) filter (where outcome <> 'completed'), 0)
+        from usage_monthly group by 1, 2, 3, 4, 5;
+        insert into usage_model_days
+        select billing_month, day, model_slug, 0, sum(requests), sum(prompt_tokens), sum(completion_tokens), sum(cost_eur)
+        from usage_company_days group by 1, 2, 3`),
   ],
   [
     'spend',
