@@ -166,7 +166,7 @@ const STEPS: readonly Step[] = [
         select company_id, date_trunc('hour', occurred_at, 'UTC'), model_slug, api_key_id, endpoint, count(*), 0,
           count(*) filter (where status >= 500), count(*) filter (where status >= 500), sum(duration_ms), sum(added_us),
           array_fill(0, array[10]) || count(*) || array_fill(0::bigint, array[12]), array_fill(0, array[2]) || count(*) || array_fill(0::bigint, array[12])
-        from request_trail group by 1, 2, 3, 4, 5`;
+        from request_trail group by 1, 2, 3, 4, 5 order by 2`;
     },
   ],
   [

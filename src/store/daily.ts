@@ -124,6 +124,8 @@ export async function readUsage(
 ): Promise<Usage> {
   const { whole, parts } = monthsIn(range);
   const isFiltered = Object.values(filters).some((value) => value !== null);
+  // thousands of keys are grouped in memory then, instead of sorted on disk; until the end of the transaction
+  await sql`select set_config('work_mem', '32MB', true)`;
   // one statement is one snapshot, so tables, chart and totals agree
   const [row] = await sql<{ page: Usage }[]>`
     with ${budgetTables(sql, companyId)},
@@ -166,8 +168,10 @@ export async function readUsage(
       'budget', ${budgetJson(sql)},
       'by_model', ${groupsOf(sql, 7, sql`jsonb_build_object('name', model_slug)`)},
       'by_key', (select jsonb_build_object('count', coalesce(max(count), 0), 'lines', coalesce(jsonb_agg(
-          sums || jsonb_build_object('id', api_key_id, 'name', k.name, 'prefix', k.prefix) order by place), '[]'))
-        from lines left join api_keys k on k.id = api_key_id and k.company_id = b.id where of = 15),
+          sums || jsonb_build_object('id', api_key_id, 'name', case when k.company_id = b.id then k.name end,
+            'prefix', case when k.company_id = b.id then k.prefix end) order by place), '[]'))
+        -- by their ids alone: by the company too, Postgres may look through all its keys for each line
+        from lines left join api_keys k on k.id = api_key_id where of = 15),
       'by_endpoint', ${groupsOf(sql, 11, sql`jsonb_build_object('name', endpoint)`)},
       'by_cost_center', ${groupsOf(sql, 13, sql`jsonb_build_object('name', cost_center)`)},
       'by_ending', coalesce((select jsonb_agg(sums || jsonb_build_object('outcome', outcome, 'usage_source', usage_source)

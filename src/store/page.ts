@@ -4,7 +4,7 @@ import { type CompanyRow, columns as companyColumns } from './company.ts';
 import type { Sql } from './database.ts';
 import { type KeyRow, columns as keyColumns } from './key.ts';
 import { type ModelRow, columns as modelColumns } from './model.ts';
-import type { UserRow } from './user.ts';
+import type { PersonRow, UserRow } from './user.ts';
 
 /** Lists of the administration area, a page at a time. */
 
@@ -40,6 +40,7 @@ export type KeySort = 'created' | 'name' | 'used' | 'expires' | 'cost';
 export type ModelSort = 'slug' | 'upstream' | 'company';
 export type AssistantSort = 'name' | 'created';
 export type UserSort = 'company' | 'email' | 'role' | 'created';
+export type PersonSort = 'role' | 'email' | 'seen';
 
 /** Companies with what each has spent in the present month, in-app chat included: exact decimal text. */
 export function pageOfCompanies(sql: Sql, query: ListQuery<CompanySort>): Promise<ListPage<Spent<CompanyRow>>> {
@@ -161,6 +162,19 @@ export function pageOfUsers(sql: Sql, query: ListQuery<UserSort>): Promise<ListP
       select u.id, email, company_id, role, u.created_at, c.name as company_name, count(*) over ()::integer as total
       from users u left join companies c on c.id = company_id
       where ${contains(sql, query, sql`email, role, c.name`)} ${tail}`;
+  });
+}
+
+/** The people of a company. Sorted by role: owners first, then administrators. */
+export function pageOfPeople(sql: Sql, company: string, query: ListQuery<PersonSort>): Promise<ListPage<PersonRow>> {
+  const by = {
+    ...{ email: sql`email`, seen: sql`last_sign_in_at` },
+    role: sql`array_position(array['owner', 'administrator', 'member'], role)`,
+  }[query.sort];
+  return paged(sql, query, by, sql`email`, (tail) => {
+    return sql<Counted<PersonRow>[]>`
+      select id, email, company_id, role, created_at, last_sign_in_at, count(*) over ()::integer as total
+      from users where company_id = ${company} and ${contains(sql, query, sql`email, role`)} ${tail}`;
   });
 }
 
