@@ -4,7 +4,7 @@ import type { Database, Sql } from '../../src/store/database.ts';
 /** How much is made; `ledgerRows` lie in the last five months, the present one included. */
 export interface PagesData {
   readonly companies: number;
-  /** Keys of company 0, which has a quarter of the ledger; every other company has one key. */
+  /** Keys of company 0, which has an eighth of the ledger; every other company has one key. */
   readonly keys: number;
   readonly ledgerRows: number;
 }
@@ -88,7 +88,7 @@ const STEPS: readonly Step[] = [
             case when company = 0 then 1 + floor(random() * ${MODELS}::int)::int
               else 1 + (company * 7 + floor(random() * (1 + company % 4))::int) % ${MODELS}::int end as model, at
           from (
-            select i, case when i % 4 = 0 then 0 else 1 + floor(random() * ${companies - 1}::int)::int end as company,
+            select i, case when i % 8 = 0 then 0 else 1 + floor(random() * ${companies - 1}::int)::int end as company,
               first + random() * (now() - first) as at
             from generate_series(1, ${ledgerRows}::int) i,
               (select (billing_month(now()) - interval '4 months')::timestamptz as first) f) c) k`;
@@ -136,7 +136,7 @@ const STEPS: readonly Step[] = [
         select company_id, billing_month, api_key_id, endpoint, cost_center, sum(requests), sum(prompt_tokens),
           sum(completion_tokens), sum(cost_eur), coalesce(sum(requests) filter (where usage_source = 'estimated'), 0),
           coalesce(sum(requests) filter (where outcome <> 'completed'), 0)
-        from usage_monthly group by 1, 2, 3, 4, 5;
+        from usage_monthly group by 1, 2, 3, 4, 5 order by 2, 1;
         insert into usage_model_days
         select billing_month, day, model_slug, 0, sum(requests), sum(prompt_tokens), sum(completion_tokens), sum(cost_eur)
         from usage_company_days group by 1, 2, 3`),

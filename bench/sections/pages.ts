@@ -39,7 +39,7 @@ export const pages: Section = {
     },
   ],
   note: ({ companies, ledgerRows }) =>
-    `${companies.toLocaleString('en')} companies, ${Math.ceil(companies / 2).toLocaleString('en')} keys in one of them, which use every one of 20 models; ${ledgerRows.toLocaleString('en')} ledger rows of five months, a quarter of them of that company. Each page is fetched once a round, alone; the gateway has core 0, Postgres the rest.`,
+    `${companies.toLocaleString('en')} companies, ${Math.ceil(companies / 2).toLocaleString('en')} keys in one of them that use each of 20 models; ${ledgerRows.toLocaleString('en')} ledger rows of five months, an eighth of them of that company. Each page is fetched once a round, alone; the gateway has core 0, Postgres the rest.`,
   table: (results) => {
     const rows = Object.keys(results.series).map((name) => {
       const [ms, postgres, kb] = ['ms', 'postgres', 'kb'].map((kind) => reading(results, name, 'gateway', kind));
