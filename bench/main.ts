@@ -5,29 +5,31 @@ import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { installed } from '../test/faults/pooler.ts';
-import { describeRatios, writeFleet, writeReport } from './report.ts';
+import { describeRatios, writeFleet, writePages, writeReport } from './report.ts';
 import { describeMachine, type Results, type SectionResults } from './results.ts';
 import { startDatabase } from './run/database.ts';
 import { canPin, pinSelf } from './run/process.ts';
 import { startRig } from './run/rig.ts';
 import { runSection } from './run/rounds.ts';
 import { CHECKOUT, TARGETS, type TargetName } from './run/targets.ts';
-import { FLEET, SECTIONS } from './sections/list.ts';
+import { FLEET, PAGES, SECTIONS } from './sections/list.ts';
 
-const USAGE = `Benchmarks the gateway; rewrites RESULTS.md, FLEET.md and results.json in bench/.
+const USAGE = `Benchmarks the gateway; rewrites RESULTS.md, FLEET.md, PAGES.md and results.json in bench/.
 
   node bench/main.ts [options]
 
   --only SECTION    one of ${Object.keys(SECTIONS).join(', ')}; may be repeated. Others keep their earlier results.
-                    ${Object.keys(FLEET).join(', ')} measures a fleet, and runs only when it is named
+                    ${Object.keys(FLEET).join(', ')} measures a fleet, ${Object.keys(PAGES).join(', ')} every page; they run only when they are named
   --rounds N        interleaved rounds (default 5)
   --seconds N       seconds for which each program is measured in a round (default 3)
   --quick           only shows that everything works: one round of 0.2 s without warm-up; writes nothing
   --targets LIST    programs to compare, of ${TARGETS.join(',')}
   --base DIR        compares with DIR, a built checkout of another commit: prints the ratios of CPU, writes nothing.
                     Sections: requests, paced and burst, or what --only names
-  --ledger-rows N   rows in the scale section (default 1000000; the published table has 10000000, some 5 GB of disk)
-  --companies N     companies and keys in the scale section (default 100000)
+  --ledger-rows N   rows in the scale and pages sections (default 1000000; the published tables have 10000000, some 5 and
+                    20 GB of disk)
+  --companies N     companies and keys in the scale section (default 100000); companies in the pages section (20000
+                    published), with half as many keys in one of them
   --report          measures nothing, only writes the report again
   --dry-run         measures, but writes nothing
 
@@ -36,7 +38,7 @@ BENCH_DATABASE_URL a Postgres server on this machine to use instead of the embed
 BENCH_NODE_FLAGS more flags for gateways, such as "--cpu-prof --cpu-prof-dir=DIR".
 `;
 
-const ALL = { ...SECTIONS, ...FLEET };
+const ALL = { ...SECTIONS, ...FLEET, ...PAGES };
 const FOLDER = fileURLToPath(new URL('.', import.meta.url));
 
 type Options = ReturnType<typeof readOptions>;
@@ -66,7 +68,7 @@ async function measure(options: Options, results: Results): Promise<void> {
       if (section === undefined) continue;
       say(`\n${section.heading} (${((performance.now() - began) / 60_000).toFixed(1)} min so far)`);
       const series = await runSection(section, bench);
-      const machine = name in FLEET ? `On ${results.machine}, ${server.version}.` : '';
+      const machine = name in SECTIONS ? '' : `On ${results.machine}, ${server.version}.`;
       const notes = [section.note?.(bench) ?? '', machine].filter((note) => note !== '');
       measured[name] = { taken: new Date().toISOString().slice(0, 10), rounds, seconds, notes, series };
       results.sections[name] = measured[name];
@@ -83,7 +85,8 @@ function write(results: Results): void {
   writeFileSync(join(FOLDER, 'results.json'), `${JSON.stringify(results, null, 1)}\n`);
   writeFileSync(join(FOLDER, 'RESULTS.md'), writeReport(results));
   writeFileSync(join(FOLDER, 'FLEET.md'), writeFleet(results));
-  say('wrote bench/RESULTS.md, FLEET.md and results.json');
+  writeFileSync(join(FOLDER, 'PAGES.md'), writePages(results));
+  say('wrote bench/RESULTS.md, FLEET.md, PAGES.md and results.json');
 }
 
 /** "Node 26.10.0, undici 8.12.4, …": all that is installed and takes part. */

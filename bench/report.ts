@@ -1,6 +1,6 @@
 import { compared, type Results, reading, type SectionResults } from './results.ts';
 import type { Section } from './run/rounds.ts';
-import { FLEET, SECTIONS } from './sections/list.ts';
+import { FLEET, PAGES, SECTIONS } from './sections/list.ts';
 import { goalTable, spread, table } from './tables.ts';
 
 /** The whole of RESULTS.md. */
@@ -31,6 +31,16 @@ export function writeFleet(results: Results): string {
     '# A fleet on one Postgres',
     'Written by `make bench`; do not edit. [README.md](README.md#fleet) says what is measured. Medians of rounds, lowest to highest in brackets.',
     ...describeSections(FLEET, results),
+  ];
+  return `${blocks.join('\n\n')}\n`;
+}
+
+/** The whole of PAGES.md. */
+export function writePages(results: Results): string {
+  const blocks = [
+    '# Pages',
+    'Written by `make bench`; do not edit. [README.md](README.md#pages) says what is measured.',
+    ...describeSections(PAGES, results),
   ];
   return `${blocks.join('\n\n')}\n`;
 }

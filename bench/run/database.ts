@@ -13,8 +13,8 @@ const SEED_MS = 3_600_000;
 export interface DatabaseServer {
   /** "Postgres 18.4" */
   readonly version: string;
-  /** Makes a database of the gateway's schema with companies, keys, a model and ledger rows in it. */
-  seeded(seed?: Seed): Promise<string>;
+  /** Makes a database of the gateway's schema with companies, keys, a model and ledger rows in it, or what a function fills in. */
+  seeded(seed?: Seed | ((db: Database) => Promise<void>)): Promise<string>;
   /** Drops one before the end, to save disk. */
   drop(url: string): Promise<void>;
   /** CPU microseconds of the server and of all its processes that live. */
@@ -63,7 +63,8 @@ async function serverAt(url: string, end: () => Promise<void>): Promise<Database
       made.push(name);
       await db.run(60_000, (sql) => sql`create database ${sql(name)}`);
       const filled = openDatabase({ url: inDatabase(url, name), maxConnections: 1 });
-      await fill(filled, seed);
+      await migrate(filled, { billingTimezone: 'UTC' });
+      await (typeof seed === 'function' ? seed(filled) : fill(filled, seed));
       await filled.close();
       return inDatabase(url, name);
     },
@@ -81,7 +82,6 @@ async function serverAt(url: string, end: () => Promise<void>): Promise<Database
 }
 
 async function fill(db: Database, { companies = 1, ledgerRows = 0 }: Seed): Promise<void> {
-  await migrate(db, { billingTimezone: 'UTC' });
   await db.run(SEED_MS, async (sql) => {
     // without the triggers, for speed: the statement on monthly_spend below does what they would
     await sql`set session_replication_role = replica`;

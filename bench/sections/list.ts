@@ -4,6 +4,7 @@ import { burst } from './burst.ts';
 import { metering } from './metering.ts';
 import { open } from './open.ts';
 import { paced } from './paced.ts';
+import { pages } from './pages.ts';
 import { replicas } from './replicas.ts';
 import { requests } from './requests.ts';
 import { scale } from './scale.ts';
@@ -25,3 +26,6 @@ export const SECTIONS: Readonly<Record<string, Section>> = {
 
 /** The section of FLEET.md, which runs only when it is named. */
 export const FLEET: Readonly<Record<string, Section>> = { replicas };
+
+/** The section of PAGES.md, which runs only when it is named. */
+export const PAGES: Readonly<Record<string, Section>> = { pages };

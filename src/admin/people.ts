@@ -10,13 +10,15 @@ import {
   renewInvitation,
   withdrawInvitation,
 } from '../store/invitation.ts';
-import { findPerson, keepAnOwner, listPeople, type PersonRow, removeUser, setRole } from '../store/user.ts';
+import { type PersonSort, pageOfPeople } from '../store/page.ts';
+import { findPerson, keepAnOwner, type PersonRow, removeUser, setRole } from '../store/user.ts';
 import { change, mayNow, type PageContext, param, type Route, read, readOfCompany } from './context.ts';
 import { csrfInput, field, formState, select } from './field.ts';
 import type { Form } from './form.ts';
 import type { Html } from './html.ts';
 import { countInvitation, invitedPage } from './invite.ts';
 import { badge, companyHeading, confirmation, muted, page, table } from './layout.ts';
+import { list, listQuery } from './list.ts';
 
 const BASE = '/companies/:company/people';
 const PERSON = `${BASE}/:user`;
@@ -35,14 +37,18 @@ export const peopleRoutes: readonly Route[] = [
   { method: 'POST', path: `${INVITATION}/withdraw`, ...WRITE, handle: withdraw },
 ];
 
+const SORTS = { role: 'Role', email: 'E-mail address', '-seen': 'Last sign-in' };
+const EMPTY = 'Nobody belongs to this company yet. Invite its owner below.';
+
 const CHOICES = COMPANY_ROLES.map((role) => [role, role] as const);
 const roles = html`<dl class="diff">${COMPANY_ROLES.map((role) => html`<dt>${role}</dt><dd>${ROLE_TEXTS[role]}</dd>`)}</dl>`;
 
 async function listPage(c: PageContext, form: Form): Promise<Response> {
   const id = param(c, 'company');
+  const query = listQuery<PersonSort>(c, SORTS);
   const { company, people, invitations } = await read(c, async (sql) => ({
     company: await findCompany(sql, id),
-    people: await listPeople(sql, id),
+    people: await pageOfPeople(sql, id, query),
     invitations: await listInvitations(sql, id),
   }));
   const base = `/companies/${id}/people`;
@@ -60,9 +66,9 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
   };
   const body = html`${companyHeading(c, company)}<h1>People</h1>
 ${form.path === null || form.path === base ? '' : formState(form, form.path).summary}
-${people.length === 0 ? html`<p class="empty">Nobody belongs to this company yet. Invite its owner below.</p>` : table('People of the company', people, { cells }, true)}
+${list(c, { path: base, caption: 'People of the company', cells, sorts: SORTS, empty: EMPTY }, query, people)}
 ${invitations.length === 0 ? '' : invitationTable(c, invitations)}
-${mayNow(c, 'people.write') ? inviteForm(c, form, base, people.length === 0) : ''}`;
+${mayNow(c, 'people.write') ? inviteForm(c, form, base, people.total === 0 && query.search === '') : ''}`;
   return page(c, `People of ${company.name}`, body);
 }
 

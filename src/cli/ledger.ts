@@ -4,6 +4,7 @@ import { exportLedger, LEDGER_COLUMNS, type LedgerRow } from '../store/export.ts
 import {
   type Difference,
   type SealCheck,
+  SUMS_NAMES,
   SUMS_TABLES,
   type SumsCheck,
   type SumsName,
@@ -28,27 +29,25 @@ export const ledgerCommands: readonly Command[] = [
     summary: 'check counters, seals and statements; exits 1 on a difference',
     options: {},
     notes:
-      'Every counter of monthly_spend and every figure of usage_daily, usage_hourly and usage_monthly must be the sum of its rows. Every batch of rows has a seal, chained to the seal before it; the command names rows that were edited or removed afterwards. Rows without a seal were written by another program or before seals existed; the command counts them. Every statement is proven from the rows it covers, and every row of a closed month must be in its statement or in a correction.\nReads the whole ledger. Safe while gateways run.',
+      'Every counter of monthly_spend and every figure of usage_daily, usage_hourly, usage_monthly, usage_company_days, usage_key_months and usage_model_days must be the sum of its rows. Every batch of rows has a seal, chained to the seal before it; the command names rows that were edited or removed afterwards. Rows without a seal were written by another program or before seals existed; the command counts them. Every statement is proven from the rows it covers, and every row of a closed month must be in its statement or in a correction.\nReads the whole ledger. Safe while gateways run.',
     async run({ read }) {
       const { checked, differences } = await read(verifyLedger);
-      const daily = await read((sql) => verifySums(sql, 'daily'));
-      const hourly = await read((sql) => verifySums(sql, 'hourly'));
-      const monthly = await read((sql) => verifySums(sql, 'monthly'));
+      const sums: [SumsName, SumsCheck][] = [];
+      for (const name of SUMS_NAMES) sums.push([name, await read((sql) => verifySums(sql, name))]);
       const seals = await read((sql) => verifySeals(sql));
       const statements = await read((sql) => verifyStatements(sql));
       const checkpoints = await read((sql) => verifyCheckpoints(sql));
-      const sums = { daily, hourly, monthly };
-      const texts = Object.entries(sums).map(([name, check]) => sumsText(name as SumsName, check));
+      const texts = sums.map(([name, check]) => sumsText(name, check));
       const parts = [
         countersText(checked, differences),
         ...texts,
         sealsText(seals),
         ...statementsText(statements, checkpoints),
       ];
-      const found = [daily, hourly, monthly, seals, statements].reduce((sum, { total }) => sum + total, 0);
+      const found = [...sums.map(([, check]) => check), seals, statements].reduce((sum, { total }) => sum + total, 0);
       const exit = found + differences.length + checkpoints.findings.length === 0 ? 0 : 1;
       return {
-        json: { checked, differences, ...sums, ...seals, statements, checkpoints },
+        json: { checked, differences, ...Object.fromEntries(sums), ...seals, statements, checkpoints },
         text: parts.join('\n'),
         exit,
       };
@@ -82,8 +81,8 @@ function countersText(checked: number, differences: readonly Difference[]): stri
 }
 
 function sumsText(name: SumsName, { checked, total, differences }: SumsCheck): string {
-  if (total === 0) return `${SUMS_TABLES[name]} is the sum of its rows; groups of calls compared: ${checked}.`;
-  const period = { daily: 'day', hourly: 'hour', monthly: 'month' }[name] as 'day' | 'hour' | 'month';
+  const { table, period } = SUMS_TABLES[name];
+  if (total === 0) return `${table} is the sum of its rows; groups of calls compared: ${checked}.`;
   const rows = cells(differences, 'company_id', period, 'model_slug', 'counter', 'counted', 'rows');
   const heading = ['COMPANY', period.toUpperCase(), 'MODEL', 'COUNTER', 'COUNTED', 'ROWS'];
   return firstRows(heading, rows, total, ['COUNTED', 'ROWS']);

@@ -67,15 +67,36 @@ export function stepsOf(range: DayRange, step: 'day' | 'month'): string[] {
 }
 
 /** The months of a range by their first days: those that are whole in it, and the days of the others. */
-export function monthsIn(range: DayRange): { whole: string[]; parts: (DayRange & { readonly month: string })[] } {
+export function monthsIn(range: DayRange): { whole: string[]; parts: MonthDays[] } {
   const whole: string[] = [];
-  const parts: (DayRange & { month: string })[] = [];
+  const parts: MonthDays[] = [];
   for (const month of stepsOf(range, 'month')) {
     const { from, to } = monthOf(month);
     if (range.from <= from && to <= range.to) whole.push(month);
     else parts.push({ month, from: from < range.from ? range.from : from, to: to > range.to ? range.to : to });
   }
   return { whole, parts };
+}
+
+/** Days of a month, which is named by its first day. */
+export type MonthDays = DayRange & { readonly month: string };
+
+/**
+ * A range as months less days, where that is fewer days to read: 1 to 21 November is November less the days from the
+ * 22nd on. The days that are taken away reach to infinity, because a month may have calls of days beside it.
+ */
+export function monthsLessDays(range: DayRange): { months: string[]; added: MonthDays[]; taken: MonthDays[] } {
+  const { whole, parts } = monthsIn(range);
+  const isMost = (part: MonthDays) => daysIn(part) * 2 > daysIn(monthOf(part.month));
+  const most = parts.filter(isMost);
+  return {
+    months: [...whole, ...most.map(({ month }) => month)],
+    added: parts.filter((part) => !isMost(part)),
+    taken: most.flatMap(({ month, from, to }) => [
+      { month, from: '-infinity', to: addDays(from, -1) },
+      { month, from: addDays(to, 1), to: 'infinity' },
+    ]),
+  };
 }
 
 function dayOf(at: number): string {

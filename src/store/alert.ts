@@ -33,7 +33,7 @@ function states(sql: Sql, only: Fragment) {
       where s.billing_month = (select first from month) and company_budget(c) > 0 and c.closed_at is null and ${only}
       union all
       select k.company_id, k.id, k.monthly_budget_eur, (
-          select coalesce(sum(d.cost_eur), 0) from usage_monthly d
+          select coalesce(sum(d.cost_eur), 0) from usage_key_months d
           where d.company_id = k.company_id and d.api_key_id = k.id and d.billing_month = (select first from month))
       from monthly_spend s join companies c on c.id = s.company_id join api_keys k on k.company_id = s.company_id
       where c.closed_at is null and s.billing_month = (select first from month) and k.monthly_budget_eur > 0 and ${only}

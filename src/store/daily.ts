@@ -1,4 +1,12 @@
-import { type DayRange, monthOf, monthsIn, type Step, stepOf } from '../domain/day-range.ts';
+import {
+  type DayRange,
+  type MonthDays,
+  monthOf,
+  monthsIn,
+  monthsLessDays,
+  type Step,
+  stepOf,
+} from '../domain/day-range.ts';
 import { unknownCompany } from './company.ts';
 import type { Sql } from './database.ts';
 
@@ -17,6 +25,8 @@ export interface UsageFilters {
   readonly endpoint: string | null;
   readonly cost_center: string | null;
 }
+
+type Fragment = ReturnType<typeof chosenRows>;
 
 /** Stands for all keys together in `usage_hourly`. */
 const ALL_KEYS = '00000000-0000-0000-0000-000000000000';
@@ -100,8 +110,8 @@ export async function readPresentMonth(sql: Sql, companyId: string): Promise<Usa
 }
 
 /**
- * Whole months are those of `billing_month`, and are read from `usage_monthly`. So a year takes as long as a month of
- * as many models, keys and cost centres; what is drawn by the day takes up to 62 days of hours.
+ * Whole months are those of `billing_month`. Reads the sums with the fewest rows: those without keys for everything but
+ * the table of keys, and months for that, less days or with days. So a year takes little longer than a month.
  * @param most lines of each table
  * @throws RefusedChange not_found
  */
@@ -114,32 +124,23 @@ export async function readUsage(
 ): Promise<Usage> {
   const { whole, parts } = monthsIn(range);
   const isFiltered = Object.values(filters).some((value) => value !== null);
-  const chosen = chosenRows(sql, companyId, filters);
-  const dimensions = sql`billing_month, model_slug, api_key_id, endpoint, cost_center, outcome, usage_source,
-    requests, prompt_tokens, completion_tokens, cost_eur`;
-  const days = parts.reduce(
-    (rows, { month, from, to }) => sql`${rows}
-      union all
-      select ${dimensions} from usage_daily
-      where ${chosen} and billing_month = ${month}::date and day between ${from}::date and ${to}::date`,
-    sql``,
-  );
+  // thousands of keys are grouped in memory then, instead of sorted on disk; until the end of the transaction
+  await sql`select set_config('work_mem', '32MB', true)`;
   // one statement is one snapshot, so tables, chart and totals agree
   const [row] = await sql<{ page: Usage }[]>`
     with ${budgetTables(sql, companyId)},
-    cells as materialized (
-      select ${dimensions} from usage_monthly where ${chosen} and billing_month = any(${whole}::date[])
-      ${days}
-    ),
+    cells as materialized (${cellRows(sql, companyId, range, filters)}),
     drawn as materialized (${drawnRows(sql, companyId, range, filters)}),
     groups as (
-      select grouping(model_slug, api_key_id, endpoint, cost_center, outcome) as of, model_slug, api_key_id, endpoint,
+      select grouping(model_slug, endpoint, cost_center, outcome) as of, model_slug, null::uuid as api_key_id, endpoint,
         cost_center, outcome, usage_source, sum(cost_eur) as cost, sum(requests) as requests,
         sum(prompt_tokens) as prompt_tokens, sum(completion_tokens) as completion_tokens,
         coalesce(sum(requests) filter (where usage_source = 'estimated'), 0) as estimated,
         coalesce(sum(requests) filter (where outcome <> 'completed'), 0) as unfinished
       from cells
-      group by grouping sets ((model_slug), (api_key_id), (endpoint), (cost_center), (outcome, usage_source))
+      group by grouping sets ((model_slug), (endpoint), (cost_center), (outcome, usage_source))
+      union all
+      (${keyRows(sql, companyId, range, filters)})
     ),
     ranked as materialized (
       select *, count(*) over (partition by of) as count, row_number() over (partition by of
@@ -158,21 +159,23 @@ export async function readUsage(
         case when ${!isFiltered && parts.length === 0} then (
           select coalesce(sum(chat_cost_eur), 0) from monthly_spend
           where company_id = ${companyId} and billing_month = any(${whole}::date[])) end as chat
-      from ranked where of = 30
+      from ranked where of = 14
     )
     select jsonb_build_object(
       'company_name', b.name, 'requests', t.requests, 'prompt_tokens', t.prompt_tokens,
       'completion_tokens', t.completion_tokens, 'api_cost_eur', trim_scale(t.api)::text,
       'chat_cost_eur', trim_scale(t.chat)::text, 'total_cost_eur', trim_scale(t.api + coalesce(t.chat, 0))::text,
       'budget', ${budgetJson(sql)},
-      'by_model', ${groupsOf(sql, 15, sql`jsonb_build_object('name', model_slug)`)},
+      'by_model', ${groupsOf(sql, 7, sql`jsonb_build_object('name', model_slug)`)},
       'by_key', (select jsonb_build_object('count', coalesce(max(count), 0), 'lines', coalesce(jsonb_agg(
-          sums || jsonb_build_object('id', api_key_id, 'name', k.name, 'prefix', k.prefix) order by place), '[]'))
-        from lines left join api_keys k on k.id = api_key_id and k.company_id = b.id where of = 23),
-      'by_endpoint', ${groupsOf(sql, 27, sql`jsonb_build_object('name', endpoint)`)},
-      'by_cost_center', ${groupsOf(sql, 29, sql`jsonb_build_object('name', cost_center)`)},
+          sums || jsonb_build_object('id', api_key_id, 'name', case when k.company_id = b.id then k.name end,
+            'prefix', case when k.company_id = b.id then k.prefix end) order by place), '[]'))
+        -- by their ids alone: by the company too, Postgres may look through all its keys for each line
+        from lines left join api_keys k on k.id = api_key_id where of = 15),
+      'by_endpoint', ${groupsOf(sql, 11, sql`jsonb_build_object('name', endpoint)`)},
+      'by_cost_center', ${groupsOf(sql, 13, sql`jsonb_build_object('name', cost_center)`)},
       'by_ending', coalesce((select jsonb_agg(sums || jsonb_build_object('outcome', outcome, 'usage_source', usage_source)
-        order by outcome <> 'completed', outcome, usage_source desc) from lines where of = 30), '[]'),
+        order by outcome <> 'completed', outcome, usage_source desc) from lines where of = 14), '[]'),
       'by_time', coalesce((select jsonb_agg(jsonb_build_object('at', ${textOf(sql, stepOf(range))}, 'model', model_slug,
           'requests', requests, 'prompt_tokens', prompt_tokens, 'completion_tokens', completion_tokens,
           'cost_eur', trim_scale(cost)::text) order by at, model_slug) from drawn), '[]'),
@@ -230,27 +233,85 @@ function chosenRows(sql: Sql, companyId: string, { model, key, endpoint, cost_ce
     ${cost_center === null ? sql`` : sql`and cost_center = ${cost_center}`}`;
 }
 
-/**
- * What the chart shows: `at`, `model_slug` and sums. Of all keys together, days come from their hours too: these are
- * fewer rows than `usage_daily` has with thousands of keys.
- */
+/** Sums by month, model, endpoint, cost centre and how calls ended. */
+function cellRows(sql: Sql, companyId: string, range: DayRange, filters: UsageFilters) {
+  const chosen = chosenRows(sql, companyId, filters);
+  const dimensions = sql`billing_month, model_slug, endpoint, cost_center, outcome, usage_source`;
+  let rows: Fragment;
+  if (filters.key === null) {
+    const { whole, parts } = monthsIn(range);
+    const table = sql`select ${dimensions}, requests, prompt_tokens, completion_tokens, cost_eur
+      from usage_company_days where ${chosen}`;
+    rows = parts.reduce(
+      (before, days) => sql`${before} union all ${table} and ${isOf(sql, days)}`,
+      sql`${table} and billing_month = any(${whole}::date[])`,
+    );
+  } else {
+    rows = monthlyRows(sql, range, {
+      months: sql`select ${dimensions}, requests, prompt_tokens, completion_tokens, cost_eur from usage_monthly where ${chosen}`,
+      added: sql`select ${dimensions}, requests, prompt_tokens, completion_tokens, cost_eur from usage_daily where ${chosen}`,
+      taken: sql`select ${dimensions}, -requests, -prompt_tokens, -completion_tokens, -cost_eur from usage_daily where ${chosen}`,
+    });
+  }
+  return sql`select ${dimensions}, sum(requests) as requests, sum(prompt_tokens) as prompt_tokens,
+      sum(completion_tokens) as completion_tokens, sum(cost_eur) as cost_eur
+    from (${rows}) r group by ${dimensions} having sum(requests) > 0`;
+}
+
+/** The sums of each key, with the columns of `groups`. */
+function keyRows(sql: Sql, companyId: string, range: DayRange, filters: UsageFilters) {
+  const chosen = chosenRows(sql, companyId, filters);
+  const counts = sql`case when usage_source = 'estimated' then requests else 0 end as estimated,
+    case when outcome <> 'completed' then requests else 0 end as unfinished`;
+  const rows = monthlyRows(sql, range, {
+    months:
+      filters.model === null
+        ? sql`select api_key_id, requests, prompt_tokens, completion_tokens, cost_eur, estimated, unfinished
+            from usage_key_months where ${chosen}`
+        : sql`select api_key_id, requests, prompt_tokens, completion_tokens, cost_eur, ${counts} from usage_monthly where ${chosen}`,
+    added: sql`select api_key_id, requests, prompt_tokens, completion_tokens, cost_eur, ${counts} from usage_daily where ${chosen}`,
+    taken: sql`select api_key_id, -requests, -prompt_tokens, -completion_tokens, -cost_eur, -estimated, -unfinished
+      from (select *, ${counts} from usage_daily) d where ${chosen}`,
+  });
+  return sql`select 15, null, api_key_id, null, null, null, null, sum(cost_eur), sum(requests), sum(prompt_tokens),
+      sum(completion_tokens), sum(estimated), sum(unfinished)
+    from (${rows}) r group by api_key_id having sum(requests) > 0`;
+}
+
+/** Rows of whole months, and of days that are added to them or taken from them: `where` of each goes on with its days. */
+function monthlyRows(sql: Sql, range: DayRange, from: Readonly<Record<'months' | 'added' | 'taken', Fragment>>) {
+  const { months, added, taken } = monthsLessDays(range);
+  const days = [
+    ...added.map((part) => [from.added, part] as const),
+    ...taken.map((part) => [from.taken, part] as const),
+  ];
+  return days.reduce(
+    (rows, [table, part]) => sql`${rows} union all ${table} and ${isOf(sql, part)}`,
+    sql`${from.months} and billing_month = any(${months}::date[])`,
+  );
+}
+
+function isOf(sql: Sql, { month, from, to }: MonthDays) {
+  return sql`billing_month = ${month}::date and day between ${from}::date and ${to}::date`;
+}
+
+/** What the chart shows: `at`, `model_slug` and sums. */
 function drawnRows(sql: Sql, companyId: string, range: DayRange, filters: UsageFilters) {
   const sums = sql`sum(requests) as requests, sum(prompt_tokens) as prompt_tokens,
     sum(completion_tokens) as completion_tokens, sum(cost_eur) as cost`;
   const step = stepOf(range);
   if (step === 'month')
     return sql`select billing_month as at, model_slug, ${sums} from cells group by billing_month, model_slug`;
+  const at = step === 'day' ? sql`day` : sql`hour`;
   const days = sql`billing_month between date_trunc('month', ${range.from}::date)::date and ${range.to}::date
     and day between ${range.from}::date and ${range.to}::date`;
-  if (step === 'day' && filters.key !== null) {
-    return sql`
-      select day as at, model_slug, ${sums} from usage_daily
+  if (step === 'day' && filters.key === null) {
+    return sql`select day as at, model_slug, ${sums} from usage_company_days
       where ${chosenRows(sql, companyId, filters)} and ${days} group by day, model_slug`;
   }
+  // of one key, its hours are found by the key; its days are not
   const chosen = chosenRows(sql, companyId, { ...filters, key: filters.key ?? ALL_KEYS });
-  return step === 'day'
-    ? sql`select day as at, model_slug, ${sums} from usage_hourly where ${chosen} and ${days} group by day, model_slug`
-    : sql`select hour as at, model_slug, ${sums} from usage_hourly where ${chosen} and ${days} group by hour, model_slug`;
+  return sql`select ${at} as at, model_slug, ${sums} from usage_hourly where ${chosen} and ${days} group by ${at}, model_slug`;
 }
 
 function textOf(sql: Sql, step: Step) {
@@ -282,7 +343,7 @@ function hoursOf(sql: Sql, day: string) {
  * in-app chat.
  */
 export async function readSpent(sql: Sql, company: string, key: string | null = null): Promise<string> {
-  const ofKey = sql`select sum(cost_eur) from usage_monthly where company_id = ${company} and api_key_id = ${key}`;
+  const ofKey = sql`select sum(cost_eur) from usage_key_months where company_id = ${company} and api_key_id = ${key}`;
   const ofCompany = sql`select sum(api_cost_eur + chat_cost_eur) from monthly_spend where company_id = ${company}`;
   const [row] = await sql<[{ spent: string }]>`
     select trim_scale(coalesce((${key === null ? ofCompany : ofKey} and billing_month = billing_month(now())), 0))::text as spent`;

@@ -127,7 +127,7 @@ function readSpend(db: Database, ids: readonly string[], months: readonly string
       where company_id = any(${companies}::uuid[]) and billing_month = any(${[...months]}::date[])`;
     if (keys.length === 0) return ofCompanies;
     const ofKeys = sql<MonthSum[]>`
-      select company_id || '/' || api_key_id as id, billing_month::text as month, sum(cost_eur)::text as eur from usage_monthly
+      select company_id || '/' || api_key_id as id, billing_month::text as month, sum(cost_eur)::text as eur from usage_key_months
       where company_id = any(${[...new Set(keys.map(([company]) => company))]}::uuid[])
         and api_key_id = any(${keys.map(([, key]) => key)}::uuid[]) and billing_month = any(${[...months]}::date[])
       group by company_id, api_key_id, billing_month`;

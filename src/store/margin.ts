@@ -44,7 +44,7 @@ export interface MarginMonth {
   readonly lines: readonly (ModelMargin & CompanyMargin)[];
   /** Models with calls that have no cost price. */
   readonly without_cost: readonly string[];
-  /** Months with any usage, and the requested and the present month; newest first. */
+  /** Months with API calls, and the requested and the present month; newest first. */
   readonly months: readonly string[];
 }
 
@@ -88,23 +88,26 @@ const ALL: MarginExtent = { companies: 1_000_000, lines: true };
 
 /**
  * The margin of a month: revenue is the ledger's, cost is tokens × the cost price of the day. A company's own model
- * has a cost price of its own, or none; it counts for the days at whose end it was there. A month in which no cost
- * price began and no own model changed is read from `usage_monthly`, which has fewer rows than `usage_daily`.
+ * has a cost price of its own, or none; it counts for the days at whose end it was there. Models are summed over all
+ * companies at once, less the companies' own models; of companies, those that are asked for are looked at alone. A month
+ * in which no cost price began and no own model changed is not read by the day.
  * @param month its first day; null: the present one in the billing time zone
  */
 export async function readMargin(sql: Sql, month: string | null, extent: MarginExtent = ALL): Promise<MarginMonth> {
+  const day = (await changesWithin(sql, month)) ? sql`day` : sql`billing_month`;
   const sums = sql`sum(requests) as requests, sum(prompt_tokens) as prompt, sum(completion_tokens) as completion,
     sum(cost_eur) as revenue`;
-  const cells = (await changesWithin(sql, month))
-    ? sql`select company_id, model_slug, day, ${sums} from usage_daily
-        where billing_month = (select month from asked) group by 1, 2, 3`
-    : sql`select company_id, model_slug, billing_month as day, ${sums} from usage_monthly
-        where billing_month = (select month from asked) group by 1, 2, 3`;
+  const margins = sql`sum(requests) as requests, sum(revenue) as revenue, sum(cost) as cost,
+    coalesce(sum(revenue) filter (where cost is null), 0) as uncosted`;
+  const ofCompanies = extent.lines
+    ? sql`select grouping(model_slug), company_id, model_slug, ${margins} from costed_companies
+        group by grouping sets ((company_id), (company_id, model_slug))`
+    : sql`select 1, company_id, null, ${margins} from costed_companies group by company_id`;
+  const ofMonth = sql`billing_month = (select month from asked)`;
   const [row] = await sql<[{ report: MarginMonth }]>`
-    with asked as materialized (
+    with recursive asked as materialized (
       select coalesce(${month}::date, billing_month(now())) as month, value as zone from settings where name = 'billing_timezone'
     ),
-    cells as materialized (${cells}),
     -- those of this month alone, so that each call is compared with one or two
     prices as materialized (
       select p.* from (
@@ -121,27 +124,46 @@ export async function readMargin(sql: Sql, month: string | null, extent: MarginE
         from model_prices where company_id is not null) as p, asked
       where input is not null
     ),
-    costed as (
-      select c.*, case when w.slug is not null then prompt * o.input + completion * o.output
-        else prompt * s.input + completion * s.output end * 0.001 as cost
-      from cells c
-      left join own w on w.company_id = c.company_id and w.slug = c.model_slug and c.day >= w.first and c.day < w.last
-      left join prices o on o.company_id = c.company_id and o.slug = c.model_slug and c.day >= o.first and c.day < o.after
-      left join (select * from prices where company_id is null) s on s.slug = c.model_slug and c.day >= s.first and c.day < s.after
+    callers as materialized (select company_id, api_cost_eur as revenue from monthly_spend where requests > 0 and ${ofMonth}),
+    company_cells as (
+      select company_id, model_slug, ${day} as day, ${sums} from usage_company_days
+      where ${ofMonth} and company_id in (select company_id from callers order by revenue desc, company_id limit ${extent.companies})
+      group by 1, 2, 3
     ),
+    own_cells as materialized (
+      select d.company_id, model_slug, ${day} as day, ${sums} from usage_company_days d
+      join own w on w.company_id = d.company_id and w.slug = model_slug and ${day} >= w.first and ${day} < w.last
+      where ${ofMonth} group by 1, 2, 3
+    ),
+    model_cells as (
+      select null::uuid as company_id, model_slug, day, sum(requests) as requests, sum(prompt) as prompt,
+        sum(completion) as completion, sum(revenue) as revenue
+      from (
+        select model_slug, ${day} as day, ${sums} from usage_model_days where ${ofMonth} group by 1, 2
+        union all select model_slug, day, -requests, -prompt, -completion, -revenue from own_cells) m
+      group by 2, 3 having sum(requests) > 0
+      union all select * from own_cells
+    ),
+    costed_models as materialized (${costed(sql, 'model_cells')}),
+    costed_companies as (${costed(sql, 'company_cells')}),
     sums as (
-      select grouping(company_id, model_slug) as of, company_id, model_slug, sum(requests) as requests, sum(revenue) as revenue,
-        sum(cost) as cost, coalesce(sum(revenue) filter (where cost is null), 0) as uncosted
-      from costed group by grouping sets ((), (model_slug), (company_id) ${extent.lines ? sql`, (company_id, model_slug)` : sql``})
+      select case grouping(model_slug) when 1 then 3 else 2 end as of, null::uuid as company_id, model_slug, ${margins}
+      from costed_models group by grouping sets ((), (model_slug))
+      union all
+      ${ofCompanies}
     ),
-    ranked as (select *, row_number() over (partition by of order by revenue desc, company_id) as place from sums),
     lines as (
       select of, s.company_id, c.name, model_slug, revenue, jsonb_build_object('requests', coalesce(requests, 0),
         'revenue_eur', trim_scale(coalesce(revenue, 0))::text, 'cost_eur', trim_scale(cost)::text, 'uncosted_eur', trim_scale(uncosted)::text,
         'margin_eur', trim_scale(revenue - uncosted - cost)::text,
         'margin_percent', round((revenue - uncosted - cost) * 100 / nullif(revenue - uncosted, 0), 1)) as line
-      from ranked s left join companies c on c.id = s.company_id
-      where of <> 1 or place <= ${extent.companies}
+      from sums s left join companies c on c.id = s.company_id
+    ),
+    -- a few steps along the index instead of all its rows
+    known as (
+      select min(billing_month) as month from usage_model_days
+      union all
+      select (select min(billing_month) from usage_model_days where billing_month > k.month) from known k where k.month is not null
     )
     select jsonb_build_object('month', to_char((select month from asked), 'YYYY-MM-DD'),
       'total', (select line from lines where of = 3),
@@ -151,11 +173,22 @@ export async function readMargin(sql: Sql, month: string | null, extent: MarginE
         order by revenue desc, company_id), '[]') from lines where of = 1),
       'lines', (select coalesce(jsonb_agg(line || jsonb_build_object('model', model_slug, 'company_id', company_id, 'company_name', name)
         order by name, company_id, model_slug), '[]') from lines where of = 0),
-      'companies', (select count(*) from sums where of = 1),
-      'without_cost', (select coalesce(jsonb_agg(distinct model_slug), '[]') from costed where cost is null),
-      'months', (select jsonb_agg(to_char(known, 'YYYY-MM-DD') order by known desc) from (
-        select distinct billing_month as known from monthly_spend union select month from asked union select billing_month(now())) as m)) as report`;
+      'companies', (select count(*) from callers),
+      'without_cost', (select coalesce(jsonb_agg(distinct model_slug), '[]') from costed_models where cost is null),
+      'months', (select jsonb_agg(to_char(month, 'YYYY-MM-DD') order by month desc) from (
+        select month from known where month is not null union select month from asked union select billing_month(now())) as m)) as report`;
   return row.report;
+}
+
+/** Cells of a table with their cost; null where there is no cost price. A company that is null has no model of its own. */
+function costed(sql: Sql, cells: 'model_cells' | 'company_cells') {
+  return sql`
+    select c.*, case when w.slug is not null then prompt * o.input + completion * o.output
+      else prompt * s.input + completion * s.output end * 0.001 as cost
+    from ${sql(cells)} c
+    left join own w on w.company_id = c.company_id and w.slug = c.model_slug and c.day >= w.first and c.day < w.last
+    left join prices o on o.company_id = c.company_id and o.slug = c.model_slug and c.day >= o.first and c.day < o.after
+    left join (select * from prices where company_id is null) s on s.slug = c.model_slug and c.day >= s.first and c.day < s.after`;
 }
 
 /** Whether a cost price began, or a company's own model changed, after the first day of a month and before its end. */

@@ -10,7 +10,7 @@ const MOST_BUDGETS = 10;
 const NEAR_PERCENT = 80;
 /** Seconds of a month in which a forecast would say nothing; as for alerts. */
 const EARLY = 2 * 86_400;
-/** Budgets of keys that are looked at: those alerted this month, the newest first. Each is a sum over some hundred rows. */
+/** Budgets of keys that are looked at: those alerted this month, the newest first. */
 const MOST_KEYS = 50;
 
 /** Runs a query on a connection of its own. */
@@ -54,8 +54,8 @@ async function readFacts(sql: Sql): Promise<Facts> {
         from settings where name = 'billing_timezone') z
     ),
     today as materialized (
-      select company_id, sum(requests) as requests, sum(prompt_tokens + completion_tokens) as tokens, sum(cost_eur) as cost
-      from usage_daily where day = (select today from clock) group by 1
+      select company_id, sum(cost_eur) as cost from usage_company_days
+      where day = (select today from clock) and billing_month >= (select month - interval '1 month' from clock) group by 1
     ),
     month as materialized (
       select company_id, requests, prompt_tokens + completion_tokens as tokens, api_cost_eur as cost,
@@ -68,7 +68,7 @@ async function readFacts(sql: Sql): Promise<Facts> {
       from month join companies c on c.id = company_id where company_budget(c) > 0
       union all
       select k.company_id, k.id, k.name, k.prefix, k.monthly_budget_eur, (
-          select coalesce(sum(cost_eur), 0) from usage_monthly d
+          select coalesce(sum(cost_eur), 0) from usage_key_months d
           where d.company_id = k.company_id and d.api_key_id = k.id and d.billing_month = (select month from clock)), c.name
       from (
         select api_key_id from budget_alerts
@@ -86,7 +86,9 @@ async function readFacts(sql: Sql): Promise<Facts> {
     select jsonb_build_object(
       'at', ${instant(sql, sql`now()`)},
       'today', (select ${sums(sql)} || jsonb_build_object('begins', (select today from clock),
-        'before', (select sums from before where period = 'day'), 'spenders', ${spenders(sql, sql`today`, sql`cost`)}) from today),
+          'before', (select sums from before where period = 'day'), 'spenders', ${spenders(sql, sql`today`, sql`cost`)})
+        from (select requests, prompt_tokens + completion_tokens as tokens, cost_eur as cost from usage_model_days
+          where day = (select today from clock)) m),
       'month', (select ${sums(sql)} || jsonb_build_object('begins', (select month from clock),
         'before', (select sums from before where period = 'month'), 'spenders', ${spenders(sql, sql`month`, sql`spent`)},
         'chat_eur', trim_scale(coalesce(sum(chat), 0))::text) from month),
@@ -153,7 +155,7 @@ function before(sql: Sql): Fragment {
         select * from (${mark(sql`at > s.until order by at`)}) m
         union all (
           select s.ends, coalesce(sum(requests), 0), coalesce(sum(prompt_tokens + completion_tokens), 0), coalesce(sum(cost_eur), 0)
-          from usage_daily where s.period = 'day' and day = s.begins having s.period = 'day')
+          from usage_model_days where s.period = 'day' and day = s.begins having s.period = 'day')
         union all (
           select s.ends, coalesce(sum(requests), 0), coalesce(sum(prompt_tokens + completion_tokens), 0), coalesce(sum(api_cost_eur), 0)
           from monthly_spend where s.period = 'month' and billing_month = s.begins having s.period = 'month')

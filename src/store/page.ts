@@ -4,7 +4,7 @@ import { type CompanyRow, columns as companyColumns } from './company.ts';
 import type { Sql } from './database.ts';
 import { type KeyRow, columns as keyColumns } from './key.ts';
 import { type ModelRow, columns as modelColumns } from './model.ts';
-import type { UserRow } from './user.ts';
+import type { PersonRow, UserRow } from './user.ts';
 
 /** Lists of the administration area, a page at a time. */
 
@@ -40,6 +40,7 @@ export type KeySort = 'created' | 'name' | 'used' | 'expires' | 'cost';
 export type ModelSort = 'slug' | 'upstream' | 'company';
 export type AssistantSort = 'name' | 'created';
 export type UserSort = 'company' | 'email' | 'role' | 'created';
+export type PersonSort = 'role' | 'email' | 'seen';
 
 /** Companies with what each has spent in the present month, in-app chat included: exact decimal text. */
 export function pageOfCompanies(sql: Sql, query: ListQuery<CompanySort>): Promise<ListPage<Spent<CompanyRow>>> {
@@ -75,7 +76,8 @@ export async function pageOfKeys(
     return paged(sql, query, by, sql`id`, (tail) => {
       return sql<Counted<Spent<KeyRow>>[]>`
         select k.*, trim_scale((
-          select coalesce(sum(cost_eur), 0) from usage_monthly u where u.api_key_id = k.id and ${month}))::text as spent
+          select coalesce(sum(cost_eur), 0) from usage_key_months
+          where company_id = ${company} and api_key_id = k.id and ${month}))::text as spent
         from (select ${keyColumns(sql)}, count(*) over ()::integer as total from api_keys where ${chosen} ${tail}) k`;
     });
   }
@@ -85,7 +87,7 @@ export async function pageOfKeys(
     return sql<Counted<Spent<KeyRow>>[]>`
       select ${keyColumns(sql)}, trim_scale(coalesce(d.cost, 0))::text as spent, count(*) over ()::integer as total
       from api_keys left join (
-        select api_key_id, sum(cost_eur) as cost from usage_monthly
+        select api_key_id, sum(cost_eur) as cost from usage_key_months
         where company_id = ${company} and ${month} group by 1) d on d.api_key_id = id
       where ${chosen} ${tail}`;
   });
@@ -104,7 +106,7 @@ export async function countKeys(sql: Sql, company: string): Promise<Readonly<Rec
 export function playgroundKeys(sql: Sql, company: string): Promise<Spent<KeyRow>[]> {
   return sql<Spent<KeyRow>[]>`
     select ${keyColumns(sql)}, trim_scale((
-      select coalesce(sum(cost_eur), 0) from usage_daily
+      select coalesce(sum(cost_eur), 0) from usage_key_months
       where api_key_id = id and company_id = ${company} and billing_month = billing_month(now())))::text as spent
     from api_keys where company_id = ${company} and purpose = 'playground' and revoked_at is null
     order by last_used_at desc nulls last, id limit ${PAGE_ROWS}`;
@@ -160,6 +162,19 @@ export function pageOfUsers(sql: Sql, query: ListQuery<UserSort>): Promise<ListP
       select u.id, email, company_id, role, u.created_at, c.name as company_name, count(*) over ()::integer as total
       from users u left join companies c on c.id = company_id
       where ${contains(sql, query, sql`email, role, c.name`)} ${tail}`;
+  });
+}
+
+/** The people of a company. Sorted by role: owners first, then administrators. */
+export function pageOfPeople(sql: Sql, company: string, query: ListQuery<PersonSort>): Promise<ListPage<PersonRow>> {
+  const by = {
+    ...{ email: sql`email`, seen: sql`last_sign_in_at` },
+    role: sql`array_position(array['owner', 'administrator', 'member'], role)`,
+  }[query.sort];
+  return paged(sql, query, by, sql`email`, (tail) => {
+    return sql<Counted<PersonRow>[]>`
+      select id, email, company_id, role, created_at, last_sign_in_at, count(*) over ()::integer as total
+      from users where company_id = ${company} and ${contains(sql, query, sql`email, role`)} ${tail}`;
   });
 }
 

@@ -42,8 +42,8 @@ export async function readQuality(
       from settings where name = 'billing_timezone'
     ),
     hours as materialized (
-      select h.* from request_hours h, asked
-      where company_id = ${companyId} and hour >= date_trunc('hour', begins, 'UTC') and hour < ends
+      select * from request_hours
+      where company_id = ${companyId} and hour >= (select date_trunc('hour', begins, 'UTC') from asked) and hour < (select ends from asked)
         ${model === null ? sql`` : sql`and model_slug = ${model}`} ${key === null ? sql`` : sql`and api_key_id = ${key}`}
         ${endpoint === null ? sql`` : sql`and endpoint = ${endpoint}`}
       limit ${cost_center === null ? MAX_HOURS + 1 : 0}

@@ -3,6 +3,8 @@ import type { Sql } from './database.ts';
 /** The figures of a row of `monthly_spend`, and of one of `usage_daily` and its like. */
 const MONTHLY = ['requests', 'prompt_tokens', 'completion_tokens', 'api_cost_eur', 'chat_cost_eur'] as const;
 const DAILY = ['requests', 'prompt_tokens', 'completion_tokens', 'cost_eur'] as const;
+/** Further figures of `usage_key_months`. */
+const COUNTS = ['estimated', 'unfinished'] as const;
 
 /** A counter of `monthly_spend` that is not the sum of its rows. */
 export interface Difference {
@@ -52,42 +54,59 @@ function pairs(sql: Sql, names: readonly string[]) {
   return sql.unsafe(names.map((name) => `('${name}', c.${name}, r.${name})`).join(', '));
 }
 
-/** The tables of sums that pages show. */
+const DAY = { period: 'day', shown: "to_char(day, 'YYYY-MM-DD')" } as const;
+const HOUR = { period: 'hour', shown: `to_char(hour at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI"Z"')` } as const;
+const MONTH = { period: 'month', shown: "to_char(billing_month, 'YYYY-MM')" } as const;
+
+/** The tables of sums that pages show, and which columns tell their rows apart. */
 const SUMS = {
   daily: {
+    ...DAY,
     table: 'usage_daily',
-    period: 'day',
-    shown: "to_char(day, 'YYYY-MM-DD')",
-    by: 'billing_month, day, usage_source, outcome',
+    by: 'company_id, billing_month, day, model_slug, api_key_id, endpoint, usage_source, outcome, cost_center',
   },
   hourly: {
+    ...HOUR,
     table: 'usage_hourly',
-    period: 'hour',
-    shown: `to_char(hour at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI"Z"')`,
-    by: 'billing_month, day, hour',
+    by: 'company_id, billing_month, day, hour, model_slug, api_key_id, endpoint, cost_center',
   },
   monthly: {
+    ...MONTH,
     table: 'usage_monthly',
-    period: 'month',
-    shown: "to_char(billing_month, 'YYYY-MM')",
-    by: 'billing_month, usage_source, outcome',
+    by: 'company_id, billing_month, model_slug, api_key_id, endpoint, usage_source, outcome, cost_center',
   },
+  company_days: {
+    ...DAY,
+    table: 'usage_company_days',
+    by: 'company_id, billing_month, day, model_slug, endpoint, usage_source, outcome, cost_center',
+  },
+  key_months: {
+    ...MONTH,
+    table: 'usage_key_months',
+    by: 'company_id, billing_month, api_key_id, endpoint, cost_center',
+  },
+  model_days: { ...DAY, table: 'usage_model_days', by: 'billing_month, day, model_slug' },
 } as const;
 
-/** A table of sums: by day, by hour or by month. */
+/** A table of sums. */
 export type SumsName = keyof typeof SUMS;
-export const SUMS_TABLES = Object.fromEntries(
-  Object.entries(SUMS).map(([name, { table }]) => [name, table]),
-) as Readonly<Record<SumsName, string>>;
+export const SUMS_NAMES = Object.keys(SUMS) as readonly SumsName[];
+/** Their tables, and what their rows are of. */
+export const SUMS_TABLES: Readonly<
+  Record<SumsName, { readonly table: string; readonly period: 'day' | 'hour' | 'month' }>
+> = SUMS;
 
 /** A figure of such a table that is not the sum of its rows. */
-export interface SumsDifference extends Omit<Difference, 'month' | 'counter'> {
+export interface SumsDifference extends Omit<Difference, 'company_id' | 'month' | 'counter'> {
+  /** null: of all companies. */
+  readonly company_id: string | null;
   /** One of them. "2026-11-21" or "2026-11" in the billing time zone; "2026-11-21T10:00Z", when an hour begins. */
   readonly day?: string;
   readonly month?: string;
   readonly hour?: string;
-  readonly model_slug: string;
-  readonly counter: (typeof DAILY)[number];
+  /** null: of all models. */
+  readonly model_slug: string | null;
+  readonly counter: (typeof DAILY)[number] | (typeof COUNTS)[number];
 }
 
 export interface SumsCheck {
@@ -105,32 +124,42 @@ export interface SumsCheck {
  */
 export async function verifySums(sql: Sql, name: SumsName, most = 1000): Promise<SumsCheck> {
   const { table, period, shown, by } = SUMS[name];
-  const others = sql.unsafe(`company_id, model_slug, endpoint, cost_center, ${by}`);
+  const columns = by.split(', ');
+  const dimensions = sql.unsafe(by);
+  const figures: readonly string[] = name === 'key_months' ? [...DAILY, ...COUNTS] : DAILY;
   // the nil id stands for all keys together
-  const keys = name === 'hourly' ? sql`grouping sets ((api_key_id), ())` : sql`api_key_id`;
-  const key =
-    name === 'hourly'
-      ? sql`coalesce(api_key_id, '00000000-0000-0000-0000-000000000000') as api_key_id`
-      : sql`api_key_id`;
+  const isHourly = name === 'hourly';
+  const shownDimensions = isHourly
+    ? sql.unsafe(by.replace('api_key_id', "coalesce(api_key_id, '00000000-0000-0000-0000-000000000000') as api_key_id"))
+    : dimensions;
+  const groups = isHourly
+    ? sql.unsafe(`${by.replace(' api_key_id,', '')}, grouping sets ((api_key_id), ())`)
+    : dimensions;
+  const or = (column: string) => sql.unsafe(columns.includes(column) ? column : `null as ${column}`);
   const [row] = await sql<[{ checked: number; total: number; differences: SumsDifference[] | null }]>`
     with rows as (
-      select ${others}, ${key}, count(*) as requests, sum(prompt_tokens) as prompt_tokens,
-        sum(completion_tokens) as completion_tokens, sum(cost_eur) as cost_eur
+      select ${shownDimensions}, count(*) as requests, sum(prompt_tokens) as prompt_tokens,
+        sum(completion_tokens) as completion_tokens, sum(cost_eur) as cost_eur,
+        count(*) filter (where usage_source = 'estimated') as estimated, count(*) filter (where outcome <> 'completed') as unfinished
       from (
         select u.*, (occurred_at at time zone z.value)::date as day, date_trunc('hour', occurred_at, z.value) as hour
         from api_usage u, settings z where z.name = 'billing_timezone') u
-      group by ${others}, ${keys}
+      group by ${groups}
+    ),
+    counted as (
+      select ${dimensions}, ${sql.unsafe(figures.map((figure) => `sum(${figure}) as ${figure}`).join(', '))} from ${sql(table)}
+      group by ${dimensions}
     ),
     compared as (
-      select company_id, ${sql.unsafe(shown)} as period, model_slug, api_key_id, counter, counted, rows
-      from rows r full join ${sql(table)} c using (${others}, api_key_id)
-      cross join lateral (values ${pairs(sql, DAILY)}) as pair (counter, counted, rows)
+      select ${or('company_id')}, ${sql.unsafe(shown)} as period, ${or('model_slug')}, ${or('api_key_id')}, counter, counted, rows
+      from rows r full join counted c using (${dimensions})
+      cross join lateral (values ${pairs(sql, figures)}) as pair (counter, counted, rows)
     ),
     different as (
       select * from compared where coalesce(counted, 0) <> coalesce(rows, 0)
       order by period, company_id, model_slug, api_key_id, counter
     )
-    select (select count(*) / 4 from compared)::integer as checked, (select count(*) from different)::integer as total,
+    select (select count(*) / ${figures.length} from compared)::integer as checked, (select count(*) from different)::integer as total,
       (select json_agg(json_build_object('company_id', company_id, ${period}::text, period, 'model_slug', model_slug,
           'counter', counter, 'counted', trim_scale(coalesce(counted, 0))::text, 'rows', trim_scale(coalesce(rows, 0))::text))
         from (select * from different limit ${most}) as first) as differences`;

@@ -169,6 +169,8 @@ t.test('every table of a company refuses changes while it is closed', async (t) 
     'usage_daily',
     'usage_hourly',
     'usage_monthly',
+    'usage_company_days',
+    'usage_key_months',
     'monthly_spend',
     // the last months are closed, and late rows come, after the company was
     'statements',

@@ -316,9 +316,8 @@ async function spender() {
     insert into usage_daily values (${company}, billing_month(now()), billing_month(now()), 'swift', ${key?.id as string},
       'chat.completions', 'upstream', 'completed', 1, 10, 10, 2.5)`;
   await office.sql`
-    insert into usage_monthly (company_id, billing_month, model_slug, api_key_id, endpoint, usage_source, outcome,
-      cost_center, requests, prompt_tokens, completion_tokens, cost_eur)
-    select company_id, billing_month, model_slug, api_key_id, endpoint, usage_source, outcome, cost_center, requests, prompt_tokens,
-      completion_tokens, cost_eur from usage_daily where company_id = ${company}`;
+    insert into usage_key_months
+    select company_id, billing_month, api_key_id, endpoint, cost_center, requests, prompt_tokens, completion_tokens, cost_eur, 0, 0
+    from usage_daily where company_id = ${company}`;
   return { company, key: key?.id as string };
 }

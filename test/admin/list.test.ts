@@ -54,9 +54,8 @@ t.test('no page is large, and each list has 50 rows', async (t) => {
   await insertUsage(sql, { companies: [company], keys: ids, rows: 10_000, seed: 1, month: row.month });
   const usage = await get(operator, `${base}/usage`);
   t.match(usage, /9,950 others/);
-  await sql`insert into usage_hourly
-    select ${company}, '00000000-0000-0000-0000-000000000000', ${row.month}::date, ${row.month}::date + day, ${row.month}::date + day,
-      'model-' || i, 'embeddings', '', 1, 1, 0, i
+  await sql`insert into usage_company_days
+    select ${company}, ${row.month}::date, ${row.month}::date + day, 'model-' || i, 'embeddings', 'upstream', 'completed', '', 1, 1, 0, i
     from generate_series(1, 300) as i, generate_series(0, 27) as day`;
   t.match(await get(operator, `${base}/usage`), /and 29\d more/, '300 models a day');
 });

@@ -137,9 +137,13 @@ t.test('pages of any range stay below 300 KB', async (t) => {
       'completed', 1000, 100000, 10000, i * 0.00123456, 'Cost centre with a long name ' || i % 80
     from generate_series(1, 200) i, generate_series('2024-01-01'::date, '2024-03-02', interval '1 day') day`;
   await office.sql`
-    insert into usage_monthly select company_id, billing_month, model_slug, api_key_id, endpoint, usage_source, outcome, cost_center,
+    insert into usage_company_days select company_id, billing_month, day, model_slug, endpoint, usage_source, outcome, cost_center,
       sum(requests), sum(prompt_tokens), sum(completion_tokens), sum(cost_eur)
     from usage_daily where billing_month < '2025-01-01' group by 1, 2, 3, 4, 5, 6, 7, 8`;
+  await office.sql`
+    insert into usage_key_months select company_id, billing_month, api_key_id, endpoint, cost_center,
+      sum(requests), sum(prompt_tokens), sum(completion_tokens), sum(cost_eur), 0, 0
+    from usage_daily where billing_month < '2025-01-01' group by 1, 2, 3, 4, 5`;
   for (const query of [
     'from=2024-01-01&to=2024-03-02',
     'from=2023-01-01&to=2027-12-31',

@@ -6,7 +6,7 @@ import { NO_FILTERS, readUsage, type UsageFilters } from '../../src/store/daily.
 import { type Database, openDatabase, type Sql } from '../../src/store/database.ts';
 import { copyLedger } from '../../src/store/export.ts';
 import { migrate } from '../../src/store/migrate.ts';
-import { verifySums } from '../../src/store/verify.ts';
+import { SUMS_NAMES, verifySums } from '../../src/store/verify.ts';
 import { insertUsage } from '../admin/rows.ts';
 import { privateServer } from '../support/postgres.ts';
 import { addUsage } from '../support/usage.ts';
@@ -51,16 +51,32 @@ function randomFilters(): UsageFilters {
   };
 }
 
+/** The sums of the ledger rows themselves, of each value of a column, the most expensive first. */
+async function linesOf(range: DayRange, filters: UsageFilters, column: string) {
+  return run(
+    (sql) => sql`
+      select ${sql(column)} as name, count(*)::integer as requests, sum(prompt_tokens)::integer as prompt_tokens,
+        sum(completion_tokens)::integer as completion_tokens, trim_scale(sum(cost_eur))::text as cost_eur,
+        (count(*) filter (where usage_source = 'estimated'))::integer as estimated,
+        (count(*) filter (where outcome <> 'completed'))::integer as unfinished
+      from api_usage where ${chosenOf(sql, range, filters)}
+      group by 1 order by sum(cost_eur) desc, 1`,
+  );
+}
+
+const chosenOf = (sql: Sql, { from, to }: DayRange, { model, key, endpoint, cost_center }: UsageFilters) => sql`
+  company_id = ${company} and (occurred_at at time zone ${ZONE})::date between ${from}::date and ${to}::date
+  and model_slug = coalesce(${model}, model_slug) and api_key_id = coalesce(${key}::uuid, api_key_id)
+  and endpoint = coalesce(${endpoint}, endpoint) and cost_center = coalesce(${cost_center}, cost_center)`;
+
 /** The sums of the ledger rows themselves. */
-async function ledgerOf({ from, to }: DayRange, { model, key, endpoint, cost_center }: UsageFilters) {
+async function ledgerOf(range: DayRange, filters: UsageFilters) {
   const [row] = await run(
     (sql) => sql`
       select count(*)::integer as requests, coalesce(sum(prompt_tokens), 0)::integer as prompt_tokens,
         coalesce(sum(completion_tokens), 0)::integer as completion_tokens,
         trim_scale(coalesce(sum(cost_eur), 0))::text as cost_eur
-      from api_usage where company_id = ${company} and (occurred_at at time zone ${ZONE})::date between ${from}::date and ${to}::date
-        and model_slug = coalesce(${model}, model_slug) and api_key_id = coalesce(${key}::uuid, api_key_id)
-        and endpoint = coalesce(${endpoint}, endpoint) and cost_center = coalesce(${cost_center}, cost_center)`,
+      from api_usage where ${chosenOf(sql, range, filters)}`,
   );
   return row;
 }
@@ -93,6 +109,15 @@ t.test('every table of any range with any filter adds up to the ledger rows, and
       ending: usage.by_ending,
     })) {
       t.same(sumsOf(lines), ledger, `${what} ${name}`);
+    }
+    const tables = {
+      model_slug: usage.by_model.lines,
+      api_key_id: usage.by_key.lines.map(({ id, prefix, ...line }) => ({ ...line, name: id })),
+      endpoint: usage.by_endpoint.lines,
+      cost_center: usage.by_cost_center.lines,
+    };
+    for (const [column, lines] of Object.entries(tables)) {
+      t.same(lines, await linesOf(range, filters, column), `${what} each ${column}`);
     }
     const short = await run((sql) => readUsage(sql, company, range, filters, 2));
     t.same(short.by_model.lines, usage.by_model.lines.slice(0, 2));
@@ -237,7 +262,7 @@ t.test('days and hours hold in zones with odd offsets and with midnights that do
 });
 
 t.test('a figure by hour or by month that is off is named', async (t) => {
-  for (const name of ['daily', 'hourly', 'monthly'] as const) {
+  for (const name of SUMS_NAMES) {
     t.equal((await run((sql) => verifySums(sql, name))).total, 0, name);
   }
   await run(
@@ -248,10 +273,27 @@ t.test('a figure by hour or by month that is off is named', async (t) => {
     (sql) =>
       sql`delete from usage_monthly where company_id = ${company} and billing_month = '2026-01-01' and cost_center = 'R&D'`,
   );
+  await run(
+    (sql) => sql`update usage_company_days set cost_eur = cost_eur + 1
+    where company_id = ${company} and day = '2026-01-05' and model_slug = 'swift'`,
+  );
+  await run(
+    (sql) => sql`update usage_key_months set estimated = estimated + 1 where api_key_id = ${keys[0] as string}`,
+  );
+  await run((sql) => sql`insert into usage_model_days values ('2026-01-01', '2026-01-05', 'swift', 7, 1, 0, 0, 0)`);
   const hourly = await run((sql) => verifySums(sql, 'hourly'));
   t.match(hourly.differences[0], { company_id: company, hour: /^2026-10-.*Z$/, counter: 'requests' });
   const monthly = await run((sql) => verifySums(sql, 'monthly', 5));
   t.ok(monthly.total > 5);
   t.equal(monthly.differences.length, 5);
   t.match(monthly.differences[0], { company_id: company, month: '2026-01', counted: '0' });
+  const days = await run((sql) => verifySums(sql, 'company_days'));
+  t.match(days.differences[0], { company_id: company, day: '2026-01-05', model_slug: 'swift', counter: 'cost_eur' });
+  const months = await run((sql) => verifySums(sql, 'key_months'));
+  t.match(months.differences[0], { month: '2025-12', model_slug: null, counter: 'estimated' });
+  t.ok(months.differences.every(({ counter }) => counter === 'estimated'));
+  t.match(await run((sql) => verifySums(sql, 'model_days')), {
+    total: 1,
+    differences: [{ company_id: null, day: '2026-01-05', model_slug: 'swift', counter: 'requests' }],
+  });
 });

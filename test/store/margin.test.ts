@@ -3,9 +3,10 @@ import t from 'tap';
 import { formatEur, parseEur } from '../../src/domain/money.ts';
 import { createCompany } from '../../src/store/company.ts';
 import type { Sql } from '../../src/store/database.ts';
-import { readMargin, setCostPrice } from '../../src/store/margin.ts';
+import { type MarginSums, readMargin, setCostPrice } from '../../src/store/margin.ts';
 import { migrate } from '../../src/store/migrate.ts';
 import { createModel, removeModel } from '../../src/store/model.ts';
+import { insertUsage } from '../admin/rows.ts';
 import { emptyDatabase } from '../support/postgres.ts';
 import { addUsage } from '../support/usage.ts';
 
@@ -125,3 +126,90 @@ t.test('an empty month has zeros, and a removed company its revenue', async (t) 
     by_company: [{ company_name: null, revenue_eur: '1' }],
   });
 });
+
+/** The margin of a month from the rows themselves: company, model, requests, revenue, cost, revenue without cost price. */
+function marginOfRows(sql: Sql, month: string) {
+  const line = (company: string, model: string) =>
+    sql.unsafe(`concat_ws(' ', ${company}, ${model}, count(*), trim_scale(sum(cost_eur)), coalesce(trim_scale(sum(cost))::text, ''),
+      trim_scale(coalesce(sum(cost_eur) filter (where cost is null), 0)))`);
+  return sql<{ total: string; models: string[]; companies: string[]; without: string[] }[]>`
+    with days as (select *, (occurred_at at time zone 'Europe/Berlin')::date as day from api_usage where billing_month = ${month}),
+    costed as (
+      select d.*, (
+        select (d.prompt_tokens * p.input + d.completion_tokens * p.output) * 0.001 from model_cost_prices p
+        where p.slug = d.model_slug and p.valid_from <= d.day and p.company_id is not distinct from (
+          select case when m.input is not null then m.company_id end from model_prices m
+          where m.slug = d.model_slug and m.company_id = d.company_id and (m.valid_from at time zone 'Europe/Berlin')::date <= d.day
+          order by m.valid_from desc limit 1)
+        order by p.valid_from desc limit 1) as cost
+      from days d
+    )
+    select (select ${line("''", "''")} from costed) as total,
+      array(select ${line("''", 'model_slug')} from costed group by model_slug) as models,
+      array(select ${line('company_id', "''")} from costed group by company_id order by sum(cost_eur) desc, company_id) as companies,
+      array(select distinct model_slug from costed where cost is null order by 1) as without
+    where exists (select from costed)`;
+}
+
+t.test(
+  'any month adds up to the ledger rows: prices that change, own models that come and go, few companies',
+  async (t) => {
+    const { db } = await emptyDatabase(t);
+    await migrate(db, { billingTimezone: 'Europe/Berlin' });
+    const run = <T>(work: (sql: Sql) => Promise<T>) => db.run(30_000, work);
+    const companies = Array.from({ length: 5 }, () => randomUUID());
+    const months = ['2026-01-01', '2026-02-01', '2026-03-01', '2026-04-01'];
+    await run(async (sql) => {
+      await sql`insert into companies (id, name) select id, id::text from unnest(${companies}::uuid[]) id`;
+      for (const [seed, month] of months.entries())
+        await insertUsage(sql, { companies, keys: [randomUUID(), randomUUID()], rows: 800, seed, month });
+      const costs = [
+        ['swift', null, '2025-01-01', '0.1'],
+        ['swift', null, '2026-02-11', '0.000000000007'],
+        ['solid', null, '2026-01-01', '0.3'],
+        ['tiny', null, '2025-01-01', '0.2'],
+        ['vectors', null, '2026-03-31', '0.2'],
+        ['swift', companies[0] as string, '2026-02-05', '0.9'],
+        ['solid', companies[1] as string, '2020-01-01', '0.7'],
+      ] as const;
+      for (const [slug, company_id, day, input] of costs)
+        await setCostPrice(sql, { slug, company_id, input, output: '0.01' }, day);
+      // own models of before, which no program may add: two that stay, one of February, one without a cost price
+      await sql`set session_replication_role = replica`;
+      await sql`
+      insert into model_prices (slug, company_id, valid_from, input, output) values
+        ('swift', ${companies[0] as string}, '2025-06-01', 1, 1), ('solid', ${companies[1] as string}, '2026-02-10T22:30:00Z', 1, 1),
+        ('solid', ${companies[1] as string}, '2026-02-20T23:30:00Z', null, null), ('tiny', ${companies[2] as string}, '2025-01-01', 1, 1)`;
+      await sql`set session_replication_role = origin`;
+    });
+    for (const month of [...months, '2026-05-01']) {
+      const [ledger] = await run((sql) => marginOfRows(sql, month));
+      for (const lines of [true, false]) {
+        const margin = await run((sql) => readMargin(sql, month, { companies: 3, lines }));
+        const own = ({
+          requests,
+          revenue_eur,
+          cost_eur,
+          uncosted_eur,
+          ...names
+        }: MarginSums & Record<string, unknown>) =>
+          [names.company_id, names.model, requests, revenue_eur, cost_eur, uncosted_eur]
+            .map((value) => value ?? '')
+            .join(' ');
+        t.equal(own({ ...margin.total }), ledger?.total ?? '  0 0  0', `${month} total`);
+        t.same(
+          new Set(margin.by_model.map((line) => own({ ...line }))),
+          new Set(ledger?.models ?? []),
+          `${month} models`,
+        );
+        t.same(
+          margin.by_company.map((line) => own({ ...line })),
+          (ledger?.companies ?? []).slice(0, 3),
+          `${month} companies`,
+        );
+        t.equal(margin.companies, ledger?.companies?.length ?? 0);
+        t.same(margin.without_cost, ledger?.without ?? []);
+      }
+    }
+  },
+);

@@ -8,9 +8,10 @@ import { createInvitation, withdrawInvitation } from '../../src/store/invitation
 import { createKey, revokeKey } from '../../src/store/key.ts';
 import { migrate } from '../../src/store/migrate.ts';
 import { createModel } from '../../src/store/model.ts';
+import { pageOfPeople } from '../../src/store/page.ts';
 import { trailStore } from '../../src/store/request-trail.ts';
 import { ensureTenantRole, enterCompany, within } from '../../src/store/tenant-role.ts';
-import { insertUser, listPeople, removeUser, setRole } from '../../src/store/user.ts';
+import { insertUser, removeUser, setRole } from '../../src/store/user.ts';
 import { inDatabase, privateServer, testDatabase } from '../support/postgres.ts';
 import { addRequests } from '../support/requests.ts';
 import { addStatementRows } from '../support/statement.ts';
@@ -166,7 +167,8 @@ t.test('with every WHERE forgotten', async (t) => {
   });
 
   await t.test('a company changes its own people and invitations, and its ceilings not at all', async (t) => {
-    const [theirs] = await db.run(MS, (sql) => listPeople(sql, two.id));
+    const query = { search: '', sort: 'role', descending: false, page: 1 } as const;
+    const [theirs] = (await db.run(MS, (sql) => pageOfPeople(sql, two.id, query))).rows;
     const [invited] = await db.run(
       MS,
       (sql) => sql<{ id: string }[]>`select id from invitations where company_id = ${two.id}`,

@@ -3,8 +3,9 @@ import t from 'tap';
 import { verifyPassword } from '../../src/domain/password.ts';
 import { createCompany } from '../../src/store/company.ts';
 import { openDatabase, type Sql } from '../../src/store/database.ts';
+import { pageOfPeople } from '../../src/store/page.ts';
 import { createSession } from '../../src/store/session.ts';
-import { createUser, keepAnOwner, listPeople, removeUser, setRole } from '../../src/store/user.ts';
+import { createUser, keepAnOwner, removeUser, setRole } from '../../src/store/user.ts';
 import { testDatabase } from '../support/postgres.ts';
 import { until } from '../support/until.ts';
 
@@ -89,19 +90,24 @@ t.test('of two owners who remove each other at once, one stays', async (t) => {
   await first;
   await t.rejects(second, { reason: 'conflict', message: /last owner/ });
   t.same(
-    (await run((sql) => listPeople(sql, duo))).map(({ email }) => email),
+    (await peopleOf(duo)).map(({ email }) => email),
     ['one@duo.example'],
   );
 });
+
+async function peopleOf(company: string) {
+  const query = { search: '', sort: 'role', descending: false, page: 1 } as const;
+  return (await run((sql) => pageOfPeople(sql, company, query))).rows;
+}
 
 t.test('a sign-in is remembered, and no entry of the audit log', async (t) => {
   const { id: solo } = await run((sql) => createCompany(sql, { name: 'Solo' }));
   const asked = { email: 'solo@example.com', password: null, role: 'member', company_id: solo } as const;
   const { id } = await run((sql) => createUser(sql, asked));
   const entries = () => run(async (sql) => (await sql`select from audit_log where subject_id = ${id}`).length);
-  t.equal((await run((sql) => listPeople(sql, solo)))[0]?.last_sign_in_at, null);
+  t.equal((await peopleOf(solo))[0]?.last_sign_in_at, null);
   await run((sql) => createSession(sql, randomBytes(32), id));
-  t.type((await run((sql) => listPeople(sql, solo)))[0]?.last_sign_in_at, Date);
+  t.type((await peopleOf(solo))[0]?.last_sign_in_at, Date);
   t.equal(await entries(), 1);
   await run((sql) => setRole(sql, solo, id, 'owner'));
   t.equal(await entries(), 2, 'a role is');

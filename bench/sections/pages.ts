@@ -1,0 +1,118 @@
+import { hash, randomBytes } from 'node:crypto';
+import { addDays, addMonths } from '../../src/domain/day-range.ts';
+import { openDatabase } from '../../src/store/database.ts';
+import { createSession } from '../../src/store/session.ts';
+import { insertUser } from '../../src/store/user.ts';
+import { freePort } from '../../test/faults/pooler.ts';
+import { type Figures, reading } from '../results.ts';
+import { fillPages, idOf } from '../run/pages-data.ts';
+import type { Bench, Section } from '../run/rounds.ts';
+import { startGateway, type Target } from '../run/targets.ts';
+import { number, table } from '../tables.ts';
+
+const SETUP_MS = 60_000;
+
+/** Every page over many companies, keys and ledger rows. A page's name is the name of its series. */
+export const pages: Section = {
+  heading: 'Pages with many companies, keys and ledger rows',
+  async start(bench) {
+    const { companies, ledgerRows } = bench;
+    const data = { companies, keys: Math.ceil(companies / 2), ledgerRows };
+    bench.say(`filling a database with ${companies} companies, ${data.keys} keys in one and ${ledgerRows} ledger rows`);
+    const databaseUrl = await bench.server.seeded((db) => fillPages(db, data, bench.say));
+    const adminPort = await freePort();
+    const gateway = await startGateway({ ...bench, databaseUrl }, { env: { ADMIN_PORT: `${adminPort}` } });
+    const headers = { cookie: await signIn(databaseUrl) };
+    return [{ ...gateway, baseUrl: `http://127.0.0.1:${adminPort}`, headers }];
+  },
+  steps: (bench) => [
+    {
+      name: 'pages',
+      warmSeconds: 1,
+      async measure(target) {
+        const figures: Record<string, Figures> = {};
+        for (const [name, path] of Object.entries(pathsOf(new Date().toISOString().slice(0, 10)))) {
+          figures[name] = await fetchPage(bench, target, path);
+        }
+        return figures;
+      },
+    },
+  ],
+  note: ({ companies, ledgerRows }) =>
+    `${companies.toLocaleString('en')} companies, ${Math.ceil(companies / 2).toLocaleString('en')} keys in one of them that use each of 20 models; ${ledgerRows.toLocaleString('en')} ledger rows of five months, an eighth of them of that company. Each page is fetched once a round, alone; the gateway has core 0, Postgres the rest.`,
+  table: (results) => {
+    const rows = Object.keys(results.series).map((name) => {
+      const [ms, postgres, kb] = ['ms', 'postgres', 'kb'].map((kind) => reading(results, name, 'gateway', kind));
+      return [name, ms?.low, ms?.median, postgres?.low, kb?.median].map((cell) =>
+        typeof cell === 'number' ? number(cell) : (cell ?? '–'),
+      );
+    });
+    return table(['page', 'best ms', 'median ms', 'CPU ms of Postgres, best', 'KB'], rows);
+  },
+};
+
+async function fetchPage({ server }: Bench, { baseUrl, headers }: Target, path: string): Promise<Figures> {
+  const before = server.cpuMicros();
+  const began = performance.now();
+  const response = await fetch(baseUrl + path, { headers });
+  const body = await response.arrayBuffer();
+  const ms = performance.now() - began;
+  if (response.status !== 200) throw new Error(`${path} answers ${response.status}`);
+  return { ms, postgres: (server.cpuMicros() - before) / 1000, kb: body.byteLength / 1000 };
+}
+
+/** Signs an operator in without a password. @returns the cookie */
+async function signIn(databaseUrl: string): Promise<string> {
+  const db = openDatabase({ url: databaseUrl, maxConnections: 1 });
+  const token = randomBytes(32).toString('base64url');
+  await db.run(SETUP_MS, async (sql) => {
+    const { id } = await insertUser(sql, { email: 'bench@example.com', role: 'operator', company_id: null }, null);
+    await createSession(sql, hash('sha256', token, 'buffer'), id);
+  });
+  await db.close();
+  return `tollgate=${token}`;
+}
+
+/** The path of each page that is measured. @param today "2026-11-22" */
+export function pathsOf(today: string): Readonly<Record<string, string>> {
+  const company = `/companies/${idOf('company 0')}`;
+  const key = idOf('key 1');
+  const lastMonth = addMonths(today, -1);
+  const days = (from: string, to = today) => `from=${from}&to=${to}`;
+  const halves = days(addDays(addMonths(today, -3), 15), addDays(lastMonth, 15));
+  return {
+    overview: '/',
+    companies: '/companies',
+    'companies by spend': '/companies?sort=-spent',
+    'companies searched for': '/companies?q=Company+77',
+    margin: '/margin',
+    'margin of a month with a new cost price': `/margin?month=${lastMonth.slice(0, 7)}`,
+    prices: '/models',
+    'prices of a model': `/models/${idOf('model 1')}`,
+    users: '/users',
+    'audit log': '/audit',
+    requests: '/requests',
+    'requests that failed': '/requests?status=failed',
+    alerts: '/alerts',
+    'usage of the large company, this month': `${company}/usage`,
+    '– last month': `${company}/usage?month=${lastMonth.slice(0, 7)}`,
+    '– yesterday': `${company}/usage?${days(addDays(today, -1), addDays(today, -1))}`,
+    '– 60 days': `${company}/usage?${days(addDays(today, -59))}`,
+    '– a month and two halves': `${company}/usage?${halves}`,
+    '– a year': `${company}/usage?${days(addDays(today, -364))}`,
+    '– this month, one model': `${company}/usage?model=model-05`,
+    '– this month, one endpoint': `${company}/usage?endpoint=responses`,
+    '– this month, one key': `${company}/usage?key=${key}`,
+    '– 60 days, one key': `${company}/usage?key=${key}&${days(addDays(today, -59))}`,
+    'its keys': `${company}/access`,
+    'its keys by cost': `${company}/access?sort=-cost`,
+    'one of its keys': `${company}/access/${key}`,
+    'its people': `${company}/people`,
+    'its requests': `${company}/requests`,
+    'its models': `${company}/models`,
+    'its audit log': `${company}/audit`,
+    'its assistants': `${company}/assistants`,
+    'its settings': `${company}/settings`,
+    'usage of a small company': `/companies/${idOf('company 1')}/usage`,
+  };
+}
