@@ -81,7 +81,7 @@ declare
     'corrections', new.corrections, 'total_eur', trim_scale(new.total_eur)::text, 'digest', encode(new.digest, 'hex'));
 begin
   insert into audit_log (actor, action, subject, company_id, after) values (audit_actor(), 'insert', tg_table_name, new.company_id, told);
-  if to_regprocedure('record_event(uuid, text, text, jsonb)') is not null and exists (select from companies c where c.id = new.company_id) then
+  if exists (select from companies c where c.id = new.company_id) then
     perform record_event(new.company_id, 'statement.closed', new.number::text, jsonb_build_object('statement', told));
   end if;
   return null;
