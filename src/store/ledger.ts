@@ -33,7 +33,7 @@ export function ledgerStore(db: Database): LedgerStore {
           select api_key_id::text as "keyId", company_id::text as "companyId", billing_month::text as month,
             sum(requests)::float8 as requests, sum(prompt_tokens)::float8 as "promptTokens",
             sum(completion_tokens)::float8 as "completionTokens", sum(cost_eur)::text as eur
-          from usage_monthly
+          from usage_key_months
           where company_id = any(${keys.map(({ companyId }) => companyId)}::uuid[])
             and api_key_id = any(${keys.map(({ keyId }) => keyId)}::uuid[])
             and billing_month = any(${[...new Set(keys.map(({ month }) => month))]}::date[])
