@@ -9,6 +9,7 @@ export const LABELS: Readonly<Record<string, string>> = {
   nginx: 'nginx, passing through',
   haproxy: 'HAProxy, passing through',
   portkey: 'Portkey gateway',
+  litellm: 'LiteLLM proxy',
 };
 
 /** A Markdown table; all columns but the first are aligned to the right. */
@@ -44,6 +45,17 @@ export function targetTables(
     return table([...head, ...kinds.map((kind) => more[kind] as string)], rows);
   });
   return tables.join('\n\n');
+}
+
+/** A table with a row per target: CPU per unit of work, and latencies in milliseconds. */
+export function timesTable(results: SectionResults, series: string, unit: 'request' | 'event'): string {
+  const kinds = { p50: 'p50 ms', p99: 'p99 ms', p999: 'p99.9 ms', max: 'highest ms' };
+  const rows = targetsOf(results, series).map((name) => [
+    LABELS[name] as string,
+    ...costCells(results, series, name).slice(0, 2),
+    ...Object.keys(kinds).map((kind) => spread(reading(results, series, name, kind))),
+  ]);
+  return table([series, `CPU µs per ${unit}`, '÷ do-nothing proxy', ...Object.values(kinds)], rows);
 }
 
 /** CPU per unit of work, ratio to the do-nothing proxy, and rate. */

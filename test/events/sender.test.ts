@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { emailSender } from '../../src/events/email.ts';
 import { EventSender, type EventSenderOptions } from '../../src/events/sender.ts';
@@ -53,6 +54,7 @@ async function begin(t: Test): Promise<Case> {
         channels: { webhook: webhookTo(receiver), email: emailTo(mailbox) },
         operators: ['ops@tollgate.example'],
         everyMs: 30,
+        quietEveryMs: 0,
         log,
         ...more,
       });
@@ -287,6 +289,33 @@ t.test('one of several gateways sends; the next takes over when it stops', async
   t.same(
     receiver.received.map(({ company }) => company.name),
     ['A', 'B', 'C'],
+  );
+});
+
+t.test('without a channel budgets are looked at again when somebody saw spend, else only in a while', async (t) => {
+  const { db, sender } = await begin(t);
+  const store = eventStore(db, db);
+  let looks = 0;
+  const counted: typeof store = {
+    ...store,
+    look(...of) {
+      looks++;
+      return store.look(...of);
+    },
+  };
+  const one = sender({ store: counted, channels: {}, quietEveryMs: 3_600_000 });
+  await until(
+    () => looks,
+    'the first look',
+    (count) => count === 1,
+  );
+  await sleep(300); // turns in which nothing happens tell nobody
+  t.equal(looks, 1);
+  one.spent();
+  await until(
+    () => looks,
+    'another look',
+    (count) => count === 2,
   );
 });
 
