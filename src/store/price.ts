@@ -55,6 +55,33 @@ export async function priceHistory(sql: Sql, slug: string, company: string | nul
     order by valid_from desc, p.company_id nulls first`;
 }
 
+/** Prices of one model, the latest first, at most so many. @param after the last price that was read; null: from the latest */
+export async function pricesOfModel(
+  sql: Sql,
+  { slug, company_id: owner }: Pick<NewPrice, 'slug' | 'company_id'>,
+  after: string | null,
+  limit: number,
+): Promise<PriceRow[]> {
+  const before = after === null ? null : await findPrice(sql, { slug, company_id: owner }, after);
+  return sql<PriceRow[]>`
+    select ${columns(sql)} from model_prices p left join companies c on c.id = p.company_id
+    where p.slug = ${slug} and p.company_id is not distinct from ${owner}
+      and (${before?.id ?? null}::uuid is null or valid_from < (select valid_from from model_prices where id = ${before?.id ?? null}))
+    order by valid_from desc limit ${limit}`;
+}
+
+/** A price of a model. @throws RefusedChange not_found */
+export async function findPrice(
+  sql: Sql,
+  { slug, company_id: owner }: Pick<NewPrice, 'slug' | 'company_id'>,
+  id: string,
+): Promise<PriceRow> {
+  const [row] = await sql<PriceRow[]>`
+    select ${columns(sql)} from model_prices p left join companies c on c.id = p.company_id
+    where p.id = ${id} and p.slug = ${slug} and p.company_id is not distinct from ${owner}`;
+  return row ?? noPrice('There is no such price.');
+}
+
 /**
  * What a company paid on a day, or at an instant: one answer for each part of the day.
  * @param company null: one without a model of its own
@@ -117,8 +144,8 @@ export async function findComingPrice(sql: Sql, slug: string, owner: string | nu
   return row?.id ?? noPrice();
 }
 
-function noPrice(): never {
-  throw new RefusedChange('not_found', 'price', 'There is no such price to come.');
+function noPrice(text = 'There is no such price to come.'): never {
+  throw new RefusedChange('not_found', 'price', text);
 }
 
 function tooLate(): RefusedChange {
