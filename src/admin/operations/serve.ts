@@ -25,7 +25,7 @@ const USUAL_MS = 5000;
 const LONG_MS = 600_000;
 const PERMITS = { permits: 3, queue: 64 };
 /** Not part of an ETag: it moves without a change. */
-const VOLATILE = new Set(['last_used_at', 'state']);
+const VOLATILE = new Set(['last_used_at', 'last_sign_in_at', 'state']);
 
 interface ApiEnv {
   Bindings: FormBindings;
