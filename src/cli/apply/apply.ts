@@ -1,3 +1,4 @@
+import { FieldError } from '../../domain/field.ts';
 import { digestOf } from '../../domain/key.ts';
 import { hashPassword, readPassword } from '../../domain/password.ts';
 import type { Scope } from '../../domain/scope.ts';
@@ -11,6 +12,7 @@ import { createModel, listModels, type NewModel, removeModel, setModel, unknownS
 import { insertUser, removeUser, setRole, type UserRow } from '../../store/user.ts';
 import { Failure } from '../command.ts';
 import { differences, shown } from './difference.ts';
+import { costStep, type Owner, type PriceStep, presentPrice, priceStep } from './prices.ts';
 import { describe, type WantedFile } from './read.ts';
 import { readSecret } from './secrets.ts';
 import type { WantedAssistant, WantedCompany, WantedKey, WantedModel, WantedUser } from './wanted.ts';
@@ -105,19 +107,52 @@ class Application {
     this.#unique(all, ({ slug }) => slug, at);
     const company = owner?.id ?? null;
     const rows = (await listModels(this.#sql, company)).filter((row) => row.company_id === company);
-    for (const [n, { absent, slug, ...settings }] of all.entries()) {
+    for (const [n, wanted] of all.entries()) {
+      const { absent, slug, prices, cost_prices, ...rest } = wanted;
       const row = rows.find((each) => each.slug === slug);
       const what = `model ${slug}${of(owner)}`;
+      const named = { slug, company_id: company };
+      const settings = { ...rest, ...(await presentPrice(this.#sql, named, wanted)) };
+      const steps = absent ? [] : await this.#priceSteps(named, wanted, `${at}/${n}`);
+      const changes = steps.map(({ change }) => change);
       if (absent) {
         if (row === undefined) continue;
         await removeModel(this.#sql, slug, company);
         this.#step('remove', what, {}, {});
       } else if (row === undefined) {
         if (!this.#has(settings, NEEDED_OF_A_MODEL, `${at}/${n}`)) continue;
-        await createModel(this.#sql, { ...(settings as NewModel), slug, company_id: company });
-        this.#step('create', what, {}, settings);
-      } else if (this.#step('change', what, row, settings)) await setModel(this.#sql, slug, company, settings);
+        await createModel(this.#sql, { ...(settings as NewModel), ...named });
+        this.#step('create', what, {}, settings, changes);
+      } else if (this.#step('change', what, row, settings, changes)) await setModel(this.#sql, slug, company, settings);
+      if (!absent) for (const { run } of steps) await run();
     }
+  }
+
+  /** What the dates of a model's prices change. */
+  async #priceSteps(of: Owner, { prices = [], cost_prices = [] }: WantedModel, at: string): Promise<PriceStep[]> {
+    const steps: PriceStep[] = [];
+    for (const [member, all, stepOf] of [
+      ['prices', prices, priceStep],
+      ['cost_prices', cost_prices, costStep],
+    ] as const) {
+      this.#unique(all, ({ valid_from }) => valid_from, `${at}/${member}`);
+      for (const [n, price] of all.entries()) {
+        const place = `${at}/${member}/${n}`;
+        const missing = (['input', 'output'] as const).filter((name) => price[name] === undefined);
+        if (!price.absent && missing.length > 0) {
+          this.#mistake(place, `needs ${missing.join(', ')}`);
+          continue;
+        }
+        try {
+          const step = await stepOf(this.#sql, of, price);
+          if (step !== null) steps.push(step);
+        } catch (error) {
+          if (!(error instanceof FieldError)) throw error;
+          this.#mistake(`${place}/valid_from`, error.message);
+        }
+      }
+    }
+    return steps;
   }
 
   async #assistants(all: readonly WantedAssistant[], owner: CompanyRow, at: string): Promise<void> {
@@ -231,15 +266,15 @@ class Application {
     }
   }
 
-  /** Notes a step. @returns whether anything differs */
-  #step(done: Step['done'], what: string, now: object, wanted: object): boolean {
+  /** Notes a step. @param more changes in words @returns whether a member differs */
+  #step(done: Step['done'], what: string, now: object, wanted: object, more: readonly string[] = []): boolean {
     const differing = differences(now, wanted);
-    if (done === 'change' && differing.length === 0) return false;
+    if (done === 'change' && differing.length + more.length === 0) return false;
     const changes = differing.map(({ member, from, to }) =>
       done === 'change' ? `${member}: ${shown(from)} -> ${shown(to)}` : `${member}: ${shown(to)}`,
     );
-    this.steps.push({ done, what, changes });
-    return true;
+    this.steps.push({ done, what, changes: [...changes, ...more] });
+    return differing.length > 0;
   }
 
   async #known(company: string, slugs: readonly string[], at: string): Promise<void> {

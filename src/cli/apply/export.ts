@@ -3,7 +3,8 @@ import { type AssistantRow, columns as assistantColumns } from '../../store/assi
 import { type CompanyRow, listCompanies } from '../../store/company.ts';
 import type { Sql } from '../../store/database.ts';
 import { type KeyRow, columns as keyColumns } from '../../store/key.ts';
-import { listModels } from '../../store/model.ts';
+import { listModels, type ModelRow } from '../../store/model.ts';
+import { type ListedPrice, listDatedPrices } from '../../store/price.ts';
 import { listUsers } from '../../store/user.ts';
 import { CONFIGURATION } from './schema.ts';
 
@@ -16,7 +17,17 @@ const COMPANY = FILE.companies?.items?.properties as Members;
 /** What is there, as a file that `tollgate apply` reads. It holds no secrets: keys that are missing later need their text. */
 export async function exportConfiguration(sql: Sql): Promise<object> {
   const companies = await listCompanies(sql);
-  const models = ofCompany(await listModels(sql), FILE.models);
+  const { prices, costs } = await listDatedPrices(sql);
+  const dated = (all: readonly ListedPrice[], { slug, company_id }: ModelRow) =>
+    all
+      .filter((price) => price.slug === slug && price.company_id === company_id)
+      .map(({ valid_from, input, output }) => ({ valid_from, input, output }));
+  const rows = (await listModels(sql)).map((row) => ({
+    ...row,
+    prices: dated(prices, row),
+    cost_prices: dated(costs, row),
+  }));
+  const models = ofCompany(rows, FILE.models);
   const users = ofCompany(await listUsers(sql, null), FILE.operators);
   const assistants = ofCompany(
     await sql<AssistantRow[]>`select ${assistantColumns(sql)} from assistants order by name, id`,

@@ -31,7 +31,23 @@ function named(name: string, properties: Readonly<Record<string, Schema>>): Obje
   return object({ ...properties, absent }, [name]);
 }
 
-const model = named('slug', { slug: resource.slug, ...resource.modelSettings });
+/** A price since a date. */
+function dated(valid_from: Schema): ObjectSchema {
+  return named('valid_from', { valid_from, input: resource.price, output: resource.price });
+}
+
+const until = 'EUR per 1000 tokens until the first date of "prices"';
+const model = named('slug', {
+  slug: resource.slug,
+  ...resource.modelSettings,
+  cost_eur_per_1k_input: { ...resource.price, description: `${resource.price.description}; ${until}` },
+  cost_eur_per_1k_output: { ...resource.price, description: `${resource.price.description}; ${until}` },
+  prices: listOf(dated(resource.moment), 'prices that begin at a date; those that have begun may stay in the file'),
+  cost_prices: listOf(
+    dated(resource.day),
+    'what the operator pays from a day on, past or to come; companies never see it',
+  ),
+});
 const assistant = named('name', resource.assistantSettings);
 const key = named('name', {
   ...resource.keySettings,
