@@ -250,9 +250,25 @@ companies:
 
 t.test('what export-config prints is what is there: applied again it changes nothing', async (t) => {
   await query(`insert into companies (name) values ('Twice'), ('Twice')`);
+  await query(`insert into assistants (company_id, name, system_prompt)
+    select id, 'Same', 'Sum up.' from companies, generate_series(1, 2) where name = 'Nordlicht Verlag'`);
+  const [key] = await query<{ id: string }>(`select id from api_keys where revoked_at is null limit 1`);
+  t.equal((await run(['key', 'rotate', key?.id as string, '--overlap', '7d'], { env })).code, 0);
   const { out } = await run(['export-config'], { env });
   t.notMatch(out, /svc_|\$scrypt/);
   t.match(await apply(out), { code: 0, out: 'Nothing to change.\n' });
   const { json } = await run(['export-config', '--json'], { env });
   t.match(await apply(JSON.stringify(json)), { code: 0, out: 'Nothing to change.\n' }, 'as JSON');
+});
+
+t.test('a key or an assistant is renamed by its id', async (t) => {
+  const [assistant] = await query<{ id: string }>(`select id from assistants where name = 'Same' limit 1`);
+  const id = assistant?.id as string;
+  const file = `companies: [{ name: Nordlicht Verlag, assistants: [{ id: ${id}, name: Other }] }]`;
+  t.match(await apply(file), { out: /name: Same -> Other/ });
+  t.match(await apply(file), { out: 'Nothing to change.\n' });
+  t.match(await apply(file.replace(id, id.replace(/^.{8}/, '00000000'))), {
+    code: 1,
+    err: /assistants\[0\]\.id is the id of no assistant of the company/,
+  });
 });

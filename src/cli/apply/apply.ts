@@ -157,19 +157,19 @@ class Application {
 
   async #assistants(all: readonly WantedAssistant[], owner: CompanyRow, at: string): Promise<void> {
     if (all.length === 0) return;
-    this.#unique(all, ({ name }) => name, at);
+    this.#unique(all, ({ id, name }) => id ?? name, at);
     const rows = await listAssistants(this.#sql, owner.id);
-    for (const [n, { absent, ...settings }] of all.entries()) {
+    for (const [n, { absent, id, ...settings }] of all.entries()) {
       const { name } = settings;
       const what = `assistant ${name}${of(owner)}`;
-      const [row, second] = rows.filter((each) => each.name === name);
+      const row = this.#find(rows, { id, name }, 'assistant', `${at}/${n}`);
       if (settings.model_slug != null) await this.#known(owner.id, [settings.model_slug], `${at}/${n}/model_slug`);
-      if (second !== undefined) this.#mistake(`${at}/${n}/name`, 'is the name of several assistants of the company');
-      else if (absent) {
-        if (row === undefined) continue;
+      if (row === undefined) continue;
+      if (absent) {
+        if (row === null) continue;
         await removeAssistant(this.#sql, row.id, owner.id);
         this.#step('remove', what, {}, {});
-      } else if (row === undefined) {
+      } else if (row === null) {
         if (!this.#has(settings, ['system_prompt'], `${at}/${n}`)) continue;
         await createAssistant(this.#sql, {
           ...settings,
@@ -183,23 +183,24 @@ class Application {
 
   async #keys(all: readonly WantedKey[], owner: CompanyRow, at: string): Promise<void> {
     if (all.length === 0) return;
-    this.#unique(all, ({ name }) => name, at);
-    const rows = (await listKeys(this.#sql, owner.id)).filter(
-      ({ state, purpose }) => state === 'active' && purpose === null,
-    );
-    for (const [n, { absent, value, ...rest }] of all.entries()) {
+    this.#unique(all, ({ id, name }) => id ?? name, at);
+    const known = (await listKeys(this.#sql, owner.id)).filter(({ purpose }) => purpose === null);
+    const rows = known.filter(({ state }) => state === 'active');
+    for (const [n, { absent, id, value, ...rest }] of all.entries()) {
+      if (known.some((each) => each.id === id && each.state !== 'active')) continue; // the older of two ends by itself
+
       const expires = rest.expires_at;
       const settings = { ...rest, expires_at: typeof expires === 'string' ? new Date(expires) : expires };
       const { name } = settings;
       const what = `key ${name}${of(owner)}`;
-      const [row, second] = rows.filter((each) => each.name === name);
+      const row = this.#find(rows, { id, name }, 'key', `${at}/${n}`);
       await this.#known(owner.id, settings.allowed_model_slugs ?? [], `${at}/${n}/allowed_model_slugs`);
-      if (second !== undefined) this.#mistake(`${at}/${n}/name`, 'is the name of several keys of the company');
-      else if (absent) {
-        if (row === undefined) continue;
+      if (row === undefined) continue;
+      if (absent) {
+        if (row === null) continue;
         await revokeKey(this.#sql, row.id, owner.id);
         this.#step('remove', what, {}, {});
-      } else if (row === undefined) {
+      } else if (row === null) {
         if (!this.#has({ ...settings, value }, ['scopes', 'value'], `${at}/${n}`)) continue;
         const key = this.#secret(
           value,
@@ -222,6 +223,21 @@ class Application {
         if (value !== undefined) await this.#keepKeyText(row.id, what, value, `${at}/${n}/value`);
       }
     }
+  }
+
+  /** @returns null: there is none of this name; undefined: several, or none of this id, which is a mistake */
+  #find<T extends { readonly id: string; readonly name: string }>(
+    rows: readonly T[],
+    { id, name }: { readonly id: string | undefined; readonly name: string },
+    noun: string,
+    at: string,
+  ): T | null | undefined {
+    const [row, second] = rows.filter((each) => (id === undefined ? each.name === name : each.id === id));
+    if (second !== undefined)
+      this.#mistake(`${at}/name`, `is the name of several ${noun}s of the company: give the id of one`);
+    else if (row === undefined && id !== undefined) this.#mistake(`${at}/id`, `is the id of no ${noun} of the company`);
+    else return row ?? null;
+    return undefined;
   }
 
   /** A key whose text is another now gets it: the old text stops working at once. */

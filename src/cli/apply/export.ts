@@ -39,11 +39,11 @@ export async function exportConfiguration(sql: Sql): Promise<object> {
     ),
     COMPANY.keys,
   );
-  const namesakes = Map.groupBy(companies, ({ name }) => name);
+  const isUnique = withoutNamesakes(companies);
   const told = companies.map((row) => {
     const { id, ...settings } = pick(row, { items: { properties: COMPANY } }) as CompanyRow;
     return {
-      ...(namesakes.get(row.name)?.length === 1 ? {} : { id }),
+      ...(isUnique(row) ? {} : { id }),
       ...settings,
       ...{ models: models(row.id), users: users(row.id), assistants: assistants(row.id), keys: keys(row.id) },
     };
@@ -51,13 +51,26 @@ export async function exportConfiguration(sql: Sql): Promise<object> {
   return { models: models(null), companies: told, operators: users(null) };
 }
 
-/** The rows of a company, or of none, as the file has them. */
+/** Whether a name says which row is meant. */
+function withoutNamesakes(rows: readonly object[]): (row: object) => boolean {
+  const named = Map.groupBy(rows, (row) => (row as { readonly name?: string }).name);
+  return (row) => named.get((row as { readonly name?: string }).name)?.length === 1;
+}
+
+/** The rows of a company, or of none, as the file has them; with an id where others have the same name. */
 function ofCompany<T extends { readonly company_id: string | null }>(
   rows: readonly T[],
   list: Members[string] | undefined,
 ) {
   const byCompany = Map.groupBy(rows, ({ company_id }) => company_id);
-  return (company: string | null): object[] => (byCompany.get(company) ?? []).map((row) => pick(row, list));
+  return (company: string | null): object[] => {
+    const rows = byCompany.get(company) ?? [];
+    const isUnique = withoutNamesakes(rows);
+    return rows.map((row) => {
+      const { id, ...told } = pick(row, list) as { readonly id?: string };
+      return id === undefined || isUnique(row) ? told : { id, ...told };
+    });
+  };
 }
 
 /** The file's text. */

@@ -48,8 +48,10 @@ const model = named('slug', {
     'what the operator pays from a day on, past or to come; companies never see it',
   ),
 });
-const assistant = named('name', resource.assistantSettings);
+const id = { ...resource.id, description: 'only to rename it, or where two have the same name' };
+const assistant = named('name', { id, ...resource.assistantSettings });
 const key = named('name', {
+  id,
   ...resource.keySettings,
   value: { ...secret, description: `the key's text, needed for a key that does not exist yet; ${secret.description}` },
 });
@@ -61,7 +63,7 @@ const person = (roles: readonly string[]): ObjectSchema =>
   });
 const company = object(
   {
-    id: { ...resource.id, description: 'only to rename a company, or where two have the same name' },
+    id,
     ...resource.companySettings,
     ...resource.ceilings,
     disabled_model_slugs: resource.disabledSlugs,

@@ -32,10 +32,12 @@ export interface WantedModel extends ModelChanges, Removable {
 }
 
 export interface WantedAssistant extends AssistantChanges, Removable {
+  readonly id?: string;
   readonly name: string;
 }
 
 export interface WantedKey extends Omit<KeyChanges, 'expires_at'>, Removable {
+  readonly id?: string;
   readonly name: string;
   readonly expires_at?: string | null;
   readonly value?: SecretReference;
