@@ -258,3 +258,21 @@ t.test('neither tokens nor keys reach the log or the audit log', async (t) => {
     t.notOk(office.logged.join('').includes(secret));
   }
 });
+
+t.test('nothing of it is on the port of the API: each address is one that it does not know', async (t) => {
+  const told = async (path: string, body?: object) => {
+    const { status, text } = await ask(new URL(path, office.url).href, { key: token, body });
+    return { status, text: text.replaceAll(path, '') };
+  };
+  const unknown = await told('/some/thing');
+  t.equal(unknown.status, 404);
+  for (const path of [
+    '/api/v1/openapi.json',
+    '/api/v1/companies',
+    '/api/v1/status',
+    `/api/v1/companies/${company}/keys`,
+  ]) {
+    t.same(await told(path), unknown, path);
+  }
+  t.same(await told('/api/v1/companies', { name: 'x' }), await told('/some/thing', { name: 'x' }));
+});
