@@ -252,6 +252,7 @@ t.test('what export-config prints is what is there: applied again it changes not
   await query(`insert into companies (name) values ('Twice'), ('Twice')`);
   await query(`insert into assistants (company_id, name, system_prompt)
     select id, 'Same', 'Sum up.' from companies, generate_series(1, 2) where name = 'Nordlicht Verlag'`);
+  await query(`update api_keys set allowed_model_slugs = '{own-chat,gone}' where revoked_at is null`);
   const [key] = await query<{ id: string }>(`select id from api_keys where revoked_at is null limit 1`);
   t.equal((await run(['key', 'rotate', key?.id as string, '--overlap', '7d'], { env })).code, 0);
   const { out } = await run(['export-config'], { env });

@@ -86,7 +86,7 @@ class Application {
     await this.#models(models, row, `${at}/models`);
     const disabled = row.disabled_model_slugs;
     if (slugs !== undefined && this.#step('change', `company ${wanted.name}`, row, { disabled_model_slugs: slugs })) {
-      await this.#known(row.id, slugs, `${at}/disabled_model_slugs`);
+      await this.#known(row.id, slugs, disabled, `${at}/disabled_model_slugs`);
       await setCompany(this.#sql, row.id, { disable: slugs, enable: disabled.filter((slug) => !slugs.includes(slug)) });
     }
     await this.#assistants(assistants, row, `${at}/assistants`);
@@ -163,7 +163,8 @@ class Application {
       const { name } = settings;
       const what = `assistant ${name}${of(owner)}`;
       const row = this.#find(rows, { id, name }, 'assistant', `${at}/${n}`);
-      if (settings.model_slug != null) await this.#known(owner.id, [settings.model_slug], `${at}/${n}/model_slug`);
+      const slugs = settings.model_slug == null ? [] : [settings.model_slug];
+      await this.#known(owner.id, slugs, [row?.model_slug], `${at}/${n}/model_slug`);
       if (row === undefined) continue;
       if (absent) {
         if (row === null) continue;
@@ -194,7 +195,8 @@ class Application {
       const { name } = settings;
       const what = `key ${name}${of(owner)}`;
       const row = this.#find(rows, { id, name }, 'key', `${at}/${n}`);
-      await this.#known(owner.id, settings.allowed_model_slugs ?? [], `${at}/${n}/allowed_model_slugs`);
+      const slugs = settings.allowed_model_slugs ?? [];
+      await this.#known(owner.id, slugs, row?.allowed_model_slugs ?? [], `${at}/${n}/allowed_model_slugs`);
       if (row === undefined) continue;
       if (absent) {
         if (row === null) continue;
@@ -293,9 +295,11 @@ class Application {
     return differing.length > 0;
   }
 
-  async #known(company: string, slugs: readonly string[], at: string): Promise<void> {
-    if (slugs.length === 0) return;
-    const unknown = await unknownSlugs(this.#sql, company, slugs);
+  /** Slugs have to be those of models, but for those that are there already: their model may have been removed. */
+  async #known(company: string, slugs: readonly string[], there: readonly unknown[], at: string): Promise<void> {
+    const added = slugs.filter((slug) => !there.includes(slug));
+    if (added.length === 0) return;
+    const unknown = await unknownSlugs(this.#sql, company, added);
     if (unknown.length > 0) this.#mistake(at, `names no model of the company: ${unknown.join(', ')}`);
   }
 
