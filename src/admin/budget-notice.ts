@@ -3,7 +3,7 @@ import { type BudgetNotice, readNotices } from '../store/alert.ts';
 import { type PageContext, read } from './context.ts';
 import type { Html } from './html.ts';
 
-const MOST_SHOWN = 5;
+const MOST_SHOWN = 20;
 
 /** The budget alerts of a company's present month that are still true, above each of its pages: the first, and a line for the others. */
 export async function budgetNotices(c: PageContext, company: string): Promise<Html> {
