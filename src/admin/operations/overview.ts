@@ -51,7 +51,7 @@ const status = schema.object({
     description: 'of the last 24 hours',
   },
   set_aside: count,
-  dead_alerts: count,
+  dead_deliveries: count,
   gateways: { type: 'array', items: gateway },
   changes: {
     type: 'array',
