@@ -36,7 +36,14 @@ function namedSchemas({ id, body, query }: (typeof OPERATIONS)[number]): Named[]
 /** Compiles schemas ahead of time, so that no process needs ajv. */
 function compile(schemas: readonly Named[], source: string, options: Options = {}): string {
   const code = { source: true, esm: true };
-  const ajv = new Ajv({ ...options, schemas: [...schemas], code, allowUnionTypes: true, strictRequired: false });
+  const ajv = new Ajv({
+    ...options,
+    schemas: [...schemas],
+    code,
+    allowUnionTypes: true,
+    strictRequired: false,
+    validateFormats: false,
+  });
   const standalone = standaloneModule.default;
   const text = standalone(ajv, Object.fromEntries(schemas.map(({ $id }) => [$id, $id])));
   if (text.includes('require(')) throw new Error('a keyword needs a runtime import: hoist it or drop the keyword');

@@ -83,7 +83,7 @@ ${found.next === null ? '' : html`<nav class="pager" aria-label="Pages"><a class
 }
 
 /** Without internal model names, and without the addresses of operators who made a key or an invitation. */
-function asOwnersSee(row: AuditRow): AuditRow {
+export function asOwnersSee(row: AuditRow): AuditRow {
   const shown = (values: AuditRow['before']) =>
     values &&
     Object.fromEntries(

@@ -3,12 +3,15 @@ import { type BudgetNotice, readNotices } from '../store/alert.ts';
 import { type PageContext, read } from './context.ts';
 import type { Html } from './html.ts';
 
-const MOST_SHOWN = 5;
+const MOST_SHOWN = 20;
 
-/** The budget alerts of a company's present month that are still true, above each of its pages. */
+/** The budget alerts of a company's present month that are still true, above each of its pages: the first, and a line for the others. */
 export async function budgetNotices(c: PageContext, company: string): Promise<Html> {
   const notices = await read(c, (sql) => readNotices(sql, company, MOST_SHOWN));
-  return html`${notices.map((notice) => budgetNotice(c, notice))}`;
+  const [first, ...others] = notices.map((notice) => budgetNotice(c, notice));
+  if (first === undefined || others.length === 0) return html`${first ?? ''}`;
+  const more = others.length === 1 ? 'one more budget' : `${others.length} more budgets`;
+  return html`${first}<details class="more-notices"><summary>Notices about ${more}</summary>${others}</details>`;
 }
 
 function budgetNotice(c: PageContext, { key, month, used, reached_on }: BudgetNotice): Html {

@@ -76,7 +76,7 @@ async function archive(c: PageContext): Promise<Response> {
   const { name } = await read(c, (sql) => findCompany(sql, id));
   const asked = { company: { id, name }, internal: false };
   const file = { name: `company-${id}.tar.gz`, type: 'application/gzip' };
-  return download(c, file, (write) =>
+  return download(c, c.var.services, file, (write) =>
     snapshot(c.var.services.db, id, EXPORT_MS, (sql) => archiveCompany(sql, asked, write)),
   );
 }

@@ -1,6 +1,6 @@
 import { html } from 'hono/html';
 import { readSlug } from '../domain/field.ts';
-import { type Catalogue, findModel, listModels as listedModels } from '../domain/gate.ts';
+import { type Catalogue, listModels as listedModels, type ModelState, modelState } from '../domain/gate.ts';
 import { modelEntry } from '../domain/model.ts';
 import type { PriceUnit } from '../domain/price.ts';
 import { setCompany } from '../store/company.ts';
@@ -116,18 +116,17 @@ function isShadowed(company: Catalogue, { company_id, slug }: ModelRow): boolean
   return company_id === null && company.ownModels.has(slug);
 }
 
-/** What the API does with a model, and why. */
-function stateOf(company: Catalogue, model: ModelRow): Html {
-  const why = (text: string) => html`<br>${muted(text)}`;
-  if (company.disabledSlugs.has(model.slug)) {
-    return html`${badge('bad', 'hidden')}${why('Disabled here: not listed, calls get 404.')}`;
-  }
-  if (isShadowed(company, model))
-    return html`${badge('plain', 'replaced')}${why('The company has its own model of this name.')}`;
-  if (findModel(company, model.slug)?.euHosted === false && !company.allowNonEu) {
-    return html`${badge('warn', 'blocked')}${why('The EU gate is closed: not listed, calls get 403.')}`;
-  }
-  return badge('good', 'available');
+/** The colour and the word of a state, and what it means. */
+const STATES = {
+  available: ['good', 'available', ''],
+  disabled: ['bad', 'hidden', 'Disabled here: not listed, calls get 404.'],
+  replaced: ['plain', 'replaced', 'The company has its own model of this name.'],
+  blocked: ['warn', 'blocked', 'The EU gate is closed: not listed, calls get 403.'],
+} as const satisfies Readonly<Record<ModelState, unknown>>;
+
+function stateOf(company: Catalogue, { slug, company_id }: ModelRow): Html {
+  const [tone, word, why] = STATES[modelState(company, slug, company_id === null)];
+  return html`${badge(tone, word)}${why === '' ? '' : html`<br>${muted(why)}`}`;
 }
 
 function toggle(direction: 'disable' | 'enable'): Route['handle'] {

@@ -55,6 +55,9 @@ const COMPANY_TABS: Readonly<Record<string, Action>> = {
   Audit: 'company-audit.read',
 };
 
+/** Pages that a tab leads to although their addresses are not below its own: their part of the path. */
+const BELOW: Readonly<Record<string, string>> = { Models: 'playground', Settings: 'tokens' };
+
 const LOGO = raw(
   '<svg class="logo" viewBox="0 0 24 24" aria-hidden="true" focusable="false"><path d="M3 21V8a9 9 0 0 1 18 0v13h-4V9a5 5 0 0 0-10 0v12z"/><path d="M10.5 11h3v10h-3z"/></svg>',
 );
@@ -105,7 +108,7 @@ export function companyHeading(c: PageContext, company: { readonly id: string; r
   const { user } = c.var.session;
   const links = Object.entries(COMPANY_TABS)
     .filter(([, action]) => may(user, action, company.id))
-    .map(([text]) => tab(c, `/companies/${company.id}/${text.toLowerCase()}`, text));
+    .map(([text]) => tab(c, `/companies/${company.id}/${text.toLowerCase()}`, text, BELOW[text]));
   return html`<div class="company"><p class="eyebrow">Company</p><p class="company-name">${company.name}</p>
 <nav class="tabs" aria-label="Company">${links}</nav></div>${closedNotice(c)}${budgetNotices(c, company.id)}`;
 }
@@ -117,11 +120,16 @@ function closedNotice(c: PageContext): Html | string {
     : html`<p class="problem"><strong>This company was closed on ${format.instant(closedAt)}.</strong> Its keys are refused with 401, and nothing of it can be changed.</p>`;
 }
 
-/** A link that is marked when it leads to this page or one below it. */
-function tab(c: PageContext, href: string, text: string): Html {
+/**
+ * A link that is marked when it leads to this page or one below it.
+ * @param below the last part of another address whose pages belong to it
+ */
+function tab(c: PageContext, href: string, text: string, below = ''): Html {
   const { path } = c.req;
+  const isAt = (address: string) => path === address || path.startsWith(`${address}/`);
   // a company's pages are not below the list of companies
-  const current = path === href || (path.startsWith(`${href}/`) && href !== '/companies');
+  const current =
+    path === href || (isAt(href) && href !== '/companies') || (below !== '' && isAt(href.replace(/[^/]+$/, below)));
   return html`<a href="${href}"${current ? raw(' aria-current="page"') : ''}>${text}</a>`;
 }
 

@@ -28,6 +28,7 @@ export const PERMISSIONS = {
   'company.choose': MANAGERS, // which of the models it uses
   'company.close': OPERATOR,
   'company.export': OWNERS,
+  'company.erase': OPERATOR,
   'company-audit.read': OWNERS,
   'people.read': OWNERS,
   'people.write': OWNERS,

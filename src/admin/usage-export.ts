@@ -84,7 +84,7 @@ export async function downloadLedger(c: PageContext): Promise<Response> {
   const { range, filters } = addressOf(c);
   const asked = { companyId, range, filters, internal: c.var.session.user.role === 'operator' };
   const file = { name: `ledger-${nameOf(range)}.csv`, type: CSV };
-  return download(c, file, (write) => read(c, (sql) => copyLedger(sql, asked, write), EXPORT_MS));
+  return download(c, c.var.services, file, (write) => read(c, (sql) => copyLedger(sql, asked, write), EXPORT_MS));
 }
 
 /** @throws FieldError for what the page would show a message about */

@@ -60,6 +60,20 @@ export function listModels(company: Catalogue, allowed: Restriction['models'] = 
   return listed.sort((a, b) => (a.slug < b.slug ? -1 : 1));
 }
 
+/** What the API does with a model that a company has, and why it is not there: for those who manage it. */
+export type ModelState = 'available' | 'disabled' | 'replaced' | 'blocked';
+
+/**
+ * disabled: by the company, 404. replaced: a shared model where the company has its own of the same slug. blocked:
+ * by the EU gate, 403.
+ * @param isShared whether it is the shared model of its slug
+ */
+export function modelState(company: Catalogue, slug: string, isShared: boolean): ModelState {
+  if (company.disabledSlugs.has(slug)) return 'disabled';
+  if (isShared && company.ownModels.has(slug)) return 'replaced';
+  return findModel(company, slug)?.euHosted === false && !company.allowNonEu ? 'blocked' : 'available';
+}
+
 function isListed({ allowNonEu }: Catalogue, { euHosted }: Model): boolean {
   return euHosted || allowNonEu;
 }

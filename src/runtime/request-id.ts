@@ -44,6 +44,12 @@ export function newRequestId(at = Date.now()): string {
   return text.toString('latin1', 0, 36);
 }
 
+/** The id that sorts before all others of a millisecond. @param at milliseconds since the epoch */
+export function firstRequestId(at: number): string {
+  const digits = at.toString(16).padStart(12, '0');
+  return `${digits.slice(0, 8)}-${digits.slice(8)}-${VERSION}000-${VARIANT}000-000000000000`;
+}
+
 const ID = /^([\da-f]{8})-([\da-f]{4})-7[\da-f]{3}-[89ab][\da-f]{3}-[\da-f]{12}$/;
 
 /** When a request id was made, milliseconds since the epoch; null for what is none, or not in lower case. */

@@ -5,7 +5,7 @@ import { PAGE_ROWS } from './page.ts';
 /** Changes that one search of the audit log looks at; the next page goes on from there. */
 export const AUDIT_WINDOW = 100_000;
 
-/** One change. Members are columns of `audit_log`; rows before and after are without secrets. */
+/** One change. Members are columns of `audit_log`; rows before and after are without secrets, with amounts as exact text. */
 export interface AuditRow extends ChangedRow {
   readonly id: number;
   readonly subject_id: string | null;
@@ -36,20 +36,35 @@ export async function pageOfAudit(
     order by a.id ${newestFirst ? sql`desc` : sql`asc`}`;
   const text = sql`concat_ws(' ', actor, company_name, coalesce(after, before) ->> 'name', coalesce(after, before) ->> 'slug',
     coalesce(after, before) ->> 'email', subject_id, company_id)`;
-  const rows = await sql<AuditRow[]>`
+  type Told = Omit<AuditRow, 'before' | 'after'> & Readonly<Record<'before' | 'after', string | null>>;
+  const told = await sql<Told[]>`
     with known as (${company === null ? sql`select null as address` : peopleEver(sql, company)})
-    select * from (
+    select id, at, actor, db_role, action, subject, subject_id, company_id, company_name, before::text, after::text from (
       select a.id, a.at, ${company === null ? sql`a.actor, a.db_role` : sql`${named(sql, 'actor')} as actor, null as db_role`},
         a.action, a.subject, a.subject_id, a.company_id, c.name as company_name, a.before, a.after
       from (select a.* ${entries} limit ${search === '' ? PAGE_ROWS + 1 : AUDIT_WINDOW}) a
       left join companies c on c.id = a.company_id) named
     where strpos(lower(${search === '' ? sql`''` : text}), lower(${search})) > 0
     order by id ${newestFirst ? sql`desc` : sql`asc`} limit ${PAGE_ROWS + 1}`;
+  const rows = told.map((row) => ({ ...row, before: exactValues(row.before), after: exactValues(row.after) }));
   const shown = rows.slice(0, PAGE_ROWS);
   if (rows.length > PAGE_ROWS) return { rows: shown, next: (shown.at(-1) as AuditRow).id };
   const [last] =
     search === '' ? [] : await sql<{ id: number }[]>`select a.id ${entries} offset ${AUDIT_WINDOW - 1} limit 1`;
   return { rows: shown, next: last?.id ?? null };
+}
+
+/** Members that hold an amount in EUR. */
+const AMOUNT = /eur|^(input|output)$/;
+
+/** Parses a row as JSON. Amounts are texts without trailing zeros, as is each number that a double would round. */
+function exactValues(json: string | null): AuditRow['before'] {
+  if (json === null) return null;
+  const exact = (name: string, value: unknown, { source = '' }: { readonly source?: string }): unknown => {
+    if (typeof value !== 'number' || (!AMOUNT.test(name) && String(value) === source)) return value;
+    return source.includes('.') ? source.replace(/\.?0+$/, '') : source;
+  };
+  return JSON.parse(json, exact as Parameters<typeof JSON.parse>[1]);
 }
 
 /** Addresses of all who are or were people of a company, and its tokens, as the audit log names them. */

@@ -65,13 +65,16 @@ export async function setCostPrice(
   sql: Sql,
   price: Pick<CostPriceRow, 'slug' | 'company_id' | 'input' | 'output'>,
   day: string | null,
-): Promise<void> {
-  await sql`
-    insert into model_cost_prices (slug, company_id, valid_from, input, output)
+): Promise<CostPriceRow> {
+  const [row] = await sql<[CostPriceRow]>`
+    insert into model_cost_prices as p (slug, company_id, valid_from, input, output)
     values (${price.slug}, ${price.company_id}, coalesce(${day}::date,
       (now() at time zone (select value from settings where name = 'billing_timezone'))::date), ${price.input}, ${price.output})
     on conflict (slug, coalesce(company_id, '00000000-0000-0000-0000-000000000000'), valid_from)
-    do update set input = excluded.input, output = excluded.output, changed_by = excluded.changed_by`;
+    do update set input = excluded.input, output = excluded.output, changed_by = excluded.changed_by
+    returning id, slug, company_id, (select name from companies where id = p.company_id) as company_name,
+      valid_from::text as valid_from, trim_scale(input)::text as input, trim_scale(output)::text as output, changed_by`;
+  return row;
 }
 
 export async function removeCostPrice(sql: Sql, id: string): Promise<void> {

@@ -3,7 +3,7 @@ import type { Sql } from './database.ts';
 import { setCostPrice } from './margin.ts';
 import { createModel, listModels, type ModelRow, setModel } from './model.ts';
 import { companiesNamed } from './page.ts';
-import { instantOf, schedulePrice } from './price.ts';
+import { datedPrice, schedulePrice } from './price.ts';
 
 /** What an import does with one line. */
 export interface ImportedLine {
@@ -75,7 +75,7 @@ export async function importModels(sql: Sql, models: readonly ImportedModel[], d
     }
     if (model.valid_from !== null) {
       const { slug, input, output, valid_from: from } = model;
-      const dated = await readDated(sql, model, owner);
+      const dated = await datedPrice(sql, { slug, company_id: owner }, from);
       if (dated.input !== input || dated.output !== output) {
         if (dated.late)
           mistakes.push({
@@ -136,22 +136,6 @@ async function readOwners(sql: Sql, models: readonly ImportedModel[], mistakes: 
     }
   }
   return owners;
-}
-
-interface Dated {
-  readonly input: string | null;
-  readonly output: string | null;
-  /** Too late to be added or changed. */
-  readonly late: boolean;
-}
-
-/** The price that begins at the moment of a line. A minute, so that what was shown can still be done. */
-async function readDated(sql: Sql, model: ImportedModel, owner: string | null): Promise<Dated> {
-  const [row] = await sql<[Dated]>`
-    select trim_scale(p.input)::text as input, trim_scale(p.output)::text as output, start < now() + interval '1 minute' as late
-    from (select ${instantOf(sql, model.valid_from as NonNullable<typeof model.valid_from>)} as start) as asked
-    left join model_prices p on p.slug = ${model.slug} and p.company_id is not distinct from ${owner} and p.valid_from = start`;
-  return row;
 }
 
 /** The cost price that is in force on a day. */

@@ -55,6 +55,76 @@ export async function priceHistory(sql: Sql, slug: string, company: string | nul
     order by valid_from desc, p.company_id nulls first`;
 }
 
+/** Prices of one model, the latest first, at most so many. @param after the last price that was read; null: from the latest */
+export async function pricesOfModel(
+  sql: Sql,
+  { slug, company_id: owner }: Pick<NewPrice, 'slug' | 'company_id'>,
+  after: string | null,
+  limit: number,
+): Promise<PriceRow[]> {
+  const before = after === null ? null : await findPrice(sql, { slug, company_id: owner }, after);
+  return sql<PriceRow[]>`
+    select ${columns(sql)} from model_prices p left join companies c on c.id = p.company_id
+    where p.slug = ${slug} and p.company_id is not distinct from ${owner}
+      and (${before?.id ?? null}::uuid is null or valid_from < (select valid_from from model_prices where id = ${before?.id ?? null}))
+    order by valid_from desc limit ${limit}`;
+}
+
+/** A price of a model. @throws RefusedChange not_found */
+export async function findPrice(
+  sql: Sql,
+  { slug, company_id: owner }: Pick<NewPrice, 'slug' | 'company_id'>,
+  id: string,
+): Promise<PriceRow> {
+  const [row] = await sql<PriceRow[]>`
+    select ${columns(sql)} from model_prices p left join companies c on c.id = p.company_id
+    where p.id = ${id} and p.slug = ${slug} and p.company_id is not distinct from ${owner}`;
+  return row ?? noPrice('There is no such price.');
+}
+
+/** What a model costs from a moment on, and whether that can be changed. */
+export interface DatedPrice {
+  /** The price that begins then, exact decimal text; null, like output: none does. */
+  readonly input: string | null;
+  readonly output: string | null;
+  /** The moment as an instant. */
+  readonly at: Date;
+  /** It is over. */
+  readonly passed: boolean;
+  /** Too late to be added or changed: passed, or within a minute, so that what was shown can still be done. */
+  readonly late: boolean;
+}
+
+/** The price of a model that begins at a moment. Programs that write SQL may name a part of a millisecond, which is left out. */
+export async function datedPrice(
+  sql: Sql,
+  { slug, company_id: owner }: Pick<NewPrice, 'slug' | 'company_id'>,
+  moment: Moment,
+): Promise<DatedPrice> {
+  const [row] = await sql<[DatedPrice]>`
+    select trim_scale(p.input)::text as input, trim_scale(p.output)::text as output,
+      start as at, start <= now() as passed, start < now() + interval '1 minute' as late
+    from (select ${instantOf(sql, moment)} as start) as asked
+    left join model_prices p on p.slug = ${slug} and p.company_id is not distinct from ${owner}
+      and date_trunc('milliseconds', p.valid_from) = start`;
+  return row;
+}
+
+/** Prices to come and cost prices of all models, in the order of their dates. */
+export async function listDatedPrices(sql: Sql): Promise<Record<'prices' | 'costs', readonly ListedPrice[]>> {
+  const columns = sql`slug, company_id, trim_scale(input)::text as input, trim_scale(output)::text as output`;
+  const prices = await sql<ListedPrice[]>`
+    select ${columns}, to_char(valid_from at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as valid_from
+    from model_prices p where valid_from > now() and not applied order by p.valid_from`;
+  const costs = await sql<ListedPrice[]>`
+    select ${columns}, valid_from::text as valid_from from model_cost_prices p order by p.valid_from`;
+  return { prices, costs };
+}
+
+/** A price since an instant, or a cost price since a day. */
+export type ListedPrice = Pick<PriceRow, 'slug' | 'company_id'> &
+  Readonly<Record<'valid_from' | 'input' | 'output', string>>;
+
 /**
  * What a company paid on a day, or at an instant: one answer for each part of the day.
  * @param company null: one without a model of its own
@@ -117,8 +187,8 @@ export async function findComingPrice(sql: Sql, slug: string, owner: string | nu
   return row?.id ?? noPrice();
 }
 
-function noPrice(): never {
-  throw new RefusedChange('not_found', 'price', 'There is no such price to come.');
+function noPrice(text = 'There is no such price to come.'): never {
+  throw new RefusedChange('not_found', 'price', text);
 }
 
 function tooLate(): RefusedChange {

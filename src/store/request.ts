@@ -1,5 +1,5 @@
 import type { RequestFacts, Result } from '../domain/request-fate.ts';
-import { requestIdTime } from '../runtime/request-id.ts';
+import { firstRequestId, requestIdTime } from '../runtime/request-id.ts';
 import type { Sql } from './database.ts';
 import { PAGE_ROWS } from './page.ts';
 import { NIL_ID } from './request-hours.ts';
@@ -57,6 +57,8 @@ export interface RequestsQuery {
   readonly to: Date | null;
   /** null: from the newest. */
   readonly before: RequestCursor | null;
+  /** Rows of the page at most; PAGE_ROWS unless given. */
+  readonly limit?: number;
 }
 
 export interface RequestsPage {
@@ -70,9 +72,9 @@ export interface RequestsPage {
  * skipped by their sums. After ENOUGH_MS the page is shown as it is, and the next page goes on from there.
  */
 export async function pageOfRequests(sql: Sql, query: RequestsQuery): Promise<RequestsPage> {
-  const { model, endpoint, status } = query;
+  const { model, endpoint, status, limit = PAGE_ROWS } = query;
   if (model === null && endpoint === null && status === null) {
-    return cut(await readRows(sql, query, PAGE_ROWS + 1), null);
+    return cut(await readRows(sql, query, limit + 1), limit, null);
   }
   const end = performance.now() + ENOUGH_MS;
   const rows: RequestRow[] = [];
@@ -80,18 +82,18 @@ export async function pageOfRequests(sql: Sql, query: RequestsQuery): Promise<Re
   do {
     const from = { ...query, before: next };
     rows.push(...(await readRows(sql, from, WINDOW)));
-    if (rows.length > PAGE_ROWS) break;
+    if (rows.length > limit) break;
     next = await endOfWindow(sql, from);
     if (next !== null) next = await skipHours(sql, query, next);
   } while (next !== null && performance.now() < end);
-  return cut(rows, next);
+  return cut(rows, limit, next);
 }
 
 /** @param next where to go on if all rows are shown */
-function cut(rows: readonly RequestRow[], next: RequestCursor | null): RequestsPage {
-  const shown = rows.slice(0, PAGE_ROWS);
+function cut(rows: readonly RequestRow[], limit: number, next: RequestCursor | null): RequestsPage {
+  const shown = rows.slice(0, limit);
   const end = shown.at(-1);
-  if (rows.length <= PAGE_ROWS || end === undefined) return { rows: shown, next };
+  if (rows.length <= limit || end === undefined) return { rows: shown, next };
   return { rows: shown, next: { at: end.occurred_at, id: end.request_id } };
 }
 
@@ -113,8 +115,8 @@ async function skipHours(sql: Sql, query: RequestsQuery, place: RequestCursor): 
   const hour = found.hour ?? (found.rows < HOURS_WINDOW ? null : found.oldest);
   if (hour === null) return null;
   const end = hour.getTime() + HOUR_MS;
-  // no id sorts before the nil id: the next hour's first instant is left out
-  return end < place.at.getTime() ? { at: new Date(end), id: NIL_ID } : place;
+  // no id of that instant sorts before it: the next hour's first instant is left out
+  return end < place.at.getTime() ? { at: new Date(end), id: firstRequestId(end) } : place;
 }
 
 /** Rows that an index finds, from a place on. */
@@ -132,14 +134,14 @@ function found(sql: Sql, { company, key, status, from, to, before }: RequestsQue
 
 /** The first of them that match, one more than a page has. @param window how many are looked at */
 function readRows(sql: Sql, query: RequestsQuery, window: number): PromiseLike<RequestRow[]> {
-  const { model, endpoint, status } = query;
+  const { model, endpoint, status, limit = PAGE_ROWS } = query;
   return sql<RequestRow[]>`
     select ${columns(sql)} from (
       select * from (select ${sql.unsafe(TRAIL)} ${found(sql, query)} limit ${window}) t
       where ${model === null ? sql`true` : sql`t.model_slug = ${model}`}
         ${endpoint === null ? sql`` : sql`and t.endpoint = ${endpoint}`}
         ${statusIs(sql, status)}
-      order by t.occurred_at desc, t.request_id desc limit ${PAGE_ROWS + 1}) t
+      order by t.occurred_at desc, t.request_id desc limit ${limit + 1}) t
     ${names(sql)} order by t.occurred_at desc, t.request_id desc`;
 }
 

@@ -1,6 +1,6 @@
 import { monthOf } from '../domain/day-range.ts';
 import type { Endpoint } from '../domain/usage.ts';
-import { NO_FILTERS, readPresentMonth, readUsage, type UsageSums } from './daily.ts';
+import { NO_FILTERS, readPresentMonth, readUsage, type Usage, type UsageSums } from './daily.ts';
 import type { Sql } from './database.ts';
 
 /**
@@ -13,11 +13,15 @@ export async function summarizeUsage(sql: Sql, companyId: string, month: string 
     month === null
       ? await readPresentMonth(sql, companyId)
       : await readUsage(sql, companyId, monthOf(month), NO_FILTERS);
+  return summaryOf(companyId, usage, (month ?? usage.budget.month).slice(0, 7));
+}
+
+/** @param month "2026-11" */
+export function summaryOf(companyId: string, usage: Usage, month: string) {
   return {
     company_id: companyId,
     company_name: usage.company_name,
-    /** "2026-11". */
-    month: (month ?? usage.budget.month).slice(0, 7),
+    month,
     requests: usage.requests,
     prompt_tokens: usage.prompt_tokens,
     completion_tokens: usage.completion_tokens,

@@ -80,6 +80,7 @@ t.test('the list has what the company may call, with a word on the rest', async 
   const owner = await signedIn(office, 'owner');
   await sql`update companies set disabled_model_slugs = '{breaking}' where id = ${company}`;
   const { text } = await owner.get(`${base}?model=stalling`);
+  t.match(text, `<a href="/companies/${company}/models" aria-current="page">`, 'the tab that leads here is marked');
   t.match(text, '<option value="stalling" selected>');
   t.match(text, `<option value="${CHAT}">`);
   for (const slug of [EMBED, OVERSEAS, 'breaking']) t.notMatch(text, `<option value="${slug}"`);

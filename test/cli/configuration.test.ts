@@ -107,6 +107,93 @@ companies:
   t.match((await run(['export-config'], { env })).out, /credit_limit_eur: "200\.5"\n.*eu_locked: true/s);
 });
 
+const PRICED = `
+models:
+  - slug: dated
+    upstream_model: internal-dated
+    kind: chat
+    eu_hosted: true
+    cost_eur_per_1k_input: "1"
+    cost_eur_per_1k_output: "2"
+    prices:
+      - { valid_from: 2098-01-01, input: "0.50", output: "1.123456789012" }
+      - { valid_from: 2099-01-01T12:00:00Z, input: "0.25", output: "1" }
+    cost_prices:
+      - { valid_from: 2026-11-01, input: "0.10", output: "0.20" }
+`;
+const coming = () =>
+  query(`select valid_from::text as at, input, output from model_prices
+  where slug = 'dated' and not applied order by valid_from`);
+
+t.test('prices that begin at a date, and cost prices: scheduled, changed, withdrawn', async (t) => {
+  const dry = await apply(PRICED, '--dry-run');
+  t.match(
+    dry.out,
+    /price from 2098-01-01: none -> 0\.50 and 1\.123456789012\n.*\n {4}cost price from 2026-11-01: none -> 0\.10/s,
+  );
+  t.same(await coming(), []);
+  t.match(await apply(PRICED), { code: 0, out: /1 change made/ });
+  t.match(await coming(), [
+    { at: '2098-01-01 00:00:00+00', input: '0.50', output: '1.123456789012' },
+    { at: '2099-01-01 12:00:00+00', input: '0.25', output: '1' },
+  ]);
+  t.match(await apply(PRICED), { out: 'Nothing to change.\n' });
+  const changed = PRICED.replace('"0.50"', '"0.40"')
+    .replace('input: "0.25", output: "1"', 'absent: true')
+    .replace('"0.20"', '"0.3"');
+  t.equal(
+    (await apply(changed)).out,
+    `~ model dated
+    price from 2098-01-01: 0.5 and 1.123456789012 -> 0.40 and 1.123456789012
+    price from 2099-01-01T12:00:00Z: 0.25 and 1 -> none
+    cost price from 2026-11-01: 0.1 and 0.2 -> 0.10 and 0.3
+
+1 change made.
+`,
+  );
+  t.match(await apply(changed), { out: 'Nothing to change.\n' });
+  const { out } = await run(['export-config'], { env });
+  t.match(
+    out,
+    /prices:\n +- valid_from: 2098-01-01T00:00:00\.000Z\n +input: "0\.4"\n.*cost_prices:\n +- valid_from: 2026-11-01/s,
+  );
+  t.match(await apply(out), { code: 0, out: 'Nothing to change.\n' });
+});
+
+t.test('a file means the same after a date of its prices is over', async (t) => {
+  const later = PRICED.replaceAll('dated', 'later').replaceAll('2098-01-01', '2026-01-01');
+  t.match(
+    await apply(later),
+    { code: 0, out: /\+ model later\n.*cost_eur_per_1k_input: 0\.50\n/s },
+    'of two prices the one that holds',
+  );
+  t.match(await apply(later), { out: 'Nothing to change.\n' });
+  t.match(await query(`select cost_eur_per_1k_input as input from models where slug = 'later'`), [{ input: '0.50' }]);
+});
+
+t.test('mistakes of prices have a place too', async (t) => {
+  const soon = new Date(Date.now() + 20_000).toISOString();
+  const { code, err } = await apply(`models:
+  - slug: dated
+    prices:
+      - { valid_from: 2027-02-30, input: "1", output: "1" }
+`);
+  t.match(
+    { code, err },
+    { code: 1, err: /tollgate\.yml:4:23: models\[0\]\.prices\[0\]\.valid_from must be an ISO time/ },
+  );
+  const more = await apply(`models:
+  - slug: dated
+    prices:
+      - { valid_from: ${soon}, input: "1", output: "1" }
+      - { valid_from: 2097-01-01, input: "1" }
+      - { valid_from: 2097-01-01, input: "1", output: "1" }
+`);
+  t.match(more.err, /4:\d+: models\[0\]\.prices\[0\]\.valid_from is less than a minute away/);
+  t.match(more.err, /5:\d+: models\[0\]\.prices\[1\] needs output/);
+  t.match(more.err, /6:\d+: models\[0\]\.prices\[2\] names "2097-01-01" a second time/);
+});
+
 t.test('all mistakes of the form are told at once, with line and column', async (t) => {
   const { code, err } = await apply(`models:
   - slug: "bad slug"
@@ -163,9 +250,26 @@ companies:
 
 t.test('what export-config prints is what is there: applied again it changes nothing', async (t) => {
   await query(`insert into companies (name) values ('Twice'), ('Twice')`);
+  await query(`insert into assistants (company_id, name, system_prompt)
+    select id, 'Same', 'Sum up.' from companies, generate_series(1, 2) where name = 'Nordlicht Verlag'`);
+  await query(`update api_keys set allowed_model_slugs = '{own-chat,gone}' where revoked_at is null`);
+  const [key] = await query<{ id: string }>(`select id from api_keys where revoked_at is null limit 1`);
+  t.equal((await run(['key', 'rotate', key?.id as string, '--overlap', '7d'], { env })).code, 0);
   const { out } = await run(['export-config'], { env });
   t.notMatch(out, /svc_|\$scrypt/);
   t.match(await apply(out), { code: 0, out: 'Nothing to change.\n' });
   const { json } = await run(['export-config', '--json'], { env });
   t.match(await apply(JSON.stringify(json)), { code: 0, out: 'Nothing to change.\n' }, 'as JSON');
+});
+
+t.test('a key or an assistant is renamed by its id', async (t) => {
+  const [assistant] = await query<{ id: string }>(`select id from assistants where name = 'Same' limit 1`);
+  const id = assistant?.id as string;
+  const file = `companies: [{ name: Nordlicht Verlag, assistants: [{ id: ${id}, name: Other }] }]`;
+  t.match(await apply(file), { out: /name: Same -> Other/ });
+  t.match(await apply(file), { out: 'Nothing to change.\n' });
+  t.match(await apply(file.replace(id, id.replace(/^.{8}/, '00000000'))), {
+    code: 1,
+    err: /assistants\[0\]\.id is the id of no assistant of the company/,
+  });
 });

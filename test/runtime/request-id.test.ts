@@ -1,5 +1,5 @@
 import t from 'tap';
-import { newRequestId, requestIdTime } from '../../src/runtime/request-id.ts';
+import { firstRequestId, newRequestId, requestIdTime } from '../../src/runtime/request-id.ts';
 
 t.test('a request id is a UUID of version 7 that tells its millisecond', (t) => {
   for (const at of [Date.UTC(2026, 0, 1), Date.UTC(2026, 0, 1), 5, 2 ** 48 - 1]) {
@@ -10,6 +10,15 @@ t.test('a request id is a UUID of version 7 that tells its millisecond', (t) => 
     for (const other of [id.replace('-7', '-4'), id.slice(1), `${id}0`, id.replaceAll('-', ''), `${id}\n`, 'x', '']) {
       t.equal(requestIdTime(other), null, other);
     }
+  }
+  t.end();
+});
+
+t.test('the first id of a millisecond sorts before all others of it, and after those before', (t) => {
+  for (const at of [1, Date.UTC(2026, 0, 1)]) {
+    const first = firstRequestId(at);
+    t.equal(requestIdTime(first), at);
+    for (let n = 0; n < 1000; n++) t.ok(first <= newRequestId(at) && newRequestId(at - 1) < first);
   }
   t.end();
 });

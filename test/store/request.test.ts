@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
-import { newRequestId } from '../../src/runtime/request-id.ts';
+import { newRequestId, requestIdTime } from '../../src/runtime/request-id.ts';
 import { createCompany } from '../../src/store/company.ts';
 import type { Sql } from '../../src/store/database.ts';
 import { findRequest, pageOfRequests, type RequestsQuery } from '../../src/store/request.ts';
@@ -84,6 +84,7 @@ t.test('what is rare is found among many, hours without any are skipped', async 
       const page = await run((sql) => pageOfRequests(sql, { ...ALL, company, ...query, before }));
       seen.push(...page.rows.map(({ request_id }) => request_id));
       before = page.next;
+      if (before !== null) t.equal(requestIdTime(before.id), before.at.getTime(), 'the id alone is the place');
     } while (before !== null && ++pages < 20);
     return { seen, pages };
   };

@@ -1,3 +1,5 @@
+import { readCidr } from '../../domain/cidr.ts';
+import { FieldError, readInstant } from '../../domain/field.ts';
 import type { ObjectSchema, Operation, Schema } from './operation.ts';
 import { type Mistake, Problem } from './problem.ts';
 import * as validators from './validators.generated.ts';
@@ -16,9 +18,11 @@ export type Validator = ((value: unknown) => boolean) & { readonly errors: reado
 
 const VALIDATORS = validators as unknown as Readonly<Record<string, Validator>>;
 
-/** Checks a body. @throws Problem 400 that names all mistakes */
+/** @throws Problem 400 that names all mistakes */
 export function checkBody({ id, body: schema }: Operation, body: unknown): unknown {
-  return checked(`${id}Body`, schema as ObjectSchema, body, '#');
+  const mistakes = mistakesIn(body, VALIDATORS[`${id}Body`] as Validator, schema as ObjectSchema);
+  if (mistakes.length > 0) throw new Problem(400, 'The body is not valid.', mistakes);
+  return body;
 }
 
 /** Checks a query; whole numbers are told as such. @throws Problem 400 that names all mistakes */
@@ -27,35 +31,51 @@ export function checkQuery(
   given: Readonly<Record<string, readonly string[]>>,
 ): object {
   if (schema === undefined) return {};
-  const twice = Object.keys(given).find((name) => (given[name] as string[]).length > 1);
-  if (twice !== undefined) {
-    throw new Problem(400, 'The query is not valid.', [
-      { pointer: `?${twice.slice(0, 60)}`, detail: 'is given twice' },
-    ]);
-  }
+  const twice = Object.keys(given).filter((name) => (given[name] as string[]).length > 1);
   const query = Object.fromEntries(
     Object.entries(given).map(([name, [text = '']]) => {
       const isNumber = schema.properties[name]?.type === 'integer' && /^\d{1,15}$/.test(text);
       return [name, isNumber ? Number(text) : text];
     }),
   );
-  return checked(`${id}Query`, schema, query, '?') as object;
+  const repeated = twice.map((name) => ({ pointer: `?${name.slice(0, 60)}`, detail: 'is given twice' }));
+  const mistakes = [...repeated, ...mistakesIn(query, VALIDATORS[`${id}Query`] as Validator, schema, '?')];
+  if (mistakes.length > 0) throw new Problem(400, 'The query is not valid.', mistakes);
+  return query;
 }
 
-function checked(name: string, schema: ObjectSchema, value: unknown, root: '#' | '?'): unknown {
-  const validate = VALIDATORS[name] as Validator;
-  if (validate(value)) return value;
-  const mistakes = mistakesOf(validate.errors, schema, root);
-  throw new Problem(400, root === '#' ? 'The body is not valid.' : 'The query is not valid.', mistakes);
+/** All that is wrong with a value, in words; empty when nothing is. */
+export function mistakesIn(value: unknown, isValid: Validator, schema: ObjectSchema, root: '#' | '?' = '#'): Mistake[] {
+  const ofSchema = isValid(value) ? [] : (isValid.errors ?? []).map((error) => mistakeOf(error, schema, root));
+  const told = new Set(ofSchema.map(({ pointer }) => pointer));
+  return [...ofSchema, ...formatMistakes(value, schema, root).filter(({ pointer }) => !told.has(pointer))];
 }
 
-/** What is wrong with a value, in words. @param errors what ajv's validator told */
-export function mistakesOf(
-  errors: readonly AjvError[] | null | undefined,
-  schema: ObjectSchema,
-  root: '#' | '?' = '#',
-): Mistake[] {
-  return (errors ?? []).map((error) => mistakeOf(error, schema, root));
+/** What a pattern cannot say of a text, such as that a month has no 31st day; by the format of its schema. */
+const FORMATS: Readonly<Record<string, (text: string) => unknown>> = {
+  'date-time': readInstant,
+  date: readInstant,
+  moment: readInstant,
+  cidr: readCidr,
+};
+
+function formatMistakes(value: unknown, schema: Schema, pointer: string): Mistake[] {
+  const { format, items, properties } = schema as Partial<ObjectSchema> & { format?: string; items?: Schema };
+  if (typeof value === 'string') {
+    try {
+      if (format !== undefined) FORMATS[format]?.(value);
+      return [];
+    } catch (error) {
+      if (!(error instanceof FieldError)) throw error;
+      return [{ pointer, detail: error.message }];
+    }
+  }
+  if (typeof value !== 'object' || value === null) return [];
+  const separator = pointer === '?' ? '' : '/';
+  return Object.entries(value).flatMap(([name, each]) => {
+    const part = Array.isArray(value) ? items : Object.hasOwn(properties ?? {}, name) ? properties?.[name] : undefined;
+    return part === undefined ? [] : formatMistakes(each, part, `${pointer}${separator}${pointed(name)}`);
+  });
 }
 
 function mistakeOf(error: AjvError, schema: ObjectSchema, root: '#' | '?'): Mistake {

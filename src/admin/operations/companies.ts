@@ -1,6 +1,7 @@
 import { checkCeilings } from '../../domain/ceiling.ts';
+import { type Catalogue, modelState } from '../../domain/gate.ts';
 import { RefusedChange } from '../../domain/refused-change.ts';
-import { companiesAfter } from '../../store/after.ts';
+import { companiesAfter, modelsAfter } from '../../store/after.ts';
 import {
   type CompanyChanges,
   type CompanyRow,
@@ -9,6 +10,8 @@ import {
   type NewCompany,
   setCompany,
 } from '../../store/company.ts';
+import { readCompany } from '../../store/directory.ts';
+import type { ModelRow } from '../../store/model.ts';
 import { leaveCompany } from '../../store/tenant-role.ts';
 import { type Operation, operation, type PageQuery, pageOf, type Resource } from './operation.ts';
 import * as schema from './schemas.ts';
@@ -21,6 +24,20 @@ const COMPANY: Resource = {
   find: (sql, { params }) => findCompany(sql, params.company as string),
 };
 const PATH = '/companies/{company}';
+const { upstream_model: _, ...shown } = schema.modelSettings;
+const model = schema.object({
+  ...{ id: schema.id, slug: schema.slug, ...shown, created_at: schema.instant },
+  own: { type: 'boolean', description: 'it belongs to this company alone' },
+  state: schema.oneOf(
+    ['available', 'disabled', 'replaced', 'blocked'],
+    'disabled: by the company; replaced: by a model of its own; blocked: by the EU gate',
+  ),
+  coming: {
+    type: 'array',
+    items: schema.object({ valid_from: schema.instant, input: schema.price, output: schema.price }),
+    description: 'prices that begin at a date',
+  },
+});
 
 export const companyOperations: readonly Operation[] = [
   operation<never, PageQuery & { readonly name?: string }>({
@@ -94,7 +111,38 @@ export const companyOperations: readonly Operation[] = [
       return setCompany(sql, id, { ...changes, disable: slugs, enable });
     },
   }),
+  operation<never, PageQuery>({
+    id: 'listModelsOfCompany',
+    method: 'get',
+    path: `${PATH}/models`,
+    summary:
+      'List the models that a company has, its own and shared ones, ordered by id: what each costs and whether the API serves it',
+    action: 'company.read',
+    query: schema.listQuery(),
+    answer: schema.pageOf(model),
+    status: 200,
+    async run(sql, { params, query }) {
+      const id = params.company as string;
+      const catalogue = await readCompany(sql, id);
+      const { data, next_cursor } = await pageOf(query, (after, limit) =>
+        modelsAfter(sql, { slug: null, company: id }, { after, limit }),
+      );
+      return { data: data.map((row) => modelOf(catalogue, row)), next_cursor };
+    },
+  }),
 ];
+
+/** A model as its company may see it: without the name that the upstream knows it by. */
+function modelOf(catalogue: Catalogue, row: ModelRow): object {
+  const { upstream_model: _, company_id: owner, ...model } = row;
+  const models = owner === null ? catalogue.sharedModels : catalogue.ownModels;
+  const coming: object[] = [];
+  for (let next = models.get(row.slug)?.next; next != null; next = next.model.next) {
+    const { inputText: input, outputText: output } = next.model.prices;
+    coming.push({ valid_from: new Date(next.from), input, output });
+  }
+  return { ...model, own: owner !== null, state: modelState(catalogue, row.slug, owner === null), coming };
+}
 
 /** Refuses settings above the ceilings, which the same change may set. @throws RefusedChange conflict */
 function requireBelow(company: CompanyRow, changes: CompanyChanges): void {

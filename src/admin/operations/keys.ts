@@ -1,7 +1,21 @@
 import { randomUUID } from 'node:crypto';
+import { digestOf, possibleKeysIn } from '../../domain/key.ts';
 import { keysAfter } from '../../store/after.ts';
-import { createKey, findKey, type KeyChanges, type NewKey, revokeKey, rotateKey, setKey } from '../../store/key.ts';
-import { type Operation, operation, type PageQuery, pageOf, type Resource } from './operation.ts';
+import type { Sql } from '../../store/database.ts';
+import {
+  createKey,
+  findKey,
+  idsOfDigests,
+  type KeyChanges,
+  keysWithCompany,
+  type NewKey,
+  revokeKey,
+  rotateKey,
+  setKey,
+} from '../../store/key.ts';
+import { enterCompany, leaveCompany } from '../../store/tenant-role.ts';
+import { type Call, type Operation, operation, type PageQuery, pageOf, type Resource } from './operation.ts';
+import { Problem } from './problem.ts';
 import * as schema from './schemas.ts';
 
 /** As JSON has it: the expiry is a text. */
@@ -15,6 +29,19 @@ const KEY: Resource = {
 const LIST = '/companies/{company}/keys';
 const PATH = `${LIST}/{key}`;
 const MAX_OVERLAP = 30 * 86_400;
+const MOST_FOUND = 1000; // looked up at once
+const FIND = {
+  method: 'post',
+  isReading: true,
+  body: schema.object({
+    text: { ...schema.text, description: 'a key, or a text that has keys in it; it is not stored' },
+  }),
+  answer: schema.object({
+    looked_up: { type: 'integer', description: 'how many parts of the text may be keys' },
+    data: { type: 'array', items: schema.object({ ...schema.key.properties, company_name: { type: 'string' } }) },
+  }),
+  status: 200,
+} as const;
 
 export const keyOperations: readonly Operation[] = [
   operation<never, PageQuery & { readonly name?: string }>({
@@ -105,7 +132,37 @@ export const keyOperations: readonly Operation[] = [
         new_id: randomUUID(),
       }),
   }),
+  operation<{ readonly text: string }>({
+    ...FIND,
+    id: 'findKeys',
+    path: '/keys/find',
+    summary: 'Find which keys of all companies are in a text, such as a leaked log. Only digests are looked up',
+    action: 'key.find',
+    run: find,
+  }),
+  operation<{ readonly text: string }>({
+    ...FIND,
+    id: 'findKeysOfCompany',
+    path: `${LIST}/find`,
+    summary: 'Find which keys of a company are in a text, such as a leaked log. Only digests are looked up',
+    action: 'key.write',
+    run: find,
+  }),
 ];
+
+/** Keys whose digests are those of parts of a text: the tenant role may not read digests, and then sees its own keys alone. */
+async function find(sql: Sql, { services, params, body }: Call<{ readonly text: string }>): Promise<object> {
+  const digests = possibleKeysIn(body.text, services.keyPrefix).map(digestOf);
+  if (digests.length > MOST_FOUND) {
+    const detail = `has more than ${MOST_FOUND} parts that may be keys: send less of it`;
+    throw new Problem(400, 'The body is not valid.', [{ pointer: '#/text', detail }]);
+  }
+  const { company } = params;
+  if (company !== undefined) await leaveCompany(sql);
+  const ids = await idsOfDigests(sql, digests);
+  if (company !== undefined) await enterCompany(sql, company);
+  return { looked_up: digests.length, data: await keysWithCompany(sql, ids, company ?? null) };
+}
 
 function instantOf(text: string | null | undefined): Date | null | undefined {
   return typeof text === 'string' ? new Date(text) : text;

@@ -24,7 +24,7 @@ const PROBLEM_ANSWER = {
   content: { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } },
 };
 const UUID = { type: 'string', format: 'uuid' };
-const DESCRIPTION = `Companies, models, keys, assistants, users, usage and the audit log, for programs. Amounts are exact decimal text.
+const DESCRIPTION = `Companies, models, prices, keys, assistants, people, usage, requests and the audit log, for programs. Amounts are exact decimal text.
 Send a token of \`tollgate token create\` as \`Authorization: Bearer\`. Answers to GET of one thing have an ETag: with
 \`If-Match\` a change is refused with 412 when somebody changed it meanwhile. A POST with an \`Idempotency-Key\` may be
 sent again within a day: it gets the same answer, but for a key's text, which is repeated for a minute only.`;
@@ -49,7 +49,8 @@ export function openApi(): object {
   };
 }
 
-function describe({ id, summary, method, path, query, body, answer, status, resource, secret }: Operation): object {
+function describe(operation: Operation): object {
+  const { id, summary, method, path, query, body, status, resource, secret } = operation;
   const parameters: object[] = paramsOf(path).map((name) => ({ name, in: 'path', required: true, schema: UUID }));
   for (const [name, schema] of Object.entries(query?.properties ?? {})) parameters.push({ name, in: 'query', schema });
   if (method === 'post') parameters.push(header('Idempotency-Key', 'any text of 1 to 200 characters'));
@@ -62,10 +63,15 @@ function describe({ id, summary, method, path, query, body, answer, status, reso
     ...(parameters.length === 0 ? {} : { parameters }),
     ...(body === undefined ? {} : { requestBody: { required: true, content: json(body) } }),
     responses: {
-      [status]: { description: 'Done', ...(answer === null ? {} : { content: json(answer) }) },
+      [status]: { description: 'Done', ...contentOf(operation) },
       default: PROBLEM_ANSWER,
     },
   };
+}
+
+function contentOf({ answer, file }: Operation): object {
+  if (file !== undefined) return { content: { [file.type]: { schema: { type: 'string', format: 'binary' } } } };
+  return answer === null ? {} : { content: json(answer) };
 }
 
 /** The names in braces. */

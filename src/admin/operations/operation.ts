@@ -1,6 +1,9 @@
-import type { Sql } from '../../store/database.ts';
+import type { Role } from '../../domain/user.ts';
+import type { Database, Sql } from '../../store/database.ts';
+import type { Write } from '../../store/export.ts';
 import type { PageServices } from '../context.ts';
 import type { Action } from '../permission.ts';
+import { Problem } from './problem.ts';
 
 /** A JSON Schema, as OpenAPI 3.1 and ajv read it. */
 export type Schema = Readonly<Record<string, unknown>>;
@@ -13,9 +16,13 @@ export interface ObjectSchema extends Schema {
 
 /** What an operation works with: who asks, and what was asked, checked by its schemas. */
 export interface Call<B = unknown, Q = unknown> {
-  readonly services: Pick<PageServices, 'keyPrefix'>;
+  readonly services: Pick<PageServices, 'keyPrefix' | 'calendar' | 'clock'>;
+  /** Where people reach the pages. */
+  readonly origin: string;
   /** As the audit log names it. */
   readonly actor: string;
+  /** What the token acts like. */
+  readonly role: Extract<Role, 'operator' | 'owner'>;
   /** Identifiers of the path, in lower case. */
   readonly params: Readonly<Record<string, string>>;
   readonly query: Q;
@@ -32,6 +39,15 @@ export interface Resource {
   find(sql: Sql, call: Call): Promise<object>;
 }
 
+/** A file that is written while it is sent, which may take minutes. */
+interface File<B, Q> {
+  /** Its media type. */
+  readonly type: string;
+  name(call: Call<B, Q>): string;
+  /** After `run`, which refuses what cannot be written. */
+  write(db: Database, call: Call<B, Q>, write: Write): Promise<unknown>;
+}
+
 /** One operation of administration over HTTP: what is served, checked and documented. */
 export interface Operation<B = unknown, Q = unknown> {
   /** The `operationId`. */
@@ -46,9 +62,12 @@ export interface Operation<B = unknown, Q = unknown> {
   readonly memberActions?: Readonly<Record<string, Action>>;
   readonly query?: ObjectSchema;
   readonly body?: ObjectSchema;
-  /** What it answers with; null: nothing (204). */
+  /** What it answers with; null: nothing (204), or a file. */
   readonly answer: Schema | null;
-  /** It may take minutes. */
+  readonly file?: File<B, Q>;
+  /** A POST that changes nothing, and has a body because an address would be too short or is logged: a token that only reads may send it. */
+  readonly isReading?: true;
+  /** It may take minutes, and takes a permit of exports. */
   readonly isLong?: true;
   readonly status: 200 | 201 | 204;
   /** The thing that it is about, where there is one already. */
@@ -89,4 +108,19 @@ export async function pageOf<T extends { readonly id: string | number }>(
   const rows = await read(cursor ?? null, limit + 1);
   const data = rows.slice(0, limit);
   return { data, next_cursor: rows.length > limit ? String((data.at(-1) as T).id) : null };
+}
+
+/**
+ * A page of rows that are few enough to be read whole, in their own order.
+ * @throws Problem 400 when the row of the cursor is gone
+ */
+export function pageOfAll<T extends { readonly id: string }>(query: PageQuery, all: readonly T[]): Promise<Page<T>> {
+  return pageOf(query, async (after, limit) => {
+    const at = after === null ? 0 : all.findIndex(({ id }) => id === after) + 1;
+    if (after !== null && at === 0) {
+      const mistake = { pointer: '?cursor', detail: 'is not known, or its row is gone: begin at the first page' };
+      throw new Problem(400, 'The query is not valid.', [mistake]);
+    }
+    return all.slice(at, at + limit);
+  });
 }

@@ -12,10 +12,29 @@ const UUID = '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$';
 export const id: Schema = { type: 'string', pattern: UUID, description: 'a UUID in lower case' };
 export const instant: Schema = {
   type: 'string',
+  format: 'date-time',
   pattern: '^[12]\\d{3}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d(\\.\\d{1,6})?(Z|[+-]\\d\\d:\\d\\d)$',
   description: 'an instant such as 2027-01-31T18:00:00Z (RFC 3339)',
 };
-const name: Schema = {
+export const day: Schema = {
+  type: 'string',
+  format: 'date',
+  pattern: '^[12]\\d{3}-\\d\\d-\\d\\d$',
+  description: 'a day of the billing time zone such as 2027-01-31',
+};
+/** The beginning of a day, or an instant. */
+export const moment: Schema = {
+  type: 'string',
+  format: 'moment',
+  pattern: '^[12]\\d{3}-\\d\\d-\\d\\d(T\\d\\d:\\d\\d:\\d\\d(\\.\\d{1,6})?(Z|[+-]\\d\\d:\\d\\d))?$',
+  description: 'a day of the billing time zone such as 2027-01-31, or an instant such as 2027-01-31T18:00:00Z',
+};
+export const month: Schema = {
+  type: 'string',
+  pattern: '^[12]\\d{3}-(0[1-9]|1[0-2])$',
+  description: 'a month such as 2026-11',
+};
+export const name: Schema = {
   type: 'string',
   pattern: '^[^\\p{Cc}]{0,199}[^\\p{Cc}\\s]$',
   description: 'one line of 1 to 200 characters that does not end in a space',
@@ -25,12 +44,12 @@ export const slug: Schema = {
   pattern: '^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}$',
   description: 'the name of a model: letters, digits and . _ : / @ + -',
 };
-const eur: Schema = {
+export const eur: Schema = {
   type: 'string',
   pattern: '^\\d{1,12}(\\.\\d{1,15})?$',
   description: 'an amount in EUR as exact decimal text, such as "99.50"',
 };
-const price: Schema = {
+export const price: Schema = {
   type: 'string',
   pattern: '^\\d{1,6}(\\.\\d{1,12})?$',
   description: 'EUR per 1000 tokens as exact decimal text, such as "0.0025"',
@@ -39,17 +58,18 @@ export const text: Schema = { type: 'string', pattern: '^[^\\u0000]*$', descript
 const boolean: Schema = { type: 'boolean' };
 const cidr: Schema = {
   type: 'string',
+  format: 'cidr',
   pattern: '^[0-9a-fA-F:.]{2,45}(/\\d{1,3})?$',
   description: 'a network such as 10.0.0.0/8, or one address',
 };
 
 /** The schema, or null. */
-function orNull(schema: Schema): Schema {
+export function orNull(schema: Schema): Schema {
   const { enum: values } = schema as { enum?: readonly unknown[] };
   return { ...schema, type: [schema.type, 'null'], ...(values === undefined ? {} : { enum: [...values, null] }) };
 }
 
-function whole(maximum: number, description: string): Schema {
+export function whole(maximum: number, description: string): Schema {
   return { type: 'integer', minimum: 1, maximum, description };
 }
 
@@ -57,7 +77,7 @@ export function oneOf(values: readonly string[], description?: string): Schema {
   return { type: 'string', enum: [...values], ...(description === undefined ? {} : { description }) };
 }
 
-function listOf(items: Schema, maxItems = 1000): Schema {
+export function listOf(items: Schema, maxItems = 1000): Schema {
   return { type: 'array', items, maxItems };
 }
 

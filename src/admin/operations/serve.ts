@@ -9,6 +9,7 @@ import { DatabaseUnavailable } from '../../store/database-error.ts';
 import { claim, keep, type Repeatable } from '../../store/idempotency.ts';
 import { enterCompany, leaveCompany, within } from '../../store/tenant-role.ts';
 import type { PageServices } from '../context.ts';
+import { download } from '../download.ts';
 import type { FormBindings } from '../form.ts';
 import { canSee, may } from '../permission.ts';
 import { Busy, Semaphore } from '../semaphore.ts';
@@ -24,7 +25,7 @@ const USUAL_MS = 5000;
 const LONG_MS = 600_000;
 const PERMITS = { permits: 3, queue: 64 };
 /** Not part of an ETag: it moves without a change. */
-const VOLATILE = new Set(['last_used_at', 'state']);
+const VOLATILE = new Set(['last_used_at', 'last_sign_in_at', 'state']);
 
 interface ApiEnv {
   Bindings: FormBindings;
@@ -55,7 +56,8 @@ export function serveOperations(services: PageServices): Hono<ApiEnv> {
   });
   for (const operation of OPERATIONS) {
     const path = operation.path.replaceAll(/\{(\w+)\}/g, `:$1{${UUID}}`);
-    app.on(operation.method.toUpperCase(), path, (c) => semaphore.run(() => handle(services, operation, c)));
+    const permits = operation.isLong ? services.slow : semaphore;
+    app.on(operation.method.toUpperCase(), path, (c) => permits.run(() => handle(services, operation, c)));
   }
   app.all('*', () => {
     throw new Problem(404, 'There is no such operation, or an id in its path is none.');
@@ -69,7 +71,7 @@ async function handle(services: PageServices, operation: Operation, c: ApiContex
   const company = params.company ?? null;
   const holder = { role: token.company_id === null ? 'operator' : 'owner', company_id: token.company_id } as const;
   if (company !== null && !canSee(holder, company)) throw new Problem(404, `There is no company ${company}.`);
-  const isChange = operation.method !== 'get';
+  const isChange = operation.method !== 'get' && !operation.isReading;
   if (!may(holder, operation.action, company)) throw new Problem(403, 'This token does not include the operation.');
   if (isChange && token.access !== 'write') throw new Problem(403, 'This token may only read.');
   const body = operation.body === undefined ? undefined : checkBody(operation, readJson(c));
@@ -81,18 +83,19 @@ async function handle(services: PageServices, operation: Operation, c: ApiContex
   }
   const call: Call = {
     services,
+    origin: services.adminUrl ?? new URL(c.req.url).origin,
     actor: `token ${token.name}`,
+    role: holder.role,
     params,
     query: checkQuery(operation, c.req.queries()),
     body,
   };
-  if (!isChange)
-    return answer(
-      c,
-      operation,
-      await within(services.db, company, deadlineOf(operation), (sql) => operation.run(sql, call)),
-    );
-  return change(services, operation, call, c);
+  if (isChange) return change(services, operation, call, c);
+  const done = await within(services.db, company, deadlineOf(operation), (sql) => operation.run(sql, call));
+  const { file } = operation;
+  if (file === undefined) return answer(c, operation, done);
+  const described = { name: file.name(call), type: file.type };
+  return download(c, services, described, (write) => file.write(services.db, call, write));
 }
 
 function deadlineOf({ isLong }: Operation): number {

@@ -1,14 +1,15 @@
-import { RefusedChange } from '../../domain/refused-change.ts';
 import type { Role } from '../../domain/user.ts';
 import { usersAfter } from '../../store/after.ts';
 import type { Sql } from '../../store/database.ts';
 import { findUserById } from '../../store/page.ts';
 import { insertUser, removeUser, type UserRow } from '../../store/user.ts';
 import { type Call, type Operation, operation, type PageQuery, pageOf, type Resource } from './operation.ts';
+import { Problem } from './problem.ts';
 import * as schema from './schemas.ts';
 
 const USER: Resource = { table: 'users', param: 'user', find };
 const PATH = '/users/{user}';
+const company_id = { ...schema.orNull(schema.id), description: 'null: for an operator, and for nobody else' };
 
 export const userOperations: readonly Operation[] = [
   operation<never, PageQuery & { readonly company_id?: string }>({
@@ -29,12 +30,13 @@ export const userOperations: readonly Operation[] = [
     path: '/users',
     summary: 'Create a user without a password, who signs in by OpenID Connect or gets a password later',
     action: 'user.write',
-    body: schema.object({ email: schema.email, role: schema.role, company_id: schema.modelOwner }, ['email', 'role']),
+    body: schema.object({ email: schema.email, role: schema.role, company_id }, ['email', 'role']),
     answer: schema.user,
     status: 201,
     run(sql, { body: { email, role, company_id = null } }) {
       if ((role === 'operator') !== (company_id === null)) {
-        throw new RefusedChange('conflict', 'user', 'An operator has no company, and every other role has one.');
+        const detail = 'must be left out for an operator, and given for every other role';
+        throw new Problem(400, 'The body is not valid.', [{ pointer: '#/company_id', detail }]);
       }
       return insertUser(sql, { email: email.toLowerCase(), role, company_id }, null);
     },

@@ -1,3 +1,4 @@
+import { FieldError } from '../../domain/field.ts';
 import { digestOf } from '../../domain/key.ts';
 import { hashPassword, readPassword } from '../../domain/password.ts';
 import type { Scope } from '../../domain/scope.ts';
@@ -11,6 +12,7 @@ import { createModel, listModels, type NewModel, removeModel, setModel, unknownS
 import { insertUser, removeUser, setRole, type UserRow } from '../../store/user.ts';
 import { Failure } from '../command.ts';
 import { differences, shown } from './difference.ts';
+import { costStep, type Owner, type PriceStep, presentPrice, priceStep } from './prices.ts';
 import { describe, type WantedFile } from './read.ts';
 import { readSecret } from './secrets.ts';
 import type { WantedAssistant, WantedCompany, WantedKey, WantedModel, WantedUser } from './wanted.ts';
@@ -84,7 +86,7 @@ class Application {
     await this.#models(models, row, `${at}/models`);
     const disabled = row.disabled_model_slugs;
     if (slugs !== undefined && this.#step('change', `company ${wanted.name}`, row, { disabled_model_slugs: slugs })) {
-      await this.#known(row.id, slugs, `${at}/disabled_model_slugs`);
+      await this.#known(row.id, slugs, disabled, `${at}/disabled_model_slugs`);
       await setCompany(this.#sql, row.id, { disable: slugs, enable: disabled.filter((slug) => !slugs.includes(slug)) });
     }
     await this.#assistants(assistants, row, `${at}/assistants`);
@@ -105,36 +107,70 @@ class Application {
     this.#unique(all, ({ slug }) => slug, at);
     const company = owner?.id ?? null;
     const rows = (await listModels(this.#sql, company)).filter((row) => row.company_id === company);
-    for (const [n, { absent, slug, ...settings }] of all.entries()) {
+    for (const [n, wanted] of all.entries()) {
+      const { absent, slug, prices, cost_prices, ...rest } = wanted;
       const row = rows.find((each) => each.slug === slug);
       const what = `model ${slug}${of(owner)}`;
+      const named = { slug, company_id: company };
+      const settings = { ...rest, ...(await presentPrice(this.#sql, named, wanted)) };
+      const steps = absent ? [] : await this.#priceSteps(named, wanted, `${at}/${n}`);
+      const changes = steps.map(({ change }) => change);
       if (absent) {
         if (row === undefined) continue;
         await removeModel(this.#sql, slug, company);
         this.#step('remove', what, {}, {});
       } else if (row === undefined) {
         if (!this.#has(settings, NEEDED_OF_A_MODEL, `${at}/${n}`)) continue;
-        await createModel(this.#sql, { ...(settings as NewModel), slug, company_id: company });
-        this.#step('create', what, {}, settings);
-      } else if (this.#step('change', what, row, settings)) await setModel(this.#sql, slug, company, settings);
+        await createModel(this.#sql, { ...(settings as NewModel), ...named });
+        this.#step('create', what, {}, settings, changes);
+      } else if (this.#step('change', what, row, settings, changes)) await setModel(this.#sql, slug, company, settings);
+      if (!absent) for (const { run } of steps) await run();
     }
+  }
+
+  /** What the dates of a model's prices change. */
+  async #priceSteps(of: Owner, { prices = [], cost_prices = [] }: WantedModel, at: string): Promise<PriceStep[]> {
+    const steps: PriceStep[] = [];
+    for (const [member, all, stepOf] of [
+      ['prices', prices, priceStep],
+      ['cost_prices', cost_prices, costStep],
+    ] as const) {
+      this.#unique(all, ({ valid_from }) => valid_from, `${at}/${member}`);
+      for (const [n, price] of all.entries()) {
+        const place = `${at}/${member}/${n}`;
+        const missing = (['input', 'output'] as const).filter((name) => price[name] === undefined);
+        if (!price.absent && missing.length > 0) {
+          this.#mistake(place, `needs ${missing.join(', ')}`);
+          continue;
+        }
+        try {
+          const step = await stepOf(this.#sql, of, price);
+          if (step !== null) steps.push(step);
+        } catch (error) {
+          if (!(error instanceof FieldError)) throw error;
+          this.#mistake(`${place}/valid_from`, error.message);
+        }
+      }
+    }
+    return steps;
   }
 
   async #assistants(all: readonly WantedAssistant[], owner: CompanyRow, at: string): Promise<void> {
     if (all.length === 0) return;
-    this.#unique(all, ({ name }) => name, at);
+    this.#unique(all, ({ id, name }) => id ?? name, at);
     const rows = await listAssistants(this.#sql, owner.id);
-    for (const [n, { absent, ...settings }] of all.entries()) {
+    for (const [n, { absent, id, ...settings }] of all.entries()) {
       const { name } = settings;
       const what = `assistant ${name}${of(owner)}`;
-      const [row, second] = rows.filter((each) => each.name === name);
-      if (settings.model_slug != null) await this.#known(owner.id, [settings.model_slug], `${at}/${n}/model_slug`);
-      if (second !== undefined) this.#mistake(`${at}/${n}/name`, 'is the name of several assistants of the company');
-      else if (absent) {
-        if (row === undefined) continue;
+      const row = this.#find(rows, { id, name }, 'assistant', `${at}/${n}`);
+      const slugs = settings.model_slug == null ? [] : [settings.model_slug];
+      await this.#known(owner.id, slugs, [row?.model_slug], `${at}/${n}/model_slug`);
+      if (row === undefined) continue;
+      if (absent) {
+        if (row === null) continue;
         await removeAssistant(this.#sql, row.id, owner.id);
         this.#step('remove', what, {}, {});
-      } else if (row === undefined) {
+      } else if (row === null) {
         if (!this.#has(settings, ['system_prompt'], `${at}/${n}`)) continue;
         await createAssistant(this.#sql, {
           ...settings,
@@ -148,23 +184,25 @@ class Application {
 
   async #keys(all: readonly WantedKey[], owner: CompanyRow, at: string): Promise<void> {
     if (all.length === 0) return;
-    this.#unique(all, ({ name }) => name, at);
-    const rows = (await listKeys(this.#sql, owner.id)).filter(
-      ({ state, purpose }) => state === 'active' && purpose === null,
-    );
-    for (const [n, { absent, value, ...rest }] of all.entries()) {
+    this.#unique(all, ({ id, name }) => id ?? name, at);
+    const known = (await listKeys(this.#sql, owner.id)).filter(({ purpose }) => purpose === null);
+    const rows = known.filter(({ state }) => state === 'active');
+    for (const [n, { absent, id, value, ...rest }] of all.entries()) {
+      if (known.some((each) => each.id === id && each.state !== 'active')) continue; // the older of two ends by itself
+
       const expires = rest.expires_at;
       const settings = { ...rest, expires_at: typeof expires === 'string' ? new Date(expires) : expires };
       const { name } = settings;
       const what = `key ${name}${of(owner)}`;
-      const [row, second] = rows.filter((each) => each.name === name);
-      await this.#known(owner.id, settings.allowed_model_slugs ?? [], `${at}/${n}/allowed_model_slugs`);
-      if (second !== undefined) this.#mistake(`${at}/${n}/name`, 'is the name of several keys of the company');
-      else if (absent) {
-        if (row === undefined) continue;
+      const row = this.#find(rows, { id, name }, 'key', `${at}/${n}`);
+      const slugs = settings.allowed_model_slugs ?? [];
+      await this.#known(owner.id, slugs, row?.allowed_model_slugs ?? [], `${at}/${n}/allowed_model_slugs`);
+      if (row === undefined) continue;
+      if (absent) {
+        if (row === null) continue;
         await revokeKey(this.#sql, row.id, owner.id);
         this.#step('remove', what, {}, {});
-      } else if (row === undefined) {
+      } else if (row === null) {
         if (!this.#has({ ...settings, value }, ['scopes', 'value'], `${at}/${n}`)) continue;
         const key = this.#secret(
           value,
@@ -187,6 +225,21 @@ class Application {
         if (value !== undefined) await this.#keepKeyText(row.id, what, value, `${at}/${n}/value`);
       }
     }
+  }
+
+  /** @returns null: there is none of this name; undefined: several, or none of this id, which is a mistake */
+  #find<T extends { readonly id: string; readonly name: string }>(
+    rows: readonly T[],
+    { id, name }: { readonly id: string | undefined; readonly name: string },
+    noun: string,
+    at: string,
+  ): T | null | undefined {
+    const [row, second] = rows.filter((each) => (id === undefined ? each.name === name : each.id === id));
+    if (second !== undefined)
+      this.#mistake(`${at}/name`, `is the name of several ${noun}s of the company: give the id of one`);
+    else if (row === undefined && id !== undefined) this.#mistake(`${at}/id`, `is the id of no ${noun} of the company`);
+    else return row ?? null;
+    return undefined;
   }
 
   /** A key whose text is another now gets it: the old text stops working at once. */
@@ -231,20 +284,22 @@ class Application {
     }
   }
 
-  /** Notes a step. @returns whether anything differs */
-  #step(done: Step['done'], what: string, now: object, wanted: object): boolean {
+  /** Notes a step. @param more changes in words @returns whether a member differs */
+  #step(done: Step['done'], what: string, now: object, wanted: object, more: readonly string[] = []): boolean {
     const differing = differences(now, wanted);
-    if (done === 'change' && differing.length === 0) return false;
+    if (done === 'change' && differing.length + more.length === 0) return false;
     const changes = differing.map(({ member, from, to }) =>
       done === 'change' ? `${member}: ${shown(from)} -> ${shown(to)}` : `${member}: ${shown(to)}`,
     );
-    this.steps.push({ done, what, changes });
-    return true;
+    this.steps.push({ done, what, changes: [...changes, ...more] });
+    return differing.length > 0;
   }
 
-  async #known(company: string, slugs: readonly string[], at: string): Promise<void> {
-    if (slugs.length === 0) return;
-    const unknown = await unknownSlugs(this.#sql, company, slugs);
+  /** Slugs have to be those of models, but for those that are there already: their model may have been removed. */
+  async #known(company: string, slugs: readonly string[], there: readonly unknown[], at: string): Promise<void> {
+    const added = slugs.filter((slug) => !there.includes(slug));
+    if (added.length === 0) return;
+    const unknown = await unknownSlugs(this.#sql, company, added);
     if (unknown.length > 0) this.#mistake(at, `names no model of the company: ${unknown.join(', ')}`);
   }
 

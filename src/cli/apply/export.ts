@@ -3,7 +3,8 @@ import { type AssistantRow, columns as assistantColumns } from '../../store/assi
 import { type CompanyRow, listCompanies } from '../../store/company.ts';
 import type { Sql } from '../../store/database.ts';
 import { type KeyRow, columns as keyColumns } from '../../store/key.ts';
-import { listModels } from '../../store/model.ts';
+import { listModels, type ModelRow } from '../../store/model.ts';
+import { type ListedPrice, listDatedPrices } from '../../store/price.ts';
 import { listUsers } from '../../store/user.ts';
 import { CONFIGURATION } from './schema.ts';
 
@@ -16,7 +17,17 @@ const COMPANY = FILE.companies?.items?.properties as Members;
 /** What is there, as a file that `tollgate apply` reads. It holds no secrets: keys that are missing later need their text. */
 export async function exportConfiguration(sql: Sql): Promise<object> {
   const companies = await listCompanies(sql);
-  const models = ofCompany(await listModels(sql), FILE.models);
+  const { prices, costs } = await listDatedPrices(sql);
+  const dated = (all: readonly ListedPrice[], { slug, company_id }: ModelRow) =>
+    all
+      .filter((price) => price.slug === slug && price.company_id === company_id)
+      .map(({ valid_from, input, output }) => ({ valid_from, input, output }));
+  const rows = (await listModels(sql)).map((row) => ({
+    ...row,
+    prices: dated(prices, row),
+    cost_prices: dated(costs, row),
+  }));
+  const models = ofCompany(rows, FILE.models);
   const users = ofCompany(await listUsers(sql, null), FILE.operators);
   const assistants = ofCompany(
     await sql<AssistantRow[]>`select ${assistantColumns(sql)} from assistants order by name, id`,
@@ -28,11 +39,11 @@ export async function exportConfiguration(sql: Sql): Promise<object> {
     ),
     COMPANY.keys,
   );
-  const namesakes = Map.groupBy(companies, ({ name }) => name);
+  const isUnique = withoutNamesakes(companies);
   const told = companies.map((row) => {
     const { id, ...settings } = pick(row, { items: { properties: COMPANY } }) as CompanyRow;
     return {
-      ...(namesakes.get(row.name)?.length === 1 ? {} : { id }),
+      ...(isUnique(row) ? {} : { id }),
       ...settings,
       ...{ models: models(row.id), users: users(row.id), assistants: assistants(row.id), keys: keys(row.id) },
     };
@@ -40,13 +51,26 @@ export async function exportConfiguration(sql: Sql): Promise<object> {
   return { models: models(null), companies: told, operators: users(null) };
 }
 
-/** The rows of a company, or of none, as the file has them. */
+/** Whether a name says which row is meant. */
+function withoutNamesakes(rows: readonly object[]): (row: object) => boolean {
+  const named = Map.groupBy(rows, (row) => (row as { readonly name?: string }).name);
+  return (row) => named.get((row as { readonly name?: string }).name)?.length === 1;
+}
+
+/** The rows of a company, or of none, as the file has them; with an id where others have the same name. */
 function ofCompany<T extends { readonly company_id: string | null }>(
   rows: readonly T[],
   list: Members[string] | undefined,
 ) {
   const byCompany = Map.groupBy(rows, ({ company_id }) => company_id);
-  return (company: string | null): object[] => (byCompany.get(company) ?? []).map((row) => pick(row, list));
+  return (company: string | null): object[] => {
+    const rows = byCompany.get(company) ?? [];
+    const isUnique = withoutNamesakes(rows);
+    return rows.map((row) => {
+      const { id, ...told } = pick(row, list) as { readonly id?: string };
+      return id === undefined || isUnique(row) ? told : { id, ...told };
+    });
+  };
 }
 
 /** The file's text. */

@@ -1,6 +1,5 @@
 import { type Document, LineCounter, parseDocument } from 'yaml';
-import { mistakesOf, type Validator } from '../../admin/operations/check.ts';
-import type { Mistake } from '../../admin/operations/problem.ts';
+import { mistakesIn, type Validator } from '../../admin/operations/check.ts';
 import { Failure } from '../command.ts';
 import { CONFIGURATION } from './schema.ts';
 import * as validators from './validators.generated.ts';
@@ -33,8 +32,8 @@ export function readWanted(text: string, name: string): WantedFile {
     throw new Failure(...document.errors.map(({ message, pos }) => `${at(pos[0])}: ${message.split('\n', 1)[0]}`));
   }
   const wanted: unknown = document.toJS({ maxAliasCount: 100 }) ?? {};
-  if (!isWanted(wanted)) {
-    const mistakes: readonly Mistake[] = mistakesOf(isWanted.errors, CONFIGURATION);
+  const mistakes = mistakesIn(wanted, isWanted, CONFIGURATION);
+  if (mistakes.length > 0) {
     throw new Failure(...mistakes.map(({ pointer, detail }) => describe(place, pointer.slice(1), detail)));
   }
   return { wanted: wanted as Wanted, place };

@@ -31,9 +31,27 @@ function named(name: string, properties: Readonly<Record<string, Schema>>): Obje
   return object({ ...properties, absent }, [name]);
 }
 
-const model = named('slug', { slug: resource.slug, ...resource.modelSettings });
-const assistant = named('name', resource.assistantSettings);
+/** A price since a date. */
+function dated(valid_from: Schema): ObjectSchema {
+  return named('valid_from', { valid_from, input: resource.price, output: resource.price });
+}
+
+const until = 'EUR per 1000 tokens until the first date of "prices"';
+const model = named('slug', {
+  slug: resource.slug,
+  ...resource.modelSettings,
+  cost_eur_per_1k_input: { ...resource.price, description: `${resource.price.description}; ${until}` },
+  cost_eur_per_1k_output: { ...resource.price, description: `${resource.price.description}; ${until}` },
+  prices: listOf(dated(resource.moment), 'prices that begin at a date; those that have begun may stay in the file'),
+  cost_prices: listOf(
+    dated(resource.day),
+    'what the operator pays from a day on, past or to come; companies never see it',
+  ),
+});
+const id = { ...resource.id, description: 'only to rename it, or where two have the same name' };
+const assistant = named('name', { id, ...resource.assistantSettings });
 const key = named('name', {
+  id,
   ...resource.keySettings,
   value: { ...secret, description: `the key's text, needed for a key that does not exist yet; ${secret.description}` },
 });
@@ -45,7 +63,7 @@ const person = (roles: readonly string[]): ObjectSchema =>
   });
 const company = object(
   {
-    id: { ...resource.id, description: 'only to rename a company, or where two have the same name' },
+    id,
     ...resource.companySettings,
     ...resource.ceilings,
     disabled_model_slugs: resource.disabledSlugs,

@@ -18,15 +18,26 @@ interface Removable {
   readonly absent?: true;
 }
 
+/** A price since a date: an instant, or the beginning of a day in the billing time zone. */
+export interface WantedPrice extends Removable {
+  readonly valid_from: string;
+  readonly input?: string;
+  readonly output?: string;
+}
+
 export interface WantedModel extends ModelChanges, Removable {
   readonly slug: string;
+  readonly prices?: readonly WantedPrice[];
+  readonly cost_prices?: readonly WantedPrice[];
 }
 
 export interface WantedAssistant extends AssistantChanges, Removable {
+  readonly id?: string;
   readonly name: string;
 }
 
 export interface WantedKey extends Omit<KeyChanges, 'expires_at'>, Removable {
+  readonly id?: string;
   readonly name: string;
   readonly expires_at?: string | null;
   readonly value?: SecretReference;

@@ -1,8 +1,5 @@
-import { Ajv2020 } from 'ajv/dist/2020.js';
-import { OpenAPIClientAxios } from 'openapi-client-axios';
 import t from 'tap';
-import { OPERATIONS } from '../../../src/admin/operations/list.ts';
-import { type Answer, ask } from '../../support/client.ts';
+import { ask } from '../../support/client.ts';
 import { until } from '../../support/until.ts';
 import { startOffice } from '../people.ts';
 import { newToken, send } from './tokens.ts';
@@ -13,82 +10,6 @@ const token = await newToken(office);
 const reader = await newToken(office, { access: 'read' });
 const owners = await newToken(office, { company_id: company });
 const KEY = { name: 'Website', scopes: ['chat'] };
-const MODEL = {
-  ...{ slug: 'brand-new', upstream_model: 'internal-x', kind: 'chat', eu_hosted: true },
-  ...{ cost_eur_per_1k_input: '0.1', cost_eur_per_1k_output: '0.25' },
-};
-
-t.test('a client generated from openapi.json drives every operation, and every answer is as described', async (t) => {
-  const { json: document } = await ask(`${office.adminUrl}/api/v1/openapi.json`);
-  const ajv = new Ajv2020({ strict: false, validateFormats: false });
-  t.ok(ajv.validateSchema({ $ref: '#/d', d: document.components.schemas.Problem }), 'the schemas are valid');
-  const api = new OpenAPIClientAxios({
-    definition: document,
-    axiosConfigDefaults: { baseURL: `${office.adminUrl}/api/v1`, headers: { authorization: `Bearer ${token}` } },
-  });
-  const client = await api.init();
-  const driven = new Set<string>();
-  const operations = client as unknown as Record<
-    string,
-    (...asked: unknown[]) => Promise<{ status: number; data: Answer['json'] }>
-  >;
-  const call = async (id: string, params: object | null = null, body?: object) => {
-    const { status, data } = await (operations[id] as NonNullable<(typeof operations)[string]>)(params, body);
-    const operation = OPERATIONS.find((each) => each.id === id);
-    t.equal(status, operation?.status, id);
-    if (operation?.answer) t.ok(ajv.validate(operation.answer, data), `${id}: ${ajv.errorsText()}`);
-    driven.add(id);
-    return data;
-  };
-  const created = await call('createCompany', null, { name: 'Südwind', disabled_model_slugs: ['brand-overseas'] });
-  const at = { company: created.id };
-  t.same((await call('changeCompany', at, { monthly_budget_eur: '99.50' })).monthly_budget_eur, '99.5');
-  t.match(await call('getCompany', at), { name: 'Südwind', disabled_model_slugs: ['brand-overseas'] });
-  t.equal((await call('listCompanies', { name: 'Südwind' })).data.length, 1);
-
-  const model = await call('createModel', null, MODEL);
-  await call('changeModel', { model: model.id }, { eu_hosted: false });
-  t.equal((await call('getModel', { model: model.id })).eu_hosted, false);
-  t.equal((await call('listModels', { slug: 'brand-new' })).data.length, 1);
-
-  const key = await call('createKey', at, { ...KEY, expires_at: '2099-01-31T00:00:00Z', monthly_budget_eur: '5' });
-  t.match(key.key, /^svc_/);
-  await call('changeKey', { ...at, key: key.id }, { expires_at: null, allowed_model_slugs: ['brand-chat'] });
-  t.match(await call('getKey', { ...at, key: key.id }), { expires_at: null, allowed_model_slugs: ['brand-chat'] });
-  const rotated = await call('rotateKey', { ...at, key: key.id }, { overlap_seconds: 0 });
-  t.match((await call('listKeys', at)).data.map((each: { state: string }) => each.state).sort(), ['active', 'revoked']);
-  await call('revokeKey', { ...at, key: rotated.id });
-
-  const assistant = await call('createAssistant', at, { name: 'Summary', system_prompt: 'Sum up.' });
-  await call('changeAssistant', { ...at, assistant: assistant.id }, { temperature: 0.5 });
-  t.equal((await call('getAssistant', { ...at, assistant: assistant.id })).temperature, 0.5);
-  t.equal((await call('listAssistants', at)).data.length, 1);
-  await call('removeAssistant', { ...at, assistant: assistant.id });
-
-  const user = await call('createUser', null, { email: 'Ute@south.example', role: 'owner', company_id: created.id });
-  t.equal(user.email, 'ute@south.example');
-  await call('getUser', { user: user.id });
-  t.equal((await call('listUsers', { company_id: created.id })).data.length, 1);
-  await call('removeUser', { user: user.id });
-
-  const day = { from: '2026-11-22T00:00:00Z', to: '2026-11-23T00:00:00Z' };
-  t.same(await call('sumRequests', { ...at, ...day, by: 'model' }), { data: [] });
-  t.match(await call('getUsage', at), { total_cost_eur: '0', company_name: 'Südwind' });
-  t.same(await call('listStatements', at), { data: [], next_cursor: null });
-  const statement = await call('closeStatement', at, { month: '2026-09' });
-  t.match(statement, { number: 1, total_eur: '0', document: { number: 1, month: '2026-09', lines: [] } });
-  t.same(await call('getStatement', { ...at, month: '2026-09' }), statement);
-  t.equal((await call('listChanges', { search: 'Südwind' })).data[0].actor, 'token deploy');
-  await call('removeModel', { model: model.id });
-
-  const mine = { company_id: created.id, kind: 'key', since: '2026-01-01T00:00:00Z' };
-  const events = (await call('listEvents', mine)).data;
-  t.match(events[0], { subject: rotated.id, event: { type: 'key.revoked', actor: 'token deploy' }, deliveries: [] });
-  t.same(await call('replayEvent', { event: events[0].id }), { events: 1 });
-  t.same(await call('replayEvents', null, mine), { events: 4 });
-  t.equal((await call('listEvents', mine)).data[0].deliveries.length, 1);
-  t.same([...driven].sort(), OPERATIONS.map(({ id }) => id).sort(), 'every operation was driven');
-});
 
 t.test('a token decides: none, an unknown, an expired, a revoked one, one that only reads', async (t) => {
   const list = ['GET', '/companies'] as const;
@@ -116,6 +37,21 @@ t.test("a company's token acts behind the wall of its company", async (t) => {
   t.equal((await send(office, owners, ['GET', `/companies/${other}/keys`])).status, 404);
   for (const path of ['/companies', '/models', '/users', '/audit']) {
     t.equal((await send(office, owners, ['GET', path])).status, 403, path);
+  }
+  for (const path of ['/requests', '/status', '/margin', '/tokens', `${own}/erasure`]) {
+    t.equal((await send(office, owners, ['GET', path])).status, 403, path);
+  }
+  for (const path of [`${own}/close`, `${own}/reopen`, `${own}/erase`, '/keys/find']) {
+    const body = path.endsWith('erase')
+      ? { name: 'Nordlicht Verlag' }
+      : path === '/keys/find'
+        ? { text: 'x' }
+        : undefined;
+    t.equal((await send(office, owners, ['POST', path], body)).status, 403, path);
+  }
+  for (const path of ['people', 'invitations', 'audit', 'requests', 'models', 'tokens', 'usage', 'export']) {
+    t.equal((await send(office, owners, ['GET', `${own}/${path}`])).status, 200, path);
+    t.equal((await send(office, owners, ['GET', `/companies/${other}/${path}`])).status, 404, path);
   }
   const refused = await send(office, owners, ['PATCH', own], { name: 'Mine', requests_per_minute: 5 });
   t.match(refused, { status: 403, body: { errors: [{ pointer: '#/name' }] } });
@@ -147,6 +83,70 @@ t.test('ceilings are for tokens of operators, and hold for those of a company', 
   const log =
     await office.sql`select actor from audit_log where company_id = ${capped} and subject = 'companies' order by id`;
   t.equal(log.at(-1)?.actor, 'token deploy', 'outside of the wall the actor is still named');
+});
+
+t.test('what the upstream said, and its names of models, are for operators', async (t) => {
+  const { body: models } = await send(office, owners, ['GET', `/companies/${company}/models`]);
+  t.notOk(JSON.stringify(models).includes('internal'));
+  const asked = await office.customer.ask('/chat/completions', { body: { model: 'none-such', messages: [] } });
+  const id = asked.headers.get('x-request-id') as string;
+  await until(async () => (await office.sql`select from request_trail where request_id = ${id}`).length > 0, 'kept');
+  await office.sql`update request_trail set upstream_reason = 'deployment secret-7' where request_id = ${id}`;
+  t.match(await send(office, token, ['GET', `/requests/${id}`]), { body: { upstream_reason: 'deployment secret-7' } });
+  const { status, body } = await send(office, owners, ['GET', `/companies/${company}/requests/${id}`]);
+  t.match({ status, body }, { status: 200, body: { request_id: id, upstream_reason: null } });
+  const { body: ledger } = await send(office, owners, ['GET', `/companies/${company}/ledger`]);
+  t.notOk(String(ledger).includes('upstream_model'));
+});
+
+t.test("a company's token leaves the company an owner; an operator's need not", async (t) => {
+  const { company: small } = await office.newCustomer();
+  const theirs = await newToken(office, { company_id: small });
+  const [{ id }] = await office.sql<[{ id: string }]>`
+    insert into users (email, company_id, role) values ('only@small.example', ${small}, 'owner') returning id`;
+  const path = `/companies/${small}/people/${id}`;
+  t.match(await send(office, theirs, ['PATCH', path], { role: 'member' }), {
+    status: 409,
+    body: { detail: /last owner/ },
+  });
+  t.match(await send(office, theirs, ['DELETE', path]), { status: 409 });
+  t.match(await send(office, token, ['PATCH', path], { role: 'member' }), { status: 200, body: { role: 'member' } });
+});
+
+t.test('a closed company is read, and not changed until it is opened again', async (t) => {
+  const { company: ended } = await office.newCustomer();
+  const path = `/companies/${ended}`;
+  t.equal((await send(office, token, ['POST', `${path}/close`])).status, 200);
+  t.match(await send(office, token, ['POST', `${path}/keys`], KEY), { status: 409, body: { detail: /closed/ } });
+  t.equal((await send(office, token, ['GET', `${path}/export`])).status, 200);
+  const wrong = await send(office, token, ['POST', `${path}/erase`], { name: 'Another' });
+  t.match(wrong, { status: 409, body: { detail: /give it to confirm/ } });
+  t.equal((await send(office, token, ['POST', `${path}/reopen`])).status, 200);
+  t.match(await send(office, token, ['GET', `${path}/erasure`]), { status: 409 }, 'an open one is not erased');
+});
+
+t.test('keys are looked for with a token that only reads; a price that has begun stays', async (t) => {
+  t.match(await send(office, reader, ['POST', '/keys/find'], { text: office.customer.key }), {
+    status: 200,
+    body: { looked_up: 1, data: [{ company_id: company, state: 'active' }] },
+  });
+  const many = Array.from(
+    { length: 1001 },
+    (_, n) =>
+      `svc_${String(n)
+        .padStart(32, 'a')
+        .replaceAll(/\d/g, (d) => 'bcdefghijk'[Number(d)] as string)}`,
+  );
+  const flood = await send(office, reader, ['POST', '/keys/find'], { text: many.join(' ') });
+  t.match(flood, { status: 400, body: { errors: [{ pointer: '#/text' }] } });
+  const { body: models } = await send(office, token, ['GET', '/models?slug=brand-chat']);
+  const path = `/models/${models.data[0].id}/prices`;
+  const { body: prices } = await send(office, token, ['GET', path]);
+  t.match(await send(office, token, ['DELETE', `${path}/${prices.data[0].id}`]), { status: 409 });
+  const past = await send(office, token, ['POST', path], { valid_from: '2020-01-01', input: '1' });
+  t.match(past, { status: 409, body: { detail: /five seconds/ } });
+  const wrong = await send(office, token, ['POST', path], { valid_from: '2027-02-30', input: '1e3' });
+  t.same(wrong.body.errors.map(({ pointer }: { pointer: string }) => pointer).sort(), ['#/input', '#/valid_from']);
 });
 
 t.test('all mistakes of a body and a query are told at once, with pointers', async (t) => {
@@ -257,4 +257,22 @@ t.test('neither tokens nor keys reach the log or the audit log', async (t) => {
     t.notOk(text.includes(secret));
     t.notOk(office.logged.join('').includes(secret));
   }
+});
+
+t.test('nothing of it is on the port of the API: each address is one that it does not know', async (t) => {
+  const told = async (path: string, body?: object) => {
+    const { status, text } = await ask(new URL(path, office.url).href, { key: token, body });
+    return { status, text: text.replaceAll(path, '') };
+  };
+  const unknown = await told('/some/thing');
+  t.equal(unknown.status, 404);
+  for (const path of [
+    '/api/v1/openapi.json',
+    '/api/v1/companies',
+    '/api/v1/status',
+    `/api/v1/companies/${company}/keys`,
+  ]) {
+    t.same(await told(path), unknown, path);
+  }
+  t.same(await told('/api/v1/companies', { name: 'x' }), await told('/some/thing', { name: 'x' }));
 });

@@ -8,7 +8,7 @@ export async function newToken(office: Office, asked: Partial<NewToken> = {}): P
   return token;
 }
 
-/** An answer, parsed. */
+/** An answer, parsed where it is JSON; null for none. */
 export interface Told {
   readonly status: number;
   readonly headers: Headers;
@@ -33,6 +33,8 @@ export async function send(
     },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   });
-  const text = await response.text();
-  return { status: response.status, headers: response.headers, body: text === '' ? null : JSON.parse(text) };
+  const { status, headers: told } = response;
+  const isJson = /json/.test(told.get('content-type') ?? '');
+  const text = isJson ? await response.text() : Buffer.from(await response.arrayBuffer());
+  return { status, headers: told, body: text.length === 0 ? null : isJson ? JSON.parse(text as string) : text };
 }

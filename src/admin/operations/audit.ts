@@ -1,0 +1,56 @@
+import { pageOfAudit } from '../../store/audit.ts';
+import type { Sql } from '../../store/database.ts';
+import { asOwnersSee } from '../audit.ts';
+import { type Call, type Operation, operation } from './operation.ts';
+import * as schema from './schemas.ts';
+
+interface Query {
+  readonly cursor?: number;
+  readonly search?: string;
+}
+
+const change = schema.object({
+  id: { type: 'integer' },
+  at: schema.instant,
+  actor: { type: 'string' },
+  action: schema.oneOf(['insert', 'update', 'delete', 'truncate', 'erase']),
+  subject: { type: 'string', description: 'the table' },
+  subject_id: { type: ['string', 'null'] },
+  company_id: { type: ['string', 'null'] },
+  company_name: { type: ['string', 'null'] },
+  before: { type: ['object', 'null'], description: 'amounts are exact decimal text' },
+  after: { type: ['object', 'null'] },
+});
+const LOG = {
+  method: 'get',
+  query: schema.object({ cursor: { type: 'integer', minimum: 1 }, search: schema.text }, []),
+  answer: schema.pageOf(change),
+  status: 200,
+} as const;
+
+/** Who changed what. */
+export const auditOperations: readonly Operation[] = [
+  operation<never, Query>({
+    ...LOG,
+    id: 'listChanges',
+    path: '/audit',
+    summary: 'The audit log, newest first',
+    action: 'audit.read',
+    run: list,
+  }),
+  operation<never, Query>({
+    ...LOG,
+    id: 'listChangesOfCompany',
+    path: '/companies/{company}/audit',
+    summary: 'The audit log of a company as its owners see it, newest first',
+    action: 'company-audit.read',
+    run: list,
+  }),
+];
+
+async function list(sql: Sql, { params, query: { cursor, search = '' } }: Call<never, Query>): Promise<object> {
+  const { company = null } = params;
+  const { rows, next } = await pageOfAudit(sql, { search, newestFirst: true, from: cursor ?? null, company });
+  const told = company === null ? rows : rows.map(asOwnersSee);
+  return { data: told.map(({ db_role: _, ...row }) => row), next_cursor: next === null ? null : String(next) };
+}

@@ -1,0 +1,158 @@
+import { fateOf, type Result } from '../../domain/request-fate.ts';
+import { requestIdTime } from '../../runtime/request-id.ts';
+import type { Sql } from '../../store/database.ts';
+import { findRequest, pageOfRequests, type RequestCursor, type RequestRow } from '../../store/request.ts';
+import { type HoursGroup, readRequestHours } from '../../store/request-hours.ts';
+import { ENDPOINTS } from '../requests.ts';
+import { type Call, type Operation, operation, type Page, type PageQuery } from './operation.ts';
+import { Problem } from './problem.ts';
+import * as schema from './schemas.ts';
+
+interface Filters extends PageQuery {
+  readonly status?: string;
+  readonly model?: string;
+  readonly key?: string;
+  readonly endpoint?: string;
+  readonly from?: string;
+  readonly to?: string;
+}
+
+const filters = {
+  status: {
+    type: 'string',
+    pattern: '^(success|refused|failed|left|[1-5]\\d\\d)$',
+    description: 'success, refused, failed, left, or a status such as 429',
+  },
+  model: schema.slug,
+  key: schema.id,
+  endpoint: schema.oneOf(Object.keys(ENDPOINTS)),
+  from: schema.instant,
+  to: { ...schema.instant, description: 'the first instant that is left out' },
+};
+const textOrNull = { type: ['string', 'null'] };
+const numberOrNull = { type: ['number', 'null'], minimum: 0 };
+const members = {
+  request_id: { ...schema.id, description: 'the x-request-id of its answer' },
+  occurred_at: schema.instant,
+  company_id: schema.orNull(schema.id),
+  company_name: textOrNull,
+  api_key_id: schema.orNull(schema.id),
+  key_name: textOrNull,
+  key_prefix: textOrNull,
+  status: { ...numberOrNull, description: '0: the client left before an answer; null: only the ledger knows the call' },
+  result: schema.oneOf(['success', 'refused', 'failed', 'left']),
+  ...{ code: textOrNull, param: textOrNull, endpoint: { type: 'string' }, model_slug: textOrNull },
+  asked: { ...textOrNull, description: 'the model that was asked for, where none was found' },
+  outcome: textOrNull,
+  prompt_tokens: numberOrNull,
+  completion_tokens: numberOrNull,
+  cost_eur: { ...textOrNull, description: 'exact decimal text' },
+  duration_ms: numberOrNull,
+  added_us: numberOrNull,
+  first_event_ms: numberOrNull,
+};
+const page = schema.pageOf(schema.object(members));
+const detail = schema.object({
+  ...members,
+  what: { type: 'string', description: 'what happened, in words' },
+  advice: { ...textOrNull, description: 'what to do about it' },
+  in_trail: { type: 'boolean', description: 'false: only the ledger knows it' },
+  usage_source: textOrNull,
+  upstream_status: { ...numberOrNull, description: 'for operators' },
+  upstream_reason: { ...textOrNull, description: 'what the upstream said, for operators' },
+});
+const LIST = { method: 'get', query: schema.listQuery(filters), answer: page, status: 200 } as const;
+const ONE = { method: 'get', answer: detail, status: 200 } as const;
+const NOTE = 'Where little matches, a page may be short or empty while next_cursor is not null';
+
+const GROUPS = ['all', 'hour', 'day', 'model', 'key', 'endpoint'] as const satisfies readonly HoursGroup[];
+const count = { type: 'integer', minimum: 0 };
+const number = { type: 'number', minimum: 0 };
+const times = { ...schema.object({ mean: number, p50: number, p95: number, p99: number }), type: ['object', 'null'] };
+const sums = schema.object({
+  group: {
+    type: ['string', 'null'],
+    description: 'an hour, a day, a slug, an id or an endpoint; null: not known, or all',
+  },
+  ...{ requests: count, refused: count, failed: count, upstream_failed: count },
+  error_rate: { type: 'number', description: 'failed of all, from 0 to 1' },
+  duration_ms: { ...times, description: 'of requests that were not refused' },
+  added_us: { ...times, description: 'what the gateway added to them' },
+});
+
+/** What became of requests: single ones of the last days, and sums. */
+export const requestOperations: readonly Operation[] = [
+  operation<never, Filters>({
+    ...LIST,
+    id: 'listRequests',
+    path: '/requests',
+    summary: `Requests of all companies, and those without a valid key, newest first. ${NOTE}`,
+    action: 'request.all',
+    run: list,
+  }),
+  operation({
+    ...ONE,
+    id: 'getRequest',
+    path: '/requests/{request}',
+    summary: 'What became of a request, with what the upstream said',
+    action: 'request.all',
+    run: find,
+  }),
+  operation<never, Filters>({
+    ...LIST,
+    id: 'listRequestsOfCompany',
+    path: '/companies/{company}/requests',
+    summary: `Requests of a company, newest first. ${NOTE}`,
+    action: 'request.read',
+    run: list,
+  }),
+  operation({
+    ...ONE,
+    id: 'getRequestOfCompany',
+    path: '/companies/{company}/requests/{request}',
+    summary: 'What became of a request of a company, without what the upstream said',
+    action: 'request.read',
+    run: find,
+  }),
+  operation<never, { readonly from: string; readonly to: string; readonly by?: HoursGroup }>({
+    id: 'sumRequests',
+    method: 'get',
+    path: '/companies/{company}/requests/sums',
+    summary: 'How many requests were answered, refused and failed in a range of hours, and how fast',
+    action: 'request.read',
+    query: schema.object({ from: schema.instant, to: schema.instant, by: schema.oneOf(GROUPS) }, ['from', 'to']),
+    answer: schema.object({ data: { type: 'array', items: sums } }),
+    status: 200,
+    async run(sql, { params, query: { from, to, by = 'all' } }) {
+      const range = { company: params.company as string, from: new Date(from), to: new Date(to) };
+      return { data: await readRequestHours(sql, range, by) };
+    },
+  }),
+];
+
+async function list(sql: Sql, { params, query }: Call<never, Filters>): Promise<Page<RequestRow>> {
+  const { status = null, model = null, key = null, endpoint = null, from, to, cursor, limit } = query;
+  const { rows, next } = await pageOfRequests(sql, {
+    ...{ model, key, endpoint, company: params.company ?? null },
+    status: status !== null && /^\d/.test(status) ? Number(status) : (status as Result | null),
+    from: from === undefined ? null : new Date(from),
+    to: to === undefined ? null : new Date(to),
+    before: cursor === undefined ? null : placeOf(cursor),
+    ...(limit === undefined ? {} : { limit }),
+  });
+  return { data: rows.map((row) => ({ ...row, result: fateOf(row).result })), next_cursor: next?.id ?? null };
+}
+
+function placeOf(cursor: string): RequestCursor {
+  const at = requestIdTime(cursor);
+  if (at !== null) return { at: new Date(at), id: cursor };
+  throw new Problem(400, 'The query is not valid.', [{ pointer: '?cursor', detail: 'must be a next_cursor' }]);
+}
+
+async function find(sql: Sql, { params }: Call): Promise<object> {
+  const { company = null, request: id } = params;
+  const request = await findRequest(sql, id as string, company, company === null);
+  if (request === null) throw new Problem(404, `Nothing is known of request ${id}.`);
+  const { about: _, ...fate } = fateOf(request);
+  return { ...request, ...fate };
+}
