@@ -100,11 +100,16 @@ export async function openEngine(
   ledger.start();
   const prices = new PriceDates(db, log);
   const follower = followers(directory, prices);
-  const changes = new Changes(db, follower, log, { onSpend: (changed) => ledger.heard(changed) });
   const limiter = new LeasedLimiter(limitStore(db), writer, log);
   const tracing = await openTracing(config, writer, metrics, log);
   const own = openOwn(config, databaseUrl);
   const events = await openEvents(config, db, own ?? db, writer, metrics, log);
+  const changes = new Changes(db, follower, log, {
+    onSpend(changed) {
+      ledger.heard(changed);
+      if (changed) events.spent();
+    },
+  });
   const trail = openTrail(config, own ?? db, metrics, log);
   const { maxRequests, maxDelayMs, maxMemoryBytes, basePath, ownedBy, apiProxies, maxBodyBytes, maxEventBytes } =
     config;

@@ -17,14 +17,17 @@ export interface EventSenderOptions {
   /** E-mail addresses that get every budget alert besides the company's own people. */
   readonly operators: readonly string[];
   readonly log: { warn(fields: object, text: string): void; info(fields: object, text: string): void };
-  /** Milliseconds between turns, and between looks at all budgets rather than at those that changed. */
+  /** Milliseconds between turns, between looks where no spend changed and no channel is set, and between looks at all budgets. */
   readonly everyMs?: number;
+  readonly quietEveryMs?: number;
   readonly fullEveryMs?: number;
 }
 
 const EVERY_MS = 3000;
+const QUIET_EVERY_MS = 30_000;
 const FULL_EVERY_MS = 300_000; // for budgets that were lowered, and forecasts after the first two days
-const LEASE_SECONDS = 8; // renewed at every turn, also while an attempt takes longer
+const LEASE_SECONDS = 8; // also renewed while an attempt takes longer
+const RENEW_SECONDS = 3.5; // left of it when it is renewed: at about every second turn
 const AT_ONCE = 4; // attempts of each channel
 const WRITE_AGAIN_MS = 1000;
 
@@ -53,16 +56,24 @@ export class EventSender {
   readonly #sending = new Map<Channel, Promise<void>>();
   #cursor: string | null = null;
   #fullAt = 0;
+  #quietAt = 0;
+  /** Spend changed, or a delivery ended, since the last look. */
+  #isNews = true;
   /** Until when the lease holds for sure, in milliseconds of `performance.now`. */
   #leaseUntil = 0;
   #failing = false;
 
   constructor(options: EventSenderOptions) {
-    this.#options = { everyMs: EVERY_MS, fullEveryMs: FULL_EVERY_MS, ...options };
+    this.#options = { everyMs: EVERY_MS, quietEveryMs: QUIET_EVERY_MS, fullEveryMs: FULL_EVERY_MS, ...options };
     const { channels, operators } = options;
     this.#channels = Object.keys(channels) as Channel[];
     this.#receivers = { webhook: channels.webhook !== undefined, email: channels.email !== undefined, operators };
     this.#running = this.#run();
+  }
+
+  /** Somebody saw that a company's spend changed: the next turn looks at the budgets. */
+  spent(): void {
+    this.#isNews = true;
   }
 
   /** Resolves when attempts that are on their way have ended and are written, and the lease is free; after 10 s anyway. */
@@ -89,6 +100,7 @@ export class EventSender {
         this.#failing = false;
       } catch (error) {
         this.#cursor = this.dead = null; // another server may answer next
+        this.#leaseUntil = Math.min(this.#leaseUntil, performance.now() + RENEW_SECONDS * 1000); // and not know the lease
         if (!this.#failing && !signal.aborted)
           this.#options.log.warn({ reason: (error as Error).message }, 'events: cannot look');
         this.#failing = true;
@@ -97,16 +109,23 @@ export class EventSender {
   }
 
   async #turn(): Promise<void> {
-    const { store, holder, fullEveryMs } = this.#options;
+    const { store, holder, quietEveryMs, fullEveryMs } = this.#options;
     const now = performance.now();
-    if (!(await store.lease(holder, LEASE_SECONDS))) {
-      this.#leaseUntil = 0;
-      this.#cursor = this.dead = null;
-      return;
+    if (this.#leaseUntil - now < RENEW_SECONDS * 1000) {
+      if (!(await store.lease(holder, LEASE_SECONDS))) {
+        this.#leaseUntil = 0;
+        this.#cursor = this.dead = null;
+        return;
+      }
+      this.#leaseUntil = now + LEASE_SECONDS * 1000;
     }
-    this.#leaseUntil = now + LEASE_SECONDS * 1000;
     for (const channel of this.#channels) this.#sendSoon(channel);
     const isFull = this.#cursor === null || now >= this.#fullAt;
+    // events are written by others as well, and receivers are not to wait for them
+    const mayRest = !isFull && !this.#isNews && this.#channels.length === 0;
+    if (mayRest && now < this.#quietAt) return;
+    this.#isNews = false; // before looking: what is heard meanwhile may not be in it
+    this.#quietAt = now + quietEveryMs;
     const { cursor, told, dead } = await store.look(isFull ? null : this.#cursor, this.#receivers);
     if (isFull) this.#fullAt = now + fullEveryMs;
     this.#cursor = cursor;
@@ -151,7 +170,9 @@ export class EventSender {
     // what is not written is sent again
     for (;;) {
       try {
-        return await write();
+        await write();
+        this.#isNews = true;
+        return;
       } catch {
         if (this.#closing.signal.aborted) return;
         await sleep(WRITE_AGAIN_MS, undefined, { ref: false, signal: this.#closing.signal }).catch(() => {});

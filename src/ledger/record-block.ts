@@ -154,3 +154,16 @@ function endOfRun(records: readonly PendingRecord[], start: number): number {
   }
   return records.length;
 }
+
+/**
+ * What the records cost together; null when some were read back, whose cost may count for nobody
+ * here. With it the database need not return sums: 0.6 µs of a row where each is another company's.
+ */
+export function totalOf(batch: readonly PendingRecord[]): Femto | null {
+  let total = 0n;
+  for (const { spend, cost } of batch) {
+    if (spend === null) return null;
+    total += cost;
+  }
+  return total;
+}

@@ -37,6 +37,11 @@ export class Reservations {
     return this.#open.size;
   }
 
+  /** There is none to renew or to delete. */
+  get isQuiet(): boolean {
+    return this.#open.size === 0 && this.#ended.length === 0;
+  }
+
   reserve(reservation: Reservation): Promise<boolean> {
     const wanted = { reservation, ...Promise.withResolvers<boolean>() };
     this.#wanted.push(wanted);

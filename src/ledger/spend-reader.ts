@@ -57,6 +57,12 @@ export class SpendReader {
     return this.#polledAt + this.#pollMs;
   }
 
+  /** The next poll is due, or a month has begun. */
+  get isDue(): boolean {
+    const { timing, monthOf } = this.#options;
+    return timing.uptime() >= this.dueAt || monthOf(timing.now()) > this.#polledMonth;
+  }
+
   /** Rows were written: others may be writing too. */
   hurry(): void {
     this.#pollMs = POLL_MS;
@@ -104,9 +110,9 @@ export class SpendReader {
   /** Reads what others have spent, if it is time, and forgets past months. @throws as the store does */
   async poll(): Promise<void> {
     const { store, table, timing, monthOf } = this.#options;
+    if (!this.isDue) return;
     const now = timing.uptime();
     const month = monthOf(timing.now());
-    if (now < this.dueAt && month <= this.#polledMonth) return;
     this.#pollMs = IDLE_POLL_MS; // before reading: what is heard meanwhile may not be in it
     const { cursor, sums } = await store.changedSpend(this.#cursor);
     for (const { id, month, eur } of sums) table.refresh(id, month, parseEur(eur));

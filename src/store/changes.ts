@@ -1,6 +1,6 @@
 import type { Logger } from '../log.ts';
 import type { Database, Listening, Sql } from './database.ts';
-import { inlined, serverIdentity } from './server.ts';
+import { literal, SERVER_IDENTITY } from './server.ts';
 
 /** Whatever the change feed keeps up to date. Its methods never throw and never wait. */
 export interface Follower {
@@ -216,19 +216,18 @@ export class Changes {
  * the snapshot; their ids do not tell, because a row may become visible after one with a higher id was read.
  */
 async function readNews(sql: Sql, since: string | null): Promise<News> {
-  // one statement, so that the rows and the new snapshot are of the same instant
-  const [row] = await sql<[News]>`
+  const before = `pg_snapshot_xmin(${literal(since)}::pg_snapshot)`; // for the indexes
+  const seen = (xid: string): string => `pg_visible_in_snapshot(${xid}, ${literal(since)}::pg_snapshot)`;
+  // One statement, so that the rows and the new snapshot are of the same instant. As one text: the driver makes a
+  // promise of each part of a tagged statement, which was a third of what a poll costs an idle gateway.
+  const [row] = await sql.unsafe<[News]>(`
     select pg_current_snapshot()::text as snapshot,
-      ${serverIdentity(sql)} as server,
+      ${SERVER_IDENTITY} as server,
       extract(epoch from now())::float8 as at,
       (select coalesce(json_agg(json_build_array(id, kind, subject)), '[]')
-       from (select id, kind, subject from changes
-             where xid >= pg_snapshot_xmin(${inlined(sql, since)}::pg_snapshot) -- for the index
-               and not pg_visible_in_snapshot(xid, ${inlined(sql, since)}::pg_snapshot)
-             limit ${inlined(sql, `${MAX_CHANGES + 1}`)}) as fresh) as changes,
-      exists (select from monthly_spend
-              where changed_xid >= pg_snapshot_xmin(${inlined(sql, since)}::pg_snapshot)
-                and not pg_visible_in_snapshot(changed_xid, ${inlined(sql, since)}::pg_snapshot)) as spent`;
+       from (select id, kind, subject from changes where xid >= ${before} and not ${seen('xid')}
+             limit ${MAX_CHANGES + 1}) as fresh) as changes,
+      exists (select from monthly_spend where changed_xid >= ${before} and not ${seen('changed_xid')}) as spent`);
   return row;
 }
 

@@ -53,6 +53,7 @@ async function begin(t: Test): Promise<Case> {
         channels: { webhook: webhookTo(receiver), email: emailTo(mailbox) },
         operators: ['ops@tollgate.example'],
         everyMs: 30,
+        quietEveryMs: 0,
         log,
         ...more,
       });
