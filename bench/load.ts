@@ -44,7 +44,7 @@ async function run(options: Options): Promise<void> {
     return () => bytes;
   };
   const [plain, streamed] = [newTally(), newTally()];
-  const open = rate > 0 ? openLoop(address, rate, request(false), plain) : null;
+  const open = rate > 0 ? openLoop(address, { perSecond: rate, random: false }, request(false), plain) : null;
   const closed = streams > 0 ? closedLoop(address, streams, request(true), streamed) : null;
   const running = open ?? closed ?? closedLoop(address, CONNECTIONS, request(false), plain);
 

@@ -66,8 +66,9 @@ export function reading(
 }
 
 /**
- * CPU of two targets compared within each round, where they ran seconds apart under the same conditions.
+ * Two targets compared within each round, where they ran seconds apart under the same conditions.
  * @param combine makes one figure of the two of a round: their quotient unless given
+ * @param kind of figure: CPU unless given
  * @returns the spread over the rounds
  */
 export function compared(
@@ -75,9 +76,21 @@ export function compared(
   [seriesA, targetA]: readonly [series: string, target: string],
   [seriesB, targetB]: readonly [series: string, target: string],
   combine: (a: number, b: number) => number = (a, b) => a / b,
+  kind = 'cpu',
 ): Spread | null {
-  const a = results?.series[seriesA]?.[targetA]?.cpu ?? [];
-  const b = results?.series[seriesB]?.[targetB]?.cpu ?? [];
+  const a = results?.series[seriesA]?.[targetA]?.[kind] ?? [];
+  const b = results?.series[seriesB]?.[targetB]?.[kind] ?? [];
   const rounds = Math.min(a.length, b.length);
   return spreadOf(Array.from({ length: rounds }, (_, i) => combine(a[i] as number, b[i] as number)));
+}
+
+/**
+ * What the gateway adds to the latency of a round, divided by what the do-nothing proxy adds; over both stands what
+ * is there without either. Rounds in which the proxy seems to add nothing are left out.
+ */
+export function addedRatio(results: SectionResults | undefined, series: string, kind: string): Spread | null {
+  const of = (target: string): readonly number[] => results?.series[series]?.[target]?.[kind] ?? [];
+  const [direct, proxy, gateway] = [of('direct'), of('proxy'), of('gateway')];
+  const rounds = direct.map((base, i) => [(gateway[i] ?? Number.NaN) - base, (proxy[i] ?? Number.NaN) - base] as const);
+  return spreadOf(rounds.filter(([, added]) => added > 0).map(([own, added]) => own / added));
 }

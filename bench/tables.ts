@@ -46,6 +46,17 @@ export function targetTables(
   return tables.join('\n\n');
 }
 
+/** A table with a row per target: CPU per unit of work, and latencies in milliseconds. */
+export function timesTable(results: SectionResults, series: string, unit: 'request' | 'event'): string {
+  const kinds = { p50: 'p50 ms', p99: 'p99 ms', p999: 'p99.9 ms', max: 'highest ms' };
+  const rows = targetsOf(results, series).map((name) => [
+    LABELS[name] as string,
+    ...costCells(results, series, name).slice(0, 2),
+    ...Object.keys(kinds).map((kind) => spread(reading(results, series, name, kind))),
+  ]);
+  return table([series, `CPU µs per ${unit}`, '÷ do-nothing proxy', ...Object.values(kinds)], rows);
+}
+
 /** CPU per unit of work, ratio to the do-nothing proxy, and rate. */
 export function costCells(results: SectionResults, series: string, name: string): string[] {
   const ratio = name === 'proxy' ? '1' : spread(compared(results, [series, name], [series, 'proxy']));

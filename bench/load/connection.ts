@@ -52,7 +52,8 @@ export class Connection {
   #started = 0;
   #exchange = 0;
   #eventStream = false;
-  #tail = ''; // the last characters of a stream; empty before its first
+  #tail = ''; // the last characters of a stream; empty before its first, and between streams
+  #packetAt = 0; // when the last packet of a stream came
   #whole = false;
   #failed = false;
   #onEnd: ((whole: boolean) => void) | null = null;
@@ -105,6 +106,7 @@ export class Connection {
 
   #read(data: Buffer): void {
     this.#request = null;
+    if (this.#tail !== '') this.#betweenPackets();
     const bytes = this.#rest === null ? data : Buffer.concat([this.#rest, data]);
     this.#rest = null;
     const exchange = this.#exchange;
@@ -166,6 +168,7 @@ export class Connection {
     if (!this.#eventStream || from === to) return;
     if (this.#tail === '') {
       if (this.#counted) this.#tally.firstEvent.record(nanosSince(this.#started));
+      this.#packetAt = performance.now();
       this.#tail = '\n';
     }
     const text = this.#tail + bytes.toString('latin1', from, to);
@@ -187,6 +190,11 @@ export class Connection {
     this.#finish('');
   }
 
+  #betweenPackets(): void {
+    if (this.#counted) this.#tally.gap.record(nanosSince(this.#packetAt));
+    this.#packetAt = performance.now();
+  }
+
   get #counted(): boolean {
     return this.#started >= this.#tally.from;
   }
@@ -206,6 +214,7 @@ export class Connection {
     const onEnd = this.#onEnd;
     this.#onEnd = null;
     this.#state = 'idle';
+    this.#tail = '';
     this.#exchange++;
     onEnd?.(error === '');
   }

@@ -1,4 +1,6 @@
+import { Worker } from 'node:worker_threads';
 import { type Address, Connection } from './connection.ts';
+import type { Pace } from './pacer.ts';
 import type { Tally } from './tally.ts';
 
 /** Load that runs until it is stopped. */
@@ -38,22 +40,48 @@ export function closedLoop(
   return { open: () => connections, drain, stop: () => stop(drain, all) };
 }
 
-/** Open loop: starts `perSecond` requests a second, however long their answers take. */
-export function openLoop(address: Address, perSecond: number, request: (n: number) => Buffer, tally: Tally): Running {
+/**
+ * Open loop: starts requests at a pace, however long their answers take. Latency counts from when a request was due,
+ * so one that this process sends late is not a faster one (coordinated omission).
+ * @param most connections; a request for which there is none waits
+ */
+export function openLoop(
+  address: Address,
+  pace: Pace,
+  request: (n: number) => Buffer,
+  tally: Tally,
+  most = Number.POSITIVE_INFINITY,
+): Running {
   const idle: Connection[] = [];
   const all = new Set<Connection>();
-  const start = performance.now();
+  const waiting: number[] = [];
+  const clock = performance.now() - Number(process.hrtime.bigint()) / 1e6;
   let sent = 0;
-  const timer = setInterval(() => {
-    const due = ((performance.now() - start) / 1000) * perSecond;
-    for (; sent < due; sent++) {
-      const connection = idle.pop() ?? new Connection(address, tally);
-      all.add(connection);
-      connection.send(request(sent), () => idle.push(connection), start + (sent / perSecond) * 1000);
+  const pacer = new Worker(new URL('./pacer.ts', import.meta.url), { workerData: pace });
+  const send = (connection: Connection, due: number): void => {
+    all.add(connection);
+    connection.send(
+      request(sent++),
+      () => {
+        const next = waiting.shift();
+        if (next === undefined) idle.push(connection);
+        else send(connection, next);
+      },
+      due,
+    );
+  };
+  pacer.on('message', (dues: readonly number[]) => {
+    for (const due of dues) {
+      const connection = idle.pop() ?? (all.size < most ? new Connection(address, tally) : null);
+      if (connection === null) waiting.push(due + clock);
+      else send(connection, due + clock);
     }
-  }, 1);
-  const drain = (): void => clearInterval(timer);
-  return { open: () => all.size - idle.length, drain, stop: () => stop(drain, all) };
+  });
+  const drain = (): void => {
+    pacer.removeAllListeners('message');
+    void pacer.terminate();
+  };
+  return { open: () => all.size - idle.length + waiting.length, drain, stop: () => stop(drain, all) };
 }
 
 function stop(drain: () => void, all: Iterable<Connection>): void {

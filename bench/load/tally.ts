@@ -12,12 +12,14 @@ export interface Tally {
   readonly errors: Map<string, number>;
   readonly latency: RecordableHistogram;
   readonly firstEvent: RecordableHistogram;
+  /** Between two packets of one stream. */
+  readonly gap: RecordableHistogram;
 }
 
 export function newTally(): Tally {
-  const [latency, firstEvent] = [createHistogram(), createHistogram()];
+  const [latency, firstEvent, gap] = [createHistogram(), createHistogram(), createHistogram()];
   const from = performance.now();
-  return { from, done: 0, events: 0, statuses: new Map(), errors: new Map(), latency, firstEvent };
+  return { from, done: 0, events: 0, statuses: new Map(), errors: new Map(), latency, firstEvent, gap };
 }
 
 /** Adds one to what a map counts of a key. */
@@ -29,17 +31,19 @@ export function count<K>(counts: Map<K, number>, key: K, more = 1): void {
 export type Summary = Readonly<ReturnType<typeof summarize>>;
 
 /** Times in milliseconds; 0 when nothing was timed. */
-export function summarize({ done, events, statuses, errors, latency, firstEvent }: Tally) {
-  const at = (times: RecordableHistogram, percent: number): number =>
-    times.count === 0 ? 0 : times.percentile(percent) / 1e6;
+export function summarize({ done, events, statuses, errors, latency, firstEvent, gap }: Tally) {
   return {
     done,
     events,
     statuses: Object.fromEntries(statuses),
     errors: Object.fromEntries(errors),
-    p50: at(latency, 50),
-    p99: at(latency, 99),
-    firstEventP50: at(firstEvent, 50),
-    firstEventP99: at(firstEvent, 99),
+    ...timesOf(latency),
+    firstEvent: timesOf(firstEvent),
+    gap: timesOf(gap),
   };
+}
+
+function timesOf(times: RecordableHistogram) {
+  const at = (percent: number): number => (times.count === 0 ? 0 : times.percentile(percent) / 1e6);
+  return { p50: at(50), p99: at(99), p999: at(99.9), max: times.count === 0 ? 0 : times.max / 1e6 };
 }

@@ -17,12 +17,14 @@ import {
  */
 export interface StreamMode {
   /**
-   * paced: one event per packet, every `interval` ms, until the next mode; burst: a whole stream in four
-   * packets; open: one event, then silence. A change of mode ends the open streams as whole ones.
+   * paced: one event per packet, every `interval` ms, until the next mode or until `events` were sent; burst: a whole
+   * stream in four packets; open: one event, then silence. A change of mode ends the open streams as whole ones.
    */
   readonly mode: 'paced' | 'burst' | 'open';
   /** Milliseconds. */
   readonly interval?: number;
+  /** Of paced: content events of a stream, the first of them one interval after the beginning; endless if absent. */
+  readonly events?: number;
   /** Of burst: an HTTP chunk for each event instead of each packet. */
   readonly chunkPerEvent?: boolean;
 }
@@ -39,15 +41,17 @@ let wheel = newWheel(1);
 let turned = performance.now(); // up to where the wheel has turned
 let turns = 0;
 
-/** Open streams, one slot for each millisecond of the interval: at any instant only few streams are due. */
-function newWheel(slots: number): { next: number; readonly slots: Set<Socket>[] } {
-  return { next: 0, slots: Array.from({ length: slots }, () => new Set()) };
+/** Open streams and the events they still get, a slot for each millisecond of the interval: few are due at an instant. */
+function newWheel(slots: number): { next: number; readonly slots: Map<Socket, number>[] } {
+  return { next: 0, slots: Array.from({ length: slots }, () => new Map()) };
 }
 
 function startStream(socket: Socket): void {
   if (mode.mode === 'burst') return writeSpaced(socket, mode.chunkPerEvent ? BURST.event : BURST.packet, 0);
   socket.write(OPENING);
-  wheel.slots[wheel.next++ % wheel.slots.length]?.add(socket);
+  // streams that all began at once are spread over the interval
+  const slot = mode.events === undefined ? wheel.next++ : turns - 1 + wheel.slots.length;
+  wheel.slots[slot % wheel.slots.length]?.set(socket, mode.events ?? Number.POSITIVE_INFINITY);
 }
 
 // Writes each packet in its own turn of the event loop, so that the receiver may see them apart.
@@ -59,10 +63,11 @@ function writeSpaced(socket: Socket, packets: readonly Buffer[], at: number): vo
 function turn(): void {
   for (const now = performance.now(); turned + 1 <= now; turned++) {
     if (mode.mode !== 'paced') continue;
-    const slot = wheel.slots[turns++ % wheel.slots.length] as Set<Socket>;
-    for (const socket of slot) {
-      if (socket.destroyed) slot.delete(socket);
-      else socket.write(CONTENT[turns % CONTENT.length] as Buffer);
+    const slot = wheel.slots[turns++ % wheel.slots.length] as Map<Socket, number>;
+    for (const [socket, left] of slot) {
+      if (socket.destroyed || left === 0) slot.delete(socket);
+      else slot.set(socket, left - 1);
+      if (!socket.destroyed) socket.write(left === 0 ? ENDING : (CONTENT[turns % CONTENT.length] as Buffer));
     }
   }
 }
@@ -112,7 +117,7 @@ const server = createServer({ noDelay: true }, answerRequests);
 server.listen({ port: 0, host: '127.0.0.1', backlog: 4096 }, () => process.send?.(server.address()));
 process.on('message', (message: StreamMode) => {
   mode = message;
-  for (const socket of wheel.slots.flatMap((slot) => [...slot])) if (!socket.destroyed) socket.write(ENDING);
+  for (const socket of wheel.slots.flatMap((slot) => [...slot.keys()])) if (!socket.destroyed) socket.write(ENDING);
   wheel = newWheel(mode.interval ?? 1);
   process.send?.({ done: true });
 });

@@ -8,6 +8,8 @@ import { benchKey, SLUG } from './answers.ts';
 export type Order =
   | { readonly do: 'start'; readonly load: Load }
   | { readonly do: 'read' }
+  /** Forgets what was counted. Times of exchanges that began before do not count. */
+  | { readonly do: 'reset' }
   /** Lets exchanges under way end and starts no more. */
   | { readonly do: 'drain' }
   | { readonly do: 'stop' };
@@ -17,7 +19,7 @@ export interface Load {
   readonly headers: Readonly<Record<string, string>>;
   /** Exchanges kept open at once, each followed by the next. */
   readonly connections: number;
-  /** Requests started per second instead, however long their answers take. */
+  /** Requests started per second instead, at random instants (Poisson), however long answers take. They wait for one of the connections. */
   readonly rate?: number;
   readonly body: Omit<BodyShape, 'model'>;
   /** Requests take the keys of this many companies in turn; 1 when absent. */
@@ -36,12 +38,13 @@ function start(load: Load): void {
   const request = keys > 1 ? (n: number) => make(benchKey(n % keys)) : () => only;
   tally = newTally();
   running = load.rate
-    ? openLoop(address, load.rate, request, tally)
+    ? openLoop(address, { perSecond: load.rate, random: true }, request, tally, load.connections)
     : closedLoop(address, load.connections, request, tally);
 }
 
 process.on('message', (order: Order) => {
   if (order.do === 'start') start(order.load);
+  else if (order.do === 'reset') Object.assign(tally, newTally());
   else if (order.do === 'drain') running?.drain();
   else if (order.do === 'stop') running?.stop();
   process.send?.(summarize(tally));

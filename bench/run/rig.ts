@@ -9,6 +9,7 @@ import type { Target } from './targets.ts';
 
 const START_MS = 300; // for a load to reach its pace
 const PATIENCE_MS = 10_000; // for the first answer
+const MOST_CONNECTIONS = 1000; // of an open loop: the streams open at once, and some room
 const AFTER_MS = 200; // for what a program does behind its answers
 
 /** The model router and the load generators, on the load cores. */
@@ -82,6 +83,32 @@ export async function underLoad(
   if (window.done === 0) throw new Error(`no answer from ${load.baseUrl}`);
   await sleep(AFTER_MS);
   return { ...window, whole };
+}
+
+/**
+ * Requests at random instants, `rate` a second.
+ * @param settle milliseconds before they count
+ * @returns CPU microseconds of the target, and the summary of the time that counts
+ * @throws when a request failed or none was answered
+ */
+export async function measureOpenLoop(
+  rig: Rig,
+  target: Target,
+  { rate, ...body }: Load['body'] & { readonly rate: number },
+  seconds: number,
+  settle = START_MS,
+) {
+  await rig.load({ do: 'start', load: { ...loadOf(target, MOST_CONNECTIONS), body, rate } });
+  await sleep(settle);
+  await rig.load({ do: 'reset' });
+  const { cpu, done, events } = await measureWindow(rig, target, seconds);
+  await rig.load({ do: 'drain' });
+  await sleep(PATIENCE_MS / 10); // the slowest answers count above all
+  const whole = await rig.load({ do: 'stop' });
+  refuseErrors(whole);
+  if (done + events === 0) throw new Error(`no answer from ${target.baseUrl}`);
+  await sleep(AFTER_MS);
+  return { ...whole, cpu, done, events };
 }
 
 /** CPU microseconds and rate per request or event. */

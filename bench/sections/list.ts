@@ -1,6 +1,8 @@
 import type { Section } from '../run/rounds.ts';
 import { bodies } from './bodies.ts';
 import { burst } from './burst.ts';
+import { idle } from './idle.ts';
+import { latency } from './latency.ts';
 import { metering } from './metering.ts';
 import { open } from './open.ts';
 import { paced } from './paced.ts';
@@ -10,16 +12,20 @@ import { requests } from './requests.ts';
 import { scale } from './scale.ts';
 import { scanner } from './scanner.ts';
 import { start } from './start.ts';
+import { uploads } from './uploads.ts';
 
 /** The sections of RESULTS.md by the name they have in results.json, in the order of the report. */
 export const SECTIONS: Readonly<Record<string, Section>> = {
   requests,
+  latency,
   paced,
   burst,
   open,
   bodies,
+  uploads,
   metering,
   start,
+  idle,
   scale,
   scanner,
 };

@@ -24,8 +24,8 @@ export const paced: Section = {
         await rig.load({ do: 'start', load: { ...loadOf(target, streams), body: { bytes: 1024, stream: true } } });
         await sleep(interval * 2 + 500);
         const window = await measureWindow(rig, target, seconds);
-        const { firstEventP50 } = await endStreams(rig, rig.load);
-        return { [`${streams} streams`]: { ...perUnit(window, 'events'), firstEventP50 } };
+        const { firstEvent } = await endStreams(rig, rig.load);
+        return { [`${streams} streams`]: { ...perUnit(window, 'events'), firstEventP50: firstEvent.p50 } };
       },
     })),
   note: () =>

@@ -1,0 +1,83 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { addedRatio, compared } from '../results.ts';
+import { measureOpenLoop } from '../run/rig.ts';
+import { type Section, type Step, startTargets, WARM_SECONDS } from '../run/rounds.ts';
+import type { TargetName } from '../run/targets.ts';
+import { goal, targetsOf, timesTable } from '../tables.ts';
+
+const TARGETS: readonly TargetName[] = ['direct', 'proxy', 'gateway', 'base', 'nginx'];
+/** Requests a second, and how much longer than others they are measured: a rare one needs readings too. */
+const RATES = [
+  [100, 5],
+  [500, 2],
+  [1000, 2],
+  [2000, 1],
+  [5000, 1],
+] as const;
+/** Rates whose CPU and whose latency have a target. */
+const COUNTED = [100, 500, 2000];
+const TIMED = [100, 1000, 5000];
+/** Streams of `EVENTS` events begin so often that about 500 are open. */
+const INTERVAL_MS = 100;
+const EVENTS = 20;
+const STREAMS_PER_SECOND = 500 / ((INTERVAL_MS * (EVENTS + 1)) / 1000);
+const STREAMS = { first: '500 streams, time to the first event', gap: '500 streams, gap between events' };
+
+const seriesOf = (rate: number): string => `${rate.toLocaleString('en')} requests a second`;
+
+/** Requests and streams that begin at random instants, whatever becomes of those before them. */
+export const latency: Section = {
+  heading: 'Latency at a pace (open loop, Poisson arrivals)',
+  start: (bench) => startTargets(bench, TARGETS),
+  steps: ({ rig, quick }) => [
+    ...RATES.map(
+      ([rate, longer]): Step => ({
+        name: seriesOf(rate),
+        warmSeconds: rate === RATES[0][0] ? WARM_SECONDS : 0,
+        async measure(target, seconds) {
+          await rig.mode({ mode: 'burst' });
+          // the warm-up has many requests: V8 is to have optimised all of it before the first rate
+          const isWarmUp = seconds === WARM_SECONDS && longer === RATES[0][1];
+          const load = { bytes: 1024, rate: isWarmUp ? 3000 : rate };
+          const { cpu, done, p50, p99, p999, max } = await measureOpenLoop(rig, target, load, seconds * longer);
+          return { [seriesOf(rate)]: { cpu: cpu / done, p50, p99, p999, max } };
+        },
+      }),
+    ),
+    {
+      name: '500 streams',
+      warmSeconds: quick ? 0 : 2,
+      async measure(target, seconds) {
+        await rig.mode({ mode: 'paced', interval: INTERVAL_MS, events: EVENTS });
+        const load = { bytes: 1024, stream: true, rate: STREAMS_PER_SECOND };
+        const settle = quick ? 0 : INTERVAL_MS * (EVENTS + 1);
+        const { cpu, events, firstEvent, gap } = await measureOpenLoop(rig, target, load, seconds * 2, settle);
+        await rig.mode({ mode: 'burst' });
+        await sleep(200);
+        return { [STREAMS.first]: { cpu: cpu / events, ...firstEvent }, [STREAMS.gap]: { cpu: cpu / events, ...gap } };
+      },
+    },
+  ],
+  note: () =>
+    `Latency counts from the instant a request was due. A stream has ${EVENTS} events, ${INTERVAL_MS} ms apart. A figure ` +
+    'of p99.9 rests on few requests of a round where the rate is low: 1,500 at 100 a second with the default seconds.',
+  table: (results) =>
+    Object.keys(results.series)
+      .map((series) => timesTable(results, series, series.includes('stream') ? 'event' : 'request'))
+      .join('\n\n'),
+  goals: (results) => {
+    if (results !== undefined && targetsOf(results, seriesOf(500)).length === 0) return [];
+    const series = [...TIMED.map(seriesOf), STREAMS.first, STREAMS.gap];
+    return [
+      ...COUNTED.map((rate) => {
+        const measured = compared(results, [seriesOf(rate), 'gateway'], [seriesOf(rate), 'proxy']);
+        return goal(`CPU per request ÷ do-nothing proxy, ${seriesOf(rate)}`, 0.8, 0.7, measured);
+      }),
+      ...series.flatMap((name) =>
+        Object.entries({ p99: 'p99', p999: 'p99.9' }).map(([kind, label]) =>
+          goal(`added ${label} ÷ the do-nothing proxy's, ${name}`, 1, 0.5, addedRatio(results, name, kind)),
+        ),
+      ),
+    ];
+  },
+};
