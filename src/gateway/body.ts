@@ -10,6 +10,8 @@ import { type BodyMemory, free, Lease } from '../runtime/body-memory.ts';
 
 /** A body up to this size is parsed when it is whole; a larger one is scanned as it arrives. */
 const PARSE_BYTES = 65_536;
+/** What is read of a larger one at a time: of eight at once the system gives 2 MiB each before anything else. */
+const TURN_BYTES = 262_144;
 
 /** A request body: its bytes as they arrived, and what a strict reader makes of them. */
 export class RequestBody {
@@ -82,7 +84,7 @@ export function readBody(req: ClientRequest, limit: number, memory: BodyMemory, 
   if (body === null) {
     const { contentLength } = req.head;
     if (contentLength > limit) return listener.onNoBody(new GatewayError('request_too_large'));
-    return req.readBody(new BodyReader(contentLength, limit, memory, listener));
+    return req.readBody(new BodyReader(req, limit, memory, listener));
   }
   memory.took(body.length);
   if (body.length > limit) return listener.onNoBody(new GatewayError('request_too_large'));
@@ -90,6 +92,7 @@ export function readBody(req: ClientRequest, limit: number, memory: BodyMemory, 
 }
 
 class BodyReader implements BodySink {
+  readonly #req: ClientRequest;
   readonly #limit: number;
   readonly #memory: BodyMemory;
   /** null once the body is too large, or delivered. */
@@ -100,27 +103,39 @@ class BodyReader implements BodySink {
   #lease: Lease | null = null;
   readonly #scanner: ObjectScanner | null;
   #size = 0;
+  /** Size at which others have their turn. */
+  #turnEnds = TURN_BYTES;
 
-  constructor(announced: number, limit: number, memory: BodyMemory, listener: BodyListener) {
+  constructor(req: ClientRequest, limit: number, memory: BodyMemory, listener: BodyListener) {
+    const announced = req.head.contentLength;
+    this.#req = req;
     this.#limit = limit;
     this.#memory = memory;
     this.#listener = listener;
     this.#scanner = announced >= 0 && announced <= PARSE_BYTES ? null : new ObjectScanner(STORED_FILES);
   }
 
-  onPiece(piece: Buffer, owned: boolean): void {
+  onPiece(piece: Buffer, owned: boolean): boolean {
     const listener = this.#listener;
-    if (listener === null) return; // the rest of a body that is too large
+    if (listener === null) return true; // the rest of a body that is too large
     this.#size += piece.length;
     if (this.#size > this.#limit) {
       this.#listener = null;
       this.#pieces.length = 0;
       this.#lease?.end();
-      return listener.onNoBody(new GatewayError('request_too_large'));
+      listener.onNoBody(new GatewayError('request_too_large'));
+      return true;
     }
     this.#scanner?.push(piece);
     this.#pieces.push(piece);
     if (this.#size > PARSE_BYTES) this.#move(owned);
+    if (this.#size < this.#turnEnds) return true;
+    this.#turnEnds = Number.POSITIVE_INFINITY; // a piece may still come
+    this.#memory.turns.enter(() => {
+      this.#turnEnds = this.#size + TURN_BYTES;
+      this.#req.readOn();
+    });
+    return false;
   }
 
   onWhole(): void {

@@ -100,7 +100,7 @@ function answer(req: ClientRequest, res: ClientResponse): void {
     }
   };
   const body = req.takeBody();
-  if (body === null) return req.readBody({ onPiece: (piece) => pieces.push(Buffer.from(piece)), onWhole });
+  if (body === null) return req.readBody({ onPiece: (piece) => pieces.push(Buffer.from(piece)) > 0, onWhole });
   pieces.push(body);
   onWhole();
 }

@@ -2,8 +2,11 @@ import type { RequestHead } from './request-head.ts';
 
 /** Takes the bytes of a request's body. */
 export interface BodySink {
-  /** @param owned the memory of the bytes is this request's alone and may be freed once they are copied */
-  onPiece(bytes: Buffer, owned: boolean): void;
+  /**
+   * @param owned the memory of the bytes is this request's alone and may be freed once they are copied
+   * @returns false when nothing is to be read until `readOn`; a piece that was read already may still come
+   */
+  onPiece(bytes: Buffer, owned: boolean): boolean;
   onWhole(): void;
 }
 
@@ -28,10 +31,12 @@ export interface ClientRequest {
   /** The body where it came together with the head; null where it has to be read. Called once. */
   takeBody(): Buffer | null;
   /**
-   * Reads the body without backpressure. Called at most once, where `takeBody` returned null.
+   * Reads the body. Called at most once, where `takeBody` returned null.
    * @throws Error where somebody else has read of it already
    */
   readBody(sink: BodySink): void;
+  /** Reads on after the sink returned false. */
+  readOn(): void;
 }
 
 /** Learns what becomes of a response. */

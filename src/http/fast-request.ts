@@ -27,7 +27,7 @@ export class FastRequest extends IncomingMessage {
   readBody(sink: BodySink): void {
     if (this.complete || this.readableLength > 0) {
       // some of the body is in the stream already
-      this.on('data', (piece: Buffer) => sink.onPiece(piece, false));
+      this.on('data', (piece: Buffer) => void (sink.onPiece(piece, false) || this.pause()));
       this.on('end', () => sink.onWhole());
       return;
     }
@@ -35,12 +35,17 @@ export class FastRequest extends IncomingMessage {
     (this as { _consuming?: boolean })._consuming = true; // else Node reads the body and discards it
   }
 
+  readOn(): void {
+    if (this.#sink === null) this.resume();
+    else this.socket.resume(); // Node's parser paused it
+  }
+
   /** Called by Node's parser with each piece of the body, and with null at its end. */
   override push(piece: Buffer | null): boolean {
     const sink = this.#sink;
     if (sink === null) return super.push(piece);
-    if (piece === null) sink.onWhole();
-    else sink.onPiece(piece, true);
+    if (piece !== null) return sink.onPiece(piece, true);
+    sink.onWhole();
     return true;
   }
 

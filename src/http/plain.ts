@@ -72,8 +72,15 @@ export class PlainRequest implements ClientRequest {
 
   readBody(sink: BodySink): void {
     if (this.#req.readableDidRead) throw new Error(BODY_READ);
-    this.#req.on('data', (piece: Buffer) => sink.onPiece(piece, false)); // others may listen too
+    this.#req.on('data', (piece: Buffer) => {
+      // not owned: others may listen too
+      if (!sink.onPiece(piece, false)) this.#req.pause();
+    });
     this.#req.on('end', () => sink.onWhole());
+  }
+
+  readOn(): void {
+    this.#req.resume();
   }
 }
 

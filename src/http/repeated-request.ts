@@ -46,6 +46,7 @@ export class RepeatedRequest implements ClientRequest {
   }
 
   readBody(): void {} // `takeBody` never returns null
+  readOn(): void {}
 }
 
 /** The owner of a connection: called when the answer is out and the connection free again. */

@@ -1,4 +1,5 @@
 import { IdleInterval } from './idle-interval.ts';
+import { Turns } from './turns.ts';
 
 /** Small bodies read before V8 is asked to collect: 2 to 6 MiB measured the same, 8 and 16 no better than without. */
 const COLLECT_BYTES = 4 * 1_048_576;
@@ -16,6 +17,8 @@ const LEAST_FREED = 4096;
  * bodies lie in slabs, lent to one body at a time: as garbage, 20 MiB were pauses of 17 ms instead of 4 to 10.
  */
 export class BodyMemory {
+  /** In which large bodies are read. */
+  readonly turns = new Turns();
   readonly #collectYoung: (() => void) | null;
   #bytes = 0;
   #free: Buffer[] = [];

@@ -1,9 +1,10 @@
 import type { Socket } from 'node:net';
+import { Turns } from '../runtime/turns.ts';
 
 /** Requests up to this size, head and body, are sent in one write. */
 const BUFFER_BYTES = 65_536;
-/** The part of a larger one that is sent at a time: 20 MiB at once would hold up everything else. */
-const TURN_BYTES = 1_048_576;
+/** The part of a larger one that is sent at a time, of one request in each turn of the event loop. */
+const TURN_BYTES = 524_288;
 
 /** Has a request to send. */
 export interface Sender {
@@ -21,6 +22,7 @@ export class RequestWriter {
   /** A request was sent in this turn of the event loop. */
   #began = false;
   readonly #waiting: Sender[] = [];
+  readonly #turns = new Turns();
   readonly #endTurn = (): void => {
     this.#began = false;
     const waiting = this.#waiting;
@@ -58,7 +60,7 @@ export class RequestWriter {
     let length = 0;
     for (let k = 0; k < body.length; k++) length += (body[k] as Buffer).length;
     head += `content-length: ${length}\r\n\r\n`;
-    if (head.length + length > BUFFER_BYTES) return new RestOfRequest(socket, head, body, onSent);
+    if (head.length + length > BUFFER_BYTES) return new RestOfRequest(socket, head, body, this.#turns, onSent);
     const buffer = this.#encrypted ? Buffer.allocUnsafe(head.length + length) : this.#buffer;
     let at = buffer.write(head, 0, 'latin1');
     for (let k = 0; k < body.length; k++) at += (body[k] as Buffer).copy(buffer, at);
@@ -70,18 +72,20 @@ export class RequestWriter {
   }
 }
 
-/** A large request on its way: a part of it in each turn of the event loop, as the system takes it. */
+/** A large request on its way: a part of it in each of its turns, as the system takes it. */
 export class RestOfRequest {
   readonly #socket: Socket;
   /** Released once it is sent: the answer may take long, and the connection is used again. */
   #body: readonly Buffer[];
   /** Its next piece. Pieces are slabs of 256 KiB, or smaller. */
   #next = 0;
+  readonly #turns: Turns;
   readonly #onSent: (() => void) | null;
 
-  constructor(socket: Socket, head: string, body: readonly Buffer[], onSent: (() => void) | null) {
+  constructor(socket: Socket, head: string, body: readonly Buffer[], turns: Turns, onSent: (() => void) | null) {
     this.#socket = socket;
     this.#body = body;
+    this.#turns = turns;
     this.#onSent = onSent;
     this.#send(head);
   }
@@ -101,7 +105,7 @@ export class RestOfRequest {
       room -= piece.length;
       if (this.isSent) socket.write(piece, (error) => void (error ?? this.#onSent?.()));
       else if (room > 0) socket.write(piece);
-      else socket.write(piece, (error) => void (error ?? setImmediate(() => this.#send())));
+      else socket.write(piece, (error) => void (error ?? this.#turns.enter(() => this.#send())));
     }
     socket.uncork();
     if (this.isSent) this.#body = [];
