@@ -10,8 +10,8 @@ import { type BodyMemory, free, Lease } from '../runtime/body-memory.ts';
 
 /** A body up to this size is parsed when it is whole; a larger one is scanned as it arrives. */
 const PARSE_BYTES = 65_536;
-/** What is read of a larger one at a time: of eight at once the system gives 2 MiB each before anything else. */
-const TURN_BYTES = 262_144;
+/** What is read of a larger one at a time: the system gives up to 2 MiB of each before anything else. */
+const TURN_BYTES = 131_072;
 
 /** A request body: its bytes as they arrived, and what a strict reader makes of them. */
 export class RequestBody {

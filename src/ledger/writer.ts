@@ -23,6 +23,8 @@ import { BEAT_MS, type Spool } from './spool.ts';
 import { systemTiming, type Timing } from './timing.ts';
 
 const FLUSH_MS = 100; // how long a record waits for others to share its statement
+const FEW_FLUSH_MS = 250; // the same where fewer than FEW came meanwhile: a statement costs as much as ten requests
+const FEW = 100;
 const BACKOFF_MS = 500; // pause after the database failed
 const MAX_BATCH = 2000; // records in one statement
 const MIN_BATCH = 50; // what a batch shrinks to while the database cannot take it in time
@@ -50,7 +52,7 @@ export interface LedgerOptions extends Pick<BacklogOptions, 'log' | 'maxInMemory
  *
  *   book ─┐                                ┌─> listeners: the last bytes leave
  *   book ─┼─ end of this turn ─ one append ┤
- *   book ─┘                                └─> backlog ─ every 100 ms, one statement ─> Postgres
+ *   book ─┘                                └─> backlog ─ one statement each 100 ms, 250 for few ─> Postgres
  */
 export class BatchLedger implements Ledger {
   readonly #options: LedgerOptions;
@@ -403,7 +405,10 @@ export class BatchLedger implements Ledger {
       } while (this.#isAtRest);
       this.#idle = false;
     }
-    if (this.backlog > 0 && !this.#spendReader.isWanted && !this.#closing) await this.#sleep(FLUSH_MS);
+    for (const ms of [FLUSH_MS, FEW_FLUSH_MS - FLUSH_MS]) {
+      const joins = this.backlog > 0 && (ms === FLUSH_MS || this.backlog < FEW);
+      if (joins && !this.#spendReader.isWanted && !this.#closing) await this.#sleep(ms);
+    }
   }
 
   /** Shows every BEAT_MS that this process lives, and takes over what dead ones left. */

@@ -4,7 +4,7 @@ import { Turns } from './turns.ts';
 /** Small bodies read before V8 is asked to collect: 2 to 6 MiB measured the same, 8 and 16 no better than without. */
 const COLLECT_BYTES = 4 * 1_048_576;
 const SLAB_BYTES = 262_144;
-/** Unused slabs kept: 64 MiB. */
+/** Unused slabs kept: 64 MiB, and those above that were used since the last check. */
 const MAX_FREE = 256;
 /** How often the use of slabs is checked; after ten checks in a row without any the unused ones go. */
 const CHECK_MS = 1000;
@@ -14,7 +14,8 @@ const LEAST_FREED = 4096;
 /**
  * The memory of request bodies, outside V8's heap. Every 4 MiB of small bodies V8 collects its young generation:
  * left alone it waits until tens of megabytes have piled up (56 instead of 44 µs for a body of 16 KiB). Large
- * bodies lie in slabs, lent to one body at a time: as garbage, 20 MiB were pauses of 17 ms instead of 4 to 10.
+ * bodies lie in slabs, lent to one body at a time: as garbage, 20 MiB were pauses of 17 ms instead of 4 to 10, and
+ * V8 marked its whole heap for each of them.
  */
 export class BodyMemory {
   /** In which large bodies are read. */
@@ -23,11 +24,16 @@ export class BodyMemory {
   #bytes = 0;
   #free: Buffer[] = [];
   #lent = false;
+  /** The fewest slabs that were free since the last check: so many were not needed. */
+  #spare = 0;
   readonly #interval = new IdleInterval(
     CHECK_MS,
     () => {
       const lent = this.#lent;
       this.#lent = false;
+      const surplus = Math.min(this.#spare, this.#free.length - MAX_FREE);
+      if (surplus > 0) for (const slab of this.#free.splice(0, surplus)) free(slab);
+      this.#spare = this.#free.length;
       return lent;
     },
     () => {
@@ -51,12 +57,14 @@ export class BodyMemory {
   /** Lends a slab. It still holds bytes of another body. */
   lend(): Buffer {
     this.#lent = true;
-    return this.#free.pop() ?? Buffer.allocUnsafeSlow(SLAB_BYTES);
+    const slab = this.#free.pop() ?? Buffer.allocUnsafeSlow(SLAB_BYTES);
+    this.#spare = Math.min(this.#spare, this.#free.length);
+    return slab;
   }
 
   /** Takes back slabs that nobody uses any more. Slabs never given back are collected as any garbage. */
   giveBack(slabs: readonly Buffer[]): void {
-    for (const slab of slabs) if (this.#free.length < MAX_FREE) this.#free.push(slab);
+    this.#free.push(...slabs);
     this.#interval.wake();
   }
 }

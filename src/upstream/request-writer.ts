@@ -4,7 +4,7 @@ import { Turns } from '../runtime/turns.ts';
 /** Requests up to this size, head and body, are sent in one write. */
 const BUFFER_BYTES = 65_536;
 /** The part of a larger one that is sent at a time, of one request in each turn of the event loop. */
-const TURN_BYTES = 524_288;
+const TURN_BYTES = 262_144;
 
 /** Has a request to send. */
 export interface Sender {
