@@ -291,6 +291,36 @@ t.test('one of several gateways sends; the next takes over when it stops', async
   );
 });
 
+t.test('budgets are looked at again when somebody saw spend, else only once in a while', async (t) => {
+  const { db, sender } = await begin(t);
+  const store = alertStore(db, db);
+  let [looks, turns] = [0, 0];
+  const counted: typeof store = {
+    ...store,
+    look(...of) {
+      looks++;
+      return store.look(...of);
+    },
+    async due() {
+      turns++;
+      return [];
+    },
+  };
+  const one = sender({ store: counted, quietEveryMs: 3_600_000, channels: { webhook: async () => {} } });
+  await until(
+    () => turns,
+    'some turns',
+    (count) => count >= 5,
+  );
+  t.equal(looks, 1);
+  one.spent();
+  await until(
+    () => looks,
+    'another look',
+    (count) => count === 2,
+  );
+});
+
 t.test('closing waits for the attempt on its way, and writes what became of it', async (t) => {
   const { receiver, sender, company, deliveries } = await begin(t);
   const asked = Promise.withResolvers<() => void>();
