@@ -11,16 +11,7 @@ import {
   withdrawInvitation,
 } from '../../store/invitation.ts';
 import { findPerson, keepAnOwner, removeUser, setRole } from '../../store/user.ts';
-import {
-  type Call,
-  type Operation,
-  operation,
-  type Page,
-  type PageQuery,
-  pageOf,
-  pageOfAll,
-  type Resource,
-} from './operation.ts';
+import { type Call, type Operation, operation, type PageQuery, pageOf, pageOfAll, type Resource } from './operation.ts';
 import * as schema from './schemas.ts';
 
 /** The people of a company, and who is invited to it. */
