@@ -3,7 +3,7 @@ import { type CompanyRow, columns as companyColumns } from './company.ts';
 import type { Sql } from './database.ts';
 import { type KeyRow, columns as keyColumns } from './key.ts';
 import { type ModelRow, columns as modelColumns } from './model.ts';
-import type { UserRow } from './user.ts';
+import type { PersonRow, UserRow } from './user.ts';
 
 /** Lists for programs: rows behind the last one that was read, so that a list that grows meanwhile skips and repeats none. */
 interface After {
@@ -48,6 +48,13 @@ export function usersAfter(sql: Sql, company: string | null, after: After): Prom
   return sql<UserRow[]>`
     select id, email, company_id, role, created_at from users
     where (${company}::uuid is null or company_id = ${company}) ${tail(sql, after)}`;
+}
+
+/** The people of a company. */
+export function peopleAfter(sql: Sql, company: string, after: After): PromiseLike<PersonRow[]> {
+  return sql<PersonRow[]>`
+    select id, email, company_id, role, created_at, last_sign_in_at from users
+    where company_id = ${company} ${tail(sql, after)}`;
 }
 
 function tail(sql: Sql, { after, limit }: After): Fragment {

@@ -1,5 +1,6 @@
 import { INVITATION_PATH } from '../../domain/invitation.ts';
 import { COMPANY_ROLES, type CompanyRole } from '../../domain/user.ts';
+import { peopleAfter } from '../../store/after.ts';
 import { findCompany } from '../../store/company.ts';
 import type { Sql } from '../../store/database.ts';
 import {
@@ -9,16 +10,8 @@ import {
   renewInvitation,
   withdrawInvitation,
 } from '../../store/invitation.ts';
-import { findPerson, keepAnOwner, listPeople, removeUser, setRole } from '../../store/user.ts';
-import {
-  type Call,
-  type Operation,
-  operation,
-  type Page,
-  type PageQuery,
-  pageOfAll,
-  type Resource,
-} from './operation.ts';
+import { findPerson, keepAnOwner, removeUser, setRole } from '../../store/user.ts';
+import { type Call, type Operation, operation, type PageQuery, pageOf, pageOfAll, type Resource } from './operation.ts';
 import * as schema from './schemas.ts';
 
 /** The people of a company, and who is invited to it. */
@@ -58,12 +51,15 @@ export const peopleOperations: readonly Operation[] = [
     id: 'listPeople',
     method: 'get',
     path: PEOPLE,
-    summary: 'List the people of a company, owners first',
+    summary: 'List the people of a company, ordered by id',
     action: 'people.read',
     query: schema.listQuery(),
     answer: schema.pageOf(person),
     status: 200,
-    run: (sql, call) => allOf(sql, call, listPeople),
+    async run(sql, { params, query }) {
+      const { id } = await findCompany(sql, params.company as string);
+      return pageOf(query, (after, limit) => peopleAfter(sql, id, { after, limit }));
+    },
   }),
   operation({
     id: 'getPerson',
@@ -118,7 +114,10 @@ export const peopleOperations: readonly Operation[] = [
     query: schema.listQuery(),
     answer: schema.pageOf(invitation),
     status: 200,
-    run: (sql, call) => allOf(sql, call, listInvitations),
+    async run(sql, { params, query }) {
+      const { id } = await findCompany(sql, params.company as string);
+      return pageOfAll(query, await listInvitations(sql, id));
+    },
   }),
   operation<{ readonly email: string; readonly role: CompanyRole }>({
     id: 'createInvitation',
@@ -164,16 +163,6 @@ export const peopleOperations: readonly Operation[] = [
     },
   }),
 ];
-
-/** @throws RefusedChange not_found */
-async function allOf<T extends { readonly id: string }>(
-  sql: Sql,
-  { params, query }: Call<never, PageQuery>,
-  read: (sql: Sql, company: string) => Promise<readonly T[]>,
-): Promise<Page<T>> {
-  const { id } = await findCompany(sql, params.company as string);
-  return pageOfAll(query, await read(sql, id));
-}
 
 /** Operators may leave a company without an owner. */
 async function keepAnOwnerOf(sql: Sql, { role, params }: Pick<Call, 'role' | 'params'>): Promise<void> {
