@@ -15,7 +15,8 @@ t.setTimeout(LONG ? 900_000 : 300_000);
 
 const BOOKED = { missing: [], duplicates: 0, wrong: [], unverified: 0 };
 const ok = ({ status }: Journalled): boolean => status === 200;
-const failed = (journal: readonly Journalled[]) => journal.filter(({ status, complete }) => status !== 200 || !complete);
+const failed = (journal: readonly Journalled[]) =>
+  journal.filter(({ status, complete }) => status !== 200 || !complete);
 
 /** The processes of the workers, from their command lines. */
 function workersOf({ pid }: GatewayProcess): number[] {
@@ -41,13 +42,25 @@ t.test('workers that are killed are replaced, and a sibling books what they left
   for (let n = 1; n <= KILLS; n++) {
     await load.more(20 + Math.floor(Math.random() * 80), 'before the kill', ok);
     process.kill(workersOf(gateway)[n % 2] as number, 'SIGKILL');
-    await until(() => metric(gateway, 'tollgate_worker_restarts_total'), 'it is replaced', (count) => count === n);
-    await until(() => metric(gateway, 'tollgate_workers'), 'both take connections', (count) => count === 2);
+    await until(
+      () => metric(gateway, 'tollgate_worker_restarts_total'),
+      'it is replaced',
+      (count) => count === n,
+    );
+    await until(
+      () => metric(gateway, 'tollgate_workers'),
+      'both take connections',
+      (count) => count === 2,
+    );
   }
   await load.more(50, 'after the last kill', ok);
   const clients = await load.stop();
   // records of the dead are booked while the others run
-  await until(async () => (await judge(world.sql, clients, world.upstreamJournal())).missing.length, 'all is booked', (n) => n === 0);
+  await until(
+    async () => (await judge(world.sql, clients, world.upstreamJournal())).missing.length,
+    'all is booked',
+    (n) => n === 0,
+  );
   gateway.signal('SIGTERM');
   t.equal(await gateway.exited, 0);
   const verdict = await judge(world.sql, clients, world.upstreamJournal());
@@ -80,7 +93,10 @@ for (const FAST_HTTP of ['on', 'off']) {
     t.same(failed(clients), [], `${clients.length} requests`);
     const after = workersOf(gateway);
     t.equal(after.length, 2);
-    t.notOk(after.some((pid) => before.includes(pid)), 'by other processes');
+    t.notOk(
+      after.some((pid) => before.includes(pid)),
+      'by other processes',
+    );
     gateway.signal('SIGTERM');
     t.equal(await gateway.exited, 0);
     t.match(await judge(world.sql, clients, world.upstreamJournal()), BOOKED);
@@ -94,8 +110,18 @@ t.test('a signal to all processes lets open requests finish', { skip }, async (t
   const world = await faultWorld(t);
   await world.model('long', 'internal-chat!events-60!pace-20');
   const gateway = await world.gateway({ WORKERS: '2' });
-  const load = startLoad({ urls: () => [gateway.url], key: world.key, workers: 8, kinds: ['stream'], chatModel: 'long' });
-  await until(() => metric(gateway, 'tollgate_open_streams'), 'streams are open', (count) => count === 8);
+  const load = startLoad({
+    urls: () => [gateway.url],
+    key: world.key,
+    workers: 8,
+    kinds: ['stream'],
+    chatModel: 'long',
+  });
+  await until(
+    () => metric(gateway, 'tollgate_open_streams'),
+    'streams are open',
+    (count) => count === 8,
+  );
   const stopped = load.stop();
   for (const pid of workersOf(gateway)) process.kill(pid, 'SIGTERM');
   for (const pid of workersOf(gateway)) process.kill(pid, 'SIGINT');
@@ -111,13 +137,27 @@ t.test('without their supervisor workers finish their requests and end', { skip 
   const world = await faultWorld(t);
   await world.model('long', 'internal-chat!events-60!pace-20');
   const gateway = await world.gateway({ WORKERS: '2' });
-  const load = startLoad({ urls: () => [gateway.url], key: world.key, workers: 8, kinds: ['stream'], chatModel: 'long' });
-  await until(() => metric(gateway, 'tollgate_open_streams'), 'streams are open', (count) => count === 8);
+  const load = startLoad({
+    urls: () => [gateway.url],
+    key: world.key,
+    workers: 8,
+    kinds: ['stream'],
+    chatModel: 'long',
+  });
+  await until(
+    () => metric(gateway, 'tollgate_open_streams'),
+    'streams are open',
+    (count) => count === 8,
+  );
   const workers = workersOf(gateway);
   const stopped = load.stop();
   gateway.signal('SIGKILL');
   const clients = await stopped;
-  await until(() => workers.map(commandOf).join(''), 'the workers have ended', (commands) => commands === '');
+  await until(
+    () => workers.map(commandOf).join(''),
+    'the workers have ended',
+    (commands) => commands === '',
+  );
   t.same(failed(clients), []);
   t.match(await judge(world.sql, clients, world.upstreamJournal()), BOOKED);
   t.same(world.spoolFiles(), []);
@@ -130,15 +170,33 @@ t.test('a second SIGTERM ends all processes at once, and nothing that was booked
   const quick = startLoad({ urls: () => [gateway.url], key: world.key, workers: 4, kinds: ['plain'] });
   await quick.more(40, 'calls are booked', ok);
   const clients = await quick.stop();
-  const load = startLoad({ urls: () => [gateway.url], key: world.key, workers: 4, chatModel: 'endless', kinds: ['stream'] });
-  await until(() => metric(gateway, 'tollgate_open_streams'), 'streams are open', (count) => count === 4);
+  const load = startLoad({
+    urls: () => [gateway.url],
+    key: world.key,
+    workers: 4,
+    chatModel: 'endless',
+    kinds: ['stream'],
+  });
+  await until(
+    () => metric(gateway, 'tollgate_open_streams'),
+    'streams are open',
+    (count) => count === 4,
+  );
   const workers = workersOf(gateway);
   const stopped = load.stop();
   gateway.signal('SIGTERM');
-  await until(() => gateway.log.join(''), 'it drains', (log) => log.includes('draining'));
+  await until(
+    () => gateway.log.join(''),
+    'it drains',
+    (log) => log.includes('draining'),
+  );
   gateway.signal('SIGTERM');
   t.equal(await gateway.exited, 1);
-  await until(() => workers.map(commandOf).join(''), 'the workers have ended', (commands) => commands === '');
+  await until(
+    () => workers.map(commandOf).join(''),
+    'the workers have ended',
+    (commands) => commands === '',
+  );
   await stopped;
   const next = await world.gateway();
   next.signal('SIGTERM');
@@ -165,10 +223,16 @@ t.test('budgets and limits hold over all workers', { skip }, async (t) => {
   t.ok(served <= 40 && served > 30, `${served} of 40 requests`);
   const perWorker = await Promise.all(
     [1, 2].map((worker) =>
-      metric(gateway, `tollgate_worker_requests_total\\{worker="${worker}",endpoint="chat.completions",status="200"\\}`),
+      metric(
+        gateway,
+        `tollgate_worker_requests_total\\{worker="${worker}",endpoint="chat.completions",status="200"\\}`,
+      ),
     ),
   );
-  t.ok(perWorker.every((count) => count > 0), 'by both workers');
+  t.ok(
+    perWorker.every((count) => count > 0),
+    'by both workers',
+  );
   const all = await metric(gateway, 'tollgate_requests_total\\{endpoint="chat.completions",status="200"\\}');
   t.equal(all, (perWorker[0] as number) + (perWorker[1] as number), 'the sum is that of both');
   gateway.signal('SIGTERM');
