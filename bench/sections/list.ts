@@ -9,6 +9,7 @@ import { requests } from './requests.ts';
 import { scale } from './scale.ts';
 import { scanner } from './scanner.ts';
 import { start } from './start.ts';
+import { workers } from './workers.ts';
 
 /** The sections of RESULTS.md by the name they have in results.json, in the order of the report. */
 export const SECTIONS: Readonly<Record<string, Section>> = {
@@ -23,5 +24,5 @@ export const SECTIONS: Readonly<Record<string, Section>> = {
   scanner,
 };
 
-/** The section of FLEET.md, which runs only when it is named. */
-export const FLEET: Readonly<Record<string, Section>> = { replicas };
+/** The sections of FLEET.md, which run only when they are named. */
+export const FLEET: Readonly<Record<string, Section>> = { replicas, workers };

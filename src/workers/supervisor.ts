@@ -55,6 +55,9 @@ export class Supervisor {
     });
     const { metrics } = options;
     metrics.gauge('tollgate_workers', 'Workers that take connections', () => this.#spread.takers);
+    metrics.gauge('tollgate_worker_connections', 'Client connections of each worker', (write) => {
+      for (const { number, current } of this.#places) if (current !== null) write({ worker: number }, current.load);
+    });
     metrics.counter(
       'tollgate_worker_restarts_total',
       'Workers started after one ended unexpectedly',
