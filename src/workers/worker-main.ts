@@ -14,7 +14,7 @@ const TELL_MS = 500;
 
 /**
  * One worker of `tollgate serve --workers N`: a gateway that gets its connections from the supervisor, which
- * started it (worker-process.ts). It ends when it is told to, or when the supervisor has died.
+ * started this process (worker-process.ts). It ends when it is told to, or when the supervisor has died.
  */
 type Worker = Awaited<ReturnType<typeof openWorker>>;
 
@@ -23,16 +23,13 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal
 
 let worker: Promise<Worker> | null = null;
 process.on('message', (message: ToWorker, connection: unknown) => void onMessage(message, connection as Handle));
-process.once(
-  'disconnect',
-  () =>
-    void (worker === null
-      ? process.exit(1)
-      : worker.then(
-          ({ end }) => end(),
-          () => process.exit(1),
-        )),
-);
+process.once('disconnect', () => void onDisconnect());
+
+async function onDisconnect(): Promise<void> {
+  const opened = await worker?.catch(() => null);
+  if (opened == null) process.exit(1);
+  await opened.end();
+}
 
 async function onMessage(message: ToWorker, connection: Handle): Promise<void> {
   if (typeof message === 'object' && 'start' in message) {
@@ -40,7 +37,9 @@ async function onMessage(message: ToWorker, connection: Handle): Promise<void> {
     await worker.then(() => tell('ready'), fail);
     return;
   }
-  const { take, adopt, families, end } = await (worker as Promise<Worker>);
+  const opened = await worker?.catch(() => null);
+  if (opened == null) return; // `fail` ends the process
+  const { take, adopt, families, end } = opened;
   if (message === 'connection') take(connection);
   else if (message === 'adopt') adopt();
   else if ('leave' in message) await end(message.leave);

@@ -1,6 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { extname } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { ConfigError } from '../config.ts';
 import type { Handle } from '../http/handed-over.ts';
 import { forwardLines, type Logger } from '../log.ts';
@@ -9,6 +10,8 @@ import type { FromWorker, Leave, Question, ToWorker, WorkerStart } from './messa
 import type { Taker } from './spread.ts';
 
 const ANSWER_MS = 2000;
+/** A connection that has not arrived by then may be lost: a process without free descriptors cannot receive one. */
+const ARRIVAL_MS = 2000;
 /** What a worker may take to end beside its requests: the engine's close takes 11 s at most. */
 const CLOSE_MS = 15_000;
 
@@ -30,6 +33,7 @@ export class WorkerProcess implements Taker<Handle> {
   readonly #log: Logger;
   /** Connections on their way, the first of them being sent: Node sends one at a time. */
   readonly #pending: Handle[] = [];
+  #arrival: NodeJS.Timeout | undefined;
   #taken = 0;
   #open = 0;
   readonly #questions = new Map<number, (families: readonly Family[]) => void>();
@@ -86,11 +90,12 @@ export class WorkerProcess implements Taker<Handle> {
   /** Connections wait here while one is sent, so that they can go elsewhere when the process dies. */
   give(connection: Handle): void {
     this.#pending.push(connection);
-    if (this.#pending.length === 1) this.#send('connection', connection);
+    if (this.#pending.length === 1) this.#sendNext();
   }
 
   /** To be called once it has ended. @returns connections that it was not sent; the one under way is closed */
   unsent(): Handle[] {
+    clearTimeout(this.#arrival);
     const [sent, ...rest] = this.#pending.splice(0);
     sent?.close();
     return rest;
@@ -142,12 +147,30 @@ export class WorkerProcess implements Taker<Handle> {
 
   #onTaken({ taken, open }: { taken: number; open: number }): void {
     this.#open = open;
-    for (; this.#taken < taken; this.#taken++) {
-      this.#pending.shift()?.close(); // this process's copy
-      const [next] = this.#pending;
-      if (next !== undefined) this.#send('connection', next);
-      else this.#onEmpty();
-    }
+    for (; this.#taken < taken; this.#taken++) this.#arrived();
+  }
+
+  /** The connection under way is there, or lost. */
+  #arrived(): void {
+    clearTimeout(this.#arrival);
+    this.#pending.shift()?.close(); // this process's copy
+    if (this.#pending.length > 0) this.#sendNext();
+    else this.#onEmpty();
+  }
+
+  #sendNext(): void {
+    this.#send('connection', this.#pending[0]);
+    this.#arrival = setTimeout(() => void this.#look(), ARRIVAL_MS);
+  }
+
+  /** Messages keep their order: when a later one was answered, the connection does not come any more. */
+  async #look(): Promise<void> {
+    const [connection] = this.#pending;
+    while (this.#child.connected && (await this.ask('alive')) === null);
+    await sleep(ANSWER_MS);
+    if (connection === undefined || this.#pending[0] !== connection) return;
+    this.#log.error({ worker: this.number }, 'a worker could not receive a connection; it was closed');
+    this.#arrived();
   }
 
   #onEmpty = (): void => {};

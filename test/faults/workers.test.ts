@@ -1,4 +1,6 @@
+import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
+import { connect } from 'node:net';
 import t from 'tap';
 import { until } from '../support/until.ts';
 import { type GatewayProcess, metric } from './gateway.ts';
@@ -241,3 +243,50 @@ t.test('budgets and limits hold over all workers', { skip }, async (t) => {
     select api_cost_eur::text as spent from monthly_spend where company_id = ${strict.company}`;
   t.ok(Number(spent) > 0 && Number(spent) <= 0.5, `${spent} of 0.5 EUR`);
 });
+
+t.test('a worker whose event loop does not turn shows in /livez', { skip }, async (t) => {
+  const world = await faultWorld(t);
+  const gateway = await world.gateway({ WORKERS: '2' });
+  const livez = async () => {
+    const answer = await fetch(`${gateway.adminUrl}/livez`);
+    return `${answer.status} ${await answer.text()}`;
+  };
+  t.equal(await livez(), '200 ok\n');
+  const [, second] = workersOf(gateway) as [number, number];
+  process.kill(second, 'SIGSTOP');
+  await until(livez, 'it is seen', (answer) => /^503 worker [12] does not answer\n$/.test(answer));
+  process.kill(second, 'SIGCONT');
+  await until(livez, 'it is well again', (answer) => answer === '200 ok\n');
+  gateway.signal('SIGTERM');
+  t.equal(await gateway.exited, 0);
+});
+
+const prlimit = spawnSync('prlimit', ['--version']).status === 0;
+t.test(
+  'a worker without free descriptors is given connections again later',
+  { skip: skip || (!prlimit && 'no prlimit') },
+  async (t) => {
+    const world = await faultWorld(t);
+    const gateway = await world.gateway({ WORKERS: '2' });
+    const workers = workersOf(gateway);
+    const limit = (pid: number, files: number) => spawnSync('prlimit', [`--pid=${pid}`, `--nofile=${files}:`]).status;
+    for (const pid of workers) t.equal(limit(pid, 1), 0);
+    const socket = connect(Number(new URL(gateway.url).port), '127.0.0.1')
+      .on('error', () => {})
+      .resume();
+    await new Promise((resolve) => socket.on('close', resolve)); // its connection could not be received
+    for (const pid of workers) limit(pid, 4096);
+    const load = startLoad({ urls: () => [gateway.url], key: world.key, workers: 4, kinds: ['plain'] });
+    await load.more(40, 'after that', ok);
+    const clients = await load.stop();
+    t.same(failed(clients), []);
+    for (const worker of [1, 2]) {
+      t.ok(
+        (await metric(gateway, `tollgate_worker_added_seconds_count\\{worker="${worker}"\\}`)) > 0,
+        `by worker ${worker}`,
+      );
+    }
+    gateway.signal('SIGTERM');
+    t.equal(await gateway.exited, 0);
+  },
+);
