@@ -22,9 +22,8 @@ export async function serve(config: Config, demo: boolean, announce: (started: O
   let app: App | null = null;
   const stop = stopSignal(() => app?.kill?.());
   const log = openLog(config.logLevel);
+  if (workers !== null) process.on('SIGHUP', () => void app?.replace?.());
   app = workers === null ? await openApp(config, log, Date.now, collectYoung) : await workers(log);
-  const { replace } = app;
-  if (replace !== undefined) process.on('SIGHUP', () => void replace());
   try {
     await app.listen();
     const greeting = demo ? await welcome(app.db, config.keyPrefix) : null;

@@ -161,6 +161,7 @@ export class Supervisor {
 
   async #replaceAll(): Promise<void> {
     const { log } = this.#options;
+    let replaced = 0;
     do {
       this.#replaceAgain = false;
       for (const place of this.#places) {
@@ -168,6 +169,7 @@ export class Supervisor {
         if (place.current === null) continue; // it is started anyway
         try {
           await this.#fill(place);
+          replaced++;
         } catch (error) {
           log.error({ worker: place.number, reason: (error as Error).message }, 'a worker was not replaced');
           if (place.current === null) void this.#restart(place); // it died meanwhile
@@ -175,7 +177,7 @@ export class Supervisor {
         }
       }
     } while (this.#replaceAgain);
-    log.info('all workers were replaced');
+    if (replaced > 0) log.info('all workers were replaced');
   }
 
   async #retire(worker: WorkerProcess, seconds: number): Promise<void> {
