@@ -32,7 +32,7 @@ export async function serve(config: Config, demo: boolean, announce: (started: O
     await app.close();
     throw error;
   }
-  if (workers === null) reclaimAtRest();
+  reclaimAtRest();
   log.info({ api: app.apiUrl, admin: app.adminUrl }, 'serving');
   const signal = await stop;
   log.info({ signal, seconds: config.drainSeconds }, 'draining');
