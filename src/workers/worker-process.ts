@@ -4,7 +4,7 @@ import { extname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ConfigError } from '../config.ts';
 import type { Handle } from '../http/handed-over.ts';
-import { forwardLines, type Logger } from '../log.ts';
+import type { Logger } from '../log.ts';
 import type { Family } from '../metrics.ts';
 import type { FromWorker, Leave, Question, ToWorker, WorkerStart } from './messages.ts';
 import type { Taker } from './spread.ts';
@@ -27,7 +27,7 @@ export class WorkerProcess implements Taker<Handle> {
   readonly number: number;
   /** Resolves when it takes connections. @throws ConfigError, Error: it cannot start, and has ended */
   readonly ready: Promise<void>;
-  /** Resolves when it has ended and its log is read. */
+  /** Resolves when it has ended. */
   readonly ended: Promise<Exit>;
   readonly #child: ChildProcess;
   readonly #log: Logger;
@@ -51,10 +51,9 @@ export class WorkerProcess implements Taker<Handle> {
     this.#log = log;
     // beside this file, as source and compiled
     const child = fork(new URL(`./worker-main${extname(import.meta.filename)}`, import.meta.url), {
-      stdio: ['ignore', 'inherit', 'pipe', 'ipc'],
+      stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     });
     this.#child = child;
-    child.stderr?.on('data', forwardLines(log)); // two processes that write to one pipe would tear lines
     child.on('error', () => {}); // of a message to a process that just ended: `exit` follows
     this.ended = once(child, 'close').then(([code, signal]) => ({ code, signal }));
     const { promise, resolve, reject } = Promise.withResolvers<void>();
