@@ -19,7 +19,7 @@ const USAGE = `Benchmarks the gateway; rewrites RESULTS.md, FLEET.md, PAGES.md a
   node bench/main.ts [options]
 
   --only SECTION    one of ${Object.keys(SECTIONS).join(', ')}; may be repeated. Others keep their earlier results.
-                    ${Object.keys(FLEET).join(', ')} measures a fleet, ${Object.keys(PAGES).join(', ')} every page; they run only when they are named
+                    ${Object.keys(FLEET).join(', ')} measure several gateways, ${Object.keys(PAGES).join(', ')} every page; they run only when they are named
   --rounds N        interleaved rounds (default 5)
   --seconds N       seconds for which each program is measured in a round (default 3)
   --quick           only shows that everything works: one round of 0.2 s without warm-up; writes nothing

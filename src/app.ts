@@ -1,10 +1,9 @@
 import { once } from 'node:events';
 import { rm } from 'node:fs/promises';
-import type { Server } from 'node:http';
-import { type AddressInfo, type ListenOptions, Server as NetServer } from 'node:net';
+import { type AddressInfo, type ListenOptions, Server } from 'node:net';
 import { createSecureContext } from 'node:tls';
 import type { PagesOrigin } from './admin/forward.ts';
-import { createAdminListener } from './admin/listener.ts';
+import { createAdminListener, type Health } from './admin/listener.ts';
 import { type Config, ConfigError } from './config.ts';
 import type { Clock } from './domain/ports.ts';
 import { OWN_CONNECTIONS, openEngine } from './engine.ts';
@@ -34,6 +33,10 @@ export interface App {
   drain(seconds: number): Promise<number>;
   /** Writes the usage records and closes everything; returns how many records could not be written. */
   close(): Promise<number>;
+  /** Where there are several workers: replaces them one after the other. */
+  readonly replace?: () => Promise<void>;
+  /** Where there are several workers: ends them at once. */
+  readonly kill?: () => void;
 }
 
 /**
@@ -49,31 +52,18 @@ export async function openApp(
   collectYoung: (() => void) | null = null,
 ): Promise<App> {
   const tls = tlsFiles(config, log);
-  const [engine, parts] = await Promise.all([openEngine(config, log, now, collectYoung), fastParts(config, log)]);
-  const { clock, metrics } = engine.services;
-  const listener = createListener(engine.services, parts, tls);
-  const api = listener.server;
-  const scheme = tls === null ? 'http' : 'https';
-  const addressOf = (server: Server): string => `${scheme}://${hostOf(server)}`;
-  const apiUrl = () => (config.listenSocket === null ? addressOf(api) : `${scheme}://localhost`) + config.basePath;
-
-  let draining = false;
-  metrics.gauge('tollgate_draining', '1 while open requests finish before a stop', () => (draining ? 1 : 0));
+  const api = await openApi(config, log, tls, now, collectYoung);
+  const { engine, server } = api;
+  const apiUrl = () => urlOf(config, server);
+  const { metrics } = engine.services;
+  metrics.gauge('tollgate_draining', '1 while open requests finish before a stop', () => (api.draining ? 1 : 0));
   const health = {
     log,
     metrics: () => metrics.text(),
     // not the database: without it known keys are served, and a balancer would take away all replicas at once
-    waitingFor: () => (draining ? ['its open requests: it is stopping'] : []),
+    waitingFor: () => (api.draining ? [STOPPING] : []),
   };
-  const { adminHost, adminPort } = config;
-  const withPages = config.databaseConnections > OWN_CONNECTIONS;
-  const pages = (): PagesOrigin => ({
-    log,
-    clock,
-    proxies: config.adminProxies,
-    settings: pagesSettings(config, engine.databaseUrl, apiUrl(), log.level),
-  });
-  const admin = adminPort === null ? null : createAdminListener(health, withPages ? pages : null, tls);
+  const admin = openAdmin(config, health, tls, now, () => ({ databaseUrl: engine.databaseUrl, apiUrl: apiUrl() }));
 
   return {
     db: engine.db,
@@ -83,25 +73,16 @@ export async function openApp(
       return apiUrl();
     },
     get adminUrl() {
-      return admin === null ? null : addressOf(admin.server);
+      return admin === null ? null : originOf(config, admin.server);
     },
     async listen() {
-      if (config.listenSocket === null)
-        await listening(api, { host: config.host, port: config.port, reusePort: config.reusePort });
-      else {
-        await rm(config.listenSocket, { force: true }); // left behind by a killed process
-        await listening(api, { path: config.listenSocket });
-      }
-      if (admin !== null) await listening(admin.server, { host: adminHost, port: adminPort as number });
+      await listenTo(config, server);
+      await admin?.listen();
     },
-    async drain(seconds) {
-      draining = true;
-      return await stopServer(listener, seconds * 1000);
-    },
+    drain: (seconds) => api.drain(seconds),
     async close() {
       tls?.close();
-      if (api.listening) api.close();
-      api.closeAllConnections();
+      api.cut();
       const adminClosed = admin?.close();
       const lost = await engine.close();
       await adminClosed;
@@ -110,13 +91,106 @@ export async function openApp(
   };
 }
 
-/** @throws ConfigError when the files cannot be used */
-function tlsFiles({ tlsCert, tlsKey }: Config, log: Logger): TlsFiles | null {
+/** An engine behind the API's server, which does not listen yet. */
+export type Api = Awaited<ReturnType<typeof openApi>>;
+
+/** The parameters and errors are those of `openEngine`. */
+export async function openApi(
+  config: Config,
+  log: Logger,
+  tls: TlsFiles | null,
+  now: Clock,
+  collectYoung: (() => void) | null,
+  name?: string,
+) {
+  const [engine, parts] = await Promise.all([openEngine(config, log, now, collectYoung, name), fastParts(config, log)]);
+  const listener = createListener(engine.services, parts, tls);
+  const { server } = listener;
+  let draining = false;
+  return {
+    engine,
+    server,
+    get draining(): boolean {
+      return draining;
+    },
+    /** Accepts no new connection and lets open requests finish for up to `seconds`; returns how many connections were cut. */
+    async drain(seconds: number): Promise<number> {
+      draining = true;
+      return await stopServer(listener, seconds * 1000);
+    },
+    /** Closes all connections. */
+    cut(): void {
+      if (server.listening) server.close();
+      server.closeAllConnections();
+    },
+  };
+}
+
+/** What /readyz says of a gateway that drains. */
+export const STOPPING = 'its open requests: it is stopping';
+
+/**
+ * The admin listener, not listening yet; null where there is none.
+ * @param addresses called when the first page is asked for
+ */
+export function openAdmin(
+  config: Config,
+  health: Health,
+  tls: TlsFiles | null,
+  clock: Clock,
+  addresses: () => { readonly databaseUrl: string; readonly apiUrl: string },
+) {
+  const { adminHost, adminPort } = config;
+  if (adminPort === null) return null;
+  const { log } = health;
+  const pages = (): PagesOrigin => {
+    const { databaseUrl, apiUrl } = addresses();
+    return {
+      log,
+      clock,
+      proxies: config.adminProxies,
+      settings: pagesSettings(config, databaseUrl, apiUrl, log.level),
+    };
+  };
+  const withPages = config.databaseConnections > OWN_CONNECTIONS;
+  const { server, close } = createAdminListener(health, withPages ? pages : null, tls);
+  return { server, close, listen: () => listening(server, { host: adminHost, port: adminPort }) };
+}
+
+/** Base address of the API, once its server listens. */
+export function urlOf(config: Config, server: Server): string {
+  const { listenSocket, basePath } = config;
+  return (listenSocket === null ? originOf(config, server) : `${schemeOf(config)}://localhost`) + basePath;
+}
+
+/** Scheme, host and port of a server that listens. */
+export function originOf(config: Config, server: Server): string {
+  const { address, family, port } = server.address() as AddressInfo;
+  return `${schemeOf(config)}://${family === 'IPv6' ? `[${address}]` : address}:${port}`;
+}
+
+function schemeOf({ tlsCert }: Config): string {
+  return tlsCert === null ? 'http' : 'https';
+}
+
+/** Makes the API's server listen. Rejects when the address is taken or not this machine's. */
+export async function listenTo({ host, port, reusePort, listenSocket }: Config, server: Server): Promise<void> {
+  if (listenSocket === null) return await listening(server, { host, port, reusePort });
+  await rm(listenSocket, { force: true }); // left behind by a killed process
+  await listening(server, { path: listenSocket });
+}
+
+/**
+ * @param ticketKeys 48 bytes that several processes share, so that each resumes the TLS sessions of the others
+ * @throws ConfigError when the files cannot be used
+ */
+export function tlsFiles({ tlsCert, tlsKey }: Config, log: Logger, ticketKeys?: Buffer): TlsFiles | null {
   if (tlsCert === null || tlsKey === null) return null;
   try {
-    const files = new TlsFiles(tlsCert, tlsKey, ({ message }) => {
+    const onError = ({ message }: Error): void => {
       log.error({ reason: message }, 'the new certificate cannot be used; the one before stays in use');
-    });
+    };
+    const files = new TlsFiles(tlsCert, tlsKey, onError, ticketKeys);
     createSecureContext(files.options);
     return files;
   } catch (error) {
@@ -159,11 +233,6 @@ async function fastParts(config: Config, log: Logger): Promise<FastParts> {
   return parts;
 }
 
-function hostOf(server: Server): string {
-  const { address, family, port } = server.address() as AddressInfo;
-  return `${family === 'IPv6' ? `[${address}]` : address}:${port}`;
-}
-
 /** Rejects when the address is taken or not this machine's. */
 async function listening(server: Server, where: ListenOptions): Promise<void> {
   server.listen({ ...where, backlog: 4096 });
@@ -177,7 +246,7 @@ async function listening(server: Server, where: ListenOptions): Promise<void> {
 async function stopServer({ server, closeIdle }: Listener, patienceMs: number): Promise<number> {
   if (!server.listening) return 0;
   // not http.Server's own close, which would cut idle connections at once
-  NetServer.prototype.close.call(server);
+  Server.prototype.close.call(server);
   closeIdle(Math.min(MAX_IDLE_MS, patienceMs / 4));
   await once(server, 'close', { signal: AbortSignal.timeout(patienceMs) }).catch(() => {});
   server.close(() => {}); // ends its timers

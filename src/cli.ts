@@ -1,5 +1,5 @@
 import type { Readable, Writable } from 'node:stream';
-import { type Command, type Context, Failure, flag, parseCommand, UsageError } from './cli/command.ts';
+import { type Command, type Context, Failure, flag, optional, parseCommand, UsageError } from './cli/command.ts';
 import { COMMANDS } from './cli/commands.ts';
 import { withDatabase } from './cli/database.ts';
 import { commandHelp, overview, serveNotes } from './cli/help.ts';
@@ -26,7 +26,10 @@ export interface Invocation {
 const SERVE = {
   name: 'serve',
   summary: 'start the gateway (API and admin listener)',
-  options: { demo: flag('--demo', 'create a demo company and print a key, as "make run" does') },
+  options: {
+    demo: flag('--demo', 'create a demo company and print a key, as "make run" does'),
+    workers: optional('--workers N|auto', (text) => text, 'processes that share the port; takes the place of WORKERS'),
+  },
   get notes() {
     return serveNotes();
   },
@@ -67,7 +70,8 @@ export async function runCli(invocation: Invocation): Promise<number> {
     if (command === undefined) return await print(stdout, aboutProgram(argv));
     const parsed = parseCommand(command, argv.slice(command.name.split(' ').length));
     if (parsed.help) return await print(stdout, commandHelp(command));
-    const config = readConfig(invocation.env, parseAddress);
+    const { workers = invocation.env.WORKERS } = parsed.values as { workers?: string };
+    const config = readConfig({ ...invocation.env, WORKERS: workers }, parseAddress);
     if ('run' in command) return await runCommand(command, parsed, config, invocation);
     return await runServe(parsed, config, invocation);
   } catch (error) {

@@ -48,15 +48,17 @@ const TABLE = {
   tlsKey: optional('TLS_KEY', 'none', asText, 'PEM file with its private key'),
   reusePort: variable('REUSE_PORT', 'off', onOff,
     'on: several processes share PORT; Linux spreads connections over them'),
+  workers: variable('WORKERS', '1', or('auto', whole(1, 256, 1, ' or auto')),
+    'processes that share PORT and its connections; auto: one for each core, as far as memory allows'),
   adminHost: variable('ADMIN_HOST', '127.0.0.1', asText,
     'address of the admin listener: pages, /metrics, /livez, /readyz'),
-  adminPort: variable('ADMIN_PORT', '8081', orOff(whole(0, 65_535, 1, ' or off')),
+  adminPort: variable('ADMIN_PORT', '8081', or('off', whole(0, 65_535, 1, ' or off')),
     'port of the admin listener; off: no admin listener'),
   basePath: variable('BASE_PATH', '/v1', pathPrefix, 'path prefix of the API'),
   databaseUrl: secret('DATABASE_URL', 'embedded in DATA_DIR', databaseAddress,
     'Postgres 14 or newer, direct or through PgBouncer'),
   databaseConnections: variable('DATABASE_CONNECTIONS', '9', whole(3, 100),
-    'most database connections: 3 are for the API, 1 for events and the request trail, the rest for the admin pages; 3 or 4: no admin pages'),
+    'most database connections: 3 are for the API, 1 for events and the request trail, the rest for the admin pages; 3 or 4: no admin pages. With WORKERS each further worker takes 3 or 4 more'),
   dataDir: variable('DATA_DIR', './data', asText, 'folder of the embedded database and the spool'),
   spoolDir: { ...optional('SPOOL_DIR', 'DATA_DIR/spool', asText,
     'folder on local disk for usage records until they are in the database; empty: no spool'), emptyIsValue: true },
@@ -276,8 +278,9 @@ function onOff(text: string): boolean {
   return text === 'on';
 }
 
-function orOff<T>(parse: Parse<T>): Parse<T | null> {
-  return (text, checkDatabaseUrl) => (text === 'off' ? null : parse(text, checkDatabaseUrl));
+/** null for the word. */
+function or<T>(word: string, parse: Parse<T>): Parse<T | null> {
+  return (text, checkDatabaseUrl) => (text === word ? null : parse(text, checkDatabaseUrl));
 }
 
 function share(text: string): number {

@@ -47,6 +47,8 @@ export interface Engine {
   readonly databaseUrl: string;
   /** The demo upstream answers instead of a real one. */
   readonly demo: boolean;
+  /** Takes over at once what dead gateways left in the spool folder; it happens every few seconds anyway. */
+  adopt(): void;
   /**
    * Writes the usage records and closes everything; resolves with how many could not be written.
    * Connections to clients are cut just before, by the caller.
@@ -70,6 +72,7 @@ export const OWN_CONNECTIONS = API_CONNECTIONS + 1;
  * ledger, upstream (the demo without UPSTREAM_URL).
  * @param clock milliseconds since the epoch; decides the billing month
  * @param collectYoung makes V8 collect its young generation; null in a process that is not the gateway's own
+ * @param name of this gateway, for operators
  * @throws ConfigError, MigrationRefused, DatabaseUnavailable, DatabaseRefused; nothing is left open then
  */
 export async function openEngine(
@@ -77,6 +80,7 @@ export async function openEngine(
   log: Logger,
   clock: Clock = Date.now,
   collectYoung: (() => void) | null = null,
+  name = hostname() || 'unnamed',
 ): Promise<Engine> {
   const writer = randomUUID();
   const foundation = await openFoundation(config, writer, log);
@@ -115,7 +119,7 @@ export async function openEngine(
     config;
   const overload = new Overload({ maxRequests, maxDelayMs, maxMemoryBytes: maxMemoryBytes ?? mostMemory() });
   const deadlines = new Deadlines(config);
-  const heartbeat = new Heartbeat(gatewayStore(db, writer, hostname() || 'unnamed', programVersion()), () => ({
+  const heartbeat = new Heartbeat(gatewayStore(db, writer, name, programVersion()), () => ({
     backlog: ledger.backlog,
     lag: ledger.lag,
     lost: ledger.lost,
@@ -134,6 +138,7 @@ export async function openEngine(
     db,
     databaseUrl,
     demo: demo !== null,
+    adopt: () => ledger.adopt(),
     services: {
       ...{ directory, ledger, limiter, upstream, calendar, clock, log, metrics, overload, deadlines },
       calls: new CallReader(store, systemTiming(clock), () => ledger.available),
@@ -275,15 +280,19 @@ async function openEvents(config: Config, db: Database, own: Database, holder: s
 
 function gaugeLedger(metrics: Metrics, ledger: BatchLedger): void {
   metrics.gauge('tollgate_ledger_backlog', 'Usage records not yet in the database', () => ledger.backlog);
-  metrics.gauge('tollgate_database_available', '1 while the database takes records and answers', () =>
-    ledger.available ? 1 : 0,
+  const available = '1 while the database takes records and answers';
+  metrics.gauge('tollgate_database_available', available, () => (ledger.available ? 1 : 0), 'min');
+  metrics.gauge(
+    'tollgate_ledger_lag_seconds',
+    'How long the oldest of them has waited',
+    () => ledger.lag / 1000,
+    'max',
   );
-  metrics.gauge('tollgate_ledger_lag_seconds', 'How long the oldest of them has waited', () => ledger.lag / 1000);
   metrics.counter('tollgate_ledger_set_aside_total', 'Usage records the database refused', () => ledger.setAside);
   const lost = 'Usage records lost: no disk, no database, no memory';
   metrics.counter('tollgate_ledger_lost_total', lost, () => ledger.lost);
   metrics.gauge('tollgate_spool_bytes', 'Size of the spool files not yet in the database', () => ledger.spoolBytes);
-  metrics.gauge('tollgate_spool_failing', '1 while the disk refuses records', () => (ledger.spooling ? 0 : 1));
+  metrics.gauge('tollgate_spool_failing', '1 while the disk refuses records', () => (ledger.spooling ? 0 : 1), 'max');
   metrics.gauge('tollgate_reservations', 'Requests of strict budgets in flight', () => ledger.reservations);
 }
 
@@ -297,9 +306,8 @@ function gaugeDirectory(metrics: Metrics, { keys, companies, assistants }: Cache
   count('tollgate_cache_misses_total', 'Not in memory: had to be read', ({ misses }) => misses);
   count('tollgate_cache_reads_total', 'Queries that read them, many at once', ({ reads }) => reads);
   metrics.gauge('tollgate_cached_keys', 'Keys in memory', () => keys.size);
-  metrics.gauge('tollgate_changes_listening', '1 while changes are notified; else they are asked for', () =>
-    changes.listening ? 1 : 0,
-  );
+  const listening = '1 while changes are notified; else they are asked for';
+  metrics.gauge('tollgate_changes_listening', listening, () => (changes.listening ? 1 : 0), 'min');
 }
 
 function gaugeLoad(metrics: Metrics, overload: Overload): void {
@@ -311,10 +319,15 @@ function gaugeLoad(metrics: Metrics, overload: Overload): void {
       for (const [reason, count] of Object.entries(overload.refused)) add({ reason }, count);
     },
   );
-  metrics.gauge('tollgate_event_loop_delay_seconds', 'Event-loop delay, smoothed', () => overload.delayMs / 1000);
+  metrics.gauge(
+    'tollgate_event_loop_delay_seconds',
+    'Event-loop delay, smoothed',
+    () => overload.delayMs / 1000,
+    'max',
+  );
 }
 
 /** Four fifths of the container's memory, or the machine's. */
-function mostMemory(): number {
+export function mostMemory(): number {
   return 0.8 * Math.min(process.constrainedMemory() || Number.POSITIVE_INFINITY, totalmem());
 }

@@ -13,10 +13,21 @@ export type WriteSeries = (labels: Labels, value: number, suffix?: string) => vo
 /** Reads a metric at each scrape: returns the value of the only series, or writes series itself, or there are none. */
 type Read = (write: WriteSeries) => number | undefined;
 
+/** How the values of several processes become one. */
+export type Join = 'sum' | 'max' | 'min';
+
 interface Metric {
   readonly name: string;
-  readonly head: string;
+  readonly help: string;
+  readonly type: string;
+  readonly join: Join;
   readonly read: Read;
+}
+
+/** A metric as it was read: what a process tells another of it. */
+export interface Family extends Omit<Metric, 'read'> {
+  /** Suffix and labels in the text format, such as `_bucket{le="5"}`, and the value in it. */
+  readonly series: readonly (readonly [labels: string, value: string])[];
 }
 
 /**
@@ -72,7 +83,7 @@ export class Metrics {
     });
     const help =
       'The most any company was found beyond its budget this month, in EUR; a budget lowered meanwhile shows too';
-    this.gauge('tollgate_budget_overshoot_eur', help, () => Number(this.#overshoot.by) / 1e15);
+    this.gauge('tollgate_budget_overshoot_eur', help, () => Number(this.#overshoot.by) / 1e15, 'max');
   }
 
   /** Counts an answer that was sent or whose client left. @param endpoint one of a fixed set */
@@ -125,20 +136,26 @@ export class Metrics {
 
   /** All metrics in the Prometheus text format. */
   text(): string {
-    return this.#metrics.map(textOf).join('\n');
+    return this.families().map(textOf).join('\n');
   }
 
-  gauge(name: string, help: string, read: Read): void {
-    this.#add('gauge', name, help, read);
+  /** All metrics as they are now. */
+  families(): Family[] {
+    return this.#metrics.map(readFamily);
+  }
+
+  /** @param join how the values of several processes become one */
+  gauge(name: string, help: string, read: Read, join: Join = 'sum'): void {
+    this.#add('gauge', name, help, read, join);
   }
 
   counter(name: string, help: string, read: Read): void {
     this.#add('counter', name, help, read);
   }
 
-  #add(type: string, name: string, help: string, read: Read): void {
+  #add(type: string, name: string, help: string, read: Read, join: Join = 'sum'): void {
     if (this.#metrics.some((metric) => metric.name === name)) throw new Error(`there is a metric ${name} already`);
-    this.#metrics.push({ name, head: `# HELP ${name} ${escaped(help)}\n# TYPE ${name} ${type}\n`, read });
+    this.#metrics.push({ name, help, type, join, read });
   }
 
   #histogram(name: string, help: string, buckets: Buckets): void {
@@ -155,38 +172,47 @@ export class Metrics {
     cpu('system_seconds_total', 'Total system CPU time spent in seconds.', ({ system }) => system);
     cpu('seconds_total', 'Total user and system CPU time spent in seconds.', ({ user, system }) => user + system);
     const began = Math.round(Date.now() / 1000 - process.uptime());
-    const gauge = (name: string, help: string, read: () => number): void => this.gauge(name, help, () => orNone(read));
-    gauge('process_start_time_seconds', 'Start time of the process since unix epoch in seconds.', () => began);
+    const gauge = (name: string, help: string, read: () => number, join?: Join): void =>
+      this.gauge(name, help, () => orNone(read), join);
+    gauge('process_start_time_seconds', 'Start time of the process since unix epoch in seconds.', () => began, 'min');
     gauge('process_resident_memory_bytes', 'Resident memory size in bytes.', () => process.memoryUsage.rss());
     gauge('process_open_fds', 'Number of open file descriptors.', openDescriptors);
-    gauge('process_max_fds', 'Maximum number of open file descriptors.', maxDescriptors);
+    gauge('process_max_fds', 'Maximum number of open file descriptors.', maxDescriptors, 'min');
     const { memoryUsage } = process;
     gauge('nodejs_heap_size_total_bytes', 'Process heap size from Node.js in bytes.', () => memoryUsage().heapTotal);
     gauge('nodejs_heap_size_used_bytes', 'Process heap size used from Node.js in bytes.', () => memoryUsage().heapUsed);
     gauge('nodejs_external_memory_bytes', 'Node.js external memory size in bytes.', () => memoryUsage().external);
-    this.gauge('nodejs_version_info', 'Node.js version info.', (write) => {
+    const version: Read = (write) => {
       const [major = '', minor = '', patch = ''] = process.versions.node.split('.');
       write({ version: process.version, major, minor, patch }, 1);
-    });
+    };
+    this.gauge('nodejs_version_info', 'Node.js version info.', version, 'max');
   }
 }
 
-function textOf({ name, head, read }: Metric): string {
-  let text = head;
+function readFamily({ read, ...metric }: Metric): Family {
+  const series: [string, string][] = [];
   const write: WriteSeries = (labels, value, suffix = '') => {
     const pairs = Object.entries(labels).map(([label, of]) => `${label}="${escaped(`${of}`).replaceAll('"', '\\"')}"`);
-    text += `${name}${suffix}${pairs.length === 0 ? '' : `{${pairs.join(',')}}`} ${formatValue(value)}\n`;
+    series.push([`${suffix}${pairs.length === 0 ? '' : `{${pairs.join(',')}}`}`, formatValue(value)]);
   };
   const only = read(write);
   if (typeof only === 'number') write({}, only);
-  return text;
+  return { ...metric, series };
+}
+
+/** A metric in the text format. */
+export function textOf({ name, help, type, series }: Family): string {
+  const lines = series.map(([labels, value]) => `${name}${labels} ${value}\n`);
+  return `# HELP ${name} ${escaped(help)}\n# TYPE ${name} ${type}\n${lines.join('')}`;
 }
 
 function escaped(text: string): string {
   return text.replaceAll('\\', '\\\\').replaceAll('\n', '\\n');
 }
 
-function formatValue(value: number): string {
+/** A value in the text format. */
+export function formatValue(value: number): string {
   return Number.isFinite(value) ? `${value}` : value > 0 ? '+Inf' : value < 0 ? '-Inf' : 'NaN';
 }
 

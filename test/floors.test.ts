@@ -11,7 +11,7 @@ const FLOORS: readonly (readonly string[])[] = [
   ['domain'],
   ['store', 'ledger', 'limits', 'upstream', 'tracing', 'events', 'trail'],
   ['gateway', 'admin'],
-  ['app.ts', 'engine.ts', 'index.ts', 'demo'],
+  ['app.ts', 'engine.ts', 'index.ts', 'demo', 'workers'],
   ['main.ts', 'cli.ts', 'cli'],
 ];
 

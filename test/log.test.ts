@@ -51,3 +51,22 @@ t.test('every line reaches a reader that begins late', async (t) => {
   t.equal((await exited)[0], 0);
   check(t, text);
 });
+
+t.test('lines of several workers in one pipe stay whole', async (t) => {
+  const program = `
+    import { spawn } from 'node:child_process';
+    const work = ${JSON.stringify(PROGRAM.replace("openLog('info')", "openLog('info', Number(process.argv[1]))"))};
+    for (const worker of ['1', '2', '3']) {
+      spawn(process.execPath, ['--input-type=module', '--eval', work, worker], { stdio: ['ignore', 'ignore', 'inherit'] });
+    }`;
+  const child = spawn(process.execPath, ['--input-type=module', '--eval', program], {
+    stdio: ['ignore', 'ignore', 'pipe'],
+  });
+  let text = '';
+  for await (const piece of child.stderr.setEncoding('utf8')) text += piece;
+  const lines = text
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line) as { worker: number });
+  for (const worker of [1, 2, 3]) t.equal(lines.filter((line) => line.worker === worker).length, LINES + 1);
+});

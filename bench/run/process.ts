@@ -11,6 +11,7 @@ import { installed } from '../../test/faults/pooler.ts';
 /** The program under test has core 0 for itself; load, router and database share the others. */
 export const TEST_CORES = '0';
 export const LOAD_CORES = availableParallelism() > 2 ? `1-${availableParallelism() - 1}` : '1';
+export const ALL_CORES = `0-${availableParallelism() - 1}`;
 /** Whether processes can be pinned here; figures taken unpinned are marked so. */
 export const canPin = process.platform === 'linux' && availableParallelism() > 1 && installed('taskset') !== null;
 

@@ -72,6 +72,7 @@ export interface GatewayOptions {
   readonly flags: readonly string[];
   /** Folder of a built checkout. */
   readonly checkout: string;
+  readonly cores: string;
 }
 
 /** Starts a program and waits until it listens. @returns a text when it is not installed */
@@ -118,11 +119,13 @@ export async function startTarget(name: TargetName, around: Surroundings): Promi
 
 /** Starts a gateway with everything on: authentication, gates, budget, ledger with spool, metrics, log. */
 export async function startGateway(around: Surroundings, options: Partial<GatewayOptions> = {}): Promise<Target> {
-  const { name = 'gateway', checkout = CHECKOUT, flags = ['--import', script('probe.ts')], env } = options;
+  const { name = 'gateway', checkout = CHECKOUT, flags = ['--import', script('probe.ts')] } = options;
+  const { env, cores = TEST_CORES } = options;
   const extra = process.env.BENCH_NODE_FLAGS?.split(' ').filter(Boolean) ?? [];
   const port = await freePort();
   return start(name, port, around, {
     ...nodeCommand([...extra, ...flags, join(checkout, 'dist/main.js'), 'serve']),
+    cores,
     env: {
       PORT: String(port),
       ADMIN_PORT: String(await freePort()),

@@ -13,6 +13,7 @@ import { scale } from './scale.ts';
 import { scanner } from './scanner.ts';
 import { start } from './start.ts';
 import { uploads } from './uploads.ts';
+import { workers } from './workers.ts';
 
 /** The sections of RESULTS.md by the name they have in results.json, in the order of the report. */
 export const SECTIONS: Readonly<Record<string, Section>> = {
@@ -30,8 +31,8 @@ export const SECTIONS: Readonly<Record<string, Section>> = {
   scanner,
 };
 
-/** The section of FLEET.md, which runs only when it is named. */
-export const FLEET: Readonly<Record<string, Section>> = { replicas };
+/** The sections of FLEET.md, which run only when they are named. */
+export const FLEET: Readonly<Record<string, Section>> = { replicas, workers };
 
 /** The section of PAGES.md, which runs only when it is named. */
 export const PAGES: Readonly<Record<string, Section>> = { pages };

@@ -9,9 +9,11 @@ import type { Forwarder, PagesOrigin } from './forward.ts';
 export interface Health {
   readonly log: Logger;
   /** In the Prometheus text format. */
-  metrics(): string;
+  metrics(): string | Promise<string>;
   /** What the gateway still waits for, in words; empty when it is ready for traffic. */
   waitingFor(): string[];
+  /** What does not answer any more, in words. Absent: whatever answers here lives. */
+  silent?(): Promise<string[]>;
 }
 
 /**
@@ -53,10 +55,14 @@ export function createAdminListener(health: Health, origin: (() => PagesOrigin) 
   };
 }
 
-function answerHealth(health: Health, path: string, req: IncomingMessage, res: ServerResponse): void {
+async function answerHealth(health: Health, path: string, req: IncomingMessage, res: ServerResponse): Promise<void> {
   if (req.method !== 'GET' && req.method !== 'HEAD') return send(res, 405, 'method not allowed\n');
-  if (path === '/livez') return send(res, 200, 'ok\n');
-  if (path === '/metrics') return send(res, 200, health.metrics(), { 'content-type': Metrics.contentType });
+  if (path === '/livez') {
+    const silent = (await health.silent?.()) ?? [];
+    if (silent.length === 0) return send(res, 200, 'ok\n');
+    return send(res, 503, silent.map((what) => `${what} does not answer\n`).join(''));
+  }
+  if (path === '/metrics') return send(res, 200, await health.metrics(), { 'content-type': Metrics.contentType });
   const waiting = health.waitingFor();
   if (waiting.length === 0) return send(res, 200, 'ready\n');
   return send(res, 503, waiting.map((what) => `waiting for ${what}\n`).join(''));

@@ -1,7 +1,7 @@
 import { type App, openApp } from '../app.ts';
 import type { Config } from '../config.ts';
 import { type Welcome, welcome } from '../demo/first-run.ts';
-import { flushLog, openLog } from '../log.ts';
+import { flushLog, type Logger, openLog } from '../log.ts';
 import { collectYoung, reclaimAtRest } from '../runtime/collection.ts';
 import { tuneHeap } from '../runtime/heap.ts';
 import type { Output } from './command.ts';
@@ -9,17 +9,21 @@ import type { Output } from './command.ts';
 const DEFAULT_DATA_DIR = './data';
 
 /**
- * `tollgate serve`: runs until SIGTERM or SIGINT, then lets open requests finish and returns.
+ * `tollgate serve`: runs until SIGTERM or SIGINT, then lets open requests finish and returns. With several workers
+ * this process supervises them.
  * @param demo create a demo company and print a key that works, or how to get in again (`make run`)
  * @param announce takes the addresses, and a key and password that are shown only once
  * @returns the exit code: 0 when every usage record was written, 1 otherwise
  * @throws when the gateway cannot start; the message says what to do
  */
 export async function serve(config: Config, demo: boolean, announce: (started: Output) => void): Promise<number> {
-  tuneHeap();
-  const stop = stopSignal();
+  const workers = await workersOf(config);
+  if (workers === null) tuneHeap();
+  let app: App | null = null;
+  const stop = stopSignal(() => app?.kill?.());
   const log = openLog(config.logLevel);
-  const app = await openApp(config, log, Date.now, collectYoung);
+  if (workers !== null) process.on('SIGHUP', () => void app?.replace?.());
+  app = workers === null ? await openApp(config, log, Date.now, collectYoung) : await workers(log);
   try {
     await app.listen();
     const greeting = demo ? await welcome(app.db, config.keyPrefix) : null;
@@ -41,13 +45,24 @@ export async function serve(config: Config, demo: boolean, announce: (started: O
   return lost === 0 ? 0 : 1;
 }
 
-/** Resolves with the first SIGTERM or SIGINT; a second one ends the process at once. */
-function stopSignal(): Promise<string> {
+/** Opens several workers; null: there is one, and this process is it. The code for several is loaded only where they are. */
+async function workersOf(config: Config): Promise<((log: Logger) => Promise<App>) | null> {
+  if (config.workers === 1) return null;
+  const { countWorkers, openWorkers } = await import('../workers/open.ts');
+  const count = countWorkers(config);
+  return count === 1 ? null : (log) => openWorkers(config, log, count);
+}
+
+/** Resolves with the first SIGTERM or SIGINT; a second one ends the process at once. @param kill called just before */
+function stopSignal(kill: () => void): Promise<string> {
   return new Promise((resolve) => {
     let signalled = false;
     for (const signal of ['SIGTERM', 'SIGINT'] as const) {
       process.on(signal, () => {
-        if (signalled) process.exit(1);
+        if (signalled) {
+          kill();
+          process.exit(1);
+        }
         signalled = true;
         resolve(signal);
       });

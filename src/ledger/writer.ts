@@ -124,6 +124,12 @@ export class BatchLedger implements Ledger {
     this.#running = this.#run();
   }
 
+  /** Takes over what dead processes left before anything else is done. */
+  adopt(): void {
+    this.#beatAt = Number.NEGATIVE_INFINITY;
+    this.#wake();
+  }
+
   /** Records not yet in the database. */
   get backlog(): number {
     return this.#backlog.size + this.#group.length;
@@ -397,6 +403,7 @@ export class BatchLedger implements Ledger {
 
   /** Sleeps until a record comes, then FLUSH_MS while others join it; or until spend is to be read. */
   async #sleepUntilNeeded(): Promise<void> {
+    if (this.#beatAt === Number.NEGATIVE_INFINITY) return; // asked to adopt meanwhile
     if (this.backlog === 0 && !this.#closing) {
       this.#idle = true;
       do {

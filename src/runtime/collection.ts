@@ -31,9 +31,9 @@ export function reclaimAtRest(everyMs = CHECK_MS): void {
     cpu = process.cpuUsage();
     checkedAt += passedMs;
     quiet = user + system > QUIET_CPU * passedMs * 1000 ? 0 : quiet + 1;
-    if (quiet < enough || process.memoryUsage.rss() < kept + WORTH_BYTES) return;
+    if (quiet < enough || residentBytes() < kept + WORTH_BYTES) return;
     collector()({ type: 'major', execution: 'sync', flavor: 'last-resort' });
-    kept = process.memoryUsage.rss();
+    kept = residentBytes();
     starting = 0;
   };
   const start = setInterval(() => {
@@ -41,6 +41,15 @@ export function reclaimAtRest(everyMs = CHECK_MS): void {
     if (--starting <= 0) clearInterval(start);
   }, START_CHECK_MS).unref();
   setInterval(() => check(QUIET_CHECKS), everyMs).unref();
+}
+
+/** 0 where it cannot be read: that takes a file descriptor, and there may be none. */
+function residentBytes(): number {
+  try {
+    return process.memoryUsage.rss();
+  } catch {
+    return 0;
+  }
 }
 
 let collect: NodeJS.GCFunction | null = null;

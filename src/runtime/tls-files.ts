@@ -1,6 +1,6 @@
 import { readFileSync, statSync } from 'node:fs';
 import type { Server } from 'node:http';
-import type { Server as TlsServer } from 'node:tls';
+import type { TlsOptions, Server as TlsServer } from 'node:tls';
 
 /** How often the files are checked for a new certificate. */
 const CHECK_MS = 10_000;
@@ -11,23 +11,31 @@ export class TlsFiles {
   readonly #keyPath: string;
   readonly #servers: TlsServer[] = [];
   readonly #onError: (error: Error) => void;
+  readonly #ticketKeys: Buffer | undefined;
   #timer: NodeJS.Timeout | null = null;
   #seen: string;
 
   /**
    * @param onError called when changed files cannot be used; the certificate before stays in use
+   * @param ticketKeys 48 bytes that encrypt session tickets; Node's own unless given
    * @throws Error when a file cannot be read
    */
-  constructor(certPath: string, keyPath: string, onError: (error: Error) => void) {
+  constructor(certPath: string, keyPath: string, onError: (error: Error) => void, ticketKeys?: Buffer) {
     this.#certPath = certPath;
     this.#keyPath = keyPath;
     this.#onError = onError;
+    this.#ticketKeys = ticketKeys;
     this.#seen = this.#stamp();
   }
 
   /** What `https.createServer` needs. */
-  get options(): { cert: Buffer; key: Buffer; minVersion: 'TLSv1.2' } {
-    return { cert: readFileSync(this.#certPath), key: readFileSync(this.#keyPath), minVersion: 'TLSv1.2' };
+  get options(): TlsOptions {
+    const options = {
+      cert: readFileSync(this.#certPath),
+      key: readFileSync(this.#keyPath),
+      minVersion: 'TLSv1.2',
+    } as const;
+    return this.#ticketKeys === undefined ? options : { ...options, ticketKeys: this.#ticketKeys };
   }
 
   /** Gives the server each new certificate; connections that are open keep theirs. */

@@ -1,0 +1,60 @@
+import { readFileSync } from 'node:fs';
+import { compared, reading } from '../results.ts';
+import { ALL_CORES } from '../run/process.ts';
+import { loadOf, underLoad } from '../run/rig.ts';
+import type { Section } from '../run/rounds.ts';
+import { startGateway, type Target } from '../run/targets.ts';
+import { median, spread, table } from '../tables.ts';
+
+const RATE = 500; // requests per second for each worker
+const CONNECTIONS = 32; // for each worker
+const WORKERS: Readonly<Record<string, number>> = { one: 1, two: 2 };
+
+/** A gateway with two workers, beside one with a single process, on the same cores as their load. */
+export const workers: Section = {
+  heading: 'Two workers behind one port',
+  async start(bench) {
+    const targets: Target[] = [];
+    for (const [name, count] of Object.entries(WORKERS)) {
+      // on a busy machine the load shedder would answer some requests itself
+      const env = { WORKERS: String(count), MAX_DELAY_MS: '60000' };
+      const gateway = await startGateway(bench, { name, flags: [], env, cores: ALL_CORES });
+      targets.push({ ...gateway, pids: gateway.pids.flatMap((pid) => [pid, ...childrenOf(pid)]) });
+    }
+    return targets;
+  },
+  steps: ({ rig }) => {
+    const step = (name: string, rate: number) => ({
+      name,
+      warmSeconds: 10, // V8 goes on optimising a gateway for some 50,000 requests
+      async measure(target: Target, seconds: number) {
+        const count = WORKERS[target.name] as number;
+        const load = { ...loadOf(target, CONNECTIONS * count), rate: rate * count };
+        const { cpu, done, whole, seconds: took } = await underLoad(rig, target, load, seconds);
+        return { [name]: { cpu: cpu / done, rate: done / took, p50: whole.p50, p99: whole.p99 } };
+      },
+    });
+    return [step('paced', RATE), step('closed', 0)];
+  },
+  note: () =>
+    'All on the same cores: both gateways, load, router and Postgres. CPU is that of all processes of a gateway, the supervisor included.',
+  table: (results) => {
+    const labels: Readonly<Record<string, string>> = {
+      paced: `${RATE} requests a second for each worker`,
+      closed: `${CONNECTIONS} connections for each worker, each request followed by the next`,
+    };
+    const rows = Object.entries(labels).flatMap(([series, label]) =>
+      Object.entries(WORKERS).map(([name, count]) => [
+        `${count === 1 ? 'one process' : `${count} workers`}, ${label}`,
+        spread(reading(results, series, name, 'cpu')),
+        spread(compared(results, [series, name], [series, 'one'])),
+        ...['rate', 'p50', 'p99'].map((kind) => median(reading(results, series, name, kind))),
+      ]),
+    );
+    return table(['load', 'CPU µs per request', '÷ one process', 'requests a second', 'p50 ms', 'p99 ms'], rows);
+  },
+};
+
+function childrenOf(pid: number): number[] {
+  return readFileSync(`/proc/${pid}/task/${pid}/children`, 'latin1').trim().split(' ').filter(Boolean).map(Number);
+}

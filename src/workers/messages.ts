@@ -1,0 +1,52 @@
+import type { Family } from '../metrics.ts';
+
+/** What a worker is told at its start, beside the environment, which it reads itself. */
+export interface WorkerStart {
+  /** Its place, from 1: in its log, in metrics, and in its name. */
+  readonly worker: number;
+  /** The embedded database; null: DATABASE_URL. */
+  readonly databaseUrl: string | null;
+  /** The demo upstream; null: UPSTREAM_URL. */
+  readonly upstreamUrl: string | null;
+  /** Its parts of MAX_REQUESTS and MAX_MEMORY_MB. */
+  readonly maxRequests: number;
+  readonly maxMemoryBytes: number;
+  /** 48 bytes in base64, the same for all workers: each resumes the TLS sessions of the others. */
+  readonly ticketKeys: string;
+}
+
+/** What the supervisor tells a worker. `connection` comes with an accepted connection. */
+export type ToWorker =
+  | { readonly start: WorkerStart }
+  | 'connection'
+  | 'adopt'
+  | { readonly ask: Question; readonly id: number }
+  | { readonly leave: number };
+
+/** `alive` is answered with no metrics. */
+export type Question = 'metrics' | 'alive';
+
+/** What a worker tells the supervisor. */
+export type FromWorker =
+  | 'ready'
+  | { readonly failed: StartFailure }
+  /** Connections it was given since its start, and those that are open. */
+  | { readonly taken: number; readonly open: number }
+  | { readonly answer: number; readonly families: readonly Family[] }
+  | { readonly left: Leave };
+
+/** Why a worker could not start. */
+export interface StartFailure {
+  /** Of the configuration; empty: it was something else. */
+  readonly mistakes: readonly string[];
+  readonly message: string;
+}
+
+/** The last words of a worker. */
+export interface Leave {
+  /** Connections cut because their requests did not end in time. */
+  readonly cut: number;
+  /** Records that could not be written. */
+  readonly lost: number;
+  readonly families: readonly Family[];
+}

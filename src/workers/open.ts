@@ -1,0 +1,137 @@
+import { randomBytes } from 'node:crypto';
+import { createServer } from 'node:net';
+import { availableParallelism } from 'node:os';
+import { type App, listenTo, openAdmin, originOf, STOPPING, tlsFiles, urlOf } from '../app.ts';
+import { type Config, ConfigError } from '../config.ts';
+import type { Demo } from '../demo/server.ts';
+import { mostMemory, OWN_CONNECTIONS } from '../engine.ts';
+import { canHandOver, handOver } from '../http/handed-over.ts';
+import type { Logger } from '../log.ts';
+import { Metrics } from '../metrics.ts';
+import { openDatabase } from '../store/database.ts';
+import { type Embedded, startEmbedded } from '../store/embedded.ts';
+import { migrate } from '../store/migrate.ts';
+import type { WorkerStart } from './messages.ts';
+import { Supervisor } from './supervisor.ts';
+
+const MEBIBYTE = 1_048_576;
+/** Below this a worker would refuse requests: at rest it has some 110 MB. */
+const LEAST_MEMORY = 160 * MEBIBYTE;
+const TICKET_KEYS_BYTES = 48;
+/** Of the embedded database: for commands, the pages and what a replacement has at the same time. */
+const SPARE_CONNECTIONS = 32;
+
+/** How many workers WORKERS asks for: with "auto" one for each core of the machine or container, as far as memory allows. */
+export function countWorkers({ workers, maxMemoryBytes }: Config): number {
+  if (workers !== null) return workers;
+  const fit = Math.floor((maxMemoryBytes ?? mostMemory()) / (2 * LEAST_MEMORY));
+  return Math.max(1, Math.min(availableParallelism(), fit));
+}
+
+/**
+ * Opens a supervisor: it listens, hands connections to workers, and answers /livez, /readyz, /metrics and pages for
+ * all of them. The embedded database and the demo upstream, where they are used, are its own.
+ * @throws as `openApp` does
+ */
+export async function openWorkers(config: Config, log: Logger, count: number): Promise<App> {
+  const maxMemory = config.maxMemoryBytes ?? mostMemory();
+  checkMemory(maxMemory, count);
+  const tls = tlsFiles(config, log);
+  if (!(await canHandOver())) throw new Error('this Node cannot share a port between workers: set WORKERS=1');
+  const foundation = await openFoundation(config, log, count);
+  const { db, databaseUrl, embedded, demo } = foundation;
+  const ticketKeys = randomBytes(TICKET_KEYS_BYTES).toString('base64');
+  const startOf = (worker: number): WorkerStart => ({
+    worker,
+    databaseUrl: embedded?.url ?? null,
+    upstreamUrl: demo?.url ?? null,
+    maxRequests: Math.ceil(config.maxRequests / count),
+    maxMemoryBytes: Math.floor(maxMemory / count),
+    ticketKeys,
+  });
+  const metrics = new Metrics();
+  const { drainSeconds, maxConnections } = config;
+  const supervisor = new Supervisor({ count, startOf, drainSeconds, maxConnections, metrics, log });
+  let draining = false;
+  metrics.gauge('tollgate_draining', '1 while open requests finish before a stop', () => (draining ? 1 : 0), 'max');
+
+  const api = createServer({ noDelay: true });
+  api.on('error', (error) => log.error({ err: error }, 'cannot accept connections'));
+  const health = {
+    log,
+    metrics: () => supervisor.metrics(),
+    waitingFor: () => (draining ? [STOPPING] : supervisor.isReady ? [] : ['a worker']),
+    silent: () => supervisor.silent(),
+  };
+  const apiUrl = (): string => urlOf(config, api);
+  const admin = openAdmin(config, health, tls, Date.now, () => ({ databaseUrl, apiUrl: apiUrl() }));
+
+  return {
+    db,
+    demo: demo !== null,
+    apiSocket: config.listenSocket,
+    get apiUrl() {
+      return apiUrl();
+    },
+    get adminUrl() {
+      return admin === null ? null : originOf(config, admin.server);
+    },
+    async listen() {
+      await supervisor.start();
+      await listenTo(config, api);
+      handOver(
+        api,
+        (connection) => supervisor.take(connection),
+        (code) => log.error({ code }, 'cannot accept a connection'),
+      );
+      await admin?.listen();
+    },
+    async drain(seconds) {
+      draining = true;
+      api.close();
+      return await supervisor.drain(seconds);
+    },
+    async close() {
+      tls?.close();
+      if (api.listening) api.close();
+      const adminClosed = admin?.close();
+      const lost = await supervisor.close();
+      await adminClosed;
+      await foundation.close();
+      return lost;
+    },
+    replace: () => supervisor.replace(),
+    kill: () => supervisor.kill(),
+  };
+}
+
+/** @throws ConfigError when workers would refuse requests for want of memory */
+function checkMemory(maxMemory: number, count: number): void {
+  if (maxMemory >= count * LEAST_MEMORY) return;
+  const [there, needed] = [maxMemory, count * LEAST_MEMORY].map((bytes) => Math.floor(bytes / MEBIBYTE));
+  throw new ConfigError([`WORKERS: ${count} workers need MAX_MEMORY_MB=${needed} or more, and there are ${there}`]);
+}
+
+/** What all workers use: the database, migrated, and the demo upstream. @throws as `openEngine` does */
+async function openFoundation(config: Config, log: Logger, count: number) {
+  // a replacement has its connections beside the one that it replaces
+  const settings = { max_connections: String(SPARE_CONNECTIONS + OWN_CONNECTIONS * (count + 1)) };
+  let embedded: Embedded | null = null;
+  if (config.databaseUrl === null) embedded = await startEmbedded({ dataDir: config.dataDir, log, settings });
+  const databaseUrl = config.databaseUrl ?? (embedded as Embedded).url;
+  const db = openDatabase({ url: databaseUrl, maxConnections: 1 });
+  let demo: Demo | null = null;
+  const close = async (): Promise<void> => {
+    await demo?.close();
+    await db.close();
+    await embedded?.stop();
+  };
+  try {
+    await migrate(db, { billingTimezone: config.billingTimezone });
+    if (config.upstreamUrl === null) demo = await (await import('../demo/server.ts')).startDemo({ port: 0, log });
+    return { db, databaseUrl, embedded, demo, close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}

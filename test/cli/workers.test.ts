@@ -1,0 +1,209 @@
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { connect as connectTcp, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { text as readText } from 'node:stream/consumers';
+import { connect, type TLSSocket } from 'node:tls';
+import t, { type Test } from 'tap';
+import { Person } from '../admin/people.ts';
+import { testDatabase } from '../support/postgres.ts';
+import { until } from '../support/until.ts';
+
+/** `tollgate serve --workers 2`, as a person starts it. */
+
+const MAIN = new URL('../../src/main.ts', import.meta.url).pathname;
+t.setTimeout(240_000);
+
+function newFolder(t: Test): string {
+  const folder = mkdtempSync(join(tmpdir(), 'tollgate-workers-'));
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+function start(t: Test, env: Record<string, string>, args = ['--workers', '2', '--demo', '--json']) {
+  const base = { DATA_DIR: newFolder(t), PORT: '0', ADMIN_PORT: '0', LOG_LEVEL: 'info' };
+  const child = spawn(process.execPath, [MAIN, 'serve', ...args], {
+    env: { ...process.env, ...base, ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  t.teardown(() => child.kill('SIGKILL'));
+  return { child, exited: once(child, 'exit').then(([code]) => code as number | null) };
+}
+
+async function serve(t: Test, env: Record<string, string> = {}) {
+  const { DATABASE_URL = (await testDatabase(t)).url, ...others } = env;
+  const { child, exited } = start(t, { DATABASE_URL, ...others });
+  let log = '';
+  child.stderr.setEncoding('utf8').on('data', (piece) => {
+    log += piece;
+  });
+  let printed = '';
+  for await (const piece of child.stdout.iterator({ destroyOnReturn: false })) {
+    printed += piece;
+    if (printed.endsWith('\n')) break;
+  }
+  const facts = JSON.parse(printed) as { base_url: string; admin_url: string; key: string; socket: string | null };
+  const lines = (): { worker?: number; msg?: string; request_id?: string }[] =>
+    log.split('\n').flatMap((line) => (line === '' ? [] : [JSON.parse(line)]));
+  const stop = (): Promise<number | null> => {
+    child.kill('SIGTERM');
+    return exited;
+  };
+  const metrics = async (): Promise<string> => (await fetch(`${facts.admin_url}/metrics`)).text();
+  return { ...facts, child, lines, stop, metrics };
+}
+
+/** Asks for the models on a connection of its own, which stays open. @returns status lines come as they arrive */
+function ask(socket: Socket, path: string, key: string): Promise<string> {
+  socket.write(`GET ${path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${key}\r\n\r\n`);
+  return once(socket, 'data').then(([data]) => String(data).split('\r\n', 1)[0] as string);
+}
+
+t.test(
+  'one port, one admin listener, one set of metrics, one line of welcome; the embedded database and the demo are shared',
+  async (t) => {
+    const gateway = await serve(t, { DATABASE_URL: '' });
+    const { hostname, port, pathname } = new URL(gateway.base_url);
+    const sockets = Array.from({ length: 10 }, () => connectTcp(Number(port), hostname));
+    for (const socket of sockets) t.match(await ask(socket, `${pathname}/models`, gateway.key), /^HTTP\/1\.1 200 /);
+    const answer = await fetch(`${gateway.base_url}/chat/completions`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${gateway.key}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ model: 'demo-chat', messages: [{ role: 'user', content: 'Hello' }] }),
+    });
+    t.equal(answer.status, 200);
+    const text = await gateway.metrics();
+    const value = (series: string) =>
+      Number(
+        text
+          .split('\n')
+          .find((line) => line.startsWith(`${series} `))
+          ?.split(' ')[1],
+      );
+    const models = 'endpoint="models",status="200"';
+    t.equal(value(`tollgate_requests_total{${models}}`), 10);
+    t.same(
+      [1, 2].map((worker) => value(`tollgate_worker_requests_total{worker="${worker}",${models}}`)),
+      [5, 5],
+      'spread evenly',
+    );
+    t.equal(value('tollgate_workers'), 2);
+    t.equal(value('tollgate_database_available'), 1, 'not added up');
+    for (const path of ['/livez', '/readyz']) t.equal((await fetch(gateway.admin_url + path)).status, 200);
+    const page = await new Person(gateway.admin_url).get('/sign-in');
+    t.match(page.text, /Sign in/);
+    for (const socket of sockets) socket.destroy();
+    t.equal(await gateway.stop(), 0);
+    const lines = gateway.lines();
+    t.equal(lines.filter(({ msg }) => msg === 'serving').length, 1);
+    const requests = lines.filter(({ request_id }) => request_id !== undefined);
+    t.equal(requests.length, 11);
+    t.same([...new Set(requests.map(({ worker }) => worker))].sort(), [1, 2], 'a line says which worker wrote it');
+  },
+);
+
+function closed(socket: Socket): Promise<unknown> {
+  return new Promise((resolve) => socket.on('error', () => {}).on('close', resolve));
+}
+
+t.test('a Unix socket is shared too', async (t) => {
+  const path = join(newFolder(t), 'api.sock');
+  const gateway = await serve(t, { LISTEN_SOCKET: path });
+  t.equal(gateway.socket, path);
+  for (let n = 0; n < 4; n++) {
+    const socket = connectTcp(path);
+    t.match(await ask(socket, '/v1/models', gateway.key), /^HTTP\/1\.1 200 /);
+    t.teardown(() => socket.destroy());
+  }
+  t.match(await gateway.metrics(), /^tollgate_worker_requests_total\{worker="2",endpoint="models",status="200"\} 2$/m);
+  t.equal(await gateway.stop(), 0);
+});
+
+const noOpenssl = spawnSync('openssl', ['version']).status !== 0 && 'no openssl to make a certificate';
+for (const FAST_HTTP of ['on', 'off']) {
+  const name = `workers speak TLS, and each resumes the sessions of the other, FAST_HTTP=${FAST_HTTP}`;
+  t.test(name, { skip: noOpenssl }, async (t) => {
+    const folder = newFolder(t);
+    const [cert, key] = [join(folder, 'cert.pem'), join(folder, 'key.pem')];
+    const made = [
+      '-x509',
+      '-newkey',
+      'ec',
+      '-pkeyopt',
+      'ec_paramgen_curve:P-256',
+      '-nodes',
+      '-days',
+      '2',
+      '-subj',
+      '/CN=here',
+    ];
+    execFileSync('openssl', ['req', ...made, '-out', cert, '-keyout', key], { stdio: 'ignore' });
+    process.env.NODE_TLS_REJECT_UNAUTHORIZED = '0'; // of the admin listener
+    const gateway = await serve(t, { TLS_CERT: cert, TLS_KEY: key, FAST_HTTP });
+    const { port } = new URL(gateway.base_url);
+    const open = (session?: Buffer): TLSSocket =>
+      connect({ port: Number(port), host: '127.0.0.1', rejectUnauthorized: false, ...(session && { session }) });
+    const first = open();
+    const ticket = once(first, 'session');
+    t.match(await ask(first, '/v1/models', gateway.key), /^HTTP\/1\.1 200 /);
+    const [session] = (await ticket) as [Buffer];
+    const second = open(session);
+    t.match(await ask(second, '/v1/models', gateway.key), /^HTTP\/1\.1 200 /);
+    t.ok(second.isSessionReused());
+    for (const socket of [first, second]) socket.destroy();
+    const text = await gateway.metrics();
+    for (const worker of [1, 2]) {
+      t.match(text, `tollgate_worker_requests_total{worker="${worker}",endpoint="models",status="200"} 1\n`);
+    }
+    t.equal(await gateway.stop(), 0);
+  });
+}
+
+t.test('MAX_CONNECTIONS is for all workers together', async (t) => {
+  const gateway = await serve(t, { MAX_CONNECTIONS: '3' });
+  const { hostname, port } = new URL(gateway.base_url);
+  const sockets = Array.from({ length: 3 }, () => connectTcp(Number(port), hostname));
+  for (const socket of sockets) t.match(await ask(socket, '/v1/models', gateway.key), /^HTTP\/1\.1 200 /);
+  await closed(connectTcp(Number(port), hostname).resume());
+  t.match(await gateway.metrics(), /^tollgate_dropped_connections_total 1$/m);
+  sockets[0]?.destroy();
+  const again = await until(
+    async () => {
+      const socket = connectTcp(Number(port), hostname);
+      const status = await Promise.race([
+        ask(socket, '/v1/models', gateway.key).catch(() => ''),
+        closed(socket).then(() => ''),
+      ]);
+      socket.destroy();
+      return status;
+    },
+    'there is room again',
+    (status) => status !== '',
+  );
+  t.match(again, /^HTTP\/1\.1 200 /);
+  for (const socket of sockets) socket.destroy();
+  t.equal(await gateway.stop(), 0);
+});
+
+t.test('what a worker cannot start with ends the program, with one line', async (t) => {
+  const { url } = await testDatabase(t);
+  const cases: [Record<string, string>, number, RegExp][] = [
+    [{ SPOOL_DIR: '/dev/null/spool' }, 64, /^tollgate: SPOOL_DIR: \/dev\/null\/spool cannot be written/],
+    [{ MAX_MEMORY_MB: '100' }, 64, /^tollgate: WORKERS: 2 workers need MAX_MEMORY_MB=320 or more, and there are 100\n/],
+    [{ DATABASE_URL: 'postgres://x@127.0.0.1:1/x' }, 1, /^tollgate: database unavailable: .*check that Postgres runs/],
+    [{ HOST: '192.0.2.1' }, 1, /^tollgate: listen EADDRNOTAVAIL/],
+  ];
+  for (const [env, code, line] of cases) {
+    const { child, exited } = start(t, { DATABASE_URL: url, LOG_LEVEL: 'silent', ...env });
+    child.stdout.resume();
+    const [written, exit] = await Promise.all([readText(child.stderr), exited]);
+    t.equal(exit, code, Object.keys(env).join());
+    t.match(written, line);
+    t.equal(written.trimEnd().split('\n').length, 1);
+  }
+  const wrong = start(t, {}, ['--workers', 'many']);
+  const [written, exit] = await Promise.all([readText(wrong.child.stderr), wrong.exited]);
+  t.same([exit, written], [64, 'tollgate: WORKERS: must be a whole number from 1 to 256 or auto, not "many"\n']);
+});

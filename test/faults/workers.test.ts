@@ -1,0 +1,287 @@
+import { spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { connect } from 'node:net';
+import t, { type Test } from 'tap';
+import { until } from '../support/until.ts';
+import { type GatewayProcess, metric } from './gateway.ts';
+import { judge } from './judge.ts';
+import { type Journalled, startLoad } from './load.ts';
+import { note } from './results.ts';
+import { faultWorld, LONG } from './world.ts';
+
+/** `serve --workers N`: one of its processes is killed, all are replaced or stopped, under load. */
+
+const KILLS = LONG ? 20 : 3;
+const REPLACEMENTS = LONG ? 20 : 3;
+t.setTimeout(LONG ? 900_000 : 300_000);
+
+const BOOKED = { missing: [], duplicates: 0, wrong: [], unverified: 0 };
+const ok = ({ status }: Journalled): boolean => status === 200;
+const failed = (journal: readonly Journalled[]) =>
+  journal.filter(({ status, complete }) => status !== 200 || !complete);
+
+/** The processes of the workers, from their command lines. */
+function workersOf({ pid }: GatewayProcess): number[] {
+  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ');
+  return children.filter((child) => child !== '' && /worker-main/.test(commandOf(child))).map(Number);
+}
+
+/** Empty: it has ended. */
+function commandOf(pid: string | number): string {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8');
+  } catch {
+    return '';
+  }
+}
+
+const skip = process.platform !== 'linux' && 'reads /proc';
+
+t.test('workers that are killed are replaced, and a sibling books what they left', { skip }, async (t) => {
+  const world = await faultWorld(t);
+  const gateway = await world.gateway({ WORKERS: '2' });
+  const load = startLoad({ urls: () => [gateway.url], key: world.key, workers: 16 });
+  for (let n = 1; n <= KILLS; n++) {
+    await load.more(20 + Math.floor(Math.random() * 80), 'before the kill', ok);
+    process.kill(workersOf(gateway)[n % 2] as number, 'SIGKILL');
+    await until(
+      () => metric(gateway, 'tollgate_worker_restarts_total'),
+      'it is replaced',
+      (count) => count === n,
+    );
+    await until(
+      () => metric(gateway, 'tollgate_workers'),
+      'both take connections',
+      (count) => count === 2,
+    );
+  }
+  await load.more(50, 'after the last kill', ok);
+  const clients = await load.stop();
+  // records of the dead are booked while the others run
+  await until(
+    async () => (await judge(world.sql, clients, world.upstreamJournal())).missing.length,
+    'all is booked',
+    (n) => n === 0,
+  );
+  gateway.signal('SIGTERM');
+  t.equal(await gateway.exited, 0);
+  const verdict = await judge(world.sql, clients, world.upstreamJournal());
+  t.match(verdict, BOOKED);
+  t.ok(verdict.complete > KILLS * 20, `${verdict.complete} answers were complete`);
+  t.same(world.spoolFiles(), [], 'the spool is empty');
+  note(
+    1.2,
+    'What the client saw complete is in the ledger once',
+    `kill -9 of one of two workers under load, ${KILLS} times`,
+    `${verdict.complete} complete answers, ${verdict.missing.length} missing, ${verdict.duplicates} duplicates, ${verdict.unverified} differences between rows, counters and seals`,
+  );
+});
+
+for (const FAST_HTTP of ['on', 'off']) {
+  t.test(`SIGHUP replaces all workers and breaks no request, FAST_HTTP=${FAST_HTTP}`, { skip }, async (t) => {
+    const rounds = FAST_HTTP === 'on' ? REPLACEMENTS : 1;
+    const world = await faultWorld(t);
+    // on a busy machine the load shedder would refuse some requests itself
+    const gateway = await world.gateway({ WORKERS: '2', LOG_LEVEL: 'info', FAST_HTTP, MAX_DELAY_MS: '60000' });
+    const replaced = () => gateway.log.join('').split('all workers were replaced').length - 1;
+    const before = workersOf(gateway);
+    const load = startLoad({ urls: () => [gateway.url], key: world.key, workers: 16 });
+    await load.more(50, 'before the first round', ok);
+    for (let round = 1; round <= rounds; round++) {
+      gateway.signal('SIGHUP');
+      await until(replaced, `round ${round} of replacements`, (count) => count === round);
+    }
+    await load.more(50, 'after the last round', ok);
+    const clients = await load.stop();
+    t.same(failed(clients), [], `${clients.length} requests`);
+    const after = workersOf(gateway);
+    t.equal(after.length, 2);
+    t.notOk(
+      after.some((pid) => before.includes(pid)),
+      'by other processes',
+    );
+    gateway.signal('SIGTERM');
+    t.equal(await gateway.exited, 0);
+    t.match(await judge(world.sql, clients, world.upstreamJournal()), BOOKED);
+    t.same(world.spoolFiles(), []);
+    const what = `${rounds} times both of two workers replaced by SIGHUP under load, FAST_HTTP=${FAST_HTTP}`;
+    note(
+      FAST_HTTP === 'on' ? 2.5 : 2.6,
+      'Workers are replaced without a trace',
+      what,
+      `${clients.length} requests, 0 failed, refused or reset`,
+    );
+  });
+}
+
+/** Two workers with eight streams open, each of a second or more. */
+async function streaming(t: Test) {
+  const world = await faultWorld(t);
+  await world.model('long', 'internal-chat!events-60!pace-20');
+  const gateway = await world.gateway({ WORKERS: '2' });
+  const load = startLoad({
+    urls: () => [gateway.url],
+    key: world.key,
+    workers: 8,
+    kinds: ['stream'],
+    chatModel: 'long',
+  });
+  await until(
+    () => metric(gateway, 'tollgate_open_streams'),
+    'streams are open',
+    (count) => count === 8,
+  );
+  return { world, gateway, load, workers: workersOf(gateway) };
+}
+
+t.test('a signal to all processes lets open requests finish', { skip }, async (t) => {
+  const { world, gateway, load, workers } = await streaming(t);
+  const stopped = load.stop();
+  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP']) for (const pid of workers) process.kill(pid, signal);
+  gateway.signal('SIGTERM');
+  t.equal(await gateway.exited, 0);
+  const clients = await stopped;
+  t.same(failed(clients), []);
+  t.match(await judge(world.sql, clients, world.upstreamJournal()), BOOKED);
+});
+
+t.test('without their supervisor workers finish their requests and end', { skip }, async (t) => {
+  const { world, gateway, load, workers } = await streaming(t);
+  const stopped = load.stop();
+  gateway.signal('SIGKILL');
+  const clients = await stopped;
+  await until(
+    () => workers.map(commandOf).join(''),
+    'the workers have ended',
+    (commands) => commands === '',
+  );
+  t.same(failed(clients), []);
+  t.match(await judge(world.sql, clients, world.upstreamJournal()), BOOKED);
+  t.same(world.spoolFiles(), []);
+});
+
+t.test('a second SIGTERM ends all processes at once, and nothing that was booked is lost', { skip }, async (t) => {
+  const world = await faultWorld(t);
+  await world.model('endless', 'internal-chat!events-9000!pace-100');
+  const gateway = await world.gateway({ WORKERS: '2', LOG_LEVEL: 'info' });
+  const quick = startLoad({ urls: () => [gateway.url], key: world.key, workers: 4, kinds: ['plain'] });
+  await quick.more(40, 'calls are booked', ok);
+  const clients = await quick.stop();
+  const load = startLoad({
+    urls: () => [gateway.url],
+    key: world.key,
+    workers: 4,
+    chatModel: 'endless',
+    kinds: ['stream'],
+  });
+  await until(
+    () => metric(gateway, 'tollgate_open_streams'),
+    'streams are open',
+    (count) => count === 4,
+  );
+  const workers = workersOf(gateway);
+  const stopped = load.stop();
+  gateway.signal('SIGTERM');
+  await until(
+    () => gateway.log.join(''),
+    'it drains',
+    (log) => log.includes('draining'),
+  );
+  gateway.signal('SIGTERM');
+  t.equal(await gateway.exited, 1);
+  await until(
+    () => workers.map(commandOf).join(''),
+    'the workers have ended',
+    (commands) => commands === '',
+  );
+  await stopped;
+  const next = await world.gateway();
+  next.signal('SIGTERM');
+  t.equal(await next.exited, 0, 'the next start books what they left');
+  t.match(await judge(world.sql, clients, world.upstreamJournal()), BOOKED);
+});
+
+t.test('budgets and limits hold over all workers', { skip }, async (t) => {
+  const world = await faultWorld(t);
+  const gateway = await world.gateway({ WORKERS: '2' });
+  const strict = await world.newCompany({ budget: '0.5', mode: 'strict' });
+  const limited = await world.newCompany();
+  await world.sql`update companies set requests_per_minute = 40 where id = ${limited.company}`;
+  await world.model('after-the-limit', 'internal-chat');
+  await world.served(gateway, 'after-the-limit');
+  const asking = (key: string, workers: number, more: object) =>
+    startLoad({ urls: () => [gateway.url], key, workers, kinds: ['plain'], restMs: 5, more });
+  const budget = asking(strict.key, 8, { max_tokens: 50 });
+  const limit = asking(limited.key, 8, {});
+  await budget.more(20, 'the budget is used up', ({ status }) => status === 402);
+  await limit.more(20, 'the limit is reached', ({ status }) => status === 429);
+  const [, limitJournal] = await Promise.all([budget.stop(), limit.stop()]);
+  const served = limitJournal.filter(ok).length;
+  t.ok(served <= 40 && served > 30, `${served} of 40 requests`);
+  const perWorker = await Promise.all(
+    [1, 2].map((worker) =>
+      metric(
+        gateway,
+        `tollgate_worker_requests_total\\{worker="${worker}",endpoint="chat.completions",status="200"\\}`,
+      ),
+    ),
+  );
+  t.ok(
+    perWorker.every((count) => count > 0),
+    'by both workers',
+  );
+  const all = await metric(gateway, 'tollgate_requests_total\\{endpoint="chat.completions",status="200"\\}');
+  t.equal(all, (perWorker[0] as number) + (perWorker[1] as number), 'the sum is that of both');
+  gateway.signal('SIGTERM');
+  t.equal(await gateway.exited, 0);
+  const [{ spent = '' } = {}] = await world.sql<{ spent: string }[]>`
+    select api_cost_eur::text as spent from monthly_spend where company_id = ${strict.company}`;
+  t.ok(Number(spent) > 0 && Number(spent) <= 0.5, `${spent} of 0.5 EUR`);
+});
+
+t.test('a worker whose event loop does not turn shows in /livez', { skip }, async (t) => {
+  const world = await faultWorld(t);
+  const gateway = await world.gateway({ WORKERS: '2' });
+  const livez = async () => {
+    const answer = await fetch(`${gateway.adminUrl}/livez`);
+    return `${answer.status} ${await answer.text()}`;
+  };
+  t.equal(await livez(), '200 ok\n');
+  const [, second] = workersOf(gateway) as [number, number];
+  process.kill(second, 'SIGSTOP');
+  await until(livez, 'it is seen', (answer) => /^503 worker [12] does not answer\n$/.test(answer));
+  process.kill(second, 'SIGCONT');
+  await until(livez, 'it is well again', (answer) => answer === '200 ok\n');
+  gateway.signal('SIGTERM');
+  t.equal(await gateway.exited, 0);
+});
+
+const prlimit = spawnSync('prlimit', ['--version']).status === 0;
+t.test(
+  'a worker without free descriptors is given connections again later',
+  { skip: skip || (!prlimit && 'no prlimit') },
+  async (t) => {
+    const world = await faultWorld(t);
+    const gateway = await world.gateway({ WORKERS: '2' });
+    const workers = workersOf(gateway);
+    const limit = (pid: number, files: number) => spawnSync('prlimit', [`--pid=${pid}`, `--nofile=${files}:`]).status;
+    for (const pid of workers) t.equal(limit(pid, 1), 0);
+    const socket = connect(Number(new URL(gateway.url).port), '127.0.0.1')
+      .on('error', () => {})
+      .resume();
+    await new Promise((resolve) => socket.on('close', resolve)); // its connection could not be received
+    for (const pid of workers) limit(pid, 4096);
+    const load = startLoad({ urls: () => [gateway.url], key: world.key, workers: 4, kinds: ['plain'] });
+    await load.more(40, 'after that', ok);
+    const clients = await load.stop();
+    t.same(failed(clients), []);
+    for (const worker of [1, 2]) {
+      t.ok(
+        (await metric(gateway, `tollgate_worker_added_seconds_count\\{worker="${worker}"\\}`)) > 0,
+        `by worker ${worker}`,
+      );
+    }
+    gateway.signal('SIGTERM');
+    t.equal(await gateway.exited, 0);
+  },
+);
