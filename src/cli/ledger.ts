@@ -1,6 +1,8 @@
 import { readMonth, readUuid } from '../domain/field.ts';
 import { findCompany } from '../store/company.ts';
+import type { Sql } from '../store/database.ts';
 import { exportLedger, LEDGER_COLUMNS, type LedgerRow } from '../store/export.ts';
+import { leaveCompany } from '../store/tenant-role.ts';
 import {
   type Difference,
   type SealCheck,
@@ -63,12 +65,16 @@ export const ledgerCommands: readonly Command[] = [
       csv: flag('--csv', 'print CSV with a heading; default: JSON, one object a line'),
     },
     notes:
-      'EUR amounts are exact. In JSON they are strings, so that no parser rounds them. With --json all rows are one JSON array.',
+      'EUR amounts are exact. In JSON they are strings, so that no parser rounds them. With --json all rows are one JSON array. What the upstream did not tell of the tokens and of its own cost is null, in CSV empty; the cost is in the currency beside it.',
     async run({ transact, json }, { company, month, csv }) {
       if (csv && json) throw new UsageError('--csv and --json exclude each other; choose one');
       await transact((sql) => findCompany(sql, company));
       const format = csv ? csvOf : json ? arrayOf : linesOf;
-      return { pieces: (sql) => format(exportLedger(sql, company, month)), company };
+      const rows = async function* (sql: Sql) {
+        await leaveCompany(sql); // the upstream's own cost is for operators
+        yield* exportLedger(sql, company, month);
+      };
+      return { pieces: (sql) => format(rows(sql)), company };
     },
   }),
 ];
@@ -142,6 +148,6 @@ async function* arrayOf(batches: Batches): AsyncGenerator<string> {
 async function* csvOf(batches: Batches): AsyncGenerator<string> {
   yield `${LEDGER_COLUMNS.join(',')}\n`;
   for await (const rows of batches) {
-    yield rows.map((row) => `${csvLine(LEDGER_COLUMNS.map((column) => String(row[column])))}\n`).join('');
+    yield rows.map((row) => `${csvLine(LEDGER_COLUMNS.map((column) => String(row[column] ?? '')))}\n`).join('');
   }
 }

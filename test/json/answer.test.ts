@@ -45,7 +45,11 @@ t.test('usage of an answer', (t) => {
     completion: 3,
     details: null,
   });
-  t.strictSame(scanned('{"usage":{"prompt_tokens":8,"total_tokens":8}}').usage, { prompt: 8, completion: 0, details: null });
+  t.strictSame(scanned('{"usage":{"prompt_tokens":8,"total_tokens":8}}').usage, {
+    prompt: 8,
+    completion: 0,
+    details: null,
+  });
   t.strictSame(scanned('{"x_groq":{"usage":{"prompt_tokens":1,"completion_tokens":2}}}').usage, {
     prompt: 1,
     completion: 2,

@@ -1,6 +1,14 @@
 import t from 'tap';
+import {
+  chatUsage,
+  messagesUsage,
+  promptUsage,
+  readUsage,
+  responsesUsage,
+  type UsageReader,
+  withCost,
+} from '../../src/json/usage.ts';
 import { countsOf } from '../sse/fixtures.ts';
-import { chatUsage, messagesUsage, promptUsage, readUsage, responsesUsage, type UsageReader, withCost } from '../../src/json/usage.ts';
 
 t.test('the usage of a chat completion is two whole numbers that are not negative', (t) => {
   const read = (json: string) => countsOf(readUsage(json, chatUsage));
@@ -98,7 +106,10 @@ t.test('details of the tokens, and what the call cost the upstream', async (t) =
   const details = (reader: UsageReader, usage: object) => readUsage(JSON.stringify(usage), reader)?.details;
   const chat = { prompt_tokens: 100, completion_tokens: 50 };
   t.equal(details(chatUsage, chat), null);
-  t.equal(details(chatUsage, { ...chat, prompt_tokens_details: null, completion_tokens_details: {}, cost: null }), null);
+  t.equal(
+    details(chatUsage, { ...chat, prompt_tokens_details: null, completion_tokens_details: {}, cost: null }),
+    null,
+  );
   t.strictSame(
     details(chatUsage, {
       ...chat,

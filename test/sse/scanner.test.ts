@@ -40,7 +40,12 @@ function feed(chunks: readonly Buffer[], maxEventBytes = MAX_EVENT_BYTES): Outco
   }
   scanner.end();
   assert.equal(scanner.reason !== '', scanner.state === 'broken');
-  return { output: sink.output, state: scanner.state, usage: countsOf(scanner.usage()), generated: scanner.generatedBytes };
+  return {
+    output: sink.output,
+    state: scanner.state,
+    usage: countsOf(scanner.usage()),
+    generated: scanner.generatedBytes,
+  };
 }
 
 for (const [lineEnd, name] of [
