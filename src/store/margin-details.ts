@@ -47,6 +47,11 @@ export interface DetailedMargin extends Omit<MarginMonth, 'total' | 'by_model' |
 
 const NOTHING: ToldSums = { cached_percent: null, upstream: null };
 
+/** "1.5 USD"; "2 CHF + 1.5 USD" where the currency changed. */
+export function costsText({ costs }: UpstreamSums): string {
+  return costs.map(({ currency, cost }) => `${cost} ${currency}`).join(' + ');
+}
+
 interface Row extends ToldSums {
   readonly place: string;
 }
