@@ -133,26 +133,24 @@ comment on table upstream_cost_monthly is 'always the sum of the upstream_costs 
 comment on column upstream_cost_monthly.cost_eur is 'of the ledger rows of these calls: the revenue';
 create index upstream_cost_monthly_month on upstream_cost_monthly using brin (billing_month);
 
--- Books what the records tell of those calls that a batch inserted.
+-- Books what the records tell of those calls that a batch inserted: they are here for the first time.
 create function book_upstream_costs(records json, month date, booked uuid[]) returns void
 language plpgsql set search_path from current as $$
 begin
   with told as materialized (
     select distinct on (r.request_id) r.*
     from json_to_recordset(records) as r (billing_month date, request_id uuid, company_id uuid, model_slug text, cost_eur numeric,
-      upstream_cost numeric, upstream_currency text)
-    where r.billing_month = month and r.request_id = any(booked)
-      and r.upstream_cost >= 0 and r.upstream_cost < 1e6 and r.upstream_currency ~ '^[A-Z]{3}$'
+      upstream_cost numeric, upstream_currency text) join unnest(booked) as b (id) on b.id = r.request_id
+    where r.billing_month = month and r.upstream_cost >= 0 and r.upstream_cost < 1e6 and r.upstream_currency ~ '^[A-Z]{3}$'
     order by r.request_id
   ),
   kept as (
     insert into upstream_costs (company_id, billing_month, request_id, cost, currency)
-    select company_id, billing_month, request_id, upstream_cost, upstream_currency from told
-    on conflict do nothing returning request_id
+    select company_id, billing_month, request_id, upstream_cost, upstream_currency from told on conflict do nothing
   )
   insert into upstream_cost_monthly as m (company_id, billing_month, model_slug, currency, requests, cost, cost_eur)
   select company_id, billing_month, model_slug, upstream_currency, count(*), sum(upstream_cost), sum(cost_eur)
-  from told join kept using (request_id) group by 1, 2, 3, 4 order by 1, 2, 3, 4
+  from told group by 1, 2, 3, 4 order by 1, 2, 3, 4
   on conflict (company_id, billing_month, model_slug, currency) do update set
     requests = m.requests + excluded.requests,
     cost     = m.cost + excluded.cost,
