@@ -5,7 +5,6 @@ import { TOKEN_DETAILS } from '../domain/usage.ts';
 import { readUsage, type Usage, type UsageGroup, type UsageSums } from '../store/daily.ts';
 import { copyLedger } from '../store/export.ts';
 import { type Quality, type QualityGroup, readQuality } from '../store/quality.ts';
-import { leaveCompany } from '../store/tenant-role.ts';
 import { type DetailSums, readUsageDetails, type UsageDetails } from '../store/usage-details.ts';
 import { type PageContext, param, read } from './context.ts';
 import { download } from './download.ts';
@@ -97,16 +96,7 @@ export async function downloadLedger(c: PageContext): Promise<Response> {
   const { range, filters } = addressOf(c);
   const asked = { companyId, range, filters, internal: c.var.session.user.role === 'operator' };
   const file = { name: `ledger-${nameOf(range)}.csv`, type: CSV };
-  return download(c, c.var.services, file, (write) =>
-    read(
-      c,
-      async (sql) => {
-        if (asked.internal) await leaveCompany(sql);
-        await copyLedger(sql, asked, write);
-      },
-      EXPORT_MS,
-    ),
-  );
+  return download(c, c.var.services, file, (write) => read(c, (sql) => copyLedger(sql, asked, write), EXPORT_MS));
 }
 
 /** @throws FieldError for what the page would show a message about */

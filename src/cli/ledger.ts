@@ -1,8 +1,6 @@
 import { readMonth, readUuid } from '../domain/field.ts';
 import { findCompany } from '../store/company.ts';
-import type { Sql } from '../store/database.ts';
 import { exportLedger, LEDGER_COLUMNS, type LedgerRow } from '../store/export.ts';
-import { leaveCompany } from '../store/tenant-role.ts';
 import {
   type Difference,
   type SealCheck,
@@ -72,11 +70,7 @@ export const ledgerCommands: readonly Command[] = [
       if (csv && json) throw new UsageError('--csv and --json exclude each other; choose one');
       await transact((sql) => findCompany(sql, company));
       const format = csv ? csvOf : json ? arrayOf : linesOf;
-      const rows = async function* (sql: Sql) {
-        await leaveCompany(sql); // the upstream's own cost is for operators
-        yield* exportLedger(sql, company, month);
-      };
-      return { pieces: (sql) => format(rows(sql)), company };
+      return { pieces: (sql) => format(exportLedger(sql, company, month)), company };
     },
   }),
 ];

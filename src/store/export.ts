@@ -2,6 +2,7 @@ import { addDays, type DayRange, monthsIn } from '../domain/day-range.ts';
 import type { UsageFilters } from './daily.ts';
 import type { Sql } from './database.ts';
 import { DatabaseUnavailable } from './database-error.ts';
+import { leaveCompany } from './tenant-role.ts';
 
 /** The columns of `api_usage` (contract section 3) in the order of exports, as SQL expressions. */
 const EXPRESSIONS = {
@@ -46,17 +47,18 @@ export type Write = (bytes: Buffer) => Promise<boolean>;
 export type LedgerRow = Readonly<Record<Column, string | number | null>>;
 
 /**
- * One company's month with all columns, for operators: not under the tenant role. Oldest first, in batches from a cursor, so that it takes the memory of one
- * batch. It is one snapshot. Leaving the loop closes the cursor.
+ * One company's month with all columns, for operators: it leaves the tenant role. Oldest first, in batches from a
+ * cursor, so that it takes the memory of one batch. It is one snapshot. Leaving the loop closes the cursor.
  * @param month its first day, "2026-11-01"
  */
-export function exportLedger(
+export async function* exportLedger(
   sql: Sql,
   companyId: string,
   month: string,
   batch = 1000,
-): AsyncIterable<readonly LedgerRow[]> {
-  return sql<LedgerRow[]>`
+): AsyncGenerator<readonly LedgerRow[]> {
+  await leaveCompany(sql);
+  yield* sql<LedgerRow[]>`
     select ${sql.unsafe(expressions(LEDGER_COLUMNS))}
     from ${sql.unsafe(WITH_COSTS)} where billing_month = ${month} and company_id = ${companyId}
     order by api_usage.occurred_at, request_id`.cursor(batch);
@@ -66,7 +68,7 @@ export interface LedgerSelection {
   readonly companyId: string;
   readonly range: DayRange;
   readonly filters: UsageFilters;
-  /** Whether to include the columns for operators; not under the tenant role then. */
+  /** Whether to include the columns for operators: then it leaves the tenant role, which may not read all of them. */
   readonly internal: boolean;
 }
 
@@ -80,6 +82,7 @@ export async function copyLedger(sql: Sql, asked: LedgerSelection, write: Write)
   const rows = asked.internal ? WITH_COSTS : 'api_usage';
   const text = `copy (select ${expressions(columns)} from ${rows} where ${conditionOf(asked)}
     order by api_usage.occurred_at, request_id) to stdout with (format csv, header)`;
+  if (asked.internal) await leaveCompany(sql);
   await copyOut(sql, text, write);
 }
 
