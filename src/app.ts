@@ -203,6 +203,8 @@ function pagesSettings(config: Config, databaseUrl: string, apiUrl: string, logL
     billingTimezone,
     keyPrefix,
     ownedBy,
+    upstreamCurrency,
+    upstreamRate,
     requestTrailDays,
     listenSocket: apiSocket,
     adminUrl,
@@ -211,6 +213,7 @@ function pagesSettings(config: Config, databaseUrl: string, apiUrl: string, logL
   } = config;
   return {
     ...{ databaseUrl, billingTimezone, logLevel, requestTrailDays, keyPrefix, ownedBy, apiUrl, apiSocket },
+    ...{ upstreamCurrency, upstreamRate },
     databaseConnections: config.databaseConnections - OWN_CONNECTIONS,
     publicUrl: config.apiUrl?.href.replace(/\/$/, '') ?? apiUrl,
     adminUrl: adminUrl?.href ?? null,

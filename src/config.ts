@@ -70,6 +70,10 @@ const TABLE = {
     'master key of that proxy, sent as a bearer token'),
   upstreamHeaders: secret('UPSTREAM_HEADERS', 'none', upstreamHeaders,
     'more headers sent with every upstream call: name=value,name=value, values percent-encoded'),
+  upstreamCurrency: variable('UPSTREAM_CURRENCY', 'USD', matching(/^[A-Z]{3}$/, 'three capital letters such as USD'),
+    'currency in which that proxy tells what a call cost it'),
+  upstreamRate: optional('UPSTREAM_RATE', 'none', decimal(1e6),
+    'EUR for one unit of UPSTREAM_CURRENCY, for the margin report; the ledger keeps what was told'),
   ownedBy: variable('OWNED_BY', 'tollgate', asText, 'owned_by of every model'),
   keyPrefix: variable('KEY_PREFIX', 'svc_', shortName, 'prefix of new API keys'),
   billingTimezone: variable('BILLING_TIMEZONE', 'UTC', timeZone,
@@ -286,6 +290,15 @@ function or<T>(word: string, parse: Parse<T>): Parse<T | null> {
 function share(text: string): number {
   must(/^(?:0(?:\.\d*)?|1(?:\.0*)?|\.\d+)$/.test(text), 'a number from 0 to 1');
   return Number(text);
+}
+
+/** A positive decimal number below `most`, as text. */
+function decimal(most: number): Parse<string> {
+  return (text) => {
+    const right = /^\d{1,12}(\.\d{1,12})?$/.test(text) && Number(text) > 0 && Number(text) < most;
+    must(right, `a number above 0 and below ${most} with at most 12 decimals, such as 0.92`);
+    return text;
+  };
 }
 
 function timeZone(text: string): string {

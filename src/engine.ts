@@ -150,6 +150,7 @@ export async function openEngine(
       limits: config,
       steering: new SteeringFilter(refusedNames(config.refusedParameters)),
       costCenterMember: config.costCenterMember,
+      upstreamCurrency: config.upstreamCurrency,
     },
     async close() {
       // calls whose clients were cut are booked as aborted; after the upstream is closed they would count as its failures, and be free

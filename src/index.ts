@@ -19,7 +19,7 @@ export { MigrationRefused } from './store/migrate.ts';
 /** What else `createGateway` takes, by the names and with the defaults of `tollgate serve --help`. */
 const SETTINGS = [
   ...['BASE_PATH', 'OWNED_BY', 'BILLING_TIMEZONE', 'LOG_LEVEL', 'SPOOL_FSYNC', 'REFUSED_PARAMETERS', 'FAST_HTTP'],
-  ...['UPSTREAM_HEADERS', 'API_PROXIES'],
+  ...['UPSTREAM_HEADERS', 'UPSTREAM_CURRENCY', 'API_PROXIES'],
   ...['MAX_BODY_BYTES', 'MAX_EVENT_BYTES', 'MAX_HEADERS', 'MAX_HEADER_BYTES'],
   ...['MAX_REQUESTS', 'MAX_DELAY_MS', 'MAX_MEMORY_MB'],
   ...['HEADER_SECONDS', 'BODY_SECONDS', 'STALL_SECONDS'],

@@ -1,6 +1,14 @@
 import { html } from 'hono/html';
 import { readMonth } from '../domain/field.ts';
-import { type CompanyMargin, type MarginSums, type ModelMargin, readMargin } from '../store/margin.ts';
+import { readMargin } from '../store/margin.ts';
+import {
+  costsText,
+  type DetailedCompany,
+  type DetailedMargin,
+  type DetailedModel,
+  type ToldSums,
+  withDetails,
+} from '../store/margin-details.ts';
 import { type PageContext, type Route, read } from './context.ts';
 import { options } from './field.ts';
 import type { Html } from './html.ts';
@@ -13,26 +21,29 @@ export const marginRoutes: readonly Route[] = [
 
 const READ_MS = 30_000;
 const MOST_SHOWN = 200;
-const FIGURES = ['Requests', 'Revenue', 'Cost', 'Margin', 'Percent', 'Without cost price'];
+const FIGURES = [
+  ...['Requests', 'Revenue', 'Cost', 'Margin', 'Percent', 'Without cost price'],
+  ...["Upstream's cost", 'Margin by it', 'Cached'],
+];
+
+type Sums = DetailedMargin['total'];
 
 async function marginPage(c: PageContext): Promise<Response> {
   const { format } = c.var;
   const asked = c.req.query('month');
+  const month = asked === undefined ? null : readMonth(asked);
+  const { upstreamCurrency: currency, upstreamRate: rate } = c.var.services;
   const margin = await read(
     c,
-    (sql) => readMargin(sql, asked === undefined ? null : readMonth(asked), { companies: MOST_SHOWN, lines: false }),
+    async (sql) =>
+      withDetails(sql, await readMargin(sql, month, { companies: MOST_SHOWN, lines: false }), { currency, rate }),
     READ_MS,
   );
   const name = format.month(margin.month);
   const { total, without_cost } = margin;
   const months = margin.months.map((month) => [month.slice(0, 7), format.month(month)] as const);
-  const by = <T extends MarginSums>(
-    title: string,
-    rows: readonly T[],
-    count: number,
-    cell: (row: T) => Html | string,
-  ) => {
-    const cells = { [title]: cell, ...sums(c) };
+  const by = <T extends Sums>(title: string, rows: readonly T[], count: number, cell: (row: T) => Html | string) => {
+    const cells = { [title]: cell, ...sums(c, margin) };
     return html`<section class="card"><h2>By ${title.toLowerCase()}</h2>${table(`By ${title.toLowerCase()}`, rows.slice(0, MOST_SHOWN), { cells, figures: FIGURES }, true)}
 ${count > MOST_SHOWN ? html`<p class="muted">The first ${MOST_SHOWN} of ${format.count(count)}; <code>tollgate usage margin --csv</code> has all.</p>` : ''}</section>`;
   };
@@ -43,24 +54,46 @@ ${
   total.requests === 0
     ? emptyText(`No API calls in ${name}.`)
     : html`${without_cost.length === 0 ? '' : html`<div class="problem">Without a cost price: ${without_cost.slice(0, 50).map((slug, i) => html`${i === 0 ? '' : ', '}<code>${slug}</code>`)}. Their revenue is in neither cost nor margin. Set what you pay on the pages of the <a href="/models">models</a>.</div>`}
-<section class="card"><h2>All companies</h2>${table('All companies', [total], { cells: { Total: () => name, ...sums(c) }, figures: FIGURES }, true)}</section>
-${by('Model', margin.by_model, margin.by_model.length, ({ model }: ModelMargin) => html`<code>${model}</code>`)}
-${by('Company', margin.by_company, margin.companies, ({ company_id, company_name }: CompanyMargin) => (company_name === null ? muted('a removed company') : html`<a href="/companies/${company_id}/usage?month=${margin.month.slice(0, 7)}">${company_name}</a>`))}`
+<section class="card"><h2>All companies</h2>${table('All companies', [total], { cells: { Total: () => name, ...sums(c, margin) }, figures: FIGURES }, true)}</section>
+${by('Model', margin.by_model, margin.by_model.length, ({ model }: DetailedModel) => html`<code>${model}</code>`)}
+${by('Company', margin.by_company, margin.companies, ({ company_id, company_name }: DetailedCompany) => (company_name === null ? muted('a removed company') : html`<a href="/companies/${company_id}/usage?month=${margin.month.slice(0, 7)}">${company_name}</a>`))}`
 }
-<p class="muted foot">Revenue is the exact sum of the ledger, without in-app chat. Cost is tokens × the cost price of the day, in ${c.var.services.calendar.timeZone}: a cost price begins with a day. A company's own model has a cost price of its own, or none, and counts for the days at whose end it was there. Percent is that of the revenue with a cost price.</p>`;
+<p class="muted foot">Revenue is the exact sum of the ledger, without in-app chat. Cost is tokens × the cost price of the day, in ${c.var.services.calendar.timeZone}: a cost price begins with a day. A company's own model has a cost price of its own, or none, and counts for the days at whose end it was there. Percent is that of the revenue with a cost price.${toldText(margin)}</p>`;
   return page(c, `Margin in ${name}`, body);
 }
 
-function sums(c: PageContext) {
+function sums(c: PageContext, { told }: DetailedMargin) {
   const { format } = c.var;
   const eur = (amount: string | null) => (amount === null ? muted('unknown') : format.eur(amount));
   return {
-    Requests: ({ requests }: MarginSums) => format.count(requests),
-    Revenue: ({ revenue_eur }: MarginSums) => eur(revenue_eur),
-    Cost: ({ cost_eur }: MarginSums) => eur(cost_eur),
-    Margin: ({ margin_eur }: MarginSums) => eur(margin_eur),
-    Percent: ({ margin_percent: percent }: MarginSums) =>
-      percent === null ? muted('unknown') : format.percent(percent),
-    'Without cost price': ({ uncosted_eur }: MarginSums) => (uncosted_eur === '0' ? muted('none') : eur(uncosted_eur)),
+    Requests: ({ requests }: Sums) => format.count(requests),
+    Revenue: ({ revenue_eur }: Sums) => eur(revenue_eur),
+    Cost: ({ cost_eur }: Sums) => eur(cost_eur),
+    ...(told.cost ? { "Upstream's cost": ({ upstream, requests }: Sums) => costText(c, upstream, requests) } : {}),
+    Margin: ({ margin_eur }: Sums) => eur(margin_eur),
+    Percent: ({ margin_percent: percent }: Sums) => (percent === null ? muted('unknown') : format.percent(percent)),
+    ...(told.cost ? { 'Margin by it': ({ upstream }: ToldSums) => eur(upstream?.margin_eur ?? null) } : {}),
+    'Without cost price': ({ uncosted_eur }: Sums) => (uncosted_eur === '0' ? muted('none') : eur(uncosted_eur)),
+    ...(told.cached
+      ? { Cached: ({ cached_percent: share }: ToldSums) => (share === null ? muted('unknown') : format.percent(share)) }
+      : {}),
   };
+}
+
+/** In EUR where the rate is known, else as told; and of how many calls, unless it is all. */
+function costText(c: PageContext, upstream: ToldSums['upstream'], requests: number): Html | string {
+  const { format } = c.var;
+  if (upstream === null) return muted('unknown');
+  const text = upstream.cost_eur === null ? costsText(upstream) : format.eur(upstream.cost_eur);
+  return upstream.requests === requests ? text : html`${text} ${muted(`of ${format.count(upstream.requests)} calls`)}`;
+}
+
+function toldText({ told, upstream_currency: { currency, rate } }: DetailedMargin): string {
+  const worth = rate === null ? '' : ` 1 ${currency} counts ${rate} EUR here, whatever the month.`;
+  const cost = told.cost
+    ? ` The upstream's cost is what it told itself; the margin by it is that of the calls of which it is known.${worth}`
+    : '';
+  return told.cached
+    ? `${cost} Cached is the share of the prompt tokens that came from the upstream's cache, of calls that tell it.`
+    : cost;
 }

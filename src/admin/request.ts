@@ -3,6 +3,7 @@ import { fateOf } from '../domain/request-fate.ts';
 import { findCompany } from '../store/company.ts';
 import { findRequest, type RequestDetail } from '../store/request.ts';
 import { companyOf, type PageContext, param, type Route, read } from './context.ts';
+import type { Format } from './format.ts';
 import type { Html } from './html.ts';
 import { companyHeading, copyable, emptyText, muted, page } from './layout.ts';
 import { durationText, ENDPOINTS, keptText, requestsPage, resultBadge } from './requests.ts';
@@ -93,9 +94,25 @@ function factsOf(c: PageContext, request: RequestDetail, company: string | null)
       prompt_tokens === null
         ? null
         : `${format.count(prompt_tokens)} prompt + ${format.count(completion_tokens ?? 0)} completion${usage_source === null ? '' : `, ${USAGE_SOURCES[usage_source]}`}`,
+    'Of the prompt tokens': partsText(format, {
+      'from the cache': request.cached_tokens,
+      'written to the cache': request.cache_write_tokens,
+      audio: request.audio_prompt_tokens,
+    }),
+    'Of the completion tokens': partsText(format, {
+      reasoning: request.reasoning_tokens,
+      audio: request.audio_completion_tokens,
+    }),
     Cost: request.cost_eur === null ? null : format.eur(request.cost_eur),
+    "Upstream's cost": request.upstream_cost && `${request.upstream_cost} ${request.upstream_currency}`,
     Duration: ms === null ? null : durationText(ms, format),
     'Time to first event': first === null ? null : durationText(first, format),
     'Added by the gateway': added === null ? null : `${format.count(added)} µs`,
   };
+}
+
+/** What the upstream told of the tokens; null where it told nothing. */
+function partsText(format: Format, parts: Readonly<Record<string, number | null>>): string | null {
+  const told = Object.entries(parts).filter((part): part is [string, number] => part[1] !== null);
+  return told.length === 0 ? null : told.map(([name, count]) => `${format.count(count)} ${name}`).join(', ');
 }

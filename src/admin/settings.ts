@@ -11,6 +11,9 @@ export interface PagesSettings {
   readonly requestTrailDays: number;
   readonly keyPrefix: string;
   readonly ownedBy: string;
+  /** In which the upstream tells its own cost, and the EUR that a unit is worth; null: not known. */
+  readonly upstreamCurrency: string;
+  readonly upstreamRate: string | null;
   /** Base address of the API for clients. */
   readonly publicUrl: string;
   /** Base address of the API within this machine. */

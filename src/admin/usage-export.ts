@@ -1,9 +1,11 @@
 import { csvCell, harmless } from '../domain/csv.ts';
 import { type DayRange, stepOf } from '../domain/day-range.ts';
 import { FieldError } from '../domain/field.ts';
+import { TOKEN_DETAILS } from '../domain/usage.ts';
 import { readUsage, type Usage, type UsageGroup, type UsageSums } from '../store/daily.ts';
 import { copyLedger } from '../store/export.ts';
 import { type Quality, type QualityGroup, readQuality } from '../store/quality.ts';
+import { type DetailSums, readUsageDetails, type UsageDetails } from '../store/usage-details.ts';
 import { type PageContext, param, read } from './context.ts';
 import { download } from './download.ts';
 import { isMonth, readUsageAddress, type UsageAddress } from './usage-address.ts';
@@ -16,34 +18,38 @@ const CSV = 'text/csv; charset=utf-8';
 const HEADING = [
   ...['by', 'name', 'detail', 'requests', 'prompt_tokens', 'completion_tokens', 'cost_eur'],
   ...['estimated', 'unfinished', 'p50_ms', 'p95_ms', 'error_rate'],
+  ...TOKEN_DETAILS,
 ];
+/** Where the token details of a line begin. */
+const DETAILS_AT = HEADING.length - TOKEN_DETAILS.length;
 
 /** The sums of the page, all lines of its tables and exact. */
 export async function downloadSums(c: PageContext): Promise<Response> {
   const id = param(c, 'company');
   const { range, filters } = addressOf(c);
-  const [usage, quality] = await read(
-    c,
-    async (sql) => [await readUsage(sql, id, range, filters), await readQuality(sql, id, range, filters)] as const,
-  );
+  const { usage, quality, details } = await read(c, async (sql) => ({
+    usage: await readUsage(sql, id, range, filters),
+    quality: await readQuality(sql, id, range, filters),
+    details: await readUsageDetails(sql, id, range, filters),
+  }));
   c.header('content-type', CSV);
   c.header('content-disposition', `attachment; filename="usage-${nameOf(range)}.csv"`);
-  return c.body(sumsText(usage, quality, range));
+  return c.body(sumsText(usage, quality, details, range));
 }
 
-function sumsText(usage: Usage, quality: Quality, range: DayRange): string {
+function sumsText(usage: Usage, quality: Quality, details: UsageDetails | null, range: DayRange): string {
   const step = stepOf(range);
+  const ofModels = new Map(details?.by_model.map((sums) => [sums.model, sums]));
   const lines = [
     HEADING,
-    ['all', '', '', ...figures({ ...usage, cost_eur: usage.api_cost_eur })],
+    detailed(['all', '', '', ...figures({ ...usage, cost_eur: usage.api_cost_eur })], details?.total),
     ...usage.by_time.map((line) => [step, line.at, line.model, ...figures(line)]),
-    ...usage.by_model.lines.map((line) => [
-      'model',
-      line.name,
-      '',
-      ...counts(line),
-      ...measured(quality.by_model.get(line.name)),
-    ]),
+    ...usage.by_model.lines.map((line) =>
+      detailed(
+        ['model', line.name, '', ...counts(line), ...measured(quality.by_model.get(line.name))],
+        ofModels.get(line.name),
+      ),
+    ),
     ...usage.by_key.lines.map((line) => [
       'key',
       line.name ?? '',
@@ -76,6 +82,12 @@ function measured(group: QualityGroup | undefined): string[] {
   if (group === undefined) return [];
   const { p50, p95, error_rate } = group;
   return [p50?.toFixed(0) ?? '', p95?.toFixed(0) ?? '', error_rate.toFixed(6)];
+}
+
+/** A line with its token details, where any were told. */
+function detailed(line: readonly string[], sums: DetailSums | undefined): string[] {
+  const padded = Array.from({ length: DETAILS_AT }, (_, at) => line[at] ?? '');
+  return sums === undefined ? padded : [...padded, ...TOKEN_DETAILS.map((name) => String(sums[name]))];
 }
 
 /** The ledger rows behind the sums. */

@@ -2,6 +2,7 @@ import { html } from 'hono/html';
 import { type DayRange, monthOf, type Step, stepOf, stepsOf } from '../domain/day-range.ts';
 import { readUsage, type Usage } from '../store/daily.ts';
 import { readQuality } from '../store/quality.ts';
+import { readUsageDetails } from '../store/usage-details.ts';
 import { type Bar, costChart } from './chart.ts';
 import { type PageContext, param, type Route, read } from './context.ts';
 import type { Format } from './format.ts';
@@ -9,6 +10,7 @@ import { companyHeading, emptyText, page } from './layout.ts';
 import { queryOf, rangeText, readUsageAddress, requestsOf, type UsageAddress } from './usage-address.ts';
 import { usageBar } from './usage-bar.ts';
 import { usageCards } from './usage-cards.ts';
+import { detailsTable } from './usage-details.ts';
 import { downloadLedger, downloadSums } from './usage-export.ts';
 import { MAX_LINES, usageTables } from './usage-tables.ts';
 
@@ -24,11 +26,11 @@ async function usagePage(c: PageContext): Promise<Response> {
   const id = param(c, 'company');
   const address = readUsageAddress(c);
   const { range, filters, messages } = address;
-  const [usage, quality] = await read(
-    c,
-    async (sql) =>
-      [await readUsage(sql, id, range, filters, MAX_LINES), await readQuality(sql, id, range, filters)] as const,
-  );
+  const { usage, quality, details } = await read(c, async (sql) => ({
+    usage: await readUsage(sql, id, range, filters, MAX_LINES),
+    quality: await readQuality(sql, id, range, filters),
+    details: await readUsageDetails(sql, id, range, filters),
+  }));
   const base = `/companies/${id}/usage`;
   const query = queryOf(address);
   const when = rangeText(range, format);
@@ -45,6 +47,7 @@ ${usageCards(usage, format)}
       : chart(usage, address, quality.hasTrail, format)
   }</section>
 ${usageTables(usage, { format, address, quality })}
+${detailsTable(details, format)}
 ${quality.isTooMuch ? html`<p class="muted">Latency and error rates are shown for fewer days, or with a filter: there are too many figures to add up here.</p>` : ''}
 <p class="muted foot">Figures are exact sums of the ledger; amounts of more than four decimals are rounded on this page, and exact in its exports. Hours, days and months are those of ${services.calendar.timeZone}. Calls that failed before any usage was known cost nothing and are not in the ledger.</p>`;
   if (messages.size > 0) c.status(422);

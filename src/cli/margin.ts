@@ -1,24 +1,36 @@
 import { readMonth } from '../domain/field.ts';
+import { readMargin } from '../store/margin.ts';
 import {
-  type CompanyMargin,
-  type MarginMonth,
-  type MarginSums,
-  type ModelMargin,
-  readMargin,
-} from '../store/margin.ts';
+  costsText,
+  type DetailedCompany,
+  type DetailedMargin,
+  type DetailedModel,
+  type ToldSums,
+  withDetails,
+} from '../store/margin-details.ts';
 import { type Command, command, flag, optional } from './command.ts';
 import { csvLine } from './csv.ts';
 import { listing, orDash } from './text.ts';
 
+type Sums = DetailedMargin['total'];
+
 const SUMS = {
-  REQUESTS: ({ requests }: MarginSums) => String(requests),
-  'REVENUE EUR': ({ revenue_eur }: MarginSums) => revenue_eur,
-  'COST EUR': ({ cost_eur }: MarginSums) => orDash(cost_eur),
-  'MARGIN EUR': ({ margin_eur }: MarginSums) => orDash(margin_eur),
-  '%': ({ margin_percent }: MarginSums) => orDash(margin_percent),
-  'WITHOUT COST': ({ uncosted_eur }: MarginSums) => uncosted_eur,
+  REQUESTS: ({ requests }: Sums) => String(requests),
+  'REVENUE EUR': ({ revenue_eur }: Sums) => revenue_eur,
+  'COST EUR': ({ cost_eur }: Sums) => orDash(cost_eur),
+  'MARGIN EUR': ({ margin_eur }: Sums) => orDash(margin_eur),
+  '%': ({ margin_percent }: Sums) => orDash(margin_percent),
+  'WITHOUT COST': ({ uncosted_eur }: Sums) => uncosted_eur,
 };
-const NUMBERS = Object.keys(SUMS);
+/** Shown where upstreams told any. */
+const COST = {
+  "UPSTREAM'S COST": ({ upstream }: ToldSums) => orDash(upstream === null ? null : costsText(upstream)),
+  'IN EUR': ({ upstream }: ToldSums) => orDash(upstream?.cost_eur ?? null),
+  'OF CALLS': ({ upstream }: ToldSums) => String(upstream?.requests ?? 0),
+  'MARGIN BY IT': ({ upstream }: ToldSums) => orDash(upstream?.margin_eur ?? null),
+};
+const CACHED = { 'CACHED %': ({ cached_percent }: ToldSums) => orDash(cached_percent) };
+const NUMBERS = Object.keys({ ...SUMS, ...COST, ...CACHED });
 
 export const marginCommands: readonly Command[] = [
   command({
@@ -29,21 +41,26 @@ export const marginCommands: readonly Command[] = [
       csv: flag('--csv', 'one line for each company and model, as CSV'),
     },
     notes: `Revenue is that of the ledger. Cost is tokens × the cost price of the day ("model cost"). EUR amounts are exact.
-Calls without a cost price are in neither cost nor margin; their revenue is the last column.`,
-    async run({ read }, { month, csv }) {
-      const margin = await read((sql) => readMargin(sql, month ?? null));
+Calls without a cost price are in neither cost nor margin; their revenue is the last of these columns.
+Where the upstream tells its own cost, it stands beside them: as told, and in EUR if it is told in EUR or UPSTREAM_RATE says what a unit of UPSTREAM_CURRENCY is worth. The margin by it is that of the calls of which it is known. "Cached" is the share of the prompt tokens that came from the upstream's cache, of calls that tell it.`,
+    async run({ read, config }, { month, csv }) {
+      const { upstreamCurrency: currency, upstreamRate: rate } = config;
+      const margin = await read(async (sql) =>
+        withDetails(sql, await readMargin(sql, month ?? null), { currency, rate }),
+      );
       return { json: margin, text: csv ? csvOf(margin) : show(margin) };
     },
   }),
 ];
 
-function show({ month, total, by_model, by_company, without_cost }: MarginMonth): string {
+function show({ month, total, by_model, by_company, without_cost, told }: DetailedMargin): string {
+  const sums = { ...SUMS, ...(told.cost ? COST : {}), ...(told.cached ? CACHED : {}) };
   const sections = [
-    listing([total], { [`ALL OF ${month.slice(0, 7)}`]: () => 'total', ...SUMS }, '', NUMBERS),
-    listing(by_model, { MODEL: ({ model }: ModelMargin) => model, ...SUMS }, '', NUMBERS),
+    listing([total], { [`ALL OF ${month.slice(0, 7)}`]: () => 'total', ...sums }, '', NUMBERS),
+    listing(by_model, { MODEL: ({ model }: DetailedModel) => model, ...sums }, '', NUMBERS),
     listing(
       by_company,
-      { COMPANY: ({ company_name, company_id }: CompanyMargin) => company_name ?? company_id, ...SUMS },
+      { COMPANY: ({ company_name, company_id }: DetailedCompany) => company_name ?? company_id, ...sums },
       '',
       NUMBERS,
     ),
@@ -67,11 +84,20 @@ const CSV_COLUMNS = [
     'uncosted_eur',
   ],
 ] as const;
+const TOLD_COLUMNS = [
+  ...['cached_percent', 'upstream_requests', 'upstream_revenue_eur', 'upstream_cost', 'upstream_cost_eur'],
+];
 
-function csvOf({ month, lines }: MarginMonth): string {
+function csvOf({ month, lines }: DetailedMargin): string {
   const rows = lines.map((line) => {
     const values = line as unknown as Readonly<Record<string, string | number | null>>;
-    return [month.slice(0, 7), ...CSV_COLUMNS.map((name) => String(values[name] ?? ''))];
+    const { cached_percent, upstream } = line;
+    const cost = upstream && costsText(upstream);
+    const told = [cached_percent, upstream?.requests, upstream?.revenue_eur, cost, upstream?.cost_eur];
+    return [
+      month.slice(0, 7),
+      ...[...CSV_COLUMNS.map((name) => values[name]), ...told].map((value) => String(value ?? '')),
+    ];
   });
-  return [['month', ...CSV_COLUMNS], ...rows].map(csvLine).join('\n');
+  return [['month', ...CSV_COLUMNS, ...TOLD_COLUMNS], ...rows].map(csvLine).join('\n');
 }

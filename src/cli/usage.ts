@@ -1,6 +1,7 @@
 import { readMonth, readUuid } from '../domain/field.ts';
 import type { UsageSums } from '../store/daily.ts';
 import { summarizeUsage } from '../store/usage.ts';
+import type { DetailSums } from '../store/usage-details.ts';
 import { type Command, command, optional, required } from './command.ts';
 import { budgetText } from './company.ts';
 import { card, listing } from './text.ts';
@@ -25,12 +26,14 @@ export const usageCommands: readonly Command[] = [
     async run({ read }, { company, month }) {
       const usage = await read((sql) => summarizeUsage(sql, company, month ?? null), company);
       const centers = usage.by_cost_center;
+      const details = usage.token_details;
       const labelled = centers.some(({ cost_center }) => cost_center !== '') ? centers : [];
       const sections = [
         card(`Usage of ${usage.company_name} in ${usage.month}`, {
           requests: String(usage.requests),
           'prompt tokens': String(usage.prompt_tokens),
           'completion tokens': String(usage.completion_tokens),
+          ...(details === null ? {} : detailsOf(details)),
           'EUR API': usage.api_cost_eur,
           'EUR in-app chat': usage.chat_cost_eur,
           'EUR total': usage.total_cost_eur,
@@ -44,3 +47,15 @@ export const usageCommands: readonly Command[] = [
     },
   }),
 ];
+
+/** What the tokens consist of, of calls whose upstream told. */
+function detailsOf(details: DetailSums): Record<string, string> {
+  const share = details.cached_percent === null ? '' : ` (${details.cached_percent} %)`;
+  return {
+    'cached tokens': `${details.cached_tokens}${share}`,
+    'cache write tokens': String(details.cache_write_tokens),
+    'audio prompt tokens': String(details.audio_prompt_tokens),
+    'reasoning tokens': String(details.reasoning_tokens),
+    'audio completion tokens': String(details.audio_completion_tokens),
+  };
+}

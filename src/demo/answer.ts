@@ -22,6 +22,8 @@ export interface Answer {
   readonly promptTokens: number;
   /** Those of them that come from the cache. */
   readonly cachedTokens: number;
+  /** Those of all turns but the last, which a cache of prefixes would know. */
+  readonly repeatedTokens: number;
 }
 
 export interface Part {
@@ -42,7 +44,12 @@ export function answerTo(question: Question, length: number | null): Answer {
   const last = lastSaid(turns);
   const said = withoutBlocks((turns.findLast(({ role }) => role === 'user') ?? last).text);
   const cached = turns.slice(0, turns.findLastIndex((turn) => turn.cached) + 1);
-  const counts = { choices, promptTokens: 3 + tokensOf(turns), cachedTokens: tokensOf(cached) };
+  const counts = {
+    choices,
+    promptTokens: 3 + tokensOf(turns),
+    cachedTokens: tokensOf(cached),
+    repeatedTokens: tokensOf(turns.slice(0, -1)),
+  };
 
   const called = toolsFor(question, said);
   if (called.length > 0) {

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import type { Answer, Part } from './answer.ts';
-import { type DemoEvent, type Dialect, usageOf } from './dialect.ts';
+import { cachedOf, type DemoEvent, type Dialect, ownCost, usageOf } from './dialect.ts';
 import { choiceOf, limitOf, messagesOf, type Question, type Tool, textOf, toolsOf } from './question.ts';
-import { type DemoRequest, type Json, reportedModel } from './request.ts';
+import { type DemoRequest, type Json, reportedModel, type Usage } from './request.ts';
 
 /** `n` at most. */
 const MOST_CHOICES = 128;
@@ -45,8 +45,18 @@ function whole(answer: Answer, request: DemoRequest): Json {
   return {
     ...head('chat.completion', request),
     choices: Array.from({ length: choices }, (_, index) => ({ index, message, finish_reason: finishOf(answer) })),
-    usage: behaviour.usage === 'none' ? undefined : usageOf(answer, behaviour),
+    usage: behaviour.usage === 'none' ? undefined : detailedUsage(answer, request),
   };
+}
+
+function detailedUsage(answer: Answer, { behaviour }: DemoRequest, sent?: number): Usage & Json {
+  const usage = usageOf(answer, behaviour, sent);
+  const cached_tokens = cachedOf(answer, usage);
+  const details = {
+    prompt_tokens_details: { cached_tokens, audio_tokens: 0 },
+    completion_tokens_details: { reasoning_tokens: 0, audio_tokens: 0 },
+  };
+  return { ...usage, ...details, cost: ownCost(usage, cached_tokens) };
 }
 
 function* events(answer: Answer, request: DemoRequest): Generator<DemoEvent> {
@@ -58,7 +68,7 @@ function* events(answer: Answer, request: DemoRequest): Generator<DemoEvent> {
 
   const chunk = (choices: unknown[], phase: DemoEvent['phase'], isLast = false): DemoEvent => {
     const isTold = usageIn === 'every' || isLast;
-    const usage = isTold ? usageOf(answer, behaviour, sent) : undefined;
+    const usage = isTold ? detailedUsage(answer, request, sent) : undefined;
     const data = { ...common, choices, usage: usage ?? (usageIn === 'null-first' ? null : undefined) };
     return { data, usage, phase };
   };

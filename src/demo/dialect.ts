@@ -65,6 +65,19 @@ export function usageOf({ parts, choices, promptTokens }: Answer, { zero }: Beha
   return { prompt_tokens: promptTokens, completion_tokens: completion, total_tokens: promptTokens + completion };
 }
 
+/** USD for a token of the prompt and of the completion. Cached tokens are free here. */
+const COSTS = { prompt: 0.000_000_4, completion: 0.000_001_6 };
+
+/** What this upstream says that an answer cost it, in USD. */
+export function ownCost({ prompt_tokens, completion_tokens = 0 }: Usage, cached: number): number {
+  return Number(((prompt_tokens - cached) * COSTS.prompt + completion_tokens * COSTS.completion).toFixed(9));
+}
+
+/** How many of the prompt tokens came from the cache, where the cache works by itself. */
+export function cachedOf({ repeatedTokens }: Answer, { prompt_tokens }: Usage): number {
+  return Math.min(repeatedTokens, prompt_tokens);
+}
+
 function frame({ name, data }: DemoEvent, { eol, model }: Behaviour): string {
   const named = name === undefined ? '' : `event: ${name}${eol}`;
   const text = typeof data === 'string' ? data : JSON.stringify(model === 'alphabetical' ? sorted(data) : data);

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { Answer, Part } from './answer.ts';
-import { type DemoEvent, type Dialect, usageOf } from './dialect.ts';
+import { type DemoEvent, type Dialect, ownCost, usageOf } from './dialect.ts';
 import { choiceOf, limitOf, messagesOf, type Question, type Turn, textOf, toolsOf } from './question.ts';
 import { type DemoError, type DemoRequest, type Json, reportedModel } from './request.ts';
 
@@ -72,7 +72,8 @@ function whole(answer: Answer, request: DemoRequest): Json {
 
 /** Cached tokens come on top of the input tokens. */
 function messageUsage(answer: Answer, { behaviour }: DemoRequest): Json {
-  const { prompt_tokens, completion_tokens } = usageOf(answer, behaviour);
+  const counted = usageOf(answer, behaviour);
+  const { prompt_tokens, completion_tokens } = counted;
   const cached = Math.min(answer.cachedTokens, prompt_tokens);
   return {
     input_tokens: prompt_tokens - cached,
@@ -80,6 +81,7 @@ function messageUsage(answer: Answer, { behaviour }: DemoRequest): Json {
     cache_read_input_tokens: cached,
     output_tokens: completion_tokens,
     service_tier: 'standard',
+    cost: ownCost(counted, cached),
   };
 }
 

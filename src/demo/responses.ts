@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Answer, Part } from './answer.ts';
 import { chat } from './chat.ts';
-import { type DemoEvent, type Dialect, usageOf } from './dialect.ts';
+import { cachedOf, type DemoEvent, type Dialect, ownCost, usageOf } from './dialect.ts';
 import { choiceOf, limitOf, type Question, type Turn, textOf, toolsOf } from './question.ts';
 import { DemoError, type DemoRequest, type Json, reportedModel } from './request.ts';
 
@@ -101,13 +101,16 @@ function whole(answer: Answer, request: DemoRequest): Response {
 }
 
 function responseUsage(answer: Answer, { behaviour }: DemoRequest): Json {
-  const { prompt_tokens, completion_tokens, total_tokens } = usageOf(answer, behaviour);
+  const usage = usageOf(answer, behaviour);
+  const { prompt_tokens, completion_tokens, total_tokens } = usage;
+  const cached_tokens = cachedOf(answer, usage);
   return {
     input_tokens: prompt_tokens,
-    input_tokens_details: { cached_tokens: 0 },
+    input_tokens_details: { cached_tokens },
     output_tokens: completion_tokens,
     output_tokens_details: { reasoning_tokens: 0 },
     total_tokens,
+    cost: ownCost(usage, cached_tokens),
   };
 }
 

@@ -1,4 +1,5 @@
 import { writeWhole } from '../json/decimal.ts';
+import type { UsageDetails } from '../json/usage.ts';
 import { IsoTime } from './iso.ts';
 import type { Model } from './model.ts';
 import { type Femto, parseEur, writeEur } from './money.ts';
@@ -15,7 +16,7 @@ import type { Endpoint, Outcome, UsageRecord, UsageSource } from './usage.ts';
  *   ,"price_input":…,"outcome":"completed","occurred_at":"                        "}
  *                                                         2026-11-21T10:15:30.123Z
  *
- * A cost centre is one more member, at the end: most calls have none.
+ * Details of the tokens and a cost centre are more members, at the end: they are copied as text.
  * Concatenating 16 strings and copying the result took 0.5 to 1.2 µs a record more.
  */
 export class RecordWriter {
@@ -25,18 +26,20 @@ export class RecordWriter {
   #lastShared: Shared = { starts: {}, ends: {} };
 
   /** The most bytes a record can take. */
-  room({ admission, source, outcome }: UsageRecord): number {
+  room({ admission, source, outcome, details }: UsageRecord): number {
     const { model, endpoint, costCenter } = admission;
     const shared = this.#sharedOf(model);
     const { inputText, outputText } = model.prices; // a cost has at most DIGITS more than they have together
     const digits = DIGITS + inputText.length + outputText.length;
     const label = costCenter === '' ? 0 : COST_CENTER.length + 6 * costCenter.length + 3; // at most an escape a unit
-    return startOf(shared, model, endpoint).length + digits + endOf(shared, model, source, outcome).length + label;
+    const more = label + (details === null ? 0 : DETAILS_ROOM);
+    return startOf(shared, model, endpoint).length + digits + endOf(shared, model, source, outcome).length + more;
   }
 
   /** Writes a record into a buffer with room for it. @returns the offset behind it */
-  write({ admission, tokens, cost, source, outcome }: UsageRecord, bytes: Buffer, at: number): number {
-    const { model, payer } = admission;
+  write(record: UsageRecord, bytes: Buffer, at: number): number {
+    const { admission, tokens, cost, source, outcome, details } = record;
+    const { model, payer, costCenter } = admission;
     const shared = this.#sharedOf(model);
     const start = startOf(shared, model, admission.endpoint);
     const end = endOf(shared, model, source, outcome);
@@ -56,9 +59,10 @@ export class RecordWriter {
     bytes.set(end, next);
     next += end.length;
     this.#iso.write(bytes, next - TIME_END, admission.at);
-    if (admission.costCenter === '') return next;
-    const label = `${COST_CENTER}${asciiJson(admission.costCenter)}}`;
-    return next - 1 + bytes.write(label, next - 1, 'latin1'); // over the closing brace
+    if (costCenter === '' && details === null) return next;
+    const told = details === null ? '' : detailsText(details, record.currency);
+    const label = costCenter === '' ? '' : COST_CENTER + asciiJson(costCenter);
+    return next - 1 + bytes.write(`${told}${label}}`, next - 1, 'latin1'); // over the closing brace
   }
 
   #sharedOf(model: Model): Shared {
@@ -92,6 +96,22 @@ const COMPLETION = Buffer.from(',"completion_tokens":');
 const COST = Buffer.from(',"cost_eur":');
 const COST_CENTER = ',"cost_center":';
 const DIGITS = COMPLETION.length + COST.length + 80; // two counts and the cost, without the digits of the prices
+
+/** Five names and counts, and the cost with its currency. */
+const DETAILS_ROOM = 320;
+
+/** Members for what was told, each with a comma before it. */
+function detailsText(details: UsageDetails, currency: string): string {
+  const { cached, cacheWrite, audioPrompt, reasoning, audioCompletion, cost } = details;
+  let text = '';
+  if (cached !== null) text += `,"cached_tokens":${cached}`;
+  if (cacheWrite !== null) text += `,"cache_write_tokens":${cacheWrite}`;
+  if (audioPrompt !== null) text += `,"audio_prompt_tokens":${audioPrompt}`;
+  if (reasoning !== null) text += `,"reasoning_tokens":${reasoning}`;
+  if (audioCompletion !== null) text += `,"audio_completion_tokens":${audioCompletion}`;
+  if (cost !== null) text += `,"upstream_cost":${cost},"upstream_currency":"${currency}"`;
+  return text;
+}
 
 function startOf({ starts }: Shared, { slug, upstream }: Model, endpoint: Endpoint): Buffer {
   // only names and slugs are free text and need escaping

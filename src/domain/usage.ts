@@ -1,4 +1,4 @@
-import type { TokenCounts } from '../json/usage.ts';
+import type { TokenCounts, UsageDetails } from '../json/usage.ts';
 import type { Payer } from './key.ts';
 import type { Model } from './model.ts';
 import { costOf, type Femto } from './money.ts';
@@ -40,6 +40,10 @@ export interface UsageRecord {
   readonly cost: Femto;
   readonly source: UsageSource;
   readonly outcome: Outcome;
+  /** Informative; null: the upstream told none. */
+  readonly details: UsageDetails | null;
+  /** That of the cost in the details. */
+  readonly currency: string;
 }
 
 /** What a key used in one billing month: sums over its ledger rows. */
@@ -64,14 +68,30 @@ export interface BookedCall {
   readonly outcome: Outcome;
   /** When it was admitted, milliseconds since the epoch. */
   readonly at: number;
+  /** What the tokens consist of; null: not told. */
+  readonly details: BookedDetails;
 }
+
+/** The token details of a ledger row, by their columns; null: the upstream did not tell. */
+export type BookedDetails = Readonly<Record<(typeof TOKEN_DETAILS)[number], number | null>>;
+
+/** The columns of the ledger that say what prompt and completion tokens consist of. */
+export const TOKEN_DETAILS = [
+  'cached_tokens',
+  'cache_write_tokens',
+  'audio_prompt_tokens',
+  'reasoning_tokens',
+  'audio_completion_tokens',
+] as const;
 
 export function usageRecord(
   admission: Admission,
   tokens: TokenCounts,
   source: UsageSource,
   outcome: Outcome,
+  details: UsageDetails | null = null,
+  currency = '',
 ): UsageRecord {
   const cost = costOf(admission.model.prices, tokens.prompt, tokens.completion);
-  return { admission, tokens, cost, source, outcome };
+  return { admission, tokens, cost, source, outcome, details, currency };
 }

@@ -7,7 +7,7 @@ import { scrub } from '../domain/redact.ts';
 import { type Admission, FREE_ENDPOINT, type Outcome, usageRecord } from '../domain/usage.ts';
 import type { ClientResponse } from '../http/exchange.ts';
 import type { Hidden } from '../json/hidden.ts';
-import type { TokenCounts, ToldUsage } from '../json/usage.ts';
+import { type TokenCounts, type ToldUsage, withCost } from '../json/usage.ts';
 import type { Metrics } from '../metrics.ts';
 import type { Deadline, Watch } from './deadlines.ts';
 import type { CompanyLoad } from './fair-shares.ts';
@@ -27,6 +27,8 @@ export class CallMeter {
   tokens: TokenCounts | null = null;
   cost: Femto | null = null;
   outcome: Outcome | null = null;
+  /** What the head of the answer says that it cost the upstream; undefined: nothing. */
+  toldCost: string | undefined;
   /** Why the upstream failed; null: it did not. */
   failure: UpstreamFailure | null = null;
 
@@ -118,11 +120,13 @@ export class CallMeter {
       this.drop();
       return listener?.onBooked();
     }
-    const { estimator, metrics, ledger } = this.#services;
+    const { estimator, metrics, ledger, upstreamCurrency } = this.#services;
     const isTold = isWhole(usage);
     if (isTold && outcome === 'completed') estimator.learn(model.upstream, at, this.#prompt, generated, usage);
     this.tokens = this.tokensOf(usage, generated);
-    const record = usageRecord(this.admission, this.tokens, isTold ? 'upstream' : 'estimated', outcome);
+    const source = isTold ? 'upstream' : 'estimated';
+    const details = withCost(usage === null ? null : usage.details, this.toldCost);
+    const record = usageRecord(this.admission, this.tokens, source, outcome, details, upstreamCurrency);
     this.#hold?.settle(this.tokens.prompt + this.tokens.completion);
     this.cost = record.cost;
     metrics.booked(record);
@@ -136,6 +140,6 @@ export class CallMeter {
   }
 }
 
-function isWhole(usage: ToldUsage | null): usage is TokenCounts {
+function isWhole(usage: ToldUsage | null): usage is ToldUsage & TokenCounts {
   return usage !== null && usage.prompt !== null && usage.completion !== null;
 }

@@ -45,6 +45,7 @@ export class JsonRelay extends Relay {
   override onHead(head: AnswerHead): void {
     super.onHead(head);
     this.#isJson = isJson(head);
+    this.meter.toldCost = head.responseCost;
   }
 
   onData(bytes: Buffer, last: boolean): void {

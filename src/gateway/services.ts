@@ -51,4 +51,6 @@ export interface Services {
   readonly steering: SteeringFilter;
   /** The member of `metadata` that names the cost centre of a call; null: none does. */
   readonly costCenterMember: string | null;
+  /** In which the upstream tells its own cost, such as "USD". */
+  readonly upstreamCurrency: string;
 }

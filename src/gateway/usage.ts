@@ -70,6 +70,7 @@ export async function renderCall({ calendar, clock, calls }: Services, key: ApiK
     model: call.slug,
     prompt_tokens: call.promptTokens,
     completion_tokens: call.completionTokens,
+    ...call.details,
     cost_eur: call.eur,
     usage_source: call.source,
     outcome: call.outcome,

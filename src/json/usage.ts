@@ -8,6 +8,24 @@ export interface TokenCounts {
 export interface ToldUsage {
   readonly prompt: number | null;
   readonly completion: number | null;
+  /** null: none that can be right. */
+  readonly details: UsageDetails | null;
+}
+
+/**
+ * What the counts consist of, and what the call cost the upstream. Nothing is charged by it. A number that is
+ * not whole, or larger than the count it is part of, is not told: null.
+ */
+export interface UsageDetails {
+  /** Prompt tokens read from the upstream's cache, and those written to it. */
+  readonly cached: number | null;
+  readonly cacheWrite: number | null;
+  readonly audioPrompt: number | null;
+  /** Completion tokens that are reasoning, and those that are audio. */
+  readonly reasoning: number | null;
+  readonly audioCompletion: number | null;
+  /** The upstream's own cost in its own currency, as JSON writes a number. */
+  readonly cost: string | null;
 }
 
 /** Reads the members of a usage object. Whole numbers may be written as floats (12.0). */
@@ -17,17 +35,34 @@ type Members = Readonly<Record<string, unknown>>;
 
 /** The usage of a chat completion. Without `completion_tokens`, as for embeddings, they are total_tokens - prompt_tokens, or 0. */
 export function chatUsage(usage: Members): ToldUsage {
-  return countsOf(usage.prompt_tokens, usage.completion_tokens, usage.total_tokens);
+  const { prompt_tokens: prompt, completion_tokens: completion, total_tokens: total } = usage;
+  const rest = isCount(prompt) ? (isCount(total) ? Math.max(0, total - prompt) : 0) : null;
+  const promptCount = countOrNull(prompt);
+  const completionCount = countOrNull(completion ?? rest);
+  return {
+    prompt: promptCount,
+    completion: completionCount,
+    details: detailsOf(
+      promptCount,
+      completionCount,
+      usage.prompt_tokens_details,
+      usage.completion_tokens_details,
+      usage.cost,
+    ),
+  };
 }
 
 /** The usage of a response. */
-export function responsesUsage({
-  input_tokens: input,
-  output_tokens: output,
-  total_tokens: total,
-}: Members): ToldUsage {
+export function responsesUsage(usage: Members): ToldUsage {
+  const { input_tokens: input, output_tokens: output, total_tokens: total } = usage;
   const rest = isCount(input) && isCount(total) ? Math.max(0, total - input) : null;
-  return { prompt: countOrNull(input), completion: countOrNull(output ?? rest) };
+  const prompt = countOrNull(input);
+  const completion = countOrNull(output ?? rest);
+  return {
+    prompt,
+    completion,
+    details: detailsOf(prompt, completion, usage.input_tokens_details, usage.output_tokens_details, usage.cost),
+  };
 }
 
 /** The usage of a message, whose `input_tokens` leave out those that were written to the cache or read from it. */
@@ -35,7 +70,9 @@ export function messagesUsage(usage: Members): ToldUsage {
   const { input_tokens: input, cache_creation_input_tokens: written, cache_read_input_tokens: read } = usage;
   const parts = [input, written ?? 0, read ?? 0];
   const prompt = parts.every(isCount) ? parts.reduce((sum, part) => sum + part, 0) : null;
-  return { prompt, completion: countOrNull(usage.output_tokens) };
+  const completion = countOrNull(usage.output_tokens);
+  const cache = written == null && read == null ? null : { cached_tokens: read, cache_write_tokens: written };
+  return { prompt, completion, details: detailsOf(prompt, completion, cache, null, usage.cost) };
 }
 
 /** Reads a usage from its text. @returns null when no count is told, or it is not JSON */
@@ -59,10 +96,80 @@ export function usageMembers(json: string): Members | null {
   }
 }
 
-function countsOf(prompt: unknown, completion: unknown, total: unknown): ToldUsage {
-  if (!isCount(prompt)) return { prompt: null, completion: isCount(completion) ? completion : null };
-  const stated = completion ?? (isCount(total) ? Math.max(0, total - prompt) : 0);
-  return { prompt, completion: isCount(stated) ? stated : null };
+/** What a usage tells while the completion goes on: of the prompt alone. @returns null when it does not tell the prompt */
+export function promptUsage({ prompt, details }: ToldUsage): ToldUsage | null {
+  if (prompt === null) return null;
+  const ofPrompt = details && { ...details, reasoning: null, audioCompletion: null, cost: null };
+  return { prompt, completion: null, details: ofPrompt && toldOrNull(ofPrompt) };
+}
+
+const NO_DETAILS: UsageDetails = {
+  cached: null,
+  cacheWrite: null,
+  audioPrompt: null,
+  reasoning: null,
+  audioCompletion: null,
+  cost: null,
+};
+
+/** Adds the cost that a header told: decimal text, or anything else. That of the usage wins. */
+export function withCost(details: UsageDetails | null, header: string | undefined): UsageDetails | null {
+  if (header === undefined || (details !== null && details.cost !== null)) return details;
+  const cost = DECIMAL.test(header) ? costOrNull(Number(header)) : null;
+  return cost === null ? details : { ...(details ?? NO_DETAILS), cost };
+}
+
+const DECIMAL = /^\d{1,20}(?:\.\d{1,40})?(?:e[+-]?\d{1,3})?$/i;
+/** A cost outside of these is none: of no call, or of nothing. */
+const MOST_COST = 1e6;
+const LEAST_COST = 1e-15;
+
+/** A usage without details pays three comparisons. */
+function detailsOf(
+  prompt: number | null,
+  completion: number | null,
+  promptParts: unknown,
+  completionParts: unknown,
+  cost: unknown,
+): UsageDetails | null {
+  if (promptParts == null && completionParts == null && cost == null) return null;
+  const ofPrompt = membersOf(promptParts);
+  const ofCompletion = membersOf(completionParts);
+  return toldOrNull({
+    cached: partOf(prompt, ofPrompt.cached_tokens),
+    cacheWrite: partOf(prompt, ofPrompt.cache_write_tokens),
+    audioPrompt: partOf(prompt, ofPrompt.audio_tokens),
+    reasoning: partOf(completion, ofCompletion.reasoning_tokens),
+    audioCompletion: partOf(completion, ofCompletion.audio_tokens),
+    cost: costOrNull(cost),
+  });
+}
+
+function toldOrNull(details: UsageDetails): UsageDetails | null {
+  const { cached, cacheWrite, audioPrompt, reasoning, audioCompletion, cost } = details;
+  const isTold =
+    cached !== null ||
+    cacheWrite !== null ||
+    audioPrompt !== null ||
+    reasoning !== null ||
+    audioCompletion !== null ||
+    cost !== null;
+  return isTold ? details : null;
+}
+
+const NONE: Members = {};
+
+function membersOf(value: unknown): Members {
+  return typeof value === 'object' && value !== null ? (value as Members) : NONE;
+}
+
+function partOf(whole: number | null, part: unknown): number | null {
+  return whole !== null && isCount(part) && part <= whole ? part : null;
+}
+
+function costOrNull(cost: unknown): string | null {
+  if (typeof cost !== 'number') return null;
+  return cost === 0 ? '0' : cost >= LEAST_COST && cost < MOST_COST ? `${cost}` : null;
 }
 
 function countOrNull(value: unknown): number | null {

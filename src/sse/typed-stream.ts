@@ -1,6 +1,6 @@
 import type { MemberTable } from '../json/member-table.ts';
 import { BACKSLASH, CR, LF, LONG_STRING, unescaped } from '../json/members.ts';
-import { readUsageMembers, type ToldUsage, usageMembers } from '../json/usage.ts';
+import { promptUsage, readUsageMembers, type ToldUsage, usageMembers } from '../json/usage.ts';
 import { DialectStream, type StreamOptions } from './dialect-stream.ts';
 import { dataStart, eventNameEnd, nameStart, quoted, startsWith } from './fields.ts';
 
@@ -47,7 +47,7 @@ export class TypedStream extends DialectStream {
   override usage(): ToldUsage | null {
     const counts = readUsageMembers(this.#usage, this.#table.usage);
     if (counts === null || this.#isUsageWhole) return counts;
-    return counts.prompt === null ? null : { prompt: counts.prompt, completion: null };
+    return promptUsage(counts);
   }
 
   protected override payloadOf(chunk: Buffer, i: number): number {

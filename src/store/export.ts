@@ -2,6 +2,7 @@ import { addDays, type DayRange, monthsIn } from '../domain/day-range.ts';
 import type { UsageFilters } from './daily.ts';
 import type { Sql } from './database.ts';
 import { DatabaseUnavailable } from './database-error.ts';
+import { leaveCompany } from './tenant-role.ts';
 
 /** The columns of `api_usage` (contract section 3) in the order of exports, as SQL expressions. */
 const EXPRESSIONS = {
@@ -21,30 +22,45 @@ const EXPRESSIONS = {
   outcome: 'outcome',
   occurred_at: `to_char(occurred_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`,
   cost_center: 'cost_center',
+  cached_tokens: 'cached_tokens::float8',
+  cache_write_tokens: 'cache_write_tokens::float8',
+  audio_prompt_tokens: 'audio_prompt_tokens::float8',
+  reasoning_tokens: 'reasoning_tokens::float8',
+  audio_completion_tokens: 'audio_completion_tokens::float8',
+  upstream_cost: 'trim_scale(cost)::text',
+  upstream_currency: 'currency',
 } as const;
 
-export const LEDGER_COLUMNS = Object.keys(EXPRESSIONS) as (keyof typeof EXPRESSIONS)[];
+type Column = keyof typeof EXPRESSIONS;
+export const LEDGER_COLUMNS = Object.keys(EXPRESSIONS) as Column[];
+/** Those for operators alone. The last two are of `upstream_costs`, which the tenant role may not read. */
+const INTERNAL: readonly Column[] = ['upstream_model', 'upstream_cost', 'upstream_currency'];
+const WITH_COSTS = 'api_usage left join upstream_costs using (company_id, billing_month, request_id)';
 
 /** Takes a piece of an export; resolves false when nobody reads any more. */
 export type Write = (bytes: Buffer) => Promise<boolean>;
 
-/** One ledger row. Tokens are numbers; EUR amounts are exact decimal text, days and instants ISO 8601 in UTC. */
-export type LedgerRow = Readonly<Record<keyof typeof EXPRESSIONS, string | number>>;
+/**
+ * One ledger row. Tokens are numbers; amounts are exact decimal text, days and instants ISO 8601 in UTC. What the
+ * upstream did not tell is null.
+ */
+export type LedgerRow = Readonly<Record<Column, string | number | null>>;
 
 /**
- * One company's month, oldest first, in batches from a cursor, so that it takes the memory of one
- * batch. It is one snapshot. Leaving the loop closes the cursor.
+ * One company's month with all columns, for operators: it leaves the tenant role. Oldest first, in batches from a
+ * cursor, so that it takes the memory of one batch. It is one snapshot. Leaving the loop closes the cursor.
  * @param month its first day, "2026-11-01"
  */
-export function exportLedger(
+export async function* exportLedger(
   sql: Sql,
   companyId: string,
   month: string,
   batch = 1000,
-): AsyncIterable<readonly LedgerRow[]> {
-  return sql<LedgerRow[]>`
+): AsyncGenerator<readonly LedgerRow[]> {
+  await leaveCompany(sql);
+  yield* sql<LedgerRow[]>`
     select ${sql.unsafe(expressions(LEDGER_COLUMNS))}
-    from api_usage where billing_month = ${month} and company_id = ${companyId}
+    from ${sql.unsafe(WITH_COSTS)} where billing_month = ${month} and company_id = ${companyId}
     order by api_usage.occurred_at, request_id`.cursor(batch);
 }
 
@@ -52,7 +68,7 @@ export interface LedgerSelection {
   readonly companyId: string;
   readonly range: DayRange;
   readonly filters: UsageFilters;
-  /** Whether to include the internal model names. */
+  /** Whether to include the columns for operators: then it leaves the tenant role, which may not read all of them. */
   readonly internal: boolean;
 }
 
@@ -62,9 +78,11 @@ export interface LedgerSelection {
  * @throws DatabaseUnavailable when the reader left: the connection, in the middle of an answer, has to be cut
  */
 export async function copyLedger(sql: Sql, asked: LedgerSelection, write: Write): Promise<void> {
-  const columns = LEDGER_COLUMNS.filter((name) => asked.internal || name !== 'upstream_model');
-  const text = `copy (select ${expressions(columns)} from api_usage where ${conditionOf(asked)}
+  const columns = LEDGER_COLUMNS.filter((name) => asked.internal || !INTERNAL.includes(name));
+  const rows = asked.internal ? WITH_COSTS : 'api_usage';
+  const text = `copy (select ${expressions(columns)} from ${rows} where ${conditionOf(asked)}
     order by api_usage.occurred_at, request_id) to stdout with (format csv, header)`;
+  if (asked.internal) await leaveCompany(sql);
   await copyOut(sql, text, write);
 }
 

@@ -1,6 +1,6 @@
 import { formatEur } from '../domain/money.ts';
 import type { LedgerStore, MonthSum, RefusedRecord } from '../domain/ports.ts';
-import type { BookedCall } from '../domain/usage.ts';
+import { type BookedCall, TOKEN_DETAILS } from '../domain/usage.ts';
 import type { Database, Sql } from './database.ts';
 import { literal, SERVER_IDENTITY } from './server.ts';
 
@@ -46,7 +46,8 @@ export function ledgerStore(db: Database): LedgerStore {
           select request_id::text as "requestId", api_key_id::text as "keyId", model_slug as slug, endpoint,
             prompt_tokens::float8 as "promptTokens", completion_tokens::float8 as "completionTokens",
             trim_scale(cost_eur)::text as eur, usage_source as source, outcome,
-            (extract(epoch from occurred_at) * 1000)::float8 as at
+            (extract(epoch from occurred_at) * 1000)::float8 as at,
+            json_build_object(${sql.unsafe(TOKEN_DETAILS.map((name) => `'${name}', ${name}`).join(', '))}) as details
           from api_usage
           where company_id = any(${wanted.map(({ payer }) => payer.companyId)}::uuid[])
             and api_key_id = any(${wanted.map(({ payer }) => payer.id)}::uuid[])

@@ -1,4 +1,5 @@
 import type { RequestFacts, Result } from '../domain/request-fate.ts';
+import { type BookedDetails, TOKEN_DETAILS } from '../domain/usage.ts';
 import { firstRequestId, requestIdTime } from '../runtime/request-id.ts';
 import type { Sql } from './database.ts';
 import { PAGE_ROWS } from './page.ts';
@@ -30,12 +31,15 @@ export interface RequestRow extends RequestFacts {
 }
 
 /** One request with what the ledger holds of it, and what the upstream said where the reader may know. */
-export interface RequestDetail extends RequestRow {
+export interface RequestDetail extends RequestRow, BookedDetails {
   /** False: the trail does not have it; the status and times are not known. */
   readonly in_trail: boolean;
   readonly usage_source: 'upstream' | 'estimated' | null;
   readonly upstream_status: number | null;
   readonly upstream_reason: string | null;
+  /** What the call cost the upstream, as it told: exact decimal text, and its currency. */
+  readonly upstream_cost: string | null;
+  readonly upstream_currency: string | null;
 }
 
 /** A place in the list: behind the request that came at this time with this id. */
@@ -177,10 +181,16 @@ export async function findRequest(
       where billing_month in (date_trunc('month', ${time}::timestamptz - interval '1 day')::date, date_trunc('month', ${time}::timestamptz + interval '1 day')::date)
         and request_id = ${id} ${company === null ? sql`` : sql`and company_id = ${company}`}
     ),
+    told as (
+      ${internal ? sql`select * from upstream_costs join booked using (company_id, billing_month, request_id)` : sql`select null::numeric as cost, null::text as currency`}
+    ),
     t as (
       select ${sql.unsafe(BOTH)} from trail r full join booked b on true
     )
-    select ${columns(sql)}, t.in_trail, t.usage_source, t.upstream_status, t.upstream_reason from t ${names(sql)}`;
+    select ${columns(sql)}, t.in_trail, t.usage_source, t.upstream_status, t.upstream_reason,
+      ${sql.unsafe(TOKEN_DETAILS.map((name) => `t.${name}`).join(', '))},
+      (select trim_scale(cost)::text from told) as upstream_cost, (select currency from told) as upstream_currency
+    from t ${names(sql)}`;
   return row ?? null;
 }
 
@@ -188,7 +198,7 @@ export async function findRequest(
 const TRAIL = `company_id, occurred_at, request_id, api_key_id, status, duration_ms, added_us, first_event_ms, endpoint,
   model_slug, asked, code, param, outcome, prompt_tokens, completion_tokens, cost_eur`;
 /** The ledger knows tokens and cost of calls whose client had left; the trail knows the rest better. */
-const BOTH = `r.request_id is not null as in_trail, b.usage_source, r.upstream_status, r.upstream_reason, r.status,
+const BOTH = `r.request_id is not null as in_trail, b.usage_source, ${TOKEN_DETAILS.map((name) => `b.${name}`).join(', ')}, r.upstream_status, r.upstream_reason, r.status,
   r.duration_ms, r.added_us, r.first_event_ms, r.asked, r.code, r.param, ${[
     'company_id',
     'request_id',

@@ -2,6 +2,7 @@ import { monthOf } from '../domain/day-range.ts';
 import type { Endpoint } from '../domain/usage.ts';
 import { NO_FILTERS, readPresentMonth, readUsage, type Usage, type UsageSums } from './daily.ts';
 import type { Sql } from './database.ts';
+import { readUsageDetails, type UsageDetails } from './usage-details.ts';
 
 /**
  * The part of a company's month that the command line prints (spec section 5, rule 6).
@@ -13,11 +14,13 @@ export async function summarizeUsage(sql: Sql, companyId: string, month: string 
     month === null
       ? await readPresentMonth(sql, companyId)
       : await readUsage(sql, companyId, monthOf(month), NO_FILTERS);
-  return summaryOf(companyId, usage, (month ?? usage.budget.month).slice(0, 7));
+  const shown = month ?? usage.budget.month;
+  const details = await readUsageDetails(sql, companyId, monthOf(shown), NO_FILTERS);
+  return summaryOf(companyId, usage, shown.slice(0, 7), details);
 }
 
 /** @param month "2026-11" */
-export function summaryOf(companyId: string, usage: Usage, month: string) {
+export function summaryOf(companyId: string, usage: Usage, month: string, details: UsageDetails | null) {
   return {
     company_id: companyId,
     company_name: usage.company_name,
@@ -29,6 +32,8 @@ export function summaryOf(companyId: string, usage: Usage, month: string) {
     chat_cost_eur: usage.chat_cost_eur as string, // a whole month
     total_cost_eur: usage.total_cost_eur,
     monthly_budget_eur: usage.budget.budget_eur,
+    /** null: no upstream told any. */
+    token_details: details?.total ?? null,
     by_model: usage.by_model.lines.map(({ name, ...group }) => ({ model_slug: name, ...sumsOf(group) })),
     by_endpoint: usage.by_endpoint.lines.map(({ name, ...group }) => ({
       endpoint: name as Endpoint,

@@ -106,7 +106,8 @@ export interface SumsDifference extends Omit<Difference, 'company_id' | 'month' 
   readonly hour?: string;
   /** null: of all models. */
   readonly model_slug: string | null;
-  readonly counter: (typeof DAILY)[number] | (typeof COUNTS)[number];
+  /** The column. */
+  readonly counter: string;
 }
 
 export interface SumsCheck {

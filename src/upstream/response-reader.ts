@@ -25,6 +25,8 @@ export class ResponseReader {
   contentType: string | undefined;
   contentEncoding: string | undefined;
   retryAfter: string | undefined;
+  /** What a router says that the answer cost it. */
+  responseCost: string | undefined;
   /** Another request may follow on the connection, once the answer is done. */
   reusable = true;
   /** Some of the body was read. */
@@ -188,6 +190,9 @@ export class ResponseReader {
           return this.#break('a transfer coding that was not asked for');
         }
         this.#chunked = true;
+        break;
+      case 23:
+        if (isName(b, from, RESPONSE_COST)) this.responseCost = textOf(b, colon, to);
     }
   }
 
@@ -268,6 +273,7 @@ export class ResponseReader {
     this.contentType = undefined;
     this.contentEncoding = undefined;
     this.retryAfter = undefined;
+    this.responseCost = undefined;
     this.reusable = true;
     this.hasBody = false;
     this.keepAliveSeconds = Number.POSITIVE_INFINITY;
@@ -306,6 +312,7 @@ const CONTENT_TYPE = Buffer.from('content-type');
 const CONTENT_LENGTH = Buffer.from('content-length');
 const CONTENT_ENCODING = Buffer.from('content-encoding');
 const TRANSFER_ENCODING = Buffer.from('transfer-encoding');
+const RESPONSE_COST = Buffer.from('x-litellm-response-cost');
 
 const ZERO = 0x30;
 const SEMICOLON = 0x3b;

@@ -108,6 +108,7 @@ class UndiciCall implements Dispatcher.DispatchHandler, UpstreamCall {
       contentType: only(headers['content-type']),
       contentEncoding: only(headers['content-encoding']),
       retryAfter: only(headers['retry-after']),
+      responseCost: only(headers['x-litellm-response-cost']),
     });
   }
 

@@ -108,6 +108,8 @@ export interface AnswerHead {
   readonly contentType: string | undefined;
   readonly contentEncoding: string | undefined;
   readonly retryAfter: string | undefined;
+  /** What a router says that the answer cost it (`x-litellm-response-cost`), in its own currency. */
+  readonly responseCost: string | undefined;
 }
 
 /** The gateway itself stops. */

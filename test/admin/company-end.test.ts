@@ -167,6 +167,7 @@ t.test('every table of a company refuses changes while it is closed', async (t) 
   const written = [
     'api_usage',
     'usage_daily',
+    'usage_details',
     'usage_hourly',
     'usage_monthly',
     'usage_company_days',
@@ -184,6 +185,8 @@ t.test('every table of a company refuses changes while it is closed', async (t) 
     'request_trail',
     'request_hours',
     'key_reveals', // the text of a new key goes after a minute, also where its company was closed meanwhile
+    'upstream_costs',
+    'upstream_cost_monthly',
     'model_cost_prices', // what a provider charged may become known later
   ];
   t.same(

@@ -133,6 +133,8 @@ function processOfPages(t: Test, restMs?: number): { pages: PagesProcess; logged
     billingTimezone: 'UTC',
     logLevel: 'info',
     requestTrailDays: 7,
+    upstreamCurrency: 'USD',
+    upstreamRate: null,
     keyPrefix: 'svc_',
     ownedBy: 'tollgate',
     publicUrl: 'http://127.0.0.1:1/v1',

@@ -45,10 +45,13 @@ t.test('export gives one JSON object a line, oldest first', async (t) => {
 t.test('--csv gives RFC 4180 with a heading, and quotes where they are needed', async (t) => {
   const { code, out } = await tollgate('ledger', 'export', ...month, '--csv');
   t.equal(code, 0);
-  t.match(out, /^billing_month,request_id,company_id,.*,occurred_at,cost_center\n2026-11-01,[0-9a-f-]{36},/);
   t.match(
     out,
-    /,fast,"inter""nal,\nname",chat\.completions,1000,0,0\.1,0\.1,0,upstream,completed,2026-11-02T00:00:00\.000000Z,\n$/,
+    /^billing_month,request_id,company_id,.*,occurred_at,cost_center,cached_tokens,.*,upstream_cost,upstream_currency\n2026-11-01,[0-9a-f-]{36},/,
+  );
+  t.match(
+    out,
+    /,fast,"inter""nal,\nname",chat\.completions,1000,0,0\.1,0\.1,0,upstream,completed,2026-11-02T00:00:00\.000000Z,,,,,,,,\n$/,
   );
 });
 
@@ -93,7 +96,7 @@ t.test('export waits for a slow reader, so that rows do not pile up in memory', 
 t.test('verify exits 1 when counters are wrong, and names them', async (t) => {
   t.match(await tollgate('ledger', 'verify'), {
     code: 0,
-    out: /^monthly_spend is the sum of its rows; .*: 3\.\nusage_daily is the sum of its rows; .*: 12003\.\nusage_hourly is the sum of its rows; .*: \d+\.\nusage_monthly is the sum of its rows; .*: 12003\.\nusage_company_days is the sum of its rows; .*: \d+\.\nusage_key_months is the sum of its rows; .*: \d+\.\nusage_model_days is the sum of its rows; .*: \d+\.\nEvery sealed row is as it was written: 0 rows, 0 seals\. Rows without a seal: 12003\.\n$/,
+    out: /^monthly_spend is the sum of its rows; .*: 3\.\nusage_daily is the sum of its rows; .*: 12003\.\nusage_hourly is the sum of its rows; .*: \d+\.\nusage_monthly is the sum of its rows; .*: 12003\.\nusage_company_days is the sum of its rows; .*: \d+\.\nusage_key_months is the sum of its rows; .*: \d+\.\nusage_model_days is the sum of its rows; .*: \d+\.\nusage_details is the sum of its rows; .*: 0\.\nupstream_cost_monthly is the sum of its rows; .*: 0\.\nEvery sealed row is as it was written: 0 rows, 0 seals\. Rows without a seal: 12003\.\n$/,
   });
   t.match((await tollgate('ledger', 'verify', '--json')).json, { checked: 3, differences: [], unsealed: 12_003 });
   await db.run(

@@ -88,7 +88,7 @@ t.test('what cannot begin at a date, or in the past, is refused', async (t) => {
 t.test('usage margin shows cost and margin, and names models without a cost price', async (t) => {
   await db.run(10_000, (sql) =>
     addUsage(sql, [
-      { company: id, month: '2026-03-01', prompt: 2000, input: '1' },
+      { company: id, month: '2026-03-01', prompt: 2000, cached: 500, input: '1' },
       { company: id, month: '2026-03-01', model: 'a,b', prompt: 1000, input: '1' },
     ]),
   );
@@ -97,6 +97,11 @@ t.test('usage margin shows cost and margin, and names models without a cost pric
       .code,
     0,
   );
+  await db.run(
+    10_000,
+    (sql) => sql`
+      insert into upstream_cost_monthly values (${id}, '2026-03-01', 'fast', 'USD', 1, 0.4, 2)`,
+  );
   const margin = (...more: string[]) => tollgate('usage', 'margin', '--month', '2026-03', ...more);
   t.match((await margin('--json')).json, {
     total: { revenue_eur: '3', cost_eur: '0.5', margin_eur: '1.5', margin_percent: 75, uncosted_eur: '1' },
@@ -104,11 +109,11 @@ t.test('usage margin shows cost and margin, and names models without a cost pric
   });
   t.match(
     (await margin()).out,
-    /fast +1 +2 +0\.5 +1\.5 +75 +0\n.*Without a cost price: a,b\. Set it with "tollgate model cost"\./s,
+    /% +WITHOUT COST +UPSTREAM'S COST +IN EUR +OF CALLS +MARGIN BY IT +CACHED %.*fast +1 +2 +0\.5 +1\.5 +75 +0 +0\.4 USD +- +1 +- +25\n.*Without a cost price: a,b\. Set it with "tollgate model cost"\./s,
   );
   t.equal(
     (await margin('--csv')).out,
-    `month,company_id,company_name,model,requests,revenue_eur,cost_eur,margin_eur,margin_percent,uncosted_eur\n2026-03,${id},Acme,"a,b",1,1,,,,1\n2026-03,${id},Acme,fast,1,2,0.5,1.5,75,0\n`,
+    `month,company_id,company_name,model,requests,revenue_eur,cost_eur,margin_eur,margin_percent,uncosted_eur,cached_percent,upstream_requests,upstream_revenue_eur,upstream_cost,upstream_cost_eur\n2026-03,${id},Acme,"a,b",1,1,,,,1,,,,,\n2026-03,${id},Acme,fast,1,2,0.5,1.5,75,0,25,1,2,0.4 USD,\n`,
   );
   const ledger = await tollgate('ledger', 'export', '--company', id, '--month', '2026-03', '--csv');
   t.notMatch(ledger.out, /0\.25|margin/);

@@ -31,16 +31,26 @@ const record = fc
     completion: count,
     source: fc.constantFrom('upstream', 'estimated'),
     outcome: fc.constantFrom('completed', 'client_aborted', 'upstream_failed'),
+    details: fc.option(
+      fc.record({
+        cached: fc.option(count),
+        cacheWrite: fc.option(count),
+        audioPrompt: fc.option(count),
+        reasoning: fc.option(count),
+        audioCompletion: fc.option(count),
+        cost: fc.option(fc.double({ min: 1e-15, max: 1e6, noNaN: true }).map(String)),
+      }),
+    ),
     costCenter: fc.oneof(fc.constant(''), fc.constant('Marketing'), fc.string({ unit: 'grapheme', maxLength: 64 })),
   })
-  .map(({ model, endpoint, at, prompt, completion, source, outcome, costCenter }) => {
+  .map(({ model, endpoint, at, prompt, completion, source, outcome, costCenter, details }) => {
     const payer = { id: randomUUID(), companyId: randomUUID() };
     const admission = { requestId: randomUUID(), payer, model, endpoint, at, month: '2026-11-01', costCenter } as const;
-    return usageRecord(admission, { prompt, completion }, source, outcome);
+    return usageRecord(admission, { prompt, completion }, source, outcome, details, 'USD');
   });
 
 /** The text of a record, put together another way. */
-function expected({ admission, tokens, cost, source, outcome }: UsageRecord): string {
+function expected({ admission, tokens, cost, source, outcome, details }: UsageRecord): string {
   const { model, payer } = admission;
   const members: [column: string, value: string][] = [
     ['billing_month', `"${admission.month}"`],
@@ -58,9 +68,25 @@ function expected({ admission, tokens, cost, source, outcome }: UsageRecord): st
     ['usage_source', `"${source}"`],
     ['outcome', `"${outcome}"`],
     ['occurred_at', `"${new Date(admission.at).toISOString()}"`],
+    ...toldMembers(details),
     ...(admission.costCenter === '' ? [] : [['cost_center', asciiOnly(admission.costCenter)] as [string, string]]),
   ];
   return `{${members.map(([column, value]) => `"${column}":${value}`)}}`;
+}
+
+function toldMembers(details: UsageRecord['details']): [column: string, value: string][] {
+  if (details === null) return [];
+  const { cached, cacheWrite, audioPrompt, reasoning, audioCompletion, cost } = details;
+  const members: [string, number | string | null][] = [
+    ['cached_tokens', cached],
+    ['cache_write_tokens', cacheWrite],
+    ['audio_prompt_tokens', audioPrompt],
+    ['reasoning_tokens', reasoning],
+    ['audio_completion_tokens', audioCompletion],
+    ['upstream_cost', cost],
+    ['upstream_currency', cost === null ? null : '"USD"'],
+  ];
+  return members.flatMap(([column, value]) => (value === null ? [] : [[column, `${value}`] as [string, string]]));
 }
 
 function asciiOnly(text: string): string {

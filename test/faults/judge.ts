@@ -3,6 +3,7 @@ import type { DemoCall } from '../../src/demo/request.ts';
 import { costOf, formatEur, parseEur, parsePrices } from '../../src/domain/money.ts';
 import type { Sql as StoreSql } from '../../src/store/database.ts';
 import { verifyLedger, verifySeals, verifySums } from '../../src/store/verify.ts';
+import { verifyTold } from '../../src/store/verify-details.ts';
 import type { Journalled } from './load.ts';
 
 /** What the ledger holds, against the journals of clients and upstream. */
@@ -28,6 +29,15 @@ interface Row {
   price_output: string;
   usage_source: string;
   outcome: string;
+  cached: number | null;
+  /** What the upstream says that it cost itself. */
+  told: string | null;
+}
+
+/** What the demo upstream tells at the end of its streams, beside the counts. */
+interface Told {
+  readonly cost?: number;
+  readonly prompt_tokens_details?: { readonly cached_tokens: number };
 }
 
 export async function judge(
@@ -37,7 +47,9 @@ export async function judge(
 ): Promise<Verdict> {
   const rows = await sql<Row[]>`
     select request_id::text, billing_month::text as month, prompt_tokens::integer, completion_tokens::integer,
-      trim_scale(cost_eur)::text as cost, price_input::text, price_output::text, usage_source, outcome from api_usage`;
+      trim_scale(cost_eur)::text as cost, price_input::text, price_output::text, usage_source, outcome,
+      cached_tokens::integer as cached, trim_scale(c.cost)::text as told
+    from api_usage left join upstream_costs c using (company_id, billing_month, request_id)`;
   const byRequest = new Map(rows.map((row) => [row.request_id, row]));
   const complete = clients.filter((one) => one.complete && one.status === 200);
   const wrong: string[] = [];
@@ -50,12 +62,19 @@ export async function judge(
         row.prompt_tokens === usage?.prompt_tokens && row.completion_tokens === (usage.completion_tokens ?? 0);
       if (!same)
         wrong.push(`${row.request_id}: ${row.prompt_tokens}+${row.completion_tokens}, told ${JSON.stringify(usage)}`);
+      const told = (usage ?? {}) as Told;
+      if (told.cost !== undefined) {
+        if (Number(row.told) !== told.cost || row.cached !== told.prompt_tokens_details?.cached_tokens)
+          wrong.push(`${row.request_id}: ${row.cached} cached, at ${row.told}; told ${JSON.stringify(usage)}`);
+      }
     } else if (one.complete) wrong.push(`${row.request_id}: estimated although the upstream told`);
     const cost = costOf(parsePrices(row.price_input, row.price_output), row.prompt_tokens, row.completion_tokens);
     if (formatEur(cost) !== formatEur(parseEur(row.cost))) wrong.push(`${row.request_id}: costs ${row.cost}`);
   }
   const { differences } = await verifyLedger(sql as unknown as StoreSql);
   const daily = await verifySums(sql as unknown as StoreSql, 'daily');
+  const details = await verifyTold(sql as unknown as StoreSql, 'details');
+  const told = await verifyTold(sql as unknown as StoreSql, 'upstream');
   const seals = await verifySeals(sql as unknown as StoreSql);
   return {
     complete: complete.length,
@@ -63,6 +82,6 @@ export async function judge(
     missing: complete.filter(({ requestId }) => !byRequest.has(requestId as string)).map(({ marker }) => marker),
     duplicates: rows.length - byRequest.size,
     wrong,
-    unverified: differences.length + daily.total + seals.total + seals.unsealed,
+    unverified: differences.length + daily.total + details.total + told.total + seals.total + seals.unsealed,
   };
 }

@@ -1,5 +1,6 @@
 import t from 'tap';
 import { parseEur } from '../../src/domain/money.ts';
+import { TOKEN_DETAILS } from '../../src/domain/usage.ts';
 import { newRequestId } from '../../src/runtime/request-id.ts';
 import { type Answer, ask, open } from '../support/client.ts';
 import { startGateway } from '../support/gateway.ts';
@@ -13,6 +14,10 @@ const MESSAGES = [{ role: 'user', content: 'Hello there' }];
 const MONTH = new Date().toISOString().slice(0, 7);
 const idOf = ({ headers }: Answer): string => headers.get('x-request-id') as string;
 const costOf = ({ headers }: Answer): string | null => headers.get('x-cost-eur');
+
+/** What the demo upstream tells of the tokens is in token-details.test.ts. */
+const withoutDetails = (json: object) =>
+  Object.fromEntries(Object.entries(json).filter(([name]) => !(TOKEN_DETAILS as readonly string[]).includes(name)));
 
 t.test('every whole answer that was booked says what it cost, to the last digit of the ledger', async (t) => {
   const customer = await world.newCustomer();
@@ -131,7 +136,7 @@ t.test('GET /usage/{x-request-id}: one call, right after it, whole or streamed, 
   for (const [n, { status, json }] of shown.entries()) {
     const row = rows.find(({ request_id }) => request_id === idOf(answers[n] as Answer));
     t.equal(status, 200);
-    t.same(json, {
+    t.same(withoutDetails(json), {
       object: 'usage.request',
       id: row?.request_id,
       created_at: row?.occurred_at.toISOString().replace('.000', ''),

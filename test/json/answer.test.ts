@@ -43,11 +43,17 @@ t.test('usage of an answer', (t) => {
   t.strictSame(scanned('{"usage":{"prompt_tokens":8,"completion_tokens":3,"total_tokens":11}}').usage, {
     prompt: 8,
     completion: 3,
+    details: null,
   });
-  t.strictSame(scanned('{"usage":{"prompt_tokens":8,"total_tokens":8}}').usage, { prompt: 8, completion: 0 });
+  t.strictSame(scanned('{"usage":{"prompt_tokens":8,"total_tokens":8}}').usage, {
+    prompt: 8,
+    completion: 0,
+    details: null,
+  });
   t.strictSame(scanned('{"x_groq":{"usage":{"prompt_tokens":1,"completion_tokens":2}}}').usage, {
     prompt: 1,
     completion: 2,
+    details: null,
   });
   for (const none of ['{}', '{"usage":null}', '{"usage":{}}', '{"x_groq":{"id":1}}']) {
     t.equal(scanned(none).usage, null, none);

@@ -1,8 +1,17 @@
 import t from 'tap';
-import { chatUsage, messagesUsage, readUsage, responsesUsage } from '../../src/json/usage.ts';
+import {
+  chatUsage,
+  messagesUsage,
+  promptUsage,
+  readUsage,
+  responsesUsage,
+  type UsageReader,
+  withCost,
+} from '../../src/json/usage.ts';
+import { countsOf } from '../sse/fixtures.ts';
 
 t.test('the usage of a chat completion is two whole numbers that are not negative', (t) => {
-  const read = (json: string) => readUsage(json, chatUsage);
+  const read = (json: string) => countsOf(readUsage(json, chatUsage));
   t.strictSame(read('{"prompt_tokens":1,"completion_tokens":2}'), { prompt: 1, completion: 2 });
   t.strictSame(read('{"prompt_tokens":1.0,"completion_tokens":2e3}'), { prompt: 1, completion: 2000 });
   t.strictSame(read('{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}'), { prompt: 0, completion: 0 });
@@ -54,7 +63,7 @@ t.test('the usage of a chat completion is two whole numbers that are not negativ
 });
 
 t.test('the usage of a response', async (t) => {
-  const read = (json: string) => readUsage(json, responsesUsage);
+  const read = (json: string) => countsOf(readUsage(json, responsesUsage));
   t.strictSame(
     read('{"input_tokens":9,"input_tokens_details":{"cached_tokens":8},"output_tokens":4,"total_tokens":13}'),
     { prompt: 9, completion: 4 },
@@ -66,7 +75,7 @@ t.test('the usage of a response', async (t) => {
 });
 
 t.test('the usage of a message: tokens written to the cache and read from it are prompt tokens', async (t) => {
-  const read = (json: string) => readUsage(json, messagesUsage);
+  const read = (json: string) => countsOf(readUsage(json, messagesUsage));
   t.strictSame(read('{"input_tokens":9,"output_tokens":4}'), { prompt: 9, completion: 4 });
   t.strictSame(
     read('{"input_tokens":9,"cache_creation_input_tokens":100,"cache_read_input_tokens":1000,"output_tokens":4}'),
@@ -86,4 +95,89 @@ t.test('the usage of a message: tokens written to the cache and read from it are
     { prompt: 9, completion: null },
     'an answer is not free for want of a number',
   );
+});
+
+const told = (more: object) => ({
+  ...{ cached: null, cacheWrite: null, audioPrompt: null, reasoning: null, audioCompletion: null, cost: null },
+  ...more,
+});
+
+t.test('details of the tokens, and what the call cost the upstream', async (t) => {
+  const details = (reader: UsageReader, usage: object) => readUsage(JSON.stringify(usage), reader)?.details;
+  const chat = { prompt_tokens: 100, completion_tokens: 50 };
+  t.equal(details(chatUsage, chat), null);
+  t.equal(
+    details(chatUsage, { ...chat, prompt_tokens_details: null, completion_tokens_details: {}, cost: null }),
+    null,
+  );
+  t.strictSame(
+    details(chatUsage, {
+      ...chat,
+      prompt_tokens_details: { cached_tokens: 64, cache_write_tokens: 30, audio_tokens: 0 },
+      completion_tokens_details: { reasoning_tokens: 40.0, audio_tokens: 5, rejected_prediction_tokens: 3 },
+      cost: 0.000123,
+    }),
+    { cached: 64, cacheWrite: 30, audioPrompt: 0, reasoning: 40, audioCompletion: 5, cost: '0.000123' },
+  );
+  const response = { input_tokens: 9, output_tokens: 4, input_tokens_details: { cached_tokens: 8 } };
+  t.strictSame(details(responsesUsage, { ...response, output_tokens_details: { reasoning_tokens: 4 } }), {
+    ...told({ cached: 8, reasoning: 4 }),
+  });
+  const message = { input_tokens: 9, output_tokens: 4 };
+  t.equal(details(messagesUsage, message), null);
+  t.strictSame(
+    details(messagesUsage, { ...message, cache_read_input_tokens: 1000, cache_creation_input_tokens: 100 }),
+    told({ cached: 1000, cacheWrite: 100 }),
+  );
+  t.strictSame(details(messagesUsage, { ...message, cache_read_input_tokens: 0 }), told({ cached: 0 }));
+  t.strictSame(details(messagesUsage, { ...message, cost: 2 }), told({ cost: '2' }));
+});
+
+t.test('a detail that cannot be right is left out, and nothing else is', async (t) => {
+  const bad = [-1, 1.5, Number.NaN, 1e30, '7', true, [], {}, null, 101];
+  for (const value of bad) {
+    const usage = {
+      ...{ prompt_tokens: 100, completion_tokens: 100 },
+      prompt_tokens_details: { cached_tokens: value, cache_write_tokens: value, audio_tokens: 1 },
+      completion_tokens_details: { reasoning_tokens: value, audio_tokens: value },
+    };
+    const read = readUsage(JSON.stringify(usage), chatUsage);
+    t.strictSame(read, { prompt: 100, completion: 100, details: told({ audioPrompt: 1 }) }, JSON.stringify(value));
+  }
+  for (const parts of ['x', 7, [], true]) {
+    const usage = { prompt_tokens: 1, completion_tokens: 2, prompt_tokens_details: parts };
+    t.strictSame(readUsage(JSON.stringify(usage), chatUsage), { prompt: 1, completion: 2, details: null });
+  }
+  const unknown = { prompt_tokens: -1, completion_tokens: 2, prompt_tokens_details: { cached_tokens: 0 } };
+  t.equal(readUsage(JSON.stringify(unknown), chatUsage)?.details, null, 'a part of what is not known');
+  for (const cost of ['-0.1', '1e30', '"0.5"', '1e-30', '1000000', 'true', '{"total_cost":1}', '[]', '1e999']) {
+    const read = readUsage(`{"prompt_tokens":1,"completion_tokens":2,"cost":${cost}}`, chatUsage);
+    t.strictSame(read, { prompt: 1, completion: 2, details: null }, cost);
+  }
+  const cost = (text: string) => readUsage(`{"prompt_tokens":1,"cost":${text}}`, chatUsage)?.details?.cost;
+  t.strictSame(['0', '-0', '3.4500000000000005e-05', '999999.9'].map(cost), [
+    ...['0', '0', '0.000034500000000000005', '999999.9'],
+  ]);
+});
+
+t.test('the cost in a header counts where the usage has none', async (t) => {
+  t.equal(withCost(null, undefined), null);
+  t.strictSame(withCost(null, '0.00025'), told({ cost: '0.00025' }));
+  t.strictSame(withCost(null, '3.45e-05'), told({ cost: '0.0000345' }));
+  t.strictSame(withCost(told({ cached: 1 }), '0.0'), told({ cached: 1, cost: '0' }));
+  t.strictSame(withCost(told({ cost: '7' }), '0.5'), told({ cost: '7' }));
+  for (const bad of ['None', '', '-1', 'NaN', 'Infinity', '1e30', '0x10', '1 ', '1e-99', '9'.repeat(400)]) {
+    t.equal(withCost(null, bad), null, bad);
+  }
+});
+
+t.test('until the completion is whole, what is told of it does not count', async (t) => {
+  const details = { cached: 1, cacheWrite: null, audioPrompt: null, reasoning: 2, audioCompletion: 3, cost: '4' };
+  t.strictSame(promptUsage({ prompt: 5, completion: 6, details }), {
+    ...{ prompt: 5, completion: null, details: told({ cached: 1 }) },
+  });
+  t.strictSame(promptUsage({ prompt: 5, completion: 6, details: { ...details, cached: null } }), {
+    ...{ prompt: 5, completion: null, details: null },
+  });
+  t.equal(promptUsage({ prompt: null, completion: 6, details }), null);
 });

@@ -1,6 +1,13 @@
 import type { ToldUsage } from '../../src/json/usage.ts';
 import type { StreamState } from '../../src/sse/scanner.ts';
 
+/** A usage without the details of its counts. */
+export type Counts = Pick<ToldUsage, 'prompt' | 'completion'>;
+
+export function countsOf(usage: ToldUsage | null): Counts | null {
+  return usage && { prompt: usage.prompt, completion: usage.completion };
+}
+
 /**
  * Streams as upstreams send them, and what becomes of them. In texts, "⏎" is the
  * upstream's line end (LF, CRLF or CR, the same throughout a stream); a line feed is ours.
@@ -10,7 +17,7 @@ export interface StreamFixture {
   readonly input: string;
   readonly output: string;
   readonly state: Exclude<StreamState, 'open'>;
-  readonly usage: ToldUsage | null;
+  readonly usage: Counts | null;
   /** Bytes of generated text relayed, as written in JSON. */
   readonly generated?: number;
 }
@@ -52,7 +59,7 @@ export function chatStream(contentEvents: number): string {
 
 interface Ending {
   readonly state?: StreamFixture['state'];
-  readonly usage?: ToldUsage | null;
+  readonly usage?: Counts | null;
   readonly generated?: number;
 }
 

@@ -1,4 +1,4 @@
-import type { ToldUsage } from '../../src/json/usage.ts';
+import type { Counts } from './fixtures.ts';
 import { MAX_EVENT_BYTES, SLUG, type StreamFixture } from './fixtures.ts';
 
 /** Streams of the Responses API and of the Messages API, and what becomes of them; as in fixtures.ts. */
@@ -13,7 +13,7 @@ const slugged = (text: string) => text.replaceAll('internal-7b', SLUG).replaceAl
 
 interface Ending {
   readonly state?: StreamFixture['state'];
-  readonly usage?: ToldUsage | null;
+  readonly usage?: Counts | null;
   readonly generated?: number;
 }
 

@@ -6,7 +6,7 @@ import type { Model } from '../../src/domain/model.ts';
 import { openMessage } from '../../src/gateway/messages.ts';
 import { openResponse } from '../../src/gateway/responses.ts';
 import type { OpenStream } from '../../src/gateway/stream-relay.ts';
-import { framed, LINE_ENDS, MAX_EVENT_BYTES, SLUG, type StreamFixture } from './fixtures.ts';
+import { countsOf, framed, LINE_ENDS, MAX_EVENT_BYTES, SLUG, type StreamFixture } from './fixtures.ts';
 import { cutAt, fuzz, places } from './fuzz.ts';
 import { MESSAGE_STREAMS, messageStream, RESPONSE_STREAMS, responseStream } from './typed-fixtures.ts';
 
@@ -34,7 +34,7 @@ function feed(open: OpenStream, chunks: readonly Buffer[]) {
   stream.end();
   const { state, reason, events, textEvents, generatedBytes } = stream;
   assert.equal(reason !== '', state === 'broken');
-  return { output: sink.output, state, usage: stream.usage(), generatedBytes, events, textEvents };
+  return { output: sink.output, state, usage: countsOf(stream.usage()), generatedBytes, events, textEvents };
 }
 
 const inBytes = (bytes: Buffer) => cutAt(bytes, [...bytes.keys()]);
@@ -112,9 +112,9 @@ t.test('the usage of a message that goes on is that of its prompt', (t) => {
       'data: {"type":"message_start","message":{"usage":{"input_tokens":3,"cache_read_input_tokens":4,"output_tokens":1}}}\n\n',
     ),
   );
-  t.strictSame(stream.usage(), { prompt: 7, completion: null });
+  t.strictSame(countsOf(stream.usage()), { prompt: 7, completion: null });
   stream.push(Buffer.from('data: {"type":"message_delta","usage":{"output_tokens":9}}\n\n'));
-  t.strictSame(stream.usage(), { prompt: 7, completion: 9 });
+  t.strictSame(countsOf(stream.usage()), { prompt: 7, completion: 9 });
   t.end();
 });
 

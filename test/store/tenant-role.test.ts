@@ -51,7 +51,7 @@ async function fullCompany(db: Database, name: string): Promise<{ id: string; ke
     const token = { name, company_id: id, access: 'read', created_by: null, expires_at: null } as const;
     await createToken(sql, token);
     await sql`insert into key_reveals values (${id}, ${key.id}, 'x', now() + interval '1 minute')`;
-    await addUsage(sql, [{ company: id, prompt: 10, input: '0.5' }]);
+    await addUsage(sql, [{ company: id, prompt: 10, cached: 3, input: '0.5' }]);
     await addStatementRows(sql, id);
     return { id, key: key.id, assistant: assistant.id };
   });
@@ -69,7 +69,7 @@ function tables(sql: Sql): PromiseLike<{ name: string; owner: string | null }[]>
 }
 
 /** What the operator pays, even for a company's own models, is for operators only. */
-const PURCHASE = 'model_cost_prices';
+const PURCHASE = ['model_cost_prices', 'upstream_costs', 'upstream_cost_monthly'];
 const NEVER_READ = { code: '42501' }; // insufficient_privilege
 
 t.test('with every WHERE forgotten', async (t) => {
@@ -77,7 +77,7 @@ t.test('with every WHERE forgotten', async (t) => {
   const [one, two] = [await fullCompany(db, 'one'), await fullCompany(db, 'two')];
   await db.run(MS, (sql) => insertUser(sql, { email: 'op@example.com', role: 'operator', company_id: null }, null));
   const all = await db.run(MS, tables);
-  const owned = all.filter(({ owner, name }) => owner !== null && name !== PURCHASE) as {
+  const owned = all.filter(({ owner, name }) => owner !== null && !PURCHASE.includes(name)) as {
     name: string;
     owner: string;
   }[];
@@ -117,7 +117,7 @@ t.test('with every WHERE forgotten', async (t) => {
   });
 
   await t.test('what belongs to nobody, and secrets, are not there at all', async (t) => {
-    const rest = all.filter(({ name, owner }) => name === PURCHASE || (owner === null && name !== 'settings'));
+    const rest = all.filter(({ name, owner }) => PURCHASE.includes(name) || (owner === null && name !== 'settings'));
     t.ok(rest.some(({ name }) => name === 'sessions'));
     for (const { name } of rest) {
       await t.rejects(

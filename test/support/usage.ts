@@ -16,6 +16,9 @@ export interface SomeUsage {
   readonly output?: string;
   readonly at?: string;
   readonly center?: string;
+  /** Token details; not told by default. */
+  readonly cached?: number;
+  readonly reasoning?: number;
 }
 
 /** Adds rows to the ledger by plain SQL; Postgres computes the cost. */
@@ -34,14 +37,17 @@ export async function addUsage(sql: Sql, rows: readonly SomeUsage[]): Promise<vo
     price_output: row.output ?? '0',
     occurred_at: row.at ?? `${(row.month ?? '2026-11-01').slice(0, 7)}-15T12:00:00Z`,
     cost_center: row.center ?? '',
+    cached_tokens: row.cached,
+    reasoning_tokens: row.reasoning,
   }));
   await sql`
     insert into api_usage (billing_month, request_id, company_id, api_key_id, model_slug, upstream_model, endpoint,
-      prompt_tokens, completion_tokens, price_input, price_output, cost_eur, usage_source, outcome, occurred_at, cost_center)
+      prompt_tokens, completion_tokens, price_input, price_output, cost_eur, usage_source, outcome, occurred_at, cost_center, cached_tokens, reasoning_tokens)
     select billing_month, request_id, company_id, api_key_id, model_slug, upstream_model, endpoint,
       prompt_tokens, completion_tokens, price_input, price_output,
-      (prompt_tokens * price_input + completion_tokens * price_output) * 0.001, 'upstream', 'completed', occurred_at, cost_center
+      (prompt_tokens * price_input + completion_tokens * price_output) * 0.001, 'upstream', 'completed', occurred_at, cost_center, cached_tokens, reasoning_tokens
     from json_to_recordset(${JSON.stringify(json)}::text::json) as row (billing_month date, request_id uuid, company_id uuid,
       api_key_id uuid, model_slug text, upstream_model text, endpoint text, prompt_tokens bigint, completion_tokens bigint,
-      price_input numeric, price_output numeric, occurred_at timestamptz, cost_center text)`;
+      price_input numeric, price_output numeric, occurred_at timestamptz, cost_center text,
+      cached_tokens bigint, reasoning_tokens bigint)`;
 }

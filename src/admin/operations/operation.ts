@@ -16,7 +16,7 @@ export interface ObjectSchema extends Schema {
 
 /** What an operation works with: who asks, and what was asked, checked by its schemas. */
 export interface Call<B = unknown, Q = unknown> {
-  readonly services: Pick<PageServices, 'keyPrefix' | 'calendar' | 'clock'>;
+  readonly services: Pick<PageServices, 'keyPrefix' | 'calendar' | 'clock' | 'upstreamCurrency' | 'upstreamRate'>;
   /** Where people reach the pages. */
   readonly origin: string;
   /** As the audit log names it. */

@@ -1,5 +1,6 @@
 import { problemsOf } from '../../domain/overview.ts';
 import { readMargin } from '../../store/margin.ts';
+import { withDetails } from '../../store/margin-details.ts';
 import { readOverview } from '../../store/overview.ts';
 import { type Operation, operation } from './operation.ts';
 import * as schema from './schemas.ts';
@@ -62,6 +63,22 @@ const status = schema.object({
 const sums = {
   ...{ requests: count, revenue_eur: eur, cost_eur: eurOrNull, uncosted_eur: eur, margin_eur: eurOrNull },
   margin_percent: percent,
+  cached_percent: { ...percent, description: "of the prompt tokens, from the upstream's cache, where it tells them" },
+  upstream: {
+    ...schema.object({
+      requests: { ...count, description: 'calls of which the upstream told its own cost' },
+      revenue_eur: eur,
+      costs: {
+        type: 'array',
+        items: schema.object({ currency: { type: 'string' }, cost: { type: 'string' } }),
+        description: 'as told',
+      },
+      cost_eur: { ...eurOrNull, description: 'null: a part is in a currency whose rate is not set' },
+      margin_eur: eurOrNull,
+      margin_percent: percent,
+    }),
+    type: ['object', 'null'],
+  },
 };
 const ofModel = { model: { type: 'string' } };
 const ofCompany = { company_id: schema.id, company_name: { type: ['string', 'null'] } };
@@ -74,6 +91,11 @@ const margin = schema.object({
   lines: { type: 'array', items: schema.object({ ...sums, ...ofModel, ...ofCompany }) },
   without_cost: { type: 'array', items: { type: 'string' }, description: 'models with calls and no cost price' },
   months: { type: 'array', items: schema.day },
+  told: {
+    ...schema.object({ cost: { type: 'boolean' }, cached: { type: 'boolean' } }),
+    description: 'whether upstreams told their own cost, and cached tokens, of any call',
+  },
+  upstream_currency: schema.object({ currency: { type: 'string' }, rate: { type: ['string', 'null'] } }),
 });
 const MOST_COMPANIES = 100_000;
 const USUAL_COMPANIES = 200;
@@ -113,8 +135,10 @@ export const overviewOperations: readonly Operation[] = [
     answer: margin,
     status: 200,
     isLong: true,
-    run(sql, { query: { month, companies = USUAL_COMPANIES, lines } }) {
-      return readMargin(sql, month === undefined ? null : `${month}-01`, { companies, lines: lines === 'true' });
+    async run(sql, { query: { month, companies = USUAL_COMPANIES, lines }, services }) {
+      const extent = { companies, lines: lines === 'true' };
+      const read = await readMargin(sql, month === undefined ? null : `${month}-01`, extent);
+      return withDetails(sql, read, { currency: services.upstreamCurrency, rate: services.upstreamRate });
     },
   }),
 ];

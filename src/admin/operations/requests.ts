@@ -1,4 +1,5 @@
 import { fateOf, type Result } from '../../domain/request-fate.ts';
+import { TOKEN_DETAILS } from '../../domain/usage.ts';
 import { requestIdTime } from '../../runtime/request-id.ts';
 import type { Sql } from '../../store/database.ts';
 import { findRequest, pageOfRequests, type RequestCursor, type RequestRow } from '../../store/request.ts';
@@ -60,6 +61,10 @@ const detail = schema.object({
   usage_source: textOrNull,
   upstream_status: { ...numberOrNull, description: 'for operators' },
   upstream_reason: { ...textOrNull, description: 'what the upstream said, for operators' },
+  // what the tokens consist of, as far as the upstream told
+  ...Object.fromEntries(TOKEN_DETAILS.map((name) => [name, numberOrNull])),
+  upstream_cost: { ...textOrNull, description: "the upstream's own cost, for operators: exact decimal text" },
+  upstream_currency: { ...textOrNull, description: 'its currency' },
 });
 const LIST = { method: 'get', query: schema.listQuery(filters), answer: page, status: 200 } as const;
 const ONE = { method: 'get', answer: detail, status: 200 } as const;

@@ -1,11 +1,13 @@
 import { type DayRange, monthOf, readRange } from '../../domain/day-range.ts';
 import { FieldError } from '../../domain/field.ts';
+import { TOKEN_DETAILS } from '../../domain/usage.ts';
 import { findCompany } from '../../store/company.ts';
 import { readUsage, type UsageFilters } from '../../store/daily.ts';
 import type { Sql } from '../../store/database.ts';
 import { copyLedger } from '../../store/export.ts';
 import { snapshot } from '../../store/tenant-role.ts';
 import { summaryOf } from '../../store/usage.ts';
+import { readUsageDetails } from '../../store/usage-details.ts';
 import { ENDPOINTS, isMonth } from '../usage-address.ts';
 import { type Call, type Operation, operation } from './operation.ts';
 import { Problem } from './problem.ts';
@@ -60,6 +62,15 @@ const answer = {
     },
     total_cost_eur: eur,
     monthly_budget_eur: textOrNull,
+    token_details: {
+      type: ['object', 'null'],
+      description: 'of calls whose upstream told what their tokens consist of; null: none did, or of a single key',
+      properties: {
+        requests: count,
+        ...Object.fromEntries(TOKEN_DETAILS.map((name) => [name, count])),
+        cached_percent: { type: ['number', 'null'], description: 'cached of their prompt tokens' },
+      },
+    },
     by_model: by('model_slug'),
     by_endpoint: by('endpoint'),
     by_key: {
@@ -94,7 +105,8 @@ export const usageOperations: readonly Operation[] = [
       const company = call.params.company as string;
       const range = rangeOf(call);
       const usage = await readUsage(sql, company, range, filtersOf(call));
-      const summary = summaryOf(company, usage, range.from.slice(0, 7));
+      const details = await readUsageDetails(sql, company, range, filtersOf(call));
+      const summary = summaryOf(company, usage, range.from.slice(0, 7), details);
       const { lines: keys } = usage.by_key;
       const by_key = keys.map(({ estimated: _, unfinished: __, ...line }) => line);
       return { ...summary, ...range, month: isMonth(range) ? summary.month : null, by_key, by_time: usage.by_time };

@@ -1,0 +1,54 @@
+import { type DayRange, monthsIn } from '../domain/day-range.ts';
+import { TOKEN_DETAILS } from '../domain/usage.ts';
+import type { UsageFilters } from './daily.ts';
+import type { Sql } from './database.ts';
+
+/** Sums of what upstreams told about the tokens of some calls. */
+export type DetailSums = Readonly<Record<(typeof TOKEN_DETAILS)[number], number>> & {
+  /** Calls with any detail. */
+  readonly requests: number;
+  /** Cached of the prompt tokens of the calls that tell them, with one decimal; null where these are none. */
+  readonly cached_percent: number | null;
+};
+
+export interface UsageDetails {
+  readonly total: DetailSums;
+  /** The most prompt tokens first. */
+  readonly by_model: readonly (DetailSums & { readonly model: string })[];
+}
+
+/**
+ * What the tokens of a company consist of, in the range and with the filters of `readUsage`.
+ * @returns null where no upstream told, and for a single key: the sums are of all keys together
+ */
+export async function readUsageDetails(
+  sql: Sql,
+  companyId: string,
+  range: DayRange,
+  { model, key, endpoint, cost_center }: UsageFilters,
+): Promise<UsageDetails | null> {
+  if (key !== null) return null;
+  const { whole, parts } = monthsIn(range);
+  const days = parts.map(
+    ({ month, from, to }) => sql`or (billing_month = ${month}::date and day between ${from}::date and ${to}::date)`,
+  );
+  const rows = await sql<(DetailSums & { readonly model: string | null })[]>`
+    select model_slug as model, sum(requests)::float8 as requests, ${detailSums(sql)}
+    from usage_details
+    where company_id = ${companyId} and (billing_month = any(${whole}::date[]) ${days.reduce((all, part) => sql`${all} ${part}`, sql``)})
+      ${model === null ? sql`` : sql`and model_slug = ${model}`} ${endpoint === null ? sql`` : sql`and endpoint = ${endpoint}`}
+      ${cost_center === null ? sql`` : sql`and cost_center = ${cost_center}`}
+    group by rollup (model_slug) having sum(requests) > 0
+    order by grouping(model_slug) desc, sum(prompt_tokens) desc, model_slug`;
+  const [total, ...by_model] = rows;
+  if (total === undefined) return null;
+  const { model: _, ...sums } = total;
+  return { total: sums, by_model: by_model as UsageDetails['by_model'] };
+}
+
+/** The members of DetailSums, but the requests. */
+function detailSums(sql: Sql) {
+  const sums = TOKEN_DETAILS.map((name) => `sum(${name})::float8 as ${name}`).join(', ');
+  return sql`${sql.unsafe(sums)},
+    round(sum(cached_tokens) * 100 / nullif(sum(prompt_tokens), 0), 1)::float8 as cached_percent`;
+}
