@@ -1,6 +1,7 @@
 import type { Section } from '../run/rounds.ts';
 import { bodies } from './bodies.ts';
 import { burst } from './burst.ts';
+import { distributed } from './distributed.ts';
 import { idle } from './idle.ts';
 import { latency } from './latency.ts';
 import { metering } from './metering.ts';
@@ -32,7 +33,7 @@ export const SECTIONS: Readonly<Record<string, Section>> = {
 };
 
 /** The sections of FLEET.md, which run only when they are named. */
-export const FLEET: Readonly<Record<string, Section>> = { replicas, workers };
+export const FLEET: Readonly<Record<string, Section>> = { replicas, workers, distributed };
 
 /** The section of PAGES.md, which runs only when it is named. */
 export const PAGES: Readonly<Record<string, Section>> = { pages };

@@ -6,6 +6,7 @@ import { companyCommands } from './company.ts';
 import { companyEndCommands } from './company-end.ts';
 import { configurationCommands } from './configuration.ts';
 import { demoCommands } from './demo.ts';
+import { distributionCommands } from './distribution.ts';
 import { eventCommands } from './event.ts';
 import { keyCommands } from './key.ts';
 import { ledgerCommands } from './ledger.ts';
@@ -55,4 +56,5 @@ export const COMMANDS: readonly Command[] = [
   ...configurationCommands,
   ...demoCommands,
   ...backupCommands,
+  ...distributionCommands,
 ];

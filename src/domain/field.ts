@@ -139,7 +139,8 @@ export function lines<T>(read: Read<T>): Read<T[]> {
   };
 }
 
-function wholeNumber(most: number): Read<number> {
+/** @param most the highest that is taken; the lowest is 1 */
+export function wholeNumber(most: number): Read<number> {
   return (text) => {
     const value = /^\d{1,13}$/.test(text) ? Number(text) : 0;
     return value < 1 || value > most ? refuse(`must be a whole number from 1 to ${most}`, text) : value;

@@ -15,6 +15,7 @@ type Fragment = ReturnType<typeof alertColumn>;
 /**
  * Tables of a WITH clause: `month`, and `states`, the budgets of the present month with what was spent of
  * them. A revoked or expired key has none, and neither has a closed company.
+ * Each table of sums is read by itself: where it is spread over servers, no row of it is joined to others there.
  * @param only condition on `s`, the company's row of monthly_spend
  */
 function states(sql: Sql, only: Fragment) {
@@ -26,18 +27,28 @@ function states(sql: Sql, only: Fragment) {
           (first + interval '1 month')::timestamp at time zone zone as ends
         from (select billing_month(now()) as first, value as zone from settings where name = 'billing_timezone') m) m
     ),
-    budgets as (
-      select c.id as company_id, null::uuid as api_key_id, company_budget(c) as budget,
-        s.api_cost_eur + s.chat_cost_eur as spent
-      from monthly_spend s join companies c on c.id = s.company_id
-      where s.billing_month = (select first from month) and company_budget(c) > 0 and c.closed_at is null and ${only}
-      union all
-      select k.company_id, k.id, k.monthly_budget_eur, (
-          select coalesce(sum(d.cost_eur), 0) from usage_key_months d
-          where d.company_id = k.company_id and d.api_key_id = k.id and d.billing_month = (select first from month))
-      from monthly_spend s join companies c on c.id = s.company_id join api_keys k on k.company_id = s.company_id
-      where c.closed_at is null and s.billing_month = (select first from month) and k.monthly_budget_eur > 0 and ${only}
+    spends as materialized (
+      select company_id, api_cost_eur + chat_cost_eur as spent from monthly_spend s
+      where billing_month = (select first from month) and ${only}
+    ),
+    keys as materialized (
+      select k.id, k.company_id, k.monthly_budget_eur
+      from spends s join companies c on c.id = s.company_id join api_keys k on k.company_id = s.company_id
+      where c.closed_at is null and k.monthly_budget_eur > 0
         and k.revoked_at is null and coalesce(k.expires_at > now(), true)
+    ),
+    key_spends as materialized (
+      select api_key_id, company_id, sum(cost_eur) as spent from usage_key_months
+      where company_id = any(array(select company_id from keys)) and billing_month = (select first from month)
+        and api_key_id = any(array(select id from keys)) group by 1, 2
+    ),
+    budgets as (
+      select c.id as company_id, null::uuid as api_key_id, company_budget(c) as budget, s.spent
+      from spends s join companies c on c.id = s.company_id
+      where company_budget(c) > 0 and c.closed_at is null
+      union all
+      select k.company_id, k.id, k.monthly_budget_eur, coalesce(d.spent, 0)
+      from keys k left join key_spends d on d.company_id = k.company_id and d.api_key_id = k.id
     ),
     states as (
       select b.*, case when m.elapsed >= ${EARLY} then round(b.spent * m.length / m.elapsed, 2) end as forecast
@@ -73,7 +84,7 @@ export async function lookAtBudgets(sql: Sql, cursor: string | null): Promise<Pi
       on conflict do nothing
       returning id
     )
-    select pg_snapshot_xmin(pg_current_snapshot())::text as cursor, (select count(*)::integer from written) as reached`;
+    select spend_horizon()::text as cursor, (select count(*)::integer from written) as reached`;
   return found;
 }
 

@@ -227,7 +227,7 @@ async function readNews(sql: Sql, since: string | null): Promise<News> {
       (select coalesce(json_agg(json_build_array(id, kind, subject)), '[]')
        from (select id, kind, subject from changes where xid >= ${before} and not ${seen('xid')}
              limit ${MAX_CHANGES + 1}) as fresh) as changes,
-      exists (select from monthly_spend where changed_xid >= ${before} and not ${seen('changed_xid')}) as spent`);
+      has_spent_since(${literal(since)}::pg_snapshot) as spent`);
   return row;
 }
 

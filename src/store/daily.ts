@@ -157,8 +157,7 @@ export async function readUsage(
       select coalesce(sum(cost), 0) as api, coalesce(sum(requests), 0) as requests,
         coalesce(sum(prompt_tokens), 0) as prompt_tokens, coalesce(sum(completion_tokens), 0) as completion_tokens,
         case when ${!isFiltered && parts.length === 0} then (
-          select coalesce(sum(chat_cost_eur), 0) from monthly_spend
-          where company_id = ${companyId} and billing_month = any(${whole}::date[])) end as chat
+          select coalesce(sum(chat_cost_eur), 0) from months where billing_month = any(${whole}::date[])) end as chat
       from ranked where of = 14
     )
     select jsonb_build_object(
@@ -181,24 +180,28 @@ export async function readUsage(
           'cost_eur', trim_scale(cost)::text) order by at, model_slug) from drawn), '[]'),
       'hours', ${stepOf(range) === 'hour' ? hoursOf(sql, range.from) : sql`'[]'::jsonb`},
       'months', (select jsonb_agg(to_char(month, 'YYYY-MM-DD') order by month desc) from (
-        select billing_month as month from monthly_spend where company_id = b.id union select b.month) as known)) as page
+        select billing_month as month from months union select b.month) as known)) as page
     from budget b, total t`;
   return row?.page ?? unknownCompany(companyId);
 }
 
-/** Tables of a WITH clause: `budget` has the present month of a company, its budget and forecast. */
+/**
+ * Tables of a WITH clause: `months` has the company's rows of monthly_spend, `budget` its present month with budget and
+ * forecast. A table that may be spread over servers is read by itself and not joined.
+ */
 function budgetTables(sql: Sql, companyId: string) {
   return sql`asked as materialized (
       select c.id, c.name, company_budget(c) as budget, z.value as zone, billing_month(now()) as month
       from companies c, settings z where c.id = ${companyId} and z.name = 'billing_timezone'
     ),
+    months as materialized (select * from monthly_spend where company_id = ${companyId}),
     present as (
       select a.*, coalesce(api_cost_eur, 0) as api, coalesce(chat_cost_eur, 0) as chat,
         coalesce(api_cost_eur + chat_cost_eur, 0) as spent, coalesce(requests, 0) as requests,
         coalesce(prompt_tokens, 0) as prompt_tokens, coalesce(completion_tokens, 0) as completion_tokens,
         extract(epoch from now() - a.month::timestamp at time zone a.zone) as elapsed,
         extract(epoch from (a.month + interval '1 month')::timestamp at time zone a.zone - a.month::timestamp at time zone a.zone) as length
-      from asked a left join monthly_spend s on s.company_id = a.id and s.billing_month = a.month
+      from asked a left join months s on s.billing_month = a.month
     ),
     budget as (
       select *, case when elapsed >= 86400 then round(spent * length / elapsed, 2) end as forecast from present

@@ -54,11 +54,16 @@ async function findDemo(sql: Sql) {
     select id from companies where name = ${DEMO_COMPANY} and id in ${made('companies')}`;
   const demo = company?.id ?? null;
   const models = await sql<{ id: string; slug: string; users: string[] }[]>`
+    with used as materialized (
+      select distinct company_id, model_slug from usage_daily
+      where billing_month >= billing_month(now() - interval '1 month')
+        and model_slug = any(array(select slug from models m where ${isDemoModel(sql)}))
+    )
     select id, slug, array(
       select c.name from companies c where c.id is distinct from ${demo} and (
         exists (select from assistants a where a.company_id = c.id and a.model_slug = slug)
         or exists (select from api_keys k where k.company_id = c.id and slug = any(k.allowed_model_slugs) and k.revoked_at is null)
-        or exists (select from usage_daily d where d.company_id = c.id and d.model_slug = slug and d.billing_month >= billing_month(now() - interval '1 month')))
+        or exists (select from used d where d.company_id = c.id and d.model_slug = slug))
       order by 1 limit 10) as users
     from models m
     where ${isDemoModel(sql)} and id in ${made('models')} order by slug`;

@@ -142,14 +142,14 @@ async function readChangedSpend(db: Database, cursor: string | null): ReturnType
   // was running at the last reading is read again
   const [before, since] = cursor?.split(' ') ?? [null, null];
   // as one text, see `readNews` in changes.ts: a gateway that writes asks this four times a second
-  const [{ server, xmin, sums }] = await db.run(READ_MS, (sql) =>
-    sql.unsafe<[{ server: string; xmin: string; sums: MonthSum[] | null }]>(`
-      select ${SERVER_IDENTITY} as server, pg_snapshot_xmin(pg_current_snapshot())::text as xmin, (
+  const [{ server, horizon, sums }] = await db.run(READ_MS, (sql) =>
+    sql.unsafe<[{ server: string; horizon: string; sums: MonthSum[] | null }]>(`
+      select ${SERVER_IDENTITY} as server, spend_horizon()::text as horizon, (
         select ${sumsOf('api_cost_eur + chat_cost_eur')} from monthly_spend
         where changed_xid >= ${literal(since ?? null)}::xid8
       ) as sums`),
   );
-  const next = `${server} ${xmin}`;
+  const next = `${server} ${horizon}`;
   if (before === null || before === server) return { cursor: next, sums: sums ?? [] };
   // after a failover or a restore, ids may be lower than those we saw: read all current figures
   const all = await db.run(

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Database, Sql } from './database.ts';
 import { DatabaseUnavailable } from './database-error.ts';
+import { adopt } from './distribution.ts';
 
 export const SQL_DIRECTORY = fileURLToPath(new URL('../../sql', import.meta.url));
 
@@ -49,6 +50,7 @@ export async function migrate(db: Database, { billingTimezone, directory, upTo }
       if (count === 0) await sql`alter table schema_migrations add column needs text`;
       await sql.unsafe(next.text);
       await sql`insert into schema_migrations (name, sha256, needs) values (${next.name}, ${next.hash}, ${next.needs})`;
+      await adopt(sql);
       done.push(next.name);
       return later;
     });
@@ -158,7 +160,7 @@ async function setBillingTimezone(sql: Sql, zone: string): Promise<void> {
   const [setting] = await sql<[{ value: string }]>`select value from settings where name = 'billing_timezone'`;
   if (setting.value === zone) return;
   await sql`select value from settings where name = 'billing_timezone' for update`;
-  const [used] = await sql<[{ used: boolean }]>`select exists (select from monthly_spend) as used`;
+  const [used] = await sql<[{ used: boolean }]>`select exists (select 1 from monthly_spend) as used`;
   if (used.used) {
     throw new MigrationRefused(
       `BILLING_TIMEZONE is ${zone}, but this database already counts usage in ${setting.value}: keep ${setting.value}`,
@@ -176,8 +178,8 @@ export async function forgetOtherCluster(db: Database): Promise<boolean> {
   const [found] = await db.run(
     CHECK_MS,
     (sql) => sql<[{ foreign: boolean }]>`
-      select exists (select from changes where xid >= pg_snapshot_xmax(pg_current_snapshot()))
-        or exists (select from monthly_spend where changed_xid >= pg_snapshot_xmax(pg_current_snapshot())) as foreign`,
+      select exists (select 1 from changes where xid >= pg_snapshot_xmax(pg_current_snapshot()))
+        or exists (select 1 from monthly_spend where ${foreign(sql)}) as foreign`,
   );
   if (!found.foreign) return false;
   await db.transaction(RESET_MS, async (sql) => {
@@ -185,15 +187,20 @@ export async function forgetOtherCluster(db: Database): Promise<boolean> {
     // one statement, and the first to write, so that its snapshot contains none of our own ids
     await sql`
       with foreign_ids as (
-        select from changes where xid >= pg_snapshot_xmax(pg_current_snapshot())
-        union all select from monthly_spend where changed_xid >= pg_snapshot_xmax(pg_current_snapshot()) limit 1
+        select 1 from changes where xid >= pg_snapshot_xmax(pg_current_snapshot())
+        union all select 1 from monthly_spend where ${foreign(sql)} limit 1
       ),
       gone as (delete from changes where xid >= pg_snapshot_xmax(pg_current_snapshot())),
       moved as (
         update monthly_spend set changed_xid = pg_current_xact_id()
-        where changed_xid >= pg_snapshot_xmax(pg_current_snapshot())
+        where ${foreign(sql)}
       )
       select announce_change('all', '') from foreign_ids`;
   });
   return true;
+}
+
+/** Of a server that was further; no transaction id is as high as the instants of a distributed database. */
+function foreign(sql: Sql) {
+  return sql`changed_xid >= pg_snapshot_xmax(pg_current_snapshot()) and changed_xid < '1000000000000000'::xid8`;
 }

@@ -63,18 +63,23 @@ async function readFacts(sql: Sql): Promise<Facts> {
       from monthly_spend where billing_month = (select month from clock)
     ),
     ${before(sql)},
+    alerted as materialized (
+      select api_key_id, company_id from budget_alerts
+      where billing_month = (select month from clock) and api_key_id is not null and threshold <> '50'
+      group by 1, 2 order by max(occurred_at) desc limit ${MOST_KEYS}
+    ),
+    key_spends as materialized (
+      select api_key_id, company_id, sum(cost_eur) as spent from usage_key_months
+      where company_id = any(array(select company_id from alerted)) and billing_month = (select month from clock)
+        and api_key_id = any(array(select api_key_id from alerted)) group by 1, 2
+    ),
     budgets as (
       select company_id, null::uuid as key_id, c.name as key_name, '' as prefix, company_budget(c) as budget, spent, c.name
       from month join companies c on c.id = company_id where company_budget(c) > 0
       union all
-      select k.company_id, k.id, k.name, k.prefix, k.monthly_budget_eur, (
-          select coalesce(sum(cost_eur), 0) from usage_key_months d
-          where d.company_id = k.company_id and d.api_key_id = k.id and d.billing_month = (select month from clock)), c.name
-      from (
-        select api_key_id from budget_alerts
-        where billing_month = (select month from clock) and api_key_id is not null and threshold <> '50'
-        group by 1 order by max(occurred_at) desc limit ${MOST_KEYS}) a
-      join api_keys k on k.id = api_key_id join companies c on c.id = k.company_id
+      select k.company_id, k.id, k.name, k.prefix, k.monthly_budget_eur, coalesce(d.spent, 0), c.name
+      from alerted a join api_keys k on k.id = a.api_key_id join companies c on c.id = k.company_id
+      left join key_spends d on d.company_id = k.company_id and d.api_key_id = k.id
       where k.monthly_budget_eur > 0 and k.revoked_at is null and coalesce(k.expires_at > now(), true)
     ),
     near as materialized (
@@ -141,6 +146,17 @@ function before(sql: Sql): Fragment {
       select 'month', (month - interval '1 month')::date, ((now() at time zone zone) - interval '1 month') at time zone zone,
         (month - interval '1 month')::timestamp at time zone zone, month_begins from clock
     ),
+    -- read only where there is no later mark
+    yesterday as materialized (
+      select coalesce(sum(requests), 0) as requests, coalesce(sum(prompt_tokens + completion_tokens), 0) as tokens,
+        coalesce(sum(cost_eur), 0) as cost
+      from usage_model_days where day = (select today - 1 from clock)
+    ),
+    last_month as materialized (
+      select coalesce(sum(requests), 0) as requests, coalesce(sum(prompt_tokens + completion_tokens), 0) as tokens,
+        coalesce(sum(api_cost_eur), 0) as cost
+      from monthly_spend where billing_month = (select (month - interval '1 month')::date from clock)
+    ),
     before as (
       select period, (
         select jsonb_build_object('requests', round(u.requests + (o.requests - u.requests) * part),
@@ -154,11 +170,8 @@ function before(sql: Sql): Fragment {
       cross join lateral (
         select * from (${mark(sql`at > s.until order by at`)}) m
         union all (
-          select s.ends, coalesce(sum(requests), 0), coalesce(sum(prompt_tokens + completion_tokens), 0), coalesce(sum(cost_eur), 0)
-          from usage_model_days where s.period = 'day' and day = s.begins having s.period = 'day')
-        union all (
-          select s.ends, coalesce(sum(requests), 0), coalesce(sum(prompt_tokens + completion_tokens), 0), coalesce(sum(api_cost_eur), 0)
-          from monthly_spend where s.period = 'month' and billing_month = s.begins having s.period = 'month')
+          select s.ends, requests, tokens, cost from yesterday where s.period = 'day'
+          union all select s.ends, requests, tokens, cost from last_month where s.period = 'month')
         limit 1) o
     )`;
 }

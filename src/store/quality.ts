@@ -56,7 +56,7 @@ export async function readQuality(
       group by grouping sets ((model_slug), (api_key_id), (endpoint)) having sum(requests) > 0
     )
     select rows, (select json_agg(groups) from groups) as groups, exists (
-      select from request_trail, asked where company_id = ${companyId} and occurred_at >= begins and occurred_at < ends) as trail
+      select 1 from request_trail, asked where company_id = ${companyId} and occurred_at >= begins and occurred_at < ends) as trail
     from counted`;
   const by = (name: 'model_slug' | 'api_key_id' | 'endpoint') =>
     new Map(

@@ -26,8 +26,9 @@ export function trailStore(db: Database): TrailStore {
       const { count } = await db.run(
         KEEP_MS,
         (sql) => sql`
-          delete from request_hours where ctid = any (array(
-            select ctid from request_hours where hour < now() - make_interval(days => ${HOURS_DAYS}) limit ${STEP_ROWS}))`,
+          delete from request_hours where (company_id, hour, model_slug, api_key_id, endpoint) in (
+            select company_id, hour, model_slug, api_key_id, endpoint from request_hours
+            where hour < now() - make_interval(days => ${HOURS_DAYS}) limit ${STEP_ROWS})`,
       );
       return count === STEP_ROWS;
     },

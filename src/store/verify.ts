@@ -138,14 +138,18 @@ export async function verifySums(sql: Sql, name: SumsName, most = 1000): Promise
     : dimensions;
   const or = (column: string) => sql.unsafe(columns.includes(column) ? column : `null as ${column}`);
   const [row] = await sql<[{ checked: number; total: number; differences: SumsDifference[] | null }]>`
-    with rows as (
-      select ${shownDimensions}, count(*) as requests, sum(prompt_tokens) as prompt_tokens,
+    with cells as materialized (
+      select ${dimensions}, count(*) as requests, sum(prompt_tokens) as prompt_tokens,
         sum(completion_tokens) as completion_tokens, sum(cost_eur) as cost_eur,
         count(*) filter (where usage_source = 'estimated') as estimated, count(*) filter (where outcome <> 'completed') as unfinished
       from (
         select u.*, (occurred_at at time zone z.value)::date as day, date_trunc('hour', occurred_at, z.value) as hour
         from api_usage u, settings z where z.name = 'billing_timezone') u
-      group by ${groups}
+      group by ${dimensions}
+    ),
+    rows as (
+      select ${shownDimensions}, ${sql.unsafe([...DAILY, ...COUNTS].map((figure) => `sum(${figure}) as ${figure}`).join(', '))}
+      from cells group by ${groups}
     ),
     counted as (
       select ${dimensions}, ${sql.unsafe(figures.map((figure) => `sum(${figure}) as ${figure}`).join(', '))} from ${sql(table)}

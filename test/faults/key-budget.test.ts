@@ -109,7 +109,7 @@ t.test("a key's own budget holds on three gateways that are killed meanwhile, an
       .filter(({ status, complete }) => status === 200 && complete)
       .map(({ requestId }) => requestId as string);
     const rows = await world.sql<{ id: string }[]>`
-      select id from unnest(${ids}::text[]) as t (id) where not exists (select from api_usage where request_id = id::uuid)`;
+      select id from unnest(${ids}::text[]) as t (id) except select request_id::text from api_usage`;
     return rows.map(({ id }) => id);
   }
 });

@@ -12,7 +12,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import type { Sql } from 'postgres';
 import { type Binaries, findBinaries, type Identity, identityFor, launch } from '../../src/store/launch.ts';
 import { freePort } from '../faults/pooler.ts';
@@ -82,9 +82,9 @@ export async function newCluster(life: Life, given?: Binaries): Promise<Cluster>
   return openCluster(life, binaries, folder);
 }
 
-/** Every user can run the programs of the operating system. */
+/** Every user can run the programs of the operating system, and copies of them, whose files are elsewhere than beside them. */
 function userFor(folder: string, binaries: Binaries): Identity {
-  if (!binaries.postgres.startsWith('/usr/')) return identityFor(folder, binaries);
+  if (existsSync(join(dirname(dirname(binaries.postgres)), 'share'))) return identityFor(folder, binaries);
   return process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534, wrapper: [] } : { wrapper: [] };
 }
 

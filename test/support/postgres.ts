@@ -10,6 +10,7 @@ import { type Database, openDatabase, type Sql } from '../../src/store/database.
 import { DatabaseUnavailable } from '../../src/store/database-error.ts';
 import { type Embedded, findEmbedded, startEmbedded } from '../../src/store/embedded.ts';
 import { migrate, SQL_DIRECTORY } from '../../src/store/migrate.ts';
+import { freezeTemplate, onEach, spread, WORKERS } from './distributed.ts';
 import { until } from './until.ts';
 
 export interface TestDatabase {
@@ -44,6 +45,8 @@ async function newDatabase(t: Test, source: (sql: Sql, server: string) => Promis
     await administer(url, async (sql) => {
       const template = await source(sql, url);
       await sql`create database ${sql(name)} template ${sql(template)} ${(await copiesFiles(sql)) ? sql`strategy file_copy` : sql``}`;
+      if (template !== 'template1')
+        await onEach(WORKERS, (sql) => sql`create database ${sql(name)} template ${sql(template)}`);
     });
     return url;
   });
@@ -51,7 +54,9 @@ async function newDatabase(t: Test, source: (sql: Sql, server: string) => Promis
   const db = openDatabase({ url });
   t.teardown(async () => {
     await db.close();
-    await administer(server, (sql) => sql`drop database if exists ${sql(name)} with (force)`);
+    for (const each of [server, ...WORKERS]) {
+      await administer(each, (sql) => sql`drop database if exists ${sql(name)} with (force)`);
+    }
   });
   return { url, db };
 }
@@ -158,9 +163,17 @@ async function ensureTemplate(sql: Sql, server: string): Promise<string> {
 
   await sql`select pg_advisory_lock(hashtext('tollgate test template'))`; // held until this connection ends
   if (await exists(sql, name)) return name;
-  const draft = 'tollgate_template_draft';
-  await sql`drop database if exists ${sql(draft)} with (force)`;
-  await sql`create database ${sql(draft)}`;
+  const draft = WORKERS.length > 0 ? name : 'tollgate_template_draft';
+  const servers = [server, ...WORKERS];
+  await onEach(servers, async (sql) => {
+    await sql`drop database if exists ${sql(draft)} with (force)`;
+    await sql`create database ${sql(draft)}`;
+  });
+  if (WORKERS.length > 0) {
+    await spread(servers.map((url) => inDatabase(url, draft)));
+    await onEach(servers.reverse(), (sql) => freezeTemplate(sql, draft));
+    return name;
+  }
   const db = openDatabase({ url: inDatabase(server, draft), maxConnections: 1 });
   try {
     await migrate(db, { billingTimezone: 'UTC' });
@@ -172,6 +185,6 @@ async function ensureTemplate(sql: Sql, server: string): Promise<string> {
 }
 
 async function exists(sql: Sql, name: string): Promise<boolean> {
-  const rows = await sql`select from pg_database where datname = ${name}`;
+  const rows = await sql`select from pg_database where datname = ${name} and datallowconn = ${WORKERS.length === 0}`;
   return rows.length > 0;
 }

@@ -1,0 +1,26 @@
+import { wholeNumber } from '../domain/field.ts';
+import { DistributionRefused, distribute } from '../store/distribution.ts';
+import { type Command, command, Failure, flag, optional } from './command.ts';
+
+const SHARDS = 32;
+
+export const distributionCommands: readonly Command[] = [
+  command({
+    name: 'database distribute',
+    summary: 'spread the ledger over the servers of a Citus cluster',
+    options: {
+      shards: optional('--shards N', wholeNumber(1024), `parts that companies are divided into; default ${SHARDS}`),
+      dry: flag('--dry-run', 'print the statements and change nothing'),
+    },
+    notes:
+      'For a database that one server cannot hold or write fast enough: sql/README.md tells when that is. The address is that of the coordinator. The ledger, its sums and the request trail are divided by company over the workers; all other tables stay on the coordinator. It copies these tables in one transaction. Requests go on meanwhile, and their records wait in the spools. A second run does what is not done yet, such as after an upgrade.',
+    async run({ db }, { shards = SHARDS, dry }) {
+      const { statements, workers } = await distribute(db, { shards, dry }).catch((error: unknown) => {
+        throw error instanceof DistributionRefused ? new Failure(error.message) : error;
+      });
+      const done = `The ledger is spread over ${workers.join(', ')}.`;
+      const text = dry && statements.length > 0 ? statements.map((statement) => `${statement};`).join('\n') : done;
+      return { json: { workers, statements, applied: !dry }, text };
+    },
+  }),
+];

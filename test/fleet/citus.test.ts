@@ -1,0 +1,109 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import t from 'tap';
+import { metric } from '../faults/gateway.ts';
+import { judge } from '../faults/judge.ts';
+import { startLoad } from '../faults/load.ts';
+import { note } from '../faults/results.ts';
+import { connect, faultWorld } from '../faults/world.ts';
+import { onEach, spread } from '../support/distributed.ts';
+import { inDatabase } from '../support/postgres.ts';
+import { until } from '../support/until.ts';
+import { type CitusCluster, missing, startCitus } from './citus.ts';
+
+/** The ledger spread over a coordinator and two workers: what holds on one server holds there. */
+
+const skip =
+  process.env.FAULTS === 'citus'
+    ? missing.length > 0 && `not installed: ${missing.join(', ')}`
+    : 'runs with FAULTS=citus';
+t.setTimeout(3_600_000);
+
+/** Experiments and tests of the store that run there as they are, one after the other. */
+const SAME = [
+  'test/faults/kill.test.ts',
+  'test/faults/replay.test.ts',
+  'test/faults/budget.test.ts',
+  'test/faults/key-budget.test.ts',
+  'test/faults/revocation.test.ts',
+  'test/faults/usage.test.ts',
+  'test/ledger/money.test.ts',
+  'test/store/ledger.test.ts',
+  'test/store/verify.test.ts',
+  'test/store/usage.test.ts',
+  'test/store/overview.test.ts',
+  'test/store/margin.test.ts',
+  'test/store/request.test.ts',
+  'test/store/tenant-role.test.ts',
+];
+
+t.test('a coordinator and two workers', { skip }, async (t) => {
+  const cluster = await startCitus(t, 2);
+  await t.test('a worker is killed and comes back: nobody notices, and nothing is lost', (t) => loseWorker(t, cluster));
+
+  const urls = [cluster.coordinator, ...cluster.workers].map(({ url }) => url);
+  const env = { ...process.env, TEST_DATABASE_URL: urls[0], TEST_DATABASE_WORKERS: urls.slice(1).join(',') };
+  const runner = fileURLToPath(new URL('../run.ts', import.meta.url));
+  for (const file of SAME) {
+    await t.test(file, async (t) => {
+      const child = spawn(process.execPath, [runner, file], { env, stdio: ['ignore', 'pipe', 'inherit'] });
+      let output = '';
+      child.stdout.setEncoding('utf8').on('data', (text: string) => (output += text));
+      const [code] = await once(child, 'exit');
+      t.equal(code, 0, output.slice(-4000));
+    });
+  }
+});
+
+async function loseWorker(t: import('tap').Test, cluster: CitusCluster): Promise<void> {
+  const urls = [cluster.coordinator, ...cluster.workers].map(({ url }) => inDatabase(url, 'spread'));
+  await onEach(
+    [cluster.coordinator, ...cluster.workers].map(({ url }) => url),
+    (sql) => sql`create database spread`,
+  );
+  await spread(urls);
+  const sql = connect(urls[0] as string);
+  t.teardown(() => sql.end({ timeout: 1 }));
+  const world = await faultWorld(t, { url: urls[0] as string, sql });
+  const companies = await Promise.all(Array.from({ length: 12 }, () => world.newCompany()));
+  const gateways = await Promise.all([1, 2].map(() => world.gateway()));
+  const loads = companies.map(({ key }) =>
+    startLoad({ urls: () => gateways.map(({ url }) => url), key, workers: 1, restMs: 20 }),
+  );
+  const more = (count: number, what: string) =>
+    Promise.all(loads.map((load) => load.more(count, what, ({ status }) => status === 200)));
+  await more(5, 'before the loss');
+  for (const worker of cluster.workers) {
+    worker.signal('SIGKILL');
+    await more(10, 'while a worker is away');
+    await until(
+      async () =>
+        (await Promise.all(gateways.map((gateway) => metric(gateway, 'tollgate_ledger_backlog')))).some((n) => n > 0),
+      'records wait',
+    );
+    await cluster.start(worker);
+    await more(10, 'when it is back');
+  }
+  const clients = (await Promise.all(loads.map((load) => load.stop()))).flat();
+  t.same(
+    clients.filter(({ complete, status }) => !complete || status !== 200),
+    [],
+    `none of ${clients.length} requests of known keys failed`,
+  );
+  await until(
+    async () =>
+      (await Promise.all(gateways.map((gateway) => metric(gateway, 'tollgate_ledger_backlog')))).every((n) => n === 0),
+    'every record is booked',
+  );
+  for (const gateway of gateways) gateway.signal('SIGTERM');
+  t.same(await Promise.all(gateways.map(({ exited }) => exited)), [0, 0]);
+  const verdict = await judge(sql, clients, world.upstreamJournal());
+  t.match(verdict, { missing: [], duplicates: 0, wrong: [], unverified: 0, rows: verdict.complete });
+  note(
+    66,
+    'What holds on one Postgres holds on several',
+    'the ledger spread over a coordinator and two workers (Citus), 2 gateways, 12 companies; each worker killed and started again',
+    `${clients.length} requests, 0 failed; ${verdict.complete} complete answers, ${verdict.missing.length} missing, ${verdict.duplicates} duplicates, ${verdict.unverified} differences between rows, counters and seals`,
+  );
+}
