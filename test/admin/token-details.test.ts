@@ -63,10 +63,7 @@ t.test('the upstream’s own cost is for operators', async (t) => {
   t.match(heading, /,upstream_cost,upstream_currency$/);
   t.match(row, new RegExp(`,${told.cached},,0,0,0,${told.cost.replace('.', '\\.')},USD$`));
   const margin = await operator.get('/margin', english);
-  t.match(
-    plain(margin),
-    new RegExp(`${CHAT} 1 .*${told.eur.replace('.', '\\.').replace(/(\d\d)(\d+)$/, '\\d+\\s?\\d*')}`),
-  );
+  t.match(plain(margin).replaceAll(' ', ''), `€${told.eur}`, 'exact, in EUR');
   t.match(plain(margin), /1 USD counts 0\.5 EUR here, whatever the month\./);
   t.match(plain(margin), 'Margin by it');
 });
