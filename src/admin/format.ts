@@ -26,6 +26,7 @@ export function formatFor(language: string, timeZone: string) {
   const prices = euro(locale, 2, 12);
   const fixed = euro(locale, MOST_DIGITS, MOST_DIGITS);
   const counts = new Intl.NumberFormat(locale);
+  const exact = new Intl.NumberFormat(locale, { maximumFractionDigits: 40 });
   const percents = new Intl.NumberFormat(locale, { style: 'percent', maximumFractionDigits: 1 });
   const moments = new Intl.DateTimeFormat(locale, { dateStyle: 'medium', timeStyle: 'short', timeZone });
   const seconds = new Intl.DateTimeFormat(locale, { dateStyle: 'medium', timeStyle: 'medium', timeZone });
@@ -82,6 +83,11 @@ export function formatFor(language: string, timeZone: string) {
     /** A price with all its decimals. */
     price(amount: string): string {
       return textOf(prices(amount));
+    },
+
+    /** An exact amount of another currency, such as "0.0003676 USD". */
+    other(amount: string, currency: string): string {
+      return `${exact.format(amount as Intl.StringNumericLiteral)} ${currency}`;
     },
 
     count(value: number): string {

@@ -2,7 +2,6 @@ import { html } from 'hono/html';
 import { readMonth } from '../domain/field.ts';
 import { readMargin } from '../store/margin.ts';
 import {
-  costsText,
   type DetailedCompany,
   type DetailedMargin,
   type DetailedModel,
@@ -62,7 +61,8 @@ ${by('Company', margin.by_company, margin.companies, ({ company_id, company_name
   return page(c, `Margin in ${name}`, body);
 }
 
-function sums(c: PageContext, { told }: DetailedMargin) {
+function sums(c: PageContext, { told, by_model }: DetailedMargin) {
+  const hasMargin = by_model.some(({ upstream }) => upstream !== null && upstream.margin_eur !== null);
   const { format } = c.var;
   const eur = (amount: string | null) => (amount === null ? muted('unknown') : format.eur(amount));
   return {
@@ -72,7 +72,7 @@ function sums(c: PageContext, { told }: DetailedMargin) {
     ...(told.cost ? { "Upstream's cost": ({ upstream, requests }: Sums) => costText(c, upstream, requests) } : {}),
     Margin: ({ margin_eur }: Sums) => eur(margin_eur),
     Percent: ({ margin_percent: percent }: Sums) => (percent === null ? muted('unknown') : format.percent(percent)),
-    ...(told.cost ? { 'Margin by it': ({ upstream }: ToldSums) => eur(upstream?.margin_eur ?? null) } : {}),
+    ...(hasMargin ? { 'Margin by it': ({ upstream }: ToldSums) => eur(upstream?.margin_eur ?? null) } : {}),
     'Without cost price': ({ uncosted_eur }: Sums) => (uncosted_eur === '0' ? muted('none') : eur(uncosted_eur)),
     ...(told.cached
       ? { Cached: ({ cached_percent: share }: ToldSums) => (share === null ? muted('unknown') : format.percent(share)) }
@@ -84,16 +84,22 @@ function sums(c: PageContext, { told }: DetailedMargin) {
 function costText(c: PageContext, upstream: ToldSums['upstream'], requests: number): Html | string {
   const { format } = c.var;
   if (upstream === null) return muted('unknown');
-  const text = upstream.cost_eur === null ? costsText(upstream) : format.eur(upstream.cost_eur);
+  const text =
+    upstream.cost_eur === null
+      ? upstream.costs.map(({ currency, cost }) => format.other(cost, currency)).join(' + ')
+      : format.eur(upstream.cost_eur);
   return upstream.requests === requests ? text : html`${text} ${muted(`of ${format.count(upstream.requests)} calls`)}`;
 }
 
 function toldText({ told, upstream_currency: { currency, rate } }: DetailedMargin): string {
-  const worth = rate === null ? '' : ` 1 ${currency} counts ${rate} EUR here, whatever the month.`;
-  const cost = told.cost
-    ? ` The upstream's cost is what it told itself; the margin by it is that of the calls of which it is known.${worth}`
-    : '';
-  return told.cached
-    ? `${cost} Cached is the share of the prompt tokens that came from the upstream's cache, of calls that tell it.`
-    : cost;
+  const worth =
+    rate !== null
+      ? ` 1 ${currency} counts ${rate} EUR here, whatever the month.`
+      : currency === 'EUR'
+        ? ''
+        : ` To count it in EUR, set UPSTREAM_RATE: what 1 ${currency} is worth.`;
+  const cost = ` The upstream's cost is what it told itself; the margin by it is that of the calls of which it is known.${worth}`;
+  const cached =
+    " Cached is the share of the prompt tokens that came from the upstream's cache, of the calls that tell it.";
+  return `${told.cost ? cost : ''}${told.cached ? cached : ''}`;
 }

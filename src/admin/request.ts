@@ -104,7 +104,8 @@ function factsOf(c: PageContext, request: RequestDetail, company: string | null)
       audio: request.audio_completion_tokens,
     }),
     Cost: request.cost_eur === null ? null : format.eur(request.cost_eur),
-    "Upstream's cost": request.upstream_cost && `${request.upstream_cost} ${request.upstream_currency}`,
+    "Upstream's cost":
+      request.upstream_cost && format.other(request.upstream_cost, request.upstream_currency as string),
     Duration: ms === null ? null : durationText(ms, format),
     'Time to first event': first === null ? null : durationText(first, format),
     'Added by the gateway': added === null ? null : `${format.count(added)} µs`,

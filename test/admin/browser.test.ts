@@ -501,6 +501,7 @@ await t.test('the operator: prices per million, one from a date, its history, an
   await page.getByRole('link', { name: 'kestrel' }).waitFor();
 
   await page.getByRole('link', { name: 'Margin' }).click();
+  t.match(await page.getByRole('table', { name: 'By model' }).innerText(), /Upstream’?'?s cost.* USD/s);
   t.match(await page.locator('.problem').innerText(), new RegExp(`Without a cost price: .*${CHAT}`));
   await look(t, page, 'margin');
   t.same(complaints, []);

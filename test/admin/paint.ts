@@ -59,7 +59,8 @@ export async function paint(sql: Sql, company: string): Promise<void> {
           on m.slug = (array['aurora-large', 'aurora-swift', 'quill-embed', 'nordlicht-editor', 'meridian-vision', 'velvet-legacy'])[p.model]
       )
       insert into api_usage (billing_month, request_id, company_id, api_key_id, model_slug, upstream_model, endpoint, prompt_tokens,
-        completion_tokens, cost_eur, price_input, price_output, usage_source, outcome, occurred_at)
+        completion_tokens, cost_eur, price_input, price_output, usage_source, outcome, occurred_at,
+        cached_tokens, cache_write_tokens, reasoning_tokens)
       select month, md5(i || ' ' || month)::uuid, ${company},
         (${keys.map(({ id }) => id)}::uuid[])[case when kind = 'embedding' then 2 when i % 5 = 0 then 3 else 1 end],
         slug, upstream_model,
@@ -67,7 +68,9 @@ export async function paint(sql: Sql, company: string): Promise<void> {
         prompt, completion, (prompt * price_in + completion * price_out) * 0.001, price_in, price_out,
         case when i % 83 = 0 then 'estimated' else 'upstream' end,
         case when i % 83 = 0 then 'client_aborted' when i % 211 = 0 then 'upstream_failed' else 'completed' end,
-        at at time zone 'UTC'
+        at at time zone 'UTC',
+        case when kind = 'chat' then prompt * (i % 7) / 10 end, case when model = 1 then prompt / 20 end,
+        case when model in (1, 5) then completion / (2 + i % 3) end
       from priced`;
     await sql`
       insert into chat_usage (company_id, occurred_at, cost_eur)

@@ -45,9 +45,6 @@ const BY_OTHER_NAME: Readonly<Record<string, string>> = {
   'monthly_spend by billing_month, changed_xid': 'the same for budget alerts, which look at this month',
   'monthly_spend by changed_xid': 'what other replicas have spent since the last look: all companies at once',
   'request_hours by hour': 'hours that are too old are deleted once an hour, a few at a time',
-  'usage_daily by day': 'the sums of all companies for the overview, once in a quarter of an hour',
-  'usage_monthly by api_key_id, billing_month':
-    'keys with a budget of their own, of those companies that spent, for budget alerts',
 };
 
 /** Statements about all companies, which read each table of sums by itself, and what they do with it afterwards. */
