@@ -169,7 +169,7 @@ async function placed(sql: Sql): Promise<ReadonlySet<string>> {
 /** The statements that are still to be run. */
 async function pending(sql: Sql, shards: number): Promise<string[]> {
   const done = await placed(sql);
-  const [{ database, zone, generation, entered, counting, booksByOne }] = await sql<
+  const [{ database, zone, generation, entered, counting, walled, booksByOne }] = await sql<
     [
       {
         database: string;
@@ -177,6 +177,7 @@ async function pending(sql: Sql, shards: number): Promise<string[]> {
         generation: number;
         entered: string | null;
         counting: string[] | null;
+        walled: string[] | null;
         booksByOne: boolean;
       },
     ]
@@ -186,6 +187,9 @@ async function pending(sql: Sql, shards: number): Promise<string[]> {
       (select prosrc from pg_proc where proname = 'enter_shard' and pg_function_is_visible(oid)) as entered,
       (select json_agg(distinct p.proname) from pg_trigger t join pg_proc p on p.oid = t.tgfoid
         where t.tgrelid = 'api_usage'::regclass and p.proconfig::text like '%search_path%') as counting,
+      (select json_agg(c.relname) from pg_policy p join pg_class c on c.oid = p.polrelid
+        where c.relname = any(string_to_array(${SPREAD.join()}, ',')) and pg_table_is_visible(c.oid)
+          and pg_get_expr(p.polqual, p.polrelid) like '%SELECT%') as walled,
       (select coalesce(${ONE_CONNECTION} = any(proconfig), false) from pg_proc where oid = 'book_usage'::regproc) as "booksByOne"
     from settings where name = 'billing_timezone'`;
   const [first, ...others] = SPREAD as [string, ...string[]];
@@ -204,7 +208,13 @@ async function pending(sql: Sql, shards: number): Promise<string[]> {
   if (entered === null || !entered.includes(place)) statements.push(...functions(zone, place));
   for (const name of counting ?? []) statements.push(`alter function ${name}() reset search_path`);
   if (!booksByOne) statements.push(`alter function book_usage(uuid, json) set ${ONE_CONNECTION}`);
-  if (entered === null) statements.push(ENTERS);
+  // rows that are copied are counted already
+  const triggers = await triggersOf(
+    sql,
+    [...SPREAD, ...Object.keys(BESIDE)].filter((table) => !done.has(table)),
+  );
+  statements.push(...triggers.map(({ drop }) => drop));
+  for (const table of walled ?? []) statements.push(`alter policy own on ${table} using (${OWN})`);
   for (const [table, placement] of Object.entries(PLACEMENTS)) {
     if (placement === 'everywhere' && !done.has(table)) statements.push(`select create_reference_table('${table}')`);
   }
@@ -221,13 +231,25 @@ async function pending(sql: Sql, shards: number): Promise<string[]> {
       `select create_distributed_table('${table}', 'company_id', colocate_with => '${first}')`,
     );
   }
+  statements.push(...triggers.map(({ create }) => create));
   if (isNew) {
     statements.push(
+      ENTERS,
       `select create_distributed_function(oid::regprocedure) from pg_proc
     where pg_function_is_visible(oid) and proname in (${ON_WORKERS.map((name) => `'${name}'`)})`,
     );
   }
   return statements;
+}
+
+/** The triggers of tables and their partitions. */
+async function triggersOf(sql: Sql, tables: readonly string[]): Promise<{ drop: string; create: string }[]> {
+  return sql<{ drop: string; create: string }[]>`
+    select format('drop trigger %I on %s', t.tgname, t.tgrelid::regclass) as drop, pg_get_triggerdef(t.oid) as create
+    from pg_trigger t join pg_class c on c.oid = t.tgrelid left join pg_inherits i on i.inhrelid = c.oid
+    where not t.tgisinternal and t.tgparentid = 0 and pg_table_is_visible(c.oid)
+      and coalesce(i.inhparent, c.oid)::regclass::text = any(string_to_array(${tables.join()}, ','))
+    order by t.tgrelid, t.tgname`;
 }
 
 /** Microseconds since the epoch in place of a transaction id, because each server counts its own. */
@@ -241,6 +263,9 @@ const HORIZON_SECONDS = 15;
 
 /** Functions that parts of a statement call on the workers. */
 const ON_WORKERS: readonly string[] = ['enter_shard', 'usage_digest', 'billing_month'];
+
+/** What row-level security says of a row. Citus takes no policy with a query in it (sql/0043_compact_sums.sql). */
+const OWN = `current_user <> 'tollgate_tenant' or company_id = nullif(current_setting('tollgate.company_id', true), '')::uuid`;
 
 /** The statements of a batch go to each worker over one connection, which knows their plans, and in the same order. */
 const ONE_CONNECTION = 'citus.multi_shard_modify_mode=sequential';

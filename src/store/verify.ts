@@ -151,7 +151,7 @@ export async function verifySums(sql: Sql, name: SumsName, most = 1000): Promise
       select ${shownDimensions}, ${sql.unsafe([...DAILY, ...COUNTS].map((figure) => `sum(${figure}) as ${figure}`).join(', '))}
       from cells group by ${groups}
     ),
-    counted as (
+    counted as materialized (
       select ${dimensions}, ${sql.unsafe(figures.map((figure) => `sum(${figure}) as ${figure}`).join(', '))} from ${sql(table)}
       group by ${dimensions}
     ),
