@@ -7,8 +7,6 @@ export type Placement =
   | 'company'
   /** Sums of all companies, spread all the same: each shard has those of its companies, and all are added up. */
   | 'beside'
-  /** A copy on every server. */
-  | 'everywhere'
   /** On the coordinator. */
   | 'coordinator';
 
@@ -31,7 +29,6 @@ export const PLACEMENTS: Readonly<Record<string, Placement>> = {
   request_trail: 'company',
   request_hours: 'company',
   usage_model_days: 'beside',
-  settings: 'everywhere',
   admin_tokens: 'coordinator',
   alert_lease: 'coordinator',
   api_keys: 'coordinator',
@@ -44,6 +41,7 @@ export const PLACEMENTS: Readonly<Record<string, Placement>> = {
   event_deliveries: 'coordinator',
   events: 'coordinator',
   seal_checkpoints: 'coordinator',
+  settings: 'coordinator',
   statement_rows: 'coordinator',
   statements: 'coordinator',
   chat_usage: 'coordinator',
@@ -162,7 +160,7 @@ async function workersOf(sql: Sql): Promise<string[]> {
 async function placed(sql: Sql): Promise<ReadonlySet<string>> {
   const rows = await sql<{ name: string }[]>`
     select c.relname as name from pg_dist_partition p join pg_class c on c.oid = p.logicalrelid
-    where p.partmethod in ('h', 'n') and pg_table_is_visible(c.oid)`;
+    where p.partmethod = 'h' and pg_table_is_visible(c.oid)`;
   return new Set(rows.map(({ name }) => name));
 }
 
@@ -205,7 +203,8 @@ async function pending(sql: Sql, shards: number): Promise<string[]> {
     );
   }
   const place = placeOf(generation);
-  if (entered === null || !entered.includes(place)) statements.push(...functions(zone, place));
+  if (entered === null || !entered.includes(place) || !entered.includes(zone))
+    statements.push(...functions(zone, place));
   for (const name of counting ?? []) statements.push(`alter function ${name}() reset search_path`);
   if (!booksByOne) statements.push(`alter function book_usage(uuid, json) set ${ONE_CONNECTION}`);
   // rows that are copied are counted already
@@ -215,9 +214,6 @@ async function pending(sql: Sql, shards: number): Promise<string[]> {
   );
   statements.push(...triggers.map(({ drop }) => drop));
   for (const table of walled ?? []) statements.push(`alter policy own on ${table} using (${OWN})`);
-  for (const [table, placement] of Object.entries(PLACEMENTS)) {
-    if (placement === 'everywhere' && !done.has(table)) statements.push(`select create_reference_table('${table}')`);
-  }
   for (const table of [first, ...others]) {
     if (done.has(table)) continue;
     const beside = table === first ? `shard_count => ${shards}` : `colocate_with => '${first}'`;
@@ -227,11 +223,11 @@ async function pending(sql: Sql, shards: number): Promise<string[]> {
     if (done.has(table)) continue;
     statements.push(
       // Citus wants a column to spread by; what is on a shard is not looked for by it
-      `alter table ${table} drop constraint ${table}_pkey, add column company_id uuid not null default '${NIL_ID}', replica identity full`,
-      `select create_distributed_table('${table}', 'company_id', colocate_with => '${first}')`,
+      `alter table ${table} drop constraint ${table}_pkey, add column spread_by uuid not null default '${NIL_ID}', replica identity full`,
+      `select create_distributed_table('${table}', 'spread_by', colocate_with => '${first}')`,
     );
   }
-  statements.push(...triggers.map(({ create }) => create));
+  statements.push(...triggers.flatMap(({ create }) => splitTrigger(create)));
   if (isNew) {
     statements.push(
       ENTERS,
@@ -250,6 +246,16 @@ async function triggersOf(sql: Sql, tables: readonly string[]): Promise<{ drop: 
     where not t.tgisinternal and t.tgparentid = 0 and pg_table_is_visible(c.oid)
       and coalesce(i.inhparent, c.oid)::regclass::text = any(string_to_array(${tables.join()}, ','))
     order by t.tgrelid, t.tgname`;
+}
+
+/** Citus leaves a trigger that is of TRUNCATE too to the coordinator, which is where tables are truncated. */
+function splitTrigger(create: string): readonly string[] {
+  const [, name, events, rest] = /^CREATE TRIGGER (\S+) BEFORE (.+) OR TRUNCATE ON (.*)$/s.exec(create) ?? [];
+  if (name === undefined) return [create];
+  return [
+    `CREATE TRIGGER ${name} BEFORE ${events} ON ${rest}`,
+    `CREATE TRIGGER ${name}_whole BEFORE TRUNCATE ON ${rest}`,
+  ];
 }
 
 /** Microseconds since the epoch in place of a transaction id, because each server counts its own. */
@@ -299,8 +305,8 @@ function functions(zone: string, place: string): readonly string[] {
         for item in
           select c.relname as name, c.relname || '_' || t.shardid as shard_name, format('%I.%I', n.nspname, c.relname || '_' || t.shardid) as shard
           from pg_dist_shard s join pg_dist_partition p on p.logicalrelid = s.logicalrelid
-          join pg_dist_partition q on q.partmethod = 'n' or (q.partmethod = 'h' and q.colocationid = p.colocationid)
-          join pg_dist_shard t on t.logicalrelid = q.logicalrelid and (q.partmethod = 'n' or t.shardminvalue = s.shardminvalue)
+          join pg_dist_partition q on q.colocationid = p.colocationid
+          join pg_dist_shard t on t.logicalrelid = q.logicalrelid and t.shardminvalue = s.shardminvalue
           join pg_class c on c.oid = q.logicalrelid and not c.relispartition join pg_namespace n on n.oid = c.relnamespace
           where s.shardid = id
         loop
@@ -309,6 +315,7 @@ function functions(zone: string, place: string): readonly string[] {
           end if;
           execute format('create or replace view %I.%I with (security_invoker) as select * from %s', place, item.name, item.shard);
         end loop;
+        execute format('create or replace view %I.settings as select ''billing_timezone'' as name, %L as value', place, ${zone});
         -- who may write the shard may, and nobody else
         execute format('grant usage on schema %1$I to public; grant all on all tables in schema %1$I to public', place);
         set local citus.enable_ddl_propagation = on;
