@@ -185,13 +185,15 @@ begin
     execute format('create table %I partition of api_usage for values from (%L) to (%L)', part, month, (month + interval '1 month')::date);
     execute format('create trigger count_usage after insert on %I referencing new table as added for each statement execute function count_api_usage()', part);
     execute format('create trigger count_usage_details after insert on %I referencing new table as added for each statement execute function count_usage_details()', part);
-    execute format('create trigger append_only before update or delete or truncate on %I for each statement execute function refuse_ledger_change()', part);
+    execute format('create trigger append_only before update or delete on %I for each statement execute function refuse_ledger_change()', part);
+    execute format('create trigger append_only_whole before truncate on %I for each statement execute function refuse_ledger_change()', part);
   end loop;
 end $$;
 
 -- As in 0041_statements.sql, with the digest from columns.
 create or replace function keep_statement_rows(company uuid, statement bigint, month date, requests uuid[]) returns void
-language sql set search_path from current as $$
+language plpgsql set search_path from current as $$
+begin
   insert into statement_rows (company_id, number, billing_month, part, request_ids, row_digests)
   select company, statement, month, part, array_agg(request_id order by request_id), string_agg(digest, ''::bytea order by request_id)
   from (
@@ -199,5 +201,5 @@ language sql set search_path from current as $$
       u.endpoint, u.prompt_tokens, u.completion_tokens, u.cost_eur, u.price_input, u.price_output, u.usage_source, u.outcome,
       u.occurred_at, u.cost_center) as digest, (row_number() over (order by u.request_id) - 1)::integer / 10000 as part
     from api_usage u where u.billing_month = month and u.company_id = company and (requests is null or u.request_id = any(requests))
-  ) as numbered group by part
-$$;
+  ) as numbered group by part;
+end $$;

@@ -1,3 +1,5 @@
+import { digestOfRow } from './digest.ts';
+
 /** A table in the archive of a company: the file `<table>.jsonl`, with one JSON object a line. */
 export interface ArchivedTable {
   readonly table: string;
@@ -93,9 +95,7 @@ export const ARCHIVED: readonly ArchivedTable[] = [
       'billing_month request_id company_id api_key_id model_slug endpoint prompt_tokens completion_tokens cost_eur price_input price_output usage_source outcome occurred_at cost_center cached_tokens cache_write_tokens audio_prompt_tokens reasoning_tokens audio_completion_tokens',
     ),
     internal: ['upstream_model'],
-    computed: {
-      digest: `encode(usage_digest(${words('billing_month request_id company_id api_key_id model_slug upstream_model endpoint prompt_tokens completion_tokens cost_eur price_input price_output usage_source outcome occurred_at cost_center').map((column) => `t.${column}`)}), 'hex')`,
-    },
+    computed: { digest: `encode(${digestOfRow('t')}, 'hex')` },
     order: 'occurred_at, request_id',
   },
   {

@@ -7,8 +7,6 @@ export type Placement =
   | 'company'
   /** Sums of all companies, spread all the same: each shard has those of its companies, and all are added up. */
   | 'beside'
-  /** A copy on every server. */
-  | 'everywhere'
   /** On the coordinator. */
   | 'coordinator';
 
@@ -31,7 +29,6 @@ export const PLACEMENTS: Readonly<Record<string, Placement>> = {
   request_trail: 'company',
   request_hours: 'company',
   usage_model_days: 'beside',
-  settings: 'everywhere',
   admin_tokens: 'coordinator',
   alert_lease: 'coordinator',
   api_keys: 'coordinator',
@@ -44,6 +41,7 @@ export const PLACEMENTS: Readonly<Record<string, Placement>> = {
   event_deliveries: 'coordinator',
   events: 'coordinator',
   seal_checkpoints: 'coordinator',
+  settings: 'coordinator',
   statement_rows: 'coordinator',
   statements: 'coordinator',
   chat_usage: 'coordinator',
@@ -162,14 +160,14 @@ async function workersOf(sql: Sql): Promise<string[]> {
 async function placed(sql: Sql): Promise<ReadonlySet<string>> {
   const rows = await sql<{ name: string }[]>`
     select c.relname as name from pg_dist_partition p join pg_class c on c.oid = p.logicalrelid
-    where p.partmethod in ('h', 'n') and pg_table_is_visible(c.oid)`;
+    where p.partmethod = 'h' and pg_table_is_visible(c.oid)`;
   return new Set(rows.map(({ name }) => name));
 }
 
 /** The statements that are still to be run. */
 async function pending(sql: Sql, shards: number): Promise<string[]> {
   const done = await placed(sql);
-  const [{ database, zone, generation, entered, counting, booksByOne }] = await sql<
+  const [{ database, zone, generation, entered, counting, walled, booksByOne }] = await sql<
     [
       {
         database: string;
@@ -177,6 +175,7 @@ async function pending(sql: Sql, shards: number): Promise<string[]> {
         generation: number;
         entered: string | null;
         counting: string[] | null;
+        walled: string[] | null;
         booksByOne: boolean;
       },
     ]
@@ -186,6 +185,9 @@ async function pending(sql: Sql, shards: number): Promise<string[]> {
       (select prosrc from pg_proc where proname = 'enter_shard' and pg_function_is_visible(oid)) as entered,
       (select json_agg(distinct p.proname) from pg_trigger t join pg_proc p on p.oid = t.tgfoid
         where t.tgrelid = 'api_usage'::regclass and p.proconfig::text like '%search_path%') as counting,
+      (select json_agg(c.relname) from pg_policy p join pg_class c on c.oid = p.polrelid
+        where c.relname = any(string_to_array(${SPREAD.join()}, ',')) and pg_table_is_visible(c.oid)
+          and pg_get_expr(p.polqual, p.polrelid) like '%SELECT%') as walled,
       (select coalesce(${ONE_CONNECTION} = any(proconfig), false) from pg_proc where oid = 'book_usage'::regproc) as "booksByOne"
     from settings where name = 'billing_timezone'`;
   const [first, ...others] = SPREAD as [string, ...string[]];
@@ -201,13 +203,17 @@ async function pending(sql: Sql, shards: number): Promise<string[]> {
     );
   }
   const place = placeOf(generation);
-  if (entered === null || !entered.includes(place)) statements.push(...functions(zone, place));
+  if (entered === null || !entered.includes(place) || !entered.includes(zone))
+    statements.push(...functions(zone, place));
   for (const name of counting ?? []) statements.push(`alter function ${name}() reset search_path`);
   if (!booksByOne) statements.push(`alter function book_usage(uuid, json) set ${ONE_CONNECTION}`);
-  if (entered === null) statements.push(ENTERS);
-  for (const [table, placement] of Object.entries(PLACEMENTS)) {
-    if (placement === 'everywhere' && !done.has(table)) statements.push(`select create_reference_table('${table}')`);
-  }
+  // rows that are copied are counted already
+  const triggers = await triggersOf(
+    sql,
+    [...SPREAD, ...Object.keys(BESIDE)].filter((table) => !done.has(table)),
+  );
+  statements.push(...triggers.map(({ drop }) => drop));
+  for (const table of walled ?? []) statements.push(`alter policy own on ${table} using (${OWN})`);
   for (const table of [first, ...others]) {
     if (done.has(table)) continue;
     const beside = table === first ? `shard_count => ${shards}` : `colocate_with => '${first}'`;
@@ -217,17 +223,39 @@ async function pending(sql: Sql, shards: number): Promise<string[]> {
     if (done.has(table)) continue;
     statements.push(
       // Citus wants a column to spread by; what is on a shard is not looked for by it
-      `alter table ${table} drop constraint ${table}_pkey, add column company_id uuid not null default '${NIL_ID}', replica identity full`,
-      `select create_distributed_table('${table}', 'company_id', colocate_with => '${first}')`,
+      `alter table ${table} drop constraint ${table}_pkey, add column spread_by uuid not null default '${NIL_ID}', replica identity full`,
+      `select create_distributed_table('${table}', 'spread_by', colocate_with => '${first}')`,
     );
   }
+  statements.push(...triggers.flatMap(({ create }) => splitTrigger(create)));
   if (isNew) {
     statements.push(
+      ENTERS,
       `select create_distributed_function(oid::regprocedure) from pg_proc
     where pg_function_is_visible(oid) and proname in (${ON_WORKERS.map((name) => `'${name}'`)})`,
     );
   }
   return statements;
+}
+
+/** The triggers of tables and their partitions. */
+async function triggersOf(sql: Sql, tables: readonly string[]): Promise<{ drop: string; create: string }[]> {
+  return sql<{ drop: string; create: string }[]>`
+    select format('drop trigger %I on %s', t.tgname, t.tgrelid::regclass) as drop, pg_get_triggerdef(t.oid) as create
+    from pg_trigger t join pg_class c on c.oid = t.tgrelid left join pg_inherits i on i.inhrelid = c.oid
+    where not t.tgisinternal and t.tgparentid = 0 and pg_table_is_visible(c.oid)
+      and coalesce(i.inhparent, c.oid)::regclass::text = any(string_to_array(${tables.join()}, ','))
+    order by t.tgrelid, t.tgname`;
+}
+
+/** Citus leaves a trigger that is of TRUNCATE too to the coordinator, which is where tables are truncated. */
+function splitTrigger(create: string): readonly string[] {
+  const [, name, events, rest] = /^CREATE TRIGGER (\S+) BEFORE (.+) OR TRUNCATE ON (.*)$/s.exec(create) ?? [];
+  if (name === undefined) return [create];
+  return [
+    `CREATE TRIGGER ${name} BEFORE ${events} ON ${rest}`,
+    `CREATE TRIGGER ${name}_whole BEFORE TRUNCATE ON ${rest}`,
+  ];
 }
 
 /** Microseconds since the epoch in place of a transaction id, because each server counts its own. */
@@ -241,6 +269,9 @@ const HORIZON_SECONDS = 15;
 
 /** Functions that parts of a statement call on the workers. */
 const ON_WORKERS: readonly string[] = ['enter_shard', 'usage_digest', 'billing_month'];
+
+/** What row-level security says of a row. Citus takes no policy with a query in it (sql/0043_compact_sums.sql). */
+const OWN = `current_user <> 'tollgate_tenant' or company_id = nullif(current_setting('tollgate.company_id', true), '')::uuid`;
 
 /** The statements of a batch go to each worker over one connection, which knows their plans, and in the same order. */
 const ONE_CONNECTION = 'citus.multi_shard_modify_mode=sequential';
@@ -274,8 +305,8 @@ function functions(zone: string, place: string): readonly string[] {
         for item in
           select c.relname as name, c.relname || '_' || t.shardid as shard_name, format('%I.%I', n.nspname, c.relname || '_' || t.shardid) as shard
           from pg_dist_shard s join pg_dist_partition p on p.logicalrelid = s.logicalrelid
-          join pg_dist_partition q on q.partmethod = 'n' or (q.partmethod = 'h' and q.colocationid = p.colocationid)
-          join pg_dist_shard t on t.logicalrelid = q.logicalrelid and (q.partmethod = 'n' or t.shardminvalue = s.shardminvalue)
+          join pg_dist_partition q on q.colocationid = p.colocationid
+          join pg_dist_shard t on t.logicalrelid = q.logicalrelid and t.shardminvalue = s.shardminvalue
           join pg_class c on c.oid = q.logicalrelid and not c.relispartition join pg_namespace n on n.oid = c.relnamespace
           where s.shardid = id
         loop
@@ -284,6 +315,7 @@ function functions(zone: string, place: string): readonly string[] {
           end if;
           execute format('create or replace view %I.%I with (security_invoker) as select * from %s', place, item.name, item.shard);
         end loop;
+        execute format('create or replace view %I.settings as select ''billing_timezone'' as name, %L as value', place, ${zone});
         -- who may write the shard may, and nobody else
         execute format('grant usage on schema %1$I to public; grant all on all tables in schema %1$I to public', place);
         set local citus.enable_ddl_propagation = on;

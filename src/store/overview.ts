@@ -53,6 +53,10 @@ async function readFacts(sql: Sql): Promise<Facts> {
             - billing_month(now())::timestamp at time zone value) as month_length
         from settings where name = 'billing_timezone') z
     ),
+    models as materialized (
+      select requests, prompt_tokens + completion_tokens as tokens, cost_eur as cost from usage_model_days
+      where day = (select today from clock)
+    ),
     today as materialized (
       select company_id, sum(cost_eur) as cost from usage_company_days
       where day = (select today from clock) and billing_month >= (select month - interval '1 month' from clock) group by 1
@@ -92,8 +96,7 @@ async function readFacts(sql: Sql): Promise<Facts> {
       'at', ${instant(sql, sql`now()`)},
       'today', (select ${sums(sql)} || jsonb_build_object('begins', (select today from clock),
           'before', (select sums from before where period = 'day'), 'spenders', ${spenders(sql, sql`today`, sql`cost`)})
-        from (select requests, prompt_tokens + completion_tokens as tokens, cost_eur as cost from usage_model_days
-          where day = (select today from clock)) m),
+        from models),
       'month', (select ${sums(sql)} || jsonb_build_object('begins', (select month from clock),
         'before', (select sums from before where period = 'month'), 'spenders', ${spenders(sql, sql`month`, sql`spent`)},
         'chat_eur', trim_scale(coalesce(sum(chat), 0))::text) from month),

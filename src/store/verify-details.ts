@@ -41,10 +41,11 @@ export async function verifyTold(sql: Sql, name: ToldSumsName, most = 1000): Pro
   const { table, period, shown, by, figures, rows } = SUMS[name];
   const pairs = figures.map((figure) => `('${figure}', c.${figure}::numeric, r.${figure}::numeric)`).join(', ');
   const [row] = await sql<[{ checked: number; total: number; differences: SumsDifference[] | null }]>`
-    with rows as (${sql.unsafe(rows)}),
+    with rows as materialized (${sql.unsafe(rows)}),
+    counted as materialized (select * from ${sql(table)}),
     compared as (
       select company_id, ${sql.unsafe(shown)} as period, model_slug, counter, counted, rows
-      from rows r full join ${sql(table)} c using (${sql.unsafe(by)})
+      from rows r full join counted c using (${sql.unsafe(by)})
       cross join lateral (values ${sql.unsafe(pairs)}) as pair (counter, counted, rows)
     ),
     different as (

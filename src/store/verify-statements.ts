@@ -1,4 +1,5 @@
 import type { Sql } from './database.ts';
+import { digestOfRow } from './digest.ts';
 
 /** What is wrong with a statement, or with a row of a closed month. */
 export interface StatementFinding {
@@ -51,18 +52,26 @@ export async function verifyStatements(sql: Sql, most = 1000): Promise<Statement
       select r.company_id, r.number, r.billing_month, t.request_id, substr(r.row_digests, (t.place * 16 - 15)::integer, 16) as digest
       from statement_rows r, unnest(r.request_ids) with ordinality as t (request_id, place)
     ),
+    -- rows of the ledger are read by themselves: they may be on other servers than statements
+    closed as materialized (
+      select company_id, billing_month, request_id, model_slug, api_key_id, cost_center, prompt_tokens, completion_tokens, cost_eur,
+        ${sql.unsafe(digestOfRow('u'))} as digest
+      from api_usage u where billing_month in (select billing_month from covered) or billing_month in (select billing_month from statements)
+    ),
+    late as materialized (select company_id, billing_month, request_id from late_usage),
+    months as materialized (select company_id, billing_month, statement from monthly_spend where statement is not null),
     proven as materialized (
       select c.company_id, c.number, c.billing_month, c.request_id, u.model_slug as model, u.api_key_id as key, u.cost_center,
         u.prompt_tokens, u.completion_tokens, u.cost_eur,
-        case when u.request_id is null then 'row missing' when usage_digest(u) <> c.digest then 'row edited' end as what
-      from covered c left join api_usage u on u.billing_month = c.billing_month and u.request_id = c.request_id
+        case when u.request_id is null then 'row missing' when u.digest <> c.digest then 'row edited' end as what
+      from covered c left join closed u on u.billing_month = c.billing_month and u.request_id = c.request_id
     ),
     -- in a closed month and covered by no statement
     others as (
       select u.company_id, u.billing_month, u.request_id, l.request_id is not null as is_late
-      from api_usage u join statements s using (company_id, billing_month)
+      from closed u join statements s using (company_id, billing_month)
       left join covered c on c.billing_month = u.billing_month and c.request_id = u.request_id
-      left join late_usage l on l.company_id = u.company_id and l.billing_month = u.billing_month and l.request_id = u.request_id
+      left join late l on l.company_id = u.company_id and l.billing_month = u.billing_month and l.request_id = u.request_id
       where c.request_id is null
     ),
     findings as (
@@ -70,8 +79,8 @@ export async function verifyStatements(sql: Sql, most = 1000): Promise<Statement
       union all
       select 'row added', company_id, null, billing_month, request_id from others where not is_late
       union all
-      select 'row missing', company_id, null, billing_month, request_id from late_usage l where not exists (
-        select from api_usage u where u.billing_month = l.billing_month and u.request_id = l.request_id)
+      select 'row missing', company_id, null, billing_month, request_id from late l where not exists (
+        select from closed u where u.billing_month = l.billing_month and u.request_id = l.request_id)
       union all
       select 'row repeated', company_id, max(number), billing_month, request_id from covered
       group by company_id, billing_month, request_id having count(*) > 1
@@ -82,7 +91,7 @@ export async function verifyStatements(sql: Sql, most = 1000): Promise<Statement
       select 'statement missing', company_id, number, max(billing_month), null from (
         select company_id, number - 1 as number, null::date as billing_month from chain where gap
         union
-        select company_id, statement, billing_month from monthly_spend m where statement is not null and not exists (
+        select company_id, statement, billing_month from months m where not exists (
           select from statements s where s.company_id = m.company_id and s.number = m.statement)
         union
         select company_id, number, null from statement_rows r where not exists (
@@ -90,7 +99,7 @@ export async function verifyStatements(sql: Sql, most = 1000): Promise<Statement
       ) as missing group by company_id, number
       union all
       select 'month not closed', company_id, number, billing_month, null from statements s where not exists (
-        select from monthly_spend m where m.company_id = s.company_id and m.billing_month = s.billing_month and m.statement = s.number)
+        select from months m where m.company_id = s.company_id and m.billing_month = s.billing_month and m.statement = s.number)
       union all
       select distinct 'statement differs from its rows', company_id, number, null::date, null::uuid
       from (${linesOf(sql)}) as told full join (
@@ -104,7 +113,7 @@ export async function verifyStatements(sql: Sql, most = 1000): Promise<Statement
           and c.number = coalesce(told.number, summed.number) and c.intact)
     )
     select (select count(*) from chain)::integer as statements, (select count(*) from covered)::integer as rows,
-      (select count(*) from late_usage)::integer as late, (select count(*) from findings)::integer as total,
+      (select count(*) from late)::integer as late, (select count(*) from findings)::integer as total,
       (select json_agg(first) from (
         select what, company_id, number, to_char(billing_month, 'YYYY-MM') as month, request_id from findings
         order by company_id, number nulls last, what, request_id limit ${most}) as first) as findings`;

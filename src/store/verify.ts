@@ -1,4 +1,5 @@
 import type { Sql } from './database.ts';
+import { digestOfRow } from './digest.ts';
 
 /** The figures of a row of `monthly_spend`, and of one of `usage_daily` and its like. */
 const MONTHLY = ['requests', 'prompt_tokens', 'completion_tokens', 'api_cost_eur', 'chat_cost_eur'] as const;
@@ -151,7 +152,7 @@ export async function verifySums(sql: Sql, name: SumsName, most = 1000): Promise
       select ${shownDimensions}, ${sql.unsafe([...DAILY, ...COUNTS].map((figure) => `sum(${figure}) as ${figure}`).join(', '))}
       from cells group by ${groups}
     ),
-    counted as (
+    counted as materialized (
       select ${dimensions}, ${sql.unsafe(figures.map((figure) => `sum(${figure}) as ${figure}`).join(', '))} from ${sql(table)}
       group by ${dimensions}
     ),
@@ -213,7 +214,7 @@ export async function verifySeals(sql: Sql, most = 1000): Promise<SealCheck> {
       select s.writer, s.number, coalesce(s.billing_month, u.billing_month) as month,
         coalesce(s.request_id, u.request_id) as request_id,
         case when u.request_id is null then 'row missing' when s.request_id is null then 'row not sealed'
-          when usage_digest(u) <> s.digest then 'row edited' end as what
+          when ${sql.unsafe(digestOfRow('u'))} <> s.digest then 'row edited' end as what
       from sealed s full join api_usage u on u.billing_month = s.billing_month and u.request_id = s.request_id
     ),
     findings as (
