@@ -111,7 +111,7 @@ t.test('responses: a text, with what the request said and detailed usage', async
   t.match(response.output_text, 'You wrote: Hello');
   const { input_tokens = 0, output_tokens = 0, ...usage } = response.usage ?? {};
   t.match(usage, {
-    input_tokens_details: { cached_tokens: 0 },
+    input_tokens_details: { cached_tokens: Number },
     output_tokens_details: { reasoning_tokens: 0 },
     total_tokens: input_tokens + output_tokens,
   });

@@ -68,6 +68,13 @@ t.test('rows of calls: in the months that are named, of the key and company that
     source: 'upstream',
     outcome: 'completed',
     at: Date.parse('2026-11-15T12:00:00.125Z'),
+    details: {
+      cached_tokens: null,
+      cache_write_tokens: null,
+      audio_prompt_tokens: null,
+      reasoning_tokens: null,
+      audio_completion_tokens: null,
+    },
   });
   t.same(await ask([late], [NOVEMBER]), []);
 });
