@@ -203,3 +203,35 @@ begin
     from api_usage u where u.billing_month = month and u.company_id = company and (requests is null or u.request_id = any(requests))
   ) as numbered group by part;
 end $$;
+
+-- Which calls of a month came after its statement: how many each later one corrects; null: none yet. Of a statement with
+-- few late calls this is one look at an index.
+create function later_calls(company uuid, statement bigint, month date) returns json language plpgsql stable set search_path from current as $$
+begin
+  return (
+    with moved as materialized (
+      select r.number as statement, unnest(r.request_ids) as request_id from statement_rows r
+      where r.company_id = company and r.billing_month = month and r.number <> later_calls.statement
+    ),
+    waiting as materialized (select request_id from late_usage l where l.company_id = company and l.billing_month = month),
+    calls as materialized (
+      select request_id, cost_eur from api_usage u where u.company_id = company and u.billing_month = month
+        and request_id = any(array(select request_id from moved union all select request_id from waiting))
+    )
+    select coalesce(json_agg(json_build_object('statement', l.statement, 'requests', requests, 'cost_eur', eur) order by l.statement nulls last), '[]')
+    from (
+      select l.statement, count(*) as requests, trim_scale(sum(c.cost_eur))::text as eur
+      from (select m.statement, m.request_id from moved m union all select null, w.request_id from waiting w) as l join calls c using (request_id)
+      group by 1) as l);
+end $$;
+
+-- The months with usage: a few steps along the index instead of all its rows.
+create function usage_months() returns setof date language plpgsql stable set search_path from current as $$
+declare
+  month date := (select min(billing_month) from usage_model_days);
+begin
+  while month is not null loop
+    return next month;
+    month := (select min(billing_month) from usage_model_days where billing_month > month);
+  end loop;
+end $$;

@@ -108,7 +108,7 @@ export async function readMargin(sql: Sql, month: string | null, extent: MarginE
     : sql`select 1, company_id, null, ${margins} from costed_companies group by company_id`;
   const ofMonth = sql`billing_month = (select month from asked)`;
   const [row] = await sql<[{ report: MarginMonth }]>`
-    with recursive asked as materialized (
+    with asked as materialized (
       select coalesce(${month}::date, billing_month(now())) as month, value as zone from settings where name = 'billing_timezone'
     ),
     -- those of this month alone, so that each call is compared with one or two
@@ -162,12 +162,7 @@ export async function readMargin(sql: Sql, month: string | null, extent: MarginE
         'margin_percent', round((revenue - uncosted - cost) * 100 / nullif(revenue - uncosted, 0), 1)) as line
       from sums s left join companies c on c.id = s.company_id
     ),
-    -- a few steps along the index instead of all its rows
-    known as (
-      select min(billing_month) as month from usage_model_days
-      union all
-      select (select min(billing_month) from usage_model_days where billing_month > k.month) from known k where k.month is not null
-    )
+    known as (select month from usage_months() as month)
     select jsonb_build_object('month', to_char((select month from asked), 'YYYY-MM-DD'),
       'total', (select line from lines where of = 3),
       'by_model', (select coalesce(jsonb_agg(line || jsonb_build_object('model', model_slug) order by revenue desc, model_slug), '[]')

@@ -146,22 +146,5 @@ function columns(sql: Sql) {
   return sql`company_id, number::float8 as number, to_char(billing_month, 'YYYY-MM') as month,
     to_char(closed_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as closed_at, requests::float8 as requests,
     trim_scale(cost_eur)::text as cost_eur, corrections::float8 as corrections, trim_scale(total_eur)::text as total_eur,
-    encode(digest, 'hex') as digest, ${later(sql)} as later`;
-}
-
-/** Which calls of the month of `s` came later. */
-function later(sql: Sql) {
-  return sql`(
-    select coalesce(json_agg(json_build_object('statement', statement, 'requests', requests, 'cost_eur', cost_eur)
-      order by statement nulls last), '[]')
-    from (
-      select l.statement, count(*) as requests, trim_scale(sum(u.cost_eur))::text as cost_eur
-      from (
-        select r.number as statement, unnest(r.request_ids) as request_id from statement_rows r
-        where r.company_id = s.company_id and r.billing_month = s.billing_month and r.number <> s.number
-        union all
-        select null, request_id from late_usage l where l.company_id = s.company_id and l.billing_month = s.billing_month
-      ) as l join api_usage u on u.billing_month = s.billing_month and u.request_id = l.request_id
-      group by 1
-    ) as calls)`;
+    encode(digest, 'hex') as digest, later_calls(company_id, s.number, billing_month) as later`;
 }
