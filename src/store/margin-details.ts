@@ -65,14 +65,21 @@ export async function withDetails(sql: Sql, margin: MarginMonth, worth: Upstream
   // "company/model", each empty where it stands for all
   const place = sql`grouping(company_id, model_slug) as of, company_id, concat(company_id, '/', model_slug) as place`;
   const [{ rows }] = await sql<[{ rows: readonly Row[] | null }]>`
-    with cached as (
-      select ${place}, round(sum(cached_tokens) * 100 / nullif(sum(prompt_tokens), 0), 1) as cached_percent
-      from usage_details where billing_month = ${margin.month}::date group by ${sets}
+    with cells as materialized (
+      select company_id, model_slug, sum(cached_tokens) as cached, sum(prompt_tokens) as prompt
+      from usage_details where billing_month = ${margin.month}::date group by 1, 2
+    ),
+    cached as (
+      select ${place}, round(sum(cached) * 100 / nullif(sum(prompt), 0), 1) as cached_percent from cells group by ${sets}
+    ),
+    booked as materialized (
+      select company_id, model_slug, currency, requests, cost, cost_eur
+      from upstream_cost_monthly where billing_month = ${margin.month}::date
     ),
     costs as (
       select ${place}, currency, sum(requests) as requests, sum(cost) as cost, sum(cost_eur) as revenue,
         sum(cost) * case currency when 'EUR' then 1 when ${worth.currency} then ${worth.rate}::numeric end as eur
-      from upstream_cost_monthly where billing_month = ${margin.month}::date group by ${sets}, currency
+      from booked group by ${sets}, currency
     ),
     told as (
       select of, company_id, place, sum(requests) as requests, sum(revenue) as revenue,
