@@ -32,7 +32,6 @@ const SAME = [
   'test/store/ledger.test.ts',
   'test/store/verify.test.ts',
   'test/store/usage.test.ts',
-  'test/store/usage-details.test.ts',
   'test/store/overview.test.ts',
   'test/store/margin.test.ts',
   'test/store/request.test.ts',
