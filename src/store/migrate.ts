@@ -167,6 +167,7 @@ async function setBillingTimezone(sql: Sql, zone: string): Promise<void> {
     );
   }
   await sql`update settings set value = ${zone} where name = 'billing_timezone'`;
+  await adopt(sql);
 }
 
 /**

@@ -10,7 +10,7 @@ import { connect, faultWorld } from '../faults/world.ts';
 import { onEach, spread } from '../support/distributed.ts';
 import { inDatabase } from '../support/postgres.ts';
 import { until } from '../support/until.ts';
-import { type CitusCluster, missing, startCitus } from './citus.ts';
+import { type CitusCluster, CitusUnobtainable, missing, startCitus } from './citus.ts';
 
 /** The ledger spread over a coordinator and two workers: what holds on one server holds there. */
 
@@ -31,7 +31,8 @@ const SAME = [
   'test/ledger/money.test.ts',
   'test/store/ledger.test.ts',
   'test/store/verify.test.ts',
-  'test/store/usage.test.ts',
+  'test/store/alert.test.ts',
+  'test/store/archive.test.ts',
   'test/store/overview.test.ts',
   'test/store/margin.test.ts',
   'test/store/request.test.ts',
@@ -39,7 +40,14 @@ const SAME = [
 ];
 
 t.test('a coordinator and two workers', { skip }, async (t) => {
-  const cluster = await startCitus(t, 2);
+  const cluster = await startCitus(t, 2).catch((error: unknown) => {
+    if (error instanceof CitusUnobtainable) return error.message;
+    throw error;
+  });
+  if (typeof cluster === 'string') {
+    t.pass('Citus is there', { skip: cluster });
+    return;
+  }
   await t.test('a worker is killed and comes back: nobody notices, and nothing is lost', (t) => loseWorker(t, cluster));
 
   const urls = [cluster.coordinator, ...cluster.workers].map(({ url }) => url);

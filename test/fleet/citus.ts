@@ -47,6 +47,9 @@ export const missing: readonly string[] = [
   ...(existsSync(PG_CONFIG) ? [] : [`postgresql-${VERSION}`]),
 ];
 
+/** The source or a package is not to be had here; the message tells which. */
+export class CitusUnobtainable extends Error {}
+
 /** A coordinator and its workers, with Citus loaded and no database of ours yet. */
 export interface CitusCluster {
   readonly coordinator: Cluster;
@@ -55,7 +58,7 @@ export interface CitusCluster {
   start(cluster: Cluster): Promise<void>;
 }
 
-/** @throws Error when Citus cannot be built, with the last lines of the failing step */
+/** @throws CitusUnobtainable; Error when Citus cannot be built, with the last lines of the failing step */
 export async function startCitus(life: Life, workers: number): Promise<CitusCluster> {
   const bin = await build();
   const programs = { initdb: join(bin, 'initdb'), postgres: join(bin, 'postgres') };
@@ -87,10 +90,10 @@ async function build(): Promise<string> {
   mkdirSync(PREFIX, { recursive: true });
   chmodSync(PREFIX, 0o755);
   await copyPostgres();
-  await unpackHeaders();
+  await obtain('its packages', unpackHeaders());
   const source = join(PREFIX, 'source');
   if (CITUS_SOURCE === undefined)
-    await step('git', ['clone', '--depth=1', `--branch=${RELEASE}`, PUBLIC_SOURCE, source]);
+    await obtain('its source', step('git', ['clone', '--depth=1', `--branch=${RELEASE}`, PUBLIC_SOURCE, source]));
   else cpSync(CITUS_SOURCE, source, { recursive: true });
   // as if made after what it is made from: its tools may be absent
   utimesSync(join(source, 'configure'), new Date(), new Date());
@@ -102,6 +105,13 @@ async function build(): Promise<string> {
   await step('make', ['-j2', 'with_llvm=no', ...flags, 'install'], source);
   writeFileSync(join(PREFIX, 'built'), '');
   return bin;
+}
+
+/** @throws CitusUnobtainable when a step that fetches something fails */
+async function obtain(what: string, steps: Promise<unknown>): Promise<void> {
+  await steps.catch((error: Error) => {
+    throw new CitusUnobtainable(`${what} cannot be fetched: ${error.message}`);
+  });
 }
 
 /** Postgres finds its files beside its programs, wherever those are: a copy takes an extension without touching the original. */

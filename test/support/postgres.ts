@@ -55,7 +55,8 @@ async function newDatabase(t: Test, source: (sql: Sql, server: string) => Promis
   t.teardown(async () => {
     await db.close();
     for (const each of [server, ...WORKERS]) {
-      await administer(each, (sql) => sql`drop database if exists ${sql(name)} with (force)`);
+      // Citus may just look into it
+      await retrying(() => administer(each, (sql) => sql`drop database if exists ${sql(name)} with (force)`));
     }
   });
   return { url, db };
