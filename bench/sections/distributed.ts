@@ -9,10 +9,10 @@ import { missing, startCitus } from '../../test/fleet/citus.ts';
 import type { Cluster } from '../../test/fleet/cluster.ts';
 import { onEach, spread as spreadTables } from '../../test/support/distributed.ts';
 import { inDatabase } from '../../test/support/postgres.ts';
-import { reading } from '../results.ts';
+import { reading, type SectionResults } from '../results.ts';
 import type { Section } from '../run/rounds.ts';
 import type { Target } from '../run/targets.ts';
-import { spread, table } from '../tables.ts';
+import { number, spread, table } from '../tables.ts';
 
 const COMPANIES = 1000;
 const WRITERS = 4;
@@ -48,16 +48,30 @@ export const distributed: Section = {
     })),
   note: () =>
     `${WRITERS} writers book rows of ${COMPANIES} companies, each batch in a transaction of its own, as gateways do. All servers share the cores with each other and with the writers, so rates say little about machines of their own; CPU is counted for each server's processes alone. Postgres 15 with Citus 13.2.2, built from source; 8 shards; fsync off.`,
-  table: (results) =>
-    BATCHES.map((rows) => {
-      const cells = Object.entries(TARGETS).map(([name, [, label]]) => [
-        label,
-        ...['cpu', 'first', 'workers', 'rate'].map((kind) => spread(reading(results, `${rows}`, name, kind))),
-      ]);
-      const head = [`batches of ${rows} rows`, 'CPU µs per row', 'of the coordinator', 'of the workers', 'rows/s'];
-      return table(head, cells);
-    }).join('\n\n'),
+  table: (results) => `${tablesOf(results)}\n\n${conclusion(results)}`,
 };
+
+function tablesOf(results: SectionResults): string {
+  return BATCHES.map((rows) => {
+    const cells = Object.entries(TARGETS).map(([name, [, label]]) => [
+      label,
+      ...['cpu', 'first', 'workers', 'rate'].map((kind) => spread(reading(results, `${rows}`, name, kind))),
+    ]);
+    const head = [`batches of ${rows} rows`, 'CPU µs per row', 'of the coordinator', 'of the workers', 'rows/s'];
+    return table(head, cells);
+  }).join('\n\n');
+}
+
+/** What follows for a very large fleet. */
+function conclusion(results: SectionResults): string {
+  const cores = (name: string, kind = 'cpu') => number(reading(results, `${BATCHES.at(-1)}`, name, kind)?.median ?? 0);
+  return [
+    `A million rows a second, in batches of ${BATCHES.at(-1)}, take ${cores('none')} cores of Postgres in cells, each a server of its own, and ${cores('two')} spread over two workers, ${cores('two', 'first')} of them on the coordinator.`,
+    'The coordinator books one batch after another, so that batches never wait for each other crosswise: 2,000 rows took it 94 ms on an idle machine (median of 40, 2026-11-23; 126 ms on one server, which books many at once). That is 21,000 rows a second, whatever the number of workers: 48 coordinators for a million.',
+    'So a plan for a million requests a second rests on cells. Spreading is for a ledger that one server cannot hold; a company is on one worker there, as it is in one cell.',
+    'On one server the functions that make this possible cost nothing: a row of a batch of 200 took 70.8 µs with them and 71.9 µs without (24 pairs, 0.99 within pairs, 2026-11-23); a poll of an idle gateway takes Postgres 27 µs more, 1.3 times a second.',
+  ].join(' ');
+}
 
 async function startServers(name: string, workers: number): Promise<Servers> {
   const ends: (() => unknown)[] = [];

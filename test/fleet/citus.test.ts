@@ -5,7 +5,6 @@ import t from 'tap';
 import { metric } from '../faults/gateway.ts';
 import { judge } from '../faults/judge.ts';
 import { startLoad } from '../faults/load.ts';
-import { note } from '../faults/results.ts';
 import { connect, faultWorld } from '../faults/world.ts';
 import { onEach, spread } from '../support/distributed.ts';
 import { inDatabase } from '../support/postgres.ts';
@@ -51,7 +50,9 @@ t.test('a coordinator and two workers', { skip }, async (t) => {
   await t.test('a worker is killed and comes back: nobody notices, and nothing is lost', (t) => loseWorker(t, cluster));
 
   const urls = [cluster.coordinator, ...cluster.workers].map(({ url }) => url);
-  const env = { ...process.env, TEST_DATABASE_URL: urls[0], TEST_DATABASE_WORKERS: urls.slice(1).join(',') };
+  // their figures are not those of RESULTS.md
+  const { FAULTS, ...rest } = process.env;
+  const env = { ...rest, TEST_DATABASE_URL: urls[0], TEST_DATABASE_WORKERS: urls.slice(1).join(',') };
   const runner = fileURLToPath(new URL('../run.ts', import.meta.url));
   for (const file of SAME) {
     await t.test(file, async (t) => {
@@ -108,10 +109,7 @@ async function loseWorker(t: import('tap').Test, cluster: CitusCluster): Promise
   t.same(await Promise.all(gateways.map(({ exited }) => exited)), [0, 0]);
   const verdict = await judge(sql, clients, world.upstreamJournal());
   t.match(verdict, { missing: [], duplicates: 0, wrong: [], unverified: 0, rows: verdict.complete });
-  note(
-    66,
-    'What holds on one Postgres holds on several',
-    'the ledger spread over a coordinator and two workers (Citus), 2 gateways, 12 companies; each worker killed and started again',
+  t.comment(
     `${clients.length} requests, 0 failed; ${verdict.complete} complete answers, ${verdict.missing.length} missing, ${verdict.duplicates} duplicates, ${verdict.unverified} differences between rows, counters and seals`,
   );
 }
