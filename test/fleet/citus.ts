@@ -71,6 +71,7 @@ export async function startCitus(life: Life, workers: number): Promise<CitusClus
       max_locks_per_transaction: '512',
       shared_buffers: '64MB',
       'citus.node_conninfo': 'sslmode=disable',
+      'citus.recover_2pc_interval': '5s', // a minute, if absent
     });
   const all: Cluster[] = [];
   for (let n = 0; n <= workers; n++) {
