@@ -41,6 +41,8 @@ export class FairShares {
   #capacity = Number.POSITIVE_INFINITY;
   /** The most work that was let in in a sample. */
   #most = COMMON_WORK;
+  /** The mean work of the companies in the last sample. */
+  #mean = Number.POSITIVE_INFINITY;
   /** The most work of a company of which nothing is refused. */
   #level = Number.POSITIVE_INFINITY;
 
@@ -52,6 +54,11 @@ export class FairShares {
   /** Whether several companies have asked in the last moment. */
   get isShared(): boolean {
     return this.#loads.size > 1;
+  }
+
+  /** Whether a company asks for more than others do, on average. */
+  isAboveMean({ work }: CompanyLoad): boolean {
+    return this.isShared && work > this.#mean;
   }
 
   /** The load of a company, with the work of one more request. @param bodyBytes -1 where they are not announced */
@@ -83,6 +90,7 @@ export class FairShares {
     }
     const works = Float64Array.from([this.unasked, ...this.#loads.values()], ({ work }) => work);
     const all = works.reduce((sum, work) => sum + work, 0);
+    this.#mean = all / this.#loads.size;
     this.#span += samples;
     this.#adapt(excess, (all - this.#past) / samples);
     // before the work ages: a company that goes on as it did stays below the level that it is below now
@@ -102,6 +110,7 @@ export class FairShares {
   rest(): void {
     this.#counts = false;
     this.#span = this.#past = this.unasked.work = 0;
+    this.#mean = Number.POSITIVE_INFINITY;
     for (const [company, load] of this.#loads) {
       load.work = 0;
       if (load.inFlight === 0) this.#loads.delete(company);

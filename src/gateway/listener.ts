@@ -8,6 +8,7 @@ import { IdleInterval } from '../runtime/idle-interval.ts';
 import { createServerOver } from '../runtime/node-http.ts';
 import { newRequestId } from '../runtime/request-id.ts';
 import type { TlsFiles } from '../runtime/tls-files.ts';
+import { Turns } from '../runtime/turns.ts';
 import { handle } from './pipeline.ts';
 import { Reply } from './reply.ts';
 import { RequestSummary } from './request-log.ts';
@@ -25,6 +26,8 @@ const WRITE_BUFFER_BYTES = 16_384;
 const DISCARDED_BYTES = 65_536;
 /** How long a refused client may take to read its answer and close. */
 const LINGER_MS = 2000;
+/** How long requests that come later are begun in a turn of the event loop, before others are looked for. */
+const LATER_MS = 5;
 /** How often refusals that are due are looked for. */
 const SHED_MS = 50;
 
@@ -100,10 +103,15 @@ export function createHandler(services: Services, leaving: () => boolean): Reque
   const { overload, directory } = services;
   const shed = createShedder(services);
   const owners = new RequestOwners(directory);
+  const later = new Turns(LATER_MS);
   const enter = (req: ClientRequest, res: ClientResponse, owner: string | null): void => {
     const load = overload.enter(owner, req.head.contentLength);
-    if (load === null) shed(req, res, owner);
-    else handle(services, req, res, load);
+    if (load === null) return shed(req, res, owner);
+    if (!overload.comesLater(load)) return handle(services, req, res, load);
+    later.enter(() => {
+      if (res.destroyed) overload.leave(load);
+      else handle(services, req, res, load);
+    });
   };
   return (req, res) => {
     if (leaving()) res.closeAfter();

@@ -18,6 +18,8 @@ const MEMORY_ROOM = 15 / 16;
 const ALONE = { from: 1, held: 1 / 5 };
 /** The same where several companies ask: the requests of one delay those of the others. */
 const SHARED = { from: 1 / 5, held: 1 / 10 };
+/** Beyond this part of MAX_DELAY_MS requests of companies that ask for more than others wait for their turn. */
+const BUSY_DELAY = 1 / 50;
 /** Beyond this part of MAX_REQUESTS requests are counted by company. */
 const COUNTED = 1 / 8;
 /** For so many samples after an overload they still are: a load that swings is judged by all of it. */
@@ -110,6 +112,11 @@ export class Overload {
     return load;
   }
 
+  /** Whether what others ask for goes before a request of this company: the gateway is busy, mostly with its requests. */
+  comesLater(load: CompanyLoad): boolean {
+    return this.#calm < CALM_SAMPLES && this.#shares.isAboveMean(load);
+  }
+
   leave(load: CompanyLoad): void {
     this.#inFlight--;
     load.inFlight--;
@@ -129,8 +136,8 @@ export class Overload {
     this.#delayMs = (this.#delayMs + delayMs) / 2; // one pause is no overload
     const { from, held } = this.#shares.isShared ? SHARED : ALONE;
     const excess = this.#delayMs / (maxDelayMs * (this.#shares.short ? held : from)) - 1;
-    const isLate = this.#delayMs > SHARED.from * maxDelayMs;
-    const isNear = isLate || this.#crammed > 0 || this.#inFlight >= COUNTED * maxRequests;
+    const isBusy = this.#delayMs > BUSY_DELAY * maxDelayMs;
+    const isNear = isBusy || this.#crammed > 0 || this.#inFlight >= COUNTED * maxRequests;
     this.#calm = isNear || this.#shares.short ? 0 : this.#calm + 1;
     if (this.#calm < CALM_SAMPLES) this.#shares.sample(excess, this.#crammed, Math.max(1, ms / SAMPLE_MS));
     else this.#shares.rest();

@@ -50,7 +50,7 @@ t.test('where few requests may be in flight, one company may have them all', asy
 
 t.test('nobody is asked while there is room', async (t) => {
   const overload = start(t);
-  overload.observe(10, 900, 0.5);
+  overload.observe(5, 900, 0.5);
   t.notOk(overload.asksOwner);
   begin(overload, 'one', 13);
   t.ok(overload.asksOwner, 'an eighth is in flight');
@@ -123,6 +123,26 @@ t.test('an overload by one company refuses nothing of the others', async (t) => 
   t.ok(entered.greedy > 200 * 60 && entered.greedy < 200 * 200, `${entered.greedy} of 200000`);
   t.equal(overload.refused.delay, 200_000 - entered.greedy);
 });
+
+t.test(
+  'in a busy gateway requests of a company that asks for most come later, of one that is alone never',
+  async (t) => {
+    const overload = start(t);
+    const later = (company: string): boolean => begin(overload, company, 1).some((load) => overload.comesLater(load));
+    const sample = (...companies: string[]): void => {
+      for (const company of companies) entering(overload, company, company === 'greedy' ? 1000 : 10);
+      overload.observe(20, 0, 0);
+    };
+    t.notOk(later('greedy'), 'there is no delay yet');
+    for (let n = 0; n < 3; n++) sample('greedy');
+    t.notOk(later('greedy'), 'nobody else asks');
+    for (let n = 0; n < 3; n++) sample('greedy', 'quiet');
+    t.ok(later('greedy'));
+    t.notOk(later('quiet'));
+    for (let n = 0; n < 60; n++) overload.observe(0, 0, 0);
+    t.notOk(later('greedy'), 'the gateway is no longer busy');
+  },
+);
 
 t.test('a delay that one company may have is too long where another one asks', async (t) => {
   for (const [company, refuses] of [
