@@ -27,7 +27,7 @@ const DISCARDED_BYTES = 65_536;
 /** How long a refused client may take to read its answer and close. */
 const LINGER_MS = 2000;
 /** How long requests that come later are begun in a turn of the event loop, before others are looked for. */
-const LATER_MS = 5;
+const LATER_MS = 3;
 /** How often refusals that are due are looked for. */
 const SHED_MS = 50;
 

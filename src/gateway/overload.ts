@@ -19,7 +19,7 @@ const ALONE = { from: 1, held: 1 / 5 };
 /** The same where several companies ask: the requests of one delay those of the others. */
 const SHARED = { from: 1 / 5, held: 1 / 10 };
 /** Beyond this part of MAX_DELAY_MS requests of companies that ask for more than others wait for their turn. */
-const BUSY_DELAY = 1 / 50;
+const BUSY_DELAY = 1 / 100;
 /** Beyond this part of MAX_REQUESTS requests are counted by company. */
 const COUNTED = 1 / 8;
 /** For so many samples after an overload they still are: a load that swings is judged by all of it. */

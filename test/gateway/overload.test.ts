@@ -50,7 +50,7 @@ t.test('where few requests may be in flight, one company may have them all', asy
 
 t.test('nobody is asked while there is room', async (t) => {
   const overload = start(t);
-  overload.observe(5, 900, 0.5);
+  overload.observe(3, 900, 0.5);
   t.notOk(overload.asksOwner);
   begin(overload, 'one', 13);
   t.ok(overload.asksOwner, 'an eighth is in flight');
