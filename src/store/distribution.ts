@@ -107,9 +107,17 @@ export async function distribute(db: Database, { shards, dry }: DistributeOption
   });
 }
 
-/** To be called in the transaction of a migration, after it: on a database that is spread, new tables are spread too. */
-export async function adopt(sql: Sql): Promise<void> {
-  if (!(await isDistributed(sql))) return;
+/**
+ * Changes tables in the transaction of a migration. On a database that is spread, new tables are spread too, and
+ * functions that were replaced hold on several servers again.
+ */
+export async function adopt(sql: Sql, change: () => PromiseLike<unknown>): Promise<void> {
+  if (!(await isDistributed(sql))) {
+    await change();
+    return;
+  }
+  await changeInTurn(sql);
+  await change();
   await run(sql, await pending(sql, 1)); // beside those that are there: in as many parts
 }
 
@@ -119,10 +127,14 @@ async function isDistributed(sql: Sql): Promise<boolean> {
   return known && (await placed(sql)).has('api_usage');
 }
 
-async function run(sql: Sql, statements: readonly string[]): Promise<void> {
-  // a transaction over several servers changes their tables one after the other
+/** A transaction over several servers that changes tables and functions changes them one after the other. */
+async function changeInTurn(sql: Sql): Promise<void> {
   await sql`set local citus.multi_shard_modify_mode = 'sequential'`;
   await sql`set local citus.enable_unsafe_triggers = on`;
+}
+
+async function run(sql: Sql, statements: readonly string[]): Promise<void> {
+  await changeInTurn(sql);
   for (const statement of statements) await sql.unsafe(statement);
 }
 

@@ -48,9 +48,10 @@ export async function migrate(db: Database, { billingTimezone, directory, upTo }
       const { count } = await sql`
         select from pg_attribute where attrelid = 'schema_migrations'::regclass and attname = 'needs' and not attisdropped`;
       if (count === 0) await sql`alter table schema_migrations add column needs text`;
-      await sql.unsafe(next.text);
-      await sql`insert into schema_migrations (name, sha256, needs) values (${next.name}, ${next.hash}, ${next.needs})`;
-      await adopt(sql);
+      await adopt(sql, async () => {
+        await sql.unsafe(next.text);
+        await sql`insert into schema_migrations (name, sha256, needs) values (${next.name}, ${next.hash}, ${next.needs})`;
+      });
       done.push(next.name);
       return later;
     });
@@ -159,15 +160,16 @@ async function pendingOf(sql: Sql, migrations: readonly Migration[]): Promise<Mi
 async function setBillingTimezone(sql: Sql, zone: string): Promise<void> {
   const [setting] = await sql<[{ value: string }]>`select value from settings where name = 'billing_timezone'`;
   if (setting.value === zone) return;
-  await sql`select value from settings where name = 'billing_timezone' for update`;
-  const [used] = await sql<[{ used: boolean }]>`select exists (select 1 from monthly_spend) as used`;
-  if (used.used) {
-    throw new MigrationRefused(
-      `BILLING_TIMEZONE is ${zone}, but this database already counts usage in ${setting.value}: keep ${setting.value}`,
-    );
-  }
-  await sql`update settings set value = ${zone} where name = 'billing_timezone'`;
-  await adopt(sql);
+  await adopt(sql, async () => {
+    await sql`select value from settings where name = 'billing_timezone' for update`;
+    const [used] = await sql<[{ used: boolean }]>`select exists (select 1 from monthly_spend) as used`;
+    if (used.used) {
+      throw new MigrationRefused(
+        `BILLING_TIMEZONE is ${zone}, but this database already counts usage in ${setting.value}: keep ${setting.value}`,
+      );
+    }
+    await sql`update settings set value = ${zone} where name = 'billing_timezone'`;
+  });
 }
 
 /**

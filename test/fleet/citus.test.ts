@@ -1,7 +1,13 @@
 import { spawn } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import t from 'tap';
+import t, { type Test } from 'tap';
+import { openDatabase } from '../../src/store/database.ts';
+import { distribute } from '../../src/store/distribution.ts';
+import { migrate, SQL_DIRECTORY } from '../../src/store/migrate.ts';
 import { metric } from '../faults/gateway.ts';
 import { judge } from '../faults/judge.ts';
 import { startLoad } from '../faults/load.ts';
@@ -9,6 +15,7 @@ import { connect, faultWorld } from '../faults/world.ts';
 import { onEach, spread } from '../support/distributed.ts';
 import { inDatabase } from '../support/postgres.ts';
 import { until } from '../support/until.ts';
+import { addUsage } from '../support/usage.ts';
 import { type CitusCluster, CitusUnobtainable, missing, startCitus } from './citus.ts';
 
 /** The ledger spread over a coordinator and two workers: what holds on one server holds there. */
@@ -51,6 +58,8 @@ t.test('a coordinator and two workers', { skip }, async (t) => {
     loseServers(t, cluster),
   );
 
+  await t.test('a later migration, and another time zone before anything is booked', (t) => migrateSpread(t, cluster));
+
   const urls = [cluster.coordinator, ...cluster.workers].map(({ url }) => url);
   // their figures are not those of RESULTS.md
   const { FAULTS, ...rest } = process.env;
@@ -67,7 +76,7 @@ t.test('a coordinator and two workers', { skip }, async (t) => {
   }
 });
 
-async function loseServers(t: import('tap').Test, cluster: CitusCluster): Promise<void> {
+async function loseServers(t: Test, cluster: CitusCluster): Promise<void> {
   const urls = [cluster.coordinator, ...cluster.workers].map(({ url }) => inDatabase(url, 'spread'));
   await onEach(
     [cluster.coordinator, ...cluster.workers].map(({ url }) => url),
@@ -114,4 +123,34 @@ async function loseServers(t: import('tap').Test, cluster: CitusCluster): Promis
   t.comment(
     `${clients.length} requests, 0 failed; ${verdict.complete} complete answers, ${verdict.missing.length} missing, ${verdict.duplicates} duplicates, ${verdict.unverified} differences between rows, counters and seals`,
   );
+}
+
+async function migrateSpread(t: Test, cluster: CitusCluster): Promise<void> {
+  const servers = [cluster.coordinator, ...cluster.workers].map(({ url }) => url);
+  await onEach(servers, (sql) => sql`create database migrated`);
+  const urls = servers.map((url) => inDatabase(url, 'migrated'));
+  await spread(urls);
+  const directory = t.testdir(
+    Object.fromEntries(
+      readdirSync(SQL_DIRECTORY).map((name) => [name, readFileSync(join(SQL_DIRECTORY, name), 'utf8')]),
+    ),
+  );
+  const later = `
+    alter table usage_daily add column later text;
+    create or replace function billing_month(at timestamptz) returns date language sql stable set search_path from current as
+    $$ select date_trunc('month', at at time zone (select value from settings where name = 'billing_timezone'))::date $$;`;
+  writeFileSync(join(directory, '9999_later.sql'), later);
+  const db = openDatabase({ url: urls[0] as string });
+  t.teardown(() => db.close());
+  t.same(await migrate(db, { billingTimezone: 'Europe/Berlin', directory }), ['9999_later.sql']);
+  t.same((await distribute(db, { shards: 1, dry: true })).statements, [], 'nothing is left to do');
+  await db.run(10_000, (sql) =>
+    addUsage(sql, [{ company: randomUUID(), at: '2026-10-31T23:30:00Z', month: '2026-11-01' }]),
+  );
+  const [row] = await db.run(
+    10_000,
+    (sql) =>
+      sql`select day::text, requests::integer, later from usage_daily where billing_month = billing_month('2026-10-31T23:30:00Z')`,
+  );
+  t.same(row, { day: '2026-11-01', requests: 1, later: null });
 }
