@@ -314,6 +314,11 @@ function isWaiting(segment: Segment): boolean {
   return segment.waiting > 0 || segment.damaged.length > 0;
 }
 
+/** The code of a failure, as Postgres, Node and the store name it; empty where it has none. */
+export function codeOf(error: unknown): string {
+  return (error as { code?: string }).code ?? '';
+}
+
 /** The message of an error. */
 export function reasonOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);

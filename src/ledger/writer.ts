@@ -13,7 +13,7 @@ import type {
 } from '../domain/ports.ts';
 import { type RecordCost, readRecordCost } from '../domain/record.ts';
 import type { KeyUsage, UsageRecord } from '../domain/usage.ts';
-import { Backlog, type BacklogOptions, reasonOf } from './backlog.ts';
+import { Backlog, type BacklogOptions, codeOf, reasonOf } from './backlog.ts';
 import { KeyUsageReader } from './key-usage.ts';
 import { BatchJson, type PendingRecord, totalOf } from './record-block.ts';
 import { Reservations } from './reservations.ts';
@@ -446,8 +446,4 @@ export class BatchLedger implements Ledger {
     await promise;
     cancel();
   }
-}
-
-function codeOf(error: unknown): string {
-  return (error as { code?: string }).code ?? '';
 }
