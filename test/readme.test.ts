@@ -24,12 +24,7 @@ const COMMON = [
   'SPOOL_DIR',
   'UPSTREAM_URL',
   'UPSTREAM_API_KEY',
-  'UPSTREAM_HEADERS',
-  'OWNED_BY',
   'BILLING_TIMEZONE',
-  'DRAIN_SECONDS',
-  'LOG_LEVEL',
-  'FAST_HTTP',
 ];
 
 const read = (path: string): string => readFileSync(join(ROOT, path), 'utf8');
