@@ -51,14 +51,9 @@ export class FairShares {
     return this.#capacity < Number.POSITIVE_INFINITY;
   }
 
-  /** Whether several companies have asked in the last moment. */
-  get isShared(): boolean {
-    return this.#loads.size > 1;
-  }
-
-  /** Whether a company asks for more than others do, on average. */
+  /** Whether a company asks for more than others do, on average; alone it does not. */
   isAboveMean({ work }: CompanyLoad): boolean {
-    return this.isShared && work > this.#mean;
+    return this.#loads.size > 1 && work > this.#mean;
   }
 
   /** The load of a company, with the work of one more request. @param bodyBytes -1 where they are not announced */

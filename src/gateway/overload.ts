@@ -14,10 +14,8 @@ const RESOLUTION_MS = 25;
 const MAX_HEAP = 0.9;
 /** Beyond this part of the memory it may have, the gateway refuses a growing share of requests. */
 const MEMORY_ROOM = 15 / 16;
-/** Parts of MAX_DELAY_MS: a delay above which requests are refused, and the one that is then held, as those let in wait several times as long. */
-const ALONE = { from: 1, held: 1 / 5 };
-/** The same where several companies ask: the requests of one delay those of the others. */
-const SHARED = { from: 1 / 5, held: 1 / 10 };
+/** Once requests are refused, the delay is held at this part of what it may be: those let in wait several times as long. */
+const HELD_DELAY = 1 / 5;
 /** Beyond this part of MAX_DELAY_MS requests of companies that ask for more than others wait for their turn. */
 const BUSY_DELAY = 1 / 100;
 /** Beyond this part of MAX_REQUESTS requests are counted by company. */
@@ -134,8 +132,7 @@ export class Overload {
     const full = Math.max(memory / maxMemoryBytes, heap / MAX_HEAP);
     this.#crammed = Math.min(1, Math.max(0, (full - MEMORY_ROOM) / (1 - MEMORY_ROOM)));
     this.#delayMs = (this.#delayMs + delayMs) / 2; // one pause is no overload
-    const { from, held } = this.#shares.isShared ? SHARED : ALONE;
-    const excess = this.#delayMs / (maxDelayMs * (this.#shares.short ? held : from)) - 1;
+    const excess = this.#delayMs / (this.#shares.short ? HELD_DELAY * maxDelayMs : maxDelayMs) - 1;
     const isBusy = this.#delayMs > BUSY_DELAY * maxDelayMs;
     const isNear = isBusy || this.#crammed > 0 || this.#inFlight >= COUNTED * maxRequests;
     this.#calm = isNear || this.#shares.short ? 0 : this.#calm + 1;

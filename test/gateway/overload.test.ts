@@ -144,23 +144,6 @@ t.test(
   },
 );
 
-t.test('a delay that one company may have is too long where another one asks', async (t) => {
-  for (const [company, refuses] of [
-    ['greedy', false],
-    ['quiet', true],
-  ] as const) {
-    const overload = start(t);
-    let quiet = 0;
-    for (let sample = 0; sample < 20; sample++) {
-      entering(overload, 'greedy', 1000);
-      quiet += entering(overload, company, 10);
-      overload.observe(60, 0, 0);
-    }
-    t.equal(overload.refused.delay > 0, refuses, `${overload.refused.delay} requests refused`);
-    t.equal(quiet, 200);
-  }
-});
-
 t.test('requests that wait for their refusal are not taken for less demand: the others are still served', async (t) => {
   const overload = start(t);
   for (let sample = 0; sample < 10; sample++) {
