@@ -104,20 +104,21 @@ export function createHandler(services: Services, leaving: () => boolean): Reque
   const shed = createShedder(services);
   const owners = new RequestOwners(directory);
   const later = new Turns(LATER_MS);
-  const enter = (req: ClientRequest, res: ClientResponse, owner: string | null): void => {
+  const enter = (req: ClientRequest, res: ClientResponse, owner: string | null, arrived: boolean): void => {
     const load = overload.enter(owner, req.head.contentLength);
     if (load === null) return shed(req, res, owner);
-    if (!overload.comesLater(load)) return handle(services, req, res, load);
+    if (!overload.comesLater(load)) return handle(services, req, res, load, arrived);
     later.enter(() => {
       if (res.destroyed) overload.leave(load);
-      else handle(services, req, res, load);
+      else handle(services, req, res, load, arrived);
     });
   };
   return (req, res) => {
     if (leaving()) res.closeAfter();
+    const { complete } = req;
     const owner = overload.asksOwner ? owners.of(req.head) : null;
-    if (!(owner instanceof Promise)) return enter(req, res, owner);
-    void owner.then((found) => void (res.destroyed || enter(req, res, found))); // the client may have left
+    if (!(owner instanceof Promise)) return enter(req, res, owner, complete);
+    void owner.then((found) => void (res.destroyed || enter(req, res, found, complete))); // the client may have left
   };
 }
 

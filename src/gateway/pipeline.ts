@@ -27,9 +27,19 @@ import { renderCall, renderUsage } from './usage.ts';
 
 const NO_HEADERS: readonly string[] = [];
 
-/** Answers one API request. Never throws: every failure is answered and logged. */
-export function handle(services: Services, req: ClientRequest, res: ClientResponse, load: CompanyLoad): void {
-  new Exchange(services, req, res, load).begin();
+/**
+ * Answers one API request. Never throws: every failure is answered and logged.
+ * @param arrived whether the whole request was here when its head was: a refusal of a key closes the connection by
+ *   that, and so tells nothing of how long the key was looked for
+ */
+export function handle(
+  services: Services,
+  req: ClientRequest,
+  res: ClientResponse,
+  load: CompanyLoad,
+  arrived: boolean,
+): void {
+  new Exchange(services, req, res, load).begin(arrived);
 }
 
 /**
@@ -59,24 +69,23 @@ class Exchange implements BodyListener, ReplyOwner {
     if (services.tracer !== null) this.#summary.trace = services.tracer.begin(req, reply.requestId);
   }
 
-  begin(): void {
+  begin(arrived: boolean): void {
     const { basePath, limits } = this.#services;
     const { method, url, head, httpVersionMinor } = this.#req;
     try {
       requireOneMeaning(head, httpVersionMinor, limits.maxHeaders); // 400, 431
       const route = findRoute(method, url, basePath, head.host); // 404, 405
-      if (route.name !== 'operation') return void this.#list(route);
+      if (route.name !== 'operation') return void this.#list(route, arrived);
       this.#operation = route.operation;
       this.#id = route.id;
       this.#summary.endpoint = route.operation.endpoint;
       this.#summary.reply.errors = route.operation.errors;
       const found = this.#authenticate(route.operation.takesApiKeyHeader); // 401
       if (!(found instanceof Promise)) return this.#receive(found);
-      const { complete } = this.#req; // now, as for a key in memory: a refusal must not tell one from the other
-      found.then((key) => this.#receive(key)).catch((error) => this.#refuse(error, complete));
+      found.then((key) => this.#receive(key)).catch((error) => this.#refuse(error, arrived));
     } catch (error) {
       if (this.#operation === null) this.#summary.reply.errors = errorsAt(url, basePath);
-      this.#refuse(error);
+      this.#refuse(error, arrived);
     }
   }
 
@@ -167,11 +176,11 @@ class Exchange implements BodyListener, ReplyOwner {
   }
 
   /** GET /models, /models/{id}, /usage and /usage/{x-request-id}: any valid key (spec section 5, rule 3). */
-  async #list(route: Route): Promise<void> {
+  async #list(route: Route, arrived: boolean): Promise<void> {
     const { ownedBy } = this.#services;
     const { reply } = this.#summary;
     this.#summary.endpoint = route.name === 'usage' || route.name === 'call' ? 'usage' : 'models';
-    let complete: boolean | undefined = this.#req.complete; // as in `begin`
+    let complete: boolean | undefined = arrived;
     try {
       const key = await this.#authenticate();
       complete = undefined;

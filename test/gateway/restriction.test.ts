@@ -149,6 +149,22 @@ t.test('a strict company reserves for itself alone: a key goes over its own budg
   await until(async () => (await left()) === 0, 'no reservation is left');
 });
 
+t.test('a busy gateway, which finds the owner of a request first, does not tell these keys apart either', async (t) => {
+  const busy = await startWorld(t, { MAX_DELAY_MS: '1' });
+  const outside = await keyOf(busy, await busy.newCustomer(), { networks: ['10.0.0.0/8'] });
+  const refusal = async (key: string): Promise<string> => {
+    const body = JSON.stringify({ model: CHAT, messages });
+    const head = `POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${key}\r\nContent-Type: application/json`;
+    const { text } = await speak(busy.url, [`${head}\r\nContent-Length: ${body.length}\r\n\r\n${body}`]);
+    return text.replaceAll(/date: .*\r\n|x-request-id: .*\r\n/gi, '');
+  };
+  const refused = new Set<string>();
+  for (let n = 0; n < 150; n++) {
+    for (const key of [outside.key, `svc_${String(n).padStart(32, 'b')}`]) refused.add(await refusal(key));
+  }
+  t.equal(refused.size, 1, [...refused].join('\n'));
+});
+
 t.test('a key used from outside its networks is answered as an unknown one, byte for byte', async (t) => {
   const inside = await keyOf(world, customer, { networks: ['127.0.0.0/8', '2001:db8::/32'] });
   const outside = await keyOf(world, customer, { networks: ['10.0.0.0/8', '::1/128'] });
