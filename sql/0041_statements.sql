@@ -129,17 +129,6 @@ begin
   return query select fresh.number, fresh.digest;
 end $$;
 
--- Writes down which rows a statement covers, in parts of 10,000. Returns nothing: their digest is below.
-create function keep_statement_rows(company uuid, statement bigint, month date, requests uuid[]) returns void
-language sql set search_path from current as $$
-  insert into statement_rows (company_id, number, billing_month, part, request_ids, row_digests)
-  select company, statement, month, part, array_agg(request_id order by request_id), string_agg(digest, ''::bytea order by request_id)
-  from (
-    select u.request_id, usage_digest(u) as digest, (row_number() over (order by u.request_id) - 1)::integer / 10000 as part
-    from api_usage u where u.billing_month = month and u.company_id = company and (requests is null or u.request_id = any(requests))
-  ) as numbered group by part
-$$;
-
 create function statement_rows_digest(company uuid, statement bigint) returns bytea
 language sql stable set search_path from current as $$
   select sha256(coalesce(string_agg(sha256(row_digests || convert_to(json_build_array(billing_month, part, request_ids)::text, 'UTF8')),
@@ -156,76 +145,6 @@ language sql stable set search_path from current as $$
   where (g.backlog > 0 and coalesce(g.oldest_at, g.last_seen_at) < until) or g.last_seen_at < until
   order by g.name, g.last_seen_at
 $$;
-
--- As in 0031_cost_centers.sql. Whether a month is closed is a column of the row of monthly_spend that is counted
--- anyway: closing a month takes that row, so a batch is either before it or knows of it, whoever writes.
-create or replace function count_api_usage() returns trigger language plpgsql set search_path from current as $$
-declare
-  zone text := (select value from settings where name = 'billing_timezone');
-  late_companies uuid[];
-  late_months    date[];
-begin
-  with counted as (
-    insert into monthly_spend as m (company_id, billing_month, requests, prompt_tokens, completion_tokens, api_cost_eur)
-    select company_id, billing_month, count(*), sum(prompt_tokens), sum(completion_tokens), sum(cost_eur)
-    from added group by company_id, billing_month order by company_id, billing_month
-    on conflict (company_id, billing_month) do update set
-      requests          = m.requests + excluded.requests,
-      prompt_tokens     = m.prompt_tokens + excluded.prompt_tokens,
-      completion_tokens = m.completion_tokens + excluded.completion_tokens,
-      api_cost_eur      = m.api_cost_eur + excluded.api_cost_eur,
-      changed_xid       = excluded.changed_xid
-    returning m.company_id, m.billing_month, m.statement
-  )
-  select array_agg(company_id), array_agg(billing_month) into late_companies, late_months from counted where statement is not null;
-  if late_companies is not null then
-    insert into late_usage (company_id, billing_month, request_id)
-    select company_id, billing_month, request_id
-    from added join unnest(late_companies, late_months) as late (company_id, billing_month) using (company_id, billing_month);
-  end if;
-
-  with cells as materialized (
-    select company_id, billing_month, (occurred_at at time zone zone)::date as day, date_trunc('hour', occurred_at, zone) as hour,
-      model_slug, api_key_id, endpoint, usage_source, outcome, cost_center,
-      count(*) as requests, sum(prompt_tokens) as prompt_tokens, sum(completion_tokens) as completion_tokens, sum(cost_eur) as cost_eur
-    from added group by 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
-  ),
-  daily as (
-    insert into usage_daily as d (company_id, billing_month, day, model_slug, api_key_id, endpoint, usage_source, outcome, cost_center,
-      requests, prompt_tokens, completion_tokens, cost_eur)
-    select company_id, billing_month, day, model_slug, api_key_id, endpoint, usage_source, outcome, cost_center,
-      sum(requests), sum(prompt_tokens), sum(completion_tokens), sum(cost_eur)
-    from cells group by 1, 2, 3, 4, 5, 6, 7, 8, 9
-    on conflict (company_id, billing_month, day, model_slug, api_key_id, endpoint, usage_source, outcome, cost_center) do update set
-      requests          = d.requests + excluded.requests,
-      prompt_tokens     = d.prompt_tokens + excluded.prompt_tokens,
-      completion_tokens = d.completion_tokens + excluded.completion_tokens,
-      cost_eur          = d.cost_eur + excluded.cost_eur
-  ),
-  hourly as (
-    insert into usage_hourly as h (company_id, api_key_id, billing_month, day, hour, model_slug, endpoint, cost_center,
-      requests, prompt_tokens, completion_tokens, cost_eur)
-    select company_id, coalesce(api_key_id, '00000000-0000-0000-0000-000000000000'), billing_month, day, hour, model_slug, endpoint, cost_center,
-      sum(requests), sum(prompt_tokens), sum(completion_tokens), sum(cost_eur)
-    from cells group by company_id, billing_month, day, hour, model_slug, endpoint, cost_center, grouping sets ((api_key_id), ())
-    on conflict (company_id, api_key_id, billing_month, day, hour, model_slug, endpoint, cost_center) do update set
-      requests          = h.requests + excluded.requests,
-      prompt_tokens     = h.prompt_tokens + excluded.prompt_tokens,
-      completion_tokens = h.completion_tokens + excluded.completion_tokens,
-      cost_eur          = h.cost_eur + excluded.cost_eur
-  )
-  insert into usage_monthly as y (company_id, billing_month, model_slug, api_key_id, endpoint, usage_source, outcome, cost_center,
-    requests, prompt_tokens, completion_tokens, cost_eur)
-  select company_id, billing_month, model_slug, api_key_id, endpoint, usage_source, outcome, cost_center,
-    sum(requests), sum(prompt_tokens), sum(completion_tokens), sum(cost_eur)
-  from cells group by 1, 2, 3, 4, 5, 6, 7, 8
-  on conflict (company_id, billing_month, model_slug, api_key_id, endpoint, usage_source, outcome, cost_center) do update set
-    requests          = y.requests + excluded.requests,
-    prompt_tokens     = y.prompt_tokens + excluded.prompt_tokens,
-    completion_tokens = y.completion_tokens + excluded.completion_tokens,
-    cost_eur          = y.cost_eur + excluded.cost_eur;
-  return null;
-end $$;
 
 alter table statements enable row level security;
 alter table statement_rows enable row level security;

@@ -78,7 +78,8 @@ begin
   end loop;
 end $$;
 
--- As in 0001_gateway.sql, with the trigger above.
+-- As in 0001_gateway.sql, with the trigger above. A look at rows of another server (0044_distribution.sql) returns a
+-- column at least.
 create or replace function ensure_api_usage_partitions(from_month date, months integer) returns void language plpgsql set search_path from current as $$
 declare
   month date;
@@ -89,7 +90,7 @@ begin
     month := (date_trunc('month', from_month) + make_interval(months => i))::date;
     part := 'api_usage_' || to_char(month, 'YYYY_MM');
     continue when to_regclass(part) is not null;
-    continue when exists (select from api_usage_default d where d.billing_month = month);
+    continue when exists (select 1 from api_usage_default d where d.billing_month = month);
     execute format('create table %I partition of api_usage for values from (%L) to (%L)', part, month, (month + interval '1 month')::date);
     execute format('create trigger count_usage after insert on %I referencing new table as added for each statement execute function count_api_usage()', part);
     execute format('create trigger count_usage_details after insert on %I referencing new table as added for each statement execute function count_usage_details()', part);
@@ -155,75 +156,6 @@ begin
     requests = m.requests + excluded.requests,
     cost     = m.cost + excluded.cost,
     cost_eur = m.cost_eur + excluded.cost_eur;
-end $$;
-
--- As in 0031_cost_centers.sql, with the details. Gateways of the version before and calls without details name none.
-create or replace function book_usage(batch_writer uuid, records json)
-returns table (company_id uuid, billing_month date, cost_eur numeric)
-language plpgsql set search_path from current as $$
-#variable_conflict use_column
-declare
-  seal   ledger_seals;
-  batch  record;
-  booked boolean := false;
-  costed boolean := strpos(records::text, '"upstream_cost":') > 0;
-begin
-  perform pg_advisory_xact_lock(hashtextextended('tollgate ledger ' || batch_writer, 0));
-  select * into seal from ledger_seals s where s.writer = batch_writer order by s.number desc limit 1;
-  if seal.number is null then
-    seal.number := 0;
-    seal.digest := '';
-  end if;
-  seal.writer := batch_writer;
-  seal.sealed_at := now();
-  for batch in
-    with inserted as (
-      insert into api_usage (billing_month, request_id, company_id, api_key_id, model_slug, upstream_model, endpoint,
-        prompt_tokens, completion_tokens, cost_eur, price_input, price_output, usage_source, outcome, occurred_at, cost_center,
-        cached_tokens, cache_write_tokens, audio_prompt_tokens, reasoning_tokens, audio_completion_tokens)
-      select r.billing_month, r.request_id, r.company_id, r.api_key_id, r.model_slug, r.upstream_model, r.endpoint,
-        r.prompt_tokens, r.completion_tokens, r.cost_eur, r.price_input, r.price_output, r.usage_source, r.outcome, r.occurred_at,
-        coalesce(r.cost_center, ''), -- gateways of before and most calls name none
-        r.cached_tokens, r.cache_write_tokens, r.audio_prompt_tokens, r.reasoning_tokens, r.audio_completion_tokens
-      from json_to_recordset(records) as r (billing_month date, request_id uuid, company_id uuid,
-        api_key_id uuid, model_slug text, upstream_model text, endpoint text, prompt_tokens bigint,
-        completion_tokens bigint, cost_eur numeric, price_input numeric, price_output numeric, usage_source text,
-        outcome text, occurred_at timestamptz, cost_center text, cached_tokens bigint, cache_write_tokens bigint,
-        audio_prompt_tokens bigint, reasoning_tokens bigint, audio_completion_tokens bigint)
-      order by r.billing_month, r.request_id -- the same for all writers: none waits for another crosswise
-      on conflict do nothing
-      returning billing_month as month, api_usage as usage
-    ),
-    companies as (
-      select month, (usage).company_id as company, sum((usage).cost_eur) as cost
-      from inserted group by 1, 2
-    )
-    select month, count(*)::integer as row_count,
-      sum((usage).prompt_tokens) as prompt_tokens, sum((usage).completion_tokens) as completion_tokens,
-      sum((usage).cost_eur) as cost, array_agg((usage).request_id order by (usage).request_id) as request_ids,
-      string_agg(usage_digest(usage), ''::bytea order by (usage).request_id) as row_digests,
-      (select array_agg(company order by company) from companies c where c.month = inserted.month) as companies,
-      (select array_agg(cost order by company) from companies c where c.month = inserted.month) as costs
-    from inserted group by month order by month
-  loop
-    booked := true;
-    seal.number := seal.number + 1;
-    seal.billing_month := batch.month;
-    seal.row_count := batch.row_count;
-    seal.prompt_tokens := batch.prompt_tokens;
-    seal.completion_tokens := batch.completion_tokens;
-    seal.cost_eur := batch.cost;
-    seal.request_ids := batch.request_ids;
-    seal.row_digests := batch.row_digests;
-    seal.previous := seal.digest;
-    seal.digest := seal_digest(seal);
-    insert into ledger_seals select (seal).*;
-    -- what a call reserved of a strict budget ends with the transaction that counts its cost
-    delete from budget_reservations where request_id = any(batch.request_ids);
-    if costed then perform book_upstream_costs(records, batch.month, batch.request_ids); end if;
-    return query select t.company, batch.month, t.cost from unnest(batch.companies, batch.costs) as t (company, cost);
-  end loop;
-  if not booked then perform pg_logical_emit_message(true, 'tollgate', 'repeated'); end if;
 end $$;
 
 alter table usage_details enable row level security;

@@ -58,7 +58,9 @@ comment on table usage_model_days is 'its parts are together always the sum of t
 -- No row is counted twice or not at all: writers wait until the end.
 lock table api_usage in share row exclusive mode;
 
--- As in 0041_statements.sql, with three more tables.
+-- As in 0031_cost_centers.sql, with three more tables and late_usage (0041_statements.sql). Whether a month is closed is
+-- a column of the row of monthly_spend that is counted anyway: closing a month takes that row, so a batch is either
+-- before it or knows of it, whoever writes.
 create or replace function count_api_usage() returns trigger language plpgsql set search_path from current as $$
 declare
   zone text := (select value from settings where name = 'billing_timezone');

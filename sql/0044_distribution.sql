@@ -77,7 +77,8 @@ create or replace function usage_digest(usage api_usage) returns bytea language 
     usage.price_output, usage.usage_source, usage.outcome, usage.occurred_at, usage.cost_center)
 $$;
 
--- As in 0042_token_details.sql. What is inserted comes back with its digest instead of as whole rows.
+-- As in 0031_cost_centers.sql, with token details and costs (0042_token_details.sql), which gateways of the version before
+-- and most calls do not name. What is inserted comes back with its digest instead of as whole rows.
 create or replace function book_usage(batch_writer uuid, records json)
 returns table (company_id uuid, billing_month date, cost_eur numeric)
 language plpgsql set search_path from current as $$
@@ -170,28 +171,9 @@ begin
   return null;
 end $$;
 
--- As in 0042_token_details.sql; a look at rows of another server returns a column at least.
-create or replace function ensure_api_usage_partitions(from_month date, months integer) returns void language plpgsql set search_path from current as $$
-declare
-  month date;
-  part  text;
-begin
-  perform pg_advisory_xact_lock(hashtext('tollgate api_usage partitions'));
-  for i in 0 .. months - 1 loop
-    month := (date_trunc('month', from_month) + make_interval(months => i))::date;
-    part := 'api_usage_' || to_char(month, 'YYYY_MM');
-    continue when to_regclass(part) is not null;
-    continue when exists (select 1 from api_usage_default d where d.billing_month = month);
-    execute format('create table %I partition of api_usage for values from (%L) to (%L)', part, month, (month + interval '1 month')::date);
-    execute format('create trigger count_usage after insert on %I referencing new table as added for each statement execute function count_api_usage()', part);
-    execute format('create trigger count_usage_details after insert on %I referencing new table as added for each statement execute function count_usage_details()', part);
-    execute format('create trigger append_only before update or delete on %I for each statement execute function refuse_ledger_change()', part);
-    execute format('create trigger append_only_whole before truncate on %I for each statement execute function refuse_ledger_change()', part);
-  end loop;
-end $$;
-
--- As in 0041_statements.sql, with the digest from columns.
-create or replace function keep_statement_rows(company uuid, statement bigint, month date, requests uuid[]) returns void
+-- Writes down which rows a statement covers (0041_statements.sql), in parts of 10,000. Returns nothing: their digest is
+-- statement_rows_digest.
+create function keep_statement_rows(company uuid, statement bigint, month date, requests uuid[]) returns void
 language plpgsql set search_path from current as $$
 begin
   insert into statement_rows (company_id, number, billing_month, part, request_ids, row_digests)
