@@ -1,9 +1,10 @@
+import { type ChildProcess, type Serializable, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import type { Server as HttpServer } from 'node:http';
 import { type AddressInfo, connect, createServer as createNetServer, type Server } from 'node:net';
-import { createServer } from '../runtime/node-http.ts';
 
-const CHECK_MS = 2000;
+/** A busy machine takes long to start a process. */
+const CHECK_MS = 20_000;
 
 /** A connection as the system has it: accepted, and nothing of it read. */
 export interface Handle {
@@ -43,15 +44,40 @@ export function takeOver(server: HttpServer): (connection: Handle) => void {
   return (connection) => door.onconnection(0, connection);
 }
 
-/** Whether both work on this Node, tried over a loopback connection. */
+/** Sends a message to a child process, and a connection with it, as node:cluster does. */
+export function sendTo(child: ChildProcess, message: Serializable, connection?: Handle): void {
+  if (child.connected) child.send(message, connection as never, () => {});
+}
+
+/** Takes what the parent sends by `sendTo`. */
+export function onSent<M>(take: (message: M, connection: Handle) => void): void {
+  process.on('message', (message, connection) => take(message as M, connection as unknown as Handle));
+}
+
+/** The other process of the check: answers one connection that it is sent. */
+const RECEIVER = `
+  import { createServer } from 'node:http';
+  import { onSent, takeOver } from ${JSON.stringify(import.meta.url)};
+  const server = createServer((_req, res) => res.end('here'));
+  const take = takeOver(server);
+  onSent((_message, connection) => take(connection));`;
+
+/** Whether all this works on this Node: a connection over loopback is answered by another process. */
 export async function canHandOver(): Promise<boolean> {
   const port = createNetServer();
-  const server = createServer((_req, res) => res.end('here'));
+  const child = spawn(process.execPath, ['--input-type=module', '--eval', RECEIVER], {
+    stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
+  });
+  const ended = once(child, 'close');
+  const held: Handle[] = [];
   try {
-    const take = takeOver(server);
     port.listen(0, '127.0.0.1');
     await once(port, 'listening');
-    handOver(port, take, () => {});
+    handOver(
+      port,
+      (connection) => held.push(connection) && sendTo(child, 'connection', connection),
+      () => {},
+    );
     const client = connect((port.address() as AddressInfo).port, '127.0.0.1');
     client.end('GET / HTTP/1.1\r\nhost: check\r\nconnection: close\r\n\r\n');
     const timer = setTimeout(() => client.destroy(), CHECK_MS);
@@ -63,7 +89,8 @@ export async function canHandOver(): Promise<boolean> {
     return false;
   } finally {
     port.close();
-    server.close();
-    server.closeAllConnections();
+    for (const connection of held) connection.close(); // this process's copy
+    child.kill();
+    await ended;
   }
 }

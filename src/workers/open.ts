@@ -37,7 +37,6 @@ export async function openWorkers(config: Config, log: Logger, count: number): P
   const maxMemory = config.maxMemoryBytes ?? mostMemory();
   checkMemory(maxMemory, count);
   const tls = tlsFiles(config, log);
-  if (!(await canHandOver())) throw new Error('this Node cannot share a port between workers: set WORKERS=1');
   const foundation = await openFoundation(config, log, count);
   const { db, databaseUrl, embedded, demo } = foundation;
   const ticketKeys = randomBytes(TICKET_KEYS_BYTES).toString('base64');
@@ -127,7 +126,8 @@ async function openFoundation(config: Config, log: Logger, count: number) {
     await embedded?.stop();
   };
   try {
-    await migrate(db, { billingTimezone: config.billingTimezone });
+    const [works] = await Promise.all([canHandOver(), migrate(db, { billingTimezone: config.billingTimezone })]);
+    if (!works) throw new Error('this Node cannot share a port between workers: set WORKERS=1');
     if (config.upstreamUrl === null) demo = await (await import('../demo/server.ts')).startDemo({ port: 0, log });
     return { db, databaseUrl, embedded, demo, close };
   } catch (error) {

@@ -1,7 +1,7 @@
 import { hostname } from 'node:os';
 import { openApi, tlsFiles } from '../app.ts';
 import { type Config, ConfigError, readConfig } from '../config.ts';
-import { type Handle, takeOver } from '../http/handed-over.ts';
+import { type Handle, onSent, takeOver } from '../http/handed-over.ts';
 import { flushLog, openLog } from '../log.ts';
 import { collectYoung, reclaimAtRest } from '../runtime/collection.ts';
 import { tuneHeap } from '../runtime/heap.ts';
@@ -22,7 +22,7 @@ type Worker = Awaited<ReturnType<typeof openWorker>>;
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {});
 
 let worker: Promise<Worker> | null = null;
-process.on('message', (message: ToWorker, connection: unknown) => void onMessage(message, connection as Handle));
+onSent((message: ToWorker, connection) => void onMessage(message, connection));
 process.once('disconnect', () => void onDisconnect());
 
 async function onDisconnect(): Promise<void> {

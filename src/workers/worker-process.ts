@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { extname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ConfigError } from '../config.ts';
-import type { Handle } from '../http/handed-over.ts';
+import { type Handle, sendTo } from '../http/handed-over.ts';
 import type { Logger } from '../log.ts';
 import type { Family } from '../metrics.ts';
 import type { FromWorker, Leave, Question, ToWorker, WorkerStart } from './messages.ts';
@@ -183,6 +183,6 @@ export class WorkerProcess implements Taker<Handle> {
   }
 
   #send(message: ToWorker, connection?: Handle): void {
-    if (this.#child.connected) this.#child.send(message, connection as never, () => {});
+    sendTo(this.#child, message, connection);
   }
 }
