@@ -1,4 +1,5 @@
 import type { Sql } from './database.ts';
+import { copied } from './export.ts';
 import { appliedMigrations, MigrationRefused, ownTables } from './migrate.ts';
 
 /**
@@ -99,8 +100,7 @@ async function* piecesOf(sql: Sql, onProgress: (progress: BackupProgress) => voi
     rows[table] = 0;
     const names = columns.map((name) => `"${name}"`).join(', ');
     // over a query: only so are the rows of partitions copied too
-    const stream = await sql.unsafe(`copy (select ${names} from "${table}") to stdout`).readable();
-    for await (const piece of stream as AsyncIterable<Buffer>) {
+    for await (const piece of copied(sql, `copy (select ${names} from "${table}") to stdout`)) {
       const count = countLines(piece);
       rows[table] += count;
       total += count;
@@ -108,8 +108,6 @@ async function* piecesOf(sql: Sql, onProgress: (progress: BackupProgress) => voi
       onProgress({ table, rows: total, bytes });
       yield piece;
     }
-    // as in export.ts: without this read the end of the statement may never arrive
-    stream._read(0);
     yield Buffer.from(END_OF_ROWS);
   }
   yield line({ end: true, rows } satisfies BackupEnd);

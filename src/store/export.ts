@@ -91,10 +91,15 @@ export async function copyLedger(sql: Sql, asked: LedgerSelection, write: Write)
  * @throws DatabaseUnavailable when the reader left: the connection, in the middle of an answer, has to be cut
  */
 export async function copyOut(sql: Sql, text: string, write: Write): Promise<void> {
-  const stream = await sql.unsafe(text).readable();
-  for await (const bytes of stream) {
+  for await (const bytes of copied(sql, text)) {
     if (!(await write(bytes))) throw new DatabaseUnavailable('ABANDONED', 'the reader left');
   }
+}
+
+/** What the database writes for a "copy … to stdout", in pieces that may end within a row. To be read to its end. */
+export async function* copied(sql: Sql, text: string): AsyncGenerator<Buffer, void, undefined> {
+  const stream = await sql.unsafe(text).readable();
+  for await (const piece of stream) yield piece as Buffer;
   // with a full buffer the driver (3.4.9) pauses its socket until the stream is read again; without
   // this read the end of the statement would never arrive
   stream._read(0);
