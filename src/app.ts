@@ -10,7 +10,7 @@ import { OWN_CONNECTIONS, openEngine } from './engine.ts';
 import { createListener, type Listener } from './gateway/listener.ts';
 import { FAST_PARTS, type FastParts } from './http/attach.ts';
 import { checkFastParts } from './http/check.ts';
-import type { Logger } from './log.ts';
+import type { Log, Logger } from './log.ts';
 import { TlsFiles } from './runtime/tls-files.ts';
 import type { Database } from './store/database.ts';
 
@@ -47,7 +47,7 @@ export interface App {
  */
 export async function openApp(
   config: Config,
-  log: Logger,
+  log: Log,
   now: Clock = Date.now,
   collectYoung: (() => void) | null = null,
 ): Promise<App> {
@@ -97,7 +97,7 @@ export type Api = Awaited<ReturnType<typeof openApi>>;
 /** The parameters and errors are those of `openEngine`. */
 export async function openApi(
   config: Config,
-  log: Logger,
+  log: Log,
   tls: TlsFiles | null,
   now: Clock,
   collectYoung: (() => void) | null,

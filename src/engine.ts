@@ -19,7 +19,7 @@ import { Spool } from './ledger/spool.ts';
 import { systemTiming } from './ledger/timing.ts';
 import { BatchLedger } from './ledger/writer.ts';
 import { LeasedLimiter } from './limits/limiter.ts';
-import { type Logger, lineSink } from './log.ts';
+import { type Log, type Logger, lineSink } from './log.ts';
 import { Metrics } from './metrics.ts';
 import { BodyMemory } from './runtime/body-memory.ts';
 import { programVersion } from './runtime/version.ts';
@@ -77,7 +77,7 @@ export const OWN_CONNECTIONS = API_CONNECTIONS + 1;
  */
 export async function openEngine(
   config: Config,
-  log: Logger,
+  log: Log,
   clock: Clock = Date.now,
   collectYoung: (() => void) | null = null,
   name = hostname() || 'unnamed',

@@ -1,12 +1,13 @@
 import type { IncomingMessage, ServerOptions, ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { pino } from 'pino';
+import { stdTimeFunctions } from 'pino';
 import { ConfigError, readConfig } from './config.ts';
 import { GatewayError } from './domain/errors.ts';
 import { openEngine } from './engine.ts';
 import { createHandler, serverOptions } from './gateway/listener.ts';
 import { Reply } from './gateway/reply.ts';
 import { PlainRequest, PlainResponse } from './http/plain.ts';
+import { createLog } from './log.ts';
 import { ActiveSet } from './runtime/active-set.ts';
 import { newRequestId } from './runtime/request-id.ts';
 import { unsupportedRuntime } from './runtime/supported.ts';
@@ -167,9 +168,9 @@ const METHODS = { 20: 'debug', 30: 'info', 40: 'warn', 50: 'error', 60: 'error' 
 
 /** A logger that hands each line, parsed again, to the caller's own. */
 function loggerTo(logger: GatewayLogger | undefined, level: string) {
-  const own = { level, base: null, timestamp: pino.stdTimeFunctions.isoTime };
-  if (logger === undefined) return pino(own, process.stderr);
-  return pino(own, {
+  const own = { level, base: null, timestamp: stdTimeFunctions.isoTime };
+  if (logger === undefined) return createLog(own, process.stderr);
+  return createLog(own, {
     write(line) {
       const { level, time: _ours, msg = 'request', ...fields } = JSON.parse(line);
       logger[METHODS[level as keyof typeof METHODS] ?? 'debug'](fields, msg);

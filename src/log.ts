@@ -1,5 +1,5 @@
 import { fstatSync, write, writeSync } from 'node:fs';
-import { type Logger, pino } from 'pino';
+import { type Logger, type LoggerOptions, pino } from 'pino';
 
 export type { Logger } from 'pino';
 
@@ -18,47 +18,56 @@ const PIPE_BYTES = 4096;
 /** Takes finished lines past pino: 0.3 µs for the line of each request, where pino takes 3. */
 export type LineSink = (line: string) => void;
 
+/** Takes the lines of a log, each whole and with its line break. */
+export interface LogOutput {
+  write(line: string): unknown;
+  /** How each line begins that does not come from pino, where other than "{". */
+  readonly lineStart?: string;
+  flush?(): Promise<void>;
+}
+
+/** A logger that knows its output, for lines that do not come from pino. */
+export type Log = Logger & { readonly output: LogOutput };
+
+/** @param options of pino */
+export function createLog(options: LoggerOptions, output: LogOutput): Log {
+  return Object.assign(pino(options, output), { output });
+}
+
 /**
  * JSON logs on standard error, one line each. Lines are buffered and written asynchronously,
  * because one write per line costs more than all other logging. The rest is written at exit.
  * @param worker number of this process, in every line, where others write to standard error too; null: it is the only one
  */
-export function openLog(level: string, worker: number | null = null): Logger {
+export function openLog(level: string, worker: number | null = null): Log {
   const output =
     worker === null
       ? new BufferedOutput('{', BUFFER_BYTES)
       : new BufferedOutput(`{"worker":${worker},`, fstatSync(2).isFile() ? BUFFER_BYTES : PIPE_BYTES);
   process.on('exit', () => output.flushSync());
   const base = worker === null ? null : { worker };
-  return pino({ level, base, timestamp: pino.stdTimeFunctions.isoTime }, output);
+  return createLog({ level, base, timestamp: pino.stdTimeFunctions.isoTime }, output);
 }
 
 /** Resolves once every line was written, however slow the reader is. Call before the process ends. */
-export async function flushLog(log: Logger): Promise<void> {
-  const stream = streamOf(log);
-  if (stream instanceof BufferedOutput) await stream.flush();
+export async function flushLog({ output }: Log): Promise<void> {
+  await output.flush?.();
 }
 
 /** @returns null when the level leaves out informational lines */
-export function lineSink(log: Logger): LineSink | null {
+export function lineSink(log: Log): LineSink | null {
   if (!log.isLevelEnabled('info')) return null;
-  const stream = streamOf(log);
-  if (stream === undefined) return null;
-  const lineStart = stream instanceof BufferedOutput ? stream.lineStart : '{';
-  if (lineStart === '{') return (line) => stream.write(line);
-  return (line) => stream.write(lineStart + line.slice(1));
-}
-
-function streamOf(log: Logger): { write(text: string): void } | undefined {
-  return (log as unknown as Record<symbol, { write(text: string): void } | undefined>)[pino.symbols.streamSym];
+  const { output } = log;
+  const { lineStart = '{' } = output;
+  if (lineStart === '{') return (line) => void output.write(line);
+  return (line) => void output.write(lineStart + line.slice(1));
 }
 
 /**
  * Buffers lines for standard error and writes them as bytes. pino's own destination buffers text,
  * whose conversion to bytes costs 7 µs a line under load, and loses lines where a pipe is full.
  */
-class BufferedOutput {
-  /** How each line begins that does not come from pino. */
+class BufferedOutput implements LogOutput {
   readonly lineStart: string;
   readonly #buffer: Buffer;
   #length = 0;

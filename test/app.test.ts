@@ -1,8 +1,8 @@
 import { Writable } from 'node:stream';
-import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { type App, openApp } from '../src/app.ts';
 import { readConfig } from '../src/config.ts';
+import { createLog } from '../src/log.ts';
 import { ask, open, thrownBy } from './support/client.ts';
 import { MASTER_KEY } from './support/upstream.ts';
 import { CHAT, startWorld, type World } from './support/world.ts';
@@ -21,7 +21,7 @@ async function replica(t: Test, world: World, env: Record<string, string> = {}):
     ...env,
   };
   const silent = new Writable({ write: (_line, _encoding, done) => done() });
-  const app = await openApp(readConfig(settings), pino({ level: 'error' }, silent));
+  const app = await openApp(readConfig(settings), createLog({ level: 'error' }, silent));
   await app.listen();
   t.teardown(() => app.close());
   return app;

@@ -2,11 +2,11 @@ import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { Writable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { Agent, setGlobalDispatcher } from 'undici';
 import { type App, openApp } from '../../src/app.ts';
 import { readConfig } from '../../src/config.ts';
+import { createLog } from '../../src/log.ts';
 import { dataOf } from '../support/client.ts';
 import { FAST_HTTP, startGateway } from '../support/gateway.ts';
 import { until } from '../support/until.ts';
@@ -36,7 +36,7 @@ async function replica(): Promise<App> {
     FAST_HTTP,
   };
   const silent = new Writable({ write: (_line, _encoding, done) => done() });
-  const app = await openApp(readConfig(env), pino({ level: 'error' }, silent));
+  const app = await openApp(readConfig(env), createLog({ level: 'error' }, silent));
   await app.listen();
   return app;
 }

@@ -1,10 +1,10 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { Writable } from 'node:stream';
-import { pino } from 'pino';
 import postgres, { type Sql } from 'postgres';
 import type { Test } from 'tap';
 import { openApp } from '../../src/app.ts';
 import { readConfig } from '../../src/config.ts';
+import { createLog } from '../../src/log.ts';
 import { parseAddress } from '../../src/store/address.ts';
 import { ask } from './client.ts';
 import { testDatabase } from './postgres.ts';
@@ -89,7 +89,7 @@ export async function startGateway(
   const database = await testDatabase(t);
   const sql = connect(database.url);
   const logged: string[] = [];
-  const log = pino(
+  const log = createLog(
     { level: 'trace' },
     new Writable({
       write(line, _encoding, done) {
