@@ -65,28 +65,49 @@ export async function openApp(
   };
   const admin = openAdmin(config, health, tls, now, () => ({ databaseUrl: engine.databaseUrl, apiUrl: apiUrl() }));
 
+  return appOf(
+    config,
+    { db: engine.db, demo: engine.demo, apiUrl, admin },
+    {
+      async listen() {
+        await listenTo(config, server);
+        await admin?.listen();
+      },
+      drain: (seconds) => api.drain(seconds),
+      async close() {
+        tls?.close();
+        api.cut();
+        const adminClosed = admin?.close();
+        const lost = await engine.close();
+        await adminClosed;
+        return lost;
+      },
+    },
+  );
+}
+
+/** What an App knows of itself. Addresses are known once it listens. */
+interface AppFacts extends Pick<App, 'db' | 'demo'> {
+  readonly apiUrl: () => string;
+  readonly admin: ReturnType<typeof openAdmin>;
+}
+
+/** An App from what it knows and what it does. */
+export function appOf(
+  config: Config,
+  { db, demo, apiUrl, admin }: AppFacts,
+  actions: Omit<App, keyof AppFacts | 'apiSocket' | 'adminUrl'>,
+): App {
   return {
-    db: engine.db,
-    demo: engine.demo,
+    ...actions,
+    db,
+    demo,
     apiSocket: config.listenSocket,
     get apiUrl() {
       return apiUrl();
     },
     get adminUrl() {
       return admin === null ? null : originOf(config, admin.server);
-    },
-    async listen() {
-      await listenTo(config, server);
-      await admin?.listen();
-    },
-    drain: (seconds) => api.drain(seconds),
-    async close() {
-      tls?.close();
-      api.cut();
-      const adminClosed = admin?.close();
-      const lost = await engine.close();
-      await adminClosed;
-      return lost;
     },
   };
 }
@@ -164,7 +185,7 @@ export function urlOf(config: Config, server: Server): string {
 }
 
 /** Scheme, host and port of a server that listens. */
-export function originOf(config: Config, server: Server): string {
+function originOf(config: Config, server: Server): string {
   const { address, family, port } = server.address() as AddressInfo;
   return `${schemeOf(config)}://${family === 'IPv6' ? `[${address}]` : address}:${port}`;
 }

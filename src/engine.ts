@@ -177,10 +177,35 @@ export async function openEngine(
  * @throws as `openEngine` does
  */
 async function openFoundation(config: Config, writer: string, log: Logger) {
-  const embedded = config.databaseUrl === null ? await startEmbedded({ dataDir: config.dataDir, log }) : null;
+  const spool = openSpool(config, writer, log);
+  try {
+    const base = await openBase(config, log, QUERY_CONNECTIONS, async (db) => {
+      await migrate(db, { billingTimezone: config.billingTimezone });
+      if (!(await ensureTenantRole(db))) log.warn({}, NO_TENANT_ROLE);
+    });
+    return { ...base, spool };
+  } catch (error) {
+    spool?.close();
+    throw error;
+  }
+}
+
+/**
+ * Opens the database, embedded without DATABASE_URL, and the demo upstream, which runs without UPSTREAM_URL.
+ * @param prepare what the database needs before anything uses it
+ * @param settings of the embedded database
+ * @throws as `openEngine` does
+ */
+export async function openBase(
+  config: Config,
+  log: Logger,
+  maxConnections: number,
+  prepare: (db: Database) => Promise<void>,
+  settings: Readonly<Record<string, string>> = {},
+) {
+  const embedded = config.databaseUrl === null ? await startEmbedded({ dataDir: config.dataDir, log, settings }) : null;
   const databaseUrl = config.databaseUrl ?? (embedded as Embedded).url;
-  const db = openDatabase({ url: databaseUrl, maxConnections: QUERY_CONNECTIONS });
-  let spool: Spool | null = null;
+  const db = openDatabase({ url: databaseUrl, maxConnections });
   let demo: Demo | null = null;
   const close = async (): Promise<void> => {
     await demo?.close();
@@ -188,13 +213,10 @@ async function openFoundation(config: Config, writer: string, log: Logger) {
     await embedded?.stop();
   };
   try {
-    spool = openSpool(config, writer, log);
-    await migrate(db, { billingTimezone: config.billingTimezone });
-    if (!(await ensureTenantRole(db))) log.warn({}, NO_TENANT_ROLE);
+    await prepare(db);
     if (config.upstreamUrl === null) demo = await (await import('./demo/server.ts')).startDemo({ port: 0, log });
-    return { db, databaseUrl, spool, demo, close };
+    return { db, databaseUrl, embedded, demo, close };
   } catch (error) {
-    spool?.close();
     await close();
     throw error;
   }

@@ -1,12 +1,11 @@
 import { html } from 'hono/html';
 import { readMonth } from '../domain/field.ts';
-import { readMargin } from '../store/margin.ts';
 import {
   type DetailedCompany,
   type DetailedMargin,
   type DetailedModel,
+  readDetailedMargin,
   type ToldSums,
-  withDetails,
 } from '../store/margin-details.ts';
 import { type PageContext, type Route, read } from './context.ts';
 import { options } from './field.ts';
@@ -32,12 +31,8 @@ async function marginPage(c: PageContext): Promise<Response> {
   const asked = c.req.query('month');
   const month = asked === undefined ? null : readMonth(asked);
   const { upstreamCurrency: currency, upstreamRate: rate } = c.var.services;
-  const margin = await read(
-    c,
-    async (sql) =>
-      withDetails(sql, await readMargin(sql, month, { companies: MOST_SHOWN, lines: false }), { currency, rate }),
-    READ_MS,
-  );
+  const extent = { companies: MOST_SHOWN, lines: false };
+  const margin = await read(c, (sql) => readDetailedMargin(sql, month, { currency, rate }, extent), READ_MS);
   const name = format.month(margin.month);
   const { total, without_cost } = margin;
   const months = margin.months.map((month) => [month.slice(0, 7), format.month(month)] as const);

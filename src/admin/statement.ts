@@ -2,7 +2,6 @@ import { html } from 'hono/html';
 import { readMonth } from '../domain/field.ts';
 import {
   type Correction,
-  parseStatement,
   type SealCheckpoint,
   type Statement,
   type StatementSums,
@@ -11,14 +10,11 @@ import {
 } from '../domain/statement.ts';
 import {
   type KeyName,
-  keyNames,
   type LaterCalls,
-  listStatements,
-  openMonths,
-  previewStatement,
+  readMonthOf,
   type StatementRow,
   type StoredStatement,
-  statementOf,
+  statementsOf,
 } from '../store/statement.ts';
 import { type PageContext, param, type Route, readOfCompany } from './context.ts';
 import type { Html } from './html.ts';
@@ -42,9 +38,7 @@ const MOST_IDS = 20;
 const FIGURES = ['Requests', 'Prompt tokens', 'Completion tokens', 'Cost', 'Month', 'Corrections', 'Total'];
 
 async function listPage(c: PageContext): Promise<Response> {
-  const [company, { statements, open }] = await readOfCompany(c, async (sql, id) => {
-    return { statements: await listStatements(sql, id), open: await openMonths(sql, id) };
-  });
+  const [company, { statements, open_months: open }] = await readOfCompany(c, statementsOf);
   const { format } = c.var;
   const base = `/companies/${company.id}/statements/month?month=`;
   const nameOf = (month: string) => format.month(`${month}-01`);
@@ -89,11 +83,7 @@ function readAsked(c: PageContext) {
   const { calendar, clock } = c.var.services;
   const asked = c.req.query('month');
   const month = asked === undefined ? calendar.month(clock()) : readMonth(asked);
-  return readOfCompany(c, async (sql, id) => {
-    const stored = await statementOf(sql, id, month);
-    const statement = stored === null ? await previewStatement(sql, id, month) : parseStatement(stored.text);
-    return { stored, statement, names: await keyNames(sql, id) };
-  });
+  return readOfCompany(c, (sql, id) => readMonthOf(sql, id, month));
 }
 
 async function monthPage(c: PageContext): Promise<Response> {

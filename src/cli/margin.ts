@@ -1,12 +1,11 @@
 import { readMonth } from '../domain/field.ts';
-import { readMargin } from '../store/margin.ts';
 import {
   costsText,
   type DetailedCompany,
   type DetailedMargin,
   type DetailedModel,
+  readDetailedMargin,
   type ToldSums,
-  withDetails,
 } from '../store/margin-details.ts';
 import { type Command, command, flag, optional } from './command.ts';
 import { csvLine } from './csv.ts';
@@ -45,9 +44,7 @@ Calls without a cost price are in neither cost nor margin; their revenue is the 
 Where the upstream tells its own cost, it stands beside them: as told, and in EUR if it is told in EUR or UPSTREAM_RATE says what a unit of UPSTREAM_CURRENCY is worth. The margin by it is that of the calls of which it is known. "Cached" is the share of the prompt tokens that came from the upstream's cache, of calls that tell it.`,
     async run({ read, config }, { month, csv }) {
       const { upstreamCurrency: currency, upstreamRate: rate } = config;
-      const margin = await read(async (sql) =>
-        withDetails(sql, await readMargin(sql, month ?? null), { currency, rate }),
-      );
+      const margin = await read((sql) => readDetailedMargin(sql, month ?? null, { currency, rate }));
       return { json: margin, text: csv ? csvOf(margin) : show(margin) };
     },
   }),

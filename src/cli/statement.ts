@@ -1,24 +1,15 @@
 import { readMonth, readUuid } from '../domain/field.ts';
-import {
-  parseStatement,
-  type Statement,
-  type StatementSums,
-  statementCsv,
-  statementText,
-  sumsBy,
-} from '../domain/statement.ts';
+import { type Statement, type StatementSums, statementCsv, statementText, sumsBy } from '../domain/statement.ts';
 import { findCompany } from '../store/company.ts';
 import type { Sql } from '../store/database.ts';
 import {
-  type KeyName,
-  keyNames,
   type LaterCalls,
-  listStatements,
-  openMonths,
-  previewStatement,
+  readMonthOf,
+  type ShownMonth,
   type StatementRow,
   type StoredStatement,
   statementOf,
+  statementsOf,
 } from '../store/statement.ts';
 import { checkpointSeals, closeMonth, companiesToClose, requireClosable } from '../store/statement-close.ts';
 import { type Command, type Context, command, flag, type Outcome, optional, required, UsageError } from './command.ts';
@@ -37,11 +28,11 @@ export const statementCommands: readonly Command[] = [
     summary: 'list the statements of a company, and its months without one',
     options: { company: required('--company ID', readUuid, 'company of the statements') },
     async run({ read }, { company }) {
-      const [statements, open] = await read(async (sql) => {
+      const found = await read(async (sql) => {
         await findCompany(sql, company);
-        return [await listStatements(sql, company), await openMonths(sql, company)] as const;
+        return statementsOf(sql, company);
       }, company);
-      return { json: { statements, open_months: open }, text: listText(statements, open) };
+      return { json: found, text: listText(found.statements, found.open_months) };
     },
   }),
   command({
@@ -89,15 +80,14 @@ A month that is closed already stays as it is, and its statement is printed agai
 ];
 
 async function show({ read, json }: Context, company: string, month: string, csv: boolean): Promise<Outcome> {
-  const [stored, statement, names, name] = await read(async (sql: Sql) => {
+  const [name, shown] = await read(async (sql: Sql) => {
     const { name } = await findCompany(sql, company);
-    const stored = await statementOf(sql, company, month);
-    const statement = stored === null ? await previewStatement(sql, company, month) : parseStatement(stored.text);
-    return [stored, statement, await keyNames(sql, company), name] as const;
+    return [name, await readMonthOf(sql, company, month)] as const;
   }, company);
+  const { stored, statement } = shown;
   const raw = csv ? statementCsv(statement) : json ? (stored?.text ?? statementText(statement)) : null;
   if (raw !== null) return { print: (write) => write(Buffer.from(raw)) };
-  return { json: null, text: statementTables(statement, stored, names, name) };
+  return { json: null, text: statementTables(shown, name) };
 }
 
 /** Closes a month of every company that needs it, each in a transaction of its own. */
@@ -150,12 +140,7 @@ function laterText(later: readonly LaterCalls[]): string {
   return texts.join('; ') || '-';
 }
 
-function statementTables(
-  statement: Statement,
-  stored: StoredStatement | null,
-  names: ReadonlyMap<string, KeyName>,
-  company: string,
-): string {
+function statementTables({ statement, stored, names }: ShownMonth, company: string): string {
   const { month, lines, corrections, total_eur } = statement;
   const keyText = (id: string) => {
     const key = names.get(id);

@@ -1,5 +1,12 @@
 import type { Sql } from './database.ts';
-import type { CompanyMargin, MarginMonth, MarginSums, ModelMargin } from './margin.ts';
+import {
+  type CompanyMargin,
+  type MarginExtent,
+  type MarginMonth,
+  type MarginSums,
+  type ModelMargin,
+  readMargin,
+} from './margin.ts';
 
 /** What upstreams told beside a margin: their own cost, and which share of the prompt tokens came from their caches. */
 
@@ -57,10 +64,21 @@ interface Row extends ToldSums {
 }
 
 /**
- * Adds to a margin what upstreams told about the calls of its month: to the same lines, companies and models.
+ * The margin of a month, with what upstreams told about it.
+ * @param month as `readMargin` takes it
  * @param worth how this report counts the upstream's own cost; the ledger keeps what was told
  */
-export async function withDetails(sql: Sql, margin: MarginMonth, worth: UpstreamCurrency): Promise<DetailedMargin> {
+export async function readDetailedMargin(
+  sql: Sql,
+  month: string | null,
+  worth: UpstreamCurrency,
+  extent?: MarginExtent,
+): Promise<DetailedMargin> {
+  return withDetails(sql, await readMargin(sql, month, extent), worth);
+}
+
+/** Adds to a margin what upstreams told about the calls of its month: to the same lines, companies and models. */
+async function withDetails(sql: Sql, margin: MarginMonth, worth: UpstreamCurrency): Promise<DetailedMargin> {
   const sets = sql`grouping sets ((), (model_slug), (company_id) ${margin.lines.length > 0 ? sql`, (company_id, model_slug)` : sql``})`;
   // "company/model", each empty where it stands for all
   const place = sql`grouping(company_id, model_slug) as of, company_id, concat(company_id, '/', model_slug) as place`;

@@ -1,5 +1,5 @@
 import { RefusedChange } from '../domain/refused-change.ts';
-import { makeStatement, type Statement, type StatementLine } from '../domain/statement.ts';
+import { makeStatement, parseStatement, type Statement, type StatementLine } from '../domain/statement.ts';
 import { findCompany } from './company.ts';
 import type { Sql } from './database.ts';
 
@@ -41,6 +41,27 @@ export interface StoredStatement extends StatementRow {
 export interface KeyName {
   readonly name: string;
   readonly prefix: string;
+}
+
+/** A month of a company as people read it. */
+export interface ShownMonth {
+  /** null: the month is open. */
+  readonly stored: StoredStatement | null;
+  /** What was stored, or a preview of it. */
+  readonly statement: Statement;
+  readonly names: ReadonlyMap<string, KeyName>;
+}
+
+/** @param month its first day @throws RefusedChange not_found */
+export async function readMonthOf(sql: Sql, company: string, month: string): Promise<ShownMonth> {
+  const stored = await statementOf(sql, company, month);
+  const statement = stored === null ? await previewStatement(sql, company, month) : parseStatement(stored.text);
+  return { stored, statement, names: await keyNames(sql, company) };
+}
+
+/** The latest statements of a company, and its months that lack one. */
+export async function statementsOf(sql: Sql, company: string) {
+  return { statements: await listStatements(sql, company), open_months: await openMonths(sql, company) };
 }
 
 /** The statements of a company, the latest first. @param before numbers below this one; null: all */
@@ -95,7 +116,7 @@ export async function previewStatement(sql: Sql, company: string, month: string)
 }
 
 /** Present names of keys by id. They are not in the document: names change, and may be erased. */
-export async function keyNames(sql: Sql, company: string): Promise<Map<string, KeyName>> {
+async function keyNames(sql: Sql, company: string): Promise<Map<string, KeyName>> {
   const rows = await sql<(KeyName & { id: string })[]>`
     select id, name, prefix from api_keys where company_id = ${company}`;
   return new Map(rows.map(({ id, ...key }) => [id, key]));

@@ -1,5 +1,6 @@
 import type { Sql } from './database.ts';
 import { digestOfRow } from './digest.ts';
+import type { Found, FoundRow } from './verify.ts';
 
 /** What is wrong with a statement, or with a row of a closed month. */
 export interface StatementFinding {
@@ -25,14 +26,11 @@ export interface StatementFinding {
   readonly request_id: string | null;
 }
 
-export interface StatementCheck {
+export interface StatementCheck extends Found<StatementFinding> {
   readonly statements: number;
   /** Rows that statements cover, and late ones that the next statements will. */
   readonly rows: number;
   readonly late: number;
-  /** How many findings there are, and the first of them. */
-  readonly total: number;
-  readonly findings: readonly StatementFinding[];
 }
 
 /**
@@ -42,7 +40,7 @@ export interface StatementCheck {
  * @param most findings returned
  */
 export async function verifyStatements(sql: Sql, most = 1000): Promise<StatementCheck> {
-  const [row] = await sql<[Omit<StatementCheck, 'findings'> & { findings: StatementFinding[] | null }]>`
+  const [row] = await sql<[FoundRow<StatementCheck>]>`
     with chain as materialized (
       select s.*, digest = sha256(convert_to(content, 'UTF8')) as intact, number > 1 + coalesce(lag(number) over c, 0) as gap,
         previous <> coalesce(lag(digest) over c, '') as torn

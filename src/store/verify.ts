@@ -183,15 +183,21 @@ export interface Finding {
   readonly request_id: string | null;
 }
 
-export interface SealCheck {
+export interface Found<F> {
+  /** How many findings there are, and the first of them. */
+  readonly total: number;
+  readonly findings: readonly F[];
+}
+
+/** As the database answers a check: without findings it says null. */
+export type FoundRow<C extends Found<unknown>> = Omit<C, 'findings'> & { readonly findings: C['findings'] | null };
+
+export interface SealCheck extends Found<Finding> {
   readonly seals: number;
   /** Rows covered by a seal. */
   readonly rows: number;
   /** Rows covered by none: written by another program, or before there were seals. */
   readonly unsealed: number;
-  /** How many findings there are, and the first of them. */
-  readonly total: number;
-  readonly findings: readonly Finding[];
 }
 
 /**
@@ -200,7 +206,7 @@ export interface SealCheck {
  * @param most findings returned
  */
 export async function verifySeals(sql: Sql, most = 1000): Promise<SealCheck> {
-  const [row] = await sql<[Omit<SealCheck, 'findings'> & { findings: Finding[] | null }]>`
+  const [row] = await sql<[FoundRow<SealCheck>]>`
     with chain as (
       select writer, number, digest <> seal_digest(s) as edited, number > 1 + coalesce(lag(number) over seals, 0) as gap,
         previous <> coalesce(lag(digest) over seals, '') as torn

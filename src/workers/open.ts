@@ -1,15 +1,13 @@
 import { randomBytes } from 'node:crypto';
 import { createServer } from 'node:net';
 import { availableParallelism } from 'node:os';
-import { type App, listenTo, openAdmin, originOf, STOPPING, tlsFiles, urlOf } from '../app.ts';
+import { type App, appOf, listenTo, openAdmin, STOPPING, tlsFiles, urlOf } from '../app.ts';
 import { type Config, ConfigError } from '../config.ts';
-import type { Demo } from '../demo/server.ts';
-import { mostMemory, OWN_CONNECTIONS } from '../engine.ts';
+import { mostMemory, OWN_CONNECTIONS, openBase } from '../engine.ts';
 import { canHandOver, handOver } from '../http/handed-over.ts';
 import type { Logger } from '../log.ts';
 import { Metrics } from '../metrics.ts';
-import { openDatabase } from '../store/database.ts';
-import { type Embedded, startEmbedded } from '../store/embedded.ts';
+import type { Database } from '../store/database.ts';
 import { migrate } from '../store/migrate.ts';
 import type { WorkerStart } from './messages.ts';
 import { Supervisor } from './supervisor.ts';
@@ -65,43 +63,38 @@ export async function openWorkers(config: Config, log: Logger, count: number): P
   const apiUrl = (): string => urlOf(config, api);
   const admin = openAdmin(config, health, tls, Date.now, () => ({ databaseUrl, apiUrl: apiUrl() }));
 
-  return {
-    db,
-    demo: demo !== null,
-    apiSocket: config.listenSocket,
-    get apiUrl() {
-      return apiUrl();
+  return appOf(
+    config,
+    { db, demo: demo !== null, apiUrl, admin },
+    {
+      async listen() {
+        await supervisor.start();
+        await listenTo(config, api);
+        handOver(
+          api,
+          (connection) => supervisor.take(connection),
+          (code) => log.error({ code }, 'cannot accept a connection'),
+        );
+        await admin?.listen();
+      },
+      async drain(seconds) {
+        draining = true;
+        api.close();
+        return await supervisor.drain(seconds);
+      },
+      async close() {
+        tls?.close();
+        if (api.listening) api.close();
+        const adminClosed = admin?.close();
+        const lost = await supervisor.close();
+        await adminClosed;
+        await foundation.close();
+        return lost;
+      },
+      replace: () => supervisor.replace(),
+      kill: () => supervisor.kill(),
     },
-    get adminUrl() {
-      return admin === null ? null : originOf(config, admin.server);
-    },
-    async listen() {
-      await supervisor.start();
-      await listenTo(config, api);
-      handOver(
-        api,
-        (connection) => supervisor.take(connection),
-        (code) => log.error({ code }, 'cannot accept a connection'),
-      );
-      await admin?.listen();
-    },
-    async drain(seconds) {
-      draining = true;
-      api.close();
-      return await supervisor.drain(seconds);
-    },
-    async close() {
-      tls?.close();
-      if (api.listening) api.close();
-      const adminClosed = admin?.close();
-      const lost = await supervisor.close();
-      await adminClosed;
-      await foundation.close();
-      return lost;
-    },
-    replace: () => supervisor.replace(),
-    kill: () => supervisor.kill(),
-  };
+  );
 }
 
 /** @throws ConfigError when workers would refuse requests for want of memory */
@@ -112,26 +105,12 @@ function checkMemory(maxMemory: number, count: number): void {
 }
 
 /** What all workers use: the database, migrated, and the demo upstream. @throws as `openEngine` does */
-async function openFoundation(config: Config, log: Logger, count: number) {
+function openFoundation(config: Config, log: Logger, count: number) {
   // a replacement has its connections beside the one that it replaces
   const settings = { max_connections: String(SPARE_CONNECTIONS + OWN_CONNECTIONS * (count + 1)) };
-  let embedded: Embedded | null = null;
-  if (config.databaseUrl === null) embedded = await startEmbedded({ dataDir: config.dataDir, log, settings });
-  const databaseUrl = config.databaseUrl ?? (embedded as Embedded).url;
-  const db = openDatabase({ url: databaseUrl, maxConnections: 1 });
-  let demo: Demo | null = null;
-  const close = async (): Promise<void> => {
-    await demo?.close();
-    await db.close();
-    await embedded?.stop();
-  };
-  try {
+  const prepare = async (db: Database): Promise<void> => {
     const [works] = await Promise.all([canHandOver(), migrate(db, { billingTimezone: config.billingTimezone })]);
     if (!works) throw new Error('this Node cannot share a port between workers: set WORKERS=1');
-    if (config.upstreamUrl === null) demo = await (await import('../demo/server.ts')).startDemo({ port: 0, log });
-    return { db, databaseUrl, embedded, demo, close };
-  } catch (error) {
-    await close();
-    throw error;
-  }
+  };
+  return openBase(config, log, 1, prepare, settings);
 }

@@ -4,8 +4,8 @@ import { monthOf } from '../../src/domain/day-range.ts';
 import { createCompany } from '../../src/store/company.ts';
 import { NO_FILTERS } from '../../src/store/daily.ts';
 import { ledgerStore } from '../../src/store/ledger.ts';
-import { readMargin, setCostPrice } from '../../src/store/margin.ts';
-import { withDetails } from '../../src/store/margin-details.ts';
+import { setCostPrice } from '../../src/store/margin.ts';
+import { readDetailedMargin } from '../../src/store/margin-details.ts';
 import { readUsageDetails } from '../../src/store/usage-details.ts';
 import { verifySeals } from '../../src/store/verify.ts';
 import { verifyTold } from '../../src/store/verify-details.ts';
@@ -162,8 +162,7 @@ t.test('the margin report has both costs side by side', async (t) => {
     of(other, { upstream_cost: 0.3, upstream_currency: 'USD' }),
     of(other, { upstream_cost: 0.05, upstream_currency: 'EUR', model_slug: 'n' }),
   ]);
-  const read = (rate: string | null) =>
-    run(async (sql) => withDetails(sql, await readMargin(sql, month), { currency: 'USD', rate }));
+  const read = (rate: string | null) => run((sql) => readDetailedMargin(sql, month, { currency: 'USD', rate }));
   const usd = (cost: string) => ({ costs: [{ currency: 'USD', cost }] });
   const unknown = { cost_eur: null, margin_eur: null, margin_percent: null };
   const report = await read(null);
@@ -202,8 +201,6 @@ t.test('the margin report has both costs side by side', async (t) => {
   t.match(counted.lines.find(({ model, company_id }) => model === 'm' && company_id === acme)?.upstream, {
     ...{ cost_eur: '0.09', margin_eur: '0.11' },
   });
-  const empty = await run(async (sql) =>
-    withDetails(sql, await readMargin(sql, '2020-01-01'), { currency: 'USD', rate: null }),
-  );
+  const empty = await run((sql) => readDetailedMargin(sql, '2020-01-01', { currency: 'USD', rate: null }));
   t.match(empty, { told: { cost: false, cached: false }, total: { upstream: null, cached_percent: null } });
 });

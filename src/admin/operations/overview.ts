@@ -1,6 +1,5 @@
 import { problemsOf } from '../../domain/overview.ts';
-import { readMargin } from '../../store/margin.ts';
-import { withDetails } from '../../store/margin-details.ts';
+import { readDetailedMargin } from '../../store/margin-details.ts';
 import { readOverview } from '../../store/overview.ts';
 import { type Operation, operation } from './operation.ts';
 import * as schema from './schemas.ts';
@@ -137,8 +136,8 @@ export const overviewOperations: readonly Operation[] = [
     isLong: true,
     async run(sql, { query: { month, companies = USUAL_COMPANIES, lines }, services }) {
       const extent = { companies, lines: lines === 'true' };
-      const read = await readMargin(sql, month === undefined ? null : `${month}-01`, extent);
-      return withDetails(sql, read, { currency: services.upstreamCurrency, rate: services.upstreamRate });
+      const worth = { currency: services.upstreamCurrency, rate: services.upstreamRate };
+      return readDetailedMargin(sql, month === undefined ? null : `${month}-01`, worth, extent);
     },
   }),
 ];
