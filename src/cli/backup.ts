@@ -2,7 +2,7 @@ import { createReadStream, createWriteStream, existsSync, renameSync, rmSync, st
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip, createGzip } from 'node:zlib';
-import { type BackupProgress, backupOf } from '../store/backup.ts';
+import { type BackupProgress, BackupRefused, backupOf } from '../store/backup.ts';
 import { BackupDamaged, BackupReader } from '../store/backup-reader.ts';
 import { RestoreRefused, restore } from '../store/restore.ts';
 import { type Command, command, Failure, required } from './command.ts';
@@ -16,7 +16,7 @@ export const backupCommands: readonly Command[] = [
     summary: 'copy the whole database into one file, while gateways run',
     options: { to: required('--to FILE', (text) => text, 'file to write; it must not exist yet') },
     notes:
-      'One snapshot of all tables of Tollgate, compressed. Works for the embedded database and for any other. The file appears under its name when it is whole. It holds digests of keys and passwords, so only its owner may read it. Sessions are not in it: people sign in again. Records that wait in a spool are not in it either.',
+      'One snapshot of all tables of Tollgate, compressed. Works for the embedded database and for any other on one server; a ledger that "tollgate database distribute" spread over several is backed up with the tools of Postgres. The file appears under its name when it is whole. It holds digests of keys and passwords, so only its owner may read it. Sessions are not in it: people sign in again. Records that wait in a spool are not in it either.',
     async run({ db, progress }, { to }) {
       if (existsSync(to)) throw new Failure(`${to} exists already; remove it or choose another name`);
       const partial = `${to}.${process.pid}.partial`;
@@ -85,7 +85,7 @@ function megabytes(bytes: number): string {
 
 /** An error of a file in one line; any other error as it is. */
 function asFailure(error: unknown, file: string): unknown {
-  if (error instanceof RestoreRefused) return new Failure(error.message);
+  if (error instanceof RestoreRefused || error instanceof BackupRefused) return new Failure(error.message);
   const { code = '' } = error as NodeJS.ErrnoException;
   const isFile = error instanceof BackupDamaged || 'syscall' in (error as object) || code.startsWith('Z_');
   return isFile ? new Failure(`${file}: ${(error as Error).message}`) : error;

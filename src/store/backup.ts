@@ -1,4 +1,5 @@
 import type { Sql } from './database.ts';
+import { isDistributed } from './distribution.ts';
 import { copied } from './export.ts';
 import { appliedMigrations, MigrationRefused, ownTables } from './migrate.ts';
 
@@ -53,6 +54,9 @@ export interface BackupProgress {
 /** What ends with a gateway or a minute: nobody misses it. Sessions end too: people sign in again. */
 const TRANSIENT = ['sessions', 'changes', 'budget_reservations', 'gateways', 'key_reveals', 'idempotent_answers'];
 
+/** A database that cannot be copied into one file. */
+export class BackupRefused extends Error {}
+
 export const END_OF_ROWS = '\\.\n';
 /** What instants and bytes look like must not depend on settings of the server. */
 export const TEXT_SETTINGS =
@@ -62,6 +66,7 @@ export const TEXT_SETTINGS =
  * Writes a backup: one snapshot, while others go on writing. Takes little memory, however many rows there are.
  * @param sql a connection of its own, outside a transaction
  * @throws MigrationRefused when a newer program migrated the database
+ * @throws BackupRefused when its ledger is on several servers
  */
 export async function* backupOf(sql: Sql, onProgress: (progress: BackupProgress) => void): AsyncGenerator<Buffer> {
   await sql.unsafe(`begin isolation level repeatable read, read only; ${TEXT_SETTINGS}`);
@@ -79,6 +84,11 @@ async function* piecesOf(sql: Sql, onProgress: (progress: BackupProgress) => voi
   const newest = applied.at(-1);
   if (newest === undefined || unknown.length > 0) {
     throw new MigrationRefused(`the database is newer than this program (${unknown[0]}); run the newer version`);
+  }
+  if (await isDistributed(sql)) {
+    throw new BackupRefused(
+      'the ledger of this database is spread over several servers, and a copy of this one would lack it: back up the coordinator and every worker with pg_basebackup or with snapshots of your provider (sql/README.md, "A ledger on several servers")',
+    );
   }
   const [{ zone, made_at }] = await sql<[{ zone: string; made_at: Date }]>`
     select value as zone, now() as made_at from settings where name = 'billing_timezone'`;

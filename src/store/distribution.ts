@@ -121,8 +121,8 @@ export async function adopt(sql: Sql, change: () => PromiseLike<unknown>): Promi
   await run(sql, await pending(sql, 1)); // beside those that are there: in as many parts
 }
 
-/** Whether the ledger of this database is spread. */
-async function isDistributed(sql: Sql): Promise<boolean> {
+/** Whether the ledger of this database is spread, whatever its version. */
+export async function isDistributed(sql: Sql): Promise<boolean> {
   const [{ known }] = await sql<[{ known: boolean }]>`select to_regclass('pg_dist_partition') is not null as known`;
   return known && (await placed(sql)).has('api_usage');
 }
@@ -303,6 +303,7 @@ function placeOf(generation: number): string {
 /** Functions that one server has no need of, or in another form (sql/0044_distribution.sql). @param zone quoted */
 function functions(zone: string, place: string): readonly string[] {
   return [
+    `create or replace function is_distributed() returns boolean language sql immutable as 'select true'`,
     `create or replace function enter_shard() returns trigger language plpgsql as $$
     declare
       id    constant bigint := substring(tg_table_name from '_(\\d+)$')::bigint;

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import t from 'tap';
 import { backupOf } from '../../src/store/backup.ts';
@@ -8,6 +9,7 @@ import { ledgerStore } from '../../src/store/ledger.ts';
 import { migrate, ownTables } from '../../src/store/migrate.ts';
 import { restore } from '../../src/store/restore.ts';
 import { SUMS_NAMES, verifyLedger, verifySeals, verifySums } from '../../src/store/verify.ts';
+import { tollgate } from '../support/cli.ts';
 import { emptyDatabase, testDatabase } from '../support/postgres.ts';
 import { addUsage } from '../support/usage.ts';
 
@@ -200,6 +202,23 @@ t.test('a backup of an older version is migrated on', async (t) => {
   await load(copy, await backup(older));
   t.same(await migrate(copy, { billingTimezone: 'UTC' }), [], 'it is at this version');
   t.same((await copy.run(MS, verifyLedger)).differences, []);
+});
+
+t.test('a ledger that is spread over several servers is not copied: rows on workers would be missing', async (t) => {
+  const { db: spread, url } = await testDatabase(t);
+  await spread.run(
+    MS,
+    (sql) =>
+      sql`create table pg_dist_partition as select 'api_usage'::regclass as logicalrelid, 'h'::"char" as partmethod`,
+  ); // as Citus says it
+  const { code, err } = await tollgate(['database', 'backup', '--to', join(t.testdir(), 'b')], {
+    env: { DATABASE_URL: url },
+  });
+  t.equal(code, 1);
+  t.match(
+    err,
+    /^tollgate: the ledger of this database is spread over several servers.*every worker with pg_basebackup/,
+  );
 });
 
 t.test('a database that a newer program migrated is not copied', async (t) => {
