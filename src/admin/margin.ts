@@ -1,12 +1,6 @@
 import { html } from 'hono/html';
 import { readMonth } from '../domain/field.ts';
-import {
-  type DetailedCompany,
-  type DetailedMargin,
-  type DetailedModel,
-  readDetailedMargin,
-  type ToldSums,
-} from '../store/margin-details.ts';
+import { type DetailedMargin, readDetailedMargin, type ToldSums } from '../store/margin-details.ts';
 import { type PageContext, type Route, read } from './context.ts';
 import { options } from './field.ts';
 import type { Html } from './html.ts';
@@ -47,12 +41,12 @@ ${count > MOST_SHOWN ? html`<p class="muted">The first ${MOST_SHOWN} of ${format
 ${
   total.requests === 0
     ? emptyText(`No API calls in ${name}.`)
-    : html`${without_cost.length === 0 ? '' : html`<div class="problem">Without a cost price: ${without_cost.slice(0, 50).map((slug, i) => html`${i === 0 ? '' : ', '}<code>${slug}</code>`)}. Their revenue is in neither cost nor margin. Set what you pay on the pages of the <a href="/models">models</a>.</div>`}
+    : html`${without_cost.length === 0 ? '' : html`<div class="problem">Without a cost price: ${without_cost.slice(0, 50).map((slug, i) => html`${i === 0 ? '' : ', '}<code>${slug}</code>`)}. Their calls are in the revenue alone, and not in cost and margin. Set what you pay on the pages of the <a href="/models">models</a>.</div>`}
 <section class="card"><h2>All companies</h2>${table('All companies', [total], { cells: { Total: () => name, ...sums(c, margin) }, figures: FIGURES }, true)}</section>
-${by('Model', margin.by_model, margin.by_model.length, ({ model }: DetailedModel) => html`<code>${model}</code>`)}
-${by('Company', margin.by_company, margin.companies, ({ company_id, company_name }: DetailedCompany) => (company_name === null ? muted('a removed company') : html`<a href="/companies/${company_id}/usage?month=${margin.month.slice(0, 7)}">${company_name}</a>`))}`
+${by('Model', margin.by_model, margin.by_model.length, ({ model }) => html`<code>${model}</code>`)}
+${by('Company', margin.by_company, margin.companies, ({ company_id, company_name }) => (company_name === null ? muted('a removed company') : html`<a href="/companies/${company_id}/usage?month=${margin.month.slice(0, 7)}">${company_name}</a>`))}`
 }
-<p class="muted foot">Revenue is the exact sum of the ledger, without in-app chat. Cost is tokens × the cost price of the day, in ${c.var.services.calendar.timeZone}: a cost price begins with a day. A company's own model has a cost price of its own, or none, and counts for the days at whose end it was there. Percent is that of the revenue with a cost price.${toldText(margin)}</p>`;
+<p class="muted foot">Revenue is the exact sum of the ledger, without in-app chat. Cost is tokens × the cost price of the day of the call (days of ${c.var.services.calendar.timeZone}). A company's own model has its own cost price or none; a day counts for it if it existed at the end of that day. Percent is the margin by the revenue of the calls with a cost price.${toldText(margin)}</p>`;
   return page(c, `Margin in ${name}`, body);
 }
 
@@ -89,12 +83,12 @@ function costText(c: PageContext, upstream: ToldSums['upstream'], requests: numb
 function toldText({ told, upstream_currency: { currency, rate } }: DetailedMargin): string {
   const worth =
     rate !== null
-      ? ` 1 ${currency} counts ${rate} EUR here, whatever the month.`
+      ? ` 1 ${currency} is counted as ${rate} EUR in every month.`
       : currency === 'EUR'
         ? ''
-        : ` To count it in EUR, set UPSTREAM_RATE: what 1 ${currency} is worth.`;
-  const cost = ` The upstream's cost is what it told itself; the margin by it is that of the calls of which it is known.${worth}`;
+        : ` To see it in EUR, set UPSTREAM_RATE to what 1 ${currency} is worth.`;
+  const cost = ` “Upstream's cost” is what the upstream itself reported. “Margin by it” is revenue less that cost, of the calls that have one.${worth}`;
   const cached =
-    " Cached is the share of the prompt tokens that came from the upstream's cache, of the calls that tell it.";
+    " “Cached” is the share of the prompt tokens that came from the upstream's cache, of the calls for which it reports this.";
   return `${told.cost ? cost : ''}${told.cached ? cached : ''}`;
 }

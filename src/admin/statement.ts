@@ -61,7 +61,7 @@ ${statements.length === 0 ? emptyText('No month of this company is closed yet.')
 ${
   open.length === 0
     ? ''
-    : html`<section class="card"><h2>Open months</h2><p>Months with calls that are over and not closed:
+    : html`<section class="card"><h2>Open months</h2><p>These months are over, have calls and are not closed:
 ${open.map((month, at) => html`${at === 0 ? '' : ', '}<a href="${base}${month}">${nameOf(month)}</a>`)}.${closing}</p></section>`
 }
 <p class="muted foot">A statement covers API calls; in-app chat is not in it. What is booked for a month after it was closed becomes a correction on the next statement.</p>`;
@@ -98,7 +98,7 @@ async function monthPage(c: PageContext): Promise<Response> {
       ? ''
       : html`<a class="button" href="${address}.json?month=${month}" download>JSON</a> <a class="button" href="${address}.csv?month=${month}" download>CSV</a>`;
   const body = html`${companyHeading(c, company)}<div class="title-row"><h1>${title}</h1>${downloads}</div>
-${stored === null ? html`<p class="problem"><strong>This month is not closed.</strong> The figures are those of now, and this is no statement.</p>` : ''}
+${stored === null ? html`<p class="problem"><strong>This month is not closed.</strong> These are its figures so far, and not a statement.</p>` : ''}
 ${figures(c, statement)}
 ${lines.length === 0 ? emptyText(`No API calls in ${name}.`) : ''}
 ${sums(c, 'Model', sumsBy(lines, 'model'), (slug) => html`<code>${slug}</code>`)}
@@ -106,7 +106,7 @@ ${sums(c, 'Key', sumsBy(lines, 'key'), (id) => keyName(id, names))}
 ${lines.some(({ cost_center }) => cost_center !== '') ? sums(c, 'Cost centre', sumsBy(lines, 'cost_center'), (label) => label || muted('none')) : ''}
 ${corrections.map((correction) => correctionCard(c, correction))}
 ${stored === null ? '' : sealCard(c, statement, stored)}
-<p class="muted foot">API calls alone, without in-app chat. Keys are named as they are today; the sealed document has their ids. All lines by model, key and cost centre are in the JSON and the CSV.</p>`;
+<p class="muted foot">API calls only, without in-app chat. Keys have their present names here; the sealed document has their ids. The JSON and the CSV have every line by model, key and cost centre.</p>`;
   return page(c, `${title} of ${company.name}`, body);
 }
 
@@ -117,8 +117,8 @@ function figures(c: PageContext, statement: Statement): Html {
     html`<div class="card figure-card"><h2>${title}</h2><p class="big">${value}</p><p class="muted">${note}</p></div>`;
   const late = corrections.reduce((sum, each) => sum + each.requests, 0);
   return html`<div class="figures">
-${card('Total', format.eur(total_eur), late === 0 ? 'no corrections of earlier months' : html`month ${format.eur(cost_eur)}, and corrections of earlier months`)}
-${card('Requests', format.count(requests), late === 0 ? 'of the month' : `of the month; of earlier ones ${calls(c, late)}`)}
+${card('Total', format.eur(total_eur), late === 0 ? 'no corrections of earlier months' : html`${format.eur(cost_eur)} for this month, the rest for corrections`)}
+${card('Requests', format.count(requests), late === 0 ? 'in this month' : `in this month, plus ${calls(c, late)} in corrections`)}
 ${card('Tokens', format.count(prompt_tokens + completion_tokens), `${format.count(prompt_tokens)} in · ${format.count(completion_tokens)} out`)}</div>`;
 }
 

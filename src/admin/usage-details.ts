@@ -25,5 +25,5 @@ export function detailsTable(details: UsageDetails | null, format: Format): Html
     'Audio out': ({ audio_completion_tokens }) => count(audio_completion_tokens),
   };
   return html`${table('Token details', lines, { cells, figures: FIGURES })}
-<p class="muted">Of the calls whose upstream tells them, and of all keys together. The cache, audio in and reasoning are parts of the prompt and completion tokens above; the price is the same for all of them. Percent is that of the prompt tokens.</p>`;
+<p class="muted">Of all keys together, for the calls of which the upstream reports these figures. Cache and audio in are part of the prompt tokens above, reasoning and audio out part of the completion tokens; the price is the same for all. Percent is the share of the prompt tokens.</p>`;
 }

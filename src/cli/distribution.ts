@@ -13,7 +13,7 @@ export const distributionCommands: readonly Command[] = [
       dry: flag('--dry-run', 'print the statements and change nothing'),
     },
     notes:
-      'For a database that one server cannot hold or write fast enough: sql/README.md tells when that is. The address is that of the coordinator. The ledger, its sums and the request trail are divided by company over the workers; all other tables stay on the coordinator. It copies these tables in one transaction. Requests go on meanwhile, and their records wait in the spools. A second run does what is not done yet, such as after an upgrade.',
+      'For a ledger that one server cannot hold or cannot write fast enough; sql/README.md tells when that is. DATABASE_URL is the address of the coordinator. The ledger, its sums and the request trail are divided by company over the workers; all other tables stay on the coordinator. The tables are copied in one transaction. Requests are answered meanwhile, and their records wait in the spools. Run it again after an upgrade: it does what is not done yet.',
     async run({ db }, { shards = SHARDS, dry }) {
       const { statements, workers } = await distribute(db, { shards, dry }).catch((error: unknown) => {
         throw error instanceof DistributionRefused ? new Failure(error.message) : error;

@@ -8,7 +8,7 @@ const MOST_LISTED = 1000;
 
 const FILTERS = {
   company: optional('--company ID', readUuid, 'events of this company only'),
-  kind: optional('--kind KIND', oneOf(...EVENT_KINDS), 'events of this kind only, or of all that begin with it: key'),
+  kind: optional('--kind KIND', oneOf(...EVENT_KINDS), 'only events of this kind, or of a group of kinds such as key'),
   since: optional('--since ISO_TIME', readInstant, 'what happened since then'),
   dead: flag('--dead', 'only those that were given up'),
 };
@@ -65,7 +65,7 @@ A receiver is a line of its own. Events are kept for ${EVENT_DAYS} days. Prints 
       read: (text): string | undefined => readUuid(text),
     },
     options: FILTERS,
-    notes: `An event keeps its id, the header webhook-id, so a receiver that remembers ids takes it once. Attempts are counted anew. Events from before a webhook was set are sent too; without one they wait until it is set. E-mails of budget alerts are sent again only where they were not delivered. Without an ID, --since or --dead is needed. The gateway that sends begins within seconds.`,
+    notes: `An event keeps its id, the header webhook-id, so a receiver that remembers ids takes it once. Attempts are counted anew. Events from before the webhook was set are sent too. Without a webhook they wait until one is set. E-mails of budget alerts are sent again only where they were not delivered. Without an ID, --since or --dead is needed. The gateway that sends begins within seconds.`,
     async run({ transact }, values, id) {
       if (id === undefined && values.since === undefined && !values.dead)
         throw new UsageError('missing ID, --since or --dead');

@@ -40,8 +40,8 @@ export const marginCommands: readonly Command[] = [
       csv: flag('--csv', 'one line for each company and model, as CSV'),
     },
     notes: `Revenue is that of the ledger. Cost is tokens × the cost price of the day ("model cost"). EUR amounts are exact.
-Calls without a cost price are in neither cost nor margin; their revenue is the last of these columns.
-Where the upstream tells its own cost, it stands beside them: as told, and in EUR if it is told in EUR or UPSTREAM_RATE says what a unit of UPSTREAM_CURRENCY is worth. The margin by it is that of the calls of which it is known. "Cached" is the share of the prompt tokens that came from the upstream's cache, of calls that tell it.`,
+Calls without a cost price are in neither cost nor margin; WITHOUT COST is their revenue.
+Where the upstream reports its own cost, more columns show it: as reported, and in EUR if it is in EUR or UPSTREAM_RATE says what one unit of UPSTREAM_CURRENCY is worth. OF CALLS is how many calls have such a cost, and MARGIN BY IT their revenue less that cost. CACHED % is the share of the prompt tokens that came from the upstream's cache, of the calls for which it reports this.`,
     async run({ read, config }, { month, csv }) {
       const { upstreamCurrency: currency, upstreamRate: rate } = config;
       const margin = await read((sql) => readDetailedMargin(sql, month ?? null, { currency, rate }));

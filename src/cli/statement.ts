@@ -70,7 +70,7 @@ A month that is closed already stays as it is, and its statement is printed agai
     name: 'statement',
     summary: "print a company's statement of a closed month, or a preview",
     options: { company: required('--company ID', readUuid, 'company of the statement'), month, csv },
-    notes: `Changes nothing: "tollgate statement close" closes a month. While the month is open, what its statement would hold now is printed, marked as a preview.
+    notes: `Changes nothing: "tollgate statement close" closes a month. While the month is open, a preview is printed: what the statement would hold now.
 --json prints the document as it was sealed, always the same bytes: their SHA-256 is the digest of the statement, and the next statement names it as "previous". It has ids, and no names. The text shows the names that keys have today.`,
     async run(context, { company, month, csv }) {
       if (csv && context.json) throw new UsageError(BOTH);
@@ -108,7 +108,7 @@ async function closeAll({ read, transact, progress }: Context, month: string): P
   const text = listing(
     closed,
     { COMPANY: ({ company_id }) => company_id, STATEMENT: ({ number }) => String(number) },
-    `No company has calls of ${month.slice(0, 7)} that are on no statement.`,
+    `All calls of ${month.slice(0, 7)} are on statements already.`,
     ['STATEMENT'],
   );
   return { json: { month: month.slice(0, 7), closed }, text };

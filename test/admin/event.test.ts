@@ -41,7 +41,7 @@ t.test('changes of keys and budget alerts stand in one list with what became of 
   t.match(undelivered, /threshold reached/);
   t.notMatch(undelivered.replace(/<select.*?<\/select>/gs, ''), /Webhook delivered/);
   t.match((await operator.get('/events?kind=statement')).text, /There are no such events/);
-  t.match((await operator.get(`/events?company=${company}`)).text, /Of <strong>Late &lt;i&gt;<\/strong> alone/);
+  t.match((await operator.get(`/events?company=${company}`)).text, /Only events of <strong>Late &lt;i&gt;<\/strong>/);
   t.match((await operator.get('/events?kind=keys')).text, /must be /, 'a mistake in the address is told');
 });
 

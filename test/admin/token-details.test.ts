@@ -64,6 +64,6 @@ t.test('the upstream’s own cost is for operators', async (t) => {
   t.match(row, new RegExp(`,${told.cached},,0,0,0,${told.cost.replace('.', '\\.')},USD$`));
   const margin = await operator.get('/margin', english);
   t.match(plain(margin).replaceAll(' ', ''), `€${told.eur}`, 'exact, in EUR');
-  t.match(plain(margin), /1 USD counts 0\.5 EUR here, whatever the month\./);
+  t.match(plain(margin), /1 USD is counted as 0\.5 EUR in every month\./);
   t.match(plain(margin), 'Margin by it');
 });
