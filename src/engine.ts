@@ -63,7 +63,7 @@ const NO_TENANT_ROLE =
 
 /** Database connections of the API: queries, and the change feed's LISTEN. */
 const QUERY_CONNECTIONS = 2;
-export const API_CONNECTIONS = QUERY_CONNECTIONS + 1;
+const API_CONNECTIONS = QUERY_CONNECTIONS + 1;
 /** One more is for events and the request trail, unless the API's are all there are. */
 export const OWN_CONNECTIONS = API_CONNECTIONS + 1;
 
@@ -85,16 +85,7 @@ export async function openEngine(
   const writer = randomUUID();
   const foundation = await openFoundation(config, writer, log);
   const { db, databaseUrl, spool, demo } = foundation;
-  const upstream = await openUpstream(
-    {
-      url: config.upstreamUrl ?? new URL((demo as Demo).url),
-      apiKey: config.upstreamApiKey,
-      headers: config.upstreamHeaders,
-      connectMs: config.connectMs + 1000, // the gateway's own deadline comes first
-    },
-    config.fastHttp,
-    (reason) => log.warn(reason),
-  );
+  const upstream = await upstreamOf(config, demo, log);
   const calendar = new Calendar(config.billingTimezone);
   const metrics = new Metrics();
   const directory = new CachedDirectory(db, log);
@@ -119,20 +110,11 @@ export async function openEngine(
     config;
   const overload = new Overload({ maxRequests, maxDelayMs, maxMemoryBytes: maxMemoryBytes ?? mostMemory() });
   const deadlines = new Deadlines(config);
-  const heartbeat = new Heartbeat(gatewayStore(db, writer, name, programVersion()), () => ({
-    backlog: ledger.backlog,
-    lag: ledger.lag,
-    lost: ledger.lost,
-    spoolFailing: !ledger.spooling,
-    limitsAlone: limiter.isAlone,
-    inFlight: overload.inFlight,
-  }));
+  const heartbeat = heartbeatOf(gatewayStore(db, writer, name, programVersion()), ledger, limiter, overload);
   gaugeLedger(metrics, ledger);
   gaugeDirectory(metrics, directory, changes);
   gaugeLoad(metrics, overload);
-  metrics.counter('tollgate_requests_limited_total', 'Requests refused with 429 for a limit of theirs', (add) => {
-    for (const [limit, refused] of Object.entries(limiter.refused)) add({ limit }, refused);
-  });
+  countLimited(metrics, limiter);
 
   return {
     db,
@@ -170,6 +152,39 @@ export async function openEngine(
       return lost;
     },
   };
+}
+
+/** The upstream of the configuration, or the demo. */
+function upstreamOf(config: Config, demo: Demo | null, log: Logger) {
+  return openUpstream(
+    {
+      url: config.upstreamUrl ?? new URL((demo as Demo).url),
+      apiKey: config.upstreamApiKey,
+      headers: config.upstreamHeaders,
+      connectMs: config.connectMs + 1000, // the gateway's own deadline comes first
+    },
+    config.fastHttp,
+    (reason) => log.warn(reason),
+  );
+}
+
+type GatewayStore = ReturnType<typeof gatewayStore>;
+
+function heartbeatOf(store: GatewayStore, ledger: BatchLedger, limiter: LeasedLimiter, overload: Overload): Heartbeat {
+  return new Heartbeat(store, () => ({
+    backlog: ledger.backlog,
+    lag: ledger.lag,
+    lost: ledger.lost,
+    spoolFailing: !ledger.spooling,
+    limitsAlone: limiter.isAlone,
+    inFlight: overload.inFlight,
+  }));
+}
+
+function countLimited(metrics: Metrics, limiter: LeasedLimiter): void {
+  metrics.counter('tollgate_requests_limited_total', 'Requests refused with 429 for a limit of theirs', (add) => {
+    for (const [limit, refused] of Object.entries(limiter.refused)) add({ limit }, refused);
+  });
 }
 
 /**

@@ -163,7 +163,14 @@ export async function readMargin(sql: Sql, month: string | null, extent: MarginE
       from sums s left join companies c on c.id = s.company_id
     ),
     known as (select month from usage_months() as month)
-    select jsonb_build_object('month', to_char((select month from asked), 'YYYY-MM-DD'),
+    select ${reportOf(sql)} as report`;
+  return row.report;
+}
+
+/** The report as JSON, from its lines. */
+function reportOf(sql: Sql) {
+  return sql`
+    jsonb_build_object('month', to_char((select month from asked), 'YYYY-MM-DD'),
       'total', (select line from lines where of = 3),
       'by_model', (select coalesce(jsonb_agg(line || jsonb_build_object('model', model_slug) order by revenue desc, model_slug), '[]')
         from lines where of = 2),
@@ -174,8 +181,7 @@ export async function readMargin(sql: Sql, month: string | null, extent: MarginE
       'companies', (select count(*) from callers),
       'without_cost', (select coalesce(jsonb_agg(distinct model_slug), '[]') from costed_models where cost is null),
       'months', (select jsonb_agg(to_char(month, 'YYYY-MM-DD') order by month desc) from (
-        select month from known where month is not null union select month from asked union select billing_month(now())) as m)) as report`;
-  return row.report;
+        select month from known where month is not null union select month from asked union select billing_month(now())) as m))`;
 }
 
 /** Cells of a table with their cost; null where there is no cost price. A company that is null has no model of its own. */

@@ -1,4 +1,3 @@
-import { RefusedChange } from '../domain/refused-change.ts';
 import { makeStatement, parseStatement, type Statement, type StatementLine } from '../domain/statement.ts';
 import { findCompany } from './company.ts';
 import type { Sql } from './database.ts';
@@ -88,17 +87,6 @@ export async function statementOf(sql: Sql, company: string, month: string): Pro
   const [row] = await sql<StoredStatement[]>`
     select ${columns(sql)}, content as text from statements s where company_id = ${company} and billing_month = ${month}`;
   return row ?? null;
-}
-
-/** @throws RefusedChange not_found */
-export async function findStatement(sql: Sql, company: string, number: number): Promise<StoredStatement> {
-  const [row] = await sql<StoredStatement[]>`
-    select ${columns(sql)}, content as text from statements s where company_id = ${company} and number = ${number}`;
-  if (row === undefined) {
-    await findCompany(sql, company);
-    throw new RefusedChange('not_found', 'statement', `The company has no statement ${number}.`);
-  }
-  return row;
 }
 
 /** What a statement of an open month would hold now: without number, seals and digest. @throws RefusedChange not_found */

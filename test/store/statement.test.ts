@@ -3,7 +3,13 @@ import t, { type Test } from 'tap';
 import { parseStatement, statementDigest, sumsBy } from '../../src/domain/statement.ts';
 import type { Database, Sql } from '../../src/store/database.ts';
 import { openDatabase } from '../../src/store/database.ts';
-import { findStatement, listStatements, openMonths, previewStatement, statementOf } from '../../src/store/statement.ts';
+import {
+  listStatements,
+  openMonths,
+  previewStatement,
+  type StoredStatement,
+  statementOf,
+} from '../../src/store/statement.ts';
 import { checkpointSeals, closeMonth, companiesToClose, requireClosable } from '../../src/store/statement-close.ts';
 import { verifyCheckpoints, verifyStatements } from '../../src/store/verify-statements.ts';
 import { holds, testDatabase } from '../support/postgres.ts';
@@ -37,6 +43,11 @@ async function world(t: Test): Promise<World> {
       return row.id;
     },
   };
+}
+
+async function findStatement(sql: Sql, company: string, number: number): Promise<StoredStatement> {
+  const row = (await listStatements(sql, company)).find((each) => each.number === number);
+  return (await statementOf(sql, company, `${row?.month}-01`)) as StoredStatement;
 }
 
 t.test('a closed month: exact sums by model, key and cost centre, and the digest of its text', async (t) => {
