@@ -12,8 +12,17 @@ const dataDir = process.argv[2] as string;
 const options = {
   dataDir,
   log: { info: () => {} },
-  // nothing in it must survive a crash of the machine
-  settings: { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off', max_connections: '200' },
+  settings: {
+    max_connections: '200',
+    // nothing in it must survive a crash of the machine
+    fsync: 'off',
+    synchronous_commit: 'off',
+    full_page_writes: 'off',
+    // databases live for seconds, and its folder stays in memory
+    autovacuum: 'off',
+    min_wal_size: '32MB',
+    max_wal_size: '64MB',
+  },
 };
 
 const server = await startEmbedded(options).catch(() => {
