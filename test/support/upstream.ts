@@ -1,7 +1,6 @@
 import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { LLMock } from '@copilotkit/aimock';
 import type { Test } from 'tap';
 import { startDemo } from '../../src/demo/server.ts';
 
@@ -62,6 +61,7 @@ export async function demoUpstream(t: Test): Promise<TestUpstream> {
 }
 
 export async function aimockUpstream(t: Test): Promise<TestUpstream> {
+  const { LLMock } = await import('@copilotkit/aimock'); // 80 ms of CPU, which most tests do not need
   const mock = new LLMock({ port: 0, host: '127.0.0.1', auth: { apiKeys: [MASTER_KEY] }, chunkSize: 8 });
   const parts: Parts = {
     chat: 'internal-aimock-chat',
