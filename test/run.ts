@@ -1,6 +1,7 @@
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { globSync } from 'node:fs';
+import { existsSync, globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -22,41 +23,61 @@ const BOTH_WAYS = /\btest\/(spec|edge|sdk)\//;
 /** What V8 compiled is kept for the next file and process: without it each spends 0.3 to 0.5 s of CPU on that. */
 const COMPILE_CACHE = fileURLToPath(new URL('../.tap/compile-cache', import.meta.url));
 const JOBS = '6'; // at once; on two cores: a file computes for a third of its time and waits for the rest
-/** Files that take longest: they go first, so that none runs on alone at the end. */
+/** Seconds that each run took when all were run last: the longest go first, so that none runs on alone at the end. */
+const TIMES = fileURLToPath(new URL('../.tap/times.json', import.meta.url));
+/** Where the longest files are, for the first time. */
 const LONGEST = ['test/admin/browser', 'test/fleet/', 'test/faults/', 'test/admin/', 'test/store/'];
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: { jobs: { type: 'string', default: JOBS } },
 });
-const files = positionals.length > 0 ? positionals : globSync('test/**/*.test.ts').sort(longestFirst);
-const runs = files.flatMap((file) => ways(file).map((fastHttp) => ({ file, fastHttp })));
+interface Run {
+  readonly file: string;
+  readonly fastHttp: string | undefined;
+  /** The file, and the value of FAST_HTTP. */
+  readonly name: string;
+}
+const all = positionals.length === 0;
+const times: Record<string, number> = existsSync(TIMES) ? JSON.parse(readFileSync(TIMES, 'utf8')) : {};
+const files = all ? globSync('test/**/*.test.ts') : positionals;
+const runs = files.flatMap(ways);
+if (all) runs.sort(longestFirst);
 const totals = { pass: 0, fail: 0, skip: 0, todo: 0 };
 type Count = keyof typeof totals;
 await Promise.all(Array.from({ length: Number(values.jobs) }, runFiles));
+if (all) {
+  mkdirSync(dirname(TIMES), { recursive: true });
+  writeFileSync(TIMES, JSON.stringify(times));
+}
 const skipped = totals.skip + totals.todo;
 console.log(`${totals.pass} passed, ${totals.fail} failed${skipped > 0 ? `, ${skipped} skipped` : ''}`);
 process.exitCode = totals.fail > 0 || totals.pass === 0 ? 1 : 0;
 
-/** The values of FAST_HTTP that a file is run with. */
-function ways(file: string): readonly (string | undefined)[] {
+/** The runs of a file, one for each value of FAST_HTTP. */
+function ways(file: string): Run[] {
   const { FAST_HTTP } = process.env;
-  return FAST_HTTP === undefined && BOTH_WAYS.test(file) ? [undefined, 'off'] : [FAST_HTTP];
+  const values = FAST_HTTP === undefined && BOTH_WAYS.test(file) ? [undefined, 'off'] : [FAST_HTTP];
+  return values.map((fastHttp) => ({
+    file,
+    fastHttp,
+    name: fastHttp === undefined ? file : `${file}, FAST_HTTP=${fastHttp}`,
+  }));
 }
 
-function longestFirst(a: string, b: string): number {
-  const place = (file: string): number => {
+function longestFirst(a: Run, b: Run): number {
+  const place = ({ file }: Run): number => {
     const found = LONGEST.findIndex((start) => file.startsWith(start));
     return found < 0 ? LONGEST.length : found;
   };
-  return place(a) - place(b) || a.localeCompare(b);
+  return (times[b.name] ?? 0) - (times[a.name] ?? 0) || place(a) - place(b) || a.name.localeCompare(b.name);
 }
 
 async function runFiles(): Promise<void> {
-  for (let run = runs.shift(); run !== undefined; run = runs.shift()) await runFile(run.file, run.fastHttp);
+  for (let run = runs.shift(); run !== undefined; run = runs.shift()) await runFile(run);
 }
 
-async function runFile(file: string, fastHttp: string | undefined): Promise<void> {
+async function runFile({ file, fastHttp, name }: Run): Promise<void> {
   const began = performance.now();
   const child = spawn(process.execPath, [file], {
     env: { NODE_COMPILE_CACHE: COMPILE_CACHE, ...process.env, TAP_TIMEOUT: `${TIMEOUT_S}`, FAST_HTTP: fastHttp },
@@ -86,11 +107,12 @@ async function runFile(file: string, fastHttp: string | undefined): Promise<void
   clearTimeout(timer);
 
   const good = code === 0 && counted !== undefined;
-  for (const [, name, count] of counted?.matchAll(/(pass|fail|skip|todo): (\d+)/g) ?? [])
-    totals[name as Count] += Number(count);
+  for (const [, kind, count] of counted?.matchAll(/(pass|fail|skip|todo): (\d+)/g) ?? [])
+    totals[kind as Count] += Number(count);
   if (!good && !counted?.includes('fail:')) totals.fail += 1; // a crash before the first test, say
-  const way = fastHttp === undefined ? '' : `, FAST_HTTP=${fastHttp}`;
-  console.log(`${good ? 'ok    ' : 'FAILED'} ${file}${way} (${((performance.now() - began) / 1000).toFixed(1)} s)`);
+  const seconds = (performance.now() - began) / 1000;
+  times[name] = seconds;
+  console.log(`${good ? 'ok    ' : 'FAILED'} ${name} (${seconds.toFixed(1)} s)`);
   if (!good) console.log([...failures(lines), `ended with ${signal ?? `exit code ${code}`}`].join('\n'));
 }
 
