@@ -129,6 +129,7 @@ async function openCluster(life: Life, binaries: Binaries, folder: string): Prom
         unix_socket_directories: '',
         fsync: 'off', // the processes die here, not the machine
         shared_buffers: '16MB',
+        jit: 'off', // that of the operating system would compile what runs once
         max_connections: '60',
         ...settings,
       });
