@@ -14,7 +14,7 @@ t.test('what was begun is answered, booked and traced', async (t) => {
   const collector = await startCollector(t);
   const world = await faultWorld(t);
   const gateway = await world.gateway({ OTEL_EXPORTER_OTLP_ENDPOINT: collector.url });
-  const load = startLoad({ urls: () => [gateway.url], key: world.key, workers: 16 });
+  const load = startLoad({ urls: () => [gateway.url], key: world.key, workers: 16, restMs: 0 });
   await load.more(400, 'before the stop', ({ status }) => status === 200);
   gateway.signal('SIGTERM');
   t.equal(await gateway.exited, 0);
