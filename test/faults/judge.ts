@@ -40,6 +40,14 @@ interface Told {
   readonly prompt_tokens_details?: { readonly cached_tokens: number };
 }
 
+/** How many complete answers are not booked: less to ask again and again than `judge`. */
+export async function unbooked(sql: Sql, clients: readonly Journalled[]): Promise<number> {
+  const rows = await sql<{ id: string }[]>`select request_id::text as id from api_usage`;
+  const booked = new Set<string | null>(rows.map(({ id }) => id));
+  return clients.filter(({ complete, status, requestId }) => complete && status === 200 && !booked.has(requestId))
+    .length;
+}
+
 export async function judge(
   sql: Sql,
   clients: readonly Journalled[],

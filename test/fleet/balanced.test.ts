@@ -3,7 +3,7 @@ import { digestOf } from '../../src/domain/key.ts';
 import { formatEur } from '../../src/domain/money.ts';
 import { cross, crossingWorld } from '../faults/crossing.ts';
 import type { GatewayProcess } from '../faults/gateway.ts';
-import { judge } from '../faults/judge.ts';
+import { judge, unbooked } from '../faults/judge.ts';
 import { type Journalled, send, startLoad } from '../faults/load.ts';
 import { note } from '../faults/results.ts';
 import { faultWorld, LONG } from '../faults/world.ts';
@@ -101,8 +101,8 @@ t.test('four replicas behind HAProxy are one gateway', { skip: haproxy === null 
     );
     // the next gateway that starts in its folder books what it left in the spool
     const next = await world.gateway();
-    const missing = async () => (await judge(world.sql, clients, world.upstreamJournal())).missing;
-    await until(async () => (await missing()).length === 0, 'the next gateway has booked what was left');
+    const left = () => unbooked(world.sql, clients);
+    await until(left, 'the next gateway has booked what was left', (count) => count === 0);
     for (const gateway of [gateways[2], gateways[3], next] as GatewayProcess[]) gateway.signal('SIGTERM');
     await Promise.all(([gateways[2], gateways[3], next] as GatewayProcess[]).map(({ exited }) => exited));
     t.match(await judge(world.sql, clients, world.upstreamJournal()), {
