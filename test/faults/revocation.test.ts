@@ -11,6 +11,7 @@ import { note } from './results.ts';
 import { type FaultWorld, faultWorld, LONG } from './world.ts';
 
 const ROUNDS = LONG ? 40 : 1;
+const AROUND = LONG ? 40 : 24; // requests before a change, and after all replicas obey it
 t.setTimeout(LONG ? 1_700_000 : 110_000);
 
 interface Customer {
@@ -201,11 +202,11 @@ async function measure(
       key: customer.key,
       workers: 12,
       kinds: ['plain'],
-      restMs: LONG ? 3 : 15,
+      restMs: LONG ? 3 : 40,
       chatModel: change.chatModel ?? 'brand-chat',
       more: { max_tokens: 3 },
     });
-    await load.more(40, 'before the change', ({ status }) => status === 200);
+    await load.more(AROUND, 'before the change', ({ status }) => status === 200);
     if (by === 'SQL') await change.bySql(world, customer);
     else if (by === 'page') {
       const answer = await person.post(...(await change.byPage(world, customer)));
@@ -229,7 +230,7 @@ async function measure(
     };
     const since = await until(obeyed, `${change.name} by ${by}: all obey`, (times) => !times.includes(null));
     if (LONG) await load.more(1, 'after the bound', ({ at }) => at > committed + bound);
-    else await load.more(40, 'after the change');
+    else await load.more(AROUND, 'after the change');
     const journal = await load.stop();
     // admission is what counts: a request admitted before the change may well be answered later
     const before = await asBefore(journal);

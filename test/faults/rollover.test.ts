@@ -15,7 +15,7 @@ import { faultWorld, LONG } from './world.ts';
 
 t.setTimeout(LONG ? 300_000 : 90_000);
 const BEFORE_MS = LONG ? 4000 : 400;
-const AFTER = LONG ? 1500 : 80; // requests of the company with the used-up budget
+const AFTER = LONG ? 1500 : 32; // requests of the company with the used-up budget
 const MARGIN_MS = 200; // what is sent so shortly before midnight may be admitted after it
 const LIFT_MS = 1000; // asserted in long runs
 const WORKERS = LONG ? 8 : 4;
@@ -70,7 +70,7 @@ function told({ journal }: Load, from: number, to = Number.POSITIVE_INFINITY): n
 async function turned(t: Test, load: Load, status: number, instant: number): Promise<number> {
   const is = (one: Journalled): boolean => one.at >= instant - MARGIN_MS && one.status === status;
   const first = await until(() => load.journal.find(is), `a company is answered with ${status}`);
-  await load.more(AFTER, `after the first ${status}`);
+  await load.more(AFTER, `after the first ${status}`, ({ at }) => at >= instant);
   const since = Math.max(instant, first?.endedAt ?? 0);
   t.same(told(load, since), [status], `${status} for all from then on`);
   const ms = Math.max(0, (first?.at ?? 0) - instant);
