@@ -10,7 +10,7 @@ const office = await startOffice(t);
 const { sql } = office;
 const company = office.customer.company;
 const base = `/companies/${company}`;
-await sql`insert into companies (name) select 'Company ' || i from generate_series(1, 20000) as i`;
+await sql`insert into companies (name) select 'Company ' || i from generate_series(1, 10000) as i`;
 const keys = await sql<{ id: string }[]>`
   insert into api_keys (company_id, name, digest, prefix, scopes, created_by, created_at)
   select ${company}, 'Key ' || i, sha256(('key ' || i)::bytea), 'svc_' || left(md5(i::text), 4),
@@ -77,7 +77,7 @@ t.test('pages follow each other, without a gap or a repetition', async (t) => {
 });
 
 t.test('search and order', async (t) => {
-  t.same(firsts(await get(operator, '/companies?q=company+19999')), ['Company 19999']);
+  t.same(firsts(await get(operator, '/companies?q=company+9999')), ['Company 9999']);
   t.same(firsts(await get(operator, '/companies?q=%25')), [], 'a sign of patterns is text');
   t.match(await get(operator, '/companies?q=%25'), 'Nothing matches the search.');
   t.equal(firsts(await get(operator, `${base}/access?sort=name`))[0], 'Key 1');
@@ -93,15 +93,15 @@ t.test('search and order', async (t) => {
 });
 
 t.test('the audit log is searched by person, name and company, and goes on where it ended', async (t) => {
-  t.match(await get(operator, '/audit?q=company+12345'), /<strong>Company 12345<\/strong>/);
+  t.match(await get(operator, '/audit?q=company+1234'), /<strong>Company 1234<\/strong>/);
   t.equal(firsts(await get(operator, '/audit?sort=id')).length, 50);
   t.equal(firsts(await get(operator, '/audit?sort=id&q=nordlicht')).length, 50);
   await sql`insert into audit_log (actor, action, subject) select 'noise', 'truncate', 'models' from generate_series(1, 100000)`;
-  const first = await get(operator, '/audit?q=company+12345');
+  const first = await get(operator, '/audit?q=company+1234');
   t.match(first, 'None of 100,000 changes matches the search.');
   const next = /rel="next" href="([^"]+)"/.exec(first)?.[1]?.replaceAll('&amp;', '&');
-  t.match(next, /^\/audit\?q=company\+12345&sort=-id&from=\d+$/, 'there are older changes to search');
-  t.match(await get(operator, next as string), /<strong>Company 12345<\/strong>/);
+  t.match(next, /^\/audit\?q=company\+1234&sort=-id&from=\d+$/, 'there are older changes to search');
+  t.match(await get(operator, next as string), /<strong>Company 1234<\/strong>/);
 });
 
 t.test("an owner's list has the rows of the owner's company alone", async (t) => {
