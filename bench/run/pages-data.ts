@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto';
 import type { Database, Sql } from '../../src/store/database.ts';
+import { KEY_DAYS } from '../../src/store/key-days.ts';
 
 /** How much is made; `ledgerRows` lie in the last five months, the present one included. */
 export interface PagesData {
@@ -137,6 +138,11 @@ const STEPS: readonly Step[] = [
           sum(completion_tokens), sum(cost_eur), coalesce(sum(requests) filter (where usage_source = 'estimated'), 0),
           coalesce(sum(requests) filter (where outcome <> 'completed'), 0)
         from usage_monthly group by 1, 2, 3, 4, 5 order by 2, 1;
+        insert into usage_key_days
+        select company_id, billing_month, api_key_id, endpoint, cost_center, ${KEY_DAYS.map(
+          ({ first, last }) => `sum(cost_eur) filter (where day - billing_month + 1 between ${first} and ${last})`,
+        ).join(', ')}
+        from usage_daily group by 1, 2, 3, 4, 5 order by 2, 1;
         insert into usage_model_days
         select billing_month, day, model_slug, 0, sum(requests), sum(prompt_tokens), sum(completion_tokens), sum(cost_eur)
         from usage_company_days group by 1, 2, 3`),

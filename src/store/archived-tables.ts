@@ -202,6 +202,7 @@ export const NOT_ARCHIVED: Readonly<Record<string, string>> = {
   usage_monthly: 'sums of the rows in usage_daily.jsonl',
   usage_company_days: 'sums of the rows in usage_daily.jsonl',
   usage_key_months: 'sums of the rows in usage_daily.jsonl',
+  usage_key_days: 'sums of the rows in usage_daily.jsonl',
   sessions: 'digests of random tokens of people who are signed in, for twelve hours at most',
 };
 

@@ -9,6 +9,7 @@ import {
 } from '../domain/day-range.ts';
 import { unknownCompany } from './company.ts';
 import type { Sql } from './database.ts';
+import { columnsOf } from './key-days.ts';
 
 /** Sums over ledger rows. EUR is exact decimal text. */
 export interface UsageSums {
@@ -111,8 +112,9 @@ export async function readPresentMonth(sql: Sql, companyId: string): Promise<Usa
 
 /**
  * Whole months are those of `billing_month`. Reads the sums with the fewest rows: those without keys for everything but
- * the table of keys, and months for that, less days or with days. So a year takes little longer than a month.
- * @param most lines of each table
+ * the table of keys. Of that, all keys are ranked by what they cost, and what else is shown is read of those shown. So
+ * a year takes little longer than a month, and an odd range as long as the months it touches.
+ * @param most lines of each table; null: all
  * @throws RefusedChange not_found
  */
 export async function readUsage(
@@ -120,7 +122,7 @@ export async function readUsage(
   companyId: string,
   range: DayRange,
   filters: UsageFilters,
-  most = 1_000_000,
+  most: number | null = null,
 ): Promise<Usage> {
   const { whole, parts } = monthsIn(range);
   const isFiltered = Object.values(filters).some((value) => value !== null);
@@ -131,6 +133,8 @@ export async function readUsage(
     with ${budgetTables(sql, companyId)},
     cells as materialized (${cellRows(sql, companyId, range, filters)}),
     drawn as materialized (${drawnRows(sql, companyId, range, filters)}),
+    keys as materialized (${keyCosts(sql, companyId, range, filters)}),
+    shown as materialized (select api_key_id from keys order by cost desc, api_key_id limit ${most}),
     groups as (
       select grouping(model_slug, endpoint, cost_center, outcome) as of, model_slug, null::uuid as api_key_id, endpoint,
         cost_center, outcome, usage_source, sum(cost_eur) as cost, sum(requests) as requests,
@@ -140,7 +144,7 @@ export async function readUsage(
       from cells
       group by grouping sets ((model_slug), (endpoint), (cost_center), (outcome, usage_source))
       union all
-      (${keyRows(sql, companyId, range, filters)})
+      (${keyRows(sql, companyId, range, filters, most !== null)})
     ),
     ranked as materialized (
       select *, count(*) over (partition by of) as count, row_number() over (partition by of
@@ -151,7 +155,7 @@ export async function readUsage(
       select of, place, count, model_slug, api_key_id, endpoint, cost_center, outcome, usage_source, jsonb_build_object(
         'requests', requests, 'prompt_tokens', prompt_tokens, 'completion_tokens', completion_tokens,
         'cost_eur', trim_scale(cost)::text, 'estimated', estimated, 'unfinished', unfinished) as sums
-      from ranked where place <= ${most}
+      from ranked where place <= coalesce(${most}::bigint, place)
     ),
     total as (
       select coalesce(sum(cost), 0) as api, coalesce(sum(requests), 0) as requests,
@@ -166,7 +170,7 @@ export async function readUsage(
       'chat_cost_eur', trim_scale(t.chat)::text, 'total_cost_eur', trim_scale(t.api + coalesce(t.chat, 0))::text,
       'budget', ${budgetJson(sql)},
       'by_model', ${groupsOf(sql, 7, sql`jsonb_build_object('name', model_slug)`)},
-      'by_key', (select jsonb_build_object('count', coalesce(max(count), 0), 'lines', coalesce(jsonb_agg(
+      'by_key', (select jsonb_build_object('count', (select count(*) from keys), 'lines', coalesce(jsonb_agg(
           sums || jsonb_build_object('id', api_key_id, 'name', case when k.company_id = b.id then k.name end,
             'prefix', case when k.company_id = b.id then k.prefix end) order by place), '[]'))
         -- by their ids alone: by the company too, Postgres may look through all its keys for each line
@@ -261,9 +265,30 @@ function cellRows(sql: Sql, companyId: string, range: DayRange, filters: UsageFi
     from (${rows}) r group by ${dimensions} having sum(requests) > 0`;
 }
 
-/** The sums of each key, with the columns of `groups`. */
-function keyRows(sql: Sql, companyId: string, range: DayRange, filters: UsageFilters) {
+/** What each key with calls cost. */
+function keyCosts(sql: Sql, companyId: string, range: DayRange, filters: UsageFilters) {
   const chosen = chosenRows(sql, companyId, filters);
+  if (filters.model !== null) {
+    const rows = monthlyRows(sql, range, {
+      months: sql`select api_key_id, requests, cost_eur from usage_monthly where ${chosen}`,
+      added: sql`select api_key_id, requests, cost_eur from usage_daily where ${chosen}`,
+      taken: sql`select api_key_id, -requests, -cost_eur from usage_daily where ${chosen}`,
+    });
+    return sql`select api_key_id, sum(cost_eur) as cost from (${rows}) r group by api_key_id having sum(requests) > 0`;
+  }
+  const { whole, parts } = monthsIn(range);
+  const rows = parts.reduce((before, part) => {
+    const columns = columnsOf(part);
+    return sql`${before} union all select api_key_id, ${sql.unsafe(columns.map((name) => `coalesce(${name}, 0)`).join(' + '))}
+        from usage_key_days where ${chosen} and billing_month = ${part.month}::date and coalesce(${sql.unsafe(columns.join())}) is not null`;
+  }, sql`select api_key_id, cost_eur from usage_key_months where ${chosen} and billing_month = any(${whole}::date[])`);
+  return sql`select api_key_id, sum(cost_eur) as cost from (${rows}) r group by api_key_id`;
+}
+
+/** The sums of each key, or of those of the table `shown`, with the columns of `groups`. */
+function keyRows(sql: Sql, companyId: string, range: DayRange, filters: UsageFilters, isShort: boolean) {
+  const ofShown = isShort ? sql`and api_key_id = any(array(select api_key_id from shown))` : sql``;
+  const chosen = sql`${chosenRows(sql, companyId, filters)} ${ofShown}`;
   const counts = sql`case when usage_source = 'estimated' then requests else 0 end as estimated,
     case when outcome <> 'completed' then requests else 0 end as unfinished`;
   const rows = monthlyRows(sql, range, {

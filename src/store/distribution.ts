@@ -21,6 +21,7 @@ export const PLACEMENTS: Readonly<Record<string, Placement>> = {
   usage_monthly: 'company',
   usage_company_days: 'company',
   usage_key_months: 'company',
+  usage_key_days: 'company',
   usage_details: 'company',
   late_usage: 'company',
   upstream_costs: 'company',

@@ -1,11 +1,30 @@
 import type { Sql } from './database.ts';
 import { digestOfRow } from './digest.ts';
+import { KEY_DAYS } from './key-days.ts';
 
-/** The figures of a row of `monthly_spend`, and of one of `usage_daily` and its like. */
+/** The figures of a row of `monthly_spend`. */
 const MONTHLY = ['requests', 'prompt_tokens', 'completion_tokens', 'api_cost_eur', 'chat_cost_eur'] as const;
-const DAILY = ['requests', 'prompt_tokens', 'completion_tokens', 'cost_eur'] as const;
-/** Further figures of `usage_key_months`. */
-const COUNTS = ['estimated', 'unfinished'] as const;
+
+/** Figures of rows of sums, and what they are of the rows of the ledger. */
+type Figures = Readonly<Record<string, string>>;
+const DAILY: Figures = {
+  requests: 'count(*)',
+  prompt_tokens: 'sum(prompt_tokens)',
+  completion_tokens: 'sum(completion_tokens)',
+  cost_eur: 'sum(cost_eur)',
+};
+/** Those of `usage_key_months` and `usage_key_days`. */
+const KEY_MONTH: Figures = {
+  ...DAILY,
+  estimated: "count(*) filter (where usage_source = 'estimated')",
+  unfinished: "count(*) filter (where outcome <> 'completed')",
+};
+const KEY_DAY: Figures = Object.fromEntries(
+  KEY_DAYS.map(({ name, first, last }) => [
+    name,
+    `sum(cost_eur) filter (where day - billing_month + 1 between ${first} and ${last})`,
+  ]),
+);
 
 /** A counter of `monthly_spend` that is not the sum of its rows. */
 export interface Difference {
@@ -86,6 +105,11 @@ const SUMS = {
     table: 'usage_key_months',
     by: 'company_id, billing_month, api_key_id, endpoint, cost_center',
   },
+  key_days: {
+    ...MONTH,
+    table: 'usage_key_days',
+    by: 'company_id, billing_month, api_key_id, endpoint, cost_center',
+  },
   model_days: { ...DAY, table: 'usage_model_days', by: 'billing_month, day, model_slug' },
 } as const;
 
@@ -128,7 +152,12 @@ export async function verifySums(sql: Sql, name: SumsName, most = 1000): Promise
   const { table, period, shown, by } = SUMS[name];
   const columns = by.split(', ');
   const dimensions = sql.unsafe(by);
-  const figures: readonly string[] = name === 'key_months' ? [...DAILY, ...COUNTS] : DAILY;
+  const figures = name === 'key_months' ? KEY_MONTH : name === 'key_days' ? KEY_DAY : DAILY;
+  const names = Object.keys(figures);
+  const sums = sql.unsafe(names.map((figure) => `sum(${figure}) as ${figure}`).join(', '));
+  // of a day, nothing is not 0: a key without calls is not shown
+  const differs =
+    name === 'key_days' ? sql`counted is distinct from rows` : sql`coalesce(counted, 0) <> coalesce(rows, 0)`;
   // the nil id stands for all keys together
   const isHourly = name === 'hourly';
   const shownDimensions = isHourly
@@ -140,32 +169,28 @@ export async function verifySums(sql: Sql, name: SumsName, most = 1000): Promise
   const or = (column: string) => sql.unsafe(columns.includes(column) ? column : `null as ${column}`);
   const [row] = await sql<[{ checked: number; total: number; differences: SumsDifference[] | null }]>`
     with cells as materialized (
-      select ${dimensions}, count(*) as requests, sum(prompt_tokens) as prompt_tokens,
-        sum(completion_tokens) as completion_tokens, sum(cost_eur) as cost_eur,
-        count(*) filter (where usage_source = 'estimated') as estimated, count(*) filter (where outcome <> 'completed') as unfinished
+      select ${dimensions}, ${sql.unsafe(names.map((figure) => `${figures[figure]} as ${figure}`).join(', '))}
       from (
         select u.*, (occurred_at at time zone z.value)::date as day, date_trunc('hour', occurred_at, z.value) as hour
         from api_usage u, settings z where z.name = 'billing_timezone') u
       group by ${dimensions}
     ),
     rows as (
-      select ${shownDimensions}, ${sql.unsafe([...DAILY, ...COUNTS].map((figure) => `sum(${figure}) as ${figure}`).join(', '))}
-      from cells group by ${groups}
+      select ${shownDimensions}, ${sums} from cells group by ${groups}
     ),
     counted as materialized (
-      select ${dimensions}, ${sql.unsafe(figures.map((figure) => `sum(${figure}) as ${figure}`).join(', '))} from ${sql(table)}
-      group by ${dimensions}
+      select ${dimensions}, ${sums} from ${sql(table)} group by ${dimensions}
     ),
     compared as (
       select ${or('company_id')}, ${sql.unsafe(shown)} as period, ${or('model_slug')}, ${or('api_key_id')}, counter, counted, rows
       from rows r full join counted c using (${dimensions})
-      cross join lateral (values ${pairs(sql, figures)}) as pair (counter, counted, rows)
+      cross join lateral (values ${pairs(sql, names)}) as pair (counter, counted, rows)
     ),
     different as (
-      select * from compared where coalesce(counted, 0) <> coalesce(rows, 0)
+      select * from compared where ${differs}
       order by period, company_id, model_slug, api_key_id, counter
     )
-    select (select count(*) / ${figures.length} from compared)::integer as checked, (select count(*) from different)::integer as total,
+    select (select count(*) / ${names.length} from compared)::integer as checked, (select count(*) from different)::integer as total,
       (select json_agg(json_build_object('company_id', company_id, ${period}::text, period, 'model_slug', model_slug,
           'counter', counter, 'counted', trim_scale(coalesce(counted, 0))::text, 'rows', trim_scale(coalesce(rows, 0))::text))
         from (select * from different limit ${most}) as first) as differences`;

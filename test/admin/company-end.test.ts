@@ -172,6 +172,7 @@ t.test('every table of a company refuses changes while it is closed', async (t) 
     'usage_monthly',
     'usage_company_days',
     'usage_key_months',
+    'usage_key_days',
     'monthly_spend',
     // the last months are closed, and late rows come, after the company was
     'statements',

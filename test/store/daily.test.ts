@@ -1,10 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
-import { addDays, type DayRange, stepOf } from '../../src/domain/day-range.ts';
+import { addDays, type DayRange, daysIn, monthOf, stepOf } from '../../src/domain/day-range.ts';
 import { formatEur, parseEur } from '../../src/domain/money.ts';
 import { NO_FILTERS, readUsage, type UsageFilters } from '../../src/store/daily.ts';
 import { type Database, openDatabase, type Sql } from '../../src/store/database.ts';
 import { copyLedger } from '../../src/store/export.ts';
+import { columnsOf, KEY_DAYS, type KeyDays } from '../../src/store/key-days.ts';
 import { migrate } from '../../src/store/migrate.ts';
 import { SUMS_NAMES, verifySums } from '../../src/store/verify.ts';
 import { insertUsage } from '../admin/rows.ts';
@@ -122,6 +123,8 @@ t.test('every table of any range with any filter adds up to the ledger rows, and
     const short = await run((sql) => readUsage(sql, company, range, filters, 2));
     t.same(short.by_model.lines, usage.by_model.lines.slice(0, 2));
     t.equal(short.by_model.count, usage.by_model.lines.length);
+    t.same(short.by_key.lines, usage.by_key.lines.slice(0, 2));
+    t.equal(short.by_key.count, usage.by_key.lines.length);
     if (round % 4 === 0) {
       let csv = '';
       await run((sql) =>
@@ -143,6 +146,55 @@ t.test('every table of any range with any filter adds up to the ledger rows, and
   }
   t.same([...steps].sort(), ['day', 'hour', 'month']);
   t.ok(filled > 40, `${filled} of them had calls`);
+});
+
+t.test('a key with free calls alone is shown on the days of its calls', async (t) => {
+  const own = await newCompany();
+  await run((sql) =>
+    addUsage(sql, [{ company: own, at: '2026-02-14T12:00:00Z', month: '2026-02-01', prompt: 5, input: '0' }]),
+  );
+  const keysOf = async (from: string, to: string) => {
+    const { by_key } = await run((sql) => readUsage(sql, own, { from, to }, NO_FILTERS, 50));
+    t.equal(by_key.lines.length, by_key.count);
+    return by_key.count;
+  };
+  for (const [from, to] of [
+    ['2026-02-14', '2026-02-14'],
+    ['2026-02-11', '2026-02-28'],
+    ['2026-02-01', '2026-02-28'],
+    ['2026-01-30', '2026-03-02'],
+  ] as const) {
+    t.equal(await keysOf(from, to), 1, `${from} ${to}`);
+  }
+  t.equal(await keysOf('2026-02-01', '2026-02-13'), 0);
+  t.equal(await keysOf('2026-02-15', '2026-03-14'), 0);
+});
+
+t.test('columns of a key add up to any days of a month, each day once', (t) => {
+  for (const month of ['2026-02', '2026-04', '2026-12', '2028-02']) {
+    const length = daysIn(monthOf(`${month}-01`));
+    const dateOf = (day: number) => `${month}-${String(day).padStart(2, '0')}`;
+    for (let from = 1; from <= length; from++) {
+      for (let to = from; to <= length; to++) {
+        const covered = columnsOf({ from: dateOf(from), to: dateOf(to) }).flatMap((column) => {
+          const { first, last } = KEY_DAYS.find(({ name }) => name === column) as KeyDays;
+          return Array.from({ length: last - first + 1 }, (_, at) => first + at);
+        });
+        const days = covered.filter((day) => day <= length).sort((a, b) => a - b);
+        t.equal(new Set(covered).size, covered.length);
+        t.equal(
+          days.join(),
+          Array.from({ length: to - from + 1 }, (_, at) => from + at).join(),
+          `${month} ${from} ${to}`,
+        );
+      }
+    }
+  }
+  t.equal(
+    columnsOf({ from: '2026-12-03', to: '2026-12-27' }).join(),
+    'days_06_10,days_11_15,days_16_20,days_21_25,day_03,day_04,day_05,day_26,day_27',
+  );
+  t.end();
 });
 
 t.test('in-app chat is known for whole months without a filter', async (t) => {
@@ -280,6 +332,10 @@ t.test('a figure by hour or by month that is off is named', async (t) => {
   await run(
     (sql) => sql`update usage_key_months set estimated = estimated + 1 where api_key_id = ${keys[0] as string}`,
   );
+  await run(
+    (sql) => sql`update usage_key_days set day_31 = 0, days_01_05 = days_01_05 + 1
+    where company_id = ${company} and billing_month = '2026-04-01' and api_key_id = ${keys[0] as string}`,
+  );
   await run((sql) => sql`insert into usage_model_days values ('2026-01-01', '2026-01-05', 'swift', 7, 1, 0, 0, 0)`);
   const hourly = await run((sql) => verifySums(sql, 'hourly'));
   t.match(hourly.differences[0], { company_id: company, hour: /^2026-10-.*Z$/, counter: 'requests' });
@@ -292,6 +348,9 @@ t.test('a figure by hour or by month that is off is named', async (t) => {
   const months = await run((sql) => verifySums(sql, 'key_months'));
   t.match(months.differences[0], { month: '2025-12', model_slug: null, counter: 'estimated' });
   t.ok(months.differences.every(({ counter }) => counter === 'estimated'));
+  const keyDays = await run((sql) => verifySums(sql, 'key_days'));
+  t.match(keyDays.differences[0], { company_id: company, month: '2026-04', model_slug: null });
+  t.same(new Set(keyDays.differences.map(({ counter }) => counter)), new Set(['day_31', 'days_01_05']));
   t.match(await run((sql) => verifySums(sql, 'model_days')), {
     total: 1,
     differences: [{ company_id: null, day: '2026-01-05', model_slug: 'swift', counter: 'requests' }],

@@ -265,6 +265,7 @@ t.test('every text of a company is erased, or holds no name', async (t) => {
     usage_monthly: 'model_slug endpoint usage_source outcome cost_center',
     usage_company_days: 'model_slug endpoint usage_source outcome cost_center',
     usage_key_months: 'endpoint cost_center',
+    usage_key_days: 'endpoint cost_center',
     request_trail: 'endpoint model_slug asked code param outcome upstream_reason',
     request_hours: 'model_slug endpoint',
     budget_alerts: 'threshold',
