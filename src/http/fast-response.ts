@@ -11,7 +11,6 @@ interface Internals {
   _header: string | null;
   /** The connection closes after this answer. */
   _last: boolean;
-  readonly shouldKeepAlive: boolean;
   readonly _keepAliveTimeout: number;
 }
 
@@ -34,7 +33,10 @@ export class FastResponse extends ServerResponse<FastRequest> implements ClientR
   }
 
   sendJson(requestId: string, body: string, cost: string | null): void {
-    this.makeHead(requestId, body.length, cost);
+    const internals = this as unknown as Internals;
+    const idleMs = this.shouldKeepAlive ? internals._keepAliveTimeout : null;
+    internals._header = jsonHead(requestId, body.length, cost, idleMs);
+    if (idleMs === null) internals._last = true;
     this.end(body, 'latin1');
     this.listener?.onSent();
   }
@@ -49,18 +51,13 @@ export class FastResponse extends ServerResponse<FastRequest> implements ClientR
   openStream(headers: readonly string[], onDrain: () => void): ResponseStream {
     return new FramedStream(this, headers, this.buffers, onDrain);
   }
+}
 
-  /** Makes the head of a JSON answer and notes that it was written. */
-  protected makeHead(requestId: string, length: number, cost: string | null): string {
-    const internals = this as unknown as Internals;
-    const { shouldKeepAlive, _keepAliveTimeout: idleMs } = internals;
-    const connection = shouldKeepAlive ? `keep-alive\r\nKeep-Alive: timeout=${Math.floor(idleMs / 1000)}` : 'close';
-    const costLine = cost === null ? '' : `x-cost-eur: ${cost}\r\n`;
-    const head = `${JSON_HEAD}${length}\r\nx-request-id: ${requestId}\r\n${costLine}Date: ${httpDate()}\r\nConnection: ${connection}\r\n\r\n`;
-    internals._header = head;
-    internals._last = !shouldKeepAlive;
-    return head;
-  }
+/** The head of a JSON answer of status 200. @param idleMs how long the connection stays open; null: it closes */
+export function jsonHead(requestId: string, length: number, cost: string | null, idleMs: number | null): string {
+  const connection = idleMs === null ? 'close' : `keep-alive\r\nKeep-Alive: timeout=${Math.floor(idleMs / 1000)}`;
+  const costLine = cost === null ? '' : `x-cost-eur: ${cost}\r\n`;
+  return `${JSON_HEAD}${length}\r\nx-request-id: ${requestId}\r\n${costLine}Date: ${httpDate()}\r\nConnection: ${connection}\r\n\r\n`;
 }
 
 let second = Number.NaN;

@@ -1,8 +1,8 @@
 import type { Socket } from 'node:net';
 import type { BufferPool } from '../runtime/buffer-pool.ts';
-import type { ClientRequest } from './exchange.ts';
+import type { ClientRequest, ClientResponse, ResponseListener, ResponseStream } from './exchange.ts';
 import type { FastRequest } from './fast-request.ts';
-import { FastResponse } from './fast-response.ts';
+import { FastResponse, jsonHead } from './fast-response.ts';
 import type { RequestHead } from './request-head.ts';
 
 const NONE = Buffer.alloc(0);
@@ -57,7 +57,7 @@ export interface AnswerOwner {
   onAnswered(): void;
 }
 
-/** The fields of node:http that a response it does not know of has to keep. */
+/** The fields of node:http that are set here. */
 interface Internals {
   _keepAliveTimeout: number;
   _closed: boolean;
@@ -65,52 +65,87 @@ interface Internals {
 }
 
 /**
- * The response to a repeated request, of which Node's server does not know. A whole JSON answer is
- * written straight to the socket. For any other answer the response attaches to the socket as
- * Node's own do, and afterwards does what Node's server does after its own.
+ * The response to a repeated request, of which Node's server does not know. A whole JSON answer is written straight to
+ * the socket: making a response of Node's takes a microsecond. Any other answer gets one, which is attached to the
+ * socket as Node's server does, and afterwards done what that server does after its own.
  */
-export class RepeatedResponse extends FastResponse {
+export class RepeatedResponse implements ClientResponse {
+  destroyed = false;
+  /** The connection closes after this answer; Node sets it when the client has ended its side. */
+  _last = false;
+  readonly #req: RepeatedRequest;
   readonly #owner: AnswerOwner;
-  #attached = false;
+  #listener: ResponseListener | null = null;
+  /** A whole JSON answer was written. */
+  #written = false;
+  #closed = false;
+  #response: FastResponse | null = null;
 
   constructor(req: RepeatedRequest, owner: AnswerOwner) {
-    super(req as unknown as FastRequest); // of which Node reads the method and the version
-    (this as unknown as Internals)._keepAliveTimeout = owner.keepAliveMs;
-    this.buffers = owner.buffers;
+    this.#req = req;
     this.#owner = owner;
     setAnswer(owner.socket, this);
   }
 
-  override sendJson(requestId: string, body: string, cost: string | null): void {
-    const { socket } = this.#owner;
-    const head = this.makeHead(requestId, body.length, cost);
-    this.finished = true;
-    socket.write(head + body, 'latin1');
-    const waits = socket.writableLength > 0;
-    if (waits) this.#holdSocket(socket);
-    this.listener?.onSent();
-    if (waits)
+  get headersSent(): boolean {
+    return this.#response?.headersSent ?? this.#written;
+  }
+
+  get writableFinished(): boolean {
+    return this.#response?.writableFinished ?? (this.#written && this.writableLength === 0);
+  }
+
+  get writableLength(): number {
+    return this.#response?.writableLength ?? (this.#written ? this.#owner.socket.writableLength : 0);
+  }
+
+  listen(listener: ResponseListener): void {
+    this.#listener = listener;
+  }
+
+  closeAfter(): void {
+    this._last = true;
+    this.#response?.closeAfter();
+  }
+
+  sendJson(requestId: string, body: string, cost: string | null): void {
+    const { socket, keepAliveMs } = this.#owner;
+    this.#written = true;
+    socket.write(jsonHead(requestId, body.length, cost, this._last ? null : keepAliveMs) + body, 'latin1');
+    this.#listener?.onSent();
+    if (socket.writableLength > 0)
       socket.write('', () => this.#finish()); // called once the answer is out
     else this.#finish();
   }
 
-  override writeHead(...args: unknown[]): this {
-    this.#attach();
-    return (super.writeHead as (...args: unknown[]) => this)(...args);
+  send(status: number, headers: readonly string[], body: Buffer | string): void {
+    this.#attached().send(status, headers, body);
   }
 
-  override destroy(error?: Error): this {
-    this.#attach();
-    return super.destroy(error);
+  openStream(headers: readonly string[], onDrain: () => void): ResponseStream {
+    return this.#attached().openStream(headers, onDrain);
+  }
+
+  writeContinue(): void {
+    this.#attached().writeContinue();
+  }
+
+  destroy(): void {
+    this.destroyed = true;
+    this.#owner.socket.destroy(); // `close` follows
+  }
+
+  /** Node's server tells the answer of a socket that it was idle for too long. @returns that nobody listens */
+  emit(): boolean {
+    return false;
   }
 
   /** The connection closed, or the answer is out. */
   close(): void {
-    const internals = this as unknown as Internals;
-    if (internals._closed) return;
-    internals._closed = true;
+    if (this.#closed) return;
+    this.#closed = true;
     this.destroyed = true;
-    this.emit('close');
+    this.#listener?.onClose();
   }
 
   #finish(): void {
@@ -121,26 +156,31 @@ export class RepeatedResponse extends FastResponse {
 
   /** Closes the connection, or frees it for the next request. */
   #release(): void {
-    if ((this as unknown as Internals)._last) this.#owner.socket.destroySoon();
+    if (this._last) this.#owner.socket.destroySoon();
     else this.#owner.onAnswered();
   }
 
-  #attach(): void {
-    if (this.#attached) return;
-    this.#attached = true;
-    const { socket } = this.#owner;
+  /** A response of Node's on the same socket. */
+  #attached(): FastResponse {
+    if (this.#response !== null) return this.#response;
+    const { socket, keepAliveMs, buffers } = this.#owner;
+    const response = new FastResponse(this.#req as unknown as FastRequest); // of which Node reads the method and the version
+    const internals = response as unknown as Internals;
+    this.#response = response;
+    internals._keepAliveTimeout = keepAliveMs;
+    response.shouldKeepAlive = !this._last;
+    response.buffers = buffers;
+    response.listener = this.#listener;
     setAnswer(socket, null);
-    this.assignSocket(socket);
-    this.on('finish', () => {
-      this.detachSocket(socket);
+    response.assignSocket(socket);
+    response.on('close', () => this.close());
+    response.on('finish', () => {
+      response.detachSocket(socket);
+      this._last = internals._last;
       process.nextTick(() => this.close());
       this.#release();
     });
-  }
-
-  /** `writableLength` counts the bytes that wait in this socket. */
-  #holdSocket(socket: Socket): void {
-    (this as { socket: Socket | null }).socket = socket;
+    return response;
   }
 }
 
