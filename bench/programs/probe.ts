@@ -1,25 +1,46 @@
+import type { Session } from 'node:inspector';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
+import { piecesOf } from './pieces.ts';
 
 /**
  * Loaded into a gateway by `--import`; costs nothing until it is asked over IPC. `pause-start` and `pause-stop`
- * bound a time whose longest event-loop pause is wanted. `gc` collects garbage, so that resident memory shows
- * what is in use.
+ * bound a time whose longest event-loop pause is wanted, `profile-start` and `profile-stop` one whose work is wanted
+ * by its cause. `gc` collects garbage, so that resident memory shows what is in use.
  */
-export type ProbeOrder = 'pause-start' | 'pause-stop' | 'gc';
+export type ProbeOrder = 'pause-start' | 'pause-stop' | 'profile-start' | 'profile-stop' | 'gc';
 
 const RESOLUTION_MS = 1; // part of each reading
+const INTERVAL_US = 100; // between two samples of a profile
 const delay = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
+let session: Session | null = null;
 
-process.on('message', (order: ProbeOrder) => {
+process.on('message', async (order: ProbeOrder) => {
   if (order === 'gc') {
     setFlagsFromString('--expose-gc');
     runInNewContext('gc')();
   } else if (order === 'pause-start') {
     delay.reset();
     delay.enable();
-  } else delay.disable();
+  } else if (order === 'pause-stop') delay.disable();
+  else if (order === 'profile-start') await startProfile();
+  else return stopProfile();
   process.send?.({ pauseMs: Math.max(0, delay.max / 1e6 - RESOLUTION_MS) });
 });
 process.channel?.unref();
+
+async function startProfile(): Promise<void> {
+  const inspector = await import('node:inspector');
+  session = new inspector.Session();
+  session.connect();
+  session.post('Profiler.enable');
+  session.post('Profiler.setSamplingInterval', { interval: INTERVAL_US });
+  session.post('Profiler.start');
+}
+
+function stopProfile(): void {
+  session?.post('Profiler.stop', (_error, { profile }) => process.send?.(piecesOf(profile)));
+  session?.disconnect();
+  session = null;
+}

@@ -41,7 +41,7 @@ export interface Target {
   /** The processes whose CPU is measured; none where nothing stands between load and router. */
   readonly pids: readonly number[];
   /** Asks the probe inside a gateway. */
-  probe(order: ProbeOrder): Promise<{ pauseMs: number }>;
+  probe<Answer = { pauseMs: number }>(order: ProbeOrder): Promise<Answer>;
   /** Empties the log file, so that a long run does not fill the disk. */
   tidy(): void;
   stop(): Promise<void>;
@@ -183,7 +183,7 @@ export const NOTHING: Target = {
   baseUrl: '',
   headers: {},
   pids: [],
-  probe: () => Promise.resolve({ pauseMs: 0 }),
+  probe: () => Promise.reject(new Error('there is no probe')),
   tidy: () => {},
   stop: () => Promise.resolve(),
 };

@@ -11,7 +11,7 @@ import { onEach, spread as spreadTables } from '../../test/support/distributed.t
 import { inDatabase } from '../../test/support/postgres.ts';
 import { reading, type SectionResults } from '../results.ts';
 import type { Section } from '../run/rounds.ts';
-import type { Target } from '../run/targets.ts';
+import { NOTHING, type Target } from '../run/targets.ts';
 import { number, spread, table } from '../tables.ts';
 
 const COMPANIES = 1000;
@@ -93,7 +93,7 @@ async function startServers(name: string, workers: number): Promise<Servers> {
     pids: [],
     first: coordinator,
     workers: others,
-    probe: async () => ({ pauseMs: 0 }),
+    probe: NOTHING.probe,
     tidy() {},
     async stop() {
       for (const end of ends) await end();

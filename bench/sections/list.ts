@@ -8,6 +8,7 @@ import { metering } from './metering.ts';
 import { open } from './open.ts';
 import { paced } from './paced.ts';
 import { pages } from './pages.ts';
+import { pauses } from './pauses.ts';
 import { replicas } from './replicas.ts';
 import { requests } from './requests.ts';
 import { scale } from './scale.ts';
@@ -20,6 +21,7 @@ import { workers } from './workers.ts';
 export const SECTIONS: Readonly<Record<string, Section>> = {
   requests,
   latency,
+  pauses,
   paced,
   burst,
   open,

@@ -1,0 +1,44 @@
+import { PIECE_CAUSES, type Pieces } from '../programs/pieces.ts';
+import { reading } from '../results.ts';
+import { measureOpenLoop } from '../run/rig.ts';
+import { type Section, startTargets, WARM_SECONDS } from '../run/rounds.ts';
+import { spread, table } from '../tables.ts';
+
+const RATE = 1000;
+const LONGER = 5; // than other figures are measured: what is rare needs readings too
+
+/** What the event loop is busy with, and for how long without a break: a request that comes meanwhile waits. */
+export const pauses: Section = {
+  heading: 'What a request may have to wait for',
+  start: (bench) => startTargets(bench, ['gateway']),
+  steps: ({ rig }) => [
+    {
+      name: 'profile',
+      warmSeconds: WARM_SECONDS / LONGER,
+      async measure(target, seconds) {
+        await rig.mode({ mode: 'burst' });
+        await target.probe('profile-start');
+        await measureOpenLoop(rig, target, { bytes: 1024, rate: RATE }, seconds * LONGER);
+        const pieces: Record<string, Pieces> = await target.probe('profile-stop');
+        return Object.fromEntries(
+          Object.entries(pieces).map(([cause, { total, longest, long }]) => [
+            cause,
+            { busy: total / LONGER / seconds, longest, long: (long * 60) / LONGER / seconds },
+          ]),
+        );
+      },
+    },
+  ],
+  note: () =>
+    `${RATE.toLocaleString('en')} requests a second at random instants, and a profile with a sample every 0.1 ms, which ` +
+    'takes a tenth of the CPU itself. A piece is work on one thing without a break. The clock runs on where the system ' +
+    'gives the core to something else: the longest pieces of a loud hour are that.',
+  table: (results) =>
+    table(
+      ['work on', 'ms a second', 'pieces above 1 ms, a minute', 'longest piece, ms'],
+      PIECE_CAUSES.map((cause) => [
+        cause,
+        ...['busy', 'long', 'longest'].map((kind) => spread(reading(results, cause, 'gateway', kind))),
+      ]),
+    ),
+};
