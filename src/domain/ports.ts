@@ -229,7 +229,8 @@ export interface EndedRequest {
     /** null: the client left before the call was booked. */
     readonly outcome: Outcome | null;
     readonly tokens: { readonly prompt: number; readonly completion: number } | null;
-    readonly cost: Femto | null;
+    /** In EUR, as decimal text. */
+    readonly cost: string | null;
     readonly failure: UpstreamFailure | null;
   } | null;
 }

@@ -1,6 +1,6 @@
 import type { Company } from '../domain/company.ts';
 import type { Generated } from '../domain/estimate.ts';
-import type { Femto } from '../domain/money.ts';
+import { formatEur } from '../domain/money.ts';
 import type { BookingListener, Hold, UpstreamFailure } from '../domain/ports.ts';
 import { keepPrompt, type Prompt, roughPromptTokens } from '../domain/prompt.ts';
 import { scrub } from '../domain/redact.ts';
@@ -25,7 +25,8 @@ export class CallMeter {
   readonly #hold: Hold | null;
   /** What was booked; null before, and where nothing is. */
   tokens: TokenCounts | null = null;
-  cost: Femto | null = null;
+  /** In EUR, as decimal text. */
+  cost: string | null = null;
   outcome: Outcome | null = null;
   /** What the head of the answer says that it cost the upstream; undefined: nothing. */
   toldCost: string | undefined;
@@ -128,7 +129,7 @@ export class CallMeter {
     const details = withCost(usage === null ? null : usage.details, this.toldCost);
     const record = usageRecord(this.admission, this.tokens, source, outcome, details, upstreamCurrency);
     this.#hold?.settle(this.tokens.prompt + this.tokens.completion);
-    this.cost = record.cost;
+    this.cost = formatEur(record.cost);
     metrics.booked(record);
     ledger.book(record, listener);
   }

@@ -2,7 +2,6 @@ import { performance } from 'node:perf_hooks';
 import { CHAT_ANSWER } from '../domain/answer-members.ts';
 import type { GatewayError } from '../domain/errors.ts';
 import { type Generated, NOTHING_SEEN } from '../domain/estimate.ts';
-import { formatEur } from '../domain/money.ts';
 import type { Admission } from '../domain/usage.ts';
 import { type AnswerScan, scanAnswer } from '../json/answer.ts';
 import type { MemberTable } from '../json/member-table.ts';
@@ -86,8 +85,7 @@ export class JsonRelay extends Relay {
 
   /** The record is safe: now the answer may be sent. */
   onBooked(): void {
-    const { cost } = this.meter;
-    this.reply.json(this.#rendered as Buffer, cost === null ? null : formatEur(cost));
+    this.reply.json(this.#rendered as Buffer, this.meter.cost);
   }
 
   onError(error: Error): void {

@@ -1,5 +1,4 @@
 import { IsoTime } from '../domain/iso.ts';
-import { formatEur } from '../domain/money.ts';
 import type { EndedRequest } from '../domain/ports.ts';
 import { asciiJson } from '../domain/record.ts';
 import { nameOrNot } from '../domain/redact.ts';
@@ -74,7 +73,7 @@ export class TrailRows {
 function callText({ outcome, tokens, cost, failure }: NonNullable<EndedRequest['meter']>): string {
   let text = `,"o":"${outcome ?? 'client_aborted'}"`; // a client that stays sees the end of its call
   if (tokens !== null) text += `,"n":${tokens.prompt},"g":${tokens.completion}`;
-  if (cost !== null) text += `,"v":${formatEur(cost)}`;
+  if (cost !== null) text += `,"v":${cost}`;
   if (failure === null) return text;
   if (failure.status !== null) text += `,"u":${failure.status}`;
   // Postgres takes neither NUL nor half a character

@@ -68,7 +68,7 @@ t.test('texts of callers and of the upstream are what a database takes', async (
   t.teardown(() => writer.close());
   const failure = { name: 'not_found', code: null, param: 'Dear diary' };
   const said = { status: 500, reason: `a\0b\ud800 "ü" ${'x'.repeat(2000)}` };
-  const meter = { outcome: null, tokens: { prompt: 1, completion: 2 }, cost: 25_000_000_000n, failure: said };
+  const meter = { outcome: null, tokens: { prompt: 1, completion: 2 }, cost: '0.000025', failure: said };
   const reply = { requestId: newRequestId(AT), status: 502, failure };
   writer.add(ended({ reply, asked: 'gpt-5 please', slug: null, meter }), 1, 1, Number.NaN);
   await until(() => batches.length > 0, 'a batch');
