@@ -224,7 +224,7 @@ export class ClientConnection implements AnswerOwner, Reader, ActiveMember {
 
   #answer(token: string | null, body: Buffer): void {
     const req = new RepeatedRequest(this.socket, this.#known as KnownHead, token, body);
-    const res = new RepeatedResponse(req, this);
+    const res = new RepeatedResponse(this);
     this.#answering = res;
     this.#setting.handler(req, res);
   }

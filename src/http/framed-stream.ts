@@ -1,4 +1,4 @@
-import type { ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
 import { BufferPool } from '../runtime/buffer-pool.ts';
 import type { ResponseListener, ResponseStream } from './exchange.ts';
 
@@ -13,9 +13,20 @@ const CR = 0x0d;
 const LF = 0x0a;
 const LAST_CHUNK = Buffer.from('0\r\n\r\n');
 
-/** A response of Node's and its listener. */
-export interface StreamedResponse extends ServerResponse {
+/** The response that a stream is the body of. */
+export interface StreamedResponse {
   readonly listener: ResponseListener | null;
+  readonly headersSent: boolean;
+  /** null: the answer before this one is still being sent on the same connection. */
+  readonly socket: Socket | null;
+  /** Bytes of it that wait for the client. */
+  readonly writableLength: number;
+  /** Writes the head. @returns whether the body is to be sent in chunks: not for HTTP/1.0 */
+  beginStream(headers: readonly string[]): boolean;
+  /** Sends bytes while there is no socket. @returns false when the client has to catch up; then calls back, unless null */
+  queue(bytes: Buffer, onDrain: (() => void) | null): boolean;
+  /** Sends the last bytes. */
+  endStream(bytes: Buffer): void;
 }
 
 /**
@@ -69,18 +80,15 @@ export class FramedStream implements ResponseStream {
     if (this.isEmpty) return true;
     const res = this.#res;
     const begins = !res.headersSent;
-    if (begins) this.#begin();
     const { socket } = res;
+    if (begins) {
+      socket?.cork();
+      this.#begin();
+    }
     const bytes = this.#gathered(false);
     let flows: boolean;
-    if (socket === null) {
-      flows = res.write(bytes); // the answer before this one is still being sent on the same connection
-      if (!flows && !this.#waits) res.once('drain', this.#onDrain);
-    } else {
-      if (begins) {
-        socket.cork();
-        res.flushHeaders();
-      }
+    if (socket === null) flows = res.queue(bytes, this.#waits ? null : this.#onDrain);
+    else {
       const drains = !socket.write(bytes); // 'drain' follows
       if (begins) socket.uncork();
       // not the stream's own limit: any bytes the system did not take hold on to a pooled buffer
@@ -96,9 +104,15 @@ export class FramedStream implements ResponseStream {
   }
 
   end(): void {
-    if (!this.#res.headersSent) this.#begin();
-    this.#res.end(this.#framed && this.isEmpty ? LAST_CHUNK : this.#gathered(true));
-    this.#res.listener?.onSent();
+    const res = this.#res;
+    const { socket } = res;
+    const begins = !res.headersSent;
+    if (begins) {
+      socket?.cork();
+      this.#begin();
+    }
+    res.endStream(this.#framed && this.isEmpty ? LAST_CHUNK : this.#gathered(true));
+    if (begins) socket?.uncork();
     this.#release();
   }
 
@@ -108,13 +122,9 @@ export class FramedStream implements ResponseStream {
     this.#to = HEAD;
   }
 
-  /** Sends the head, and takes over the framing of the body from Node. */
   #begin(): void {
-    const res = this.#res;
-    res.listener?.onStream();
-    res.writeHead(200, this.#headers as string[]);
-    this.#framed = res.chunkedEncoding; // not for HTTP/1.0
-    res.chunkedEncoding = false;
+    this.#res.listener?.onStream();
+    this.#framed = this.#res.beginStream(this.#headers);
   }
 
   /** Reuses the buffer if the system has taken all of it; else it goes with the bytes that wait. */

@@ -6,7 +6,7 @@ import type { TlsFiles } from './tls-files.ts';
  * and reading some of these loads fetch, WebSocket and HTTP/2: 16 MB and 30 ms of every start.
  * Types are imported from node:http as usual.
  */
-export const { Agent, createServer, get, IncomingMessage, request, ServerResponse } =
+export const { Agent, createServer, get, IncomingMessage, request, ServerResponse, STATUS_CODES, validateHeaderValue } =
   process.getBuiltinModule('node:http');
 
 /**

@@ -1,0 +1,53 @@
+import { STATUS_CODES, validateHeaderValue } from '../runtime/node-http.ts';
+
+const JSON_HEAD = 'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ';
+
+/*
+ * Heads as node:http writes them, to the byte.
+ * `idleMs` says how long the connection stays open for the next request; null: it closes.
+ */
+
+/** The head of a JSON answer of status 200. @param cost value of `x-cost-eur`; null: without that header */
+export function jsonHead(requestId: string, length: number, cost: string | null, idleMs: number | null): string {
+  const costLine = cost === null ? '' : `x-cost-eur: ${cost}\r\n`;
+  return `${JSON_HEAD}${length}\r\nx-request-id: ${requestId}\r\n${costLine}${connectionLines(idleMs)}\r\n`;
+}
+
+/**
+ * The head of any other answer.
+ * @param headers names and values in turn
+ * @throws TypeError when a value holds what no header may
+ */
+export function answerHead(
+  status: number,
+  headers: readonly string[],
+  idleMs: number | null,
+  isChunked: boolean,
+): string {
+  let lines = '';
+  for (let i = 0; i < headers.length; i += 2) {
+    const [name, value] = [headers[i] as string, headers[i + 1] as string];
+    validateHeaderValue(name, value);
+    lines += `${name}: ${value}\r\n`;
+  }
+  const framing = isChunked ? 'Transfer-Encoding: chunked\r\n' : '';
+  return `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines}${connectionLines(idleMs)}${framing}\r\n`;
+}
+
+function connectionLines(idleMs: number | null): string {
+  const connection = idleMs === null ? 'close' : `keep-alive\r\nKeep-Alive: timeout=${Math.floor(idleMs / 1000)}`;
+  return `Date: ${httpDate()}\r\nConnection: ${connection}\r\n`;
+}
+
+let second = Number.NaN;
+let date = '';
+
+/** The time of day as HTTP writes it (RFC 9110, section 5.6.7), made once a second. */
+function httpDate(): string {
+  const now = Date.now();
+  if (!(now >= second && now < second + 1000)) {
+    second = now - (now % 1000);
+    date = new Date(second).toUTCString();
+  }
+  return date;
+}
