@@ -190,7 +190,8 @@ export class BatchLedger implements Ledger {
   /** Somebody else looked at the database. @param changed whether any company's spend may have changed since */
   heard(changed: boolean): void {
     this.#spendReader.heard(changed);
-    if (this.#idle && !this.#isAtRest) this.#wake();
+    // also where it sleeps on: a timer that ends meanwhile would wake the whole process
+    if (this.#idle) this.#wake();
   }
 
   reserve(reservation: Reservation): Promise<boolean> {
