@@ -44,6 +44,8 @@ export function startDeadline(ms: number, stop?: AbortSignal) {
     get passed() {
       return passed;
     },
+    /** Passes now. */
+    stop: stopped,
     /** Settles as the promise does, or rejects when the deadline passes first. */
     race: <T>(other: PromiseLike<T>): Promise<T> => Promise.race([other, promise]),
     clear(): void {

@@ -76,6 +76,8 @@ class ConnectionPool {
   readonly #waiting: (() => void)[] = [];
   /** Aborts when the pool is closed. */
   readonly #stop = new AbortController();
+  /** Those of tasks under way, which pass then. */
+  readonly #deadlines = new Set<QueryDeadline>();
   /** Tasks that may begin. */
   #free: number;
 
@@ -87,11 +89,14 @@ class ConnectionPool {
   async run<T>(deadlineMs: number, work: (sql: Sql, large: Large) => PromiseLike<T>): Promise<T> {
     const stop = this.#stop.signal;
     if (stop.aborted) throw stopping();
-    const deadline = startDeadline(deadlineMs, stop);
+    // not by the signal: to add a listener and remove it takes as long as the deadline itself
+    const deadline = startDeadline(deadlineMs);
+    this.#deadlines.add(deadline);
     let connection: DatabaseConnection | undefined;
     let acquired = false;
     try {
-      await this.#acquire(deadline);
+      if (this.#free > 0) this.#free--;
+      else await this.#acquire(deadline);
       acquired = true;
       connection = this.#idleConnection() ?? (await this.#connect(deadline));
       return await deadline.race(connection.run(work));
@@ -105,6 +110,7 @@ class ConnectionPool {
       throw failure;
     } finally {
       deadline.clear();
+      this.#deadlines.delete(deadline);
       if (connection?.alive) {
         if (stop.aborted) connection.cut(false);
         else this.#idle.push(connection);
@@ -140,15 +146,12 @@ class ConnectionPool {
 
   async close(): Promise<void> {
     this.#stop.abort();
+    for (const deadline of this.#deadlines) deadline.stop();
     await Promise.all(this.#idle.splice(0).map((connection) => connection.end()));
   }
 
-  /** Waits for the right to use a connection. */
+  /** Waits for the right to use a connection, where none is free. */
   async #acquire(deadline: QueryDeadline): Promise<void> {
-    if (this.#free > 0) {
-      this.#free--;
-      return;
-    }
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#waiting.push(resolve);
     try {
