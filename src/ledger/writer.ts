@@ -24,7 +24,7 @@ import { systemTiming, type Timing } from './timing.ts';
 
 const FLUSH_MS = 100; // how long a record waits for others to share its statement
 const FEW_FLUSH_MS = 250; // the same where fewer than FEW came meanwhile: a statement costs as much as ten requests
-const FEW = 100;
+const FEW = 500;
 const BACKOFF_MS = 500; // pause after the database failed
 const MAX_BATCH = 2000; // records in one statement
 const MIN_BATCH = 50; // what a batch shrinks to while the database cannot take it in time
@@ -52,7 +52,7 @@ export interface LedgerOptions extends Pick<BacklogOptions, 'log' | 'maxInMemory
  *
  *   book ─┐                                ┌─> listeners: the last bytes leave
  *   book ─┼─ end of this turn ─ one append ┤
- *   book ─┘                                └─> backlog ─ one statement each 100 ms, 250 for few ─> Postgres
+ *   book ─┘                                └─> backlog ─ one statement each 250 ms, 100 for many ─> Postgres
  */
 export class BatchLedger implements Ledger {
   readonly #options: LedgerOptions;
