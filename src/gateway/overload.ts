@@ -65,6 +65,7 @@ export class Overload {
   #measures = false;
   #entered = 0;
   #memory = 0;
+  #heap = 0;
   /** The share of all work that is too much for the memory: 1 where it is full. */
   #crammed = 0;
   /** Samples since there was too much of anything, or nearly. */
@@ -206,9 +207,12 @@ export class Overload {
   }
 
   #sample(delayMs: number, now: number): void {
-    const heap = getHeapStatistics();
-    if (this.#samples++ % MEMORY_SAMPLES === 0) this.#memory = residentBytes();
-    this.observe(delayMs, this.#memory, heap.used_heap_size / heap.heap_size_limit, now - this.#sampledAt);
+    if (this.#samples++ % MEMORY_SAMPLES === 0) {
+      const heap = getHeapStatistics();
+      this.#heap = heap.used_heap_size / heap.heap_size_limit;
+      this.#memory = residentBytes();
+    }
+    this.observe(delayMs, this.#memory, this.#heap, now - this.#sampledAt);
     this.#sampledAt = now;
   }
 }
