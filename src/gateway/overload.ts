@@ -46,12 +46,12 @@ export class Overload {
   readonly refused = { requests: 0, memory: 0, delay: 0 };
   readonly #limits: LoadLimits;
   readonly #now: () => number;
-  /** null before the first late sample: it takes 370 KB. */
+  /** null before the first request: it takes 370 KB. */
   #loop: ReturnType<typeof monitorEventLoopDelay> | null = null;
   readonly #interval = new IdleInterval(
     SAMPLE_MS,
     () => this.#tick(),
-    () => this.#measureLoop(false),
+    () => this.#loop?.disable(),
   );
   readonly #shares = new FairShares();
   #inFlight = 0;
@@ -61,8 +61,6 @@ export class Overload {
   #samples = 0;
   #sampledAt = 0;
   #tickedAt = 0;
-  /** `#loop` measures. It wakes the process 40 times a second, so not while all is calm. */
-  #measures = false;
   #entered = 0;
   #memory = 0;
   #heap = 0;
@@ -166,38 +164,24 @@ export class Overload {
 
   /** Begins to sample. A delay while there was no request has harmed none. */
   #begin(): void {
+    this.#loop ??= monitorEventLoopDelay({ resolution: RESOLUTION_MS });
+    this.#loop.reset();
+    this.#loop.enable();
     this.#sampledAt = this.#tickedAt = this.#now();
     this.#interval.wake();
   }
 
   /** @returns whether sampling is to go on */
   #tick(): boolean {
-    const now = this.#now();
-    const delayMs = this.#measures ? this.#measured() : now - this.#tickedAt - SAMPLE_MS;
-    this.#tickedAt = now;
-    this.#sample(Math.max(0, delayMs), now);
-    const isCalm = this.#calm >= CALM_SAMPLES;
-    this.#measureLoop(!isCalm);
-    const busy = this.#asked || this.#inFlight > 0 || !isCalm;
-    this.#asked = false;
-    return busy;
-  }
-
-  /** Milliseconds of delay since the last call. */
-  #measured(): number {
     const { count = 0, mean = 0 } = this.#loop ?? {};
     this.#loop?.reset();
+    const now = this.#now();
+    this.#tickedAt = now;
     // it measures whole intervals: a loop at rest reads as the resolution
-    return count === 0 ? 0 : mean / 1e6 - RESOLUTION_MS;
-  }
-
-  #measureLoop(measures: boolean): void {
-    if (measures === this.#measures) return;
-    this.#measures = measures;
-    if (!measures) return void this.#loop?.disable();
-    this.#loop ??= monitorEventLoopDelay({ resolution: RESOLUTION_MS });
-    this.#loop.reset();
-    this.#loop.enable();
+    this.#sample(count === 0 ? 0 : Math.max(0, mean / 1e6 - RESOLUTION_MS), now);
+    const busy = this.#asked || this.#inFlight > 0 || this.#calm < CALM_SAMPLES;
+    this.#asked = false;
+    return busy;
   }
 
   /** Takes a sample where the timer did not. */
