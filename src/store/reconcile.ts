@@ -8,12 +8,17 @@ import type { Sql } from './database.ts';
 export async function readCalls(sql: Sql, from: number, to: number, isCosted: boolean): Promise<BilledCall[]> {
   const calls: BilledCall[] = [];
   const [since, until] = [new Date(from).toISOString(), new Date(to).toISOString()];
+  // materialized: rows may be on other servers than the prices
   const rows = sql<(Omit<BilledCall, 'name'> & { requestId: string })[]>`
+    with u as materialized (
+      select request_id, upstream_model, model_slug, company_id, prompt_tokens, completion_tokens, cost_eur, occurred_at
+      from api_usage where occurred_at between ${since}::timestamptz and ${until}::timestamptz
+        and billing_month between (${since}::timestamptz - interval '2 days' - interval '1 month')::date and (${until}::timestamptz + interval '2 days')::date
+    )
     select request_id::text as "requestId", upstream_model as model, prompt_tokens::float8 as "promptTokens",
       completion_tokens::float8 as "completionTokens", extract(epoch from occurred_at)::float8 * 1000 as at,
       ${isCosted ? expectedCost(sql) : sql`null`} as cost, trim_scale(cost_eur)::text as charged, company_id as "companyId"
-    from api_usage u where occurred_at between ${since}::timestamptz and ${until}::timestamptz
-      and billing_month between (${since}::timestamptz - interval '2 days' - interval '1 month')::date and (${until}::timestamptz + interval '2 days')::date`;
+    from u`;
   for await (const batch of rows.cursor(5000)) {
     for (const row of batch) calls.push({ ...row, name: row.requestId });
   }

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { tollgate as run } from '../support/cli.ts';
+import { WORKERS } from '../support/distributed.ts';
 import { testDatabase } from '../support/postgres.ts';
 import { addUsage, type SomeUsage } from '../support/usage.ts';
 
@@ -152,7 +153,7 @@ t.test('a month of the ledger that was taken away is missed, and proven when it 
     10_000,
     (sql) => sql<{ name: string; bound: string }[]>`
       select c.relname as name, pg_get_expr(c.relpartbound, c.oid) as bound from pg_class c
-      where c.oid in (select tableoid from api_usage where billing_month = '2026-10-01')`,
+      where c.oid = 'api_usage_2026_10'::regclass`,
   );
   await db.run(10_000, (sql) => sql.unsafe(`alter table api_usage detach partition ${part?.name}`));
   const { code, json } = await tollgate('ledger', 'verify', '--json');
@@ -163,7 +164,8 @@ t.test('a month of the ledger that was taken away is missed, and proven when it 
   t.equal((await tollgate('ledger', 'verify')).code, 0);
 });
 
-t.test('verify names a row that entered a closed month behind the triggers', async (t) => {
+const notHere = WORKERS.length > 0 && 'triggers of workers cannot be switched off from here';
+t.test('verify names a row that entered a closed month behind the triggers', { skip: notHere }, async (t) => {
   const hidden = randomUUID();
   await db.run(10_000, (sql) =>
     sql.unsafe(`begin; set local session_replication_role = replica;

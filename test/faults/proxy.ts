@@ -16,9 +16,16 @@ export interface FaultProxy {
   cut(): void;
   /** Of the batches sent from now on, this share is carried out but its answer lost with the connection. */
   loseAnswers(share: number): void;
-  /** Answers lost so far. */
+  /** Of a command of one coordinator to another server, this share is lost with its connection, or its answer is. */
+  loseStep(share: number, step: TwoPhaseStep, what: 'command' | 'answer'): void;
+  /** Commands and answers lost so far. */
   readonly lost: number;
 }
+
+/** What ends a transaction over several servers; the answer names the command. */
+export type TwoPhaseStep = 'PREPARE TRANSACTION' | 'COMMIT PREPARED';
+
+const BATCH = { command: 'book_usage', answer: 'SELECT' };
 
 /** Forwards to the database of a URL; closed at teardown. */
 export async function startFaultProxy(life: Life, url: string): Promise<FaultProxy> {
@@ -27,6 +34,10 @@ export async function startFaultProxy(life: Life, url: string): Promise<FaultPro
   const pairs = new Set<{ client: Socket; server: Socket }>();
   let frozen = false;
   let share = 0;
+  /** Text of the commands that are lost or whose answers are, and of those answers. */
+  let command = BATCH.command;
+  let answer = BATCH.answer;
+  let losesCommand = false;
   let lost = 0;
 
   const listener = createServer((client) => {
@@ -40,12 +51,15 @@ export async function startFaultProxy(life: Life, url: string): Promise<FaultPro
       server.destroy();
     };
     client.on('data', (data) => {
-      if (share > 0 && data.includes('book_usage') && Math.random() < share) doomed = true;
-      server.write(data);
+      if (share > 0 && data.includes(command) && Math.random() < share) doomed = true;
+      if (doomed && losesCommand) {
+        lost += 1;
+        end();
+      } else server.write(data);
     });
     server.on('data', (data) => {
       // the answer to the statement's description comes first; the batch is done when "ready" follows its completion
-      if (doomed && data.includes('SELECT')) {
+      if (doomed && data.includes(answer)) {
         lost += 1;
         end();
       } else client.write(data);
@@ -83,6 +97,14 @@ export async function startFaultProxy(life: Life, url: string): Promise<FaultPro
     },
     loseAnswers(next) {
       share = next;
+      ({ command, answer } = BATCH);
+      losesCommand = false;
+    },
+    loseStep(next, step, what) {
+      share = next;
+      command = step;
+      answer = step;
+      losesCommand = what === 'command';
     },
     get lost() {
       return lost;

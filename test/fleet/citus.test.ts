@@ -8,15 +8,9 @@ import t, { type Test } from 'tap';
 import { openDatabase } from '../../src/store/database.ts';
 import { distribute } from '../../src/store/distribution.ts';
 import { migrate, SQL_DIRECTORY } from '../../src/store/migrate.ts';
-import { metric } from '../faults/gateway.ts';
-import { judge } from '../faults/judge.ts';
-import { startLoad } from '../faults/load.ts';
-import { connect, faultWorld } from '../faults/world.ts';
-import { onEach, spread } from '../support/distributed.ts';
-import { inDatabase } from '../support/postgres.ts';
-import { until } from '../support/until.ts';
 import { addUsage } from '../support/usage.ts';
 import { type CitusCluster, CitusUnobtainable, missing, startCitus } from './citus.ts';
+import { endureOutages, spreadDatabase, startSpreadLoad } from './citus-outages.ts';
 
 /** The ledger spread over a coordinator and two workers: what holds on one server holds there. */
 
@@ -58,6 +52,10 @@ t.test('a coordinator and two workers', { skip }, async (t) => {
     loseServers(t, cluster),
   );
 
+  await t.test('servers and networks freeze and answers are lost: nobody notices, and nothing is lost', (t) =>
+    endureOutages(t, cluster),
+  );
+
   await t.test('a later migration, and another time zone before anything is booked', (t) => migrateSpread(t, cluster));
 
   const urls = [cluster.coordinator, ...cluster.workers].map(({ url }) => url);
@@ -77,59 +75,20 @@ t.test('a coordinator and two workers', { skip }, async (t) => {
 });
 
 async function loseServers(t: Test, cluster: CitusCluster): Promise<void> {
-  const urls = [cluster.coordinator, ...cluster.workers].map(({ url }) => inDatabase(url, 'spread'));
-  await onEach(
-    [cluster.coordinator, ...cluster.workers].map(({ url }) => url),
-    (sql) => sql`create database spread`,
-  );
-  await spread(urls);
-  const sql = connect(urls[0] as string);
-  t.teardown(() => sql.end({ timeout: 1 }));
-  const world = await faultWorld(t, { url: urls[0] as string, sql });
-  const companies = await Promise.all(Array.from({ length: 12 }, () => world.newCompany()));
-  const gateways = await Promise.all([1, 2].map(() => world.gateway()));
-  const loads = companies.map(({ key }) =>
-    startLoad({ urls: () => gateways.map(({ url }) => url), key, workers: 1, restMs: 20 }),
-  );
-  const more = (count: number, what: string) =>
-    Promise.all(loads.map((load) => load.more(count, what, ({ status }) => status === 200)));
-  await more(5, 'before the loss');
+  const load = await startSpreadLoad(t, await spreadDatabase(cluster, 'spread'));
+  await load.more(5, 'before the loss');
   for (const server of [...cluster.workers, cluster.coordinator]) {
     server.signal('SIGKILL');
-    await more(10, 'while a server is away');
-    await until(
-      async () =>
-        (await Promise.all(gateways.map((gateway) => metric(gateway, 'tollgate_ledger_backlog')))).some((n) => n > 0),
-      'records wait',
-    );
+    await load.more(10, 'while a server is away');
+    await load.waits();
     await cluster.start(server);
-    await more(10, 'when it is back');
+    await load.more(10, 'when it is back');
   }
-  const clients = (await Promise.all(loads.map((load) => load.stop()))).flat();
-  t.same(
-    clients.filter(({ complete, status }) => !complete || status !== 200),
-    [],
-    `none of ${clients.length} requests of known keys failed`,
-  );
-  await until(
-    async () =>
-      (await Promise.all(gateways.map((gateway) => metric(gateway, 'tollgate_ledger_backlog')))).every((n) => n === 0),
-    'every record is booked',
-  );
-  for (const gateway of gateways) gateway.signal('SIGTERM');
-  t.same(await Promise.all(gateways.map(({ exited }) => exited)), [0, 0]);
-  const verdict = await judge(sql, clients, world.upstreamJournal());
-  t.match(verdict, { missing: [], duplicates: 0, wrong: [], unverified: 0, rows: verdict.complete });
-  t.comment(
-    `${clients.length} requests, 0 failed; ${verdict.complete} complete answers, ${verdict.missing.length} missing, ${verdict.duplicates} duplicates, ${verdict.unverified} differences between rows, counters and seals`,
-  );
+  await load.end(t);
 }
 
 async function migrateSpread(t: Test, cluster: CitusCluster): Promise<void> {
-  const servers = [cluster.coordinator, ...cluster.workers].map(({ url }) => url);
-  await onEach(servers, (sql) => sql`create database migrated`);
-  const urls = servers.map((url) => inDatabase(url, 'migrated'));
-  await spread(urls);
+  const url = await spreadDatabase(cluster, 'migrated');
   const directory = t.testdir(
     Object.fromEntries(
       readdirSync(SQL_DIRECTORY).map((name) => [name, readFileSync(join(SQL_DIRECTORY, name), 'utf8')]),
@@ -140,7 +99,7 @@ async function migrateSpread(t: Test, cluster: CitusCluster): Promise<void> {
     create or replace function billing_month(at timestamptz) returns date language sql stable set search_path from current as
     $$ select date_trunc('month', at at time zone (select value from settings where name = 'billing_timezone'))::date $$;`;
   writeFileSync(join(directory, '9999_later.sql'), later);
-  const db = openDatabase({ url: urls[0] as string });
+  const db = openDatabase({ url });
   t.teardown(() => db.close());
   t.same(await migrate(db, { billingTimezone: 'Europe/Berlin', directory }), ['9999_later.sql']);
   t.same((await distribute(db, { shards: 1, dry: true })).statements, [], 'nothing is left to do');
