@@ -78,7 +78,7 @@ async function fetchPage({ server }: Bench, { baseUrl, headers }: Target, path: 
 }
 
 /** Signs an operator in without a password. @returns the cookie */
-async function signIn(databaseUrl: string): Promise<string> {
+export async function signIn(databaseUrl: string): Promise<string> {
   const db = openDatabase({ url: databaseUrl, maxConnections: 1 });
   const token = randomBytes(32).toString('base64url');
   await db.run(SETUP_MS, async (sql) => {

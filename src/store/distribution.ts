@@ -180,7 +180,7 @@ async function placed(sql: Sql): Promise<ReadonlySet<string>> {
 /** The statements that are still to be run. */
 async function pending(sql: Sql, shards: number): Promise<string[]> {
   const done = await placed(sql);
-  const [{ database, zone, generation, entered, counting, walled, booksByOne }] = await sql<
+  const [{ database, zone, generation, entered, counting, walled, booksByOne, compiles }] = await sql<
     [
       {
         database: string;
@@ -190,6 +190,7 @@ async function pending(sql: Sql, shards: number): Promise<string[]> {
         counting: string[] | null;
         walled: string[] | null;
         booksByOne: boolean;
+        compiles: boolean;
       },
     ]
   >`
@@ -201,7 +202,9 @@ async function pending(sql: Sql, shards: number): Promise<string[]> {
       (select json_agg(c.relname) from pg_policy p join pg_class c on c.oid = p.polrelid
         where c.relname = any(string_to_array(${SPREAD.join()}, ',')) and pg_table_is_visible(c.oid)
           and pg_get_expr(p.polqual, p.polrelid) like '%SELECT%') as walled,
-      (select coalesce(${ONE_CONNECTION} = any(proconfig), false) from pg_proc where oid = 'book_usage'::regproc) as "booksByOne"
+      (select coalesce(${ONE_CONNECTION} = any(proconfig), false) from pg_proc where oid = 'book_usage'::regproc) as "booksByOne",
+      not exists (select from pg_db_role_setting s join pg_database d on d.oid = s.setdatabase
+        where d.datname = current_database() and s.setrole = 0 and 'jit=off' = any(s.setconfig)) as compiles
     from settings where name = 'billing_timezone'`;
   const [first, ...others] = SPREAD as [string, ...string[]];
   const statements: string[] = [];
@@ -215,6 +218,9 @@ async function pending(sql: Sql, shards: number): Promise<string[]> {
       'alter role tollgate_tenant login',
     );
   }
+  // on each server, for the tenant too: what Citus thinks that a part of a page costs makes Postgres compile it
+  // (sql/0039_no_compilation.sql), for ten times as long as the page takes
+  if (compiles) statements.push(`alter database ${database} set jit = off`);
   const place = placeOf(generation);
   if (entered === null || !entered.includes(place) || !entered.includes(zone))
     statements.push(...functions(zone, place));

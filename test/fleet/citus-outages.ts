@@ -84,10 +84,11 @@ export async function endureOutages(t: Test, cluster: CitusCluster): Promise<voi
   const front = await startFaultProxy(t, url);
   const load = await startSpreadLoad(t, url, front.url);
   const outages: Outage[] = [
-    ...workers.map((server, n) => frozen(`worker ${n + 1} frozen`, server, load)),
-    frozen('the coordinator frozen', coordinator, load),
+    ...workers.map((server, n) => frozen(`worker ${n + 1} frozen`, server, load, true)),
+    frozen('the coordinator frozen', coordinator, load, false),
     ...networks.map((network, n) => ({
       name: `the network to worker ${n + 1} frozen`,
+      isHeard: true,
       begin: () => network.freeze(),
       felt: () => isAway(load),
       end: () => network.thaw(),
@@ -102,11 +103,17 @@ export async function endureOutages(t: Test, cluster: CitusCluster): Promise<voi
     ),
   ];
   await load.more(5, 'before the first outage');
-  for (const { name, begin, felt, end } of outages) {
+  for (const { name, isHeard, begin, felt, end } of outages) {
+    const customer = await load.world.newCompany();
+    await answers(load, customer.key, 200);
     const began = performance.now();
     begin();
     await felt();
     await load.more(DURING, `during the outage: ${name}`);
+    if (isHeard) {
+      await load.world.sql`update api_keys set revoked_at = now() where company_id = ${customer.company}`;
+      await answers(load, customer.key, 401);
+    }
     end();
     const ended = performance.now();
     await until(() => isBooked(load), `what waited is booked: ${name}`);
@@ -123,14 +130,17 @@ export async function endureOutages(t: Test, cluster: CitusCluster): Promise<voi
 
 interface Outage {
   readonly name: string;
+  /** The coordinator answers: changes reach the gateways. */
+  readonly isHeard: boolean;
   begin(): void;
   felt(): Promise<unknown>;
   end(): void;
 }
 
-function frozen(name: string, server: Cluster, load: SpreadLoad): Outage {
+function frozen(name: string, server: Cluster, load: SpreadLoad, isHeard: boolean): Outage {
   return {
     name,
+    isHeard,
     begin: () => server.signal('SIGSTOP'),
     felt: () => isAway(load),
     end: () => server.signal('SIGCONT'),
@@ -142,6 +152,7 @@ function loses(name: string, proxies: readonly FaultProxy[], begin: () => void):
   let before = 0;
   return {
     name: `lost: ${name}`,
+    isHeard: true,
     begin() {
       before = lost();
       begin();
@@ -151,6 +162,14 @@ function loses(name: string, proxies: readonly FaultProxy[], begin: () => void):
       for (const proxy of proxies) proxy.loseAnswers(0);
     },
   };
+}
+
+/** Each gateway answers requests with a key so. */
+async function answers({ gateways }: SpreadLoad, key: string, status: number): Promise<void> {
+  for (const { url } of gateways) {
+    const answer = async () => (await fetch(`${url}/models`, { headers: { authorization: `Bearer ${key}` } })).status;
+    await until(answer, `a key is answered with ${status}`, (seen) => seen === status);
+  }
 }
 
 /** No gateway can book any more, and has tried to. */

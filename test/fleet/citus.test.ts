@@ -11,6 +11,7 @@ import { migrate, SQL_DIRECTORY } from '../../src/store/migrate.ts';
 import { addUsage } from '../support/usage.ts';
 import { type CitusCluster, CitusUnobtainable, missing, startCitus } from './citus.ts';
 import { endureOutages, spreadDatabase, startSpreadLoad } from './citus-outages.ts';
+import { comparePages } from './citus-pages.ts';
 
 /** The ledger spread over a coordinator and two workers: what holds on one server holds there. */
 
@@ -37,6 +38,19 @@ const SAME = [
   'test/store/margin.test.ts',
   'test/store/request.test.ts',
   'test/store/tenant-role.test.ts',
+  'test/store/usage.test.ts',
+  'test/store/export.test.ts',
+  'test/store/request-hours.test.ts',
+  'test/faults/statement.test.ts',
+  'test/admin/overview.test.ts',
+  'test/admin/usage.test.ts',
+  'test/admin/token-details.test.ts',
+  'test/admin/statement.test.ts',
+  'test/admin/request.test.ts',
+  'test/cli/usage.test.ts',
+  'test/cli/request.test.ts',
+  'test/cli/statement.test.ts',
+  'test/cli/reconcile.test.ts',
 ];
 
 t.test('a coordinator and two workers', { skip }, async (t) => {
@@ -55,6 +69,8 @@ t.test('a coordinator and two workers', { skip }, async (t) => {
   await t.test('servers and networks freeze and answers are lost: nobody notices, and nothing is lost', (t) =>
     endureOutages(t, cluster),
   );
+
+  await t.test('every page says on several servers what it says on one', (t) => comparePages(t, cluster));
 
   await t.test('a later migration, and another time zone before anything is booked', (t) => migrateSpread(t, cluster));
 

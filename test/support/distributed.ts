@@ -24,8 +24,8 @@ export async function onEach(urls: readonly string[], work: (sql: Sql) => Promis
   }
 }
 
-/** Makes tables in an empty database of each server, and spreads them. @param urls of that database, the coordinator's first */
-export async function spread(urls: readonly string[]): Promise<void> {
+/** Joins a database of each server to one of Citus. @param urls of that database, the coordinator's first */
+export async function join(urls: readonly string[]): Promise<void> {
   await onEach(urls, (sql) => sql`create extension if not exists citus`);
   const [coordinator, ...workers] = urls as [string, ...string[]];
   const [own, ...others] = [coordinator, ...workers].map((url) => new URL(url));
@@ -33,6 +33,12 @@ export async function spread(urls: readonly string[]): Promise<void> {
     await sql`select citus_set_coordinator_host(${own?.hostname as string}, ${Number(own?.port)}::integer)`;
     for (const { hostname, port } of others) await sql`select citus_add_node(${hostname}, ${Number(port)}::integer)`;
   });
+}
+
+/** Makes tables in an empty database of each server, and spreads them. @param urls as for `join` */
+export async function spread(urls: readonly string[]): Promise<void> {
+  await join(urls);
+  const [coordinator] = urls as [string];
   const db = openDatabase({ url: coordinator, maxConnections: 1 });
   try {
     await migrate(db, { billingTimezone: 'UTC' });

@@ -48,8 +48,10 @@ async function newDatabase(t: Test, source: (sql: Sql, server: string) => Promis
     await administer(url, async (sql) => {
       const template = await source(sql, url);
       await sql`create database ${sql(name)} template ${sql(template)} ${(await copiesFiles(sql)) ? sql`strategy file_copy` : sql``}`;
-      if (template !== 'template1')
+      if (template !== 'template1' && WORKERS.length > 0) {
         await onEach(WORKERS, (sql) => sql`create database ${sql(name)} template ${sql(template)}`);
+        await onEach([url, ...WORKERS], (sql) => sql`alter database ${sql(name)} set jit = off`); // is not copied
+      }
     });
     return url;
   });
