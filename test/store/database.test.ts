@@ -235,7 +235,8 @@ t.test('transactions', async (t) => {
 
   const late = Promise.withResolvers<unknown>();
   const gone = `not exists (select from pg_stat_activity where application_name = 'victim')`;
-  const overdue = victim.transaction(200, async (sql) => {
+  await victim.run(MS, (sql) => sql`select 1`); // connected, so that the deadline passes within the work
+  const overdue = victim.transaction(1000, async (sql) => {
     await sql`insert into steps values ('seven')`;
     await until(() => holds(db, gone), 'the connection is ended at the deadline');
     await sql`insert into steps values ('eight')`.catch((error) => error).then(late.resolve);
