@@ -37,6 +37,13 @@ function kinds(rows: readonly EventRow[]): string[] {
   return rows.map(({ event }) => event.type).reverse();
 }
 
+/** An instant behind all that was written and before all that will be: the database counts microseconds. */
+function nextMillisecond(): Date {
+  const at = Date.now() + 1;
+  while (Date.now() < at);
+  return new Date(at);
+}
+
 t.test('each change of a key is one event of its transaction, by whoever and however it is made', async (t) => {
   const { run, asAnn, company, asked, list } = await begin(t);
   const key = await asAnn((sql) => createKey(sql, 'svc_', asked));
@@ -190,7 +197,7 @@ t.test('a list is filtered, and read page by page', async (t) => {
   const { run, asAnn, company, asked, list, store } = await begin(t);
   const other = await run((sql) => createCompany(sql, { name: 'Other' }));
   for (let n = 0; n < 5; n++) await asAnn((sql) => createKey(sql, 'svc_', asked));
-  const middle = new Date();
+  const middle = nextMillisecond();
   const key = await asAnn((sql) => createKey(sql, 'svc_', { ...asked, company_id: other.id }));
   await asAnn((sql) => revokeKey(sql, key.id));
   await store.look(null, WEBHOOK);
@@ -222,7 +229,7 @@ t.test('a replay sends again what was delivered, given up, or had no webhook', a
   await asAnn((sql) => createKey(sql, 'svc_', asked));
   await store.look(null, NOBODY);
   await asAnn((sql) => createKey(sql, 'svc_', asked));
-  const since = new Date(Date.now() + 1); // the database counts microseconds
+  const since = nextMillisecond();
   await store.look(null, WEBHOOK);
   const [taken] = await store.due('webhook', 10);
   await store.delivered(taken as never);
