@@ -1,7 +1,7 @@
 import { monitorEventLoopDelay, performance } from 'node:perf_hooks';
-import { getHeapStatistics } from 'node:v8';
 import { mayTakePlace } from '../domain/fair-share.ts';
 import { IdleInterval } from '../runtime/idle-interval.ts';
+import { heapShare, residentBytes } from '../runtime/memory.ts';
 import { type CompanyLoad, FairShares } from './fair-shares.ts';
 
 const SAMPLE_MS = 100;
@@ -192,20 +192,10 @@ export class Overload {
 
   #sample(delayMs: number, now: number): void {
     if (this.#samples++ % MEMORY_SAMPLES === 0) {
-      const heap = getHeapStatistics();
-      this.#heap = heap.used_heap_size / heap.heap_size_limit;
+      this.#heap = heapShare();
       this.#memory = residentBytes();
     }
     this.observe(delayMs, this.#memory, this.#heap, now - this.#sampledAt);
     this.#sampledAt = now;
-  }
-}
-
-/** 0 where the system does not tell: without /proc. */
-function residentBytes(): number {
-  try {
-    return process.memoryUsage.rss();
-  } catch {
-    return 0;
   }
 }

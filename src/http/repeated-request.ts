@@ -66,9 +66,9 @@ export class RepeatedResponse implements ClientResponse, StreamedResponse {
   listener: ResponseListener | null = null;
   headersSent = false;
   destroyed = false;
-  /** The connection closes after this answer; Node sets it when the client has ended its side. */
-  _last = false;
   readonly #owner: AnswerOwner;
+  /** The connection closes after this answer. */
+  #isLast = false;
   /** All of it was written; the system has taken all of it; it is out, or the connection closed. */
   #ended = false;
   #finished = false;
@@ -96,7 +96,7 @@ export class RepeatedResponse implements ClientResponse, StreamedResponse {
   }
 
   closeAfter(): void {
-    this._last = true;
+    this.#isLast = true;
   }
 
   sendJson(requestId: string, body: string, cost: string | null): void {
@@ -153,7 +153,7 @@ export class RepeatedResponse implements ClientResponse, StreamedResponse {
   }
 
   get #idleMs(): number | null {
-    return this._last ? null : this.#owner.keepAliveMs;
+    return this.#isLast ? null : this.#owner.keepAliveMs;
   }
 
   #writeHead(status: number, headers: readonly string[], isChunked: boolean): void {
@@ -178,7 +178,7 @@ export class RepeatedResponse implements ClientResponse, StreamedResponse {
     this.#finished = true;
     setAnswer(socket, null);
     this.close();
-    if (this._last) socket.destroySoon();
+    if (this.#isLast) socket.destroySoon();
     else this.#owner.onAnswered();
   }
 }

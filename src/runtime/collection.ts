@@ -1,6 +1,7 @@
 import { executionAsyncResource } from 'node:async_hooks';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
+import { residentBytes } from './memory.ts';
 
 /** How often memory is checked, and how long it has to be quiet: four checks, a minute. */
 const CHECK_MS = 15_000;
@@ -41,15 +42,6 @@ export function reclaimAtRest(everyMs = CHECK_MS): void {
     if (--starting <= 0) clearInterval(start);
   }, START_CHECK_MS).unref();
   setInterval(() => check(QUIET_CHECKS), everyMs).unref();
-}
-
-/** 0 where it cannot be read: that takes a file descriptor, and there may be none. */
-function residentBytes(): number {
-  try {
-    return process.memoryUsage.rss();
-  } catch {
-    return 0;
-  }
 }
 
 let collect: NodeJS.GCFunction | null = null;
