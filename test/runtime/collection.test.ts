@@ -17,9 +17,46 @@ const PROGRAM = `
   console.log(JSON.stringify({ full, least }));
 `;
 
+/** Rests once, has the same rush, works for 3 % of the time, and tells how often it was made to collect after the rest. */
+const BUSY_PROGRAM = `
+  const { reclaimAtRest } = await import(process.argv[1]);
+  const { PerformanceObserver, constants } = await import('node:perf_hooks');
+  const { setTimeout: sleep } = await import('node:timers/promises');
+  let collected = 0;
+  new PerformanceObserver((list) => {
+    const asked = list.getEntries().filter(
+      ({ detail }) => detail.flags & constants.NODE_PERFORMANCE_GC_FLAGS_ALL_AVAILABLE_GARBAGE,
+    );
+    collected += asked.length;
+  }).observe({ entryTypes: ['gc'] });
+  reclaimAtRest(200);
+  let before;
+  do {
+    before = collected;
+    await sleep(300);
+  } while (before === 0 || collected > before);
+  let hoard = Array.from({ length: 1_500_000 }, (_, i) => ({ i, text: 'number ' + i }));
+  hoard = hoard.length;
+  for (let i = 0; i < 30; i++) {
+    const used = process.cpuUsage();
+    while (process.cpuUsage(used).user + process.cpuUsage(used).system < 3000);
+    await sleep(97);
+  }
+  console.log(collected - before);
+`;
+
+t.test('a process that works, however little, is not made to collect', async (t) => {
+  t.equal(run(BUSY_PROGRAM), 0);
+});
+
 t.test('a process at rest gives back what its last rush left behind', async (t) => {
-  const module = new URL('../../src/runtime/collection.ts', import.meta.url).href;
-  const args = ['--input-type=module', '-e', PROGRAM, module];
-  const { full, least } = JSON.parse(execFileSync(process.execPath, args, { encoding: 'utf8' }));
+  const { full, least } = run<{ full: number; least: number }>(PROGRAM);
   t.ok(least < full / 2, `${full >> 20} MB, then ${least >> 20} MB`);
 });
+
+function run<Result>(program: string): Result {
+  const module = new URL('../../src/runtime/collection.ts', import.meta.url).href;
+  return JSON.parse(
+    execFileSync(process.execPath, ['--input-type=module', '-e', program, module], { encoding: 'utf8' }),
+  );
+}
