@@ -1,3 +1,4 @@
+import { planFleet } from './plan.ts';
 import { compared, type Results, reading, type SectionResults } from './results.ts';
 import type { Section } from './run/rounds.ts';
 import { FLEET, PAGES, SECTIONS } from './sections/list.ts';
@@ -31,6 +32,8 @@ export function writeFleet(results: Results): string {
     '# A fleet on one Postgres',
     'Written by `make bench`; do not edit. [README.md](README.md#fleet) says what is measured. Medians of rounds, lowest to highest in brackets.',
     ...describeSections(FLEET, results),
+    '## A million requests a second',
+    planFleet(results),
   ];
   return `${blocks.join('\n\n')}\n`;
 }

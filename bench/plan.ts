@@ -1,0 +1,37 @@
+import { compared, type Results, reading } from './results.ts';
+import { median, number } from './tables.ts';
+
+const WANTED = 1_000_000; // requests a second
+const RATE = 5000; // of one worker: the highest at which latency is measured
+const BATCH = 200; // rows; a worker at this rate books 500 in 100 ms, which cost less each
+const BUSY = 0.5; // share of its cores that a Postgres is to use
+const MACHINE = 16; // cores
+
+/** What a million requests a second take, by the costs that were measured: cores of gateways within a latency, and of Postgres. */
+export function planFleet({ sections: { latency, workers, distributed, replicas } }: Results): string {
+  const series = `${RATE.toLocaleString('en')} requests a second`;
+  const cost = reading(latency, series, 'gateway', 'cpu')?.median ?? Number.NaN;
+  const added = (kind: string): string =>
+    median(compared(latency, [series, 'gateway'], [series, 'direct'], (a, b) => a - b, kind));
+  const spreading = compared(workers, ['paced', 'two'], ['paced', 'one'])?.median ?? Number.NaN;
+  const row = reading(distributed, `${BATCH}`, 'none', 'cpu')?.median ?? Number.NaN;
+  const poll = reading(replicas, 'idle', 'four', 'postgres')?.median ?? Number.NaN;
+
+  const count = WANTED / RATE;
+  const supervisors = (Math.max(0, spreading - 1) * cost * WANTED) / 1e6;
+  const machines = Math.ceil((count + supervisors) / MACHINE) + 1;
+  const postgres = (row * WANTED) / 1e6 + (poll * count) / 1e3;
+  const cells = Math.ceil(postgres / BUSY / MACHINE);
+  const lines = [
+    `**${count} workers**, a core each: a request takes ${number(cost)} µs of CPU at ${series}, which are ${number((cost * RATE) / 1e4)} % of a core. Added to its latency are ${added('p99')} ms at p99 and ${added('p999')} ms at p99.9.`,
+    `**${number(supervisors)} cores for their supervisors**: two workers take ${number(spreading)} of one process's CPU.`,
+    `**${machines} machines of ${MACHINE} cores**, one of which may fail.`,
+    `**${number(postgres)} cores of Postgres**: ${number(row)} µs a row in batches of ${BATCH}, and ${number(poll)} ms a second for each worker.`,
+    `**${cells} cells**, each a Postgres of ${MACHINE} cores, ${number(BUSY * 100)} % busy, and ${number(count / cells)} workers.`,
+  ];
+  return [
+    'Calculated from the figures of this page and of [RESULTS.md](RESULTS.md); nothing of this size was run. Machines ' +
+      'of another make have other costs: measure there, and the plan follows.',
+    lines.map((line) => `- ${line}`).join('\n'),
+  ].join('\n\n');
+}
