@@ -17,6 +17,7 @@ export function planFleet({ sections: { latency, workers, distributed, replicas 
   const row = reading(distributed, `${BATCH}`, 'none', 'cpu')?.median ?? Number.NaN;
   const poll = reading(replicas, 'idle', 'four', 'postgres')?.median ?? Number.NaN;
 
+  if (![cost, spreading, row, poll].every(Number.isFinite)) return 'Not measured yet.';
   const count = WANTED / RATE;
   const supervisors = (Math.max(0, spreading - 1) * cost * WANTED) / 1e6;
   const machines = Math.ceil((count + supervisors) / MACHINE) + 1;
