@@ -1,4 +1,3 @@
-import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { type Database, openDatabase } from '../../src/store/database.ts';
 import { startEmbedded } from '../../src/store/embedded.ts';
@@ -6,7 +5,7 @@ import { migrate } from '../../src/store/migrate.ts';
 import { childrenOf } from '../../test/faults/server.ts';
 import { inDatabase } from '../../test/support/postgres.ts';
 import { INTERNAL_MODEL, SLUG } from '../programs/answers.ts';
-import { cpuMicros } from './process.ts';
+import { cpuMicros, setPolicy } from './process.ts';
 
 const SEED_MS = 3_600_000;
 
@@ -94,11 +93,6 @@ async function serverAt(url: string, end: () => Promise<void>): Promise<Database
       await end();
     },
   };
-}
-
-/** Sets the scheduling policy of processes, if there is `chrt`; one that has ended is passed over. */
-function setPolicy(policy: '--idle' | '--other', pids: readonly number[]): void {
-  for (const pid of pids) spawnSync('chrt', [policy, '--pid', '0', `${pid}`]);
 }
 
 async function fill(db: Database, { companies = 1, ledgerRows = 0 }: Seed): Promise<void> {

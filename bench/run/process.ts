@@ -38,6 +38,14 @@ export function pinSelf(): void {
   if (canPin) spawnSync('taskset', ['-a', '-cp', LOAD_CORES, String(process.pid)]);
 }
 
+/**
+ * With `--idle`, processes and all their threads get what others on their cores leave; with `--other`, their share. One
+ * that has ended is passed over, and so is everything where there is no `chrt`.
+ */
+export function setPolicy(policy: '--idle' | '--other', pids: readonly number[]): void {
+  for (const pid of pids) spawnSync('chrt', ['--all-tasks', policy, '--pid', '0', `${pid}`]);
+}
+
 /** Runs a program to its end. @returns what it prints @throws when it fails */
 export async function printedBy(
   cores: string,

@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import type { Summary } from '../load/tally.ts';
 import type { StreamMode } from '../programs/router.ts';
 import type { Load, Order } from '../programs/worker.ts';
-import { answerOf, ask, cpuMicros, LOAD_CORES, startPinned, stop } from './process.ts';
+import { answerOf, ask, cpuMicros, LOAD_CORES, setPolicy, startPinned, stop } from './process.ts';
 import type { Target } from './targets.ts';
 
 const START_MS = 300; // for a load to reach its pace
@@ -17,7 +17,7 @@ export interface Rig {
   readonly routerPort: number;
   mode(mode: StreamMode): Promise<void>;
   load(order: Order): Promise<Summary>;
-  /** The same by a second process, which holds streams open meanwhile. */
+  /** The same by a second process, which holds streams open or uploads meanwhile, and never delays the first one. */
   hold(order: Order): Promise<Summary>;
   stop(): Promise<void>;
 }
@@ -25,6 +25,7 @@ export interface Rig {
 export async function startRig(): Promise<Rig> {
   const [router, worker, holder] = [fork('router.ts'), fork('worker.ts'), fork('worker.ts')];
   const { port } = await answerOf<{ port: number }>(router);
+  setPolicy('--idle', [holder.pid as number]);
   return {
     routerPort: port,
     mode: (mode) => ask(router, mode),

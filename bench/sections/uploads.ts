@@ -12,16 +12,16 @@ const SERIES = { alone: 'alone', beside: 'beside eight uploads' };
 export const uploads: Section = {
   heading: 'Small requests beside eight uploads of 20 MiB',
   start: (bench) => startTargets(bench, ['direct', 'proxy', 'gateway', 'base', 'nginx']),
-  steps: ({ rig, quick }) => [
+  steps: ({ rig, server, quick }) => [
     {
       name: 'uploads',
       warmSeconds: WARM_SECONDS,
       async measure(target, seconds) {
         await rig.mode({ mode: 'burst' });
         const small = { bytes: 1024, rate: RATE };
-        const alone = await measureOpenLoop(rig, target, small, seconds);
+        const alone = await server.behind(() => measureOpenLoop(rig, target, small, seconds));
         await rig.hold({ do: 'start', load: { ...loadOf(target, UPLOADS), body: BODY } });
-        const beside = await measureOpenLoop(rig, target, small, seconds, quick ? 100 : 1000);
+        const beside = await server.behind(() => measureOpenLoop(rig, target, small, seconds, quick ? 100 : 1000));
         const held = await rig.hold({ do: 'stop' });
         refuseErrors(held);
         const figures = ({ cpu, done, p50, p99, p999, max }: typeof alone) => ({
@@ -36,8 +36,8 @@ export const uploads: Section = {
     },
   ],
   note: () =>
-    `${RATE} small requests a second at random instants. Uploads are base64 images; they take the load core as well, ` +
-    'which the row without a program under test shows. CPU is that of small requests and uploads, per small request.',
+    `${RATE} small requests a second at random instants. Uploads are base64 images, sent by a process that ` +
+    'gets what is left of the load core; the row without a program under test shows what they cost the load itself. CPU is that of small requests and uploads, per small request.',
   table: (results) =>
     Object.values(SERIES)
       .map((series) => timesTable(results, series, 'request'))
