@@ -39,6 +39,7 @@ export interface MessagesRequest {
   readonly max_tokens?: number;
   readonly stream?: boolean | null;
   readonly container?: unknown;
+  readonly thread?: unknown;
 }
 
 export interface EmbeddingRequest {

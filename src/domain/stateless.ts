@@ -10,7 +10,14 @@ import type { MessagesRequest, ResponsesRequest } from './request.ts';
  */
 
 /** Members of a request that do, unless they are null or false. */
-export const STORED_MEMBERS = ['previous_response_id', 'conversation', 'prompt', 'background', 'container'] as const;
+export const STORED_MEMBERS = [
+  'previous_response_id',
+  'conversation',
+  'prompt',
+  'background',
+  'container',
+  'thread',
+] as const;
 
 /** The member that names a stored file. */
 export const FILE_ID = 'file_id';

@@ -147,8 +147,8 @@ export const STEERING_TABLE: readonly SteeringGroup[] = [
     effect: "use or evict what is cached of others' prompts",
   },
   {
-    names: 'session_id session_params previous_response_id conversation background',
-    obeyedBy: 'SGLang, vLLM, OpenRouter, LiteLLM',
+    names: 'session_id session_params previous_response_id conversation thread background',
+    obeyedBy: 'SGLang, vLLM, OpenRouter, LiteLLM, Anthropic',
     effect: "continue another caller's session, or run without an answer that is metered",
   },
   {

@@ -10,7 +10,7 @@ import { modelEdit, renderAnswer } from './chat.ts';
 import { costCenterOf } from './cost-center.ts';
 import { JsonRelay } from './json-relay.ts';
 import { type OpenStream, StreamRelay } from './stream-relay.ts';
-import { memberNamed, type ValidBody, validateBody } from './validate.ts';
+import { memberNamed, type ValidBody, validateBody, validateItemTools } from './validate.ts';
 
 /** POST /responses (contract section 5): the caller's own bytes are sent on, with `model` and `store` edited. */
 export const responses: Operation = {
@@ -24,6 +24,7 @@ export const responses: Operation = {
     const valid = validateBody(body, checkResponses, GOVERNED, services.steering, STORED_MEMBERS);
     const { request } = valid;
     requireStateless(request);
+    validateItemTools(valid, services.steering);
     return {
       slug: request.model,
       slugParam: 'model',

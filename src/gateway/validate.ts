@@ -1,14 +1,18 @@
 import { type ErrorName, GatewayError, twoReadings } from '../domain/errors.ts';
+import type { ResponsesRequest } from '../domain/request.ts';
 import { FILE_ID, requireNoFiles } from '../domain/stateless.ts';
 import type { SteeringFilter } from '../domain/steering.ts';
 import {
   ambiguous,
   foldsTo,
+  itemsOf,
   type JsonFault,
   MAX_MEMBERS,
   MAX_NAMES,
   type Member,
   type Members,
+  OPEN_BRACKET,
+  type ParsedObject,
   QUOTE,
 } from '../json/members.ts';
 import { parseObject } from '../json/parser.ts';
@@ -85,7 +89,7 @@ function refuseSteering(
     if (name === METADATA) {
       validateMetadata(body, member, steering);
       metadata = index;
-    } else if (name === 'tools') validateTools(toolsIn(body, member, value.tools), steering, untyped);
+    } else if (name === 'tools') validateTools(body, member, value.tools, { steering, untyped });
     else if (name === 'chat_template_kwargs') validateKwargs(value.chat_template_kwargs, steering);
   }
   return metadata;
@@ -105,32 +109,95 @@ function validateMetadata(body: RequestBody, member: Member, steering: SteeringF
   }
 }
 
-/** The tools as they are read by their types. */
-function toolsIn(body: RequestBody, member: Member, tools: unknown): unknown {
-  if (!Array.isArray(tools) || !tools.some((tool) => tool?.type === TOOL_GROUP)) return tools;
-  // the value ends above the tools of a group
-  return JSON.parse(bytesWithin(body, member, MOST_WITH_GROUPS).toString());
-}
-
 /** A group of the caller's tools under one name. */
 const TOOL_GROUP = 'namespace';
-const MOST_WITH_GROUPS = 1_048_576;
+/** Bytes of tools that are read one by one. */
+const MOST_TOOLS = 1_048_576;
+
+/** What decides about a tool. */
+interface ToolRule {
+  readonly steering: SteeringFilter;
+  /** What a tool without a type is in the dialect. */
+  readonly untyped: string | null;
+}
 
 /** Tools of other types than the caller's own run at the router or the provider. */
-function validateTools(tools: unknown, steering: SteeringFilter, untyped: string | null, parent = 'tools'): void {
+function validateTools(body: RequestBody, member: Member, tools: unknown, rule: ToolRule): void {
   if (!Array.isArray(tools)) return;
+  // the value ends above the tools of a group
+  if (tools.some((tool) => tool?.type === TOOL_GROUP)) {
+    return validateToolBytes(bytesWithin(body, member, MOST_TOOLS), 'tools', rule);
+  }
   for (let i = 0; i < tools.length; i++) {
     const tool = tools[i];
     if (typeof tool !== 'object' || tool === null) continue;
-    // Gemini's tools have no type and no name, but a member named for them
-    const type = tool.type ?? ('function' in tool ? 'function' : 'name' in tool ? untyped : null);
-    const isGroup = type === TOOL_GROUP && parent === 'tools';
-    if (!isGroup && steering.refusesTool(type)) throw unsupported(`${parent}[${i}].type`, HOSTED);
-    for (const name in tool) if (name !== 'type' && foldsTo(name, 'type')) throw twoReadings(`${parent}[${i}].type`);
-    if (!isGroup) continue;
-    for (const name in tool) if (name !== 'tools' && foldsTo(name, 'tools')) throw twoReadings(`tools[${i}].tools`);
-    validateTools(tool.tools, steering, untyped, `tools[${i}].tools`);
+    for (const name in tool) if (name !== 'type' && foldsTo(name, 'type')) throw twoReadings(`tools[${i}].type`);
+    requireCallersTool(tool, `tools[${i}]`, rule);
   }
+}
+
+/**
+ * The same for tools in groups or in an item of a response's input, which are deeper than the value goes.
+ * @param bytes of a list
+ * @param parent where it stands, for the error
+ */
+function validateToolBytes(bytes: Buffer, parent: string, rule: ToolRule, mayGroup = true): void {
+  for (const [i, { start, end }] of itemsOf(bytes).entries()) {
+    const at = `${parent}[${i}]`;
+    const tool = objectWithin(bytes.subarray(start, end), at);
+    if (tool === null) continue;
+    requireOnce(tool.members, 'type', at);
+    if (!mayGroup || tool.value.type !== TOOL_GROUP) {
+      requireCallersTool(tool.value, at, rule);
+      continue;
+    }
+    requireOnce(tool.members, 'tools', at);
+    const inner = memberNamed(tool.members, 'tools');
+    if (inner === undefined) continue;
+    validateToolBytes(bytes.subarray(start + inner.valueStart, start + inner.valueEnd), `${at}.tools`, rule, false);
+  }
+}
+
+/** Items of a response's input that bring tools besides those of the list. */
+const WITH_TOOLS: ReadonlySet<unknown> = new Set(['additional_tools', 'tool_search_output']);
+
+/**
+ * Checks the tools that items of a response's input bring: Codex sends all of its own in one.
+ * @throws GatewayError 400
+ */
+export function validateItemTools({ body, members, request }: ValidBody<ResponsesRequest>, steering: SteeringFilter) {
+  const { input } = request;
+  if (typeof input === 'string' || !input.some(({ type }) => WITH_TOOLS.has(type))) return;
+  const { valueStart, valueEnd } = memberNamed(members, 'input') as Member;
+  const bytes = body.slice(valueStart, valueEnd);
+  for (const [i, { start, end }] of itemsOf(bytes).entries()) {
+    if (!WITH_TOOLS.has(input[i]?.type)) continue;
+    const at = `input[${i}]`;
+    if (end - start > MOST_TOOLS) throw tooLarge(at, MOST_TOOLS);
+    const item = objectWithin(bytes.subarray(start, end), at) as ParsedObject;
+    requireOnce(item.members, 'tools', at);
+    const tools = memberNamed(item.members, 'tools');
+    if (tools === undefined) continue;
+    const list = bytes.subarray(start + tools.valueStart, start + tools.valueEnd);
+    if (list[0] !== OPEN_BRACKET) {
+      throw new GatewayError('invalid_type', `Invalid type for '${at}.tools': must be array.`, `${at}.tools`);
+    }
+    validateToolBytes(list, `${at}.tools`, { steering, untyped: null });
+  }
+}
+
+function requireCallersTool(
+  tool: Readonly<Record<string, unknown>>,
+  at: string,
+  { steering, untyped }: ToolRule,
+): void {
+  // Gemini's tools have no type and no name, but a member named for them
+  const type = tool.type ?? ('function' in tool ? 'function' : 'name' in tool ? untyped : null);
+  if (steering.refusesTool(type)) throw unsupported(`${at}.type`, HOSTED);
+}
+
+function requireOnce(members: Members, name: string, at: string): void {
+  if (ambiguous(members, [name]) !== null) throw twoReadings(`${at}.${name}`);
 }
 
 const HOSTED =
@@ -156,7 +223,11 @@ export function bytesWithin(
   most: number = MOST_WITHIN,
 ): Buffer {
   if (valueEnd - valueStart <= most) return body.slice(valueStart, valueEnd);
-  throw new GatewayError('invalid_request', `'${name}' is larger than ${most} bytes.`, name);
+  throw tooLarge(name, most);
+}
+
+function tooLarge(name: string, most: number): GatewayError {
+  return new GatewayError('invalid_request', `'${name}' is larger than ${most} bytes.`, name);
 }
 
 /**
@@ -164,8 +235,13 @@ export function bytesWithin(
  * @throws GatewayError 400
  */
 export function membersWithin(value: Buffer, { name }: Member): Members | null {
+  return objectWithin(value, name)?.members ?? null;
+}
+
+/** @param name where the value stands, for the error */
+function objectWithin(value: Buffer, name: string): ParsedObject | null {
   const object = parseObject(value);
-  if (typeof object !== 'string') return object.members;
+  if (typeof object !== 'string') return object;
   const most = object === 'too_many_members' ? MAX_MEMBERS : object === 'too_many_names' ? MAX_NAMES : null;
   if (most === null) return null;
   throw new GatewayError('invalid_request', `'${name}' has more than ${most} members.`, name);

@@ -154,6 +154,30 @@ export function skipSpace(bytes: Uint8Array, i: number, end: number): number {
   return end;
 }
 
+/** Where a value begins and ends, with blanks around it. */
+export interface Span {
+  readonly start: number;
+  readonly end: number;
+}
+
+/** The items of a list. @param b valid JSON; anything but a list has none */
+export function itemsOf(b: Buffer): Span[] {
+  const items: Span[] = [];
+  if (b[0] !== OPEN_BRACKET) return items;
+  let depth = 0;
+  let start = 1;
+  for (let i = 0; i < b.length; i++) {
+    const c = b[i] as number;
+    if (c === QUOTE) i = stringEnd(b, i + 1, b.length);
+    else if (c === OPEN_BRACE || c === OPEN_BRACKET) depth++;
+    else if ((c === CLOSE_BRACE || c === CLOSE_BRACKET ? --depth : c === COMMA ? depth - 1 : -1) === 0) {
+      items.push({ start, end: i });
+      start = i + 1;
+    }
+  }
+  return items;
+}
+
 /** The end of the number that begins at i, or -1. Does not check what follows. */
 export function numberEnd(b: Buffer, i: number, end: number): number {
   if (i < end && b[i] === 0x2d) i++;

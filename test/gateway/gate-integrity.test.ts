@@ -336,6 +336,8 @@ t.test('only tools that the caller runs itself are forwarded', async (t) => {
     ['[{"type":"namespace","tools":[{"type":"function"},{"type":"mcp"}]}]', 'tools[0].tools[1].type'],
     ['[{"type":"namespace","tools":[{"type":"namespace","tools":[]}]}]', 'tools[0].tools[0].type'],
     ['[{"type":"namespace","tools":[],"Tools":[{"type":"mcp"}]}]', 'tools[0].tools'],
+    ['[{"type":"namespace","tools":[{"type":"mcp"}],"tools":[]}]', 'tools[0].tools'],
+    ['[{"type":"namespace","tools":[{"type":"mcp","type":"function"}]}]', 'tools[0].tools[0].type'],
     ['[{"type":"function","function":{}}],"tools":[{"type":"mcp"}]', 'tools'],
     ['[],"Tools":[{"type":"mcp"}]', 'tools'],
   ];

@@ -73,6 +73,8 @@ t.test('what needs stored state, or runs elsewhere, is refused by name', async (
   for (const [more, why] of [
     [{ container: 'container_1' }, "'container' needs state that is stored at the provider"],
     [{ container: { skills: [] } }, "'container' needs state"],
+    [{ thread: { type: 'create' } }, "'thread' needs state"],
+    [{ thread: { type: 'continue', previous_message_id: 'msg_1' } }, "'thread' needs state"],
     [{ messages: [{ role: 'user', content: [file] }] }, "'messages[].file_id' needs state"],
     [{ messages: [{ role: 'user', content: [{ type: 'container_upload', file_id: 'f' }] }] }, "'messages[].file_id'"],
     [{ mcp_servers: [{ url: 'https://x' }] }, "'mcp_servers'"],

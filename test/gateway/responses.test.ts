@@ -105,6 +105,14 @@ t.test('members of current clients pass', async (t) => {
     prompt: null,
     background: false,
     input: [
+      {
+        type: 'additional_tools',
+        role: 'developer',
+        tools: [
+          { type: 'function', name: 'g', parameters: { properties: { type: { enum: ['mcp'] } } } },
+          { type: 'namespace', name: 'n', tools: [{ type: 'custom', name: 'c' }] },
+        ],
+      },
       { role: 'user', content: [{ type: 'input_text', text: 'file_id' }] },
       { role: 'user', content: [{ type: 'input_image', image_url: 'data:image/png;base64,AAAA' }] },
       { type: 'reasoning', id: 'rs_1', summary: [], encrypted_content: 'x' },
@@ -182,6 +190,32 @@ t.test('what needs stored state, or runs elsewhere, is refused by name', async (
     t.equal(status, 400, String(type));
     t.match(json.error, { code: 'unsupported_parameter', param: 'tools[1].type' });
     t.match(json.error.message, 'Only tools that the caller runs');
+  }
+  t.equal(upstream.received.length, sent, 'nothing went upstream');
+});
+
+t.test('items of the input bring no other tools than the list of tools may', async (t) => {
+  const { post } = await newClient();
+  const sent = upstream.received.length;
+  const first = '{"role":"user","content":"a \\"quoted\\" ], text"}';
+  for (const type of ['additional_tools', 'tool_search_output', '\\u0061dditional_tools']) {
+    for (const [tools, param] of [
+      ['"tools":[{"type":"function","name":"f"},{"type":"file_search"}]', 'input[1].tools[1].type'],
+      ['"tools": [ {"type":"mcp","server_url":"https://x"} ]', 'input[1].tools[0].type'],
+      ['"tools":[{"type":"function","type":"mcp"}]', 'input[1].tools[0].type'],
+      ['"tools":[{"type":"mcp","type":"function"}]', 'input[1].tools[0].type'],
+      ['"tools":[{"type":"mcp"}],"tools":[]', 'input[1].tools'],
+      ['"tools":[],"Tools":[{"type":"mcp"}]', 'input[1].tools'],
+      ['"tools":[{"type":"namespace","tools":[{"type":"web_search"}]}]', 'input[1].tools[0].tools[0].type'],
+      ['"tools":{"type":"mcp"}', 'input[1].tools'],
+    ] as const) {
+      for (const filler of ['', ' '.repeat(100_000)]) {
+        const item = `{${tools},${filler}"role":"developer","type":"${type}"}`;
+        const { status, json } = await post(`{"model":"fast","input":[${first}, ${item} ,${first}]}`);
+        t.equal(status, 400, item.trim());
+        t.match(json.error, { param }, `${type} ${tools}`);
+      }
+    }
   }
   t.equal(upstream.received.length, sent, 'nothing went upstream');
 });
