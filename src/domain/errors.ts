@@ -13,6 +13,8 @@ const TYPES: Readonly<Record<number, string>> = {
   504: 'timeout_error',
 };
 
+const NONE: readonly string[] = [];
+
 type Row = readonly [status: number, message: string, more?: More];
 
 interface More {
@@ -22,6 +24,8 @@ interface More {
   readonly retry?: false;
   /** Seconds for `retry-after` where none was given. */
   readonly retryAfter?: number;
+  /** Headers that HTTP demands with the status, names and values in turn. */
+  readonly headers?: readonly string[];
 }
 
 const TABLE = {
@@ -32,7 +36,11 @@ const TABLE = {
   unsupported_parameter: [400, 'A parameter is not supported.'],
   context_length_exceeded: [400, "The input exceeds the model's context length."],
   model_required: [400, 'No model: name one in model_slug, or give the assistant a default model.'],
-  invalid_api_key: [401, 'Missing or invalid API key. Send it as "Authorization: Bearer <API_KEY>".'],
+  invalid_api_key: [
+    401,
+    'Missing or invalid API key. Send it as "Authorization: Bearer <API_KEY>".',
+    { headers: ['www-authenticate', 'Bearer'] },
+  ],
   insufficient_quota: [402, 'The monthly budget of your company has been reached.', { retry: false }],
   insufficient_scope: [403, 'This API key lacks the scope this endpoint requires.'],
   non_eu_model_blocked: [403, 'This model is hosted outside the EU, and your company does not allow non-EU models.'],
@@ -66,18 +74,19 @@ export class GatewayError extends Error {
   /** Value of `retry-after`, if one is to be sent. */
   retryAfter: string | undefined;
   /** More headers of the answer, names and values in turn. */
-  headers: readonly string[] = [];
+  headers: readonly string[];
   /** Whether a client may retry; undefined leaves it to the status. */
   retry: boolean | undefined;
 
   constructor(name: ErrorName, detail?: string, param: string | null = null) {
-    const [status, message, { code = name, retry, retryAfter } = {}] = TABLE[name] as Row;
+    const [status, message, { code = name, retry, retryAfter, headers = NONE } = {}] = TABLE[name] as Row;
     super(detail ?? message);
     this.name = name;
     this.status = status;
     this.code = code;
     this.param = param;
     this.retryAfter = retryAfter?.toString();
+    this.headers = headers;
     this.retry = retry;
   }
 

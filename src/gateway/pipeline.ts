@@ -105,10 +105,12 @@ class Exchange implements BodyListener, ReplyOwner {
 
   #read(hold: Hold | null): void {
     const { maxBodyBytes, bodyMemory } = this.#services;
-    const { head } = this.#req;
+    const { head, httpVersionMinor } = this.#req;
     this.#hold = hold;
     if (this.#summary.reply.res.destroyed) return hold?.end(); // the client left while units were waited for
-    if (head.expectsContinue && head.contentLength <= maxBodyBytes) this.#summary.reply.res.writeContinue();
+    if (head.expectsContinue && httpVersionMinor > 0 && head.contentLength <= maxBodyBytes) {
+      this.#summary.reply.res.writeContinue();
+    }
     this.#summary.askedAt = performance.now();
     readBody(this.#req, maxBodyBytes, bodyMemory, this); // 413
   }

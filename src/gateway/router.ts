@@ -65,7 +65,11 @@ export function findRoute(method: string, target: string, basePath: string, host
 }
 
 function only(expected: string, method: string, route: Route): Route {
-  if (method !== expected) throw new GatewayError('method_not_allowed');
+  if (method !== expected) {
+    const error = new GatewayError('method_not_allowed');
+    error.headers = ['allow', expected];
+    throw error;
+  }
   return route;
 }
 

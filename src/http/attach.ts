@@ -72,6 +72,7 @@ export function attach(
   };
   server.on('request', onRequest as never);
   server.on('checkContinue', onRequest as never); // the gateway asks for the body when it wants it
+  server.on('checkExpectation', onRequest as never); // Node alone would answer 417 without a body
   // the timer is the one that Node starts after an answer; Node does not know of repeated requests
   server.on('timeout', (socket: Socket) => {
     if (!connections.get(socket)?.isBusy) socket.destroy();

@@ -32,6 +32,7 @@ export function attachPlain(server: Server, handler: RequestHandler, secure = fa
   };
   server.on('request', onRequest);
   server.on('checkContinue', onRequest); // the gateway asks for the body when it wants it
+  server.on('checkExpectation', onRequest); // Node alone would answer 417 without a body
   server.on(secure ? 'secureConnection' : 'connection', (socket: Socket) => {
     open.add(socket);
     socket.on('close', () => open.delete(socket));

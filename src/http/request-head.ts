@@ -59,7 +59,7 @@ export class RequestHead {
         this.transferEncoding = this.#once(name, this.transferEncoding, value);
         break;
       case 'expect':
-        this.expectsContinue = /^100-continue$/i.test(value);
+        this.expectsContinue = /(?:^|[\s,])100-continue(?:$|[\s,])/i.test(value);
         break;
       case 'upgrade':
         this.upgrades = true;

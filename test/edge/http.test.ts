@@ -241,6 +241,39 @@ t.test('Expect: 100-continue is answered with 100 only when the body will be rea
   t.equal((await say(`${[CHAT_LINE, ...unknown].join('\r\n')}\r\n\r\n`)).status, 401);
 });
 
+t.test('expectations other than 100-continue are ignored, and HTTP/1.0 gets no interim answer', async (t) => {
+  for (const expect of ['something', 'a=b, c', '']) {
+    const answer = await say(request(CHAT_LINE, [...plainHeaders, `expect: ${expect}`]));
+    t.match(answer.text, /^HTTP\/1\.1 200/, `expect: ${expect}`);
+  }
+  const unknown = [`host: ${HOST}`, JSON_TYPE, 'expect: something'];
+  await refused(t, 'without a key', [401], request(CHAT_LINE, unknown));
+  const old = request(CHAT_LINE.replace('1.1', '1.0'), [...plainHeaders, 'expect: 100-continue']);
+  t.match((await say(old)).text, /^HTTP\/1\.1 200/);
+  const among = [...plainHeaders, 'expect: a=b, 100-Continue', `content-length: ${BODY.length}`];
+  const answer = await say(`${[CHAT_LINE, ...among].join('\r\n')}\r\n\r\n`, BODY);
+  t.match(answer.text, /^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 200/);
+});
+
+t.test('401 says how to authenticate, 405 which method is allowed', async (t) => {
+  const line = (method: string, path: string) => request(`${method} ${path} HTTP/1.1`, plainHeaders, '');
+  for (const path of ['/v1/models', '/v1/chat/completions', '/v1/messages']) {
+    const line = path === '/v1/models' ? `GET ${path} HTTP/1.1` : `POST ${path} HTTP/1.1`;
+    const answer = await say(request(line, [`host: ${HOST}`, JSON_TYPE], ''));
+    t.match([answer.status, answer.headers.get('www-authenticate')], [401, 'Bearer'], path);
+  }
+  for (const [method, path, allowed] of [
+    ['OPTIONS', '/v1/chat/completions', 'POST'],
+    ['HEAD', '/v1/models', 'GET'],
+    ['POST', '/v1/models/x', 'GET'],
+    ['DELETE', '/v1/usage', 'GET'],
+    ['GET', '/v1/assistants/x/run', 'POST'],
+  ] as const) {
+    const answer = await say(line(method, path));
+    t.match([answer.status, answer.headers.get('allow')], [405, allowed], `${method} ${path}`);
+  }
+});
+
 t.test('a client that takes too long over its head or its body gets 408', async (t) => {
   const [head, body] = await Promise.all([
     say(`${CHAT_LINE}\r\nhost: ${HOST}\r\nx-slow: `),
