@@ -1,8 +1,7 @@
+import { MAX_TOKENS } from '../json/usage.ts';
 import { GatewayError } from './errors.ts';
 import { costOf, type Femto, type Prices } from './money.ts';
 import type { Calendar } from './month.ts';
-
-const MAX_TOKENS = 1_000_000_000_000; // of a ledger row
 
 const KEY_BUDGET_REACHED = 'This key has reached its monthly budget.';
 

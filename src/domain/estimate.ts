@@ -1,5 +1,5 @@
 import type { Piece, TextSample } from '../json/text-sample.ts';
-import type { TokenCounts } from '../json/usage.ts';
+import { MAX_TOKENS, type TokenCounts } from '../json/usage.ts';
 import { type Prompt, promptTokens } from './prompt.ts';
 import { countTokens, countWeighted } from './tokens.ts';
 
@@ -57,10 +57,14 @@ export class Estimator {
   estimate(model: string, prompt: Prompt, generated: Generated): TokenCounts {
     const rates = this.#models.get(model) ?? UNKNOWN_RATES;
     return {
-      prompt: Math.max(1, Math.round(promptTokens(prompt) * (rates.prompt.rate ?? 1))),
-      completion: Math.round(completion(generated, rates)),
+      prompt: Math.max(1, rounded(promptTokens(prompt) * (rates.prompt.rate ?? 1))),
+      completion: rounded(completion(generated, rates)),
     };
   }
+}
+
+function rounded(tokens: number): number {
+  return Math.min(MAX_TOKENS, Math.round(tokens));
 }
 
 /** Tokens per unit of something: the weighted mean of the samples, and its recent error. */

@@ -1,4 +1,7 @@
-/** Token counts of one call: whole numbers, 0 or more. */
+/** The most tokens that a row of the ledger holds; a larger count is not one. */
+export const MAX_TOKENS = 1_000_000_000_000;
+
+/** Token counts of one call: whole numbers, 0 to MAX_TOKENS. */
 export interface TokenCounts {
   readonly prompt: number;
   readonly completion: number;
@@ -69,7 +72,7 @@ export function responsesUsage(usage: Members): ToldUsage {
 export function messagesUsage(usage: Members): ToldUsage {
   const { input_tokens: input, cache_creation_input_tokens: written, cache_read_input_tokens: read } = usage;
   const parts = [input, written ?? 0, read ?? 0];
-  const prompt = parts.every(isCount) ? parts.reduce((sum, part) => sum + part, 0) : null;
+  const prompt = parts.every(isCount) ? countOrNull(parts.reduce((sum, part) => sum + part, 0)) : null;
   const completion = countOrNull(usage.output_tokens);
   const cache = written == null && read == null ? null : { cached_tokens: read, cache_write_tokens: written };
   return { prompt, completion, details: detailsOf(prompt, completion, cache, null, usage.cost) };
@@ -177,5 +180,5 @@ function countOrNull(value: unknown): number | null {
 }
 
 function isCount(value: unknown): value is number {
-  return Number.isSafeInteger(value) && (value as number) >= 0;
+  return Number.isInteger(value) && (value as number) >= 0 && (value as number) <= MAX_TOKENS;
 }

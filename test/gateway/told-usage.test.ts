@@ -44,6 +44,9 @@ t.test('a usage with one bad number keeps the good one, and the other is estimat
     { prompt_tokens: 1234, completion_tokens: '7' },
     { prompt_tokens: null, completion_tokens: 1234 },
     { prompt_tokens: 1.5, completion_tokens: 1234 },
+    // more than a row of the ledger holds
+    { prompt_tokens: 1234, completion_tokens: 1_000_000_000_001 },
+    { prompt_tokens: Number.MAX_SAFE_INTEGER, completion_tokens: 1234 },
   ];
   for (const usage of usages) {
     const customer = await customerOf();

@@ -34,6 +34,7 @@ t.test('the usage of a chat completion is two whole numbers that are not negativ
     '{"prompt_tokens":1,"completion_tokens":-2}',
     '{"prompt_tokens":1,"completion_tokens":"2"}',
     '{"prompt_tokens":1,"completion_tokens":1e999}',
+    '{"prompt_tokens":1,"completion_tokens":1000000000001}',
   ]) {
     t.strictSame(read(json), { prompt: 1, completion: null }, json);
   }
@@ -44,6 +45,7 @@ t.test('the usage of a chat completion is two whole numbers that are not negativ
     '{"prompt_tokens":1.5,"completion_tokens":2}',
     '{"prompt_tokens":"1","completion_tokens":2}',
     '{"prompt_tokens":9007199254740992,"completion_tokens":2}',
+    '{"prompt_tokens":1000000000001,"completion_tokens":2}',
   ]) {
     t.strictSame(read(json), { prompt: null, completion: 2 }, json);
   }
