@@ -57,6 +57,7 @@ const MAX_LEVELS = 31;
 const DIGIT_9 = 0x39; // the sign and all digits are at most this
 const FINISH_REASON = Buffer.from('finish_reason');
 const USAGE_KEY = Buffer.from('usage');
+const ERROR_KEY = Buffer.from('error');
 const COST = Buffer.from('cost');
 const NULL = Buffer.from('null');
 const TRUE = Buffer.from('true');
@@ -94,7 +95,7 @@ export class ObjectWalk implements HiddenSpans {
   typeEnd = -1;
   /** Members that remain after the edits. */
   kept = 0;
-  /** The span of the last top-level `error` that is not null; errorStart is -1 without one. */
+  /** The span of the last `error` that is not null, at the top level or in a choice; errorStart is -1 without one. */
   errorStart = -1;
   errorEnd = -1;
   /** The span of the last non-empty `usage` object, or else of that in `x_groq`; usageStart is -1 without one. */
@@ -241,6 +242,14 @@ export class ObjectWalk implements HiddenSpans {
     }
   }
 
+  /** Takes the error behind the colon before i: OpenRouter tells it in the choice. */
+  #noteChoiceError(b: Buffer, i: number, end: number, lineEnds: boolean): void {
+    const value = spaceEnd(b, i, end, lineEnds);
+    if (b[value] === 0x6e) return; // null
+    this.errorStart = value;
+    this.errorEnd = b[value] === OPEN_BRACE ? containerEnd(b, value, value, 1, end, lineEnds, null) : value;
+  }
+
   /** Takes the usage behind the colon before i, unless there is one outside. */
   #noteGroqUsage(b: Buffer, i: number, end: number, lineEnds: boolean): void {
     const value = spaceEnd(b, i, end, lineEnds);
@@ -324,9 +333,11 @@ export class ObjectWalk implements HiddenSpans {
         if (next !== COLON_ONLY) return -1;
         next = VALUE;
         generated = isGenerated(names, b, from, to - from);
-        if (kind === CHOICES && depth === 2 && equals(b, from, to - from, FINISH_REASON)) {
-          const value = spaceEnd(b, i + 1, end, lineEnds);
-          if (value + 1 < end && b[value] === QUOTE && b[value + 1] !== QUOTE) this.finished = true;
+        if (kind === CHOICES && depth === 2) {
+          if (equals(b, from, to - from, FINISH_REASON)) {
+            const value = spaceEnd(b, i + 1, end, lineEnds);
+            if (value + 1 < end && b[value] === QUOTE && b[value + 1] !== QUOTE) this.finished = true;
+          } else if (equals(b, from, to - from, ERROR_KEY)) this.#noteChoiceError(b, i + 1, end, lineEnds);
         } else if (kind === GROQ && depth === 1 && equals(b, from, to - from, USAGE_KEY)) {
           this.#noteGroqUsage(b, i + 1, end, lineEnds);
         }

@@ -64,6 +64,9 @@ t.test('usage of an answer', (t) => {
 t.test('an error, a finish_reason and generated text are noticed', (t) => {
   t.equal(scanned('{"error":{"message":"x"}}').error, true);
   t.equal(scanned('{"error":null,"a":{"error":1}}').error, false);
+  t.equal(scanned('{"choices":[{"index":0},{"error" :\n {"message":"x"},"index":1}]}').error, true);
+  t.equal(scanned('{"choices":[{"error":"x"}]}').error, true);
+  t.equal(scanned('{"choices":[{"error": null,"message":{"error":1,"content":"\\"error\\":1"}}]}').error, false);
   const answer = scanned(
     '{"choices": [\n {"index":0,"message":{"role":"assistant","content":"Hi \\"you\\""},"finish_reason": "stop"}]}',
   );

@@ -416,6 +416,12 @@ export const STREAMS: readonly StreamFixture[] = [
   broken('stops within [DONE]', `${STOP}data: [DON`, slugged(STOP)),
   broken('stops in an event of several lines', `${STOP}data: [DONE]⏎data: [DONE]⏎`, slugged(STOP)),
   broken(
+    'an error in a choice',
+    `${HELLO}${event('{"choices":[{"index":0,"delta":{},"finish_reason":"error","error":{"message":"internal"}}]}')}${STOP}${UPSTREAM_DONE}`,
+    slugged(HELLO),
+    { generated: 5 },
+  ),
+  broken(
     'an error with an integer code',
     `${HELLO}data: {"error":{"message":"internal-host down","code":503}}⏎⏎${HELLO}${UPSTREAM_DONE}`,
     slugged(HELLO),

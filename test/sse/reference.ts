@@ -50,6 +50,7 @@ export function reference(stream: string, ended: boolean, slug: string, maxEvent
         for (const { name, text } of members) {
           const choices = name === 'choices' ? JSON.parse(text) : null;
           for (const choice of Array.isArray(choices) ? choices : []) {
+            if (choice !== null && (choice.error ?? null) !== null) return over('broken');
             if (typeof choice?.finish_reason === 'string' && choice.finish_reason !== '') finished = true;
           }
         }
