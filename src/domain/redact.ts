@@ -94,5 +94,6 @@ const SECRETS: readonly RegExp[] = [
   /\[[0-9a-f:]{3,}\](?::\d+)?/gi, // IPv6
   /\b(?:[a-z0-9-]+\.)+(?:com|net|org|io|ai|eu|de|fr|dev|cloud|local|internal|svc|lan|azure)(?:\.[a-z]+)*\b(?::\d+)?(?:\/\S*)?/gi, // hosts
   /\blocalhost(?::\d+)?/gi,
+  /\b(?:request|trace|correlation|activity)[-_ ]?id\b\W{0,3}[\w-]*\d[\w-]*|\breq_\w+/gi, // of the upstream's requests
   /\b[\w-]{32,}\b/g, // digests, tokens, long identifiers
 ];

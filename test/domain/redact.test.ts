@@ -22,6 +22,10 @@ const CASES: readonly (readonly [string, string])[] = [
   ['bad image at https://blob.example.com/x?sig=1 here', 'bad image at … here'],
   ['asked 10.1.2.3:4000 and router.internal:8000/v1', 'asked … and …'],
   ['key sk-proj-abcd1234 is wrong', 'key … is wrong'],
+  ['bad tool (request id: 20261123AbCd)', 'bad tool (…)'],
+  ['bad tool, Request-ID=0a1b-2c3d', 'bad tool, …'],
+  ['bad tool: see req_011CVabcdef, trace_id "4bf92f3577b3"', 'bad tool: see …, …"'],
+  ["Unknown parameter 'request_id'.", "Unknown parameter 'request_id'."],
   ['first line\nTraceback (most recent call last):', 'first line'],
 ];
 
