@@ -133,8 +133,7 @@ export class StreamRelay extends Relay implements SpanSink {
 
   /** An answer that is no stream: an error, or a whole JSON answer, which is of no use to the client. */
   #refuse(body: Buffer): void {
-    const error = this.statusError(body);
-    this.#fail(this.status === 200 ? brokenAnswer() : error);
+    this.#fail(this.statusError(body));
   }
 
   #settle(outcome: Outcome, listener: BookingListener | null, usage: ToldUsage | null = this.#scanner.usage()): void {

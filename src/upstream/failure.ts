@@ -42,6 +42,7 @@ export function statusFailure(
   model: Model,
   secrets: readonly string[],
 ): GatewayError {
+  if (status < 300) return brokenAnswer();
   if (status === 429) {
     const error = new GatewayError('rate_limit_exceeded');
     if (retryAfter !== undefined && RETRY_AFTER.test(retryAfter)) error.retryAfter = retryAfter;
