@@ -1,4 +1,5 @@
 import { html } from 'hono/html';
+import { NOUNS, nameIn } from '../domain/change-text.ts';
 import { AUDIT_WINDOW, type AuditRow, pageOfAudit } from '../store/audit.ts';
 import { findCompany } from '../store/company.ts';
 import { companyOf, type PageContext, type Route, read } from './context.ts';
@@ -15,17 +16,6 @@ export const auditRoutes: readonly Route[] = [
 const SORTS = { '-id': 'Newest first', id: 'Oldest first' };
 const MAX_VALUE = 300; // characters
 
-const SUBJECTS: Readonly<Record<string, string>> = {
-  companies: 'company',
-  models: 'model',
-  model_prices: 'price to come',
-  model_cost_prices: 'cost price',
-  api_keys: 'key',
-  assistants: 'assistant',
-  users: 'user',
-  invitations: 'invitation',
-  admin_tokens: 'token',
-};
 /** What a company may know of a model of its own. The internal name is not in it. */
 const MODEL_COLUMNS = [
   ...['name', 'slug', 'kind', 'eu_hosted', 'token_input', 'created_at'],
@@ -101,8 +91,7 @@ function who({ actor, db_role }: AuditRow): Html {
 
 function what({ action, subject, before, after }: AuditRow): Html {
   const [tone, verb] = ACTIONS[action];
-  const row = after ?? before ?? {};
-  return html`${badge(tone, verb)} ${SUBJECTS[subject] ?? subject}<br><strong>${String(row.name ?? row.slug ?? row.email ?? '')}</strong>`;
+  return html`${badge(tone, verb)} ${NOUNS[subject] ?? subject}<br><strong>${nameIn(after ?? before ?? {})}</strong>`;
 }
 
 /** The values that differ; all values of a row that was created or removed. */

@@ -21,11 +21,15 @@ export interface RecentChange {
   readonly what: string;
 }
 
-const NOUNS: Readonly<Record<string, string>> = {
+/** What a row of each audited table is called. */
+export const NOUNS: Readonly<Record<string, string>> = {
   companies: 'company',
   models: 'model',
+  model_prices: 'price to come',
+  model_cost_prices: 'cost price',
   api_keys: 'key',
   assistants: 'assistant',
+  statements: 'statement',
   users: 'user',
   admin_tokens: 'token',
   invitations: 'invitation',
@@ -42,8 +46,7 @@ const MAX_VALUE = 40; // characters
 
 /** "ann@gate.example", "changed key CI of Acme: max concurrent none → 4". */
 export function describeChange({ at, actor, db_role, action, subject, company_name, before, after }: ChangedRow) {
-  const row = after ?? before ?? {};
-  const name = String(row.name ?? row.slug ?? row.email ?? '');
+  const name = nameIn(after ?? before ?? {});
   const noun = action === 'truncate' ? `all rows of ${subject}` : (NOUNS[subject] ?? subject);
   const whose = company_name === null || subject === 'companies' ? '' : ` of ${company_name}`;
   const members = action === 'update' ? differences(before ?? {}, after ?? {}) : '';
@@ -52,6 +55,11 @@ export function describeChange({ at, actor, db_role, action, subject, company_na
     who: actor === db_role ? `${actor} by SQL` : actor === 'cli' ? 'the command line' : actor,
     what: `${VERBS[action]} ${noun}${name === '' ? '' : ` ${name}`}${whose}${members}`,
   } satisfies RecentChange;
+}
+
+/** The name of an audited row; a statement has its number. '' for rows without one. */
+export function nameIn(row: Readonly<Record<string, unknown>>): string {
+  return String(row.name ?? row.slug ?? row.email ?? row.number ?? '');
 }
 
 function differences(before: NonNullable<ChangedRow['before']>, after: NonNullable<ChangedRow['after']>): string {

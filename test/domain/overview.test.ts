@@ -107,6 +107,22 @@ t.test('a change is told in a sentence', async (t) => {
     who: 'app by SQL',
     what: 'removed model m',
   });
+  for (const [subject, what] of [
+    ['model_prices', 'removed price to come m'],
+    ['model_cost_prices', 'removed cost price m'],
+  ] as const)
+    t.equal(
+      describeChange({ ...row, ...model, subject, before: { slug: 'm' }, after: null, action: 'delete' }).what,
+      what,
+    );
+  const statement = {
+    subject: 'statements',
+    company_name: 'Acme',
+    before: null,
+    after: { number: 1 },
+    action: 'insert' as const,
+  };
+  t.equal(describeChange({ ...row, ...statement }).what, 'created statement 1 of Acme');
   const emptied = { ...row, ...model, after: null, action: 'truncate' as const };
   t.equal(describeChange(emptied).what, 'emptied all rows of models');
 });
