@@ -15,7 +15,7 @@ const READ_MS = 30_000;
 const MOST_SHOWN = 200;
 const FIGURES = [
   ...['Requests', 'Revenue', 'Cost', 'Margin', 'Percent', 'Without cost price'],
-  ...["Upstream's cost", 'Margin by it', 'Cached'],
+  ...["Upstream's cost", "Margin by upstream's cost", 'Cached'],
 ];
 
 type Sums = DetailedMargin['total'];
@@ -50,8 +50,12 @@ ${by('Company', margin.by_company, margin.companies, ({ company_id, company_name
   return page(c, `Margin in ${name}`, body);
 }
 
+/** Whether the upstream's cost is known in EUR for any model. */
+function hasUpstreamMargin(models: DetailedMargin['by_model']): boolean {
+  return models.some(({ upstream }) => upstream !== null && upstream.margin_eur !== null);
+}
+
 function sums(c: PageContext, { told, by_model }: DetailedMargin) {
-  const hasMargin = by_model.some(({ upstream }) => upstream !== null && upstream.margin_eur !== null);
   const { format } = c.var;
   const eur = (amount: string | null) => (amount === null ? muted('unknown') : format.eur(amount));
   return {
@@ -61,7 +65,9 @@ function sums(c: PageContext, { told, by_model }: DetailedMargin) {
     ...(told.cost ? { "Upstream's cost": ({ upstream, requests }: Sums) => costText(c, upstream, requests) } : {}),
     Margin: ({ margin_eur }: Sums) => eur(margin_eur),
     Percent: ({ margin_percent: percent }: Sums) => (percent === null ? muted('unknown') : format.percent(percent)),
-    ...(hasMargin ? { 'Margin by it': ({ upstream }: ToldSums) => eur(upstream?.margin_eur ?? null) } : {}),
+    ...(hasUpstreamMargin(by_model)
+      ? { "Margin by upstream's cost": ({ upstream }: ToldSums) => eur(upstream?.margin_eur ?? null) }
+      : {}),
     'Without cost price': ({ uncosted_eur }: Sums) => (uncosted_eur === '0' ? muted('none') : eur(uncosted_eur)),
     ...(told.cached
       ? { Cached: ({ cached_percent: share }: ToldSums) => (share === null ? muted('unknown') : format.percent(share)) }
@@ -80,14 +86,17 @@ function costText(c: PageContext, upstream: ToldSums['upstream'], requests: numb
   return upstream.requests === requests ? text : html`${text} ${muted(`of ${format.count(upstream.requests)} calls`)}`;
 }
 
-function toldText({ told, upstream_currency: { currency, rate } }: DetailedMargin): string {
+function toldText({ told, by_model, upstream_currency: { currency, rate } }: DetailedMargin): string {
   const worth =
     rate !== null
       ? ` 1 ${currency} is counted as ${rate} EUR in every month.`
       : currency === 'EUR'
         ? ''
-        : ` To see it in EUR, set UPSTREAM_RATE to what 1 ${currency} is worth.`;
-  const cost = ` “Upstream's cost” is what the upstream itself reported. “Margin by it” is revenue less that cost, of the calls that have one.${worth}`;
+        : ` To see that cost in EUR, set UPSTREAM_RATE to what 1 ${currency} is worth.`;
+  const margin = hasUpstreamMargin(by_model)
+    ? " “Margin by upstream's cost” is the revenue of the calls that have such a cost, less that cost."
+    : '';
+  const cost = ` “Upstream's cost” is what the upstream itself reported.${margin}${worth}`;
   const cached =
     " “Cached” is the share of the prompt tokens that came from the upstream's cache, of the calls for which it reports this.";
   return `${told.cost ? cost : ''}${told.cached ? cached : ''}`;

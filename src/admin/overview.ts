@@ -118,8 +118,8 @@ function budgets({ total, used_up, nearest }: Overview['budgets'], format: Forma
   const rest = total > nearest.length ? html` The ${format.count(nearest.length)} nearest are shown.` : '';
   return html`<section><h2>Budgets near their end</h2>${
     total === 0
-      ? emptyText('No budget is used to 80 %, and none will be passed at this pace.')
-      : html`<p>${format.count(total)} ${total === 1 ? 'budget is' : 'budgets are'} used to 80 % or will be passed at this pace; ${format.count(used_up)} of them used up.${rest}</p>
+      ? emptyText(`No budget has reached ${format.percent(80)}, and none will be passed at this pace.`)
+      : html`<p>${format.count(total)} ${total === 1 ? 'budget has' : 'budgets have'} reached ${format.percent(80)} or will be passed at this pace. Used up: ${format.count(used_up)}.${rest}</p>
 ${table('Budgets near their end', nearest, { cells, figures }, true)}`
   }</section>`;
 }

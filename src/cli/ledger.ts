@@ -92,7 +92,7 @@ function sumsText(name: SumsName | ToldSumsName, { checked, total, differences }
 
 function sealsText({ seals, rows, unsealed, total, findings }: SealCheck): string {
   const without = unsealed === 0 ? '' : `Rows without a seal: ${unsealed}.`;
-  if (total === 0) return `Every sealed row is as it was written: ${rows} rows, ${seals} seals. ${without}`.trimEnd();
+  if (total === 0) return `Every sealed row is as it was written; rows: ${rows}, seals: ${seals}. ${without}`.trimEnd();
   const lines = cells(findings, 'what', 'month', 'request_id', 'writer', 'number');
   return `${firstRows(['WHAT', 'MONTH', 'REQUEST', 'WRITER', 'SEAL'], lines, total, ['SEAL'])}\n${without}`.trimEnd();
 }
@@ -110,13 +110,13 @@ function statementsText(
     parts.push(firstRows(['WHAT', 'COMPANY', 'STATEMENT', 'MONTH', 'REQUEST'], lines, total, ['STATEMENT']));
   } else if (statements > 0) {
     const waiting = late === 0 ? '' : ` Late rows for the next statements: ${late}.`;
-    parts.push(`Every statement is proven by its rows: ${rows} rows, ${statements} statements.${waiting}`);
+    parts.push(`Every statement is proven by its rows; rows: ${rows}, statements: ${statements}.${waiting}`);
   }
   if (ofCheckpoints.length > 0) {
     const lines = cells(ofCheckpoints, 'what', 'checkpoint', 'writer', 'number');
     parts.push(firstRows(['WHAT', 'CHECKPOINT', 'WRITER', 'SEAL'], lines, lines.length, ['CHECKPOINT', 'SEAL']));
   } else if (checkpoints > 0)
-    parts.push(`Every checkpoint of the seals is as it was taken: ${checkpoints} checkpoints.`);
+    parts.push(`Every checkpoint of the seals is as it was taken; checkpoints: ${checkpoints}.`);
   return parts;
 }
 

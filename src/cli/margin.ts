@@ -26,7 +26,7 @@ const COST = {
   "UPSTREAM'S COST": ({ upstream }: ToldSums) => orDash(upstream === null ? null : costsText(upstream)),
   'IN EUR': ({ upstream }: ToldSums) => orDash(upstream?.cost_eur ?? null),
   'OF CALLS': ({ upstream }: ToldSums) => String(upstream?.requests ?? 0),
-  'MARGIN BY IT': ({ upstream }: ToldSums) => orDash(upstream?.margin_eur ?? null),
+  "MARGIN BY UPSTREAM'S COST": ({ upstream }: ToldSums) => orDash(upstream?.margin_eur ?? null),
 };
 const CACHED = { 'CACHED %': ({ cached_percent }: ToldSums) => orDash(cached_percent) };
 const NUMBERS = Object.keys({ ...SUMS, ...COST, ...CACHED });
@@ -41,7 +41,7 @@ export const marginCommands: readonly Command[] = [
     },
     notes: `Revenue is that of the ledger. Cost is tokens × the cost price of the day ("model cost"). EUR amounts are exact.
 Calls without a cost price are in neither cost nor margin; WITHOUT COST is their revenue.
-Where the upstream reports its own cost, more columns show it: as reported, and in EUR if it is in EUR or UPSTREAM_RATE says what one unit of UPSTREAM_CURRENCY is worth. OF CALLS is how many calls have such a cost, and MARGIN BY IT their revenue less that cost. CACHED % is the share of the prompt tokens that came from the upstream's cache, of the calls for which it reports this.`,
+Where the upstream reports its own cost, more columns show it: as reported, and in EUR if it is in EUR or UPSTREAM_RATE says what one unit of UPSTREAM_CURRENCY is worth. OF CALLS is how many calls have such a cost, and MARGIN BY UPSTREAM'S COST is their revenue less that cost. CACHED % is the share of the prompt tokens that came from the upstream's cache, of the calls for which it reports this.`,
     async run({ read, config }, { month, csv }) {
       const { upstreamCurrency: currency, upstreamRate: rate } = config;
       const margin = await read((sql) => readDetailedMargin(sql, month ?? null, { currency, rate }));

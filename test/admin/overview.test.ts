@@ -34,7 +34,7 @@ t.test('an operator sees that all is well, and who spends most', async (t) => {
   t.match(text, /Overview All is well\. /);
   t.match(html, `<a href="/companies/${company}/usage">Nord &lt;b&gt;</a>`);
   t.match(text, /Top spenders today .* Nord &lt;b&gt; .*100%/);
-  t.match(text, /1 budget is used to 80 % or will be passed at this pace; 1 of them used up\./);
+  t.match(text, /1 budget has reached 80% or will be passed at this pace\. Used up: 1\./);
   t.match(html, `<a href="/companies/${company}/settings">Change`, 'and leads to where it is changed');
   t.match(text, /Gateways Gateway State .* running 0\.1\.0 /);
   t.match(text, /olga@tollgate\.example|by SQL changed company Nord &lt;b&gt;: name/);

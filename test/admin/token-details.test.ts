@@ -65,5 +65,5 @@ t.test('the upstream’s own cost is for operators', async (t) => {
   const margin = await operator.get('/margin', english);
   t.match(plain(margin).replaceAll(' ', ''), `€${told.eur}`, 'exact, in EUR');
   t.match(plain(margin), /1 USD is counted as 0\.5 EUR in every month\./);
-  t.match(plain(margin), 'Margin by it');
+  t.match(plain(margin), "Margin by upstream's cost");
 });

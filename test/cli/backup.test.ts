@@ -59,7 +59,7 @@ t.test('from embedded to an own server, by the commands of the documentation, wh
     stdout,
     /^Wrote \d+ rows to tollgate\.backup \(0\.\d MB\)\.\nLoaded \d+ rows\. .*\nmonthly_spend is the sum of its rows/,
   );
-  t.match(stdout, /Every sealed row is as it was written: [1-9]\d* rows, [1-9]\d* seals\.\n$/);
+  t.match(stdout, /Every sealed row is as it was written; rows: [1-9]\d*, seals: [1-9]\d*\.\n$/);
   t.same(readdirSync(folder).sort(), ['data', 'tollgate.backup'], 'nothing is left but the file');
   t.equal(statSync(join(folder, 'tollgate.backup')).mode & 0o777, 0o600);
 

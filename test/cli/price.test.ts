@@ -109,7 +109,7 @@ t.test('usage margin shows cost and margin, and names models without a cost pric
   });
   t.match(
     (await margin()).out,
-    /% +WITHOUT COST +UPSTREAM'S COST +IN EUR +OF CALLS +MARGIN BY IT +CACHED %.*fast +1 +2 +0\.5 +1\.5 +75 +0 +0\.4 USD +- +1 +- +25\n.*Without a cost price: a,b\. Set it with "tollgate model cost"\./s,
+    /% +WITHOUT COST +UPSTREAM'S COST +IN EUR +OF CALLS +MARGIN BY UPSTREAM'S COST +CACHED %.*fast +1 +2 +0\.5 +1\.5 +75 +0 +0\.4 USD +- +1 +- +25\n.*Without a cost price: a,b\. Set it with "tollgate model cost"\./s,
   );
   t.equal(
     (await margin('--csv')).out,
