@@ -100,7 +100,7 @@ function withoutBlocks(text: string): string {
 
 function friendlyText(last: Turn, said: string): string {
   const about = last.role === 'tool' ? `The tool returned: ${clip(last.text)}` : `You wrote: ${clip(said)}`;
-  return `Hello from the Tollgate demo upstream. No language model is connected here. ${about} To get real answers, set UPSTREAM_URL.`;
+  return `Hello from the Tollgate demo upstream. No language model is connected here.\n${about}\nTo get real answers, set UPSTREAM_URL.`;
 }
 
 function clip(text: string): string {

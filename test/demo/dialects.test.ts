@@ -101,7 +101,7 @@ t.test('blocks that an agent puts around a question are no part of it', async (t
   const content = '<environment>\n<shell>zsh</shell>\n</environment>\nhello <br> you<note>the shell</note>';
   const tools = [{ type: 'function' as const, function: { name: 'shell' } }];
   const answer = await openai.chat.completions.create({ model, tools, messages: [{ role: 'user', content }] });
-  t.match(answer.choices[0]?.message.content, 'You wrote: hello <br> you To');
+  t.match(answer.choices[0]?.message.content, 'You wrote: hello <br> you\nTo get real answers');
 });
 
 t.test('responses: a text, with what the request said and detailed usage', async (t) => {

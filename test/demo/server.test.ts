@@ -69,7 +69,7 @@ t.test('a chat answer names the demo, echoes the user and reports usage', async 
     choices: [
       {
         index: 0,
-        message: { role: 'assistant', content: /demo upstream.*What is a tollgate\?/ },
+        message: { role: 'assistant', content: /demo upstream.*What is a tollgate\?/s },
         finish_reason: 'stop',
       },
     ],
