@@ -30,9 +30,9 @@ export const assistantRun: Operation = {
 
 const GOVERNED = ['messages', 'model_slug', 'temperature', 'max_tokens', 'stream'];
 
-const DATE_BYTES = 64; // more than the sentence about the date takes, which follows the prompt
+const DATE_BYTES = 64; // more than the sentence with the date takes that is added to the system prompt
 
-/** Nothing of a run's `metadata` goes upstream: it takes the cost centre alone. @throws GatewayError 400 */
+/** The cost centre: a run's `metadata` may have no other member, and none of it goes upstream. @throws GatewayError 400 */
 function runCostCenter(valid: ValidBody<AssistantRunRequest>, member: string | null): string {
   const { metadata } = valid.request;
   if (metadata === undefined) return '';

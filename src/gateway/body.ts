@@ -10,10 +10,10 @@ import { type BodyMemory, free, Lease } from '../runtime/body-memory.ts';
 
 /** A body up to this size is parsed when it is whole; a larger one is scanned as it arrives. */
 const PARSE_BYTES = 65_536;
-/** What is read of a larger one at a time: the system gives up to 2 MiB of each before anything else. */
+/** How much of a larger one is read before other bodies have their turn; else the system gives up to 2 MiB of each. */
 const TURN_BYTES = 131_072;
 
-/** A request body: its bytes as they arrived, and what a strict reader makes of them. */
+/** A request body: its bytes as they arrived, and the object that a strict parser reads from them. */
 export class RequestBody {
   #pieces: readonly Buffer[];
   readonly length: number;
@@ -67,7 +67,7 @@ export class RequestBody {
   }
 }
 
-/** Waits for a request body: one of the two is called, once. */
+/** Receives a request body: one of the two methods is called, once. */
 export interface BodyListener {
   /** The body is whole; whether it is an acceptable object is in `body.object`. */
   onBody(body: RequestBody): void;
@@ -99,11 +99,11 @@ class BodyReader implements BodySink {
   #listener: BodyListener | null;
   /** Pieces that were not moved to leased memory. */
   #pieces: Buffer[] = [];
-  /** Memory of a large body. A small one gets none: a slab is a lot to give for one byte. */
+  /** Memory of a large body. A small one leases none, because slabs are large. */
   #lease: Lease | null = null;
   readonly #scanner: ObjectScanner | null;
   #size = 0;
-  /** Size at which others have their turn. */
+  /** Size at which reading pauses, so that other bodies have their turn. */
   #turnEnds = TURN_BYTES;
 
   constructor(req: ClientRequest, limit: number, memory: BodyMemory, listener: BodyListener) {
@@ -130,7 +130,7 @@ class BodyReader implements BodySink {
     this.#pieces.push(piece);
     if (this.#size > PARSE_BYTES) this.#move(owned);
     if (this.#size < this.#turnEnds) return true;
-    this.#turnEnds = Number.POSITIVE_INFINITY; // a piece may still come
+    this.#turnEnds = Number.POSITIVE_INFINITY; // a piece that was read already may still come
     this.#memory.turns.enter(() => {
       this.#turnEnds = this.#size + TURN_BYTES;
       this.#req.readOn();
@@ -143,7 +143,7 @@ class BodyReader implements BodySink {
     if (listener === null) return;
     this.#listener = null;
     const body = this.#body(performance.now());
-    // the reader lives as long as the request: let go of the bytes
+    // this object lives as long as the request, and would keep the bytes alive
     this.#pieces = [];
     this.#lease = null;
     listener.onBody(body);

@@ -17,7 +17,7 @@ import type { Services } from './services.ts';
 /** Turns one admitted call into its ledger record and its metrics. Its relay settles it exactly once. */
 export class CallMeter {
   readonly admission: Admission;
-  /** What the company takes of the gateway; a relay adds what it does. */
+  /** The company's use of the event loop; a relay adds its own work. */
   readonly load: CompanyLoad;
   readonly #services: Services;
   readonly #company: Company;
@@ -28,12 +28,12 @@ export class CallMeter {
   /** In EUR, as decimal text. */
   cost: string | null = null;
   outcome: Outcome | null = null;
-  /** What the head of the answer says that it cost the upstream; undefined: nothing. */
+  /** What the call cost the upstream, by a header of the answer; undefined: not told. */
   toldCost: string | undefined;
   /** Why the upstream failed; null: it did not. */
   failure: UpstreamFailure | null = null;
 
-  /** @param sent what goes upstream: an estimate needs it, and no log may repeat it though an error may quote it */
+  /** @param sent what goes upstream: estimates are made from it, and errors are logged without what they quote of it */
   constructor(
     services: Services,
     admission: Admission,
@@ -50,12 +50,12 @@ export class CallMeter {
     this.#prompt = keepPrompt(sent);
   }
 
-  /** A quick guess, before anything ran. */
+  /** A quick estimate before the call runs: token limits reserve by it. */
   get promptTokens(): number {
     return roughPromptTokens(this.#prompt);
   }
 
-  /** The sent bytes are needed until the call is settled. */
+  /** Whether the sent bytes are needed until the call is settled. */
   get keepsSent(): boolean {
     return this.#prompt.kept !== 'sampled';
   }
@@ -89,7 +89,7 @@ export class CallMeter {
   /** Logs why the upstream failed, in its own words but without prompts and keys. @param status of its answer; null: none */
   upstreamFailed(reason: string, status: number | null = null): void {
     const { requestId, model } = this.admission;
-    const { kept, pieces } = this.#prompt; // the upstream's words about a longer request are not logged
+    const { kept, pieces } = this.#prompt; // a longer prompt is not at hand to be removed from the reason
     // the internal name was sent too, and may be logged
     const prompt =
       kept === 'short' ? Buffer.concat(pieces).toString().replace(JSON.stringify(model.upstream), '') : null;
@@ -109,8 +109,8 @@ export class CallMeter {
   }
 
   /**
-   * Books the call. A call that failed before any usage was known leaves no row, and one that counts
-   * tokens never does. What the upstream did not tell is estimated, and the row marked so.
+   * Books the call. Counts that the upstream did not tell are estimated, and the row says so. A call that failed
+   * before any usage was known is not booked, nor is one of the endpoint that only counts tokens.
    * @param usage as the upstream told it, even if it is zero; else null
    * @param listener called once when the end of the answer may be sent; perhaps before this returns
    */
@@ -134,7 +134,7 @@ export class CallMeter {
     ledger.book(record, listener);
   }
 
-  /** Nothing is booked. */
+  /** Ends the call without booking it. */
   drop(): void {
     this.#hold?.end();
     this.#services.ledger.release(this.admission.requestId);

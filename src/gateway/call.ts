@@ -38,11 +38,11 @@ export interface Call {
   readonly costCenter: string;
   /** Checks that the model takes what the request holds. @throws GatewayError 400 */
   readonly check?: (model: Model) => void;
-  /** What the call can use at most; asked for where the budget is strict or tokens are limited. */
+  /** The most that the call can use; needed only where the budget is strict or tokens are limited. */
   bound(model: Model): Bound;
   /** The upstream's body, in pieces. */
   forward(model: Model): readonly Buffer[];
-  /** Headers of the caller's that go upstream, names and values in turn. */
+  /** Headers of the caller that go upstream: names and values alternate. */
   readonly headers?: readonly string[];
   answer(reply: Reply, admission: Admission, meter: CallMeter): UpstreamHandler;
 }

@@ -16,7 +16,7 @@ const NOTHING = Buffer.alloc(0);
 
 /**
  * The cost centre that a request names in its `metadata`.
- * @param member its member there; null: none is looked for
+ * @param member the member of `metadata` that names it; null: there is none
  * @throws GatewayError 400
  */
 export function costCenterOf({ body, members, metadata }: ValidBody<unknown>, member: string | null): NamedCostCenter {

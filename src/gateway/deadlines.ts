@@ -7,7 +7,7 @@ import { IdleInterval } from '../runtime/idle-interval.ts';
 const TICK_MS = 100;
 /** Clients are checked every so many ticks: reading their state costs more, and their limit is long. */
 const CLIENT_TICKS = 10;
-/** Calls whose clients left and whose answers are awaited all the same, at most. */
+/** The most calls whose clients left and whose answers are still awaited. */
 const MAX_ABANDONED = 1000;
 
 // the states of a call
@@ -26,7 +26,7 @@ export interface TimeLimits {
   readonly idleMs: number;
   /** The whole answer. */
   readonly totalMs: number;
-  /** How long a client may read nothing of what waits for it. */
+  /** How long a client may read nothing while bytes wait for it. */
   readonly stallMs: number;
 }
 
@@ -80,7 +80,7 @@ export class Watch implements ActiveMember {
   slot = -1;
   /** Set by the relay whenever the upstream sends something. */
   active = true;
-  /** The client holds the upstream back, so its pause does not count. */
+  /** The upstream is paused because the client reads slowly; such a pause does not count. */
   paused = false;
   #state = CONNECTING;
   readonly #res: ClientResponse;
@@ -99,7 +99,7 @@ export class Watch implements ActiveMember {
     open.join(this);
   }
 
-  /** The connection is there. */
+  /** The request was handed to a connection. */
   sent(): void {
     if (this.#state === CONNECTING) this.#state = WAITING;
   }
@@ -116,8 +116,8 @@ export class Watch implements ActiveMember {
   }
 
   /**
-   * The client left, and the answer is awaited all the same, within the same limits.
-   * @returns false when too many are awaited like that already
+   * Keeps waiting for the answer after the client left, within the same limits.
+   * @returns false when too many answers are awaited like that already
    */
   abandon(): boolean {
     if (this.#open.abandoned >= MAX_ABANDONED) return false;
@@ -159,7 +159,7 @@ export class Watch implements ActiveMember {
     this.#onDeadline(deadline);
   }
 
-  /** Whether the client has read nothing of what waits for it for too long. */
+  /** Whether the client has read nothing for too long although bytes wait for it. */
   #stalls(now: number, stallMs: number): boolean {
     const waiting = this.#res.writableLength;
     if (waiting === 0 || waiting < this.#waiting) this.#waitingSince = -1;

@@ -1,22 +1,22 @@
 import { fairLevel } from '../domain/fair-share.ts';
 
-/** Past work counts so much less after each sample: half of it after three. */
+/** The part of past work that still counts after each sample: half is left after three. */
 const KEPT = 0.8;
-/** Work that no longer counts. */
+/** A company with less work than this is forgotten. */
 const LEAST_WORK = 0.01;
 /** Bytes of a request body that cost about as much as a request without one. */
 const WORK_BYTES = 65_536;
-/** By what part of itself the capacity changes with a sample: late events harm all, idle time the greedy alone. */
+/** By what part of itself the capacity changes with a sample. Down faster than up: late events harm all companies. */
 const STEP_DOWN = 0.3;
 const STEP_UP = 0.07;
-/** The least capacity, as a part of the most work there ever was: what is let in shows when the overload is over. */
+/** The least capacity, as a part of the most work there ever was: some work has to show when an overload is over. */
 const LEAST_CAPACITY = 0.05;
-/** Work of a sample that any machine can do some of. Where there is less by far, a late event loop has other causes. */
+/** Work of a sample that any machine can do in part. With far less work, a late event loop has other causes. */
 const COMMON_WORK = 400;
-/** With so many times that work the overload is over. */
+/** The overload is over when the capacity is so many times the most work. */
 const ENOUGH = 2;
 
-/** What one company takes of the gateway. */
+/** What one company uses of the gateway. */
 export interface CompanyLoad {
   /** Requests in flight. */
   inFlight: number;
@@ -27,19 +27,19 @@ export interface CompanyLoad {
   work: number;
 }
 
-/** The loads of all companies in the time of an overload, and the level beyond which their requests are refused. */
+/** The loads of all companies during an overload, and the level above which their requests are refused. */
 export class FairShares {
-  /** Of requests for which nobody asked who sent them. */
+  /** The load of requests whose company was not asked for. */
   readonly unasked: CompanyLoad = { inFlight: 0, work: 0 };
   readonly #loads = new Map<string, CompanyLoad>();
   #counts = false;
-  /** How many samples the work is of; older ones count less. */
+  /** The number of samples that the work comes from; older ones count less. */
   #span = 0;
-  /** What is left of all work of earlier samples. */
+  /** All work of earlier samples that still counts. */
   #past = 0;
-  /** The work that can be done in a sample, as far as is known: Infinity where it is enough. */
+  /** The work that can be done in a sample, as far as is known; Infinity: there is no overload. */
   #capacity = Number.POSITIVE_INFINITY;
-  /** The most work that was let in in a sample. */
+  /** The most work that one sample let in. */
   #most = COMMON_WORK;
   /** The mean work of the companies in the last sample. */
   #mean = Number.POSITIVE_INFINITY;
@@ -75,10 +75,10 @@ export class FairShares {
   /**
    * Finds the capacity and the fair level of it, and lets work age.
    * @param excess how much too late the event loop is, as a part of the delay that it may have; negative: in time
-   * @param crammed the share of all work that is too much for the memory
+   * @param memoryExcess the share of all work to refuse for want of memory
    * @param samples how long the sample was; 1 where the event loop was in time
    */
-  sample(excess: number, crammed: number, samples: number): void {
+  sample(excess: number, memoryExcess: number, samples: number): void {
     if (!this.#counts) {
       this.#counts = true; // from now on
       return;
@@ -88,8 +88,8 @@ export class FairShares {
     this.#mean = all / this.#loads.size;
     this.#span += samples;
     this.#adapt(excess, (all - this.#past) / samples);
-    // before the work ages: a company that goes on as it did stays below the level that it is below now
-    const bearable = crammed > 0 ? (1 - crammed) * all : Number.POSITIVE_INFINITY;
+    // before the work ages, so that a company that goes on at the same rate stays on its side of the level
+    const bearable = memoryExcess > 0 ? (1 - memoryExcess) * all : Number.POSITIVE_INFINITY;
     const capacity = Math.min(this.#capacity * this.#span, bearable);
     this.#level = capacity < all ? fairLevel(works, capacity) : Number.POSITIVE_INFINITY;
     this.#span *= KEPT;
@@ -101,7 +101,7 @@ export class FairShares {
     }
   }
 
-  /** Forgets the work: nobody is asked now. Requests in flight still count for their company in the next overload. */
+  /** Forgets all work: the overload is over. Requests in flight still count for their company in the next one. */
   rest(): void {
     this.#counts = false;
     this.#span = this.#past = this.unasked.work = 0;
@@ -113,8 +113,8 @@ export class FairShares {
   }
 
   /**
-   * The capacity begins as what is asked for, and then is no share of it: clients that wait for their refusal ask for
-   * less meanwhile, and the others would be refused for it.
+   * At first the capacity is a part of the work that is asked for. Later it does not follow that work: clients that
+   * wait for their refusal ask for less meanwhile, and a capacity that fell with it would refuse others.
    * @param recent work of the last sample
    */
   #adapt(excess: number, recent: number): void {

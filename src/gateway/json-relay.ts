@@ -17,16 +17,13 @@ import type { Reply } from './reply.ts';
 
 const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
 
-/**
- * Makes the client's body of the upstream's; null when it is not the
- * answer that was asked for.
- */
+/** Makes the client's body from the upstream's; null when that is not the answer that was asked for. */
 export type Render = (body: Buffer, scan: AnswerScan) => Buffer | null;
 
 /**
- * Relays one answer that is not streamed: kept whole, metered, rendered, sent in one write. If the client leaves,
- * the answer is awaited all the same, because an estimate could only guess what was generated. A call whose
- * answer never comes is booked by its prompt.
+ * Relays one answer that is not streamed: it is kept whole, metered, rendered and sent in one write. If the client
+ * leaves, the relay still waits for the answer, because an estimate could only guess what was generated. A call
+ * whose answer never comes is booked by its prompt.
  */
 export class JsonRelay extends Relay {
   readonly #render: Render;
@@ -90,7 +87,7 @@ export class JsonRelay extends Relay {
 
   onError(error: Error): void {
     if (this.settled) return;
-    if (this.clientGone && error instanceof Stopped) return this.#leave(); // no failure of the upstream
+    if (this.clientGone && error instanceof Stopped) return this.#leave(); // the upstream did not fail
     this.meter.upstreamFailed(error.message);
     this.#fail(connectionFailure(this.call !== null));
   }
@@ -147,7 +144,7 @@ export class WholeAnswer implements Generated {
     return this.#scan.generatedBytes;
   }
 
-  /** Made when it is asked for, which is rare: most upstreams tell their usage. */
+  /** Made only when needed, which is rare: most upstreams tell their usage. */
   get sample(): TextSample {
     const { textStart, textEnd } = this.#scan;
     const sample = new TextSample();

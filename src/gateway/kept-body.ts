@@ -8,12 +8,12 @@ export function isJson(head: AnswerHead): boolean {
   return /^application\/(?:[\w.-]+\+)?json\b/i.test(head.contentType ?? '') && isIdentity(head);
 }
 
-/** We ask for identity; an answer that is compressed all the same cannot be patched. */
+/** The gateway asks for no compression; an answer that is compressed nevertheless cannot be edited. */
 function isIdentity({ contentEncoding }: AnswerHead): boolean {
   return contentEncoding === undefined || contentEncoding.toLowerCase() === 'identity';
 }
 
-/** A body kept whole, up to a limit. It is valid as long as the bytes pushed last. */
+/** Collects a whole body, up to a limit. `bytes` may be a view of the buffer pushed last, and lives as long as that. */
 export class KeptBody {
   readonly #limit: number;
   #first: Buffer | null = null; // most bodies come in one read

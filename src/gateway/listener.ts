@@ -20,13 +20,13 @@ import { errorsAt } from './unknown-path.ts';
 const KEEP_ALIVE_MS = 75_000; // longer than the 60 s of common balancers, so that they close first
 /** How often slow requests are looked for. */
 const CHECK_MS = 1000;
-/** Bytes that wait for a slow client before the upstream is held back: with its socket's share 64 KiB a stream. */
+/** Bytes that may wait for a slow client before the upstream is paused; with the socket's own buffer 64 KiB a stream. */
 const WRITE_BUFFER_BYTES = 16_384;
 /** A refused body up to this size is read and discarded, which is cheaper than a new connection. */
 const DISCARDED_BYTES = 65_536;
 /** How long a refused client may take to read its answer and close. */
 const LINGER_MS = 2000;
-/** How long requests that come later are begun in a turn of the event loop, before others are looked for. */
+/** How long one turn of the event loop may begin requests that had to wait, before it looks for new ones. */
 const LATER_MS = 3;
 /** How often refusals that are due are looked for. */
 const SHED_MS = 50;
@@ -62,7 +62,7 @@ export function createListener(services: Services, parts: FastParts, tls: TlsFil
   const leaving = (): boolean => !server.listening; // draining: the next request is for another replica
   const server = createServerOver(tls, { ...serverOptions(limits), ...messageClasses(parts) });
   const connections = attach(server, createHandler(services, leaving), leaving, parts, tls !== null);
-  server.maxHeadersCount = limits.maxHeaders + 1; // Node drops the rest silently: one more tells
+  server.maxHeadersCount = limits.maxHeaders + 1; // Node drops the rest silently: the one more shows it
   server.maxConnections = limits.maxConnections;
   const refuse = (socket: Duplex, name: ErrorName | null): void => {
     const at = Date.now();
@@ -73,12 +73,12 @@ export function createListener(services: Services, parts: FastParts, tls: TlsFil
     requestLog.broken(requestId, at, error);
   };
   server.on('connect', (_req, socket: Duplex) => refuse(socket, 'method_not_allowed'));
-  // bytes that are no HTTP request, or not in time
+  // bytes that are not an HTTP request, or a request that took too long to arrive
   server.on('clientError', ({ code = '' }: Error & { code?: string }, socket) =>
     refuse(socket, code === 'ECONNRESET' ? null : (ERRORS[code] ?? 'invalid_request')),
   );
   server.on('drop', () => metrics.dropped());
-  // without descriptors, for example: connections wait in the kernel until there are some
+  // for example without free descriptors: connections wait in the kernel until there are some
   server.on('error', (error) => log.error({ err: error }, 'cannot accept connections'));
   return {
     server,
@@ -97,7 +97,7 @@ export function createListener(services: Services, parts: FastParts, tls: TlsFil
 
 /**
  * Answers requests of the API on any node:http server.
- * @param leaving answers close their connections now
+ * @param leaving whether answers close their connections now
  */
 export function createHandler(services: Services, leaving: () => boolean): RequestHandler {
   const { overload, directory } = services;
@@ -136,10 +136,10 @@ export function serverOptions(limits: ListenerLimits): ServerOptions {
   };
 }
 
-/** Refuses requests for overload, in their turn, before anything is read for them. */
+/** Refuses requests for overload, each in its turn, before anything is looked up for it. */
 function createShedder({ basePath, metrics, tracer, requestLog, directory }: Services) {
   const queue = new ShedQueue<{ reply: Reply; close: boolean }>();
-  const error = new GatewayError('service_unavailable'); // one for all: to make an error takes 5 µs
+  const error = new GatewayError('service_unavailable'); // shared by all, because making an error takes 5 µs
   const interval = new IdleInterval(SHED_MS, () => {
     for (const { reply, close } of queue.take(performance.now())) reply.error(error, close);
     return queue.waiting > 0;
@@ -165,8 +165,8 @@ function createShedder({ basePath, metrics, tracer, requestLog, directory }: Ser
 }
 
 /**
- * Answers on a socket without a request, in the shape of every other error, and closes it.
- * @returns the error sent; null where nothing can be
+ * Answers on a socket that has no request, in the same format as every other error, and closes it.
+ * @returns the error sent; null where nothing could be sent
  */
 function refuseSocket(
   socket: Duplex,
@@ -174,7 +174,7 @@ function refuseSocket(
   connections: Connections,
   requestId: string,
 ): GatewayError | null {
-  // what follows the beginning of another answer would be taken for a part of it
+  // a client that is reading another answer would take these bytes for a part of it
   if (name === null || !socket.writable || connections.answering(socket)?.headersSent) {
     socket.destroy();
     return null;
@@ -191,6 +191,6 @@ function refuseSocket(
     'connection: close',
   ];
   socket.end(`${head.join('\r\n')}\r\n\r\n${error.body}`);
-  setTimeout(() => socket.destroy(), LINGER_MS).unref(); // a client that does not close keeps no place
+  setTimeout(() => socket.destroy(), LINGER_MS).unref(); // also where the client does not close
   return error;
 }

@@ -58,7 +58,7 @@ export const countTokens: Operation = {
   }),
 };
 
-/** What both have in common. */
+/** What both endpoints have in common. */
 function messagesCall(services: Services, body: RequestBody, head: RequestHead, check: typeof checkMessages) {
   const valid = validateBody(body, check, GOVERNED, services.steering, STORED_MEMBERS, 'custom');
   const { request, members } = valid;
@@ -70,7 +70,7 @@ function messagesCall(services: Services, body: RequestBody, head: RequestHead, 
     slugParam: 'model' as const,
     costCenter: name,
     headers: headersOf(head),
-    // the format knows no other metadata than a user's id: providers refuse more
+    // the format has no metadata but a user's id, and providers refuse other members
     forward: (model: Model) => body.edited([modelEdit(members, model), ...removal].sort((a, b) => a.start - b.start)),
   };
 }

@@ -11,7 +11,7 @@ export interface ModelNames {
 const made = new WeakMap<Model, ModelNames>();
 const hidden = new WeakMap<readonly string[], WeakMap<Model, Hidden>>();
 
-/** The names of a model, made once for each: companies share the models that were read from the database. */
+/** The names of a model, made once per model: companies share the models read from the database. */
 export function modelNames(model: Model): ModelNames {
   let names = made.get(model);
   if (names === undefined) {

@@ -5,22 +5,22 @@ import { heapShare, residentBytes } from '../runtime/memory.ts';
 import { type CompanyLoad, FairShares } from './fair-shares.ts';
 
 const SAMPLE_MS = 100;
-/** With more than 1024 busy connections libuv reads on for seconds before it runs a timer: so many requests look too. */
+/** With more than 1024 busy connections libuv may run no timer for seconds: every so many requests take a sample too. */
 const LOOK_REQUESTS = 64;
 /** Memory is read every so many samples: asking the system for it takes as long as three requests. */
 const MEMORY_SAMPLES = 5;
 const RESOLUTION_MS = 25;
 /** Share of V8's own limit beyond which the process would soon die. */
 const MAX_HEAP = 0.9;
-/** Beyond this part of the memory it may have, the gateway refuses a growing share of requests. */
+/** Beyond this part of its memory limit, the gateway refuses a growing share of requests. */
 const MEMORY_ROOM = 15 / 16;
-/** Once requests are refused, the delay is held at this part of what it may be: those let in wait several times as long. */
+/** Once requests are refused, the delay is held at this part of MAX_DELAY_MS: a request meets it several times. */
 const HELD_DELAY = 1 / 5;
 /** Beyond this part of MAX_DELAY_MS requests of companies that ask for more than others wait for their turn. */
 const BUSY_DELAY = 1 / 100;
 /** Beyond this part of MAX_REQUESTS requests are counted by company. */
 const COUNTED = 1 / 8;
-/** For so many samples after an overload they still are: a load that swings is judged by all of it. */
+/** They are still counted for so many samples after an overload, because a load that swings soon comes back. */
 const CALM_SAMPLES = 50;
 
 type ShedReason = keyof Overload['refused'];
@@ -42,11 +42,11 @@ export interface LoadLimits {
  * where there is no place or no memory left at all.
  */
 export class Overload {
-  /** Requests refused so far, by what there was too little of. */
+  /** Requests refused so far, by the resource that was short. */
   readonly refused = { requests: 0, memory: 0, delay: 0 };
   readonly #limits: LoadLimits;
   readonly #now: () => number;
-  /** null before the first request: it takes 370 KB. */
+  /** null before the first request, because it takes 370 KB. */
   #loop: ReturnType<typeof monitorEventLoopDelay> | null = null;
   readonly #interval = new IdleInterval(
     SAMPLE_MS,
@@ -64,12 +64,12 @@ export class Overload {
   #entered = 0;
   #memory = 0;
   #heap = 0;
-  /** The share of all work that is too much for the memory: 1 where it is full. */
-  #crammed = 0;
-  /** Samples since there was too much of anything, or nearly. */
+  /** The share of all work to refuse for want of memory: 1 where the memory is full. */
+  #memoryExcess = 0;
+  /** Samples since the load was last at a limit, or near one. */
   #calm = CALM_SAMPLES;
-  /** The part of a request that the shares to refuse have added up to. */
-  #owed = 0;
+  /** Sum of the shares to refuse since the last refusal; at 1 the next request is refused. */
+  #refusalDue = 0;
 
   /** @param now monotonic milliseconds */
   constructor(limits: LoadLimits, now = () => performance.now()) {
@@ -84,7 +84,7 @@ export class Overload {
     return this.#delayMs;
   }
 
-  /** Whether `enter` has to be told who sends a request: there is, or was a moment ago, nearly too much of something. */
+  /** Whether `enter` needs the company that sends a request: the load is near a limit, or was a moment ago. */
   get asksOwner(): boolean {
     return (
       (this.#calm < CALM_SAMPLES || this.#inFlight >= COUNTED * this.#limits.maxRequests) && this.#shortage() === null
@@ -111,7 +111,7 @@ export class Overload {
     return load;
   }
 
-  /** Whether what others ask for goes before a request of this company: the gateway is busy, mostly with its requests. */
+  /** Whether a request of this company waits for others: the gateway is busy, and the company asks for more than most. */
   comesLater(load: CompanyLoad): boolean {
     return this.#calm < CALM_SAMPLES && this.#shares.isAboveMean(load);
   }
@@ -131,13 +131,13 @@ export class Overload {
   observe(delayMs: number, memory: number, heap: number, ms = SAMPLE_MS): void {
     const { maxRequests, maxDelayMs, maxMemoryBytes } = this.#limits;
     const full = Math.max(memory / maxMemoryBytes, heap / MAX_HEAP);
-    this.#crammed = Math.min(1, Math.max(0, (full - MEMORY_ROOM) / (1 - MEMORY_ROOM)));
+    this.#memoryExcess = Math.min(1, Math.max(0, (full - MEMORY_ROOM) / (1 - MEMORY_ROOM)));
     this.#delayMs = (this.#delayMs + delayMs) / 2; // one pause is no overload
     const excess = this.#delayMs / (this.#shares.short ? HELD_DELAY * maxDelayMs : maxDelayMs) - 1;
     const isBusy = this.#delayMs > BUSY_DELAY * maxDelayMs;
-    const isNear = isBusy || this.#crammed > 0 || this.#inFlight >= COUNTED * maxRequests;
+    const isNear = isBusy || this.#memoryExcess > 0 || this.#inFlight >= COUNTED * maxRequests;
     this.#calm = isNear || this.#shares.short ? 0 : this.#calm + 1;
-    if (this.#calm < CALM_SAMPLES) this.#shares.sample(excess, this.#crammed, Math.max(1, ms / SAMPLE_MS));
+    if (this.#calm < CALM_SAMPLES) this.#shares.sample(excess, this.#memoryExcess, Math.max(1, ms / SAMPLE_MS));
     else this.#shares.rest();
   }
 
@@ -145,24 +145,24 @@ export class Overload {
     this.#interval.rest();
   }
 
-  /** What there is nothing left of, so that everybody is refused. */
+  /** The resource that is used up, so that every request is refused; null: none is. */
   #shortage(): ShedReason | null {
     if (this.#inFlight >= this.#limits.maxRequests) return 'requests';
-    return this.#crammed === 1 ? 'memory' : null;
+    return this.#memoryExcess === 1 ? 'memory' : null;
   }
 
-  /** What the company uses more of than its fair share, where its next request is one of those to refuse. */
+  /** The resource for which the company's next request is refused, having used more than its fair share; null: none. */
   #excess(load: CompanyLoad): ShedReason | null {
     if (!mayTakePlace(load.inFlight, this.#inFlight, this.#limits.maxRequests)) return 'requests';
     const share = this.#shares.refusedShare(load);
     if (share === 0) return null;
-    this.#owed += share;
-    if (this.#owed < 1) return null;
-    this.#owed--;
-    return this.#crammed > 0 ? 'memory' : 'delay';
+    this.#refusalDue += share;
+    if (this.#refusalDue < 1) return null;
+    this.#refusalDue--;
+    return this.#memoryExcess > 0 ? 'memory' : 'delay';
   }
 
-  /** Begins to sample. A delay while there was no request has harmed none. */
+  /** Begins to sample. Delays before the first request do not count: they harmed no request. */
   #begin(): void {
     this.#loop ??= monitorEventLoopDelay({ resolution: RESOLUTION_MS });
     this.#loop.reset();
@@ -177,14 +177,14 @@ export class Overload {
     this.#loop?.reset();
     const now = this.#now();
     this.#tickedAt = now;
-    // it measures whole intervals: a loop at rest reads as the resolution
+    // the histogram measures whole intervals, so a loop at rest shows the resolution
     this.#sample(count === 0 ? 0 : Math.max(0, mean / 1e6 - RESOLUTION_MS), now);
     const busy = this.#asked || this.#inFlight > 0 || this.#calm < CALM_SAMPLES;
     this.#asked = false;
     return busy;
   }
 
-  /** Takes a sample where the timer did not. */
+  /** Takes a sample when the timer is overdue. */
   #look(): void {
     const now = this.#now();
     if (now - this.#sampledAt > 2 * SAMPLE_MS) this.#sample(now - this.#tickedAt, now);

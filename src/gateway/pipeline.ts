@@ -29,8 +29,8 @@ const NO_HEADERS: readonly string[] = [];
 
 /**
  * Answers one API request. Never throws: every failure is answered and logged.
- * @param arrived whether the whole request was here when its head was: a refusal of a key closes the connection by
- *   that, and so tells nothing of how long the key was looked for
+ * @param arrived whether the whole request came together with its head. Whether a refused key closes the connection
+ *   depends on this alone, and so does not show how long the key was looked up
  */
 export function handle(
   services: Services,
@@ -141,7 +141,7 @@ class Exchange implements BodyListener, ReplyOwner {
       call.check?.(found); // 400
       const at = services.clock();
       const model = modelAt(found, at); // the price of this instant, whatever time the call takes
-      const month = services.calendar.month(at); // fixed here: gate, budget and ledger use the same month
+      const month = services.calendar.month(at); // decided once: gate, budget and ledger use the same month
       const spent = services.ledger.spentOf(key, month);
       const sum = typeof spent === 'bigint' ? spent : await spent;
       if (company.budget !== null && sum > company.budget) services.metrics.overBudget(month, sum - company.budget);
@@ -227,7 +227,7 @@ class Exchange implements BodyListener, ReplyOwner {
     if (!isWithin(networks, address)) throw new GatewayError('invalid_api_key');
   }
 
-  /** @param complete whether the whole request is here */
+  /** @param complete whether the whole request has arrived; undefined: as it is now */
   #refuse(error: unknown, complete = this.#req.complete): void {
     const { reply } = this.#summary;
     this.#hold?.end();
@@ -239,7 +239,7 @@ class Exchange implements BodyListener, ReplyOwner {
   }
 
   onReplyClosed(): void {
-    if (this.#summary.meter === null) this.#hold?.end(); // else the meter settles it when the call is over
+    if (this.#summary.meter === null) this.#hold?.end(); // otherwise the meter settles it when the call is over
     this.#services.overload.leave(this.#load);
     this.#services.requestLog.tell(this.#summary);
   }

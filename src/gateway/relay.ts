@@ -16,12 +16,12 @@ export abstract class Relay implements UpstreamHandler, BookingListener {
   protected readonly admission: Admission;
   protected readonly meter: CallMeter;
   protected readonly watch: Watch;
-  /** null until the request is sent: before that nothing ran. */
+  /** null until the request is sent: until then nothing runs upstream. */
   protected call: UpstreamCall | null = null;
   protected status = 0;
   #retryAfter: string | undefined;
   protected clientGone = false;
-  /** The call is booked or given up: what still comes of the answer no longer matters. */
+  /** The call is booked or given up: the rest of the answer no longer matters. */
   protected settled = false;
 
   constructor(reply: Reply, admission: Admission, meter: CallMeter) {
@@ -58,7 +58,7 @@ export abstract class Relay implements UpstreamHandler, BookingListener {
   abstract onClientClose(): void;
   protected abstract onDeadline(deadline: Deadline): void;
 
-  /** What an answer of another status than 200 is to the client; the operator's log gets its words. */
+  /** The client's error for an answer whose status is not 200. The upstream's words go to the operator's log alone. */
   protected statusError(body: Buffer): GatewayError {
     const { status, meter } = this;
     meter.upstreamFailed(`status ${status}: ${body.toString('utf8', 0, MAX_REASON_BYTES)}`, status);

@@ -2,10 +2,10 @@ import { performance } from 'node:perf_hooks';
 import { type ErrorFormat, type GatewayError, REFERENCE_ERRORS } from '../domain/errors.ts';
 import { type ClientResponse, jsonHeaders, type ResponseListener, type ResponseStream } from '../http/exchange.ts';
 
-/** A body up to this size is sent as text in one write with its head: 12 % of a whole small request. */
+/** A body up to this size is sent as text, in one write with its head: saves 12 % of a small request. */
 const MAX_TEXT = 65_536;
 
-/** Learns that the client's side of a request is over, one way or the other. */
+/** Is told that the client's side of a request is over, by an answer or by a closed connection. */
 export interface ReplyOwner {
   onReplyClosed(): void;
 }
@@ -16,7 +16,7 @@ export class Reply implements ResponseListener {
   readonly res: ClientResponse;
   /** How the endpoint's dialect writes errors. */
   errors: ErrorFormat = REFERENCE_ERRORS;
-  /** Handles the answer; called before the owner when the client's side is over. */
+  /** The relay of the answer; told before the owner that the client's side is over. */
   watcher: { onClientClose(): void } | null = null;
   /** The error that was sent, or that ended a stream. */
   failure: GatewayError | null = null;
@@ -43,7 +43,7 @@ export class Reply implements ResponseListener {
    */
   json(body: Buffer | string, cost: string | null = null): void {
     const { res, requestId } = this;
-    if (this.#taken()) return;
+    if (this.#isOver()) return;
     this.status = 200;
     const text = typeof body === 'string' ? body : body.length <= MAX_TEXT ? body.toString('latin1') : null;
     if (text !== null) return res.sendJson(requestId, text, cost);
@@ -52,7 +52,7 @@ export class Reply implements ResponseListener {
 
   /** The one writer of error answers (spec section 7). */
   error(error: GatewayError, closeConnection = false): void {
-    if (this.#taken()) return;
+    if (this.#isOver()) return;
     this.status = error.status;
     this.failure = error;
     const body = Buffer.from(this.errors.body(error, this.requestId));
@@ -93,7 +93,8 @@ export class Reply implements ResponseListener {
     this.#owner.onReplyClosed();
   }
 
-  #taken(): boolean {
+  /** Whether an answer was begun, or the client is gone. */
+  #isOver(): boolean {
     return this.res.headersSent || this.res.destroyed;
   }
 }

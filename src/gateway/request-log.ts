@@ -17,8 +17,8 @@ export interface RequestTrace {
 }
 
 /**
- * What the log, the metrics and the trace say of one request: filled in on its way, read when its
- * answer is out. Instants are monotonic milliseconds, NaN until they come; each costs 45 ns.
+ * What the log, the metrics and the trace say of one request: filled in while it is handled, read when its
+ * answer has left. Instants are monotonic milliseconds, NaN before they are known; each costs 45 ns.
  *
  *   began      askedAt  wholeAt     sentAt                       endedAt     leftAt
  *     |  head     |  ░░░░  |  checks   |  ░░░ upstream ░░░░░░░░░░░  |  booking  |
@@ -28,7 +28,7 @@ export class RequestSummary implements EndedRequest {
   readonly at: number;
   /** The request's head was read. */
   readonly began = performance.now();
-  /** The body was asked for, then it was whole. */
+  /** The body was asked for; the body was whole. */
   askedAt = Number.NaN;
   wholeAt = Number.NaN;
   /** The request was handed to the upstream's client. */
@@ -36,7 +36,7 @@ export class RequestSummary implements EndedRequest {
   endpoint = 'unknown';
   keyId: string | null = null;
   companyId: string | null = null;
-  /** The model asked for: the caller's text, which could be anything. */
+  /** The model asked for, in the caller's words: any text. */
   asked: string | null = null;
   /** The slug of the model that was found. */
   slug: string | null = null;
@@ -85,7 +85,7 @@ export class RequestLog {
     this.#trail = trail;
   }
 
-  /** Whether it is kept what became of requests. */
+  /** Whether the request trail is on. */
   get hasTrail(): boolean {
     return this.#trail !== null;
   }
@@ -116,7 +116,7 @@ export class RequestLog {
     this.#trail?.add(summary, ms, added, streamedAt - summary.began);
     trace?.end(summary);
     if (this.#sink === null) return;
-    // every value is ours and plain, but for the slug
+    // every value but the slug is made here and needs no escapes
     let text = `{"level":30,"time":"${this.#iso.of(this.#clock())}","request_id":"${requestId}","endpoint":"${endpoint}","status":${status},"ms":${ms.toFixed(1)},"added_us":${Math.round(added * 1000)}`;
     if (trace !== null) text += `,"trace_id":"${trace.traceId}"`;
     if (companyId !== null) text += `,"company":"${companyId}"`;
@@ -133,7 +133,7 @@ export class RequestLog {
   }
 }
 
-/** What finds the cause of a refusal: its code and member, the key, and the model asked for. */
+/** What an operator needs to find the cause of a refusal: its code and member, the key, and the model asked for. */
 function describeFailure({ keyId, asked, slug }: RequestSummary, { code, name, param }: GatewayError): string {
   let text = `,"code":"${code ?? name}"`;
   if (param !== null) text += `,"param":${asciiJson(nameOrNot(param))}`;

@@ -3,7 +3,7 @@ import type { RequestHead } from '../http/request-head.ts';
 
 /** Stands for all whose key is missing, not valid or not looked up: together they have the share of one company. */
 export const UNKNOWN = '';
-/** So many keys are looked up at once; requests with more of them are strangers'. */
+/** The most keys that are looked up at once; requests with further keys count as UNKNOWN. */
 const MAX_LOOKED_UP = 500;
 
 /** The id of the company that a request is from, or UNKNOWN. Looks nothing up: the digest of its key costs 2 µs. */
@@ -23,8 +23,8 @@ export class RequestOwners {
   }
 
   /**
-   * The id of the company, or UNKNOWN. Never rejects. A request waits while its key is looked up: refused with the
-   * strangers, a company that was not heard of before would have to try until one of its requests got in.
+   * The id of the company, or UNKNOWN. Never rejects. A request waits while its key is looked up: counted as UNKNOWN,
+   * the first requests of a company would be refused together with those of invalid keys.
    */
   of(head: RequestHead): MaybeAsync<string> {
     const digest = head.bearerDigest ?? head.apiKeyDigest;

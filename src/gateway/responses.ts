@@ -56,7 +56,7 @@ export const openResponse: OpenStream = (options) => new TypedStream(options, RE
 const FALSE = Buffer.from('false');
 const STORE_FALSE = Buffer.from(',"store":false');
 
-/** Nothing is stored, whatever was asked. */
+/** Sets `store` to false, whatever the caller asked for. */
 function storeEdit({ members }: ValidBody<ResponsesRequest>): Edit {
   const store = memberNamed(members, 'store');
   if (store !== undefined) return { start: store.valueStart, end: store.valueEnd, bytes: FALSE };
@@ -64,7 +64,7 @@ function storeEdit({ members }: ValidBody<ResponsesRequest>): Edit {
   return { start: end, end, bytes: STORE_FALSE };
 }
 
-/** `n` is none of the format, but routers that make a chat completion of a response pass it on. */
+/** The format has no `n`, but routers that turn a response into a chat completion pass it on. */
 function bounding({ input, max_output_tokens, n }: ResponsesRequest): Parameters<typeof boundChat>[0] {
   return { max_tokens: max_output_tokens, n, messages: typeof input === 'string' ? [] : input };
 }

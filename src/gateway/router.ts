@@ -82,7 +82,7 @@ function originForm(target: string, host: string | undefined): string {
   return rest as string;
 }
 
-/** Called for unusual targets alone: the known paths were compared whole. */
+/** Called only for targets that are none of the fixed paths: those cannot have two meanings. */
 function requireOneMeaning(target: string): void {
   const query = target.indexOf('?');
   const path = query < 0 ? target : target.slice(0, query);

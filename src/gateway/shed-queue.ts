@@ -1,15 +1,16 @@
-/** How long a refusal waits at least, in milliseconds. */
+/** The shortest wait of a refusal, in milliseconds. */
 export const REFUSE_MS = 200;
-/** Refusals a second; where very many wait, each waits so long in milliseconds at most. */
+/** Refusals a second. */
 export const PACE = 250;
+/** The longest wait, in milliseconds: where very many wait, more leave each second. */
 export const MAX_WAIT_MS = 5000;
-/** So many may wait; the oldest of more are refused at once: each holds some KB, and one connection can send thousands. */
+/** The most that wait: of more, the oldest are refused at once. Each holds some KB; one connection can send thousands. */
 export const MAX_WAITING = 10_000;
 
 /**
- * Requests to be refused for overload, the oldest first. They wait, and are refused at a bounded pace: clients
- * that try again at once would keep the gateway busy with refusals, each of which costs half an answer. Under
- * five times the connections the pace raised the goodput from 72 to 89 % to about 90.
+ * Requests to be refused for overload, the oldest first. They wait and are refused at a bounded pace, because a
+ * refusal costs half an answer, and clients that try again at once would keep the gateway busy with refusals. With
+ * five times as many connections as fit, the pace raised the goodput from between 72 and 89 % to about 90 %.
  */
 export class ShedQueue<T> {
   readonly #waiting: { readonly since: number; readonly request: T }[] = [];

@@ -15,9 +15,9 @@ import { modelNames } from './model-names.ts';
 import { Relay } from './relay.ts';
 import type { Reply } from './reply.ts';
 
-/** How much of an answer that is no stream is kept, for its reason or its usage. */
+/** How much is kept of an answer that is not a stream: it has the reason of a failure. */
 const MAX_WHOLE_BYTES = 1024 * 1024;
-/** How long and how much is still read for the usage, once the client left or the stream was done. */
+/** How long, and how many bytes, the upstream is still read after the client left or the stream ended. */
 const READ_ON_MS = 3000;
 const READ_ON_BYTES = 256 * 1024;
 
@@ -32,8 +32,9 @@ export type OpenStream = (options: StreamOptions) => DialectStream;
 export class StreamRelay extends Relay implements SpanSink {
   readonly #scanner: DialectStream;
   readonly #out: ResponseStream;
-  /** An answer that is no event stream. */
+  /** An answer that is not an event stream. */
   #whole: KeptBody | null = null;
+  /** Bytes read after the client left or the stream ended. */
   #surplus = 0;
   #readOnTimer: NodeJS.Timeout | null = null;
 
@@ -57,7 +58,7 @@ export class StreamRelay extends Relay implements SpanSink {
     if (this.#whole !== null) return this.#whole.push(bytes, last);
     if (this.settled || this.clientGone) this.#surplus += bytes.length;
     if (this.settled) {
-      if (this.#surplus > READ_ON_BYTES) this.call?.abort(this); // it goes on after the end of the stream
+      if (this.#surplus > READ_ON_BYTES) this.call?.abort(this); // the upstream goes on after the end of the stream
       return;
     }
     this.#scanner.push(bytes);
@@ -109,7 +110,7 @@ export class StreamRelay extends Relay implements SpanSink {
       this.meter.upstreamFailed(`stream broken: ${this.#scanner.reason}`);
       return this.#fail(brokenAnswer());
     }
-    if (!last) this.#readOn(); // the connection is used again if the answer ends by itself
+    if (!last) this.#readOn(); // an answer that ends by itself leaves its connection usable
     this.#settle(this.clientGone ? 'client_aborted' : 'completed', this);
   }
 
@@ -123,7 +124,7 @@ export class StreamRelay extends Relay implements SpanSink {
     this.#settle('upstream_failed', null, this.#scanner.textEvents > 0 ? this.#scanner.usage() : null);
     this.call?.abort(this);
     if (this.clientGone) return;
-    // whole events that came before the failure are the client's, sent or not
+    // whole events that came before the failure still go to the client
     if (!this.reply.res.headersSent && this.#out.isEmpty) return this.reply.error(error);
     this.reply.failure = error;
     const event = Buffer.from(this.reply.errors.event(error, this.reply.requestId, this.#scanner.events));
@@ -131,7 +132,7 @@ export class StreamRelay extends Relay implements SpanSink {
     this.#out.end();
   }
 
-  /** An answer that is no stream: an error, or a whole JSON answer, which is of no use to the client. */
+  /** Refuses an answer that is not a stream: an error, or JSON for a client that waits for events. */
   #refuse(body: Buffer): void {
     this.#fail(this.statusError(body));
   }
@@ -141,7 +142,7 @@ export class StreamRelay extends Relay implements SpanSink {
     this.settled = true;
     this.reply.endedAt = performance.now();
     this.watch.settled();
-    // a stream that broke after its client had left was left early all the same: what ran is charged
+    // the client left before the stream broke: what ran is charged
     if (this.clientGone && this.#scanner.events > 0) outcome = 'client_aborted';
     this.meter.settle(outcome, usage, this.#scanner, listener);
   }
@@ -161,7 +162,7 @@ export class StreamRelay extends Relay implements SpanSink {
     this.#readOnTimer ??= setTimeout(() => this.#leave(), READ_ON_MS).unref();
   }
 
-  /** Enough was read on. */
+  /** Stops reading for the usage. */
   #leave(): void {
     this.#settle('client_aborted', null);
     this.call?.abort(this);

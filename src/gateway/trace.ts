@@ -199,7 +199,7 @@ function traceparentOf(raw: readonly string[]): string | null {
 
 const ID_BYTES = 8;
 
-/** Random ids of 16 hex digits, not all zero but once in 2^64. Drawn from the system many at once: alone each takes 1 µs. */
+/** Random ids of 16 hex digits. Many are drawn from the system at once, because each draw takes 1 µs. */
 class SpanIds {
   readonly #random = Buffer.alloc(512 * ID_BYTES);
   #at = this.#random.length;

@@ -47,7 +47,7 @@ const MISSING_BELOW: typeof MISSING = [
   missing('chat/completions', 'stored chat completions', 'It stores nothing that models answer.'),
 ];
 
-/** Longer ones before those that they end in. */
+/** A path comes before the shorter one that it ends in. */
 const ENDPOINTS = [
   '/chat/completions',
   '/embeddings',

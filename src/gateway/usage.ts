@@ -54,7 +54,7 @@ function shown(left: LimitLeft | null) {
 /**
  * One call of the key, streamed or not.
  * @param id as it stands in the path
- * @throws GatewayError 404, the same for the request of another key, one without usage and an id that is none; 429, 503
+ * @throws GatewayError 429, 503, and the same 404 for a request of another key, one without usage, and a malformed id
  */
 export async function renderCall({ calendar, clock, calls }: Services, key: ApiKey, id: string): Promise<Buffer> {
   const requestId = id.toLowerCase();
@@ -78,7 +78,7 @@ export async function renderCall({ calendar, clock, calls }: Services, key: ApiK
   return Buffer.from(JSON.stringify(usage));
 }
 
-/** The billing months a request may be booked in: it was admitted some time after it began. */
+/** The billing months in which a request may be booked: it is admitted some time after it began. */
 function monthsAround(calendar: Calendar, at: number): string[] {
   return [...new Set([at - DAY, at, at + DAY].map((day) => calendar.month(day)))];
 }

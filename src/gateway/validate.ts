@@ -34,7 +34,7 @@ export interface ValidBody<T> {
  * @param governed members that the gateway decides by: refused where two readers could disagree about them
  * @param steering members that could choose another model, host or key, which are refused; null: the check refuses them
  * @param own members of the dialect that the caller of this function checks itself
- * @param untyped what a tool without a type is in the dialect
+ * @param untyped the type of a tool that has none, by the rules of the dialect
  * @throws GatewayError 400
  */
 export function validateBody<T>(
@@ -95,7 +95,7 @@ function refuseSteering(
   return metadata;
 }
 
-/** Routers obey members of `metadata` too, and read text in it as JSON. */
+/** Checks `metadata`: routers obey members of it too, and read text in it as JSON. */
 function validateMetadata(body: RequestBody, member: Member, steering: SteeringFilter): void {
   const bytes = bytesWithin(body, member);
   if (bytes.equals(NULL)) return;
@@ -121,10 +121,10 @@ interface ToolRule {
   readonly untyped: string | null;
 }
 
-/** Tools of other types than the caller's own run at the router or the provider. */
+/** Refuses tools that run at the router or the provider: all types but those that the caller runs. */
 function validateTools(body: RequestBody, member: Member, tools: unknown, rule: ToolRule): void {
   if (!Array.isArray(tools)) return;
-  // the value ends above the tools of a group
+  // tools of groups lie deeper than the parsed value reaches
   if (tools.some((tool) => tool?.type === TOOL_GROUP)) {
     return validateToolBytes(bytesWithin(body, member, MOST_TOOLS), 'tools', rule);
   }
@@ -203,7 +203,7 @@ function requireOnce(members: Members, name: string, at: string): void {
 const HOSTED =
   ' Only tools that the caller runs are available, such as functions: others reach what the provider stores.';
 
-/** The template itself would run as the engine's code. */
+/** Refuses the chat template itself: it would run as code in the engine. */
 function validateKwargs(kwargs: unknown, steering: SteeringFilter): void {
   if (typeof kwargs !== 'object' || kwargs === null) return;
   for (const name in kwargs) if (steering.refusesInKwargs(name)) throw unsupported(`chat_template_kwargs.${name}`);
@@ -212,7 +212,7 @@ function validateKwargs(kwargs: unknown, steering: SteeringFilter): void {
 const NULL = Buffer.from('null');
 
 /**
- * The value of a member whose own members are checked. That is done at once, so the size is bounded:
+ * The value of a member whose own members are checked. The check runs in one piece, so the size is bounded:
  * 20 MiB of `metadata` took 6 s.
  * @param most size in bytes
  * @throws GatewayError 400
