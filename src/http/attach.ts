@@ -22,7 +22,7 @@ export type FastPart = keyof typeof FAST_PARTS;
 /** The parts in use; none of them is plain node:http. */
 export type FastParts = ReadonlySet<FastPart>;
 
-/** What a server has to be created with for `attach`, and `requireHostHeader: false`: Node looks for that header in `headers`. */
+/** Options of the server for `attach`, besides `requireHostHeader: false`: Node looks for that header in `headers`. */
 export function messageClasses(parts: FastParts): ServerOptions {
   if (!parts.has('messages')) return {};
   return { IncomingMessage: FastRequest, ServerResponse: FastResponse } as unknown as ServerOptions;
@@ -31,7 +31,7 @@ export function messageClasses(parts: FastParts): ServerOptions {
 /**
  * Answers the requests of a server by the fast path. Nothing changes on the wire.
  * @param server created with `messageClasses` of the same parts, and not listening yet
- * @param leaving answers close their connections now
+ * @param leaving whether answers close their connections now
  * @param secure the server speaks TLS: its bytes come decrypted, so reads are not shared
  */
 export function attach(
@@ -73,14 +73,14 @@ export function attach(
   server.on('request', onRequest as never);
   server.on('checkContinue', onRequest as never); // the gateway asks for the body when it wants it
   server.on('checkExpectation', onRequest as never); // Node alone would answer 417 without a body
-  // the timer is the one that Node starts after an answer; Node does not know of repeated requests
+  // this is the timer that Node starts after an answer; Node does not know whether a repeated request runs
   server.on('timeout', (socket: Socket) => {
     if (!connections.get(socket)?.isBusy) socket.destroy();
   });
   return { open, answering };
 }
 
-/** node:http keeps there the answer that a connection is busy with. */
+/** The answer that a connection is busy with, from the field where node:http keeps it. */
 function answering(socket: Duplex): { readonly headersSent: boolean } | null {
   return (socket as Duplex & { _httpMessage?: { headersSent: boolean } })._httpMessage ?? null;
 }

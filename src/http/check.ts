@@ -9,19 +9,19 @@ const CHECK_MS = 2000;
 /** Ends every answer of the check. */
 const MARK = '~';
 
-/** The fast path as far as it works on this Node. */
+/** The parts of the fast path that work on this Node. */
 export interface CheckedParts {
   readonly parts: FastParts;
   /** The parts that do not work. */
   readonly failed: readonly FastPart[];
-  /** What was thrown meanwhile, where parts failed. */
+  /** What was thrown during the check; empty where no part failed. */
   readonly errors: readonly unknown[];
 }
 
 /**
- * Tries the fast path over a loopback connection against plain node:http, byte for byte. A part
- * is switched off where the rest says the same as plain node:http without it: a new Node may make the
- * gateway slower, never wrong. Takes some 10 ms.
+ * Compares the fast path with plain node:http over a loopback connection, byte for byte. Where they differ, it
+ * looks for the one part without which they agree, and switches that off; else all parts. So a new Node may make
+ * the gateway slower, but not wrong. Takes some 10 ms.
  */
 export async function checkFastParts(names = Object.keys(FAST_PARTS) as FastPart[]): Promise<CheckedParts> {
   const expected = await transcript(new Set()).catch((error: Error) => error);
@@ -37,7 +37,7 @@ export async function checkFastParts(names = Object.keys(FAST_PARTS) as FastPart
       for (const error of errors)
         queueMicrotask(() => {
           throw error;
-        }); // thrown by something else
+        }); // something else threw these
       return { parts: all, failed: [], errors: [] };
     }
     for (const failed of names.toReversed()) {
@@ -50,7 +50,7 @@ export async function checkFastParts(names = Object.keys(FAST_PARTS) as FastPart
   }
 }
 
-/** All that a server says to the script, on one connection, but for the time of day. */
+/** All that a server answers to the script on one connection, without the time of day. */
 async function transcript(parts: FastParts): Promise<string> {
   const server = createServer({ requireHostHeader: false, ...messageClasses(parts), keepAliveTimeout: CHECK_MS });
   attach(server, answer, () => false, parts);
@@ -82,7 +82,7 @@ async function transcript(parts: FastParts): Promise<string> {
   return text.replaceAll(/date: [^\r]+/gi, '').replaceAll(/^0+(?=[\da-f]+\r$)/gm, '');
 }
 
-/** Says what it understood of a request, in each of the ways the gateway answers. */
+/** Answers with what it understood of the request, in each of the ways in which the gateway answers. */
 function answer(req: ClientRequest, res: ClientResponse): void {
   const { method, url, head } = req;
   const pieces: Buffer[] = [];

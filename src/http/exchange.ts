@@ -3,8 +3,8 @@ import type { RequestHead } from './request-head.ts';
 /** Takes the bytes of a request's body. */
 export interface BodySink {
   /**
-   * @param owned the memory of the bytes is this request's alone and may be freed once they are copied
-   * @returns false when nothing is to be read until `readOn`; a piece that was read already may still come
+   * @param owned whether the bytes have memory of their own, which may be freed once they are copied
+   * @returns false to read nothing more until `readOn`; a piece that was read already may still come
    */
   onPiece(bytes: Buffer, owned: boolean): boolean;
   onWhole(): void;
@@ -17,12 +17,12 @@ export interface ClientRequest {
   readonly url: string;
   /** 0 or 1, of HTTP/1.x. */
   readonly httpVersionMinor: number;
-  /** Names and values in turn, as the client sent them. */
+  /** Names and values alternate, as the client sent them. */
   readonly rawHeaders: readonly string[];
   readonly head: RequestHead;
-  /** The whole request has been received. */
+  /** Whether the whole request has been received. */
   readonly complete: boolean;
-  /** Addresses of the connection, the client's and the one it connected to; undefined on a Unix socket. */
+  /** The connection's addresses: of the client, and the one it connected to. Undefined on a Unix socket. */
   readonly socket: {
     readonly remoteAddress?: string | undefined;
     readonly localAddress?: string | undefined;
@@ -32,14 +32,14 @@ export interface ClientRequest {
   takeBody(): Buffer | null;
   /**
    * Reads the body. Called at most once, where `takeBody` returned null.
-   * @throws Error where somebody else has read of it already
+   * @throws Error where other code has read a part of it already
    */
   readBody(sink: BodySink): void;
   /** Reads on after the sink returned false. */
   readOn(): void;
 }
 
-/** Learns what becomes of a response. */
+/** Is told how far a response has come. */
 export interface ResponseListener {
   /** The head of a streamed answer leaves now. */
   onStream(): void;
@@ -52,9 +52,9 @@ export interface ResponseListener {
 /** The response to a client's request. */
 export interface ClientResponse {
   readonly headersSent: boolean;
-  /** The connection closed, or `destroy` was called. */
+  /** Whether the connection closed, or `destroy` was called. */
   readonly destroyed: boolean;
-  /** The system has taken all of the answer. */
+  /** Whether the system has taken the whole answer. */
   readonly writableFinished: boolean;
   /** Bytes that wait for the client. */
   readonly writableLength: number;
@@ -69,11 +69,11 @@ export interface ClientResponse {
    * @param cost value of `x-cost-eur`; null: without that header
    */
   sendJson(requestId: string, body: string, cost: string | null): void;
-  /** Sends a whole answer. @param headers names and values in turn */
+  /** Sends a whole answer. @param headers names and values alternate */
   send(status: number, headers: readonly string[], body: Buffer | string): void;
   /**
    * Begins an answer of status 200 whose bytes follow; its head leaves with the first of them.
-   * @param headers names and values in turn
+   * @param headers names and values alternate
    * @param onDrain called when the client has caught up after `add` or `flush` returned false
    */
   openStream(headers: readonly string[], onDrain: () => void): ResponseStream;
@@ -90,16 +90,16 @@ export function jsonHeaders(requestId: string, length: number, cost: string | nu
 
 /** The body of a streamed answer: bytes gather, and leave together with the next flush. */
 export interface ResponseStream {
-  /** No gathered bytes wait for a flush. */
+  /** Whether no gathered bytes wait for a flush. */
   readonly isEmpty: boolean;
   /**
    * Copies the bytes [start, end).
-   * @returns false when the client has to catch up
+   * @returns false when bytes wait for the client: pause until `onDrain`
    */
   add(buffer: Buffer, start: number, end: number): boolean;
   /**
    * Sends the gathered bytes.
-   * @returns false when the client has to catch up
+   * @returns false when bytes wait for the client: pause until `onDrain`
    */
   flush(): boolean;
   /** Sends the gathered bytes and the end of the answer. */

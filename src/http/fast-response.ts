@@ -14,8 +14,8 @@ interface Internals {
 }
 
 /**
- * A response of Node's that writes the head of the most frequent answer itself: Node takes 2 µs to
- * check each header.
+ * A response of Node that writes the head of the most frequent answer itself, because Node takes 2 µs to check each
+ * header.
  */
 export class FastResponse extends ServerResponse<FastRequest> implements ClientResponse, StreamedResponse {
   listener: ResponseListener | null = null;

@@ -2,7 +2,7 @@ import type { Socket } from 'node:net';
 import { BufferPool } from '../runtime/buffer-pool.ts';
 import type { ResponseListener, ResponseStream } from './exchange.ts';
 
-/** One read of the upstream's socket yields 16 KiB; with the frame around them they nearly always fit. */
+/** Nearly always holds what one read of the upstream's socket yields, 16 KiB, with the frame around it. */
 const BUFFER_BYTES = 20_480;
 /** Room for a chunk's head (seven hex digits, CR LF), and for CR LF and the last chunk behind its data. */
 const HEAD = 9;
@@ -13,25 +13,25 @@ const CR = 0x0d;
 const LF = 0x0a;
 const LAST_CHUNK = Buffer.from('0\r\n\r\n');
 
-/** The response that a stream is the body of. */
+/** The response whose body a stream writes. */
 export interface StreamedResponse {
   readonly listener: ResponseListener | null;
   readonly headersSent: boolean;
   /** null: the answer before this one is still being sent on the same connection. */
   readonly socket: Socket | null;
-  /** Bytes of it that wait for the client. */
+  /** Bytes of this answer that wait for the client. */
   readonly writableLength: number;
   /** Writes the head. @returns whether the body is to be sent in chunks: not for HTTP/1.0 */
   beginStream(headers: readonly string[]): boolean;
-  /** Sends bytes while there is no socket. @returns false when the client has to catch up; then calls back, unless null */
+  /** Sends bytes while there is no socket. @returns false when bytes wait; then calls `onDrain`, if given */
   queue(bytes: Buffer, onDrain: (() => void) | null): boolean;
   /** Sends the last bytes. */
   endStream(bytes: Buffer): void;
 }
 
 /**
- * The body of a streamed answer, framed as an HTTP chunk in the buffer it gathers in and written
- * straight to the socket: one buffer and one write, where Node makes four and a writev.
+ * The body of a streamed answer. Bytes gather in a buffer, are framed there as an HTTP chunk and go straight to the
+ * socket: one buffer and one write, where Node makes four buffers and a writev.
  *
  *   buffer: 000012c CR LF | data: {…}⏎⏎ … | CR LF [0 CR LF CR LF] | free…
  *                          ^ HEAD          ^ #to
@@ -43,9 +43,9 @@ export class FramedStream implements ResponseStream {
   readonly #onDrain: () => void;
   #buffer: Buffer | null = null;
   #to = HEAD;
-  /** The client reads HTTP/1.1: the body is sent in chunks. */
+  /** Whether the body is sent in chunks: the client reads HTTP/1.1. */
   #framed = true;
-  /** Bytes wait for the client, and `onDrain` is going to be called. */
+  /** Whether bytes wait for the client, and `onDrain` will be called. */
   #waits = false;
 
   constructor(res: StreamedResponse, headers: readonly string[], pool: BufferPool, onDrain: () => void) {
@@ -91,11 +91,11 @@ export class FramedStream implements ResponseStream {
     else {
       const drains = !socket.write(bytes); // 'drain' follows
       if (begins) socket.uncork();
-      // not the stream's own limit: any bytes the system did not take hold on to a pooled buffer
+      // stricter than the stream's own limit: any bytes that the system did not take keep a pooled buffer
       flows = socket.writableLength === 0;
       if (!flows && !this.#waits) {
         if (drains) socket.once('drain', this.#onDrain);
-        else socket.write(NOTHING, this.#onDrain); // called once what waits before it is out
+        else socket.write(NOTHING, this.#onDrain); // called when the bytes before it are out
       }
     }
     if (!flows) this.#waits = true; // one listener, however much is added before it is called
@@ -127,7 +127,7 @@ export class FramedStream implements ResponseStream {
     this.#framed = this.#res.beginStream(this.#headers);
   }
 
-  /** Reuses the buffer if the system has taken all of it; else it goes with the bytes that wait. */
+  /** Gives the buffer back if the system has taken all of it; otherwise the waiting bytes keep it. */
   #release(): void {
     if (this.#res.writableLength > 0) this.#buffer = null;
     this.drop();

@@ -3,10 +3,10 @@ import { once } from 'node:events';
 import type { Server as HttpServer } from 'node:http';
 import { type AddressInfo, connect, createServer as createNetServer, type Server } from 'node:net';
 
-/** A busy machine takes long to start a process. */
+/** Long, because a busy machine takes long to start a process. */
 const CHECK_MS = 20_000;
 
-/** A connection as the system has it: accepted, and nothing of it read. */
+/** The system's handle of a connection that was accepted, and of which nothing was read. */
 export interface Handle {
   close(): void;
 }
@@ -28,10 +28,10 @@ export function handOver(server: Server, take: (connection: Handle) => void, onE
 /**
  * Makes a server listen to connections that were accepted elsewhere, as node:cluster does in its workers: it emits
  * "listening", counts its connections and closes as with a port of its own.
- * @returns gives the server a connection; only until it is closed
+ * @returns a function that gives the server a connection; not to be called after the server was closed
  */
 export function takeOver(server: HttpServer): (connection: Handle) => void {
-  const door = {
+  const listening = {
     onconnection: (_error: number, _connection: Handle): void => {},
     listen: () => 0,
     close(): void {},
@@ -39,9 +39,9 @@ export function takeOver(server: HttpServer): (connection: Handle) => void {
     unref(): void {},
   };
   const internals = server as unknown as Internals;
-  internals._handle = door;
+  internals._handle = listening;
   internals._listen2(null, -1, -1, 0);
-  return (connection) => door.onconnection(0, connection);
+  return (connection) => listening.onconnection(0, connection);
 }
 
 /** Sends a message to a child process, and a connection with it, as node:cluster does. */
@@ -49,12 +49,12 @@ export function sendTo(child: ChildProcess, message: Serializable, connection?: 
   if (child.connected) child.send(message, connection as never, () => {});
 }
 
-/** Takes what the parent sends by `sendTo`. */
+/** Takes the messages and connections that the parent sends by `sendTo`. */
 export function onSent<M>(take: (message: M, connection: Handle) => void): void {
   process.on('message', (message, connection) => take(message as M, connection as unknown as Handle));
 }
 
-/** The other process of the check: answers one connection that it is sent. */
+/** The other process of the check: answers the connection that it is sent. */
 const RECEIVER = `
   import { createServer } from 'node:http';
   import { onSent, takeOver } from ${JSON.stringify(import.meta.url)};
@@ -89,7 +89,7 @@ export async function canHandOver(): Promise<boolean> {
     return false;
   } finally {
     port.close();
-    for (const connection of held) connection.close(); // this process's copy
+    for (const connection of held) connection.close(); // this process keeps a copy of each
     child.kill();
     await ended;
   }

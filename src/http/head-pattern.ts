@@ -1,15 +1,14 @@
 import { CR, LF } from '../json/members.ts';
 
-/** A longer head is not worth keeping with its connection. */
+/** The longest head that is kept with its connection. */
 const MOST_BYTES = 4096;
-/** Of a token. */
+/** The longest token, in bytes. */
 const MOST_TOKEN = 512;
 
 /**
- * The head of an HTTP/1.1 request (RFC 9112) as a pattern for the requests behind it: a client
- * sends the same head again and again, but for the length of the body and perhaps its key.
- * What matches byte for byte, with another number where the length stood and another token
- * where the key stood, means the same to every reader of HTTP, and needs none.
+ * The head of an HTTP/1.1 request (RFC 9112) as a pattern for later requests: a client sends the same head again
+ * and again, with another length of the body and perhaps another key. A head that is equal byte for byte, except for
+ * the number in the place of the length and the token in the place of the key, needs no parser: it means the same.
  *
  *   POST /v1/chat/completions HTTP/1.1⏎host: …⏎authorization: Bearer ░░░░⏎content-length: ░░⏎…⏎⏎
  *   '-------- fixed part ----------------------------------------'    '--- fixed part ---'  '-'
@@ -17,10 +16,10 @@ const MOST_TOKEN = 512;
  * Pure: no socket, no clock.
  */
 export class HeadPattern {
-  /** What the head last matched said, its bearer token in latin1; null where the pattern has none. */
+  /** Length and bearer token (latin1) of the head that was matched last; the token is null where the pattern has none. */
   contentLength: number;
   token: string | null;
-  /** Whether it brought the token the pattern was made of. */
+  /** Whether that head had the token of the pattern's own head. */
   sameToken = true;
 
   readonly #bytes: Buffer;
@@ -44,9 +43,9 @@ export class HeadPattern {
   }
 
   /**
-   * Makes a pattern of a head that a reader of HTTP has accepted, its blank line included.
-   * @param head copied
-   * @returns null when it is too long or says no length in the usual way
+   * Makes a pattern of a head that Node's parser has accepted, its blank line included.
+   * @param head is copied
+   * @returns null when the head is too long, or has no length in the usual form
    */
   static of(head: Buffer): HeadPattern | null {
     if (head.length > MOST_BYTES) return null;
@@ -63,7 +62,7 @@ export class HeadPattern {
    * @returns where the body begins; -1 when they do not begin with a whole head of this pattern
    */
   match(bytes: Buffer, end: number): number {
-    // where keys alternate on a connection, it will not be the very same head
+    // with keys that alternate on a connection, the whole head never matches: skip that comparison
     if (this.sameToken && startsAt(bytes, 0, end, this.#bytes)) {
       this.contentLength = this.#length;
       this.token = this.#token;
@@ -81,7 +80,7 @@ export class HeadPattern {
     return startsAt(bytes, at, end, last) ? at + last.length : -1;
   }
 
-  /** A number as the pattern's own was written: without a leading zero. @returns the offset behind it, or -1 */
+  /** Reads a number without leading zeros. @returns the offset behind it, or -1 */
   #readLength(bytes: Buffer, at: number, end: number): number {
     const from = at;
     let length = 0;
@@ -95,7 +94,7 @@ export class HeadPattern {
     return at;
   }
 
-  /** Visible characters up to the line's end. @returns the offset behind them, or -1 */
+  /** Reads visible characters up to the line's end. @returns the offset behind them, or -1 */
   #readToken(bytes: Buffer, from: number, end: number): number {
     let at = from;
     while (at < end && (bytes[at] as number) > SPACE && (bytes[at] as number) < DELETE) at++;
@@ -119,7 +118,7 @@ const LENGTH = /\r\ncontent-length: (0|[1-9]\d{0,7})(?=\r\n)/gi;
 const TOKEN_NAME = /\r\nauthorization/gi;
 const TOKEN = /\r\nauthorization: bearer ([!-~]{1,512})(?=\r\n)/gi;
 
-/** Where the field's value stands, if the field is there once and in the usual form. */
+/** Where the value of a header stands; null unless the header is there once and in the usual form. */
 function onlyHole(text: string, form: RegExp, name: RegExp): Hole | null {
   const found = [...text.matchAll(form)];
   const [only] = found;

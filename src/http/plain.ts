@@ -74,7 +74,7 @@ export class PlainRequest implements ClientRequest {
   readBody(sink: BodySink): void {
     if (this.#req.readableDidRead) throw new Error(BODY_READ);
     this.#req.on('data', (piece: Buffer) => {
-      // not owned: others may listen too
+      // not owned: other code may listen too
       if (!sink.onPiece(piece, false)) this.#req.pause();
     });
     this.#req.on('end', () => sink.onWhole());
@@ -154,7 +154,7 @@ class PlainStream implements ResponseStream {
   readonly #onSent: () => void;
   readonly #onDrain: () => void;
   #gathers = false;
-  /** `onDrain` is going to be called. */
+  /** Whether `onDrain` will be called. */
   #waits = false;
 
   constructor(res: ServerResponse, begin: () => void, onDrain: () => void, onSent: () => void) {

@@ -7,7 +7,7 @@ import { answerHead, jsonHead } from './response-head.ts';
 
 const NONE = Buffer.alloc(0);
 
-/** The head that the requests of a connection repeat, as Node's parser read it. */
+/** The head that requests of a connection repeat, as Node's parser read it. */
 export interface KnownHead {
   readonly method: string;
   readonly url: string;
@@ -15,11 +15,11 @@ export interface KnownHead {
   readonly head: RequestHead;
 }
 
-/** A request whose head repeats a known one; its whole body is there. */
+/** A request whose head repeats a known one, and whose whole body has arrived. */
 export class RepeatedRequest implements ClientRequest {
   readonly method: string;
   readonly url: string;
-  /** Those of the known head, with its key. */
+  /** The headers of the known head; the key among them may be another. */
   readonly rawHeaders: readonly string[];
   readonly head: RequestHead;
   readonly httpVersionMajor = 1;
@@ -38,7 +38,7 @@ export class RepeatedRequest implements ClientRequest {
     this.head = token === null ? known.head : known.head.withBearer(token);
   }
 
-  /** Returns the body and lets go of it: a streamed answer lasts longer than its request is needed. */
+  /** Returns the body and keeps no reference: a streamed answer lasts longer than the body is needed. */
   takeBody(): Buffer {
     const body = this.#body;
     this.#body = NONE;
@@ -49,7 +49,7 @@ export class RepeatedRequest implements ClientRequest {
   readOn(): void {}
 }
 
-/** The owner of a connection: called when the answer is out and the connection free again. */
+/** The owner of a connection; told when the answer is out and the connection is free again. */
 export interface AnswerOwner {
   readonly socket: Socket;
   readonly keepAliveMs: number;
@@ -58,9 +58,9 @@ export interface AnswerOwner {
 }
 
 /**
- * The response to a repeated request, of which Node's server does not know: it is written straight to the socket, as
- * Node would write it, and does afterwards what Node's server does after its own. A small request takes 0.98 of the CPU
- * that it takes with a response of Node's.
+ * The response to a repeated request, which Node's server does not know of. It writes straight to the socket what Node
+ * would write, and afterwards does what Node's server does after an answer. A small request takes 0.98 of the CPU that
+ * it takes with a response of Node.
  */
 export class RepeatedResponse implements ClientResponse, StreamedResponse {
   listener: ResponseListener | null = null;
@@ -69,9 +69,11 @@ export class RepeatedResponse implements ClientResponse, StreamedResponse {
   readonly #owner: AnswerOwner;
   /** The connection closes after this answer. */
   #isLast = false;
-  /** All of it was written; the system has taken all of it; it is out, or the connection closed. */
+  /** The whole answer was written. */
   #ended = false;
+  /** The system has taken the whole answer. */
   #finished = false;
+  /** The listener was told that the answer is out, or that the connection closed. */
   #closed = false;
 
   constructor(owner: AnswerOwner) {
@@ -129,17 +131,17 @@ export class RepeatedResponse implements ClientResponse, StreamedResponse {
   }
 
   queue(): boolean {
-    return true; // it has its socket
+    return true; // never called: this response has its socket
   }
 
-  writeContinue(): void {} // a request that waits for it is not repeated
+  writeContinue(): void {} // a request that waits for it is never taken as repeated
 
   destroy(): void {
     this.destroyed = true;
     this.socket.destroy(); // `close` follows
   }
 
-  /** Node's server tells the answer of a socket that it was idle for too long. @returns that nobody listens */
+  /** Called by Node's server when the socket was idle for too long. @returns that nobody listens */
   emit(): boolean {
     return false;
   }
@@ -162,7 +164,7 @@ export class RepeatedResponse implements ClientResponse, StreamedResponse {
     this.socket.write(head, 'latin1');
   }
 
-  /** All was written. */
+  /** Called when the whole answer was written. */
   #end(): void {
     const { socket } = this;
     this.#ended = true;
@@ -183,7 +185,7 @@ export class RepeatedResponse implements ClientResponse, StreamedResponse {
   }
 }
 
-/** node:http keeps there the answer that a connection is busy with. */
+/** Sets the field in which node:http keeps the answer that a connection is busy with. */
 function setAnswer(socket: Socket & { _httpMessage?: unknown }, answer: RepeatedResponse | null): void {
   socket._httpMessage = answer;
 }

@@ -3,8 +3,8 @@ import { STATUS_CODES, validateHeaderValue } from '../runtime/node-http.ts';
 const JSON_HEAD = 'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ';
 
 /*
- * Heads as node:http writes them, to the byte.
- * `idleMs` says how long the connection stays open for the next request; null: it closes.
+ * Heads that are equal byte for byte to those of node:http.
+ * `idleMs` is how long the connection stays open for the next request; null: it closes.
  */
 
 /** The head of a JSON answer of status 200. @param cost value of `x-cost-eur`; null: without that header */
@@ -15,8 +15,8 @@ export function jsonHead(requestId: string, length: number, cost: string | null,
 
 /**
  * The head of any other answer.
- * @param headers names and values in turn
- * @throws TypeError when a value holds what no header may
+ * @param headers names and values alternate
+ * @throws TypeError when a value has a character that no header may have
  */
 export function answerHead(
   status: number,

@@ -1,10 +1,10 @@
 import type { Server } from 'node:http';
 import { Socket, type SocketConstructorOpts } from 'node:net';
 
-/** The most that one read of a socket brings, as everywhere in Node. */
+/** The most that one read of a socket yields, as everywhere in Node. */
 const READ_BYTES = 65_536;
 
-/** Takes the bytes [0, end) of a buffer that is used again. */
+/** Takes the bytes [0, end) of a buffer whose next read overwrites them. */
 export interface Reader {
   onRead(bytes: Buffer, end: number): void;
 }
@@ -18,10 +18,10 @@ interface Internals {
 const shared = Buffer.allocUnsafeSlow(READ_BYTES);
 
 /**
- * Makes an accepted connection read into a buffer that all connections share: for each read Node takes 64 KiB and
- * gives most of it back, which costs 2.5 µs. Only client sockets offer that (`onread`), so the system's handle
- * moves to a socket made as theirs are.
- * @returns null for a stream that is no system socket: a server can be given any
+ * Makes an accepted connection read into a buffer that all connections share. Otherwise Node takes 64 KiB for each
+ * read and gives most of it back, which costs 2.5 µs. Node offers this (`onread`) for client sockets alone, so the
+ * system's handle moves to a socket that is made like one of a client.
+ * @returns null for a stream that is not a system socket: a server can be given any stream
  */
 export function readShared(accepted: Socket, server: Server, reader: Reader): Socket | null {
   const internals = accepted as unknown as Internals;
@@ -41,7 +41,7 @@ export function readShared(accepted: Socket, server: Server, reader: Reader): So
     },
   };
   const socket = new Socket(options as unknown as SocketConstructorOpts);
-  (socket as unknown as Internals).server = server; // by which the server counts its connections
+  (socket as unknown as Internals).server = server; // the server counts its connections by this field
   (socket as unknown as Internals)._server = server;
   return socket;
 }
