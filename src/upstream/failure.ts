@@ -4,14 +4,14 @@ import { redact } from '../domain/redact.ts';
 import { isFiltered, isUnknownModel } from '../domain/refusal.ts';
 
 /**
- * What an upstream failure is to the client (contract section 4, "Errors"). The
- * upstream's own words reach the operator's log alone, save the reason of a bad request.
+ * The client's error for each failure of the upstream (contract section 4, "Errors"). The upstream's own words go to
+ * the operator's log alone, except the reason of a bad request.
  */
 
 /**
  * The connection failed.
- * @param sent whether the request was on its way; before, nothing ran and a retry is safe,
- * whatever the reason: refused, no such host, no certificate, no descriptors left
+ * @param sent whether the request was being sent. Before that nothing ran, and a retry is safe, whatever the reason:
+ * refused, no such host, no certificate, no free descriptors
  */
 export function connectionFailure(sent: boolean): GatewayError {
   return sent ? brokenAnswer() : new GatewayError('service_unavailable');
@@ -22,7 +22,7 @@ export function deadlineFailure(deadline: 'connect' | 'first_byte' | 'idle' | 't
   return new GatewayError(deadline === 'connect' ? 'service_unavailable' : 'upstream_timeout');
 }
 
-/** The upstream took the request, then its answer broke off or made no sense: it may have charged for it. */
+/** The upstream took the request, but its answer broke off or made no sense. The upstream may have charged for it. */
 export function brokenAnswer(): GatewayError {
   const error = new GatewayError('upstream_error');
   error.retry = false;
@@ -31,7 +31,7 @@ export function brokenAnswer(): GatewayError {
 
 /**
  * An answer whose status is not 200.
- * @param body as much of it as was kept
+ * @param body the part of it that was kept
  * @param retryAfter the upstream's header, relayed with 429 only
  * @param secrets the upstream's host and key
  */
@@ -68,7 +68,7 @@ const REFUSED = 'The model refused the request. The operator can find out why by
 /** Seconds, or a date as HTTP writes it. */
 const RETRY_AFTER = /^(?:\d{1,6}|(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT)$/;
 
-/** The message, code and parameter of an error body in any of the shapes routers use; empty where there is none. */
+/** The message, code and parameter of an error body, in any of the formats of routers; empty where there is none. */
 function readError(body: Buffer): { message: string; code: string; param: string } {
   let value: unknown;
   try {

@@ -5,7 +5,7 @@ import type { RequestWriter, RestOfRequest, Sender } from './request-writer.ts';
 import { ResponseReader } from './response-reader.ts';
 import { CLOSING_MS, IDLE_MS, type UpstreamCall, type UpstreamHandler, type UpstreamRequest } from './upstream.ts';
 
-/** The most one read brings. As much may wait for a slow client, whose stream may hold 64 KiB in all. */
+/** The most that one read yields. So much more may wait for a slow client, whose stream may keep 64 KiB in all. */
 const READ_BYTES = 16_384;
 const CONNECTION = Symbol('connection');
 
@@ -20,22 +20,21 @@ export interface ConnectionOwner {
 }
 
 /**
- * One connection to the upstream, and the one request on it. undici's client takes 13 µs more of a
- * request's 74, for what is not needed here (pipelining, any method and body, timers), and
- * allocates a buffer for every read.
+ * One connection to the upstream, and the one request on it. undici's client takes 13 µs more of a request's 74, for
+ * features that are not needed here (pipelining, any method and body, timers), and allocates a buffer for every read.
  */
 export class FastConnection implements Sender, UpstreamCall {
-  /** Until when a free connection may be used again; monotonic milliseconds. */
+  /** The instant until which a free connection may be used again; monotonic milliseconds. */
   freeUntil = 0;
   readonly #owner: ConnectionOwner;
   readonly #reader = new ResponseReader();
   #socket: Socket | null = null;
   #gone = false;
-  /** Waits for the connection, or for its turn to be written. */
+  /** The request that waits for the connection, or for its turn to be written. */
   #request: UpstreamRequest | null = null;
-  /** All of its head but the content-length and the empty line. */
+  /** The head of that request, without content-length and empty line. */
   #head = '';
-  /** Gets the answer that is awaited or being read. */
+  /** Gets the answer that is awaited or read. */
   #handler: UpstreamHandler | null = null;
   /** What is left to be sent of a large request. */
   #rest: RestOfRequest | null = null;
@@ -49,7 +48,7 @@ export class FastConnection implements Sender, UpstreamCall {
     });
   }
 
-  /** Sends a request under this head. The connection has to be free, or new. */
+  /** Sends a request with this head. The connection has to be free, or new. */
   send(request: UpstreamRequest, head: string): void {
     if (this.#socket !== null) {
       if (!request.handler.onConnected(this)) return this.#free(IDLE_MS);
@@ -103,10 +102,10 @@ export class FastConnection implements Sender, UpstreamCall {
     const handler = this.#handler;
     if (handler === null || this.#request !== null) return this.close(new Error('bytes before any request'));
     const reader = this.#reader;
-    const headed = reader.hasHead;
+    const hadHead = reader.hasHead;
     reader.read(buffer, 0, end);
     const { state } = reader;
-    if (!headed && reader.hasHead) handler.onHead(reader);
+    if (!hadHead && reader.hasHead) handler.onHead(reader);
     if (reader.bodyEnd > reader.bodyStart && handler === this.#handler) {
       handler.onData(buffer.subarray(reader.bodyStart, reader.bodyEnd), state === 'done');
     }
@@ -130,13 +129,13 @@ export class FastConnection implements Sender, UpstreamCall {
     if (request !== null) this.send(request, this.#head);
   }
 
-  /** The answer is whole. The connection is free before the handler knows, which may send another request at once. */
+  /** The answer is whole. The connection is freed before the handler is told, which may send another request at once. */
   #done(handler: UpstreamHandler): void {
     const reader = this.#reader;
     const socket = this.#socket as Socket;
     this.#handler = null;
-    // after an answer without a body another one may be on its way; after one that came before the request was
-    // sent, the rest of the request would not be understood
+    // an answer without a body may be followed by another for the same request; and an answer that came before the
+    // whole request was sent leaves a rest of the request, which the upstream would take for another request
     if (!reader.reusable || !reader.hasBody || socket.writableLength > 0 || this.#rest?.isSent === false) {
       this.close();
       return handler.onEnd();
@@ -153,7 +152,7 @@ export class FastConnection implements Sender, UpstreamCall {
     this.#owner.onFree(this);
   }
 
-  /** The other side closed its half. */
+  /** The upstream closed its side of the connection. */
   #ended(): void {
     const handler = this.#handler;
     const reader = this.#reader;
@@ -164,8 +163,8 @@ export class FastConnection implements Sender, UpstreamCall {
 }
 
 /**
- * The `onread` option of `net.connect` and `tls.connect`: all connections read into one buffer, where
- * Node allocates 64 KiB for each read and shrinks it afterwards.
+ * The `onread` option of `net.connect` and `tls.connect`: all connections read into one buffer. Otherwise Node
+ * allocates 64 KiB for each read and shrinks it afterwards.
  */
 export function sharedReads() {
   return {

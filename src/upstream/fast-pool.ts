@@ -4,7 +4,7 @@ import { FastConnection, sharedReads } from './fast-connection.ts';
 import { RequestWriter } from './request-writer.ts';
 import { Stopped, Upstream, type UpstreamOptions, type UpstreamRequest } from './upstream.ts';
 
-/** How often connections that were not used for long are closed. */
+/** How often connections that were unused for too long are closed. */
 const TRIM_MS = 10_000;
 
 /** Makes undici's connector: opens TCP and TLS connections. */
@@ -13,12 +13,12 @@ export type ConnectorOf = (
 ) => buildConnector.connector;
 
 /**
- * The upstream over connections of our own. Each request in flight has one to itself. Free
- * connections are a stack: taking one costs the same with two streams open or two thousand.
+ * The upstream over connections of this gateway's own code. Each request in flight has a connection for itself. Free
+ * connections are a stack, so that taking one costs the same with two streams open or two thousand.
  */
 export class FastPool extends Upstream {
   readonly writer: RequestWriter;
-  /** The head of a request from behind its path up to its id. */
+  /** The part of a request's head between its path and its id. */
   readonly #head: string;
   readonly #where: buildConnector.Options;
   readonly #connect: buildConnector.connector;
@@ -41,7 +41,7 @@ export class FastPool extends Upstream {
     this.#connect = connectorOf({ timeout: connectMs, allowH2: false, noDelay: true, onread: sharedReads() });
   }
 
-  /** Connections open or opening. */
+  /** The number of connections that are open or opening. */
   get connections(): number {
     return this.#all.size;
   }

@@ -7,8 +7,8 @@ const CHECK_MS = 5000;
 
 /**
  * Opens the way to the upstream.
- * @param fast over connections of our own, where what they rely on works; else over undici's pool
- * @param warn gets the reason where the fast way was asked for and is not taken
+ * @param fast whether to use fast connections, if what they rely on works; otherwise undici's pool is used
+ * @param warn gets the reason where the fast connections were asked for and are not used
  */
 export async function openUpstream(
   options: UpstreamOptions,
@@ -24,7 +24,7 @@ export async function openUpstream(
   return new UndiciPool(options);
 }
 
-/** undici's connector, imported alone (all of undici is 30 ms of every start) and tried; null where it fails. */
+/** undici's connector, imported alone (the whole of undici takes 30 ms of a start) and tried; null where it fails. */
 async function workingConnector(): Promise<ConnectorOf | null> {
   try {
     const { default: connectorOf } = await import('undici/lib/core/connect.js');
@@ -34,7 +34,7 @@ async function workingConnector(): Promise<ConnectorOf | null> {
   }
 }
 
-/** Whether a connection it makes reads into the buffer it is given. */
+/** Whether a connection of this connector reads into the buffer that it is given. */
 async function reads(connectorOf: ConnectorOf): Promise<boolean> {
   const server = createServer((socket) => socket.end('bytes'));
   server.listen(0, '127.0.0.1');

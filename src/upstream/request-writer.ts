@@ -3,23 +3,23 @@ import { Turns } from '../runtime/turns.ts';
 
 /** Requests up to this size, head and body, are sent in one write. */
 const BUFFER_BYTES = 65_536;
-/** The part of a larger one that is sent at a time, of one request in each turn of the event loop. */
+/** How much of a larger request is sent at a time; each turn of the event loop sends for one such request. */
 const TURN_BYTES = 262_144;
 
-/** Has a request to send. */
+/** A connection that has a request to send. */
 export interface Sender {
-  /** Writes the request now, if it is still to be sent. */
+  /** Writes the request now, unless the connection was closed. */
   onTurn(): void;
 }
 
 /**
- * Puts requests together and writes them. One buffer serves all of them, one after the other, as
- * long as the system takes each at once; a buffer per request would be garbage outside V8's heap.
+ * Puts requests together and writes them. One buffer serves all requests, one after the other, as long as the system
+ * takes each at once. A buffer for each request would be garbage outside V8's heap.
  */
 export class RequestWriter {
   readonly #encrypted: boolean;
   #buffer = Buffer.allocUnsafeSlow(BUFFER_BYTES);
-  /** A request was sent in this turn of the event loop. */
+  /** Whether a request was sent in this turn of the event loop. */
   #began = false;
   readonly #waiting: Sender[] = [];
   readonly #turns = new Turns();
@@ -30,15 +30,15 @@ export class RequestWriter {
     waiting.length = 0;
   };
 
-  /** @param encrypted connections are TLS: bytes are taken later, so each request has a buffer of its own */
+  /** @param encrypted whether connections are TLS, which takes bytes later: then each request has a buffer of its own */
   constructor(encrypted: boolean) {
     this.#encrypted = encrypted;
   }
 
   /**
-   * Gives a sender its turn: the first in a turn of the event loop at once, others together at its
-   * end. Writes right after each other wake a receiver on the same machine once: 3 µs less of 56
-   * for a request of 16 KiB under load.
+   * Gives a sender its turn: the first one of a turn of the event loop at once, the others together at its end.
+   * Writes that follow each other at once wake a receiver on the same machine only once, which saves 3 µs of 56 for a
+   * request of 16 KiB under load.
    */
   enter(sender: Sender): void {
     if (this.#began) {
@@ -52,9 +52,9 @@ export class RequestWriter {
 
   /**
    * Sends a request.
-   * @param head all of it but the content-length and the empty line
-   * @param onSent called when the system has taken all of it, and the body's memory may be used again
-   * @returns what is left of it and is sent by itself; null when nothing is
+   * @param head without content-length and empty line
+   * @param onSent called when the system has taken the whole request, and the body's memory may be used again
+   * @returns the rest, which sends itself; null when nothing is left
    */
   write(socket: Socket, head: string, body: readonly Buffer[], onSent: (() => void) | null): RestOfRequest | null {
     let length = 0;
@@ -65,19 +65,19 @@ export class RequestWriter {
     let at = buffer.write(head, 0, 'latin1');
     for (let k = 0; k < body.length; k++) at += (body[k] as Buffer).copy(buffer, at);
     socket.write(buffer.subarray(0, at));
-    // bytes the system did not take keep the buffer
+    // bytes that the system did not take keep the buffer
     if (buffer === this.#buffer && socket.writableLength > 0) this.#buffer = Buffer.allocUnsafeSlow(BUFFER_BYTES);
     onSent?.(); // the body was copied
     return null;
   }
 }
 
-/** A large request on its way: a part of it in each of its turns, as the system takes it. */
+/** A large request that is being sent: a part in each of its turns, as fast as the system takes them. */
 export class RestOfRequest {
   readonly #socket: Socket;
-  /** Released once it is sent: the answer may take long, and the connection is used again. */
+  /** Released when it is sent, because the answer may take long and the connection is used again. */
   #body: readonly Buffer[];
-  /** Its next piece. Pieces are slabs of 256 KiB, or smaller. */
+  /** The index of the next piece. Pieces are slabs of at most 256 KiB. */
   #next = 0;
   readonly #turns: Turns;
   readonly #onSent: (() => void) | null;
@@ -90,7 +90,7 @@ export class RestOfRequest {
     this.#send(head);
   }
 
-  /** Nothing is left here; the socket may still hold the last of it. */
+  /** Whether everything was given to the socket, which may still hold the end of it. */
   get isSent(): boolean {
     return this.#next >= this.#body.length;
   }

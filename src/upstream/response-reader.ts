@@ -3,52 +3,51 @@ import { COLON, CR, HEX, LF, SPACE, TAB } from '../json/members.ts';
 export type ResponseState = 'open' | 'done' | 'broken';
 
 /**
- * Reads HTTP/1.1 answers (RFC 9112), one after the other, each to a POST. Give it what the
- * socket brings; it then tells what is new: the head, once `hasHead`, and the bytes of the
- * body in the buffer at hand, [bodyStart, bodyEnd). Those of many chunks are moved
- * together there, so that one read brings one span however many chunks it holds.
+ * Reads HTTP/1.1 answers to POST requests (RFC 9112), one after the other. After each read of the socket it has the
+ * head (if `hasHead`) and the new bytes of the body: [bodyStart, bodyEnd) in the buffer of that read. The data of
+ * several chunks is moved together there, so one read yields one span, however many chunks it holds.
  *
  *   buffer: 1a CR LF data: {…}⏎⏎ CR LF 1b CR LF data: {…}⏎⏎ CR LF
  *                    ^ bodyStart      '--------- moved to the left, up to bodyEnd
  *
- * It takes what two readers could not understand differently and nothing else: what is
- * framed by both a length and chunks, by another coding than chunks, with line ends other
- * than CR LF or with folded headers is broken. Pure: no socket, no clock.
+ * It accepts only answers that every reader understands in the same way. An answer is broken that has both a length
+ * and chunks, another transfer coding than chunks, line ends other than CR LF, or folded headers. Pure: no socket, no
+ * clock.
  */
 export class ResponseReader {
   state: ResponseState = 'open';
   /** Why the answer is broken; for the operator's log. */
   reason = '';
-  /** The head of the final answer was read. */
+  /** Whether the head of the final answer was read. */
   hasHead = false;
   status = 0;
   contentType: string | undefined;
   contentEncoding: string | undefined;
   retryAfter: string | undefined;
-  /** What a router says that the answer cost it. */
+  /** What the call cost the router, by its own account. */
   responseCost: string | undefined;
-  /** Another request may follow on the connection, once the answer is done. */
+  /** Whether another request may follow on the connection after this answer. */
   reusable = true;
-  /** Some of the body was read. */
+  /** Whether any byte of the body was read. */
   hasBody = false;
-  /** Seconds that the connection stays open unused, as far as the other side tells. */
+  /** How long the other side keeps the unused connection open, in seconds; Infinity: it does not say. */
   keepAliveSeconds = Number.POSITIVE_INFINITY;
   bodyStart = 0;
   bodyEnd = 0;
 
   #expected = STATUS_LINE;
-  /** Bytes of the head, or of the trailers, so far. */
+  /** Bytes of the head, or of the trailers, that were read. */
   #headBytes = 0;
-  /** Bytes of the body, or of its chunk, that are still to come. */
+  /** Bytes that are missing of the body, or of the chunk. */
   #rest = 0;
-  /** It is HTTP/1.0. */
-  #old = false;
+  /** Whether the answer is HTTP/1.0. */
+  #isHttp10 = false;
   #contentLength = -1;
   #chunked = false;
-  /** A line that straddles reads. */
+  /** The beginning of a line that the next read goes on with. */
   #held: Buffer = NONE;
 
-  /** Forgets the answer read: another may follow. */
+  /** Forgets the answer, so that another one can be read. */
   reset(): void {
     this.state = 'open';
     this.reason = '';
@@ -58,13 +57,13 @@ export class ResponseReader {
     this.#forgetHead();
   }
 
-  /** Reads the bytes [i, end). Those of the body may be moved within. */
+  /** Reads the bytes [i, end). Bytes of the body may be moved within that span. */
   read(b: Buffer, i: number, end: number): void {
     this.bodyStart = 0;
     this.bodyEnd = 0;
     while (i < end) {
       if (this.state !== 'open') {
-        this.reusable = false; // more than the answer: whatever it is, it is not for us
+        this.reusable = false; // bytes after the end of the answer
         return;
       }
       switch (this.#expected) {
@@ -82,7 +81,7 @@ export class ResponseReader {
     }
   }
 
-  /** The other side has closed. */
+  /** Is told that the other side closed the connection. */
   close(): void {
     this.reusable = false;
     if (this.state !== 'open') return;
@@ -106,7 +105,7 @@ export class ResponseReader {
     return to + 2;
   }
 
-  /** Ends the line that is held, or holds more of it. */
+  /** Completes the line that is held, or holds more of it. */
   #restOfLine(b: Buffer, i: number, end: number): number {
     const lf = b.indexOf(LF, i);
     if (lf < 0 || lf >= end) return this.#hold(b, i, end);
@@ -134,7 +133,7 @@ export class ResponseReader {
         this.#headBytes = 0;
         this.#expected = CHUNK_SIZE;
         return from === to ? undefined : this.#break('a chunk longer than it said');
-      default: // trailers are not told
+      default: // trailers are skipped
         if (from === to) this.state = 'done';
         else if (nameEnd(b, from, to) < 0) this.#break('a malformed trailer');
     }
@@ -155,7 +154,7 @@ export class ResponseReader {
       return this.#break('no HTTP/1.1 answer');
     }
     this.status = status;
-    this.#old = version === 'HTTP/1.0 ';
+    this.#isHttp10 = version === 'HTTP/1.0 ';
     this.#expected = HEADER;
   }
 
@@ -211,7 +210,7 @@ export class ResponseReader {
       return;
     }
     if (this.#chunked && this.#contentLength >= 0) return this.#break('both a length and chunks');
-    if (this.#old) {
+    if (this.#isHttp10) {
       if (this.#chunked) return this.#break('chunks in an HTTP/1.0 answer');
       this.reusable = false;
     }
@@ -239,13 +238,13 @@ export class ResponseReader {
     }
     if (k === from || size > MAX_CHUNK_BYTES) return this.#break('a malformed chunk size');
     while (k < to && (b[k] === SPACE || b[k] === TAB)) k++;
-    if (k < to && b[k] !== SEMICOLON) return this.#break('a malformed chunk size'); // chunk extensions are not told
+    if (k < to && b[k] !== SEMICOLON) return this.#break('a malformed chunk size'); // chunk extensions are skipped
     this.#headBytes = 0;
     this.#rest = size;
     this.#expected = size === 0 ? TRAILER : CHUNK_DATA;
   }
 
-  /** Takes what has come of the body, or of a chunk. */
+  /** Takes the bytes of the body, or of a chunk, from this read. */
   #data(b: Buffer, i: number, end: number): number {
     const to = Math.min(end, i + this.#rest);
     this.#span(b, i, to);
@@ -299,7 +298,7 @@ const CHUNK_END = 5;
 const TRAILER = 6;
 const UNTIL_CLOSE = 7;
 
-/** Of a head, and of the trailers; what Node accepts too. */
+/** The largest head, and the largest trailers: the limit that Node has too. */
 const MAX_HEAD_BYTES = 16_384;
 const TOO_LARGE = 'a head larger than allowed';
 const MAX_CHUNK_BYTES = 2 ** 32;
@@ -317,7 +316,7 @@ const RESPONSE_COST = Buffer.from('x-litellm-response-cost');
 const ZERO = 0x30;
 const SEMICOLON = 0x3b;
 
-/** What no line may hold but its end. */
+/** Control characters, which a line may have at its end alone. */
 const CONTROL = Uint8Array.from({ length: 256 }, (_, c) => ((c < SPACE && c !== TAB) || c === 0x7f ? 1 : 0));
 
 /** Characters of a header's name (RFC 9110, section 5.6.2). */
@@ -339,7 +338,7 @@ function textOf(b: Buffer, colon: number, to: number): string {
   return b.toString('latin1', from, to);
 }
 
-/** Whether the name, of the same length, is this one, given in lower case. */
+/** Whether the header's name is this one, which has the same length and is in lower case. */
 function isName(b: Buffer, from: number, name: Buffer): boolean {
   for (let k = 0; k < name.length; k++) if (((b[from + k] as number) | 0x20) !== name[k]) return false;
   return true;

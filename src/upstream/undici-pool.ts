@@ -38,7 +38,7 @@ export class UndiciPool extends Upstream {
     const headers = [...this.#headers, 'x-request-id', requestId, ...more];
     if (traceparent !== undefined) headers.push('traceparent', traceparent);
     const whole = Buffer.concat(body);
-    onSent?.(); // undici sends the copy
+    onSent?.(); // undici sends this copy
     const request = { method: 'POST', path: this.basePath + path, headers, body: whole } as const;
     this.#pool.dispatch(request, new UndiciCall(handler));
   }
@@ -53,7 +53,7 @@ interface Held {
   socket: Socket | null;
 }
 
-/** A connection of undici's pool that its request can close after the answer: undici offers no way to. */
+/** A connection of undici's pool that can be closed after an answer, for which undici has no method. */
 class UndiciConnection extends Client {
   readonly #held: Held;
 
@@ -78,11 +78,11 @@ class UndiciConnection extends Client {
   }
 }
 
-/** One request of undici's, told to a handler of ours. */
+/** Translates what undici tells of one request for its `UpstreamHandler`. */
 class UndiciCall implements Dispatcher.DispatchHandler, UpstreamCall {
   closeConnection: (() => void) | null = null;
   #hasBody = false;
-  /** null once nothing more is to be called. */
+  /** null: nothing more is told. */
   #handler: UpstreamHandler | null;
   #controller: Dispatcher.DispatchController | null = null;
 
@@ -120,7 +120,7 @@ class UndiciCall implements Dispatcher.DispatchHandler, UpstreamCall {
   onResponseEnd(): void {
     const handler = this.#handler;
     this.#handler = null;
-    if (!this.#hasBody) this.closeConnection?.(); // another answer may be on its way, for nobody
+    if (!this.#hasBody) this.closeConnection?.(); // another answer to the same request may follow
     handler?.onEnd();
   }
 
@@ -145,7 +145,7 @@ class UndiciCall implements Dispatcher.DispatchHandler, UpstreamCall {
   }
 }
 
-/** The value of a header; undefined where it is missing, the last where it is repeated. */
+/** The value of a header: undefined where it is missing, the last one where it is repeated. */
 function only(value: string | string[] | undefined): string | undefined {
   return typeof value === 'object' ? value.at(-1) : value;
 }

@@ -1,17 +1,17 @@
-/** No connection is kept unused for longer. */
+/** How long a connection may stay open unused, in milliseconds. */
 export const IDLE_MS = 30_000;
-/** A request on a connection that the other side is about to close is lost: close it this much earlier. */
+/** How much earlier than the other side an unused connection is closed: a request sent at that moment would be lost. */
 export const CLOSING_MS = 1000;
 
 /** The internal model-routing proxy: one POST per call, over fast connections of our own or over undici. */
 export abstract class Upstream {
-  /** What no log may hold: the master key, and values of headers that the operator added. */
+  /** What no log may contain: the master key, and values of headers that the operator added. */
   readonly keys: readonly string[];
-  /** What no client may be told: these, and where the upstream is. */
+  /** What no client may see: the keys, and the upstream's host. */
   readonly secrets: readonly string[];
-  /** Of the base address, without a slash at its end. */
+  /** The path of the base address, without a slash at its end. */
   protected readonly basePath: string;
-  /** The headers of every request, but for its own id and length. */
+  /** The headers of every request, without its id and length. */
   protected readonly headers: readonly (readonly [name: string, value: string])[];
 
   constructor({ url, apiKey, headers = {} }: UpstreamOptions) {
@@ -38,15 +38,15 @@ export abstract class Upstream {
 /** A shorter value is an ordinary word, such as "true" or "openai", which answers may hold. */
 const SHORTEST_SECRET = 8;
 
-/** What is secret in the value of a header: all of it, and the credential behind a scheme, as in "Basic eDp5". */
+/** The secrets in the value of a header: the whole value, and the credential behind a scheme, as in "Basic eDp5". */
 function secretsIn(value: string): string[] {
   const credential = /^[\w-]+ +(\S+)$/.exec(value)?.[1] ?? '';
   return [value, credential].filter((secret) => secret.length >= SHORTEST_SECRET);
 }
 
 /**
- * One request. Nothing of the client's own headers goes upstream; our request id does, so that the
- * upstream's bill can name the calls of the ledger.
+ * One request. No header of the client goes upstream. The gateway's request id does, so that the upstream's bill can
+ * name the calls of the ledger.
  */
 export interface UpstreamRequest {
   /** Below the base address, such as "/chat/completions". */
@@ -55,11 +55,11 @@ export interface UpstreamRequest {
   /** In pieces, sent one after the other. */
   readonly body: readonly Buffer[];
   readonly handler: UpstreamHandler;
-  /** The gateway's own, where there is a trace. */
+  /** The gateway's own `traceparent`, where tracing is on. */
   readonly traceparent?: string | undefined;
   /** Called when the body's memory may be used again; never where the request is given up before. */
   readonly onSent: (() => void) | null;
-  /** More headers, names and values in turn. */
+  /** More headers: names and values alternate. */
   readonly headers: readonly string[];
 }
 
@@ -77,40 +77,40 @@ export interface UpstreamOptions {
 /** Handles one answer. `onEnd` or `onError` is called last, unless the handler gave up by itself. */
 export interface UpstreamHandler {
   /**
-   * The connection is there and the request is about to be sent: until now nothing ran.
+   * There is a connection, and the request is about to be sent: until now nothing ran.
    * @returns false when the answer is no longer wanted: then nothing is sent, and nothing more is called
    */
   onConnected(call: UpstreamCall): boolean;
-  /** The head of the answer. Interim ones (1xx) are left out. */
+  /** The head of the final answer; interim answers (1xx) are skipped. */
   onHead(head: AnswerHead): void;
   /**
-   * What one read brought of the body. The bytes are valid during the call only.
-   * @param last they end the body: `onEnd` follows at once, and they are valid until it returns
+   * The bytes of the body that one read yielded. They are valid during the call only.
+   * @param last whether they end the body: `onEnd` follows at once, and they stay valid until it returns
    */
   onData(bytes: Buffer, last: boolean): void;
   onEnd(): void;
-  /** No connection could be opened, or it broke, or the answer is malformed; or `Stopped`. */
+  /** No connection could be opened, or it broke, or the answer is malformed, or the gateway stops (`Stopped`). */
   onError(error: Error): void;
 }
 
-/** Controls one call. Has no effect once the answer has ended: the handler tells whose call it is. */
+/** Controls one call. Has no effect after the answer has ended: `handler` says which call is meant. */
 export interface UpstreamCall {
-  /** Reads nothing more, from this very moment. */
+  /** Stops reading at once. */
   pause(handler: UpstreamHandler): void;
   resume(handler: UpstreamHandler): void;
   /** Closes the connection; nothing more is called. */
   abort(handler: UpstreamHandler): void;
 }
 
-/** Valid during the call only. */
+/** The head of an answer. Valid only during the call of `onHead`. */
 export interface AnswerHead {
   readonly status: number;
   readonly contentType: string | undefined;
   readonly contentEncoding: string | undefined;
   readonly retryAfter: string | undefined;
-  /** What a router says that the answer cost it (`x-litellm-response-cost`), in its own currency. */
+  /** What the call cost the router, by its own account and in its own currency (`x-litellm-response-cost`). */
   readonly responseCost: string | undefined;
 }
 
-/** The gateway itself stops. */
+/** The reason of a failure that the gateway caused itself, by stopping. */
 export class Stopped extends Error {}
