@@ -15,7 +15,7 @@ export const MAX_NAMES = 2048;
 
 /** Longer strings, in bytes as written, are shortened in the value; no name that is looked up is so long. */
 export const LONG_STRING = 512;
-/** The same below the top level, where only roles and types are looked up. */
+/** The same limit below the top level, where only roles and types are looked up. */
 export const SHORT_STRING = 32;
 /** What stands for such a string. */
 export const SHORTENED = '...';
@@ -46,7 +46,7 @@ export const OTHER_VALUE = Buffer.from('["-0123456789tfn');
 export const HEX = Int8Array.from({ length: 256 }, (_, c) =>
   '0123456789abcdef'.indexOf(String.fromCharCode(c).toLowerCase()),
 );
-/** 1 for bytes that make a whole escape with the backslash before them. */
+/** 1 for bytes that form a whole escape together with the backslash before them. */
 export const ESCAPED = Uint8Array.from({ length: 256 }, (_, c) =>
   '"\\/bfnrt'.includes(String.fromCharCode(c)) ? 1 : 0,
 );
@@ -73,7 +73,7 @@ export interface ParsedObject {
   readonly members: Members;
   /** The members, by index, in which the watched name occurs. */
   readonly watched: readonly number[];
-  /** Those in a list of which an item has its `type` twice; told where a name is watched. */
+  /** The members, by index, that are lists with an item that has `type` twice; known only where a name is watched. */
   readonly retyped: readonly number[];
 }
 
@@ -136,7 +136,7 @@ FOLDED[0x212a] = 0x6b; // k
 FOLDED[0x130] = 0x69; // i
 FOLDED[0x131] = 0x69;
 
-/** Whether some parser could take a name for this one, in lower-case ASCII. C strings end at a NUL. */
+/** Whether some parser could take a name for this one, which is lower-case ASCII. For some, a NUL ends the name. */
 export function foldsTo(name: string, plain: string): boolean {
   const { length } = plain;
   if (name.length < length) return false;

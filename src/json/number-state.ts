@@ -1,4 +1,4 @@
-/** States of a parser within a number. The four that it may end in are so marked. */
+/** States of a parser within a number. A number may end in the four states marked so. */
 export const MINUS = 13;
 export const ZERO = 14; // may end
 export const DIGITS = 15; // may end

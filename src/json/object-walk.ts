@@ -70,11 +70,11 @@ const FALSE = Buffer.from('false');
  */
 export class ObjectWalk implements HiddenSpans {
   readonly #table: MemberTable;
-  /** What no string may hold, generated text apart. */
+  /** What no string but generated text may contain. */
   readonly hidden: Hidden | null;
-  /** Shorter strings hold none of it. */
+  /** The shortest hidden text, in bytes: shorter strings are not searched. */
   readonly #shortest: number;
-  /** Reads a usage that tells its price. */
+  /** Reads a usage that has members for its price. */
   #priced: ObjectWalk | null = null;
   /** Reads a nested object. */
   #inner: ObjectWalk | null = null;
@@ -84,7 +84,7 @@ export class ObjectWalk implements HiddenSpans {
   readonly edits: number[] = [];
   editCount = 0;
   hasModel = false;
-  /** `choices`, or what takes its place, is an array. */
+  /** Whether `choices`, or the member that takes its place, is an array. */
   hasResult = false;
   /** Where the closing bracket of `choices` is, if it is empty; else -1. */
   emptyChoicesAt = -1;
@@ -101,7 +101,7 @@ export class ObjectWalk implements HiddenSpans {
   /** The span of the last non-empty `usage` object, or else of that in `x_groq`; usageStart is -1 without one. */
   usageStart = -1;
   usageEnd = -1;
-  /** A choice has a finish_reason. */
+  /** Whether a choice has a finish_reason. */
   finished = false;
   /** Bytes of generated text, as written in JSON. */
   generated = 0;
@@ -110,7 +110,7 @@ export class ObjectWalk implements HiddenSpans {
   textEnd = 0;
   /** Whether to collect `values`. */
   collecting = false;
-  /** String and number values, those below MAX_LEVELS excepted: triples start, end, kind; strings without their quotes. */
+  /** String and number values down to MAX_LEVELS: triples start, end, kind. Strings are without their quotes. */
   values: number[] = [];
 
   constructor(table: MemberTable, hidden: Hidden | null = null) {
@@ -121,7 +121,7 @@ export class ObjectWalk implements HiddenSpans {
 
   /**
    * Reads the object that begins at i.
-   * @param lineEnds CR and LF are whitespace; else they are invalid
+   * @param lineEnds whether CR and LF are whitespace; otherwise they are invalid
    * @returns the offset behind its closing brace; -1 if it is cut or invalid
    */
   walk(b: Buffer, i: number, end: number, lineEnds: boolean): number {
@@ -385,7 +385,7 @@ function scalarEnd(b: Buffer, i: number, end: number): number {
 /**
  * The end of the value that begins at `start`, or -1. Counts brackets and leaves the rest to JSON.parse.
  * @param depth brackets that are open, the one at i included
- * @param walk takes what strings may not hold; no generated text is so deep
+ * @param walk says what strings must not contain, and takes the edits; no generated text is so deep
  */
 function containerEnd(
   b: Buffer,

@@ -66,9 +66,9 @@ const OBJECT = 0;
 const ARRAY = 1;
 
 /**
- * Parses large request bodies chunk by chunk: 20 MiB neither pause the event loop nor become a value
- * of 20 MiB. Accepts RFC 8259 in UTF-8 without a byte order mark: one object, within MAX_DEPTH,
- * MAX_MEMBERS and MAX_VALUES. Arrays are thinned out, since growing one to millions pauses for 70 ms.
+ * Parses large request bodies chunk by chunk, so that 20 MiB neither pause the event loop nor become a value of 20 MiB.
+ * Accepts one object of RFC 8259, in UTF-8 without a byte order mark, within MAX_DEPTH, MAX_MEMBERS and MAX_VALUES.
+ * Arrays are thinned out, because growing an array to millions of items pauses for 70 ms.
  */
 export class ObjectScanner {
   readonly #utf8 = new Utf8Check();
@@ -115,7 +115,7 @@ export class ObjectScanner {
     this.#watcher = watch === null ? null : new Watcher(watch);
   }
 
-  /** @returns false if the body cannot be accepted any more: further chunks are ignored */
+  /** @returns false if the body is refused: further chunks are ignored */
   push(chunk: Buffer): boolean {
     if (this.#fault !== null) return false;
     if (chunk.length === 0) return true;
@@ -430,7 +430,7 @@ function mostItems(depth: number): number {
   return depth > 2 ? REDUCED_DEEP_ITEMS : REDUCED_ITEMS;
 }
 
-/** Whether validators treat both the same: they have one type, and are not objects. */
+/** Whether validators treat both values alike: they have the same type, and are not objects. */
 function isAlike(one: unknown, other: unknown): boolean {
   if (typeof one !== 'object' || one === null)
     return typeof one === typeof other && (one === null) === (other === null);

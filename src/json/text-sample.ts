@@ -1,5 +1,5 @@
 const NONE = Buffer.alloc(0);
-/** Bytes of an event's text that hold few tokens. */
+/** An event with fewer bytes of text than this is small: it holds few tokens. */
 const SMALL = 12;
 /** Events after which it is decided whether events are small on average. */
 const FIRST_EVENTS = 8;
@@ -25,11 +25,11 @@ export interface Piece {
  * (small events) or 14 KiB. An event that is not kept costs one comparison.
  */
 export class TextSample {
-  /** Add the event once the text is longer than this. */
+  /** An event is added when the text with it is longer than this. */
   due = 0;
   #kept: Buffer = NONE;
   #length = 0;
-  /** Events are small. */
+  /** Whether events are small on average. */
   #sparse = false;
   /** Pairs: where a piece begins in the text, and where it ends in `#kept`. */
   readonly #pieces: number[] = [];

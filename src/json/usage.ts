@@ -7,7 +7,7 @@ export interface TokenCounts {
   readonly completion: number;
 }
 
-/** What an upstream tells of them; null: nothing, or no such number. */
+/** The counts as the upstream told them; null: not told, or not such a number. */
 export interface ToldUsage {
   readonly prompt: number | null;
   readonly completion: number | null;
@@ -16,8 +16,8 @@ export interface ToldUsage {
 }
 
 /**
- * What the counts consist of, and what the call cost the upstream. Nothing is charged by it. A number that is
- * not whole, or larger than the count it is part of, is not told: null.
+ * What the counts consist of, and what the call cost the upstream, for information: nothing is charged by it. A number
+ * that is not whole, or is larger than the count it is part of, becomes null.
  */
 export interface UsageDetails {
   /** Prompt tokens read from the upstream's cache, and those written to it. */
@@ -123,7 +123,7 @@ export function withCost(details: UsageDetails | null, header: string | undefine
 }
 
 const DECIMAL = /^\d{1,20}(?:\.\d{1,40})?(?:e[+-]?\d{1,3})?$/i;
-/** A cost outside of these is none: of no call, or of nothing. */
+/** A cost outside of these bounds cannot be right, and counts as not told. */
 const MOST_COST = 1e6;
 const LEAST_COST = 1e-15;
 

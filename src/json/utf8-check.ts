@@ -7,7 +7,7 @@ export class Utf8Check {
   readonly #cut = Buffer.alloc(4);
   #cutLength = 0;
 
-  /** The last chunk ended inside a sequence. */
+  /** Whether the last chunk ended inside a sequence. */
   get isCut(): boolean {
     return this.#cutLength > 0;
   }

@@ -1,12 +1,12 @@
 import { BACKSLASH, decodeString, LONG_STRING } from './members.ts';
 
-/** A name to look out for at all levels from the third on, with a string as its value. */
+/** A name that is looked for at all levels from the third on, where its value is a string. */
 export interface Watch {
   /** Letters that every spelling of the name begins with, in lower case; keys that begin otherwise are not decoded. */
   readonly beginning: string;
   /** Whether some reader could take a key for the name. */
   isName(key: string): boolean;
-  /** Below a member of this name in a part of a message it does not count. */
+  /** The name does not count below a member of this name in a part of a message. */
   readonly notBelow: string;
 }
 
@@ -16,14 +16,14 @@ const PART_LEVEL = 5;
 const TYPE = 'type';
 const NONE: readonly number[] = [];
 
-/** Notes in which top-level members a name occurs, at levels whose names are not decoded too, and in which an item has two types. */
+/** Notes the top-level members in which the name occurs, at levels of undecoded names too, or an item has two types. */
 export class Watcher {
   /** Indices of members. */
   found: readonly number[] = NONE;
   /** Indices of members in an item of which `type` occurs twice. */
   retyped: readonly number[] = NONE;
   readonly #watch: Watch;
-  /** The name does not count in the member of PART_LEVEL that is being read. */
+  /** Whether the name does not count in the member of PART_LEVEL that is being read. */
   #isExempt = false;
   #isName = false;
   /** How often `type` occurred in the item that is being read. */
@@ -58,7 +58,7 @@ export class Watcher {
   }
 }
 
-/** Whether a key whose content begins at `start` may begin so: escapes and letters beyond ASCII are not looked at. */
+/** Whether the key at `start` may begin with these letters: an escape or a byte beyond ASCII counts as yes. */
 function mayBegin(b: Buffer, start: number, beginning: string): boolean {
   for (let i = 0; i < beginning.length; i++) {
     const c = b[start + i] as number;

@@ -13,13 +13,13 @@ const COMMA = Buffer.from(',');
  * model, it gets one. `[DONE]` leaves as "data: [DONE]\n\n" and ends the stream.
  */
 export class ChatStream extends DialectStream {
-  /** A choice has a finish_reason. */
+  /** Whether a choice had a finish_reason. */
   finished = false;
   readonly #table: MemberTable;
   /** The last usage object, as text. */
   #usage = '';
 
-  /** @param wantsUsage the client asked for the event that brings the usage; else that event gets an empty choice */
+  /** @param wantsUsage whether the client asked for the usage; otherwise the event that has it gets an empty choice */
   constructor(options: StreamOptions, table: MemberTable, wantsUsage: boolean) {
     super(options, table);
     this.#table = table;
@@ -43,7 +43,7 @@ export class ChatStream extends DialectStream {
     return true;
   }
 
-  /** A match cannot tell a finish_reason. */
+  /** An event with a finish_reason is no pattern: a match would not notice the reason. */
   protected override isRepeated(): boolean {
     return !this.walk.finished;
   }
@@ -66,7 +66,7 @@ export class ChatStream extends DialectStream {
     return true;
   }
 
-  /** A stream whose answer is finished is whole without [DONE], which is added; [DONE] is enough without its line ends. */
+  /** A stream with a finish_reason is whole without [DONE], which is then added. [DONE] counts without its line ends. */
   protected override onClose(isCut: boolean): void {
     const { lines } = this;
     const isEmpty = lines.count === 0;

@@ -11,24 +11,25 @@ const EMPTY_CHOICE = Buffer.from('{"index":0,"delta":{},"finish_reason":null}');
 
 /** What a stream needs to know of its call. */
 export interface StreamOptions {
-  /** As a JSON string with its quotes. */
+  /** The slug as a JSON string, quotes included. */
   readonly slug: Buffer;
   readonly sink: SpanSink;
   /** A larger event breaks the stream. */
   readonly maxEventBytes: number;
-  /** What no string may hold, generated text apart. */
+  /** What no string but generated text may contain. */
   readonly hidden: Hidden | null;
 }
 
 /**
- * What the dialects of event streams share: events whose data is a JSON object are relayed byte for
- * byte, but the model becomes the slug, and what must not show is removed. An error breaks the stream.
+ * What the dialects of event streams share. Events whose data is a JSON object are relayed byte for byte, except that
+ * the slug takes the place of the model and what clients must not see is removed. An error breaks the stream.
  */
 export abstract class DialectStream extends EventScanner {
-  /** Data events relayed. */
+  /** Number of data events relayed. */
   events = 0;
-  /** The events with generated text, and its bytes as written in JSON. */
+  /** Number of events with generated text. */
   textEvents = 0;
+  /** Bytes of generated text, as written in JSON. */
   generatedBytes = 0;
   /** Parts of the generated text, to estimate its tokens if the usage is missing. */
   readonly sample = new TextSample();
@@ -46,10 +47,10 @@ export abstract class DialectStream extends EventScanner {
   /** The usage that the upstream told of the whole call; null if it did not, or cannot be read. */
   abstract usage(): ToldUsage | null;
 
-  /** Where the payload of the usual event begins whose first line begins at i; -1 if it is another event. */
+  /** Where the payload begins, if the event whose first line begins at i has the usual form; otherwise -1. */
   protected abstract payloadOf(chunk: Buffer, i: number): number;
 
-  /** Whether the event in the walk needs no more than its edits. */
+  /** Whether relaying the event in the walk needs nothing but its edits. */
   protected abstract isPlain(b: Buffer): boolean;
 
   /** Whether events like the one in the walk may follow. */

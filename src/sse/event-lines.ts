@@ -6,20 +6,20 @@ const LINE_FEED = Buffer.from('\n');
 const MAX_KEPT_COPY = 4096;
 
 /**
- * The data lines of the event being read. They are in the chunk, or in a copy if the event began
- * in an earlier chunk:
+ * The data lines of the event that is being read. They are in the chunk, or in a copy if the event began in an
+ * earlier chunk:
  *
  *   copy: data: {"a":1,⏎data: "b":2}⏎dat
  *         '---- line ----''-- line --''unfinished line (the scanner knows where it begins)
  */
 export class EventLines {
-  /** The buffer the offsets below are in: the chunk or the copy. */
+  /** The buffer that the offsets below refer to: the chunk or the copy. */
   buffer: Buffer = NONE;
-  /** Four for each line: its start, start and end of its value, end with its line end. */
+  /** Four for each line: where the line starts, where its value starts and ends, where the line end ends. */
   readonly offsets: number[] = [];
   copy: Buffer = NONE;
   copyLength = 0;
-  /** The values joined by LF, set by `join`, and the span in it without blanks at the start. */
+  /** Set by `join`: the values joined by LF. [start, end) is their span without blanks at the beginning. */
   payload: Buffer = NONE;
   start = 0;
   end = 0;
@@ -42,7 +42,7 @@ export class EventLines {
     this.offsets[last] = (this.offsets[last] as number) + 1;
   }
 
-  /** Copies the lines out of the chunk, which the caller may use again. */
+  /** Copies the lines out of the chunk, whose memory the caller uses again. */
   copyFrom(chunk: Buffer): void {
     const { offsets } = this;
     if (offsets.length === 0 || this.buffer !== chunk) return;

@@ -40,12 +40,12 @@ export abstract class EventScanner {
   protected keepsNames = false;
   /** The `event` line of the event being read, with its line end; empty if there is none. */
   #nameLine: Buffer = NONE;
-  /** The name in it. */
+  /** The name in that line. */
   protected name = '';
 
   readonly #sink: SpanSink;
   readonly #maxEventBytes: number;
-  /** The span that may leave and was not given to the sink yet. */
+  /** The span that may leave and has not been given to the sink. */
   #span: Buffer = NONE;
   #spanStart = 0;
   #spanEnd = 0;
@@ -58,7 +58,7 @@ export abstract class EventScanner {
   /** The next LF and CR in the chunk, if known to be at or after the current offset. */
   #nextLf = -1;
   #nextCr = -1;
-  /** Bytes of a byte order mark seen at the start; 3 once that is decided. */
+  /** How many bytes of a byte order mark the stream began with; 3: that is decided. */
   #bom = 0;
 
   /** @param maxEventBytes a larger event breaks the stream */
