@@ -127,9 +127,16 @@ async function runServe({ json, values }: Parsed, config: Config, { stdout, serv
     );
   } catch (error) {
     // An address in use, a folder without permission, no embedded database: one line, no stack trace.
-    if (error instanceof Error && (error.constructor === Error || 'syscall' in error)) throw new Failure(error.message);
+    if (error instanceof Error && (error.constructor === Error || 'syscall' in error))
+      throw new Failure(error.message + listenRemedy(error, config));
     throw error;
   }
+}
+
+/** What to do about an address in use, to follow the message; '' for other errors. */
+function listenRemedy({ code, port }: NodeJS.ErrnoException & { port?: number }, { adminPort }: Config): string {
+  if (code !== 'EADDRINUSE') return '';
+  return `; stop the program there, or set ${port !== undefined && port === adminPort ? 'ADMIN_PORT' : 'PORT'}`;
 }
 
 /** Help or version. @throws UsageError when the arguments name no command */

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
+import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { PassThrough, Readable } from 'node:stream';
@@ -186,6 +186,25 @@ t.test('a gateway that cannot start gives one line and exit code 1', async (t) =
     const { code, out, err } = await tollgate(['serve'], { serve });
     t.match({ code, out, err }, { code: 1, out: '', err: /^tollgate: [^\n]+\n$/ });
     t.ok(err.includes(error.message));
+  }
+});
+
+t.test('a port in use is one line that names the variable to change', async (t) => {
+  const { url } = await testDatabase(t);
+  const taken = createServer().listen(0, '127.0.0.1');
+  t.teardown(() => taken.close());
+  await once(taken, 'listening');
+  const { port } = taken.address() as AddressInfo;
+  const env = { PATH: process.env.PATH, DATABASE_URL: url, UPSTREAM_URL: 'http://127.0.0.1:9/v1', SPOOL_DIR: '' };
+  for (const [variables, name] of [
+    [{ PORT: `${port}`, ADMIN_PORT: 'off' }, 'PORT'],
+    [{ PORT: '0', ADMIN_PORT: `${port}` }, 'ADMIN_PORT'],
+    [{ PORT: `${port}`, ADMIN_PORT: '0', WORKERS: '2' }, 'PORT'],
+  ] as const) {
+    const { code, err } = await program(['serve'], { ...env, ...variables });
+    const lines = err.split('\n').filter((line) => line !== '' && !/"level":[34]0/.test(line));
+    const told = `tollgate: listen EADDRINUSE: address already in use 127.0.0.1:${port}; stop the program there, or set ${name}`;
+    t.same({ code, lines }, { code: 1, lines: [told] });
   }
 });
 

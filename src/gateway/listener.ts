@@ -79,7 +79,9 @@ export function createListener(services: Services, parts: FastParts, tls: TlsFil
   );
   server.on('drop', () => metrics.dropped());
   // for example without free descriptors: connections wait in the kernel until there are some
-  server.on('error', (error) => log.error({ err: error }, 'cannot accept connections'));
+  server.on('error', (error) => {
+    if (server.listening) log.error({ err: error }, 'cannot accept connections'); // else the start fails with it
+  });
   return {
     server,
     closeIdle(ms) {

@@ -53,7 +53,9 @@ export async function openWorkers(config: Config, log: Logger, count: number): P
   metrics.gauge('tollgate_draining', '1 while open requests finish before a stop', () => (draining ? 1 : 0), 'max');
 
   const api = createServer({ noDelay: true });
-  api.on('error', (error) => log.error({ err: error }, 'cannot accept connections'));
+  api.on('error', (error) => {
+    if (api.listening) log.error({ err: error }, 'cannot accept connections'); // else the start fails with it
+  });
   const health = {
     log,
     metrics: () => supervisor.metrics(),
