@@ -37,7 +37,7 @@ generate: $(INSTALLED) ## write the generated validators again
 build: dist/main.js ## compile to dist
 
 dist/main.js: $(INSTALLED) $(SOURCES) tsconfig.json
-	@tsc
+	@tsc && chmod +x dist/main.js
 	@touch dist/main.js
 
 # npm warns that the tools do not support an old Node; they run on the one that this installs

@@ -100,6 +100,19 @@ t.test('an installation brings neither Node nor Postgres, and is small', async (
   t.ok(total < INSTALLED_KIB, `${total} KiB in ${names.size} packages`);
 });
 
+t.test('each build leaves a command that can be executed', async (t) => {
+  // npx links to it and makes it executable only once: the file of a later build would be refused
+  const executable = /^tsc && chmod \+x dist\/main\.js$/;
+  const { scripts } = JSON.parse(read('package.json'));
+  t.match(scripts.build, executable);
+  t.equal(scripts.prepack, 'rm -rf dist && npm run build');
+  const made = execFileSync('make', ['--dry-run', '--always-make', 'build'], { cwd: ROOT, encoding: 'utf8' });
+  t.ok(
+    made.split('\n').some((line) => executable.test(line)),
+    made,
+  );
+});
+
 t.test('versions and paths that stand in several files agree', async (t) => {
   const { peerDependencies, peerDependenciesMeta } = JSON.parse(read('package.json'));
   const platform: Record<string, string> = JSON.parse(read('.platform/package.json')).optionalDependencies;
