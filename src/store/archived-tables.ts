@@ -151,7 +151,7 @@ export const ARCHIVED: readonly ArchivedTable[] = [
   },
   {
     table: 'events',
-    what: 'what the operator’s programs were told in the last 90 days: keys created, rotated and revoked, budget alerts',
+    what: 'what the operator’s programs were told of the company in the last 90 days',
     columns: words('id at company_id kind subject body'),
     without: {
       actor: 'people of the operator; audit_log has them as far as the company may see them',
