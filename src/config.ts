@@ -40,7 +40,7 @@ const TABLE = {
   port: variable('PORT', '8080', whole(0, 65_535), 'port of the API listener'),
   listenSocket: optional('LISTEN_SOCKET', 'none', asText,
     'path of a Unix socket for the API, instead of HOST and PORT'),
-  fastHttp: variable('FAST_HTTP', 'on', onOff, 'off: plain node:http and undici, without the optional fast path'),
+  fastHttp: variable('FAST_HTTP', 'on', onOff, 'off: plain node:http, undici and postgres, without the optional fast paths'),
   apiProxies: variable('API_PROXIES', '0', whole(0, 9),
     'number of reverse proxies in front of the API that set X-Forwarded-For; for keys that are bound to networks'),
   tlsCert: optional('TLS_CERT', 'none', asText,

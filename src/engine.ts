@@ -220,7 +220,7 @@ export async function openBase(
 ) {
   const embedded = config.databaseUrl === null ? await startEmbedded({ dataDir: config.dataDir, log, settings }) : null;
   const databaseUrl = config.databaseUrl ?? (embedded as Embedded).url;
-  const db = openDatabase({ url: databaseUrl, maxConnections });
+  const db = openDatabase({ url: databaseUrl, maxConnections, isFast: config.fastHttp });
   let demo: Demo | null = null;
   const close = async (): Promise<void> => {
     await demo?.close();

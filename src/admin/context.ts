@@ -5,7 +5,7 @@ import type { Clock } from '../domain/ports.ts';
 import type { Logger } from '../log.ts';
 import { actingAs } from '../store/actor.ts';
 import { findCompany } from '../store/company.ts';
-import type { Database, Sql } from '../store/database.ts';
+import type { Database, Sql, Work } from '../store/database.ts';
 import { enterCompany, within } from '../store/tenant-role.ts';
 import type { Form, FormBindings } from './form.ts';
 import type { Format } from './format.ts';
@@ -78,7 +78,7 @@ export interface Route {
 }
 
 /** Runs a query for a page. Under a company's path, row-level security shows that company's rows only. */
-export function read<T>(c: PageContext, query: (sql: Sql) => PromiseLike<T>, deadlineMs = DEADLINE_MS): Promise<T> {
+export function read<T>(c: PageContext, query: Work<T>, deadlineMs = DEADLINE_MS): Promise<T> {
   return within(c.var.services.db, companyOf(c), deadlineMs, query);
 }
 

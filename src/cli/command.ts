@@ -2,7 +2,7 @@ import type { Readable } from 'node:stream';
 import { parseArgs } from 'node:util';
 import type { Config } from '../config.ts';
 import { FieldError, type Read } from '../domain/field.ts';
-import type { Database, Sql } from '../store/database.ts';
+import type { Database, Sql, Work } from '../store/database.ts';
 
 /** One command of contract section 1. @template T value of the operand */
 export interface Command<O extends Options = Options, T = unknown> {
@@ -31,7 +31,7 @@ export interface Context {
    */
   read<T>(work: (sql: Sql) => Promise<T>, company?: string): Promise<T>;
   /** Reads one company's rows, all of one instant, without a deadline. */
-  snapshot<T>(company: string, work: (sql: Sql) => Promise<T>): Promise<T>;
+  snapshot<T>(company: string, work: Work<T>): Promise<T>;
   /** For work that lasts longer, or needs transactions of its own. */
   readonly db: Database;
   /** Applies pending migrations; resolves with the names of their files. */

@@ -3,8 +3,8 @@ import type { ConnectionOptions } from 'node:tls';
 
 export type Target = { readonly host: string; readonly port: number } | { readonly path: string };
 
-/** false: plain; "allow", "prefer": TLS where the server has it; an object: TLS. */
-export type Tls = false | 'allow' | 'prefer' | ConnectionOptions;
+/** false: plain; "prefer": TLS where the server has it; an object: TLS. */
+export type Tls = false | 'prefer' | ConnectionOptions;
 
 export type Address = Readonly<ReturnType<typeof parseAddress>>;
 
@@ -80,7 +80,7 @@ function tlsOf(mode: string, rootcert: string | undefined): Tls {
       return false;
     case 'allow':
     case 'prefer':
-      return mode;
+      return 'prefer';
     case 'require':
     case 'true':
       // as in libpq: encrypted, and verified only if there is a root certificate

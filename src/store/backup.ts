@@ -1,6 +1,5 @@
-import type { Sql } from './database.ts';
+import type { Session, Sql } from './database.ts';
 import { isDistributed } from './distribution.ts';
-import { copied } from './export.ts';
 import { appliedMigrations, MigrationRefused, ownTables } from './migrate.ts';
 
 /**
@@ -68,7 +67,7 @@ export const TEXT_SETTINGS =
  * @throws MigrationRefused when a newer program migrated the database
  * @throws BackupRefused when its ledger is on several servers
  */
-export async function* backupOf(sql: Sql, onProgress: (progress: BackupProgress) => void): AsyncGenerator<Buffer> {
+export async function* backupOf(sql: Session, onProgress: (progress: BackupProgress) => void): AsyncGenerator<Buffer> {
   await sql.unsafe(`begin isolation level repeatable read, read only; ${TEXT_SETTINGS}`);
   try {
     yield* piecesOf(sql, onProgress);
@@ -79,7 +78,7 @@ export async function* backupOf(sql: Sql, onProgress: (progress: BackupProgress)
   await sql.unsafe('commit');
 }
 
-async function* piecesOf(sql: Sql, onProgress: (progress: BackupProgress) => void): AsyncGenerator<Buffer> {
+async function* piecesOf(sql: Session, onProgress: (progress: BackupProgress) => void): AsyncGenerator<Buffer> {
   const { applied, unknown } = await appliedMigrations(sql);
   const newest = applied.at(-1);
   if (newest === undefined || unknown.length > 0) {
@@ -110,7 +109,7 @@ async function* piecesOf(sql: Sql, onProgress: (progress: BackupProgress) => voi
     rows[table] = 0;
     const names = columns.map((name) => `"${name}"`).join(', ');
     // over a query: only so are the rows of partitions copied too
-    for await (const piece of copied(sql, `copy (select ${names} from "${table}") to stdout`)) {
+    for await (const piece of sql.copyOut(`copy (select ${names} from "${table}") to stdout`)) {
       const count = countLines(piece);
       rows[table] += count;
       total += count;

@@ -1,5 +1,6 @@
-import { connect, type Socket } from 'node:net';
+import { connect, isIP, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { connect as connectTls, type ConnectionOptions as TlsOptions } from 'node:tls';
 import postgres from 'postgres';
 import type { Address, Target, Tls } from './address.ts';
 import { connectError, connectionLost, DatabaseUnavailable, stopping } from './database-error.ts';
@@ -9,15 +10,26 @@ import { TYPES } from './types.ts';
 const HOST_MS = 1000; // for reaching one host while there are others
 const END_MS = 250; // for ending a connection politely
 const CANCEL_MS = 15_000; // PgBouncer 1.18 dies when a cancel request that it is passing on is given up sooner
-const CANCEL_REQUEST = 80_877_102; // code of the protocol
+// codes of the protocol
+const CANCEL_REQUEST = 80_877_102;
+const TLS_REQUEST = 80_877_103;
+const HAS_TLS = 'S';
 
 export type Sql = postgres.Sql;
 
-/**
- * Makes a statement's parameter of a large ASCII text, one per statement. Its bytes must not change
- * until the statement has succeeded, or ever if it fails, because they may still be being sent.
- */
-export type Large = (text: Buffer) => string;
+/** One connection: the driver, and two things that it does not do by itself. */
+export interface Session extends Sql {
+  /**
+   * Makes a statement's parameter of a large ASCII text, one per statement. Its bytes must not change
+   * until the statement has succeeded, or ever if it fails, because they may still be being sent.
+   */
+  large(text: Buffer): string;
+  /** What a "copy … to stdout" writes, in pieces that may end within a row. To be read to its end. */
+  copyOut(text: string): AsyncGenerator<Buffer, void, undefined>;
+}
+
+/** What is done with one connection. */
+export type Work<T> = (sql: Session) => PromiseLike<T>;
 
 export type DatabaseConnection = ReturnType<typeof newConnection>;
 
@@ -61,14 +73,14 @@ export type Connect = ReturnType<typeof connectorTo>;
  * Connects to the servers of an address in turn, beginning with the one that last worked. Rejects with
  * DatabaseUnavailable when none will do.
  */
-export function connectorTo(address: Address) {
+export function connectorTo(address: Address, isFast: boolean) {
   const { targets } = address;
   let first = 0;
 
   return async (deadline: QueryDeadline, onNotice = (_payload: string) => {}, onClose = () => {}) => {
     for (let tried = 1; ; tried++) {
       const at = first;
-      const connection = newConnection(address, targets[at] as Target, onNotice, onClose);
+      const connection = newConnection({ address, target: targets[at] as Target, isFast, onNotice, onClose });
       const ofHost = startDeadline(targets.length > 1 ? HOST_MS : Number.POSITIVE_INFINITY);
       try {
         await deadline.race(ofHost.race(connection.open()));
@@ -86,28 +98,31 @@ export function connectorTo(address: Address) {
   };
 }
 
+interface ConnectionOptions {
+  readonly address: Address;
+  readonly target: Target;
+  readonly isFast: boolean;
+  readonly onNotice: (payload: string) => void;
+  readonly onClose: () => void;
+}
+
 /**
  * One connection: one driver instance that never connects a second time. The driver's own reconnecting loops
  * among several hosts, sends leftovers of the old session, and leaves sockets to frozen servers open (3.4.9).
  */
-function newConnection(address: Address, target: Target, onNotice: (payload: string) => void, onClose: () => void) {
+function newConnection({ address, target, isFast, onNotice, onClose }: ConnectionOptions) {
   let socket: Socket | undefined;
   let alive = false;
   let ended = false;
   let backend: { pid: number; secret: number } | undefined;
-  const tls = tlsTo(target, address.tls);
-  const parameter = new LargeParameter();
-  // with TLS, or while it looks whether the server has it, the driver may write to a socket of its own
-  const large = (text: Buffer) => (tls === false ? parameter.set(text) : text.toString('latin1'));
+  const parameter = isFast ? new LargeParameter() : null;
 
   const options = {
     ...driverOptions(address, target),
-    ssl: tls,
     onnotify: (_channel: string, payload: string) => onNotice(payload),
     onclose: () => {
       alive = false;
-      // refuses at once whatever is still asked of it; not earlier: over TLS the driver would write
-      // to a destroyed socket, and nobody listens for that error
+      // refuses at once whatever is still asked of it; not earlier, or the driver would write to a destroyed socket
       void sql.end({ timeout: 0 });
       onClose();
     },
@@ -115,22 +130,35 @@ function newConnection(address: Address, target: Target, onNotice: (payload: str
       if (socket !== undefined || ended) throw connectionLost();
       socket = connect(target);
       socket.setKeepAlive(true, 30_000).setNoDelay(true);
-      await connected(socket);
-      if (tls === false) parameter.attach(socket);
-      // the driver names the server in its TLS handshake by this member
-      return Object.assign(socket, { host: 'host' in target ? target.host : undefined });
+      await first(socket, 'connect');
+      if ('host' in target && (await wantsTls(socket, address.tls))) {
+        socket = connectTls({ ...tlsOptions(target.host, address.tls), socket });
+        await first(socket, 'secureConnect');
+      }
+      parameter?.attach(socket);
+      return socket;
     },
   };
-  const sql = postgres(options as unknown as postgres.Options<Record<string, never>>) as unknown as Sql;
+  const driver = postgres(options as unknown as postgres.Options<Record<string, never>>) as unknown as Sql;
+  const sql: Session = Object.assign(driver, {
+    large: (text: Buffer) => parameter?.set(text) ?? text.toString('latin1'),
+    async *copyOut(text: string) {
+      const stream = await driver.unsafe(text).readable();
+      for await (const piece of stream) yield piece as Buffer;
+      // with a full buffer the driver (3.4.9) pauses the socket, also where it has the end of the rows already:
+      // nobody would read the end of the statement
+      socket?.resume();
+    },
+  });
 
   return {
     sql,
     /** Does some work, nothing else meanwhile. */
-    async run<T>(work: (sql: Sql, large: Large) => PromiseLike<T>): Promise<T> {
+    async run<T>(work: Work<T>): Promise<T> {
       try {
-        return await work(sql, large);
+        return await work(sql);
       } finally {
-        parameter.clear(); // of a statement that failed before its parameters were asked for
+        parameter?.clear(); // of a statement that failed before its parameters were asked for
       }
     },
     /** Connected, and not cut off since. */
@@ -182,31 +210,48 @@ function driverOptions({ user, password, database, settings }: Address, target: 
     connect_timeout: 0,
     max_lifetime: null,
     target_session_attrs: undefined,
+    ssl: false,
     onnotice: () => {},
   };
 }
 
-/** None for a socket folder. A host is named, or Node would verify the certificate of an IP address for "localhost". */
-function tlsTo(target: Target, tls: Tls): Tls {
-  if ('path' in target) return false;
-  return typeof tls === 'object' ? { ...tls, host: target.host } : tls;
-}
-
-function connected(socket: Socket): Promise<void> {
+/** Resolves at the first event of a kind; rejects when the socket fails or closes before it. */
+function first<T>(socket: Socket, event: 'connect' | 'data' | 'secureConnect'): Promise<T> {
   return new Promise((resolve, reject) => {
-    socket.once('connect', resolve);
+    socket.once(event, resolve);
     socket.once('error', reject);
     socket.once('close', () => reject(connectionLost()));
   });
 }
 
+/** Whether to go on with TLS: asks the server whether it has it. Rejects where it has to and has not. */
+async function wantsTls(socket: Socket, tls: Tls): Promise<boolean> {
+  if (tls === false) return false;
+  socket.write(words(8, TLS_REQUEST));
+  const answer = await first<Buffer>(socket, 'data');
+  if (answer.toString('latin1') === HAS_TLS) return true;
+  if (tls === 'prefer') return false;
+  throw new DatabaseUnavailable('NO_TLS', 'the server has no TLS');
+}
+
+/** The host is named, or Node would verify the certificate of an IP address for "localhost". */
+function tlsOptions(host: string, tls: Tls): TlsOptions {
+  const options = typeof tls === 'object' ? tls : { rejectUnauthorized: false };
+  return { ...options, host, ...(isIP(host) === 0 && { servername: host }) };
+}
+
 /** Asks a server to cancel what a connection of ours is doing. Resolves when it was heard, or after CANCEL_MS. */
 async function requestCancel(target: Target, { pid, secret }: { pid: number; secret: number }): Promise<void> {
-  const message = Buffer.alloc(16);
-  for (const [i, word] of [16, CANCEL_REQUEST, pid, secret].entries()) message.writeUInt32BE(word, 4 * i);
   const socket = connect(target).on('error', () => {});
   const timer = setTimeout(() => socket.destroy(), CANCEL_MS);
-  socket.resume().write(message); // the server answers by closing; a frozen one never answers
+  socket.resume().write(words(16, CANCEL_REQUEST, pid, secret)); // the server answers by closing; a frozen one never answers
   await new Promise((resolve) => socket.once('close', resolve));
   clearTimeout(timer);
+}
+
+/** A message of the protocol that consists of numbers. */
+function words(...numbers: readonly number[]): Buffer {
+  const message = Buffer.alloc(4 * numbers.length);
+  for (const [i, number] of numbers.entries()) message.writeUInt32BE(number, 4 * i);
+  return message;
 }

@@ -4,21 +4,17 @@ import {
   type Connect,
   connectorTo,
   type DatabaseConnection,
-  type Large,
   type QueryDeadline,
-  type Sql,
   startDeadline,
+  type Work,
 } from './connection.ts';
 import { DatabaseUnavailable, databaseError, stopping } from './database-error.ts';
 
-export type { Sql } from './connection.ts';
+export type { Session, Sql, Work } from './connection.ts';
 
 const LISTEN_MS = 2000; // for connecting a listener, and for each heartbeat
 const HEARTBEAT_MS = 10_000; // how often a silent listener must prove that it lives
 const LISTEN_RETRY_MS = 250;
-
-/** What is done in a transaction. */
-export type Work<T> = (sql: Sql) => PromiseLike<T>;
 
 /**
  * The database, with a deadline on every use. Past the deadline the caller gets
@@ -32,7 +28,7 @@ export interface Database {
    * @throws DatabaseUnavailable try again later; whether a statement took effect is unknown
    * @throws DatabaseRefused the statement can never work with these values
    */
-  run<T>(deadlineMs: number, work: (sql: Sql, large: Large) => PromiseLike<T>): Promise<T>;
+  run<T>(deadlineMs: number, work: Work<T>): Promise<T>;
   /** The same in one transaction: committed when the work resolves, rolled back when it rejects. */
   transaction<T>(deadlineMs: number, work: Work<T>): Promise<T>;
   /** LISTENs on a connection of its own until closed, through every loss of the server. */
@@ -53,13 +49,20 @@ export interface Listening {
   close(): void;
 }
 
+interface DatabaseOptions {
+  readonly url: string;
+  readonly maxConnections?: number;
+  readonly isFast?: boolean;
+}
+
 /**
  * @param options.url `postgres://…`; address.ts describes several hosts, socket folders and TLS
  * @param options.maxConnections for queries, made when first needed; each LISTEN has one more
+ * @param options.isFast whether large parameters go past the driver (large-parameter.ts)
  * @throws TypeError when the URL cannot be read; the message does not repeat it
  */
-export function openDatabase(options: { readonly url: string; readonly maxConnections?: number }): Database {
-  const pool = new ConnectionPool(connectorTo(parseAddress(options.url)), options.maxConnections ?? 2);
+export function openDatabase({ url, maxConnections = 2, isFast = false }: DatabaseOptions): Database {
+  const pool = new ConnectionPool(connectorTo(parseAddress(url), isFast), maxConnections);
   return {
     run: (deadlineMs, work) => pool.run(deadlineMs, work),
     transaction: (deadlineMs, work) => pool.transaction(deadlineMs, work),
@@ -86,7 +89,7 @@ class ConnectionPool {
     this.#free = maxConnections;
   }
 
-  async run<T>(deadlineMs: number, work: (sql: Sql, large: Large) => PromiseLike<T>): Promise<T> {
+  async run<T>(deadlineMs: number, work: Work<T>): Promise<T> {
     const stop = this.#stop.signal;
     if (stop.aborted) throw stopping();
     // not by the signal: to add a listener and remove it takes as long as the deadline itself

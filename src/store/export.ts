@@ -1,6 +1,6 @@
 import { addDays, type DayRange, monthsIn } from '../domain/day-range.ts';
 import type { UsageFilters } from './daily.ts';
-import type { Sql } from './database.ts';
+import type { Session, Sql } from './database.ts';
 import { DatabaseUnavailable } from './database-error.ts';
 import { leaveCompany } from './tenant-role.ts';
 
@@ -77,7 +77,7 @@ export interface LedgerSelection {
  * database writes it, from one snapshot.
  * @throws DatabaseUnavailable when the reader left: the connection, in the middle of an answer, has to be cut
  */
-export async function copyLedger(sql: Sql, asked: LedgerSelection, write: Write): Promise<void> {
+export async function copyLedger(sql: Session, asked: LedgerSelection, write: Write): Promise<void> {
   const columns = LEDGER_COLUMNS.filter((name) => asked.internal || !INTERNAL.includes(name));
   const rows = asked.internal ? WITH_COSTS : 'api_usage';
   const text = `copy (select ${expressions(columns)} from ${rows} where ${conditionOf(asked)}
@@ -90,19 +90,10 @@ export async function copyLedger(sql: Sql, asked: LedgerSelection, write: Write)
  * Runs a "copy … to stdout" and passes on what the database writes.
  * @throws DatabaseUnavailable when the reader left: the connection, in the middle of an answer, has to be cut
  */
-export async function copyOut(sql: Sql, text: string, write: Write): Promise<void> {
-  for await (const bytes of copied(sql, text)) {
+export async function copyOut(sql: Session, text: string, write: Write): Promise<void> {
+  for await (const bytes of sql.copyOut(text)) {
     if (!(await write(bytes))) throw new DatabaseUnavailable('ABANDONED', 'the reader left');
   }
-}
-
-/** What the database writes for a "copy … to stdout", in pieces that may end within a row. To be read to its end. */
-export async function* copied(sql: Sql, text: string): AsyncGenerator<Buffer, void, undefined> {
-  const stream = await sql.unsafe(text).readable();
-  for await (const piece of stream) yield piece as Buffer;
-  // with a full buffer the driver (3.4.9) pauses its socket until the stream is read again; without
-  // this read the end of the statement would never arrive
-  stream._read(0);
 }
 
 /** COPY takes no parameters. */

@@ -6,7 +6,7 @@ const BIND = 0x42;
 
 /**
  * Sends a large text in place of a token that the driver was given for it. The driver takes only strings and
- * copies each three times, into memory outside V8's heap. Saves 1.0 to 1.6 µs a ledger row.
+ * copies each three times, into memory outside V8's heap; so this saves 1.5 µs of each KB.
  *
  *   B length … length token …  ─>  B length … length | text | …
  */

@@ -16,10 +16,10 @@ export function ledgerStore(db: Database): LedgerStore {
       // one JSON text instead of an array per column, because the records were serialised once already
       const rows = await db.run(
         INSERT_MS,
-        (sql, large) => sql<{ sums: MonthSum[] | 'all' | null }[]>`
+        (sql) => sql<{ sums: MonthSum[] | 'all' | null }[]>`
           select case when sum(cost_eur) = ${total === null ? null : formatEur(total)}::numeric then '"all"'::json
             else ${sql.unsafe(sumsOf('cost_eur'))} end as sums
-          from book_usage(${writer}::uuid, ${large(records)}::text::json)`,
+          from book_usage(${writer}::uuid, ${sql.large(records)}::text::json)`,
       );
       return rows[0]?.sums ?? [];
     },

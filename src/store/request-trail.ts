@@ -14,10 +14,7 @@ const STEP_ROWS = 2000;
 export function trailStore(db: Database): TrailStore {
   return {
     async insert(rows) {
-      await db.run(
-        INSERT_MS,
-        (sql, large) => sql`${sql.unsafe(INSERT_HEAD)} ${large(rows)} ${sql.unsafe(INSERT_TAIL)}`,
-      );
+      await db.run(INSERT_MS, (sql) => sql`${sql.unsafe(INSERT_HEAD)} ${sql.large(rows)} ${sql.unsafe(INSERT_TAIL)}`);
     },
     async keep(days, first, last) {
       await db.run(KEEP_MS, (sql) => sql`select keep_request_trail(${days}::integer, ${first}::date, ${last}::date)`);

@@ -3,7 +3,7 @@ import t from 'tap';
 import { addDays, type DayRange, daysIn, monthOf, stepOf } from '../../src/domain/day-range.ts';
 import { formatEur, parseEur } from '../../src/domain/money.ts';
 import { NO_FILTERS, readUsage, type UsageFilters } from '../../src/store/daily.ts';
-import { type Database, openDatabase, type Sql } from '../../src/store/database.ts';
+import { type Database, openDatabase, type Sql, type Work } from '../../src/store/database.ts';
 import { copyLedger } from '../../src/store/export.ts';
 import { columnsOf, KEY_DAYS, type KeyDays } from '../../src/store/key-days.ts';
 import { migrate } from '../../src/store/migrate.ts';
@@ -19,7 +19,7 @@ const server = await privateServer(t, { fsync: 'off' });
 const db: Database = openDatabase({ url: server.url });
 t.teardown(() => db.close());
 await migrate(db, { billingTimezone: ZONE });
-const run = <T>(work: (sql: Sql) => PromiseLike<T>) => db.run(60_000, work);
+const run = <T>(work: Work<T>) => db.run(60_000, work);
 const newCompany = async (): Promise<string> =>
   (await run((sql) => sql`insert into companies (name) values ('Acme') returning id`))[0]?.id;
 

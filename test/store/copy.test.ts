@@ -1,0 +1,27 @@
+import t from 'tap';
+import { openDatabase } from '../../src/store/database.ts';
+import { testDatabase } from '../support/postgres.ts';
+
+const MS = 20_000;
+const { url, db } = await testDatabase(t);
+
+// some sizes make the driver pause its socket although it has the end of the rows
+t.test('a copy of any size, read late, leaves the connection as good as new', async (t) => {
+  const one = openDatabase({ url, maxConnections: 1 });
+  t.teardown(() => one.close());
+  for (let rows = 0; rows <= 16; rows++) {
+    let bytes = 0;
+    await one.run(MS, async (sql) => {
+      for await (const piece of sql.copyOut(
+        `copy (select repeat('x', 19999) from generate_series(1, ${rows})) to stdout`,
+      )) {
+        // meanwhile the rest has come
+        if (bytes === 0) for (let n = 0; n < 10; n++) await db.run(MS, (other) => other`select 1`);
+        bytes += piece.length;
+      }
+    });
+    t.equal(bytes, rows * 20_000);
+    const [row] = await one.run(MS, (sql) => sql`select ${rows}::integer as rows`);
+    t.equal(row?.rows, rows);
+  }
+});

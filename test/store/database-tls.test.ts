@@ -1,0 +1,88 @@
+import { execFileSync, spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { type AddressInfo, connect, createServer } from 'node:net';
+import { join } from 'node:path';
+import { TLSSocket } from 'node:tls';
+import t from 'tap';
+import { parseAddress, type Target } from '../../src/store/address.ts';
+import { openDatabase } from '../../src/store/database.ts';
+import { testDatabase } from '../support/postgres.ts';
+import { startProxy } from '../support/proxy.ts';
+
+const MS = 10_000;
+const { url } = await testDatabase(t);
+const plain = (await startProxy(t, url)).url;
+const skip = spawnSync('openssl', ['version']).status !== 0 && 'no openssl to make a certificate';
+
+/** Speaks TLS in front of the database, with a certificate for 127.0.0.1. */
+async function startTls() {
+  const folder = t.testdir();
+  const [cert, key] = [join(folder, 'cert.pem'), join(folder, 'key.pem')];
+  const made = ['-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-days', '2'];
+  const names = ['-subj', '/CN=postgres', '-addext', 'subjectAltName=IP:127.0.0.1'];
+  execFileSync('openssl', ['req', ...made, ...names, '-out', cert, '-keyout', key], { stdio: 'ignore' });
+  const secure = { isServer: true, cert: readFileSync(cert), key: readFileSync(key) };
+  const server = createServer((socket) => {
+    socket.on('error', () => {});
+    socket.once('data', () => {
+      socket.write('S');
+      const client = new TLSSocket(socket, secure).on('error', () => {});
+      const database = connect(parseAddress(url).targets[0] as Extract<Target, { path: string }>);
+      database.on('error', () => {}).on('close', () => client.destroy());
+      client.on('close', () => database.destroy());
+      client.pipe(database).pipe(client);
+    });
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.teardown(() => server.close());
+  return { port: (server.address() as AddressInfo).port, cert };
+}
+
+async function answerOf(address: string): Promise<unknown> {
+  const db = openDatabase({ url: address, maxConnections: 1, isFast: true });
+  try {
+    const text = Buffer.alloc(300_000, 'text ');
+    const [row] = await db.run(MS, (sql) => sql`select md5(${sql.large(text)}::text) as md5`);
+    t.equal(row?.md5, createHash('md5').update(text).digest('hex'));
+    let bytes = 0;
+    await db.run(MS, async (sql) => {
+      for await (const piece of sql.copyOut(`copy (select generate_series(1, 50000)) to stdout`)) bytes += piece.length;
+    });
+    const [behind] = await db.run(MS, (sql) => sql`select ${bytes}::integer as bytes`);
+    return behind?.bytes;
+  } catch (error) {
+    return (error as { code?: string }).code;
+  } finally {
+    await db.close();
+  }
+}
+
+const BYTES = 288_894;
+
+t.test('a server without TLS', async (t) => {
+  for (const mode of ['disable', 'allow', 'prefer']) t.equal(await answerOf(`${plain}?sslmode=${mode}`), BYTES, mode);
+  t.equal(await answerOf(`${plain}?sslmode=require`), 'NO_TLS');
+});
+
+t.test('a server with TLS', { skip }, async (t) => {
+  const { port, cert } = await startTls();
+  const at = (host: string, query: string) => {
+    const { pathname } = new URL(plain);
+    return `postgres://tollgate@${host}:${port}${pathname}?${query}`;
+  };
+  for (const mode of [
+    'allow',
+    'prefer',
+    'require',
+    `verify-full&sslrootcert=${cert}`,
+    `verify-ca&sslrootcert=${cert}`,
+  ]) {
+    t.equal(await answerOf(at('127.0.0.1', `sslmode=${mode}`)), BYTES, mode);
+  }
+  t.equal(await answerOf(at('localhost', `sslmode=verify-ca&sslrootcert=${cert}`)), BYTES, 'another name');
+  t.equal(await answerOf(at('localhost', `sslmode=verify-full&sslrootcert=${cert}`)), 'ERR_TLS_CERT_ALTNAME_INVALID');
+  t.equal(await answerOf(at('127.0.0.1', 'sslmode=verify-full')), 'DEPTH_ZERO_SELF_SIGNED_CERT');
+});
