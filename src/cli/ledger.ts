@@ -12,7 +12,6 @@ import {
   verifySeals,
   verifySums,
 } from '../store/verify.ts';
-import { TOLD_NAMES, TOLD_TABLES, type ToldSumsName, verifyTold } from '../store/verify-details.ts';
 import {
   type CheckpointFinding,
   type StatementCheck,
@@ -33,9 +32,8 @@ export const ledgerCommands: readonly Command[] = [
       'Every counter of monthly_spend and every figure of usage_daily, usage_hourly, usage_monthly, usage_company_days, usage_key_months, usage_key_days, usage_model_days, usage_details and upstream_cost_monthly must be the sum of its rows. Every batch of rows has a seal, chained to the seal before it; the command names rows that were edited or removed afterwards. Rows without a seal were written by another program or before seals existed; the command counts them. Every statement is proven from the rows it covers, and every row of a closed month must be in its statement or in a correction.\nReads the whole ledger. Safe while gateways run.',
     async run({ read }) {
       const { checked, differences } = await read(verifyLedger);
-      const sums: [SumsName | ToldSumsName, SumsCheck][] = [];
+      const sums: [SumsName, SumsCheck][] = [];
       for (const name of SUMS_NAMES) sums.push([name, await read((sql) => verifySums(sql, name))]);
-      for (const name of TOLD_NAMES) sums.push([name, await read((sql) => verifyTold(sql, name))]);
       const seals = await read((sql) => verifySeals(sql));
       const statements = await read((sql) => verifyStatements(sql));
       const checkpoints = await read((sql) => verifyCheckpoints(sql));
@@ -82,8 +80,8 @@ function countersText(checked: number, differences: readonly Difference[]): stri
   return table(['COMPANY', 'MONTH', 'COUNTER', 'COUNTED', 'ROWS'], rows, ['COUNTED', 'ROWS']);
 }
 
-function sumsText(name: SumsName | ToldSumsName, { checked, total, differences }: SumsCheck): string {
-  const { table, period } = { ...SUMS_TABLES, ...TOLD_TABLES }[name];
+function sumsText(name: SumsName, { checked, total, differences }: SumsCheck): string {
+  const { table, period } = SUMS_TABLES[name];
   if (total === 0) return `${table} is the sum of its rows; groups of calls compared: ${checked}.`;
   const rows = cells(differences, 'company_id', period, 'model_slug', 'counter', 'counted', 'rows');
   const heading = ['COMPANY', period.toUpperCase(), 'MODEL', 'COUNTER', 'COUNTED', 'ROWS'];

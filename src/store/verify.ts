@@ -1,11 +1,29 @@
+import { TOKEN_DETAILS } from '../domain/usage.ts';
 import type { Sql } from './database.ts';
 import { digestOfRow } from './digest.ts';
 import { KEY_DAYS } from './key-days.ts';
+import { NIL_ID } from './request-hours.ts';
 
-/** The figures of a row of `monthly_spend`. */
-const MONTHLY = ['requests', 'prompt_tokens', 'completion_tokens', 'api_cost_eur', 'chat_cost_eur'] as const;
+/** A table of sums, and what they are the sums of. */
+interface Sums {
+  readonly table: string;
+  readonly period: 'day' | 'hour' | 'month';
+  /** SQL for the period, as differences tell it. */
+  readonly shown: string;
+  /** The columns that tell its rows apart, and its figures. */
+  readonly by: string;
+  readonly figures: readonly string[];
+  /** SQL for the same rows, from what they are sums of. */
+  readonly rows: string;
+  /** Whether no figure is another one than 0. */
+  readonly tellsNone?: boolean;
+}
 
-/** Figures of rows of sums, and what they are of the rows of the ledger. */
+const DAY = { period: 'day', shown: "to_char(day, 'YYYY-MM-DD')" } as const;
+const HOUR = { period: 'hour', shown: `to_char(hour at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI"Z"')` } as const;
+const MONTH = { period: 'month', shown: "to_char(billing_month, 'YYYY-MM')" } as const;
+
+/** Figures, and what they are of the rows of the ledger. */
 type Figures = Readonly<Record<string, string>>;
 const DAILY: Figures = {
   requests: 'count(*)',
@@ -13,7 +31,6 @@ const DAILY: Figures = {
   completion_tokens: 'sum(completion_tokens)',
   cost_eur: 'sum(cost_eur)',
 };
-/** Those of `usage_key_months` and `usage_key_days`. */
 const KEY_MONTH: Figures = {
   ...DAILY,
   estimated: "count(*) filter (where usage_source = 'estimated')",
@@ -25,104 +42,102 @@ const KEY_DAY: Figures = Object.fromEntries(
     `sum(cost_eur) filter (where day - billing_month + 1 between ${first} and ${last})`,
   ]),
 );
+const DETAILS: Figures = {
+  requests: 'count(*)',
+  prompt_tokens: 'sum(prompt_tokens) filter (where cached_tokens is not null)',
+  ...Object.fromEntries(TOKEN_DETAILS.map((name) => [name, `sum(${name})`])),
+};
+
+function ofLedger(table: string, period: Pick<Sums, 'period' | 'shown'>, by: string, figures = DAILY, only = 'true') {
+  const sums = Object.entries(figures).map(([name, expression]) => `${expression} as ${name}`);
+  const rows = `select ${by}, ${sums.join(', ')} from (
+      select u.*, (occurred_at at time zone z.value)::date as day, date_trunc('hour', occurred_at, z.value) as hour
+      from api_usage u, settings z where z.name = 'billing_timezone') u
+    where ${only} group by ${by}`;
+  return { table, ...period, by, figures: Object.keys(figures), rows };
+}
+
+/** The nil id stands for all keys together. */
+function withAllKeys(sums: Sums): Sums {
+  const by = sums.by.replace('api_key_id', `coalesce(api_key_id, '${NIL_ID}') as api_key_id`);
+  const rows = `with cells as materialized (${sums.rows})
+    select ${by}, ${sums.figures.map((name) => `sum(${name}) as ${name}`).join(', ')}
+    from cells group by ${sums.by.replace(' api_key_id,', '')}, grouping sets ((api_key_id), ())`;
+  return { ...sums, rows };
+}
+
+const MONTHLY_SPEND: Sums = {
+  table: 'monthly_spend',
+  ...MONTH,
+  by: 'company_id, billing_month',
+  figures: ['requests', 'prompt_tokens', 'completion_tokens', 'api_cost_eur', 'chat_cost_eur'],
+  rows: `select company_id, billing_month, sum(requests) as requests, sum(prompt_tokens) as prompt_tokens,
+      sum(completion_tokens) as completion_tokens, sum(api) as api_cost_eur, sum(chat) as chat_cost_eur
+    from (
+      select company_id, billing_month, count(*) as requests, sum(prompt_tokens) as prompt_tokens,
+        sum(completion_tokens) as completion_tokens, sum(cost_eur) as api, 0 as chat
+      from api_usage group by 1, 2
+      union all
+      select company_id, billing_month(occurred_at), 0, 0, 0, 0, sum(cost_eur) from chat_usage group by 1, 2
+    ) as sums group by 1, 2`,
+};
+
+const ENDING = 'endpoint, usage_source, outcome, cost_center';
+const BY_KEY = 'company_id, billing_month, api_key_id, endpoint, cost_center';
+
+/** The tables of sums that pages show. */
+const SUMS = {
+  daily: ofLedger('usage_daily', DAY, `company_id, billing_month, day, model_slug, api_key_id, ${ENDING}`),
+  hourly: withAllKeys(
+    ofLedger(
+      'usage_hourly',
+      HOUR,
+      'company_id, billing_month, day, hour, model_slug, api_key_id, endpoint, cost_center',
+    ),
+  ),
+  monthly: ofLedger('usage_monthly', MONTH, `company_id, billing_month, model_slug, api_key_id, ${ENDING}`),
+  company_days: ofLedger('usage_company_days', DAY, `company_id, billing_month, day, model_slug, ${ENDING}`),
+  key_months: ofLedger('usage_key_months', MONTH, BY_KEY, KEY_MONTH),
+  // of a day, nothing is not 0: a key without calls is not shown
+  key_days: { ...ofLedger('usage_key_days', MONTH, BY_KEY, KEY_DAY), tellsNone: true },
+  model_days: ofLedger('usage_model_days', DAY, 'billing_month, day, model_slug'),
+  details: ofLedger(
+    'usage_details',
+    DAY,
+    'company_id, billing_month, day, model_slug, endpoint, cost_center',
+    DETAILS,
+    `coalesce(${TOKEN_DETAILS.join(', ')}) is not null`,
+  ),
+  upstream: {
+    table: 'upstream_cost_monthly',
+    ...MONTH,
+    by: 'company_id, billing_month, model_slug, currency',
+    figures: ['requests', 'cost', 'cost_eur'],
+    rows: `select company_id, billing_month, model_slug, currency, count(*) as requests, sum(c.cost) as cost, sum(cost_eur) as cost_eur
+      from upstream_costs c join api_usage using (company_id, billing_month, request_id) group by 1, 2, 3, 4`,
+  },
+} satisfies Record<string, Sums>;
+
+/** A table of sums. */
+export type SumsName = keyof typeof SUMS;
+export const SUMS_NAMES = Object.keys(SUMS) as readonly SumsName[];
+/** Their tables, and what their rows are of. */
+export const SUMS_TABLES: Readonly<Record<SumsName, Pick<Sums, 'table' | 'period'>>> = SUMS;
 
 /** A counter of `monthly_spend` that is not the sum of its rows. */
 export interface Difference {
   readonly company_id: string;
   /** "2026-11". */
   readonly month: string;
-  readonly counter: (typeof MONTHLY)[number];
+  /** The column. */
+  readonly counter: string;
   /** The counter and the sum of the rows, as exact decimal text. */
   readonly counted: string;
   readonly rows: string;
 }
 
-/**
- * Compares every counter with the rows of `api_usage` and `chat_usage`, per company and month. Reads
- * the whole ledger in one snapshot; safe while rows are written.
- * @returns how many months of companies were compared, and what differs
- */
-export async function verifyLedger(sql: Sql): Promise<{ checked: number; differences: Difference[] }> {
-  const [row] = await sql<[{ checked: number; differences: Difference[] | null }]>`
-    with rows as (
-      select company_id, billing_month, sum(requests) as requests, sum(prompt_tokens) as prompt_tokens,
-        sum(completion_tokens) as completion_tokens, sum(api) as api_cost_eur, sum(chat) as chat_cost_eur
-      from (
-        select company_id, billing_month, count(*) as requests, sum(prompt_tokens) as prompt_tokens,
-          sum(completion_tokens) as completion_tokens, sum(cost_eur) as api, 0 as chat
-        from api_usage group by 1, 2
-        union all
-        select company_id, billing_month(occurred_at), 0, 0, 0, 0, sum(cost_eur) from chat_usage group by 1, 2
-      ) as sums group by 1, 2
-    ),
-    compared as (
-      select company_id, to_char(billing_month, 'YYYY-MM') as month, counter, counted, rows
-      from rows r full join monthly_spend c using (company_id, billing_month)
-      cross join lateral (values ${pairs(sql, MONTHLY)}) as pair (counter, counted, rows)
-    )
-    select (count(*) / 5)::integer as checked,
-      json_agg(json_build_object('company_id', company_id, 'month', month, 'counter', counter,
-          'counted', trim_scale(coalesce(counted, 0))::text, 'rows', trim_scale(coalesce(rows, 0))::text)
-        order by month, company_id, counter)
-      filter (where coalesce(counted, 0) <> coalesce(rows, 0)) as differences
-    from compared`;
-  return { checked: row.checked, differences: row.differences ?? [] };
-}
-
-/** Each figure as counted (c) beside the sum of its rows (r), with its name. */
-function pairs(sql: Sql, names: readonly string[]) {
-  return sql.unsafe(names.map((name) => `('${name}', c.${name}, r.${name})`).join(', '));
-}
-
-const DAY = { period: 'day', shown: "to_char(day, 'YYYY-MM-DD')" } as const;
-const HOUR = { period: 'hour', shown: `to_char(hour at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI"Z"')` } as const;
-const MONTH = { period: 'month', shown: "to_char(billing_month, 'YYYY-MM')" } as const;
-
-/** The tables of sums that pages show, and which columns tell their rows apart. */
-const SUMS = {
-  daily: {
-    ...DAY,
-    table: 'usage_daily',
-    by: 'company_id, billing_month, day, model_slug, api_key_id, endpoint, usage_source, outcome, cost_center',
-  },
-  hourly: {
-    ...HOUR,
-    table: 'usage_hourly',
-    by: 'company_id, billing_month, day, hour, model_slug, api_key_id, endpoint, cost_center',
-  },
-  monthly: {
-    ...MONTH,
-    table: 'usage_monthly',
-    by: 'company_id, billing_month, model_slug, api_key_id, endpoint, usage_source, outcome, cost_center',
-  },
-  company_days: {
-    ...DAY,
-    table: 'usage_company_days',
-    by: 'company_id, billing_month, day, model_slug, endpoint, usage_source, outcome, cost_center',
-  },
-  key_months: {
-    ...MONTH,
-    table: 'usage_key_months',
-    by: 'company_id, billing_month, api_key_id, endpoint, cost_center',
-  },
-  key_days: {
-    ...MONTH,
-    table: 'usage_key_days',
-    by: 'company_id, billing_month, api_key_id, endpoint, cost_center',
-  },
-  model_days: { ...DAY, table: 'usage_model_days', by: 'billing_month, day, model_slug' },
-} as const;
-
-/** A table of sums. */
-export type SumsName = keyof typeof SUMS;
-export const SUMS_NAMES = Object.keys(SUMS) as readonly SumsName[];
-/** Their tables, and what their rows are of. */
-export const SUMS_TABLES: Readonly<
-  Record<SumsName, { readonly table: string; readonly period: 'day' | 'hour' | 'month' }>
-> = SUMS;
-
-/** A figure of such a table that is not the sum of its rows. */
-export interface SumsDifference extends Omit<Difference, 'company_id' | 'month' | 'counter'> {
+/** A figure of a table of sums that is not the sum of its rows. */
+export interface SumsDifference extends Omit<Difference, 'company_id' | 'month'> {
   /** null: of all companies. */
   readonly company_id: string | null;
   /** One of them. "2026-11-21" or "2026-11" in the billing time zone; "2026-11-21T10:00Z", when an hour begins. */
@@ -131,8 +146,6 @@ export interface SumsDifference extends Omit<Difference, 'company_id' | 'month' 
   readonly hour?: string;
   /** null: of all models. */
   readonly model_slug: string | null;
-  /** The column. */
-  readonly counter: string;
 }
 
 export interface SumsCheck {
@@ -144,53 +157,45 @@ export interface SumsCheck {
 }
 
 /**
- * Compares every figure of a table of sums, which pages show, with the rows of `api_usage`. Reads the
- * whole ledger in one snapshot; safe while rows are written.
+ * Compares every counter with the rows of `api_usage` and `chat_usage`, per company and month. Reads
+ * the whole ledger in one snapshot; safe while rows are written.
+ * @returns how many months of companies were compared, and what differs
+ */
+export async function verifyLedger(sql: Sql): Promise<{ checked: number; differences: Difference[] }> {
+  const { checked, differences } = await compare(sql, MONTHLY_SPEND, null);
+  return { checked, differences: differences.map(({ model_slug, ...difference }) => difference as Difference) };
+}
+
+/**
+ * Compares every figure of a table of sums, which pages show, with the rows of `api_usage` or what upstreams told of
+ * them. Reads the whole ledger in one snapshot; safe while rows are written.
  * @param most differences returned
  */
-export async function verifySums(sql: Sql, name: SumsName, most = 1000): Promise<SumsCheck> {
-  const { table, period, shown, by } = SUMS[name];
+export function verifySums(sql: Sql, name: SumsName, most = 1000): Promise<SumsCheck> {
+  return compare(sql, SUMS[name], most);
+}
+
+/** @param most differences returned; null: all */
+async function compare(sql: Sql, sums: Sums, most: number | null): Promise<SumsCheck> {
+  const { table, period, shown, by, figures, rows, tellsNone = false } = sums;
   const columns = by.split(', ');
-  const dimensions = sql.unsafe(by);
-  const figures = name === 'key_months' ? KEY_MONTH : name === 'key_days' ? KEY_DAY : DAILY;
-  const names = Object.keys(figures);
-  const sums = sql.unsafe(names.map((figure) => `sum(${figure}) as ${figure}`).join(', '));
-  // of a day, nothing is not 0: a key without calls is not shown
-  const differs =
-    name === 'key_days' ? sql`counted is distinct from rows` : sql`coalesce(counted, 0) <> coalesce(rows, 0)`;
-  // the nil id stands for all keys together
-  const isHourly = name === 'hourly';
-  const shownDimensions = isHourly
-    ? sql.unsafe(by.replace('api_key_id', "coalesce(api_key_id, '00000000-0000-0000-0000-000000000000') as api_key_id"))
-    : dimensions;
-  const groups = isHourly
-    ? sql.unsafe(`${by.replace(' api_key_id,', '')}, grouping sets ((api_key_id), ())`)
-    : dimensions;
   const or = (column: string) => sql.unsafe(columns.includes(column) ? column : `null as ${column}`);
-  const [row] = await sql<[{ checked: number; total: number; differences: SumsDifference[] | null }]>`
-    with cells as materialized (
-      select ${dimensions}, ${sql.unsafe(names.map((figure) => `${figures[figure]} as ${figure}`).join(', '))}
-      from (
-        select u.*, (occurred_at at time zone z.value)::date as day, date_trunc('hour', occurred_at, z.value) as hour
-        from api_usage u, settings z where z.name = 'billing_timezone') u
-      group by ${dimensions}
-    ),
-    rows as (
-      select ${shownDimensions}, ${sums} from cells group by ${groups}
-    ),
-    counted as materialized (
-      select ${dimensions}, ${sums} from ${sql(table)} group by ${dimensions}
-    ),
+  const counted = figures.map((name) => `sum(${name}) as ${name}`).join(', ');
+  const pairs = figures.map((name) => `('${name}', c.${name}::numeric, r.${name}::numeric)`).join(', ');
+  const [row] = await sql<[FoundRow<SumsCheck, 'differences'>]>`
+    with rows as materialized (${sql.unsafe(rows)}),
+    counted as materialized (select ${sql.unsafe(by)}, ${sql.unsafe(counted)} from ${sql(table)} group by ${sql.unsafe(by)}),
     compared as (
       select ${or('company_id')}, ${sql.unsafe(shown)} as period, ${or('model_slug')}, ${or('api_key_id')}, counter, counted, rows
-      from rows r full join counted c using (${dimensions})
-      cross join lateral (values ${pairs(sql, names)}) as pair (counter, counted, rows)
+      from rows r full join counted c using (${sql.unsafe(by)})
+      cross join lateral (values ${sql.unsafe(pairs)}) as pair (counter, counted, rows)
     ),
     different as (
-      select * from compared where ${differs}
+      select * from compared
+      where ${tellsNone ? sql`counted is distinct from rows` : sql`coalesce(counted, 0) <> coalesce(rows, 0)`}
       order by period, company_id, model_slug, api_key_id, counter
     )
-    select (select count(*) / ${names.length} from compared)::integer as checked, (select count(*) from different)::integer as total,
+    select (select count(*) / ${figures.length} from compared)::integer as checked, (select count(*) from different)::integer as total,
       (select json_agg(json_build_object('company_id', company_id, ${period}::text, period, 'model_slug', model_slug,
           'counter', counter, 'counted', trim_scale(coalesce(counted, 0))::text, 'rows', trim_scale(coalesce(rows, 0))::text))
         from (select * from different limit ${most}) as first) as differences`;
@@ -214,8 +219,10 @@ export interface Found<F> {
   readonly findings: readonly F[];
 }
 
-/** As the database answers a check: without findings it says null. */
-export type FoundRow<C extends Found<unknown>> = Omit<C, 'findings'> & { readonly findings: C['findings'] | null };
+/** As the database answers a check: where nothing is found it says null. */
+export type FoundRow<C extends { readonly [K in M]: unknown }, M extends string = 'findings'> = Omit<C, M> & {
+  readonly [K in M]: C[K] | null;
+};
 
 export interface SealCheck extends Found<Finding> {
   readonly seals: number;

@@ -3,7 +3,6 @@ import type { DemoCall } from '../../src/demo/request.ts';
 import { costOf, formatEur, parseEur, parsePrices } from '../../src/domain/money.ts';
 import type { Sql as StoreSql } from '../../src/store/database.ts';
 import { verifyLedger, verifySeals, verifySums } from '../../src/store/verify.ts';
-import { verifyTold } from '../../src/store/verify-details.ts';
 import type { Journalled } from './load.ts';
 
 /** What the ledger holds, against the journals of clients and upstream. */
@@ -81,8 +80,8 @@ export async function judge(
   }
   const { differences } = await verifyLedger(sql as unknown as StoreSql);
   const daily = await verifySums(sql as unknown as StoreSql, 'daily');
-  const details = await verifyTold(sql as unknown as StoreSql, 'details');
-  const told = await verifyTold(sql as unknown as StoreSql, 'upstream');
+  const details = await verifySums(sql as unknown as StoreSql, 'details');
+  const told = await verifySums(sql as unknown as StoreSql, 'upstream');
   const seals = await verifySeals(sql as unknown as StoreSql);
   return {
     complete: complete.length,

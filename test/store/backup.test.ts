@@ -201,7 +201,8 @@ t.test('a backup of an older version is migrated on', async (t) => {
   const copy = (await emptyDatabase(t)).db;
   await load(copy, await backup(older));
   for (const name of SUMS_NAMES) {
-    t.match(await copy.run(MS, (sql) => verifySums(sql, name)), { total: 0, checked: /^[1-9]/ }, name);
+    const checked = ['details', 'upstream'].includes(name) ? 0 : /^[1-9]/; // nobody told any
+    t.match(await copy.run(MS, (sql) => verifySums(sql, name)), { total: 0, checked }, name);
   }
   t.same(await migrate(copy, { billingTimezone: 'UTC' }), [], 'it is at this version');
   t.same((await copy.run(MS, verifyLedger)).differences, []);

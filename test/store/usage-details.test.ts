@@ -7,8 +7,7 @@ import { ledgerStore } from '../../src/store/ledger.ts';
 import { setCostPrice } from '../../src/store/margin.ts';
 import { readDetailedMargin } from '../../src/store/margin-details.ts';
 import { readUsageDetails } from '../../src/store/usage-details.ts';
-import { verifySeals } from '../../src/store/verify.ts';
-import { verifyTold } from '../../src/store/verify-details.ts';
+import { verifySeals, verifySums } from '../../src/store/verify.ts';
 import { testDatabase } from '../support/postgres.ts';
 import { addUsage } from '../support/usage.ts';
 
@@ -32,8 +31,8 @@ const book = (records: readonly object[], writer = randomUUID()) =>
   store.insert(writer, Buffer.from(JSON.stringify(records)), null);
 const agrees = async () => {
   const checks = await Promise.all([
-    run((sql) => verifyTold(sql, 'details')),
-    run((sql) => verifyTold(sql, 'upstream')),
+    run((sql) => verifySums(sql, 'details')),
+    run((sql) => verifySums(sql, 'upstream')),
   ]);
   return checks.map(({ total }) => total);
 };
@@ -133,10 +132,10 @@ t.test('verify names sums that were changed, and costs cannot be', async (t) => 
   await book([record(company, { cached_tokens: 8, upstream_cost: 1, upstream_currency: 'USD' })]);
   await run((sql) => sql`update usage_details set cached_tokens = 9 where company_id = ${company}`);
   await run((sql) => sql`update upstream_cost_monthly set cost = 2 where company_id = ${company}`);
-  t.match(await run((sql) => verifyTold(sql, 'details')), {
+  t.match(await run((sql) => verifySums(sql, 'details')), {
     differences: [{ company_id: company, day: '2026-05-10', counter: 'cached_tokens', counted: '9', rows: '8' }],
   });
-  t.match(await run((sql) => verifyTold(sql, 'upstream')), {
+  t.match(await run((sql) => verifySums(sql, 'upstream')), {
     differences: [{ company_id: company, month: '2026-05', counter: 'cost', counted: '2', rows: '1' }],
   });
   for (const change of ['update upstream_costs set cost = 0', 'delete from upstream_costs', 'truncate upstream_costs'])
