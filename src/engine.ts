@@ -28,7 +28,7 @@ import { type Database, openDatabase } from './store/database.ts';
 import { CachedDirectory } from './store/directory.ts';
 import { type Embedded, startEmbedded } from './store/embedded.ts';
 import { eventStore } from './store/event.ts';
-import { gatewayStore } from './store/gateways.ts';
+import { type GatewayStore, gatewayStore } from './store/gateways.ts';
 import { Heartbeat } from './store/heartbeat.ts';
 import { ledgerStore } from './store/ledger.ts';
 import { limitStore } from './store/limits.ts';
@@ -167,8 +167,6 @@ function upstreamOf(config: Config, demo: Demo | null, log: Logger) {
     (reason) => log.warn(reason),
   );
 }
-
-type GatewayStore = ReturnType<typeof gatewayStore>;
 
 function heartbeatOf(store: GatewayStore, ledger: BatchLedger, limiter: LeasedLimiter, overload: Overload): Heartbeat {
   return new Heartbeat(store, () => ({

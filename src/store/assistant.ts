@@ -1,5 +1,6 @@
 import type { Visibility } from '../domain/assistant.ts';
 import { RefusedChange } from '../domain/refused-change.ts';
+import { given } from './columns.ts';
 import { type Changes, findCompany, unknownCompany } from './company.ts';
 import type { Sql } from './database.ts';
 import { explaining } from './database-error.ts';
@@ -21,15 +22,21 @@ export interface AssistantRow {
 export type AssistantChanges = Changes<Omit<AssistantRow, 'id' | 'company_id' | 'created_at'>>;
 export type NewAssistant = AssistantChanges & Pick<AssistantRow, 'company_id' | 'name' | 'system_prompt'>;
 
+const SETTINGS = [
+  'name',
+  'system_prompt',
+  'model_slug',
+  'temperature',
+  'max_tokens',
+  'visibility',
+  'project_id',
+] as const;
+
 /** @throws RefusedChange when the company does not exist */
 export async function createAssistant(sql: Sql, assistant: NewAssistant): Promise<AssistantRow> {
   const [row] = await explaining(
     sql<AssistantRow[]>`
-      insert into assistants (company_id, name, system_prompt, model_slug, temperature, max_tokens, visibility, project_id)
-      values (${assistant.company_id}, ${assistant.name}, ${assistant.system_prompt}, ${assistant.model_slug ?? null},
-              ${assistant.temperature ?? null}, ${assistant.max_tokens ?? null}, ${assistant.visibility ?? 'company'},
-              ${assistant.project_id ?? null})
-      returning ${columns(sql)}`,
+      insert into assistants ${given(sql, assistant, ['company_id', ...SETTINGS])} returning ${columns(sql)}`,
     { assistants_company_id_fkey: () => unknownCompany(assistant.company_id) },
   );
   return row as AssistantRow;
@@ -45,16 +52,8 @@ export async function setAssistant(
   changes: AssistantChanges,
   company: string | null = null,
 ): Promise<AssistantRow> {
-  const { model_slug: model, temperature, max_tokens: tokens, project_id: project } = changes;
   const [row] = await sql<AssistantRow[]>`
-    update assistants set
-      name = coalesce(${changes.name ?? null}, name),
-      system_prompt = coalesce(${changes.system_prompt ?? null}, system_prompt),
-      model_slug = case when ${model !== undefined}::boolean then ${model ?? null} else model_slug end,
-      temperature = case when ${temperature !== undefined}::boolean then ${temperature ?? null}::numeric else temperature end,
-      max_tokens = case when ${tokens !== undefined}::boolean then ${tokens ?? null}::integer else max_tokens end,
-      visibility = coalesce(${changes.visibility ?? null}, visibility),
-      project_id = case when ${project !== undefined}::boolean then ${project ?? null}::uuid else project_id end
+    update assistants set ${given(sql, changes, SETTINGS, { company_id: sql`company_id` })}
     where id = ${id} and (${company}::uuid is null or company_id = ${company})
     returning ${columns(sql)}`;
   return row ?? unknownAssistant(id);

@@ -1,5 +1,6 @@
 import type { LimitColumns } from '../domain/limits.ts';
 import { RefusedChange } from '../domain/refused-change.ts';
+import { given } from './columns.ts';
 import type { Sql } from './database.ts';
 
 /** Members are the columns of the table (contract section 3). */
@@ -36,16 +37,14 @@ type Settings = Omit<
 export type NewCompany = Changes<Settings> & Pick<CompanyRow, 'name'>;
 export type CompanyChanges = Changes<Settings & Record<'disable' | 'enable', readonly string[]>>;
 
+const SETTINGS: readonly (keyof Settings)[] = [
+  ...(['name', 'monthly_budget_eur', 'budget_mode', 'allow_non_eu_models', 'credit_limit_eur', 'eu_locked'] as const),
+  ...(['requests_per_minute', 'tokens_per_minute', 'max_concurrent'] as const),
+];
+
 export async function createCompany(sql: Sql, company: NewCompany): Promise<CompanyRow> {
-  const { monthly_budget_eur, budget_mode, requests_per_minute, tokens_per_minute, max_concurrent } = company;
-  const { credit_limit_eur, eu_locked } = company;
   const [row] = await sql<CompanyRow[]>`
-    insert into companies (name, monthly_budget_eur, budget_mode, allow_non_eu_models,
-      requests_per_minute, tokens_per_minute, max_concurrent, credit_limit_eur, eu_locked)
-    values (${company.name}, ${monthly_budget_eur ?? null}, ${budget_mode ?? 'standard'}, ${company.allow_non_eu_models ?? false},
-      ${requests_per_minute ?? null}, ${tokens_per_minute ?? null}, ${max_concurrent ?? null},
-      ${credit_limit_eur ?? null}, ${eu_locked ?? false})
-    returning ${columns(sql)}`;
+    insert into companies ${given(sql, company, SETTINGS)} returning ${columns(sql)}`;
   return row as CompanyRow;
 }
 
@@ -55,28 +54,13 @@ export async function createCompany(sql: Sql, company: NewCompany): Promise<Comp
  * @throws RefusedChange not_found
  */
 export async function setCompany(sql: Sql, id: string, changes: CompanyChanges): Promise<CompanyRow> {
-  const value = changed(sql, changes);
-  const { credit_limit_eur: limit, eu_locked: locked } = changes;
+  const { disable = [], enable = [] } = changes;
+  const disabled_model_slugs = sql`array(
+    select unnest(disabled_model_slugs) union select unnest(${[...disable]}::text[])
+    except select unnest(${[...enable]}::text[]) order by 1)`;
   const [row] = await sql<CompanyRow[]>`
-    update companies set
-      ${limit === undefined ? sql`` : sql`credit_limit_eur = ${limit},`} ${locked === undefined ? sql`` : sql`eu_locked = ${locked},`}
-      name = ${value('name')}, monthly_budget_eur = ${value('monthly_budget_eur')}, budget_mode = ${value('budget_mode')},
-      allow_non_eu_models = ${value('allow_non_eu_models')}, requests_per_minute = ${value('requests_per_minute')},
-      tokens_per_minute = ${value('tokens_per_minute')}, max_concurrent = ${value('max_concurrent')},
-      disabled_model_slugs = array(
-        select unnest(disabled_model_slugs) union select unnest(${[...(changes.disable ?? [])]}::text[])
-        except select unnest(${[...(changes.enable ?? [])]}::text[]) order by 1)
-    where id = ${id}
-    returning ${columns(sql)}`;
+    update companies set ${given(sql, changes, SETTINGS, { disabled_model_slugs })} where id = ${id} returning ${columns(sql)}`;
   return row ?? unknownCompany(id);
-}
-
-/** For `set column = …`: the new value of a column, or the column itself when the change does not name it. */
-export function changed<T extends object>(sql: Sql, changes: T) {
-  return (column: keyof T & string) =>
-    changes[column] === undefined
-      ? sql`${sql(column as string)}`
-      : sql`${changes[column] as string | number | boolean | null}`;
 }
 
 export async function listCompanies(sql: Sql): Promise<CompanyRow[]> {

@@ -1,76 +1,29 @@
 import type { Database, Sql } from './database.ts';
 import { NIL_ID } from './request-hours.ts';
 
-/** Where the rows of a table are once the database is spread over several servers. */
-export type Placement =
-  /** Spread over the workers by company: all rows of a company are on one of them. */
-  | 'company'
-  /** Sums of all companies, spread all the same: each shard has those of its companies, and all are added up. */
-  | 'beside'
-  /** On the coordinator. */
-  | 'coordinator';
-
 /**
- * Every table of Tollgate. What grows with requests is spread; a test compares the list with the database. Tables
- * with a trigger that tells others of a change stay on the coordinator, where the change feed is.
+ * The tables that grow with requests, which are spread over the workers: all rows of a company are on one of them. Each
+ * table stands beside the first one. All others stay on the coordinator, where the change feed is.
  */
-export const PLACEMENTS: Readonly<Record<string, Placement>> = {
-  monthly_spend: 'company',
-  usage_daily: 'company',
-  usage_hourly: 'company',
-  usage_monthly: 'company',
-  usage_company_days: 'company',
-  usage_key_months: 'company',
-  usage_key_days: 'company',
-  usage_details: 'company',
-  late_usage: 'company',
-  upstream_costs: 'company',
-  upstream_cost_monthly: 'company',
-  api_usage: 'company',
-  request_trail: 'company',
-  request_hours: 'company',
-  usage_model_days: 'beside',
-  admin_tokens: 'coordinator',
-  alert_lease: 'coordinator',
-  api_keys: 'coordinator',
-  api_usage_set_aside: 'coordinator',
-  assistants: 'coordinator',
-  audit_log: 'coordinator',
-  budget_alerts: 'coordinator',
-  budget_reservations: 'coordinator',
-  changes: 'coordinator',
-  event_deliveries: 'coordinator',
-  events: 'coordinator',
-  seal_checkpoints: 'coordinator',
-  settings: 'coordinator',
-  statement_rows: 'coordinator',
-  statements: 'coordinator',
-  chat_usage: 'coordinator',
-  companies: 'coordinator',
-  gateways: 'coordinator',
-  idempotent_answers: 'coordinator',
-  invitations: 'coordinator',
-  key_reveals: 'coordinator',
-  ledger_seals: 'coordinator',
-  limit_owners: 'coordinator',
-  limit_slots: 'coordinator',
-  limit_windows: 'coordinator',
-  model_cost_prices: 'coordinator',
-  model_prices: 'coordinator',
-  models: 'coordinator',
-  personal_data: 'coordinator',
-  schema_migrations: 'coordinator',
-  sessions: 'coordinator',
-  tenant_grants: 'coordinator',
-  usage_marks: 'coordinator',
-  users: 'coordinator',
-};
+export const SPREAD = [
+  'monthly_spend',
+  'usage_daily',
+  'usage_hourly',
+  'usage_monthly',
+  'usage_company_days',
+  'usage_key_months',
+  'usage_key_days',
+  'usage_details',
+  'late_usage',
+  'upstream_costs',
+  'upstream_cost_monthly',
+  'api_usage',
+  'request_trail',
+  'request_hours',
+] as const;
 
-/** Tables that are spread, the one that the others stand beside first. */
-export const SPREAD: readonly string[] = Object.keys(PLACEMENTS).filter((table) => PLACEMENTS[table] === 'company');
-
-/** The unique keys of tables that are beside the shards. */
-const BESIDE: Readonly<Record<string, string>> = { usage_model_days: 'billing_month, day, model_slug, part' };
+/** Sums of all companies, spread all the same: each shard has those of its companies, and all are added up. With their unique keys. */
+export const BESIDE: Readonly<Record<string, string>> = { usage_model_days: 'billing_month, day, model_slug, part' };
 
 /** This database cannot be spread over several servers as it is; the message says what is missing. */
 export class DistributionRefused extends Error {}
@@ -206,7 +159,7 @@ async function pending(sql: Sql, shards: number): Promise<string[]> {
       not exists (select from pg_db_role_setting s join pg_database d on d.oid = s.setdatabase
         where d.datname = current_database() and s.setrole = 0 and 'jit=off' = any(s.setconfig)) as compiles
     from settings where name = 'billing_timezone'`;
-  const [first, ...others] = SPREAD as [string, ...string[]];
+  const [first] = SPREAD;
   const statements: string[] = [];
   const isNew = !done.has('api_usage');
   if (isNew) {
@@ -233,7 +186,7 @@ async function pending(sql: Sql, shards: number): Promise<string[]> {
   );
   statements.push(...triggers.map(({ drop }) => drop));
   for (const table of walled ?? []) statements.push(`alter policy own on ${table} using (${OWN})`);
-  for (const table of [first, ...others]) {
+  for (const table of SPREAD) {
     if (done.has(table)) continue;
     const beside = table === first ? `shard_count => ${shards}` : `colocate_with => '${first}'`;
     statements.push(`select create_distributed_table('${table}', 'company_id', ${beside})`);

@@ -17,19 +17,13 @@ export interface GatewayState {
   readonly inFlight: number;
 }
 
-export interface GatewayStore {
-  /** Writes the gateway's row, and forgets gateways that are long gone. @returns whether a mark is due */
-  beat(state: GatewayState): Promise<boolean>;
-  /** Keeps what was used up to now, for comparisons. */
-  mark(): Promise<void>;
-  /** Removes the gateway's row. */
-  remove(): Promise<void>;
-}
+export type GatewayStore = ReturnType<typeof gatewayStore>;
 
 /** @param id this start of this gateway @param name of its machine or pod */
-export function gatewayStore(db: Database, id: string, name: string, version: string): GatewayStore {
+export function gatewayStore(db: Database, id: string, name: string, version: string) {
   return {
-    async beat({ backlog, lag, lost, spoolFailing, limitsAlone, inFlight }) {
+    /** Writes the gateway's row, and forgets gateways that are long gone. @returns whether a mark is due */
+    async beat({ backlog, lag, lost, spoolFailing, limitsAlone, inFlight }: GatewayState) {
       const [row] = await db.run(
         BEAT_MS,
         (sql) => sql<[{ due: boolean }]>`
@@ -38,9 +32,11 @@ export function gatewayStore(db: Database, id: string, name: string, version: st
       );
       return row.due;
     },
+    /** Keeps what was used up to now, for comparisons. */
     async mark() {
       await db.run(MARK_MS, (sql) => sql`select mark_usage()`);
     },
+    /** Removes the gateway's row. */
     async remove() {
       await db.run(REMOVE_MS, (sql) => sql`delete from gateways where id = ${id}`);
     },

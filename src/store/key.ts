@@ -3,7 +3,8 @@ import { digestOf, mintKey } from '../domain/key.ts';
 import type { LimitColumns } from '../domain/limits.ts';
 import { RefusedChange } from '../domain/refused-change.ts';
 import type { Scope } from '../domain/scope.ts';
-import { type Changes, changed, findCompany, unknownCompany } from './company.ts';
+import { given } from './columns.ts';
+import { type Changes, findCompany, unknownCompany } from './company.ts';
 import type { Sql } from './database.ts';
 import { explaining } from './database-error.ts';
 
@@ -78,6 +79,11 @@ export async function createKey(sql: Sql, keyPrefix: string, asked: NewKey): Pro
   return { ...row, key };
 }
 
+const SETTINGS = [
+  ...(['name', 'expires_at', 'monthly_budget_eur'] as const),
+  ...(['requests_per_minute', 'tokens_per_minute', 'max_concurrent'] as const),
+];
+
 /**
  * Changes a key that is not revoked. One statement, as of a company.
  * @param company if given, keys of other companies count as not found
@@ -90,15 +96,13 @@ export async function setKey(
   company: string | null = null,
 ): Promise<KeyRow> {
   const { scopes, expires_at, allowed_model_slugs: slugs, allowed_cidrs: cidrs } = changes;
-  const value = changed(sql, changes);
+  const lists = {
+    scopes: scopes === undefined ? sql`scopes` : sql`${[...new Set(scopes)]}::text[]`,
+    allowed_model_slugs: slugs === undefined ? sql`allowed_model_slugs` : sql`${sorted(slugs)}::text[]`,
+    allowed_cidrs: cidrs === undefined ? sql`allowed_cidrs` : sql`${sorted(cidrs)}::text[]::cidr[]`,
+  };
   const [row] = await sql<KeyRow[]>`
-    update api_keys set
-      name = ${value('name')}, expires_at = ${value('expires_at')}, requests_per_minute = ${value('requests_per_minute')},
-      tokens_per_minute = ${value('tokens_per_minute')}, max_concurrent = ${value('max_concurrent')},
-      monthly_budget_eur = ${value('monthly_budget_eur')},
-      scopes = ${scopes === undefined ? sql`scopes` : sql`${[...new Set(scopes)]}::text[]`},
-      allowed_model_slugs = ${slugs === undefined ? sql`allowed_model_slugs` : sql`${sorted(slugs)}::text[]`},
-      allowed_cidrs = ${cidrs === undefined ? sql`allowed_cidrs` : sql`${sorted(cidrs)}::text[]::cidr[]`}
+    update api_keys set ${given(sql, changes, SETTINGS, lists)}
     where ${isKey(sql, id, company)} and revoked_at is null and coalesce(${expires_at ?? null}::timestamptz > now(), true)
     returning ${columns(sql)}`;
   if (row !== undefined) return row;

@@ -1,5 +1,6 @@
 import type { ModelKind, TokenInput } from '../domain/model.ts';
 import { RefusedChange } from '../domain/refused-change.ts';
+import { given } from './columns.ts';
 import { type Changes, unknownCompany } from './company.ts';
 import type { Sql } from './database.ts';
 import { explaining } from './database-error.ts';
@@ -27,6 +28,11 @@ export type NewModel = Omit<ModelRow, 'id' | 'created_at' | 'token_input'> & {
 
 export type ModelChanges = Changes<Omit<NewModel, 'slug' | 'company_id'>>;
 
+const SETTINGS = [
+  ...(['upstream_model', 'kind', 'eu_hosted', 'token_input'] as const),
+  ...(['cost_eur_per_1k_input', 'cost_eur_per_1k_output'] as const),
+];
+
 /** @throws RefusedChange when the owner already has a model of this slug, or does not exist */
 export async function createModel(sql: Sql, model: NewModel): Promise<ModelRow> {
   const { slug, company_id: owner } = model;
@@ -34,10 +40,7 @@ export async function createModel(sql: Sql, model: NewModel): Promise<ModelRow> 
   const taken = () => new RefusedChange('conflict', 'model', `${what} exists already.`);
   const [row] = await explaining(
     sql<ModelRow[]>`
-      insert into models (slug, company_id, upstream_model, kind, eu_hosted, cost_eur_per_1k_input, cost_eur_per_1k_output, token_input)
-      values (${slug}, ${owner}, ${model.upstream_model}, ${model.kind}, ${model.eu_hosted},
-              ${model.cost_eur_per_1k_input}, ${model.cost_eur_per_1k_output}, ${model.token_input ?? 'refuse'})
-      returning ${columns(sql)}`,
+      insert into models ${given(sql, model, ['slug', 'company_id', ...SETTINGS])} returning ${columns(sql)}`,
     {
       models_shared_slug: taken,
       models_company_slug: taken,
@@ -53,13 +56,7 @@ export async function createModel(sql: Sql, model: NewModel): Promise<ModelRow> 
  */
 export async function setModel(sql: Sql, slug: string, owner: string | null, changes: ModelChanges): Promise<ModelRow> {
   const [row] = await sql<ModelRow[]>`
-    update models set
-      upstream_model = coalesce(${changes.upstream_model ?? null}, upstream_model),
-      kind = coalesce(${changes.kind ?? null}, kind),
-      eu_hosted = coalesce(${changes.eu_hosted ?? null}, eu_hosted),
-      cost_eur_per_1k_input = coalesce(${changes.cost_eur_per_1k_input ?? null}, cost_eur_per_1k_input),
-      cost_eur_per_1k_output = coalesce(${changes.cost_eur_per_1k_output ?? null}, cost_eur_per_1k_output),
-      token_input = coalesce(${changes.token_input ?? null}, token_input)
+    update models set ${given(sql, changes, SETTINGS, { slug: sql`slug` })}
     where slug = ${slug} and company_id is not distinct from ${owner}
     returning ${columns(sql)}`;
   return row ?? modelNotFound(slug, owner);

@@ -1,0 +1,16 @@
+import type { Sql } from './database.ts';
+
+/**
+ * The columns that some values name, for `insert into … ${}` and `update … set ${}`: another one gets its default, or keeps
+ * its value.
+ * @param more columns with values in SQL
+ */
+export function given<T extends object>(
+  sql: Sql,
+  values: T,
+  columns: readonly (keyof T & string)[],
+  more: object = {},
+) {
+  const named = columns.filter((column) => values[column] !== undefined).map((column) => [column, values[column]]);
+  return sql({ ...Object.fromEntries(named), ...more } as Record<string, string>);
+}
