@@ -16,7 +16,7 @@ export interface Directory {
   /** The same where it is in memory, perhaps outdated; else null. Reads nothing. */
   keyInMemory(digest: string): ApiKey | null;
   /** The company of a key found here. */
-  companyOf(key: ApiKey): MaybeAsync<Company | null>;
+  company(id: string): MaybeAsync<Company | null>;
   /** An assistant of this company that is eligible for the API; null otherwise (spec section 2.6). */
   assistant(id: string, companyId: string): MaybeAsync<Assistant | null>;
 }

@@ -253,7 +253,7 @@ async function reserve({ ledger, calendar }: Services, admission: Admission, cal
 }
 
 function companyOf(services: Services, key: ApiKey): MaybeAsync<Company> {
-  const found = services.directory.companyOf(key);
+  const found = services.directory.company(key.companyId);
   return found instanceof Promise ? found.then(existing) : existing(found);
 }
 

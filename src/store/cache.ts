@@ -19,11 +19,8 @@ interface CacheOptions<T> {
   readonly absenceMs?: number;
 }
 
-/** What is kept of a subject. Holding on to it saves the look-up: see `valueIn`. */
-export interface CacheEntry<T> {
-  readonly id: string;
-  /** null after the subject changed or was evicted. */
-  value: T | null;
+interface Entry<T> {
+  value: T;
   readonly epoch: number;
 }
 
@@ -47,9 +44,7 @@ export class Cache<T extends object> {
   reads = 0;
 
   readonly #read: ReadMany<T>;
-  readonly #entries: LRUCache<string, CacheEntry<T>>;
-  /** Entries by a number made of their id; of two with the same number one is here. */
-  readonly #byNumber = new Map<number, CacheEntry<T>>();
+  readonly #entries: LRUCache<string, Entry<T>>;
   /** With up to so many entries none is evicted. */
   readonly #roomy: number;
   readonly #absent: LRUCache<string, true>;
@@ -66,16 +61,11 @@ export class Cache<T extends object> {
     const weighed = maxWeight !== undefined && weigh !== undefined;
     this.#roomy = weighed ? 0 : max - 1;
     // with `max` alone the library would allocate a full cache at once
-    this.#entries = new LRUCache({
-      ...(weighed
-        ? { max, maxSize: maxWeight, sizeCalculation: ({ value }: CacheEntry<T>) => weigh(value as T) }
-        : { maxSize: max, sizeCalculation: () => 1 }),
-      dispose: (entry) => {
-        entry.value = null;
-        const number = numberOf(entry.id);
-        if (this.#byNumber.get(number) === entry) this.#byNumber.delete(number);
-      },
-    });
+    this.#entries = new LRUCache(
+      weighed
+        ? { max, maxSize: maxWeight, sizeCalculation: ({ value }: Entry<T>) => weigh(value) }
+        : { maxSize: max, sizeCalculation: () => 1 },
+    );
     this.#absent = new LRUCache({ maxSize: MAX_ABSENT, sizeCalculation: () => 1, ttl: absenceMs });
   }
 
@@ -85,9 +75,11 @@ export class Cache<T extends object> {
 
   /** The value, null when it does not exist; a promise only when it has to be read. Rejects as the read did. */
   get(id: string): T | null | Promise<T | null> {
-    const entry = this.#entries.size <= this.#roomy ? this.entry(id) : this.#entries.get(id);
-    const value = entry ? this.valueIn(entry) : null;
-    if (value !== null) return value;
+    const entry = this.#entries.size <= this.#roomy ? this.#entries.peek(id) : this.#entries.get(id);
+    if (entry !== undefined && (entry.epoch === this.#epoch || performance.now() < this.#retryAt)) {
+      this.hits++;
+      return entry.value;
+    }
     if (this.#absent.has(id)) {
       this.hits++;
       return null;
@@ -96,21 +88,15 @@ export class Cache<T extends object> {
     return (this.#loads.get(id) ?? this.#load(id)).promise;
   }
 
-  /**
-   * The entry of a subject, to be remembered by whoever asks often. By number first: to look up a string made a
-   * moment ago, V8 first finds the string equal to it elsewhere in cold memory, which costs 0.8 µs among 100,000.
-   */
-  entry(id: string): CacheEntry<T> | null {
-    const entry = this.#byNumber.get(numberOf(id));
-    return entry !== undefined && entry.id === id ? entry : (this.#entries.peek(id) ?? null);
+  /** The value in memory, perhaps outdated; else null. Does not count as use for eviction. */
+  peek(id: string): T | null {
+    return this.#entries.peek(id)?.value ?? null;
   }
 
-  /** The value of an entry, as `get` would return it; null when only `get` can tell. Does not count as use for eviction. */
-  valueIn(entry: CacheEntry<T>): T | null {
-    if (entry.value === null) return null;
-    if (entry.epoch !== this.#epoch && performance.now() >= this.#retryAt) return null;
-    this.hits++;
-    return entry.value;
+  /** Puts a value in place of the one in memory, if there is one. */
+  replace(id: string, value: T): void {
+    const entry = this.#entries.peek(id);
+    if (entry !== undefined) entry.value = value;
   }
 
   /** A subject changed: forgets it and whatever is being read of it. */
@@ -196,12 +182,7 @@ export class Cache<T extends object> {
     this.#entries.delete(load.id);
     if (!load.outdated) {
       if (value === null) this.#absent.set(load.id, true);
-      else {
-        const entry = { id: load.id, value, epoch: this.#epoch };
-        this.#entries.set(entry.id, entry);
-        // not kept when it weighs too much
-        if (this.#entries.has(entry.id)) this.#byNumber.set(numberOf(entry.id), entry);
-      }
+      else this.#entries.set(load.id, { value, epoch: this.#epoch }); // not kept when it weighs too much
     }
     load.resolve(value);
   }
@@ -212,14 +193,4 @@ export class Cache<T extends object> {
     if (doubted === undefined) load.reject(error);
     else load.resolve(doubted.value);
   }
-}
-
-/** The first seven digits of a hexadecimal id, which are as good as random; of another id any number. */
-function numberOf(id: string): number {
-  let number = 0;
-  for (let i = 0; i < 7; i++) {
-    const c = id.charCodeAt(i);
-    number = (number << 4) | ((c & 15) + (c > 0x39 ? 9 : 0));
-  }
-  return number;
 }

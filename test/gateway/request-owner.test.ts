@@ -21,7 +21,7 @@ function start() {
       waiting.push(answer);
       return answer.promise;
     },
-    companyOf: () => null,
+    company: () => null,
     assistant: () => null,
   });
   return { owners, asked, waiting, keyOf };

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { Cache, type CacheEntry } from '../../src/store/cache.ts';
+import { Cache } from '../../src/store/cache.ts';
 import { until } from '../support/until.ts';
 
 interface Value {
@@ -243,46 +243,6 @@ t.test('who is asked for stays, however many others come and go', async (t) => {
   t.ok(cache.get('asked for') instanceof Promise, 'no longer');
 });
 
-t.test('an entry remembered is as good as a get, and for no longer', async (t) => {
-  const { reads, read } = source();
-  const cache = new Cache(read, { max: 2 });
-  const held = async (id: string, text: string) => {
-    const value = cache.get(id);
-    reads.at(-1)?.answer({ [id]: text });
-    t.same(await value, { text });
-    return cache.entry(id) as CacheEntry<Value>;
-  };
-  t.equal(cache.entry('a'), null);
-
-  const one = await held('a', 'one');
-  t.equal(cache.valueIn(one), cache.get('a'));
-  cache.drop('a');
-  t.equal(cache.valueIn(one), null, 'it changed');
-  const two = await held('a', 'two');
-  t.equal(cache.valueIn(one), null, 'and what there is now is another');
-
-  cache.clear();
-  t.equal(cache.valueIn(two), null, 'everything changed');
-
-  const three = await held('a', 'three');
-  cache.doubt();
-  t.equal(cache.valueIn(three), null, 'it may have changed');
-  const doubted = cache.get('a');
-  reads.at(-1)?.fail();
-  t.same(await doubted, { text: 'three' });
-  t.same(cache.valueIn(three), { text: 'three' }, 'it cannot be read, and serves');
-
-  const b = await held('b', 'b');
-  t.equal(cache.valueIn(three), null, 'the source answers again');
-  const four = await held('a', 'four');
-  t.same(cache.valueIn(four), { text: 'four' });
-  await held('c', 'c');
-  t.same(cache.valueIn(four), { text: 'four' }, 'it came later');
-  t.equal(cache.valueIn(b), null, 'it made room');
-  for (const id of ['d', 'e', 'f']) await held(id, id);
-  t.equal(cache.valueIn(four), null, 'so did it, in the end');
-});
-
 t.test('ids that begin alike are told apart, whichever comes or goes', async (t) => {
   const ids = ['a', 'b', 'c'].map((last) => `0123456${last.repeat(57)}`) as [string, string, string];
   const { reads, read } = source();
@@ -300,7 +260,7 @@ t.test('ids that begin alike are told apart, whichever comes or goes', async (t)
   t.equal(reads.length, 3);
   for (const gone of ids) {
     cache.drop(gone);
-    t.equal(cache.entry(gone), null);
+    t.equal(cache.peek(gone), null);
     t.ok(cache.get(gone) instanceof Promise, 'what changed is read again');
     reads.at(-1)?.answer({ [gone]: gone });
     await tick();
@@ -308,7 +268,7 @@ t.test('ids that begin alike are told apart, whichever comes or goes', async (t)
   }
   t.equal(reads.length, 6);
   cache.clear();
-  for (const id of ids) t.equal(cache.entry(id), null);
+  for (const id of ids) t.equal(cache.peek(id), null);
 });
 
 t.test('what weighs too much to be kept is not found later', async (t) => {

@@ -4,7 +4,6 @@ import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import type { Company } from '../../src/domain/company.ts';
 import { GatewayError } from '../../src/domain/errors.ts';
-import type { ApiKey } from '../../src/domain/key.ts';
 import { type Model, modelAt } from '../../src/domain/model.ts';
 import { Changes, type Follower } from '../../src/store/changes.ts';
 import { type Database, openDatabase, type Sql } from '../../src/store/database.ts';
@@ -100,11 +99,6 @@ const digestOf = (name: string): string => hash('sha256', name, 'hex');
 async function addCompany(sql: Sql, name = 'ACME'): Promise<string> {
   const [row] = await sql<[{ id: string }]>`insert into companies (name) values (${name}) returning id`;
   return row.id;
-}
-
-/** A key that somebody holds on to. */
-function heldKey(companyId: string): ApiKey {
-  return { id: '', companyId, scopes: 0, expiresAt: Infinity, limits: null, restriction: null };
 }
 
 async function addKey(sql: Sql, companyId: string, name: string): Promise<string> {
@@ -311,7 +305,6 @@ t.test('what is known is returned at once, the same object each time', async (t)
   for (let i = 0; i < 100; i++) {
     t.equal(directory.key(key), loaded[0]);
     t.equal(directory.company(company), loaded[1]);
-    t.equal(directory.companyOf(loaded[0] as ApiKey), loaded[1]);
     t.equal(directory.assistant(assistant, company), loaded[2]);
   }
   t.equal(queries.count, 0);
@@ -392,11 +385,10 @@ t.test('every kind of change made by plain SQL is true once the feed has told it
           key: await directory.key(key),
           second: await directory.key(digestOf('second')),
           rotated: await directory.key(digestOf('rotated')),
-          company: await directory.companyOf(mine), // found once, then remembered with the key
+          company: await directory.company(company),
           other: await directory.company(other),
           assistant: await directory.assistant(assistant, company),
         });
-        const mine = heldKey(company);
         type Now = Awaited<ReturnType<typeof now>>;
 
         const change = async (what: string, query: (sql: Sql) => PromiseLike<unknown>, isSo: (now: Now) => boolean) => {
@@ -600,7 +592,6 @@ t.test('a database outage is invisible to what is known; what is not is refused,
       ]);
       t.equal(directory.key(key), known[0]);
       t.equal(directory.company(company), known[1]);
-      t.equal(directory.companyOf(known[0] as ApiKey), known[1]);
       t.equal(directory.assistant(assistant, company), known[2]);
       t.equal(logged.filter((line) => line.includes('cannot be read')).length, 1, 'said once');
 
@@ -624,7 +615,7 @@ t.test('after a gap everything is read again, and serves as it was where it cann
   await settle();
   const known = await directory.key(key);
   await directory.key(other);
-  await directory.companyOf(known as ApiKey);
+  await directory.company(company);
 
   await sql(async (sql) => {
     for (const table of ['api_keys', 'companies']) await sql`alter table ${sql(table)} disable trigger announce`; // changes the feed never hears of
@@ -633,15 +624,15 @@ t.test('after a gap everything is read again, and serves as it was where it cann
     for (const table of ['api_keys', 'companies']) await sql`alter table ${sql(table)} enable trigger announce`;
   });
   t.ok(directory.key(other), 'nobody knows');
-  t.match(directory.companyOf(known as ApiKey), { allowNonEu: false });
+  t.match(directory.company(company), { allowNonEu: false });
   directory.missed();
   t.equal(await directory.key(other), null);
-  t.match(await directory.companyOf(known as ApiKey), { allowNonEu: true }, 'what a key remembers is in doubt too');
+  t.match(await directory.company(company), { allowNonEu: true });
 
   await proxy.cut();
   directory.missed();
   t.equal(await directory.key(key), known);
-  t.match(await directory.companyOf(known as ApiKey), { id: company, allowNonEu: true });
+  t.match(await directory.company(company), { id: company, allowNonEu: true });
 });
 
 t.test('a database that freezes while everything is in doubt keeps nobody waiting until the deadline', async (t) => {
@@ -701,20 +692,19 @@ t.test('memory is bounded, and what had to go is loaded again', async (t) => {
   t.ok(await directory.key(digestOf('key 0')));
 });
 
-t.test('a company that had to go is loaded again, though a key remembers where it was', async (t) => {
+t.test('a company that had to go is loaded again', async (t) => {
   const { directory, sql, queries, settle } = await setScene(t, { maxCompanies: 2 });
   const [company, ...others] = await sql((sql) => Promise.all(['a', 'b', 'c'].map((name) => addCompany(sql, name))));
-  const key = heldKey(company as string);
   await settle();
-  const before = await directory.companyOf(key);
-  t.equal(directory.companyOf(key), before);
+  const before = await directory.company(company as string);
+  t.equal(directory.company(company as string), before);
   for (const id of others) await directory.company(id);
   queries.count = 0;
-  const again = directory.companyOf(key);
+  const again = directory.company(company as string);
   t.ok(again instanceof Promise);
   t.same(await again, before);
   t.ok(queries.count > 0);
-  t.equal(directory.companyOf(key), directory.company(company as string), 'and remembered anew');
+  t.equal(directory.company(company as string), await again);
 });
 
 t.test('a model without a price is warned about once, without its internal name', async (t) => {
