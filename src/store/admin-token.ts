@@ -5,7 +5,7 @@ import type { Sql } from './database.ts';
 import { explaining } from './database-error.ts';
 
 /** Every token for administration over HTTP begins so. Scanners for leaked secrets find it by that. */
-export const TOKEN_PREFIX = 'tga-';
+const TOKEN_PREFIX = 'tga-';
 const FORM = /^tga-[a-z2-7]{32}$/;
 
 /** What a token may do: read, or change things, too. */

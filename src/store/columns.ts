@@ -14,3 +14,12 @@ export function given<T extends object>(
   const named = columns.filter((column) => values[column] !== undefined).map((column) => [column, values[column]]);
   return sql({ ...Object.fromEntries(named), ...more } as Record<string, string>);
 }
+
+/** " and column = value" for each column whose value is not null. */
+export function matching(sql: Sql, values: Readonly<Record<string, string | null>>) {
+  let conditions = sql``;
+  for (const [column, value] of Object.entries(values)) {
+    if (value !== null) conditions = sql`${conditions} and ${sql(column)} = ${value}`;
+  }
+  return conditions;
+}

@@ -7,6 +7,7 @@ import {
   type Step,
   stepOf,
 } from '../domain/day-range.ts';
+import { matching } from './columns.ts';
 import { unknownCompany } from './company.ts';
 import type { Sql } from './database.ts';
 import { columnsOf } from './key-days.ts';
@@ -233,11 +234,13 @@ export async function readPresentSums(sql: Sql, companyId: string): Promise<Usag
   return row?.sums ?? unknownCompany(companyId);
 }
 
-function chosenRows(sql: Sql, companyId: string, { model, key, endpoint, cost_center }: UsageFilters) {
-  return sql`company_id = ${companyId}
-    ${model === null ? sql`` : sql`and model_slug = ${model}`} ${key === null ? sql`` : sql`and api_key_id = ${key}`}
-    ${endpoint === null ? sql`` : sql`and endpoint = ${endpoint}`}
-    ${cost_center === null ? sql`` : sql`and cost_center = ${cost_center}`}`;
+/** What filters ask of columns. */
+export function filteredColumns({ model, key, endpoint, cost_center }: UsageFilters) {
+  return { model_slug: model, api_key_id: key, endpoint, cost_center };
+}
+
+function chosenRows(sql: Sql, companyId: string, filters: UsageFilters) {
+  return sql`company_id = ${companyId} ${matching(sql, filteredColumns(filters))}`;
 }
 
 /** Sums by month, model, endpoint, cost centre and how calls ended. */

@@ -1,5 +1,5 @@
 import { addDays, type DayRange, monthsIn } from '../domain/day-range.ts';
-import type { UsageFilters } from './daily.ts';
+import { filteredColumns, type UsageFilters } from './daily.ts';
 import type { Session, Sql } from './database.ts';
 import { DatabaseUnavailable } from './database-error.ts';
 import { leaveCompany } from './tenant-role.ts';
@@ -108,8 +108,7 @@ function conditionOf({ companyId, range, filters }: LedgerSelection): string {
         `(billing_month = ${literal(month)} and occurred_at >= ${begins(from)} and occurred_at < ${begins(addDays(to, 1))})`,
     ),
   ];
-  const { model, key, endpoint, cost_center } = filters;
-  const chosen = Object.entries({ model_slug: model, api_key_id: key, endpoint, cost_center })
+  const chosen = Object.entries(filteredColumns(filters))
     .filter(([, value]) => value !== null)
     .map(([column, value]) => ` and ${column} = ${literal(value as string)}`);
   return `company_id = ${literal(companyId)} and (${months.join(' or ')})${chosen.join('')}`;

@@ -198,7 +198,7 @@ function tooLate(): RefusedChange {
 }
 
 /** The instant of a moment; of a day its beginning in the billing time zone. @param days later, for a day */
-export function instantOf(sql: Sql, moment: Moment, days = 0) {
+function instantOf(sql: Sql, moment: Moment, days = 0) {
   if ('at' in moment) return sql`${moment.at}::timestamptz`;
   return sql`((${moment.day}::date + ${days}::integer)::timestamp at time zone (select value from settings where name = 'billing_timezone'))`;
 }

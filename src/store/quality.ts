@@ -1,7 +1,9 @@
 import type { DayRange } from '../domain/day-range.ts';
 import { DURATION_BOUNDS_MS, percentileOf } from '../domain/histogram.ts';
+import { matching } from './columns.ts';
 import type { UsageFilters } from './daily.ts';
 import type { Sql } from './database.ts';
+import { sumOf } from './request-hours.ts';
 
 /** How fast and how well calls were answered; see `request_hours` in sql/0030_requests.sql. */
 export interface QualityGroup {
@@ -44,14 +46,13 @@ export async function readQuality(
     hours as materialized (
       select * from request_hours
       where company_id = ${companyId} and hour >= (select date_trunc('hour', begins, 'UTC') from asked) and hour < (select ends from asked)
-        ${model === null ? sql`` : sql`and model_slug = ${model}`} ${key === null ? sql`` : sql`and api_key_id = ${key}`}
-        ${endpoint === null ? sql`` : sql`and endpoint = ${endpoint}`}
+        ${matching(sql, { model_slug: model, api_key_id: key, endpoint })}
       limit ${cost_center === null ? MAX_HOURS + 1 : 0}
     ),
     counted as (select count(*)::integer as rows from hours),
     groups as (
       select model_slug, api_key_id, endpoint, sum(requests) as requests, sum(failed) as failed,
-        ${sql.unsafe(`array[${[...DURATION_BOUNDS_MS, null].map((_, at) => `sum(duration_buckets[${at + 1}])`)}]`)} as buckets
+        ${sql.unsafe(sumOf('duration_buckets', DURATION_BOUNDS_MS))} as buckets
       from hours where (select rows from counted) <= ${MAX_HOURS}
       group by grouping sets ((model_slug), (api_key_id), (endpoint)) having sum(requests) > 0
     )

@@ -1,4 +1,5 @@
 import { ADDED_BOUNDS_US, DURATION_BOUNDS_MS, percentileOf } from '../domain/histogram.ts';
+import { matching } from './columns.ts';
 import type { Sql } from './database.ts';
 
 /** Sums of requests by the hour, which outlive the trail (sql/0030_requests.sql). */
@@ -79,10 +80,7 @@ export async function readRequestHours(sql: Sql, filter: HoursFilter, by: HoursG
       ${sql.unsafe(sumOf('added_buckets', ADDED_BOUNDS_US))} as added_buckets
     from request_hours
     where hour >= date_trunc('hour', ${from}::timestamptz, 'UTC') and hour < date_trunc('hour', ${to}::timestamptz, 'UTC')
-      ${company === null ? sql`` : sql`and company_id = ${company}`}
-      ${model === null ? sql`` : sql`and model_slug = ${model}`}
-      ${key === null ? sql`` : sql`and api_key_id = ${key}`}
-      ${endpoint === null ? sql`` : sql`and endpoint = ${endpoint}`}
+      ${matching(sql, { company_id: company, model_slug: model, api_key_id: key, endpoint })}
     group by 1 having sum(requests) > 0
     order by ${by === 'hour' || by === 'day' ? sql`1` : sql`sum(requests) desc, 1`}`;
   return rows.map((row) => ({
@@ -97,8 +95,8 @@ export async function readRequestHours(sql: Sql, filter: HoursFilter, by: HoursG
   }));
 }
 
-/** Adds arrays element by element: Postgres has no sum of arrays. */
-function sumOf(column: string, bounds: readonly number[]): string {
+/** Adds arrays element by element, one for each bucket of a histogram: Postgres has no sum of arrays. */
+export function sumOf(column: string, bounds: readonly number[]): string {
   return `array[${[...bounds, null].map((_, at) => `sum(${column}[${at + 1}])::bigint`)}]`;
 }
 

@@ -1,6 +1,7 @@
 import type { RequestFacts, Result } from '../domain/request-fate.ts';
 import { type BookedDetails, TOKEN_DETAILS } from '../domain/usage.ts';
 import { firstRequestId, requestIdTime } from '../runtime/request-id.ts';
+import { matching } from './columns.ts';
 import type { Sql } from './database.ts';
 import { PAGE_ROWS } from './page.ts';
 import { NIL_ID } from './request-hours.ts';
@@ -107,13 +108,12 @@ async function skipHours(sql: Sql, query: RequestsQuery, place: RequestCursor): 
   const isRefused = status === 'refused' || (typeof status === 'number' && status >= 400 && status < 500);
   const isFailed = status === 'failed' || (typeof status === 'number' && status >= 500);
   const [found] = await sql<[{ hour: Date | null; oldest: Date | null; rows: number }]>`
-    select max(hour) filter (where ${key === null ? sql`true` : sql`api_key_id = ${key}`}
-        ${model === null ? sql`` : sql`and model_slug = ${model}`} ${endpoint === null ? sql`` : sql`and endpoint = ${endpoint}`}
+    select max(hour) filter (where true ${matching(sql, { api_key_id: key, model_slug: model, endpoint })}
         ${isRefused ? sql`and refused > 0` : sql``} ${isFailed ? sql`and failed > 0` : sql``}) as hour,
       min(hour) as oldest, count(*)::integer as rows
     from (
       select * from request_hours
-      where hour < ${place.at} ${company === null ? sql`` : sql`and company_id = ${company}`}
+      where hour < ${place.at} ${matching(sql, { company_id: company })}
         ${from === null ? sql`` : sql`and hour > ${from}::timestamptz - interval '1 hour'`}
       order by hour desc limit ${HOURS_WINDOW}) h`;
   const hour = found.hour ?? (found.rows < HOURS_WINDOW ? null : found.oldest);
@@ -127,8 +127,7 @@ async function skipHours(sql: Sql, query: RequestsQuery, place: RequestCursor): 
 function found(sql: Sql, { company, key, status, from, to, before }: RequestsQuery) {
   return sql`
     from request_trail t
-    where ${company === null ? sql`true` : sql`t.company_id = ${company}`}
-      ${key === null ? sql`` : sql`and t.api_key_id = ${key}`}
+    where true ${matching(sql, { company_id: company, api_key_id: key })}
       ${isFailure(status) ? sql`and (t.status >= 400 or t.code is not null)` : sql``}
       ${from === null ? sql`` : sql`and t.occurred_at >= ${from}`}
       ${to === null ? sql`` : sql`and t.occurred_at < ${to}`}
@@ -142,9 +141,7 @@ function readRows(sql: Sql, query: RequestsQuery, window: number): PromiseLike<R
   return sql<RequestRow[]>`
     select ${columns(sql)} from (
       select * from (select ${sql.unsafe(TRAIL)} ${found(sql, query)} limit ${window}) t
-      where ${model === null ? sql`true` : sql`t.model_slug = ${model}`}
-        ${endpoint === null ? sql`` : sql`and t.endpoint = ${endpoint}`}
-        ${statusIs(sql, status)}
+      where true ${matching(sql, { model_slug: model, endpoint })} ${statusIs(sql, status)}
       order by t.occurred_at desc, t.request_id desc limit ${limit + 1}) t
     ${names(sql)} order by t.occurred_at desc, t.request_id desc`;
 }
@@ -174,12 +171,12 @@ export async function findRequest(
     with trail as (
       select ${sql.unsafe(TRAIL)}, ${internal ? sql`upstream_status, upstream_reason` : sql`null::smallint as upstream_status, null::text as upstream_reason`}
       from request_trail t
-      where occurred_at = ${time} and request_id = ${id} ${company === null ? sql`` : sql`and company_id = ${company}`}
+      where occurred_at = ${time} and request_id = ${id} ${matching(sql, { company_id: company })}
     ),
     booked as (
       select * from api_usage
       where billing_month in (date_trunc('month', ${time}::timestamptz - interval '1 day')::date, date_trunc('month', ${time}::timestamptz + interval '1 day')::date)
-        and request_id = ${id} ${company === null ? sql`` : sql`and company_id = ${company}`}
+        and request_id = ${id} ${matching(sql, { company_id: company })}
     ),
     told as (
       ${internal ? sql`select * from upstream_costs join booked using (company_id, billing_month, request_id)` : sql`select null::numeric as cost, null::text as currency`}

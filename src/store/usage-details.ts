@@ -1,6 +1,7 @@
 import { type DayRange, monthsIn } from '../domain/day-range.ts';
 import { TOKEN_DETAILS } from '../domain/usage.ts';
-import type { UsageFilters } from './daily.ts';
+import { matching } from './columns.ts';
+import { filteredColumns, type UsageFilters } from './daily.ts';
 import type { Sql } from './database.ts';
 
 /** Sums of what upstreams told about the tokens of some calls. */
@@ -25,9 +26,9 @@ export async function readUsageDetails(
   sql: Sql,
   companyId: string,
   range: DayRange,
-  { model, key, endpoint, cost_center }: UsageFilters,
+  filters: UsageFilters,
 ): Promise<UsageDetails | null> {
-  if (key !== null) return null;
+  if (filters.key !== null) return null;
   const { whole, parts } = monthsIn(range);
   const days = parts.map(
     ({ month, from, to }) => sql`or (billing_month = ${month}::date and day between ${from}::date and ${to}::date)`,
@@ -36,8 +37,7 @@ export async function readUsageDetails(
     select model_slug as model, sum(requests)::float8 as requests, ${detailSums(sql)}
     from usage_details
     where company_id = ${companyId} and (billing_month = any(${whole}::date[]) ${days.reduce((all, part) => sql`${all} ${part}`, sql``)})
-      ${model === null ? sql`` : sql`and model_slug = ${model}`} ${endpoint === null ? sql`` : sql`and endpoint = ${endpoint}`}
-      ${cost_center === null ? sql`` : sql`and cost_center = ${cost_center}`}
+      ${matching(sql, filteredColumns(filters))}
     group by rollup (model_slug) having sum(requests) > 0
     order by grouping(model_slug) desc, sum(prompt_tokens) desc, model_slug`;
   const [total, ...by_model] = rows;

@@ -70,13 +70,6 @@ export interface PersonRow extends UserRow {
   readonly last_sign_in_at: Date | null;
 }
 
-/** The people of a company: owners first, then by address. */
-export async function listPeople(sql: Sql, company: string): Promise<PersonRow[]> {
-  return sql<PersonRow[]>`
-    select id, email, company_id, role, created_at, last_sign_in_at from users where company_id = ${company}
-    order by array_position(array['owner', 'administrator', 'member'], role), email`;
-}
-
 /** One of the people of a company. @throws RefusedChange not_found */
 export async function findPerson(sql: Sql, company: string, id: string): Promise<PersonRow> {
   const [row] = await sql<PersonRow[]>`

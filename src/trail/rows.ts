@@ -4,7 +4,7 @@ import { asciiJson } from '../domain/record.ts';
 import { nameOrNot } from '../domain/redact.ts';
 
 /** Bytes of a block: some 2000 requests, which are one statement. */
-export const BLOCK_BYTES = 524_288;
+const BLOCK_BYTES = 524_288;
 const MAX_REASON = 600; // characters of the upstream's words
 const OPEN = 0x5b; // [
 const CLOSE = 0x5d; // ]
