@@ -12,7 +12,8 @@ const PAUSE_MS = 50; // between two readings
 const PATIENCE_MS = 2000; // how long a request waits
 const MAX_WAITING = 500; // keys read in one statement
 
-export interface KeyUsageOptions {
+/** What a reader of the database needs that the writer calls between batches. */
+export interface ReaderOptions {
   readonly store: LedgerStore;
   readonly timing: Timing;
   /** Whether the database answered last time. */
@@ -33,11 +34,11 @@ interface Waiting extends KeyAndMonth {
  * writer calls it between batches: then each record is either in the database or among those that wait.
  */
 export class KeyUsageReader {
-  readonly #options: KeyUsageOptions;
+  readonly #options: ReaderOptions;
   readonly #waiting = new Map<string, Waiting>();
   #readAt = Number.NEGATIVE_INFINITY;
 
-  constructor(options: KeyUsageOptions) {
+  constructor(options: ReaderOptions) {
     this.#options = options;
   }
 

@@ -1,24 +1,17 @@
 import { GatewayError } from '../domain/errors.ts';
 import { type Femto, parseEur } from '../domain/money.ts';
-import type { LedgerStore } from '../domain/ports.ts';
+import type { ReaderOptions } from './key-usage.ts';
 import type { SpendTable } from './spend.ts';
-import type { Timing } from './timing.ts';
 
 const POLL_MS = 400; // how old another replica's spend may be while this one writes; the contract allows one second
 const IDLE_POLL_MS = 850; // the same while this one writes nothing and is told of no change
 const PATIENCE_MS = 2000; // how long a request waits for the spend of its company or key
 const MAX_READ = 1000; // figures in one statement; those of 1,000 keys are sums over some 50,000 rows
 
-export interface SpendReaderOptions {
-  readonly store: LedgerStore;
+export interface SpendReaderOptions extends ReaderOptions {
   readonly table: SpendTable;
-  readonly timing: Timing;
   /** The billing month of an instant. */
   readonly monthOf: (at: number) => string;
-  /** Whether the database answered last time. */
-  readonly isAvailable: () => boolean;
-  /** Called when a request waits for a figure. */
-  readonly onRequest: () => void;
 }
 
 /** Requests that wait for the spend of one company or key in one month. */

@@ -72,20 +72,12 @@ async function findDemo(sql: Sql) {
 
 /** What the company has that the demo did not create. */
 async function usesOfCompany(sql: Sql, company: string): Promise<string[]> {
-  const [row] = await sql<[{ users: boolean; keys: boolean; assistants: boolean; models: boolean; chat: boolean }]>`
-    select exists (select from users where company_id = ${company}) as users,
-      exists (select from api_keys where company_id = ${company} and created_by is distinct from ${DEMO_ACTOR}) as keys,
-      exists (select from assistants where company_id = ${company} and name <> ${DEMO_ASSISTANT}) as assistants,
-      exists (select from models where company_id = ${company}) as models,
-      exists (select from chat_usage where company_id = ${company}) as chat`;
-  const names = {
-    users: 'users',
-    keys: 'keys of its own',
-    assistants: 'assistants',
-    models: 'models',
-    chat: 'in-app chat',
-  };
-  return Object.entries(names)
-    .filter(([name]) => row[name as keyof typeof row])
-    .map(([, words]) => words);
+  const [{ uses }] = await sql<[{ uses: string[] }]>`
+    select array_remove(array[
+      case when exists (select from users where company_id = ${company}) then 'users' end,
+      case when exists (select from api_keys where company_id = ${company} and created_by is distinct from ${DEMO_ACTOR}) then 'keys of its own' end,
+      case when exists (select from assistants where company_id = ${company} and name <> ${DEMO_ASSISTANT}) then 'assistants' end,
+      case when exists (select from models where company_id = ${company}) then 'models' end,
+      case when exists (select from chat_usage where company_id = ${company}) then 'in-app chat' end], null) as uses`;
+  return uses;
 }

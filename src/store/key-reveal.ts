@@ -30,8 +30,9 @@ export function createKeyOnce(
   asked: NewKey & { readonly id: string },
   claim: Claim,
 ): Promise<RevealedKey> {
-  const request = { id: asked.id, company: asked.company_id, content: asked };
-  return once(sql, request, claim, () => createKey(sql, keyPrefix, asked));
+  return once(sql, asked.id, asked.company_id, [claim.holder, asked], claim.secret, () =>
+    createKey(sql, keyPrefix, asked),
+  );
 }
 
 /** Rotates a key as `rotateKey` does, or returns the key that the same request made. Otherwise as `createKeyOnce`. */
@@ -41,8 +42,9 @@ export function rotateKeyOnce(
   asked: Rotation & { readonly company_id: string; readonly new_id: string },
   claim: Claim,
 ): Promise<RevealedKey> {
-  const request = { id: asked.new_id, company: asked.company_id, content: asked };
-  return once(sql, request, claim, () => rotateKey(sql, keyPrefix, asked));
+  return once(sql, asked.new_id, asked.company_id, [claim.holder, asked], claim.secret, () =>
+    rotateKey(sql, keyPrefix, asked),
+  );
 }
 
 /** Deletes texts that can no longer be shown: behind the tenant wall those of one company, otherwise all. */
@@ -50,21 +52,16 @@ export async function pruneReveals(sql: Sql): Promise<void> {
   await sql`delete from key_reveals where expires_at <= now()`;
 }
 
-interface Request {
-  /** Of the key. */
-  readonly id: string;
-  readonly company: string;
-  readonly content: object;
-}
-
+/** @param id of the key @param request with whoever asks: the text is shown again for the same alone */
 async function once(
   sql: Sql,
-  request: Request,
-  { secret, holder }: Claim,
+  id: string,
+  company: string,
+  request: readonly unknown[],
+  secret: string,
   create: () => Promise<MintedKey>,
 ): Promise<RevealedKey> {
-  const { id, company, content } = request;
-  const context = JSON.stringify([holder, content]);
+  const context = JSON.stringify(request);
   // the second of two clicks waits here for the first
   await sql`select pg_advisory_xact_lock(hashtextextended(${id}, 0))`;
   await pruneReveals(sql);

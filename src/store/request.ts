@@ -195,19 +195,17 @@ export async function findRequest(
 const TRAIL = `company_id, occurred_at, request_id, api_key_id, status, duration_ms, added_us, first_event_ms, endpoint,
   model_slug, asked, code, param, outcome, prompt_tokens, completion_tokens, cost_eur`;
 /** The ledger knows tokens and cost of calls whose client had left; the trail knows the rest better. */
-const BOTH = `r.request_id is not null as in_trail, b.usage_source, ${TOKEN_DETAILS.map((name) => `b.${name}`).join(', ')}, r.upstream_status, r.upstream_reason, r.status,
-  r.duration_ms, r.added_us, r.first_event_ms, r.asked, r.code, r.param, ${[
-    'company_id',
-    'request_id',
-    'api_key_id',
-    'endpoint',
-    'model_slug',
-    'occurred_at',
-  ]
-    .map((name) => `coalesce(r.${name}, b.${name}) as ${name}`)
-    .join(
-      ', ',
-    )}, ${['outcome', 'prompt_tokens', 'completion_tokens', 'cost_eur'].map((name) => `coalesce(b.${name}, r.${name}) as ${name}`).join(', ')}`;
+const BOTH = [
+  'r.request_id is not null as in_trail, r.upstream_status, r.upstream_reason, r.status, r.duration_ms, r.added_us',
+  'r.first_event_ms, r.asked, r.code, r.param, b.usage_source',
+  ...TOKEN_DETAILS.map((name) => `b.${name}`),
+  ...['company_id', 'request_id', 'api_key_id', 'endpoint', 'model_slug', 'occurred_at'].map(
+    (name) => `coalesce(r.${name}, b.${name}) as ${name}`,
+  ),
+  ...['outcome', 'prompt_tokens', 'completion_tokens', 'cost_eur'].map(
+    (name) => `coalesce(b.${name}, r.${name}) as ${name}`,
+  ),
+].join(', ');
 
 /** The columns of a RequestRow, of `t` and its names. */
 function columns(sql: Sql) {
