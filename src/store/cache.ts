@@ -34,8 +34,7 @@ interface Load<T> extends PromiseWithResolvers<T | null> {
 
 /**
  * A bounded cache that is told of every change, so its entries do not expire, not even in a database outage.
- * Subjects missed while reads are running are read together. The least recently used are evicted; use is
- * recorded only once the cache is full, because it touches the memory of neighbours in a list.
+ * Subjects missed while reads are running are read together. The least recently used are evicted.
  */
 export class Cache<T extends object> {
   /** Counters for metrics. */
@@ -45,8 +44,6 @@ export class Cache<T extends object> {
 
   readonly #read: ReadMany<T>;
   readonly #entries: LRUCache<string, Entry<T>>;
-  /** With up to so many entries none is evicted. */
-  readonly #roomy: number;
   readonly #absent: LRUCache<string, true>;
   readonly #loads = new Map<string, Load<T>>();
   #waiting: Load<T>[] = [];
@@ -59,7 +56,6 @@ export class Cache<T extends object> {
     const { max, maxWeight, weigh, absenceMs = 500 } = options;
     this.#read = read;
     const weighed = maxWeight !== undefined && weigh !== undefined;
-    this.#roomy = weighed ? 0 : max - 1;
     // with `max` alone the library would allocate a full cache at once
     this.#entries = new LRUCache(
       weighed
@@ -75,7 +71,7 @@ export class Cache<T extends object> {
 
   /** The value, null when it does not exist; a promise only when it has to be read. Rejects as the read did. */
   get(id: string): T | null | Promise<T | null> {
-    const entry = this.#entries.size <= this.#roomy ? this.#entries.peek(id) : this.#entries.get(id);
+    const entry = this.#entries.get(id);
     if (entry !== undefined && (entry.epoch === this.#epoch || performance.now() < this.#retryAt)) {
       this.hits++;
       return entry.value;

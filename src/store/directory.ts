@@ -44,7 +44,6 @@ export class CachedDirectory implements Directory, Follower {
   #failing = false;
 
   constructor(db: Database, log: Logger, options: DirectoryOptions = {}) {
-    // more than 100,000: a full cache also has to record every use, see Cache
     const { maxKeys = 131_072, maxCompanies = 131_072, maxAssistants = 10_000 } = options;
     this.#db = db;
     this.#log = log;
