@@ -17,10 +17,9 @@ export interface EventSenderOptions {
   /** E-mail addresses that get every budget alert besides the company's own people. */
   readonly operators: readonly string[];
   readonly log: { warn(fields: object, text: string): void; info(fields: object, text: string): void };
-  /** Milliseconds between turns, between looks where no spend changed and no channel is set, and between looks at all budgets. */
+  /** Milliseconds between turns, and between looks where no spend changed and no channel is set. */
   readonly everyMs?: number;
   readonly quietEveryMs?: number;
-  readonly fullEveryMs?: number;
 }
 
 const EVERY_MS = 3000;
@@ -64,7 +63,7 @@ export class EventSender {
   #failing = false;
 
   constructor(options: EventSenderOptions) {
-    this.#options = { everyMs: EVERY_MS, quietEveryMs: QUIET_EVERY_MS, fullEveryMs: FULL_EVERY_MS, ...options };
+    this.#options = { everyMs: EVERY_MS, quietEveryMs: QUIET_EVERY_MS, ...options };
     const { channels, operators } = options;
     this.#channels = Object.keys(channels) as Channel[];
     this.#receivers = { webhook: channels.webhook !== undefined, email: channels.email !== undefined, operators };
@@ -109,7 +108,7 @@ export class EventSender {
   }
 
   async #turn(): Promise<void> {
-    const { store, holder, quietEveryMs, fullEveryMs } = this.#options;
+    const { store, holder, quietEveryMs } = this.#options;
     const now = performance.now();
     if (this.#leaseUntil - now < RENEW_SECONDS * 1000) {
       if (!(await store.lease(holder, LEASE_SECONDS))) {
@@ -127,7 +126,7 @@ export class EventSender {
     this.#isNews = false; // before looking: what is heard meanwhile may not be in it
     this.#quietAt = now + quietEveryMs;
     const { cursor, told, dead } = await store.look(isFull ? null : this.#cursor, this.#receivers);
-    if (isFull) this.#fullAt = now + fullEveryMs;
+    if (isFull) this.#fullAt = now + FULL_EVERY_MS;
     this.#cursor = cursor;
     this.dead = dead;
     if (told > 0) for (const channel of this.#channels) this.#sendSoon(channel);

@@ -37,74 +37,64 @@ export async function importModels(sql: Sql, models: readonly ImportedModel[], d
   const ordered = models.toSorted(
     (a, b) => Number(a.valid_from !== null) - Number(b.valid_from !== null) || a.line - b.line,
   );
-  const created = new Set<string>();
-  const compared = new Set<string>();
+  const settled = new Set<string>();
   for (const model of ordered) {
-    const owner = model.company === null ? null : (owners.get(model.company) ?? null);
-    if (model.company !== null && owner === null) continue; // a mistake, told already
-    const name = `${owner}/${model.slug}`;
-    const existing = present.find(({ slug, company_id }) => slug === model.slug && company_id === owner);
+    const { line, slug, company, input, output, cost, valid_from: from } = model;
+    const owner = company === null ? null : owners.get(company);
+    if (owner === undefined) continue; // a mistake, told already
     const changes: string[] = [];
-    let isNew = false;
-    if (existing === undefined && model.valid_from === null) {
-      isNew = true;
-      created.add(name);
-      const { upstream_model, kind, eu_hosted, input, output } = model;
-      const prices = { cost_eur_per_1k_input: input, cost_eur_per_1k_output: output };
-      const token_input = model.token_input ?? undefined;
-      changes.push(`price: ${input} and ${output}`);
-      steps.push(() =>
-        createModel(sql, {
-          slug: model.slug,
-          company_id: owner,
-          upstream_model,
-          kind,
-          eu_hosted,
-          ...prices,
-          token_input,
-        }),
-      );
-    } else if (existing === undefined && !created.has(name)) {
+    const change = (text: string, step: () => Promise<unknown>): void => {
+      changes.push(text);
+      steps.push(step);
+    };
+    const existing = present.find((row) => row.slug === slug && row.company_id === owner);
+    const isNew = existing === undefined && from === null;
+    const isSettled = settled.has(`${owner}/${slug}`);
+    if (existing === undefined && !isNew && !isSettled) {
       const message = 'the model is new: another line without a date has to give its price until then';
-      mistakes.push({ line: model.line, column: 'valid_from', message });
+      mistakes.push({ line, column: 'valid_from', message });
       continue;
-    } else if (existing !== undefined && !compared.has(name)) {
-      compared.add(name);
-      const settings = differing(model, existing, changes);
-      if (changes.length > 0) steps.push(() => setModel(sql, model.slug, owner, settings));
     }
-    if (model.valid_from !== null) {
-      const { slug, input, output, valid_from: from } = model;
+    settled.add(`${owner}/${slug}`);
+    if (isNew) {
+      const { upstream_model, kind, eu_hosted, token_input } = model;
+      const prices = { cost_eur_per_1k_input: input, cost_eur_per_1k_output: output };
+      const settings = { upstream_model, kind, eu_hosted, ...prices, token_input: token_input ?? undefined };
+      change(`price: ${input} and ${output}`, () => createModel(sql, { slug, company_id: owner, ...settings }));
+    } else if (existing !== undefined && !isSettled) {
+      const settings = differing(model, existing, changes);
+      if (changes.length > 0) steps.push(() => setModel(sql, slug, owner, settings));
+    }
+    if (from !== null) {
       const dated = await datedPrice(sql, { slug, company_id: owner }, from);
       if (dated.input !== input || dated.output !== output) {
-        if (dated.late)
-          mistakes.push({
-            line: model.line,
-            column: 'valid_from',
-            message: 'has passed, or is less than a minute away',
-          });
-        changes.push(
-          `price from then on: ${input} and ${output}${dated.input === null ? '' : `, was ${dated.input} and ${dated.output}`}`,
+        if (dated.late) {
+          mistakes.push({ line, column: 'valid_from', message: 'has passed, or is less than a minute away' });
+        }
+        const text = pricesText(model, dated.input === null ? undefined : dated);
+        change(`price from then on: ${text}`, () =>
+          schedulePrice(sql, { slug, company_id: owner, from, input, output }),
         );
-        steps.push(() => schedulePrice(sql, { slug, company_id: owner, from, input, output }));
       }
     }
-    if (model.cost !== null) {
-      const { slug, cost } = model;
-      const day = model.valid_from !== null && 'day' in model.valid_from ? model.valid_from.day : null;
+    if (cost !== null) {
+      const day = from !== null && 'day' in from ? from.day : null;
       const before = await readCost(sql, slug, owner, day);
       if (before?.input !== cost.input || before.output !== cost.output) {
-        changes.push(
-          `cost price: ${cost.input} and ${cost.output}${before === undefined ? '' : `, was ${before.input} and ${before.output}`}`,
-        );
-        steps.push(() => setCostPrice(sql, { slug, company_id: owner, ...cost }, day));
+        const text = pricesText(cost, before);
+        change(`cost price: ${text}`, () => setCostPrice(sql, { slug, company_id: owner, ...cost }, day));
       }
     }
-    const { line, slug, company } = model;
     lines.push({ line, slug, company, state: isNew ? 'new' : changes.length > 0 ? 'changed' : 'same', changes });
   }
   if (mistakes.length === 0 && !dryRun) for (const step of steps) await step();
   return { lines: lines.sort((a, b) => a.line - b.line), mistakes: mistakes.sort((a, b) => a.line - b.line) };
+}
+
+type Prices = Readonly<Record<'input' | 'output', string | null>>;
+
+function pricesText({ input, output }: Prices, before?: Prices): string {
+  return `${input} and ${output}${before === undefined ? '' : `, was ${before.input} and ${before.output}`}`;
 }
 
 /** The settings that a line changes, and its price if that has no date. */

@@ -1,6 +1,6 @@
 import type { Sql } from './database.ts';
 import { digestOfRow } from './digest.ts';
-import type { Found, FoundRow } from './verify.ts';
+import { type Found, type FoundRow, MOST } from './verify.ts';
 
 /** What is wrong with a statement, or with a row of a closed month. */
 export interface StatementFinding {
@@ -37,9 +37,8 @@ export interface StatementCheck extends Found<StatementFinding> {
  * Proves every statement from the rows it covers (sql/0041_statements.sql): its text against its digest and the
  * statement before it, its rows against the ledger, its sums against its rows, and each row of a closed month
  * against the statements. Reads all closed months; safe while rows are written.
- * @param most findings returned
  */
-export async function verifyStatements(sql: Sql, most = 1000): Promise<StatementCheck> {
+export async function verifyStatements(sql: Sql): Promise<StatementCheck> {
   const [row] = await sql<[FoundRow<StatementCheck>]>`
     with chain as materialized (
       select s.*, digest = sha256(convert_to(content, 'UTF8')) as intact, number > 1 + coalesce(lag(number) over c, 0) as gap,
@@ -114,7 +113,7 @@ export async function verifyStatements(sql: Sql, most = 1000): Promise<Statement
       (select count(*) from late)::integer as late, (select count(*) from findings)::integer as total,
       (select json_agg(first) from (
         select what, company_id, number, to_char(billing_month, 'YYYY-MM') as month, request_id from findings
-        order by company_id, number nulls last, what, request_id limit ${most}) as first) as findings`;
+        order by company_id, number nulls last, what, request_id limit ${MOST}) as first) as findings`;
   return { ...row, findings: row.findings ?? [] };
 }
 
@@ -162,10 +161,7 @@ export interface CheckpointFinding {
  * Checks the checkpoints that statements name: each against the one before it, and each seal in it against the ledger's.
  * So the removal of a writer's newest seals is found too, which its chain alone cannot tell.
  */
-export async function verifyCheckpoints(
-  sql: Sql,
-  most = 1000,
-): Promise<{ checkpoints: number; findings: CheckpointFinding[] }> {
+export async function verifyCheckpoints(sql: Sql): Promise<{ checkpoints: number; findings: CheckpointFinding[] }> {
   const [row] = await sql<[{ checkpoints: number; findings: CheckpointFinding[] | null }]>`
     with chain as (
       select m.number as checkpoint, digest <> seal_checkpoint_digest(m) as edited, number > 1 + coalesce(lag(number) over c, 0) as gap,
@@ -183,6 +179,6 @@ export async function verifyCheckpoints(
       where s.digest is distinct from substr(m.digests, (t.place * 32 - 31)::integer, 32)
     )
     select (select count(*) from seal_checkpoints)::integer as checkpoints,
-      (select json_agg(first) from (select * from findings order by checkpoint, writer, number limit ${most}) as first) as findings`;
+      (select json_agg(first) from (select * from findings order by checkpoint, writer, number limit ${MOST}) as first) as findings`;
   return { checkpoints: row.checkpoints, findings: row.findings ?? [] };
 }

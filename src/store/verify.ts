@@ -4,6 +4,9 @@ import { digestOfRow } from './digest.ts';
 import { KEY_DAYS } from './key-days.ts';
 import { NIL_ID } from './request-hours.ts';
 
+/** Differences and findings that a check returns. */
+export const MOST = 1000;
+
 /** A table of sums, and what they are the sums of. */
 interface Sums {
   readonly table: string;
@@ -171,7 +174,7 @@ export async function verifyLedger(sql: Sql): Promise<{ checked: number; differe
  * them. Reads the whole ledger in one snapshot; safe while rows are written.
  * @param most differences returned
  */
-export function verifySums(sql: Sql, name: SumsName, most = 1000): Promise<SumsCheck> {
+export function verifySums(sql: Sql, name: SumsName, most = MOST): Promise<SumsCheck> {
   return compare(sql, SUMS[name], most);
 }
 
@@ -235,9 +238,8 @@ export interface SealCheck extends Found<Finding> {
 /**
  * Checks every row against the seal of its batch, and every seal against the one before it
  * (sql/0011_seals.sql). Reads the whole ledger; safe while rows are written.
- * @param most findings returned
  */
-export async function verifySeals(sql: Sql, most = 1000): Promise<SealCheck> {
+export async function verifySeals(sql: Sql): Promise<SealCheck> {
   const [row] = await sql<[FoundRow<SealCheck>]>`
     with chain as (
       select writer, number, digest <> seal_digest(s) as edited, number > 1 + coalesce(lag(number) over seals, 0) as gap,
@@ -266,6 +268,6 @@ export async function verifySeals(sql: Sql, most = 1000): Promise<SealCheck> {
       (select count(*) from compared where what is distinct from 'row not sealed')::integer as rows,
       (select count(*) from compared where what = 'row not sealed')::integer as unsealed,
       (select count(*) from findings)::integer as total,
-      (select json_agg(first) from (select * from findings order by what, writer, number, request_id limit ${most}) as first) as findings`;
+      (select json_agg(first) from (select * from findings order by what, writer, number, request_id limit ${MOST}) as first) as findings`;
   return { ...row, findings: row.findings ?? [] };
 }
