@@ -49,7 +49,7 @@ function table(variables: typeof VARIABLES): string {
 /** Refused members as a Markdown table. */
 function refused(groups: readonly SteeringGroup[]): string {
   const rows = groups.map(
-    ({ names, obeyedBy, effect }) =>
+    ([names, obeyedBy, effect]) =>
       `| ${names.replace(/\S+/g, '`$&`').replace(/\s+/g, ', ')} | ${obeyedBy} | ${effect} |`,
   );
   return ['| member | obeyed by | what a caller could do |', '|---|---|---|', ...rows].join('\n');

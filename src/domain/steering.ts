@@ -6,7 +6,6 @@ import {
   REFERENCE_MEMBERS,
   STEERING_METADATA,
   STEERING_TABLE,
-  type SteeringGroup,
 } from './steering-table.ts';
 
 /**
@@ -21,7 +20,8 @@ export const STEERING: readonly string[] = [
   ...STEERING_METADATA.flatMap(namesOf).map((name) => `metadata.${name}`),
 ];
 
-function namesOf({ names }: SteeringGroup): string[] {
+/** The names of a row. */
+function namesOf([names]: readonly [names: string, ...string[]]): string[] {
   return names.split(/\s+/);
 }
 
@@ -59,7 +59,7 @@ export class SteeringFilter {
     this.#structured = new NameSet([...members, ...structured]);
     this.#allowedStructured = new NameSet(within(exempt, METADATA).map(withoutMark));
     this.#kwargs = new NameSet(within(listed, KWARGS));
-    const harmless = new Set([...REFERENCE, ...Object.keys(HARMLESS)]);
+    const harmless = new Set([...REFERENCE, ...HARMLESS.flatMap(namesOf)]);
     for (const name of members) harmless.delete(name);
     for (const name of exempt) harmless.add(name);
     this.#harmless = harmless;
