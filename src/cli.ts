@@ -8,8 +8,11 @@ import { type Config, ConfigError, readConfig } from './config.ts';
 import { type Noun, RefusedChange } from './domain/refused-change.ts';
 import { programVersion } from './runtime/version.ts';
 import { parseAddress } from './store/address.ts';
+import { BackupRefused } from './store/backup.ts';
 import { DatabaseRefused, DatabaseUnavailable } from './store/database-error.ts';
+import { DistributionRefused } from './store/distribution.ts';
 import { MigrationRefused } from './store/migrate.ts';
+import { RestoreRefused } from './store/restore.ts';
 
 /** One run of the program: its arguments, environment and streams. */
 export interface Invocation {
@@ -54,6 +57,9 @@ const HINTS: Readonly<Record<RefusedChange['reason'], Readonly<Partial<Record<No
   },
 };
 
+/** Refusals whose message says all. */
+const EXPECTED = [MigrationRefused, DatabaseRefused, DistributionRefused, BackupRefused, RestoreRefused];
+
 /**
  * Runs a command line (contract section 1). Each mistake or refusal is one line on standard
  * error. Rejects only for a bug in this program.
@@ -94,16 +100,10 @@ async function runCommand(command: Command, parsed: Parsed, config: Config, invo
     const progress = (line: string) => void stderr.write(`tollgate: ${line}\n`);
     const context: Context = { ...database, config, env: invocation.env, stdin, json, warn, progress };
     const outcome = await command.run(context, values, operand);
-    if ('pieces' in outcome) {
-      await database.read(async (sql) => {
-        for await (const piece of outcome.pieces(sql)) if (!(await write(stdout, piece))) break;
-      }, outcome.company);
-      return 0;
-    }
     if ('print' in outcome) {
       let isRead = true;
-      const print = outcome.print(async (bytes) => {
-        isRead = await write(stdout, bytes);
+      const print = outcome.print(async (piece) => {
+        isRead = await write(stdout, piece);
         return isRead;
       });
       await print.catch((error) => {
@@ -171,8 +171,7 @@ function explain(error: unknown, command: string | undefined): { lines: readonly
     return { lines: [`${error.message}; check that Postgres runs and that DATABASE_URL is right`], exit: 1 };
   }
   if (error instanceof Failure) return { lines: error.lines, exit: 1 };
-  const expected = [MigrationRefused, DatabaseRefused].some((kind) => error instanceof kind);
-  if (expected) return { lines: [(error as Error).message], exit: 1 };
+  if (EXPECTED.some((kind) => error instanceof kind)) return { lines: [(error as Error).message], exit: 1 };
   throw error;
 }
 

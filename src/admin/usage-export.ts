@@ -1,4 +1,4 @@
-import { csvCell, harmless } from '../domain/csv.ts';
+import { csvLine, harmless } from '../domain/csv.ts';
 import { type DayRange, stepOf } from '../domain/day-range.ts';
 import { FieldError } from '../domain/field.ts';
 import { TOKEN_DETAILS } from '../domain/usage.ts';
@@ -67,7 +67,7 @@ function sumsText(usage: Usage, quality: Quality, details: UsageDetails | null, 
     ...usage.by_cost_center.lines.map((line) => ['cost_center', line.name, '', ...counts(line)]),
     ...usage.by_ending.map((line) => ['ending', line.outcome, line.usage_source, ...figures(line)]),
   ];
-  return lines.map((line) => `${HEADING.map((_, at) => csvCell(harmless(line[at] ?? ''))).join(',')}\n`).join('');
+  return lines.map((line) => `${csvLine(HEADING.map((_, at) => harmless(line[at] ?? '')))}\n`).join('');
 }
 
 function figures({ requests, prompt_tokens, completion_tokens, cost_eur }: UsageSums): string[] {

@@ -1,7 +1,7 @@
 import { readUuid } from '../domain/field.ts';
 import { type AlertRow, listAlerts, retryAlerts } from '../store/alert.ts';
 import { type Command, command, flag, optional } from './command.ts';
-import { listing, minute, orDash } from './text.ts';
+import { listing, minute } from './text.ts';
 
 const MOST_LISTED = 1000;
 
@@ -29,14 +29,14 @@ Prints at most ${MOST_LISTED} lines.`,
           ID: ({ alert }) => alert.id,
           'AT (UTC)': ({ alert }) => minute(new Date(alert.occurred_at)),
           COMPANY: ({ alert }) => alert.company.name,
-          KEY: ({ alert }) => orDash(alert.key && `${alert.key.prefix}…`),
+          KEY: ({ alert }) => alert.key && `${alert.key.prefix}…`,
           MONTH: ({ alert }) => alert.month,
           THRESHOLD: ({ alert }) => (alert.threshold === 'forecast' ? 'forecast' : `${alert.threshold} %`),
-          TO: ({ channel, recipient }) => recipient || orDash(channel),
+          TO: ({ channel, recipient }) => recipient || channel,
           STATE: ({ state }) => state,
-          ATTEMPTS: ({ attempts }) => orDash(attempts),
+          ATTEMPTS: ({ attempts }) => attempts,
           'NEXT (UTC)': ({ state, next_attempt_at }) => minute(state === 'pending' ? next_attempt_at : null),
-          ERROR: ({ last_error }) => orDash(last_error),
+          ERROR: ({ last_error }) => last_error,
         },
         'There are no such alerts.',
         ['ATTEMPTS'],

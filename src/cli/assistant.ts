@@ -18,7 +18,7 @@ import {
 } from '../store/assistant.ts';
 import { unknownSlugs } from '../store/model.ts';
 import { type Command, type Context, command, optional, required, someChange } from './command.ts';
-import { card, instant, listing, orDash, yesNo } from './text.ts';
+import { card, instant, listing, yesNo } from './text.ts';
 
 const operand = { shown: 'ID', meaning: 'id of the assistant', read: readUuid };
 const VISIBILITY_NOTE = 'The API runs an assistant only if its visibility is company and it has no project.';
@@ -77,9 +77,9 @@ export const assistantCommands: readonly Command[] = [
         {
           ID: ({ id }) => id,
           NAME: ({ name }) => name,
-          MODEL: ({ model_slug }) => orDash(model_slug),
-          TEMPERATURE: ({ temperature }) => orDash(temperature),
-          'MAX TOKENS': ({ max_tokens }) => orDash(max_tokens),
+          MODEL: ({ model_slug }) => model_slug,
+          TEMPERATURE: ({ temperature }) => temperature,
+          'MAX TOKENS': ({ max_tokens }) => max_tokens,
           VISIBILITY: ({ visibility }) => visibility,
           API: ({ visibility, project_id }) => yesNo(isEligible(visibility, project_id)),
         },
@@ -114,11 +114,11 @@ function show(sentence: string, assistant: AssistantRow): string {
     id: assistant.id,
     company: assistant.company_id,
     name: assistant.name,
-    model: orDash(assistant.model_slug),
-    temperature: orDash(assistant.temperature),
-    'max tokens': orDash(assistant.max_tokens),
+    model: assistant.model_slug,
+    temperature: assistant.temperature,
+    'max tokens': assistant.max_tokens,
     visibility: assistant.visibility,
-    project: orDash(assistant.project_id),
+    project: assistant.project_id,
     'API runs it': yesNo(isEligible(assistant.visibility, assistant.project_id)),
     created: instant(assistant.created_at),
   });

@@ -2,9 +2,9 @@ import { createReadStream, createWriteStream, existsSync, renameSync, rmSync, st
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip, createGzip } from 'node:zlib';
-import { type BackupProgress, BackupRefused, backupOf } from '../store/backup.ts';
+import { type BackupProgress, backupOf } from '../store/backup.ts';
 import { BackupDamaged, BackupReader } from '../store/backup-reader.ts';
-import { RestoreRefused, restore } from '../store/restore.ts';
+import { restore } from '../store/restore.ts';
 import { type Command, command, Failure, required } from './command.ts';
 
 const GZIP_LEVEL = 3; // 6 takes twice the time for a tenth less
@@ -85,7 +85,6 @@ function megabytes(bytes: number): string {
 
 /** An error of a file in one line; any other error as it is. */
 function asFailure(error: unknown, file: string): unknown {
-  if (error instanceof RestoreRefused || error instanceof BackupRefused) return new Failure(error.message);
   const { code = '' } = error as NodeJS.ErrnoException;
   const isFile = error instanceof BackupDamaged || 'syscall' in (error as object) || code.startsWith('Z_');
   return isFile ? new Failure(`${file}: ${(error as Error).message}`) : error;

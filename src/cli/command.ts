@@ -50,11 +50,13 @@ export interface Output {
   readonly text: string;
 }
 
-/** The result of a command: its output, or what is printed while rows are read, as pieces of text or as bytes. */
+/**
+ * The result of a command: its output, or what prints it piece by piece. `write` resolves false when nobody reads
+ * any more.
+ */
 export type Outcome =
   | (Output & { readonly exit?: 0 | 1 })
-  | { readonly print: (write: (bytes: Buffer) => Promise<boolean>) => Promise<unknown> }
-  | { readonly pieces: (sql: Sql) => AsyncIterable<string>; readonly company: string };
+  | { readonly print: (write: (piece: string | Buffer) => Promise<boolean>) => Promise<unknown> };
 
 export interface Option<T> {
   /** As help shows it: "--budget EUR"; a switch is its name alone. */
@@ -190,18 +192,6 @@ function nameOf({ shown }: Option<unknown>): string {
 /** "EUR" of "--budget EUR"; undefined for a switch. */
 function placeholderOf({ shown }: Option<unknown>): string | undefined {
   return shown.split(' ')[1];
-}
-
-/** Standard input. Reading stops soon after `most` bytes: a text with more of them is not whole. */
-export async function textFrom(stdin: Readable, most: number): Promise<string> {
-  const chunks: Buffer[] = [];
-  let length = 0;
-  for await (const chunk of stdin) {
-    chunks.push(Buffer.from(chunk));
-    length += chunk.length;
-    if (length > most) break;
-  }
-  return Buffer.concat(chunks).toString();
 }
 
 /** The changes of a `set` command. @throws UsageError when there are none */

@@ -105,6 +105,6 @@ async function intoFile(path: string, fill: (write: Write) => Promise<Manifest>)
 }
 
 function archiveText(path: string, { files, taken_at }: Manifest): string {
-  const rows = files.map(({ name, rows, what }) => [name, String(rows), what]);
+  const rows = files.map(({ name, rows, what }) => [name, rows, what]);
   return `Written to ${path}, as of ${taken_at}.\n\n${table(['FILE', 'ROWS', 'WHAT'], rows, ['ROWS'])}`;
 }

@@ -2,7 +2,7 @@ import { readText } from '../domain/field.ts';
 import { pendingMigrations } from '../store/migrate.ts';
 import type { Step } from './apply/apply.ts';
 import { type Command, command, Failure, flag } from './command.ts';
-import { readInput } from './input.ts';
+import { inputName, readInput } from './input.ts';
 
 const SIGNS: Readonly<Record<Step['done'], string>> = { create: '+', change: '~', remove: '-' };
 
@@ -32,7 +32,7 @@ Secrets are references: "value: { env: NAME }" or "value: { file: PATH }".
     async run({ db, migrate, transact, config, env, stdin }, { dry }, path) {
       // loaded only here: no other command needs the parser
       const [{ apply }, { readWanted }] = await Promise.all([import('./apply/apply.ts'), import('./apply/read.ts')]);
-      const file = readWanted(await readInput(path, stdin, MOST_BYTES), path === '-' ? 'standard input' : path);
+      const file = readWanted(await readInput(path, stdin, MOST_BYTES), inputName(path));
       if (!dry) await migrate();
       else if ((await pendingMigrations(db)).length > 0) {
         throw new Failure('the database is not at this version; run "tollgate migrate", then try again');

@@ -2,7 +2,7 @@ import { EVENT_DAYS, EVENT_KINDS } from '../domain/event.ts';
 import { oneOf, readInstant, readUuid } from '../domain/field.ts';
 import { type EventFilter, type EventRow, listEvents, replayEvents } from '../store/event.ts';
 import { type Command, command, flag, optional, UsageError, type Values } from './command.ts';
-import { listing, minute, orDash } from './text.ts';
+import { listing, minute } from './text.ts';
 
 const MOST_LISTED = 1000;
 
@@ -41,14 +41,14 @@ A receiver is a line of its own. Events are kept for ${EVENT_DAYS} days. Prints 
           'AT (UTC)': ({ event }) => minute(new Date(event.occurred_at)),
           COMPANY: ({ event }) => event.company.name,
           KIND: ({ event }) => event.type,
-          KEY: ({ event }) => orDash(keyOf(event)),
-          BY: ({ event }) => orDash((event.actor as string | undefined) ?? null),
-          TO: ({ delivery }) => orDash(delivery && (delivery.recipient || delivery.channel)),
+          KEY: ({ event }) => keyOf(event),
+          BY: ({ event }) => event.actor as string | undefined,
+          TO: ({ delivery }) => delivery && (delivery.recipient || delivery.channel),
           STATE: ({ told, delivery }) => delivery?.state ?? (told ? 'unsent' : 'pending'),
-          ATTEMPTS: ({ delivery }) => orDash(delivery?.attempts ?? null),
+          ATTEMPTS: ({ delivery }) => delivery?.attempts,
           'NEXT (UTC)': ({ delivery }) =>
             minute(delivery?.state === 'pending' ? new Date(delivery.next_attempt_at) : null),
-          ERROR: ({ delivery }) => orDash(delivery?.last_error ?? null),
+          ERROR: ({ delivery }) => delivery?.last_error,
         },
         'There are no such events.',
         ['ATTEMPTS'],

@@ -17,8 +17,13 @@ export async function readInput(path: string, stdin: Readable, most: number): Pr
       if (left < 0) break;
     }
   } catch (error) {
-    throw new Failure(`cannot read ${path}: ${(error as Error).message}`);
+    throw new Failure(`cannot read ${inputName(path)}: ${(error as Error).message}`);
   }
-  if (left < 0) throw new Failure(`${path} is larger than ${most / 1_048_576} MiB; split it`);
+  if (left < 0) throw new Failure(`${inputName(path)} is larger than ${most / 1_048_576} MiB; split it`);
   return Buffer.concat(pieces).toString();
+}
+
+/** What messages call a file, or standard input. */
+export function inputName(path: string): string {
+  return path === '-' ? 'standard input' : path;
 }

@@ -27,19 +27,18 @@ import {
   type Command,
   type Context,
   command,
-  Failure,
   flag,
   listOrNone,
   optional,
   repeated,
   required,
   someChange,
-  textFrom,
   UsageError,
 } from './command.ts';
 import { budgetText, limitColumn, limitOptions, PLAIN } from './company.ts';
 import { ACTOR } from './database.ts';
-import { card, instant, listing, minute, orDash } from './text.ts';
+import { readInput } from './input.ts';
+import { card, instant, listing, minute } from './text.ts';
 
 /** What a key may do less than its company. */
 const restrictions = {
@@ -116,7 +115,7 @@ export const keyCommands: readonly Command[] = [
           NAME: ({ name }) => name,
           SCOPES: ({ scopes }) => scopes.join(', '),
           'CREATED (UTC)': ({ created_at }) => minute(created_at),
-          BY: ({ created_by }) => orDash(created_by),
+          BY: ({ created_by }) => created_by,
           'LAST USED (UTC)': ({ last_used_at }) => minute(last_used_at),
           'EXPIRES (UTC)': ({ expires_at }) => minute(expires_at),
           STATE: ({ state }) => state,
@@ -160,8 +159,7 @@ export const keyCommands: readonly Command[] = [
     notes:
       'Only digests are looked up, and nothing of the text is printed. Example:\n  tollgate key find --stdin < leaked.env\n\nTo replace a key that leaked: tollgate key rotate KEY_ID --leaked',
     async run({ read, config, stdin }) {
-      const input = await textFrom(stdin, MOST_TEXT);
-      if (Buffer.byteLength(input) > MOST_TEXT) throw new Failure('the text has more than 64 MiB: give it in parts');
+      const input = await readInput('-', stdin, MOST_TEXT);
       const digests = possibleKeysIn(input, config.keyPrefix).map(digestOf);
       const keys = await read(async (sql) => keysWithCompany(sql, await idsOfDigests(sql, digests), null));
       const text = listing(

@@ -1,3 +1,4 @@
+import { csvLine } from '../domain/csv.ts';
 import { readMonth, readUuid } from '../domain/field.ts';
 import { findCompany } from '../store/company.ts';
 import { exportLedger, LEDGER_COLUMNS, type LedgerRow } from '../store/export.ts';
@@ -19,9 +20,8 @@ import {
   verifyStatements,
 } from '../store/verify-statements.ts';
 import { type Command, command, flag, required, UsageError } from './command.ts';
-import { csvLine } from './csv.ts';
 import { reconcileCommand } from './reconcile.ts';
-import { firstRows, table } from './text.ts';
+import { type Cell, firstRows, table } from './text.ts';
 
 export const ledgerCommands: readonly Command[] = [
   command({
@@ -64,11 +64,15 @@ export const ledgerCommands: readonly Command[] = [
     },
     notes:
       'EUR amounts are exact. In JSON they are strings, so that no parser rounds them. With --json all rows are one JSON array. What the upstream did not tell of the tokens and of its own cost is null, in CSV empty; the cost is in the currency beside it.',
-    async run({ transact, json }, { company, month, csv }) {
+    async run({ transact, read, json }, { company, month, csv }) {
       if (csv && json) throw new UsageError('--csv and --json exclude each other; choose one');
       await transact((sql) => findCompany(sql, company));
       const format = csv ? csvOf : json ? arrayOf : linesOf;
-      return { pieces: (sql) => format(exportLedger(sql, company, month)), company };
+      const print = (write: (piece: string) => Promise<boolean>) =>
+        read(async (sql) => {
+          for await (const piece of format(exportLedger(sql, company, month))) if (!(await write(piece))) break;
+        }, company);
+      return { print };
     },
   }),
 ];
@@ -118,8 +122,8 @@ function statementsText(
   return parts;
 }
 
-function cells<T extends object>(rows: readonly T[], ...members: (keyof T)[]): string[][] {
-  return rows.map((row) => members.map((name) => String(row[name] ?? '-')));
+function cells<T extends object>(rows: readonly T[], ...members: (keyof T)[]): Cell[][] {
+  return rows.map((row) => members.map((name) => row[name] as Cell));
 }
 
 type Batches = AsyncIterable<readonly LedgerRow[]>;

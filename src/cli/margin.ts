@@ -1,3 +1,4 @@
+import { csvLine } from '../domain/csv.ts';
 import { readMonth } from '../domain/field.ts';
 import {
   costsText,
@@ -8,27 +9,26 @@ import {
   type ToldSums,
 } from '../store/margin-details.ts';
 import { type Command, command, flag, optional } from './command.ts';
-import { csvLine } from './csv.ts';
-import { listing, orDash } from './text.ts';
+import { listing, sections } from './text.ts';
 
 type Sums = DetailedMargin['total'];
 
 const SUMS = {
-  REQUESTS: ({ requests }: Sums) => String(requests),
+  REQUESTS: ({ requests }: Sums) => requests,
   'REVENUE EUR': ({ revenue_eur }: Sums) => revenue_eur,
-  'COST EUR': ({ cost_eur }: Sums) => orDash(cost_eur),
-  'MARGIN EUR': ({ margin_eur }: Sums) => orDash(margin_eur),
-  '%': ({ margin_percent }: Sums) => orDash(margin_percent),
+  'COST EUR': ({ cost_eur }: Sums) => cost_eur,
+  'MARGIN EUR': ({ margin_eur }: Sums) => margin_eur,
+  '%': ({ margin_percent }: Sums) => margin_percent,
   'WITHOUT COST': ({ uncosted_eur }: Sums) => uncosted_eur,
 };
 /** Shown where upstreams told any. */
 const COST = {
-  "UPSTREAM'S COST": ({ upstream }: ToldSums) => orDash(upstream === null ? null : costsText(upstream)),
-  'IN EUR': ({ upstream }: ToldSums) => orDash(upstream?.cost_eur ?? null),
-  'OF CALLS': ({ upstream }: ToldSums) => String(upstream?.requests ?? 0),
-  "MARGIN BY UPSTREAM'S COST": ({ upstream }: ToldSums) => orDash(upstream?.margin_eur ?? null),
+  "UPSTREAM'S COST": ({ upstream }: ToldSums) => upstream && costsText(upstream),
+  'IN EUR': ({ upstream }: ToldSums) => upstream?.cost_eur,
+  'OF CALLS': ({ upstream }: ToldSums) => upstream?.requests ?? 0,
+  "MARGIN BY UPSTREAM'S COST": ({ upstream }: ToldSums) => upstream?.margin_eur,
 };
-const CACHED = { 'CACHED %': ({ cached_percent }: ToldSums) => orDash(cached_percent) };
+const CACHED = { 'CACHED %': ({ cached_percent }: ToldSums) => cached_percent };
 const NUMBERS = Object.keys({ ...SUMS, ...COST, ...CACHED });
 
 export const marginCommands: readonly Command[] = [
@@ -52,7 +52,7 @@ Where the upstream reports its own cost, more columns show it: as reported, and 
 
 function show({ month, total, by_model, by_company, without_cost, told }: DetailedMargin): string {
   const sums = { ...SUMS, ...(told.cost ? COST : {}), ...(told.cached ? CACHED : {}) };
-  const sections = [
+  return sections(
     listing([total], { [`ALL OF ${month.slice(0, 7)}`]: () => 'total', ...sums }, '', NUMBERS),
     listing(by_model, { MODEL: ({ model }: DetailedModel) => model, ...sums }, '', NUMBERS),
     listing(
@@ -64,37 +64,31 @@ function show({ month, total, by_model, by_company, without_cost, told }: Detail
     without_cost.length === 0
       ? ''
       : `Without a cost price: ${without_cost.join(', ')}. Set it with "tollgate model cost".`,
-  ];
-  return sections.filter((section) => section !== '').join('\n\n');
+  );
 }
 
-const CSV_COLUMNS = [
-  ...[
-    'company_id',
-    'company_name',
-    'model',
-    'requests',
-    'revenue_eur',
-    'cost_eur',
-    'margin_eur',
-    'margin_percent',
-    'uncosted_eur',
-  ],
-] as const;
-const TOLD_COLUMNS = [
-  ...['cached_percent', 'upstream_requests', 'upstream_revenue_eur', 'upstream_cost', 'upstream_cost_eur'],
-];
+type Line = DetailedMargin['lines'][number];
+
+/** Columns of the CSV after the month. */
+const CSV: Readonly<Record<string, (line: Line) => string | number | null | undefined>> = {
+  company_id: (line) => line.company_id,
+  company_name: (line) => line.company_name,
+  model: (line) => line.model,
+  requests: (line) => line.requests,
+  revenue_eur: (line) => line.revenue_eur,
+  cost_eur: (line) => line.cost_eur,
+  margin_eur: (line) => line.margin_eur,
+  margin_percent: (line) => line.margin_percent,
+  uncosted_eur: (line) => line.uncosted_eur,
+  cached_percent: (line) => line.cached_percent,
+  upstream_requests: ({ upstream }) => upstream?.requests,
+  upstream_revenue_eur: ({ upstream }) => upstream?.revenue_eur,
+  upstream_cost: ({ upstream }) => upstream && costsText(upstream),
+  upstream_cost_eur: ({ upstream }) => upstream?.cost_eur,
+};
 
 function csvOf({ month, lines }: DetailedMargin): string {
-  const rows = lines.map((line) => {
-    const values = line as unknown as Readonly<Record<string, string | number | null>>;
-    const { cached_percent, upstream } = line;
-    const cost = upstream && costsText(upstream);
-    const told = [cached_percent, upstream?.requests, upstream?.revenue_eur, cost, upstream?.cost_eur];
-    return [
-      month.slice(0, 7),
-      ...[...CSV_COLUMNS.map((name) => values[name]), ...told].map((value) => String(value ?? '')),
-    ];
-  });
-  return [['month', ...CSV_COLUMNS, ...TOLD_COLUMNS], ...rows].map(csvLine).join('\n');
+  const cells = (line: Line) => Object.values(CSV).map((cell) => String(cell(line) ?? ''));
+  const rows = lines.map((line) => [month.slice(0, 7), ...cells(line)]);
+  return [['month', ...Object.keys(CSV)], ...rows].map(csvLine).join('\n');
 }

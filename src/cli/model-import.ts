@@ -2,7 +2,7 @@ import { readText } from '../domain/field.ts';
 import { IMPORT_BYTES, IMPORT_COLUMNS, type ImportMistake, readModels } from '../domain/model-import.ts';
 import { type ImportedLine, importModels } from '../store/model-import.ts';
 import { type Command, command, Failure, flag } from './command.ts';
-import { readInput } from './input.ts';
+import { inputName, readInput } from './input.ts';
 import { listing } from './text.ts';
 
 export const modelImportCommands: readonly Command[] = [
@@ -27,7 +27,7 @@ Prices are plain decimal numbers with a dot, in EUR per 1000 or 1,000,000 tokens
 function refuse(file: string, mistakes: readonly ImportMistake[]): void {
   if (mistakes.length === 0) return;
   const lines = mistakes.map(
-    ({ line, column, message }) => `${file}:${line}: ${column === null ? 'the line' : column} ${message}`,
+    ({ line, column, message }) => `${inputName(file)}:${line}: ${column === null ? 'the line' : column} ${message}`,
   );
   throw new Failure(...lines);
 }
@@ -35,7 +35,7 @@ function refuse(file: string, mistakes: readonly ImportMistake[]): void {
 function show(lines: readonly ImportedLine[], dryRun: boolean): string {
   const count = (state: ImportedLine['state']) => lines.filter((line) => line.state === state).length;
   const columns = {
-    LINE: ({ line }: ImportedLine) => String(line),
+    LINE: ({ line }: ImportedLine) => line,
     MODEL: ({ slug }: ImportedLine) => slug,
     COMPANY: ({ company }: ImportedLine) => company ?? 'all',
     STATE: ({ state }: ImportedLine) => state,

@@ -10,7 +10,7 @@ import {
   withdrawPrice,
 } from '../store/price.ts';
 import { type Command, command, optional, required } from './command.ts';
-import { card, listing, orDash } from './text.ts';
+import { card, listing } from './text.ts';
 
 const slug = { shown: 'SLUG', meaning: 'public name of the model', read: readSlug };
 const NUMBERS = ['EUR/1K IN', 'EUR/1K OUT'];
@@ -91,8 +91,8 @@ export function showPrice(sentence: string, price: PriceRow): string {
   return card(sentence, {
     slug: price.slug,
     company: price.company_id ?? 'all',
-    'EUR per 1000 in': orDash(price.input),
-    'EUR per 1000 out': orDash(price.output),
+    'EUR per 1000 in': price.input,
+    'EUR per 1000 out': price.output,
     from: price.valid_from.toISOString(),
   });
 }
@@ -120,7 +120,7 @@ function showAnswers(answers: readonly PriceAnswer[]): string {
     'EUR/1K OUT': ({ output }: PriceAnswer) => output ?? 'no model',
     MODEL: ({ company_id, input }: PriceAnswer) =>
       input === null ? '-' : company_id === null ? 'shared' : "the company's own",
-    SINCE: ({ valid_from }: PriceAnswer) => valid_from?.toISOString() ?? '-',
+    SINCE: ({ valid_from }: PriceAnswer) => valid_from?.toISOString(),
   };
   return listing(answers, columns, '', NUMBERS);
 }

@@ -1,12 +1,16 @@
-import { readFileSync } from 'node:fs';
-import { FieldError, readUuid } from '../domain/field.ts';
+import type { Readable } from 'node:stream';
+import { FieldError, readText, readUuid } from '../domain/field.ts';
+import { CsvError } from '../domain/read-csv.ts';
 import { type BilledCall, EXPORT_COLUMNS, ofCompany, readExport, reconcile, spanOf } from '../domain/reconcile.ts';
 import { exceeds, type ModelTotals, totalsByModel } from '../domain/reconcile-costs.ts';
 import { findCompany } from '../store/company.ts';
 import { readCalls } from '../store/reconcile.ts';
 import { command, Failure, optional, required } from './command.ts';
-import { firstRows, listing, MOST_SHOWN, orDash } from './text.ts';
+import { inputName, readInput } from './input.ts';
+import { firstRows, listing, MOST_SHOWN, sections } from './text.ts';
 
+/** As much as one text of V8 can hold. */
+const MOST_BYTES = 511 * 1_048_576;
 const RATE = '1';
 const TOLERANCE = '0.01';
 
@@ -15,7 +19,7 @@ export const reconcileCommand = command({
   name: 'ledger reconcile',
   summary: "compare with the upstream's bill; exits 1 on a difference",
   options: {
-    upstream: required('--upstream FILE.csv', (text) => text, "the upstream's list of calls"),
+    upstream: required('--upstream FILE.csv', readText, "the upstream's list of calls, or - for standard input"),
     within: optional(
       '--within SECONDS',
       readSeconds,
@@ -40,9 +44,9 @@ export const reconcileCommand = command({
 The upstream gets our request id with every call, as x-request-id. Calls are paired by this id, or else by model, tokens and time. A call is "missing" if only the upstream has it, "extra" if only the ledger has it, and "differing" if their tokens differ.
 Both sides are summed by model. With a cost column, what the upstream billed (its costs × --rate) is compared with what it should cost: the ledger's tokens × the model's cost price of the day ("model cost"). A dash stands where a call has no cost, or no cost price. CHARGED is what the companies pay. All amounts are exact.
 With --company, calls that the ledger has for other companies are left out; a missing call may be anybody's.`,
-  async run({ read }, { upstream: file, within = 60, company, rate = RATE, tolerance = TOLERANCE }) {
-    const billed = readUpstream(file);
-    if (billed.length === 0) throw new Failure(`${file} lists no calls`);
+  async run({ read, stdin }, { upstream: file, within = 60, company, rate = RATE, tolerance = TOLERANCE }) {
+    const billed = await readBill(file, stdin);
+    if (billed.length === 0) throw new Failure(`${inputName(file)} lists no calls`);
     const isCosted = billed.some(({ cost }) => cost !== null);
     const slack = within * 1000;
     const [first, last] = spanOf(billed);
@@ -62,15 +66,15 @@ With --company, calls that the ledger has for other companies are left out; a mi
       ...differing.map((pair) => ['differing', ...describe(pair.upstream), tokensOf(pair.ledger)]),
     ];
     const list = firstRows(['WHAT', 'CALL', 'MODEL', 'TIME', 'TOKENS', 'LEDGER'], rows, rows.length);
-    const parts = [
+    const text = sections(
       counts,
       rows.length === 0 ? '' : `${list}${rows.length > MOST_SHOWN ? '; --json lists all' : ''}`,
       totalsText(models, isCosted),
       off.length === 0 ? '' : `The upstream billed more or less than it should for: ${off.join(', ')}.`,
-    ];
+    );
     return {
       json: { matched, missing, extra, differing, models, models_off: off },
-      text: parts.filter((part) => part !== '').join('\n\n'),
+      text,
       exit: rows.length + off.length === 0 ? 0 : 1,
     };
   },
@@ -78,16 +82,16 @@ With --company, calls that the ledger has for other companies are left out; a mi
 
 function totalsText(models: readonly ModelTotals[], isCosted: boolean): string {
   const costs = {
-    'BILLED EUR': ({ billed_eur }: ModelTotals) => orDash(billed_eur),
-    'SHOULD COST EUR': ({ expected_eur }: ModelTotals) => orDash(expected_eur),
-    'DIFFERENCE EUR': ({ difference_eur }: ModelTotals) => orDash(difference_eur),
+    'BILLED EUR': ({ billed_eur }: ModelTotals) => billed_eur,
+    'SHOULD COST EUR': ({ expected_eur }: ModelTotals) => expected_eur,
+    'DIFFERENCE EUR': ({ difference_eur }: ModelTotals) => difference_eur,
   };
   const columns = {
     MODEL: ({ model }: ModelTotals) => model,
-    'UPSTREAM CALLS': ({ upstream_calls }: ModelTotals) => String(upstream_calls),
-    'LEDGER CALLS': ({ ledger_calls }: ModelTotals) => String(ledger_calls),
-    'UPSTREAM TOKENS': ({ upstream_tokens }: ModelTotals) => String(upstream_tokens),
-    'LEDGER TOKENS': ({ ledger_tokens }: ModelTotals) => String(ledger_tokens),
+    'UPSTREAM CALLS': ({ upstream_calls }: ModelTotals) => upstream_calls,
+    'LEDGER CALLS': ({ ledger_calls }: ModelTotals) => ledger_calls,
+    'UPSTREAM TOKENS': ({ upstream_tokens }: ModelTotals) => upstream_tokens,
+    'LEDGER TOKENS': ({ ledger_tokens }: ModelTotals) => ledger_tokens,
     ...(isCosted ? costs : {}),
     'CHARGED EUR': ({ charged_eur }: ModelTotals) => charged_eur,
   };
@@ -95,11 +99,13 @@ function totalsText(models: readonly ModelTotals[], isCosted: boolean): string {
 }
 
 /** @throws Failure when the file cannot be read */
-function readUpstream(file: string): BilledCall[] {
+async function readBill(file: string, stdin: Readable): Promise<BilledCall[]> {
+  const text = await readInput(file, stdin, MOST_BYTES);
   try {
-    return readExport(readFileSync(file, 'utf8'));
+    return readExport(text);
   } catch (error) {
-    throw new Failure(`${file}: ${(error as Error).message}`);
+    if (!(error instanceof CsvError)) throw error;
+    throw new Failure(`${inputName(file)}: line ${error.line}: ${error.message}`);
   }
 }
 

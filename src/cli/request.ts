@@ -2,7 +2,7 @@ import { readUuid } from '../domain/field.ts';
 import { fateOf } from '../domain/request-fate.ts';
 import { findRequest, type RequestDetail } from '../store/request.ts';
 import { type Command, command, Failure } from './command.ts';
-import { card } from './text.ts';
+import { type Cell, card, tokenDetails } from './text.ts';
 
 export const requestCommands: readonly Command[] = [
   command({
@@ -27,7 +27,7 @@ function keptText(days: number): string {
   return days === 0 ? 'requests are not kept (REQUEST_TRAIL_DAYS is 0)' : `requests are kept for ${days} days`;
 }
 
-function membersOf(request: RequestDetail): Record<string, string> {
+function membersOf(request: RequestDetail): Record<string, Cell> {
   const { company_id, company_name, api_key_id, key_name, key_prefix, asked, upstream_status } = request;
   const members = {
     time: request.occurred_at.toISOString(),
@@ -41,11 +41,7 @@ function membersOf(request: RequestDetail): Record<string, string> {
     outcome: request.outcome,
     'prompt tokens': request.prompt_tokens,
     'completion tokens': request.completion_tokens,
-    'cached tokens': request.cached_tokens,
-    'cache write tokens': request.cache_write_tokens,
-    'audio prompt tokens': request.audio_prompt_tokens,
-    'reasoning tokens': request.reasoning_tokens,
-    'audio completion tokens': request.audio_completion_tokens,
+    ...tokenDetails(request),
     EUR: request.cost_eur,
     "upstream's cost": request.upstream_cost && `${request.upstream_cost} ${request.upstream_currency}`,
     'ms duration': request.duration_ms,
@@ -55,6 +51,5 @@ function membersOf(request: RequestDetail): Record<string, string> {
     'upstream said': request.upstream_reason,
     source: request.in_trail ? null : 'the ledger alone: older than what is kept, or not kept',
   };
-  const known = Object.entries(members).filter(([, value]) => value !== null);
-  return Object.fromEntries(known.map(([name, value]) => [name, String(value)]));
+  return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== null));
 }

@@ -13,7 +13,7 @@ import {
 } from '../store/statement.ts';
 import { checkpointSeals, closeMonth, companiesToClose, requireClosable } from '../store/statement-close.ts';
 import { type Command, type Context, command, flag, type Outcome, optional, required, UsageError } from './command.ts';
-import { card, listing } from './text.ts';
+import { card, listing, sections } from './text.ts';
 
 const FOREVER = Number.POSITIVE_INFINITY;
 const PROGRESS_MS = 2000;
@@ -107,7 +107,7 @@ async function closeAll({ read, transact, progress }: Context, month: string): P
   }
   const text = listing(
     closed,
-    { COMPANY: ({ company_id }) => company_id, STATEMENT: ({ number }) => String(number) },
+    { COMPANY: ({ company_id }) => company_id, STATEMENT: ({ number }) => number },
     `All calls of ${month.slice(0, 7)} are on statements already.`,
     ['STATEMENT'],
   );
@@ -118,11 +118,11 @@ function listText(statements: readonly StatementRow[], open: readonly string[]):
   const rows = listing(
     statements,
     {
-      NUMBER: ({ number }) => String(number),
+      NUMBER: ({ number }) => number,
       MONTH: ({ month }) => month,
-      REQUESTS: ({ requests }) => String(requests),
+      REQUESTS: ({ requests }) => requests,
       'MONTH EUR': ({ cost_eur }) => cost_eur,
-      CORRECTIONS: ({ corrections }) => String(corrections),
+      CORRECTIONS: ({ corrections }) => corrections,
       'TOTAL EUR': ({ total_eur }) => total_eur,
       'CAME LATER': ({ later }) => laterText(later),
       DIGEST: ({ digest }) => digest.slice(0, 16),
@@ -152,14 +152,15 @@ function statementTables({ statement, stored, names }: ShownMonth, company: stri
       : `Statement ${stored.number}: ${month}`;
   const head = card(title, {
     company: `${company} (${statement.company_id})`,
-    requests: String(statement.requests),
-    'prompt tokens': String(statement.prompt_tokens),
-    'completion tokens': String(statement.completion_tokens),
+    requests: statement.requests,
+    'prompt tokens': statement.prompt_tokens,
+    'completion tokens': statement.completion_tokens,
     'EUR of the month': statement.cost_eur,
     'EUR with corrections': total_eur,
     ...(stored === null ? {} : sealsOf(statement, stored)),
   });
-  const sections = [
+  return sections(
+    head,
     sums('MODEL', sumsBy(lines, 'model'), (name) => name),
     sums('KEY', sumsBy(lines, 'key'), keyText),
     sums('COST CENTRE', sumsBy(lines, 'cost_center'), (name) => name || '-'),
@@ -173,8 +174,7 @@ function statementTables({ statement, stored, names }: ShownMonth, company: stri
       '',
       NUMBERS,
     ),
-  ];
-  return [head, ...sections.filter((section) => section !== '')].join('\n\n');
+  );
 }
 
 function sealsOf({ opening_seals, closing_seals, previous }: Statement, stored: StoredStatement) {
@@ -191,9 +191,9 @@ function sealsOf({ opening_seals, closing_seals, previous }: Statement, stored: 
 }
 
 const SUMS = {
-  REQUESTS: ({ requests }: StatementSums) => String(requests),
-  PROMPT: ({ prompt_tokens }: StatementSums) => String(prompt_tokens),
-  COMPLETION: ({ completion_tokens }: StatementSums) => String(completion_tokens),
+  REQUESTS: ({ requests }: StatementSums) => requests,
+  PROMPT: ({ prompt_tokens }: StatementSums) => prompt_tokens,
+  COMPLETION: ({ completion_tokens }: StatementSums) => completion_tokens,
   EUR: ({ cost_eur }: StatementSums) => cost_eur,
 };
 const NUMBERS = Object.keys(SUMS);

@@ -1,7 +1,7 @@
 import { duration, type GatewayRow, type Overview, type Period, problemsOf } from '../domain/overview.ts';
 import { readOverview } from '../store/overview.ts';
 import { type Command, command } from './command.ts';
-import { listing, minute, orDash, yesNo } from './text.ts';
+import { listing, minute, yesNo } from './text.ts';
 
 export const statusCommands: readonly Command[] = [
   command({
@@ -37,8 +37,8 @@ function facts({ today, month, budgets, models, gateways, set_aside, dead_delive
       {
         'API CALLS': ({ of }) => of,
         EUR: ({ cost_eur }) => cost_eur,
-        REQUESTS: ({ requests }) => `${requests}`,
-        TOKENS: ({ tokens }) => `${tokens}`,
+        REQUESTS: ({ requests }) => requests,
+        TOKENS: ({ tokens }) => tokens,
       },
       '',
       ['EUR', 'REQUESTS', 'TOKENS'],
@@ -49,11 +49,11 @@ function facts({ today, month, budgets, models, gateways, set_aside, dead_delive
       budgets.nearest,
       {
         'BUDGET NEAR ITS END': ({ company, key }) => (key === null ? company.name : `${company.name}, key ${key.name}`),
-        'USED %': ({ percent }) => `${percent}`,
+        'USED %': ({ percent }) => percent,
         'SPENT EUR': ({ spent_eur }) => spent_eur,
         'OF EUR': ({ budget_eur }) => budget_eur,
-        'FORECAST %': ({ forecast_percent }) => orDash(forecast_percent),
-        'REACHED ON': ({ reached_on }) => orDash(reached_on),
+        'FORECAST %': ({ forecast_percent }) => forecast_percent,
+        'REACHED ON': ({ reached_on }) => reached_on,
       },
       'No budget is near its end.',
       ['USED %', 'SPENT EUR', 'OF EUR', 'FORECAST %'],
@@ -62,10 +62,10 @@ function facts({ today, month, budgets, models, gateways, set_aside, dead_delive
       models,
       {
         'MODEL, LAST 24 H': ({ slug }) => slug || '(none found)',
-        REQUESTS: ({ requests }) => `${requests}`,
-        FAILED: ({ failed }) => `${failed}`,
-        'UPSTREAM FAILED': ({ upstream_failed }) => `${upstream_failed}`,
-        'MEAN MS': ({ mean_ms }) => orDash(mean_ms === null ? null : Math.round(mean_ms)),
+        REQUESTS: ({ requests }) => requests,
+        FAILED: ({ failed }) => failed,
+        'UPSTREAM FAILED': ({ upstream_failed }) => upstream_failed,
+        'MEAN MS': ({ mean_ms }) => mean_ms && Math.round(mean_ms),
       },
       'No requests are known of the last 24 hours: there were none, or the request trail is off (REQUEST_TRAIL_DAYS=0).',
       ['REQUESTS', 'FAILED', 'UPSTREAM FAILED', 'MEAN MS'],
@@ -78,7 +78,7 @@ function facts({ today, month, budgets, models, gateways, set_aside, dead_delive
         VERSION: ({ version }) => version,
         'STARTED (UTC)': ({ started_at }) => minute(new Date(started_at)),
         'SEEN (UTC)': ({ last_seen_at }) => minute(new Date(last_seen_at)),
-        'IN FLIGHT': ({ requests_in_flight }) => `${requests_in_flight}`,
+        'IN FLIGHT': ({ requests_in_flight }) => requests_in_flight,
         WAITING: ({ backlog, oldest_seconds }) => (backlog === 0 ? '0' : `${backlog}, ${duration(oldest_seconds)}`),
         'DISK FAILS': ({ spool_failing }) => yesNo(spool_failing),
       },
@@ -100,7 +100,7 @@ function spenders(when: string, { spenders: rows }: Period): string {
     {
       [`TOP SPENDERS ${when}`]: ({ name, id }) => name ?? id,
       EUR: ({ cost_eur }) => cost_eur,
-      'SHARE %': ({ share }) => orDash(share),
+      'SHARE %': ({ share }) => share,
       ID: ({ id }) => id,
     },
     `Nobody has spent anything ${when.toLowerCase()}.`,

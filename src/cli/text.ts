@@ -1,3 +1,4 @@
+import { TOKEN_DETAILS } from '../domain/usage.ts';
 import type { Erased } from '../store/erasure.ts';
 
 /** Text for people at a terminal. */
@@ -5,8 +6,11 @@ import type { Erased } from '../store/erasure.ts';
 /** Rows that `firstRows` shows. */
 export const MOST_SHOWN = 50;
 
+/** A value in a table or on a card; a dash stands for none. */
+export type Cell = string | number | null | undefined;
+
 /** An aligned table with a heading. Columns named in `right`, the numbers, are aligned to the right. */
-export function table(heading: readonly string[], rows: readonly (readonly string[])[], right: readonly string[] = []) {
+export function table(heading: readonly string[], rows: readonly (readonly Cell[])[], right: readonly string[] = []) {
   const lines = [heading, ...rows].map((row) => row.map(printable));
   const widths = heading.map((_, column) => Math.max(...lines.map((line) => length(line[column] as string))));
   const padded = (cell: string, column: number): string => {
@@ -17,7 +21,7 @@ export function table(heading: readonly string[], rows: readonly (readonly strin
 }
 
 /** A sentence, then names and values, one pair a line. */
-export function card(sentence: string, members: Readonly<Record<string, string>>): string {
+export function card(sentence: string, members: Readonly<Record<string, Cell>>): string {
   const width = Math.max(...Object.keys(members).map(length));
   const lines = Object.entries(members).map(([name, value]) => `  ${name.padEnd(width)}  ${printable(value)}`);
   return [sentence, '', ...lines].join('\n');
@@ -26,7 +30,7 @@ export function card(sentence: string, members: Readonly<Record<string, string>>
 /** A table with a row for each item, or the sentence `empty` when there are none. @param columns cells by heading */
 export function listing<T>(
   items: readonly T[],
-  columns: Readonly<Record<string, (item: T) => string>>,
+  columns: Readonly<Record<string, (item: T) => Cell>>,
   empty: string,
   right: readonly string[] = [],
 ): string {
@@ -34,10 +38,15 @@ export function listing<T>(
   return rows.length === 0 ? empty : table(Object.keys(columns), rows, right);
 }
 
+/** Sections with an empty line between them, without those that are empty. */
+export function sections(...texts: readonly string[]): string {
+  return texts.filter((text) => text !== '').join('\n\n');
+}
+
 /** A table of the first rows, and how many more there are. */
 export function firstRows(
   heading: readonly string[],
-  rows: readonly (readonly string[])[],
+  rows: readonly (readonly Cell[])[],
   total: number,
   right: readonly string[] = [],
 ): string {
@@ -47,8 +56,13 @@ export function firstRows(
 
 /** What an erasure reached, by table. @param sentence says whether it was done */
 export function erasedText(sentence: string, { persons, rows }: Erased): string {
-  const counts = Object.entries(rows).map(([table, count]) => [`rows of ${table}`, String(count)]);
-  return card(sentence, { persons: String(persons), ...Object.fromEntries(counts) });
+  const counts = Object.entries(rows).map(([table, count]) => [`rows of ${table}`, count]);
+  return card(sentence, { persons, ...Object.fromEntries(counts) });
+}
+
+/** "cached tokens" and so on, by these names. */
+export function tokenDetails<T>(row: Readonly<Record<(typeof TOKEN_DETAILS)[number], T>>): Record<string, T> {
+  return Object.fromEntries(TOKEN_DETAILS.map((column) => [column.replaceAll('_', ' '), row[column]]));
 }
 
 /** "2026-11-21 09:41 UTC". */
@@ -65,13 +79,9 @@ export function yesNo(value: boolean): string {
   return value ? 'yes' : 'no';
 }
 
-export function orDash(value: string | number | null): string {
-  return value === null ? '-' : String(value);
-}
-
 /** Replaces control characters: anyone may have written the names in the database, and no name may control the terminal. */
-function printable(text: string): string {
-  return text.replace(/\p{Cc}/gu, '\u{fffd}');
+function printable(cell: Cell): string {
+  return String(cell ?? '-').replace(/\p{Cc}/gu, '\u{fffd}');
 }
 
 function length(text: string): number {

@@ -1,7 +1,7 @@
 import { oneOf, orNone, readInstant, readName, readUuid } from '../domain/field.ts';
 import { type Access, createToken, listTokens, revokeToken, type TokenRow } from '../store/admin-token.ts';
 import { type Command, command, optional, required } from './command.ts';
-import { card, listing, minute, orDash } from './text.ts';
+import { card, listing, minute } from './text.ts';
 
 const ACCESS_TEXTS: Readonly<Record<Access, string>> = { read: 'read', write: 'read and change' };
 
@@ -52,7 +52,7 @@ export const tokenCommands: readonly Command[] = [
         COMPANY: ({ company_id }: TokenRow) => company_id ?? 'all',
         ACCESS: ({ access }: TokenRow) => ACCESS_TEXTS[access],
         STATE: ({ state }: TokenRow) => state,
-        'CREATED BY': ({ created_by }: TokenRow) => orDash(created_by),
+        'CREATED BY': ({ created_by }: TokenRow) => created_by,
         'EXPIRES (UTC)': ({ expires_at }: TokenRow) => minute(expires_at),
         'LAST USED (UTC)': ({ last_used_at }: TokenRow) => minute(last_used_at),
       };

@@ -4,12 +4,12 @@ import { summarizeUsage } from '../store/usage.ts';
 import type { DetailSums } from '../store/usage-details.ts';
 import { type Command, command, optional, required } from './command.ts';
 import { budgetText } from './company.ts';
-import { card, listing } from './text.ts';
+import { type Cell, card, listing, sections, tokenDetails } from './text.ts';
 
 const SUMS = {
-  REQUESTS: ({ requests }: UsageSums) => String(requests),
-  'PROMPT TOKENS': ({ prompt_tokens }: UsageSums) => String(prompt_tokens),
-  'COMPLETION TOKENS': ({ completion_tokens }: UsageSums) => String(completion_tokens),
+  REQUESTS: ({ requests }: UsageSums) => requests,
+  'PROMPT TOKENS': ({ prompt_tokens }: UsageSums) => prompt_tokens,
+  'COMPLETION TOKENS': ({ completion_tokens }: UsageSums) => completion_tokens,
   EUR: ({ cost_eur }: UsageSums) => cost_eur,
 };
 const NUMBERS = Object.keys(SUMS);
@@ -28,11 +28,11 @@ export const usageCommands: readonly Command[] = [
       const centers = usage.by_cost_center;
       const details = usage.token_details;
       const labelled = centers.some(({ cost_center }) => cost_center !== '') ? centers : [];
-      const sections = [
+      const text = sections(
         card(`Usage of ${usage.company_name} in ${usage.month}`, {
-          requests: String(usage.requests),
-          'prompt tokens': String(usage.prompt_tokens),
-          'completion tokens': String(usage.completion_tokens),
+          requests: usage.requests,
+          'prompt tokens': usage.prompt_tokens,
+          'completion tokens': usage.completion_tokens,
           ...(details === null ? {} : detailsOf(details)),
           'EUR API': usage.api_cost_eur,
           'EUR in-app chat': usage.chat_cost_eur,
@@ -42,20 +42,15 @@ export const usageCommands: readonly Command[] = [
         listing(usage.by_model, { MODEL: ({ model_slug }) => model_slug, ...SUMS }, '', NUMBERS),
         listing(usage.by_endpoint, { ENDPOINT: ({ endpoint }) => endpoint, ...SUMS }, '', NUMBERS),
         listing(labelled, { 'COST CENTRE': ({ cost_center }) => cost_center || '(none)', ...SUMS }, '', NUMBERS),
-      ];
-      return { json: usage, text: sections.filter((section) => section !== '').join('\n\n') };
+      );
+      return { json: usage, text };
     },
   }),
 ];
 
 /** What the tokens consist of, of calls whose upstream told. */
-function detailsOf(details: DetailSums): Record<string, string> {
-  const share = details.cached_percent === null ? '' : ` (${details.cached_percent} %)`;
-  return {
-    'cached tokens': `${details.cached_tokens}${share}`,
-    'cache write tokens': String(details.cache_write_tokens),
-    'audio prompt tokens': String(details.audio_prompt_tokens),
-    'reasoning tokens': String(details.reasoning_tokens),
-    'audio completion tokens': String(details.audio_completion_tokens),
-  };
+function detailsOf(details: DetailSums): Record<string, Cell> {
+  const { cached_tokens, cached_percent } = details;
+  const share = cached_percent === null ? '' : ` (${cached_percent} %)`;
+  return { ...tokenDetails(details), 'cached tokens': `${cached_tokens}${share}` };
 }

@@ -1,6 +1,6 @@
-/** A cell of CSV as in RFC 4180. */
-export function csvCell(text: string): string {
-  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+/** One record of CSV as in RFC 4180, without the end of its line. */
+export function csvLine(cells: readonly string[]): string {
+  return cells.map((text) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text)).join(',');
 }
 
 /** A name that a spreadsheet would take for a formula, as text. Amounts are never negative. */

@@ -1,7 +1,7 @@
-import { type CsvErrorCode, parse } from 'csv-parse/sync';
 import { FieldError, type Read, readBoolean, readKind, readName, readSlug, readTokenInput } from './field.ts';
 import type { ModelKind, TokenInput } from './model.ts';
 import { type Moment, type PriceUnit, priceIn, readMoment, readPriceIn } from './price.ts';
+import { CsvError, type CsvLine, readCsv } from './read-csv.ts';
 
 /** One line of a file of models. Prices are exact decimal text, EUR per 1000 tokens. */
 export interface ImportedModel {
@@ -57,7 +57,7 @@ export function readModels(text: string): { models: ImportedModel[]; mistakes: I
     mistakes.push({ line: heading.line + 1, column: null, message: 'is missing: there are no models' });
   if (lines.length > MAX_LINES) {
     mistakes.push({
-      line: (lines[MAX_LINES] as Line).line,
+      line: (lines[MAX_LINES] as CsvLine).line,
       column: null,
       message: `is one too many: at most ${MAX_LINES} models`,
     });
@@ -68,37 +68,15 @@ export function readModels(text: string): { models: ImportedModel[]; mistakes: I
   return { models, mistakes: mistakes.sort((a, b) => a.line - b.line) };
 }
 
-interface Line {
-  readonly line: number;
-  readonly cells: readonly string[];
-}
-
-function readLines(text: string, mistakes: ImportMistake[]): Line[] {
+function readLines(text: string, mistakes: ImportMistake[]): CsvLine[] {
   try {
-    const records = parse(text, {
-      bom: true,
-      info: true,
-      relax_column_count: true,
-      skip_empty_lines: true,
-      trim: true,
-    });
-    return (records as unknown as { record: string[]; info: { lines: number } }[]).map(({ record, info }) => ({
-      line: info.lines,
-      cells: record,
-    }));
+    return readCsv(text);
   } catch (error) {
-    const { lines = 1, code } = error as { lines?: number; code?: CsvErrorCode };
-    if (code === undefined) throw error;
-    mistakes.push({ line: lines, column: null, message: `is not CSV: ${MALFORMED[code] ?? 'it cannot be read'}` });
+    if (!(error instanceof CsvError)) throw error;
+    mistakes.push({ line: error.line, column: null, message: `is not CSV: ${error.message}` });
     return [];
   }
 }
-
-const MALFORMED: Readonly<Partial<Record<CsvErrorCode, string>>> = {
-  CSV_QUOTE_NOT_CLOSED: 'a quote is not closed',
-  CSV_INVALID_CLOSING_QUOTE: 'text follows a closing quote',
-  INVALID_OPENING_QUOTE: 'a quote stands within a value',
-};
 
 /** Where each value stands, and the unit of each price. */
 interface Heading {
@@ -107,7 +85,7 @@ interface Heading {
   readonly units: ReadonlyMap<PriceName, PriceUnit>;
 }
 
-function readHeading({ line, cells }: Line, mistakes: ImportMistake[]): Heading {
+function readHeading({ line, cells }: CsvLine, mistakes: ImportMistake[]): Heading {
   const names = cells.map((cell) => cell.toLowerCase());
   const at = new Map<string, number>();
   const units = new Map<PriceName, PriceUnit>();
@@ -130,7 +108,7 @@ function readHeading({ line, cells }: Line, mistakes: ImportMistake[]): Heading 
 }
 
 function readModel(
-  { line, cells }: Line,
+  { line, cells }: CsvLine,
   { names, at, units }: Heading,
   mistakes: ImportMistake[],
 ): ImportedModel | null {

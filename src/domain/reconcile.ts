@@ -1,4 +1,5 @@
 import { readCost } from './exact-amount.ts';
+import { CsvError, readCsv } from './read-csv.ts';
 
 const LONGEST_CALL_MS = 8 * 24 * 3600 * 1000;
 
@@ -144,9 +145,6 @@ function byTime(a: BilledCall, b: BilledCall): number {
   return a.at - b.at;
 }
 
-/** An export that cannot be read; the message is for the operator. */
-export class ExportError extends Error {}
-
 /** The columns of an upstream's export, which its first line names in any order, and their possible names. */
 export const EXPORT_COLUMNS = {
   model: ['model', 'upstream_model'],
@@ -158,76 +156,50 @@ export const EXPORT_COLUMNS = {
 } satisfies Record<string, readonly string[]>;
 
 /**
- * Parses an upstream's export: CSV (RFC 4180) with a heading. Model, prompt_tokens and a time are
- * needed; completion_tokens is 0 without its column. Columns not in EXPORT_COLUMNS are ignored.
- * @throws ExportError naming the line
+ * Reads an upstream's export: CSV with a heading. Model, prompt_tokens and a time are needed; completion_tokens is 0
+ * without its column. Columns not in EXPORT_COLUMNS are ignored.
+ * @throws CsvError
  */
 export function readExport(text: string): BilledCall[] {
   const [heading, ...lines] = readCsv(text);
-  if (heading === undefined) throw new ExportError('the file is empty; its first line names the columns');
-  const column = (names: readonly string[], needed = true): number => {
-    const place = heading.cells.findIndex((cell) => names.includes(cell.trim()));
-    if (needed && place < 0) throw new ExportError(`there is no column ${names.join(' or ')}`);
-    return place;
-  };
-  const model = column(EXPORT_COLUMNS.model);
-  const prompt = column(EXPORT_COLUMNS.prompt);
-  const time = column(EXPORT_COLUMNS.time);
-  const completion = column(EXPORT_COLUMNS.completion, false);
-  const id = column(EXPORT_COLUMNS.id, false);
-  const cost = column(EXPORT_COLUMNS.cost, false);
+  if (heading === undefined) throw new CsvError(1, 'the file is empty; its first line names the columns');
+  const placeOf = (names: readonly string[]): number => heading.cells.findIndex((cell) => names.includes(cell));
+  for (const names of [EXPORT_COLUMNS.model, EXPORT_COLUMNS.prompt, EXPORT_COLUMNS.time]) {
+    if (placeOf(names) < 0) throw new CsvError(heading.line, `there is no column ${names.join(' or ')}`);
+  }
+  const model = placeOf(EXPORT_COLUMNS.model);
+  const prompt = placeOf(EXPORT_COLUMNS.prompt);
+  const completion = placeOf(EXPORT_COLUMNS.completion);
+  const time = placeOf(EXPORT_COLUMNS.time);
+  const id = placeOf(EXPORT_COLUMNS.id);
+  const cost = placeOf(EXPORT_COLUMNS.cost);
   return lines.map(({ cells, line }) => {
-    const count = (place: number): number => {
-      const cell = place < 0 ? '0' : (cells[place] ?? '').trim();
-      if (!/^\d{1,15}(\.0*)?$/.test(cell))
-        throw new ExportError(`line ${line}: ${JSON.stringify(cell)} is no number of tokens`);
-      return Number(cell);
+    const cell = (place: number): string => cells[place] ?? '';
+    const check = (isRight: boolean, place: number, noun: string): void => {
+      if (!isRight) throw new CsvError(line, `${JSON.stringify(cell(place))} is no ${noun}`);
     };
-    const instant = Date.parse(zoned((cells[time] ?? '').trim()));
-    if (Number.isNaN(instant))
-      throw new ExportError(`line ${line}: ${JSON.stringify(cells[time])} is no ISO 8601 time`);
-    const requestId = id < 0 ? null : (cells[id] as string).trim().toLowerCase() || null;
+    const count = (place: number): number => {
+      check(/^\d{1,15}(\.0*)?$/.test(cell(place)), place, 'number of tokens');
+      return Number(cell(place));
+    };
+    const at = Date.parse(zoned(cell(time)));
+    check(!Number.isNaN(at), time, 'ISO 8601 time');
+    const billed = readCost(cell(cost));
+    check(billed !== null || cell(cost) === '', cost, 'cost');
     return {
       name: `line ${line}`,
-      requestId,
-      model: cells[model] ?? '',
+      requestId: cell(id).toLowerCase() || null,
+      model: cell(model),
       promptTokens: count(prompt),
-      completionTokens: count(completion),
-      at: instant,
-      ...{ cost: costAt(cells[cost], line), charged: null, companyId: null },
+      completionTokens: completion < 0 ? 0 : count(completion),
+      at,
+      ...{ cost: billed, charged: null, companyId: null },
     };
   });
-}
-
-/** The cost in a cell; null where there is none. @throws ExportError */
-function costAt(cell: string | undefined, line: number): string | null {
-  const text = cell?.trim() ?? '';
-  const cost = readCost(text);
-  if (cost === null && text !== '') throw new ExportError(`line ${line}: ${JSON.stringify(text)} is no cost`);
-  return cost;
 }
 
 /** A time without a zone is UTC. */
 function zoned(time: string): string {
   const iso = time.replace(' ', 'T');
   return /T.*(?:Z|[+-]\d\d:?\d\d)$/i.test(iso) || !iso.includes('T') ? iso : `${iso}Z`;
-}
-
-function readCsv(text: string): { cells: string[]; line: number }[] {
-  const records: { cells: string[]; line: number }[] = [];
-  let cells: string[] = [];
-  let line = 1;
-  let began = 1;
-  for (const [, quoted, bare, end] of text
-    .replace(/^\ufeff/, '')
-    .matchAll(/(?:"((?:[^"]|"")*)"|([^",\r\n]*))(,|\r\n|\n|\r|$)/g)) {
-    cells.push(quoted === undefined ? (bare as string) : quoted.replaceAll('""', '"'));
-    line += (quoted ?? '').split('\n').length - 1;
-    if (end === ',') continue;
-    line += 1;
-    if (cells.length > 1 || cells[0] !== '') records.push({ cells, line: began });
-    cells = [];
-    began = line;
-  }
-  return records;
 }

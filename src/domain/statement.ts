@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import { csvCell, harmless } from './csv.ts';
+import { csvLine, harmless } from './csv.ts';
 import { type Femto, formatEur, parseEur } from './money.ts';
 
 /** What some calls came to. EUR is exact decimal text. */
@@ -133,5 +133,5 @@ export function statementCsv({ number, month, lines, corrections }: Statement): 
     ...lines.map((line) => cells('month', month, line)),
     ...corrections.flatMap((each) => each.lines.map((line) => cells('correction', each.month, line))),
   ];
-  return records.map((record) => `${record.map(csvCell).join(',')}\n`).join('');
+  return records.map((record) => `${csvLine(record)}\n`).join('');
 }

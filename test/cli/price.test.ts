@@ -148,12 +148,16 @@ t.test('model import: a dry run, the import, and once more', async (t) => {
     env,
     stdin: text.replace('chat', 'talk').replace('Acme', '').replace('1.5', '1,5'),
   });
-  t.match(broken, { code: 1, out: '', err: /^tollgate: -:2: the line has 8 values, and the heading 7\n$/ });
+  t.match(broken, {
+    code: 1,
+    out: '',
+    err: /^tollgate: standard input:2: the line has 8 values, and the heading 7\n$/,
+  });
   const two = await run(['model', 'import', '-'], { env, stdin: text.replace('chat', 'talk').replace('false', 'no') });
-  t.match(two.err, /^tollgate: -:2: kind must be.*\ntollgate: -:3: eu_hosted must be.*\n$/);
+  t.match(two.err, /^tollgate: standard input:2: kind must be.*\ntollgate: standard input:3: eu_hosted must be.*\n$/);
   t.match(await run(['model', 'import', '-'], { env, stdin: text.replace('Acme', 'Nobody') }), {
     code: 1,
-    err: /-:3: company is not known/,
+    err: /standard input:3: company is not known/,
   });
   t.match(await tollgate('model', 'import', '/nowhere.csv'), { code: 1, err: /no such file/ });
   t.match(await run(['model', 'import', '-'], { env, stdin: 'x'.repeat(1_100_000) }), {

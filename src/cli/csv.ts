@@ -1,4 +1,0 @@
-/** One record of CSV as in RFC 4180, without the end of its line. */
-export function csvLine(cells: readonly string[]): string {
-  return cells.map((text) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text)).join(',');
-}

@@ -1,0 +1,40 @@
+import { type CsvErrorCode, parse } from 'csv-parse/sync';
+
+/** One record of a CSV file. */
+export interface CsvLine {
+  /** The last of its lines in the file, from 1. */
+  readonly line: number;
+  readonly cells: readonly string[];
+}
+
+/** What is wrong with a line of a CSV file. */
+export class CsvError extends Error {
+  readonly line: number;
+
+  constructor(line: number, message: string) {
+    super(message);
+    this.line = line;
+  }
+}
+
+const MALFORMED: Readonly<Partial<Record<CsvErrorCode, string>>> = {
+  CSV_QUOTE_NOT_CLOSED: 'a quote is not closed',
+  CSV_INVALID_CLOSING_QUOTE: 'text follows a closing quote',
+  INVALID_OPENING_QUOTE: 'a quote stands within a value',
+};
+
+/** Reads CSV as in RFC 4180, without empty lines and without the blanks around values. @throws CsvError */
+export function readCsv(text: string): CsvLine[] {
+  const options = { bom: true, info: true, relax_column_count: true, skip_empty_lines: true, trim: true } as const;
+  try {
+    const records = parse(text, { ...options, record_delimiter: ['\r\n', '\n', '\r'] });
+    return (records as unknown as { record: string[]; info: { lines: number } }[]).map(({ record, info }) => ({
+      line: info.lines,
+      cells: record,
+    }));
+  } catch (error) {
+    const { lines = 1, code } = error as { lines?: number; code?: CsvErrorCode };
+    if (code === undefined) throw error;
+    throw new CsvError(lines, MALFORMED[code] ?? 'it cannot be read');
+  }
+}
