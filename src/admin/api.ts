@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import { json } from 'node:stream/consumers';
 import { setTimeout as pause } from 'node:timers/promises';
-import { request as httpRequest } from '../runtime/node-http.ts';
+import { clientFor } from '../runtime/node-http.ts';
 import { mintPlaygroundKey } from '../store/playground-key.ts';
 import { change, type PageContext, param } from './context.ts';
 import type { PagesSettings } from './settings.ts';
@@ -68,10 +68,8 @@ async function send(
   body: object | null,
   signal: AbortSignal | undefined,
 ): Promise<IncomingMessage> {
-  const isTls = apiUrl.startsWith('https:');
-  const request = isTls ? process.getBuiltinModule('node:https').request : httpRequest;
   const deadline = AbortSignal.timeout(RUN_MS);
-  const sent = request(apiUrl + path, {
+  const sent = clientFor(apiUrl).request(apiUrl + path, {
     rejectUnauthorized: false, // within this machine; the certificate has the public name
     method: body === null ? 'GET' : 'POST',
     ...(apiSocket === null ? {} : { socketPath: apiSocket }),

@@ -1,5 +1,6 @@
 import { html } from 'hono/html';
-import { type PriceUnit, readDay, readMoment, readPriceIn, UNIT_TOKENS } from '../domain/price.ts';
+import { readDay } from '../domain/field.ts';
+import { type PriceUnit, readMoment, readPriceIn, UNIT_TOKENS } from '../domain/price.ts';
 import { RefusedChange } from '../domain/refused-change.ts';
 import { type CostPriceRow, costPrices, removeCostPrice, setCostPrice } from '../store/margin.ts';
 import type { ModelRow } from '../store/model.ts';

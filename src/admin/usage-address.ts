@@ -1,5 +1,5 @@
-import { addDays, addMonths, type DayRange, daysIn, monthOf, readDay, readRange } from '../domain/day-range.ts';
-import { FieldError, oneOf, type Read, readMonth, readSlug, readUuid, refuse } from '../domain/field.ts';
+import { addDays, addMonths, type DayRange, daysIn, monthOf, readRange } from '../domain/day-range.ts';
+import { FieldError, oneOf, type Read, readDay, readMonth, readSlug, readUuid, refuse } from '../domain/field.ts';
 import type { UsageFilters } from '../store/daily.ts';
 import type { PageContext } from './context.ts';
 import type { Format } from './format.ts';

@@ -1,4 +1,5 @@
 import type { RequestOptions } from 'node:https';
+import { clientFor } from '../runtime/node-http.ts';
 
 /**
  * Health check of a container, run in the environment of its gateway: `node dist/cli/health.js`.
@@ -14,8 +15,8 @@ const target: RequestOptions = ADMIN_PORT === 'off' ? api : admin;
 
 // the certificate names the host that clients use, which is not the one asked here
 const options = { ...target, timeout: TIMEOUT_MS, rejectUnauthorized: false };
-const { get } = process.getBuiltinModule(TLS_CERT ? 'node:https' : 'node:http');
-get(options, ({ statusCode = 0 }) => process.exit(statusCode < 500 ? 0 : 1))
+clientFor(TLS_CERT ? 'https:' : 'http:')
+  .get(options, ({ statusCode = 0 }) => process.exit(statusCode < 500 ? 0 : 1))
   .on('timeout', () => process.exit(1))
   .on('error', () => process.exit(1));
 

@@ -1,5 +1,5 @@
-import { readPrice, readSlug, readUuid } from '../domain/field.ts';
-import { readDay, readMoment } from '../domain/price.ts';
+import { readDay, readPrice, readSlug, readUuid } from '../domain/field.ts';
+import { readMoment } from '../domain/price.ts';
 import { setCostPrice } from '../store/margin.ts';
 import {
   findComingPrice,

@@ -1,6 +1,7 @@
 import { oneOf, orNone, readInstant, readName, readUuid } from '../domain/field.ts';
 import { type Access, createToken, listTokens, revokeToken, type TokenRow } from '../store/admin-token.ts';
 import { type Command, command, optional, required } from './command.ts';
+import { ACTOR } from './database.ts';
 import { card, listing, minute } from './text.ts';
 
 const ACCESS_TEXTS: Readonly<Record<Access, string>> = { read: 'read', write: 'read and change' };
@@ -27,7 +28,7 @@ export const tokenCommands: readonly Command[] = [
 {admin address}/api/v1/openapi.json describes the operations.`,
     async run({ transact }, { name, company = null, access = 'write', expires = null }) {
       const created = await transact((sql) =>
-        createToken(sql, { name, company_id: company, access, created_by: 'cli', expires_at: expires }),
+        createToken(sql, { name, company_id: company, access, created_by: ACTOR, expires_at: expires }),
       );
       const text = card('Token created. It is shown only now:', {
         token: created.token,

@@ -1,3 +1,5 @@
+import { formatDecimal, parseDecimal } from './money.ts';
+
 /**
  * Exact amounts of files that others write: a bigint of 10^-60 of a unit. A cost has at most 40 decimals and a rate at
  * most 12, so their product is whole and nothing is rounded.
@@ -23,18 +25,12 @@ export function readCost(text: string): string | null {
 
 /** @param text plain decimal text with at most 60 decimals */
 export function parseExact(text: string): Exact {
-  const [, sign, whole, fraction = ''] = /^(-?)(\d+)(?:\.(\d+))?$/.exec(text) as RegExpExecArray;
-  const amount = BigInt((whole as string) + fraction.padEnd(DECIMALS, '0'));
-  return sign === '-' ? -amount : amount;
+  return parseDecimal(text, DECIMALS);
 }
 
 /** Plain decimal text without trailing zeros. */
 export function formatExact(amount: Exact): string {
-  const digits = absolute(amount)
-    .toString()
-    .padStart(DECIMALS + 1, '0');
-  const text = `${digits.slice(0, -DECIMALS)}.${digits.slice(-DECIMALS)}`.replace(/\.?0+$/, '');
-  return amount < 0n ? `-${text}` : text;
+  return formatDecimal(amount, DECIMALS);
 }
 
 export function absolute(amount: Exact): Exact {

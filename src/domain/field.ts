@@ -17,6 +17,7 @@ export class FieldError extends Error {
 const MAX_LINES = 1000;
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 const EMAIL = /^[^\s@<>"]+@[^\s@<>"]+$/;
+const DAY = /^[12]\d{3}-\d\d-\d\d$/;
 const INSTANT = /^([12]\d{3}-\d\d-\d\d)(T\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:\d\d))?$/;
 
 export function readUuid(text: string): string {
@@ -98,11 +99,15 @@ export function readEmail(text: string): string {
 export function readInstant(text: string): Date {
   const [, day] = INSTANT.exec(text) ?? [];
   const at = new Date(text);
-  // Date parses 30 February as 2 March
   if (day === undefined || Number.isNaN(at.getTime()) || !isDay(day)) {
     refuse('must be an ISO time such as 2027-01-31 or 2027-01-31T18:00:00Z', text);
   }
   return at;
+}
+
+/** A calendar day. */
+export function readDay(text: string): string {
+  return DAY.test(text) && isDay(text) ? text : refuse('must be a date such as 2026-11-21', text);
 }
 
 /** Seconds of a number of hours or days, such as "1h" or "30d". */
@@ -153,6 +158,7 @@ function matching(form: RegExp, want: string): Read<string> {
 
 function isDay(day: string): boolean {
   const at = new Date(`${day}T00:00:00Z`);
+  // Date parses 30 February as 2 March
   return !Number.isNaN(at.getTime()) && at.toISOString().startsWith(day);
 }
 

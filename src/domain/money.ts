@@ -18,18 +18,28 @@ const NUMERIC = /^(-?)(\d+)(?:\.(\d+))?$/;
  * @throws RangeError when the text is not a plain decimal number
  */
 export function parseEur(text: string): Femto {
-  const match = NUMERIC.exec(text);
-  if (match === null) throw new RangeError(`not a decimal amount: ${text}`);
-  const [, sign, whole, fraction = ''] = match;
-  const amount = BigInt((whole as string) + fraction.padEnd(DECIMALS, '0').slice(0, DECIMALS));
-  return sign === '-' ? -amount : amount;
+  return parseDecimal(text, DECIMALS);
 }
 
 /** The amount as an exact decimal number without exponent or trailing zeros. */
 export function formatEur(amount: Femto): string {
-  if (amount < 0n) return `-${formatEur(-amount)}`;
-  const digits = amount.toString().padStart(DECIMALS + 1, '0');
-  return `${digits.slice(0, -DECIMALS)}.${digits.slice(-DECIMALS)}`.replace(/\.?0+$/, '');
+  return formatDecimal(amount, DECIMALS);
+}
+
+/** Parses a decimal number as a multiple of 10^-decimals. Cuts off further digits. @throws RangeError */
+export function parseDecimal(text: string, decimals: number): bigint {
+  const match = NUMERIC.exec(text);
+  if (match === null) throw new RangeError(`not a decimal amount: ${text}`);
+  const [, sign, whole, fraction = ''] = match;
+  const amount = BigInt((whole as string) + fraction.padEnd(decimals, '0').slice(0, decimals));
+  return sign === '-' ? -amount : amount;
+}
+
+/** The inverse of parseDecimal, without trailing zeros. */
+export function formatDecimal(amount: bigint, decimals: number): string {
+  if (amount < 0n) return `-${formatDecimal(-amount, decimals)}`;
+  const digits = amount.toString().padStart(decimals + 1, '0');
+  return `${digits.slice(0, -decimals)}.${digits.slice(-decimals)}`.replace(/\.?0+$/, '');
 }
 
 /** Writes the text of formatEur into a buffer with room for it. @returns the offset behind it */

@@ -1,4 +1,4 @@
-import { FieldError, oneOf, type Read, readInstant, readPrice, refuse } from './field.ts';
+import { oneOf, type Read, readInstant, readPrice, refuse } from './field.ts';
 
 /** How people read and write prices: EUR per 1000 or per 1,000,000 tokens. The database has those per 1000. */
 export type PriceUnit = '1k' | '1M';
@@ -46,14 +46,4 @@ export type Moment = { readonly day: string } | { readonly at: Date };
 export function readMoment(text: string): Moment {
   const at = readInstant(text);
   return text.length === 10 ? { day: text } : { at };
-}
-
-export function readDay(text: string): string {
-  try {
-    readInstant(text);
-  } catch {
-    refuse('must be a date such as 2027-01-31', text);
-  }
-  if (text.length !== 10) throw new FieldError('must be a date without a time, such as 2027-01-31');
-  return text;
 }

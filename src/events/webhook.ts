@@ -1,8 +1,7 @@
 import { createHmac } from 'node:crypto';
 import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
-import { request as httpsRequest } from 'node:https';
-import { request as httpRequest } from '../runtime/node-http.ts';
+import { clientFor } from '../runtime/node-http.ts';
 import { ATTEMPT_MS, type Send } from './sender.ts';
 
 /**
@@ -17,7 +16,7 @@ export function webhookSender({ url, secret }: { url: URL; secret: Buffer }, tim
     const timestamp = Math.floor(Date.now() / 1000);
     const signature = createHmac('sha256', secret).update(`${event.id}.${timestamp}.${body}`).digest('base64');
     const late = AbortSignal.timeout(timeoutMs);
-    const post = (url.protocol === 'https:' ? httpsRequest : httpRequest)(url, {
+    const post = clientFor(url).request(url, {
       method: 'POST',
       agent: false, // a connection of its own, closed after it
       headers: {

@@ -1,4 +1,5 @@
 import type * as http from 'node:http';
+import type * as https from 'node:https';
 import type { TlsFiles } from './tls-files.ts';
 
 /**
@@ -6,7 +7,7 @@ import type { TlsFiles } from './tls-files.ts';
  * and reading some of these loads fetch, WebSocket and HTTP/2: 16 MB and 30 ms of every start.
  * Types are imported from node:http as usual.
  */
-export const { Agent, createServer, get, IncomingMessage, request, ServerResponse, STATUS_CODES, validateHeaderValue } =
+export const { Agent, createServer, IncomingMessage, request, ServerResponse, STATUS_CODES, validateHeaderValue } =
   process.getBuiltinModule('node:http');
 
 /**
@@ -18,6 +19,11 @@ export function createServerOver(tls: TlsFiles | null, options: http.ServerOptio
   const server = process.getBuiltinModule('node:https').createServer({ ...options, ...tls.options });
   tls.keepFresh(server);
   return server;
+}
+
+/** node:http, or node:https, for requests. @param url an address, or its protocol */
+export function clientFor(url: string | URL): typeof http | typeof https {
+  return process.getBuiltinModule(`${url}`.startsWith('https:') ? 'node:https' : 'node:http');
 }
 
 /** Resolves when more may be written, or when the response is closed. Leaves no listener behind. */

@@ -1,8 +1,7 @@
 import { once } from 'node:events';
 import type { Agent, IncomingMessage } from 'node:http';
-import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Agent as HttpAgent, request as httpRequest } from '../runtime/node-http.ts';
+import { clientFor } from '../runtime/node-http.ts';
 import { encodeRequest, text } from './otlp.ts';
 
 export interface ExporterOptions {
@@ -54,8 +53,8 @@ export class SpanExporter {
     const { url, service, instance } = options;
     this.#options = options;
     this.#resource = [text('service.name', service), text('service.instance.id', instance)];
-    const AgentFor = url.protocol === 'https:' ? HttpsAgent : HttpAgent;
-    this.#agent = new AgentFor({ keepAlive: true, maxSockets: 1 });
+    const { Agent } = clientFor(url);
+    this.#agent = new Agent({ keepAlive: true, maxSockets: 1 });
   }
 
   /** Queues a span that `encodeSpan` made. */
@@ -128,7 +127,7 @@ export class SpanExporter {
 
   async #post(body: Buffer): Promise<ExportResult> {
     const { url, headers, timeoutMs = 10_000 } = this.#options;
-    const post = (url.protocol === 'https:' ? httpsRequest : httpRequest)(url, {
+    const post = clientFor(url).request(url, {
       method: 'POST',
       agent: this.#agent,
       headers: { ...headers, 'content-type': 'application/json', 'content-length': body.length },

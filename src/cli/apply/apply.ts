@@ -1,4 +1,4 @@
-import { FieldError } from '../../domain/field.ts';
+import { FieldError, type Read } from '../../domain/field.ts';
 import { digestOf } from '../../domain/key.ts';
 import { hashPassword, readPassword } from '../../domain/password.ts';
 import type { Scope } from '../../domain/scope.ts';
@@ -11,11 +11,12 @@ import { createKey, listKeys, revokeKey, setKey } from '../../store/key.ts';
 import { createModel, listModels, type NewModel, removeModel, setModel, unknownSlugs } from '../../store/model.ts';
 import { insertUser, removeUser, setRole, type UserRow } from '../../store/user.ts';
 import { Failure } from '../command.ts';
+import { ACTOR } from '../database.ts';
 import { differences, shown } from './difference.ts';
 import { costStep, type Owner, type PriceStep, presentPrice, priceStep } from './prices.ts';
 import { describe, type WantedFile } from './read.ts';
 import { readSecret } from './secrets.ts';
-import type { WantedAssistant, WantedCompany, WantedKey, WantedModel, WantedUser } from './wanted.ts';
+import type { SecretReference, WantedAssistant, WantedCompany, WantedKey, WantedModel, WantedUser } from './wanted.ts';
 
 /** One change, as it is printed: what is done to what, and the members that differ. */
 export interface Step {
@@ -203,13 +204,8 @@ class Application {
         await revokeKey(this.#sql, row.id, owner.id);
         this.#step('remove', what, {}, {});
       } else if (row === null) {
-        if (!this.#has({ ...settings, value }, ['scopes', 'value'], `${at}/${n}`)) continue;
-        const key = this.#secret(
-          value,
-          `${at}/${n}/value`,
-          (text) => KEY_TEXT.test(text),
-          'must be 24 to 200 printable characters',
-        );
+        if (!this.#has({ ...settings, value }, ['scopes', 'value'], `${at}/${n}`) || value === undefined) continue;
+        const key = this.#secret(value, `${at}/${n}/value`, readKeyText);
         if (key === null) continue;
         const scopes = settings.scopes as Scope[];
         await createKey(this.#sql, this.#options.keyPrefix, {
@@ -217,7 +213,7 @@ class Application {
           scopes,
           key,
           company_id: owner.id,
-          created_by: 'cli',
+          created_by: ACTOR,
         });
         this.#step('create', what, {}, settings);
       } else {
@@ -243,8 +239,8 @@ class Application {
   }
 
   /** A key whose text is another now gets it: the old text stops working at once. */
-  async #keepKeyText(id: string, what: string, value: NonNullable<WantedKey['value']>, at: string): Promise<void> {
-    const key = this.#secret(value, at, (text) => KEY_TEXT.test(text), 'must be 24 to 200 printable characters');
+  async #keepKeyText(id: string, what: string, value: SecretReference, at: string): Promise<void> {
+    const key = this.#secret(value, at, readKeyText);
     if (key === null) return;
     const { count } = await this.#sql`
       update api_keys set digest = ${Buffer.from(digestOf(key), 'hex')}, prefix = ${key.slice(0, 8)}
@@ -270,10 +266,7 @@ class Application {
         this.#step('remove', what, {}, {});
       } else if (row === undefined) {
         if (!this.#has({ role }, ['role'], `${at}/${n}`)) continue;
-        const text =
-          password === undefined
-            ? undefined
-            : this.#secret(password, `${at}/${n}/password`, isPassword, 'must be a password of at least 12 characters');
+        const text = password && this.#secret(password, `${at}/${n}/password`, readPassword);
         if (text === null) continue;
         const hash = text === undefined ? null : await hashPassword(text);
         await insertUser(this.#sql, { email, role: role as Role, company_id: owner?.id ?? null }, hash);
@@ -309,20 +302,14 @@ class Application {
     return missing.length === 0;
   }
 
-  #secret(
-    reference: WantedKey['value'],
-    at: string,
-    isValid: (text: string) => boolean,
-    wanted: string,
-  ): string | null {
+  /** @param read throws an error that says what the secret must be, without it @returns null: it is a mistake */
+  #secret(reference: SecretReference, at: string, read: Read<string>): string | null {
     try {
-      const text = readSecret(reference as NonNullable<typeof reference>, this.#options.env);
-      if (isValid(text)) return text;
-      this.#mistake(at, wanted);
+      return read(readSecret(reference, this.#options.env));
     } catch (error) {
       this.#mistake(at, (error as Error).message);
+      return null;
     }
-    return null;
   }
 
   #unique<T>(all: readonly T[], name: (each: T) => string, at: string): void {
@@ -342,11 +329,7 @@ function of(owner: CompanyRow | null): string {
   return owner === null ? '' : ` of ${owner.name}`;
 }
 
-function isPassword(text: string): boolean {
-  try {
-    readPassword(text);
-    return true;
-  } catch {
-    return false;
-  }
+function readKeyText(text: string): string {
+  if (!KEY_TEXT.test(text)) throw new FieldError('must be 24 to 200 printable characters');
+  return text;
 }
