@@ -50,6 +50,7 @@ const HINTS: Readonly<Record<RefusedChange['reason'], Readonly<Partial<Record<No
     alert: 'See "tollgate alert list".',
     event: 'See "tollgate event list".',
     statement: 'See "tollgate statement list --company ID".',
+    token: 'See "tollgate token list".',
   },
   conflict: {
     model: 'Change it with "tollgate model set".',
@@ -75,7 +76,7 @@ export async function runCli(invocation: Invocation): Promise<number> {
   try {
     if (command === undefined) return await print(stdout, aboutProgram(argv));
     const parsed = parseCommand(command, argv.slice(command.name.split(' ').length));
-    if (parsed.help) return await print(stdout, commandHelp(command));
+    if (parsed.help) return await print(stdout, helpOn(command, ...verbsOf(command.name)));
     const { workers = invocation.env.WORKERS } = parsed.values as { workers?: string };
     const config = readConfig({ ...invocation.env, WORKERS: workers }, parseAddress);
     if ('run' in command) return await runCommand(command, parsed, config, invocation);
@@ -146,14 +147,23 @@ function aboutProgram(argv: readonly string[]): string {
   if (noun === undefined || noun === '--help' || noun === '-h') return overview(programVersion(), [SERVE, ...COMMANDS]);
 
   if (noun.startsWith('-')) throw new UsageError(`unknown option ${noun}; options come after the command`);
-  const related = COMMANDS.filter(({ name }) => name.startsWith(`${noun} `));
+  const related = verbsOf(noun);
   if (related.length === 0) {
     throw new UsageError(`unknown command ${JSON.stringify(noun)}; "tollgate --help" lists all commands`);
   }
-  if (verb === '--help' || verb === '-h') return related.map(commandHelp).join('\n\n\n');
+  if (verb === '--help' || verb === '-h') return helpOn(...related);
   const verbs = related.map(({ name }) => name.slice(noun.length + 1)).join(', ');
   const mistake = verb === undefined ? `${noun} needs a verb` : `${noun} has no verb ${JSON.stringify(verb)}`;
   throw new UsageError(`${mistake}; choose one of ${verbs}, or see "tollgate ${noun} --help"`);
+}
+
+/** The commands about a noun. */
+function verbsOf(noun: string): Command[] {
+  return COMMANDS.filter(({ name }) => name.startsWith(`${noun} `));
+}
+
+function helpOn(...commands: readonly Omit<Command, 'run'>[]): string {
+  return commands.map(commandHelp).join('\n\n\n');
 }
 
 /** One line per mistake, each with what to do. @throws the error itself when it is a bug */

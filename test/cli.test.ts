@@ -8,6 +8,7 @@ import { PassThrough, Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
+import { COMMANDS } from '../src/cli/commands.ts';
 import { describeConfig } from '../src/cli/help.ts';
 import { type Invocation, runCli } from '../src/cli.ts';
 import { openDatabase } from '../src/store/database.ts';
@@ -49,11 +50,22 @@ t.test('--help of each noun and each command fits 80 columns', async (t) => {
       t.ok(all.out.includes(one.out.trimEnd()));
       t.same(await tollgate(['help', ...words]), one);
     }
-    t.ok(
-      all.out.split('\n').every((line) => line.length <= 80),
+  }
+  for (const noun of ['serve', ...new Set(COMMANDS.map(({ name }) => name.split(' ')[0] as string))]) {
+    const { code, out } = await tollgate([noun, '--help']);
+    t.equal(code, 0);
+    t.same(
+      out.split('\n').filter((line) => line.length > 80),
+      [],
       noun,
     );
   }
+});
+
+t.test('a noun that is a command too has the help of all its verbs', async (t) => {
+  const { out } = await tollgate(['statement', '--help']);
+  t.match(out, /^tollgate statement --company ID .*\n\n\ntollgate statement list .*\n\n\ntollgate statement close /s);
+  t.match((await tollgate([])).out, /\n\n {2}statement list .*\n {2}statement close [^\n]*\n {2}statement {2}/s);
 });
 
 t.test('serve --help prints every environment variable from the code that reads it', async (t) => {

@@ -52,11 +52,11 @@ export const assistantCommands: readonly Command[] = [
     options: {
       name: optional('--name NAME', readName, 'new name'),
       system_prompt: optional('--system-prompt TEXT', readText, 'system prompt of every run'),
-      model_slug: optional('--model SLUG', orNone(readSlug), 'default model, or none'),
-      temperature: optional('--temperature T', orNone(readTemperature), '0 to 2, or none'),
-      max_tokens: optional('--max-tokens M', orNone(readMaxTokens), '1 to 32000, or none'),
+      model_slug: optional('--model SLUG|none', orNone(readSlug), 'default model'),
+      temperature: optional('--temperature T|none', orNone(readTemperature), '0 to 2'),
+      max_tokens: optional('--max-tokens M|none', orNone(readMaxTokens), '1 to 32000'),
       visibility: optional('--visibility WHO', readVisibility, `company, ${WHO}`),
-      project_id: optional('--project ID', orNone(readUuid), 'project of the assistant, or none'),
+      project_id: optional('--project ID|none', orNone(readUuid), 'project of the assistant'),
     },
     notes: VISIBILITY_NOTE,
     async run(context, values, id) {
@@ -91,7 +91,7 @@ export const assistantCommands: readonly Command[] = [
   }),
   command({
     name: 'assistant remove',
-    summary: 'delete an assistant',
+    summary: 'remove an assistant',
     operand,
     options: {},
     async run({ transact }, _values, id) {

@@ -176,7 +176,8 @@ export function parseCommand(
   if (operand !== undefined && first === undefined && !operand.shown.startsWith('[')) missing.unshift(operand.shown);
   if (missing.length > 0) throw new UsageError(`missing ${missing.join(', ')}`);
   const values: Record<string, unknown> = {};
-  const read = operand && first !== undefined ? named(operand.shown, () => operand.read(first)) : undefined;
+  const read =
+    operand && first !== undefined ? named(operand.shown.replace(/[[\]]/g, ''), () => operand.read(first)) : undefined;
   for (const [key, option] of Object.entries(options)) {
     const name = nameOf(option);
     values[key] = named(`--${name}`, () => option.read(given.get(name) ?? []));

@@ -18,7 +18,7 @@ import { unknownSlugs } from '../store/model.ts';
 import { type Command, command, flag, optional, repeated, required, someChange, UsageError } from './command.ts';
 import { card, instant, listing, minute, yesNo } from './text.ts';
 
-const budget = optional('--budget EUR', orNone(readBudget), 'monthly budget; none or 0: unlimited');
+const budget = optional('--budget EUR|none', orNone(readBudget), 'monthly budget; none and 0 are no limit');
 
 const mode = optional(
   '--budget-mode standard|strict',

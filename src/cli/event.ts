@@ -15,8 +15,8 @@ const FILTERS = {
 
 const KINDS = `Kinds:
   key.created, key.rotated, key.revoked        a key, by whatever program
-  company.closed, company.reopened             all keys of a company stop, or work again
-  budget.threshold, budget.forecast            a budget alert; see "tollgate alert list"
+  company.closed, company.reopened             its keys stop, or work again
+  budget.threshold, budget.forecast            see "tollgate alert list"
   statement.closed                             the statement of a month`;
 
 export const eventCommands: readonly Command[] = [

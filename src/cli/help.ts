@@ -10,8 +10,10 @@ type Synopsis = Pick<Command, 'name' | 'operand' | 'summary'>;
 /** One summary per command, in the order given, a blank line between nouns. */
 export function overview(version: string, commands: readonly Synopsis[]): string {
   const lines = columns(commands.map((each) => [synopsis(each), each.summary]));
-  const nounAt = (i: number) => commands[i]?.name.split(' ').at(-2); // none: a command of one word
-  const grouped = lines.map((line, i) => (i > 0 && nounAt(i) !== nounAt(i - 1) ? `\n${line}` : line));
+  const nouns = commands.map(({ name }) => name.split(' ', 1)[0] as string);
+  const hasVerbs = (noun: string) => commands.some(({ name }) => name.startsWith(`${noun} `));
+  const groups = nouns.map((noun) => (hasVerbs(noun) ? noun : '')); // all commands without verbs are one group
+  const grouped = lines.map((line, i) => (i > 0 && groups[i] !== groups[i - 1] ? `\n${line}` : line));
   return `Tollgate ${version}: a metered, governed model-access gateway
 
 Usage: tollgate COMMAND [OPTIONS]
@@ -50,7 +52,7 @@ export function commandHelp(command: Omit<Command, 'run'>): string {
   );
   const parts = [
     filled(['tollgate', synopsis(command), ...usage], WIDTH - 4).join('\n    '),
-    `${summary.charAt(0).toUpperCase()}${summary.slice(1)}.`,
+    filled(`${summary.charAt(0).toUpperCase()}${summary.slice(1)}.`.split(' '), WIDTH).join('\n'),
     columns(entries).join('\n'),
   ];
   const wrapped = (line: string) => (line.startsWith(' ') ? [line] : filled(line.split(' '), WIDTH));

@@ -39,7 +39,7 @@ export const marginCommands: readonly Command[] = [
       month: optional('--month YYYY-MM', readMonth, 'month to show; default: the current one in the billing time zone'),
       csv: flag('--csv', 'one line for each company and model, as CSV'),
     },
-    notes: `Revenue is that of the ledger. Cost is tokens × the cost price of the day ("model cost"). EUR amounts are exact.
+    notes: `Revenue is that of the ledger. Cost is tokens × the cost price of the day ("tollgate model cost"). EUR amounts are exact.
 Calls without a cost price are in neither cost nor margin; WITHOUT COST is their revenue.
 Where the upstream reports its own cost, more columns show it: as reported, and in EUR if it is in EUR or UPSTREAM_RATE says what one unit of UPSTREAM_CURRENCY is worth. OF CALLS is how many calls have such a cost, and MARGIN BY UPSTREAM'S COST is their revenue less that cost. CACHED % is the share of the prompt tokens that came from the upstream's cache, of the calls for which it reports this.`,
     async run({ read, config }, { month, csv }) {

@@ -44,7 +44,7 @@ export const priceCommands: readonly Command[] = [
     summary: 'withdraw a price that has not begun',
     operand: slug,
     options: {
-      from: required('--from DATE', readMoment, 'when it would begin, as "model price" shows it'),
+      from: required('--from DATE', readMoment, 'when it would begin, as "tollgate model price" shows it'),
       company: optional('--company ID', readUuid, "a price of this company's own model instead of the shared one"),
     },
     async run({ transact }, { from, company = null }, slug) {
@@ -54,7 +54,7 @@ export const priceCommands: readonly Command[] = [
   }),
   command({
     name: 'model cost',
-    summary: 'set what the operator pays for a model, for "usage margin"',
+    summary: 'set what the operator pays for a model, for "tollgate usage margin"',
     operand: slug,
     options: {
       input: required('--input-price EUR', readPrice, 'per 1000 prompt tokens'),
@@ -67,9 +67,16 @@ export const priceCommands: readonly Command[] = [
       company: optional('--company ID', readUuid, "for this company's own model instead of the shared one"),
     },
     notes: 'Companies never see it.',
-    async run({ transact }, { input, output, from = null, company = null }, slug) {
+    async run({ transact, warn }, { input, output, from = null, company = null }, slug) {
       const price = { slug, company_id: company, input, output };
-      await transact((sql) => setCostPrice(sql, price, from));
+      const prices = await transact(async (sql) => {
+        await setCostPrice(sql, price, from);
+        return priceHistory(sql, slug, company);
+      });
+      if (prices.every(({ company_id }) => company_id !== company)) {
+        const what = company === null ? 'shared model' : 'model of the company alone';
+        warn(`there was never a ${what} ${slug}; its cost price is kept in case one is created`);
+      }
       const shown = {
         slug,
         company: company ?? 'all',

@@ -42,7 +42,7 @@ export const reconcileCommand = command({
   cost, if known            ${EXPORT_COLUMNS.cost.slice(0, 3).join(', ')},
                             ${EXPORT_COLUMNS.cost.slice(3).join(', ')}
 The upstream gets our request id with every call, as x-request-id. Calls are paired by this id, or else by model, tokens and time. A call is "missing" if only the upstream has it, "extra" if only the ledger has it, and "differing" if their tokens differ.
-Both sides are summed by model. With a cost column, what the upstream billed (its costs × --rate) is compared with what it should cost: the ledger's tokens × the model's cost price of the day ("model cost"). A dash stands where a call has no cost, or no cost price. CHARGED is what the companies pay. All amounts are exact.
+Both sides are summed by model. With a cost column, what the upstream billed (its costs × --rate) is compared with what it should cost: the ledger's tokens × the model's cost price of the day ("tollgate model cost"). A dash stands where a call has no cost, or no cost price. CHARGED is what the companies pay. All amounts are exact.
 With --company, calls that the ledger has for other companies are left out; a missing call may be anybody's.`,
   async run({ read, stdin }, { upstream: file, within = 60, company, rate = RATE, tolerance = TOLERANCE }) {
     const billed = await readBill(file, stdin);

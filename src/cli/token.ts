@@ -19,7 +19,7 @@ export const tokenCommands: readonly Command[] = [
         'read, or write (the default): it may change things, too',
       ),
       expires: optional(
-        '--expires INSTANT',
+        '--expires ISO_TIME|none',
         orNone(readInstant),
         'end of the token, such as 2027-01-31; default: none',
       ),

@@ -17,7 +17,7 @@ import { card, erasedText, instant, listing, minute } from './text.ts';
 /** Bytes of standard input that are read at most. */
 const MOST_INPUT = 8192;
 
-const email = required('--email ADDRESS', readEmail, 'email address to sign in with');
+const email = required('--email ADDRESS', readEmail, 'e-mail address that the user signs in with');
 const password = flag(
   '--password-stdin',
   'read the password from standard input; a newline at its end is dropped',
@@ -52,7 +52,7 @@ export const userCommands: readonly Command[] = [
     name: 'user invite',
     summary: 'make a link by which somebody joins a company',
     options: {
-      email: required('--email ADDRESS', readEmail, 'email address of the account that the link makes'),
+      email: required('--email ADDRESS', readEmail, 'e-mail address of the account that the link makes'),
       role: required('--role ROLE', oneOf(...COMPANY_ROLES), 'owner, administrator or member'),
       company: required('--company ID', readUuid, 'company of the role'),
     },
@@ -117,7 +117,7 @@ export const userCommands: readonly Command[] = [
     name: 'user erase',
     summary: "erase one person's address from every table and from the audit log",
     options: {
-      email: required('--email ADDRESS', readEmail, 'address of the person'),
+      email: required('--email ADDRESS', readEmail, 'e-mail address of the person'),
       yes: flag('--yes', 'erase; without it the command only counts what would be erased'),
     },
     notes:

@@ -85,6 +85,18 @@ t.test('what cannot begin at a date, or in the past, is refused', async (t) => {
   });
 });
 
+t.test('a cost price of a model that never was is told: the slug may be a mistake', async (t) => {
+  const cost = (slug: string, ...more: string[]) =>
+    tollgate('model', 'cost', slug, '--input-price', '0.25', '--output-price', '0', '--from', '2025-01-01', ...more);
+  await create('costed');
+  t.match(await cost('costed'), { code: 0, err: '' });
+  t.match(await cost('coasted'), {
+    code: 0,
+    err: /^tollgate: warning: there was never a shared model coasted; [^\n]+\n$/,
+  });
+  t.match(await cost('costed', '--company', id), { code: 0, err: /never a model of the company alone costed/ });
+});
+
 t.test('usage margin shows cost and margin, and names models without a cost price', async (t) => {
   await db.run(10_000, (sql) =>
     addUsage(sql, [
