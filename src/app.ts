@@ -220,18 +220,8 @@ export function tlsFiles({ tlsCert, tlsKey }: Config, log: Logger, ticketKeys?: 
 }
 
 function pagesSettings(config: Config, databaseUrl: string, apiUrl: string, logLevel: string) {
-  const {
-    billingTimezone,
-    keyPrefix,
-    ownedBy,
-    upstreamCurrency,
-    upstreamRate,
-    requestTrailDays,
-    listenSocket: apiSocket,
-    adminUrl,
-    oidc,
-    alertMail,
-  } = config;
+  const { billingTimezone, keyPrefix, ownedBy, upstreamCurrency, upstreamRate, requestTrailDays } = config;
+  const { listenSocket: apiSocket, adminUrl, oidc, alertMail } = config;
   return {
     ...{ databaseUrl, billingTimezone, logLevel, requestTrailDays, keyPrefix, ownedBy, apiUrl, apiSocket },
     ...{ upstreamCurrency, upstreamRate },

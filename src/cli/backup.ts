@@ -1,4 +1,4 @@
-import { createReadStream, createWriteStream, existsSync, renameSync, rmSync, statSync } from 'node:fs';
+import { createReadStream, existsSync, statSync } from 'node:fs';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip, createGzip } from 'node:zlib';
@@ -6,6 +6,7 @@ import { type BackupProgress, backupOf } from '../store/backup.ts';
 import { BackupDamaged, BackupReader } from '../store/backup-reader.ts';
 import { restore } from '../store/restore.ts';
 import { type Command, command, Failure, required } from './command.ts';
+import { intoFile } from './files.ts';
 
 const GZIP_LEVEL = 3; // 6 takes twice the time for a tenth less
 const PROGRESS_MS = 5000;
@@ -19,23 +20,20 @@ export const backupCommands: readonly Command[] = [
       'One snapshot of all tables of Tollgate, compressed. Works for the embedded database and for any other on one server; a ledger that "tollgate database distribute" spread over several is backed up with the tools of Postgres. The file appears under its name when it is whole. It holds digests of keys and passwords, so only its owner may read it. Sessions are not in it: people sign in again. Records that wait in a spool are not in it either.',
     async run({ db, progress }, { to }) {
       if (existsSync(to)) throw new Failure(`${to} exists already; remove it or choose another name`);
-      const partial = `${to}.${process.pid}.partial`;
       const report = reporter(progress);
       let last: BackupProgress = { table: '', rows: 0, bytes: 0 };
-      try {
-        await db.run(Number.POSITIVE_INFINITY, (sql) => {
+      await intoFile(to, (file) =>
+        db.run(Number.POSITIVE_INFINITY, (sql) => {
           const pieces = backupOf(sql, (at) => {
             last = at;
             report(at);
           });
-          const file = createWriteStream(partial, { mode: 0o600, flush: true, flags: 'wx' });
-          return pipeline(Readable.from(pieces, { objectMode: false }), createGzip({ level: GZIP_LEVEL }), file);
-        });
-        renameSync(partial, to);
-      } catch (error) {
-        rmSync(partial, { force: true });
-        throw asFailure(error, to);
-      }
+          const write = async (compressed: AsyncIterable<Buffer>) => {
+            for await (const piece of compressed) await file.writeFile(piece);
+          };
+          return pipeline(Readable.from(pieces, { objectMode: false }), createGzip({ level: GZIP_LEVEL }), write);
+        }),
+      );
       const { size } = statSync(to);
       return {
         json: { file: to, rows: last.rows, bytes: size },
@@ -60,7 +58,9 @@ export const backupCommands: readonly Command[] = [
         const total = Object.values(rows).reduce((sum, count) => sum + count, 0);
         return { json: { file: from, rows }, text: `Loaded ${total} rows. "tollgate ledger verify" checks them.` };
       } catch (error) {
-        throw asFailure(error, from);
+        const { code = '', message } = error as NodeJS.ErrnoException;
+        const isFile = error instanceof BackupDamaged || 'syscall' in (error as object) || code.startsWith('Z_');
+        throw isFile ? new Failure(`${from}: ${message}`) : error;
       } finally {
         input.destroy();
         pieces.destroy();
@@ -81,11 +81,4 @@ function reporter(progress: (line: string) => void): (at: BackupProgress) => voi
 
 function megabytes(bytes: number): string {
   return `${(bytes / 1e6).toFixed(1)} MB`;
-}
-
-/** An error of a file in one line; any other error as it is. */
-function asFailure(error: unknown, file: string): unknown {
-  const { code = '' } = error as NodeJS.ErrnoException;
-  const isFile = error instanceof BackupDamaged || 'syscall' in (error as object) || code.startsWith('Z_');
-  return isFile ? new Failure(`${file}: ${(error as Error).message}`) : error;
 }

@@ -1,12 +1,11 @@
-import { randomUUID } from 'node:crypto';
-import { open, rename, rm } from 'node:fs/promises';
 import { readName, readUuid } from '../domain/field.ts';
 import { archiveCompany, type Manifest } from '../store/archive.ts';
 import { closeCompany, findCompany, reopenCompany } from '../store/company.ts';
 import { eraseCompany } from '../store/erasure.ts';
 import type { Write } from '../store/export.ts';
-import { type Command, command, Failure, flag, optional, required, UsageError } from './command.ts';
+import { type Command, command, flag, optional, required, UsageError } from './command.ts';
 import { show } from './company.ts';
+import { intoFile } from './files.ts';
 import { erasedText, table } from './text.ts';
 
 const operand = { shown: 'ID', meaning: 'id of the company', read: readUuid };
@@ -52,7 +51,12 @@ export const companyEndCommands: readonly Command[] = [
         return snapshot(id, (sql) => archiveCompany(sql, { company: { id, name }, internal }, write));
       };
       if (to === '-') return { print: archive };
-      const manifest = await intoFile(to, archive);
+      const manifest = await intoFile(to, (file) =>
+        archive(async (bytes) => {
+          await file.writeFile(bytes);
+          return true;
+        }),
+      );
       return { json: { file: to, ...manifest }, text: archiveText(to, manifest) };
     },
   }),
@@ -77,32 +81,6 @@ export const companyEndCommands: readonly Command[] = [
     },
   }),
 ];
-
-/** Fills a file that nobody but its owner may read, under another name until it is whole. @throws Failure */
-async function intoFile(path: string, fill: (write: Write) => Promise<Manifest>): Promise<Manifest> {
-  const draft = `${path}.${randomUUID()}.part`;
-  const failed = (error: unknown): never => {
-    throw new Failure(`cannot write ${path}: ${(error as Error).message}`);
-  };
-  const file = await open(draft, 'wx', 0o600).catch(failed);
-  let mistake: Error | undefined;
-  try {
-    const manifest = await fill(async (bytes) => {
-      await file.writeFile(bytes).catch((error) => {
-        mistake = error;
-      });
-      return mistake === undefined;
-    });
-    await file.sync().catch(failed);
-    await rename(draft, path).catch(failed);
-    return manifest;
-  } catch (error) {
-    await rm(draft, { force: true });
-    throw mistake === undefined ? error : failed(mistake);
-  } finally {
-    await file.close();
-  }
-}
 
 function archiveText(path: string, { files, taken_at }: Manifest): string {
   const rows = files.map(({ name, rows, what }) => [name, rows, what]);

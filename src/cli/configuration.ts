@@ -2,7 +2,7 @@ import { readText } from '../domain/field.ts';
 import { pendingMigrations } from '../store/migrate.ts';
 import type { Step } from './apply/apply.ts';
 import { type Command, command, Failure, flag } from './command.ts';
-import { inputName, readInput } from './input.ts';
+import { inputName, readInput } from './files.ts';
 
 const SIGNS: Readonly<Record<Step['done'], string>> = { create: '+', change: '~', remove: '-' };
 

@@ -37,7 +37,7 @@ import {
 } from './command.ts';
 import { budgetText, limitColumn, limitOptions, PLAIN } from './company.ts';
 import { ACTOR } from './database.ts';
-import { readInput } from './input.ts';
+import { readInput } from './files.ts';
 import { card, instant, listing, minute } from './text.ts';
 
 /** What a key may do less than its company. */

@@ -2,7 +2,7 @@ import { readText } from '../domain/field.ts';
 import { IMPORT_BYTES, IMPORT_COLUMNS, type ImportMistake, readModels } from '../domain/model-import.ts';
 import { type ImportedLine, importModels } from '../store/model-import.ts';
 import { type Command, command, Failure, flag } from './command.ts';
-import { inputName, readInput } from './input.ts';
+import { inputName, readInput } from './files.ts';
 import { listing } from './text.ts';
 
 export const modelImportCommands: readonly Command[] = [

@@ -6,7 +6,7 @@ import { exceeds, type ModelTotals, totalsByModel } from '../domain/reconcile-co
 import { findCompany } from '../store/company.ts';
 import { readCalls } from '../store/reconcile.ts';
 import { command, Failure, optional, required } from './command.ts';
-import { inputName, readInput } from './input.ts';
+import { inputName, readInput } from './files.ts';
 import { firstRows, listing, MOST_SHOWN, sections } from './text.ts';
 
 /** As much as one text of V8 can hold. */

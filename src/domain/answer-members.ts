@@ -20,12 +20,9 @@ export const LEAKING_MEMBERS: readonly string[] = [
 
 /** Nested members whose string values are text that the model generated: tokens are estimated from it if the usage is missing. */
 const GENERATED_MEMBERS: readonly string[] = [
-  'content',
-  'text',
-  'refusal',
+  ...['content', 'text', 'refusal'],
   // reasoning, as DeepSeek and vLLM name it, and as OpenRouter does
-  'reasoning_content',
-  'reasoning',
+  ...['reasoning_content', 'reasoning'],
   // tool calls
   'arguments',
 ];
@@ -45,18 +42,8 @@ const UNTOUCHED_MEMBERS: ReadonlySet<string> = new Set([
   // the format's words
   ...['object', 'role', 'type', 'finish_reason', 'native_finish_reason', 'stop_reason', 'service_tier', 'format'],
   // the caller's tools and their input, tokens, thoughts, sounds, vectors
-  ...[
-    'input',
-    'partial_json',
-    'token',
-    'delta',
-    'thinking',
-    'summary',
-    'signature',
-    'thought_signature',
-    'encrypted_content',
-  ],
-  ...['data', 'transcript', 'embedding', 'b64_json', 'cited_text', 'title', 'obfuscation'],
+  ...['input', 'partial_json', 'token', 'delta', 'thinking', 'summary', 'signature', 'thought_signature'],
+  ...['encrypted_content', 'data', 'transcript', 'embedding', 'b64_json', 'cited_text', 'title', 'obfuscation'],
 ]);
 
 const MESSAGES_GENERATED = [...GENERATED_MEMBERS, 'partial_json', 'thinking'];

@@ -45,22 +45,18 @@ export const IMPORT_COLUMNS = `${REQUIRED.join(', ')}, input_per_1k or input_per
 /** Reads a CSV file of models with a heading. All mistakes are found at once; with any, `models` is incomplete. */
 export function readModels(text: string): { models: ImportedModel[]; mistakes: ImportMistake[] } {
   const mistakes: ImportMistake[] = [];
+  const wrong = (line: number, column: string | null, message: string) => mistakes.push({ line, column, message });
   const [heading, ...lines] = readLines(text, mistakes);
   if (heading === undefined) {
-    if (mistakes.length === 0)
-      mistakes.push({ line: 1, column: null, message: 'is missing: the first line names the columns' });
+    if (mistakes.length === 0) wrong(1, null, 'is missing: the first line names the columns');
     return { models: [], mistakes };
   }
   const columns = readHeading(heading, mistakes);
   if (mistakes.length > 0) return { models: [], mistakes };
-  if (lines.length === 0)
-    mistakes.push({ line: heading.line + 1, column: null, message: 'is missing: there are no models' });
-  if (lines.length > MAX_LINES) {
-    mistakes.push({
-      line: (lines[MAX_LINES] as CsvLine).line,
-      column: null,
-      message: `is one too many: at most ${MAX_LINES} models`,
-    });
+  if (lines.length === 0) wrong(heading.line + 1, null, 'is missing: there are no models');
+  const surplus = lines[MAX_LINES];
+  if (surplus !== undefined) {
+    wrong(surplus.line, null, `is one too many: at most ${MAX_LINES} models`);
     return { models: [], mistakes };
   }
   const models = lines.map((line) => readModel(line, columns, mistakes)).filter((model) => model !== null);
@@ -167,6 +163,7 @@ function readModel(
 
 /** Lines that say the same twice, or different things of one model. */
 function findContradictions(models: readonly ImportedModel[], mistakes: ImportMistake[]): void {
+  const wrong = ({ line }: ImportedModel, column: string, message: string) => mistakes.push({ line, column, message });
   const first = new Map<string, ImportedModel>();
   const dated = new Map<string, ImportedModel>();
   for (const model of models) {
@@ -174,11 +171,7 @@ function findContradictions(models: readonly ImportedModel[], mistakes: ImportMi
     const when = JSON.stringify([name, model.valid_from]);
     const same = dated.get(when);
     if (same !== undefined) {
-      mistakes.push({
-        line: model.line,
-        column: 'slug',
-        message: `is the model of line ${same.line}, from the same moment`,
-      });
+      wrong(model, 'slug', `is the model of line ${same.line}, from the same moment`);
       continue;
     }
     dated.set(when, model);
@@ -186,11 +179,7 @@ function findContradictions(models: readonly ImportedModel[], mistakes: ImportMi
     first.set(name, other ?? model);
     for (const column of ['upstream_model', 'kind', 'eu_hosted', 'token_input'] as const) {
       if (other !== undefined && other[column] !== model[column]) {
-        mistakes.push({
-          line: model.line,
-          column,
-          message: `differs from line ${other.line}, which is the same model`,
-        });
+        wrong(model, column, `differs from line ${other.line}, which is the same model`);
       }
     }
   }

@@ -1,4 +1,6 @@
+import { randomUUID } from 'node:crypto';
 import { createReadStream } from 'node:fs';
+import { type FileHandle, open, rename, rm } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
 import { Failure } from './command.ts';
 
@@ -26,4 +28,27 @@ export async function readInput(path: string, stdin: Readable, most: number): Pr
 /** What messages call a file, or standard input. */
 export function inputName(path: string): string {
   return path === '-' ? 'standard input' : path;
+}
+
+/**
+ * Makes a file that nobody but its owner may read. It has another name until it is whole.
+ * @throws Failure when it cannot be written
+ */
+export async function intoFile<T>(path: string, fill: (file: FileHandle) => Promise<T>): Promise<T> {
+  const draft = `${path}.${randomUUID()}.part`;
+  try {
+    const file = await open(draft, 'wx', 0o600);
+    try {
+      const result = await fill(file);
+      await file.sync();
+      await rename(draft, path);
+      return result;
+    } finally {
+      await file.close();
+    }
+  } catch (error) {
+    await rm(draft, { force: true });
+    if (error instanceof Error && 'syscall' in error) throw new Failure(`cannot write ${path}: ${error.message}`);
+    throw error;
+  }
 }
