@@ -1,7 +1,8 @@
 import { pageOfAudit } from '../../store/audit.ts';
 import type { Sql } from '../../store/database.ts';
 import { asOwnersSee } from '../audit.ts';
-import { type Call, type Operation, operation } from './operation.ts';
+import type { Call, Operation } from './operation.ts';
+import { get } from './operation.ts';
 import * as schema from './schemas.ts';
 
 interface Query {
@@ -12,36 +13,30 @@ interface Query {
 const change = schema.object({
   id: { type: 'integer' },
   at: schema.instant,
-  actor: { type: 'string' },
+  actor: schema.string,
   action: schema.oneOf(['insert', 'update', 'delete', 'truncate', 'erase']),
   subject: { type: 'string', description: 'the table' },
-  subject_id: { type: ['string', 'null'] },
-  company_id: { type: ['string', 'null'] },
-  company_name: { type: ['string', 'null'] },
+  subject_id: schema.textOrNull,
+  company_id: schema.textOrNull,
+  company_name: schema.textOrNull,
   before: { type: ['object', 'null'], description: 'amounts are exact decimal text' },
   after: { type: ['object', 'null'] },
 });
 const LOG = {
-  method: 'get',
   query: schema.object({ cursor: { type: 'integer', minimum: 1 }, search: schema.text }, []),
   answer: schema.pageOf(change),
-  status: 200,
 } as const;
 
 /** Who changed what. */
 export const auditOperations: readonly Operation[] = [
-  operation<never, Query>({
+  get<Query>('listChanges', '/audit', {
     ...LOG,
-    id: 'listChanges',
-    path: '/audit',
     summary: 'The audit log, newest first',
     action: 'audit.read',
     run: list,
   }),
-  operation<never, Query>({
+  get<Query>('listChangesOfCompany', '/companies/{company}/audit', {
     ...LOG,
-    id: 'listChangesOfCompany',
-    path: '/companies/{company}/audit',
     summary: 'The audit log of a company as its owners see it, newest first',
     action: 'company-audit.read',
     run: list,

@@ -13,7 +13,8 @@ import {
 import { readCompany } from '../../store/directory.ts';
 import type { ModelRow } from '../../store/model.ts';
 import { leaveCompany } from '../../store/tenant-role.ts';
-import { type Operation, operation, type PageQuery, pageOf, type Resource } from './operation.ts';
+import type { Operation, PageQuery, Resource } from './operation.ts';
+import { get, pageOf, patch, post } from './operation.ts';
 import * as schema from './schemas.ts';
 
 type Change = CompanyChanges & { readonly disabled_model_slugs?: readonly string[] };
@@ -32,29 +33,21 @@ const model = schema.object({
     ['available', 'disabled', 'replaced', 'blocked'],
     'disabled: by the company; replaced: by a model of its own; blocked: by the EU gate',
   ),
-  coming: {
-    type: 'array',
-    items: schema.object({ valid_from: schema.instant, input: schema.price, output: schema.price }),
-    description: 'prices that begin at a date',
-  },
+  coming: schema.array(
+    schema.object({ valid_from: schema.instant, input: schema.price, output: schema.price }),
+    'prices that begin at a date',
+  ),
 });
 
 export const companyOperations: readonly Operation[] = [
-  operation<never, PageQuery & { readonly name?: string }>({
-    id: 'listCompanies',
-    method: 'get',
-    path: '/companies',
+  get<PageQuery & { readonly name?: string }>('listCompanies', '/companies', {
     summary: 'List companies, ordered by id',
     action: 'company.list',
     query: schema.listQuery({ name: schema.companySettings.name }),
     answer: schema.pageOf(schema.company),
-    status: 200,
-    run: (sql, { query }) => pageOf(query, (after, limit) => companiesAfter(sql, query.name ?? null, { after, limit })),
+    run: (sql, { query }) => pageOf(query, (range) => companiesAfter(sql, query.name ?? null, range)),
   }),
-  operation<NewCompany & Change>({
-    id: 'createCompany',
-    method: 'post',
-    path: '/companies',
+  post<NewCompany & Change>('createCompany', '/companies', {
     summary: 'Create a company',
     action: 'company.create',
     body: schema.object({ ...schema.companySettings, ...schema.ceilings, disabled_model_slugs: schema.disabledSlugs }, [
@@ -67,21 +60,14 @@ export const companyOperations: readonly Operation[] = [
       return disable.length === 0 ? created : setCompany(sql, created.id, { disable });
     },
   }),
-  operation({
-    id: 'getCompany',
-    method: 'get',
-    path: PATH,
+  get('getCompany', PATH, {
     summary: 'Read a company',
     action: 'company.read',
     answer: schema.company,
-    status: 200,
     resource: COMPANY,
     run: COMPANY.find,
   }),
-  operation<Change>({
-    id: 'changeCompany',
-    method: 'patch',
-    path: PATH,
+  patch<Change>('changeCompany', PATH, {
     summary: 'Change settings of a company; members that are left out stay as they are',
     action: 'company.set',
     memberActions: {
@@ -99,7 +85,6 @@ export const companyOperations: readonly Operation[] = [
       disabled_model_slugs: schema.disabledSlugs,
     }),
     answer: schema.company,
-    status: 200,
     resource: COMPANY,
     async run(sql, { params, body: { disabled_model_slugs: slugs, ...changes } }) {
       const id = params.company as string;
@@ -111,21 +96,17 @@ export const companyOperations: readonly Operation[] = [
       return setCompany(sql, id, { ...changes, disable: slugs, enable });
     },
   }),
-  operation<never, PageQuery>({
-    id: 'listModelsOfCompany',
-    method: 'get',
-    path: `${PATH}/models`,
+  get<PageQuery>('listModelsOfCompany', `${PATH}/models`, {
     summary:
       'List the models that a company has, its own and shared ones, ordered by id: what each costs and whether the API serves it',
     action: 'company.read',
     query: schema.listQuery(),
     answer: schema.pageOf(model),
-    status: 200,
     async run(sql, { params, query }) {
       const id = params.company as string;
       const catalogue = await readCompany(sql, id);
-      const { data, next_cursor } = await pageOf(query, (after, limit) =>
-        modelsAfter(sql, { slug: null, company: id }, { after, limit }),
+      const { data, next_cursor } = await pageOf(query, (range) =>
+        modelsAfter(sql, { slug: null, company: id }, range),
       );
       return { data: data.map((row) => modelOf(catalogue, row)), next_cursor };
     },

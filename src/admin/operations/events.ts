@@ -1,6 +1,7 @@
 import { EVENT_KINDS } from '../../domain/event.ts';
 import { type EventFilter, listEvents, replayEvents } from '../../store/event.ts';
-import { type Operation, operation, type PageQuery, pageOf } from './operation.ts';
+import type { Operation, PageQuery } from './operation.ts';
+import { get, pageOf, post } from './operation.ts';
 import * as schema from './schemas.ts';
 
 interface Chosen {
@@ -16,16 +17,15 @@ const CHOSEN = {
   since: { ...schema.instant, description: `what happened since ${schema.instant.description}` },
   state: schema.oneOf(['undelivered', 'dead'], 'undelivered: failed so far, or given up; dead: given up'),
 };
-const count = { type: 'integer', minimum: 0 };
-const replayed = schema.object({ events: { ...count, description: 'how many are sent again' } });
+const replayed = schema.object({ events: { ...schema.count, description: 'how many are sent again' } });
 const delivery = schema.object({
   channel: schema.oneOf(['webhook', 'email']),
   recipient: { type: 'string', description: 'an e-mail address; empty for the webhook' },
   state: schema.oneOf(['pending', 'delivered', 'dead']),
-  attempts: count,
-  last_error: { type: ['string', 'null'] },
+  attempts: schema.count,
+  last_error: schema.textOrNull,
   next_attempt_at: schema.instant,
-  delivered_at: { ...schema.instant, type: ['string', 'null'] },
+  delivered_at: schema.orNull(schema.instant),
 });
 const event = schema.object({
   id: schema.id,
@@ -36,47 +36,35 @@ const event = schema.object({
     required: ['id', 'type', 'company', 'occurred_at'],
     properties: {
       id: schema.id,
-      type: { type: 'string' },
-      company: schema.object({ id: schema.id, name: { type: 'string' } }),
+      type: schema.string,
+      company: schema.object({ id: schema.id, name: schema.string }),
       occurred_at: schema.instant,
     },
   },
   told: { type: 'boolean', description: 'whether deliveries has each receiver there was' },
-  deliveries: { type: 'array', items: delivery },
+  deliveries: schema.array(delivery),
 });
 
 /** What programs were told by webhook. */
 export const eventOperations: readonly Operation[] = [
-  operation<never, PageQuery & Chosen>({
-    id: 'listEvents',
-    method: 'get',
-    path: '/events',
+  get<PageQuery & Chosen>('listEvents', '/events', {
     summary: 'List events of companies and what became of them, newest first',
     action: 'event.read',
     query: schema.listQuery(CHOSEN),
     answer: schema.pageOf(event),
-    status: 200,
-    run: (sql, { query }) => pageOf(query, (after, limit) => listEvents(sql, filterOf(query), { after, limit })),
+    run: (sql, { query }) => pageOf(query, (range) => listEvents(sql, filterOf(query), range)),
   }),
-  operation({
-    id: 'replayEvent',
-    method: 'post',
-    path: '/events/{event}/replay',
+  post('replayEvent', '/events/{event}/replay', {
     summary: 'Send an event again by webhook, under its id',
     action: 'event.replay',
     answer: replayed,
-    status: 200,
     run: async (sql, { params }) => ({ events: await replayEvents(sql, { id: params.event as string }) }),
   }),
-  operation<Chosen>({
-    id: 'replayEvents',
-    method: 'post',
-    path: '/events/replay',
+  post<Chosen>('replayEvents', '/events/replay', {
     summary: 'Send all events since an instant again by webhook, under their ids',
     action: 'event.replay',
     body: schema.object(CHOSEN, ['since']),
     answer: replayed,
-    status: 200,
     run: async (sql, { body }) => ({ events: await replayEvents(sql, filterOf(body)) }),
   }),
 ];

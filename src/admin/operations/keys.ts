@@ -14,7 +14,8 @@ import {
   setKey,
 } from '../../store/key.ts';
 import { enterCompany, leaveCompany } from '../../store/tenant-role.ts';
-import { type Call, type Operation, operation, type PageQuery, pageOf, type Resource } from './operation.ts';
+import type { Call, Operation, PageQuery, Resource } from './operation.ts';
+import { get, pageOf, patch, post, remove } from './operation.ts';
 import { Problem } from './problem.ts';
 import * as schema from './schemas.ts';
 
@@ -31,35 +32,26 @@ const PATH = `${LIST}/{key}`;
 const MAX_OVERLAP = 30 * 86_400;
 const MOST_FOUND = 1000; // looked up at once
 const FIND = {
-  method: 'post',
   isReading: true,
   body: schema.object({
     text: { ...schema.text, description: 'a key, or a text that has keys in it; it is not stored' },
   }),
   answer: schema.object({
     looked_up: { type: 'integer', description: 'how many parts of the text may be keys' },
-    data: { type: 'array', items: schema.object({ ...schema.key.properties, company_name: { type: 'string' } }) },
+    data: schema.array(schema.object({ ...schema.key.properties, company_name: schema.string })),
   }),
-  status: 200,
 } as const;
 
 export const keyOperations: readonly Operation[] = [
-  operation<never, PageQuery & { readonly name?: string }>({
-    id: 'listKeys',
-    method: 'get',
-    path: LIST,
+  get<PageQuery & { readonly name?: string }>('listKeys', LIST, {
     summary: 'List the keys of a company, dead ones included, ordered by id',
     action: 'key.read',
     query: schema.listQuery({ name: schema.keySettings.name }),
     answer: schema.pageOf(schema.key),
-    status: 200,
     run: (sql, { params, query }) =>
-      pageOf(query, (after, limit) => keysAfter(sql, params.company as string, query.name ?? null, { after, limit })),
+      pageOf(query, (range) => keysAfter(sql, params.company as string, query.name ?? null, range)),
   }),
-  operation<Told<Omit<NewKey, 'company_id' | 'created_by' | 'id'>>>({
-    id: 'createKey',
-    method: 'post',
-    path: LIST,
+  post<Told<Omit<NewKey, 'company_id' | 'created_by' | 'id'>>>('createKey', LIST, {
     summary: 'Create a key. Its text is in the answer, and nowhere else',
     action: 'key.write',
     body: schema.object(schema.keySettings, ['name', 'scopes']),
@@ -74,48 +66,29 @@ export const keyOperations: readonly Operation[] = [
         created_by: actor,
       }),
   }),
-  operation({
-    id: 'getKey',
-    method: 'get',
-    path: PATH,
+  get('getKey', PATH, {
     summary: 'Read a key, without its text',
     action: 'key.read',
     answer: schema.key,
-    status: 200,
     resource: KEY,
     run: KEY.find,
   }),
-  operation<Told<KeyChanges>>({
-    id: 'changeKey',
-    method: 'patch',
-    path: PATH,
+  patch<Told<KeyChanges>>('changeKey', PATH, {
     summary: 'Change a key that is not revoked; members that are left out stay as they are',
     action: 'key.write',
     body: schema.changeOf(schema.keySettings),
     answer: schema.key,
-    status: 200,
     resource: KEY,
     run: (sql, { params, body }) =>
       setKey(sql, params.key as string, { ...body, expires_at: instantOf(body.expires_at) }, params.company as string),
   }),
-  operation({
-    id: 'revokeKey',
-    method: 'delete',
-    path: PATH,
+  remove('revokeKey', PATH, {
     summary: 'Revoke a key. Every gateway refuses it within a second; it stays in the list',
     action: 'key.write',
-    answer: null,
-    status: 204,
     resource: KEY,
-    async run(sql, { params }) {
-      await revokeKey(sql, params.key as string, params.company as string);
-      return null;
-    },
+    run: (sql, { params }) => revokeKey(sql, params.key as string, params.company as string),
   }),
-  operation<{ readonly overlap_seconds?: number }>({
-    id: 'rotateKey',
-    method: 'post',
-    path: `${PATH}/rotate`,
+  post<{ readonly overlap_seconds: number }>('rotateKey', `${PATH}/rotate`, {
     summary:
       'Create a key with the same settings in place of another, which ends after the overlap; 0 for a leaked key',
     action: 'key.write',
@@ -127,23 +100,19 @@ export const keyOperations: readonly Operation[] = [
       rotateKey(sql, services.keyPrefix, {
         id: params.key as string,
         company_id: params.company as string,
-        overlap: body.overlap_seconds as number,
+        overlap: body.overlap_seconds,
         created_by: actor,
         new_id: randomUUID(),
       }),
   }),
-  operation<{ readonly text: string }>({
+  post<{ readonly text: string }>('findKeys', '/keys/find', {
     ...FIND,
-    id: 'findKeys',
-    path: '/keys/find',
     summary: 'Find which keys of all companies are in a text, such as a leaked log. Only digests are looked up',
     action: 'key.find',
     run: find,
   }),
-  operation<{ readonly text: string }>({
+  post<{ readonly text: string }>('findKeysOfCompany', `${LIST}/find`, {
     ...FIND,
-    id: 'findKeysOfCompany',
-    path: `${LIST}/find`,
     summary: 'Find which keys of a company are in a text, such as a leaked log. Only digests are looked up',
     action: 'key.write',
     run: find,

@@ -1,7 +1,8 @@
 import { modelsAfter } from '../../store/after.ts';
 import { createModel, type ModelChanges, type NewModel, removeModel, setModel } from '../../store/model.ts';
 import { findModelById } from '../../store/page.ts';
-import { type Operation, operation, type PageQuery, pageOf, type Resource } from './operation.ts';
+import type { Operation, PageQuery, Resource } from './operation.ts';
+import { get, pageOf, patch, post, remove } from './operation.ts';
 import * as schema from './schemas.ts';
 
 const MODEL: Resource = {
@@ -13,22 +14,15 @@ const PATH = '/models/{model}';
 const { token_input: _, ...needed } = schema.modelSettings;
 
 export const modelOperations: readonly Operation[] = [
-  operation<never, PageQuery & { readonly slug?: string; readonly company_id?: string }>({
-    id: 'listModels',
-    method: 'get',
-    path: '/models',
+  get<PageQuery & { readonly slug?: string; readonly company_id?: string }>('listModels', '/models', {
     summary: 'List models, ordered by id',
     action: 'model.read',
     query: schema.listQuery({ slug: schema.slug, company_id: schema.id }),
     answer: schema.pageOf(schema.model),
-    status: 200,
     run: (sql, { query: { slug = null, company_id: company = null, ...query } }) =>
-      pageOf(query, (after, limit) => modelsAfter(sql, { slug, company }, { after, limit })),
+      pageOf(query, (range) => modelsAfter(sql, { slug, company }, range)),
   }),
-  operation<Omit<NewModel, 'company_id'> & { readonly company_id?: string | null }>({
-    id: 'createModel',
-    method: 'post',
-    path: '/models',
+  post<Omit<NewModel, 'company_id'> & { readonly company_id?: string | null }>('createModel', '/models', {
     summary: 'Create a model, shared or of one company',
     action: 'model.write',
     body: schema.object({ slug: schema.slug, company_id: schema.modelOwner, ...schema.modelSettings }, [
@@ -39,45 +33,31 @@ export const modelOperations: readonly Operation[] = [
     status: 201,
     run: (sql, { body: { company_id = null, ...body } }) => createModel(sql, { ...body, company_id }),
   }),
-  operation({
-    id: 'getModel',
-    method: 'get',
-    path: PATH,
+  get('getModel', PATH, {
     summary: 'Read a model',
     action: 'model.read',
     answer: schema.model,
-    status: 200,
     resource: MODEL,
     run: MODEL.find,
   }),
-  operation<ModelChanges>({
-    id: 'changeModel',
-    method: 'patch',
-    path: PATH,
+  patch<ModelChanges>('changeModel', PATH, {
     summary: 'Change a model; members that are left out stay as they are',
     action: 'model.write',
     body: schema.changeOf(schema.modelSettings),
     answer: schema.model,
-    status: 200,
     resource: MODEL,
     async run(sql, { params, body }) {
       const { slug, company_id } = await findModelById(sql, params.model as string);
       return setModel(sql, slug, company_id, body);
     },
   }),
-  operation({
-    id: 'removeModel',
-    method: 'delete',
-    path: PATH,
+  remove('removeModel', PATH, {
     summary: 'Remove a model',
     action: 'model.write',
-    answer: null,
-    status: 204,
     resource: MODEL,
     async run(sql, { params }) {
       const { slug, company_id } = await findModelById(sql, params.model as string);
       await removeModel(sql, slug, company_id);
-      return null;
     },
   }),
 ];

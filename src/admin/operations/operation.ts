@@ -78,9 +78,44 @@ export interface Operation<B = unknown, Q = unknown> {
   run(sql: Sql, call: Call<B, Q>): Promise<object | null>;
 }
 
-/** Infers the types of body and query for `run`, and drops them for the list. */
-export function operation<B = unknown, Q = unknown>(definition: Operation<B, Q>): Operation {
-  return definition as unknown as Operation;
+/** What an operation is besides its id, method and path. */
+type Parts<B, Q> = Omit<Operation<B, Q>, 'id' | 'method' | 'path' | 'answer' | 'status'> &
+  Partial<Pick<Operation, 'answer' | 'status'>>;
+
+/** An operation that reads; `Q` is its query. */
+export function get<Q = unknown>(id: string, path: string, parts: Parts<never, Q>): Operation {
+  return define('get', id, path, parts);
+}
+
+/** An operation that makes or does something; `B` is its body. */
+export function post<B = unknown>(id: string, path: string, parts: Parts<B, unknown>): Operation {
+  return define('post', id, path, parts);
+}
+
+/** An operation that changes the members in its body. */
+export function patch<B>(id: string, path: string, parts: Parts<B, unknown>): Operation {
+  return define('patch', id, path, parts);
+}
+
+/** An operation that removes a thing, and answers with nothing. */
+export function remove(
+  id: string,
+  path: string,
+  parts: Omit<Parts<unknown, unknown>, 'run'> & { run(sql: Sql, call: Call): Promise<unknown> },
+): Operation {
+  return define('delete', id, path, {
+    ...parts,
+    status: 204,
+    async run(sql, call) {
+      await parts.run(sql, call);
+      return null;
+    },
+  });
+}
+
+/** Drops the types of body and query for the list. */
+function define<B, Q>(method: Operation['method'], id: string, path: string, parts: Parts<B, Q>): Operation {
+  return { id, method, path, answer: null, status: 200, ...parts } as unknown as Operation;
 }
 
 /** A page of a list, and where the next one begins; null at the end. */
@@ -103,9 +138,9 @@ const DEFAULT_LIMIT = 50;
  */
 export async function pageOf<T extends { readonly id: string | number }>(
   { limit = DEFAULT_LIMIT, cursor }: PageQuery,
-  read: (after: string | null, limit: number) => PromiseLike<readonly T[]>,
+  read: (rows: { readonly after: string | null; readonly limit: number }) => PromiseLike<readonly T[]>,
 ): Promise<Page<T>> {
-  const rows = await read(cursor ?? null, limit + 1);
+  const rows = await read({ after: cursor ?? null, limit: limit + 1 });
   const data = rows.slice(0, limit);
   return { data, next_cursor: rows.length > limit ? String((data.at(-1) as T).id) : null };
 }
@@ -115,7 +150,7 @@ export async function pageOf<T extends { readonly id: string | number }>(
  * @throws Problem 400 when the row of the cursor is gone
  */
 export function pageOfAll<T extends { readonly id: string }>(query: PageQuery, all: readonly T[]): Promise<Page<T>> {
-  return pageOf(query, async (after, limit) => {
+  return pageOf(query, async ({ after, limit }) => {
     const at = after === null ? 0 : all.findIndex(({ id }) => id === after) + 1;
     if (after !== null && at === 0) {
       const mistake = { pointer: '?cursor', detail: 'is not known, or its row is gone: begin at the first page' };

@@ -11,7 +11,8 @@ import {
   withdrawInvitation,
 } from '../../store/invitation.ts';
 import { findPerson, keepAnOwner, removeUser, setRole } from '../../store/user.ts';
-import { type Call, type Operation, operation, type PageQuery, pageOf, pageOfAll, type Resource } from './operation.ts';
+import type { Call, Operation, PageQuery, Resource } from './operation.ts';
+import { get, pageOf, pageOfAll, patch, post, remove } from './operation.ts';
 import * as schema from './schemas.ts';
 
 /** The people of a company, and who is invited to it. */
@@ -25,7 +26,7 @@ const person = schema.object({
 const invitation = schema.object({
   ...{ id: schema.id, company_id: schema.id, email: schema.email, role },
   created_at: schema.instant,
-  created_by: { type: ['string', 'null'] },
+  created_by: schema.textOrNull,
   expires_at: schema.instant,
 });
 const made = schema.object({
@@ -47,40 +48,28 @@ const FOUND: Resource = {
 };
 
 export const peopleOperations: readonly Operation[] = [
-  operation<never, PageQuery>({
-    id: 'listPeople',
-    method: 'get',
-    path: PEOPLE,
+  get<PageQuery>('listPeople', PEOPLE, {
     summary: 'List the people of a company, ordered by id',
     action: 'people.read',
     query: schema.listQuery(),
     answer: schema.pageOf(person),
-    status: 200,
     async run(sql, { params, query }) {
       const { id } = await findCompany(sql, params.company as string);
-      return pageOf(query, (after, limit) => peopleAfter(sql, id, { after, limit }));
+      return pageOf(query, (range) => peopleAfter(sql, id, range));
     },
   }),
-  operation({
-    id: 'getPerson',
-    method: 'get',
-    path: PERSON,
+  get('getPerson', PERSON, {
     summary: 'Read one of the people of a company',
     action: 'people.read',
     answer: person,
-    status: 200,
     resource: FOUND,
     run: FOUND.find,
   }),
-  operation<{ readonly role: CompanyRole }>({
-    id: 'changePerson',
-    method: 'patch',
-    path: PERSON,
+  patch<{ readonly role: CompanyRole }>('changePerson', PERSON, {
     summary: "Change the role of one of the people of a company. A company's token leaves it an owner",
     action: 'people.write',
     body: schema.object({ role }),
     answer: person,
-    status: 200,
     resource: FOUND,
     async run(sql, call) {
       const { role } = call.body;
@@ -89,40 +78,27 @@ export const peopleOperations: readonly Operation[] = [
       return FOUND.find(sql, call);
     },
   }),
-  operation({
-    id: 'removePerson',
-    method: 'delete',
-    path: PERSON,
+  remove('removePerson', PERSON, {
     summary: "Remove one of the people of a company, who is signed out at once. A company's token leaves it an owner",
     action: 'people.write',
-    answer: null,
-    status: 204,
     resource: FOUND,
     async run(sql, call) {
       await FOUND.find(sql, call);
       await keepAnOwnerOf(sql, call);
       await removeUser(sql, call.params.user as string);
-      return null;
     },
   }),
-  operation<never, PageQuery>({
-    id: 'listInvitations',
-    method: 'get',
-    path: INVITATIONS,
+  get<PageQuery>('listInvitations', INVITATIONS, {
     summary: 'List invitations that were not used, newest first',
     action: 'people.read',
     query: schema.listQuery(),
     answer: schema.pageOf(invitation),
-    status: 200,
     async run(sql, { params, query }) {
       const { id } = await findCompany(sql, params.company as string);
       return pageOfAll(query, await listInvitations(sql, id));
     },
   }),
-  operation<{ readonly email: string; readonly role: CompanyRole }>({
-    id: 'createInvitation',
-    method: 'post',
-    path: INVITATIONS,
+  post<{ readonly email: string; readonly role: CompanyRole }>('createInvitation', INVITATIONS, {
     summary: 'Invite somebody to a company. No e-mail is sent: the program passes the link on',
     action: 'people.write',
     body: schema.object({ email: schema.email, role }),
@@ -135,32 +111,20 @@ export const peopleOperations: readonly Operation[] = [
       return withLink(call, await createInvitation(sql, { ...asked, created_by: call.actor }));
     },
   }),
-  operation({
-    id: 'renewInvitation',
-    method: 'post',
-    path: `${INVITATION}/renew`,
+  post('renewInvitation', `${INVITATION}/renew`, {
     summary: 'Give an invitation a new link and its whole time again; the old link ends',
     action: 'people.write',
     answer: made,
-    status: 200,
     secret: 'link',
     async run(sql, call) {
       const { company, invitation } = call.params as Record<'company' | 'invitation', string>;
       return withLink(call, await renewInvitation(sql, company, invitation, call.actor));
     },
   }),
-  operation({
-    id: 'withdrawInvitation',
-    method: 'delete',
-    path: INVITATION,
+  remove('withdrawInvitation', INVITATION, {
     summary: 'Withdraw an invitation: its link does not work any more',
     action: 'people.write',
-    answer: null,
-    status: 204,
-    async run(sql, { params }) {
-      await withdrawInvitation(sql, params.company as string, params.invitation as string);
-      return null;
-    },
+    run: (sql, { params }) => withdrawInvitation(sql, params.company as string, params.invitation as string),
   }),
 ];
 

@@ -5,12 +5,13 @@ import { costPrices, removeCostPrice, setCostPrice } from '../../store/margin.ts
 import type { ModelRow } from '../../store/model.ts';
 import { findModelById } from '../../store/page.ts';
 import { findPrice, pricesOfModel, pricesOn, schedulePrice, withdrawPrice } from '../../store/price.ts';
-import { type Call, type Operation, operation, type PageQuery, pageOf, pageOfAll, type Resource } from './operation.ts';
+import type { Call, Operation, PageQuery, Resource } from './operation.ts';
+import { get, pageOf, pageOfAll, post, remove } from './operation.ts';
 import * as schema from './schemas.ts';
 
 /** The prices of one model: since when, and from when on. What has begun is never changed. */
 
-const nameOrNull = { type: ['string', 'null'] };
+const nameOrNull = schema.textOrNull;
 const amounts = { input: schema.price, output: schema.price };
 const price = schema.object({
   id: schema.id,
@@ -23,7 +24,7 @@ const price = schema.object({
     description: 'EUR per 1000 tokens; null: from then on there was no such model',
   },
   output: schema.orNull(schema.price),
-  changed_by: { type: 'string' },
+  changed_by: schema.string,
   created_at: schema.instant,
   begun: { type: 'boolean', description: 'false: it can be withdrawn' },
 });
@@ -31,7 +32,7 @@ const costPrice = schema.object({
   ...{ id: schema.id, slug: schema.slug, company_id: schema.orNull(schema.id), company_name: nameOrNull },
   valid_from: schema.day,
   ...amounts,
-  changed_by: { type: 'string' },
+  changed_by: schema.string,
 });
 const answered = schema.object({
   from: { ...schema.instant, description: 'since when within the day, or the instant that was asked for' },
@@ -53,24 +54,17 @@ const PRICE: Resource = {
 };
 
 export const priceOperations: readonly Operation[] = [
-  operation<never, PageQuery>({
-    id: 'listPrices',
-    method: 'get',
-    path: PATH,
+  get<PageQuery>('listPrices', PATH, {
     summary: 'The prices of a model: those to come, the present one and those before, the latest first',
     action: 'model.read',
     query: schema.listQuery(),
     answer: schema.pageOf(price),
-    status: 200,
     async run(sql, call) {
       const model = await modelOf(sql, call);
-      return pageOf(call.query, (after, limit) => pricesOfModel(sql, model, after, limit));
+      return pageOf(call.query, ({ after, limit }) => pricesOfModel(sql, model, after, limit));
     },
   }),
-  operation<{ readonly valid_from: string; readonly input?: string; readonly output?: string }>({
-    id: 'addPrice',
-    method: 'post',
-    path: PATH,
+  post<{ readonly valid_from: string; readonly input?: string; readonly output?: string }>('addPrice', PATH, {
     summary:
       'Let a price begin at a date, five seconds from now or later, in place of one that was to begin then. A member that is left out stays as it is before',
     action: 'model.write',
@@ -83,36 +77,23 @@ export const priceOperations: readonly Operation[] = [
       return schedulePrice(sql, { slug, company_id, from: readMoment(valid_from), ...amounts });
     },
   }),
-  operation({
-    id: 'getPrice',
-    method: 'get',
-    path: `${PATH}/{price}`,
+  get('getPrice', `${PATH}/{price}`, {
     summary: 'Read a price of a model',
     action: 'model.read',
     answer: price,
-    status: 200,
     resource: PRICE,
     run: PRICE.find,
   }),
-  operation({
-    id: 'withdrawPrice',
-    method: 'delete',
-    path: `${PATH}/{price}`,
+  remove('withdrawPrice', `${PATH}/{price}`, {
     summary: 'Withdraw a price that has not begun',
     action: 'model.write',
-    answer: null,
-    status: 204,
     resource: PRICE,
     async run(sql, call) {
       await PRICE.find(sql, call);
       await withdrawPrice(sql, call.params.price as string);
-      return null;
     },
   }),
-  operation<never, { readonly at: string; readonly company_id?: string }>({
-    id: 'getPricesOn',
-    method: 'get',
-    path: `${PATH}/on`,
+  get<{ readonly at: string; readonly company_id?: string }>('getPricesOn', `${PATH}/on`, {
     summary: 'What a model cost on a day, one answer for each part of the day, or at an instant',
     action: 'model.read',
     query: schema.object(
@@ -122,31 +103,23 @@ export const priceOperations: readonly Operation[] = [
       },
       ['at'],
     ),
-    answer: schema.object({ data: { type: 'array', items: answered } }),
-    status: 200,
+    answer: schema.object({ data: schema.array(answered) }),
     async run(sql, call) {
       const { slug, company_id: owner } = await modelOf(sql, call);
       const { at, company_id = owner } = call.query;
       return { data: await pricesOn(sql, slug, company_id, readMoment(at)) };
     },
   }),
-  operation<never, PageQuery>({
-    id: 'listCostPrices',
-    method: 'get',
-    path: COSTS,
+  get<PageQuery>('listCostPrices', COSTS, {
     summary: 'What the operator pays for a model, the latest first',
     action: 'cost.read',
     query: schema.listQuery(),
     answer: schema.pageOf(costPrice),
-    status: 200,
     async run(sql, call) {
       return pageOfAll(call.query, await costsOf(sql, call));
     },
   }),
-  operation<{ readonly valid_from?: string; readonly input: string; readonly output: string }>({
-    id: 'setCostPrice',
-    method: 'post',
-    path: COSTS,
+  post<{ readonly valid_from?: string; readonly input: string; readonly output: string }>('setCostPrice', COSTS, {
     summary:
       'Set what the operator pays for a model from a day on, past or to come; default: today. Companies never see it',
     action: 'cost.write',
@@ -159,21 +132,15 @@ export const priceOperations: readonly Operation[] = [
       return setCostPrice(sql, { slug, company_id, input, output }, valid_from);
     },
   }),
-  operation({
-    id: 'removeCostPrice',
-    method: 'delete',
-    path: `${COSTS}/{cost}`,
+  remove('removeCostPrice', `${COSTS}/{cost}`, {
     summary: 'Remove a cost price: the margin of its days is then computed with the one before it',
     action: 'cost.write',
-    answer: null,
-    status: 204,
     async run(sql, call) {
       const id = call.params.cost as string;
       if (!(await costsOf(sql, call)).some((cost) => cost.id === id)) {
         throw new RefusedChange('not_found', 'price', 'There is no such cost price.');
       }
       await removeCostPrice(sql, id);
-      return null;
     },
   }),
 ];

@@ -5,9 +5,16 @@ import type { Sql } from '../../store/database.ts';
 import { findRequest, pageOfRequests, type RequestCursor, type RequestRow } from '../../store/request.ts';
 import { type HoursGroup, readRequestHours } from '../../store/request-hours.ts';
 import { ENDPOINTS } from '../requests.ts';
-import { type Call, type Operation, operation, type Page, type PageQuery } from './operation.ts';
+import type { Call, Operation, Page, PageQuery } from './operation.ts';
+import { get } from './operation.ts';
 import { Problem } from './problem.ts';
 import * as schema from './schemas.ts';
+
+interface SumsQuery {
+  readonly from: string;
+  readonly to: string;
+  readonly by?: HoursGroup;
+}
 
 interface Filters extends PageQuery {
   readonly status?: string;
@@ -30,24 +37,28 @@ const filters = {
   from: schema.instant,
   to: { ...schema.instant, description: 'the first instant that is left out' },
 };
-const textOrNull = { type: ['string', 'null'] };
 const numberOrNull = { type: ['number', 'null'], minimum: 0 };
 const members = {
   request_id: { ...schema.id, description: 'the x-request-id of its answer' },
   occurred_at: schema.instant,
   company_id: schema.orNull(schema.id),
-  company_name: textOrNull,
+  company_name: schema.textOrNull,
   api_key_id: schema.orNull(schema.id),
-  key_name: textOrNull,
-  key_prefix: textOrNull,
+  key_name: schema.textOrNull,
+  key_prefix: schema.textOrNull,
   status: { ...numberOrNull, description: '0: the client left before an answer; null: only the ledger knows the call' },
   result: schema.oneOf(['success', 'refused', 'failed', 'left']),
-  ...{ code: textOrNull, param: textOrNull, endpoint: { type: 'string' }, model_slug: textOrNull },
-  asked: { ...textOrNull, description: 'the model that was asked for, where none was found' },
-  outcome: textOrNull,
+  ...{
+    code: schema.textOrNull,
+    param: schema.textOrNull,
+    endpoint: schema.string,
+    model_slug: schema.textOrNull,
+  },
+  asked: { ...schema.textOrNull, description: 'the model that was asked for, where none was found' },
+  outcome: schema.textOrNull,
   prompt_tokens: numberOrNull,
   completion_tokens: numberOrNull,
-  cost_eur: { ...textOrNull, description: 'exact decimal text' },
+  cost_eur: { ...schema.textOrNull, description: 'exact decimal text' },
   duration_ms: numberOrNull,
   added_us: numberOrNull,
   first_event_ms: numberOrNull,
@@ -56,30 +67,31 @@ const page = schema.pageOf(schema.object(members));
 const detail = schema.object({
   ...members,
   what: { type: 'string', description: 'what happened, in words' },
-  advice: { ...textOrNull, description: 'what to do about it' },
+  advice: { ...schema.textOrNull, description: 'what to do about it' },
   in_trail: { type: 'boolean', description: 'false: only the ledger knows it' },
-  usage_source: textOrNull,
+  usage_source: schema.textOrNull,
   upstream_status: { ...numberOrNull, description: 'for operators' },
-  upstream_reason: { ...textOrNull, description: 'what the upstream said, for operators' },
+  upstream_reason: { ...schema.textOrNull, description: 'what the upstream said, for operators' },
   // what the tokens consist of, as far as the upstream told
   ...Object.fromEntries(TOKEN_DETAILS.map((name) => [name, numberOrNull])),
-  upstream_cost: { ...textOrNull, description: "the upstream's own cost, for operators: exact decimal text" },
-  upstream_currency: { ...textOrNull, description: 'its currency' },
+  upstream_cost: {
+    ...schema.textOrNull,
+    description: "the upstream's own cost, for operators: exact decimal text",
+  },
+  upstream_currency: { ...schema.textOrNull, description: 'its currency' },
 });
-const LIST = { method: 'get', query: schema.listQuery(filters), answer: page, status: 200 } as const;
-const ONE = { method: 'get', answer: detail, status: 200 } as const;
+const LIST = { query: schema.listQuery(filters), answer: page } as const;
 const NOTE = 'Where little matches, a page may be short or empty while next_cursor is not null';
 
 const GROUPS = ['all', 'hour', 'day', 'model', 'key', 'endpoint'] as const satisfies readonly HoursGroup[];
-const count = { type: 'integer', minimum: 0 };
 const number = { type: 'number', minimum: 0 };
-const times = { ...schema.object({ mean: number, p50: number, p95: number, p99: number }), type: ['object', 'null'] };
+const times = schema.orNull(schema.object({ mean: number, p50: number, p95: number, p99: number }));
 const sums = schema.object({
   group: {
     type: ['string', 'null'],
     description: 'an hour, a day, a slug, an id or an endpoint; null: not known, or all',
   },
-  ...{ requests: count, refused: count, failed: count, upstream_failed: count },
+  ...{ requests: schema.count, refused: schema.count, failed: schema.count, upstream_failed: schema.count },
   error_rate: { type: 'number', description: 'failed of all, from 0 to 1' },
   duration_ms: { ...times, description: 'of requests that were not refused' },
   added_us: { ...times, description: 'what the gateway added to them' },
@@ -87,47 +99,35 @@ const sums = schema.object({
 
 /** What became of requests: single ones of the last days, and sums. */
 export const requestOperations: readonly Operation[] = [
-  operation<never, Filters>({
+  get<Filters>('listRequests', '/requests', {
     ...LIST,
-    id: 'listRequests',
-    path: '/requests',
     summary: `Requests of all companies, and those without a valid key, newest first. ${NOTE}`,
     action: 'request.all',
     run: list,
   }),
-  operation({
-    ...ONE,
-    id: 'getRequest',
-    path: '/requests/{request}',
+  get('getRequest', '/requests/{request}', {
+    answer: detail,
     summary: 'What became of a request, with what the upstream said',
     action: 'request.all',
     run: find,
   }),
-  operation<never, Filters>({
+  get<Filters>('listRequestsOfCompany', '/companies/{company}/requests', {
     ...LIST,
-    id: 'listRequestsOfCompany',
-    path: '/companies/{company}/requests',
     summary: `Requests of a company, newest first. ${NOTE}`,
     action: 'request.read',
     run: list,
   }),
-  operation({
-    ...ONE,
-    id: 'getRequestOfCompany',
-    path: '/companies/{company}/requests/{request}',
+  get('getRequestOfCompany', '/companies/{company}/requests/{request}', {
+    answer: detail,
     summary: 'What became of a request of a company, without what the upstream said',
     action: 'request.read',
     run: find,
   }),
-  operation<never, { readonly from: string; readonly to: string; readonly by?: HoursGroup }>({
-    id: 'sumRequests',
-    method: 'get',
-    path: '/companies/{company}/requests/sums',
+  get<SumsQuery>('sumRequests', '/companies/{company}/requests/sums', {
     summary: 'How many requests were answered, refused and failed in a range of hours, and how fast',
     action: 'request.read',
     query: schema.object({ from: schema.instant, to: schema.instant, by: schema.oneOf(GROUPS) }, ['from', 'to']),
-    answer: schema.object({ data: { type: 'array', items: sums } }),
-    status: 200,
+    answer: schema.object({ data: schema.array(sums) }),
     async run(sql, { params, query: { from, to, by = 'all' } }) {
       const range = { company: params.company as string, from: new Date(from), to: new Date(to) };
       return { data: await readRequestHours(sql, range, by) };

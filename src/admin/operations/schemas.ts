@@ -55,7 +55,12 @@ export const price: Schema = {
   description: 'EUR per 1000 tokens as exact decimal text, such as "0.0025"',
 };
 export const text: Schema = { type: 'string', pattern: '^[^\\u0000]*$', description: 'any text without NUL' };
-const boolean: Schema = { type: 'boolean' };
+export const string: Schema = { type: 'string' };
+export const textOrNull: Schema = { type: ['string', 'null'] };
+export const boolean: Schema = { type: 'boolean' };
+export const count: Schema = { type: 'integer', minimum: 0 };
+/** A sum that an operation answers with. */
+export const sum: Schema = { type: 'string', description: 'EUR as exact decimal text' };
 const cidr: Schema = {
   type: 'string',
   format: 'cidr',
@@ -77,6 +82,12 @@ export function oneOf(values: readonly string[], description?: string): Schema {
   return { type: 'string', enum: [...values], ...(description === undefined ? {} : { description }) };
 }
 
+/** A list of an answer. */
+export function array(items: Schema, description?: string): Schema {
+  return { type: 'array', items, ...(description === undefined ? {} : { description }) };
+}
+
+/** A list of a body, which has a limit. */
 export function listOf(items: Schema, maxItems = 1000): Schema {
   return { type: 'array', items, maxItems };
 }
@@ -93,7 +104,7 @@ export function changeOf(properties: Readonly<Record<string, Schema>>): ObjectSc
 
 /** A page of a list. */
 export function pageOf(items: Schema): ObjectSchema {
-  return object({ data: { type: 'array', items }, next_cursor: { type: ['string', 'null'] } });
+  return object({ data: array(items), next_cursor: textOrNull });
 }
 
 /** The query of a list, with filters. */
@@ -165,7 +176,7 @@ export const key = object({
   ...keySettings,
   prefix: { type: 'string', description: 'the first 8 characters' },
   created_at: instant,
-  created_by: { type: ['string', 'null'] },
+  created_by: textOrNull,
   last_used_at: orNull(instant),
   revoked_at: orNull(instant),
   purpose: orNull(oneOf(['playground'], 'null: for programs; playground: of a person who tries models on the pages')),

@@ -5,27 +5,24 @@ import type { Sql } from '../../store/database.ts';
 import { listStatements, type StoredStatement, statementOf } from '../../store/statement.ts';
 import { checkpointSeals, closeMonth, requireClosable } from '../../store/statement-close.ts';
 import { leaveCompany } from '../../store/tenant-role.ts';
-import { type Operation, operation, type PageQuery } from './operation.ts';
+import type { Operation, PageQuery } from './operation.ts';
+import { get, post } from './operation.ts';
 import * as schema from './schemas.ts';
 
-const count = { type: 'integer', minimum: 0 };
-const eur = { type: 'string', description: 'EUR as exact decimal text' };
-const month = { type: 'string', pattern: '^[12]\\d{3}-(0[1-9]|1[0-2])$', description: 'a month such as 2026-10' };
 const digest = { type: 'string', pattern: '^[0-9a-f]{64}$', description: 'SHA-256 in hex' };
 const row = {
   company_id: schema.id,
   number: { type: 'integer', minimum: 1, description: 'without a gap for each company' },
-  month,
+  month: schema.month,
   closed_at: schema.instant,
-  ...{ requests: count, cost_eur: eur },
-  corrections: { ...count, description: 'late calls of earlier months' },
-  total_eur: { ...eur, description: 'EUR of the month and its corrections' },
+  ...{ requests: schema.count, cost_eur: schema.sum },
+  corrections: { ...schema.count, description: 'late calls of earlier months' },
+  total_eur: { ...schema.sum, description: 'EUR of the month and its corrections' },
   digest,
-  later: {
-    type: 'array',
-    description: 'calls of this month that came after it was closed; statement null: they will be on the next one',
-    items: schema.object({ statement: { type: ['integer', 'null'] }, requests: count, cost_eur: eur }),
-  },
+  later: schema.array(
+    schema.object({ statement: { type: ['integer', 'null'] }, requests: schema.count, cost_eur: schema.sum }),
+    'calls of this month that came after it was closed; statement null: they will be on the next one',
+  ),
 };
 const statement = schema.object({
   ...row,
@@ -38,15 +35,11 @@ const LIST = '/companies/{company}/statements';
 const DEFAULT_LIMIT = 50;
 
 export const statementOperations: readonly Operation[] = [
-  operation<never, Omit<PageQuery, 'cursor'> & { readonly cursor?: number }>({
-    id: 'listStatements',
-    method: 'get',
-    path: LIST,
+  get<Omit<PageQuery, 'cursor'> & { readonly cursor?: number }>('listStatements', LIST, {
     summary: 'List the statements of a company, the latest first',
     action: 'statement.read',
     query: schema.listQuery({}, { type: 'integer', minimum: 1 }),
     answer: schema.pageOf(schema.object(row)),
-    status: 200,
     async run(sql, { params, query: { limit = DEFAULT_LIMIT, cursor = null } }) {
       const company = params.company as string;
       await findCompany(sql, company);
@@ -55,15 +48,11 @@ export const statementOperations: readonly Operation[] = [
       return { data, next_cursor: rows.length > limit ? String(data.at(-1)?.number) : null };
     },
   }),
-  operation<never, { readonly month: string }>({
-    id: 'getStatement',
-    method: 'get',
-    path: `${LIST}/month`,
+  get<{ readonly month: string }>('getStatement', `${LIST}/month`, {
     summary: 'Read the statement of a closed month',
     action: 'statement.read',
-    query: schema.object({ month }),
+    query: schema.object({ month: schema.month }),
     answer: statement,
-    status: 200,
     async run(sql, { params, query }) {
       const stored = await statementOf(sql, params.company as string, `${query.month}-01`);
       if (stored !== null) return told(stored);
@@ -71,16 +60,13 @@ export const statementOperations: readonly Operation[] = [
       throw new RefusedChange('not_found', 'statement', `${query.month} of the company is not closed.`);
     },
   }),
-  operation<{ readonly month: string; readonly anyway?: boolean }>({
-    id: 'closeStatement',
-    method: 'post',
-    path: LIST,
+  post<{ readonly month: string; readonly anyway?: boolean }>('closeStatement', LIST, {
     summary: 'Close a month with a statement, for good. A month that is closed already answers with its statement',
     action: 'statement.close',
     isLong: true,
     body: schema.object(
       {
-        month,
+        month: schema.month,
         anyway: { type: 'boolean', description: 'close it although records are known to be on their way' },
       },
       ['month'],

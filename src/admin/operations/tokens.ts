@@ -1,47 +1,41 @@
 import { listTokens, revokeToken, type TokenRow } from '../../store/admin-token.ts';
 import { findCompany } from '../../store/company.ts';
 import type { Sql } from '../../store/database.ts';
-import { type Call, type Operation, operation, type PageQuery, pageOfAll } from './operation.ts';
+import type { Call, Operation, PageQuery } from './operation.ts';
+import { get, pageOfAll, post } from './operation.ts';
 import * as schema from './schemas.ts';
 
 const token = schema.object({
   id: schema.id,
-  name: { type: 'string' },
+  name: schema.string,
   company_id: { ...schema.orNull(schema.id), description: 'whose owner it acts like; null: like an operator' },
   access: schema.oneOf(['read', 'write']),
   created_at: schema.instant,
-  created_by: { type: ['string', 'null'] },
+  created_by: schema.textOrNull,
   expires_at: schema.orNull(schema.instant),
   last_used_at: schema.orNull(schema.instant),
   revoked_at: schema.orNull(schema.instant),
   state: schema.oneOf(['active', 'expired', 'revoked']),
 });
-const LIST = { method: 'get', query: schema.listQuery(), answer: schema.pageOf(token), status: 200 } as const;
-const REVOKE = { method: 'post', answer: token, status: 200 } as const;
+const LIST = { query: schema.listQuery(), answer: schema.pageOf(token) } as const;
 const OF_COMPANY = '/companies/{company}/tokens';
 
 /** Tokens like the one that the program sends. A program makes none: a leaked token must not outlive its revocation. */
 export const tokenOperations: readonly Operation[] = [
-  operation<never, PageQuery>({
+  get<PageQuery>('listTokens', '/tokens', {
     ...LIST,
-    id: 'listTokens',
-    path: '/tokens',
     summary: 'List tokens for administration over HTTP, of operators and of all companies, newest first',
     action: 'token.read',
     run: async (sql, { query }) => pageOfAll(query, await listTokens(sql, null)),
   }),
-  operation({
-    ...REVOKE,
-    id: 'revokeToken',
-    path: '/tokens/{token}/revoke',
+  post('revokeToken', '/tokens/{token}/revoke', {
+    answer: token,
     summary: 'Revoke a token: it gets 401 at once',
     action: 'token.write',
     run: revoke,
   }),
-  operation<never, PageQuery>({
+  get<PageQuery>('listTokensOfCompany', OF_COMPANY, {
     ...LIST,
-    id: 'listTokensOfCompany',
-    path: OF_COMPANY,
     summary: 'List tokens of a company, newest first',
     action: 'company-token.read',
     async run(sql, { params, query }) {
@@ -49,10 +43,8 @@ export const tokenOperations: readonly Operation[] = [
       return pageOfAll(query, await listTokens(sql, id));
     },
   }),
-  operation({
-    ...REVOKE,
-    id: 'revokeTokenOfCompany',
-    path: `${OF_COMPANY}/{token}/revoke`,
+  post('revokeTokenOfCompany', `${OF_COMPANY}/{token}/revoke`, {
+    answer: token,
     summary: 'Revoke a token of a company: it gets 401 at once',
     action: 'company-token.write',
     run: revoke,

@@ -9,7 +9,8 @@ import { snapshot } from '../../store/tenant-role.ts';
 import { summaryOf } from '../../store/usage.ts';
 import { readUsageDetails } from '../../store/usage-details.ts';
 import { ENDPOINTS, isMonth } from '../usage-address.ts';
-import { type Call, type Operation, operation } from './operation.ts';
+import type { Call, Operation, Schema } from './operation.ts';
+import { get } from './operation.ts';
 import { Problem } from './problem.ts';
 import * as schema from './schemas.ts';
 
@@ -17,14 +18,10 @@ interface Query extends Partial<DayRange & { readonly [K in keyof UsageFilters]:
   readonly month?: string;
 }
 
-const count = { type: 'integer', minimum: 0 };
-const eur = { type: 'string', description: 'EUR as exact decimal text' };
-const textOrNull = { type: ['string', 'null'] };
-const sums = { requests: count, prompt_tokens: count, completion_tokens: count, cost_eur: eur };
-const by = (name: string) => ({
-  type: 'array',
-  items: { type: 'object', properties: { [name]: { type: 'string' }, ...sums } },
-});
+const tokens = { requests: schema.count, prompt_tokens: schema.count, completion_tokens: schema.count };
+const sums = { ...tokens, cost_eur: schema.sum };
+const by = (members: Readonly<Record<string, Schema>>) =>
+  schema.array({ type: 'object', properties: { ...members, ...sums } });
 const query = schema.object(
   {
     month: { ...schema.month, description: 'a month such as 2026-11; default: the present one' },
@@ -52,37 +49,31 @@ const answer = {
   ],
   properties: {
     company_id: schema.id,
-    company_name: { type: 'string' },
-    month: { ...textOrNull, description: 'null: the days are not those of one month' },
-    ...{ from: schema.day, to: schema.day, requests: count, prompt_tokens: count, completion_tokens: count },
-    api_cost_eur: eur,
+    company_name: schema.string,
+    month: { ...schema.textOrNull, description: 'null: the days are not those of one month' },
+    ...{ from: schema.day, to: schema.day, ...tokens },
+    api_cost_eur: schema.sum,
     chat_cost_eur: {
-      ...textOrNull,
+      ...schema.textOrNull,
       description: 'of in-app chat; null: not known for parts of months and with filters',
     },
-    total_cost_eur: eur,
-    monthly_budget_eur: textOrNull,
+    total_cost_eur: schema.sum,
+    monthly_budget_eur: schema.textOrNull,
     token_details: {
       type: ['object', 'null'],
       description: 'of calls whose upstream told what their tokens consist of; null: none did, or of a single key',
       properties: {
-        requests: count,
-        ...Object.fromEntries(TOKEN_DETAILS.map((name) => [name, count])),
+        requests: schema.count,
+        ...Object.fromEntries(TOKEN_DETAILS.map((name) => [name, schema.count])),
         cached_percent: { type: ['number', 'null'], description: 'cached of their prompt tokens' },
       },
     },
-    by_model: by('model_slug'),
-    by_endpoint: by('endpoint'),
-    by_key: {
-      type: 'array',
-      items: { type: 'object', properties: { id: schema.id, name: textOrNull, prefix: textOrNull, ...sums } },
-    },
-    by_cost_center: by('cost_center'),
+    by_model: by({ model_slug: schema.string }),
+    by_endpoint: by({ endpoint: schema.string }),
+    by_key: by({ id: schema.id, name: schema.textOrNull, prefix: schema.textOrNull }),
+    by_cost_center: by({ cost_center: schema.string }),
     by_time: {
-      ...{
-        type: 'array',
-        items: { type: 'object', properties: { at: { type: 'string' }, model: { type: 'string' }, ...sums } },
-      },
+      ...by({ at: schema.string, model: schema.string }),
       description: 'by model and hour of a single day, day of up to 62 days, else month',
     },
   },
@@ -92,15 +83,11 @@ const EXPORT_MS = 30 * 60_000;
 
 /** What a company used, and the ledger rows behind it. Days are those of the billing time zone. */
 export const usageOperations: readonly Operation[] = [
-  operation<never, Query>({
-    id: 'getUsage',
-    method: 'get',
-    path: PATH,
+  get<Query>('getUsage', PATH, {
     summary: 'The usage of a company in a month or in a range of days',
     action: 'usage.read',
     query,
     answer,
-    status: 200,
     async run(sql, call) {
       const company = call.params.company as string;
       const range = rangeOf(call);
@@ -112,15 +99,10 @@ export const usageOperations: readonly Operation[] = [
       return { ...summary, ...range, month: isMonth(range) ? summary.month : null, by_key, by_time: usage.by_time };
     },
   }),
-  operation<never, Query>({
-    id: 'exportLedger',
-    method: 'get',
-    path: '/companies/{company}/ledger',
+  get<Query>('exportLedger', '/companies/{company}/ledger', {
     summary: 'The ledger rows behind the usage of a month or of a range of days, as CSV, oldest first',
     action: 'usage.read',
     query,
-    answer: null,
-    status: 200,
     file: {
       type: 'text/csv; charset=utf-8',
       name: (call) => `ledger-${rangeOf(call).from}-to-${rangeOf(call).to}.csv`,

@@ -3,7 +3,8 @@ import { usersAfter } from '../../store/after.ts';
 import type { Sql } from '../../store/database.ts';
 import { findUserById } from '../../store/page.ts';
 import { insertUser, removeUser, type UserRow } from '../../store/user.ts';
-import { type Call, type Operation, operation, type PageQuery, pageOf, type Resource } from './operation.ts';
+import type { Call, Operation, PageQuery, Resource } from './operation.ts';
+import { get, pageOf, post, remove } from './operation.ts';
 import { Problem } from './problem.ts';
 import * as schema from './schemas.ts';
 
@@ -12,22 +13,14 @@ const PATH = '/users/{user}';
 const company_id = { ...schema.orNull(schema.id), description: 'null: for an operator, and for nobody else' };
 
 export const userOperations: readonly Operation[] = [
-  operation<never, PageQuery & { readonly company_id?: string }>({
-    id: 'listUsers',
-    method: 'get',
-    path: '/users',
+  get<PageQuery & { readonly company_id?: string }>('listUsers', '/users', {
     summary: 'List users, ordered by id',
     action: 'user.read',
     query: schema.listQuery({ company_id: schema.id }),
     answer: schema.pageOf(schema.user),
-    status: 200,
-    run: (sql, { query }) =>
-      pageOf(query, (after, limit) => usersAfter(sql, query.company_id ?? null, { after, limit })),
+    run: (sql, { query }) => pageOf(query, (range) => usersAfter(sql, query.company_id ?? null, range)),
   }),
-  operation<{ readonly email: string; readonly role: Role; readonly company_id?: string | null }>({
-    id: 'createUser',
-    method: 'post',
-    path: '/users',
+  post<{ readonly email: string; readonly role: Role; readonly company_id?: string | null }>('createUser', '/users', {
     summary: 'Create a user without a password, who signs in by OpenID Connect or gets a password later',
     action: 'user.write',
     body: schema.object({ email: schema.email, role: schema.role, company_id }, ['email', 'role']),
@@ -41,30 +34,18 @@ export const userOperations: readonly Operation[] = [
       return insertUser(sql, { email: email.toLowerCase(), role, company_id }, null);
     },
   }),
-  operation({
-    id: 'getUser',
-    method: 'get',
-    path: PATH,
+  get('getUser', PATH, {
     summary: 'Read a user',
     action: 'user.read',
     answer: schema.user,
-    status: 200,
     resource: USER,
     run: find,
   }),
-  operation({
-    id: 'removeUser',
-    method: 'delete',
-    path: PATH,
+  remove('removeUser', PATH, {
     summary: 'Remove a user, who is signed out at once',
     action: 'user.write',
-    answer: null,
-    status: 204,
     resource: USER,
-    async run(sql, { params }) {
-      await removeUser(sql, params.user as string);
-      return null;
-    },
+    run: (sql, { params }) => removeUser(sql, params.user as string),
   }),
 ];
 
