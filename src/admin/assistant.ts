@@ -24,7 +24,6 @@ import type { Format } from './format.ts';
 import type { Html } from './html.ts';
 import { badge, companyHeading, confirmation, muted, page } from './layout.ts';
 import { list, listQuery } from './list.ts';
-
 import { type Labels, lockEdited, seenInput } from './stale.ts';
 import { figuresOf, modelChoice, requestIdOf } from './trial.ts';
 
@@ -188,15 +187,8 @@ async function edit(c: PageContext, form: Form): Promise<Response> {
   await change(c, async (sql) => {
     const find = () => findAssistant(sql, company, id);
     const page = `/companies/${company}/assistants/${id}`;
-    await lockEdited<AssistantRow>(c, sql, form, {
-      table: 'assistants',
-      id,
-      company,
-      labels: LABELS,
-      changes,
-      find,
-      page,
-    });
+    const edit = { table: 'assistants', id, company, labels: LABELS, changes, find, page } as const;
+    await lockEdited<AssistantRow>(c, sql, form, edit);
     await setAssistant(sql, id, changes, company);
   });
   return c.redirect(`/companies/${company}/assistants?done=saved`, 303);

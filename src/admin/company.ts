@@ -18,28 +18,18 @@ import { may } from './permission.ts';
 import { LIMIT_LABELS, limitFields, readLimits } from './restriction.ts';
 import { type Labels, seenInput } from './stale.ts';
 
+const BASE = '/companies/:company';
+
 /** The list of companies, for operators, and the settings of each: EU gate, budget and name. */
 export const companyRoutes: readonly Route[] = [
   { method: 'GET', path: '/companies', action: 'company.list', handle: listPage },
   { method: 'POST', path: '/companies', action: 'company.create', handle: create, page: listPage },
-  { method: 'GET', path: '/companies/:company', action: 'company.read', handle: open },
-  { method: 'GET', path: '/companies/:company/settings', action: 'company.read', handle: settingsPage },
-  {
-    method: 'POST',
-    path: '/companies/:company/settings',
-    action: 'company.set',
-    handle: setSettings,
-    page: settingsPage,
-  },
-  {
-    method: 'POST',
-    path: '/companies/:company/ceilings',
-    action: 'company.limit',
-    handle: setCeiling,
-    page: settingsPage,
-  },
-  { method: 'POST', path: '/companies/:company/limits', action: 'company.limit', handle: limit, page: settingsPage },
-  { method: 'POST', path: '/companies/:company/name', action: 'company.rename', handle: rename, page: settingsPage },
+  { method: 'GET', path: BASE, action: 'company.read', handle: open },
+  { method: 'GET', path: `${BASE}/settings`, action: 'company.read', handle: settingsPage },
+  { method: 'POST', path: `${BASE}/settings`, action: 'company.set', handle: setSettings, page: settingsPage },
+  { method: 'POST', path: `${BASE}/ceilings`, action: 'company.limit', handle: setCeiling, page: settingsPage },
+  { method: 'POST', path: `${BASE}/limits`, action: 'company.limit', handle: limit, page: settingsPage },
+  { method: 'POST', path: `${BASE}/name`, action: 'company.rename', handle: rename, page: settingsPage },
 ];
 
 const SORTS = {

@@ -90,23 +90,22 @@ export function readOfCompany<T>(c: PageContext, query: (sql: Sql, company: stri
 
 /** Runs a change in one transaction; the audit log names the user. Limited to a company's rows as `read` is. */
 export function change<T>(c: PageContext, work: (sql: Sql) => PromiseLike<T>): Promise<T> {
-  const { services, session } = c.var;
-  return actingAs(services.db, session.user.email, DEADLINE_MS, async (sql) => {
+  return changeAsOperator(c, async (sql) => {
     const company = companyOf(c);
     if (company !== null) await enterCompany(sql, company);
     return work(sql);
   });
 }
 
-/** Whether the user may take an action for the company of the path now: pages show no forms that would be refused. */
-export function mayNow(c: PageContext, action: Action): boolean {
-  return c.var.closedAt === null && may(c.var.session.user, action, companyOf(c));
-}
-
 /** The same for what operators alone may change, such as ceilings: not under the tenant role, which may not. */
 export function changeAsOperator<T>(c: PageContext, work: (sql: Sql) => PromiseLike<T>): Promise<T> {
   const { services, session } = c.var;
   return actingAs(services.db, session.user.email, DEADLINE_MS, async (sql) => work(sql));
+}
+
+/** Whether the user may take an action for the company of the path now: pages show no forms that would be refused. */
+export function mayNow(c: PageContext, action: Action): boolean {
+  return c.var.closedAt === null && may(c.var.session.user, action, companyOf(c));
 }
 
 /** The client's address, from the gateway. */

@@ -4,6 +4,18 @@ import type { Write } from '../store/export.ts';
 import type { PageServices } from './context.ts';
 import type { FormBindings } from './form.ts';
 
+interface File {
+  readonly name: string;
+  /** Its media type. */
+  readonly type: string;
+}
+
+/** Says that the answer is a file to be saved. */
+export function nameFile(c: Context, { name, type }: File): void {
+  c.header('content-type', type);
+  c.header('content-disposition', `attachment; filename="${name}"`);
+}
+
 /**
  * Streams a file to be saved, which may take minutes. After a failure the connection is destroyed, because Hono would
  * end the answer as if it were complete.
@@ -12,11 +24,10 @@ import type { FormBindings } from './form.ts';
 export async function download<E extends { Bindings: FormBindings }>(
   c: Context<E>,
   services: Pick<PageServices, 'slow' | 'log'>,
-  { name, type }: { readonly name: string; readonly type: string },
+  file: File,
   fill: (write: Write) => Promise<unknown>,
 ): Promise<Response> {
-  c.header('content-type', type);
-  c.header('content-disposition', `attachment; filename="${name}"`);
+  nameFile(c, file);
   if (c.req.method === 'HEAD') return c.body(null); // Hono would leave the stream unread, and its permit taken
   const release = await services.slow.acquire();
   return stream(

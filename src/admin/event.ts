@@ -9,6 +9,7 @@ import { Form } from './form.ts';
 import type { Format } from './format.ts';
 import type { Html } from './html.ts';
 import { badge, emptyText, muted, page, table } from './layout.ts';
+import { filteredAddress } from './list.ts';
 
 /** Events of companies and what became of them, for operators. */
 export const eventRoutes: readonly Route[] = [
@@ -35,6 +36,7 @@ const KINDS: Readonly<Record<(typeof EVENT_KINDS)[number], string>> = {
   'statement.closed': 'Statement closed',
 };
 const STATES = { undelivered: 'Failing or given up', dead: 'Given up' } as const;
+const FILTERS = ['kind', 'state', 'company'];
 const CHANNELS = { webhook: 'Webhook', email: 'E-mail' };
 
 /**
@@ -44,12 +46,12 @@ const CHANNELS = { webhook: 'Webhook', email: 'E-mail' };
 async function eventsPage(c: PageContext): Promise<Response> {
   const form = new Form(new URL(c.req.url).searchParams, '/events');
   const filter: EventFilter = {
-    company: form.optional('company', readUuid) ?? null,
-    kind: form.optional('kind', oneOf(...EVENT_KINDS)) ?? null,
+    company: form.optional('company', readUuid),
+    kind: form.optional('kind', oneOf(...EVENT_KINDS)),
     since: null,
-    state: form.optional('state', oneOf('undelivered', 'dead')) ?? null,
+    state: form.optional('state', oneOf('undelivered', 'dead')),
   };
-  const after = form.optional('before', readUuid) ?? null;
+  const after = form.optional('before', readUuid);
   const isRight = form.messages.size === 0;
   const found = isRight ? await read(c, (sql) => listEvents(sql, filter, { after, limit: PAGE_ROWS + 1 })) : [];
   const rows = found.slice(0, PAGE_ROWS);
@@ -58,9 +60,9 @@ async function eventsPage(c: PageContext): Promise<Response> {
 <p class="lead">Keys created, rotated and revoked, companies closed and reopened, budget alerts and closed statements of the last ${EVENT_DAYS} days, newest first. The webhook (<code>ALERT_WEBHOOK_URL</code>) tells them to your programs. A delivery that fails is tried again for a day and then given up; <code>tollgate event replay --dead</code> sends all of those again.</p>
 ${filters(form, filter)}
 ${['company', 'before'].map((name) => form.messages.has(name) && html`<p class="wrong">In the address, “${name}” ${form.messages.get(name)}</p>`)}
-${filter.company === null ? '' : html`<p>Only events of <strong>${rows[0]?.event.company.name ?? filter.company}</strong>. <a href="${addressOf(form, { company: null })}">All companies</a></p>`}
+${filter.company === null ? '' : html`<p>Only events of <strong>${rows[0]?.event.company.name ?? filter.company}</strong>. <a href="${filteredAddress(form, FILTERS, { company: null })}">All companies</a></p>`}
 ${rows.length === 0 ? emptyText(isAll(filter) ? 'There are no events yet.' : 'There are no such events.') : table('Events', rows, { cells: cellsOf(c, form) }, true)}
-${next === null ? '' : html`<nav class="pager" aria-label="Pages"><a class="button quiet" rel="next" href="${addressOf(form, { before: next })}">Older events</a></nav>`}`;
+${next === null ? '' : html`<nav class="pager" aria-label="Pages"><a class="button quiet" rel="next" href="${filteredAddress(form, FILTERS, { before: next })}">Older events</a></nav>`}`;
   return page(c, 'Events', body);
 }
 
@@ -83,7 +85,7 @@ function cellsOf(c: PageContext, form: Form) {
     When: ({ event }: EventRow) => format.second(new Date(event.occurred_at)),
     Event: (row: EventRow) => whatOf(row, format),
     Company: ({ event: { company } }: EventRow) =>
-      html`<a href="${addressOf(form, { company: company.id })}">${company.name}</a>`,
+      html`<a href="${filteredAddress(form, FILTERS, { company: company.id })}">${company.name}</a>`,
     By: ({ event: { actor } }: EventRow) =>
       typeof actor !== 'string' ? muted('the gateway') : actor === 'cli' ? 'command line' : actor,
     Delivery: (row: EventRow) => deliveriesOf(row, format),
@@ -130,16 +132,4 @@ function deliveriesOf({ told, deliveries }: EventRow, format: Format): Html {
 async function replay(c: PageContext): Promise<Response> {
   await change(c, (sql) => replayEvents(sql, { id: param(c, 'event') }));
   return c.redirect('/events?done=replayed', 303);
-}
-
-/** The address of the list with the same filters. @param more other values; null removes one */
-function addressOf(form: Form, more: Readonly<Record<string, string | null>>): string {
-  const values = new URLSearchParams();
-  for (const name of ['kind', 'state', 'company']) {
-    const value = more[name] === undefined ? form.values.get(name) : more[name];
-    if (value) values.set(name, value);
-  }
-  if (more.before) values.set('before', more.before);
-  const query = values.toString();
-  return query === '' ? '/events' : `/events?${query}`;
 }

@@ -49,10 +49,10 @@ export class Form {
     return this.#read(name, text, read) as T;
   }
 
-  /** A field that may be empty: null then. */
+  /** A field that may be empty: null then, and after a mistake. */
   optional<T>(name: string, read: Read<T>): T | null {
     const text = this.values.get(name) ?? '';
-    return text === '' ? null : (this.#read(name, text, read) as T);
+    return text === '' ? null : (this.#read(name, text, read) ?? null);
   }
 
   /** Names and values to send again: all but passwords, keys, and what belongs to one request. */
@@ -120,16 +120,13 @@ export function readForm(c: FormRequest, maxBytes: number): Form {
  * @throws HTTPException 415 for another form, 413 for a large one, 400 for one that cannot be read
  */
 export async function readUpload(c: FormRequest, maxBytes: number): Promise<Form> {
-  const type = c.req.header('content-type') ?? '';
-  if (!/^multipart\/form-data\b/i.test(type)) {
+  if (!/^multipart\/form-data\b/i.test(c.req.header('content-type') ?? '')) {
     throw new HTTPException(415, { message: 'This form is sent as multipart/form-data.' });
   }
-  const { rawBody } = c.env.incoming;
-  if (rawBody.length > maxBytes) throw new HTTPException(413, { message: 'The form is too large.' });
+  if (c.env.incoming.rawBody.length > maxBytes) throw new HTTPException(413, { message: 'The form is too large.' });
   const values = new URLSearchParams();
   try {
-    const sent = await new Response(new Uint8Array(rawBody), { headers: { 'content-type': type } }).formData();
-    for (const [name, value] of [...sent].slice(0, MAX_FIELDS)) {
+    for (const [name, value] of [...(await c.req.formData())].slice(0, MAX_FIELDS)) {
       if (typeof value === 'string') values.append(name, value);
       else if (value.size > 0)
         values.set('csv', new TextDecoder('utf-8', { fatal: true }).decode(await value.arrayBuffer()));

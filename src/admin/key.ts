@@ -1,6 +1,7 @@
 import { html, raw } from 'hono/html';
 import type { Company } from '../domain/company.ts';
-import { FieldError, readInstant, readName, readScope } from '../domain/field.ts';
+import { addDays, readDay } from '../domain/day-range.ts';
+import { readName, readScope } from '../domain/field.ts';
 import { restrictionTexts } from '../domain/limit-text.ts';
 import { SCOPES, type Scope } from '../domain/scope.ts';
 import { readPresentSums } from '../store/daily.ts';
@@ -16,7 +17,7 @@ import type { Html } from './html.ts';
 import { onceInputs, readOnce, revealPage } from './key-reveal.ts';
 import { badge, companyHeading, muted, page, table } from './layout.ts';
 import { list, listQuery } from './list.ts';
-import { offsetAt } from './local-time.ts';
+import { readLocal } from './local-time.ts';
 import { foldedRestrictionFields, readRestrictions } from './restriction.ts';
 import { usageCards } from './usage-cards.ts';
 
@@ -65,10 +66,7 @@ ${isWritable ? createForm(c, form, company, life === 'active' && counts.active =
 <nav class="tabs views" aria-label="Keys">${view('active', 'Active keys')}${view('dead', 'Revoked and expired')}</nav>
 ${list(
   c,
-  {
-    ...(life === 'active' ? activeKeys(c, base) : deadKeys(c)),
-    ...{ path: base, figures: [COST], sorts: SORTS },
-  },
+  { ...(life === 'active' ? activeKeys(c, base) : deadKeys(c)), path: base, figures: [COST], sorts: SORTS },
   query,
   keys,
 )}
@@ -201,18 +199,10 @@ async function create(c: PageContext, form: Form): Promise<Response> {
   const { id, claim } = readOnce(c, form);
   const name = form.required('name', readName);
   const scopes = readScopes(form);
-  const expires_at = form.optional('expires', (text) => endOfDay(text, services.calendar.timeZone));
+  // works until the day after begins
+  const expires_at = form.optional('expires', (day) => readLocal(addDays(readDay(day), 1), services.calendar.timeZone));
   const restrictions = await readRestrictions(c, form);
   form.check();
   const asked = { id, company_id, name, scopes, expires_at, created_by: session.user.email, ...restrictions };
   return revealPage(c, await change(c, (sql) => createKeyOnce(sql, services.keyPrefix, asked, claim)));
-}
-
-/** The first moment after a day in a time zone. @throws FieldError */
-function endOfDay(text: string, timeZone: string): Date {
-  if (!/^\d{4}-\d\d-\d\d$/.test(text)) throw new FieldError('must be a date such as 2027-01-31');
-  const next = readInstant(text).getTime() + 86_400_000;
-  // twice, because the offset may change on this very day
-  const about = next - offsetAt(next, timeZone);
-  return new Date(next - offsetAt(about, timeZone));
 }

@@ -2,6 +2,7 @@ import { html } from 'hono/html';
 import { type ListPage, type ListQuery, PAGE_ROWS } from '../store/page.ts';
 import type { PageContext } from './context.ts';
 import { options } from './field.ts';
+import type { Form } from './form.ts';
 import type { Html } from './html.ts';
 import { type Columns, emptyText, table } from './layout.ts';
 
@@ -73,6 +74,20 @@ export function searchBar(path: string, sorts: Sorts, query: Order, kept: List<u
 export function addressOf(path: string, query: Order, more: Record<string, string>): string {
   const searched = query.search === '' ? {} : { q: query.search };
   return `${path}?${new URLSearchParams({ ...searched, sort: sortOf(query), ...more })}`;
+}
+
+/**
+ * The address of a list with the filters that were sent, which begins at its first row.
+ * @param more other values, null to remove one; `before` is the row at which another page begins
+ */
+export function filteredAddress(form: Form, filters: readonly string[], more: Record<string, string | null>): string {
+  const query = new URLSearchParams();
+  for (const name of [...filters, 'before']) {
+    const sent = name === 'before' ? null : form.values.get(name);
+    const value = more[name] === undefined ? sent : more[name];
+    if (value) query.set(name, value);
+  }
+  return query.size === 0 ? `${form.path}` : `${form.path}?${query}`;
 }
 
 function sortOf({ sort, descending }: Order): string {

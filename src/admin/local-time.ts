@@ -25,7 +25,7 @@ export function localText(at: Date, timeZone: string): string {
 }
 
 /** Milliseconds that a time zone is ahead of UTC: its clock, read as if it were UTC, less the time. */
-export function offsetAt(at: number, timeZone: string): number {
+function offsetAt(at: number, timeZone: string): number {
   const format = new Intl.DateTimeFormat('sv-SE', { timeZone, dateStyle: 'short', timeStyle: 'medium' });
   return new Date(`${format.format(at).replace(' ', 'T')}Z`).getTime() - Math.floor(at / 1000) * 1000;
 }

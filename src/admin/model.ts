@@ -146,9 +146,8 @@ async function edit(c: PageContext, form: Form): Promise<Response> {
   await change(c, async (sql) => {
     const { id, slug, company_id: company } = model;
     const find = () => findModelById(sql, id);
-    await lockEdited<ModelRow>(c, sql, form, {
-      ...{ table: 'models', id, company, labels: LABELS, changes, find, page: `/models/${id}` },
-    });
+    const edit = { table: 'models', id, company, labels: LABELS, changes, find, page: `/models/${id}` } as const;
+    await lockEdited<ModelRow>(c, sql, form, edit);
     await setModel(sql, slug, company, changes);
   });
   return c.redirect('/models?done=saved', 303);

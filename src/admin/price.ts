@@ -109,7 +109,7 @@ async function questionCard(c: PageContext, { id, slug }: ModelRow, unit: PriceU
   const path = `/models/${id}`;
   const asked = new Form(new URLSearchParams(c.req.query()), `${path}#question`);
   const day = asked.optional('day', readDay);
-  const company = day === null ? null : await readCompanyChoice(c, asked);
+  const company = asked.values.get('day') ? await readCompanyChoice(c, asked) : null;
   const answers =
     day === null || asked.messages.size > 0 ? [] : await read(c, (sql) => pricesOn(sql, slug, company, { day }));
   const state = formState(asked, `${path}#question`);

@@ -1,5 +1,5 @@
 import { html, raw } from 'hono/html';
-import { FieldError, oneOf, type Read, readSlug, readUuid } from '../domain/field.ts';
+import { FieldError, oneOf, readSlug, readUuid } from '../domain/field.ts';
 import { fateOf, RESULTS, type Result } from '../domain/request-fate.ts';
 import { requestIdTime } from '../runtime/request-id.ts';
 import { findCompany } from '../store/company.ts';
@@ -16,6 +16,7 @@ import { Form } from './form.ts';
 import type { Format } from './format.ts';
 import type { Html } from './html.ts';
 import { badge, companyHeading, emptyText, muted, page, table } from './layout.ts';
+import { filteredAddress } from './list.ts';
 import { localText, readLocal } from './local-time.ts';
 import { ENDPOINTS as BOOKED_ENDPOINTS } from './usage-address.ts';
 
@@ -52,6 +53,7 @@ const STATUSES: Readonly<Record<string, string>> = {
   504: 'upstream too slow',
 };
 const TONES = { success: 'good', refused: 'warn', failed: 'bad', left: 'plain' } as const;
+const FILTERS = ['key', 'model', 'endpoint', 'status', 'from', 'to'];
 const MS_OF_SECONDS = 10_000; // longer times are shown in seconds
 
 /**
@@ -71,7 +73,7 @@ export async function requestsPage(c: PageContext): Promise<Response> {
   const asked = new URL(c.req.url).searchParams;
   const search = new Form(asked, path);
   const id = search.optional('id', (text) => readUuid(text.trim()));
-  if (id !== null && id !== undefined) return c.redirect(`${path}/${id}`, 303);
+  if (id !== null) return c.redirect(`${path}/${id}`, 303);
   const form = new Form(asked, path);
   const query = readQuery(form, company, c.var.services.calendar.timeZone);
   const isRight = form.messages.size === 0;
@@ -85,8 +87,8 @@ export async function requestsPage(c: PageContext): Promise<Response> {
 <p class="lead">${keptText(c)} A request appears about a second after it ended. Prompts and answers are never kept.</p>
 ${filters(c, formState(form, path), query, path)}
 ${['key', 'before'].map((name) => form.messages.has(name) && html`<p class="wrong">In the address, “${name}” ${form.messages.get(name)}</p>`)}
-${query.key === null ? '' : html`<p>Of the key <strong>${found.rows[0]?.key_name ?? query.key}</strong> alone. <a href="${addressOf(path, form, { key: null })}">All keys</a></p>`}
-<p class="actions"><a class="button quiet" href="${addressOf(path, form, {})}">${query.before === null ? 'Refresh' : 'Newest'}</a>${
+${query.key === null ? '' : html`<p>Of the key <strong>${found.rows[0]?.key_name ?? query.key}</strong> alone. <a href="${filteredAddress(form, FILTERS, { key: null })}">All keys</a></p>`}
+<p class="actions"><a class="button quiet" href="${filteredAddress(form, FILTERS, {})}">${query.before === null ? 'Refresh' : 'Newest'}</a>${
     isNewest ? html` <button type="button" class="quiet" data-pause hidden>Pause</button>` : ''
   }</p>
 <div id="live-rows"${isNewest ? raw(' data-live') : ''}>${isRight ? rowsOf(c, found, path, form, query) : ''}</div>`;
@@ -104,17 +106,16 @@ const NOTHING: RequestsPage = { rows: [], next: null };
 
 /** Mistakes are noted in the form. */
 function readQuery(form: Form, company: string | null, timeZone: string): RequestsQuery {
-  const read = <T>(name: string, of: Read<T>): T | null => form.optional(name, of) ?? null; // undefined after a mistake
   const time = (text: string): Date => readLocal(text, timeZone);
   return {
     company,
-    key: read('key', readUuid),
-    model: read('model', readSlug),
-    endpoint: read('endpoint', oneOf(...Object.keys(ENDPOINTS))),
-    status: read('status', readStatus),
-    from: read('from', time),
-    to: read('to', time),
-    before: read('before', readCursor),
+    key: form.optional('key', readUuid),
+    model: form.optional('model', readSlug),
+    endpoint: form.optional('endpoint', oneOf(...Object.keys(ENDPOINTS))),
+    status: form.optional('status', readStatus),
+    from: form.optional('from', time),
+    to: form.optional('to', time),
+    before: form.optional('before', readCursor),
   };
 }
 
@@ -177,7 +178,7 @@ function rowsOf(c: PageContext, { rows, next }: RequestsPage, path: string, form
     Key: ({ api_key_id: id, key_name: name }: RequestRow) =>
       id === null
         ? muted('unknown')
-        : html`<a href="${addressOf(path, form, { key: id })}">${name ?? 'a deleted key'}</a>`,
+        : html`<a href="${filteredAddress(form, FILTERS, { key: id })}">${name ?? 'a deleted key'}</a>`,
     Model: ({ model_slug: slug, asked }: RequestRow) =>
       slug === null ? muted(asked ?? '–') : html`<code>${slug}</code>`,
     Endpoint: ({ endpoint }: RequestRow) => ENDPOINTS[endpoint] ?? endpoint,
@@ -188,7 +189,7 @@ function rowsOf(c: PageContext, { rows, next }: RequestsPage, path: string, form
   };
   const empty =
     next === null ? 'There are no such requests.' : 'None of the requests looked at matches. Older ones may.';
-  const more = next === null ? '' : addressOf(path, form, { before: next.id });
+  const more = next === null ? '' : filteredAddress(form, FILTERS, { before: next.id });
   return html`${rows.length === 0 ? emptyText(empty) : table('Requests', rows, { cells, figures: ['Tokens', 'Cost', 'Duration'] }, true)}
 ${more === '' ? '' : html`<nav class="pager" aria-label="Pages"><a class="button quiet" rel="next" href="${more}">Older requests</a></nav>`}`;
 }
@@ -203,16 +204,4 @@ export function resultBadge(row: RequestRow): Html {
 
 export function durationText(ms: number, format: Format): string {
   return ms < MS_OF_SECONDS ? `${format.count(ms)} ms` : `${format.count(Math.round(ms / 100) / 10)} s`;
-}
-
-/** The address of a list with the same filters. @param more other values; null removes one */
-function addressOf(path: string, form: Form, more: Readonly<Record<string, string | null>>): string {
-  const values = new URLSearchParams();
-  for (const name of ['key', 'model', 'endpoint', 'status', 'from', 'to']) {
-    const value = more[name] === undefined ? form.values.get(name) : more[name];
-    if (value) values.set(name, value);
-  }
-  if (more.before) values.set('before', more.before);
-  const query = values.toString();
-  return query === '' ? path : `${path}?${query}`;
 }

@@ -25,7 +25,7 @@ export function signInRoutes(services: PageServices, signIn: SignIn): Hono<PageE
     const values = new URLSearchParams({ next: c.req.query('next') ?? '' });
     return signInPage(c, new Form(values, '/sign-in'));
   });
-  app.post('/sign-in', passwordHandler(signIn));
+  app.post('/sign-in', (c) => passwordSent(c, signIn));
   app.get('/sign-in/done', donePage);
   if (services.oidc !== null && services.adminUrl !== null) {
     const oidc = new Oidc(services.oidc, new URL(services.adminUrl));
@@ -36,14 +36,12 @@ export function signInRoutes(services: PageServices, signIn: SignIn): Hono<PageE
   return app;
 }
 
-function passwordHandler(signIn: SignIn): (c: PageContext) => Promise<Response> {
-  return async (c) => {
-    const form = readForm(c, MAX_FORM_BYTES);
-    const { values } = form;
-    const result = await signIn(c, values.get('email') ?? '', values.get('password') ?? '');
-    if ('message' in result) return refuse(c, result.status, result.message, form);
-    return c.redirect(localAddress(values.get('next')), 303);
-  };
+async function passwordSent(c: PageContext, signIn: SignIn): Promise<Response> {
+  const form = readForm(c, MAX_FORM_BYTES);
+  const { values } = form;
+  const result = await signIn(c, values.get('email') ?? '', values.get('password') ?? '');
+  if ('message' in result) return refuse(c, result.status, result.message, form);
+  return c.redirect(localAddress(values.get('next')), 303);
 }
 
 async function beginOidc(c: PageContext, oidc: Oidc): Promise<Response> {

@@ -1,13 +1,6 @@
 import { html } from 'hono/html';
 import { readMonth } from '../domain/field.ts';
-import {
-  type Correction,
-  type SealCheckpoint,
-  type Statement,
-  type StatementSums,
-  statementCsv,
-  sumsBy,
-} from '../domain/statement.ts';
+import { type Correction, type SealCheckpoint, type Statement, statementCsv, sumsBy } from '../domain/statement.ts';
 import {
   type KeyName,
   type LaterCalls,
@@ -17,9 +10,12 @@ import {
   statementsOf,
 } from '../store/statement.ts';
 import { type PageContext, param, type Route, readOfCompany } from './context.ts';
+import { nameFile } from './download.ts';
 import type { Html } from './html.ts';
-import { badge, type Columns, companyHeading, emptyText, muted, page, table } from './layout.ts';
+import { badge, companyHeading, emptyText, muted, page, table } from './layout.ts';
 import { may } from './permission.ts';
+import { figureCard } from './usage-cards.ts';
+import { sumCells } from './usage-tables.ts';
 
 const BASE = '/companies/:company/statements';
 const action = 'statement.read';
@@ -41,10 +37,10 @@ async function listPage(c: PageContext): Promise<Response> {
   const [company, { statements, open_months: open }] = await readOfCompany(c, statementsOf);
   const { format } = c.var;
   const base = `/companies/${company.id}/statements/month?month=`;
-  const nameOf = (month: string) => format.month(`${month}-01`);
+  const monthText = (month: string) => format.month(`${month}-01`);
   const cells = {
     Statement: ({ number, month }: StatementRow) =>
-      html`<a href="${base}${month}">${format.count(number)} · ${nameOf(month)}</a>`,
+      html`<a href="${base}${month}">${format.count(number)} · ${monthText(month)}</a>`,
     Closed: ({ closed_at }: StatementRow) => format.instant(new Date(closed_at)),
     Requests: ({ requests }: StatementRow) => format.count(requests),
     Month: ({ cost_eur }: StatementRow) => format.amount(cost_eur),
@@ -62,7 +58,7 @@ ${
   open.length === 0
     ? ''
     : html`<section class="card"><h2>Open months</h2><p>These months are over, have calls and are not closed:
-${open.map((month, at) => html`${at === 0 ? '' : ', '}<a href="${base}${month}">${nameOf(month)}</a>`)}.${closing}</p></section>`
+${open.map((month, at) => html`${at === 0 ? '' : ', '}<a href="${base}${month}">${monthText(month)}</a>`)}.${closing}</p></section>`
 }
 <p class="muted foot">A statement covers API calls; in-app chat is not in it. What is booked for a month after it was closed becomes a correction on the next statement.</p>`;
   return page(c, `Statements of ${company.name}`, body);
@@ -113,23 +109,11 @@ ${stored === null ? '' : sealCard(c, statement, stored)}
 function figures(c: PageContext, statement: Statement): Html {
   const { format } = c.var;
   const { cost_eur, total_eur, requests, prompt_tokens, completion_tokens, corrections } = statement;
-  const card = (title: string, value: Html | string, note: Html | string) =>
-    html`<div class="card figure-card"><h2>${title}</h2><p class="big">${value}</p><p class="muted">${note}</p></div>`;
   const late = corrections.reduce((sum, each) => sum + each.requests, 0);
   return html`<div class="figures">
-${card('Total', format.eur(total_eur), late === 0 ? 'no corrections of earlier months' : html`${format.eur(cost_eur)} for this month, the rest for corrections`)}
-${card('Requests', format.count(requests), late === 0 ? 'in this month' : `in this month, plus ${calls(c, late)} in corrections`)}
-${card('Tokens', format.count(prompt_tokens + completion_tokens), `${format.count(prompt_tokens)} in · ${format.count(completion_tokens)} out`)}</div>`;
-}
-
-function columnsOf(c: PageContext): Columns<StatementSums>['cells'] {
-  const { format } = c.var;
-  return {
-    Requests: ({ requests }) => format.count(requests),
-    'Prompt tokens': ({ prompt_tokens }) => format.count(prompt_tokens),
-    'Completion tokens': ({ completion_tokens }) => format.count(completion_tokens),
-    Cost: ({ cost_eur }) => format.eur(cost_eur),
-  };
+${figureCard('Total', format.eur(total_eur), late === 0 ? 'no corrections of earlier months' : html`${format.eur(cost_eur)} for this month, the rest for corrections`)}
+${figureCard('Requests', format.count(requests), late === 0 ? 'in this month' : `in this month, plus ${calls(c, late)} in corrections`)}
+${figureCard('Tokens', format.count(prompt_tokens + completion_tokens), `${format.count(prompt_tokens)} in · ${format.count(completion_tokens)} out`)}</div>`;
 }
 
 function sums(
@@ -139,7 +123,7 @@ function sums(
   shown: (name: string) => Html | string,
 ): Html | string {
   if (rows.length === 0) return '';
-  const cells = { [title]: ({ name }: { name: string }) => shown(name), ...columnsOf(c) };
+  const cells = { [title]: ({ name }: { name: string }) => shown(name), ...sumCells(c.var.format, c.var.format.eur) };
   const rest = rows.length - MOST_SHOWN;
   return html`${table(`By ${title.toLowerCase()}`, rows.slice(0, MOST_SHOWN), { cells, figures: FIGURES })}
 ${rest > 0 ? html`<p class="muted">And ${c.var.format.count(rest)} more, which are in the CSV.</p>` : ''}`;
@@ -156,7 +140,10 @@ function correctionCard(c: PageContext, correction: Correction): Html {
   const { format } = c.var;
   const { month, statement, lines, request_ids: ids } = correction;
   const name = format.month(`${month}-01`);
-  const cells = { Model: ({ name }: { name: string }) => html`<code>${name}</code>`, ...columnsOf(c) };
+  const cells = {
+    Model: ({ name }: { name: string }) => html`<code>${name}</code>`,
+    ...sumCells(c.var.format, c.var.format.eur),
+  };
   return html`<section class="card"><h2>Correction of ${name}</h2>
 <p>${calls(c, ids.length)}, ${format.eur(correction.cost_eur)}, booked after <a href="/companies/${param(c, 'company')}/statements/month?month=${month}">statement ${format.count(statement)}</a> was closed.</p>
 ${table(`Correction of ${name} by model`, sumsBy(lines, 'model'), { cells, figures: FIGURES }, true)}
@@ -188,17 +175,17 @@ function sealCard(c: PageContext, statement: Statement, stored: StoredStatement)
 async function downloadJson(c: PageContext): Promise<Response> {
   const [, { stored }] = await readAsked(c);
   if (stored === null) return c.notFound();
-  return file(c, stored, 'json', 'application/json', stored.text);
+  nameFile(c, { name: `${nameOf(stored)}.json`, type: 'application/json' });
+  return c.body(stored.text);
 }
 
 async function downloadCsv(c: PageContext): Promise<Response> {
   const [, { stored, statement }] = await readAsked(c);
   if (stored === null) return c.notFound();
-  return file(c, stored, 'csv', 'text/csv; charset=utf-8', statementCsv(statement));
+  nameFile(c, { name: `${nameOf(stored)}.csv`, type: 'text/csv; charset=utf-8' });
+  return c.body(statementCsv(statement));
 }
 
-function file(c: PageContext, stored: StoredStatement, extension: string, type: string, text: string): Response {
-  c.header('content-type', type);
-  c.header('content-disposition', `attachment; filename="statement-${stored.number}-${stored.month}.${extension}"`);
-  return c.body(text);
+function nameOf({ number, month }: StoredStatement): string {
+  return `statement-${number}-${month}`;
 }

@@ -8,19 +8,22 @@ import { badge } from './layout.ts';
 /** The sums of what is shown, and the budget of the present month (spec section 5, rule 6). */
 export function usageCards(usage: UsageTotals, format: Format): Html {
   const { requests, prompt_tokens, completion_tokens, chat_cost_eur: chat } = usage;
-  const card = (title: string, value: Html | string, note: Html | string) =>
-    html`<div class="card figure-card"><h2>${title}</h2><p class="big">${value}</p>
-<p class="muted">${note}</p></div>`;
   const parts =
     chat === null
       ? 'API calls; in-app chat is counted for whole months'
       : html`API ${format.amount(usage.api_cost_eur)} · in-app chat ${format.amount(chat)}`;
   return html`<div class="figures">
-${card('Spent', format.amount(usage.total_cost_eur), parts)}
-${card('Requests', format.count(requests), 'calls with usage in the ledger')}
-${card('Tokens', format.count(prompt_tokens + completion_tokens), `${format.count(prompt_tokens)} in · ${format.count(completion_tokens)} out`)}
+${figureCard('Spent', format.amount(usage.total_cost_eur), parts)}
+${figureCard('Requests', format.count(requests), 'calls with usage in the ledger')}
+${figureCard('Tokens', format.count(prompt_tokens + completion_tokens), `${format.count(prompt_tokens)} in · ${format.count(completion_tokens)} out`)}
 <div class="card figure-card wide"><h2>Budget in ${format.month(usage.budget.month)}</h2>${budget(usage.budget, format)}
 ${forecast(usage.budget, format)}</div></div>`;
+}
+
+/** One figure in large digits. */
+export function figureCard(title: string, value: Html | string, note: Html | string): Html {
+  return html`<div class="card figure-card"><h2>${title}</h2><p class="big">${value}</p>
+<p class="muted">${note}</p></div>`;
 }
 
 function budget(

@@ -7,7 +7,7 @@ import { copyLedger } from '../store/export.ts';
 import { type Quality, type QualityGroup, readQuality } from '../store/quality.ts';
 import { type DetailSums, readUsageDetails, type UsageDetails } from '../store/usage-details.ts';
 import { type PageContext, param, read } from './context.ts';
-import { download } from './download.ts';
+import { download, nameFile } from './download.ts';
 import { isMonth, readUsageAddress, type UsageAddress } from './usage-address.ts';
 
 /** What the usage page shows as CSV: its sums, and the ledger rows behind them. */
@@ -32,38 +32,23 @@ export async function downloadSums(c: PageContext): Promise<Response> {
     quality: await readQuality(sql, id, range, filters),
     details: await readUsageDetails(sql, id, range, filters),
   }));
-  c.header('content-type', CSV);
-  c.header('content-disposition', `attachment; filename="usage-${nameOf(range)}.csv"`);
+  nameFile(c, { name: `usage-${nameOf(range)}.csv`, type: CSV });
   return c.body(sumsText(usage, quality, details, range));
 }
 
 function sumsText(usage: Usage, quality: Quality, details: UsageDetails | null, range: DayRange): string {
   const step = stepOf(range);
+  const { by_model, by_key, by_endpoint } = quality;
   const ofModels = new Map(details?.by_model.map((sums) => [sums.model, sums]));
   const lines = [
     HEADING,
     detailed(['all', '', '', ...figures({ ...usage, cost_eur: usage.api_cost_eur })], details?.total),
     ...usage.by_time.map((line) => [step, line.at, line.model, ...figures(line)]),
     ...usage.by_model.lines.map((line) =>
-      detailed(
-        ['model', line.name, '', ...counts(line), ...measured(quality.by_model.get(line.name))],
-        ofModels.get(line.name),
-      ),
+      detailed(['model', line.name, '', ...counts(line, by_model.get(line.name))], ofModels.get(line.name)),
     ),
-    ...usage.by_key.lines.map((line) => [
-      'key',
-      line.name ?? '',
-      line.id,
-      ...counts(line),
-      ...measured(quality.by_key.get(line.id)),
-    ]),
-    ...usage.by_endpoint.lines.map((line) => [
-      'endpoint',
-      line.name,
-      '',
-      ...counts(line),
-      ...measured(quality.by_endpoint.get(line.name)),
-    ]),
+    ...usage.by_key.lines.map((line) => ['key', line.name ?? '', line.id, ...counts(line, by_key.get(line.id))]),
+    ...usage.by_endpoint.lines.map((line) => ['endpoint', line.name, '', ...counts(line, by_endpoint.get(line.name))]),
     ...usage.by_cost_center.lines.map((line) => ['cost_center', line.name, '', ...counts(line)]),
     ...usage.by_ending.map((line) => ['ending', line.outcome, line.usage_source, ...figures(line)]),
   ];
@@ -74,14 +59,12 @@ function figures({ requests, prompt_tokens, completion_tokens, cost_eur }: Usage
   return [String(requests), String(prompt_tokens), String(completion_tokens), cost_eur];
 }
 
-function counts(line: Omit<UsageGroup, 'name'>): string[] {
-  return [...figures(line), String(line.estimated), String(line.unfinished)];
-}
-
-function measured(group: QualityGroup | undefined): string[] {
-  if (group === undefined) return [];
-  const { p50, p95, error_rate } = group;
-  return [p50?.toFixed(0) ?? '', p95?.toFixed(0) ?? '', error_rate.toFixed(6)];
+/** @param measured undefined where nothing was */
+function counts(line: Omit<UsageGroup, 'name'>, measured?: QualityGroup): string[] {
+  const sums = [...figures(line), String(line.estimated), String(line.unfinished)];
+  if (measured === undefined) return sums;
+  const { p50, p95, error_rate } = measured;
+  return [...sums, p50?.toFixed(0) ?? '', p95?.toFixed(0) ?? '', error_rate.toFixed(6)];
 }
 
 /** A line with its token details, where any were told. */

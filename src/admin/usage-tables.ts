@@ -9,7 +9,7 @@ import { ENDPOINTS, queryOf, requestsOf, type UsageAddress } from './usage-addre
 
 /** The tables of a usage page: what is shown, by model, key, endpoint, cost centre, and by how calls ended. */
 
-export const OUTCOMES: Readonly<Record<string, string>> = {
+const OUTCOMES: Readonly<Record<string, string>> = {
   completed: 'Completed',
   client_aborted: 'Cancelled by the client',
   upstream_failed: 'Failed before its end',
@@ -89,7 +89,7 @@ function groups<T extends Omit<UsageGroup, 'name'>>(
   const isMeasured = rows.some(({ measured }) => measured !== undefined);
   const cells: Columns<Line>['cells'] = {
     [title]: ({ first }) => first,
-    ...sums(format),
+    ...sumCells(format),
     Requests: ({ calls }) => calls,
     ...(isMeasured ? measurements(format) : {}),
   };
@@ -113,12 +113,13 @@ function restOf(usage: Usage, lines: readonly UsageSums[], first: Html, format: 
   };
 }
 
-function sums(format: Format): Columns<UsageSums>['cells'] {
+/** Columns of sums. @param amount how a cost is shown */
+export function sumCells(format: Format, amount = format.amount): Columns<UsageSums>['cells'] {
   return {
     Requests: ({ requests }) => format.count(requests),
     'Prompt tokens': ({ prompt_tokens }) => format.count(prompt_tokens),
     'Completion tokens': ({ completion_tokens }) => format.count(completion_tokens),
-    Cost: ({ cost_eur }) => format.amount(cost_eur),
+    Cost: ({ cost_eur }) => amount(cost_eur),
   };
 }
 
@@ -140,7 +141,7 @@ function endings({ by_ending }: Usage, format: Format): Html | string {
     Ending: ({ outcome }: Ending) => OUTCOMES[outcome] ?? outcome,
     'Token counts': ({ usage_source }: Ending) =>
       usage_source === 'estimated' ? badge('plain', 'estimated by Tollgate') : 'reported by the model',
-    ...sums(format),
+    ...sumCells(format),
   };
   return table('How calls ended', by_ending, { cells, figures: FIGURES });
 }
