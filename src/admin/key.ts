@@ -1,7 +1,7 @@
 import { html, raw } from 'hono/html';
 import type { Company } from '../domain/company.ts';
-import { addDays, readDay } from '../domain/day-range.ts';
-import { readName, readScope } from '../domain/field.ts';
+import { addDays } from '../domain/day-range.ts';
+import { readDay, readName, readScope } from '../domain/field.ts';
 import { restrictionTexts } from '../domain/limit-text.ts';
 import { SCOPES, type Scope } from '../domain/scope.ts';
 import { readPresentSums } from '../store/daily.ts';
