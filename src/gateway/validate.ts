@@ -14,6 +14,7 @@ import {
   OPEN_BRACKET,
   type ParsedObject,
   QUOTE,
+  type Span,
 } from '../json/members.ts';
 import { parseObject } from '../json/parser.ts';
 import { MAX_VALUES } from '../json/stream-parser.ts';
@@ -111,8 +112,9 @@ function validateMetadata(body: RequestBody, member: Member, steering: SteeringF
 
 /** A group of the caller's tools under one name. */
 const TOOL_GROUP = 'namespace';
-/** Bytes of tools that are read one by one. */
+/** Bytes of tools that are read one by one, and of lists around them outside of strings: 512 KiB take 2 to 4 ms. */
 const MOST_TOOLS = 1_048_576;
+const MOST_LISTED = 524_288;
 
 /** What decides about a tool. */
 interface ToolRule {
@@ -142,7 +144,7 @@ function validateTools(body: RequestBody, member: Member, tools: unknown, rule: 
  * @param parent where it stands, for the error
  */
 function validateToolBytes(bytes: Buffer, parent: string, rule: ToolRule, mayGroup = true): void {
-  for (const [i, { start, end }] of itemsOf(bytes).entries()) {
+  for (const [i, { start, end }] of itemsWithin(bytes, parent).entries()) {
     const at = `${parent}[${i}]`;
     const tool = objectWithin(bytes.subarray(start, end), at);
     if (tool === null) continue;
@@ -170,10 +172,12 @@ export function validateItemTools({ body, members, request }: ValidBody<Response
   if (typeof input === 'string' || !input.some(({ type }) => WITH_TOOLS.has(type))) return;
   const { valueStart, valueEnd } = memberNamed(members, 'input') as Member;
   const bytes = body.slice(valueStart, valueEnd);
-  for (const [i, { start, end }] of itemsOf(bytes).entries()) {
+  let size = 0;
+  for (const [i, { start, end }] of itemsWithin(bytes, 'input').entries()) {
     if (!WITH_TOOLS.has(input[i]?.type)) continue;
     const at = `input[${i}]`;
-    if (end - start > MOST_TOOLS) throw tooLarge(at, MOST_TOOLS);
+    size += end - start;
+    if (size > MOST_TOOLS) throw tooLarge(at, MOST_TOOLS);
     const item = objectWithin(bytes.subarray(start, end), at) as ParsedObject;
     requireOnce(item.members, 'tools', at);
     const tools = memberNamed(item.members, 'tools');
@@ -194,6 +198,12 @@ function requireCallersTool(
   // Gemini's tools have no type and no name, but a member named for them
   const type = tool.type ?? ('function' in tool ? 'function' : 'name' in tool ? untyped : null);
   if (steering.refusesTool(type)) throw unsupported(`${at}.type`, HOSTED);
+}
+
+function itemsWithin(list: Buffer, name: string): Span[] {
+  const items = itemsOf(list, MOST_LISTED);
+  if (items !== null) return items;
+  throw new GatewayError('invalid_request', `'${name}' has more than ${MOST_LISTED} bytes outside of strings.`, name);
 }
 
 function requireOnce(members: Members, name: string, at: string): void {

@@ -160,13 +160,20 @@ export interface Span {
   readonly end: number;
 }
 
-/** The items of a list. @param b valid JSON; anything but a list has none */
-export function itemsOf(b: Buffer): Span[] {
+/**
+ * The items of a list.
+ * @param b valid JSON; anything but a list has none
+ * @param most bytes that are read, those within strings apart
+ * @returns null where the list has more
+ */
+export function itemsOf(b: Buffer, most: number): Span[] | null {
   const items: Span[] = [];
   if (b[0] !== OPEN_BRACKET) return items;
   let depth = 0;
   let start = 1;
+  let read = 0;
   for (let i = 0; i < b.length; i++) {
+    if (++read > most) return null;
     const c = b[i] as number;
     if (c === QUOTE) i = stringEnd(b, i + 1, b.length);
     else if (c === OPEN_BRACE || c === OPEN_BRACKET) depth++;

@@ -351,6 +351,20 @@ t.test('only tools that the caller runs itself are forwarded', async (t) => {
   }
 });
 
+t.test('the tools of an input are looked for in a bounded part of it', async (t) => {
+  const item = (name: string) =>
+    `{"type":"additional_tools","role":"developer","tools":[{"type":"function","name":"${name}"}]}`;
+  const judged = (...items: readonly string[]) =>
+    forwarded(responses, bodyOf(Buffer.from(`{"model":"brand","input":[${items}]}`), [7, 90]));
+  const image = `{"role":"user","content":[{"type":"input_image","image_url":"${'A'.repeat(3_000_000)}"}]}`;
+  t.notOk(judged(item('f'), image, item('g'.repeat(500_000))) instanceof GatewayError, 'strings are passed over fast');
+  const half = item('g'.repeat(600_000));
+  t.match(judged(half, item('f'), half), { status: 400, param: 'input[2]', message: /larger than 1048576 bytes/ });
+  const numbers = `{"role":"user","content":[[[${'1,'.repeat(300_000)}1]]]}`;
+  t.match(judged(item('f'), numbers), { status: 400, param: 'input', message: /524288 bytes outside of strings/ });
+  t.notOk(judged(numbers) instanceof GatewayError, 'without tools nothing is looked for');
+});
+
 /** Bodies whose names are as dear as can be to look up, and how much one request may take for it. */
 const NAMES: Record<string, (i: number) => string> = {
   'long names': (i) => `${i}`.padStart(480, 'x'),
