@@ -75,7 +75,9 @@ export function messagesUsage(usage: Members): ToldUsage {
   const prompt = parts.every(isCount) ? countOrNull(parts.reduce((sum, part) => sum + part, 0)) : null;
   const completion = countOrNull(usage.output_tokens);
   const cache = written == null && read == null ? null : { cached_tokens: read, cache_write_tokens: written };
-  return { prompt, completion, details: detailsOf(prompt, completion, cache, null, usage.cost) };
+  const { thinking_tokens: thinking } = membersOf(usage.output_tokens_details);
+  const generated = thinking == null ? null : { reasoning_tokens: thinking };
+  return { prompt, completion, details: detailsOf(prompt, completion, cache, generated, usage.cost) };
 }
 
 /** Reads a usage from its text. @returns null when no count is told, or it is not JSON */

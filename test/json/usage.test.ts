@@ -133,6 +133,12 @@ t.test('details of the tokens, and what the call cost the upstream', async (t) =
   );
   t.strictSame(details(messagesUsage, { ...message, cache_read_input_tokens: 0 }), told({ cached: 0 }));
   t.strictSame(details(messagesUsage, { ...message, cost: 2 }), told({ cost: '2' }));
+  t.equal(details(messagesUsage, { ...message, output_tokens_details: null }), null);
+  t.strictSame(
+    details(messagesUsage, { ...message, output_tokens_details: { thinking_tokens: 3 } }),
+    told({ reasoning: 3 }),
+  );
+  t.equal(details(messagesUsage, { ...message, output_tokens_details: { thinking_tokens: 5 } }), null, 'of four');
 });
 
 t.test('a detail that cannot be right is left out, and nothing else is', async (t) => {
