@@ -80,7 +80,7 @@ function inviteForm(c: PageContext, form: Form, base: string, isFirst: boolean):
 <div class="pair">${field(state, { name: 'email', label: 'E-mail address', type: 'email', required: true })}
 ${select(state, { name: 'role', label: 'Role', choices: CHOICES, value: isFirst ? 'owner' : 'administrator' })}</div>
 ${roles}
-<p class="hint">Makes a link that works once, for seven days. Whoever opens it sets a password${services.oidc === null ? '' : ' or signs in with the organisation'}, and is in.</p>
+<p class="hint">Makes a link that works once, for seven days. The person who opens it sets a password${services.oidc === null ? '' : ' or signs in with the organisation'} and belongs to the company.</p>
 <div class="actions"><button class="primary">Invite</button></div></form></section>`;
 }
 

@@ -37,7 +37,7 @@ export function unitInput(unit: PriceUnit): Html {
 
 /** Links to the same page with prices in each unit. */
 export function unitSwitch(path: string, unit: PriceUnit): Html {
-  return html`<nav class="tabs" aria-label="Unit of prices">${UNITS.map(
+  return html`<nav class="tabs units" aria-label="Unit of prices">${UNITS.map(
     (each) =>
       html`<a href="${path}?unit=${each}"${each === unit ? raw(' aria-current="true"') : ''}>Per ${UNIT_TOKENS[each]} tokens</a>`,
   )}</nav>`;

@@ -35,7 +35,7 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
     Created: ({ created_at }: UserRow) => c.var.format.instant(created_at),
   };
   const body = html`<h1>Users</h1>
-<p class="lead">Owners manage their company with its people, budget and EU gate; administrators its keys, models, assistants and usage. Members may sign in and see none of it. Operators see everything. To let people choose their own passwords, invite them on the People page of their company.</p>
+<p class="lead">Owners manage their company with its people, budget and EU gate; administrators its keys, models, assistants and usage. Members may sign in and see none of that. Operators see everything. To let people choose their own passwords, invite them on the People page of their company.</p>
 ${list(c, { path: '/users', caption: 'All users', cells, sorts: SORTS, empty: 'There are no users.' }, query, users)}
 <section class="card"><h2>Add a user</h2>${state.summary}
 <form method="post" action="/users" class="stack">${csrfInput(c)}

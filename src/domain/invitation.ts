@@ -7,7 +7,7 @@ export const INVITATION_PATH = '/invitation/';
 export const ROLE_TEXTS: Readonly<Record<CompanyRole, string>> = {
   owner: 'everything of the company: its people, budget, EU gate and audit log, and all that administrators do',
   administrator: 'keys, models, assistants and usage',
-  member: 'signs in, and sees none of it',
+  member: 'can sign in, and sees none of that',
 };
 
 /** What an invitation says. */
