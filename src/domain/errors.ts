@@ -45,7 +45,7 @@ const TABLE = {
   insufficient_scope: [403, 'This API key lacks the scope this endpoint requires.'],
   non_eu_model_blocked: [403, 'This model is hosted outside the EU, and your company does not allow non-EU models.'],
   not_found: [404, 'Not found.', { code: null }],
-  method_not_allowed: [405, 'This method is not allowed here.'],
+  method_not_allowed: [405, 'This endpoint does not take this method: models and usage take GET, all others POST.'],
   request_timeout: [408, 'The request took too long to arrive.'],
   request_too_large: [413, 'The request body is too large.'],
   unsupported_media_type: [
