@@ -88,6 +88,16 @@ t.test('the README stays short', async (t) => {
   t.ok(read('README.md').split('\n').length <= README_LINES);
 });
 
+t.test('the figures of the README are those of the published results', async (t) => {
+  const [, ratio, least, most, nginx] =
+    /\(([\d.]+) of it, between ([\d.]+) and ([\d.]+)\), and ([\d.]+) times what nginx takes/.exec(read('README.md')) ??
+    [];
+  const results = read('bench/RESULTS.md');
+  t.match(results, `| CPU per request ÷ do-nothing Node proxy | ≤ 1.05 | ≤ 0.95 | ${ratio} (${least}–${most}) |`);
+  const [, measured] = /^\| CPU per request ÷ nginx \|[^|]*\|[^|]*\| ([\d.]+) /m.exec(results) ?? [];
+  t.equal(nginx, Number(measured).toFixed(1));
+});
+
 t.test('links between documents lead somewhere', async (t) => {
   for (const path of documents()) {
     const links = withoutCode(read(path)).matchAll(/(?:\]\(|src=")([^)"]+)[)"]/g);
