@@ -107,6 +107,8 @@ export type SlugParam = 'model' | 'model_slug' | null;
 
 /** How a dialect writes an error. */
 export interface ErrorFormat {
+  /** The header besides `x-request-id` in which SDKs of the dialect look for the id of an answer; null: none. */
+  readonly idHeader: string | null;
   body(error: GatewayError, requestId: string): string;
   /** The event that ends a broken stream. @param events data events that were sent before */
   event(error: GatewayError, requestId: string, events: number): string;
@@ -114,12 +116,14 @@ export interface ErrorFormat {
 
 /** Of the reference format. */
 export const REFERENCE_ERRORS: ErrorFormat = {
+  idHeader: null,
   body: (error) => error.body,
   event: (error) => `data: ${error.body}\n\n`,
 };
 
 /** Of the Responses API: bodies as in the reference format, events with their type. */
 export const RESPONSES_ERRORS: ErrorFormat = {
+  idHeader: null,
   body: (error) => error.body,
   event({ code, message, param }, _, events) {
     const event = { type: 'error', code, message, param, sequence_number: events };
@@ -129,6 +133,7 @@ export const RESPONSES_ERRORS: ErrorFormat = {
 
 /** Of the Messages API. */
 export const MESSAGES_ERRORS: ErrorFormat = {
+  idHeader: 'request-id',
   body({ status, type, message }, requestId) {
     const error = { type: status === 413 ? 'request_too_large' : type, message };
     return JSON.stringify({ type: 'error', error, request_id: requestId });

@@ -14,7 +14,7 @@ export interface ReplyOwner {
 export class Reply implements ResponseListener {
   readonly requestId: string;
   readonly res: ClientResponse;
-  /** How the endpoint's dialect writes errors. */
+  /** How the endpoint's dialect writes errors, and where its SDKs look for the request id. */
   errors: ErrorFormat = REFERENCE_ERRORS;
   /** The relay of the answer; told before the owner that the client's side is over. */
   watcher: { onClientClose(): void } | null = null;
@@ -45,9 +45,12 @@ export class Reply implements ResponseListener {
     const { res, requestId } = this;
     if (this.#isOver()) return;
     this.status = 200;
-    const text = typeof body === 'string' ? body : body.length <= MAX_TEXT ? body.toString('latin1') : null;
-    if (text !== null) return res.sendJson(requestId, text, cost);
-    res.send(200, jsonHeaders(requestId, body.length, cost), body);
+    if (this.errors.idHeader === null) {
+      const text = typeof body === 'string' ? body : body.length <= MAX_TEXT ? body.toString('latin1') : null;
+      if (text !== null) return res.sendJson(requestId, text, cost);
+    }
+    const bytes = typeof body === 'string' ? Buffer.from(body, 'latin1') : body;
+    res.send(200, this.#withId(jsonHeaders(requestId, bytes.length, cost)), bytes);
   }
 
   /** The one writer of error answers (spec section 7). */
@@ -61,7 +64,7 @@ export class Reply implements ResponseListener {
     headers.push(...error.headers);
     if (error.retry !== undefined) headers.push('x-should-retry', `${error.retry}`);
     if (closeConnection) this.res.closeAfter();
-    this.res.send(error.status, headers, body);
+    this.res.send(error.status, this.#withId(headers), body);
   }
 
   /** Begins an event stream; its head is sent with the first bytes. */
@@ -76,7 +79,7 @@ export class Reply implements ResponseListener {
       'x-request-id',
       this.requestId,
     ];
-    return this.res.openStream(headers, onDrain);
+    return this.res.openStream(this.#withId(headers), onDrain);
   }
 
   onStream(): void {
@@ -91,6 +94,12 @@ export class Reply implements ResponseListener {
   onClose(): void {
     this.watcher?.onClientClose();
     this.#owner.onReplyClosed();
+  }
+
+  /** Adds the header in which SDKs of the dialect look for the request id. */
+  #withId(headers: string[]): string[] {
+    if (this.errors.idHeader !== null) headers.push(this.errors.idHeader, this.requestId);
+    return headers;
   }
 
   /** Whether an answer was begun, or the client is gone. */

@@ -38,6 +38,7 @@ for (const start of UPSTREAMS) {
         const answer = await each.messages.create(hello);
         t.match(answer, { model: CHAT, role: 'assistant', stop_reason: 'end_turn' });
         t.match(answer.content, [{ type: 'text', text: /Hello/ }]);
+        t.match(answer._request_id, /^[0-9a-f-]{36}$/);
         told(answer.usage);
       }
     });
@@ -46,7 +47,9 @@ for (const start of UPSTREAMS) {
       let text = '';
       let usage: Anthropic.Usage | undefined;
       const types = new Set<string>();
-      for await (const event of await client.messages.create({ ...hello, stream: true })) {
+      const { data, request_id } = await client.messages.create({ ...hello, stream: true }).withResponse();
+      t.match(request_id, /^[0-9a-f-]{36}$/);
+      for await (const event of data) {
         types.add(event.type);
         if (event.type === 'message_start') {
           t.equal(event.message.model, CHAT);
@@ -114,7 +117,7 @@ for (const start of UPSTREAMS) {
           t.type(error, Class, what);
           t.match(error, { status, type }, what);
           const body = { type: 'error', error: { type, message: String }, request_id: /^[0-9a-f-]{36}$/ };
-          t.match(error, { error: body }, what);
+          t.match(error, { error: body, requestID: /^[0-9a-f-]{36}$/ }, what);
           t.notMatch((error as APIError).message, INTERNAL, what);
         }
       }
