@@ -24,7 +24,10 @@ export interface Session extends Sql {
    * until the statement has succeeded, or ever if it fails, because they may still be being sent.
    */
   large(text: Buffer): string;
-  /** What a "copy … to stdout" writes, in pieces that may end within a row. To be read to its end. */
+  /**
+   * What a "copy … to stdout" writes, in pieces that may end within a row. Whoever leaves it before its end loses the
+   * connection, which is in the middle of an answer.
+   */
   copyOut(text: string): AsyncGenerator<Buffer, void, undefined>;
 }
 
@@ -143,13 +146,33 @@ function newConnection({ address, target, isFast, onNotice, onClose }: Connectio
   const sql: Session = Object.assign(driver, {
     large: (text: Buffer) => parameter?.set(text) ?? text.toString('latin1'),
     async *copyOut(text: string) {
-      const stream = await driver.unsafe(text).readable();
-      for await (const piece of stream) yield piece as Buffer;
-      // with a full buffer the driver (3.4.9) pauses the socket, also where it has the end of the rows already:
-      // nobody would read the end of the statement
-      socket?.resume();
+      let isLeft = false;
+      try {
+        for await (const piece of await driver.unsafe(text).readable()) {
+          isLeft = true;
+          yield piece as Buffer;
+          isLeft = false;
+        }
+        // with a full buffer the driver (3.4.9) pauses the socket, also where it has the end of the rows already:
+        // nobody would read the end of the statement
+        socket?.resume();
+      } finally {
+        if (isLeft) cut(true);
+      }
     },
   });
+
+  /** Ends it at once. @param cancel asks the server to stop what it is doing for it */
+  function cut(cancel: boolean): void {
+    alive = false;
+    ended = true;
+    const end = () => socket?.destroy();
+    if (!cancel || backend === undefined) return void end();
+    // work may go on after its deadline, and must not commit: the driver refuses it from here on
+    void sql.end();
+    // a pooler forgets whom to cancel for as soon as the connection is gone
+    void requestCancel(target, backend).then(end);
+  }
 
   return {
     sql,
@@ -175,17 +198,7 @@ function newConnection({ address, target, isFast, onNotice, onClose }: Connectio
       }
       alive = !ended;
     },
-    /** Ends it at once. @param cancel asks the server to stop what it is doing for it */
-    cut(cancel: boolean): void {
-      alive = false;
-      ended = true;
-      const end = () => socket?.destroy();
-      if (!cancel || backend === undefined) return void end();
-      // work may go on after its deadline, and must not commit: the driver refuses it from here on
-      void sql.end();
-      // a pooler forgets whom to cancel for as soon as the connection is gone
-      void requestCancel(target, backend).then(end);
-    },
+    cut,
     /** Ends it politely. */
     async end(): Promise<void> {
       alive = false;

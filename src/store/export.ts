@@ -75,7 +75,7 @@ export interface LedgerSelection {
 /**
  * The ledger rows that `readUsage` sums up for the same range and filters, as CSV with a heading, oldest first. The
  * database writes it, from one snapshot.
- * @throws DatabaseUnavailable when the reader left: the connection, in the middle of an answer, has to be cut
+ * @throws DatabaseUnavailable when the reader left, and the connection with it
  */
 export async function copyLedger(sql: Session, asked: LedgerSelection, write: Write): Promise<void> {
   const columns = LEDGER_COLUMNS.filter((name) => asked.internal || !INTERNAL.includes(name));
@@ -88,7 +88,7 @@ export async function copyLedger(sql: Session, asked: LedgerSelection, write: Wr
 
 /**
  * Runs a "copy … to stdout" and passes on what the database writes.
- * @throws DatabaseUnavailable when the reader left: the connection, in the middle of an answer, has to be cut
+ * @throws DatabaseUnavailable when the reader left, and the connection with it
  */
 export async function copyOut(sql: Session, text: string, write: Write): Promise<void> {
   for await (const bytes of sql.copyOut(text)) {

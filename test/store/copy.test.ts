@@ -25,3 +25,15 @@ t.test('a copy of any size, read late, leaves the connection as good as new', as
     t.equal(row?.rows, rows);
   }
 });
+
+t.test('a copy that is left early ends with the error of who left, and takes its connection along', async (t) => {
+  const one = openDatabase({ url, maxConnections: 1 });
+  t.teardown(() => one.close());
+  const left = one.transaction(MS, async (sql) => {
+    for await (const _ of sql.copyOut('copy (select generate_series(1, 1000000)) to stdout'))
+      throw new Error('the disk is full');
+  });
+  await t.rejects(left, { message: 'the disk is full' });
+  const [row] = await one.run(MS, (sql) => sql`select 1 as one`);
+  t.equal(row?.one, 1);
+});
