@@ -34,8 +34,6 @@ export interface Session extends Sql {
 /** What is done with one connection. */
 export type Work<T> = (sql: Session) => PromiseLike<T>;
 
-export type DatabaseConnection = ReturnType<typeof newConnection>;
-
 export type QueryDeadline = ReturnType<typeof startDeadline>;
 
 /**
@@ -83,7 +81,7 @@ export function connectorTo(address: Address, isFast: boolean) {
   return async (deadline: QueryDeadline, onNotice = (_payload: string) => {}, onClose = () => {}) => {
     for (let tried = 1; ; tried++) {
       const at = first;
-      const connection = newConnection({ address, target: targets[at] as Target, isFast, onNotice, onClose });
+      const connection = new DatabaseConnection(address, targets[at] as Target, isFast, { onNotice, onClose });
       const ofHost = startDeadline(targets.length > 1 ? HOST_MS : Number.POSITIVE_INFINITY);
       try {
         await deadline.race(ofHost.race(connection.open()));
@@ -101,10 +99,8 @@ export function connectorTo(address: Address, isFast: boolean) {
   };
 }
 
-interface ConnectionOptions {
-  readonly address: Address;
-  readonly target: Target;
-  readonly isFast: boolean;
+/** Called for notifications, and when the connection is gone. */
+interface Listeners {
   readonly onNotice: (payload: string) => void;
   readonly onClose: () => void;
 }
@@ -113,100 +109,114 @@ interface ConnectionOptions {
  * One connection: one driver instance that never connects a second time. The driver's own reconnecting loops
  * among several hosts, sends leftovers of the old session, and leaves sockets to frozen servers open (3.4.9).
  */
-function newConnection({ address, target, isFast, onNotice, onClose }: ConnectionOptions) {
-  let socket: Socket | undefined;
-  let alive = false;
-  let ended = false;
-  let backend: { pid: number; secret: number } | undefined;
-  const parameter = isFast ? new LargeParameter() : null;
+export class DatabaseConnection {
+  readonly #address: Address;
+  readonly #target: Target;
+  readonly #parameter: LargeParameter | null;
+  readonly sql: Session;
+  #socket: Socket | undefined;
+  #backend: { readonly pid: number; readonly secret: number } | undefined;
+  #alive = false;
+  #ended = false;
 
-  const options = {
-    ...driverOptions(address, target),
-    onnotify: (_channel: string, payload: string) => onNotice(payload),
-    onclose: () => {
-      alive = false;
-      // refuses at once whatever is still asked of it; not earlier, or the driver would write to a destroyed socket
-      void sql.end({ timeout: 0 });
-      onClose();
-    },
-    socket: async (): Promise<Socket> => {
-      if (socket !== undefined || ended) throw connectionLost();
-      socket = connect(target);
-      socket.setKeepAlive(true, 30_000).setNoDelay(true);
-      await first(socket, 'connect');
-      if ('host' in target && (await wantsTls(socket, address.tls))) {
-        socket = connectTls({ ...tlsOptions(target.host, address.tls), socket });
-        await first(socket, 'secureConnect');
-      }
-      parameter?.attach(socket);
-      return socket;
-    },
-  };
-  const driver = postgres(options as unknown as postgres.Options<Record<string, never>>) as unknown as Sql;
-  const sql: Session = Object.assign(driver, {
-    large: (text: Buffer) => parameter?.set(text) ?? text.toString('latin1'),
-    async *copyOut(text: string) {
-      let isLeft = false;
-      try {
-        for await (const piece of await driver.unsafe(text).readable()) {
-          isLeft = true;
-          yield piece as Buffer;
-          isLeft = false;
-        }
-        // with a full buffer the driver (3.4.9) pauses the socket, also where it has the end of the rows already:
-        // nobody would read the end of the statement
-        socket?.resume();
-      } finally {
-        if (isLeft) cut(true);
-      }
-    },
-  });
-
-  /** Ends it at once. @param cancel asks the server to stop what it is doing for it */
-  function cut(cancel: boolean): void {
-    alive = false;
-    ended = true;
-    const end = () => socket?.destroy();
-    if (!cancel || backend === undefined) return void end();
-    // work may go on after its deadline, and must not commit: the driver refuses it from here on
-    void sql.end();
-    // a pooler forgets whom to cancel for as soon as the connection is gone
-    void requestCancel(target, backend).then(end);
+  constructor(address: Address, target: Target, isFast: boolean, { onNotice, onClose }: Listeners) {
+    this.#address = address;
+    this.#target = target;
+    this.#parameter = isFast ? new LargeParameter() : null;
+    const options = {
+      ...driverOptions(address, target),
+      socket: () => this.#connect(),
+      onnotify: (_channel: string, payload: string) => onNotice(payload),
+      onclose: () => {
+        this.#alive = false;
+        // refuses at once whatever is still asked of it; not earlier, or the driver would write to a destroyed socket
+        void driver.end({ timeout: 0 });
+        onClose();
+      },
+    };
+    const driver = postgres(options as unknown as postgres.Options<Record<string, never>>) as unknown as Sql;
+    this.sql = Object.assign(driver, {
+      large: (text: Buffer) => this.#parameter?.set(text) ?? text.toString('latin1'),
+      copyOut: (text: string) => this.#copyOut(text),
+    });
   }
 
-  return {
-    sql,
-    /** Does some work, nothing else meanwhile. */
-    async run<T>(work: Work<T>): Promise<T> {
-      try {
-        return await work(sql);
-      } finally {
-        parameter?.clear(); // of a statement that failed before its parameters were asked for
+  /** Connected, and not cut off since. */
+  get alive(): boolean {
+    return this.#alive;
+  }
+
+  /** Connects; rejects when the server has the wrong role. */
+  async open(): Promise<void> {
+    const rows = await this.sql<[{ standby: boolean }]>`select pg_is_in_recovery() as standby`;
+    this.#backend = rows.state;
+    const { role } = this.#address;
+    if (role !== 'any' && rows[0].standby !== (role === 'standby')) {
+      throw new DatabaseUnavailable('WRONG_ROLE', `no server of the list is a ${role}`);
+    }
+    this.#alive = !this.#ended;
+  }
+
+  /** Does some work, nothing else meanwhile. */
+  async run<T>(work: Work<T>): Promise<T> {
+    try {
+      return await work(this.sql);
+    } finally {
+      this.#parameter?.clear(); // of a statement that failed before its parameters were asked for
+    }
+  }
+
+  /** Ends it at once. @param cancel asks the server to stop what it is doing for it */
+  cut(cancel: boolean): void {
+    this.#alive = false;
+    this.#ended = true;
+    const end = () => this.#socket?.destroy();
+    if (!cancel || this.#backend === undefined) return void end();
+    // work may go on after its deadline, and must not commit: the driver refuses it from here on
+    void this.sql.end();
+    // a pooler forgets whom to cancel for as soon as the connection is gone
+    void requestCancel(this.#target, this.#backend).then(end);
+  }
+
+  /** Ends it politely. */
+  async end(): Promise<void> {
+    this.#alive = false;
+    await Promise.race([this.sql.end(), sleep(END_MS, undefined, { ref: false })]);
+    this.#ended = true;
+    this.#socket?.destroy();
+  }
+
+  async #connect(): Promise<Socket> {
+    if (this.#socket !== undefined || this.#ended) throw connectionLost();
+    const target = this.#target;
+    let socket = connect(target);
+    this.#socket = socket;
+    socket.setKeepAlive(true, 30_000).setNoDelay(true);
+    await first(socket, 'connect');
+    if ('host' in target && (await wantsTls(socket, this.#address.tls))) {
+      socket = connectTls({ ...tlsOptions(target.host, this.#address.tls), socket });
+      this.#socket = socket;
+      await first(socket, 'secureConnect');
+    }
+    this.#parameter?.attach(socket);
+    return socket;
+  }
+
+  async *#copyOut(text: string): AsyncGenerator<Buffer, void, undefined> {
+    let isLeft = false;
+    try {
+      for await (const piece of await this.sql.unsafe(text).readable()) {
+        isLeft = true;
+        yield piece as Buffer;
+        isLeft = false;
       }
-    },
-    /** Connected, and not cut off since. */
-    get alive(): boolean {
-      return alive;
-    },
-    /** Connects; rejects when the server has the wrong role. */
-    async open(): Promise<void> {
-      const rows = await sql<[{ standby: boolean }]>`select pg_is_in_recovery() as standby`;
-      backend = rows.state;
-      const { role } = address;
-      if (role !== 'any' && rows[0].standby !== (role === 'standby')) {
-        throw new DatabaseUnavailable('WRONG_ROLE', `no server of the list is a ${role}`);
-      }
-      alive = !ended;
-    },
-    cut,
-    /** Ends it politely. */
-    async end(): Promise<void> {
-      alive = false;
-      await Promise.race([sql.end(), sleep(END_MS, undefined, { ref: false })]);
-      ended = true;
-      socket?.destroy();
-    },
-  };
+      // with a full buffer the driver (3.4.9) pauses the socket, also where it has the end of the rows already:
+      // nobody would read the end of the statement
+      this.#socket?.resume();
+    } finally {
+      if (isLeft) this.cut(true);
+    }
+  }
 }
 
 function driverOptions({ user, password, database, settings }: Address, target: Target): object {
