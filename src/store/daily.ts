@@ -247,22 +247,16 @@ function chosenRows(sql: Sql, companyId: string, filters: UsageFilters) {
 function cellRows(sql: Sql, companyId: string, range: DayRange, filters: UsageFilters) {
   const chosen = chosenRows(sql, companyId, filters);
   const dimensions = sql`billing_month, model_slug, endpoint, cost_center, outcome, usage_source`;
-  let rows: Fragment;
-  if (filters.key === null) {
-    const { whole, parts } = monthsIn(range);
-    const table = sql`select ${dimensions}, requests, prompt_tokens, completion_tokens, cost_eur
-      from usage_company_days where ${chosen}`;
-    rows = parts.reduce(
-      (before, days) => sql`${before} union all ${table} and ${isOf(sql, days)}`,
-      sql`${table} and billing_month = any(${whole}::date[])`,
-    );
-  } else {
-    rows = monthlyRows(sql, range, {
-      months: sql`select ${dimensions}, requests, prompt_tokens, completion_tokens, cost_eur from usage_monthly where ${chosen}`,
-      added: sql`select ${dimensions}, requests, prompt_tokens, completion_tokens, cost_eur from usage_daily where ${chosen}`,
-      taken: sql`select ${dimensions}, -requests, -prompt_tokens, -completion_tokens, -cost_eur from usage_daily where ${chosen}`,
-    });
-  }
+  const columns = sql`${dimensions}, requests, prompt_tokens, completion_tokens, cost_eur`;
+  const days = sql`select ${columns} from ${filters.key === null ? sql`usage_company_days` : sql`usage_daily`} where ${chosen}`;
+  const rows =
+    filters.key === null
+      ? dailyRows(sql, range, days)
+      : monthlyRows(sql, range, {
+          months: sql`select ${columns} from usage_monthly where ${chosen}`,
+          added: days,
+          taken: sql`select ${dimensions}, -requests, -prompt_tokens, -completion_tokens, -cost_eur from usage_daily where ${chosen}`,
+        });
   return sql`select ${dimensions}, sum(requests) as requests, sum(prompt_tokens) as prompt_tokens,
       sum(completion_tokens) as completion_tokens, sum(cost_eur) as cost_eur
     from (${rows}) r group by ${dimensions} having sum(requests) > 0`;
@@ -309,17 +303,20 @@ function keyRows(sql: Sql, companyId: string, range: DayRange, filters: UsageFil
     from (${rows}) r group by api_key_id having sum(requests) > 0`;
 }
 
+/** Rows of whole months and of days: `where` of the table goes on with them. */
+function dailyRows(sql: Sql, range: DayRange, table: Fragment) {
+  const { whole, parts } = monthsIn(range);
+  const months = sql`${table} and billing_month = any(${whole}::date[])`;
+  return parts.reduce((rows, part) => sql`${rows} union all ${table} and ${isOf(sql, part)}`, months);
+}
+
 /** Rows of whole months, and of days that are added to them or taken from them: `where` of each goes on with its days. */
 function monthlyRows(sql: Sql, range: DayRange, from: Readonly<Record<'months' | 'added' | 'taken', Fragment>>) {
   const { months, added, taken } = monthsLessDays(range);
-  const days = [
-    ...added.map((part) => [from.added, part] as const),
-    ...taken.map((part) => [from.taken, part] as const),
-  ];
-  return days.reduce(
-    (rows, [table, part]) => sql`${rows} union all ${table} and ${isOf(sql, part)}`,
-    sql`${from.months} and billing_month = any(${months}::date[])`,
-  );
+  let rows = sql`${from.months} and billing_month = any(${months}::date[])`;
+  for (const part of added) rows = sql`${rows} union all ${from.added} and ${isOf(sql, part)}`;
+  for (const part of taken) rows = sql`${rows} union all ${from.taken} and ${isOf(sql, part)}`;
+  return rows;
 }
 
 function isOf(sql: Sql, { month, from, to }: MonthDays) {
