@@ -2,11 +2,14 @@ import type { Femto } from '../domain/money.ts';
 import { RecordWriter, readRecordCost } from '../domain/record.ts';
 import type { UsageRecord } from '../domain/usage.ts';
 import type { MonthSpend } from './spend.ts';
-import { blankHead, closeArray, finishLine, HEAD_BYTES, lineLength, recordOfLine, writeLine } from './spool-line.ts';
+import { finishLine, HEAD_BYTES, lineLength, recordOfLine, writeLine } from './spool-line.ts';
 
 const BLOCK_BYTES = 262_144;
 /** Empty blocks kept for reuse: what a second of high load takes. */
 const MAX_FREE = 32;
+const COMMA = 0x2c;
+const LEFT_BRACKET = 0x5b;
+const RIGHT_BRACKET = 0x5d;
 
 type Block = ReturnType<typeof newBlock>;
 
@@ -112,47 +115,31 @@ export function linesOf(records: readonly PendingRecord[]): Buffer {
   return Buffer.concat(records.map(({ block, from, to }) => block.bytes.subarray(from, to)));
 }
 
-/**
- * Makes one JSON array of the records of a batch: copies their lines, block by block, and writes the array's
- * punctuation over the heads of the lines. Joining a string for each record cost 0.35 µs of a row more.
- *
- *   000001c3 5f0a9c21 {"billing_month":…}⏎000001bf 77ab01d4 {"billing_month":…}⏎
- *                    [{"billing_month":…}                  ,{"billing_month":…}]
- */
+/** Makes one JSON array of the records of a batch. Joining a string for each record cost 0.35 µs of a row more. */
 export class BatchJson {
   #bytes = Buffer.alloc(0);
 
   /** The bytes of the array, valid until the next call. */
   of(records: readonly PendingRecord[]): Buffer {
-    let room = 0;
-    for (const { from, to } of records) room += to - from;
+    if (records.length === 0) return Buffer.from('[]');
+    let room = 1;
+    for (const { from, to } of records) room += to - from - HEAD_BYTES;
     if (room > this.#bytes.length) this.#bytes = Buffer.allocUnsafeSlow(2 * room);
     const bytes = this.#bytes;
-    let at = 0;
-    for (let next = 0; next < records.length; ) {
-      const { block, from } = records[next] as PendingRecord;
-      const end = endOfRun(records, next);
-      const shift = at - from;
-      at += block.bytes.copy(bytes, at, from, (records[end - 1] as PendingRecord).to);
-      for (; next < end; next++) blankHead(bytes, shift + (records[next] as PendingRecord).from);
+    bytes[0] = LEFT_BRACKET;
+    let at = 1;
+    for (const { block, from, to } of records) {
+      at += block.bytes.copy(bytes, at, from + HEAD_BYTES, to);
+      bytes[at - 1] = COMMA; // in place of the end of the line
     }
-    return closeArray(bytes, at);
+    bytes[at - 1] = RIGHT_BRACKET;
+    return bytes.subarray(0, at);
   }
 
   /** Leaves the last array as it is, because a connection may still be sending it. */
   abandon(): void {
     this.#bytes = Buffer.alloc(0);
   }
-}
-
-/** The index behind the last of the contiguous records that begin at an index. */
-function endOfRun(records: readonly PendingRecord[], start: number): number {
-  for (let next = start + 1; next < records.length; next++) {
-    const { block, to } = records[next - 1] as PendingRecord;
-    const record = records[next] as PendingRecord;
-    if (record.block !== block || record.from !== to) return next;
-  }
-  return records.length;
 }
 
 /**

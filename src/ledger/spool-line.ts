@@ -12,9 +12,6 @@ import { crc32 } from 'node:zlib';
 export const HEAD_BYTES = 18;
 const LF = 0x0a;
 const SPACE = 0x20;
-const COMMA = 0x2c;
-const LEFT_BRACKET = 0x5b;
-const RIGHT_BRACKET = 0x5d;
 
 /** A line of a spool file. */
 export interface SpoolLine {
@@ -50,20 +47,6 @@ export function finishLine(buffer: Buffer, at: number, end: number): number {
 /** The record of the whole line at [from, to). */
 export function recordOfLine(buffer: Buffer, from: number, to: number): string {
   return buffer.toString('latin1', from + HEAD_BYTES, to - 1);
-}
-
-/** Turns a line into an array element: replaces its head by blanks and a comma. */
-export function blankHead(buffer: Buffer, at: number): void {
-  for (let i = at; i < at + HEAD_BYTES - 1; i++) buffer[i] = SPACE;
-  buffer[at + HEAD_BYTES - 1] = COMMA;
-}
-
-/** The JSON array of the elements at [0, to). */
-export function closeArray(buffer: Buffer, to: number): Buffer {
-  if (to === 0) return Buffer.from('[]');
-  buffer[HEAD_BYTES - 1] = LEFT_BRACKET;
-  buffer[to - 1] = RIGHT_BRACKET;
-  return buffer.subarray(HEAD_BYTES - 1, to);
 }
 
 /**
