@@ -3,7 +3,7 @@ import { type CompanyRow, columns as companyColumns } from './company.ts';
 import type { Sql } from './database.ts';
 import { type KeyRow, columns as keyColumns } from './key.ts';
 import { type ModelRow, columns as modelColumns } from './model.ts';
-import type { PersonRow, UserRow } from './user.ts';
+import { type PersonRow, type UserRow, columns as userColumns } from './user.ts';
 
 /** Lists for programs: rows behind the last one that was read, so that a list that grows meanwhile skips and repeats none. */
 interface After {
@@ -46,14 +46,14 @@ export function assistantsAfter(sql: Sql, company: string, after: After): Promis
 /** @param company users of this company; null: all, operators included */
 export function usersAfter(sql: Sql, company: string | null, after: After): PromiseLike<UserRow[]> {
   return sql<UserRow[]>`
-    select id, email, company_id, role, created_at from users
+    select ${userColumns(sql)} from users
     where (${company}::uuid is null or company_id = ${company}) ${tail(sql, after)}`;
 }
 
 /** The people of a company. */
 export function peopleAfter(sql: Sql, company: string, after: After): PromiseLike<PersonRow[]> {
   return sql<PersonRow[]>`
-    select id, email, company_id, role, created_at, last_sign_in_at from users
+    select ${userColumns(sql)}, last_sign_in_at from users
     where company_id = ${company} ${tail(sql, after)}`;
 }
 

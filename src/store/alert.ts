@@ -8,7 +8,7 @@ import { inlined } from './server.ts';
 /** Budget alerts (sql/0026_budget_alerts.sql). A trigger makes each that is told an event. */
 
 /** Seconds of a month in which a forecast would say nothing. */
-const EARLY = 2 * 86_400;
+export const EARLY = 2 * 86_400;
 
 type Fragment = ReturnType<typeof alertColumn>;
 

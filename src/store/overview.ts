@@ -1,5 +1,6 @@
 import { describeChange } from '../domain/change-text.ts';
 import type { ModelHealth, Overview } from '../domain/overview.ts';
+import { EARLY } from './alert.ts';
 import { pageOfAudit } from './audit.ts';
 import type { Sql } from './database.ts';
 
@@ -8,8 +9,6 @@ const MOST_MODELS = 30;
 const MOST_SPENDERS = 5;
 const MOST_BUDGETS = 10;
 const NEAR_PERCENT = 80;
-/** Seconds of a month in which a forecast would say nothing; as for alerts. */
-const EARLY = 2 * 86_400;
 /** Budgets of keys that are looked at: those alerted this month, the newest first. */
 const MOST_KEYS = 50;
 

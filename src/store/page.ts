@@ -4,7 +4,7 @@ import { type CompanyRow, columns as companyColumns } from './company.ts';
 import type { Sql } from './database.ts';
 import { type KeyRow, columns as keyColumns } from './key.ts';
 import { type ModelRow, columns as modelColumns } from './model.ts';
-import type { PersonRow, UserRow } from './user.ts';
+import { type PersonRow, type UserRow, columns as userColumns } from './user.ts';
 
 /** Lists of the administration area, a page at a time. */
 
@@ -184,7 +184,7 @@ export function pageOfPeople(sql: Sql, company: string, query: ListQuery<PersonS
   }[query.sort];
   return paged(sql, query, by, sql`email`, (tail) => {
     return sql<Counted<PersonRow>[]>`
-      select id, email, company_id, role, created_at, last_sign_in_at, count(*) over ()::integer as total
+      select ${userColumns(sql)}, last_sign_in_at, count(*) over ()::integer as total
       from users where company_id = ${company} and ${contains(sql, query, sql`email, role`)} ${tail}`;
   });
 }

@@ -50,7 +50,7 @@ export interface NewPrice {
  */
 export async function priceHistory(sql: Sql, slug: string, company: string | null = null): Promise<PriceRow[]> {
   return sql<PriceRow[]>`
-    select ${columns(sql)} from model_prices p left join companies c on c.id = p.company_id
+    ${prices(sql, sql`model_prices`)}
     where p.slug = ${slug} and (${company}::uuid is null or p.company_id is null or p.company_id = ${company})
     order by valid_from desc, p.company_id nulls first`;
 }
@@ -64,7 +64,7 @@ export async function pricesOfModel(
 ): Promise<PriceRow[]> {
   const before = after === null ? null : await findPrice(sql, { slug, company_id: owner }, after);
   return sql<PriceRow[]>`
-    select ${columns(sql)} from model_prices p left join companies c on c.id = p.company_id
+    ${prices(sql, sql`model_prices`)}
     where p.slug = ${slug} and p.company_id is not distinct from ${owner}
       and (${before?.id ?? null}::uuid is null or valid_from < (select valid_from from model_prices where id = ${before?.id ?? null}))
     order by valid_from desc limit ${limit}`;
@@ -77,7 +77,7 @@ export async function findPrice(
   id: string,
 ): Promise<PriceRow> {
   const [row] = await sql<PriceRow[]>`
-    select ${columns(sql)} from model_prices p left join companies c on c.id = p.company_id
+    ${prices(sql, sql`model_prices`)}
     where p.id = ${id} and p.slug = ${slug} and p.company_id is not distinct from ${owner}`;
   return row ?? noPrice('There is no such price.');
 }
@@ -114,7 +114,7 @@ export async function datedPrice(
 export async function listDatedPrices(sql: Sql): Promise<Record<'prices' | 'costs', readonly ListedPrice[]>> {
   const columns = sql`slug, company_id, trim_scale(input)::text as input, trim_scale(output)::text as output`;
   const prices = await sql<ListedPrice[]>`
-    select ${columns}, to_char(valid_from at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as valid_from
+    select ${columns}, utc_text(valid_from) as valid_from
     from model_prices p where valid_from > now() and not applied order by p.valid_from`;
   const costs = await sql<ListedPrice[]>`
     select ${columns}, valid_from::text as valid_from from model_cost_prices p order by p.valid_from`;
@@ -162,7 +162,7 @@ export async function schedulePrice(sql: Sql, price: NewPrice): Promise<PriceRow
         on conflict (slug, coalesce(company_id, '00000000-0000-0000-0000-000000000000'), valid_from)
         do update set input = excluded.input, output = excluded.output
         returning *)
-      select ${columns(sql)} from changed p left join companies c on c.id = p.company_id`,
+      ${prices(sql, sql`changed`)}`,
     { model_prices_begun: tooLate },
   );
   return row ?? modelNotFound(slug, owner);
@@ -173,7 +173,7 @@ export async function withdrawPrice(sql: Sql, id: string): Promise<PriceRow> {
   const [row] = await explaining(
     sql<PriceRow[]>`
       with gone as (delete from model_prices where id = ${id} returning *)
-      select ${columns(sql)} from gone p left join companies c on c.id = p.company_id`,
+      ${prices(sql, sql`gone`)}`,
     { model_prices_begun: tooLate },
   );
   return row ?? noPrice();
@@ -203,7 +203,10 @@ function instantOf(sql: Sql, moment: Moment, days = 0) {
   return sql`((${moment.day}::date + ${days}::integer)::timestamp at time zone (select value from settings where name = 'billing_timezone'))`;
 }
 
-function columns(sql: Sql) {
-  return sql`p.id, p.slug, p.company_id, c.name as company_name, p.valid_from, trim_scale(p.input)::text as input,
-    trim_scale(p.output)::text as output, p.changed_by, p.created_at, p.valid_from <= clock_timestamp() as begun`;
+/** The PriceRows of a table. */
+function prices(sql: Sql, table: ReturnType<typeof instantOf>) {
+  return sql`
+    select p.id, p.slug, p.company_id, c.name as company_name, p.valid_from, trim_scale(p.input)::text as input,
+      trim_scale(p.output)::text as output, p.changed_by, p.created_at, p.valid_from <= clock_timestamp() as begun
+    from ${table} p left join companies c on c.id = p.company_id`;
 }

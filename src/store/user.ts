@@ -34,7 +34,7 @@ export async function insertUser(sql: Sql, user: NewUser, hash: string | null): 
     sql<UserRow[]>`
       insert into users (email, company_id, role, password_hash)
       values (${user.email}, ${user.company_id}, ${user.role}, ${hash})
-      returning id, email, company_id, role, created_at`,
+      returning ${columns(sql)}`,
     {
       users_email_key: () => new RefusedChange('conflict', 'user', `There is a user ${user.email} already.`),
       users_company_id_fkey: () => unknownCompany(user.company_id as string),
@@ -59,7 +59,7 @@ export async function setPasswordHash(sql: Sql, id: string, hash: string): Promi
 /** Removes a user and ends the user's sessions. @throws RefusedChange not_found */
 export async function removeUser(sql: Sql, id: string): Promise<UserRow> {
   const [row] = await sql<UserRow[]>`
-    delete from users where id = ${id} returning id, email, company_id, role, created_at`;
+    delete from users where id = ${id} returning ${columns(sql)}`;
   return row ?? unknownUser();
 }
 
@@ -73,7 +73,7 @@ export interface PersonRow extends UserRow {
 /** One of the people of a company. @throws RefusedChange not_found */
 export async function findPerson(sql: Sql, company: string, id: string): Promise<PersonRow> {
   const [row] = await sql<PersonRow[]>`
-    select id, email, company_id, role, created_at, last_sign_in_at from users where id = ${id} and company_id = ${company}`;
+    select ${columns(sql)}, last_sign_in_at from users where id = ${id} and company_id = ${company}`;
   return row ?? unknownUser();
 }
 
@@ -112,4 +112,9 @@ export async function listUsers(sql: Sql, company: string | null) {
 
 export function unknownUser(): never {
   throw new RefusedChange('not_found', 'user', 'There is no such user.');
+}
+
+/** Of a UserRow. */
+export function columns(sql: Sql) {
+  return sql`id, email, company_id, role, created_at`;
 }
