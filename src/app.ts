@@ -112,10 +112,7 @@ export function appOf(
   };
 }
 
-/** An engine behind the API's server, which does not listen yet. */
-export type Api = Awaited<ReturnType<typeof openApi>>;
-
-/** The parameters and errors are those of `openEngine`. */
+/** Opens an engine behind the API's server, which does not listen yet. The parameters and errors are those of `openEngine`. */
 export async function openApi(
   config: Config,
   log: Log,

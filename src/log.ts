@@ -19,7 +19,7 @@ const PIPE_BYTES = 4096;
 export type LineSink = (line: string) => void;
 
 /** Takes the lines of a log, each whole and with its line break. */
-export interface LogOutput {
+interface LogOutput {
   write(line: string): unknown;
   /** How each line begins that does not come from pino, where other than "{". */
   readonly lineStart?: string;

@@ -8,7 +8,7 @@ const OUTCOMES = ['completed', 'client_aborted', 'upstream_failed'];
 export type Labels = Readonly<Record<string, string | number>>;
 
 /** Writes one series of a metric; `suffix` names the part of a histogram, such as "_bucket". */
-export type WriteSeries = (labels: Labels, value: number, suffix?: string) => void;
+type WriteSeries = (labels: Labels, value: number, suffix?: string) => void;
 
 /** Reads a metric at each scrape: returns the value of the only series, or writes series itself, or there are none. */
 type Read = (write: WriteSeries) => number | undefined;

@@ -5,20 +5,20 @@ import { type Command, command } from './command.ts';
 import { companyCommands } from './company.ts';
 import { companyEndCommands } from './company-end.ts';
 import { configurationCommands } from './configuration.ts';
-import { demoCommands } from './demo.ts';
-import { distributionCommands } from './distribution.ts';
+import { demoCommand } from './demo.ts';
+import { distributionCommand } from './distribution.ts';
 import { eventCommands } from './event.ts';
 import { keyCommands } from './key.ts';
 import { ledgerCommands } from './ledger.ts';
-import { marginCommands } from './margin.ts';
+import { marginCommand } from './margin.ts';
 import { modelCommands } from './model.ts';
-import { modelImportCommands } from './model-import.ts';
+import { modelImportCommand } from './model-import.ts';
 import { priceCommands } from './price.ts';
-import { requestCommands } from './request.ts';
+import { requestCommand } from './request.ts';
 import { statementCommands } from './statement.ts';
-import { statusCommands } from './status.ts';
+import { statusCommand } from './status.ts';
 import { tokenCommands } from './token.ts';
-import { usageCommands } from './usage.ts';
+import { usageCommand } from './usage.ts';
 import { userCommands } from './user.ts';
 
 const migrate = command({
@@ -36,25 +36,25 @@ const migrate = command({
 /** All commands except `serve`, in the order of the help. */
 export const COMMANDS: readonly Command[] = [
   migrate,
-  ...statusCommands,
+  statusCommand,
   ...companyCommands,
   ...companyEndCommands,
   ...modelCommands,
   ...priceCommands,
-  ...modelImportCommands,
+  modelImportCommand,
   ...keyCommands,
   ...assistantCommands,
   ...userCommands,
-  ...usageCommands,
-  ...marginCommands,
-  ...requestCommands,
+  usageCommand,
+  marginCommand,
+  requestCommand,
   ...ledgerCommands,
   ...statementCommands,
   ...alertCommands,
   ...eventCommands,
   ...tokenCommands,
   ...configurationCommands,
-  ...demoCommands,
+  demoCommand,
   ...backupCommands,
-  ...distributionCommands,
+  distributionCommand,
 ];

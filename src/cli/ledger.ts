@@ -13,12 +13,7 @@ import {
   verifySeals,
   verifySums,
 } from '../store/verify.ts';
-import {
-  type CheckpointFinding,
-  type StatementCheck,
-  verifyCheckpoints,
-  verifyStatements,
-} from '../store/verify-statements.ts';
+import { type StatementCheck, verifyCheckpoints, verifyStatements } from '../store/verify-statements.ts';
 import { type Command, command, flag, required, UsageError } from './command.ts';
 import { reconcileCommand } from './reconcile.ts';
 import { type Cell, firstRows, table } from './text.ts';
@@ -101,10 +96,7 @@ function sealsText({ seals, rows, unsealed, total, findings }: SealCheck): strin
 
 function statementsText(
   { statements, rows, late, total, findings }: StatementCheck,
-  {
-    checkpoints,
-    findings: ofCheckpoints,
-  }: { readonly checkpoints: number; readonly findings: readonly CheckpointFinding[] },
+  { checkpoints, findings: ofCheckpoints }: Awaited<ReturnType<typeof verifyCheckpoints>>,
 ): string[] {
   const parts: string[] = [];
   if (total > 0) {

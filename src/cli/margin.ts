@@ -8,7 +8,7 @@ import {
   readDetailedMargin,
   type ToldSums,
 } from '../store/margin-details.ts';
-import { type Command, command, flag, optional } from './command.ts';
+import { command, flag, optional } from './command.ts';
 import { listing, sections } from './text.ts';
 
 type Sums = DetailedMargin['total'];
@@ -31,24 +31,22 @@ const COST = {
 const CACHED = { 'CACHED %': ({ cached_percent }: ToldSums) => cached_percent };
 const NUMBERS = Object.keys({ ...SUMS, ...COST, ...CACHED });
 
-export const marginCommands: readonly Command[] = [
-  command({
-    name: 'usage margin',
-    summary: "show a month's revenue, cost and margin of all companies",
-    options: {
-      month: optional('--month YYYY-MM', readMonth, 'month to show; default: the current one in the billing time zone'),
-      csv: flag('--csv', 'one line for each company and model, as CSV'),
-    },
-    notes: `Revenue is that of the ledger. Cost is tokens × the cost price of the day ("tollgate model cost"). EUR amounts are exact.
+export const marginCommand = command({
+  name: 'usage margin',
+  summary: "show a month's revenue, cost and margin of all companies",
+  options: {
+    month: optional('--month YYYY-MM', readMonth, 'month to show; default: the current one in the billing time zone'),
+    csv: flag('--csv', 'one line for each company and model, as CSV'),
+  },
+  notes: `Revenue is that of the ledger. Cost is tokens × the cost price of the day ("tollgate model cost"). EUR amounts are exact.
 Calls without a cost price are in neither cost nor margin; WITHOUT COST is their revenue.
 Where the upstream reports its own cost, more columns show it: as reported, and in EUR if it is in EUR or UPSTREAM_RATE says what one unit of UPSTREAM_CURRENCY is worth. OF CALLS is how many calls have such a cost, and MARGIN BY UPSTREAM'S COST is their revenue less that cost. CACHED % is the share of the prompt tokens that came from the upstream's cache, of the calls for which it reports this.`,
-    async run({ read, config }, { month, csv }) {
-      const { upstreamCurrency: currency, upstreamRate: rate } = config;
-      const margin = await read((sql) => readDetailedMargin(sql, month ?? null, { currency, rate }));
-      return { json: margin, text: csv ? csvOf(margin) : show(margin) };
-    },
-  }),
-];
+  async run({ read, config }, { month, csv }) {
+    const { upstreamCurrency: currency, upstreamRate: rate } = config;
+    const margin = await read((sql) => readDetailedMargin(sql, month ?? null, { currency, rate }));
+    return { json: margin, text: csv ? csvOf(margin) : show(margin) };
+  },
+});
 
 function show({ month, total, by_model, by_company, without_cost, told }: DetailedMargin): string {
   const sums = { ...SUMS, ...(told.cost ? COST : {}), ...(told.cached ? CACHED : {}) };

@@ -1,27 +1,25 @@
 import { readText } from '../domain/field.ts';
 import { IMPORT_BYTES, IMPORT_COLUMNS, type ImportMistake, readModels } from '../domain/model-import.ts';
 import { type ImportedLine, importModels } from '../store/model-import.ts';
-import { type Command, command, Failure, flag } from './command.ts';
+import { command, Failure, flag } from './command.ts';
 import { inputName, readInput } from './files.ts';
 import { listing } from './text.ts';
 
-export const modelImportCommands: readonly Command[] = [
-  command({
-    name: 'model import',
-    summary: 'add and change models and their prices from a CSV file',
-    operand: { shown: 'FILE.csv', meaning: 'a file with a heading, or - for standard input', read: readText },
-    options: { dryRun: flag('--dry-run', 'show what would change, and change nothing') },
-    notes: `Columns: ${IMPORT_COLUMNS}.
+export const modelImportCommand = command({
+  name: 'model import',
+  summary: 'add and change models and their prices from a CSV file',
+  operand: { shown: 'FILE.csv', meaning: 'a file with a heading, or - for standard input', read: readText },
+  options: { dryRun: flag('--dry-run', 'show what would change, and change nothing') },
+  notes: `Columns: ${IMPORT_COLUMNS}.
 Prices are plain decimal numbers with a dot, in EUR per 1000 or 1,000,000 tokens as the heading says. A line with valid_from is a price that begins then; a line without it holds from now on. Lines of models that are as they should be change nothing, and models that the file does not name stay.`,
-    async run({ transact, stdin }, { dryRun }, file) {
-      const { models, mistakes } = readModels(await readInput(file, stdin, IMPORT_BYTES));
-      refuse(file, mistakes);
-      const result = await transact((sql) => importModels(sql, models, dryRun));
-      refuse(file, result.mistakes);
-      return { json: { dry_run: dryRun, lines: result.lines }, text: show(result.lines, dryRun) };
-    },
-  }),
-];
+  async run({ transact, stdin }, { dryRun }, file) {
+    const { models, mistakes } = readModels(await readInput(file, stdin, IMPORT_BYTES));
+    refuse(file, mistakes);
+    const result = await transact((sql) => importModels(sql, models, dryRun));
+    refuse(file, result.mistakes);
+    return { json: { dry_run: dryRun, lines: result.lines }, text: show(result.lines, dryRun) };
+  },
+});
 
 /** @throws Failure with all mistakes */
 function refuse(file: string, mistakes: readonly ImportMistake[]): void {

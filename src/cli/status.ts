@@ -1,28 +1,26 @@
 import { duration, type GatewayRow, type Overview, type Period, problemsOf } from '../domain/overview.ts';
 import { readOverview } from '../store/overview.ts';
-import { type Command, command } from './command.ts';
+import { command } from './command.ts';
 import { listing, minute, yesNo } from './text.ts';
 
-export const statusCommands: readonly Command[] = [
-  command({
-    name: 'status',
-    summary: 'usage of all companies, gateways, what is wrong; exits 1 when something is',
-    options: {},
-    notes:
-      'The same facts as the first page of operators: cost, requests and tokens of today and of this month beside those of the same time yesterday and a month ago, top spenders, budgets near their end, models in the last 24 hours, gateways, and what was changed last.',
-    async run({ read }) {
-      const overview = await readOverview((query) => read(async (sql) => query(sql)));
-      const problems = problemsOf(overview);
-      const wrong = problems.map(({ text, remedy }) => `- ${text} ${remedy}`).join('\n');
-      const parts = [wrong || 'All is well.', ...facts(overview)];
-      return {
-        json: { ok: problems.length === 0, problems, ...overview },
-        text: parts.join('\n\n'),
-        exit: problems.length === 0 ? 0 : 1,
-      };
-    },
-  }),
-];
+export const statusCommand = command({
+  name: 'status',
+  summary: 'usage of all companies, gateways, what is wrong; exits 1 when something is',
+  options: {},
+  notes:
+    'The same facts as the first page of operators: cost, requests and tokens of today and of this month beside those of the same time yesterday and a month ago, top spenders, budgets near their end, models in the last 24 hours, gateways, and what was changed last.',
+  async run({ read }) {
+    const overview = await readOverview((query) => read(async (sql) => query(sql)));
+    const problems = problemsOf(overview);
+    const wrong = problems.map(({ text, remedy }) => `- ${text} ${remedy}`).join('\n');
+    const parts = [wrong || 'All is well.', ...facts(overview)];
+    return {
+      json: { ok: problems.length === 0, problems, ...overview },
+      text: parts.join('\n\n'),
+      exit: problems.length === 0 ? 0 : 1,
+    };
+  },
+});
 
 function facts({ today, month, budgets, models, gateways, set_aside, dead_deliveries, changes }: Overview): string[] {
   const sums = [

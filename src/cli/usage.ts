@@ -2,7 +2,7 @@ import { readMonth, readUuid } from '../domain/field.ts';
 import type { UsageSums } from '../store/daily.ts';
 import { summarizeUsage } from '../store/usage.ts';
 import type { DetailSums } from '../store/usage-details.ts';
-import { type Command, command, optional, required } from './command.ts';
+import { command, optional, required } from './command.ts';
 import { budgetText } from './company.ts';
 import { type Cell, card, listing, sections, tokenDetails } from './text.ts';
 
@@ -14,39 +14,37 @@ const SUMS = {
 };
 const NUMBERS = Object.keys(SUMS);
 
-export const usageCommands: readonly Command[] = [
-  command({
-    name: 'usage summary',
-    summary: "show a company's month by model, endpoint and cost centre",
-    options: {
-      company: required('--company ID', readUuid, 'company to show'),
-      month: optional('--month YYYY-MM', readMonth, 'month to show; default: the current one in the billing time zone'),
-    },
-    notes: 'EUR amounts are exact. In JSON they are strings, so that no parser rounds them.',
-    async run({ read }, { company, month }) {
-      const usage = await read((sql) => summarizeUsage(sql, company, month ?? null), company);
-      const centers = usage.by_cost_center;
-      const details = usage.token_details;
-      const labelled = centers.some(({ cost_center }) => cost_center !== '') ? centers : [];
-      const text = sections(
-        card(`Usage of ${usage.company_name} in ${usage.month}`, {
-          requests: usage.requests,
-          'prompt tokens': usage.prompt_tokens,
-          'completion tokens': usage.completion_tokens,
-          ...(details === null ? {} : detailsOf(details)),
-          'EUR API': usage.api_cost_eur,
-          'EUR in-app chat': usage.chat_cost_eur,
-          'EUR total': usage.total_cost_eur,
-          'EUR budget': budgetText(usage.monthly_budget_eur),
-        }),
-        listing(usage.by_model, { MODEL: ({ model_slug }) => model_slug, ...SUMS }, '', NUMBERS),
-        listing(usage.by_endpoint, { ENDPOINT: ({ endpoint }) => endpoint, ...SUMS }, '', NUMBERS),
-        listing(labelled, { 'COST CENTRE': ({ cost_center }) => cost_center || '(none)', ...SUMS }, '', NUMBERS),
-      );
-      return { json: usage, text };
-    },
-  }),
-];
+export const usageCommand = command({
+  name: 'usage summary',
+  summary: "show a company's month by model, endpoint and cost centre",
+  options: {
+    company: required('--company ID', readUuid, 'company to show'),
+    month: optional('--month YYYY-MM', readMonth, 'month to show; default: the current one in the billing time zone'),
+  },
+  notes: 'EUR amounts are exact. In JSON they are strings, so that no parser rounds them.',
+  async run({ read }, { company, month }) {
+    const usage = await read((sql) => summarizeUsage(sql, company, month ?? null), company);
+    const centers = usage.by_cost_center;
+    const details = usage.token_details;
+    const labelled = centers.some(({ cost_center }) => cost_center !== '') ? centers : [];
+    const text = sections(
+      card(`Usage of ${usage.company_name} in ${usage.month}`, {
+        requests: usage.requests,
+        'prompt tokens': usage.prompt_tokens,
+        'completion tokens': usage.completion_tokens,
+        ...(details === null ? {} : detailsOf(details)),
+        'EUR API': usage.api_cost_eur,
+        'EUR in-app chat': usage.chat_cost_eur,
+        'EUR total': usage.total_cost_eur,
+        'EUR budget': budgetText(usage.monthly_budget_eur),
+      }),
+      listing(usage.by_model, { MODEL: ({ model_slug }) => model_slug, ...SUMS }, '', NUMBERS),
+      listing(usage.by_endpoint, { ENDPOINT: ({ endpoint }) => endpoint, ...SUMS }, '', NUMBERS),
+      listing(labelled, { 'COST CENTRE': ({ cost_center }) => cost_center || '(none)', ...SUMS }, '', NUMBERS),
+    );
+    return { json: usage, text };
+  },
+});
 
 /** What the tokens consist of, of calls whose upstream told. */
 function detailsOf(details: DetailSums): Record<string, Cell> {

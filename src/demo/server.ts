@@ -29,7 +29,7 @@ export interface Demo {
   close(): Promise<void>;
 }
 
-export interface DemoOptions {
+interface DemoOptions {
   readonly host?: string;
   /** 0: any free port. */
   readonly port: number;

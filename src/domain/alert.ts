@@ -4,7 +4,7 @@
  */
 
 /** Percent of the budget; forecast: at this pace the month passes the budget. */
-export type Threshold = '50' | '80' | '100' | 'forecast';
+type Threshold = '50' | '80' | '100' | 'forecast';
 
 /** Members of an event of the kind "budget.threshold" or "budget.forecast". EUR amounts are exact decimal text. */
 export interface BudgetAlert {

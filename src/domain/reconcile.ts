@@ -22,7 +22,7 @@ export interface BilledCall {
   readonly companyId: string | null;
 }
 
-export interface Pair {
+interface Pair {
   readonly upstream: BilledCall;
   readonly ledger: BilledCall;
 }

@@ -19,7 +19,7 @@ export interface RequestFacts {
   readonly outcome: Outcome | null;
 }
 
-export interface Fate {
+interface Fate {
   readonly result: Result;
   /** What happened: whole sentences. */
   readonly what: string;

@@ -34,7 +34,7 @@ export interface SealCheckpoint {
 }
 
 /** What a statement is about, before it is summed up. */
-export interface StatementFacts {
+interface StatementFacts {
   readonly company_id: string;
   /** Of the company's statements, from 1 without a gap; null: a preview. */
   readonly number: number | null;

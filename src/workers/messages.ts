@@ -36,7 +36,7 @@ export type FromWorker =
   | { readonly left: Leave };
 
 /** Why a worker could not start. */
-export interface StartFailure {
+interface StartFailure {
   /** Of the configuration; empty: it was something else. */
   readonly mistakes: readonly string[];
   readonly message: string;

@@ -11,7 +11,7 @@ const STEADY_MS = 60_000; // a worker that lived longer begins the pauses anew
 const FIRST_PAUSE_MS = 100;
 const MAX_PAUSE_MS = 30_000;
 
-export interface SupervisorOptions {
+interface SupervisorOptions {
   readonly count: number;
   readonly startOf: (worker: number) => WorkerStart;
   readonly drainSeconds: number;

@@ -25,7 +25,7 @@ export interface Step {
   readonly changes: readonly string[];
 }
 
-export interface ApplyOptions {
+interface ApplyOptions {
   readonly keyPrefix: string;
   readonly env: NodeJS.ProcessEnv;
 }
