@@ -301,16 +301,12 @@ async function openEvents(config: Config, db: Database, own: Database, holder: s
       add({ channel, result: 'failed' }, failed);
     }
   });
-  metrics.gauge('tollgate_alerts_sender', '1 on the gateway that looks for budget alerts and sends events', () =>
-    sender.dead === null ? 0 : 1,
-  );
-  metrics.gauge(
-    'tollgate_alerts_dead',
-    'Deliveries of events given up; 0 on gateways that do not send them',
-    (write) => {
-      for (const [channel] of each) write({ channel }, sender.dead?.[channel as Channel] ?? 0);
-    },
-  );
+  const sends = '1 on the gateway that looks for budget alerts and sends events';
+  metrics.gauge('tollgate_alerts_sender', sends, () => (sender.dead === null ? 0 : 1));
+  const dead = 'Deliveries of events given up; 0 on gateways that do not send them';
+  metrics.gauge('tollgate_alerts_dead', dead, (write) => {
+    for (const [channel] of each) write({ channel }, sender.dead?.[channel as Channel] ?? 0);
+  });
   return sender;
 }
 
@@ -318,12 +314,8 @@ function gaugeLedger(metrics: Metrics, ledger: BatchLedger): void {
   metrics.gauge('tollgate_ledger_backlog', 'Usage records not yet in the database', () => ledger.backlog);
   const available = '1 while the database takes records and answers';
   metrics.gauge('tollgate_database_available', available, () => (ledger.available ? 1 : 0), 'min');
-  metrics.gauge(
-    'tollgate_ledger_lag_seconds',
-    'How long the oldest of them has waited',
-    () => ledger.lag / 1000,
-    'max',
-  );
+  const lag = 'How long the oldest of them has waited';
+  metrics.gauge('tollgate_ledger_lag_seconds', lag, () => ledger.lag / 1000, 'max');
   metrics.counter('tollgate_ledger_set_aside_total', 'Usage records the database refused', () => ledger.setAside);
   const lost = 'Usage records lost: no disk, no database, no memory';
   metrics.counter('tollgate_ledger_lost_total', lost, () => ledger.lost);
@@ -348,19 +340,12 @@ function gaugeDirectory(metrics: Metrics, { keys, companies, assistants }: Cache
 
 function gaugeLoad(metrics: Metrics, overload: Overload): void {
   metrics.gauge('tollgate_requests_in_flight', 'Requests being answered', () => overload.inFlight);
-  metrics.counter(
-    'tollgate_requests_shed_total',
-    'Requests refused with 503, by what there was too little of',
-    (add) => {
-      for (const [reason, count] of Object.entries(overload.refused)) add({ reason }, count);
-    },
-  );
-  metrics.gauge(
-    'tollgate_event_loop_delay_seconds',
-    'Event-loop delay, smoothed',
-    () => overload.delayMs / 1000,
-    'max',
-  );
+  const shed = 'Requests refused with 503, by what there was too little of';
+  metrics.counter('tollgate_requests_shed_total', shed, (add) => {
+    for (const [reason, count] of Object.entries(overload.refused)) add({ reason }, count);
+  });
+  const delay = 'Event-loop delay, smoothed';
+  metrics.gauge('tollgate_event_loop_delay_seconds', delay, () => overload.delayMs / 1000, 'max');
 }
 
 /** Four fifths of the container's memory, or the machine's. */

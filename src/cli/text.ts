@@ -60,7 +60,7 @@ export function erasedText(sentence: string, { persons, rows }: Erased): string 
   return card(sentence, { persons, ...Object.fromEntries(counts) });
 }
 
-/** "cached tokens" and so on, by these names. */
+/** The token details of a row, by their names in words such as "cached tokens". */
 export function tokenDetails<T>(row: Readonly<Record<(typeof TOKEN_DETAILS)[number], T>>): Record<string, T> {
   return Object.fromEntries(TOKEN_DETAILS.map((column) => [column.replaceAll('_', ' '), row[column]]));
 }

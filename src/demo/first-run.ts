@@ -6,7 +6,7 @@ import { createCompany, listCompanies } from '../store/company.ts';
 import type { Database, Sql } from '../store/database.ts';
 import { createKey } from '../store/key.ts';
 import { createModel } from '../store/model.ts';
-import { createUser, listUsers } from '../store/user.ts';
+import { createUser, findUser, listUsers } from '../store/user.ts';
 
 /** What `make run` prints: what is shown once, on the first start, and later how to get in again. */
 export interface Welcome {
@@ -61,8 +61,7 @@ export async function welcome(db: Database, keyPrefix: string): Promise<Welcome 
 
 /** null where the operator is there already: the demo was removed, and its operator was not. */
 async function createOperator(sql: Sql): Promise<Login | null> {
-  const known = await sql`select from users where email = ${OPERATOR}`;
-  if (known.length > 0) return null;
+  if ((await findUser(sql, OPERATOR)) !== null) return null;
   const password = randomBytes(12).toString('base64url');
   await createUser(sql, { email: OPERATOR, password, role: 'operator', company_id: null });
   return { email: OPERATOR, password };

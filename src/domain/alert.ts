@@ -32,10 +32,8 @@ export function mailOf(alert: BudgetAlert, pages: URL | null): { readonly subjec
   const { company, key, threshold, budget_eur, spent_eur, forecast_eur } = alert;
   const month = monthName(alert.month);
   // anyone may have written the names in the database, and none may add lines of its own
-  const who = (key === null ? company.name : `Key “${key.name}” (${key.prefix}…) of ${company.name}`).replace(
-    /\p{Cc}/gu,
-    ' ',
-  );
+  const named = key === null ? company.name : `Key “${key.name}” (${key.prefix}…) of ${company.name}`;
+  const who = named.replace(/\p{Cc}/gu, ' ');
   const what =
     threshold === 'forecast'
       ? `will pass its budget for ${month} at this pace`

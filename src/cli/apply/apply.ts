@@ -68,15 +68,8 @@ class Application {
   }
 
   async #company(wanted: WantedCompany, at: string): Promise<void> {
-    const {
-      id,
-      models = [],
-      assistants = [],
-      keys = [],
-      users = [],
-      disabled_model_slugs: slugs,
-      ...settings
-    } = wanted;
+    const { id, models = [], assistants = [], keys = [], users = [], ...rest } = wanted;
+    const { disabled_model_slugs: slugs, ...settings } = rest;
     let row = id === undefined ? await this.#companyNamed(wanted.name, at) : await findCompany(this.#sql, id);
     if (row === undefined) return;
     if (row === null) {
@@ -173,11 +166,8 @@ class Application {
         this.#step('remove', what, {}, {});
       } else if (row === null) {
         if (!this.#has(settings, ['system_prompt'], `${at}/${n}`)) continue;
-        await createAssistant(this.#sql, {
-          ...settings,
-          system_prompt: settings.system_prompt as string,
-          company_id: owner.id,
-        });
+        const system_prompt = settings.system_prompt as string;
+        await createAssistant(this.#sql, { ...settings, system_prompt, company_id: owner.id });
         this.#step('create', what, {}, settings);
       } else if (this.#step('change', what, row, settings)) await setAssistant(this.#sql, row.id, settings, owner.id);
     }
@@ -208,13 +198,8 @@ class Application {
         const key = this.#secret(value, `${at}/${n}/value`, readKeyText);
         if (key === null) continue;
         const scopes = settings.scopes as Scope[];
-        await createKey(this.#sql, this.#options.keyPrefix, {
-          ...settings,
-          scopes,
-          key,
-          company_id: owner.id,
-          created_by: ACTOR,
-        });
+        const whose = { company_id: owner.id, created_by: ACTOR };
+        await createKey(this.#sql, this.#options.keyPrefix, { ...settings, ...whose, scopes, key });
         this.#step('create', what, {}, settings);
       } else {
         if (this.#step('change', what, row, settings)) await setKey(this.#sql, row.id, settings, owner.id);
