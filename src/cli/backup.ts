@@ -35,10 +35,8 @@ export const backupCommands: readonly Command[] = [
         }),
       );
       const { size } = statSync(to);
-      return {
-        json: { file: to, rows: last.rows, bytes: size },
-        text: `Wrote ${last.rows} rows to ${to} (${megabytes(size)}).`,
-      };
+      const text = `Wrote ${last.rows} rows to ${to} (${megabytes(size)}).`;
+      return { json: { file: to, rows: last.rows, bytes: size }, text };
     },
   }),
   command({

@@ -9,10 +9,9 @@ export const demoCommand = command({
   async run({ transact }) {
     const result = await transact(removeDemo);
     const { removed, kept } = result;
-    const text = [
-      ...(removed.length === 0 ? [] : ['Removed:', ...removed.map((line) => `  ${line}`)]),
-      ...(kept.length === 0 ? [] : ['Kept:', ...kept.map((line) => `  ${line}`)]),
-    ];
-    return { json: result, text: text.join('\n') || 'There is nothing of the demo.' };
+    const list = (title: string, lines: readonly string[]) =>
+      lines.length === 0 ? [] : [title, ...lines.map((line) => `  ${line}`)];
+    const text = [...list('Removed:', removed), ...list('Kept:', kept)].join('\n');
+    return { json: result, text: text || 'There is nothing of the demo.' };
   },
 });

@@ -74,11 +74,8 @@ export const keyCommands: readonly Command[] = [
       const asked = { ...values, created_by: ACTOR };
       const created = await transact((sql) => createKey(sql, config.keyPrefix, asked));
       await warnOfUnknown(context, created, values.allowed_model_slugs);
-      const text = card('API key created. It is shown only this once: store it now, like a password.', {
-        key: created.key,
-        ...members(created),
-      });
-      return { json: created, text };
+      const sentence = 'API key created. It is shown only this once: store it now, like a password.';
+      return { json: created, text: card(sentence, { key: created.key, ...members(created) }) };
     },
   }),
   command({
@@ -143,10 +140,8 @@ export const keyCommands: readonly Command[] = [
         old: await findKey(sql, id),
       }));
       const end = leaked ? 'has stopped working' : `works until ${instant(old.expires_at as Date)}`;
-      const text = card(
-        `The old key ${old.prefix}… ${end}. The new one is shown only this once: store it now, like a password.`,
-        { key: created.key, ...members(created) },
-      );
+      const sentence = `The old key ${old.prefix}… ${end}. The new one is shown only this once: store it now, like a password.`;
+      const text = card(sentence, { key: created.key, ...members(created) });
       return { json: { ...created, replaces: old }, text };
     },
   }),
@@ -187,10 +182,8 @@ export const keyCommands: readonly Command[] = [
       const { key, already } = await transact((sql) => revokeKey(sql, id));
       const what = `${key.prefix}… "${key.name}"`;
       const when = instant(key.revoked_at as Date);
-      return {
-        json: { ...key, already_revoked: already },
-        text: already ? `Key ${what} was already revoked at ${when}.` : `Key ${what} was revoked at ${when}.`,
-      };
+      const text = `Key ${what} was ${already ? 'already ' : ''}revoked at ${when}.`;
+      return { json: { ...key, already_revoked: already }, text };
     },
   }),
 ];

@@ -32,20 +32,16 @@ export const ledgerCommands: readonly Command[] = [
       const seals = await read((sql) => verifySeals(sql));
       const statements = await read((sql) => verifyStatements(sql));
       const checkpoints = await read((sql) => verifyCheckpoints(sql));
-      const texts = sums.map(([name, check]) => sumsText(name, check));
       const parts = [
         countersText(checked, differences),
-        ...texts,
+        ...sums.map(([name, check]) => sumsText(name, check)),
         sealsText(seals),
         ...statementsText(statements, checkpoints),
       ];
       const found = [...sums.map(([, check]) => check), seals, statements].reduce((sum, { total }) => sum + total, 0);
       const exit = found + differences.length + checkpoints.findings.length === 0 ? 0 : 1;
-      return {
-        json: { checked, differences, ...Object.fromEntries(sums), ...seals, statements, checkpoints },
-        text: parts.join('\n'),
-        exit,
-      };
+      const json = { checked, differences, ...Object.fromEntries(sums), ...seals, statements, checkpoints };
+      return { json, text: parts.join('\n'), exit };
     },
   }),
   reconcileCommand,

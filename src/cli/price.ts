@@ -59,11 +59,7 @@ export const priceCommands: readonly Command[] = [
     options: {
       input: required('--input-price EUR', readPrice, 'per 1000 prompt tokens'),
       output: required('--output-price EUR', readPrice, 'per 1000 completion tokens'),
-      from: optional(
-        '--from DATE',
-        readDay,
-        'the first day, past or to come, in the billing time zone; default: today',
-      ),
+      from: optional('--from DATE', readDay, 'first day, past or to come, in the billing time zone; default: today'),
       company: optional('--company ID', readUuid, "for this company's own model instead of the shared one"),
     },
     notes: 'Companies never see it.',
@@ -77,14 +73,7 @@ export const priceCommands: readonly Command[] = [
         const what = company === null ? 'shared model' : 'model of the company alone';
         warn(`there was never a ${what} ${slug}; its cost price is kept in case one is created`);
       }
-      const shown = {
-        slug,
-        company: company ?? 'all',
-        'EUR per 1000 in': input,
-        'EUR per 1000 out': output,
-        from: from ?? 'today',
-      };
-      return { json: { ...price, valid_from: from }, text: card('Cost price set.', shown) };
+      return { json: { ...price, valid_from: from }, text: priceCard('Cost price set.', price, from ?? 'today') };
     },
   }),
 ];
@@ -95,13 +84,16 @@ export function priceJson({ slug, company_id, valid_from, input, output, changed
 }
 
 export function showPrice(sentence: string, price: PriceRow): string {
-  return card(sentence, {
-    slug: price.slug,
-    company: price.company_id ?? 'all',
-    'EUR per 1000 in': price.input,
-    'EUR per 1000 out': price.output,
-    from: price.valid_from.toISOString(),
-  });
+  return priceCard(sentence, price, price.valid_from.toISOString());
+}
+
+function priceCard(
+  sentence: string,
+  { slug, company_id, input, output }: Pick<PriceRow, 'slug' | 'company_id' | 'input' | 'output'>,
+  from: string,
+): string {
+  const prices = { 'EUR per 1000 in': input, 'EUR per 1000 out': output };
+  return card(sentence, { slug, company: company_id ?? 'all', ...prices, from });
 }
 
 function showHistory(rows: readonly PriceRow[]): string {

@@ -20,11 +20,7 @@ export const reconcileCommand = command({
   summary: "compare with the upstream's bill; exits 1 on a difference",
   options: {
     upstream: required('--upstream FILE.csv', readText, "the upstream's list of calls, or - for standard input"),
-    within: optional(
-      '--within SECONDS',
-      readSeconds,
-      'largest time difference between both records of a call; default: 60',
-    ),
+    within: optional('--within SECONDS', readSeconds, 'most time between both records of a call; default: 60'),
     company: optional('--company ID', readUuid, 'only calls of this company; the file may have others too'),
     rate: optional('--rate EUR', readAmount, "EUR for 1 of the file's cost column; default: 1, for costs in EUR"),
     tolerance: optional(
@@ -72,11 +68,8 @@ With --company, calls that the ledger has for other companies are left out; a mi
       totalsText(models, isCosted),
       off.length === 0 ? '' : `The upstream billed more or less than it should for: ${off.join(', ')}.`,
     );
-    return {
-      json: { matched, missing, extra, differing, models, models_off: off },
-      text,
-      exit: rows.length + off.length === 0 ? 0 : 1,
-    };
+    const json = { matched, missing, extra, differing, models, models_off: off };
+    return { json, text, exit: rows.length + off.length === 0 ? 0 : 1 };
   },
 });
 

@@ -14,11 +14,8 @@ export const statusCommand = command({
     const problems = problemsOf(overview);
     const wrong = problems.map(({ text, remedy }) => `- ${text} ${remedy}`).join('\n');
     const parts = [wrong || 'All is well.', ...facts(overview)];
-    return {
-      json: { ok: problems.length === 0, problems, ...overview },
-      text: parts.join('\n\n'),
-      exit: problems.length === 0 ? 0 : 1,
-    };
+    const ok = problems.length === 0;
+    return { json: { ok, problems, ...overview }, text: parts.join('\n\n'), exit: ok ? 0 : 1 };
   },
 });
 

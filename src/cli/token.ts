@@ -13,16 +13,8 @@ export const tokenCommands: readonly Command[] = [
     options: {
       name: required('--name NAME', readName, 'what will use it'),
       company: optional('--company ID', readUuid, 'acts like an owner of this company; default: like an operator'),
-      access: optional(
-        '--access ACCESS',
-        oneOf('read', 'write'),
-        'read, or write (the default): it may change things, too',
-      ),
-      expires: optional(
-        '--expires ISO_TIME|none',
-        orNone(readInstant),
-        'end of the token, such as 2027-01-31; default: none',
-      ),
+      access: optional('--access ACCESS', oneOf('read', 'write'), 'read, or write (default), which may change things'),
+      expires: optional('--expires ISO_TIME|none', orNone(readInstant), 'such as 2027-01-31; default: never'),
     },
     notes: `Programs send it as "Authorization: Bearer TOKEN" to {admin address}/api/v1/…;
 {admin address}/api/v1/openapi.json describes the operations.`,

@@ -18,11 +18,7 @@ import { card, erasedText, instant, listing, minute } from './text.ts';
 const MOST_INPUT = 8192;
 
 const email = required('--email ADDRESS', readEmail, 'e-mail address that the user signs in with');
-const password = flag(
-  '--password-stdin',
-  'read the password from standard input; a newline at its end is dropped',
-  true,
-);
+const password = flag('--password-stdin', 'read the password from standard input, without a newline at its end', true);
 
 export const userCommands: readonly Command[] = [
   command({

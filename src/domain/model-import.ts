@@ -135,10 +135,8 @@ function readModel(
     const read = readPriceIn(units.get(name) ?? '1k');
     return (text) => priceIn('1k', read(text)); // without trailing zeros
   };
-  const cost = {
-    input: optional('cost_input', price('cost_input')),
-    output: optional('cost_output', price('cost_output')),
-  };
+  const costInput = optional('cost_input', price('cost_input'));
+  const costOutput = optional('cost_output', price('cost_output'));
   const model = {
     line,
     slug: required('slug', readSlug),
@@ -150,10 +148,10 @@ function readModel(
     input: required('input', price('input')),
     output: required('output', price('output')),
     valid_from: optional('valid_from', readMoment),
-    cost: cost.input === null || cost.output === null ? null : (cost as { input: string; output: string }),
+    cost: costInput === null || costOutput === null ? null : { input: costInput, output: costOutput },
   };
   if (mistakes.length === before) {
-    if ((cost.input === null) !== (cost.output === null)) wrong('cost_input', 'and cost_output go together');
+    if ((costInput === null) !== (costOutput === null)) wrong('cost_input', 'and cost_output go together');
     else if (model.cost !== null && model.valid_from !== null && 'at' in model.valid_from) {
       wrong(headingOf('valid_from'), 'must be a date where there are cost prices, which begin with a day');
     }

@@ -28,10 +28,8 @@ export function readCsv(text: string): CsvLine[] {
   const options = { bom: true, info: true, relax_column_count: true, skip_empty_lines: true, trim: true } as const;
   try {
     const records = parse(text, { ...options, record_delimiter: ['\r\n', '\n', '\r'] });
-    return (records as unknown as { record: string[]; info: { lines: number } }[]).map(({ record, info }) => ({
-      line: info.lines,
-      cells: record,
-    }));
+    const read = records as unknown as { record: string[]; info: { lines: number } }[];
+    return read.map(({ record, info }) => ({ line: info.lines, cells: record }));
   } catch (error) {
     const { lines = 1, code } = error as { lines?: number; code?: CsvErrorCode };
     if (code === undefined) throw error;

@@ -58,11 +58,8 @@ export class Supervisor {
     metrics.gauge('tollgate_worker_connections', 'Client connections of each worker', (write) => {
       for (const { number, current } of this.#places) if (current !== null) write({ worker: number }, current.load);
     });
-    metrics.counter(
-      'tollgate_worker_restarts_total',
-      'Workers started after one ended unexpectedly',
-      () => this.#restarts,
-    );
+    const restarts = 'Workers started after one ended unexpectedly';
+    metrics.counter('tollgate_worker_restarts_total', restarts, () => this.#restarts);
   }
 
   /** Whether any worker takes connections. */
