@@ -144,6 +144,12 @@ export async function openApi(
   };
 }
 
+/** Where the pages find the database and the API. */
+interface Addresses {
+  readonly databaseUrl: string;
+  readonly apiUrl: string;
+}
+
 /** What /readyz says of a gateway that drains. */
 export const STOPPING = 'its open requests: it is stopping';
 
@@ -156,19 +162,14 @@ export function openAdmin(
   health: Health,
   tls: TlsFiles | null,
   clock: Clock,
-  addresses: () => { readonly databaseUrl: string; readonly apiUrl: string },
+  addresses: () => Addresses,
 ) {
   const { adminHost, adminPort } = config;
   if (adminPort === null) return null;
   const { log } = health;
   const pages = (): PagesOrigin => {
-    const { databaseUrl, apiUrl } = addresses();
-    return {
-      log,
-      clock,
-      proxies: config.adminProxies,
-      settings: pagesSettings(config, databaseUrl, apiUrl, log.level),
-    };
+    const settings = pagesSettings(config, addresses(), log.level);
+    return { log, clock, proxies: config.adminProxies, settings };
   };
   const withPages = config.databaseConnections > OWN_CONNECTIONS;
   const { server, close } = createAdminListener(health, withPages ? pages : null, tls);
@@ -216,7 +217,7 @@ export function tlsFiles({ tlsCert, tlsKey }: Config, log: Logger, ticketKeys?: 
   }
 }
 
-function pagesSettings(config: Config, databaseUrl: string, apiUrl: string, logLevel: string) {
+function pagesSettings(config: Config, { databaseUrl, apiUrl }: Addresses, logLevel: string) {
   const { billingTimezone, keyPrefix, ownedBy, upstreamCurrency, upstreamRate, requestTrailDays } = config;
   const { listenSocket: apiSocket, adminUrl, oidc, alertMail } = config;
   return {

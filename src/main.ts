@@ -11,11 +11,6 @@ else {
 /** Imports the program only now: a runtime that is refused may be unable to load it. */
 async function run(): Promise<void> {
   const { runCli } = await import('./cli.ts');
-  process.exitCode = await runCli({
-    argv: process.argv.slice(2),
-    env: process.env,
-    stdin: process.stdin,
-    stdout: process.stdout,
-    stderr: process.stderr,
-  });
+  const { argv, env, stdin, stdout, stderr } = process;
+  process.exitCode = await runCli({ argv: argv.slice(2), env, stdin, stdout, stderr });
 }

@@ -10,7 +10,7 @@ const slug = { shown: 'SLUG', meaning: 'public name of the model', read: readSlu
 const tokenInput = optional(
   '--token-input accept|refuse',
   readTokenInput,
-  'whether an embedding model takes token ids in place of text; the default is refuse',
+  'whether an embedding model takes token ids in place of text; default: refuse',
 );
 const PRICE_NOTE = 'Prices are exact, in EUR per 1000 tokens. Ledger rows keep the prices of their time.';
 const FROM = 'when the prices begin: a date in the billing time zone, or an ISO time';

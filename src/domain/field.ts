@@ -68,9 +68,8 @@ export const readPrice = matching(
 
 /** Spec section 8: 0 to 2. */
 export function readTemperature(text: string): number {
-  if (!/^\d(\.\d{1,15})?$/.test(text)) refuse('must be a number from 0 to 2, as a plain decimal number', text);
-  if (Number(text) > 2) refuse('must be a number from 0 to 2', text);
-  return Number(text);
+  const isRight = /^\d(\.\d{1,15})?$/.test(text) && Number(text) <= 2;
+  return isRight ? Number(text) : refuse('must be a number from 0 to 2, as a plain decimal number', text);
 }
 
 /** Spec section 8: 1 to 32000. */

@@ -70,9 +70,8 @@ export function reconcile(
   differing.push(...alike.pairs);
 
   // the ledger was read a little beyond both ends of the bill; calls there may be on another bill
-  const times = upstream.map(({ at }) => at);
-  const first = times.reduce((a, b) => Math.min(a, b), Number.POSITIVE_INFINITY);
-  const last = times.reduce((a, b) => Math.max(a, b), Number.NEGATIVE_INFINITY);
+  let [first, last] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
+  for (const { at } of upstream) [first, last] = [Math.min(first, at), Math.max(last, at)];
   const extra = alike.ledger.filter(({ at }) => at >= first && at <= last);
   return { matched: same.length, same, missing: alike.upstream, extra, differing };
 }
