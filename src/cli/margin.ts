@@ -18,7 +18,7 @@ const SUMS = {
   'REVENUE EUR': ({ revenue_eur }: Sums) => revenue_eur,
   'COST EUR': ({ cost_eur }: Sums) => cost_eur,
   'MARGIN EUR': ({ margin_eur }: Sums) => margin_eur,
-  '%': ({ margin_percent }: Sums) => margin_percent,
+  'MARGIN %': ({ margin_percent }: Sums) => margin_percent,
   'WITHOUT COST': ({ uncosted_eur }: Sums) => uncosted_eur,
 };
 /** Shown where upstreams told any. */
