@@ -39,6 +39,7 @@ export async function signInAgain(c: PageContext, signIn: SignIn): Promise<Sessi
   const result = await signIn(c, email, values.get('sign-in.password') ?? '');
   if ('message' in result) {
     form.refuse('', result.message);
+    c.set('isRefused', true);
     return againPage(c, form, result.status);
   }
   return values.get('user') === result.user.user_id ? result : c.redirect('/', 303);

@@ -88,6 +88,7 @@ async function accept(c: PageContext, invitation: Invitation): Promise<Response>
     form.check();
   } catch (error) {
     if (!(error instanceof FormRefused)) throw error;
+    c.set('isRefused', true);
     return invitationPage(c, invitation, form, 422);
   }
   const hash = await hashing.run(() => hashPassword(password));

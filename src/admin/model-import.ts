@@ -35,6 +35,7 @@ async function importPage(c: PageContext, form: Form, told: Html = html``, statu
   const isEchoed = status === 422 && (form.values.get('csv') ?? '').length <= MOST_ECHOED;
   const state = formState(isEchoed ? form : new Form(), PATH);
   c.status(status);
+  if (status === 422) c.set('isRefused', true);
   const body = html`<h1>Import models</h1>
 <p class="lead">A CSV file with a heading. Models that it does not name stay; a second import of the same file changes nothing.</p>
 ${told}

@@ -194,6 +194,7 @@ t.test('a form that is sent after the session ended comes back to its user', asy
   t.equal(wrong.status, 401);
   t.match(wrong.text, 'Half an hour');
   t.match(wrong.text, 'The e-mail address or the password is wrong.');
+  t.match(wrong.text, '<title>Error: Sign in');
   t.notMatch(wrong.text, 'value="wrong"');
 
   const other = new Person(office.adminUrl);

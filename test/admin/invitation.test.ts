@@ -43,6 +43,7 @@ t.test('the link shows once, sets a password once, and signs in', async (t) => {
   const short = await join(path, 'too short');
   t.equal(short.status, 422);
   t.match(short.text, 'must have at least 12 characters');
+  t.match(short.text, '<title>Error: Invitation');
   const { person, headers } = await join(path, 'a password of her own');
   t.equal(headers.get('location'), `/companies/${customer.company}/access?done=joined`);
   t.match((await person.get('/account')).text, /nina@customer\.example.*administrator/s);

@@ -197,6 +197,7 @@ new,x,chat,true,1,2,,2099-01-01
 other,x,chat,true,1,2,Nobody,`;
   const refused = await upload(operator, '/models/import', csv);
   t.equal(refused.status, 422);
+  t.match(refused.text, '<title>Error: Import models');
   const text = textOf(refused);
   for (const expected of [
     /5 mistakes/,
