@@ -38,7 +38,7 @@ export const assistantRoutes: readonly Route[] = [
   { method: 'GET', path: `${BASE}/:assistant`, action: 'assistant.write', handle: formPage },
   { method: 'POST', path: `${BASE}/:assistant`, action: 'assistant.write', long: true, handle: edit, page: formPage },
   { method: 'GET', path: RUN, action: 'assistant.run', handle: runPage },
-  { method: 'POST', path: RUN, action: 'assistant.run', trial: true, long: true, handle: run, page: runPage },
+  { method: 'POST', path: RUN, action: 'assistant.run', permits: 'trials', long: true, handle: run, page: runPage },
   { method: 'GET', path: `${BASE}/:assistant/remove`, action: 'assistant.write', handle: removePage },
   { method: 'POST', path: `${BASE}/:assistant/remove`, action: 'assistant.write', handle: remove },
 ];

@@ -50,9 +50,8 @@ async function companyPage(c: PageContext): Promise<Response> {
         ? muted('none')
         : html`${priceText(c, unit, model.cost_eur_per_1k_output)}${coming(c, company, model, unit, 'outputText')}`,
     State: (model: ModelRow) => stateOf(company, model),
-    Action: (model: ModelRow) => {
-      if (isShadowed(company, model)) return muted('none');
-      const { slug, kind } = model;
+    Action: ({ slug, kind, company_id }: ModelRow) => {
+      if (company_id === null && company.ownModels.has(slug)) return muted('none'); // the company's own replaces it
       const verb = company.disabledSlugs.has(slug) ? 'Enable' : 'Disable';
       const toggle = html`<form class="inline" method="post" action="${base}/${verb.toLowerCase()}">${csrfInput(c)}<input type="hidden" name="slug" value="${slug}"><button class="quiet" aria-label="${verb} ${slug}">${verb}</button></form>`;
       const trial = html`<a class="button quiet" href="${playground}?model=${encodeURIComponent(slug)}">Try<span class="sr"> ${slug}</span></a>`;
@@ -109,11 +108,6 @@ function coming(
     );
   }
   return lines;
-}
-
-/** The company has its own model of the same slug. */
-function isShadowed(company: Catalogue, { company_id, slug }: ModelRow): boolean {
-  return company_id === null && company.ownModels.has(slug);
 }
 
 /** The colour and the word of a state, and what it means. */

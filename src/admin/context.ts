@@ -61,10 +61,8 @@ export interface Route {
   readonly path: string;
   /** The permission a user needs; see permission.ts. */
   readonly action: Action;
-  /** Takes a permit of `slow` instead of one of those that keep pages fast. */
-  readonly slow?: true;
-  /** Takes a permit of `trials` instead of one of those that keep pages fast. */
-  readonly trial?: true;
+  /** Whose permit it takes in place of one of those that keep pages fast. */
+  readonly permits?: 'slow' | 'trials';
   /** Works for a closed company although it changes something. */
   readonly whileClosed?: true;
   /** The form has a long text: up to 1 MiB instead of 16 KiB. */

@@ -56,18 +56,15 @@ async function eventsPage(c: PageContext): Promise<Response> {
   const found = isRight ? await read(c, (sql) => listEvents(sql, filter, { after, limit: PAGE_ROWS + 1 })) : [];
   const rows = found.slice(0, PAGE_ROWS);
   const next = found.length > PAGE_ROWS ? (rows.at(-1)?.id ?? null) : null;
+  const isAll = Object.values(filter).every((each) => each === null);
   const body = html`<h1>Events</h1>
 <p class="lead">Keys created, rotated and revoked, companies closed and reopened, budget alerts and closed statements of the last ${EVENT_DAYS} days, newest first. The webhook (<code>ALERT_WEBHOOK_URL</code>) tells them to your programs. A delivery that fails is tried again for a day and then given up; <code>tollgate event replay --dead</code> sends all of those again.</p>
 ${filters(form, filter)}
 ${['company', 'before'].map((name) => form.messages.has(name) && html`<p class="wrong">In the address, “${name}” ${form.messages.get(name)}</p>`)}
 ${filter.company === null ? '' : html`<p>Only events of <strong>${rows[0]?.event.company.name ?? filter.company}</strong>. <a href="${filteredAddress(form, FILTERS, { company: null })}">All companies</a></p>`}
-${rows.length === 0 ? emptyText(isAll(filter) ? 'There are no events yet.' : 'There are no such events.') : table('Events', rows, { cells: cellsOf(c, form) }, true)}
+${rows.length === 0 ? emptyText(isAll ? 'There are no events yet.' : 'There are no such events.') : table('Events', rows, { cells: cellsOf(c, form) }, true)}
 ${next === null ? '' : html`<nav class="pager" aria-label="Pages"><a class="button quiet" rel="next" href="${filteredAddress(form, FILTERS, { before: next })}">Older events</a></nav>`}`;
   return page(c, 'Events', body);
-}
-
-function isAll({ company, kind, state }: EventFilter): boolean {
-  return company === null && kind === null && state === null;
 }
 
 function filters(form: Form, { company, kind, state: chosen }: EventFilter): Html {

@@ -104,8 +104,7 @@ function activeKeys(c: PageContext, base: string) {
       Key: ({ id, name, prefix }: KeyRow) =>
         html`<strong>${isWritable ? html`<a href="${base}/${id}">${name}</a>` : name}</strong><br><code>${prefix}…</code>`,
       State: (key: KeyRow) => html`${keyState(key, now)}${restrictionsOf(key, format)}`,
-      ...originCells(format),
-      'Last used': ({ last_used_at: at }: KeyRow) => (at === null ? muted('never') : format.ago(at, now)),
+      ...originCells(format, now),
       Expires: ({ expires_at: at }: KeyRow) => (at === null ? muted('never') : format.instant(at)),
       [COST]: ({ spent }: { spent: string }) => format.eur(spent),
       Actions: ({ id, name }: KeyRow) =>
@@ -151,18 +150,18 @@ function deadKeys(c: PageContext) {
       Key: ({ name, prefix }: KeyRow) => html`<strong>${name}</strong><br><code>${prefix}…</code>`,
       State: (key: KeyRow) =>
         html`${keyState(key, now)}<br>${muted(format.instant((key.revoked_at ?? key.expires_at) as Date))}`,
-      ...originCells(format),
-      'Last used': ({ last_used_at: at }: KeyRow) => (at === null ? muted('never') : format.ago(at, now)),
+      ...originCells(format, now),
       [COST]: ({ spent }: { spent: string }) => format.eur(spent),
     },
   };
 }
 
-function originCells(format: Format) {
+function originCells(format: Format, now: number) {
   return {
     Scopes: ({ scopes }: KeyRow) => html`<span class="scopes">${scopes.map((scope) => badge('plain', scope))}</span>`,
     Created: ({ created_at, created_by }: KeyRow) =>
       html`${format.instant(created_at)}<br><span class="muted by">${created_by ?? 'unknown'}</span>`,
+    'Last used': ({ last_used_at: at }: KeyRow) => (at === null ? muted('never') : format.ago(at, now)),
   };
 }
 

@@ -119,7 +119,11 @@ export function startPages(given: Given): RequestListener {
   };
   const pages = new Semaphore(PAGES);
   const signIn = passwordSignIn(services.attempts);
-  const formatIn = formats(services.calendar.timeZone);
+  // by language: making one takes 1 ms
+  const formats = new LRUCache<string, Format>({
+    max: 100,
+    memoMethod: (language) => formatFor(language, services.calendar.timeZone),
+  });
   const app = new Hono<PageEnv>();
   app.onError((error, c) => answerError(error, c, services.log));
   app.notFound((c) => errorPage(c, 404));
@@ -138,21 +142,21 @@ export function startPages(given: Given): RequestListener {
   app.use(requireOrigin(services.adminUrl));
   app.route('/', signInRoutes(services, signIn)); // not behind `pages`: attempts wait for their hash
   app.route('/', invitationRoutes());
-  app.use(requireSession(pages, signIn, formatIn));
+  app.use(requireSession(pages, signIn, formats));
   const pagesOfForms = new Set(ROUTES.filter(({ method }) => method === 'GET').map(({ path }) => path));
   for (const route of ROUTES) {
     const path = route.path.replaceAll(/:\w+/g, `$&{${UUID}}`);
-    const semaphore = route.trial ? services.trials : route.slow ? services.slow : pages;
+    const semaphore = route.permits === undefined ? pages : services[route.permits];
     if (route.method === 'GET') {
-      app.get(path, requirePermission(route), requireOpen(route, pages), (c) =>
+      app.get(path, guard(route, pages), (c) =>
         semaphore.run(() => route.handle(c, new Form(undefined, null, c.var.format.language))),
       );
     } else {
-      app.post(path, requirePermission(route), requireOpen(route, pages), async (c) => {
+      app.post(path, guard(route, pages), async (c) => {
         const form = route.upload
           ? await readUpload(c, MAX_LONG_FORM_BYTES)
           : readForm(c, route.long ? MAX_LONG_FORM_BYTES : MAX_FORM_BYTES);
-        c.set('format', formatIn(form.language));
+        c.set('format', formats.memo(form.language));
         const page = pagesOfForms.has(route.path) ? c.req.path : c.req.path.replace(/\/[^/]*$/, '') || '/';
         return semaphore.run(() => submit(route, c, form, page));
       });
@@ -194,32 +198,27 @@ function requireOrigin(adminUrl: string | null): MiddlewareHandler {
   });
 }
 
-type FormatIn = ReturnType<typeof formats>;
-
-/** Formats by language: making one takes 1 ms. */
-function formats(timeZone: string) {
-  const made = new LRUCache<string, Format>({ max: 100 });
-  return (language: string): Format => {
-    const format = made.get(language) ?? formatFor(language, timeZone);
-    made.set(language, format);
-    return format;
-  };
-}
-
 /** Finds the session of a request, or lets the user sign in. */
-function requireSession(pages: Semaphore, signIn: SignIn, formatIn: FormatIn): MiddlewareHandler<PageEnv> {
+function requireSession(
+  pages: Semaphore,
+  signIn: SignIn,
+  formats: LRUCache<string, Format>,
+): MiddlewareHandler<PageEnv> {
   return async (c, next) => {
     const live = await pages.run(() => c.var.services.sessions.find(c));
     const session = live ?? (c.req.method === 'POST' ? await signInAgain(c, signIn) : toSignIn(c));
     if (session instanceof Response) return session;
     c.set('session', session);
-    c.set('format', formatIn(languageOf(c.req.header('accept-language'))));
+    c.set('format', formats.memo(languageOf(c.req.header('accept-language'))));
     return next();
   };
 }
 
-/** Another company is not found, as if it did not exist. */
-function requirePermission(route: Route): MiddlewareHandler<PageEnv> {
+/**
+ * Another company is not found, as if it did not exist. A closed one can be read: what would change it is refused,
+ * forms too, before anything is read of them.
+ */
+function guard(route: Route, pages: Semaphore): MiddlewareHandler<PageEnv> {
   return async (c, next) => {
     const { user } = c.var.session;
     const company = companyOf(c);
@@ -227,14 +226,6 @@ function requirePermission(route: Route): MiddlewareHandler<PageEnv> {
     if (!may(user, route.action, company)) {
       throw new HTTPException(403, { message: 'Your role does not include this page.' });
     }
-    return next();
-  };
-}
-
-/** A closed company can be read. What would change it is refused, forms too, before anything is read of them. */
-function requireOpen(route: Route, pages: Semaphore): MiddlewareHandler<PageEnv> {
-  return async (c, next) => {
-    const company = companyOf(c);
     const closedAt = company === null ? null : await pages.run(() => read(c, (sql) => readClosing(sql, company)));
     c.set('closedAt', closedAt);
     if (closedAt !== null && !isReading(route.action) && route.whileClosed !== true) {

@@ -16,15 +16,16 @@ import { companyHeading, page } from './layout.ts';
 import { callableSlugs, figuresOf, missingModels, modelChoice, requestIdOf } from './trial.ts';
 
 const BASE = '/companies/:company/playground';
+const action = 'playground.use';
 const BROKEN = 'The answer broke off.';
 
 /** Sends one prompt to a model of the company through the API, on behalf of the user who is signed in. */
 export const playgroundRoutes: readonly Route[] = [
-  { method: 'GET', path: BASE, action: 'playground.use', handle: playgroundPage },
-  { method: 'POST', path: BASE, action: 'playground.use', trial: true, long: true, handle: run, page: playgroundPage },
-  { method: 'POST', path: `${BASE}/stream`, action: 'playground.use', long: true, handle: runStreamed },
-  { method: 'POST', path: `${BASE}/allow`, action: 'playground.use', handle: allow },
-  { method: 'GET', path: `${BASE}/:request`, action: 'playground.use', trial: true, handle: figures },
+  { method: 'GET', path: BASE, action, handle: playgroundPage },
+  { method: 'POST', path: BASE, action, permits: 'trials', long: true, handle: run, page: playgroundPage },
+  { method: 'POST', path: `${BASE}/stream`, action, long: true, handle: runStreamed },
+  { method: 'POST', path: `${BASE}/allow`, action, handle: allow },
+  { method: 'GET', path: `${BASE}/:request`, action, permits: 'trials', handle: figures },
 ];
 
 /** A part of an answer, and a line of what the script of the page reads. */

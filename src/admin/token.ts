@@ -76,7 +76,8 @@ async function create(c: PageContext, form: Form): Promise<Response> {
   const access = form.required('access', oneOf('read', 'write'));
   const expires_at = form.optional('expires', readInstant);
   form.check();
-  const { email: created_by } = c.var.session.user;
+  const { services, session } = c.var;
+  const { email: created_by } = session.user;
   const created = await change(c, (sql) =>
     createToken(sql, { name, company_id: company, access, created_by, expires_at }),
   );
@@ -84,7 +85,7 @@ async function create(c: PageContext, form: Form): Promise<Response> {
 <div class="notice strong" role="status"><strong>This is the only time the token is shown.</strong> Store it now; a lost token is revoked and replaced by a new one.</div>
 <section class="card reveal"><h2>${name}</h2>
 ${copyable('token', 'Token', created.token)}
-${copyable('curl', 'Try it with curl', `curl ${originOf(c)}/api/v1/companies${company === null ? '' : `/${company}`} \\\n  -H 'Authorization: Bearer ${created.token}'`)}
+${copyable('curl', 'Try it with curl', `curl ${services.adminUrl ?? new URL(c.req.url).origin}/api/v1/companies${company === null ? '' : `/${company}`} \\\n  -H 'Authorization: Bearer ${created.token}'`)}
 </section>
 <p><a class="button primary" href="${base}">I have stored the token</a></p>`;
   return page(c, 'Your new token', body);
@@ -116,9 +117,4 @@ async function placeOf(c: PageContext): Promise<{ base: string; heading: Html | 
   if (company === null) return { base: OPERATORS, heading: '', company };
   const row = await read(c, (sql) => findCompany(sql, company));
   return { base: `/companies/${company}/tokens`, heading: companyHeading(c, row), company };
-}
-
-/** The address that the reader uses. */
-function originOf(c: PageContext): string {
-  return c.var.services.adminUrl ?? new URL(c.req.url).origin;
 }

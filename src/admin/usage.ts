@@ -10,9 +10,8 @@ import { companyHeading, emptyText, page } from './layout.ts';
 import { queryOf, rangeText, readUsageAddress, requestsOf, type UsageAddress } from './usage-address.ts';
 import { usageBar } from './usage-bar.ts';
 import { usageCards } from './usage-cards.ts';
-import { detailsTable } from './usage-details.ts';
 import { downloadLedger, downloadSums } from './usage-export.ts';
-import { MAX_LINES, usageTables } from './usage-tables.ts';
+import { detailsTable, MAX_LINES, usageTables } from './usage-tables.ts';
 
 /** A company's usage in a range of days (spec section 5, rule 6), its sums as CSV, and its ledger as CSV. */
 export const usageRoutes: readonly Route[] = [
