@@ -76,18 +76,13 @@ export function addressOf(path: string, query: Order, more: Record<string, strin
   return `${path}?${new URLSearchParams({ ...searched, sort: sortOf(query), ...more })}`;
 }
 
-/**
- * The address of a list with the filters that were sent, which begins at its first row.
- * @param more other values, null to remove one; `before` is the row at which another page begins
- */
+/** The address of a list with the filters that were sent to it. @param more other values; null removes one */
 export function filteredAddress(form: Form, filters: readonly string[], more: Record<string, string | null>): string {
+  const path = form.path as string;
+  const sent = Object.fromEntries(filters.map((name) => [name, form.values.get(name)]));
   const query = new URLSearchParams();
-  for (const name of [...filters, 'before']) {
-    const sent = name === 'before' ? null : form.values.get(name);
-    const value = more[name] === undefined ? sent : more[name];
-    if (value) query.set(name, value);
-  }
-  return query.size === 0 ? `${form.path}` : `${form.path}?${query}`;
+  for (const [name, value] of Object.entries({ ...sent, ...more })) if (value) query.set(name, value);
+  return query.size === 0 ? path : `${path}?${query}`;
 }
 
 function sortOf({ sort, descending }: Order): string {
