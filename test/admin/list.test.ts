@@ -10,12 +10,12 @@ const office = await startOffice(t);
 const { sql } = office;
 const company = office.customer.company;
 const base = `/companies/${company}`;
-await sql`insert into companies (name) select 'Company ' || i from generate_series(1, 10000) as i`;
+await sql`insert into companies (name) select 'Company ' || i from generate_series(1, 2000) as i`;
 const keys = await sql<{ id: string }[]>`
   insert into api_keys (company_id, name, digest, prefix, scopes, created_by, created_at)
   select ${company}, 'Key ' || i, sha256(('key ' || i)::bytea), 'svc_' || left(md5(i::text), 4),
     '{chat,embeddings,assistants}', 'owen@customer.example', now() - i * interval '1 minute'
-  from generate_series(1, 10000) as i returning id`;
+  from generate_series(1, 2000) as i returning id`;
 await sql`insert into users (email, role, company_id)
   select 'user' || i || '@customer.example', 'member', ${company} from generate_series(1, 2000) as i`;
 await sql`insert into models (slug, company_id, upstream_model, kind, eu_hosted, cost_eur_per_1k_input, cost_eur_per_1k_output)
@@ -51,9 +51,9 @@ t.test('no page is large, and each list has 50 rows', async (t) => {
   t.match(edit, /<textarea id="f-model".*\nmodel-1\nmodel-2\n/s, 'four hundred checkboxes would be much');
   const ids = keys.map(({ id }) => id);
   const [row] = await sql<[{ month: string }]>`select billing_month(now())::text as month`;
-  await insertUsage(sql, { companies: [company], keys: ids, rows: 10_000, seed: 1, month: row.month });
+  await insertUsage(sql, { companies: [company], keys: ids, rows: 2000, seed: 1, month: row.month });
   const usage = await get(operator, `${base}/usage`);
-  t.match(usage, /9,950 others/);
+  t.match(usage, /1,950 others/);
   await sql`insert into usage_company_days
     select ${company}, ${row.month}::date, ${row.month}::date + day, 'model-' || i, 'embeddings', 'upstream', 'completed', '', 1, 1, 0, i
     from generate_series(1, 300) as i, generate_series(0, 27) as day`;
@@ -62,26 +62,26 @@ t.test('no page is large, and each list has 50 rows', async (t) => {
 
 t.test('pages follow each other, without a gap or a repetition', async (t) => {
   const seen: string[] = [];
-  let path: string | undefined = `${base}/access?q=KEY+99`;
+  let path: string | undefined = `${base}/access?q=KEY+19`;
   while (path !== undefined) {
     const text: string = await get(operator, path);
     seen.push(...firsts(text));
     path = /rel="next" href="([^"]+)"/.exec(text)?.[1]?.replaceAll('&amp;', '&');
   }
-  const wanted = Array.from({ length: 10_000 }, (_, i) => `Key ${i + 1}`).filter((name) => name.includes('Key 99'));
+  const wanted = Array.from({ length: 2000 }, (_, i) => `Key ${i + 1}`).filter((name) => name.includes('Key 19'));
   t.same(seen, wanted, 'newest first');
   t.same(
-    firsts(await get(operator, `${base}/access?q=Key+99&page=7`)),
-    firsts(await get(operator, `${base}/access?q=Key+99`)),
+    firsts(await get(operator, `${base}/access?q=Key+19&page=7`)),
+    firsts(await get(operator, `${base}/access?q=Key+19`)),
   );
 });
 
 t.test('search and order', async (t) => {
-  t.same(firsts(await get(operator, '/companies?q=company+9999')), ['Company 9999']);
+  t.same(firsts(await get(operator, '/companies?q=company+1999')), ['Company 1999']);
   t.same(firsts(await get(operator, '/companies?q=%25')), [], 'a sign of patterns is text');
   t.match(await get(operator, '/companies?q=%25'), 'Nothing matches the search.');
   t.equal(firsts(await get(operator, `${base}/access?sort=name`))[0], 'Key 1');
-  t.equal(firsts(await get(operator, `${base}/access?sort=-cost&page=200`)).length, 50);
+  t.equal(firsts(await get(operator, `${base}/access?sort=-cost&page=40`)).length, 50);
   t.equal(firsts(await get(operator, `${base}/models?sort=-slug`))[0], 'model-99own'.replace('own', ' own'));
   t.same(firsts(await get(operator, '/users?q=USER1999')), ['user1999@customer.example']);
   t.same(firsts(await get(operator, `${base}/assistants?q=assistant+777`)), ['Assistant 777']);

@@ -226,9 +226,10 @@ t.test('HEAD of an export runs none', async (t) => {
 
 t.test('an export whose reader leaves gives back its connection and its permit', async (t) => {
   const owner = await signedIn(office, 'owner');
-  await db.run(60_000, (sql) =>
-    insertUsage(sql, { companies: [company], keys: [ownKey?.id], rows: 60_000, seed: 2, month }),
-  );
+  await db.transaction(60_000, async (sql) => {
+    await sql`set local session_replication_role = replica`; // without the triggers that count
+    await insertUsage(sql, { companies: [company], keys: [ownKey?.id], rows: 60_000, seed: 2, month });
+  });
   const cookie = [...owner.cookies].map((pair) => pair.join('=')).join('; ');
   const path = `${office.adminUrl}/companies/${company}/ledger.csv`;
   for (let round = 0; round < 8; round++) {

@@ -71,13 +71,16 @@ t.test('--json gives one array, empty or not', async (t) => {
 });
 
 t.test('export waits for a slow reader, so that rows do not pile up in memory', async (t) => {
-  const { id } = (await tollgate('company', 'create', '--name', 'Large', '--json')).json;
-  await db.run(60_000, (sql) =>
-    addUsage(
+  const { db, url } = await testDatabase(t); // of its own: no later test adds up its rows
+  const env = { DATABASE_URL: url };
+  const { id } = (await run(['company', 'create', '--name', 'Large', '--json'], { env })).json;
+  await db.transaction(60_000, async (sql) => {
+    await sql`set local session_replication_role = replica`; // without the triggers that count and audit
+    await addUsage(
       sql,
       Array.from({ length: 12_000 }, () => ({ company: id })),
-    ),
-  );
+    );
+  });
   const stdout = new PassThrough({ highWaterMark: 1024 });
   const argv = ['ledger', 'export', '--company', id, '--month', '2026-11'];
   const done = runCli({ argv, env, stdin: Readable.from([]), stdout, stderr: new PassThrough() });
@@ -96,9 +99,9 @@ t.test('export waits for a slow reader, so that rows do not pile up in memory', 
 t.test('verify exits 1 when counters are wrong, and names them', async (t) => {
   t.match(await tollgate('ledger', 'verify'), {
     code: 0,
-    out: /^monthly_spend is the sum of its rows; .*: 3\.\nusage_daily is the sum of its rows; .*: 12003\.\nusage_hourly is the sum of its rows; .*: \d+\.\nusage_monthly is the sum of its rows; .*: 12003\.\nusage_company_days is the sum of its rows; .*: \d+\.\nusage_key_months is the sum of its rows; .*: \d+\.\nusage_key_days is the sum of its rows; .*: \d+\.\nusage_model_days is the sum of its rows; .*: \d+\.\nusage_details is the sum of its rows; .*: 0\.\nupstream_cost_monthly is the sum of its rows; .*: 0\.\nEvery sealed row is as it was written; rows: 0, seals: 0\. Rows without a seal: 12003\.\n$/,
+    out: /^monthly_spend is the sum of its rows; .*: 2\.\nusage_daily is the sum of its rows; .*: 3\.\nusage_hourly is the sum of its rows; .*: \d+\.\nusage_monthly is the sum of its rows; .*: 3\.\nusage_company_days is the sum of its rows; .*: \d+\.\nusage_key_months is the sum of its rows; .*: \d+\.\nusage_key_days is the sum of its rows; .*: \d+\.\nusage_model_days is the sum of its rows; .*: \d+\.\nusage_details is the sum of its rows; .*: 0\.\nupstream_cost_monthly is the sum of its rows; .*: 0\.\nEvery sealed row is as it was written; rows: 0, seals: 0\. Rows without a seal: 3\.\n$/,
   });
-  t.match((await tollgate('ledger', 'verify', '--json')).json, { checked: 3, differences: [], unsealed: 12_003 });
+  t.match((await tollgate('ledger', 'verify', '--json')).json, { checked: 2, differences: [], unsealed: 3 });
   await db.run(
     5000,
     (sql) =>

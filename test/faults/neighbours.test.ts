@@ -77,11 +77,14 @@ t.test('a form of half a million fields takes nothing from the API', async (t) =
 });
 
 t.test('lists of 10,000 keys and of 20,000 companies take nothing from the API', async (t) => {
-  await world.sql`insert into companies (name) select 'Company ' || i from generate_series(1, 20000) as i`;
-  await world.sql`
-    insert into api_keys (company_id, name, digest, prefix, scopes, created_by)
-    select ${world.company}, 'Key ' || i, sha256(('key ' || i)::bytea), 'svc_' || left(md5(i::text), 4),
-      '{chat,embeddings,assistants}', ${OWNER} from generate_series(1, 10000) as i`;
+  await world.sql.begin(async (sql) => {
+    await sql`set local session_replication_role = replica`; // without the triggers that audit and tell of changes
+    await sql`insert into companies (name) select 'Company ' || i from generate_series(1, 20000) as i`;
+    await sql`
+      insert into api_keys (company_id, name, digest, prefix, scopes, created_by)
+      select ${world.company}, 'Key ' || i, sha256(('key ' || i)::bytea), 'svc_' || left(md5(i::text), 4),
+        '{chat,embeddings,assistants}', ${OWNER} from generate_series(1, 10000) as i`;
+  });
   const operator = await signedIn(OPERATOR);
   for (const path of [`${base}/access`, '/companies']) {
     const { result, cpuSeconds, calls, failed, longestMs } = await besideCalls(async () => {
