@@ -2,9 +2,9 @@ import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import fc from 'fast-check';
 import t from 'tap';
-import { Person, signedIn, startOffice } from '../admin/people.ts';
 import { cutAt, places } from '../sse/fuzz.ts';
 import { CHAT } from '../support/world.ts';
+import { Person, signedIn, startOffice } from './people.ts';
 
 /** Hostile connections to the admin listener. FUZZ_RUNS sets how many, FUZZ_SEED which. */
 t.setTimeout(3_600_000);
