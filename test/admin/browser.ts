@@ -64,11 +64,14 @@ export async function signInTab({ page }: Tab, email: string, password: string):
   await page.getByRole('button', { name: 'Sign in' }).click();
 }
 
+/** Violations in words need no selectors, and no list of what is right, which take axe-core long to make. */
+const VIOLATIONS = { resultTypes: ['violations'], selectors: false };
+
 /** The violations that axe-core finds, in words. */
 export async function accessibility(page: Page, options: object = {}): Promise<string[]> {
   // the debugger evaluates it, so the content security policy does not apply; half a megabyte, so once a page
   if (await page.evaluate('typeof axe === "undefined"')) await page.evaluate(axe.source);
-  return page.evaluate(`axe.run(${JSON.stringify(options)}).then(({ violations }) => violations.flatMap(({ id, nodes }) =>
+  return page.evaluate(`axe.run(${JSON.stringify({ ...VIOLATIONS, ...options })}).then(({ violations }) => violations.flatMap(({ id, nodes }) =>
     nodes.map(({ html, failureSummary }) => id + ': ' + html + ' ' + failureSummary)))`);
 }
 
