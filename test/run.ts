@@ -1,6 +1,7 @@
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { availableParallelism, cpus } from 'node:os';
 import { dirname } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
@@ -10,8 +11,8 @@ import { parseArgs } from 'node:util';
 
 /**
  * Runs test files, each in a process of its own: those named in the arguments, otherwise all;
- * six at once, or as many as --jobs=N says. Without FAST_HTTP in the environment, tests of what
- * clients see run twice: with the fast path and without it.
+ * six at once and more while cores are idle, or as many as --jobs=N says. Without FAST_HTTP in the
+ * environment, tests of what clients see run twice: with the fast path and without it.
  * Prints a line per file, what failed in it, and at the end the line `N passed, N failed`.
  *
  * Every file is run by plain node. The command `tap` would load its own module loader into
@@ -22,7 +23,11 @@ const GRACE_MS = 15_000; // a file that reaches its timeout reports it and ends 
 const BOTH_WAYS = /\btest\/(spec|edge|sdk)\//;
 /** What V8 compiled is kept for the next file and process: without it each spends 0.3 to 0.5 s of CPU on that. */
 const COMPILE_CACHE = fileURLToPath(new URL('../.tap/compile-cache', import.meta.url));
-const JOBS = '6'; // at once; on two cores: a file computes for a third of its time and waits for the rest
+const JOBS = 6; // at once; on two cores: a file computes for a third of its time and waits for the rest
+/** Most that run beside these while cores are idle: the six may all be waiting for a timeout or for a database. */
+const MORE_JOBS = 6;
+const LOOK_MS = 250; // at how much of the cores is idle
+const IDLE_SHARE = 0.25; // of all cores, from which on one more file is started
 /** Seconds that each run took when all were run last: the longest go first, so that none runs on alone at the end. */
 const TIMES = fileURLToPath(new URL('../.tap/times.json', import.meta.url));
 /** Where the longest files are, for the first time. */
@@ -30,7 +35,7 @@ const LONGEST = ['test/admin/browser', 'test/fleet/', 'test/faults/', 'test/admi
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
-  options: { jobs: { type: 'string', default: JOBS } },
+  options: { jobs: { type: 'string' } },
 });
 interface Run {
   readonly file: string;
@@ -45,7 +50,9 @@ const runs = files.flatMap(ways);
 if (all) runs.sort(longestFirst);
 const totals = { pass: 0, fail: 0, skip: 0, todo: 0 };
 type Count = keyof typeof totals;
-await Promise.all(Array.from({ length: Number(values.jobs) }, runFiles));
+const jobs = Array.from({ length: Number(values.jobs ?? JOBS) }, runFiles);
+const ownsCores = availableParallelism() === cpus().length; // a container may have the time of some of them alone
+await Promise.all(values.jobs === undefined && ownsCores ? [...jobs, useIdleCores()] : jobs);
 if (all) {
   mkdirSync(dirname(TIMES), { recursive: true });
   writeFileSync(TIMES, JSON.stringify(times));
@@ -75,6 +82,29 @@ function longestFirst(a: Run, b: Run): number {
 
 async function runFiles(): Promise<void> {
   for (let run = runs.shift(); run !== undefined; run = runs.shift()) await runFile(run);
+}
+
+/** Starts one more file at each look that finds cores idle, so a machine that is busy otherwise gets no more than JOBS. */
+async function useIdleCores(): Promise<void> {
+  const more = new Set<Promise<void>>();
+  for (let before = coreTimes(); runs.length > 0; ) {
+    await sleep(LOOK_MS);
+    const now = coreTimes();
+    const share = (now.idle - before.idle) / (now.all - before.all);
+    before = now;
+    const run = share > IDLE_SHARE && more.size < MORE_JOBS ? runs.shift() : undefined;
+    if (run === undefined) continue;
+    const running = runFile(run).finally(() => more.delete(running));
+    more.add(running);
+  }
+  await Promise.all(more);
+}
+
+/** Milliseconds that all cores together have been idle, and have been there. */
+function coreTimes(): { idle: number; all: number } {
+  const times = cpus().map((core) => core.times);
+  const idle = times.reduce((sum, each) => sum + each.idle, 0);
+  return { idle, all: times.reduce((sum, each) => sum + each.user + each.nice + each.sys + each.irq, idle) };
 }
 
 async function runFile({ file, fastHttp, name }: Run): Promise<void> {
