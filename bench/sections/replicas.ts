@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { compared, reading } from '../results.ts';
+import type { DatabaseServer } from '../run/database.ts';
 import { LOAD_CORES } from '../run/process.ts';
 import { loadOf, underLoad } from '../run/rig.ts';
 import type { Section } from '../run/rounds.ts';
@@ -11,6 +12,8 @@ const RATE = 400; // requests per second for each replica
 const CONNECTIONS = 16;
 const WARM_SECONDS = 10; // V8 goes on optimising a gateway for some 50,000 requests
 const IDLE_SECONDS = 5;
+const LOOK_MS = 1000; // at whether Postgres rests, which is when it uses 3 % of a core
+const REST_MICROS = 30_000;
 /** Name → requests per second (0: 16 at a time, each followed by the next), label. */
 const LOADS: Readonly<Record<string, readonly [rate: number, label: string]>> = {
   one: [RATE, `one replica, ${RATE} requests a second`],
@@ -50,6 +53,7 @@ export const replicas: Section = {
         const load = { ...loadOf(target, CONNECTIONS), rate: LOADS[target.name]?.[0] ?? 0 };
         const before = server.cpuMicros();
         const { cpu, done, whole } = await underLoad(rig, target, load, seconds);
+        await untilBooked(server);
         const postgres = (server.cpuMicros() - before) / whole.done;
         return { replicas: { cpu: cpu / done, postgres, p50: whole.p50, p99: whole.p99 } };
       },
@@ -86,3 +90,13 @@ export const replicas: Section = {
     return `${table(head, rows)}\n\nAn idle replica costs Postgres ${idle} ms of CPU a second.`;
   },
 };
+
+/** Waits until Postgres rests: after a rush it has a backlog of rows to book. */
+async function untilBooked(server: DatabaseServer): Promise<void> {
+  let used = Number.POSITIVE_INFINITY;
+  while (used > REST_MICROS) {
+    const before = server.cpuMicros();
+    await sleep(LOOK_MS);
+    used = server.cpuMicros() - before;
+  }
+}
