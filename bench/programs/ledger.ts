@@ -29,7 +29,7 @@ const WARM = { haste: 10, hastySeconds: 15, seconds: 5 };
 
 const seconds = Number(process.env.SECONDS);
 const warm = seconds < 10 ? { ...WARM, hastySeconds: 1, seconds: 1 } : WARM;
-const db = openDatabase({ url: process.env.DATABASE_URL as string });
+const db = openDatabase({ url: process.env.DATABASE_URL as string, isFast: true });
 const log = { warn: fail, error: fail };
 const writer = randomUUID();
 const spool = new Spool({
