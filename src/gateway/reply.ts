@@ -43,14 +43,12 @@ export class Reply implements ResponseListener {
    */
   json(body: Buffer | string, cost: string | null = null): void {
     const { res, requestId } = this;
+    const { idHeader } = this.errors;
     if (this.#isOver()) return;
     this.status = 200;
-    if (this.errors.idHeader === null) {
-      const text = typeof body === 'string' ? body : body.length <= MAX_TEXT ? body.toString('latin1') : null;
-      if (text !== null) return res.sendJson(requestId, text, cost);
-    }
-    const bytes = typeof body === 'string' ? Buffer.from(body, 'latin1') : body;
-    res.send(200, this.#withId(jsonHeaders(requestId, bytes.length, cost)), bytes);
+    const text = typeof body === 'string' ? body : body.length <= MAX_TEXT ? body.toString('latin1') : null;
+    if (text !== null) res.sendJson(requestId, idHeader, text, cost);
+    else res.send(200, jsonHeaders(requestId, idHeader, body.length, cost), body);
   }
 
   /** The one writer of error answers (spec section 7). */
@@ -59,12 +57,12 @@ export class Reply implements ResponseListener {
     this.status = error.status;
     this.failure = error;
     const body = Buffer.from(this.errors.body(error, this.requestId));
-    const headers = jsonHeaders(this.requestId, body.length, null);
+    const headers = jsonHeaders(this.requestId, this.errors.idHeader, body.length, null);
     if (error.retryAfter !== undefined) headers.push('retry-after', error.retryAfter);
     headers.push(...error.headers);
     if (error.retry !== undefined) headers.push('x-should-retry', `${error.retry}`);
     if (closeConnection) this.res.closeAfter();
-    this.res.send(error.status, this.#withId(headers), body);
+    this.res.send(error.status, headers, body);
   }
 
   /** Begins an event stream; its head is sent with the first bytes. */
@@ -79,7 +77,8 @@ export class Reply implements ResponseListener {
       'x-request-id',
       this.requestId,
     ];
-    return this.res.openStream(this.#withId(headers), onDrain);
+    if (this.errors.idHeader !== null) headers.push(this.errors.idHeader, this.requestId);
+    return this.res.openStream(headers, onDrain);
   }
 
   onStream(): void {
@@ -94,12 +93,6 @@ export class Reply implements ResponseListener {
   onClose(): void {
     this.watcher?.onClientClose();
     this.#owner.onReplyClosed();
-  }
-
-  /** Adds the header in which SDKs of the dialect look for the request id. */
-  #withId(headers: string[]): string[] {
-    if (this.errors.idHeader !== null) headers.push(this.errors.idHeader, this.requestId);
-    return headers;
   }
 
   /** Whether an answer was begun, or the client is gone. */

@@ -64,11 +64,10 @@ export interface ClientResponse {
   /** Sends "100 Continue" (RFC 9110, section 10.1.1). */
   writeContinue(): void;
   /**
-   * Sends a whole JSON answer of status 200.
+   * Sends a whole JSON answer of status 200 with the headers that `jsonHeaders` names.
    * @param body latin1 text: one character for each byte
-   * @param cost value of `x-cost-eur`; null: without that header
    */
-  sendJson(requestId: string, body: string, cost: string | null): void;
+  sendJson(requestId: string, idHeader: string | null, body: string, cost: string | null): void;
   /** Sends a whole answer. @param headers names and values alternate */
   send(status: number, headers: readonly string[], body: Buffer | string): void;
   /**
@@ -81,9 +80,14 @@ export interface ClientResponse {
   destroy(): void;
 }
 
-/** The headers of a whole JSON answer. @param cost value of `x-cost-eur`; null: without that header */
-export function jsonHeaders(requestId: string, length: number, cost: string | null): string[] {
+/**
+ * The headers of a whole JSON answer.
+ * @param idHeader a second header, besides `x-request-id`, that has the request id; null: none
+ * @param cost value of `x-cost-eur`; null: without that header
+ */
+export function jsonHeaders(requestId: string, idHeader: string | null, length: number, cost: string | null): string[] {
   const headers = ['content-type', 'application/json', 'content-length', `${length}`, 'x-request-id', requestId];
+  if (idHeader !== null) headers.push(idHeader, requestId);
   if (cost !== null) headers.push('x-cost-eur', cost);
   return headers;
 }

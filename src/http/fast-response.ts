@@ -31,10 +31,10 @@ export class FastResponse extends ServerResponse<FastRequest> implements ClientR
     this.shouldKeepAlive = false;
   }
 
-  sendJson(requestId: string, body: string, cost: string | null): void {
+  sendJson(requestId: string, idHeader: string | null, body: string, cost: string | null): void {
     const internals = this as unknown as Internals;
     const idleMs = this.shouldKeepAlive ? internals._keepAliveTimeout : null;
-    internals._header = jsonHead(requestId, body.length, cost, idleMs);
+    internals._header = jsonHead(requestId, idHeader, body.length, cost, idleMs);
     if (idleMs === null) internals._last = true;
     this.end(body, 'latin1');
     this.listener?.onSent();

@@ -120,8 +120,8 @@ export class PlainResponse implements ClientResponse {
     this.#res.writeContinue();
   }
 
-  sendJson(requestId: string, body: string, cost: string | null): void {
-    this.send(200, jsonHeaders(requestId, body.length, cost), body);
+  sendJson(requestId: string, idHeader: string | null, body: string, cost: string | null): void {
+    this.send(200, jsonHeaders(requestId, idHeader, body.length, cost), body);
   }
 
   send(status: number, headers: readonly string[], body: Buffer | string): void {

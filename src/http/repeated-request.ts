@@ -101,9 +101,9 @@ export class RepeatedResponse implements ClientResponse, StreamedResponse {
     this.#isLast = true;
   }
 
-  sendJson(requestId: string, body: string, cost: string | null): void {
+  sendJson(requestId: string, idHeader: string | null, body: string, cost: string | null): void {
     this.headersSent = true;
-    this.socket.write(jsonHead(requestId, body.length, cost, this.#idleMs) + body, 'latin1');
+    this.socket.write(jsonHead(requestId, idHeader, body.length, cost, this.#idleMs) + body, 'latin1');
     this.#end();
   }
 

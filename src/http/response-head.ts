@@ -7,10 +7,17 @@ const JSON_HEAD = 'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-
  * `idleMs` is how long the connection stays open for the next request; null: it closes.
  */
 
-/** The head of a JSON answer of status 200. @param cost value of `x-cost-eur`; null: without that header */
-export function jsonHead(requestId: string, length: number, cost: string | null, idleMs: number | null): string {
+/** The head of a JSON answer of status 200, with what `jsonHeaders` names. */
+export function jsonHead(
+  requestId: string,
+  idHeader: string | null,
+  length: number,
+  cost: string | null,
+  idleMs: number | null,
+): string {
+  const idLine = idHeader === null ? '' : `${idHeader}: ${requestId}\r\n`;
   const costLine = cost === null ? '' : `x-cost-eur: ${cost}\r\n`;
-  return `${JSON_HEAD}${length}\r\nx-request-id: ${requestId}\r\n${costLine}${connectionLines(idleMs)}\r\n`;
+  return `${JSON_HEAD}${length}\r\nx-request-id: ${requestId}\r\n${idLine}${costLine}${connectionLines(idleMs)}\r\n`;
 }
 
 /**

@@ -38,8 +38,15 @@ export type NewCompany = Changes<Settings> & Pick<CompanyRow, 'name'>;
 export type CompanyChanges = Changes<Settings & Record<'disable' | 'enable', readonly string[]>>;
 
 const SETTINGS: readonly (keyof Settings)[] = [
-  ...(['name', 'monthly_budget_eur', 'budget_mode', 'allow_non_eu_models', 'credit_limit_eur', 'eu_locked'] as const),
-  ...(['requests_per_minute', 'tokens_per_minute', 'max_concurrent'] as const),
+  'name',
+  'monthly_budget_eur',
+  'budget_mode',
+  'allow_non_eu_models',
+  'credit_limit_eur',
+  'eu_locked',
+  'requests_per_minute',
+  'tokens_per_minute',
+  'max_concurrent',
 ];
 
 export async function createCompany(sql: Sql, company: NewCompany): Promise<CompanyRow> {

@@ -80,9 +80,13 @@ export async function createKey(sql: Sql, keyPrefix: string, asked: NewKey): Pro
 }
 
 const SETTINGS = [
-  ...(['name', 'expires_at', 'monthly_budget_eur'] as const),
-  ...(['requests_per_minute', 'tokens_per_minute', 'max_concurrent'] as const),
-];
+  'name',
+  'expires_at',
+  'monthly_budget_eur',
+  'requests_per_minute',
+  'tokens_per_minute',
+  'max_concurrent',
+] as const;
 
 /**
  * Changes a key that is not revoked. One statement, as of a company.

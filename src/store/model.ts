@@ -29,9 +29,13 @@ export type NewModel = Omit<ModelRow, 'id' | 'created_at' | 'token_input'> & {
 export type ModelChanges = Changes<Omit<NewModel, 'slug' | 'company_id'>>;
 
 const SETTINGS = [
-  ...(['upstream_model', 'kind', 'eu_hosted', 'token_input'] as const),
-  ...(['cost_eur_per_1k_input', 'cost_eur_per_1k_output'] as const),
-];
+  'upstream_model',
+  'kind',
+  'eu_hosted',
+  'token_input',
+  'cost_eur_per_1k_input',
+  'cost_eur_per_1k_output',
+] as const;
 
 /** @throws RefusedChange when the owner already has a model of this slug, or does not exist */
 export async function createModel(sql: Sql, model: NewModel): Promise<ModelRow> {

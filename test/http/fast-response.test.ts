@@ -37,8 +37,9 @@ const HEAD = ['content-type', 'application/json', 'content-length', `${BODY.leng
 const GET = 'GET / HTTP/1.1\r\nhost: x\r\n';
 
 t.test("a JSON answer is to the byte what Node's own head would make it", async (t) => {
-  const cases: Record<string, [string, boolean?, (string | null)?]> = {
+  const cases: Record<string, [string, boolean?, (string | null)?, (string | null)?]> = {
     'with a cost': [`${GET}\r\n`, false, '0.000375'],
+    'with a second header for the id': [`${GET}\r\n`, false, '0.000375', 'request-id'],
     'kept alive': [`${GET}\r\n`],
     'two in a row': [`${GET}\r\n${GET}\r\n`],
     'closed by the client': [`${GET}connection: close\r\n\r\n`],
@@ -46,7 +47,9 @@ t.test("a JSON answer is to the byte what Node's own head would make it", async 
     'HTTP/1.0': ['GET / HTTP/1.0\r\n\r\n'],
     'HTTP/1.0, kept alive': ['GET / HTTP/1.0\r\nconnection: keep-alive\r\n\r\n'],
   };
-  for (const [name, [request, leaving = false, cost = null]] of Object.entries(cases)) {
+  for (const [name, [request, leaving = false, cost = null, idHeader = null]] of Object.entries(cases)) {
+    const id = idHeader === null ? [] : [idHeader, 'id-1'];
+    const head = [...HEAD, ...id, ...(cost === null ? [] : ['x-cost-eur', cost])];
     const prepared = (answer: (res: ServerResponse) => void) => (res: ServerResponse) => {
       if (leaving) res.shouldKeepAlive = false;
       answer(res);
@@ -54,12 +57,12 @@ t.test("a JSON answer is to the byte what Node's own head would make it", async 
     const [ours, node] = await Promise.all([
       exchange(
         t,
-        prepared((res) => (res as FastResponse).sendJson('id-1', BODY, cost)),
+        prepared((res) => (res as FastResponse).sendJson('id-1', idHeader, BODY, cost)),
         request,
       ),
       exchange(
         t,
-        prepared((res) => res.writeHead(200, cost === null ? HEAD : [...HEAD, 'x-cost-eur', cost]).end(BODY, 'latin1')),
+        prepared((res) => res.writeHead(200, head).end(BODY, 'latin1')),
         request,
       ),
     ]);
