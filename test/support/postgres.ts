@@ -46,6 +46,7 @@ async function newDatabase(t: Test, source: (sql: Sql, server: string) => Promis
   const server = await retrying(async () => {
     const url = await sharedServer();
     await administer(url, async (sql) => {
+      await sql`select pg_advisory_lock_shared(hashtext('tollgate test server'))`; // else it may just be stopping
       const template = await source(sql, url);
       await sql`create database ${sql(name)} template ${sql(template)} ${(await copiesFiles(sql)) ? sql`strategy file_copy` : sql``}`;
       if (template !== 'template1' && WORKERS.length > 0) {

@@ -32,29 +32,38 @@ const server = await startEmbedded(options).catch(() => {
 });
 if (server.owned) {
   const db = openDatabase({ url: `${server.url}&application_name=watch`, maxConnections: 1 });
-  await db.run(60_000, dropAbandoned);
-  for (let busy = Date.now(); Date.now() - busy < IDLE_MS; await sleep(1000)) {
-    if (await db.run(10_000, inUse)) busy = Date.now();
+  for (let busy = Date.now(); ; await sleep(1000)) {
+    const closes = Date.now() - busy > IDLE_MS;
+    if (await db.run(60_000, (sql) => isUsed(sql, closes))) busy = Date.now();
+    else if (closes) break;
   }
-  await db.close();
   await server.stop();
+  await db.close();
 }
 
-async function inUse(sql: Sql): Promise<boolean> {
-  const [row] = await sql<[{ used: boolean }]>`select exists (
-    select from pg_stat_activity where backend_type = 'client backend' and application_name <> 'watch') as used`;
-  return row.used;
+/**
+ * Whether tests use the server. Drops the databases of test processes that were killed.
+ * @param closes no test can make a database any more (postgres.ts) if none uses the server
+ */
+async function isUsed(sql: Sql, closes: boolean): Promise<boolean> {
+  if (closes) await sql`select pg_advisory_lock(hashtext('tollgate test server'))`; // waits for those that make one
+  let used = false;
+  for (const { name } of await sql<{ name: string }[]>`
+    select datname as name from pg_database where datname like 'tollgate\\_test\\_%'`) {
+    if (isAlive(Number(name.split('_')[2]))) used = true;
+    else await sql`drop database if exists ${sql(name)} with (force)`;
+  }
+  const [row] = await sql<[{ connected: boolean }]>`select exists (
+    select from pg_stat_activity where backend_type = 'client backend' and application_name <> 'watch') as connected`;
+  used ||= row.connected;
+  if (closes && used) await sql`select pg_advisory_unlock(hashtext('tollgate test server'))`;
+  return used;
 }
 
-/** Drops the databases of test processes that were killed. */
-async function dropAbandoned(sql: Sql): Promise<void> {
-  const databases = await sql<{ name: string }[]>`
-    select datname as name from pg_database where datname like 'tollgate\\_test\\_%'`;
-  for (const { name } of databases) {
-    try {
-      process.kill(Number(name.split('_')[2]), 0);
-    } catch {
-      await sql`drop database if exists ${sql(name)} with (force)`;
-    }
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
   }
 }
