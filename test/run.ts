@@ -23,6 +23,7 @@ const GRACE_MS = 15_000; // a file that reaches its timeout reports it and ends 
 const BOTH_WAYS = /\btest\/(spec|edge|sdk)\//;
 /** What V8 compiled is kept for the next file and process: without it each spends 0.3 to 0.5 s of CPU on that. */
 const COMPILE_CACHE = fileURLToPath(new URL('../.tap/compile-cache', import.meta.url));
+const BEFORE = new URL('support/no-async-hooks.ts', import.meta.url).href;
 const JOBS = 6; // at once; on two cores: a file computes for a third of its time and waits for the rest
 /** Most that run beside these while cores are idle: the six may all be waiting for a timeout or for a database. */
 const MORE_JOBS = 6;
@@ -109,7 +110,7 @@ function coreTimes(): { idle: number; all: number } {
 
 async function runFile({ file, fastHttp, name }: Run): Promise<void> {
   const began = performance.now();
-  const child = spawn(process.execPath, [file], {
+  const child = spawn(process.execPath, ['--import', BEFORE, file], {
     env: { NODE_COMPILE_CACHE: COMPILE_CACHE, ...process.env, TAP_TIMEOUT: `${TIMEOUT_S}`, FAST_HTTP: fastHttp },
     stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
   }) as ChildProcessByStdio<null, Readable, null>;
