@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import type { Agent as HttpAgent } from 'node:http';
 import { extname } from 'node:path';
 import type { Logger } from '../log.ts';
+import { SMALL_HEAP } from '../runtime/heap.ts';
 import { Agent } from '../runtime/node-http.ts';
 import type { PagesMessage, PagesSettings } from './settings.ts';
 
@@ -12,8 +13,6 @@ const STEADY_MS = 60_000; // a process that lived longer begins the pauses anew
 const FIRST_PAUSE_MS = 500;
 const MAX_PAUSE_MS = 60_000;
 const END_MS = 500;
-/** Of V8, in MB. A page needs some 10; beyond this the process ends, and the API does not notice. */
-const HEAP = ['--max-old-space-size=256', '--max-semi-space-size=4'];
 
 /** There is no process now. Nothing was asked of the pages. */
 export class PagesUnavailable extends Error {
@@ -77,7 +76,7 @@ export class PagesProcess {
     try {
       // beside this file, as source and compiled
       child = fork(new URL(`./pages-main${extname(import.meta.filename)}`, import.meta.url), {
-        execArgv: [...process.execArgv, ...HEAP],
+        execArgv: [...process.execArgv, ...SMALL_HEAP],
         stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
       });
     } catch (error) {
