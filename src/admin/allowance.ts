@@ -4,7 +4,8 @@ import type { Clock } from '../domain/ports.ts';
 const PER_SECOND = 20;
 const BURST = 100;
 const AT_ONCE = 16; // so that slow forms of one stranger take at most 16 MiB
-const MAX_SUBJECTS = 50_000; // of each kind; the least recently used are forgotten
+/** Of each kind; the least recently used beyond these are forgotten. With `max` their memory would be taken at once. */
+const SUBJECTS = { maxSize: 50_000, sizeCalculation: () => 1 };
 
 interface Bucket {
   tokens: number;
@@ -19,8 +20,8 @@ interface Bucket {
  */
 export class Allowance {
   readonly #clock: Clock;
-  readonly #addresses = new LRUCache<string, Bucket>({ max: MAX_SUBJECTS });
-  readonly #sessions = new LRUCache<string, Bucket>({ max: MAX_SUBJECTS });
+  readonly #addresses = new LRUCache<string, Bucket>(SUBJECTS);
+  readonly #sessions = new LRUCache<string, Bucket>(SUBJECTS);
 
   constructor(clock: Clock) {
     this.#clock = clock;

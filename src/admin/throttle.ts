@@ -1,6 +1,9 @@
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../domain/ports.ts';
 
+/** The least recently used beyond these are forgotten. The option `max` would take their memory, and 7 ms, at once. */
+const SUBJECTS = { maxSize: 100_000, sizeCalculation: () => 1 };
+
 /** After so many failures within a window, attempts are refused until it ends. */
 type Limit = { readonly failures: number; readonly windowMs: number };
 
@@ -11,8 +14,7 @@ type Limit = { readonly failures: number; readonly windowMs: number };
 export class Throttle {
   readonly #limit: Limit;
   readonly #clock: Clock;
-  /** Bounded: beyond this number the subjects that were used least recently are forgotten. */
-  readonly #windows = new LRUCache<string, { count: number; readonly until: number }>({ max: 100_000 });
+  readonly #windows = new LRUCache<string, { count: number; readonly until: number }>(SUBJECTS);
 
   constructor(limit: Limit, clock: Clock) {
     this.#limit = limit;
