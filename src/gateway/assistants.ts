@@ -3,12 +3,13 @@ import { boundChat } from '../domain/budget.ts';
 import { GatewayError, REFERENCE_ERRORS } from '../domain/errors.ts';
 import type { Model } from '../domain/model.ts';
 import { type AssistantRunRequest, checkAssistantRun, unsupportedInRun } from '../domain/request.ts';
+import { memberNamed } from '../json/members.ts';
 import type { TokenCounts } from '../json/usage.ts';
 import type { Call, Operation } from './call.ts';
 import { costCenterOf } from './cost-center.ts';
 import { JsonRelay, WholeAnswer } from './json-relay.ts';
 import type { Services } from './services.ts';
-import { memberNamed, type ValidBody, validateBody } from './validate.ts';
+import { type ValidBody, validateBody } from './validate.ts';
 
 /** POST /assistants/{id}/run (spec section 4.4): one shot, no streaming, no persistence, no tools. */
 export const assistantRun: Operation = {

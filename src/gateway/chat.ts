@@ -4,7 +4,7 @@ import { REFERENCE_ERRORS, twoReadings } from '../domain/errors.ts';
 import type { Model } from '../domain/model.ts';
 import { type ChatRequest, checkChat } from '../domain/request.ts';
 import type { AnswerScan } from '../json/answer.ts';
-import { ambiguous, type Member, type Members } from '../json/members.ts';
+import { ambiguous, type Member, type Members, memberNamed } from '../json/members.ts';
 import { type Edit, splice } from '../json/splice.ts';
 import { ChatStream } from '../sse/chat-stream.ts';
 import type { Call, Operation } from './call.ts';
@@ -13,7 +13,7 @@ import { JsonRelay } from './json-relay.ts';
 import { modelNames } from './model-names.ts';
 import type { Services } from './services.ts';
 import { StreamRelay } from './stream-relay.ts';
-import { bytesWithin, memberNamed, membersWithin, type ValidBody, validateBody } from './validate.ts';
+import { bytesWithin, membersWithin, type ValidBody, validateBody } from './validate.ts';
 
 /** POST /chat/completions (spec section 4.2): the caller's own bytes are sent on, with two members edited. */
 export const chat: Operation = {

@@ -3,6 +3,7 @@ import { boundChat } from '../domain/budget.ts';
 import { RESPONSES_ERRORS } from '../domain/errors.ts';
 import { checkResponses, type ResponsesRequest } from '../domain/request.ts';
 import { requireStateless, STORED_MEMBERS } from '../domain/stateless.ts';
+import { memberNamed } from '../json/members.ts';
 import type { Edit } from '../json/splice.ts';
 import { type EventTypes, TypedStream } from '../sse/typed-stream.ts';
 import type { Call, Operation } from './call.ts';
@@ -10,7 +11,7 @@ import { modelEdit, renderAnswer } from './chat.ts';
 import { costCenterOf } from './cost-center.ts';
 import { JsonRelay } from './json-relay.ts';
 import { type OpenStream, StreamRelay } from './stream-relay.ts';
-import { memberNamed, type ValidBody, validateBody, validateItemTools } from './validate.ts';
+import { type ValidBody, validateBody, validateItemTools } from './validate.ts';
 
 /** POST /responses (contract section 5): the caller's own bytes are sent on, with `model` and `store` edited. */
 export const responses: Operation = {

@@ -2,6 +2,7 @@ import { type ErrorName, GatewayError, twoReadings } from '../domain/errors.ts';
 import type { ResponsesRequest } from '../domain/request.ts';
 import { FILE_ID, requireNoFiles } from '../domain/stateless.ts';
 import type { SteeringFilter } from '../domain/steering.ts';
+import { OPEN_BRACKET, QUOTE } from '../json/bytes.ts';
 import {
   ambiguous,
   foldsTo,
@@ -11,9 +12,8 @@ import {
   MAX_NAMES,
   type Member,
   type Members,
-  OPEN_BRACKET,
+  memberNamed,
   type ParsedObject,
-  QUOTE,
   type Span,
 } from '../json/members.ts';
 import { parseObject } from '../json/parser.ts';
@@ -285,8 +285,3 @@ const FAULT_TEXTS: Readonly<Record<JsonFault, string | undefined>> = {
   too_many_names: `The objects in the request body have more than ${MAX_NAMES} different member names.`,
   too_many_values: `The request body has more than ${MAX_VALUES} values.`,
 };
-
-export function memberNamed(members: Members, name: string): Member | undefined {
-  for (const member of members) if (member.name === name) return member;
-  return undefined;
-}

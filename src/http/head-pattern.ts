@@ -1,4 +1,4 @@
-import { CR, LF } from '../json/members.ts';
+import { CR, LF } from '../json/bytes.ts';
 
 /** The longest head that is kept with its connection. */
 const MOST_BYTES = 4096;

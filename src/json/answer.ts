@@ -1,6 +1,6 @@
+import { OPEN_BRACE, skipSpace } from './bytes.ts';
 import type { Hidden } from './hidden.ts';
 import type { MemberTable } from './member-table.ts';
-import { OPEN_BRACE, skipSpace } from './members.ts';
 import { ObjectWalk, REMOVE, REPLACE } from './object-walk.ts';
 import type { Edit } from './splice.ts';
 import { readUsage, type ToldUsage } from './usage.ts';

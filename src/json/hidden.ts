@@ -1,4 +1,4 @@
-import { BACKSLASH, COLON, HEX, QUOTE, SPACE } from './members.ts';
+import { BACKSLASH, COLON, HEX, QUOTE, SPACE } from './bytes.ts';
 
 /** Something that no string of an answer may hold. */
 interface Needle {

@@ -1,4 +1,4 @@
-import { BACKSLASH, LONG_STRING, unescaped } from './members.ts';
+import { BACKSLASH, equals, LONG_STRING, unescaped } from './bytes.ts';
 import { chatUsage, type UsageReader } from './usage.ts';
 
 /** What a top-level member of an upstream's object is to the gateway. */
@@ -95,10 +95,4 @@ export function isGenerated(generated: ByLength, b: Buffer, start: number, lengt
   const entries = generated[length] as readonly Entry[];
   for (let k = 0; k < entries.length; k++) if (equals(b, start, length, (entries[k] as Entry).bytes)) return true;
   return false;
-}
-
-export function equals(b: Buffer, start: number, length: number, name: Buffer): boolean {
-  if (length !== name.length) return false;
-  for (let i = 0; i < length; i++) if (b[start + i] !== name[i]) return false;
-  return true;
 }

@@ -1,9 +1,24 @@
+import {
+  CLOSE_BRACE,
+  CLOSE_BRACKET,
+  COLON,
+  COMMA,
+  CR,
+  equals,
+  LF,
+  numberEnd,
+  OPEN_BRACE,
+  OPEN_BRACKET,
+  QUOTE,
+  SPACE,
+  stringEnd,
+  TAB,
+} from './bytes.ts';
 import type { Hidden, HiddenSpans } from './hidden.ts';
 import {
   CHOICES,
   DELTA,
   ERROR,
-  equals,
   GROQ,
   isGenerated,
   kindOf,
@@ -16,21 +31,6 @@ import {
   TYPE,
   USAGE,
 } from './member-table.ts';
-import {
-  CLOSE_BRACE,
-  CLOSE_BRACKET,
-  COLON,
-  COMMA,
-  CR,
-  LF,
-  numberEnd,
-  OPEN_BRACE,
-  OPEN_BRACKET,
-  QUOTE,
-  SPACE,
-  stringEnd,
-  TAB,
-} from './members.ts';
 
 /** Kinds of edits. */
 export const REMOVE = 0;

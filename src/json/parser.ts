@@ -1,31 +1,33 @@
 import { isUtf8 } from 'node:buffer';
-import { equals } from './member-table.ts';
 import {
-  beginning,
   CLOSE_BRACE,
   CLOSE_BRACKET,
   COLON,
   COMMA,
   decodeString,
-  type JsonFault,
+  equals,
   LONG_STRING,
+  numberEnd,
+  OPEN_BRACE,
+  OPEN_BRACKET,
+  QUOTE,
+  skipSpace,
+  stringEnd,
+} from './bytes.ts';
+import {
+  beginning,
+  type JsonFault,
   MAX_DEPTH,
   MAX_MEMBERS,
   MAX_NAMES,
   type Member,
-  numberEnd,
-  OPEN_BRACE,
-  OPEN_BRACKET,
   OTHER_VALUE,
   type ParsedObject,
-  QUOTE,
   REDUCED_DEPTH,
   REDUCED_NUMBER,
   SHORT_STRING,
   SHORTENED,
   setMember,
-  skipSpace,
-  stringEnd,
 } from './members.ts';
 import { type Watch, Watcher } from './watcher.ts';
 

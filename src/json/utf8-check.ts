@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer';
-import { sequenceLength } from './members.ts';
+import { sequenceLength } from './bytes.ts';
 
 /** Checks that chunks together are UTF-8. A sequence that a chunk cuts is checked with the next chunk. */
 export class Utf8Check {

@@ -1,4 +1,4 @@
-import { BACKSLASH, decodeString, LONG_STRING } from './members.ts';
+import { BACKSLASH, decodeString, LONG_STRING } from './bytes.ts';
 
 /** A name that is looked for at all levels from the third on, where its value is a string. */
 export interface Watch {

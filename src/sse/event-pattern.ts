@@ -1,4 +1,4 @@
-import { LF, numberEnd, stringEnd } from '../json/members.ts';
+import { LF, numberEnd, stringEnd } from '../json/bytes.ts';
 import { GENERATED, NUMBER, type ObjectWalk, TEXT } from '../json/object-walk.ts';
 
 const MAX_GAPS = 8;

@@ -1,5 +1,4 @@
-import { equals } from '../json/member-table.ts';
-import { COLON, CR, LF, OPEN_BRACE, OPEN_BRACKET, QUOTE, SPACE, TAB } from '../json/members.ts';
+import { COLON, CR, equals, LF, OPEN_BRACE, OPEN_BRACKET, QUOTE, SPACE, TAB } from '../json/bytes.ts';
 
 const DATA = Buffer.from('data:');
 const EVENT = Buffer.from('event:');

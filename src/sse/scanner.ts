@@ -1,4 +1,4 @@
-import { COLON, CR, LF } from '../json/members.ts';
+import { COLON, CR, LF } from '../json/bytes.ts';
 import { EventLines } from './event-lines.ts';
 import { dataStart, faultOf, isEventName, nameStart } from './fields.ts';
 

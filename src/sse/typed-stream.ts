@@ -1,5 +1,5 @@
+import { BACKSLASH, CR, LF, LONG_STRING, unescaped } from '../json/bytes.ts';
 import type { MemberTable } from '../json/member-table.ts';
-import { BACKSLASH, CR, LF, LONG_STRING, unescaped } from '../json/members.ts';
 import { promptUsage, readUsageMembers, type ToldUsage, usageMembers } from '../json/usage.ts';
 import { DialectStream, type StreamOptions } from './dialect-stream.ts';
 import { dataStart, eventNameEnd, nameStart, quoted, startsWith } from './fields.ts';

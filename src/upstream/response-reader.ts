@@ -1,4 +1,4 @@
-import { COLON, CR, HEX, LF, SPACE, TAB } from '../json/members.ts';
+import { COLON, CR, HEX, LF, SPACE, TAB } from '../json/bytes.ts';
 
 export type ResponseState = 'open' | 'done' | 'broken';
 

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import t from 'tap';
-import { LONG_STRING, MAX_DEPTH, type ParsedObject, REDUCED_DEPTH, SHORT_STRING } from '../../src/json/members.ts';
+import { LONG_STRING } from '../../src/json/bytes.ts';
+import { MAX_DEPTH, type ParsedObject, REDUCED_DEPTH, SHORT_STRING } from '../../src/json/members.ts';
 import { parseObject } from '../../src/json/parser.ts';
 
 // compared with JSON.parse and ObjectScanner in stream-parser.test.ts

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import t from 'tap';
+import { LONG_STRING } from '../../src/json/bytes.ts';
 import {
   type JsonFault,
-  LONG_STRING,
   MAX_DEPTH,
   MAX_MEMBERS,
   MAX_NAMES,
