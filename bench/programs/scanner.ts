@@ -5,7 +5,7 @@ import type { OpenStream } from '../../src/gateway/stream-relay.ts';
 import { scanAnswer } from '../../src/json/answer.ts';
 import { parseObject } from '../../src/json/parser.ts';
 import { splice } from '../../src/json/splice.ts';
-import { ObjectScanner } from '../../src/json/stream-parser.ts';
+import { ObjectStreamParser } from '../../src/json/stream-parser.ts';
 import { ChatStream } from '../../src/sse/chat-stream.ts';
 import { chatStream, framed, MAX_EVENT_BYTES, SLUG } from '../../test/sse/fixtures.ts';
 import { messageStream, responseStream } from '../../test/sse/typed-fixtures.ts';
@@ -52,7 +52,7 @@ function scanStream(chunks: readonly Buffer[], open: OpenStream = openChat): voi
 }
 
 function scanBody(chunks: readonly Buffer[] = []): void {
-  const scanner = new ObjectScanner();
+  const scanner = new ObjectStreamParser();
   for (const chunk of chunks) scanner.push(chunk);
   if (typeof scanner.end() === 'string') throw new Error('a body of ours is refused');
 }

@@ -1,5 +1,5 @@
 import { foldsTo, SHORTENED } from '../json/members.ts';
-import type { Watch } from '../json/watcher.ts';
+import type { WatchedName } from '../json/name-watcher.ts';
 import { GatewayError, twoReadings } from './errors.ts';
 import { NameSet } from './name-set.ts';
 import type { MessagesRequest, ResponsesRequest } from './request.ts';
@@ -23,7 +23,7 @@ export const STORED_MEMBERS = [
 export const FILE_ID = 'file_id';
 const FILE_IDS = new NameSet([FILE_ID]);
 /** Looks for it in parts of messages; below a tool's `input` it is an argument of the caller's. */
-export const STORED_FILES: Watch = { beginning: 'fi', isName: (key) => FILE_IDS.has(key), notBelow: 'input' };
+export const STORED_FILES: WatchedName = { beginning: 'fi', isName: (key) => FILE_IDS.has(key), notBelow: 'input' };
 /** The members that hold messages or their parts. */
 const WITH_PARTS = ['messages', 'input', 'system', 'instructions'];
 

@@ -1,14 +1,13 @@
 import { performance } from 'node:perf_hooks';
-import { GatewayError } from '../domain/errors.ts';
 import { STORED_FILES } from '../domain/stateless.ts';
 import type { BodySink, ClientRequest } from '../http/exchange.ts';
 import type { JsonFault, ParsedObject } from '../json/members.ts';
 import { parseObject } from '../json/parser.ts';
 import { type Edit, splicePieces } from '../json/splice.ts';
-import { ObjectScanner } from '../json/stream-parser.ts';
+import { ObjectStreamParser } from '../json/stream-parser.ts';
 import { type BodyMemory, free, Lease } from '../runtime/body-memory.ts';
 
-/** A body up to this size is parsed when it is whole; a larger one is scanned as it arrives. */
+/** A body up to this size is parsed when it is whole; a larger one while it arrives. */
 const PARSE_BYTES = 65_536;
 /** How much of a larger one is read before other bodies have their turn; else the system gives up to 2 MiB of each. */
 const TURN_BYTES = 131_072;
@@ -72,7 +71,7 @@ export interface BodyListener {
   /** The body is whole; whether it is an acceptable object is in `body.object`. */
   onBody(body: RequestBody): void;
   /** The body is larger than allowed: 413. */
-  onNoBody(error: GatewayError): void;
+  onTooLarge(): void;
 }
 
 /**
@@ -83,11 +82,11 @@ export function readBody(req: ClientRequest, limit: number, memory: BodyMemory, 
   const body = req.takeBody();
   if (body === null) {
     const { contentLength } = req.head;
-    if (contentLength > limit) return listener.onNoBody(new GatewayError('request_too_large'));
+    if (contentLength > limit) return listener.onTooLarge();
     return req.readBody(new BodyReader(req, limit, memory, listener));
   }
   memory.took(body.length);
-  if (body.length > limit) return listener.onNoBody(new GatewayError('request_too_large'));
+  if (body.length > limit) return listener.onTooLarge();
   listener.onBody(new RequestBody([body], body.length, parseObject(body, STORED_FILES), performance.now()));
 }
 
@@ -101,7 +100,7 @@ class BodyReader implements BodySink {
   #pieces: Buffer[] = [];
   /** Memory of a large body. A small one leases none, because slabs are large. */
   #lease: Lease | null = null;
-  readonly #scanner: ObjectScanner | null;
+  readonly #parser: ObjectStreamParser | null;
   #size = 0;
   /** Size at which reading pauses, so that other bodies have their turn. */
   #turnEnds = TURN_BYTES;
@@ -112,7 +111,7 @@ class BodyReader implements BodySink {
     this.#limit = limit;
     this.#memory = memory;
     this.#listener = listener;
-    this.#scanner = announced >= 0 && announced <= PARSE_BYTES ? null : new ObjectScanner(STORED_FILES);
+    this.#parser = announced >= 0 && announced <= PARSE_BYTES ? null : new ObjectStreamParser(STORED_FILES);
   }
 
   onPiece(piece: Buffer, owned: boolean): boolean {
@@ -123,10 +122,10 @@ class BodyReader implements BodySink {
       this.#listener = null;
       this.#pieces.length = 0;
       this.#lease?.end();
-      listener.onNoBody(new GatewayError('request_too_large'));
+      listener.onTooLarge();
       return true;
     }
-    this.#scanner?.push(piece);
+    this.#parser?.push(piece);
     this.#pieces.push(piece);
     if (this.#size > PARSE_BYTES) this.#move(owned);
     if (this.#size < this.#turnEnds) return true;
@@ -162,11 +161,11 @@ class BodyReader implements BodySink {
   #body(wholeAt: number): RequestBody {
     const lease = this.#lease;
     const pieces = lease?.pieces ?? this.#pieces;
-    if (lease !== null && this.#scanner !== null) {
-      return new RequestBody(pieces, this.#size, this.#scanner.end(), wholeAt, lease);
+    if (lease !== null && this.#parser !== null) {
+      return new RequestBody(pieces, this.#size, this.#parser.end(), wholeAt, lease);
     }
     const body = pieces.length === 1 ? (pieces[0] as Buffer) : Buffer.concat(pieces);
     this.#memory.took(body.length);
-    return new RequestBody([body], body.length, this.#scanner?.end() ?? parseObject(body, STORED_FILES), wholeAt);
+    return new RequestBody([body], body.length, this.#parser?.end() ?? parseObject(body, STORED_FILES), wholeAt);
   }
 }

@@ -8,9 +8,9 @@ import type { MemberTable } from '../json/member-table.ts';
 import { TextSample } from '../json/text-sample.ts';
 import { brokenAnswer, connectionFailure, deadlineFailure } from '../upstream/failure.ts';
 import { type AnswerHead, Stopped } from '../upstream/upstream.ts';
+import { AnswerBody, isJson } from './answer-body.ts';
 import type { CallMeter } from './call-meter.ts';
 import type { Deadline } from './deadlines.ts';
-import { isJson, KeptBody } from './kept-body.ts';
 import { modelNames } from './model-names.ts';
 import { Relay } from './relay.ts';
 import type { Reply } from './reply.ts';
@@ -28,7 +28,7 @@ export type Render = (body: Buffer, scan: AnswerScan) => Buffer | null;
 export class JsonRelay extends Relay {
   readonly #render: Render;
   readonly #table: MemberTable;
-  readonly #body = new KeptBody(MAX_ANSWER_BYTES);
+  readonly #body = new AnswerBody(MAX_ANSWER_BYTES);
   #isJson = false;
   #rendered: Buffer | null = null;
 

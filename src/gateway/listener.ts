@@ -11,8 +11,8 @@ import type { TlsFiles } from '../runtime/tls-files.ts';
 import { Turns } from '../runtime/turns.ts';
 import { handle } from './pipeline.ts';
 import { Reply } from './reply.ts';
+import { companyInMemory, RequestCompanies } from './request-company.ts';
 import { RequestSummary } from './request-log.ts';
-import { ownerInMemory, RequestOwners } from './request-owner.ts';
 import type { ListenerLimits, Services } from './services.ts';
 import { ShedQueue } from './shed-queue.ts';
 import { errorsAt } from './unknown-path.ts';
@@ -104,11 +104,11 @@ export function createListener(services: Services, parts: FastParts, tls: TlsFil
 export function createHandler(services: Services, leaving: () => boolean): RequestHandler {
   const { overload, directory } = services;
   const shed = createShedder(services);
-  const owners = new RequestOwners(directory);
+  const companies = new RequestCompanies(directory);
   const later = new Turns(LATER_MS);
-  const enter = (req: ClientRequest, res: ClientResponse, owner: string | null, arrived: boolean): void => {
-    const load = overload.enter(owner, req.head.contentLength);
-    if (load === null) return shed(req, res, owner);
+  const enter = (req: ClientRequest, res: ClientResponse, company: string | null, arrived: boolean): void => {
+    const load = overload.enter(company, req.head.contentLength);
+    if (load === null) return shed(req, res, company);
     if (!overload.comesLater(load)) return handle(services, req, res, load, arrived);
     later.enter(() => {
       if (res.destroyed) overload.leave(load);
@@ -118,9 +118,9 @@ export function createHandler(services: Services, leaving: () => boolean): Reque
   return (req, res) => {
     if (leaving()) res.closeAfter();
     const { complete } = req;
-    const owner = overload.asksOwner ? owners.of(req.head) : null;
-    if (!(owner instanceof Promise)) return enter(req, res, owner, complete);
-    void owner.then((found) => void (res.destroyed || enter(req, res, found, complete))); // the client may have left
+    const company = overload.asksCompany ? companies.of(req.head) : null;
+    if (!(company instanceof Promise)) return enter(req, res, company, complete);
+    void company.then((found) => void (res.destroyed || enter(req, res, found, complete))); // the client may have left
   };
 }
 
@@ -146,7 +146,7 @@ function createShedder({ basePath, metrics, tracer, requestLog, directory }: Ser
     for (const { reply, close } of queue.take(performance.now())) reply.error(error, close);
     return queue.waiting > 0;
   });
-  return (req: ClientRequest, res: ClientResponse, owner: string | null): void => {
+  return (req: ClientRequest, res: ClientResponse, company: string | null): void => {
     const at = Date.now();
     const requestId = newRequestId(at);
     const trace = tracer?.begin(req, requestId);
@@ -156,7 +156,7 @@ function createShedder({ basePath, metrics, tracer, requestLog, directory }: Ser
     };
     const reply: Reply = new Reply(res, requestId, { onReplyClosed });
     const summary = new RequestSummary(reply, at);
-    if (requestLog.hasTrail) summary.companyId = (owner ?? ownerInMemory(directory, req.head)) || null;
+    if (requestLog.hasTrail) summary.companyId = (company ?? companyInMemory(directory, req.head)) || null;
     reply.errors = errorsAt(req.url, basePath);
     metrics.answered('shed', 503);
     const { transferEncoding, expectsContinue, contentLength } = req.head;

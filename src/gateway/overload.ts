@@ -85,23 +85,23 @@ export class Overload {
   }
 
   /** Whether `enter` needs the company that sends a request: the load is near a limit, or was a moment ago. */
-  get asksOwner(): boolean {
+  get asksCompany(): boolean {
     return (
       (this.#calm < CALM_SAMPLES || this.#inFlight >= COUNTED * this.#limits.maxRequests) && this.#shortage() === null
     );
   }
 
   /**
-   * @param owner the company that sends the request; null where it was not asked for
+   * @param company the company that sends the request; null where it was not asked for
    * @param bodyBytes of the request; -1 where they are not announced
    * @returns null when the request is to be refused; else what `leave` takes when it is over
    */
-  enter(owner: string | null = null, bodyBytes = -1): CompanyLoad | null {
+  enter(company: string | null = null, bodyBytes = -1): CompanyLoad | null {
     this.#asked = true;
     if (this.#interval.resting) this.#begin();
     if (++this.#entered % LOOK_REQUESTS === 0) this.#look();
-    const load = owner === null ? this.#shares.unasked : this.#shares.asked(owner, bodyBytes);
-    const reason = this.#shortage() ?? (owner === null ? null : this.#excess(load));
+    const load = company === null ? this.#shares.unasked : this.#shares.asked(company, bodyBytes);
+    const reason = this.#shortage() ?? (company === null ? null : this.#excess(load));
     if (reason !== null) {
       this.refused[reason]++;
       return null;

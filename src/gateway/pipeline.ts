@@ -17,7 +17,7 @@ import type { Call, Operation } from './call.ts';
 import { CallMeter } from './call-meter.ts';
 import type { CompanyLoad } from './fair-shares.ts';
 import { renderModel, renderModels } from './models.ts';
-import { Reply, type ReplyOwner } from './reply.ts';
+import { Reply, type ReplyListener } from './reply.ts';
 import { requireJson, requireOneMeaning } from './request-checks.ts';
 import { RequestSummary } from './request-log.ts';
 import { findRoute, type Route } from './router.ts';
@@ -39,7 +39,7 @@ export function handle(
   load: CompanyLoad,
   arrived: boolean,
 ): void {
-  new Exchange(services, req, res, load).begin(arrived);
+  new ApiRequest(services, req, res, load).begin(arrived);
 }
 
 /**
@@ -47,7 +47,7 @@ export function handle(
  * body, model or assistant, EU gate, budget, upstream. What they need is nearly always in memory,
  * and then nothing is awaited: a promise costs a turn of its own.
  */
-class Exchange implements BodyListener, ReplyOwner {
+class ApiRequest implements BodyListener, ReplyListener {
   readonly #services: Services;
   readonly #req: ClientRequest;
   readonly #summary: RequestSummary;
@@ -115,8 +115,8 @@ class Exchange implements BodyListener, ReplyOwner {
     readBody(this.#req, maxBodyBytes, bodyMemory, this); // 413
   }
 
-  onNoBody(error: GatewayError): void {
-    this.#refuse(error);
+  onTooLarge(): void {
+    this.#refuse(new GatewayError('request_too_large'));
   }
 
   onBody(body: RequestBody): void {

@@ -28,7 +28,7 @@ export abstract class Relay implements UpstreamHandler, BookingListener {
     this.reply = reply;
     this.admission = admission;
     this.meter = meter;
-    reply.watcher = this;
+    reply.relay = this;
     this.watch = meter.watch(reply.res, (deadline) => this.onDeadline(deadline));
   }
 

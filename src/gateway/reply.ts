@@ -6,7 +6,7 @@ import { type ClientResponse, jsonHeaders, type ResponseListener, type ResponseS
 const MAX_TEXT = 65_536;
 
 /** Is told that the client's side of a request is over, by an answer or by a closed connection. */
-export interface ReplyOwner {
+export interface ReplyListener {
   onReplyClosed(): void;
 }
 
@@ -16,8 +16,8 @@ export class Reply implements ResponseListener {
   readonly res: ClientResponse;
   /** How the endpoint's dialect writes errors, and where its SDKs look for the request id. */
   errors: ErrorFormat = REFERENCE_ERRORS;
-  /** The relay of the answer; told before the owner that the client's side is over. */
-  watcher: { onClientClose(): void } | null = null;
+  /** The relay of the answer. It is told before the listener that the client's side is over. */
+  relay: { onClientClose(): void } | null = null;
   /** The error that was sent, or that ended a stream. */
   failure: GatewayError | null = null;
   /** The status sent; 0 while nothing was. */
@@ -27,12 +27,12 @@ export class Reply implements ResponseListener {
   /** When the first bytes of a stream were sent, and the last of any answer. */
   streamedAt = Number.NaN;
   leftAt = Number.NaN;
-  readonly #owner: ReplyOwner;
+  readonly #listener: ReplyListener;
 
-  constructor(res: ClientResponse, requestId: string, owner: ReplyOwner) {
+  constructor(res: ClientResponse, requestId: string, listener: ReplyListener) {
     this.res = res;
     this.requestId = requestId;
-    this.#owner = owner;
+    this.#listener = listener;
     res.listen(this);
   }
 
@@ -91,8 +91,8 @@ export class Reply implements ResponseListener {
   }
 
   onClose(): void {
-    this.watcher?.onClientClose();
-    this.#owner.onReplyClosed();
+    this.relay?.onClientClose();
+    this.#listener.onReplyClosed();
   }
 
   /** Whether an answer was begun, or the client is gone. */

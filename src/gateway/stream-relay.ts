@@ -8,9 +8,9 @@ import type { DialectStream, StreamOptions } from '../sse/dialect-stream.ts';
 import type { SpanSink } from '../sse/scanner.ts';
 import { brokenAnswer, connectionFailure, deadlineFailure } from '../upstream/failure.ts';
 import type { AnswerHead } from '../upstream/upstream.ts';
+import { AnswerBody, isEventStream } from './answer-body.ts';
 import type { CallMeter } from './call-meter.ts';
 import type { Deadline } from './deadlines.ts';
-import { isEventStream, KeptBody } from './kept-body.ts';
 import { modelNames } from './model-names.ts';
 import { Relay } from './relay.ts';
 import type { Reply } from './reply.ts';
@@ -33,7 +33,7 @@ export class StreamRelay extends Relay implements SpanSink {
   readonly #scanner: DialectStream;
   readonly #out: ResponseStream;
   /** An answer that is not an event stream. */
-  #whole: KeptBody | null = null;
+  #whole: AnswerBody | null = null;
   /** Bytes read after the client left or the stream ended. */
   #surplus = 0;
   #readOnTimer: NodeJS.Timeout | null = null;
@@ -49,7 +49,7 @@ export class StreamRelay extends Relay implements SpanSink {
 
   override onHead(head: AnswerHead): void {
     super.onHead(head);
-    if (head.status !== 200 || !isEventStream(head)) this.#whole = new KeptBody(MAX_WHOLE_BYTES);
+    if (head.status !== 200 || !isEventStream(head)) this.#whole = new AnswerBody(MAX_WHOLE_BYTES);
   }
 
   onData(bytes: Buffer, last: boolean): void {

@@ -7,7 +7,7 @@ import type { RequestHandler } from './exchange.ts';
 import type { FastRequest } from './fast-request.ts';
 import type { FastResponse } from './fast-response.ts';
 import { HeadPattern, headEnd } from './head-pattern.ts';
-import { type AnswerOwner, type KnownHead, RepeatedRequest, RepeatedResponse } from './repeated-request.ts';
+import { type AnsweringConnection, type KnownHead, RepeatedRequest, RepeatedResponse } from './repeated-request.ts';
 import type { Reader } from './shared-read.ts';
 
 /** A larger body goes to Node's parser: its pieces are read as they come. */
@@ -69,7 +69,7 @@ export class Gathering extends ActiveSet<ClientConnection> {
  *
  * The limits, timers and errors of the connection remain the server's.
  */
-export class ClientConnection implements AnswerOwner, Reader, ActiveMember {
+export class ClientConnection implements AnsweringConnection, Reader, ActiveMember {
   slot = -1;
   socket!: HttpSocket;
   readonly buffers: BufferPool;

@@ -49,8 +49,8 @@ export class RepeatedRequest implements ClientRequest {
   readOn(): void {}
 }
 
-/** The owner of a connection; told when the answer is out and the connection is free again. */
-export interface AnswerOwner {
+/** A connection as its answer sees it. It is told when the answer is out and the connection is free again. */
+export interface AnsweringConnection {
   readonly socket: Socket;
   readonly keepAliveMs: number;
   readonly buffers: BufferPool;
@@ -66,7 +66,7 @@ export class RepeatedResponse implements ClientResponse, StreamedResponse {
   listener: ResponseListener | null = null;
   headersSent = false;
   destroyed = false;
-  readonly #owner: AnswerOwner;
+  readonly #connection: AnsweringConnection;
   /** The connection closes after this answer. */
   #isLast = false;
   /** The whole answer was written. */
@@ -76,13 +76,13 @@ export class RepeatedResponse implements ClientResponse, StreamedResponse {
   /** The listener was told that the answer is out, or that the connection closed. */
   #closed = false;
 
-  constructor(owner: AnswerOwner) {
-    this.#owner = owner;
-    setAnswer(owner.socket, this);
+  constructor(connection: AnsweringConnection) {
+    this.#connection = connection;
+    setAnswer(connection.socket, this);
   }
 
   get socket(): Socket {
-    return this.#owner.socket;
+    return this.#connection.socket;
   }
 
   get writableLength(): number {
@@ -117,7 +117,7 @@ export class RepeatedResponse implements ClientResponse, StreamedResponse {
   }
 
   openStream(headers: readonly string[], onDrain: () => void): ResponseStream {
-    return new FramedStream(this, headers, this.#owner.buffers, onDrain);
+    return new FramedStream(this, headers, this.#connection.buffers, onDrain);
   }
 
   beginStream(headers: readonly string[]): boolean {
@@ -155,7 +155,7 @@ export class RepeatedResponse implements ClientResponse, StreamedResponse {
   }
 
   get #idleMs(): number | null {
-    return this.#isLast ? null : this.#owner.keepAliveMs;
+    return this.#isLast ? null : this.#connection.keepAliveMs;
   }
 
   #writeHead(status: number, headers: readonly string[], isChunked: boolean): void {
@@ -181,7 +181,7 @@ export class RepeatedResponse implements ClientResponse, StreamedResponse {
     setAnswer(socket, null);
     this.close();
     if (this.#isLast) socket.destroySoon();
-    else this.#owner.onAnswered();
+    else this.#connection.onAnswered();
   }
 }
 

@@ -13,7 +13,7 @@ import {
 
 /**
  * What the two parsers of request bodies share: `parseObject` (parser.ts) for small bodies and
- * `ObjectScanner` (stream-parser.ts) for large ones. Both accept what JSON.parse accepts, within
+ * `ObjectStreamParser` (stream-parser.ts) for large ones. Both accept what JSON.parse accepts, within
  * the limits below.
  */
 

@@ -32,10 +32,10 @@ import {
   SHORTENED,
   setMember,
 } from './members.ts';
+import { NameWatcher, type WatchedName } from './name-watcher.ts';
 import { DIGITS, EXPONENT_DIGITS, FAULT, FRACTION, MINUS, nextNumberState, ZERO } from './number-state.ts';
 import { load, MAX_LOAD, pass } from './strings.ts';
 import { Utf8Check } from './utf8-check.ts';
-import { type Watch, Watcher } from './watcher.ts';
 
 /** In a longer array, an item of the same type as the last one kept is left out, unless it is an object. */
 export const REDUCED_ITEMS = 16_384;
@@ -63,7 +63,7 @@ const STRING = 10;
 const ESCAPE = 11;
 const HEX_DIGIT = 12;
 const NONE = Buffer.alloc(0);
-const NOT_WATCHED: Pick<Watcher, 'found' | 'retyped'> = { found: [], retyped: [] };
+const NOT_WATCHED: Pick<NameWatcher, 'found' | 'retyped'> = { found: [], retyped: [] };
 const OBJECT = 0;
 const ARRAY = 1;
 
@@ -72,7 +72,7 @@ const ARRAY = 1;
  * Accepts one object of RFC 8259, in UTF-8 without a byte order mark, within MAX_DEPTH, MAX_MEMBERS and MAX_VALUES.
  * Arrays are thinned out, because growing an array to millions of items pauses for 70 ms.
  */
-export class ObjectScanner {
+export class ObjectStreamParser {
   readonly #utf8 = new Utf8Check();
   #state = START;
   #fault: JsonFault | null = null;
@@ -89,7 +89,7 @@ export class ObjectScanner {
 
   readonly #members: Member[] = [];
   #valueStart = 0;
-  readonly #watcher: Watcher | null;
+  readonly #watcher: NameWatcher | null;
   /** Names below the top level, and the last one of each length: most occur again and again. */
   readonly #names = new Set<string>();
   readonly #lastNames: string[] = [];
@@ -113,8 +113,8 @@ export class ObjectScanner {
   #word = '';
   #wordLength = 0;
 
-  constructor(watch: Watch | null = null) {
-    this.#watcher = watch === null ? null : new Watcher(watch);
+  constructor(watch: WatchedName | null = null) {
+    this.#watcher = watch === null ? null : new NameWatcher(watch);
   }
 
   /** @returns false if the body is refused: further chunks are ignored */
@@ -382,7 +382,7 @@ export class ObjectScanner {
     return this.#isKey ? COLON_NEXT : AFTER;
   }
 
-  #giveKey(watcher: Watcher, b: Buffer, end: number): void {
+  #giveKey(watcher: NameWatcher, b: Buffer, end: number): void {
     if (this.#rawLength === 0) return watcher.key(b, this.#tokenStart, end, this.#depth);
     this.#keepRaw(b, end);
     this.#tokenStart = end; // all of it is kept now

@@ -4,7 +4,7 @@ import { pipeline } from 'node:stream/promises';
 import { createGzip } from 'node:zlib';
 import { createTarPacker } from 'modern-tar';
 import { ARCHIVED, type ArchivedTable, INTERNAL_MEMBERS, NOT_ARCHIVED } from './archived-tables.ts';
-import type { Session, Sql } from './database.ts';
+import type { ConnectionSql, Sql } from './database.ts';
 import { copyOut, type Write } from './export.ts';
 
 /** One file of an archive. */
@@ -41,7 +41,7 @@ export interface Manifest {
  * @throws DatabaseUnavailable when the reader left; the error of `write`
  */
 export async function archiveCompany(
-  sql: Session,
+  sql: ConnectionSql,
   { company, internal }: { readonly company: { id: string; name: string }; readonly internal: boolean },
   write: Write,
 ): Promise<Manifest> {

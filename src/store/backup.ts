@@ -1,4 +1,4 @@
-import type { Session, Sql } from './database.ts';
+import type { ConnectionSql, Sql } from './database.ts';
 import { isDistributed } from './distribution.ts';
 import { appliedMigrations, MigrationRefused, ownTables } from './migrate.ts';
 
@@ -67,7 +67,10 @@ export const TEXT_SETTINGS =
  * @throws MigrationRefused when a newer program migrated the database
  * @throws BackupRefused when its ledger is on several servers
  */
-export async function* backupOf(sql: Session, onProgress: (progress: BackupProgress) => void): AsyncGenerator<Buffer> {
+export async function* backupOf(
+  sql: ConnectionSql,
+  onProgress: (progress: BackupProgress) => void,
+): AsyncGenerator<Buffer> {
   await sql.unsafe(`begin isolation level repeatable read, read only; ${TEXT_SETTINGS}`);
   try {
     yield* piecesOf(sql, onProgress);
@@ -78,7 +81,7 @@ export async function* backupOf(sql: Session, onProgress: (progress: BackupProgr
   await sql.unsafe('commit');
 }
 
-async function* piecesOf(sql: Session, onProgress: (progress: BackupProgress) => void): AsyncGenerator<Buffer> {
+async function* piecesOf(sql: ConnectionSql, onProgress: (progress: BackupProgress) => void): AsyncGenerator<Buffer> {
   const { applied, unknown } = await appliedMigrations(sql);
   const newest = applied.at(-1);
   if (newest === undefined || unknown.length > 0) {

@@ -18,7 +18,7 @@ const HAS_TLS = 'S';
 export type Sql = postgres.Sql;
 
 /** One connection: the driver, and two things that it does not do by itself. */
-export interface Session extends Sql {
+export interface ConnectionSql extends Sql {
   /**
    * Makes a statement's parameter of a large ASCII text, one per statement. Its bytes must not change
    * until the statement has succeeded, or ever if it fails, because they may still be being sent.
@@ -32,7 +32,7 @@ export interface Session extends Sql {
 }
 
 /** What is done with one connection. */
-export type Work<T> = (sql: Session) => PromiseLike<T>;
+export type Work<T> = (sql: ConnectionSql) => PromiseLike<T>;
 
 export type QueryDeadline = ReturnType<typeof startDeadline>;
 
@@ -113,7 +113,7 @@ export class DatabaseConnection {
   readonly #address: Address;
   readonly #target: Target;
   readonly #parameter: LargeParameter | null;
-  readonly sql: Session;
+  readonly sql: ConnectionSql;
   #socket: Socket | undefined;
   #backend: { readonly pid: number; readonly secret: number } | undefined;
   #alive = false;

@@ -10,7 +10,7 @@ import {
 } from './connection.ts';
 import { DatabaseUnavailable, databaseError, stopping } from './database-error.ts';
 
-export type { Session, Sql, Work } from './connection.ts';
+export type { ConnectionSql, Sql, Work } from './connection.ts';
 
 const LISTEN_MS = 2000; // for connecting a listener, and for each heartbeat
 const HEARTBEAT_MS = 10_000; // how often a silent listener must prove that it lives

@@ -1,6 +1,6 @@
 import { addDays, type DayRange, monthsIn } from '../domain/day-range.ts';
 import { filteredColumns, type UsageFilters } from './daily.ts';
-import type { Session, Sql } from './database.ts';
+import type { ConnectionSql, Sql } from './database.ts';
 import { DatabaseUnavailable } from './database-error.ts';
 import { leaveCompany } from './tenant-role.ts';
 
@@ -77,7 +77,7 @@ export interface LedgerSelection {
  * database writes it, from one snapshot.
  * @throws DatabaseUnavailable when the reader left, and the connection with it
  */
-export async function copyLedger(sql: Session, asked: LedgerSelection, write: Write): Promise<void> {
+export async function copyLedger(sql: ConnectionSql, asked: LedgerSelection, write: Write): Promise<void> {
   const columns = LEDGER_COLUMNS.filter((name) => asked.internal || !INTERNAL.includes(name));
   const rows = asked.internal ? WITH_COSTS : 'api_usage';
   const text = `copy (select ${expressions(columns)} from ${rows} where ${conditionOf(asked)}
@@ -90,7 +90,7 @@ export async function copyLedger(sql: Session, asked: LedgerSelection, write: Wr
  * Runs a "copy … to stdout" and passes on what the database writes.
  * @throws DatabaseUnavailable when the reader left, and the connection with it
  */
-export async function copyOut(sql: Session, text: string, write: Write): Promise<void> {
+export async function copyOut(sql: ConnectionSql, text: string, write: Write): Promise<void> {
   for await (const bytes of sql.copyOut(text)) {
     if (!(await write(bytes))) throw new DatabaseUnavailable('ABANDONED', 'the reader left');
   }

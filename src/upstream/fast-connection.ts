@@ -12,7 +12,7 @@ const CONNECTION = Symbol('connection');
 type UpstreamSocket = Socket & { [CONNECTION]?: FastConnection };
 
 /** The pool of a connection. */
-export interface ConnectionOwner {
+export interface ConnectionPool {
   readonly writer: RequestWriter;
   /** The connection is free for another request. */
   onFree(connection: FastConnection): void;
@@ -26,7 +26,7 @@ export interface ConnectionOwner {
 export class FastConnection implements Sender, UpstreamCall {
   /** The instant until which a free connection may be used again; monotonic milliseconds. */
   freeUntil = 0;
-  readonly #owner: ConnectionOwner;
+  readonly #pool: ConnectionPool;
   readonly #reader = new ResponseReader();
   #socket: Socket | null = null;
   #gone = false;
@@ -40,8 +40,8 @@ export class FastConnection implements Sender, UpstreamCall {
   #rest: RestOfRequest | null = null;
   #paused = false;
 
-  constructor(owner: ConnectionOwner, connect: buildConnector.connector, where: buildConnector.Options) {
-    this.#owner = owner;
+  constructor(pool: ConnectionPool, connect: buildConnector.connector, where: buildConnector.Options) {
+    this.#pool = pool;
     connect(where, (...[error, socket]) => {
       if (error !== null) this.close(error);
       else this.#connected(socket);
@@ -56,14 +56,14 @@ export class FastConnection implements Sender, UpstreamCall {
     }
     this.#request = request;
     this.#head = head;
-    if (this.#socket !== null) this.#owner.writer.enter(this);
+    if (this.#socket !== null) this.#pool.writer.enter(this);
   }
 
   onTurn(): void {
     const request = this.#request;
     this.#request = null;
     if (request === null) return; // the connection was closed meanwhile
-    this.#rest = this.#owner.writer.write(this.#socket as Socket, this.#head, request.body, request.onSent);
+    this.#rest = this.#pool.writer.write(this.#socket as Socket, this.#head, request.body, request.onSent);
   }
 
   pause(handler: UpstreamHandler): void {
@@ -93,7 +93,7 @@ export class FastConnection implements Sender, UpstreamCall {
     this.#handler = null;
     this.#request = null;
     this.#socket?.destroy();
-    this.#owner.onGone(this);
+    this.#pool.onGone(this);
     handler?.onError(reason);
   }
 
@@ -149,7 +149,7 @@ export class FastConnection implements Sender, UpstreamCall {
 
   #free(ms: number): void {
     this.freeUntil = performance.now() + ms;
-    this.#owner.onFree(this);
+    this.#pool.onFree(this);
   }
 
   /** The upstream closed its side of the connection. */

@@ -12,7 +12,7 @@ import { responses } from '../../src/gateway/responses.ts';
 import type { Services } from '../../src/gateway/services.ts';
 import { RequestHead } from '../../src/http/request-head.ts';
 import { parseObject } from '../../src/json/parser.ts';
-import { ObjectScanner } from '../../src/json/stream-parser.ts';
+import { ObjectStreamParser } from '../../src/json/stream-parser.ts';
 import { cutAt, fuzz, places } from '../sse/fuzz.ts';
 import { type Pairs, plain, READERS, readLeniently, type Value } from './readers.ts';
 
@@ -110,7 +110,7 @@ const body = fc
 
 function bodyOf(bytes: Buffer, cuts: readonly number[] | null): RequestBody {
   if (cuts === null) return new RequestBody([bytes], bytes.length, parseObject(bytes));
-  const scanner = new ObjectScanner();
+  const scanner = new ObjectStreamParser();
   const pieces = cutAt(bytes, cuts).filter(({ length }) => length > 0);
   for (const piece of pieces) scanner.push(piece);
   return new RequestBody(pieces, bytes.length, scanner.end());

@@ -74,7 +74,7 @@ function answer(req: ClientRequest, res: ClientResponse, seen: Seen): void {
       };
       (ways[text[0] as string] ?? (() => reply.json(heard)))();
     },
-    onNoBody: (error) => reply.error(error, true),
+    onTooLarge: () => reply.error(new GatewayError('request_too_large'), true),
   });
 }
 

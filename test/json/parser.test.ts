@@ -4,7 +4,7 @@ import { LONG_STRING } from '../../src/json/bytes.ts';
 import { MAX_DEPTH, type ParsedObject, REDUCED_DEPTH, SHORT_STRING } from '../../src/json/members.ts';
 import { parseObject } from '../../src/json/parser.ts';
 
-// compared with JSON.parse and ObjectScanner in stream-parser.test.ts
+// compared with JSON.parse and ObjectStreamParser in stream-parser.test.ts
 
 const read = (json: string) => (parseObject(Buffer.from(json)) as ParsedObject).value;
 

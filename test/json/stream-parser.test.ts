@@ -12,13 +12,13 @@ import {
   REDUCED_NUMBER,
   SHORT_STRING,
 } from '../../src/json/members.ts';
+import type { WatchedName } from '../../src/json/name-watcher.ts';
 import { parseObject } from '../../src/json/parser.ts';
-import { MAX_VALUES, ObjectScanner, REDUCED_DEEP_ITEMS, REDUCED_ITEMS } from '../../src/json/stream-parser.ts';
-import type { Watch } from '../../src/json/watcher.ts';
+import { MAX_VALUES, ObjectStreamParser, REDUCED_DEEP_ITEMS, REDUCED_ITEMS } from '../../src/json/stream-parser.ts';
 import { cutAt, fuzz, places } from '../sse/fuzz.ts';
 
 function scan(chunks: readonly Buffer[]): ParsedObject | JsonFault {
-  const scanner = new ObjectScanner();
+  const scanner = new ObjectStreamParser();
   for (const chunk of chunks) scanner.push(chunk);
   return scanner.end();
 }
@@ -230,7 +230,7 @@ t.test('reasons for a refusal', (t) => {
 });
 
 t.test('reading on is pointless once a body is refused', (t) => {
-  const scanner = new ObjectScanner();
+  const scanner = new ObjectStreamParser();
   t.equal(scanner.push(Buffer.from('{"a":')), true);
   t.equal(scanner.push(Buffer.alloc(0)), true);
   t.equal(scanner.push(Buffer.from('x')), false);
@@ -310,7 +310,7 @@ t.test('so many names below the top level and no more', (t) => {
 });
 
 t.test('the watched name is found from the third level on, with a string as its value, however it is written', (t) => {
-  const watch: Watch = { beginning: 'fi', isName: (key) => key.toLowerCase() === 'file_id', notBelow: 'input' };
+  const watch: WatchedName = { beginning: 'fi', isName: (key) => key.toLowerCase() === 'file_id', notBelow: 'input' };
   const cases: readonly (readonly [body: string, watched: readonly number[]])[] = [
     ['{"x":1,"a":[{"file_id":"f"}]}', [1]],
     ['{"a":[{"b":[{"file_id" : "f"}]}]}', [0]],
@@ -335,7 +335,7 @@ t.test('the watched name is found from the third level on, with a string as its 
     const body = Buffer.from(text);
     t.match(parseObject(body, watch), { watched }, text);
     for (const cuts of [[], ...Array.from({ length: body.length }, (_, n) => [n]), [...body.keys()]]) {
-      const scanner = new ObjectScanner(watch);
+      const scanner = new ObjectStreamParser(watch);
       for (const piece of cutAt(body, cuts)) scanner.push(piece);
       assert.deepEqual((scanner.end() as ParsedObject).watched, watched, `${text}, cut at ${cuts}`);
     }
@@ -461,7 +461,7 @@ t.test('small and large path agree on whatever fuzzing makes', (t) => {
 
 t.test('a long array lacks only what is like the item kept before it', (t) => {
   const value = (items: string) => {
-    const scanner = new ObjectScanner();
+    const scanner = new ObjectStreamParser();
     scanner.push(Buffer.from(`{"a":[${items}]}`));
     return ((scanner.end() as ParsedObject).value as { a: unknown[] }).a;
   };

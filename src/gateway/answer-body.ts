@@ -14,7 +14,7 @@ function isIdentity({ contentEncoding }: AnswerHead): boolean {
 }
 
 /** Collects a whole body, up to a limit. `bytes` may be a view of the buffer pushed last, and lives as long as that. */
-export class KeptBody {
+export class AnswerBody {
   readonly #limit: number;
   #first: Buffer | null = null; // most bodies come in one read
   #rest: Buffer[] | null = null;

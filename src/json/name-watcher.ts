@@ -1,7 +1,7 @@
 import { BACKSLASH, decodeString, LONG_STRING } from './bytes.ts';
 
 /** A name that is looked for at all levels from the third on, where its value is a string. */
-export interface Watch {
+export interface WatchedName {
   /** Letters that every spelling of the name begins with, in lower case; keys that begin otherwise are not decoded. */
   readonly beginning: string;
   /** Whether some reader could take a key for the name. */
@@ -17,19 +17,19 @@ const TYPE = 'type';
 const NONE: readonly number[] = [];
 
 /** Notes the top-level members in which the name occurs, at levels of undecoded names too, or an item has two types. */
-export class Watcher {
+export class NameWatcher {
   /** Indices of members. */
   found: readonly number[] = NONE;
   /** Indices of members in an item of which `type` occurs twice. */
   retyped: readonly number[] = NONE;
-  readonly #watch: Watch;
+  readonly #watch: WatchedName;
   /** Whether the name does not count in the member of PART_LEVEL that is being read. */
   #isExempt = false;
   #isName = false;
   /** How often `type` occurred in the item that is being read. */
   #types = 0;
 
-  constructor(watch: Watch) {
+  constructor(watch: WatchedName) {
     this.#watch = watch;
   }
 

@@ -7,13 +7,13 @@ export const UNKNOWN = '';
 const MAX_LOOKED_UP = 500;
 
 /** The id of the company that a request is from, or UNKNOWN. Looks nothing up: the digest of its key costs 2 µs. */
-export function ownerInMemory(directory: Directory, head: RequestHead): string {
+export function companyInMemory(directory: Directory, head: RequestHead): string {
   const digest = head.bearerDigest ?? head.apiKeyDigest;
   return (digest === null ? null : directory.keyInMemory(digest))?.companyId ?? UNKNOWN;
 }
 
 /** Finds the company that a request is from before anything else is done with it. Used in an overload only. */
-export class RequestOwners {
+export class RequestCompanies {
   readonly #directory: Directory;
   /** By the digest of the key that is looked up. */
   readonly #lookedUp = new Map<string, Promise<string>>();
@@ -37,13 +37,13 @@ export class RequestOwners {
   #lookUp(digest: string): MaybeAsync<string> {
     const found = this.#directory.key(digest);
     if (!(found instanceof Promise)) return found?.companyId ?? UNKNOWN;
-    const owner = found
+    const company = found
       .then(
         (key) => key?.companyId ?? UNKNOWN,
         () => UNKNOWN,
       )
       .finally(() => this.#lookedUp.delete(digest));
-    this.#lookedUp.set(digest, owner);
-    return owner;
+    this.#lookedUp.set(digest, company);
+    return company;
   }
 }
