@@ -146,6 +146,11 @@ export function twoReadings(param: string): GatewayError {
   return new GatewayError('invalid_request', `The parameter '${param}' could be read in two ways.`, param);
 }
 
+/** @param why a sentence about the reason, with a space before it */
+export function unsupportedParameter(param: string, why = ''): GatewayError {
+  return new GatewayError('unsupported_parameter', `Unsupported parameter: '${param}'.${why}`, param);
+}
+
 /** The same answer, byte for byte, for models that are unknown or disabled (spec section 7). */
 export function modelNotFound(slug: string, param: SlugParam = 'model'): GatewayError {
   return new GatewayError('not_found', `The model '${slug}' does not exist or you do not have access to it.`, param);

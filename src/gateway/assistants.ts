@@ -5,11 +5,12 @@ import type { Model } from '../domain/model.ts';
 import { type AssistantRunRequest, checkAssistantRun, unsupportedInRun } from '../domain/request.ts';
 import { memberNamed } from '../json/members.ts';
 import type { TokenCounts } from '../json/usage.ts';
+import type { ValidBody } from './body.ts';
 import type { Call, Operation } from './call.ts';
 import { costCenterOf } from './cost-center.ts';
 import { JsonRelay, WholeAnswer } from './json-relay.ts';
 import type { Services } from './services.ts';
-import { type ValidBody, validateBody } from './validate.ts';
+import { type BodyRules, validateBody } from './validate.ts';
 
 /** POST /assistants/{id}/run (spec section 4.4): one shot, no streaming, no persistence, no tools. */
 export const assistantRun: Operation = {
@@ -21,7 +22,7 @@ export const assistantRun: Operation = {
   takesApiKeyHeader: false,
   async read(services, body, companyId, id) {
     // the schema refuses unknown members, those that steer among them
-    const valid = validateBody(body, checkAssistantRun, GOVERNED, null);
+    const valid = validateBody(body, RULES, null);
     const costCenter = runCostCenter(valid, services.costCenterMember);
     const assistant = await services.directory.assistant(id, companyId);
     if (assistant === null) throw new GatewayError('not_found', 'No such assistant.');
@@ -29,7 +30,10 @@ export const assistantRun: Operation = {
   },
 };
 
-const GOVERNED = ['messages', 'model_slug', 'temperature', 'max_tokens', 'stream'];
+const RULES: BodyRules<AssistantRunRequest> = {
+  check: checkAssistantRun,
+  governed: ['messages', 'model_slug', 'temperature', 'max_tokens', 'stream'],
+};
 
 const DATE_BYTES = 64; // more than the sentence with the date takes that is added to the system prompt
 
@@ -60,8 +64,8 @@ function runCall(
       return boundChat(limits, body.length + Buffer.byteLength(assistant.systemPrompt) + DATE_BYTES, model.prices);
     },
     forward: (model) => forwardRun(valid, assistant, model, services.calendar.date(services.clock())),
-    answer: (reply, admission, meter) =>
-      new JsonRelay(reply, admission, meter, (answer, scan) =>
+    answer: (reply, meter) =>
+      new JsonRelay(reply, meter, (answer, scan) =>
         renderRun(answer, slug, meter.tokensOf(scan.usage, new WholeAnswer(answer, scan))),
       ),
   };

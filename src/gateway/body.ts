@@ -1,7 +1,7 @@
 import { performance } from 'node:perf_hooks';
 import { STORED_FILES } from '../domain/stateless.ts';
 import type { BodySink, ClientRequest } from '../http/exchange.ts';
-import type { JsonFault, ParsedObject } from '../json/members.ts';
+import type { JsonFault, Members, ParsedObject } from '../json/members.ts';
 import { parseObject } from '../json/parser.ts';
 import { type Edit, splicePieces } from '../json/splice.ts';
 import { ObjectStreamParser } from '../json/stream-parser.ts';
@@ -54,9 +54,12 @@ export class RequestBody {
     return found;
   }
 
-  /** The body with edits made, as views of its pieces and the bytes of the edits. */
+  /** The body with edits made, as views of its pieces and the bytes of the edits. @param edits in any order, not overlapping */
   edited(edits: readonly Edit[]): Buffer[] {
-    return splicePieces(this.#pieces, edits);
+    return splicePieces(
+      this.#pieces,
+      edits.toSorted((a, b) => a.start - b.start),
+    );
   }
 
   /** Releases the memory: other bodies are written over the bytes and over views of them. */
@@ -64,6 +67,13 @@ export class RequestBody {
     this.#pieces = [];
     this.#lease?.end();
   }
+}
+
+/** A request body that every reader understands in the same way: what was checked is what the bytes say. */
+export interface ValidBody<T> {
+  readonly request: T;
+  readonly body: RequestBody;
+  readonly members: Members;
 }
 
 /** Receives a request body: one of the two methods is called, once. */

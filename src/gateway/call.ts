@@ -2,7 +2,7 @@ import type { Bound } from '../domain/budget.ts';
 import type { ErrorFormat } from '../domain/errors.ts';
 import type { Model, ModelKind } from '../domain/model.ts';
 import type { Scope } from '../domain/scope.ts';
-import type { Admission, Endpoint } from '../domain/usage.ts';
+import type { Endpoint } from '../domain/usage.ts';
 import type { RequestHead } from '../http/request-head.ts';
 import type { UpstreamHandler } from '../upstream/upstream.ts';
 import type { RequestBody } from './body.ts';
@@ -44,5 +44,6 @@ export interface Call {
   forward(model: Model): readonly Buffer[];
   /** Headers of the caller that go upstream: names and values alternate. */
   readonly headers?: readonly string[];
-  answer(reply: Reply, admission: Admission, meter: CallMeter): UpstreamHandler;
+  /** Makes the relay of the answer. */
+  answer(reply: Reply, meter: CallMeter): UpstreamHandler;
 }

@@ -3,17 +3,18 @@ import { boundChat } from '../domain/budget.ts';
 import { REFERENCE_ERRORS, twoReadings } from '../domain/errors.ts';
 import type { Model } from '../domain/model.ts';
 import { type ChatRequest, checkChat } from '../domain/request.ts';
-import type { AnswerScan } from '../json/answer.ts';
 import { ambiguous, type Member, type Members, memberNamed } from '../json/members.ts';
-import { type Edit, splice } from '../json/splice.ts';
+import type { Edit } from '../json/splice.ts';
 import { ChatStream } from '../sse/chat-stream.ts';
+import type { ValidBody } from './body.ts';
 import type { Call, Operation } from './call.ts';
 import { costCenterOf } from './cost-center.ts';
-import { JsonRelay } from './json-relay.ts';
-import { modelNames } from './model-names.ts';
+import { JsonRelay, renderEdited } from './json-relay.ts';
+import { bytesWithin, membersWithin } from './members-within.ts';
+import { modelEdit } from './model-names.ts';
 import type { Services } from './services.ts';
 import { StreamRelay } from './stream-relay.ts';
-import { bytesWithin, membersWithin, type ValidBody, validateBody } from './validate.ts';
+import { type BodyRules, validateBody } from './validate.ts';
 
 /** POST /chat/completions (spec section 4.2): the caller's own bytes are sent on, with two members edited. */
 export const chat: Operation = {
@@ -24,11 +25,14 @@ export const chat: Operation = {
   errors: REFERENCE_ERRORS,
   takesApiKeyHeader: false,
   read(services, body) {
-    return chatCall(services, validateBody(body, checkChat, GOVERNED, services.steering));
+    return chatCall(services, validateBody(body, RULES, services.steering));
   },
 };
 
-const GOVERNED = ['model', 'messages', 'stream', 'stream_options', 'max_tokens', 'max_completion_tokens', 'n'];
+const RULES: BodyRules<ChatRequest> = {
+  check: checkChat,
+  governed: ['model', 'messages', 'stream', 'stream_options', 'max_tokens', 'max_completion_tokens', 'n'],
+};
 const OPTIONS = Buffer.from(',"stream_options":{"include_usage":true}');
 const OPTIONS_VALUE = Buffer.from('{"include_usage":true}');
 const INCLUDE_USAGE = Buffer.from('"include_usage":true');
@@ -46,26 +50,14 @@ function chatCall(services: Services, valid: ValidBody<ChatRequest>): Call {
     costCenter: costCenterOf(valid, services.costCenterMember).name,
     bound: (model) => boundChat(request, body.length, model.prices),
     forward(model: Model): readonly Buffer[] {
-      const edits = [modelEdit(valid.members, model)];
-      if (usage !== null) edits.push(usage);
-      return body.edited(edits.sort((a, b) => a.start - b.start));
+      const slug = modelEdit(valid.members, model);
+      return body.edited(usage === null ? [slug] : [slug, usage]);
     },
-    answer: (reply, admission, meter) =>
+    answer: (reply, meter) =>
       streamed
-        ? new StreamRelay(reply, admission, meter, (options) => new ChatStream(options, CHAT_ANSWER, wantsUsage))
-        : new JsonRelay(reply, admission, meter, renderAnswer),
+        ? new StreamRelay(reply, meter, (options) => new ChatStream(options, CHAT_ANSWER, wantsUsage))
+        : new JsonRelay(reply, meter, renderEdited),
   };
-}
-
-/** An answer with what its dialect calls for; else null. */
-export function renderAnswer(body: Buffer, scan: AnswerScan): Buffer | null {
-  return scan.hasResult ? splice(body, scan.edits) : null;
-}
-
-/** The slug becomes the internal model identifier (spec section 1, rule 2). */
-export function modelEdit(members: Members, model: Model): Edit {
-  const { valueStart, valueEnd } = memberNamed(members, 'model') as Member;
-  return { start: valueStart, end: valueEnd, bytes: modelNames(model).upstream };
 }
 
 /** Sets `stream_options.include_usage`, whatever it was, and keeps the other options (spec section 4.2, streaming 4). */

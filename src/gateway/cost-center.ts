@@ -2,7 +2,8 @@ import { readCostCenter } from '../domain/cost-center.ts';
 import { twoReadings } from '../domain/errors.ts';
 import type { Member, Members } from '../json/members.ts';
 import type { Edit } from '../json/splice.ts';
-import { bytesWithin, membersWithin, type ValidBody } from './validate.ts';
+import type { ValidBody } from './body.ts';
+import { bytesWithin, membersWithin } from './members-within.ts';
 
 /** The cost centre of a call, and the edits that remove it from a body whose format has no place for it. */
 export interface NamedCostCenter {
@@ -19,8 +20,10 @@ const NOTHING = Buffer.alloc(0);
  * @param member the member of `metadata` that names it; null: there is none
  * @throws GatewayError 400
  */
-export function costCenterOf({ body, members, metadata }: ValidBody<unknown>, member: string | null): NamedCostCenter {
-  if (metadata < 0 || member === null) return NONE;
+export function costCenterOf({ body, members }: ValidBody<unknown>, member: string | null): NamedCostCenter {
+  if (member === null) return NONE;
+  const metadata = members.findIndex(({ name }) => name === 'metadata');
+  if (metadata < 0) return NONE;
   const outer = members[metadata] as Member;
   const value = bytesWithin(body, outer);
   const inner = membersWithin(value, outer);

@@ -5,9 +5,9 @@ import { checkEmbedding } from '../domain/request.ts';
 import type { AnswerScan } from '../json/answer.ts';
 import { splice } from '../json/splice.ts';
 import type { Call, Operation } from './call.ts';
-import { modelEdit } from './chat.ts';
 import { costCenterOf } from './cost-center.ts';
 import { JsonRelay } from './json-relay.ts';
+import { modelEdit } from './model-names.ts';
 import { validateBody } from './validate.ts';
 
 /** POST /embeddings (spec section 4.3). */
@@ -19,7 +19,7 @@ export const embeddings: Operation = {
   errors: REFERENCE_ERRORS,
   takesApiKeyHeader: false,
   read(services, body): Call {
-    const valid = validateBody(body, checkEmbedding, GOVERNED, services.steering);
+    const valid = validateBody(body, RULES, services.steering);
     const { input } = valid.request;
     const { name, removal } = costCenterOf(valid, services.costCenterMember);
     const hasTokenIds = typeof input !== 'string' && typeof input[0] !== 'string'; // the schema lets no others beside them
@@ -31,14 +31,13 @@ export const embeddings: Operation = {
       ...(hasTokenIds ? { check: admitTokenIds } : {}),
       bound: (model) => boundEmbedding(body.length, model.prices),
       // the format has no metadata: providers refuse it
-      forward: (model) => body.edited([modelEdit(valid.members, model), ...removal].sort((a, b) => a.start - b.start)),
-      answer: (reply, admission, meter) =>
-        new JsonRelay(reply, admission, meter, (answer, scan) => renderEmbeddings(answer, scan, base64)),
+      forward: (model) => body.edited([modelEdit(valid.members, model), ...removal]),
+      answer: (reply, meter) => new JsonRelay(reply, meter, (answer, scan) => renderEmbeddings(answer, scan, base64)),
     };
   },
 };
 
-const GOVERNED = ['model', 'input', 'encoding_format'];
+const RULES = { check: checkEmbedding, governed: ['model', 'input', 'encoding_format'] };
 
 /**
  * Gives the client the encoding it asked for. Some upstreams ignore `encoding_format`, and official

@@ -2,9 +2,9 @@ import { performance } from 'node:perf_hooks';
 import { CHAT_ANSWER } from '../domain/answer-members.ts';
 import type { GatewayError } from '../domain/errors.ts';
 import { type Generated, NOTHING_SEEN } from '../domain/estimate.ts';
-import type { Admission } from '../domain/usage.ts';
 import { type AnswerScan, scanAnswer } from '../json/answer.ts';
 import type { MemberTable } from '../json/member-table.ts';
+import { splice } from '../json/splice.ts';
 import { TextSample } from '../json/text-sample.ts';
 import { brokenAnswer, connectionFailure, deadlineFailure } from '../upstream/failure.ts';
 import { type AnswerHead, Stopped } from '../upstream/upstream.ts';
@@ -20,6 +20,11 @@ const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
 /** Makes the client's body from the upstream's; null when that is not the answer that was asked for. */
 export type Render = (body: Buffer, scan: AnswerScan) => Buffer | null;
 
+/** The answer with its edits made; null where it has no result. */
+export function renderEdited(body: Buffer, scan: AnswerScan): Buffer | null {
+  return scan.hasResult ? splice(body, scan.edits) : null;
+}
+
 /**
  * Relays one answer that is not streamed: it is kept whole, metered, rendered and sent in one write. If the client
  * leaves, the relay still waits for the answer, because an estimate could only guess what was generated. A call
@@ -32,8 +37,8 @@ export class JsonRelay extends Relay {
   #isJson = false;
   #rendered: Buffer | null = null;
 
-  constructor(reply: Reply, admission: Admission, meter: CallMeter, render: Render, table = CHAT_ANSWER) {
-    super(reply, admission, meter);
+  constructor(reply: Reply, meter: CallMeter, render: Render, table = CHAT_ANSWER) {
+    super(reply, meter);
     this.#render = render;
     this.#table = table;
   }
@@ -57,7 +62,7 @@ export class JsonRelay extends Relay {
     this.reply.endedAt = performance.now();
     const body = this.#body.bytes;
     if (this.status !== 200) return this.#fail(this.statusError(body));
-    const { slug } = modelNames(this.admission.model);
+    const { slug } = modelNames(this.meter.admission.model);
     const scan = this.#isJson ? scanAnswer(body, slug, this.#table, this.meter.hidden) : null;
     const rendered = scan === null || scan.error ? null : this.#renderOrNull(body, scan);
     if (scan === null || rendered === null) {

@@ -3,21 +3,27 @@ import { allowedBetas } from '../domain/betas.ts';
 import { boundChat } from '../domain/budget.ts';
 import { MESSAGES_ERRORS } from '../domain/errors.ts';
 import type { Model } from '../domain/model.ts';
-import { checkCountTokens, checkMessages } from '../domain/request.ts';
+import { checkCountTokens, checkMessages, type MessagesRequest } from '../domain/request.ts';
 import { requireStateless, STORED_MEMBERS } from '../domain/stateless.ts';
 import type { RequestHead } from '../http/request-head.ts';
 import { type EventTypes, TypedStream } from '../sse/typed-stream.ts';
 import type { RequestBody } from './body.ts';
 import type { Operation } from './call.ts';
-import { modelEdit, renderAnswer } from './chat.ts';
 import { costCenterOf } from './cost-center.ts';
-import { JsonRelay } from './json-relay.ts';
+import { JsonRelay, renderEdited } from './json-relay.ts';
+import { modelEdit } from './model-names.ts';
 import type { Services } from './services.ts';
 import { type OpenStream, StreamRelay } from './stream-relay.ts';
-import { validateBody } from './validate.ts';
+import { type BodyRules, validateBody } from './validate.ts';
 
 const DIALECT = { scope: 'chat', kind: 'chat', errors: MESSAGES_ERRORS, takesApiKeyHeader: true } as const;
-const GOVERNED = ['model', 'messages', 'stream', 'max_tokens', ...STORED_MEMBERS];
+const RULES: BodyRules<MessagesRequest> = {
+  check: checkMessages,
+  governed: ['model', 'messages', 'stream', 'max_tokens', ...STORED_MEMBERS],
+  own: STORED_MEMBERS,
+  untypedTool: 'custom',
+};
+const COUNT_RULES: BodyRules<MessagesRequest> = { ...RULES, check: checkCountTokens };
 
 /** What the types of its events mean. */
 const TYPES: EventTypes = {
@@ -34,14 +40,14 @@ export const messages: Operation = {
   endpoint: 'messages',
   upstreamPath: '/messages',
   read(services, body, _companyId, _id, head) {
-    const { request, ...call } = messagesCall(services, body, head, checkMessages);
+    const { request, ...call } = messagesCall(services, body, head, RULES);
     return {
       ...call,
       bound: (model) => boundChat(request, body.length, model.prices),
-      answer: (reply, admission, meter) =>
+      answer: (reply, meter) =>
         request.stream === true
-          ? new StreamRelay(reply, admission, meter, openMessage)
-          : new JsonRelay(reply, admission, meter, renderAnswer, MESSAGES_ANSWER),
+          ? new StreamRelay(reply, meter, openMessage)
+          : new JsonRelay(reply, meter, renderEdited, MESSAGES_ANSWER),
     };
   },
 };
@@ -52,15 +58,15 @@ export const countTokens: Operation = {
   endpoint: 'messages.count_tokens',
   upstreamPath: '/messages/count_tokens',
   read: (services, body, _companyId, _id, head) => ({
-    ...messagesCall(services, body, head, checkCountTokens),
+    ...messagesCall(services, body, head, COUNT_RULES),
     bound: () => ({ amount: 0n, bounded: true, completion: 0 }),
-    answer: (reply, admission, meter) => new JsonRelay(reply, admission, meter, renderCount, MESSAGES_ANSWER),
+    answer: (reply, meter) => new JsonRelay(reply, meter, renderCount, MESSAGES_ANSWER),
   }),
 };
 
 /** What both endpoints have in common. */
-function messagesCall(services: Services, body: RequestBody, head: RequestHead, check: typeof checkMessages) {
-  const valid = validateBody(body, check, GOVERNED, services.steering, STORED_MEMBERS, 'custom');
+function messagesCall(services: Services, body: RequestBody, head: RequestHead, rules: BodyRules<MessagesRequest>) {
+  const valid = validateBody(body, rules, services.steering);
   const { request, members } = valid;
   requireStateless(request);
   const { name, removal } = costCenterOf(valid, services.costCenterMember);
@@ -71,7 +77,7 @@ function messagesCall(services: Services, body: RequestBody, head: RequestHead, 
     costCenter: name,
     headers: headersOf(head),
     // the format has no metadata but a user's id, and providers refuse other members
-    forward: (model: Model) => body.edited([modelEdit(members, model), ...removal].sort((a, b) => a.start - b.start)),
+    forward: (model: Model) => body.edited([modelEdit(members, model), ...removal]),
   };
 }
 

@@ -1,6 +1,8 @@
 import { hiddenBehind } from '../domain/answer-members.ts';
 import type { Model } from '../domain/model.ts';
 import type { Hidden } from '../json/hidden.ts';
+import { type Member, type Members, memberNamed } from '../json/members.ts';
+import type { Edit } from '../json/splice.ts';
 
 /** The names of a model as JSON strings, quotes included. */
 export interface ModelNames {
@@ -37,6 +39,12 @@ export function hiddenOf(model: Model, secrets: readonly string[]): Hidden {
     ofUpstream.set(model, found);
   }
   return found;
+}
+
+/** The slug becomes the internal model identifier (spec section 1, rule 2). */
+export function modelEdit(members: Members, model: Model): Edit {
+  const { valueStart, valueEnd } = memberNamed(members, 'model') as Member;
+  return { start: valueStart, end: valueEnd, bytes: modelNames(model).upstream };
 }
 
 function quoted(text: string): Buffer {

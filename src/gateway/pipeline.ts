@@ -161,7 +161,7 @@ class ApiRequest implements BodyListener, ReplyListener {
       if (company.strict && company.budget !== null) await reserve(services, admission, call); // 402
       if (reply.res.destroyed) return meter.drop(); // the client left while something was looked up
       summary.meter = meter;
-      const relay = call.answer(reply, admission, meter);
+      const relay = call.answer(reply, meter);
       services.upstream.post({
         path: operation.upstreamPath,
         requestId,

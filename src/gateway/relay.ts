@@ -1,6 +1,5 @@
 import type { GatewayError } from '../domain/errors.ts';
 import type { BookingListener } from '../domain/ports.ts';
-import type { Admission } from '../domain/usage.ts';
 import { statusFailure } from '../upstream/failure.ts';
 import type { AnswerHead, UpstreamCall, UpstreamHandler } from '../upstream/upstream.ts';
 import type { CallMeter } from './call-meter.ts';
@@ -13,7 +12,6 @@ const MAX_REASON_BYTES = 2000;
 /** What the relays of whole and of streamed answers share: the state of one call. */
 export abstract class Relay implements UpstreamHandler, BookingListener {
   protected readonly reply: Reply;
-  protected readonly admission: Admission;
   protected readonly meter: CallMeter;
   protected readonly watch: Watch;
   /** null until the request is sent: until then nothing runs upstream. */
@@ -24,9 +22,8 @@ export abstract class Relay implements UpstreamHandler, BookingListener {
   /** The call is booked or given up: the rest of the answer no longer matters. */
   protected settled = false;
 
-  constructor(reply: Reply, admission: Admission, meter: CallMeter) {
+  constructor(reply: Reply, meter: CallMeter) {
     this.reply = reply;
-    this.admission = admission;
     this.meter = meter;
     reply.relay = this;
     this.watch = meter.watch(reply.res, (deadline) => this.onDeadline(deadline));
@@ -62,6 +59,6 @@ export abstract class Relay implements UpstreamHandler, BookingListener {
   protected statusError(body: Buffer): GatewayError {
     const { status, meter } = this;
     meter.upstreamFailed(`status ${status}: ${body.toString('utf8', 0, MAX_REASON_BYTES)}`, status);
-    return statusFailure(status, body, this.#retryAfter, this.admission.model, meter.secrets);
+    return statusFailure(status, body, this.#retryAfter, meter.admission.model, meter.secrets);
   }
 }

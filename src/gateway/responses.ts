@@ -6,12 +6,14 @@ import { requireStateless, STORED_MEMBERS } from '../domain/stateless.ts';
 import { memberNamed } from '../json/members.ts';
 import type { Edit } from '../json/splice.ts';
 import { type EventTypes, TypedStream } from '../sse/typed-stream.ts';
+import type { ValidBody } from './body.ts';
 import type { Call, Operation } from './call.ts';
-import { modelEdit, renderAnswer } from './chat.ts';
 import { costCenterOf } from './cost-center.ts';
-import { JsonRelay } from './json-relay.ts';
+import { JsonRelay, renderEdited } from './json-relay.ts';
+import { modelEdit } from './model-names.ts';
 import { type OpenStream, StreamRelay } from './stream-relay.ts';
-import { type ValidBody, validateBody, validateItemTools } from './validate.ts';
+import { validateItemTools } from './tools.ts';
+import { type BodyRules, validateBody } from './validate.ts';
 
 /** POST /responses (contract section 5): the caller's own bytes are sent on, with `model` and `store` edited. */
 export const responses: Operation = {
@@ -22,7 +24,7 @@ export const responses: Operation = {
   errors: RESPONSES_ERRORS,
   takesApiKeyHeader: false,
   read(services, body): Call {
-    const valid = validateBody(body, checkResponses, GOVERNED, services.steering, STORED_MEMBERS);
+    const valid = validateBody(body, RULES, services.steering);
     const { request } = valid;
     requireStateless(request);
     validateItemTools(valid, services.steering);
@@ -31,19 +33,20 @@ export const responses: Operation = {
       slugParam: 'model',
       costCenter: costCenterOf(valid, services.costCenterMember).name,
       bound: (model) => boundChat(bounding(request), body.length, model.prices),
-      forward(model) {
-        const edits = [modelEdit(valid.members, model), storeEdit(valid)];
-        return body.edited(edits.sort((a, b) => a.start - b.start));
-      },
-      answer: (reply, admission, meter) =>
+      forward: (model) => body.edited([modelEdit(valid.members, model), storeEdit(valid)]),
+      answer: (reply, meter) =>
         request.stream === true
-          ? new StreamRelay(reply, admission, meter, openResponse)
-          : new JsonRelay(reply, admission, meter, renderAnswer, RESPONSES_ANSWER),
+          ? new StreamRelay(reply, meter, openResponse)
+          : new JsonRelay(reply, meter, renderEdited, RESPONSES_ANSWER),
     };
   },
 };
 
-const GOVERNED = ['model', 'input', 'stream', 'store', 'include', 'max_output_tokens', 'n', ...STORED_MEMBERS];
+const RULES: BodyRules<ResponsesRequest> = {
+  check: checkResponses,
+  governed: ['model', 'input', 'stream', 'store', 'include', 'max_output_tokens', 'n', ...STORED_MEMBERS],
+  own: STORED_MEMBERS,
+};
 
 /** What the types of its events mean. */
 const TYPES: EventTypes = {

@@ -1,7 +1,7 @@
 import { performance } from 'node:perf_hooks';
 import type { GatewayError } from '../domain/errors.ts';
 import type { BookingListener } from '../domain/ports.ts';
-import type { Admission, Outcome } from '../domain/usage.ts';
+import type { Outcome } from '../domain/usage.ts';
 import type { ResponseStream } from '../http/exchange.ts';
 import type { ToldUsage } from '../json/usage.ts';
 import type { DialectStream, StreamOptions } from '../sse/dialect-stream.ts';
@@ -39,10 +39,10 @@ export class StreamRelay extends Relay implements SpanSink {
   #readOnTimer: NodeJS.Timeout | null = null;
 
   /** @param open makes the reader of the stream's dialect */
-  constructor(reply: Reply, admission: Admission, meter: CallMeter, open: OpenStream) {
-    super(reply, admission, meter);
+  constructor(reply: Reply, meter: CallMeter, open: OpenStream) {
+    super(reply, meter);
     this.#out = reply.stream(() => this.#onDrain());
-    const { slug } = modelNames(admission.model);
+    const { slug } = modelNames(meter.admission.model);
     this.#scanner = open({ slug, sink: this, maxEventBytes: meter.maxEventBytes, hidden: meter.hidden });
     meter.metrics.openStreams++;
   }

@@ -1,0 +1,119 @@
+import { GatewayError, twoReadings, unsupportedParameter } from '../domain/errors.ts';
+import type { ResponsesRequest } from '../domain/request.ts';
+import type { SteeringFilter } from '../domain/steering.ts';
+import { OPEN_BRACKET } from '../json/bytes.ts';
+import {
+  ambiguous,
+  foldsTo,
+  itemsOf,
+  type Member,
+  type Members,
+  memberNamed,
+  type ParsedObject,
+  type Span,
+} from '../json/members.ts';
+import type { RequestBody, ValidBody } from './body.ts';
+import { bytesWithin, objectWithin, tooLarge } from './members-within.ts';
+
+/** A group of the caller's tools under one name. */
+const TOOL_GROUP = 'namespace';
+/** Bytes of tools that are read one by one, and of lists around them outside of strings: 512 KiB take 2 to 4 ms. */
+const MOST_TOOLS = 1_048_576;
+const MOST_LISTED = 524_288;
+
+/** What decides about a tool. */
+export interface ToolRule {
+  readonly steering: SteeringFilter;
+  /** What a tool without a type is in the dialect. */
+  readonly untypedTool: string | null;
+}
+
+/** Refuses tools that run at the router or the provider: all types but those that the caller runs. */
+export function validateTools(body: RequestBody, member: Member, tools: unknown, rule: ToolRule): void {
+  if (!Array.isArray(tools)) return;
+  // tools of groups lie deeper than the parsed value reaches
+  if (tools.some((tool) => tool?.type === TOOL_GROUP)) {
+    return validateToolBytes(bytesWithin(body, member, MOST_TOOLS), 'tools', rule);
+  }
+  for (let i = 0; i < tools.length; i++) {
+    const tool = tools[i];
+    if (typeof tool !== 'object' || tool === null) continue;
+    for (const name in tool) if (name !== 'type' && foldsTo(name, 'type')) throw twoReadings(`tools[${i}].type`);
+    requireCallersTool(tool, `tools[${i}]`, rule);
+  }
+}
+
+/**
+ * Refuses tools of a list that is deeper than the parsed value reaches: a group, or an item of a response's input.
+ * @param bytes of a list
+ * @param parent where it stands, for the error
+ */
+function validateToolBytes(bytes: Buffer, parent: string, rule: ToolRule, mayGroup = true): void {
+  for (const [i, { start, end }] of itemsWithin(bytes, parent).entries()) {
+    const at = `${parent}[${i}]`;
+    const tool = objectWithin(bytes.subarray(start, end), at);
+    if (tool === null) continue;
+    requireOnce(tool.members, 'type', at);
+    if (!mayGroup || tool.value.type !== TOOL_GROUP) {
+      requireCallersTool(tool.value, at, rule);
+      continue;
+    }
+    requireOnce(tool.members, 'tools', at);
+    const inner = memberNamed(tool.members, 'tools');
+    if (inner === undefined) continue;
+    validateToolBytes(bytes.subarray(start + inner.valueStart, start + inner.valueEnd), `${at}.tools`, rule, false);
+  }
+}
+
+/** Items of a response's input that bring tools besides those of the list. */
+const WITH_TOOLS: ReadonlySet<unknown> = new Set(['additional_tools', 'tool_search_output']);
+
+/**
+ * Checks the tools that items of a response's input bring: Codex sends all of its own in one.
+ * @throws GatewayError 400
+ */
+export function validateItemTools({ body, members, request }: ValidBody<ResponsesRequest>, steering: SteeringFilter) {
+  const { input } = request;
+  if (typeof input === 'string' || !input.some(({ type }) => WITH_TOOLS.has(type))) return;
+  const { valueStart, valueEnd } = memberNamed(members, 'input') as Member;
+  const bytes = body.slice(valueStart, valueEnd);
+  let size = 0;
+  for (const [i, { start, end }] of itemsWithin(bytes, 'input').entries()) {
+    if (!WITH_TOOLS.has(input[i]?.type)) continue;
+    const at = `input[${i}]`;
+    size += end - start;
+    if (size > MOST_TOOLS) throw tooLarge(at, MOST_TOOLS);
+    const item = objectWithin(bytes.subarray(start, end), at) as ParsedObject;
+    requireOnce(item.members, 'tools', at);
+    const tools = memberNamed(item.members, 'tools');
+    if (tools === undefined) continue;
+    const list = bytes.subarray(start + tools.valueStart, start + tools.valueEnd);
+    if (list[0] !== OPEN_BRACKET) {
+      throw new GatewayError('invalid_type', `Invalid type for '${at}.tools': must be array.`, `${at}.tools`);
+    }
+    validateToolBytes(list, `${at}.tools`, { steering, untypedTool: null });
+  }
+}
+
+function requireCallersTool(
+  tool: Readonly<Record<string, unknown>>,
+  at: string,
+  { steering, untypedTool }: ToolRule,
+): void {
+  // Gemini's tools have no type and no name, but a member named for them
+  const type = tool.type ?? ('function' in tool ? 'function' : 'name' in tool ? untypedTool : null);
+  if (steering.refusesTool(type)) throw unsupportedParameter(`${at}.type`, HOSTED);
+}
+
+function itemsWithin(list: Buffer, name: string): Span[] {
+  const items = itemsOf(list, MOST_LISTED);
+  if (items !== null) return items;
+  throw new GatewayError('invalid_request', `'${name}' has more than ${MOST_LISTED} bytes outside of strings.`, name);
+}
+
+function requireOnce(members: Members, name: string, at: string): void {
+  if (ambiguous(members, [name]) !== null) throw twoReadings(`${at}.${name}`);
+}
+
+const HOSTED =
+  ' Only tools that the caller runs are available, such as functions: others reach what the provider stores.';
