@@ -1,5 +1,7 @@
 import type { Bound } from '../domain/budget.ts';
+import type { Company } from '../domain/company.ts';
 import type { ErrorFormat } from '../domain/errors.ts';
+import type { ApiKey } from '../domain/key.ts';
 import type { Model, ModelKind } from '../domain/model.ts';
 import type { Scope } from '../domain/scope.ts';
 import type { Endpoint } from '../domain/usage.ts';
@@ -27,6 +29,17 @@ export interface Operation {
    * @throws GatewayError 400 or 404
    */
   read(services: Services, body: RequestBody, companyId: string, id: string, head: RequestHead): Call | Promise<Call>;
+}
+
+/** One endpoint that runs no model: it tells something to the holder of any valid key (spec section 5, rule 3). */
+export interface Lookup {
+  readonly endpoint: 'models' | 'usage';
+  /**
+   * Makes the answer, which is JSON.
+   * @param id the identifier in the path, still URL-encoded
+   * @throws GatewayError, also as a rejection
+   */
+  render(services: Services, key: ApiKey, company: Company, id: string): Buffer | Promise<Buffer>;
 }
 
 /** One request, read and checked: the model it names, what goes upstream, and what relays the answer. */

@@ -13,17 +13,15 @@ import type { ClientRequest, ClientResponse } from '../http/exchange.ts';
 import type { RequestHead } from '../http/request-head.ts';
 import { newRequestId } from '../runtime/request-id.ts';
 import { type BodyListener, type RequestBody, readBody } from './body.ts';
-import type { Call, Operation } from './call.ts';
+import type { Call, Lookup, Operation } from './call.ts';
 import { CallMeter } from './call-meter.ts';
 import type { CompanyLoad } from './fair-shares.ts';
-import { renderModel, renderModels } from './models.ts';
 import { Reply, type ReplyListener } from './reply.ts';
 import { requireJson, requireOneMeaning } from './request-checks.ts';
 import { RequestSummary } from './request-log.ts';
-import { findRoute, type Route } from './router.ts';
+import { findRoute } from './router.ts';
 import type { Services } from './services.ts';
 import { errorsAt } from './unknown-path.ts';
-import { renderCall, renderUsage } from './usage.ts';
 
 const NO_HEADERS: readonly string[] = [];
 
@@ -75,7 +73,8 @@ class ApiRequest implements BodyListener, ReplyListener {
     try {
       requireOneMeaning(head, httpVersionMinor, limits.maxHeaders); // 400, 431
       const route = findRoute(method, url, basePath, head.host); // 404, 405
-      if (route.name !== 'operation') return void this.#list(route, arrived);
+      this.#summary.route = route.template;
+      if (route.kind === 'lookup') return void this.#lookUp(route.lookup, route.id, arrived);
       this.#operation = route.operation;
       this.#id = route.id;
       this.#summary.endpoint = route.operation.endpoint;
@@ -177,21 +176,14 @@ class ApiRequest implements BodyListener, ReplyListener {
     }
   }
 
-  /** GET /models, /models/{id}, /usage and /usage/{x-request-id}: any valid key (spec section 5, rule 3). */
-  async #list(route: Route, arrived: boolean): Promise<void> {
-    const { ownedBy } = this.#services;
-    const { reply } = this.#summary;
-    this.#summary.endpoint = route.name === 'usage' || route.name === 'call' ? 'usage' : 'models';
+  async #lookUp(lookup: Lookup, id: string, arrived: boolean): Promise<void> {
+    this.#summary.endpoint = lookup.endpoint;
     let complete: boolean | undefined = arrived;
     try {
       const key = await this.#authenticate();
       complete = undefined;
       const company = await companyOf(this.#services, key);
-      const allowed = key.restriction?.models ?? null;
-      if (route.name === 'usage') reply.json(await renderUsage(this.#services, key, company));
-      else if (route.name === 'call') reply.json(await renderCall(this.#services, key, route.id));
-      else if (route.name === 'model') reply.json(renderModel(company, allowed, route.id, ownedBy));
-      else reply.json(renderModels(company, allowed, ownedBy));
+      this.#summary.reply.json(await lookup.render(this.#services, key, company, id));
     } catch (error) {
       this.#refuse(error, complete);
     }

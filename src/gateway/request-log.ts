@@ -34,6 +34,8 @@ export class RequestSummary implements EndedRequest {
   /** The request was handed to the upstream's client. */
   sentAt = Number.NaN;
   endpoint = 'unknown';
+  /** The path of the endpoint below the base path, such as "/models/{model}"; null: none was found. */
+  route: string | null = null;
   keyId: string | null = null;
   companyId: string | null = null;
   /** The model asked for, in the caller's words: any text. */

@@ -1,24 +1,54 @@
 import { GatewayError } from '../domain/errors.ts';
 import { assistantRun } from './assistants.ts';
-import type { Operation } from './call.ts';
+import type { Lookup, Operation } from './call.ts';
 import { chat } from './chat.ts';
 import { embeddings } from './embeddings.ts';
 import { countTokens, messages } from './messages.ts';
+import { modelList, oneModel } from './models.ts';
 import { responses } from './responses.ts';
 import { unknownPath } from './unknown-path.ts';
+import { keyUsage, oneCall } from './usage.ts';
 
-/** The endpoint of a request (spec section 4). `id` is the identifier in the path, still URL-encoded, or ''. */
-export type Route =
-  | { readonly name: 'models' | 'model' | 'usage' | 'call'; readonly id: string }
-  | { readonly name: 'operation'; readonly operation: Operation; readonly id: string };
+/** The endpoint of a request (spec section 4). */
+export type Route = {
+  readonly method: 'GET' | 'POST';
+  /** Its path below the base path, such as "/models/{model}". */
+  readonly template: string;
+  /** What stands in the path for the part in braces, still URL-encoded; '' where there is none. */
+  readonly id: string;
+} & (
+  | { readonly kind: 'operation'; readonly operation: Operation }
+  | { readonly kind: 'lookup'; readonly lookup: Lookup }
+);
 
-const MODELS: Route = { name: 'models', id: '' };
-const USAGE: Route = { name: 'usage', id: '' };
-const CHAT: Route = { name: 'operation', operation: chat, id: '' };
-const EMBEDDINGS: Route = { name: 'operation', operation: embeddings, id: '' };
-const RESPONSES: Route = { name: 'operation', operation: responses, id: '' };
-const MESSAGES: Route = { name: 'operation', operation: messages, id: '' };
-const COUNT_TOKENS: Route = { name: 'operation', operation: countTokens, id: '' };
+const MODELS = routeOf('/models', modelList);
+const USAGE = routeOf('/usage', keyUsage);
+
+/** Paths without an identifier. */
+const FIXED: ReadonlyMap<string, Route> = new Map([
+  ['/chat/completions', routeOf('/chat/completions', chat)],
+  ['/embeddings', routeOf('/embeddings', embeddings)],
+  ['/responses', routeOf('/responses', responses)],
+  ['/messages', routeOf('/messages', messages)],
+  ['/messages/count_tokens', routeOf('/messages/count_tokens', countTokens)],
+  ['/models', MODELS],
+  ['/models/', MODELS],
+  ['/usage', USAGE],
+  ['/usage/', USAGE],
+]);
+
+/** Paths with one. */
+const WITH_ID: readonly (readonly [path: RegExp, route: Route])[] = [
+  [/^\/models\/(.+)$/, routeOf('/models/{model}', oneModel)],
+  [/^\/usage\/([^/]+)$/, routeOf('/usage/{id}', oneCall)],
+  [/^\/assistants\/([^/]+)\/run$/, routeOf('/assistants/{id}/run', assistantRun)],
+];
+
+function routeOf(template: string, endpoint: Operation | Lookup): Route {
+  return 'render' in endpoint
+    ? { method: 'GET', template, id: '', kind: 'lookup', lookup: endpoint }
+    : { method: 'POST', template, id: '', kind: 'operation', operation: endpoint };
+}
 
 /**
  * Finds the route of a request target. A query is ignored; so is a second slash, which a base
@@ -36,41 +66,21 @@ export function findRoute(method: string, target: string, basePath: string, host
   const query = target.indexOf('?');
   let path = query < 0 ? target.slice(basePath.length) : target.slice(basePath.length, query);
   if (path.startsWith('//')) path = path.slice(1);
-  switch (path) {
-    case '/chat/completions':
-      return only('POST', method, CHAT);
-    case '/embeddings':
-      return only('POST', method, EMBEDDINGS);
-    case '/responses':
-      return only('POST', method, RESPONSES);
-    case '/messages':
-      return only('POST', method, MESSAGES);
-    case '/messages/count_tokens':
-      return only('POST', method, COUNT_TOKENS);
-    case '/models':
-    case '/models/':
-      return only('GET', method, MODELS);
-    case '/usage':
-    case '/usage/':
-      return only('GET', method, USAGE);
-  }
+  const fixed = FIXED.get(path);
+  if (fixed !== undefined) return requireMethod(fixed, method);
   requireOneMeaning(target);
-  const model = /^\/models\/(.+)$/.exec(path);
-  if (model !== null) return only('GET', method, { name: 'model', id: model[1] as string });
-  const call = /^\/usage\/([^/]+)$/.exec(path);
-  if (call !== null) return only('GET', method, { name: 'call', id: call[1] as string });
-  const run = /^\/assistants\/([^/]+)\/run$/.exec(path);
-  if (run !== null) return only('POST', method, { name: 'operation', operation: assistantRun, id: run[1] as string });
+  for (const [pattern, route] of WITH_ID) {
+    const id = pattern.exec(path)?.[1];
+    if (id !== undefined) return requireMethod({ ...route, id }, method);
+  }
   throw unknownPath(target, basePath);
 }
 
-function only(expected: string, method: string, route: Route): Route {
-  if (method !== expected) {
-    const error = new GatewayError('method_not_allowed');
-    error.headers = ['allow', expected];
-    throw error;
-  }
-  return route;
+function requireMethod(route: Route, method: string): Route {
+  if (method === route.method) return route;
+  const error = new GatewayError('method_not_allowed');
+  error.headers = ['allow', route.method];
+  throw error;
 }
 
 const SLASH = 0x2f;

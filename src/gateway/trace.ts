@@ -84,7 +84,7 @@ class Spans implements RequestTrace {
   #server(summary: RequestSummary, now: number): string {
     const { exporter, basePath } = this.#options;
     const { status, requestId } = summary.reply;
-    const route = routeOf(summary.endpoint, this.#path, basePath);
+    const route = summary.route === null ? null : basePath + summary.route;
     const attributes = [
       METHODS[this.#method] ?? OTHER_METHOD,
       SCHEME,
@@ -154,23 +154,6 @@ function failureOf({ meter, reply }: RequestSummary): string | null {
   if (meter?.outcome !== 'upstream_failed') return null;
   return reply.status >= 400 ? `${reply.status}` : 'upstream_failed';
 }
-
-/** The template of a path; null where it is no route. */
-function routeOf(endpoint: string, path: string, basePath: string): string | null {
-  if (endpoint === 'models') return basePath + (/\/models\/?$/.test(path) ? '/models' : '/models/{model}');
-  if (endpoint === 'usage') return basePath + (/\/usage\/?$/.test(path) ? '/usage' : '/usage/{id}');
-  const route = ROUTES[endpoint];
-  return route === undefined ? null : basePath + route;
-}
-
-const ROUTES: Readonly<Record<string, string>> = {
-  'chat.completions': '/chat/completions',
-  embeddings: '/embeddings',
-  'assistants.run': '/assistants/{id}/run',
-  responses: '/responses',
-  messages: '/messages',
-  'messages.count_tokens': '/messages/count_tokens',
-};
 
 // attributes that are always the same
 const METHODS: Readonly<Record<string, string>> = Object.fromEntries(

@@ -5,18 +5,20 @@ import type { LimitLeft } from '../domain/limits.ts';
 import { formatEur } from '../domain/money.ts';
 import type { Calendar } from '../domain/month.ts';
 import { requestIdTime } from '../runtime/request-id.ts';
+import type { Lookup } from './call.ts';
 import type { Services } from './services.ts';
-
-/** GET /usage and GET /usage/{x-request-id} (contract section 5). */
 
 const DAY = 86_400_000;
 
 /**
- * What the key used this month, what its own budget leaves, and its limits. Figures of its company are left out:
- * they would tell one key holder what all others spend, and 402 says when that budget is reached.
- * @throws GatewayError 503
+ * GET /usage (contract section 5): what the key used this month, what its own budget leaves, and its limits. Figures
+ * of its company are left out: they would tell one key holder what all others spend, and 402 says when that budget is
+ * reached.
  */
-export async function renderUsage(services: Services, key: ApiKey, company: Company): Promise<Buffer> {
+export const keyUsage: Lookup = { endpoint: 'usage', render: renderUsage };
+
+/** @throws GatewayError 503 */
+async function renderUsage(services: Services, key: ApiKey, company: Company): Promise<Buffer> {
   const { calendar, clock, ledger, limiter } = services;
   const at = clock();
   const month = calendar.month(at);
@@ -51,12 +53,17 @@ function shown(left: LimitLeft | null) {
   return left && { limit: left.limit, remaining: left.remaining };
 }
 
+/** GET /usage/{x-request-id} (contract section 5): one call of the key, streamed or not. */
+export const oneCall: Lookup = {
+  endpoint: 'usage',
+  render: (services, key, _company, id) => renderCall(services, key, id),
+};
+
 /**
- * One call of the key, streamed or not.
  * @param id as it stands in the path
  * @throws GatewayError 429, 503, and the same 404 for a request of another key, one without usage, and a malformed id
  */
-export async function renderCall({ calendar, clock, calls }: Services, key: ApiKey, id: string): Promise<Buffer> {
+async function renderCall({ calendar, clock, calls }: Services, key: ApiKey, id: string): Promise<Buffer> {
   const requestId = id.toLowerCase();
   const began = requestIdTime(requestId);
   const known = began !== null && began < clock() + DAY;
