@@ -392,7 +392,7 @@ function headers(text: string): Record<string, string> {
   );
 }
 
-/** The same, but each name once, each with a value, and none that the gateway sends itself or that frames a message. */
+/** As `headers`, but each name once, each with a value, and none that the gateway sends itself or that frames a message. */
 function upstreamHeaders(text: string): Record<string, string> {
   const pairs = headerPairs(text);
   const mistakes = pairs.flatMap(([name, value], k) => {

@@ -63,6 +63,11 @@ export function lineSink(log: Log): LineSink | null {
   return (line) => void output.write(lineStart + line.slice(1));
 }
 
+/** What a log line says of something that was thrown. */
+export function reasonOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
 /**
  * Buffers lines for standard error and writes them as bytes. pino's own destination buffers text,
  * whose conversion to bytes costs 7 µs a line under load, and loses lines where a pipe is full.

@@ -3,10 +3,11 @@ import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises'
 import { parsePrices } from '../../src/domain/money.ts';
 import { Calendar } from '../../src/domain/month.ts';
 import { type Admission, usageRecord } from '../../src/domain/usage.ts';
-import { fileDisk, systemProcesses } from '../../src/ledger/disk.ts';
+import { BatchLedger } from '../../src/ledger/batch-ledger.ts';
+import { fileDisk } from '../../src/ledger/disk.ts';
+import { systemProcesses } from '../../src/ledger/processes.ts';
 import { Spool } from '../../src/ledger/spool.ts';
 import { systemTiming } from '../../src/ledger/timing.ts';
-import { BatchLedger } from '../../src/ledger/writer.ts';
 import { newRequestId } from '../../src/runtime/request-id.ts';
 import { openDatabase } from '../../src/store/database.ts';
 import { ledgerStore } from '../../src/store/ledger.ts';

@@ -29,7 +29,7 @@ type ByLength = readonly (readonly Entry[])[];
 /** The names to look for in an upstream's objects, prepared once by `memberTable`. */
 export interface MemberTable {
   readonly topLevel: ByLength;
-  /** The same by name, for keys written with escapes. */
+  /** The entries of `topLevel` by name, for keys written with escapes. */
   readonly byName: ReadonlyMap<string, number>;
   readonly generated: ByLength;
   /** The members of a usage that tell its price; null: they stay. */

@@ -11,7 +11,7 @@ export function splice(body: Buffer, edits: readonly Edit[]): Buffer {
 }
 
 /**
- * The same for a body in pieces. The result consists of views of the pieces, with the bytes of the edits between them:
+ * Makes the edits in a body that is in pieces. The result consists of views of the pieces, with the bytes of the edits between them:
  * nothing is copied.
  * @param edits sorted by start, not overlapping; offsets in the whole body
  */

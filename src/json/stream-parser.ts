@@ -39,7 +39,7 @@ import { Utf8Check } from './utf8-check.ts';
 
 /** In a longer array, an item of the same type as the last one kept is left out, unless it is an object. */
 export const REDUCED_ITEMS = 16_384;
-/** The same below the second level: 2,048 lists of tokens are no more than 32,768 values. */
+/** As REDUCED_ITEMS, below the second level: 2,048 lists of tokens are no more than 32,768 values. */
 export const REDUCED_DEEP_ITEMS = 16;
 /**
  * Most values in the reduced value. Each costs a validator about 20 ns, and an object with this

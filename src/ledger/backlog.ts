@@ -1,14 +1,15 @@
 import { readRecordCost } from '../domain/record.ts';
+import { reasonOf } from '../log.ts';
 import type { SpoolFile } from './disk.ts';
 import { linesOf, type PendingRecord, RecordBlocks } from './record-block.ts';
-import type { Spool } from './spool.ts';
+import type { Spool, SpoolOptions } from './spool.ts';
 import { lineLength, readLines, type SpoolLine } from './spool-line.ts';
 
 export interface BacklogOptions {
   /** null: records wait in memory only. */
   readonly spool: Spool | null;
   readonly clock: () => number;
-  readonly log: { warn(fields: object, text: string): void; error(fields: object, text: string): void };
+  readonly log: SpoolOptions['log'];
   /** Records kept in memory that are on the disk too. Default 50,000. */
   readonly maxInMemory?: number;
   /** Records kept in memory that are nowhere else; more are lost. Default 200,000. */
@@ -312,14 +313,4 @@ export class Backlog {
 
 function isWaiting(segment: Segment): boolean {
   return segment.waiting > 0 || segment.damaged.length > 0;
-}
-
-/** The code of a failure, as Postgres, Node and the store name it; empty where it has none. */
-export function codeOf(error: unknown): string {
-  return (error as { code?: string }).code ?? '';
-}
-
-/** The message of an error. */
-export function reasonOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -78,18 +78,18 @@ export class SpendTable {
     return key;
   }
 
-  /** Femto-EUR, or undefined when the figure has to be read first. @param id see MonthSpend, as everywhere below */
+  /** What a company or key has spent, in femto-EUR; undefined when the figure has to be read first. @param id see MonthSpend */
   get(id: string, month: string): Femto | undefined {
     return figureOf(this.#months.get(month)?.get(id));
   }
 
-  /** The same for the company of a key. */
+  /** What the company of a key has spent, in femto-EUR; undefined when the figure has to be read first. */
   of(key: KeyMemory, month: string): Femto | undefined {
     if (!isCurrent(key.spend, month)) key.spend = this.#months.get(month)?.get(key.companyId) ?? null;
     return figureOf(key.spend ?? undefined);
   }
 
-  /** The same for a key that has a budget of its own; `get` still tells a figure in doubt. */
+  /** What a key with a budget of its own has spent; undefined also for a figure in doubt, which `get` still tells. */
   ofOwn(key: KeyMemory, month: string): Femto | undefined {
     if (!isCurrent(key.own, month)) key.own = this.#months.get(month)?.get(key.ownId as string) ?? null;
     if (key.own === null || this.#doubted.has(key.own)) return undefined;
@@ -149,7 +149,7 @@ export class SpendTable {
     if (!inserted) this.#assumed.add(spend); // sums are those of companies
   }
 
-  /** The same for sums of a company: `pending` is pending no longer, `inserted` is new in the database. */
+  /** Settles sums of a company: `pending` is pending no longer, `inserted` is new in the database. */
   settleSum(companyId: string, month: string, pending: Femto, inserted: Femto): void {
     const spend = this.#find(companyId, month);
     spend.pending -= pending;

@@ -1,4 +1,5 @@
-import type { Disk, Processes, ProcessIdentity, SpoolFile } from './disk.ts';
+import type { Disk, SpoolFile } from './disk.ts';
+import type { Processes, ProcessIdentity } from './processes.ts';
 
 export interface SpoolOptions {
   readonly disk: Disk;

@@ -96,7 +96,7 @@ export class LeasedLimiter implements Limiter, Source {
     if (slots.isScarce && !this.#away) this.#want(slots);
   }
 
-  /** The same where a share has too few units in hand. */
+  /** Takes units of one share after the other, and waits for each that has too few in hand. */
   async #takeLater(shares: KeyShares, of: readonly Share[], units: number): Promise<void> {
     const taken: Share[] = [];
     try {

@@ -2,7 +2,7 @@ import { randomInt, randomUUID } from 'node:crypto';
 import t from 'tap';
 import { parsePrices } from '../../src/domain/money.ts';
 import { usageRecord } from '../../src/domain/usage.ts';
-import { BatchLedger } from '../../src/ledger/writer.ts';
+import { BatchLedger } from '../../src/ledger/batch-ledger.ts';
 import type { Sql } from '../../src/store/database.ts';
 import { exportLedger } from '../../src/store/export.ts';
 import { ledgerStore } from '../../src/store/ledger.ts';

@@ -4,10 +4,11 @@ import { Calendar } from '../../src/domain/month.ts';
 import type { KeyAndMonth, LedgerStore, MaybeAsync, MonthSum, RefusedRecord } from '../../src/domain/ports.ts';
 import { readRecordCost } from '../../src/domain/record.ts';
 import { type Admission, type UsageRecord, usageRecord } from '../../src/domain/usage.ts';
-import type { Disk, Processes } from '../../src/ledger/disk.ts';
+import { BatchLedger } from '../../src/ledger/batch-ledger.ts';
+import type { Disk } from '../../src/ledger/disk.ts';
+import type { Processes } from '../../src/ledger/processes.ts';
 import { Spool } from '../../src/ledger/spool.ts';
 import type { Timing } from '../../src/ledger/timing.ts';
-import { BatchLedger } from '../../src/ledger/writer.ts';
 
 /**
  * The metering core with clock, disk and database played by a seed: replicas book records

@@ -14,7 +14,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { Backlog } from '../../src/ledger/backlog.ts';
-import { type Disk, fileDisk, type Processes, type SpoolFile, systemProcesses } from '../../src/ledger/disk.ts';
+import { type Disk, fileDisk, type SpoolFile } from '../../src/ledger/disk.ts';
+import { type Processes, systemProcesses } from '../../src/ledger/processes.ts';
 import { type PendingRecord, RecordBlocks } from '../../src/ledger/record-block.ts';
 import { Spool } from '../../src/ledger/spool.ts';
 

@@ -13,11 +13,13 @@ import type {
 } from '../domain/ports.ts';
 import { type RecordCost, readRecordCost } from '../domain/record.ts';
 import type { KeyUsage, UsageRecord } from '../domain/usage.ts';
-import { Backlog, type BacklogOptions, codeOf, reasonOf } from './backlog.ts';
+import { reasonOf } from '../log.ts';
+import { Backlog, type BacklogOptions } from './backlog.ts';
 import { KeyUsageReader } from './key-usage.ts';
+import { LastUsed } from './last-used.ts';
 import { BatchJson, type PendingRecord, totalOf } from './record-block.ts';
 import { Reservations } from './reservations.ts';
-import { type KeyMemory, type MonthSpend, SpendTable, spendIdOf } from './spend.ts';
+import { type MonthSpend, SpendTable, spendIdOf } from './spend.ts';
 import { SpendReader } from './spend-reader.ts';
 import { BEAT_MS, type Spool } from './spool.ts';
 import { systemTiming, type Timing } from './timing.ts';
@@ -29,8 +31,6 @@ const BACKOFF_MS = 500; // pause after the database failed
 const MAX_BATCH = 2000; // records in one statement
 const MIN_BATCH = 50; // what a batch shrinks to while the database cannot take it in time
 const CONFLICT_TRIES = 10;
-const LAST_USED_MS = 10_000; // how old last_used_at may be
-const MAX_KEYS = 3000; // in one statement, which takes some 100 ms; 100,000 took 2 s, which is the deadline
 /** Deadlock and serialization failure: nothing was written, and another try is likely to succeed. */
 const CONFLICTS = ['40P01', '40001'];
 
@@ -64,15 +64,12 @@ export class BatchLedger implements Ledger {
   readonly #spendReader: SpendReader;
   readonly #usageReader: KeyUsageReader;
   readonly #reservations: Reservations;
+  readonly #lastUsed: LastUsed;
   /** What was booked in this turn, where it counts, and when the first of it was. */
   #group: { readonly record: UsageRecord; readonly spend: MonthSpend }[] = [];
   #groupAt = 0;
   #listeners: BookingListener[] = [];
   readonly #commitGroup = (): void => this.#commit();
-  /** Keys used since their times were stored, and those of that time which are not stored yet. */
-  #usedKeys: KeyMemory[] = [];
-  #remainingKeys: KeyMemory[] = [];
-  #lastUsedAt = 0;
   #batchSize = MAX_BATCH;
   /**
    * The last record of a batch that may have been committed although its answer was lost. No spend may be read
@@ -99,6 +96,7 @@ export class BatchLedger implements Ledger {
     this.#writer = writer;
     this.#backlog = new Backlog({ ...options, spool, clock: timing.now });
     this.#reservations = new Reservations(store, writer, timing);
+    this.#lastUsed = new LastUsed(store, timing);
     this.#spendReader = new SpendReader({
       store,
       table: this.#spend,
@@ -176,8 +174,7 @@ export class BatchLedger implements Ledger {
     const { payer, month, at } = record.admission;
     const key = this.#spend.key(payer);
     const spend = this.#spend.add(key, month, record.cost);
-    if (key.usedAt === 0) this.#usedKeys.push(key);
-    key.usedAt = at;
+    this.#lastUsed.note(key, at);
     if (key.used !== null) key.used.book(record);
     if (this.#group.length === 0) {
       this.#timing.soon(this.#commitGroup);
@@ -187,7 +184,7 @@ export class BatchLedger implements Ledger {
     if (listener !== null) this.#listeners.push(listener);
   }
 
-  /** Somebody else looked at the database. @param changed whether any company's spend may have changed since */
+  /** The change feed has looked at the database. @param changed whether any company's spend may have changed since */
   heard(changed: boolean): void {
     this.#spendReader.heard(changed);
     // also where it sleeps on: a timer that ends meanwhile would wake the whole process
@@ -258,7 +255,7 @@ export class BatchLedger implements Ledger {
         await this.#spendReader.answer();
         await this.#spendReader.poll();
         await this.#answerUsage();
-        await this.#storeLastUsed(false);
+        await this.#lastUsed.store(false);
         await this.#reservations.keep(false);
         if (!this.available) this.#options.log.warn({ records: this.backlog }, 'ledger: the database is back');
         this.available = true;
@@ -274,7 +271,7 @@ export class BatchLedger implements Ledger {
         if (!this.#abandoned) await this.#sleep(BACKOFF_MS);
       }
     }
-    await this.#storeLastUsed(true).catch(() => {});
+    await this.#lastUsed.store(true).catch(() => {});
     await this.#reservations.keep(true).catch(() => {});
   }
 
@@ -377,26 +374,9 @@ export class BatchLedger implements Ledger {
     await this.#usageReader.answer(pending.map(({ json }) => readRecordCost(json)).filter((record) => record !== null));
   }
 
-  /** Stores when MAX_KEYS keys were last used, if it is time; of all keys with `final`. @throws as the store does */
-  async #storeLastUsed(final: boolean): Promise<void> {
-    do {
-      if (this.#remainingKeys.length === 0) {
-        const now = this.#timing.uptime();
-        if (this.#usedKeys.length === 0 || (!final && now - this.#lastUsedAt < LAST_USED_MS)) return;
-        this.#remainingKeys = this.#usedKeys;
-        this.#usedKeys = [];
-        this.#lastUsedAt = now;
-      }
-      const keys = this.#remainingKeys.splice(-MAX_KEYS);
-      const lastUsed = keys.map(({ keyId, usedAt }) => [keyId, usedAt] as const);
-      for (const key of keys) key.usedAt = 0; // from now on the key counts as not used
-      await this.#options.store.touchKeys(lastUsed);
-    } while (final);
-  }
-
   /** There is nothing to do before the next beat. A turn of the loop costs some 300 µs in a process at rest. */
   get #isAtRest(): boolean {
-    if (this.backlog > 0 || this.#closing || this.#usedKeys.length + this.#remainingKeys.length > 0) return false;
+    if (this.backlog > 0 || this.#closing || !this.#lastUsed.isEmpty) return false;
     const now = this.#timing.uptime();
     if (now - this.#beatAt >= BEAT_MS || now >= this.#usageReader.dueAt || !this.#reservations.isQuiet) return false;
     return this.available && !this.#spendReader.isWanted && !this.#spendReader.isDue;
@@ -427,7 +407,7 @@ export class BatchLedger implements Ledger {
     if (!this.#backlog.beat()) {
       this.#commit(); // what was booked in this turn has a new file to go to
       this.#spend.resetPending(this.#backlog.records());
-      this.#uncertain = null; // that is the business of whoever took the files over
+      this.#uncertain = null; // whoever took the files over writes those records
     }
     this.#adopt();
   }
@@ -447,4 +427,9 @@ export class BatchLedger implements Ledger {
     await promise;
     cancel();
   }
+}
+
+/** The code of a failure, as Postgres, Node and the store name it; empty where it has none. */
+function codeOf(error: unknown): string {
+  return (error as { code?: string }).code ?? '';
 }
