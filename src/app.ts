@@ -217,15 +217,23 @@ export function tlsFiles({ tlsCert, tlsKey }: Config, log: Logger, ticketKeys?: 
   }
 }
 
+/** What the pages' process is told. */
 function pagesSettings(config: Config, { databaseUrl, apiUrl }: Addresses, logLevel: string) {
-  const { billingTimezone, keyPrefix, ownedBy, upstreamCurrency, upstreamRate, requestTrailDays } = config;
-  const { listenSocket: apiSocket, adminUrl, oidc, alertMail } = config;
+  const { oidc, alertMail } = config;
   return {
-    ...{ databaseUrl, billingTimezone, logLevel, requestTrailDays, keyPrefix, ownedBy, apiUrl, apiSocket },
-    ...{ upstreamCurrency, upstreamRate },
+    databaseUrl,
     databaseConnections: config.databaseConnections - OWN_CONNECTIONS,
+    logLevel,
+    apiUrl,
+    apiSocket: config.listenSocket,
     publicUrl: config.apiUrl?.href.replace(/\/$/, '') ?? apiUrl,
-    adminUrl: adminUrl?.href ?? null,
+    adminUrl: config.adminUrl?.href ?? null,
+    billingTimezone: config.billingTimezone,
+    keyPrefix: config.keyPrefix,
+    ownedBy: config.ownedBy,
+    upstreamCurrency: config.upstreamCurrency,
+    upstreamRate: config.upstreamRate,
+    requestTrailDays: config.requestTrailDays,
     mail: alertMail === null ? null : { url: alertMail.url, from: alertMail.from },
     oidc: oidc === null ? null : { ...oidc, issuer: oidc.issuer.href },
   };

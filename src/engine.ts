@@ -58,7 +58,7 @@ export interface Engine {
 }
 
 const CLOSE_MS = 10_000; // how long closing waits for the database to take the last records
-const NOTICE_MS = 1000; // and for clients that were cut to be noticed
+const NOTICE_MS = 1000; // how long it waits for clients that were cut to be noticed
 const NO_TENANT_ROLE =
   'row-level security between companies is off: the database user may not make the role tollgate_tenant; let an administrator of the server run "create role tollgate_tenant nologin; grant tollgate_tenant to <this user>", then restart';
 
@@ -107,15 +107,11 @@ export async function openEngine(
     },
   });
   const trail = openTrail(config, own ?? db, metrics, log);
-  const { maxRequests, maxDelayMs, maxMemoryBytes, basePath, ownedBy, apiProxies, maxBodyBytes, maxEventBytes } =
-    config;
+  const { maxRequests, maxDelayMs, maxMemoryBytes } = config;
   const overload = new Overload({ maxRequests, maxDelayMs, maxMemoryBytes: maxMemoryBytes ?? mostMemory() });
   const deadlines = new Deadlines(config);
   const heartbeat = heartbeatOf(gatewayStore(db, writer, name, programVersion()), ledger, limiter, overload);
-  gaugeLedger(metrics, ledger);
-  gaugeDirectory(metrics, directory, changes);
-  gaugeLoad(metrics, overload);
-  countLimited(metrics, limiter);
+  measure(metrics, { ledger, directory, changes, overload, limiter });
 
   return {
     db,
@@ -123,23 +119,26 @@ export async function openEngine(
     demo: demo !== null,
     adopt: () => ledger.adopt(),
     services: {
-      ...{ directory, ledger, limiter, upstream, calendar, clock, log, metrics, overload, deadlines },
+      directory,
+      ledger,
+      limiter,
       calls: new CallReader(store, systemTiming(clock), () => ledger.available),
-      ...{ basePath, ownedBy, apiProxies, maxBodyBytes, maxEventBytes },
+      upstream,
+      calendar,
+      clock,
+      log,
+      metrics,
+      overload,
+      deadlines,
+      settings: config,
       estimator: new Estimator(),
       requestLog: new RequestLog(lineSink(log), metrics, clock, trail),
       tracer: tracing?.tracer ?? null,
       bodyMemory: new BodyMemory(collectYoung),
-      limits: config,
       steering: new SteeringFilter(refusedNames(config.refusedParameters)),
-      costCenterMember: config.costCenterMember,
-      upstreamCurrency: config.upstreamCurrency,
     },
     async close() {
-      // calls whose clients were cut are booked as aborted; after the upstream is closed they would count as its failures, and be free
-      for (const end = performance.now() + NOTICE_MS; overload.inFlight > 0 && performance.now() < end; ) {
-        await setImmediate();
-      }
+      await untilNoticed(overload);
       upstream.destroy();
       deadlines.close();
       overload.close();
@@ -153,6 +152,16 @@ export async function openEngine(
       return lost;
     },
   };
+}
+
+/**
+ * Waits until calls whose clients were cut are booked as aborted. After the upstream is closed they would count as
+ * its failures, and be free.
+ */
+async function untilNoticed(overload: Overload): Promise<void> {
+  for (const end = performance.now() + NOTICE_MS; overload.inFlight > 0 && performance.now() < end; ) {
+    await setImmediate();
+  }
 }
 
 /** The upstream of the configuration, or the demo. */
@@ -178,12 +187,6 @@ function heartbeatOf(store: GatewayStore, ledger: BatchLedger, limiter: LeasedLi
     limitsAlone: limiter.isAlone,
     inFlight: overload.inFlight,
   }));
-}
-
-function countLimited(metrics: Metrics, limiter: LeasedLimiter): void {
-  metrics.counter('tollgate_requests_limited_total', 'Requests refused with 429 for a limit of theirs', (add) => {
-    for (const [limit, refused] of Object.entries(limiter.refused)) add({ limit }, refused);
-  });
 }
 
 /**
@@ -311,7 +314,25 @@ async function openEvents(config: Config, db: Database, own: Database, holder: s
   return sender;
 }
 
-function gaugeLedger(metrics: Metrics, ledger: BatchLedger): void {
+/** The parts of a gateway whose figures are metrics. */
+interface Measured {
+  readonly ledger: BatchLedger;
+  readonly directory: CachedDirectory;
+  readonly changes: Changes;
+  readonly overload: Overload;
+  readonly limiter: LeasedLimiter;
+}
+
+function measure(metrics: Metrics, { ledger, directory, changes, overload, limiter }: Measured): void {
+  measureLedger(metrics, ledger);
+  measureDirectory(metrics, directory, changes);
+  measureLoad(metrics, overload);
+  metrics.counter('tollgate_requests_limited_total', 'Requests refused with 429 for a limit of theirs', (add) => {
+    for (const [limit, refused] of Object.entries(limiter.refused)) add({ limit }, refused);
+  });
+}
+
+function measureLedger(metrics: Metrics, ledger: BatchLedger): void {
   metrics.gauge('tollgate_ledger_backlog', 'Usage records not yet in the database', () => ledger.backlog);
   const available = '1 while the database takes records and answers';
   metrics.gauge('tollgate_database_available', available, () => (ledger.available ? 1 : 0), 'min');
@@ -325,7 +346,7 @@ function gaugeLedger(metrics: Metrics, ledger: BatchLedger): void {
   metrics.gauge('tollgate_reservations', 'Requests of strict budgets in flight', () => ledger.reservations);
 }
 
-function gaugeDirectory(metrics: Metrics, { keys, companies, assistants }: CachedDirectory, changes: Changes): void {
+function measureDirectory(metrics: Metrics, { keys, companies, assistants }: CachedDirectory, changes: Changes): void {
   const caches = Object.entries({ keys, companies, assistants });
   const count = (name: string, help: string, read: (cache: (typeof caches)[number][1]) => number): void =>
     metrics.counter(name, help, (add) => {
@@ -339,7 +360,7 @@ function gaugeDirectory(metrics: Metrics, { keys, companies, assistants }: Cache
   metrics.gauge('tollgate_changes_listening', listening, () => (changes.listening ? 1 : 0), 'min');
 }
 
-function gaugeLoad(metrics: Metrics, overload: Overload): void {
+function measureLoad(metrics: Metrics, overload: Overload): void {
   metrics.gauge('tollgate_requests_in_flight', 'Requests being answered', () => overload.inFlight);
   const shed = 'Requests refused with 503, by what there was too little of';
   metrics.counter('tollgate_requests_shed_total', shed, (add) => {

@@ -112,7 +112,7 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
   services.metrics.gauge('tollgate_draining', '1 while open requests finish before a stop', () => (leaving ? 1 : 0));
 
   return {
-    serverOptions: serverOptions(services.limits),
+    serverOptions: serverOptions(services.settings),
     handler(req, res) {
       const response = new PlainResponse(res);
       if (closed !== null) {

@@ -23,7 +23,7 @@ export const assistantRun: Operation = {
   async read(services, body, companyId, id) {
     // the schema refuses unknown members, those that steer among them
     const valid = validateBody(body, RULES, null);
-    const costCenter = runCostCenter(valid, services.costCenterMember);
+    const costCenter = runCostCenter(valid, services.settings.costCenterMember);
     const assistant = await services.directory.assistant(id, companyId);
     if (assistant === null) throw new GatewayError('not_found', 'No such assistant.');
     return runCall(services, valid, assistant, costCenter);

@@ -61,7 +61,7 @@ export class CallMeter {
   }
 
   get maxEventBytes(): number {
-    return this.#services.maxEventBytes;
+    return this.#services.settings.maxEventBytes;
   }
 
   get metrics(): Metrics {
@@ -121,13 +121,13 @@ export class CallMeter {
       this.drop();
       return listener?.onBooked();
     }
-    const { estimator, metrics, ledger, upstreamCurrency } = this.#services;
+    const { estimator, metrics, ledger, settings } = this.#services;
     const isTold = isWhole(usage);
     if (isTold && outcome === 'completed') estimator.learn(model.upstream, at, this.#prompt, generated, usage);
     this.tokens = this.tokensOf(usage, generated);
     const source = isTold ? 'upstream' : 'estimated';
     const details = withCost(usage === null ? null : usage.details, this.toldCost);
-    const record = usageRecord(this.admission, this.tokens, source, outcome, details, upstreamCurrency);
+    const record = usageRecord(this.admission, this.tokens, source, outcome, details, settings.upstreamCurrency);
     this.#hold?.settle(this.tokens.prompt + this.tokens.completion);
     this.cost = formatEur(record.cost);
     metrics.booked(record);

@@ -47,7 +47,7 @@ function chatCall(services: Services, valid: ValidBody<ChatRequest>): Call {
   return {
     slug: request.model,
     slugParam: 'model',
-    costCenter: costCenterOf(valid, services.costCenterMember).name,
+    costCenter: costCenterOf(valid, services.settings.costCenterMember).name,
     bound: (model) => boundChat(request, body.length, model.prices),
     forward(model: Model): readonly Buffer[] {
       const slug = modelEdit(valid.members, model);

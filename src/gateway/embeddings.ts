@@ -21,7 +21,7 @@ export const embeddings: Operation = {
   read(services, body): Call {
     const valid = validateBody(body, RULES, services.steering);
     const { input } = valid.request;
-    const { name, removal } = costCenterOf(valid, services.costCenterMember);
+    const { name, removal } = costCenterOf(valid, services.settings.costCenterMember);
     const hasTokenIds = typeof input !== 'string' && typeof input[0] !== 'string'; // the schema lets no others beside them
     const base64 = valid.request.encoding_format === 'base64';
     return {

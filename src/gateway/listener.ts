@@ -58,12 +58,12 @@ export interface Listener {
  * @param tls null: the listener speaks plain HTTP
  */
 export function createListener(services: Services, parts: FastParts, tls: TlsFiles | null): Listener {
-  const { limits, metrics, log, requestLog } = services;
+  const { settings, metrics, log, requestLog } = services;
   const leaving = (): boolean => !server.listening; // draining: the next request is for another replica
-  const server = createServerOver(tls, { ...serverOptions(limits), ...messageClasses(parts) });
+  const server = createServerOver(tls, { ...serverOptions(settings), ...messageClasses(parts) });
   const connections = attach(server, createHandler(services, leaving), leaving, parts, tls !== null);
-  server.maxHeadersCount = limits.maxHeaders + 1; // Node drops the rest silently: the one more shows it
-  server.maxConnections = limits.maxConnections;
+  server.maxHeadersCount = settings.maxHeaders + 1; // Node drops the rest silently: the one more shows it
+  server.maxConnections = settings.maxConnections;
   const refuse = (socket: Duplex, name: ErrorName | null): void => {
     const at = Date.now();
     const requestId = newRequestId(at);
@@ -139,7 +139,7 @@ export function serverOptions(limits: ListenerLimits): ServerOptions {
 }
 
 /** Refuses requests for overload, each in its turn, before anything is looked up for it. */
-function createShedder({ basePath, metrics, tracer, requestLog, directory }: Services) {
+function createShedder({ settings, metrics, tracer, requestLog, directory }: Services) {
   const queue = new ShedQueue<{ reply: Reply; close: boolean }>();
   const error = new GatewayError('service_unavailable'); // shared by all, because making an error takes 5 µs
   const interval = new IdleInterval(SHED_MS, () => {
@@ -157,7 +157,7 @@ function createShedder({ basePath, metrics, tracer, requestLog, directory }: Ser
     const reply: Reply = new Reply(res, requestId, { onReplyClosed });
     const summary = new RequestSummary(reply, at);
     if (requestLog.hasTrail) summary.companyId = (company ?? companyInMemory(directory, req.head)) || null;
-    reply.errors = errorsAt(req.url, basePath);
+    reply.errors = errorsAt(req.url, settings.basePath);
     metrics.answered('shed', 503);
     const { transferEncoding, expectsContinue, contentLength } = req.head;
     const close = transferEncoding !== undefined || expectsContinue || contentLength > DISCARDED_BYTES;

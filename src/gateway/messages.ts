@@ -69,7 +69,7 @@ function messagesCall(services: Services, body: RequestBody, head: RequestHead, 
   const valid = validateBody(body, rules, services.steering);
   const { request, members } = valid;
   requireStateless(request);
-  const { name, removal } = costCenterOf(valid, services.costCenterMember);
+  const { name, removal } = costCenterOf(valid, services.settings.costCenterMember);
   return {
     request,
     slug: request.model,

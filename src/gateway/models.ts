@@ -6,8 +6,8 @@ import type { Lookup } from './call.ts';
 /** GET /models (spec sections 2.1 and 4.1): every model that the key may use. */
 export const modelList: Lookup = {
   endpoint: 'models',
-  render({ ownedBy }, { restriction }, company) {
-    const data = listModels(company, restriction?.models ?? null).map((model) => modelEntry(model, ownedBy));
+  render({ settings }, { restriction }, company) {
+    const data = listModels(company, restriction?.models ?? null).map((model) => modelEntry(model, settings.ownedBy));
     return Buffer.from(JSON.stringify({ object: 'list', data }));
   },
 };
@@ -15,11 +15,11 @@ export const modelList: Lookup = {
 /** GET /models/{model}: one entry of that list; what the list does not show is not found. */
 export const oneModel: Lookup = {
   endpoint: 'models',
-  render({ ownedBy }, { restriction }, company, id) {
+  render({ settings }, { restriction }, company, id) {
     const slug = decode(id);
     const model = listModels(company, restriction?.models ?? null).find((listed) => listed.slug === slug);
     if (model === undefined) throw modelNotFound(slug);
-    return Buffer.from(JSON.stringify(modelEntry(model, ownedBy)));
+    return Buffer.from(JSON.stringify(modelEntry(model, settings.ownedBy)));
   },
 };
 

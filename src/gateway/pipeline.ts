@@ -68,10 +68,10 @@ class ApiRequest implements BodyListener, ReplyListener {
   }
 
   begin(arrived: boolean): void {
-    const { basePath, limits } = this.#services;
+    const { basePath, maxHeaders } = this.#services.settings;
     const { method, url, head, httpVersionMinor } = this.#req;
     try {
-      requireOneMeaning(head, httpVersionMinor, limits.maxHeaders); // 400, 431
+      requireOneMeaning(head, httpVersionMinor, maxHeaders); // 400, 431
       const route = findRoute(method, url, basePath, head.host); // 404, 405
       this.#summary.route = route.template;
       if (route.kind === 'lookup') return void this.#lookUp(route.lookup, route.id, arrived);
@@ -103,7 +103,8 @@ class ApiRequest implements BodyListener, ReplyListener {
   }
 
   #read(hold: Hold | null): void {
-    const { maxBodyBytes, bodyMemory } = this.#services;
+    const { settings, bodyMemory } = this.#services;
+    const { maxBodyBytes } = settings;
     const { head, httpVersionMinor } = this.#req;
     this.#hold = hold;
     if (this.#summary.reply.res.destroyed) return hold?.end(); // the client left while units were waited for
@@ -215,7 +216,7 @@ class ApiRequest implements BodyListener, ReplyListener {
   #requireNetwork({ networks }: Restriction): void {
     if (networks === null) return;
     const { rawHeaders, socket } = this.#req;
-    const address = clientAddress(this.#services.apiProxies, socket.remoteAddress, rawHeaders);
+    const address = clientAddress(this.#services.settings.apiProxies, socket.remoteAddress, rawHeaders);
     if (!isWithin(networks, address)) throw new GatewayError('invalid_api_key');
   }
 

@@ -31,7 +31,7 @@ export const responses: Operation = {
     return {
       slug: request.model,
       slugParam: 'model',
-      costCenter: costCenterOf(valid, services.costCenterMember).name,
+      costCenter: costCenterOf(valid, services.settings.costCenterMember).name,
       bound: (model) => boundChat(bounding(request), body.length, model.prices),
       forward: (model) => body.edited([modelEdit(valid.members, model), storeEdit(valid)]),
       answer: (reply, meter) =>

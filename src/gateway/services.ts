@@ -11,7 +11,7 @@ import type { Overload } from './overload.ts';
 import type { RequestLog } from './request-log.ts';
 import type { Tracer } from './trace.ts';
 
-/** What the listener accepts from clients. Times in milliseconds. */
+/** What the API's listener accepts from clients. Times in milliseconds. */
 export interface ListenerLimits {
   readonly headerMs: number;
   /** The whole request, its head included. */
@@ -19,6 +19,21 @@ export interface ListenerLimits {
   readonly maxHeaders: number;
   readonly maxHeaderBytes: number;
   readonly maxConnections: number;
+}
+
+/** The settings of one gateway that requests are answered by. */
+export interface ApiSettings extends ListenerLimits {
+  /** Path prefix of the API, such as "/v1". */
+  readonly basePath: string;
+  readonly ownedBy: string;
+  /** Number of reverse proxies in front whose X-Forwarded-For is believed. */
+  readonly apiProxies: number;
+  readonly maxBodyBytes: number;
+  readonly maxEventBytes: number;
+  /** The member of `metadata` that names the cost centre of a call; null: none does. */
+  readonly costCenterMember: string | null;
+  /** In which the upstream tells its own cost, such as "USD". */
+  readonly upstreamCurrency: string;
 }
 
 /** The parts of one gateway; put together in engine.ts and never changed. */
@@ -36,21 +51,10 @@ export interface Services {
   readonly requestLog: RequestLog;
   /** null: tracing is off. */
   readonly tracer: Tracer | null;
-  /** Path prefix of the API, such as "/v1". */
-  readonly basePath: string;
-  readonly ownedBy: string;
-  /** Number of reverse proxies in front whose X-Forwarded-For is believed. */
-  readonly apiProxies: number;
-  readonly maxBodyBytes: number;
+  readonly settings: ApiSettings;
   readonly bodyMemory: BodyMemory;
-  readonly maxEventBytes: number;
-  readonly limits: ListenerLimits;
   readonly deadlines: Deadlines;
   readonly overload: Overload;
   /** Which request members could choose another model, host or key. */
   readonly steering: SteeringFilter;
-  /** The member of `metadata` that names the cost centre of a call; null: none does. */
-  readonly costCenterMember: string | null;
-  /** In which the upstream tells its own cost, such as "USD". */
-  readonly upstreamCurrency: string;
 }

@@ -26,7 +26,7 @@ const MODEL = {
   created: 0,
   next: null,
 } as const;
-const SERVICES = { steering: new SteeringFilter(STEERING) } as Services;
+const SERVICES = { steering: new SteeringFilter(STEERING), settings: {} } as Services;
 
 /** What some router somewhere takes for another model, host, key or answer. Written down apart from our list. */
 const DANGEROUS = [
