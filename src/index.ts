@@ -105,7 +105,7 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
   if (unsupported !== null) throw new ConfigError([`tollgate ${unsupported}`]);
   const config = readOptions(options);
   const { services, close } = await openEngine(config, loggerTo(options.logger, config.logLevel));
-  const open = new ActiveSet<{ readonly res: ServerResponse; slot: number }>();
+  const open = new ActiveSet<{ readonly res: ServerResponse; index: number }>();
   let leaving = false;
   let closed: Promise<number> | null = null;
   const handle = createHandler(services, () => leaving);
@@ -119,7 +119,7 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
         const reply = new Reply(response, newRequestId(), { onReplyClosed() {} });
         return reply.error(new GatewayError('service_unavailable'), true);
       }
-      const answer = { res, slot: -1 };
+      const answer = { res, index: -1 };
       open.join(answer);
       res.once('close', () => open.leave(answer));
       handle(new PlainRequest(req, targetOf(req, config.basePath)), response);

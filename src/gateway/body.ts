@@ -5,7 +5,7 @@ import type { JsonFault, Members, ParsedObject } from '../json/members.ts';
 import { parseObject } from '../json/parser.ts';
 import { type Edit, splicePieces } from '../json/splice.ts';
 import { ObjectStreamParser } from '../json/stream-parser.ts';
-import { type BodyMemory, free, Lease } from '../runtime/body-memory.ts';
+import { type BodyMemory, free, LentSlabs } from '../runtime/body-memory.ts';
 
 /** A body up to this size is parsed when it is whole; a larger one while it arrives. */
 const PARSE_BYTES = 65_536;
@@ -19,21 +19,21 @@ export class RequestBody {
   readonly object: ParsedObject | JsonFault;
   /** When the body was whole; monotonic milliseconds. */
   readonly wholeAt: number;
-  readonly #lease: Lease | null;
+  readonly #slabs: LentSlabs | null;
 
-  /** @param lease of the memory that the pieces lie in */
+  /** @param slabs in which the pieces lie; null: they have memory of their own */
   constructor(
     pieces: readonly Buffer[],
     length: number,
     object: ParsedObject | JsonFault,
     wholeAt = 0,
-    lease: Lease | null = null,
+    slabs: LentSlabs | null = null,
   ) {
     this.#pieces = pieces;
     this.length = length;
     this.object = object;
     this.wholeAt = wholeAt;
-    this.#lease = lease;
+    this.#slabs = slabs;
   }
 
   /** The bytes [start, end), copied only where they straddle pieces. */
@@ -65,7 +65,7 @@ export class RequestBody {
   /** Releases the memory: other bodies are written over the bytes and over views of them. */
   release(): void {
     this.#pieces = [];
-    this.#lease?.end();
+    this.#slabs?.giveBack();
   }
 }
 
@@ -95,7 +95,7 @@ export function readBody(req: ClientRequest, limit: number, memory: BodyMemory, 
     if (contentLength > limit) return listener.onTooLarge();
     return req.readBody(new BodyReader(req, limit, memory, listener));
   }
-  memory.took(body.length);
+  memory.noteSmall(body.length);
   if (body.length > limit) return listener.onTooLarge();
   listener.onBody(new RequestBody([body], body.length, parseObject(body, STORED_FILES), performance.now()));
 }
@@ -106,10 +106,10 @@ class BodyReader implements BodySink {
   readonly #memory: BodyMemory;
   /** null once the body is too large, or delivered. */
   #listener: BodyListener | null;
-  /** Pieces that were not moved to leased memory. */
+  /** Pieces that were not moved to slabs. */
   #pieces: Buffer[] = [];
-  /** Memory of a large body. A small one leases none, because slabs are large. */
-  #lease: Lease | null = null;
+  /** Memory of a large body. A small one borrows none, because slabs are large. */
+  #slabs: LentSlabs | null = null;
   readonly #parser: ObjectStreamParser | null;
   #size = 0;
   /** Size at which reading pauses, so that other bodies have their turn. */
@@ -131,7 +131,7 @@ class BodyReader implements BodySink {
     if (this.#size > this.#limit) {
       this.#listener = null;
       this.#pieces.length = 0;
-      this.#lease?.end();
+      this.#slabs?.giveBack();
       listener.onTooLarge();
       return true;
     }
@@ -154,28 +154,28 @@ class BodyReader implements BodySink {
     const body = this.#body(performance.now());
     // this object lives as long as the request, and would keep the bytes alive
     this.#pieces = [];
-    this.#lease = null;
+    this.#slabs = null;
     listener.onBody(body);
   }
 
-  /** Moves the pieces at hand to leased memory. */
+  /** Moves the pieces at hand to slabs. */
   #move(owned: boolean): void {
-    this.#lease ??= new Lease(this.#memory);
+    this.#slabs ??= new LentSlabs(this.#memory);
     for (const piece of this.#pieces) {
-      this.#lease.add(piece);
+      this.#slabs.add(piece);
       if (owned) free(piece);
     }
     this.#pieces.length = 0;
   }
 
   #body(wholeAt: number): RequestBody {
-    const lease = this.#lease;
-    const pieces = lease?.pieces ?? this.#pieces;
-    if (lease !== null && this.#parser !== null) {
-      return new RequestBody(pieces, this.#size, this.#parser.end(), wholeAt, lease);
+    const slabs = this.#slabs;
+    const pieces = slabs?.pieces ?? this.#pieces;
+    if (slabs !== null && this.#parser !== null) {
+      return new RequestBody(pieces, this.#size, this.#parser.end(), wholeAt, slabs);
     }
     const body = pieces.length === 1 ? (pieces[0] as Buffer) : Buffer.concat(pieces);
-    this.#memory.took(body.length);
+    this.#memory.noteSmall(body.length);
     return new RequestBody([body], body.length, this.#parser?.end() ?? parseObject(body, STORED_FILES), wholeAt);
   }
 }

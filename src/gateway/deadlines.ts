@@ -2,6 +2,7 @@ import { performance } from 'node:perf_hooks';
 import type { ClientResponse } from '../http/exchange.ts';
 import { type ActiveMember, ActiveSet } from '../runtime/active-set.ts';
 import { IdleInterval } from '../runtime/idle-interval.ts';
+import type { Deadline } from '../upstream/failure.ts';
 
 /** How late a deadline may be noticed. */
 const TICK_MS = 100;
@@ -29,8 +30,6 @@ export interface TimeLimits {
   /** How long a client may read nothing while bytes wait for it. */
   readonly stallMs: number;
 }
-
-export type Deadline = 'connect' | 'first_byte' | 'idle' | 'total';
 
 /**
  * The deadlines of all calls, checked by one interval: 30 ns for each call and tick. A timer per call
@@ -61,8 +60,8 @@ export class Deadlines {
 
   /** @param now monotonic milliseconds */
   check(now: number): void {
-    const clients = ++this.#ticks % CLIENT_TICKS === 0;
-    this.#open.each((watch) => watch.check(now, this.#limits, clients));
+    const checksClients = ++this.#ticks % CLIENT_TICKS === 0;
+    this.#open.each((watch) => watch.check(now, this.#limits, checksClients));
   }
 
   close(): void {
@@ -77,7 +76,7 @@ class WatchedCalls extends ActiveSet<Watch> {
 
 /** One call under watch. */
 export class Watch implements ActiveMember {
-  slot = -1;
+  index = -1;
   /** Set by the relay whenever the upstream sends something. */
   active = true;
   /** The upstream is paused because the client reads slowly; such a pause does not count. */
@@ -133,9 +132,10 @@ export class Watch implements ActiveMember {
     this.#open.leave(this);
   }
 
-  check(now: number, limits: TimeLimits, client: boolean): void {
+  /** @param checksClient whether its client is checked too */
+  check(now: number, limits: TimeLimits, checksClient: boolean): void {
     if (this.#began < 0) this.#began = now;
-    if (client && this.#stalls(now, limits.stallMs)) {
+    if (checksClient && this.#stalls(now, limits.stallMs)) {
       this.close();
       this.#res.destroy();
       return;

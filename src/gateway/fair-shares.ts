@@ -11,7 +11,7 @@ const STEP_DOWN = 0.3;
 const STEP_UP = 0.07;
 /** The least capacity, as a part of the most work there ever was: some work has to show when an overload is over. */
 const LEAST_CAPACITY = 0.05;
-/** Work of a sample that any machine can do in part. With far less work, a late event loop has other causes. */
+/** The least that counts as the most work: with far less in a sample, a late event loop has other causes. */
 const COMMON_WORK = 400;
 /** The overload is over when the capacity is so many times the most work. */
 const ENOUGH = 2;
@@ -29,8 +29,8 @@ export interface CompanyLoad {
 
 /** The loads of all companies during an overload, and the level above which their requests are refused. */
 export class FairShares {
-  /** The load of requests whose company was not asked for. */
-  readonly unasked: CompanyLoad = { inFlight: 0, work: 0 };
+  /** The load of requests whose company was not looked for. */
+  readonly unattributed: CompanyLoad = { inFlight: 0, work: 0 };
   readonly #loads = new Map<string, CompanyLoad>();
   #counts = false;
   /** The number of samples that the work comes from; older ones count less. */
@@ -56,8 +56,11 @@ export class FairShares {
     return this.#loads.size > 1 && work > this.#mean;
   }
 
-  /** The load of a company, with the work of one more request. @param bodyBytes -1 where they are not announced */
-  asked(company: string, bodyBytes: number): CompanyLoad {
+  /**
+   * Adds the work of one more request to the load of its company.
+   * @param bodyBytes -1 where they are not announced
+   */
+  addRequest(company: string, bodyBytes: number): CompanyLoad {
     let load = this.#loads.get(company);
     if (load === undefined) {
       load = { inFlight: 0, work: 0 };
@@ -83,7 +86,7 @@ export class FairShares {
       this.#counts = true; // from now on
       return;
     }
-    const works = Float64Array.from([this.unasked, ...this.#loads.values()], ({ work }) => work);
+    const works = Float64Array.from([this.unattributed, ...this.#loads.values()], ({ work }) => work);
     const all = works.reduce((sum, work) => sum + work, 0);
     this.#mean = all / this.#loads.size;
     this.#span += samples;
@@ -94,7 +97,7 @@ export class FairShares {
     this.#level = capacity < all ? fairLevel(works, capacity) : Number.POSITIVE_INFINITY;
     this.#span *= KEPT;
     this.#past = all * KEPT;
-    this.unasked.work *= KEPT;
+    this.unattributed.work *= KEPT;
     for (const [company, load] of this.#loads) {
       load.work *= KEPT;
       if (load.work < LEAST_WORK && load.inFlight === 0) this.#loads.delete(company);
@@ -104,7 +107,7 @@ export class FairShares {
   /** Forgets all work: the overload is over. Requests in flight still count for their company in the next one. */
   rest(): void {
     this.#counts = false;
-    this.#span = this.#past = this.unasked.work = 0;
+    this.#span = this.#past = this.unattributed.work = 0;
     this.#mean = Number.POSITIVE_INFINITY;
     for (const [company, load] of this.#loads) {
       load.work = 0;

@@ -18,7 +18,7 @@ import { ShedQueue } from './shed-queue.ts';
 import { errorsAt } from './unknown-path.ts';
 
 const KEEP_ALIVE_MS = 75_000; // longer than the 60 s of common balancers, so that they close first
-/** How often slow requests are looked for. */
+/** How often Node looks for requests that arrive too slowly. */
 const CHECK_MS = 1000;
 /** Bytes that may wait for a slow client before the upstream is paused; with the socket's own buffer 64 KiB a stream. */
 const WRITE_BUFFER_BYTES = 16_384;
@@ -26,9 +26,9 @@ const WRITE_BUFFER_BYTES = 16_384;
 const DISCARDED_BYTES = 65_536;
 /** How long a refused client may take to read its answer and close. */
 const LINGER_MS = 2000;
-/** How long one turn of the event loop may begin requests that had to wait, before it looks for new ones. */
-const LATER_MS = 3;
-/** How often refusals that are due are looked for. */
+/** How long one turn of the event loop may start requests that had to wait, before new ones are read. */
+const DELAYED_MS = 3;
+/** How often the refusals that are due are sent. */
 const SHED_MS = 50;
 
 /** The errors of node:http that have an answer of their own. */
@@ -105,12 +105,12 @@ export function createHandler(services: Services, leaving: () => boolean): Reque
   const { overload, directory } = services;
   const shed = createShedder(services);
   const companies = new RequestCompanies(directory);
-  const later = new Turns(LATER_MS);
+  const delayed = new Turns(DELAYED_MS);
   const enter = (req: ClientRequest, res: ClientResponse, company: string | null, arrived: boolean): void => {
     const load = overload.enter(company, req.head.contentLength);
     if (load === null) return shed(req, res, company);
-    if (!overload.comesLater(load)) return handle(services, req, res, load, arrived);
-    later.enter(() => {
+    if (!overload.delays(load)) return handle(services, req, res, load, arrived);
+    delayed.enter(() => {
       if (res.destroyed) overload.leave(load);
       else handle(services, req, res, load, arrived);
     });
@@ -118,7 +118,7 @@ export function createHandler(services: Services, leaving: () => boolean): Reque
   return (req, res) => {
     if (leaving()) res.closeAfter();
     const { complete } = req;
-    const company = overload.asksCompany ? companies.of(req.head) : null;
+    const company = overload.needsCompany ? companies.of(req.head) : null;
     if (!(company instanceof Promise)) return enter(req, res, company, complete);
     void company.then((found) => void (res.destroyed || enter(req, res, found, complete))); // the client may have left
   };

@@ -6,7 +6,7 @@ import { type CompanyLoad, FairShares } from './fair-shares.ts';
 
 const SAMPLE_MS = 100;
 /** With more than 1024 busy connections libuv may run no timer for seconds: every so many requests take a sample too. */
-const LOOK_REQUESTS = 64;
+const SAMPLE_REQUESTS = 64;
 /** Memory is read every so many samples: asking the system for it takes as long as three requests. */
 const MEMORY_SAMPLES = 5;
 const RESOLUTION_MS = 25;
@@ -56,7 +56,7 @@ export class Overload {
   readonly #shares = new FairShares();
   #inFlight = 0;
   /** A request came since the last sample. */
-  #asked = false;
+  #hadRequest = false;
   #delayMs = 0;
   #samples = 0;
   #sampledAt = 0;
@@ -85,22 +85,22 @@ export class Overload {
   }
 
   /** Whether `enter` needs the company that sends a request: the load is near a limit, or was a moment ago. */
-  get asksCompany(): boolean {
+  get needsCompany(): boolean {
     return (
       (this.#calm < CALM_SAMPLES || this.#inFlight >= COUNTED * this.#limits.maxRequests) && this.#shortage() === null
     );
   }
 
   /**
-   * @param company the company that sends the request; null where it was not asked for
+   * @param company that sends the request; null where it was not looked for
    * @param bodyBytes of the request; -1 where they are not announced
    * @returns null when the request is to be refused; else what `leave` takes when it is over
    */
   enter(company: string | null = null, bodyBytes = -1): CompanyLoad | null {
-    this.#asked = true;
+    this.#hadRequest = true;
     if (this.#interval.resting) this.#begin();
-    if (++this.#entered % LOOK_REQUESTS === 0) this.#look();
-    const load = company === null ? this.#shares.unasked : this.#shares.asked(company, bodyBytes);
+    if (++this.#entered % SAMPLE_REQUESTS === 0) this.#sampleIfOverdue();
+    const load = company === null ? this.#shares.unattributed : this.#shares.addRequest(company, bodyBytes);
     const reason = this.#shortage() ?? (company === null ? null : this.#excess(load));
     if (reason !== null) {
       this.refused[reason]++;
@@ -112,7 +112,7 @@ export class Overload {
   }
 
   /** Whether a request of this company waits for others: the gateway is busy, and the company asks for more than most. */
-  comesLater(load: CompanyLoad): boolean {
+  delays(load: CompanyLoad): boolean {
     return this.#calm < CALM_SAMPLES && this.#shares.isAboveMean(load);
   }
 
@@ -179,13 +179,13 @@ export class Overload {
     this.#tickedAt = now;
     // the histogram measures whole intervals, so a loop at rest shows the resolution
     this.#sample(count === 0 ? 0 : Math.max(0, mean / 1e6 - RESOLUTION_MS), now);
-    const busy = this.#asked || this.#inFlight > 0 || this.#calm < CALM_SAMPLES;
-    this.#asked = false;
+    const busy = this.#hadRequest || this.#inFlight > 0 || this.#calm < CALM_SAMPLES;
+    this.#hadRequest = false;
     return busy;
   }
 
   /** Takes a sample when the timer is overdue. */
-  #look(): void {
+  #sampleIfOverdue(): void {
     const now = this.#now();
     if (now - this.#sampledAt > 2 * SAMPLE_MS) this.#sample(now - this.#tickedAt, now);
   }

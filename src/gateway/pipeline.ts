@@ -129,8 +129,8 @@ class ApiRequest implements BodyListener, ReplyListener {
     const summary = this.#summary;
     const { reply } = summary;
     try {
-      const owner = companyOf(services, key);
-      const company = owner instanceof Promise ? await owner : owner;
+      const payer = companyOf(services, key);
+      const company = payer instanceof Promise ? await payer : payer;
       const read = operation.read(services, body, key.companyId, this.#id, this.#req.head); // 400, or 404 for an assistant
       const call = read instanceof Promise ? await read : read;
       summary.asked = call.slug;
@@ -234,7 +234,7 @@ class ApiRequest implements BodyListener, ReplyListener {
   onReplyClosed(): void {
     if (this.#summary.meter === null) this.#hold?.end(); // otherwise the meter settles it when the call is over
     this.#services.overload.leave(this.#load);
-    this.#services.requestLog.tell(this.#summary);
+    this.#services.requestLog.ended(this.#summary);
   }
 }
 

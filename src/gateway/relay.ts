@@ -1,9 +1,9 @@
 import type { GatewayError } from '../domain/errors.ts';
 import type { BookingListener } from '../domain/ports.ts';
-import { statusFailure } from '../upstream/failure.ts';
+import { type Deadline, statusFailure } from '../upstream/failure.ts';
 import type { AnswerHead, UpstreamCall, UpstreamHandler } from '../upstream/upstream.ts';
 import type { CallMeter } from './call-meter.ts';
-import type { Deadline, Watch } from './deadlines.ts';
+import type { Watch } from './deadlines.ts';
 import type { Reply } from './reply.ts';
 
 /** The most of an upstream's error that is logged, in bytes. */

@@ -1,6 +1,7 @@
 import { performance } from 'node:perf_hooks';
 import { type ErrorFormat, type GatewayError, REFERENCE_ERRORS } from '../domain/errors.ts';
-import { type ClientResponse, jsonHeaders, type ResponseListener, type ResponseStream } from '../http/exchange.ts';
+import type { ClientResponse, ResponseListener, ResponseStream } from '../http/exchange.ts';
+import { jsonHeaders } from '../http/response-head.ts';
 
 /** A body up to this size is sent as text, in one write with its head: saves 12 % of a small request. */
 const MAX_TEXT = 65_536;

@@ -109,7 +109,8 @@ export class RequestLog {
     );
   }
 
-  tell(summary: RequestSummary): void {
+  /** A request is over: its metrics, its line, its row of the trail and its trace. */
+  ended(summary: RequestSummary): void {
     const ms = performance.now() - summary.began;
     const { status, requestId, streamedAt } = summary.reply;
     const { added, endpoint, companyId, slug, meter, trace } = summary;

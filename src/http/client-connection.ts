@@ -70,7 +70,7 @@ export class Gathering extends ActiveSet<ClientConnection> {
  * The limits, timers and errors of the connection remain the server's.
  */
 export class ClientConnection implements AnsweringConnection, Reader, ActiveMember {
-  slot = -1;
+  index = -1;
   socket!: HttpSocket;
   readonly buffers: BufferPool;
   #feed!: Feed;

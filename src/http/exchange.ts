@@ -1,3 +1,5 @@
+import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
 import type { RequestHead } from './request-head.ts';
 
 /** Takes the bytes of a request's body. */
@@ -80,18 +82,6 @@ export interface ClientResponse {
   destroy(): void;
 }
 
-/**
- * The headers of a whole JSON answer.
- * @param idHeader a second header, besides `x-request-id`, that has the request id; null: none
- * @param cost value of `x-cost-eur`; null: without that header
- */
-export function jsonHeaders(requestId: string, idHeader: string | null, length: number, cost: string | null): string[] {
-  const headers = ['content-type', 'application/json', 'content-length', `${length}`, 'x-request-id', requestId];
-  if (idHeader !== null) headers.push(idHeader, requestId);
-  if (cost !== null) headers.push('x-cost-eur', cost);
-  return headers;
-}
-
 /** The body of a streamed answer: bytes gather, and leave together with the next flush. */
 export interface ResponseStream {
   /** Whether no gathered bytes wait for a flush. */
@@ -114,9 +104,9 @@ export interface ResponseStream {
 
 /** The connections of a server, and what each is busy with. */
 export interface Connections {
-  readonly open: ReadonlySet<import('node:net').Socket>;
+  readonly open: ReadonlySet<Socket>;
   /** The answer a connection is busy with; null when it is idle. */
-  answering(socket: import('node:stream').Duplex): { readonly headersSent: boolean } | null;
+  answering(socket: Duplex): { readonly headersSent: boolean } | null;
 }
 
 export type RequestHandler = (req: ClientRequest, res: ClientResponse) => void;

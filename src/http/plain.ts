@@ -1,24 +1,25 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import {
-  type BodySink,
-  type ClientRequest,
-  type ClientResponse,
-  type Connections,
-  jsonHeaders,
-  type RequestHandler,
-  type ResponseListener,
-  type ResponseStream,
+import type {
+  BodySink,
+  ClientRequest,
+  ClientResponse,
+  Connections,
+  RequestHandler,
+  ResponseListener,
+  ResponseStream,
 } from './exchange.ts';
 import { RequestHead } from './request-head.ts';
+import { jsonHeaders } from './response-head.ts';
 
 const BODY_READ =
   'the body of the request was read before the gateway got it: mount the handler before any body parser';
 
-/** Requests and responses by the public interface of node:http alone, as they work on any server. */
-
-/** Answers the requests of a server. @param secure the server speaks TLS */
+/**
+ * Answers the requests of a server by the public interface of node:http alone.
+ * @param secure the server speaks TLS
+ */
 export function attachPlain(server: Server, handler: RequestHandler, secure = false): Connections {
   const open = new Set<Socket>();
   const answers = new Map<Duplex, ServerResponse>();

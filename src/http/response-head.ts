@@ -2,12 +2,23 @@ import { STATUS_CODES, validateHeaderValue } from '../runtime/node-http.ts';
 
 const JSON_HEAD = 'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ';
 
-/*
- * Heads that are equal byte for byte to those of node:http.
- * `idleMs` is how long the connection stays open for the next request; null: it closes.
+/**
+ * The headers of a whole JSON answer.
+ * @param idHeader a second header, besides `x-request-id`, that has the request id; null: none
+ * @param cost value of `x-cost-eur`; null: without that header
  */
+export function jsonHeaders(requestId: string, idHeader: string | null, length: number, cost: string | null): string[] {
+  const headers = ['content-type', 'application/json', 'content-length', `${length}`, 'x-request-id', requestId];
+  if (idHeader !== null) headers.push(idHeader, requestId);
+  if (cost !== null) headers.push('x-cost-eur', cost);
+  return headers;
+}
 
-/** The head of a JSON answer of status 200, with what `jsonHeaders` names. */
+/**
+ * The head of a JSON answer of status 200 with the headers that `jsonHeaders` names, byte for byte as node:http
+ * writes it.
+ * @param idleMs how long the connection stays open for the next request; null: it closes
+ */
 export function jsonHead(
   requestId: string,
   idHeader: string | null,
@@ -21,8 +32,9 @@ export function jsonHead(
 }
 
 /**
- * The head of any other answer.
+ * The head of any other answer, byte for byte as node:http writes it.
  * @param headers names and values alternate
+ * @param idleMs as in `jsonHead`
  * @throws TypeError when a value has a character that no header may have
  */
 export function answerHead(

@@ -122,7 +122,7 @@ export class BatchLedger implements Ledger {
     this.#running = this.#run();
   }
 
-  /** Takes over what dead processes left before anything else is done. */
+  /** Takes over now what dead processes left, which otherwise happens every few seconds. */
   adopt(): void {
     this.#beatAt = Number.NEGATIVE_INFINITY;
     this.#wake();
@@ -353,7 +353,7 @@ export class BatchLedger implements Ledger {
     if (inserted !== 'all') {
       for (const { id, month, eur } of inserted) table.settleSum(id, month, 0n, parseEur(eur));
     }
-    this.#spendReader.hurry();
+    this.#spendReader.pollSoon();
   }
 
   /** Settles a record of this process that was on the disk only. */

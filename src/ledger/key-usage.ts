@@ -12,7 +12,7 @@ const PAUSE_MS = 50; // between two readings
 const PATIENCE_MS = 2000; // how long a request waits
 const MAX_WAITING = 500; // keys read in one statement
 
-/** What a reader of the database needs that the writer calls between batches. */
+/** What the readers of the database need. The ledger calls them between batches. */
 export interface ReaderOptions {
   readonly store: LedgerStore;
   readonly timing: Timing;
@@ -31,7 +31,7 @@ interface Waiting extends KeyAndMonth {
 
 /**
  * Reads what keys used in a month: all keys that are asked for in one statement, each at most once a second. The
- * writer calls it between batches: then each record is either in the database or among those that wait.
+ * ledger calls it between batches, when each record is either in the database or among those that wait.
  */
 export class KeyUsageReader {
   readonly #options: ReaderOptions;

@@ -26,7 +26,7 @@ interface Waiting {
 /**
  * Reads spend from the database into the table: figures that requests wait for, and figures that other replicas and
  * the application changed. When that of a company changed, those of its keys in use are read again, so that many idle
- * keys with budgets cost nothing. The writer calls it between batches (see SpendTable).
+ * keys with budgets cost nothing. The ledger calls it between batches (see SpendTable).
  */
 export class SpendReader {
   readonly #options: SpendReaderOptions;
@@ -56,12 +56,12 @@ export class SpendReader {
     return timing.uptime() >= this.dueAt || monthOf(timing.now()) > this.#polledMonth;
   }
 
-  /** Rows were written: others may be writing too. */
-  hurry(): void {
+  /** Rows were written, so others may be writing too. */
+  pollSoon(): void {
     this.#pollMs = POLL_MS;
   }
 
-  /** Somebody else looked at the database. @param changed whether any company's spend may have changed */
+  /** The change feed has looked at the database. @param changed whether any company's spend may have changed */
   heard(changed: boolean): void {
     if (this.#pollMs !== IDLE_POLL_MS) return;
     if (changed) this.#pollMs = 0;
@@ -77,7 +77,7 @@ export class SpendReader {
     const settle = (error: GatewayError | null): void => {
       cancel();
       this.#waiting = this.#waiting.filter((waiting) => waiting.promise !== promise);
-      // a month that began while the database was away began at zero: who was served until midnight is served on
+      // a month that begins while the database is away begins at zero for those whose earlier month is known
       if (error !== null && table.get(id, month) === undefined && this.#mayAssume(id, month)) table.assume(id, month);
       const spent = table.get(id, month); // a figure in doubt serves where it cannot be read again
       if (spent !== undefined) resolve(spent);
@@ -141,7 +141,7 @@ export class SpendReader {
     }
   }
 
-  /** Whether the month began while the database was away, for who was served before. */
+  /** Whether zero may stand for the figure: the month began while the database was away, and an earlier one is known. */
   #mayAssume(id: string, month: string): boolean {
     return month > this.#polledMonth && this.#polledMonth !== '' && this.#options.table.knows(id);
   }

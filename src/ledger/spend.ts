@@ -39,7 +39,7 @@ export interface KeyMemory {
 
 /**
  * What each company has spent per billing month, and each key with a budget, as the budget gate reads it: the
- * database's figure plus our own records that are not yet in it. Only the writer moves amounts from pending to
+ * database's figure plus our own records that are not yet in it. Only the ledger moves amounts from pending to
  * committed, and it reads the database between batches, so nothing counts twice. All empty `pending` are one bigint,
  * which spares the garbage collector.
  *

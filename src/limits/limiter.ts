@@ -6,13 +6,13 @@ import { type LimitKind, type Limits, type LimitsLeft, limitHeaders, limitText }
 import type { AskedUnits, Hold, Limiter, LimitStore, MaybeAsync } from '../domain/ports.ts';
 import type { Logger } from '../log.ts';
 import { IdleInterval } from '../runtime/idle-interval.ts';
-import { RequestHold, type Source } from './request-hold.ts';
+import { RequestHold, type UnitSource } from './request-hold.ts';
 import type { Share } from './share.ts';
 import { LEASE_SECONDS, type SlotShare } from './slot-share.ts';
 import { KeyShares, Subject } from './subject.ts';
 
 const PLAN_MS = 250;
-const AGAIN_MS = 40; // how long a slot may take from one gateway to another
+const AGAIN_MS = 40; // after which a slot that another gateway gave back can be leased
 const RETRY_MS = 1000; // how often a database that is away is asked again
 const MAX_ASKED = 500; // shares in one statement
 const FORGET_MS = 65_000; // a window, and a little more
@@ -23,7 +23,7 @@ const TRIM_MS = 600_000;
  * were leased ahead; where there are none it waits for one statement, which serves all that wait. With the
  * database away each gateway goes on with its part.
  */
-export class LeasedLimiter implements Limiter, Source {
+export class LeasedLimiter implements Limiter, UnitSource {
   /** Requests refused, by limit. */
   readonly refused: Record<LimitKind, number> = { requests: 0, tokens: 0, calls: 0 };
   readonly #store: LimitStore;
@@ -31,12 +31,12 @@ export class LeasedLimiter implements Limiter, Source {
   readonly #log: Logger;
   readonly #subjects = new Map<string, Subject>();
   readonly #keys = new WeakMap<ApiKey, KeyShares>();
-  /** Shares that hold or want something, and those of them that requests wait for. */
+  /** Shares that hold or want something; and those of them that requests wait for. */
   readonly #active = new Set<Share>();
   readonly #wanted = new Set<Share>();
   readonly #interval = new IdleInterval(PLAN_MS, () => this.#tick());
   #isLeasing = false;
-  /** All active shares are to be looked after, not only those that requests wait for. */
+  /** The next statement is for all active shares, not only for those that requests wait for. */
   #isAllDue = false;
   #leased: Promise<void> = Promise.resolve();
   #away = false;
@@ -83,11 +83,11 @@ export class LeasedLimiter implements Limiter, Source {
     if (!this.#away) await this.#store.lease(this.#owner, 0, []).catch(() => {}); // counts no longer
   }
 
-  takeAll(shares: KeyShares, of: readonly Share[], units: number): MaybeAsync<void> {
-    for (let taken = 0; taken < of.length; taken++) {
-      if ((of[taken] as Share).take(units)) continue;
-      while (taken > 0) (of[--taken] as Share).untake(units);
-      return this.#takeLater(shares, of, units);
+  takeAll(ofKey: KeyShares, shares: readonly Share[], units: number): MaybeAsync<void> {
+    for (let taken = 0; taken < shares.length; taken++) {
+      if ((shares[taken] as Share).take(units)) continue;
+      while (taken > 0) (shares[--taken] as Share).untake(units);
+      return this.#takeLater(ofKey, shares, units);
     }
   }
 
@@ -97,11 +97,11 @@ export class LeasedLimiter implements Limiter, Source {
   }
 
   /** Takes units of one share after the other, and waits for each that has too few in hand. */
-  async #takeLater(shares: KeyShares, of: readonly Share[], units: number): Promise<void> {
+  async #takeLater(ofKey: KeyShares, shares: readonly Share[], units: number): Promise<void> {
     const taken: Share[] = [];
     try {
-      for (const share of of) {
-        await this.#take(shares, share, units);
+      for (const share of shares) {
+        await this.#take(ofKey, share, units);
         taken.push(share);
       }
     } catch (error) {
@@ -110,17 +110,17 @@ export class LeasedLimiter implements Limiter, Source {
     }
   }
 
-  #take(shares: KeyShares, share: Share, units: number): MaybeAsync<void> {
+  #take(ofKey: KeyShares, share: Share, units: number): MaybeAsync<void> {
     if (share.take(units)) return;
     const now = performance.now();
     if (this.#away) {
-      if (!share.takeAlone(units, this.#owners, now)) throw this.#refusal(shares, share, 1);
+      if (!share.takeAlone(units, this.#owners, now)) throw this.#refusal(ofKey, share, 1);
       return;
     }
     const seconds = share.refusedSeconds(units, now);
-    if (seconds > 0) throw this.#refusal(shares, share, seconds);
+    if (seconds > 0) throw this.#refusal(ofKey, share, seconds);
     return this.#await(share, units).then((seconds) => {
-      if (seconds > 0) throw this.#refusal(shares, share, seconds);
+      if (seconds > 0) throw this.#refusal(ofKey, share, seconds);
     });
   }
 
@@ -138,12 +138,12 @@ export class LeasedLimiter implements Limiter, Source {
     this.#lease(false);
   }
 
-  #refusal(shares: KeyShares, { kind, subject, limit }: Share, seconds: number): GatewayError {
+  #refusal(ofKey: KeyShares, { kind, subject, limit }: Share, seconds: number): GatewayError {
     this.refused[kind]++;
-    const whose = shares.key?.id === subject ? 'key' : 'company';
+    const whose = ofKey.key?.id === subject ? 'key' : 'company';
     const error = new GatewayError('rate_limit_exceeded', limitText(kind, whose, limit, seconds));
     error.retryAfter = `${seconds}`;
-    error.headers = limitHeaders(shares.left(performance.now()));
+    error.headers = limitHeaders(ofKey.left(performance.now()));
     return error;
   }
 
@@ -191,7 +191,10 @@ export class LeasedLimiter implements Limiter, Source {
     return this.#active.size > 0;
   }
 
-  /** Asks for what shares need, unless it is asking already and will see to it. @param all not only those that requests wait for */
+  /**
+   * Asks the database for what shares need. A statement that is under way is followed by another.
+   * @param all for all active shares; else only for those that requests wait for
+   */
   #lease(all: boolean): void {
     this.#isAllDue ||= all;
     if (!this.#isLeasing) this.#leased = this.#leaseWhileWanted();

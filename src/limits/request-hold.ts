@@ -5,9 +5,9 @@ import type { SlotShare } from './slot-share.ts';
 import type { KeyShares } from './subject.ts';
 
 /** Where a hold takes units, and returns them. */
-export interface Source {
-  /** Takes units of several shares, or of none of them. @throws GatewayError 429, also as a rejection */
-  takeAll(shares: KeyShares, of: readonly Share[], units: number): MaybeAsync<void>;
+export interface UnitSource {
+  /** Takes units of each of several shares of a key, or of none. @throws GatewayError 429, also as a rejection */
+  takeAll(ofKey: KeyShares, shares: readonly Share[], units: number): MaybeAsync<void>;
   /** A call is over. */
   release(slots: SlotShare): void;
 }
@@ -15,13 +15,13 @@ export interface Source {
 /** What one request took of its limits. */
 export class RequestHold implements Hold {
   readonly #shares: KeyShares;
-  readonly #source: Source;
+  readonly #source: UnitSource;
   /** Tokens reserved, and when. */
   #reserved = 0;
   #reservedAt = 0;
   #ended = false;
 
-  constructor(shares: KeyShares, source: Source) {
+  constructor(shares: KeyShares, source: UnitSource) {
     this.#shares = shares;
     this.#source = source;
   }

@@ -29,7 +29,7 @@ export abstract class Share {
   /** Requests that wait, and those of them that were counted in what was asked for. */
   waiting: Waiting[] = [];
   #asking: Waiting[] = [];
-  /** In the set of shares that are looked after. */
+  /** The limiter has it among its active shares. */
   active = false;
   /** Until then nothing is free anywhere: monotonic milliseconds. */
   #refusedUntil = 0;
@@ -52,7 +52,8 @@ export abstract class Share {
 
   /**
    * Takes units with the database away: no more than this gateway's part.
-   * @param owners gateways that leased last, 1 at least @returns whether there are so many
+   * @param owners gateways that leased last, 1 at least
+   * @returns whether there are so many
    */
   abstract takeAlone(units: number, owners: number, now: number): boolean;
 

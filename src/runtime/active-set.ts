@@ -1,7 +1,7 @@
 /** A member of an active set. */
 export interface ActiveMember {
-  /** The set's own note of where the member is in it; -1 outside of it. */
-  slot: number;
+  /** Written by the set: where the member is in it; -1 outside of it. */
+  index: number;
 }
 
 /**
@@ -17,18 +17,18 @@ export class ActiveSet<T extends ActiveMember> {
   }
 
   join(member: T): void {
-    member.slot = this.#members.push(member) - 1;
+    member.index = this.#members.push(member) - 1;
   }
 
   /** Does nothing for a member that has left. */
   leave(member: T): void {
-    if (member.slot < 0) return;
+    if (member.index < 0) return;
     const last = this.#members.pop() as T;
     if (last !== member) {
-      this.#members[member.slot] = last;
-      last.slot = member.slot;
+      this.#members[member.index] = last;
+      last.index = member.index;
     }
-    member.slot = -1;
+    member.index = -1;
   }
 
   /** Calls for each member; members may leave meanwhile. */

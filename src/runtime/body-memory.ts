@@ -47,7 +47,7 @@ export class BodyMemory {
   }
 
   /** Notes a small body, which has memory of its own. */
-  took(bytes: number): void {
+  noteSmall(bytes: number): void {
     this.#bytes += bytes;
     if (this.#bytes < COLLECT_BYTES) return;
     this.#bytes = 0;
@@ -70,7 +70,7 @@ export class BodyMemory {
 }
 
 /** The memory of one large body. */
-export class Lease {
+export class LentSlabs {
   readonly #memory: BodyMemory;
   #slabs: Buffer[] = [];
   /** Bytes used of the last slab. */
@@ -93,14 +93,14 @@ export class Lease {
     }
   }
 
-  /** The bytes that were added, until the lease ends. */
+  /** The bytes that were added, until they are given back. */
   get pieces(): Buffer[] {
     const last = this.#slabs.length - 1;
     return this.#slabs.map((slab, k) => (k < last ? slab : slab.subarray(0, this.#used)));
   }
 
-  /** Gives the memory back: other bodies are written over the pieces. */
-  end(): void {
+  /** Other bodies are written over the pieces. */
+  giveBack(): void {
     const slabs = this.#slabs;
     this.#slabs = []; // a slab given back twice would be lent to two bodies
     this.#used = SLAB_BYTES;

@@ -17,8 +17,11 @@ export function connectionFailure(sent: boolean): GatewayError {
   return sent ? brokenAnswer() : new GatewayError('service_unavailable');
 }
 
+/** The part of a call that took too long. */
+export type Deadline = 'connect' | 'first_byte' | 'idle' | 'total';
+
 /** The upstream, or the way to it, took too long. */
-export function deadlineFailure(deadline: 'connect' | 'first_byte' | 'idle' | 'total'): GatewayError {
+export function deadlineFailure(deadline: Deadline): GatewayError {
   return new GatewayError(deadline === 'connect' ? 'service_unavailable' : 'upstream_timeout');
 }
 

@@ -11,7 +11,7 @@ const CONNECTION = Symbol('connection');
 
 type UpstreamSocket = Socket & { [CONNECTION]?: FastConnection };
 
-/** The pool of a connection. */
+/** What a connection needs of its pool. */
 export interface ConnectionPool {
   readonly writer: RequestWriter;
   /** The connection is free for another request. */

@@ -1,6 +1,7 @@
 import t from 'tap';
-import { type Deadline, Deadlines } from '../../src/gateway/deadlines.ts';
+import { Deadlines } from '../../src/gateway/deadlines.ts';
 import type { ClientResponse } from '../../src/http/exchange.ts';
+import type { Deadline } from '../../src/upstream/failure.ts';
 
 const LIMITS = { connectMs: 1000, firstByteMs: 5000, idleMs: 2000, totalMs: 60_000, stallMs: 3000 };
 const TICK = 100;

@@ -13,7 +13,7 @@ function start(t: Test, limits: Partial<typeof LIMITS> = {}, now = () => 0): Ove
 
 /** Begins requests as the listener does. @returns those that got in */
 function begin(overload: Overload, company: string, count: number): CompanyLoad[] {
-  const begun = Array.from({ length: count }, () => overload.enter(overload.asksCompany ? company : null));
+  const begun = Array.from({ length: count }, () => overload.enter(overload.needsCompany ? company : null));
   return begun.filter((load) => load !== null);
 }
 
@@ -51,9 +51,9 @@ t.test('where few requests may be in flight, one company may have them all', asy
 t.test('nobody is asked while there is room', async (t) => {
   const overload = start(t);
   overload.observe(3, 900, 0.5);
-  t.notOk(overload.asksCompany);
+  t.notOk(overload.needsCompany);
   begin(overload, 'one', 13);
-  t.ok(overload.asksCompany, 'an eighth is in flight');
+  t.ok(overload.needsCompany, 'an eighth is in flight');
 });
 
 t.test('little memory left refuses more and more, none left refuses all, until there is some', async (t) => {
@@ -72,7 +72,7 @@ t.test('little memory left refuses more and more, none left refuses all, until t
   );
   t.ok((entered[3] as number) < 40, `${entered}`);
   t.equal(entered[4], 0);
-  t.notOk(overload.asksCompany, 'where all are refused, nobody is asked');
+  t.notOk(overload.needsCompany, 'where all are refused, nobody is asked');
   overload.observe(0, 900, 0);
   t.equal(entering(overload), 100);
   overload.observe(0, 0, 0.95);
@@ -128,7 +128,7 @@ t.test(
   'in a busy gateway requests of a company that asks for most come later, of one that is alone never',
   async (t) => {
     const overload = start(t);
-    const later = (company: string): boolean => begin(overload, company, 1).some((load) => overload.comesLater(load));
+    const later = (company: string): boolean => begin(overload, company, 1).some((load) => overload.delays(load));
     const sample = (...companies: string[]): void => {
       for (const company of companies) entering(overload, company, company === 'greedy' ? 1000 : 10);
       overload.observe(20, 0, 0);

@@ -6,11 +6,11 @@ t.test('it holds who joined and did not leave, whatever the order', async (t) =>
   const steps = fc.array(fc.tuple(fc.boolean(), fc.nat(9)), { maxLength: 60 });
   fc.assert(
     fc.property(steps, (steps) => {
-      const members = Array.from({ length: 10 }, (_, n) => ({ n, slot: -1 }));
-      const set = new ActiveSet<{ n: number; slot: number }>();
+      const members = Array.from({ length: 10 }, (_, n) => ({ n, index: -1 }));
+      const set = new ActiveSet<{ n: number; index: number }>();
       const model = new Set<number>();
       for (const [joins, n] of steps) {
-        const member = members[n] as { n: number; slot: number };
+        const member = members[n] as { n: number; index: number };
         if (joins && !model.has(n)) {
           set.join(member);
           model.add(n);
@@ -29,8 +29,8 @@ t.test('it holds who joined and did not leave, whatever the order', async (t) =>
 });
 
 t.test('each is called once, also when those called leave', async (t) => {
-  const set = new ActiveSet<{ n: number; slot: number }>();
-  const members = Array.from({ length: 7 }, (_, n) => ({ n, slot: -1 }));
+  const set = new ActiveSet<{ n: number; index: number }>();
+  const members = Array.from({ length: 7 }, (_, n) => ({ n, index: -1 }));
   for (const member of members) set.join(member);
   const called: number[] = [];
   set.each((member) => {

@@ -1,23 +1,23 @@
 import { mock } from 'node:test';
 import fc from 'fast-check';
 import t from 'tap';
-import { BodyMemory, free, Lease } from '../../src/runtime/body-memory.ts';
+import { BodyMemory, free, LentSlabs } from '../../src/runtime/body-memory.ts';
 import { cutAt, fuzz, places } from '../sse/fuzz.ts';
 
 t.test('after every 4 MiB of small bodies the young generation is collected', async (t) => {
   let collected = 0;
   const memory = new BodyMemory(() => collected++);
-  for (let n = 1; n <= 4096; n++) memory.took(1023);
+  for (let n = 1; n <= 4096; n++) memory.noteSmall(1023);
   t.equal(collected, 0);
-  memory.took(8192);
+  memory.noteSmall(8192);
   t.equal(collected, 1);
-  for (let n = 1; n <= 4096; n++) memory.took(1024);
+  for (let n = 1; n <= 4096; n++) memory.noteSmall(1024);
   t.equal(collected, 2, 'and counted anew');
 });
 
 t.test('in a process of somebody else it is left alone', async (t) => {
   const memory = new BodyMemory(null);
-  t.doesNotThrow(() => memory.took(4 << 20));
+  t.doesNotThrow(() => memory.noteSmall(4 << 20));
 });
 
 t.test('a large body is copied as it came, wherever its pieces end', async (t) => {
@@ -27,31 +27,31 @@ t.test('a large body is copied as it came, wherever its pieces end', async (t) =
     t,
     fc.property(places, fc.constantFrom(0, 1, 262_143, 262_144, 262_145, 524_288, bytes.length), (cuts, size) => {
       const body = bytes.subarray(0, size);
-      const lease = new Lease(memory);
-      for (const piece of cutAt(body, cuts)) lease.add(piece);
-      const same = Buffer.concat(lease.pieces).equals(body);
-      lease.end();
+      const slabs = new LentSlabs(memory);
+      for (const piece of cutAt(body, cuts)) slabs.add(piece);
+      const same = Buffer.concat(slabs.pieces).equals(body);
+      slabs.giveBack();
       return same;
     }),
   );
 });
 
-t.test('its memory is lent again once the lease ends, and to one body only', async (t) => {
+t.test('its memory is lent again once it is given back, and to one body only', async (t) => {
   const memory = new BodyMemory(null);
-  const first = new Lease(memory);
+  const first = new LentSlabs(memory);
   first.add(Buffer.alloc(600_000, 'a'));
   const slabs = new Set(first.pieces.map(({ buffer }) => buffer));
-  const beside = new Lease(memory);
+  const beside = new LentSlabs(memory);
   beside.add(Buffer.alloc(600_000, 'b'));
   t.notOk(
     beside.pieces.some(({ buffer }) => slabs.has(buffer)),
     'not before',
   );
-  first.end();
-  first.end();
+  first.giveBack();
+  first.giveBack();
   t.strictSame(first.pieces, []);
-  const later = [new Lease(memory), new Lease(memory)];
-  for (const lease of later) lease.add(Buffer.alloc(600_000, 'c'));
+  const later = [new LentSlabs(memory), new LentSlabs(memory)];
+  for (const slabs of later) slabs.add(Buffer.alloc(600_000, 'c'));
   const lent = later.flatMap(({ pieces }) => pieces.map(({ buffer }) => buffer));
   t.equal(new Set(lent).size, 6);
   t.equal(lent.filter((buffer) => slabs.has(buffer)).length, 3);
