@@ -6,7 +6,7 @@ import type { PagesOrigin } from './admin/forward.ts';
 import { createAdminListener, type Health } from './admin/listener.ts';
 import { type Config, ConfigError } from './config.ts';
 import type { Clock } from './domain/ports.ts';
-import { OWN_CONNECTIONS, openEngine } from './engine.ts';
+import { type EngineOptions, OWN_CONNECTIONS, openEngine } from './engine.ts';
 import { createListener, type Listener } from './gateway/listener.ts';
 import { FAST_PARTS, type FastParts } from './http/attach.ts';
 import { checkFastParts } from './http/check.ts';
@@ -41,18 +41,12 @@ export interface App {
 
 /**
  * Puts an engine behind its API and admin listeners.
- * @param now milliseconds since the epoch; decides the billing month
- * @param collectYoung makes V8 collect its young generation
  * @throws as `openEngine` does
  */
-export async function openApp(
-  config: Config,
-  log: Log,
-  now: Clock = Date.now,
-  collectYoung: (() => void) | null = null,
-): Promise<App> {
+export async function openApp(config: Config, log: Log, options: EngineOptions = {}): Promise<App> {
+  const { clock = Date.now } = options;
   const tls = tlsFiles(config, log);
-  const api = await openApi(config, log, tls, now, collectYoung);
+  const api = await openApi(config, log, tls, options);
   const { engine, server } = api;
   const apiUrl = () => urlOf(config, server);
   const { metrics } = engine.services;
@@ -63,7 +57,7 @@ export async function openApp(
     // not the database: without it known keys are served, and a balancer would take away all replicas at once
     waitingFor: () => (api.draining ? [STOPPING] : []),
   };
-  const admin = openAdmin(config, health, tls, now, () => ({ databaseUrl: engine.databaseUrl, apiUrl: apiUrl() }));
+  const admin = openAdmin(config, health, tls, clock, () => ({ databaseUrl: engine.databaseUrl, apiUrl: apiUrl() }));
 
   return appOf(
     config,
@@ -112,16 +106,9 @@ export function appOf(
   };
 }
 
-/** Opens an engine behind the API's server, which does not listen yet. The parameters and errors are those of `openEngine`. */
-export async function openApi(
-  config: Config,
-  log: Log,
-  tls: TlsFiles | null,
-  now: Clock,
-  collectYoung: (() => void) | null,
-  name?: string,
-) {
-  const [engine, parts] = await Promise.all([openEngine(config, log, now, collectYoung, name), fastParts(config, log)]);
+/** Opens an engine behind the API's server, which does not listen yet. @throws as `openEngine` does */
+export async function openApi(config: Config, log: Log, tls: TlsFiles | null, options: EngineOptions) {
+  const [engine, parts] = await Promise.all([openEngine(config, log, options), fastParts(config, log)]);
   const listener = createListener(engine.services, parts, tls);
   const { server } = listener;
   let draining = false;

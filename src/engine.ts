@@ -68,20 +68,25 @@ const API_CONNECTIONS = QUERY_CONNECTIONS + 1;
 /** One more is for events and the request trail, unless the API's are all there are. */
 export const OWN_CONNECTIONS = API_CONNECTIONS + 1;
 
+/** What a gateway takes from its process. */
+export interface EngineOptions {
+  /** Decides the billing month. Default: the system's clock. */
+  readonly clock?: Clock;
+  /** Makes V8 collect its young generation. Missing in a process that is not the gateway's own. */
+  readonly collectYoung?: () => void;
+  /** The gateway's name for operators. Default: that of the machine. */
+  readonly name?: string;
+}
+
 /**
  * Puts one gateway together: database (embedded without DATABASE_URL), migrations, caches,
  * ledger, upstream (the demo without UPSTREAM_URL).
- * @param clock milliseconds since the epoch; decides the billing month
- * @param collectYoung makes V8 collect its young generation; null in a process that is not the gateway's own
- * @param name of this gateway, for operators
  * @throws ConfigError, MigrationRefused, DatabaseUnavailable, DatabaseRefused; nothing is left open then
  */
 export async function openEngine(
   config: Config,
   log: Log,
-  clock: Clock = Date.now,
-  collectYoung: (() => void) | null = null,
-  name = hostname() || 'unnamed',
+  { clock = Date.now, collectYoung, name = hostname() || 'unnamed' }: EngineOptions = {},
 ): Promise<Engine> {
   const writer = randomUUID();
   const foundation = await openFoundation(config, writer, log);

@@ -23,7 +23,7 @@ export async function serve(config: Config, demo: boolean, announce: (started: O
   const stop = stopSignal(() => app?.kill?.());
   const log = openLog(config.logLevel);
   if (workers !== null) process.on('SIGHUP', () => void app?.replace?.());
-  app = workers === null ? await openApp(config, log, Date.now, collectYoung) : await workers(log);
+  app = workers === null ? await openApp(config, log, { collectYoung }) : await workers(log);
   try {
     await app.listen();
     const greeting = demo ? await welcome(app.db, config.keyPrefix) : null;

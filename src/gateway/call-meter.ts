@@ -15,10 +15,22 @@ import type { CompanyLoad } from './fair-shares.ts';
 import { hiddenOf } from './model-names.ts';
 import type { Services } from './services.ts';
 
+/** An admitted call, and what it holds. */
+interface MeteredCall {
+  readonly admission: Admission;
+  readonly company: Company;
+  /** What goes upstream: estimates are made from it, and errors are logged without what they quote of it. */
+  readonly sent: readonly Buffer[];
+  /** What it took of its limits; null: none apply. */
+  readonly hold: Hold | null;
+  /** The company's use of the event loop. */
+  readonly load: CompanyLoad;
+}
+
 /** Turns one admitted call into its ledger record and its metrics. Its relay settles it exactly once. */
 export class CallMeter {
   readonly admission: Admission;
-  /** The company's use of the event loop; a relay adds its own work. */
+  /** A relay adds its own work. */
   readonly load: CompanyLoad;
   readonly #services: Services;
   readonly #company: Company;
@@ -34,15 +46,7 @@ export class CallMeter {
   /** Why the upstream failed; null: it did not. */
   failure: UpstreamFailure | null = null;
 
-  /** @param sent what goes upstream: estimates are made from it, and errors are logged without what they quote of it */
-  constructor(
-    services: Services,
-    admission: Admission,
-    company: Company,
-    sent: readonly Buffer[],
-    hold: Hold | null,
-    load: CompanyLoad,
-  ) {
+  constructor(services: Services, { admission, company, sent, hold, load }: MeteredCall) {
     this.#services = services;
     this.admission = admission;
     this.load = load;

@@ -61,7 +61,8 @@ export function createListener(services: Services, parts: FastParts, tls: TlsFil
   const { settings, metrics, log, requestLog } = services;
   const leaving = (): boolean => !server.listening; // draining: the next request is for another replica
   const server = createServerOver(tls, { ...serverOptions(settings), ...messageClasses(parts) });
-  const connections = attach(server, createHandler(services, leaving), leaving, parts, tls !== null);
+  const handler = createHandler(services, leaving);
+  const connections = attach(server, { handler, leaving, parts, secure: tls !== null });
   server.maxHeadersCount = settings.maxHeaders + 1; // Node drops the rest silently: the one more shows it
   server.maxConnections = settings.maxConnections;
   const refuse = (socket: Duplex, name: ErrorName | null): void => {

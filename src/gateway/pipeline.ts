@@ -155,7 +155,7 @@ class ApiRequest implements BodyListener, ReplyListener {
       const admission: Admission = { requestId, payer: key, model, endpoint, at, month, costCenter: call.costCenter };
       const sent = call.forward(model);
       const hold = this.#hold;
-      const meter = new CallMeter(services, admission, company, sent, hold, this.#load);
+      const meter = new CallMeter(services, { admission, company, sent, hold, load: this.#load });
       if (hold?.countsTokens && endpoint !== FREE_ENDPOINT)
         await hold.reserve(meter.promptTokens, call.bound(model).completion); // 429
       if (company.strict && company.budget !== null) await reserve(services, admission, call); // 402

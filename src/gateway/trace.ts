@@ -2,7 +2,7 @@ import { randomFillSync } from 'node:crypto';
 import type { ClientRequest } from '../http/exchange.ts';
 import type { SpanExporter } from '../tracing/exporter.ts';
 import { boolean, CLIENT, double, encodeSpan, integer, SERVER, text } from '../tracing/otlp.ts';
-import { formatTraceparent, parseTraceparent, SAMPLED } from '../tracing/traceparent.ts';
+import { formatTraceparent, parseTraceparent, SAMPLED, type TraceContext } from '../tracing/traceparent.ts';
 import type { RequestSummary, RequestTrace } from './request-log.ts';
 
 export interface TracerOptions {
@@ -31,11 +31,17 @@ export class Tracer {
   begin(req: ClientRequest, requestId: string): RequestTrace {
     const header = traceparentOf(req.rawHeaders);
     const caller = header === null ? null : parseTraceparent(header);
-    if (caller !== null) return new Spans(this.#options, this.#ids, req, caller.traceId, caller.parentId, caller.flags);
+    if (caller !== null) return new Spans(this.#options, this.#ids, req, caller);
     // the request id is the trace id
     const flags = Math.random() < this.#options.share ? SAMPLED : 0;
-    return new Spans(this.#options, this.#ids, req, requestId.replaceAll('-', ''), null, flags);
+    return new Spans(this.#options, this.#ids, req, { traceId: requestId.replaceAll('-', ''), parentId: null, flags });
   }
+}
+
+/** The trace that a request belongs to. */
+interface Trace extends Omit<TraceContext, 'parentId'> {
+  /** null: it begins here. */
+  readonly parentId: string | null;
 }
 
 class Spans implements RequestTrace {
@@ -51,14 +57,7 @@ class Spans implements RequestTrace {
   readonly #address: string | undefined;
   readonly #port: number | undefined;
 
-  constructor(
-    options: TracerOptions,
-    ids: SpanIds,
-    req: ClientRequest,
-    traceId: string,
-    parentId: string | null,
-    flags: number,
-  ) {
+  constructor(options: TracerOptions, ids: SpanIds, req: ClientRequest, { traceId, parentId, flags }: Trace) {
     this.#options = options;
     this.#serverId = ids.next();
     this.#clientId = ids.next();

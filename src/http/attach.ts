@@ -28,19 +28,21 @@ export function messageClasses(parts: FastParts): ServerOptions {
   return { IncomingMessage: FastRequest, ServerResponse: FastResponse } as unknown as ServerOptions;
 }
 
+/** How the requests of a server are answered. */
+export interface AttachOptions {
+  readonly handler: RequestHandler;
+  /** Whether answers close their connections now. */
+  readonly leaving: () => boolean;
+  readonly parts: FastParts;
+  /** The server speaks TLS: its bytes come decrypted, so reads are not shared. */
+  readonly secure: boolean;
+}
+
 /**
  * Answers the requests of a server by the fast path. Nothing changes on the wire.
  * @param server created with `messageClasses` of the same parts, and not listening yet
- * @param leaving whether answers close their connections now
- * @param secure the server speaks TLS: its bytes come decrypted, so reads are not shared
  */
-export function attach(
-  server: Server,
-  handler: RequestHandler,
-  leaving: () => boolean,
-  parts: FastParts,
-  secure = false,
-): Connections {
+export function attach(server: Server, { handler, leaving, parts, secure }: AttachOptions): Connections {
   if (!parts.has('messages')) return attachPlain(server, handler, secure);
   const open = new Set<Socket>();
   const buffers = streamBuffers();

@@ -53,7 +53,7 @@ export async function checkFastParts(names = Object.keys(FAST_PARTS) as FastPart
 /** All that a server answers to the script on one connection, without the time of day. */
 async function transcript(parts: FastParts): Promise<string> {
   const server = createServer({ requireHostHeader: false, ...messageClasses(parts), keepAliveTimeout: CHECK_MS });
-  attach(server, answer, () => false, parts);
+  attach(server, { handler: answer, leaving: () => false, parts, secure: false });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   const socket = connect({ port: (server.address() as AddressInfo).port, host: '127.0.0.1', noDelay: true });

@@ -20,7 +20,7 @@ const BODY_READ =
  * Answers the requests of a server by the public interface of node:http alone.
  * @param secure the server speaks TLS
  */
-export function attachPlain(server: Server, handler: RequestHandler, secure = false): Connections {
+export function attachPlain(server: Server, handler: RequestHandler, secure: boolean): Connections {
   const open = new Set<Socket>();
   const answers = new Map<Duplex, ServerResponse>();
   const onRequest = (req: IncomingMessage, res: ServerResponse): void => {

@@ -20,7 +20,7 @@ const LEAST_FREED = 4096;
 export class BodyMemory {
   /** In which large bodies are read. */
   readonly turns = new Turns();
-  readonly #collectYoung: (() => void) | null;
+  readonly #collectYoung: (() => void) | undefined;
   #bytes = 0;
   #free: Buffer[] = [];
   #lent = false;
@@ -41,8 +41,8 @@ export class BodyMemory {
     },
   );
 
-  /** @param collectYoung null in a process that is not the gateway's own */
-  constructor(collectYoung: (() => void) | null) {
+  /** @param collectYoung makes V8 collect its young generation; missing in a process that is not the gateway's own */
+  constructor(collectYoung?: () => void) {
     this.#collectYoung = collectYoung;
   }
 

@@ -52,7 +52,7 @@ async function openWorker(start: WorkerStart) {
   const log = openLog(config.logLevel, start.worker);
   const tls = tlsFiles(config, log, Buffer.from(start.ticketKeys, 'base64'));
   const name = `${hostname() || 'unnamed'}/${start.worker}`;
-  const api = await openApi(config, log, tls, Date.now, collectYoung, name);
+  const api = await openApi(config, log, tls, { collectYoung, name });
   const { engine, server } = api;
   const listening = new Promise((resolve) => server.once('listening', resolve));
   const give = takeOver(server);

@@ -20,7 +20,7 @@ const clock = (): number => Date.now() + AHEAD_MS;
 async function startOne(): Promise<string> {
   const env = { PORT: '0', ADMIN_PORT: 'off', DATABASE_URL: proxy.url, UPSTREAM_URL: world.demo.url };
   const config = readConfig({ ...env, FAST_HTTP, SPOOL_DIR: world.spoolDir });
-  const app = await openApp(config, createLog({ level: 'silent' }, process.stderr), clock);
+  const app = await openApp(config, createLog({ level: 'silent' }, process.stderr), { clock });
   await app.listen();
   t.teardown(async () => {
     proxy.thaw();

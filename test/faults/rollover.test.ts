@@ -32,7 +32,7 @@ const realTime = (instant: string): number => Date.parse(instant) - ahead;
 set('2026-10-24T20:00:00Z');
 const env = { PORT: '0', ADMIN_PORT: '0', BILLING_TIMEZONE: 'Europe/Berlin', DATABASE_URL: proxy.url };
 const config = readConfig({ ...env, FAST_HTTP, UPSTREAM_URL: world.demo.url, SPOOL_DIR: world.spoolDir });
-const app = await openApp(config, createLog({ level: 'silent' }, process.stderr), () => Date.now() + ahead);
+const app = await openApp(config, createLog({ level: 'silent' }, process.stderr), { clock: () => Date.now() + ahead });
 await app.listen();
 t.teardown(async () => {
   await app.drain(1);

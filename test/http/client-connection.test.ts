@@ -44,7 +44,7 @@ function answer(req: ClientRequest, res: ClientResponse, seen: Seen): void {
   if (req instanceof RepeatedRequest) seen.repeated++;
   if (req.head.expectsContinue) res.writeContinue(); // as the gateway does
   const reply = new Reply(res, 'id', { onReplyClosed: () => seen.closed++ });
-  readBody(req, 100_000, new BodyMemory(null), {
+  readBody(req, 100_000, new BodyMemory(), {
     onBody(body) {
       const text = body.slice(0, body.length).toString('latin1');
       const from = clientAddress(2, undefined, req.rawHeaders);
@@ -88,7 +88,7 @@ async function serve(t: Test, watched: boolean, seen = nothing()) {
     if (leaving) res.closeAfter();
     answer(req, res, seen);
   };
-  attach(server, handler, () => leaving, parts);
+  attach(server, { handler, leaving: () => leaving, parts, secure: false });
   const peers = new Map<number | undefined, Socket>();
   server.on('connection', (socket: Socket) => peers.set(socket.remotePort, socket));
   server.listen(0, '127.0.0.1');

@@ -16,12 +16,12 @@ t.test('after every 4 MiB of small bodies the young generation is collected', as
 });
 
 t.test('in a process of somebody else it is left alone', async (t) => {
-  const memory = new BodyMemory(null);
+  const memory = new BodyMemory();
   t.doesNotThrow(() => memory.noteSmall(4 << 20));
 });
 
 t.test('a large body is copied as it came, wherever its pieces end', async (t) => {
-  const memory = new BodyMemory(null);
+  const memory = new BodyMemory();
   const bytes = Buffer.from(Array.from({ length: 700_000 }, (_, n) => (n * 7) ^ (n >> 8)));
   fuzz(
     t,
@@ -37,7 +37,7 @@ t.test('a large body is copied as it came, wherever its pieces end', async (t) =
 });
 
 t.test('its memory is lent again once it is given back, and to one body only', async (t) => {
-  const memory = new BodyMemory(null);
+  const memory = new BodyMemory();
   const first = new LentSlabs(memory);
   first.add(Buffer.alloc(600_000, 'a'));
   const slabs = new Set(first.pieces.map(({ buffer }) => buffer));
@@ -61,7 +61,7 @@ t.test('its memory is lent again once it is given back, and to one body only', a
 t.test('what nobody uses for a while is kept no longer', async (t) => {
   mock.timers.enable({ apis: ['setInterval'] });
   t.teardown(() => mock.timers.reset());
-  const memory = new BodyMemory(null);
+  const memory = new BodyMemory();
   const slab = memory.lend();
   memory.giveBack([slab]);
   mock.timers.tick(10_000);
@@ -74,7 +74,7 @@ t.test('what nobody uses for a while is kept no longer', async (t) => {
 t.test('of much memory that was used only once a part is freed, and what is used in turn is kept', async (t) => {
   mock.timers.enable({ apis: ['setInterval'] });
   t.teardown(() => mock.timers.reset());
-  const memory = new BodyMemory(null);
+  const memory = new BodyMemory();
   const many = Array.from({ length: 300 }, () => memory.lend());
   memory.giveBack(many);
   mock.timers.tick(1000);
