@@ -89,7 +89,7 @@ function factsOf(c: PageContext, request: RequestDetail, company: string | null)
     Model:
       model_slug !== null
         ? html`<a href="${company === null ? `/models?q=${encodeURIComponent(model_slug)}` : `${base}/models`}"><code>${model_slug}</code></a>`
-        : request.asked && html`<code>${request.asked}</code> ${muted('not found')}`,
+        : request.asked && html`<code>${request.asked}</code>`,
     Tokens:
       prompt_tokens === null
         ? null

@@ -34,7 +34,7 @@ function membersOf(request: RequestDetail): Record<string, Cell> {
     company: company_id && `${company_name ?? 'a removed company'} (${company_id})`,
     key: api_key_id && `${key_name === null ? 'a deleted key' : `${key_name}, ${key_prefix}…`} (${api_key_id})`,
     endpoint: request.endpoint,
-    model: request.model_slug ?? (asked && `${asked}: not found`),
+    model: request.model_slug ?? asked,
     outcome: request.outcome,
     'prompt tokens': request.prompt_tokens,
     'completion tokens': request.completion_tokens,

@@ -30,6 +30,7 @@ export function admitBudget(
 export function budgetReached(calendar: Calendar, at: number, owner: Owner = 'company'): GatewayError {
   const error = new GatewayError('insufficient_quota', owner === 'key' ? KEY_BUDGET_REACHED : undefined);
   error.headers = ['x-budget-resets-at', calendar.monthEnd(at)];
+  error.setting = `${owner}.monthly_budget_eur`;
   return error;
 }
 

@@ -77,6 +77,8 @@ export class GatewayError extends Error {
   headers: readonly string[];
   /** Whether a client may retry; undefined leaves it to the status. */
   retry: boolean | undefined;
+  /** The column that made Tollgate refuse, such as `key.monthly_budget_eur`: for the trail and the log, not for clients. */
+  setting: string | null = null;
 
   constructor(name: ErrorName, detail?: string, param: string | null = null) {
     const [status, message, { code = name, retry, retryAfter, headers = NONE } = {}] = TABLE[name] as Row;

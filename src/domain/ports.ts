@@ -206,6 +206,14 @@ export interface Trail {
   add(request: EndedRequest, ms: number, added: number, firstEvent: number): void;
 }
 
+interface Failure {
+  readonly name: string;
+  readonly code: string | null;
+  readonly param: string | null;
+  /** See GatewayError. */
+  readonly setting?: string | null;
+}
+
 /** What is told of a request when it is over. */
 export interface EndedRequest {
   /** When it came, milliseconds since the epoch: the time in its id. */
@@ -215,7 +223,7 @@ export interface EndedRequest {
     /** The status sent; 0: none. */
     readonly status: number;
     /** The error that was sent, or that ended a stream. */
-    readonly failure: { readonly name: string; readonly code: string | null; readonly param: string | null } | null;
+    readonly failure: Failure | null;
   };
   readonly endpoint: string;
   readonly companyId: string | null;

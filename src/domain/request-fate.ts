@@ -1,3 +1,4 @@
+import type { LimitColumns } from './limits.ts';
 import type { Outcome } from './usage.ts';
 
 /** What became of a request, in words, for pages and the command line. */
@@ -11,6 +12,7 @@ export interface RequestFacts {
   /** The status sent; 0: the client left before an answer. null: only the ledger knows the call. */
   readonly status: number | null;
   readonly code: string | null;
+  /** The member of the request that the error names, or the setting that refused it. */
   readonly param: string | null;
   readonly endpoint: string;
   readonly model_slug: string | null;
@@ -73,20 +75,62 @@ const STALLED: Text = [
   'Let the client try again. The operator may set IDLE_SECONDS or TOTAL_SECONDS higher.',
 ];
 
+const LATER = 'Let the client try again later, or raise the limit';
+
+function limitTexts(column: keyof LimitColumns, what: string): Record<string, Text> {
+  return {
+    [`company.${column}`]: [`The company had used its ${what}.`, `${LATER} of the company.`, 'settings'],
+    [`key.${column}`]: [`This key had used its ${what}.`, `${LATER} of the key.`, 'key'],
+  };
+}
+
+/** By the setting that refused, as the trail has it in `param`. Rows of earlier versions do not have it. */
+const REFUSED_BY: Readonly<Record<string, Text>> = {
+  'company.monthly_budget_eur': [
+    'The monthly budget of the company was reached. No model ran, and nothing was charged.',
+    'Raise the budget, or wait for the next month.',
+    'settings',
+  ],
+  'company.budget_mode': [
+    'The budget of the company is strict, and the most that this call could cost did not fit into the rest of it.',
+    'Set max_tokens lower, raise the budget, or wait for the next month.',
+    'settings',
+  ],
+  'key.monthly_budget_eur': [
+    'The monthly budget of this key was reached. No model ran, and nothing was charged.',
+    'Raise the budget of the key, or wait for the next month.',
+    'key',
+  ],
+  ...limitTexts('requests_per_minute', 'requests a minute'),
+  ...limitTexts('tokens_per_minute', 'tokens a minute'),
+  ...limitTexts('max_concurrent', 'calls at once'),
+  'key.expires_at': ['The key had expired.', 'Create a new key.', 'key'],
+  'key.allowed_cidrs': [
+    'The key was used from outside its networks.',
+    'Add the network to the key, or set API_PROXIES if a reverse proxy stands before the gateway.',
+    'key',
+  ],
+};
+
 /** By error code, or by the name of an error without a code. */
 const TEXTS: Readonly<Record<string, (request: RequestFacts) => Text>> = {
-  invalid_api_key: ({ api_key_id }) =>
+  invalid_api_key: ({ api_key_id, param }) =>
     api_key_id === null
       ? [
           'The request had no key, or one that is unknown or revoked.',
           'Compare the first eight characters of the key that the client sends with the list of keys.',
         ]
-      : ['The key is revoked or expired, or was used from outside its networks.', 'Look at the key.', 'key'],
-  insufficient_quota: () => [
-    'The monthly budget of the company or of this key was reached. No model ran, and nothing was charged.',
-    'Raise the budget, or wait for the next month.',
-    'settings',
-  ],
+      : (REFUSED_BY[param ?? ''] ?? [
+          'The key is revoked or expired, or was used from outside its networks.',
+          'Look at the key.',
+          'key',
+        ]),
+  insufficient_quota: ({ param }) =>
+    REFUSED_BY[param ?? ''] ?? [
+      'The monthly budget of the company or of this key was reached. No model ran, and nothing was charged.',
+      'Raise the budget, or wait for the next month.',
+      'settings',
+    ],
   insufficient_scope: () => [
     'The key lacks the scope of this endpoint.',
     'Give the key the scope, or use another key.',
@@ -98,23 +142,30 @@ const TEXTS: Readonly<Record<string, (request: RequestFacts) => Text>> = {
     'settings',
   ],
   not_found: ({ asked, param, endpoint }) =>
-    asked !== null || param === 'model' || param === 'model_slug'
-      ? [
-          `There is no model ${quoted(asked)} that this key may use: it does not exist, is disabled, or the key is not allowed it.`,
-          'Compare the name with GET /models of the same key.',
-          'models',
-        ]
-      : endpoint === 'assistants.run'
-        ? ['There is no such assistant of this company, or it is not visible to the API.', 'Look at the assistants.']
-        : ['There is nothing at the address that was asked for.', "Look at the client's base address."],
-  rate_limit_exceeded: ({ outcome }) =>
+    param === 'company.disabled_model_slugs'
+      ? [`The model ${quoted(asked)} is disabled in this company.`, 'Enable it, or use another one.', 'models']
+      : param === 'key.allowed_model_slugs'
+        ? [`This key is not allowed the model ${quoted(asked)}.`, 'Allow it to the key, or use another one.', 'key']
+        : asked !== null || param === 'model' || param === 'model_slug'
+          ? [
+              `There is no model ${quoted(asked)} that this key may use: it does not exist, is disabled, or the key is not allowed it.`,
+              'Compare the name with GET /models of the same key.',
+              'models',
+            ]
+          : endpoint === 'assistants.run'
+            ? [
+                'There is no such assistant of this company, or it is not visible to the API.',
+                'Look at the assistants.',
+              ]
+            : ['There is nothing at the address that was asked for.', "Look at the client's base address."],
+  rate_limit_exceeded: ({ outcome, param }) =>
     outcome === 'upstream_failed'
       ? ['The upstream refused the call because of its own rate limit.', 'Let the client try again later.']
-      : [
+      : (REFUSED_BY[param ?? ''] ?? [
           'A limit of requests, tokens or calls at once was reached.',
           'Let the client try again later, or raise the limit of the company or the key.',
           'settings',
-        ],
+        ]),
   request_too_large: () => [
     'The request body was larger than the gateway or the model takes.',
     'Send less, or raise MAX_BODY_BYTES.',

@@ -208,7 +208,8 @@ class ApiRequest implements BodyListener, ReplyListener {
       this.#summary.keyId = key.id;
       this.#summary.companyId = key.companyId;
     }
-    if (key === null || key.expiresAt <= this.#services.clock()) throw new GatewayError('invalid_api_key');
+    if (key === null) throw new GatewayError('invalid_api_key');
+    if (key.expiresAt <= this.#services.clock()) throw keyRefused('key.expires_at');
     if (key.restriction !== null) this.#requireNetwork(key.restriction);
     return key;
   }
@@ -217,7 +218,7 @@ class ApiRequest implements BodyListener, ReplyListener {
     if (networks === null) return;
     const { rawHeaders, socket } = this.#req;
     const address = clientAddress(this.#services.settings.apiProxies, socket.remoteAddress, rawHeaders);
-    if (!isWithin(networks, address)) throw new GatewayError('invalid_api_key');
+    if (!isWithin(networks, address)) throw keyRefused('key.allowed_cidrs');
   }
 
   /** @param complete whether the whole request has arrived; undefined: as it is now */
@@ -242,7 +243,17 @@ class ApiRequest implements BodyListener, ReplyListener {
 async function reserve({ ledger, calendar }: Services, admission: Admission, call: Call): Promise<void> {
   const { requestId, payer, at, month, model } = admission;
   const fits = await ledger.reserve({ requestId, companyId: payer.companyId, month, ...call.bound(model) });
-  if (!fits) throw budgetReached(calendar, at);
+  if (fits) return;
+  const error = budgetReached(calendar, at);
+  error.setting = 'company.budget_mode';
+  throw error;
+}
+
+/** The answer to an unknown key, for one that is known. */
+function keyRefused(setting: string): GatewayError {
+  const error = new GatewayError('invalid_api_key');
+  error.setting = setting;
+  return error;
 }
 
 function companyOf(services: Services, key: ApiKey): MaybeAsync<Company> {

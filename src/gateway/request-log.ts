@@ -137,9 +137,10 @@ export class RequestLog {
 }
 
 /** What an operator needs to find the cause of a refusal: its code and member, the key, and the model asked for. */
-function describeFailure({ keyId, asked, slug }: RequestSummary, { code, name, param }: GatewayError): string {
+function describeFailure({ keyId, asked, slug }: RequestSummary, { code, name, param, setting }: GatewayError): string {
   let text = `,"code":"${code ?? name}"`;
-  if (param !== null) text += `,"param":${asciiJson(nameOrNot(param))}`;
+  const about = setting ?? param;
+  if (about !== null) text += `,"param":${asciiJson(nameOrNot(about))}`;
   if (keyId !== null) text += `,"key":"${keyId}"`;
   if (asked !== null && slug === null) text += `,"asked":${asciiJson(nameOrNot(asked))}`;
   return text;

@@ -2,7 +2,14 @@ import { performance } from 'node:perf_hooks';
 import type { Company } from '../domain/company.ts';
 import { GatewayError } from '../domain/errors.ts';
 import type { ApiKey } from '../domain/key.ts';
-import { type LimitKind, type Limits, type LimitsLeft, limitHeaders, limitText } from '../domain/limits.ts';
+import {
+  LIMIT_COLUMNS,
+  type LimitKind,
+  type Limits,
+  type LimitsLeft,
+  limitHeaders,
+  limitText,
+} from '../domain/limits.ts';
 import type { AskedUnits, Hold, Limiter, LimitStore, MaybeAsync } from '../domain/ports.ts';
 import type { Logger } from '../log.ts';
 import { IdleInterval } from '../runtime/idle-interval.ts';
@@ -143,6 +150,7 @@ export class LeasedLimiter implements Limiter, UnitSource {
     const whose = ofKey.key?.id === subject ? 'key' : 'company';
     const error = new GatewayError('rate_limit_exceeded', limitText(kind, whose, limit, seconds));
     error.retryAfter = `${seconds}`;
+    error.setting = `${whose}.${LIMIT_COLUMNS[kind]}`;
     error.headers = limitHeaders(ofKey.left(performance.now()));
     return error;
   }

@@ -83,10 +83,11 @@ function callText({ outcome, tokens, cost, failure }: NonNullable<EndedRequest['
 
 function failureText(
   { slug, asked }: EndedRequest,
-  { name, code, param }: NonNullable<EndedRequest['reply']['failure']>,
+  { name, code, param, setting = null }: NonNullable<EndedRequest['reply']['failure']>,
 ) {
   let text = `,"x":"${code ?? name}"`;
-  if (param !== null) text += `,"p":${asciiJson(nameOrNot(param))}`;
+  const about = setting ?? param;
+  if (about !== null) text += `,"p":${asciiJson(nameOrNot(about))}`;
   if (asked !== null && slug === null) text += `,"q":${asciiJson(nameOrNot(asked))}`;
   return text;
 }

@@ -44,6 +44,30 @@ t.test('what to do, and where', async (t) => {
   t.match(refused(503, 'service_unavailable', { outcome: 'upstream_failed' }), { what: /could not be reached/ });
 });
 
+t.test('a refusal names the setting behind it', async (t) => {
+  const by = (status: number, code: string, param: string) => refused(status, code, { param });
+  const ofKey = by(402, 'insufficient_quota', 'key.monthly_budget_eur');
+  t.match(ofKey, { what: /^The monthly budget of this key was reached/, advice: /of the key/, about: 'key' });
+  const ofCompany = by(402, 'insufficient_quota', 'company.monthly_budget_eur');
+  t.match(ofCompany, { what: /^The monthly budget of the company was reached/, about: 'settings' });
+  t.match(by(402, 'insufficient_quota', 'company.budget_mode'), { what: /strict/, advice: /max_tokens/ });
+  t.match(by(429, 'rate_limit_exceeded', 'company.requests_per_minute'), {
+    what: 'The company had used its requests a minute.',
+    about: 'settings',
+  });
+  t.match(by(429, 'rate_limit_exceeded', 'key.max_concurrent'), {
+    what: /^This key had .* calls at once/,
+    about: 'key',
+  });
+  t.match(by(401, 'invalid_api_key', 'key.allowed_cidrs'), { what: /networks/, about: 'key' });
+  t.match(by(401, 'invalid_api_key', 'key.expires_at'), { what: 'The key had expired.', about: 'key' });
+  const hidden = { model_slug: null, asked: 'gpt' };
+  const disabled = refused(404, 'not_found', { ...hidden, param: 'company.disabled_model_slugs' });
+  t.match(disabled, { what: /“gpt” is disabled/, about: 'models' });
+  const narrow = refused(404, 'not_found', { ...hidden, param: 'key.allowed_model_slugs' });
+  t.match(narrow, { what: /not allowed the model “gpt”/, about: 'key' });
+});
+
 t.test('every error of the API is told in whole sentences', async (t) => {
   const errors = [
     'invalid_request',

@@ -90,14 +90,26 @@ t.test('every request leaves one row, whatever became of it', async (t) => {
     await tells(t, world, await customer.ask('/chat/completions', { key: 'svc_wrong', body: {} }), strangers);
     const expired = await world.key(company, ['chat'], new Date(0));
     const known = await customer.ask('/models', { key: expired });
-    t.not((await tells(t, world, known, { company_id: company, code: 'invalid_api_key' })).api_key_id, NIL_ID);
+    const row = { company_id: company, code: 'invalid_api_key', param: 'key.expires_at' };
+    t.not((await tells(t, world, known, row)).api_key_id, NIL_ID);
   });
   it('402', async (t) => {
     const poor = await world.newCustomer({ budget: '0.000000001' });
     t.equal((await poor.chat()).status, 200);
     await world.ledger(poor.company, 1);
     const row = { company_id: poor.company, code: 'insufficient_quota', model_slug: CHAT, ...NOT_BOOKED };
-    await tells(t, world, await poor.chat(), row);
+    await tells(t, world, await poor.chat(), { ...row, param: 'company.monthly_budget_eur' });
+    const strict = await world.newCustomer({ budget: '0.000000001' });
+    await world.sql`update companies set budget_mode = 'strict' where id = ${strict.company}`;
+    await tells(t, world, await strict.chat({ max_tokens: 100 }), { status: 402, param: 'company.budget_mode' });
+    const narrow = await world.newCustomer();
+    await world.sql`update api_keys set monthly_budget_eur = 0.000000001 where company_id = ${narrow.company}`;
+    const reached = await until(
+      () => narrow.chat(),
+      'the budget of the key is reached',
+      ({ status }) => status === 402,
+    );
+    await tells(t, world, reached, { param: 'key.monthly_budget_eur' });
   });
   it('403', async (t) => {
     const gate = { ...own, ...NOT_BOOKED, code: 'non_eu_model_blocked', asked: OVERSEAS };
@@ -127,7 +139,8 @@ t.test('every request leaves one row, whatever became of it', async (t) => {
       'the limit holds',
       ({ status }) => status === 429,
     );
-    await tells(t, world, refused, { company_id: limited.company, upstream_status: null, code: 'rate_limit_exceeded' });
+    const row = { company_id: limited.company, upstream_status: null, code: 'rate_limit_exceeded' };
+    await tells(t, world, refused, { ...row, param: 'company.requests_per_minute' });
   });
   it('502', async (t) => {
     const said = { upstream_status: 500, outcome: 'upstream_failed', code: 'upstream_error', cost_eur: null };

@@ -50,7 +50,10 @@ const members = {
   result: schema.oneOf(['success', 'refused', 'failed', 'left']),
   ...{
     code: schema.textOrNull,
-    param: schema.textOrNull,
+    param: {
+      ...schema.textOrNull,
+      description: 'the member of the request, or the setting that refused it, such as key.monthly_budget_eur',
+    },
     endpoint: schema.string,
     model_slug: schema.textOrNull,
   },
