@@ -1,5 +1,5 @@
 import { html } from 'hono/html';
-import { NOUNS, nameIn } from '../domain/change-text.ts';
+import { actorName, minuteIn, NOUNS, nameIn } from '../domain/change-text.ts';
 import { AUDIT_WINDOW, type AuditRow, pageOfAudit } from '../store/audit.ts';
 import { findCompany } from '../store/company.ts';
 import { companyOf, type PageContext, type Route, read } from './context.ts';
@@ -86,7 +86,7 @@ export function asOwnersSee(row: AuditRow): AuditRow {
 
 function who({ actor, db_role }: AuditRow): Html {
   if (actor === db_role) return html`${actor}<br>${muted('by SQL')}`;
-  return actor === 'cli' ? html`command line` : html`${actor}`;
+  return html`${actorName(actor)}`;
 }
 
 function what({ action, subject, before, after }: AuditRow): Html {
@@ -131,7 +131,7 @@ function inWords(value: unknown): string {
   if (value === null) return 'none';
   if (typeof value === 'boolean') return value ? 'yes' : 'no';
   if (Array.isArray(value)) return value.map(inWords).join(', ') || 'none';
-  if (typeof value !== 'object') return String(value);
+  if (typeof value !== 'object') return minuteIn(String(value));
   return (
     Object.entries(value)
       .map(([name, each]) => `${name}: ${inWords(each)}`)

@@ -1,4 +1,5 @@
 import { html } from 'hono/html';
+import { actorName } from '../domain/change-text.ts';
 import { EVENT_DAYS, EVENT_KINDS } from '../domain/event.ts';
 import { oneOf, readUuid } from '../domain/field.ts';
 import { type EventFilter, type EventRow, listEvents, replayEvents } from '../store/event.ts';
@@ -83,8 +84,7 @@ function cellsOf(c: PageContext, form: Form) {
     Event: (row: EventRow) => whatOf(row, format),
     Company: ({ event: { company } }: EventRow) =>
       html`<a href="${filteredAddress(form, FILTERS, { company: company.id })}">${company.name}</a>`,
-    By: ({ event: { actor } }: EventRow) =>
-      typeof actor !== 'string' ? muted('the gateway') : actor === 'cli' ? 'command line' : actor,
+    By: ({ event: { actor } }: EventRow) => (typeof actor !== 'string' ? muted('the gateway') : actorName(actor)),
     Delivery: (row: EventRow) => deliveriesOf(row, format),
     Actions: ({ id, event }: EventRow) =>
       html`<form method="post" action="/events/${id}/replay" class="inline">${csrfInput(c)}<button class="quiet">Send again<span class="sr"> ${KINDS[event.type as keyof typeof KINDS] ?? event.type}, ${event.company.name}</span></button></form>`,

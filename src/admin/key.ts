@@ -1,7 +1,7 @@
 import { html, raw } from 'hono/html';
+import { actorName } from '../domain/change-text.ts';
 import type { Company } from '../domain/company.ts';
-import { addDays } from '../domain/day-range.ts';
-import { readDay, readName, readScope } from '../domain/field.ts';
+import { readName, readScope } from '../domain/field.ts';
 import { restrictionTexts } from '../domain/limit-text.ts';
 import { SCOPES, type Scope } from '../domain/scope.ts';
 import { readPresentSums } from '../store/daily.ts';
@@ -17,7 +17,7 @@ import type { Html } from './html.ts';
 import { onceInputs, readOnce, revealPage } from './key-reveal.ts';
 import { badge, companyHeading, muted, page, table } from './layout.ts';
 import { list, listQuery } from './list.ts';
-import { readLocal } from './local-time.ts';
+import { readDayEnd } from './local-time.ts';
 import { foldedRestrictionFields, readRestrictions } from './restriction.ts';
 import { usageCards } from './usage-cards.ts';
 
@@ -78,7 +78,6 @@ ${usageCards(usage, format)}</section>`;
 
 /** The form of a new key, folded until it is wanted. */
 function createForm(c: PageContext, form: Form, company: Company, isFirst: boolean): Html {
-  const { timeZone } = c.var.services.calendar;
   const path = `/companies/${company.id}/access/create`;
   const state = formState(form, path);
   const isOpen = isFirst || form.path === path;
@@ -86,7 +85,7 @@ function createForm(c: PageContext, form: Form, company: Company, isFirst: boole
 <form method="post" action="${path}" class="stack">${csrfInput(c)}${onceInputs()}
 ${field(state, { name: 'name', label: 'Name', required: true, hint: 'What will use it, such as “Website search”.' })}
 ${scopeFields(state, SCOPES)}
-${field(state, { name: 'expires', label: 'Last day', type: 'date', hint: `Optional. The key works until the end of this day, ${timeZone} time.` })}
+${field(state, { name: 'expires', label: 'Last day', type: 'date', hint: 'Optional. The key works until the end of this day.' })}
 ${foldedRestrictionFields(state, company)}
 <div class="actions"><button class="primary">Create key</button></div></form></details>`;
 }
@@ -160,7 +159,7 @@ function originCells(format: Format, now: number) {
   return {
     Scopes: ({ scopes }: KeyRow) => html`<span class="scopes">${scopes.map((scope) => badge('plain', scope))}</span>`,
     Created: ({ created_at, created_by }: KeyRow) =>
-      html`${format.instant(created_at)}<br><span class="muted by">${created_by ?? 'unknown'}</span>`,
+      html`${format.instant(created_at)}<br><span class="muted by">${actorName(created_by)}</span>`,
     'Last used': ({ last_used_at: at }: KeyRow) => (at === null ? muted('never') : format.ago(at, now)),
   };
 }
@@ -198,8 +197,7 @@ async function create(c: PageContext, form: Form): Promise<Response> {
   const { id, claim } = readOnce(c, form);
   const name = form.required('name', readName);
   const scopes = readScopes(form);
-  // works until the day after begins
-  const expires_at = form.optional('expires', (day) => readLocal(addDays(readDay(day), 1), services.calendar.timeZone));
+  const expires_at = form.optional('expires', (day) => readDayEnd(day, services.calendar.timeZone));
   const restrictions = await readRestrictions(c, form);
   form.check();
   const asked = { id, company_id, name, scopes, expires_at, created_by: session.user.email, ...restrictions };

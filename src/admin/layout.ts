@@ -72,7 +72,8 @@ ${links.length === 0 ? '' : html`<nav aria-label="Administration">${links.map(([
 <div class="who">${tab(c, '/account', user.email)}
 <form method="post" action="/sign-out">${csrfInput(c)}<button class="quiet">Sign out</button></form></div>
 `;
-  return c.html(document(c, title, header, body));
+  const zone = html`<footer>Times, days and months are those of ${c.var.services.calendar.timeZone}.</footer>`;
+  return c.html(document(c, title, header, body, zone));
 }
 
 /** Answers with a page that needs no session: sign-in and errors. */
@@ -80,7 +81,7 @@ export async function plainPage(c: PageContext, title: string, body: Html, statu
   return c.html(document(c, title, html`<span class="brand">${LOGO} Tollgate</span>`, body), status);
 }
 
-function document(c: PageContext, title: string, header: Html, body: Html): Html {
+function document(c: PageContext, title: string, header: Html, body: Html, footer: Html | string = ''): Html {
   const notice = NOTICES.get(c.req.query('done') ?? '');
   return html`<!doctype html>
 <html lang="en">
@@ -99,6 +100,7 @@ function document(c: PageContext, title: string, header: Html, body: Html): Html
 <main id="content">
 ${notice === undefined ? '' : html`<p class="notice" role="status">${notice}</p>`}${body}
 </main>
+${footer}
 </body>
 </html>`;
 }

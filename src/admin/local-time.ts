@@ -1,4 +1,5 @@
-import { FieldError, readInstant } from '../domain/field.ts';
+import { addDays } from '../domain/day-range.ts';
+import { FieldError, readDay, readInstant } from '../domain/field.ts';
 
 /** Times as people read and write them: in the billing time zone. */
 
@@ -17,6 +18,11 @@ export function readLocal(text: string, timeZone: string): Date {
   // twice, because the offset may have changed in between
   const about = clock - offsetAt(clock, timeZone);
   return new Date(clock - offsetAt(about, timeZone));
+}
+
+/** The instant at which a day ends on the clock of a zone. @throws FieldError */
+export function readDayEnd(day: string, timeZone: string): Date {
+  return readLocal(addDays(readDay(day), 1), timeZone);
 }
 
 /** "2026-11-22T10:00" on the clock of a zone, as an input of the type datetime-local takes it. */

@@ -46,7 +46,7 @@ ${
 ${by('Model', margin.by_model, margin.by_model.length, ({ model }) => html`<code>${model}</code>`)}
 ${by('Company', margin.by_company, margin.companies, ({ company_id, company_name }) => (company_name === null ? muted('a removed company') : html`<a href="/companies/${company_id}/usage?month=${margin.month.slice(0, 7)}">${company_name}</a>`))}`
 }
-<p class="muted foot">Revenue is the exact sum of the ledger, without in-app chat. Cost is tokens × the cost price of the day of the call (days of ${c.var.services.calendar.timeZone}). A company's own model has its own cost price or none; a day counts for it if it existed at the end of that day. Percent is the margin by the revenue of the calls with a cost price.${toldText(margin)}</p>`;
+<p class="muted foot">Revenue is the exact sum of the ledger, without in-app chat. Cost is tokens × the cost price of the day of the call. A company's own model has its own cost price or none; a day counts for it if it existed at the end of that day. Percent is the margin by the revenue of the calls with a cost price.${toldText(margin)}</p>`;
   return page(c, `Margin in ${name}`, body);
 }
 

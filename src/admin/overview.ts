@@ -41,7 +41,7 @@ ${budgets(overview.budgets, format)}
 <section><h2>Models in the last 24 hours</h2>${modelTable(models, format)}</section>
 <section id="gateways"><h2>Gateways</h2>${gatewayTable(overview, format, now)}</section>
 <section><h2>Latest changes</h2>${changes(overview, format, now)}</section>
-<p class="muted foot">Days and months are those of ${services.calendar.timeZone}. <code>tollgate status</code> prints the same.</p>`;
+<p class="muted foot"><code>tollgate status</code> prints the same.</p>`;
   return page(c, 'Overview', body);
 }
 

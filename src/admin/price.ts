@@ -1,4 +1,5 @@
 import { html } from 'hono/html';
+import { actorName } from '../domain/change-text.ts';
 import { readDay } from '../domain/field.ts';
 import { type PriceUnit, readMoment, readPriceIn, UNIT_TOKENS } from '../domain/price.ts';
 import { RefusedChange } from '../domain/refused-change.ts';
@@ -51,7 +52,7 @@ function historyCard(c: PageContext, model: ModelRow, rows: readonly PriceRow[],
     Completion: ({ output }: PriceRow) => (output === null ? muted('removed') : priceText(c, unit, output)),
     For: ({ company_id, company_name }: PriceRow) =>
       company_name ?? (company_id === null ? 'all' : muted('a removed company')),
-    'Changed by': ({ changed_by }: PriceRow) => changed_by,
+    'Changed by': ({ changed_by }: PriceRow) => actorName(changed_by),
     Action: ({ id, begun, company_id, valid_from }: PriceRow) =>
       begun || company_id !== model.company_id
         ? muted('none')
@@ -138,7 +139,7 @@ function costCard(c: PageContext, form: Form, model: ModelRow, rows: readonly Co
     From: ({ valid_from }: CostPriceRow) => valid_from,
     Prompt: ({ input }: CostPriceRow) => priceText(c, unit, input),
     Completion: ({ output }: CostPriceRow) => priceText(c, unit, output),
-    'Changed by': ({ changed_by }: CostPriceRow) => changed_by,
+    'Changed by': ({ changed_by }: CostPriceRow) => actorName(changed_by),
     Action: ({ id, valid_from }: CostPriceRow) =>
       html`<a class="button quiet" href="${path}/${id}/remove">Remove<span class="sr"> the cost price of ${valid_from}</span></a>`,
   };

@@ -66,12 +66,12 @@ function upstreamCard({ upstream_status: status, upstream_reason: reason }: Requ
 }
 
 function factsOf(c: PageContext, request: RequestDetail, company: string | null): Record<string, Html | string | null> {
-  const { format, services } = c.var;
+  const { format } = c.var;
   const { company_id, company_name, api_key_id, key_name, key_prefix, model_slug, usage_source } = request;
   const { added_us: added, duration_ms: ms, first_event_ms: first, prompt_tokens, completion_tokens } = request;
   const base = `/companies/${company_id}`;
   return {
-    Time: html`${format.second(request.occurred_at)} ${muted(services.calendar.timeZone)}`,
+    Time: format.second(request.occurred_at),
     Status: request.status === null ? null : request.status === 0 ? 'none: the client left' : String(request.status),
     Code: request.code,
     Parameter: request.param,

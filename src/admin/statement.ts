@@ -158,7 +158,7 @@ function sealCard(c: PageContext, statement: Statement, stored: StoredStatement)
       : html`checkpoint ${format.count(seals.checkpoint)}, <code>${seals.digest}</code>`;
   const facts: Readonly<Record<string, Html | string>> = {
     Company: html`<code>${statement.company_id}</code>`,
-    Closed: html`${format.instant(new Date(stored.closed_at))} ${muted(statement.billing_timezone)}`,
+    Closed: format.instant(new Date(stored.closed_at)),
     Digest: html`<code>${stored.digest}</code>`,
     'Digest of the statement before':
       statement.previous === null ? muted('none') : html`<code>${statement.previous}</code>`,

@@ -1,5 +1,6 @@
 import { html } from 'hono/html';
-import { oneOf, readInstant, readName } from '../domain/field.ts';
+import { actorName } from '../domain/change-text.ts';
+import { oneOf, readName } from '../domain/field.ts';
 import { type Access, createToken, listTokens, revokeToken, type TokenRow } from '../store/admin-token.ts';
 import { findCompany } from '../store/company.ts';
 import { change, companyOf, mayNow, type PageContext, param, type Route, read } from './context.ts';
@@ -7,6 +8,7 @@ import { csrfInput, field, formState, select } from './field.ts';
 import type { Form } from './form.ts';
 import type { Html } from './html.ts';
 import { badge, companyHeading, confirmation, copyable, emptyText, muted, page, table } from './layout.ts';
+import { readDayEnd } from './local-time.ts';
 
 const OPERATORS = '/tokens';
 const COMPANYS = '/companies/:company/tokens';
@@ -40,13 +42,15 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
     ...(company === null
       ? {
           Company: ({ company_id }: TokenRow) =>
-            company_id === null ? muted('all') : html`<code>${company_id}</code>`,
+            company_id === null
+              ? muted('all')
+              : html`<a href="/companies/${company_id}/tokens"><code>${company_id}</code></a>`,
         }
       : {}),
     May: ({ access }: TokenRow) => ACCESS[access],
     State: ({ state }: TokenRow) => badge(TONES[state], state),
     Created: ({ created_at, created_by }: TokenRow) =>
-      html`${format.instant(created_at)}<br><span class="muted">${created_by ?? 'unknown'}</span>`,
+      html`${format.instant(created_at)}<br><span class="muted">${actorName(created_by)}</span>`,
     'Last used': ({ last_used_at: at }: TokenRow) => (at === null ? muted('never') : format.ago(at, now)),
     Expires: ({ expires_at: at }: TokenRow) => (at === null ? muted('never') : format.instant(at)),
     Actions: ({ id, name, state }: TokenRow) =>
@@ -64,7 +68,7 @@ ${
 <form method="post" action="${base}" class="stack">${csrfInput(c)}
 ${field(state, { name: 'name', label: 'Name', required: true, hint: 'What will use it, such as “Terraform”.' })}
 <div class="pair">${select(state, { name: 'access', label: 'It may', choices: Object.entries(ACCESS), value: 'read' })}
-${field(state, { name: 'expires', label: 'Ends on', type: 'date', hint: 'Optional: at the beginning of this day, UTC.' })}</div>
+${field(state, { name: 'expires', label: 'Last day', type: 'date', hint: 'Optional. The token works until the end of this day.' })}</div>
 <div class="actions"><button class="primary">Create token</button></div></form></section>`
 }`;
   return page(c, 'Tokens', body);
@@ -74,7 +78,7 @@ async function create(c: PageContext, form: Form): Promise<Response> {
   const { base, heading, company } = await placeOf(c);
   const name = form.required('name', readName);
   const access = form.required('access', oneOf('read', 'write'));
-  const expires_at = form.optional('expires', readInstant);
+  const expires_at = form.optional('expires', (day) => readDayEnd(day, c.var.services.calendar.timeZone));
   form.check();
   const { services, session } = c.var;
   const { email: created_by } = session.user;

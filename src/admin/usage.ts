@@ -21,7 +21,7 @@ export const usageRoutes: readonly Route[] = [
 ];
 
 async function usagePage(c: PageContext): Promise<Response> {
-  const { format, services } = c.var;
+  const { format } = c.var;
   const id = param(c, 'company');
   const address = readUsageAddress(c);
   const { range, filters, messages } = address;
@@ -48,7 +48,7 @@ ${usageCards(usage, format)}
 ${usageTables(usage, { format, address, quality })}
 ${detailsTable(details, format)}
 ${quality.isTooMuch ? html`<p class="muted">Latency and error rates are shown for fewer days, or with a filter: there are too many figures to add up here.</p>` : ''}
-<p class="muted foot">Figures are exact sums of the ledger; amounts of more than four decimals are rounded on this page, and exact in its exports. Hours, days and months are those of ${services.calendar.timeZone}. Calls that failed before any usage was known cost nothing and are not in the ledger.</p>`;
+<p class="muted foot">Figures are exact sums of the ledger; amounts of more than four decimals are rounded on this page, and exact in its exports. Calls that failed before any usage was known cost nothing and are not in the ledger.</p>`;
   if (messages.size > 0) c.status(422);
   return page(c, `Usage of ${usage.company_name}`, body);
 }

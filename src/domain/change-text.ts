@@ -47,14 +47,26 @@ const MAX_VALUE = 40; // characters
 /** "ann@gate.example", "changed key CI of Acme: max concurrent none → 4". */
 export function describeChange({ at, actor, db_role, action, subject, company_name, before, after }: ChangedRow) {
   const name = nameIn(after ?? before ?? {});
+  const verb = action === 'update' ? (endOf(before ?? {}, after ?? {}) ?? VERBS.update) : VERBS[action];
   const noun = action === 'truncate' ? `all rows of ${subject}` : (NOUNS[subject] ?? subject);
   const whose = company_name === null || subject === 'companies' ? '' : ` of ${company_name}`;
-  const members = action === 'update' ? differences(before ?? {}, after ?? {}) : '';
+  const members = verb === VERBS.update ? differences(before ?? {}, after ?? {}) : '';
   return {
     at: at.toISOString(),
-    who: actor === db_role ? `${actor} by SQL` : actor === 'cli' ? 'the command line' : actor,
-    what: `${VERBS[action]} ${noun}${name === '' ? '' : ` ${name}`}${whose}${members}`,
+    who: actor === db_role ? `${actor} by SQL` : actorName(actor),
+    what: `${verb} ${noun}${name === '' ? '' : ` ${name}`}${whose}${members}`,
   } satisfies RecentChange;
+}
+
+/** Who made or changed something, as pages name it. */
+export function actorName(actor: string | null): string {
+  return actor === 'cli' ? 'the command line' : (actor ?? 'unknown');
+}
+
+/** What the end of a company or key is called, and its return; null for other changes. */
+function endOf(before: NonNullable<ChangedRow['before']>, after: NonNullable<ChangedRow['after']>): string | null {
+  if ((before.closed_at ?? null) !== (after.closed_at ?? null)) return after.closed_at == null ? 'reopened' : 'closed';
+  return before.revoked_at == null && after.revoked_at != null ? 'revoked' : null;
 }
 
 /** The name of an audited row; a statement has its number. '' for rows without one. */
@@ -75,7 +87,12 @@ function differences(before: NonNullable<ChangedRow['before']>, after: NonNullab
   return `: ${told.join(', ')}${more}`;
 }
 
+/** "2026-11-23 08:18 UTC" of a time as Postgres writes it into JSON; other texts as they are. */
+export function minuteIn(text: string): string {
+  return text.replace(/^(\d{4}-\d\d-\d\d)T(\d\d:\d\d):[\d.]+\+00:00$/, '$1 $2 UTC');
+}
+
 function shown(value: unknown): string {
-  const text = value == null || (Array.isArray(value) && value.length === 0) ? 'none' : String(value);
+  const text = value == null || (Array.isArray(value) && value.length === 0) ? 'none' : minuteIn(String(value));
   return text.length > MAX_VALUE ? `${text.slice(0, MAX_VALUE)}…` : text;
 }

@@ -4,6 +4,17 @@ import { CHAT } from '../support/world.ts';
 import { type Page, type Person, signedIn, startOffice } from './people.ts';
 
 const office = await startOffice(t, { BILLING_TIMEZONE: 'Europe/Berlin' });
+
+t.test('days are those of the billing time zone, and each page names it', async (t) => {
+  const operator = await signedIn(office, 'operator');
+  for (const path of ['/events', '/requests', '/audit', '/tokens'])
+    t.match((await operator.get(path)).text, 'Times, days and months are those of Europe/Berlin.', path);
+  await operator.post('/tokens', { name: 'Terraform', access: 'read', expires: '2099-07-31' });
+  const [token] = await office.sql<
+    [{ expires_at: Date }]
+  >`select expires_at from admin_tokens where name = 'Terraform'`;
+  t.equal(token.expires_at.toISOString(), '2099-07-31T22:00:00.000Z', 'it works until the end of its last day');
+});
 const { company } = office.customer;
 const operator = await signedIn(office, 'operator');
 const owner = await signedIn(office, 'owner');

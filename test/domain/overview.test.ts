@@ -123,6 +123,15 @@ t.test('a change is told in a sentence', async (t) => {
     action: 'insert' as const,
   };
   t.equal(describeChange({ ...row, ...statement }).what, 'created statement 1 of Acme');
+  const closed = { name: 'B', closed_at: '2026-11-23T08:18:45.020257+00:00' };
+  const ofB = { ...row, subject: 'companies', company_name: 'B', before: { name: 'B' }, after: closed };
+  t.equal(describeChange(ofB).what, 'closed company B');
+  t.equal(describeChange({ ...ofB, before: closed, after: { name: 'B', closed_at: null } }).what, 'reopened company B');
+  const revoked = { name: 'CI', revoked_at: '2026-11-23T08:18:45+00:00' };
+  t.equal(describeChange({ ...key, before: { name: 'CI' }, after: revoked }).what, 'revoked key CI of Acme');
+  const expires = { name: 'CI', expires_at: '2026-12-31T23:00:00+00:00' };
+  const expiry = 'changed key CI of Acme: expires at none → 2026-12-31 23:00 UTC';
+  t.equal(describeChange({ ...key, before: { name: 'CI' }, after: expires }).what, expiry);
   const emptied = { ...row, ...model, after: null, action: 'truncate' as const };
   t.equal(describeChange(emptied).what, 'emptied all rows of models');
 });
