@@ -108,16 +108,32 @@ function closed(socket: Socket): Promise<unknown> {
   return new Promise((resolve) => socket.on('error', () => {}).on('close', resolve));
 }
 
-t.test('a Unix socket is shared too', async (t) => {
+t.test('a Unix socket is shared too, and MAX_CONNECTIONS is for all workers together', async (t) => {
   const path = join(newFolder(t), 'api.sock');
-  const gateway = await serve(t, { LISTEN_SOCKET: path });
+  const gateway = await serve(t, { LISTEN_SOCKET: path, MAX_CONNECTIONS: '4' });
   t.equal(gateway.socket, path);
-  for (let n = 0; n < 4; n++) {
-    const socket = connectTcp(path);
-    t.match(await ask(socket, '/v1/models', gateway.key), /^HTTP\/1\.1 200 /);
-    t.teardown(() => socket.destroy());
-  }
-  t.match(await gateway.metrics(), /^tollgate_worker_requests_total\{worker="2",endpoint="models",status="200"\} 2$/m);
+  const sockets = Array.from({ length: 4 }, () => connectTcp(path));
+  for (const socket of sockets) t.match(await ask(socket, '/v1/models', gateway.key), /^HTTP\/1\.1 200 /);
+  await closed(connectTcp(path).resume());
+  const metrics = await gateway.metrics();
+  t.match(metrics, /^tollgate_worker_requests_total\{worker="2",endpoint="models",status="200"\} 2$/m);
+  t.match(metrics, /^tollgate_dropped_connections_total 1$/m);
+  sockets[0]?.destroy();
+  const again = await until(
+    async () => {
+      const socket = connectTcp(path);
+      const status = await Promise.race([
+        ask(socket, '/v1/models', gateway.key).catch(() => ''),
+        closed(socket).then(() => ''),
+      ]);
+      socket.destroy();
+      return status;
+    },
+    'there is room again',
+    (status) => status !== '',
+  );
+  t.match(again, /^HTTP\/1\.1 200 /);
+  for (const socket of sockets) socket.destroy();
   t.equal(await gateway.stop(), 0);
 });
 
@@ -160,32 +176,6 @@ for (const FAST_HTTP of ['on', 'off']) {
     t.equal(await gateway.stop(), 0);
   });
 }
-
-t.test('MAX_CONNECTIONS is for all workers together', async (t) => {
-  const gateway = await serve(t, { MAX_CONNECTIONS: '3' });
-  const { hostname, port } = new URL(gateway.base_url);
-  const sockets = Array.from({ length: 3 }, () => connectTcp(Number(port), hostname));
-  for (const socket of sockets) t.match(await ask(socket, '/v1/models', gateway.key), /^HTTP\/1\.1 200 /);
-  await closed(connectTcp(Number(port), hostname).resume());
-  t.match(await gateway.metrics(), /^tollgate_dropped_connections_total 1$/m);
-  sockets[0]?.destroy();
-  const again = await until(
-    async () => {
-      const socket = connectTcp(Number(port), hostname);
-      const status = await Promise.race([
-        ask(socket, '/v1/models', gateway.key).catch(() => ''),
-        closed(socket).then(() => ''),
-      ]);
-      socket.destroy();
-      return status;
-    },
-    'there is room again',
-    (status) => status !== '',
-  );
-  t.match(again, /^HTTP\/1\.1 200 /);
-  for (const socket of sockets) socket.destroy();
-  t.equal(await gateway.stop(), 0);
-});
 
 t.test('what a worker cannot start with ends the program, with one line', async (t) => {
   const { url } = await testDatabase(t);

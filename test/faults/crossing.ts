@@ -19,7 +19,10 @@ export interface Crossing {
 /** A world with a model whose price is known. */
 export async function crossingWorld(life: Life): Promise<FaultWorld> {
   const world = await faultWorld(life);
-  await world.model('priced', `internal-priced!events-${TOKENS}!pace-1`, { input: PRICE, output: PRICE });
+  await world.model('priced', `internal-priced!slow-first-byte-20!events-${TOKENS}-burst`, {
+    input: PRICE,
+    output: PRICE,
+  });
   return world;
 }
 

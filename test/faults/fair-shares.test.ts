@@ -18,8 +18,8 @@ const CONNECTIONS = LONG ? 2000 : 500; // of a flood, each of which asks again a
 const QUIET = 5; // other companies
 const EVERY_MS = LONG ? 40 : 100; // each of them asks so often
 const AT_ONCE = 4; // and has no more requests open, however busy the machine is
-const SECONDS = LONG ? 20 : 2;
-const ONSET_SECONDS = 2; // until the gateway has noticed
+const SECONDS = LONG ? 20 : 1;
+const ONSET_SECONDS = LONG ? 2 : 1; // until the gateway has noticed
 
 interface Flood {
   readonly name: string;
@@ -46,8 +46,8 @@ for (const flood of FLOODS) {
   for (const FAST_HTTP of LONG ? ['on', 'off'] : [inUse]) {
     t.test(`${flood.name}, FAST_HTTP=${FAST_HTTP}`, async (t) => {
       const gateway = await world.gateway({ ...flood.env, FAST_HTTP });
-      await quietly(gateway.url, 1); // keys, companies and code are warm
-      const before = await quietly(gateway.url, LONG ? SECONDS : 0.5); // only noted
+      await quietly(gateway.url, 0.3); // keys, companies and code are warm
+      const before = await quietly(gateway.url, LONG ? SECONDS : 0.1); // only noted
       const { statuses, stop } = startFlood(t, gateway.url, flood);
       const sum = (counts: readonly number[]) => counts.reduce((all, count) => all + count, 0);
       await until(
@@ -72,7 +72,7 @@ for (const flood of FLOODS) {
       }
       const times = (journal: readonly Journalled[]) =>
         `p50 ${percentile(journal, 0.5)} and p99 ${percentile(journal, 0.99)} ms`;
-      const figures = `${all.length} requests of the others, ${failed.length} failed; ${times(before)} without the flood, ${times(onset)} in its first two seconds, then ${times(during)}; ${sum(Object.values(others))} requests of the flood answered, ${refused} refused`;
+      const figures = `${all.length} requests of the others, ${failed.length} failed; ${times(before)} without the flood, ${times(onset)} in its first ${ONSET_SECONDS} s, then ${times(during)}; ${sum(Object.values(others))} requests of the flood answered, ${refused} refused`;
       t.comment(figures);
       const experiment = `${flood.name} on ${CONNECTIONS} connections, ${Object.entries(flood.env).flat().join(' ')}, FAST_HTTP=${FAST_HTTP}; five others ask ${1000 / EVERY_MS} times a second each for answers that take 50 ms`;
       note(order++, 'Who uses more than a fair share is refused, and nobody else', experiment, figures);

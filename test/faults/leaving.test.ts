@@ -10,7 +10,9 @@ import { TEXTS, type TrueCall, trueUpstream } from './upstream.ts';
 import { faultWorld, LONG } from './world.ts';
 
 t.setTimeout(LONG ? 300_000 : 60_000);
-const EACH = LONG ? 40 : 6; // clients per kind of stream
+const EACH = LONG ? 40 : 4; // clients per kind of stream
+const PACE_MS = LONG ? 4 : 8; // between the events of long streams
+const MOST_BYTES = LONG ? 40_000 : 20_000; // of them that a client reads
 const IN_CHUNKS = ['code', 'german', 'python', 'table'].map((text) => `!text-${text}!chunks-6`);
 const READ_ON_MS = 3000; // how long the gateway reads on
 
@@ -93,7 +95,7 @@ t.test('leaving early is not free and not overcharged', async (t) => {
       const kinds = await Promise.all(
         manners.map(async (manner, n) => {
           const slug = `long-${taught}-${n}`;
-          await world.model(slug, `internal-long-${taught}-${n}${manner}!pace-4`);
+          await world.model(slug, `internal-long-${taught}-${n}${manner}!pace-${PACE_MS}`);
           return { slug, manner };
         }),
       );
@@ -103,7 +105,7 @@ t.test('leaving early is not free and not overcharged', async (t) => {
       await Promise.all(
         kinds.map(async ({ slug, manner }) => {
           const perEvent = Number(/chunks-(\d)/.exec(manner)?.[1] ?? 1);
-          for (const one of await leave(slug, 2500 * perEvent, () => 500 + Math.floor(Math.random() * 40_000)))
+          for (const one of await leave(slug, 2500 * perEvent, () => 500 + Math.floor(Math.random() * MOST_BYTES)))
             left.push({ one, manner });
         }),
       );

@@ -36,7 +36,7 @@ export interface LoadOptions {
   readonly kinds?: readonly Kind[];
   readonly chatModel?: string;
   readonly embeddingModel?: string;
-  /** Milliseconds a worker pauses between requests; default: REST_MS. */
+  /** Milliseconds a worker pauses between requests while somebody waits for them; default: REST_MS. */
   readonly restMs?: number;
   /** More members of a chat request. */
   readonly more?: object;
@@ -54,6 +54,9 @@ export interface Load {
 
 /** Most requests are still in flight at any instant; without a pause, load takes the CPU that processes need to start. */
 const REST_MS = LONG ? 0 : 20;
+/** So much longer are pauses while no `more` waits: the test then waits for a process, and fewer requests show as much. */
+const CALM = LONG ? 1 : 5;
+const REFUSED_MS = LONG ? 20 : 50; // after a connection that was refused or broken: the process is being restarted
 let marks = 0;
 
 /** Keeps workers busy until stopped. They never retry: the journal has every request as it went. */
@@ -62,6 +65,7 @@ export function startLoad(options: LoadOptions): Load {
   const agent = new Agent({ keepAlive: true, maxSockets: workers * 2 });
   const journal: Journalled[] = [];
   let stopping = false;
+  let awaited = 0; // calls of `more` that wait
 
   async function work(worker: number): Promise<void> {
     for (let turn = worker; !stopping; turn++) {
@@ -69,9 +73,8 @@ export function startLoad(options: LoadOptions): Load {
       const url = urls[worker % urls.length] as string;
       const one = await send(agent, url, kinds[turn % kinds.length] as Kind, options);
       journal.push(one);
-      // paced traffic; status 0: the process is being restarted
-      const pauseMs = one.status === 0 ? 20 : restMs;
-      if (pauseMs > 0) await sleep(pauseMs);
+      const pauseMs = one.status === 0 ? REFUSED_MS : restMs * (awaited > 0 ? 1 : CALM);
+      if (pauseMs > 0) await sleep(pauseMs); // paced traffic
     }
   }
   const running = Promise.all(Array.from({ length: workers }, (_, worker) => work(worker)));
@@ -79,11 +82,14 @@ export function startLoad(options: LoadOptions): Load {
     journal,
     more(count, what, counts = () => true) {
       const from = journal.length;
+      awaited += 1;
       return until(
         () => journal.slice(from).filter(counts).length,
         `${count} more requests: ${what}`,
         (ended) => ended >= count,
-      );
+      ).finally(() => {
+        awaited -= 1;
+      });
     },
     async stop() {
       stopping = true;
@@ -106,7 +112,7 @@ export function send(
   const key = typeof options.key === 'string' ? options.key : options.key();
   const body =
     kind === 'embedding'
-      ? { model: embeddingModel, input: marker }
+      ? { model: embeddingModel, input: marker, dimensions: 8 }
       : { model: chatModel, messages: [{ role: 'user', content: marker }], stream: kind === 'stream', ...more };
   const limit = options.leaveAfter?.() ?? Number.POSITIVE_INFINITY;
   const one: Journalled = {

@@ -11,8 +11,8 @@ import { startFaultProxy } from './proxy.ts';
 import { note } from './results.ts';
 import { faultWorld, LONG } from './world.ts';
 
-const SEGMENTS = LONG ? 10 : 3;
-const RECORDS = LONG ? 2000 : 250;
+const SEGMENTS = LONG ? 10 : 2;
+const RECORDS = LONG ? 2000 : 100;
 const REPLAYS = 3;
 const LOST = LONG ? 30 : 8;
 t.setTimeout(LONG ? 600_000 : 90_000);

@@ -11,7 +11,8 @@ import { note } from './results.ts';
 import { type FaultWorld, faultWorld, LONG } from './world.ts';
 
 const ROUNDS = LONG ? 40 : 1;
-const AROUND = LONG ? 40 : 24; // requests before a change, and after all replicas obey it
+const REPLICAS = LONG ? 3 : 2;
+const AROUND = LONG ? 40 : 16; // requests before a change, and after all replicas obey it
 t.setTimeout(LONG ? 1_700_000 : 110_000);
 
 interface Customer {
@@ -111,9 +112,8 @@ t.test('a change is obeyed by every replica, for good', async (t) => {
   const world = await faultWorld(t);
   await world.sql`insert into models (slug, upstream_model, kind, eu_hosted, cost_eur_per_1k_input, cost_eur_per_1k_output)
     values ('abroad', 'internal-abroad!events-5!pace-0', 'chat', false, 1, 1), ('priced', 'internal-priced', 'chat', true, 1, 1)`;
-  const threeReplicas = async (url: string) => {
-    return Promise.all([1, 2, 3].map(() => world.gateway({ DATABASE_URL: url })));
-  };
+  const replicas = (url: string) =>
+    Promise.all(Array.from({ length: REPLICAS }, () => world.gateway({ DATABASE_URL: url })));
   await world.sql`insert into users (email, role, password_hash) values (${OPERATOR}, 'operator', ${cheapHash(PASSWORD)})`;
   /** Makes every change by SQL, by command and by page. @param bound in ms, asserted in long runs */
   const all = async (
@@ -139,7 +139,7 @@ t.test('a change is obeyed by every replica, for good', async (t) => {
         if (LONG)
           t.ok(last <= bound, `${change.name} by ${by}: the last answer as before came ${last} ms after the commit`);
         if (LONG && bound === 1000) t.ok((late[Math.floor(late.length * 0.99)] as number) <= 250, 'p99');
-        const experiment = `${change.name} by ${by}, 3 replicas under load${how}, ${rounds} time${rounds > 1 ? 's' : ''}`;
+        const experiment = `${change.name} by ${by}, ${REPLICAS} replicas under load${how}, ${rounds} time${rounds > 1 ? 's' : ''}`;
         note(order + place, 'A change stops everywhere', experiment, figures(late, bound));
         place += 0.1;
       }
@@ -148,11 +148,11 @@ t.test('a change is obeyed by every replica, for good', async (t) => {
 
   await t.test('with notifications', async (t) => {
     const proxy = await startFaultProxy(t, world.databaseUrl);
-    await all(t, await threeReplicas(proxy.url), '', 1000, 30, 1);
+    await all(t, await replicas(proxy.url), '', 1000, 30, 1);
   });
 
   await t.test('without', async (t) => {
-    const gateways = await threeReplicas(world.databaseUrl);
+    const gateways = await replicas(world.databaseUrl);
     // listening connections are killed again and again, so notifications are lost
     let killed = 0;
     const deaf = setInterval(async () => {
@@ -170,7 +170,7 @@ t.test('a change is obeyed by every replica, for good', async (t) => {
 
   const pgbouncer = installed('pgbouncer');
   await t.test('behind a transaction pooler', { skip: pgbouncer === null && 'no pgbouncer here' }, async (t) => {
-    const gateways = await threeReplicas(await startPooler(t, pgbouncer as string, world.databaseUrl));
+    const gateways = await replicas(await startPooler(t, pgbouncer as string, world.databaseUrl));
     await all(t, gateways, ' behind PgBouncer in transaction mode', 2000, 34, 0.5);
   });
 });
@@ -200,7 +200,7 @@ async function measure(
     const load = startLoad({
       urls: () => gateways.map(({ url }) => url),
       key: customer.key,
-      workers: 12,
+      workers: LONG ? 12 : 8,
       kinds: ['plain'],
       restMs: LONG ? 3 : 40,
       chatModel: change.chatModel ?? 'brand-chat',

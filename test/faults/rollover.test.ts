@@ -15,10 +15,10 @@ import { faultWorld, LONG } from './world.ts';
 
 t.setTimeout(LONG ? 300_000 : 90_000);
 const BEFORE_MS = LONG ? 4000 : 400;
-const AFTER = LONG ? 1500 : 32; // requests of the company with the used-up budget
+const AFTER = LONG ? 1500 : 16; // requests of the company with the used-up budget
 const MARGIN_MS = 200; // what is sent so shortly before midnight may be admitted after it
 const LIFT_MS = 1000; // asserted in long runs
-const WORKERS = LONG ? 8 : 4;
+const WORKERS = LONG ? 8 : 2;
 
 const world = await faultWorld(t);
 const proxy = await startFaultProxy(t, world.databaseUrl);

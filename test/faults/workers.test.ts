@@ -1,13 +1,13 @@
 import { spawnSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import t, { type Test } from 'tap';
 import { until } from '../support/until.ts';
 import { type GatewayProcess, metric } from './gateway.ts';
 import { judge, unbooked } from './judge.ts';
-import { type Journalled, startLoad } from './load.ts';
+import { type Journalled, type Load, startLoad } from './load.ts';
 import { note } from './results.ts';
-import { faultWorld, LONG } from './world.ts';
+import { type FaultWorld, faultWorld, LONG } from './world.ts';
 
 /** `serve --workers N`: one of its processes is killed, all are replaced or stopped, under load. */
 
@@ -37,175 +37,27 @@ function commandOf(pid: string | number): string {
 
 const skip = process.platform !== 'linux' && 'reads /proc';
 
-t.test('workers that are killed are replaced, and a sibling books what they left', { skip }, async (t) => {
-  const world = await faultWorld(t);
-  const gateway = await world.gateway({ WORKERS: '2' });
-  const load = startLoad({ urls: () => [gateway.url], key: world.key, workers: 16 });
-  for (let n = 1; n <= KILLS; n++) {
-    await load.more(20 + Math.floor(Math.random() * 80), 'before the kill', ok);
-    process.kill(workersOf(gateway)[n % 2] as number, 'SIGKILL');
-    await until(
-      () => metric(gateway, 'tollgate_worker_restarts_total'),
-      'it is replaced',
-      (count) => count === n,
-    );
-    await until(
-      () => metric(gateway, 'tollgate_workers'),
-      'both take connections',
-      (count) => count === 2,
-    );
-  }
-  await load.more(50, 'after the last kill', ok);
-  const clients = await load.stop();
-  // records of the dead are booked while the others run
-  await until(
-    () => unbooked(world.sql, clients),
-    'all is booked',
-    (n) => n === 0,
-  );
-  gateway.signal('SIGTERM');
-  t.equal(await gateway.exited, 0);
-  const verdict = await judge(world.sql, clients, world.upstreamJournal());
-  t.match(verdict, BOOKED);
-  t.ok(verdict.complete > KILLS * 20, `${verdict.complete} answers were complete`);
-  t.same(world.spoolFiles(), [], 'the spool is empty');
-  note(
-    1.2,
-    'What the client saw complete is in the ledger once',
-    `kill -9 of one of two workers under load, ${KILLS} times`,
-    `${verdict.complete} complete answers, ${verdict.missing.length} missing, ${verdict.duplicates} duplicates, ${verdict.unverified} differences between rows, counters and seals`,
-  );
-});
-
-for (const FAST_HTTP of ['on', 'off']) {
-  t.test(`SIGHUP replaces all workers and breaks no request, FAST_HTTP=${FAST_HTTP}`, { skip }, async (t) => {
-    const rounds = FAST_HTTP === 'on' ? REPLACEMENTS : 1;
-    const world = await faultWorld(t);
-    // on a busy machine the load shedder would refuse some requests itself
-    const gateway = await world.gateway({ WORKERS: '2', LOG_LEVEL: 'info', FAST_HTTP, MAX_DELAY_MS: '60000' });
-    const replaced = () => gateway.log.join('').split('all workers were replaced').length - 1;
-    const before = workersOf(gateway);
-    const load = startLoad({ urls: () => [gateway.url], key: world.key, workers: 16 });
-    await load.more(50, 'before the first round', ok);
-    for (let round = 1; round <= rounds; round++) {
-      gateway.signal('SIGHUP');
-      await until(replaced, `round ${round} of replacements`, (count) => count === round);
-    }
-    await load.more(50, 'after the last round', ok);
-    const clients = await load.stop();
-    t.same(failed(clients), [], `${clients.length} requests`);
-    const after = workersOf(gateway);
-    t.equal(after.length, 2);
-    t.notOk(
-      after.some((pid) => before.includes(pid)),
-      'by other processes',
-    );
-    gateway.signal('SIGTERM');
-    t.equal(await gateway.exited, 0);
-    t.match(await judge(world.sql, clients, world.upstreamJournal()), BOOKED);
-    t.same(world.spoolFiles(), []);
-    const what = `${rounds} times both of two workers replaced by SIGHUP under load, FAST_HTTP=${FAST_HTTP}`;
-    note(
-      FAST_HTTP === 'on' ? 2.5 : 2.6,
-      'Workers are replaced without a trace',
-      what,
-      `${clients.length} requests, 0 failed, refused or reset`,
-    );
-  });
-}
-
-/** Two workers with eight streams open, each of a second or more. */
-async function streaming(t: Test) {
-  const world = await faultWorld(t);
-  await world.model('long', 'internal-chat!events-60!pace-20');
-  const gateway = await world.gateway({ WORKERS: '2' });
-  const load = startLoad({
-    urls: () => [gateway.url],
-    key: world.key,
-    workers: 8,
-    kinds: ['stream'],
-    chatModel: 'long',
-  });
-  await until(
-    () => metric(gateway, 'tollgate_open_streams'),
-    'streams are open',
-    (count) => count === 8,
-  );
-  return { world, gateway, load, workers: workersOf(gateway) };
-}
-
-t.test('a signal to all processes lets open requests finish', { skip }, async (t) => {
-  const { world, gateway, load, workers } = await streaming(t);
-  const stopped = load.stop();
-  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP']) for (const pid of workers) process.kill(pid, signal);
-  gateway.signal('SIGTERM');
-  t.equal(await gateway.exited, 0);
-  const clients = await stopped;
-  t.same(failed(clients), []);
-  t.match(await judge(world.sql, clients, world.upstreamJournal()), BOOKED);
-});
-
-t.test('without their supervisor workers finish their requests and end', { skip }, async (t) => {
-  const { world, gateway, load, workers } = await streaming(t);
-  const stopped = load.stop();
-  gateway.signal('SIGKILL');
-  const clients = await stopped;
-  await until(
-    () => workers.map(commandOf).join(''),
-    'the workers have ended',
-    (commands) => commands === '',
-  );
-  t.same(failed(clients), []);
-  t.match(await judge(world.sql, clients, world.upstreamJournal()), BOOKED);
-  t.same(world.spoolFiles(), []);
-});
-
-t.test('a second SIGTERM ends all processes at once, and nothing that was booked is lost', { skip }, async (t) => {
-  const world = await faultWorld(t);
-  await world.model('endless', 'internal-chat!events-9000!pace-100');
-  const gateway = await world.gateway({ WORKERS: '2', LOG_LEVEL: 'info' });
-  const quick = startLoad({ urls: () => [gateway.url], key: world.key, workers: 4, kinds: ['plain'] });
-  await quick.more(40, 'calls are booked', ok);
-  const clients = await quick.stop();
-  const load = startLoad({
-    urls: () => [gateway.url],
-    key: world.key,
-    workers: 4,
-    chatModel: 'endless',
-    kinds: ['stream'],
-  });
-  await until(
-    () => metric(gateway, 'tollgate_open_streams'),
-    'streams are open',
-    (count) => count === 4,
-  );
-  const workers = workersOf(gateway);
-  const stopped = load.stop();
-  gateway.signal('SIGTERM');
-  await until(
-    () => gateway.log.join(''),
-    'it drains',
-    (log) => log.includes('draining'),
-  );
-  gateway.signal('SIGTERM');
-  t.equal(await gateway.exited, 1);
-  await until(
-    () => workers.map(commandOf).join(''),
-    'the workers have ended',
-    (commands) => commands === '',
-  );
-  await stopped;
-  const next = await world.gateway();
-  next.signal('SIGTERM');
-  t.equal(await next.exited, 0, 'the next start books what they left');
-  t.match(await judge(world.sql, clients, world.upstreamJournal()), BOOKED);
-});
-
 const prlimit = spawnSync('prlimit', ['--version']).status === 0;
+
+/** Resolves once a metric of a gateway has a value. */
+const shows = (gateway: GatewayProcess, name: string, value: number) =>
+  until(
+    () => metric(gateway, name),
+    `${name} is ${value}`,
+    (now) => now === value,
+  );
+
+const ended = (pids: readonly number[]) => until(() => pids.map(commandOf).join('') === '', 'the workers have ended');
+
+/** A gateway of two workers. On a busy machine the load shedder would refuse some requests itself. */
+const twoWorkers = (world: FaultWorld, env = {}) =>
+  world.gateway({ WORKERS: '2', LOG_LEVEL: 'info', MAX_DELAY_MS: '60000', ...env });
+
 t.test('two workers that run through all of this', { skip }, async (t) => {
   const world = await faultWorld(t);
-  const gateway = await world.gateway({ WORKERS: '2' });
+  const gateway = await twoWorkers(world);
   const strict = await world.newCompany({ budget: '0.5', mode: 'strict' });
+  const all: Journalled[] = [];
 
   await t.test('budgets and limits hold over all workers', async (t) => {
     const limited = await world.newCompany();
@@ -272,9 +124,125 @@ t.test('two workers that run through all of this', { skip }, async (t) => {
     for (const [n, count] of (await served()).entries()) t.ok(count > (before[n] as number), `by worker ${n + 1}`);
   });
 
-  gateway.signal('SIGTERM');
-  t.equal(await gateway.exited, 0);
+  await t.test('workers that are killed are replaced, and a sibling books what they left', async (t) => {
+    const load = startLoad({ urls: () => [gateway.url], key: world.key, workers: 16 });
+    for (let n = 1; n <= KILLS; n++) {
+      await load.more(20 + Math.floor(Math.random() * 80), 'before the kill', ok);
+      process.kill(workersOf(gateway)[n % 2] as number, 'SIGKILL');
+      await shows(gateway, 'tollgate_worker_restarts_total', n);
+      await shows(gateway, 'tollgate_workers', 2); // take connections
+    }
+    await load.more(50, 'after the last kill', ok);
+    const clients = await load.stop();
+    // records of the dead are booked while the others run
+    await until(async () => (await unbooked(world.sql, clients)) === 0, 'all is booked');
+    await until(() => readdirSync(world.spoolDir).length <= 2, 'the spools of the dead are gone');
+    const verdict = await judge(world.sql, clients, world.upstreamJournal());
+    t.match(verdict, BOOKED);
+    t.ok(verdict.complete > KILLS * 20, `${verdict.complete} answers were complete`);
+    note(
+      1.2,
+      'What the client saw complete is in the ledger once',
+      `kill -9 of one of two workers under load, ${KILLS} times`,
+      `${verdict.complete} complete answers, ${verdict.missing.length} missing, ${verdict.duplicates} duplicates, ${verdict.unverified} differences between rows, counters and seals`,
+    );
+  });
+
+  await t.test('SIGHUP replaces them and breaks no request', async (t) => {
+    all.push(...(await replaceAll(t, world, gateway, REPLACEMENTS, 'on')));
+  });
+
+  await t.test('a second SIGTERM ends all processes at once, and nothing that was booked is lost', async (t) => {
+    await world.model('endless', 'internal-chat!events-9000!pace-100');
+    await world.served(gateway, 'endless');
+    const load = streams(gateway, world, 'endless', 4);
+    await shows(gateway, 'tollgate_open_streams', 4);
+    const workers = workersOf(gateway);
+    const stopped = load.stop();
+    gateway.signal('SIGTERM');
+    await until(() => gateway.log.join('').includes('draining'), 'it drains');
+    gateway.signal('SIGTERM');
+    t.equal(await gateway.exited, 1);
+    await ended(workers);
+    await stopped;
+    const next = await world.gateway();
+    next.signal('SIGTERM');
+    t.equal(await next.exited, 0, 'the next start books what they left');
+    t.match(await judge(world.sql, all, world.upstreamJournal()), BOOKED);
+  });
+
   const [{ spent = '' } = {}] = await world.sql<{ spent: string }[]>`
     select api_cost_eur::text as spent from monthly_spend where company_id = ${strict.company}`;
   t.ok(Number(spent) > 0 && Number(spent) <= 0.5, `${spent} of 0.5 EUR`);
 });
+
+t.test(
+  'without the fast path SIGHUP breaks no request either, and signals to all let them finish',
+  { skip },
+  async (t) => {
+    const world = await faultWorld(t);
+    const gateway = await twoWorkers(world, { FAST_HTTP: 'off' });
+    const clients = [...(await replaceAll(t, world, gateway, 1, 'off'))];
+    const { stopped, workers } = await streaming(world, gateway);
+    for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP']) for (const pid of workers) process.kill(pid, signal);
+    gateway.signal('SIGTERM');
+    t.equal(await gateway.exited, 0);
+    const streamed = await stopped;
+    t.same(failed(streamed), []);
+    t.match(await judge(world.sql, [...clients, ...streamed], world.upstreamJournal()), BOOKED);
+    t.same(world.spoolFiles(), []);
+  },
+);
+
+t.test('without their supervisor workers finish their requests and end', { skip }, async (t) => {
+  const world = await faultWorld(t);
+  const gateway = await twoWorkers(world);
+  const { stopped, workers } = await streaming(world, gateway);
+  gateway.signal('SIGKILL');
+  const clients = await stopped;
+  await ended(workers);
+  t.same(failed(clients), []);
+  t.match(await judge(world.sql, clients, world.upstreamJournal()), BOOKED);
+  t.same(world.spoolFiles(), []);
+});
+
+/** Replaces both workers again and again under load. @returns the journal of the load */
+async function replaceAll(t: Test, world: FaultWorld, gateway: GatewayProcess, rounds: number, fastHttp: string) {
+  const replaced = () => gateway.log.join('').split('all workers were replaced').length - 1;
+  const before = workersOf(gateway);
+  const load = startLoad({ urls: () => [gateway.url], key: world.key, workers: 16 });
+  await load.more(50, 'before the first round', ok);
+  for (let round = 1; round <= rounds; round++) {
+    gateway.signal('SIGHUP');
+    await until(() => replaced() === round, `round ${round} of replacements`);
+  }
+  await load.more(50, 'after the last round', ok);
+  const clients = await load.stop();
+  t.same(failed(clients), [], `${clients.length} requests`);
+  const after = workersOf(gateway);
+  t.equal(after.length, 2);
+  t.notOk(
+    after.some((pid) => before.includes(pid)),
+    'by other processes',
+  );
+  note(
+    fastHttp === 'on' ? 2.5 : 2.6,
+    'Workers are replaced without a trace',
+    `${rounds} times both of two workers replaced by SIGHUP under load, FAST_HTTP=${fastHttp}`,
+    `${clients.length} requests, 0 failed, refused or reset`,
+  );
+  return clients;
+}
+
+/** Eight open streams, each of a second or more, that will be the last. */
+async function streaming(world: FaultWorld, gateway: GatewayProcess) {
+  await world.model('long', 'internal-chat!events-60!pace-20');
+  await world.served(gateway, 'long');
+  const load = streams(gateway, world, 'long', 8);
+  await shows(gateway, 'tollgate_open_streams', 8);
+  return { stopped: load.stop(), workers: workersOf(gateway) };
+}
+
+function streams(gateway: GatewayProcess, world: FaultWorld, chatModel: string, workers: number): Load {
+  return startLoad({ urls: () => [gateway.url], key: world.key, workers, kinds: ['stream'], chatModel });
+}

@@ -64,7 +64,7 @@ export async function faultWorld(life: Life, database?: { url: string; sql: Sql 
       insert into models (slug, upstream_model, kind, eu_hosted, cost_eur_per_1k_input, cost_eur_per_1k_output)
       values (${slug}, ${upstream}, ${kind}, true, ${input}, ${output})`;
   }
-  await model('brand-chat', 'internal-chat!events-20!pace-1');
+  await model('brand-chat', 'internal-chat!events-5!pace-4');
   await model('brand-embed', 'internal-embed');
   const customer = await newCompany();
 

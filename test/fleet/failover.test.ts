@@ -15,7 +15,7 @@ import { type Cluster, newCluster } from './cluster.ts';
 t.setTimeout(LONG ? 600_000 : 90_000);
 const ROUNDS = LONG ? 5 : 1;
 const HEALTHY_MS = 5_000; // asserted in long runs
-const AWAY = LONG ? 2000 : 60; // requests while there is no primary, and as many after the promotion
+const AWAY = LONG ? 2000 : 30; // requests while there is no primary, and as many after the promotion
 
 // a stopped server's files are as good as a base backup: every pair is made of two copies
 const origin = await newCluster(t);
@@ -64,7 +64,7 @@ for (const { name, order, begin } of DEATHS) {
           workers: 8,
           restMs: LONG ? 5 : 20,
         });
-        await load.more(100, 'before the death', ({ status }) => status === 200);
+        await load.more(40, 'before the death', ({ status }) => status === 200);
         const before = load.journal.length;
 
         begin(primary);

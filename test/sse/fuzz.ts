@@ -30,6 +30,21 @@ export function cutAt(buffer: Buffer, places: readonly number[]): Buffer[] {
   return chunks;
 }
 
+/** Between two cuts of one set: several events are whole in a chunk. */
+const APART = 701;
+
+/**
+ * Sets of places for `cutAt` that together cut a stream once at every byte; with line ends that have a CR,
+ * once at every byte beside one.
+ */
+export function everyCut(bytes: Buffer, lineEnd: string): number[][] {
+  const sets: number[][] = Array.from({ length: APART }, () => []);
+  for (let cut = 1; cut < bytes.length; cut++) {
+    if (lineEnd === '\n' || bytes.subarray(cut - 1, cut + 2).includes('\r')) sets[cut % APART]?.push(cut);
+  }
+  return sets.filter(({ length }) => length > 0);
+}
+
 /** Buffers as latin1 text: a stream is easier to read than its byte values. */
 function shown(values: readonly unknown[] | null): string {
   return JSON.stringify(values, (_, value) =>
