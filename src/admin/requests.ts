@@ -45,6 +45,7 @@ const STATUSES: Readonly<Record<string, string>> = {
   408: 'too slow to arrive',
   413: 'too large',
   415: 'not JSON',
+  426: 'WebSocket',
   429: 'rate limit',
   431: 'headers',
   500: 'internal error',

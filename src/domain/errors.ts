@@ -52,6 +52,11 @@ const TABLE = {
     415,
     'Send the body as JSON, with "Content-Type: application/json" and no Content-Encoding.',
   ],
+  upgrade_required: [
+    426,
+    'This gateway has no WebSockets. Send the request by HTTP: POST, with "stream": true for its events.',
+    { headers: ['upgrade', 'HTTP/1.1'] },
+  ],
   rate_limit_exceeded: [429, 'The model is rate limited. Try again later.'],
   request_header_fields_too_large: [431, 'The request has too many or too large headers.'],
   internal_error: [500, 'The gateway failed to handle this request.', { retry: false }],

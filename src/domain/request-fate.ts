@@ -213,6 +213,11 @@ function other({ status, param, outcome }: RequestFacts): Text {
   if (outcome === 'upstream_failed')
     return ['The model refused the request.', 'The client was told why. Mend the request.'];
   if (status === 405) return ['The method of the request is not allowed at this address.', 'Look at the client.'];
+  if (status === 426)
+    return [
+      'The client asked for a WebSocket, which the API does not have.',
+      'Most clients then take HTTP by themselves.',
+    ];
   if (status === 431)
     return ['The request had too many or too large headers.', 'Send fewer, or raise MAX_HEADERS or MAX_HEADER_BYTES.'];
   const of = param === null ? '' : ` because of its parameter ${quoted(param)}`;

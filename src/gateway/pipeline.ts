@@ -72,7 +72,7 @@ class ApiRequest implements BodyListener, ReplyListener {
     const { method, url, head, httpVersionMinor } = this.#req;
     try {
       requireOneMeaning(head, httpVersionMinor, maxHeaders); // 400, 431
-      const route = findRoute(method, url, basePath, head.host); // 404, 405
+      const route = findRoute(method, url, basePath, head); // 404, 405, 426
       this.#summary.route = route.template;
       if (route.kind === 'lookup') return void this.#lookUp(route.lookup, route.id, arrived);
       this.#operation = route.operation;

@@ -1,4 +1,5 @@
 import { GatewayError } from '../domain/errors.ts';
+import type { RequestHead } from '../http/request-head.ts';
 import { assistantRun } from './assistants.ts';
 import type { Lookup, Operation } from './call.ts';
 import { chat } from './chat.ts';
@@ -53,12 +54,11 @@ function routeOf(template: string, endpoint: Operation | Lookup): Route {
 /**
  * Finds the route of a request target. A query is ignored; so is a second slash, which a base
  * address that ends in a slash causes.
- * @param host the Host header
- * @throws GatewayError 404 for an unknown path, 405 for a known one with another method,
+ * @throws GatewayError 404 for an unknown path, 405 or 426 for a known one with another method,
  * 400 for a target that two hops could read differently
  */
-export function findRoute(method: string, target: string, basePath: string, host: string | undefined): Route {
-  if (target.charCodeAt(0) !== SLASH) target = originForm(target, host);
+export function findRoute(method: string, target: string, basePath: string, head: RequestHead): Route {
+  if (target.charCodeAt(0) !== SLASH) target = originForm(target, head.host);
   if (!target.startsWith(basePath)) {
     requireOneMeaning(target);
     throw unknownPath(target, basePath);
@@ -67,17 +67,19 @@ export function findRoute(method: string, target: string, basePath: string, host
   let path = query < 0 ? target.slice(basePath.length) : target.slice(basePath.length, query);
   if (path.startsWith('//')) path = path.slice(1);
   const fixed = FIXED.get(path);
-  if (fixed !== undefined) return requireMethod(fixed, method);
+  if (fixed !== undefined) return requireMethod(fixed, method, head);
   requireOneMeaning(target);
   for (const [pattern, route] of WITH_ID) {
     const id = pattern.exec(path)?.[1];
-    if (id !== undefined) return requireMethod({ ...route, id }, method);
+    if (id !== undefined) return requireMethod({ ...route, id }, method, head);
   }
   throw unknownPath(target, basePath);
 }
 
-function requireMethod(route: Route, method: string): Route {
+function requireMethod(route: Route, method: string, { upgrades }: RequestHead): Route {
   if (method === route.method) return route;
+  // Codex asks for a WebSocket first: 426 alone makes it take HTTP at once, without six seconds of trying again
+  if (method === 'GET' && upgrades) throw new GatewayError('upgrade_required');
   const error = new GatewayError('method_not_allowed');
   error.headers = ['allow', route.method];
   throw error;

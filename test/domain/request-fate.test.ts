@@ -83,6 +83,7 @@ t.test('every error of the API is told in whole sentences', async (t) => {
     'request_timeout',
     'request_too_large',
     'unsupported_media_type',
+    'upgrade_required',
     'rate_limit_exceeded',
     'request_header_fields_too_large',
     'internal_error',

@@ -156,6 +156,19 @@ t.test('CONNECT, TRACE and unknown methods are refused; Upgrade is ignored', asy
   t.equal((await say(request('GET /v1/models HTTP/1.1', [...plainHeaders, ...socket], ''))).status, 200);
 });
 
+t.test(
+  'a WebSocket is refused with 426: clients that prefer one take HTTP at once, without trying again',
+  async (t) => {
+    const socket = ['connection: upgrade', 'upgrade: websocket', 'sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ=='];
+    for (const path of ['/v1/responses', '/v1/responses?x=y', '/v1/chat/completions', '/v1/assistants/x/run']) {
+      const answer = await say(request(`GET ${path} HTTP/1.1`, [...plainHeaders, ...socket], ''));
+      isOurs(t, path, answer);
+      t.match([answer.status, answer.headers.get('upgrade')], [426, 'HTTP/1.1'], path);
+      t.match(answer.body, /WebSocket.*POST.*"invalid_request_error","code":"upgrade_required"/);
+    }
+  },
+);
+
 t.test('too many headers, and too large ones, are refused', async (t) => {
   const many = (n: number) => Array.from({ length: n }, (_, i) => `x-${i}: 1`);
   t.equal((await say(request(CHAT_LINE, [...plainHeaders, ...many(30)]))).status, 200);

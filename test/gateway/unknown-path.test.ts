@@ -1,6 +1,7 @@
 import t from 'tap';
 import { GatewayError } from '../../src/domain/errors.ts';
 import { findRoute } from '../../src/gateway/router.ts';
+import { RequestHead } from '../../src/http/request-head.ts';
 import { ask } from '../support/client.ts';
 import { startWorld } from '../support/world.ts';
 
@@ -9,7 +10,7 @@ const BASE_HINT = /base address/;
 /** What a client is told about a path. */
 function told(target: string, basePath = '/v1'): string {
   try {
-    findRoute('POST', target, basePath, 'gate');
+    findRoute('POST', target, basePath, new RequestHead(['host', 'gate']));
   } catch (error) {
     if (error instanceof GatewayError && error.status === 404) return error.message;
     throw error;
