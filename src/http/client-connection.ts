@@ -124,6 +124,7 @@ export class ClientConnection implements AnsweringConnection, Reader, ActiveMemb
 
   /** Takes the bytes [0, end) of a buffer whose next read overwrites them. */
   onRead(bytes: Buffer, end: number): void {
+    if (this.socket.writableEnded) return; // its last answer is out
     if (this.#answering !== null) return this.#hold(copied(bytes, 0, end));
     if (this.#partial !== null) return this.#gather(this.#partial, bytes, end);
     if (this.#isBetweenRequests()) {

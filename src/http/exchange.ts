@@ -61,7 +61,7 @@ export interface ClientResponse {
   /** Bytes that wait for the client. */
   readonly writableLength: number;
   listen(listener: ResponseListener): void;
-  /** Closes the connection after this answer. */
+  /** Closes the connection after this answer. A client that still sends its body can read the answer first. */
   closeAfter(): void;
   /** Sends "100 Continue" (RFC 9110, section 10.1.1). */
   writeContinue(): void;

@@ -3,6 +3,7 @@ import { ServerResponse } from '../runtime/node-http.ts';
 import type { ClientResponse, ResponseListener, ResponseStream } from './exchange.ts';
 import type { FastRequest } from './fast-request.ts';
 import { FramedStream, type StreamedResponse } from './framed-stream.ts';
+import { lingerAfterAnswer } from './linger.ts';
 import { jsonHead } from './response-head.ts';
 
 /** The fields that Node's own `writeHead` leaves set. */
@@ -29,6 +30,7 @@ export class FastResponse extends ServerResponse<FastRequest> implements ClientR
 
   closeAfter(): void {
     this.shouldKeepAlive = false;
+    lingerAfterAnswer(this.req);
   }
 
   sendJson(requestId: string, idHeader: string | null, body: string, cost: string | null): void {

@@ -10,6 +10,7 @@ import type {
   ResponseListener,
   ResponseStream,
 } from './exchange.ts';
+import { lingerAfterAnswer } from './linger.ts';
 import { RequestHead } from './request-head.ts';
 import { jsonHeaders } from './response-head.ts';
 
@@ -115,6 +116,7 @@ export class PlainResponse implements ClientResponse {
 
   closeAfter(): void {
     this.#closes = true;
+    lingerAfterAnswer(this.#res.req);
   }
 
   writeContinue(): void {

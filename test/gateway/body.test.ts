@@ -262,8 +262,7 @@ t.test('a value is cut out of pieces wherever they end', async (t) => {
 t.test('a body over the limit is refused, announced or not, and the gateway serves on', async (t) => {
   const body = `{"model":"fast","x":"${'y'.repeat(5 << 20)}"}`;
   for (const headers of [{ 'content-length': `${body.length}` }, { 'transfer-encoding': 'chunked' }]) {
-    const { status, error } = await upload(body, headers as Record<string, string>);
-    t.ok(status === 413 || error === 'EPIPE' || error === 'ECONNRESET', `${status} ${error}`);
+    t.match(await upload(body, headers as Record<string, string>), { status: 413 });
   }
   t.equal((await ask(`${gateway.url}/models`, { key })).status, 200);
 });
