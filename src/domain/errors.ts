@@ -84,6 +84,8 @@ export class GatewayError extends Error {
   retry: boolean | undefined;
   /** The column that made Tollgate refuse, such as `key.monthly_budget_eur`: for the trail and the log, not for clients. */
   setting: string | null = null;
+  /** `error.details` of the Messages API, by which its SDKs decide what to do. */
+  details: Readonly<Record<string, unknown>> | undefined;
 
   constructor(name: ErrorName, detail?: string, param: string | null = null) {
     const [status, message, { code = name, retry, retryAfter, headers = NONE } = {}] = TABLE[name] as Row;
@@ -141,8 +143,8 @@ export const RESPONSES_ERRORS: ErrorFormat = {
 /** Of the Messages API. */
 export const MESSAGES_ERRORS: ErrorFormat = {
   idHeader: 'request-id',
-  body({ status, type, message }, requestId) {
-    const error = { type: status === 413 ? 'request_too_large' : type, message };
+  body({ status, type, message, details }, requestId) {
+    const error = { type: status === 413 ? 'request_too_large' : type, message, details };
     return JSON.stringify({ type: 'error', error, request_id: requestId });
   },
   event: (error, requestId) => `event: error\ndata: ${MESSAGES_ERRORS.body(error, requestId)}\n\n`,

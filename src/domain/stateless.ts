@@ -51,11 +51,17 @@ const STORED_ITEMS: ReadonlySet<unknown> = new Set([
   SHORTENED,
 ]);
 
+/** Makes the tool runners of Anthropic's SDKs, which ask for a thread by default, send the whole history instead. */
+const UNTHREADED = { error_code: 'thread_unsupported_request', unsupported: ['thread'] };
+
 /** @throws GatewayError 400 unless a response depends on its request alone */
 export function requireStateless(request: Partial<ResponsesRequest & MessagesRequest>): void {
   for (const name of STORED_MEMBERS) {
     const value = request[name];
-    if (value !== undefined && value !== null && value !== false) throw stored(name);
+    if (value === undefined || value === null || value === false) continue;
+    const error = stored(name);
+    if (name === 'thread') error.details = UNTHREADED;
+    throw error;
   }
   const { include, input } = request;
   const shown = include?.findIndex((name) => !INCLUDED.has(name)) ?? -1;

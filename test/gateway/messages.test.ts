@@ -96,6 +96,9 @@ t.test('what needs stored state, or runs elsewhere, is refused by name', async (
       t.match(json.error.message, why);
     }
   }
+  const { json } = await post({ thread: { type: 'create' } });
+  t.match(json.error.details, { error_code: 'thread_unsupported_request', unsupported: ['thread'] });
+  t.notOk('details' in (await post({ container: 'container_1' })).json.error);
   t.equal((await post({ max_tokens: undefined })).status, 400, 'max_tokens is required');
   t.equal(upstream.received.length, sent, 'nothing went upstream');
 });

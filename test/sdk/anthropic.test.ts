@@ -7,6 +7,7 @@ import Anthropic, {
   PermissionDeniedError,
   RateLimitError,
 } from '@anthropic-ai/sdk';
+import { betaTool } from '@anthropic-ai/sdk/helpers/beta/json-schema';
 import t from 'tap';
 import { thrownBy } from '../support/client.ts';
 import { startGateway } from '../support/gateway.ts';
@@ -96,6 +97,31 @@ for (const start of UPSTREAMS) {
       told(answer.usage);
     });
 
+    t.test('the tool runner asks for a thread first, and is told to send the whole history', async (t) => {
+      const run = async () => '21 degrees';
+      const tool = betaTool({
+        name: WEATHER.name,
+        description: WEATHER.description,
+        inputSchema: WEATHER.parameters,
+        run,
+      });
+      const ask = { ...hello, messages: [{ role: 'user' as const, content: WEATHER_QUESTION }], tools: [tool] };
+      let last: Anthropic.Beta.BetaMessage | undefined;
+      for await (const message of client.beta.messages.toolRunner(ask)) {
+        told(message.usage as Anthropic.Usage);
+        last = message;
+      }
+      t.match(last?.content, [{ type: 'text', text: /21 degrees/ }]);
+      for await (const stream of client.beta.messages.toolRunner({ ...ask, stream: true })) {
+        last = await stream.finalMessage();
+        told(last.usage as Anthropic.Usage);
+      }
+      t.match(last?.content, [{ type: 'text', text: /21 degrees/ }]);
+      // a thread that was asked for by name is refused
+      const thread = client.beta.messages.thread({ model: CHAT, max_tokens: 100 });
+      t.match(await thrownBy(thread.send({ role: 'user', content: 'Hello' })), { status: 400, message: /'thread'/ });
+    });
+
     t.test('every error is thrown as its class', async (t) => {
       const as = (apiKey: string) => new Anthropic({ ...settings, apiKey });
       const broke = await world.newCustomer({ budget: '0.5' });
@@ -147,7 +173,7 @@ for (const start of UPSTREAMS) {
 
     await t.test('the ledger has what the SDK was told, once each', async (t) => {
       const { ledger, told } = await day.compare();
-      t.equal(told.length, 7);
+      t.equal(told.length, 11);
       t.same(ledger, told);
     });
   });
