@@ -69,12 +69,15 @@ export function requireStateless(request: Partial<ResponsesRequest & MessagesReq
   if (!Array.isArray(input)) return;
   // an item with neither a type nor a role is a reference too
   const item = input.findIndex(({ type, role }) => STORED_ITEMS.has(type) || (type == null && role == null));
-  if (item >= 0) throw stored(`input[${item}]`);
+  if (item >= 0) throw stored(`input[${item}]`, BY_REFERENCE);
   const folded = input.findIndex((item) => Object.keys(item).some((name) => name !== 'type' && foldsTo(name, 'type')));
   if (folded >= 0) throw twoReadings(`input[${folded}].type`);
 }
 
-function stored(param: string): GatewayError {
-  const text = `'${param}' needs state that is stored at the provider, and this gateway keeps none: send all of the input.`;
+/** The Vercel AI SDK does unless it is told so, and it sends no reference then. */
+const BY_REFERENCE = ' Clients that name earlier items by their id send them whole with "store": false.';
+
+function stored(param: string, more = ''): GatewayError {
+  const text = `'${param}' needs state that is stored at the provider, and this gateway keeps none: send all of the input.${more}`;
   return new GatewayError('unsupported_parameter', text, param);
 }

@@ -111,6 +111,21 @@ for (const start of UPSTREAMS) {
   }
 }
 
+t.test('a second turn of responses: earlier items are named by id unless store is false', async (t) => {
+  const upstream = await (UPSTREAMS[0] as (typeof UPSTREAMS)[number])(t);
+  const { world, customer } = await startSdkDay(t, upstream);
+  const model = createOpenAI({ baseURL: world.url, apiKey: customer.key })(CHAT);
+  const first = { role: 'user' as const, content: 'Hello there' };
+  const { responseMessages } = await generateText({ model, messages: [first] });
+  const messages = [first, ...responseMessages, { role: 'user' as const, content: 'And again' }];
+  const before = upstream.received().length;
+  const told = { statusCode: 400, isRetryable: false, message: /'input\[1\]' needs state.*"store": false/ };
+  t.match(await thrownBy(generateText({ model, messages })), told);
+  t.equal(upstream.received().length, before);
+  const { text } = await generateText({ model, messages, providerOptions: { openai: { store: false } } });
+  t.match(text, /And again/);
+});
+
 t.test('embeddings with @ai-sdk/openai', async (t) => {
   const upstream = await (UPSTREAMS[0] as (typeof UPSTREAMS)[number])(t);
   const { world, customer } = await startSdkDay(t, upstream);
