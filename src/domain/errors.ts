@@ -39,7 +39,7 @@ const TABLE = {
   invalid_api_key: [
     401,
     'Missing or invalid API key. Send it as "Authorization: Bearer <API_KEY>".',
-    { headers: ['www-authenticate', 'Bearer'] },
+    { headers: ['www-authenticate', 'Bearer'], retry: false },
   ],
   insufficient_quota: [402, 'The monthly budget of your company has been reached.', { retry: false }],
   insufficient_scope: [403, 'This API key lacks the scope this endpoint requires.'],

@@ -324,6 +324,7 @@ t.test('401 says how to authenticate, 405 which method is allowed', async (t) =>
     const line = path === '/v1/models' ? `GET ${path} HTTP/1.1` : `POST ${path} HTTP/1.1`;
     const answer = await say(request(line, [`host: ${HOST}`, JSON_TYPE], ''));
     t.match([answer.status, answer.headers.get('www-authenticate')], [401, 'Bearer'], path);
+    t.equal(answer.headers.get('x-should-retry'), 'false', 'Claude Code would try for more than a minute');
   }
   for (const [method, path, allowed] of [
     ['OPTIONS', '/v1/chat/completions', 'POST'],
