@@ -8,18 +8,21 @@ const MOST_SHOWN = 20;
 /** The budget alerts of a company's present month that are still true, above each of its pages: the first, and a line for the others. */
 export async function budgetNotices(c: PageContext, company: string): Promise<Html> {
   const notices = await read(c, (sql) => readNotices(sql, company, MOST_SHOWN));
-  const [first, ...others] = notices.map((notice) => budgetNotice(c, notice));
+  const [first, ...others] = notices.map((notice) => budgetNotice(c, company, notice));
   if (first === undefined || others.length === 0) return html`${first ?? ''}`;
   const more = others.length === 1 ? 'one more budget' : `${others.length} more budgets`;
   return html`${first}<details class="more-notices"><summary>Notices about ${more}</summary>${others}</details>`;
 }
 
-function budgetNotice(c: PageContext, { key, month, used, reached_on }: BudgetNotice): Html {
+function budgetNotice(c: PageContext, company: string, { key, month, used, reached_on }: BudgetNotice): Html {
   const { format } = c.var;
-  const whose = key === null ? '' : html`Key ${key.name} <code>${key.prefix}…</code>: `;
+  const whose =
+    key === null
+      ? ''
+      : html`Key <a href="/companies/${company}/access/${key.id}">${key.name}</a> <code>${key.prefix}…</code>: `;
   const budget = `the budget for ${format.month(month)}`;
   if (used === 100) {
-    return html`<p class="problem">${whose}<strong>${capital(budget)} is used up.</strong> Calls are refused with 402 until the month ends or the budget is raised.</p>`;
+    return html`<p class="problem">${whose}<strong>${capital(budget)} is used up.</strong> ${key === null ? 'Calls' : 'Its calls'} are refused with 402 until the month ends or the budget is raised.</p>`;
   }
   const share = used === null ? '' : html`<strong>${format.percent(used)} of ${budget} is used.</strong>`;
   const pace =

@@ -24,7 +24,13 @@ export const NON_EU = {
 /** The forms, by the columns that each edits. */
 const BUDGET = 'Monthly budget in EUR';
 const SETTINGS: Labels<CompanyRow> = { monthly_budget_eur: BUDGET, allow_non_eu_models: NON_EU.label };
-const CEILINGS: Labels<CompanyRow> = { credit_limit_eur: 'Credit limit in EUR a month', eu_locked: 'Lock the EU gate' };
+const CEILINGS: Labels<CompanyRow> = {
+  credit_limit_eur: 'Credit limit in EUR a month',
+  budget_mode: 'Strict budget',
+  eu_locked: 'Lock the EU gate',
+};
+const STRICT =
+  'The budget is strict: a call is refused with 402 where the most it can cost does not fit into the rest.';
 
 const LOCKED = 'The operator of this service has locked the EU gate.';
 
@@ -58,6 +64,7 @@ ${c.var.closedAt === null ? html`<p class="hint">Set by the owners of the compan
 <form method="post" action="${path}" class="stack">${csrfInput(c)}${seenInput(state, company, SETTINGS)}
 ${isAboveLimit(company) ? html`<p class="notice warn-notice">The budget is above the credit limit, which holds: calls are refused from ${format.eur(limit as string)} on.</p>` : ''}
 ${budgetField(state, { value: isLimited(budget) ? budget : '', ceiling: limit === null ? '' : format.eurText(limit) })}
+${company.budget_mode === 'strict' ? html`<p class="hint">${STRICT}</p>` : ''}
 ${eu_locked ? html`<p>Models hosted outside the EU are refused. ${LOCKED}</p>` : checkbox(state, { ...NON_EU, checked: company.allow_non_eu_models })}
 <div class="actions"><button class="primary">Save settings</button></div></form></section>`;
 }
@@ -95,6 +102,7 @@ ${field(state, {
   inputmode: 'decimal',
   hint: 'Empty for none. A higher budget, or none, counts as this amount.',
 })}
+${checkbox(state, { name: 'strict', label: CEILINGS.budget_mode as string, hint: 'Each call first reserves the most it can cost, so that the budget is never passed.', checked: company.budget_mode === 'strict' })}
 ${checkbox(state, { name: 'eu_locked', label: CEILINGS.eu_locked as string, hint: 'Models outside the EU are refused, also where they were allowed.', checked: company.eu_locked })}
 <div class="actions"><button class="primary">Save ceilings</button></div></form></section>`;
 }
@@ -102,6 +110,7 @@ ${checkbox(state, { name: 'eu_locked', label: CEILINGS.eu_locked as string, hint
 export async function setCeiling(c: PageContext, form: Form): Promise<Response> {
   const credit_limit_eur = form.optional('credit_limit', form.numeric(readCreditLimit));
   form.check();
-  const changes = { credit_limit_eur, eu_locked: form.checked('eu_locked') };
+  const budget_mode = form.checked('strict') ? ('strict' as const) : ('standard' as const);
+  const changes = { credit_limit_eur, budget_mode, eu_locked: form.checked('eu_locked') };
   return saveCompany(c, form, { labels: CEILINGS, changes, by: changeAsOperator });
 }

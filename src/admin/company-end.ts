@@ -34,7 +34,8 @@ export function endCards(c: PageContext, company: CompanyRow): Html {
 <div class="actions"><a class="button danger" href="${base}/close">Close this company…</a></div></section>`;
   const reopening = html`<section class="card"><h2>Open the company again</h2>
 <p>Keys that were neither revoked nor expired work again within a second.</p>
-<form method="post" action="${base}/reopen" class="actions">${csrfInput(c)}<button>Open again</button></form></section>`;
+<form method="post" action="${base}/reopen" class="actions">${csrfInput(c)}<button>Open again</button></form>
+<p class="hint">If it left for good, erase the names and addresses of its people, which cannot be undone: <code>tollgate company erase ${company.id}</code> counts them first.</p></section>`;
   const mayReopen = may(user, 'company.close', company.id) && c.var.closedAt !== null && company.erased_at === null;
   return html`${may(user, 'company.export', company.id) ? exporting : ''}
 ${mayNow(c, 'company.close') ? closing : ''}${mayReopen ? reopening : ''}`;

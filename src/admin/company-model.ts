@@ -104,7 +104,7 @@ function coming(
   const lines: Html[] = [];
   for (let next = models.get(model.slug)?.next; next != null; next = next.model.next) {
     lines.push(
-      html`<br>${muted(html`from ${c.var.format.instant(new Date(next.from))}: ${priceText(c, unit, next.model.prices[which])}`)}`,
+      html`<small class="muted coming">from ${c.var.format.instant(new Date(next.from))}: ${priceText(c, unit, next.model.prices[which])}</small>`,
     );
   }
   return lines;

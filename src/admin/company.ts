@@ -8,7 +8,7 @@ import { budgetField, ceilingsCard, NON_EU, setCeiling, setSettings, settingsCar
 import { saveCompany } from './company-edit.ts';
 import { endCards } from './company-end.ts';
 import { change, mayNow, type PageContext, param, type Route, read } from './context.ts';
-import { checkbox, csrfInput, field, formState } from './field.ts';
+import { checkbox, createCard, csrfInput, type FormState, field, formState } from './field.ts';
 import type { Form } from './form.ts';
 import type { Html } from './html.ts';
 import { invitedPage } from './invite.ts';
@@ -49,7 +49,6 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
   const { format } = c.var;
   const query = listQuery<CompanySort>(c, SORTS);
   const companies = await read(c, (sql) => pageOfCompanies(sql, query));
-  const state = formState(form, '/companies');
   const cells = {
     Company: ({ id, name, closed_at }: CompanyRow) =>
       html`<a href="/companies/${id}/usage">${name}</a>${closed_at === null ? '' : html` ${badge('bad', 'closed')}`}`,
@@ -60,15 +59,14 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
     'Disabled models': (company: CompanyRow) => company.disabled_model_slugs.length || 'none',
   };
   const figures = ['Spent this month', 'Monthly budget', 'Disabled models'];
-  const body = html`<h1>Companies</h1>
-${list(c, { path: '/companies', caption: 'All companies', cells, figures, sorts: SORTS, empty: 'There are no companies yet. Create the first one below.' }, query, companies)}
-<section class="card"><h2>Create a company</h2>${state.summary}
-<form method="post" action="/companies" class="stack">${csrfInput(c)}
-${field(state, { name: 'name', label: 'Name', required: true })}
+  const fields = (state: FormState) => html`${field(state, { name: 'name', label: 'Name', required: true })}
 ${budgetField(state, {})}
 ${checkbox(state, NON_EU)}
-${field(state, { name: 'owner', label: 'E-mail address of its owner', type: 'email', hint: 'Optional. The next page has a link for the owner to join with.' })}
-<div class="actions"><button class="primary">Create company</button></div></form></section>`;
+${field(state, { name: 'owner', label: 'E-mail address of its owner', type: 'email', hint: 'Optional. The next page has a link for the owner to join with.' })}`;
+  const isFirst = companies.total === 0 && query.search === '';
+  const body = html`<h1>Companies</h1>
+${createCard(c, form, { path: '/companies', title: 'Create a company', button: 'Create company', isFirst, fields })}
+${list(c, { path: '/companies', caption: 'All companies', cells, figures, sorts: SORTS, empty: 'There are no companies yet.' }, query, companies)}`;
   return page(c, 'Companies', body);
 }
 
@@ -93,13 +91,14 @@ async function settingsPage(c: PageContext, form: Form): Promise<Response> {
   const company = await read(c, (sql) => findCompany(sql, id));
   const base = `/companies/${id}`;
   const naming = formState(form, `${base}/name`);
-  const body = html`${companyHeading(c, company)}<h1>Settings</h1>
-${settingsCard(c, company, form)}
-<p>Which models the company may use is set on the <a href="${base}/models">Models</a> page.${
+  const elsewhere = html`<p>Which models the company may use is set on the <a href="${base}/models">Models</a> page.${
     may(c.var.session.user, 'company-token.read', id)
       ? html` Programs that manage the company have <a href="${base}/tokens">tokens</a> of their own.`
       : ''
-  }</p>
+  }</p>`;
+  const body = html`${companyHeading(c, company)}<h1>Settings</h1>
+${settingsCard(c, company, form)}
+${c.var.closedAt === null ? elsewhere : ''}
 ${ceilingsCard(c, company, form)}
 ${limitsCard(c, company, form)}
 ${

@@ -65,6 +65,28 @@ interface Control {
   readonly hint?: string;
 }
 
+/**
+ * The form that adds something, above the list of what is there: folded until it is wanted.
+ * @param spec.isFirst nothing is there yet
+ */
+export function createCard(
+  c: PageContext,
+  form: Form,
+  spec: {
+    path: string;
+    title: string;
+    button: string;
+    isFirst: boolean;
+    fields: (state: FormState) => Html | Promise<Html>;
+  },
+): Html {
+  const { path, title, button, isFirst, fields } = spec;
+  const state = formState(form, path);
+  return html`<details class="card create" id="create"${isFirst || form.path === path ? raw(' open') : ''}><summary>${title}</summary>${state.summary}
+<form method="post" action="${path}" class="stack">${csrfInput(c)}${fields(state)}
+<div class="actions"><button class="primary">${button}</button></div></form></details>`;
+}
+
 export interface Field extends Control {
   /** Shown unless a value was sent. Of a field for numbers: a plain decimal number. */
   readonly value?: string;

@@ -10,7 +10,7 @@ import type { KeyRow } from '../store/key.ts';
 import { createKeyOnce } from '../store/key-reveal.ts';
 import { countKeys, type KeyLife, type KeySort, pageOfKeys, playgroundKeys } from '../store/page.ts';
 import { change, mayNow, type PageContext, param, type Route, read } from './context.ts';
-import { checkboxes, csrfInput, type FormState, field, formState } from './field.ts';
+import { checkboxes, createCard, type FormState, field } from './field.ts';
 import type { Form } from './form.ts';
 import type { Format } from './format.ts';
 import type { Html } from './html.ts';
@@ -76,18 +76,14 @@ ${usageCards(usage, format)}</section>`;
   return page(c, `Access of ${company.name}`, body);
 }
 
-/** The form of a new key, folded until it is wanted. */
 function createForm(c: PageContext, form: Form, company: Company, isFirst: boolean): Html {
   const path = `/companies/${company.id}/access/create`;
-  const state = formState(form, path);
-  const isOpen = isFirst || form.path === path;
-  return html`<details class="card create" id="create"${isOpen ? raw(' open') : ''}><summary>Create a key</summary>${state.summary}
-<form method="post" action="${path}" class="stack">${csrfInput(c)}${onceInputs()}
+  const fields = (state: FormState) => html`${onceInputs()}
 ${field(state, { name: 'name', label: 'Name', required: true, hint: 'What will use it, such as “Website search”.' })}
 ${scopeFields(state, SCOPES)}
 ${field(state, { name: 'expires', label: 'Last day', type: 'date', hint: 'Optional. The key works until the end of this day.' })}
-${foldedRestrictionFields(state, company)}
-<div class="actions"><button class="primary">Create key</button></div></form></details>`;
+${foldedRestrictionFields(state, company)}`;
+  return createCard(c, form, { path, title: 'Create a key', button: 'Create key', isFirst, fields });
 }
 
 const COST = 'Cost this month';

@@ -7,7 +7,7 @@ import { findModelById, type ModelSort, pageOfModels } from '../store/page.ts';
 import { companyField, readCompanyChoice } from './choice.ts';
 import { euBadge } from './company-model.ts';
 import { change, type PageContext, type Route, read } from './context.ts';
-import { checkbox, csrfInput, type Field, type FormState, field, formState, select } from './field.ts';
+import { checkbox, createCard, csrfInput, type Field, type FormState, field, formState, select } from './field.ts';
 import type { Form } from './form.ts';
 import type { Html } from './html.ts';
 import { badge, confirmation, page } from './layout.ts';
@@ -46,7 +46,6 @@ const LABELS: Labels<ModelRow> = {
 async function listPage(c: PageContext, form: Form): Promise<Response> {
   const query = listQuery<ModelSort>(c, SORTS);
   const [models, demo] = await read(c, async (sql) => [await pageOfModels(sql, query), await hasDemo(sql)] as const);
-  const state = formState(form, '/models');
   const unit = shownUnit(c, form, '/models');
   const labels = priceLabels(unit);
   const cells = {
@@ -59,19 +58,20 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
       price(priceText(c, unit, eur), eur === '0' && kind === 'chat'),
     For: ({ company_name }: { company_name: string | null }) => company_name ?? 'all',
   };
-  const body = html`<h1>Models and prices</h1>
-<p class="lead">Clients see the slug; the internal name goes upstream and is shown to operators only.</p>
-<p class="actions"><a class="button quiet" href="/models/import">Import from CSV</a>${
-    demo ? html` <a class="button quiet" href="/demo/remove">Remove the demo…</a>` : ''
-  }</p>
-${unitSwitch('/models', unit)}
-${list(c, { path: '/models', caption: 'All models', cells, figures: Object.values(labels), sorts: SORTS, empty: 'There are no models yet. Offer the first one below.' }, query, models)}
-<section class="card"><h2>Offer a model</h2>${state.summary}
-<form method="post" action="/models" class="stack">${csrfInput(c)}
-${field(state, { name: 'slug', label: 'Slug', required: true, hint: 'The name clients use. It never changes.' })}
+  const companies =
+    "Name or id of one company; empty for all. A company's own model wins over a shared one of the same slug.";
+  const fields = async (
+    state: FormState,
+  ) => html`${field(state, { name: 'slug', label: 'Slug', required: true, hint: 'The name clients use. It never changes.' })}
 ${modelFields(state, null, unit)}
-${await companyField(c, state, 'For', "Name or id of one company; empty for all. A company's own model wins over a shared one of the same slug.")}
-<div class="actions"><button class="primary">Offer model</button></div></form></section>`;
+${await companyField(c, state, 'For', companies)}`;
+  const isFirst = models.total === 0 && query.search === '';
+  const body = html`<div class="title-row"><h1>Models and prices</h1>
+<a class="button quiet" href="/models/import">Import from CSV</a>${demo ? html`<a class="button quiet" href="/demo/remove">Remove the demo…</a>` : ''}</div>
+<p class="lead">Clients see the slug; the internal name goes upstream and is shown to operators only.</p>
+${createCard(c, form, { path: '/models', title: 'Offer a model', button: 'Offer model', isFirst, fields })}
+${unitSwitch('/models', unit)}
+${list(c, { path: '/models', caption: 'All models', cells, figures: Object.values(labels), sorts: SORTS, empty: 'There are no models yet.' }, query, models)}`;
   return page(c, 'Models and prices', body);
 }
 
@@ -156,7 +156,7 @@ async function edit(c: PageContext, form: Form): Promise<Response> {
 async function removePage(c: PageContext): Promise<Response> {
   const model = await modelOfPath(c);
   const body = html`<h1>Remove <code>${model.slug}</code>?</h1>
-${confirmation(c, { action: `/models/${model.id}/remove`, button: 'Remove model', back: '/models', text: html`<p>Calls to it get 404 within a second. Its ledger rows and the history of its prices stay.</p>` })}`;
+${confirmation(c, { action: `/models/${model.id}/remove`, button: 'Remove model', back: '/models', text: html`<p>Calls to it get 404 within a second, and so do assistants that use it. Its ledger rows and the history of its prices stay.</p><p>To put another model in its place, <a href="/models/${model.id}">change its internal name and prices</a>: clients go on calling <code>${model.slug}</code>.</p>` })}`;
   return page(c, `Remove ${model.slug}`, body);
 }
 

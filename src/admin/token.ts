@@ -4,7 +4,7 @@ import { oneOf, readName } from '../domain/field.ts';
 import { type Access, createToken, listTokens, revokeToken, type TokenRow } from '../store/admin-token.ts';
 import { findCompany } from '../store/company.ts';
 import { change, companyOf, mayNow, type PageContext, param, type Route, read } from './context.ts';
-import { csrfInput, field, formState, select } from './field.ts';
+import { createCard, type FormState, field, select } from './field.ts';
 import type { Form } from './form.ts';
 import type { Html } from './html.ts';
 import { badge, companyHeading, confirmation, copyable, emptyText, muted, page, table } from './layout.ts';
@@ -34,7 +34,6 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
   const { format, services } = c.var;
   const { base, heading, company } = await placeOf(c);
   const tokens = await read(c, (sql) => listTokens(sql, company));
-  const state = formState(form, base);
   const now = services.clock();
   const isWritable = mayNow(c, company === null ? 'token.write' : 'company-token.write');
   const cells = {
@@ -58,19 +57,16 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
         ? html`<a class="button danger" href="${base}/${id}/revoke">Revoke<span class="sr"> ${name}</span></a>`
         : muted('none'),
   };
+  const fields = (
+    state: FormState,
+  ) => html`${field(state, { name: 'name', label: 'Name', required: true, hint: 'What will use it, such as “Terraform”.' })}
+<div class="pair">${select(state, { name: 'access', label: 'It may', choices: Object.entries(ACCESS), value: 'read' })}
+${field(state, { name: 'expires', label: 'Last day', type: 'date', hint: 'Optional. The token works until the end of this day.' })}</div>`;
+  const isFirst = tokens.length === 0;
   const body = html`${heading}<h1>Tokens</h1>
 <p class="lead">Programs manage ${company === null ? 'this service' : 'the company'} over HTTP with one of these tokens. <a href="/api/v1/openapi.json">openapi.json</a> describes the operations.</p>
-${tokens.length === 0 ? emptyText('There are no tokens.') : table('Tokens', tokens, { cells }, true)}
-${
-  !isWritable
-    ? ''
-    : html`<section class="card" id="create"><h2>Create a token</h2>${state.summary}
-<form method="post" action="${base}" class="stack">${csrfInput(c)}
-${field(state, { name: 'name', label: 'Name', required: true, hint: 'What will use it, such as “Terraform”.' })}
-<div class="pair">${select(state, { name: 'access', label: 'It may', choices: Object.entries(ACCESS), value: 'read' })}
-${field(state, { name: 'expires', label: 'Last day', type: 'date', hint: 'Optional. The token works until the end of this day.' })}</div>
-<div class="actions"><button class="primary">Create token</button></div></form></section>`
-}`;
+${isWritable ? createCard(c, form, { path: base, title: 'Create a token', button: 'Create token', isFirst, fields }) : ''}
+${tokens.length === 0 ? emptyText('There are no tokens.') : table('Tokens', tokens, { cells }, true)}`;
   return page(c, 'Tokens', body);
 }
 

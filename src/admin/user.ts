@@ -7,7 +7,7 @@ import { deleteSessionsOf } from '../store/session.ts';
 import { insertUser, removeUser, setPasswordHash, type UserRow } from '../store/user.ts';
 import { companyField, readCompanyChoice } from './choice.ts';
 import { change, type PageContext, param, type Route, read } from './context.ts';
-import { csrfInput, field, formState, select } from './field.ts';
+import { createCard, csrfInput, type FormState, field, formState, select } from './field.ts';
 import type { Form } from './form.ts';
 import { badge, confirmation, muted, page } from './layout.ts';
 import { list, listQuery } from './list.ts';
@@ -27,23 +27,22 @@ const SORTS = { company: 'Company', email: 'E-mail address', role: 'Role', '-cre
 async function listPage(c: PageContext, form: Form): Promise<Response> {
   const query = listQuery<UserSort>(c, SORTS);
   const users = await read(c, (sql) => pageOfUsers(sql, query));
-  const state = formState(form, '/users');
   const cells = {
     'E-mail address': ({ id, email }: UserRow) => html`<a href="/users/${id}">${email}</a>`,
     Role: ({ role }: UserRow) => badge('plain', role),
     Company: ({ company_name }: { company_name: string | null }) => company_name ?? muted('all companies'),
     Created: ({ created_at }: UserRow) => c.var.format.instant(created_at),
   };
-  const body = html`<h1>Users</h1>
-<p class="lead">Owners manage their company with its people, budget and EU gate; administrators its keys, models, assistants and usage. Members may sign in and see none of that. Operators see everything. To let people choose their own passwords, invite them on the People page of their company.</p>
-${list(c, { path: '/users', caption: 'All users', cells, sorts: SORTS, empty: 'There are no users.' }, query, users)}
-<section class="card"><h2>Add a user</h2>${state.summary}
-<form method="post" action="/users" class="stack">${csrfInput(c)}
-${field(state, { name: 'email', label: 'E-mail address', type: 'email', required: true })}
+  const fields = async (
+    state: FormState,
+  ) => html`${field(state, { name: 'email', label: 'E-mail address', type: 'email', required: true })}
 <div class="pair">${select(state, { name: 'role', label: 'Role', choices: ROLES.map((role) => [role, role]), value: 'owner' })}
 ${await companyField(c, state, 'Company', 'Its name or id; empty for an operator.')}</div>
-${field(state, { name: 'password', label: 'Password', type: 'password', autocomplete: 'new-password', hint: 'At least 12 characters; empty for users who sign in with their organisation only.' })}
-<div class="actions"><button class="primary">Add user</button></div></form></section>`;
+${field(state, { name: 'password', label: 'Password', type: 'password', autocomplete: 'new-password', hint: 'At least 12 characters; empty for users who sign in with their organisation only.' })}`;
+  const body = html`<h1>Users</h1>
+<p class="lead">Owners manage their company with its people, budget and EU gate; administrators its keys, models, assistants and usage. Members may sign in and see none of that. Operators see everything. To let people choose their own passwords, invite them on the People page of their company.</p>
+${createCard(c, form, { path: '/users', title: 'Add a user', button: 'Add user', isFirst: false, fields })}
+${list(c, { path: '/users', caption: 'All users', cells, sorts: SORTS, empty: 'There are no users.' }, query, users)}`;
   return page(c, 'Users', body);
 }
 

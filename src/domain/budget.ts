@@ -30,8 +30,7 @@ export function admitBudget(
 export function budgetReached(calendar: Calendar, at: number, owner: Owner = 'company'): GatewayError {
   const error = new GatewayError('insufficient_quota', owner === 'key' ? KEY_BUDGET_REACHED : undefined);
   error.headers = ['x-budget-resets-at', calendar.monthEnd(at)];
-  error.setting = `${owner}.monthly_budget_eur`;
-  return error;
+  return error.by(`${owner}.monthly_budget_eur`);
 }
 
 /** What a request can use at most: a strict budget and a limit of tokens reserve it. */

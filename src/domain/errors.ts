@@ -99,6 +99,11 @@ export class GatewayError extends Error {
     this.retry = retry;
   }
 
+  by(setting: string): this {
+    this.setting = setting;
+    return this;
+  }
+
   /** `error.type`. */
   get type(): string {
     return TYPES[this.status] ?? 'invalid_request_error';

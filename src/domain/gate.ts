@@ -32,7 +32,11 @@ export function admitModel(
   allowed: Restriction['models'] = null,
 ): Model {
   const model = findModel(company, slug, allowed);
-  if (model === undefined) throw hidden(company, slug, param, allowed);
+  if (model === undefined) {
+    const error = modelNotFound(slug, param);
+    if (company.disabledSlugs.has(slug)) throw error.by('company.disabled_model_slugs');
+    throw allowed === null || allowed.has(slug) ? error : error.by('key.allowed_model_slugs');
+  }
   if (model.kind !== kind) throw isListed(company, model) ? wrongKind(model, param) : modelNotFound(slug, param);
   if (!model.euHosted && !company.allowNonEu) throw new GatewayError('non_eu_model_blocked', undefined, param);
   return model;
@@ -72,14 +76,6 @@ export function modelState(company: Catalogue, slug: string, isShared: boolean):
   if (company.disabledSlugs.has(slug)) return 'disabled';
   if (isShared && company.ownModels.has(slug)) return 'replaced';
   return findModel(company, slug)?.euHosted === false && !company.allowNonEu ? 'blocked' : 'available';
-}
-
-/** 404, whether there is no such model or it is hidden; the setting tells which to those who may know. */
-function hidden({ disabledSlugs }: Catalogue, slug: string, param: SlugParam, allowed: Restriction['models']) {
-  const error = modelNotFound(slug, param);
-  if (disabledSlugs.has(slug)) error.setting = 'company.disabled_model_slugs';
-  else if (allowed !== null && !allowed.has(slug)) error.setting = 'key.allowed_model_slugs';
-  return error;
 }
 
 function isListed({ allowNonEu }: Catalogue, { euHosted }: Model): boolean {

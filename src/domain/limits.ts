@@ -19,11 +19,7 @@ export interface LimitColumns {
 
 export type LimitKind = 'requests' | 'tokens' | 'calls';
 
-export const LIMIT_COLUMNS: Readonly<Record<LimitKind, keyof LimitColumns>> = {
-  requests: 'requests_per_minute',
-  tokens: 'tokens_per_minute',
-  calls: 'max_concurrent',
-};
+export const LIMIT_COLUMNS = { requests: 'requests_per_minute', tokens: 'tokens_per_minute', calls: 'max_concurrent' };
 
 /** How much of a limit is left. */
 export interface LimitLeft {

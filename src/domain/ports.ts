@@ -1,5 +1,6 @@
 import type { Assistant } from './assistant.ts';
 import type { Company } from './company.ts';
+import type { GatewayError } from './errors.ts';
 import type { Channel, Delivery } from './event.ts';
 import type { ApiKey, Payer } from './key.ts';
 import type { LimitKind, LimitsLeft } from './limits.ts';
@@ -206,14 +207,6 @@ export interface Trail {
   add(request: EndedRequest, ms: number, added: number, firstEvent: number): void;
 }
 
-interface Failure {
-  readonly name: string;
-  readonly code: string | null;
-  readonly param: string | null;
-  /** See GatewayError. */
-  readonly setting?: string | null;
-}
-
 /** What is told of a request when it is over. */
 export interface EndedRequest {
   /** When it came, milliseconds since the epoch: the time in its id. */
@@ -223,7 +216,7 @@ export interface EndedRequest {
     /** The status sent; 0: none. */
     readonly status: number;
     /** The error that was sent, or that ended a stream. */
-    readonly failure: Failure | null;
+    readonly failure: (Pick<GatewayError, 'name' | 'code' | 'param'> & Partial<Pick<GatewayError, 'setting'>>) | null;
   };
   readonly endpoint: string;
   readonly companyId: string | null;

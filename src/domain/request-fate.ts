@@ -1,4 +1,3 @@
-import type { LimitColumns } from './limits.ts';
 import type { Outcome } from './usage.ts';
 
 /** What became of a request, in words, for pages and the command line. */
@@ -75,42 +74,31 @@ const STALLED: Text = [
   'Let the client try again. The operator may set IDLE_SECONDS or TOTAL_SECONDS higher.',
 ];
 
-const LATER = 'Let the client try again later, or raise the limit';
+const NO_ROOM: Text = [
+  'The budget of the company is strict, and the most that this call could cost did not fit into the rest of it.',
+  'Set max_tokens lower, raise the budget, or wait for the next month.',
+  'settings',
+];
 
-function limitTexts(column: keyof LimitColumns, what: string): Record<string, Text> {
+/** Words of the settings that refuse, which the trail has in `param`. Rows of earlier versions do not have them. */
+const WORDS: Readonly<Record<string, string>> = {
+  company: 'the company',
+  key: 'this key',
+  requests_per_minute: 'requests a minute',
+  tokens_per_minute: 'tokens a minute',
+  max_concurrent: 'calls at once',
+  allowed_cidrs: 'was used from outside its networks',
+  expires_at: 'had expired',
+};
+
+function settingOf(param: string | null) {
+  const [owner = '', column = ''] = (param ?? '').split('.');
   return {
-    [`company.${column}`]: [`The company had used its ${what}.`, `${LATER} of the company.`, 'settings'],
-    [`key.${column}`]: [`This key had used its ${what}.`, `${LATER} of the key.`, 'key'],
+    whose: WORDS[owner],
+    what: WORDS[column],
+    about: owner === 'key' ? ('key' as const) : ('settings' as const),
   };
 }
-
-/** By the setting that refused, as the trail has it in `param`. Rows of earlier versions do not have it. */
-const REFUSED_BY: Readonly<Record<string, Text>> = {
-  'company.monthly_budget_eur': [
-    'The monthly budget of the company was reached. No model ran, and nothing was charged.',
-    'Raise the budget, or wait for the next month.',
-    'settings',
-  ],
-  'company.budget_mode': [
-    'The budget of the company is strict, and the most that this call could cost did not fit into the rest of it.',
-    'Set max_tokens lower, raise the budget, or wait for the next month.',
-    'settings',
-  ],
-  'key.monthly_budget_eur': [
-    'The monthly budget of this key was reached. No model ran, and nothing was charged.',
-    'Raise the budget of the key, or wait for the next month.',
-    'key',
-  ],
-  ...limitTexts('requests_per_minute', 'requests a minute'),
-  ...limitTexts('tokens_per_minute', 'tokens a minute'),
-  ...limitTexts('max_concurrent', 'calls at once'),
-  'key.expires_at': ['The key had expired.', 'Create a new key.', 'key'],
-  'key.allowed_cidrs': [
-    'The key was used from outside its networks.',
-    'Add the network to the key, or set API_PROXIES if a reverse proxy stands before the gateway.',
-    'key',
-  ],
-};
 
 /** By error code, or by the name of an error without a code. */
 const TEXTS: Readonly<Record<string, (request: RequestFacts) => Text>> = {
@@ -120,17 +108,17 @@ const TEXTS: Readonly<Record<string, (request: RequestFacts) => Text>> = {
           'The request had no key, or one that is unknown or revoked.',
           'Compare the first eight characters of the key that the client sends with the list of keys.',
         ]
-      : (REFUSED_BY[param ?? ''] ?? [
-          'The key is revoked or expired, or was used from outside its networks.',
+      : [
+          `The key ${settingOf(param).what ?? 'is revoked or expired, or was used from outside its networks'}.`,
           'Look at the key.',
           'key',
-        ]),
-  insufficient_quota: ({ param }) =>
-    REFUSED_BY[param ?? ''] ?? [
-      'The monthly budget of the company or of this key was reached. No model ran, and nothing was charged.',
-      'Raise the budget, or wait for the next month.',
-      'settings',
-    ],
+        ],
+  insufficient_quota: ({ param }) => {
+    if (param === 'company.budget_mode') return NO_ROOM;
+    const { whose = 'the company or of this key', about } = settingOf(param);
+    const text = `The monthly budget of ${whose} was reached. No model ran, and nothing was charged.`;
+    return [text, 'Raise the budget, or wait for the next month.', about];
+  },
   insufficient_scope: () => [
     'The key lacks the scope of this endpoint.',
     'Give the key the scope, or use another key.',
@@ -158,14 +146,13 @@ const TEXTS: Readonly<Record<string, (request: RequestFacts) => Text>> = {
                 'Look at the assistants.',
               ]
             : ['There is nothing at the address that was asked for.', "Look at the client's base address."],
-  rate_limit_exceeded: ({ outcome, param }) =>
-    outcome === 'upstream_failed'
-      ? ['The upstream refused the call because of its own rate limit.', 'Let the client try again later.']
-      : (REFUSED_BY[param ?? ''] ?? [
-          'A limit of requests, tokens or calls at once was reached.',
-          'Let the client try again later, or raise the limit of the company or the key.',
-          'settings',
-        ]),
+  rate_limit_exceeded: ({ outcome, param }) => {
+    if (outcome === 'upstream_failed')
+      return ['The upstream refused the call because of its own rate limit.', 'Let the client try again later.'];
+    const { whose, what = 'requests, tokens or calls at once', about } = settingOf(param);
+    const advice = `Let the client try again later, or raise the limit of ${whose ?? 'the company or the key'}.`;
+    return [`A limit of ${what}${whose === undefined ? '' : ` of ${whose}`} was reached.`, advice, about];
+  },
   request_too_large: () => [
     'The request body was larger than the gateway or the model takes.',
     'Send less, or raise MAX_BODY_BYTES.',

@@ -209,7 +209,7 @@ class ApiRequest implements BodyListener, ReplyListener {
       this.#summary.companyId = key.companyId;
     }
     if (key === null) throw new GatewayError('invalid_api_key');
-    if (key.expiresAt <= this.#services.clock()) throw keyRefused('key.expires_at');
+    if (key.expiresAt <= this.#services.clock()) throw new GatewayError('invalid_api_key').by('key.expires_at');
     if (key.restriction !== null) this.#requireNetwork(key.restriction);
     return key;
   }
@@ -218,7 +218,7 @@ class ApiRequest implements BodyListener, ReplyListener {
     if (networks === null) return;
     const { rawHeaders, socket } = this.#req;
     const address = clientAddress(this.#services.settings.apiProxies, socket.remoteAddress, rawHeaders);
-    if (!isWithin(networks, address)) throw keyRefused('key.allowed_cidrs');
+    if (!isWithin(networks, address)) throw new GatewayError('invalid_api_key').by('key.allowed_cidrs');
   }
 
   /** @param complete whether the whole request has arrived; undefined: as it is now */
@@ -243,17 +243,7 @@ class ApiRequest implements BodyListener, ReplyListener {
 async function reserve({ ledger, calendar }: Services, admission: Admission, call: Call): Promise<void> {
   const { requestId, payer, at, month, model } = admission;
   const fits = await ledger.reserve({ requestId, companyId: payer.companyId, month, ...call.bound(model) });
-  if (fits) return;
-  const error = budgetReached(calendar, at);
-  error.setting = 'company.budget_mode';
-  throw error;
-}
-
-/** The answer to an unknown key, for one that is known. */
-function keyRefused(setting: string): GatewayError {
-  const error = new GatewayError('invalid_api_key');
-  error.setting = setting;
-  return error;
+  if (!fits) throw budgetReached(calendar, at).by('company.budget_mode');
 }
 
 function companyOf(services: Services, key: ApiKey): MaybeAsync<Company> {

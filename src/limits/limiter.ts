@@ -150,9 +150,8 @@ export class LeasedLimiter implements Limiter, UnitSource {
     const whose = ofKey.key?.id === subject ? 'key' : 'company';
     const error = new GatewayError('rate_limit_exceeded', limitText(kind, whose, limit, seconds));
     error.retryAfter = `${seconds}`;
-    error.setting = `${whose}.${LIMIT_COLUMNS[kind]}`;
     error.headers = limitHeaders(ofKey.left(performance.now()));
-    return error;
+    return error.by(`${whose}.${LIMIT_COLUMNS[kind]}`);
   }
 
   #activate(share: Share): void {

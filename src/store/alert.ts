@@ -102,7 +102,7 @@ function alertColumn(sql: Sql) {
 /** What pages tell of a budget of the present month. */
 export interface BudgetNotice {
   /** null: the company's own budget. */
-  readonly key: Pick<NonNullable<BudgetAlert['key']>, 'name' | 'prefix'> | null;
+  readonly key: Pick<NonNullable<BudgetAlert['key']>, 'id' | 'name' | 'prefix'> | null;
   /** First day, "2026-11-01". */
   readonly month: string;
   /** The highest threshold that is reached, in percent; null: none. */
@@ -128,7 +128,7 @@ export async function readNotices(sql: Sql, company: string, limit: number): Pro
         end as reached_on
       from states s cross join month m join alerted a on a.api_key_id is not distinct from s.api_key_id
     )
-    select case when k.id is not null then json_build_object('name', k.name, 'prefix', k.prefix) end as key,
+    select case when k.id is not null then json_build_object('id', k.id, 'name', k.name, 'prefix', k.prefix) end as key,
       month, used, reached_on
     from notices n left join api_keys k on k.id = n.api_key_id
     where used is not null or reached_on is not null

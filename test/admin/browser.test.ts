@@ -324,6 +324,7 @@ await t.test('the operator: companies, models and prices, users, the audit log',
   const { page, complaints } = await begin(t, office.people.operator);
   await page.getByRole('heading', { name: 'Overview' }).waitFor();
   await page.getByRole('link', { name: 'Companies' }).click();
+  await page.getByText('Create a company', { exact: true }).click();
   await page.getByLabel('Name').fill('Kranich & Söhne <GmbH>');
   await page.getByLabel('Monthly budget in EUR').fill('99.50');
   await page.getByRole('button', { name: 'Create company' }).click();
@@ -331,6 +332,7 @@ await t.test('the operator: companies, models and prices, users, the audit log',
   t.match(await page.locator('.company-name').innerText(), 'Kranich & Söhne <GmbH>');
 
   await page.getByRole('link', { name: 'Models', exact: true }).first().click();
+  await page.getByText('Offer a model', { exact: true }).click();
   await page.getByLabel('Slug').fill(CHAT);
   await page.getByLabel('Internal name').fill('internal-new');
   await page.getByLabel('EUR per 1000 prompt tokens').fill('0.00025');
@@ -345,6 +347,7 @@ await t.test('the operator: companies, models and prices, users, the audit log',
   t.match(digits(await page.getByRole('row', { name: 'feather' }).innerText()), digits('0.000125'));
 
   await page.getByRole('link', { name: 'Users' }).click();
+  await page.getByText('Add a user', { exact: true }).click();
   await page.getByLabel('E-mail address').fill('Karl@Kranich.example');
   await page.getByLabel('Company').fill('Kranich & Söhne <GmbH>');
   await page.getByLabel('Password').fill(PASSWORD);
@@ -373,6 +376,7 @@ await t.test('onboarding a company: its operator fills in one form, its owner tw
     forms++;
   };
   await page.getByRole('link', { name: 'Companies' }).click();
+  await page.getByText('Create a company', { exact: true }).click();
   await page.getByLabel('Name').fill('Möwe Reederei');
   await page.getByLabel('E-mail address of its owner').fill('mona@moewe.example');
   await send(page, 'Create company');

@@ -19,6 +19,8 @@ await sql`update users set email = ${`${LONG.toLowerCase()}@${'example'.repeat(9
 await sql`update models set upstream_model = ${LONG}, cost_eur_per_1k_input = 123456.123456789012 where kind = 'chat'`;
 await sql`insert into models (slug, upstream_model, kind, eu_hosted, cost_eur_per_1k_input, cost_eur_per_1k_output)
   values (${LONG}, ${LONG}, 'chat', true, 0.000000000001, 1)`;
+await sql`insert into model_prices (slug, valid_from, input, output, changed_by)
+  select slug, now() + interval '30 days', 0.0035, 0.012, 'ann@tollgate.example' from models where kind = 'chat' and company_id is null`;
 await sql`insert into assistants (company_id, name, system_prompt, model_slug) values (${company}, ${LONG}, ${LONG}, ${LONG})`;
 await sql`update api_keys set allowed_model_slugs = array[${LONG}], allowed_cidrs = '{2001:db8:1111:2222:3333:4444:5555:6666/128}'`;
 await sql`
@@ -35,13 +37,16 @@ async function begin(email: string): Promise<Tab> {
 /** How much a page is wider than its window, and what is. */
 async function overflow(page: Page): Promise<string[]> {
   const found: string[] = [];
-  for (const width of [1200, 1040, 800, 320]) {
+  for (const width of [1280, 1200, 1040, 800, 320]) {
     await page.setViewportSize({ width, height: 640 });
     found.push(
       ...(await page.evaluate<string[]>(`
         document.documentElement.scrollWidth <= ${width} ? [] : [...document.querySelectorAll('body *')]
           .filter((each) => each.getBoundingClientRect().right > ${width + 1})
           .map((each) => [${width}, each.getBoundingClientRect().right, each.outerHTML.slice(0, 100)].join(' ')).slice(0, 8)`)),
+      ...(await page.evaluate<string[]>(`[...document.querySelectorAll('table')]
+        .filter((each) => ${width} >= 1200 && each.getBoundingClientRect().right > each.parentElement.getBoundingClientRect().right + 1)
+        .map((each) => '${width}: wider than its frame: ' + each.caption.textContent)`)),
     );
   }
   return found;

@@ -144,6 +144,12 @@ t.test('owners stay below the ceilings that an operator sets, and the form says 
     t.equal((await boss.post(`${mine.base}/ceilings`, { credit_limit: wrong })).status, 422, wrong);
   }
   t.equal((await person.post(`${mine.base}/ceilings`, { credit_limit: '9000' })).status, 403);
+  t.equal((await boss.post(`${mine.base}/ceilings`, { strict: 'true' })).status, 303);
+  t.match(
+    (await person.get(`${mine.base}/settings`)).text,
+    'The budget is strict',
+    'owners read why a call may get 402',
+  );
   t.equal((await boss.post(`${mine.base}/ceilings`, { credit_limit: '500', eu_locked: 'true' })).status, 303);
   t.same(await row(), { budget: 800, non_eu: true, limit: 500, locked: true }, 'what the company chose stays');
 
