@@ -54,7 +54,8 @@ export async function checkFastParts(names = Object.keys(FAST_PARTS) as FastPart
 async function transcript(parts: FastParts): Promise<string> {
   const server = createServer({ requireHostHeader: false, ...messageClasses(parts), keepAliveTimeout: CHECK_MS });
   attach(server, { handler: answer, leaving: () => false, parts, secure: false });
-  server.listen(0, '127.0.0.1');
+  // exclusive: a process manager with node:cluster would take this port as the sign that the gateway serves
+  server.listen({ port: 0, host: '127.0.0.1', exclusive: true });
   await once(server, 'listening');
   const socket = connect({ port: (server.address() as AddressInfo).port, host: '127.0.0.1', noDelay: true });
   const timer = setTimeout(() => socket.destroy(), CHECK_MS);

@@ -37,7 +37,8 @@ async function workingConnector(): Promise<ConnectorOf | null> {
 /** Whether a connection of this connector reads into the buffer that it is given. */
 async function reads(connectorOf: ConnectorOf): Promise<boolean> {
   const server = createServer((socket) => socket.end('bytes'));
-  server.listen(0, '127.0.0.1');
+  // exclusive: a process manager with node:cluster would take this port as the sign that the gateway serves
+  server.listen({ port: 0, host: '127.0.0.1', exclusive: true });
   await once(server, 'listening');
   let socket: Socket | null = null;
   const { promise, resolve } = Promise.withResolvers<boolean>();

@@ -1,4 +1,6 @@
+import { execFileSync } from 'node:child_process';
 import { Server, Socket } from 'node:net';
+import { join } from 'node:path';
 import t from 'tap';
 import { FAST_PARTS, type FastPart } from '../../src/http/attach.ts';
 import { checkFastParts } from '../../src/http/check.ts';
@@ -62,4 +64,26 @@ t.test('where sockets cannot be read in a shared buffer, they are read as Node d
   t.ok(connect);
   const { failed } = await checkFastParts(['messages', 'repeatedHeads']);
   t.same(failed, []);
+});
+
+t.test('in a worker of node:cluster, the checks at start listen on no port that the primary knows of', async (t) => {
+  // process managers take the first port of a worker as the sign that it serves
+  const [check, open] = ['http/check.ts', 'upstream/open.ts'].map((path) => import.meta.resolve(`../../src/${path}`));
+  const program = `
+    import cluster from 'node:cluster';
+    let ports = 0;
+    cluster.on('listening', () => ports++);
+    if (cluster.isPrimary) cluster.fork().on('exit', (code) => console.log(JSON.stringify({ code, ports })));
+    else {
+      const { checkFastParts } = await import('${check}');
+      const { openUpstream } = await import('${open}');
+      const { failed } = await checkFastParts();
+      const options = { url: new URL('http://127.0.0.1:1/v1'), apiKey: null, connectMs: 1000 };
+      const upstream = await openUpstream(options, true, (reason) => failed.push(reason));
+      upstream.destroy();
+      process.exit(failed.length);
+    }`;
+  const folder = t.testdir({ 'program.mjs': program });
+  const printed = execFileSync(process.execPath, [join(folder, 'program.mjs')], { encoding: 'utf8' });
+  t.same(JSON.parse(printed), { code: 0, ports: 0 });
 });
