@@ -20,7 +20,7 @@ export { MigrationRefused } from './store/migrate.ts';
 /** What else `createGateway` takes, by the names and with the defaults of `tollgate serve --help`. */
 const SETTINGS = [
   ...['BASE_PATH', 'OWNED_BY', 'BILLING_TIMEZONE', 'LOG_LEVEL', 'SPOOL_FSYNC', 'REFUSED_PARAMETERS', 'FAST_HTTP'],
-  ...['UPSTREAM_HEADERS', 'UPSTREAM_CURRENCY', 'API_PROXIES'],
+  ...['UPSTREAM_HEADERS', 'UPSTREAM_CURRENCY', 'API_PROXIES', 'COST_CENTER_MEMBER'],
   ...['MAX_BODY_BYTES', 'MAX_EVENT_BYTES', 'MAX_HEADERS', 'MAX_HEADER_BYTES'],
   ...['MAX_REQUESTS', 'MAX_DELAY_MS', 'MAX_MEMORY_MB'],
   ...['HEADER_SECONDS', 'BODY_SECONDS', 'STALL_SECONDS'],
@@ -29,6 +29,9 @@ const SETTINGS = [
   'REQUEST_TRAIL_DAYS',
   ...['ALERT_WEBHOOK_URL', 'ALERT_WEBHOOK_SECRET', 'SMTP_URL', 'ALERT_FROM', 'ALERT_TO', 'ADMIN_URL'],
 ] as const;
+
+/** Backpressure and the limits of time are those of node:http; on a response of node:http2 they would not hold. */
+const HTTP_2 = 'the request came by HTTP/2: serve the gateway by HTTP/1.1, on a server of node:http or node:https';
 
 export type Setting = (typeof SETTINGS)[number];
 
@@ -46,8 +49,8 @@ export interface GatewayOptions {
   readonly spool: string | null;
   /** Default: JSON lines on standard error. */
   readonly logger?: GatewayLogger | undefined;
-  /** Limits and other settings. Nothing is read from the environment. */
-  readonly settings?: { readonly [name in Setting]?: string | number };
+  /** Limits and other settings. Nothing is read from the environment. undefined: the default. */
+  readonly settings?: { readonly [name in Setting]?: string | number | undefined } | undefined;
 }
 
 /** A pino logger is one. Fields hold no keys, prompts or internal model names, save where the upstream's own words are told. */
@@ -61,7 +64,7 @@ export interface GatewayLogger {
 export interface Gateway {
   /**
    * Answers a request of the API, for a path below BASE_PATH (`/v1`); other paths get its 404. Takes
-   * the request as the server emitted it: HTTP/1.1, its body unread, `req.url` whole.
+   * the request as the server emitted it: HTTP/1.1, its body unread, `req.url` whole. Requests of HTTP/2 get 500.
    */
   readonly handler: (req: IncomingMessage, res: ServerResponse) => void;
   /**
@@ -104,7 +107,8 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
   const unsupported = unsupportedRuntime(process.versions);
   if (unsupported !== null) throw new ConfigError([`tollgate ${unsupported}`]);
   const config = readOptions(options);
-  const { services, close } = await openEngine(config, loggerTo(options.logger, config.logLevel));
+  const log = loggerTo(options.logger, config.logLevel);
+  const { services, close } = await openEngine(config, log);
   const open = new ActiveSet<{ readonly res: ServerResponse; index: number }>();
   let leaving = false;
   let closed: Promise<number> | null = null;
@@ -115,9 +119,11 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
     serverOptions: serverOptions(services.settings),
     handler(req, res) {
       const response = new PlainResponse(res);
-      if (closed !== null) {
+      if (req.httpVersionMajor !== 1 || closed !== null) {
         const reply = new Reply(response, newRequestId(), { onReplyClosed() {} });
-        return reply.error(new GatewayError('service_unavailable'), true);
+        if (closed !== null) return reply.error(new GatewayError('service_unavailable'), req.httpVersionMajor === 1);
+        log.error({ request_id: reply.requestId }, HTTP_2);
+        return reply.error(new GatewayError('internal_error', 'The gateway takes HTTP/1.1 only.'));
       }
       const answer = { res, index: -1 };
       open.join(answer);
@@ -150,10 +156,10 @@ function readOptions({ database, upstream, upstreamApiKey = '', spool, settings 
   if (unknown.length > 0) throw new ConfigError(unknown.map((name) => `${name}: is no setting of createGateway`));
   const missing = Object.entries({ database, upstream }).filter(([, value]) => !value);
   if (missing.length > 0) throw new ConfigError(missing.map(([name]) => `${name}: is needed`));
-  const given = Object.entries(settings).map(([name, value]) => [name, String(value)]);
+  const given = Object.entries(settings).filter(([, value]) => value !== undefined);
   return readConfig(
     {
-      ...Object.fromEntries(given),
+      ...Object.fromEntries(given.map(([name, value]) => [name, String(value)])),
       DATABASE_URL: database,
       UPSTREAM_URL: String(upstream),
       UPSTREAM_API_KEY: upstreamApiKey,

@@ -1,9 +1,11 @@
 import { once } from 'node:events';
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
+import { connect, createServer as createHttp2Server } from 'node:http2';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { json } from 'node:stream/consumers';
 import express from 'express';
 import Fastify from 'fastify';
 import OpenAI from 'openai';
@@ -144,6 +146,25 @@ t.test('behind a body parser it answers 500 at once, and the log says where to m
   }
 });
 
+t.test('a request of HTTP/2 is answered 500 at once, and the log says why', async (t) => {
+  const { world, gateway, lines } = await host(t);
+  const server = createHttp2Server(gateway.handler as never).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const session = connect(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+  t.teardown(() => {
+    session.destroy();
+    server.close();
+  });
+  const request = session.request({ ':path': '/v1/models', authorization: `Bearer ${world.customer.key}` });
+  const [headers] = await once(request, 'response');
+  t.match(headers, { ':status': 500, 'x-should-retry': 'false' });
+  t.match(await json(request), { error: { code: 'internal_error', message: /HTTP\/1\.1/ } });
+  t.match(
+    lines.filter(([level]) => level === 'error'),
+    [['error', { request_id: headers['x-request-id'] }, /HTTP\/2.*HTTP\/1\.1/]],
+  );
+});
+
 t.test('draining waits for open answers, closing cuts and books them', async (t) => {
   const { world, gateway, base } = await host(t);
   const { customer } = world;
@@ -188,6 +209,17 @@ t.test('it takes three database connections at most, however busy', async (t) =>
   t.equal(most, 3);
 });
 
+t.test('the member of a cost centre is a setting; one that is undefined has its default', async (t) => {
+  const settings = { COST_CENTER_MEMBER: 'team', OWNED_BY: undefined };
+  const { world, base } = await host(t, { settings });
+  const { key, company } = world.customer;
+  const body = { model: CHAT, messages: MESSAGES, metadata: { team: 'Marketing' } };
+  t.equal((await ask(`${base}/v1/chat/completions`, { key, body })).status, 200);
+  await world.ledger(company, 1);
+  t.match(await world.sql`select cost_center from api_usage`, [{ cost_center: 'Marketing' }]);
+  t.match((await ask(`${base}/v1/models`, { key })).json.data, [{ owned_by: 'tollgate' }]);
+});
+
 t.test('what is wrong with the options is told before anything is opened', async (t) => {
   const good = { database: 'postgres://127.0.0.1:1/x', upstream: 'http://127.0.0.1:1/v1', spool: null };
   const mistakes = async (options: object) => {
@@ -195,6 +227,7 @@ t.test('what is wrong with the options is told before anything is opened', async
     return error instanceof ConfigError ? error.mistakes : error;
   };
   t.match(await mistakes({ settings: { MAX_BODY_BYTES: 1, BASE_PATH: 'v1' } }), [/^BASE_PATH: /, /^MAX_BODY_BYTES: /]);
+  t.ok((await mistakes({ settings: { LOG_LEVEL: undefined } })) instanceof DatabaseUnavailable, 'undefined is unset');
   t.match(await mistakes({ settings: { PORT: 80 } }), ['PORT: is no setting of createGateway']);
   t.match(await mistakes({ database: '', upstream: '' }), ['database: is needed', 'upstream: is needed']);
   t.match(await mistakes({ database: 'postgres://host:0/x' }), [/port/]);
