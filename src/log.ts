@@ -1,4 +1,5 @@
 import { fstatSync, write, writeSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { type Logger, type LoggerOptions, pino } from 'pino';
 
 export type { Logger } from 'pino';
@@ -8,6 +9,8 @@ const BUFFER_BYTES = 65_536;
 const BUFFER_MS = 250;
 /** A full pipe is tried again after so many milliseconds. */
 const RETRY_MS = 10;
+/** A reader that takes nothing for so long is given up at the end of the process. */
+const PATIENCE_MS = 5000;
 /** Lines are dropped while more bytes than these wait for a reader. */
 const MAX_QUEUED = 64 * 1_048_576;
 /** UTF-8 needs at most three bytes for a UTF-16 unit. */
@@ -23,7 +26,7 @@ interface LogOutput {
   write(line: string): unknown;
   /** How each line begins that does not come from pino, where other than "{". */
   readonly lineStart?: string;
-  flush?(): Promise<void>;
+  flush?(patienceMs: number): Promise<void>;
 }
 
 /** A logger that knows its output, for lines that do not come from pino. */
@@ -49,9 +52,12 @@ export function openLog(level: string, worker: number | null = null): Log {
   return createLog({ level, base, timestamp: pino.stdTimeFunctions.isoTime }, output);
 }
 
-/** Resolves once every line was written, however slow the reader is. Call before the process ends. */
-export async function flushLog({ output }: Log): Promise<void> {
-  await output.flush?.();
+/**
+ * Resolves once every line was written, however slow the reader is. Call before the process ends.
+ * @param patienceMs the lines left are dropped once the reader took nothing for so long
+ */
+export async function flushLog({ output }: Log, patienceMs = PATIENCE_MS): Promise<void> {
+  await output.flush?.(patienceMs);
 }
 
 /** @returns null when the level leaves out informational lines */
@@ -98,10 +104,15 @@ class BufferedOutput implements LogOutput {
     this.#length += this.#buffer.write(line, this.#length);
   }
 
-  /** Resolves once everything is written, or standard error is closed. */
-  async flush(): Promise<void> {
+  /** Resolves once everything is written, or standard error is closed or takes nothing any more. */
+  async flush(patienceMs: number): Promise<void> {
     this.#send();
-    if (this.#queue.length > 0) await new Promise<void>((resolve) => this.#onEmpty.push(resolve));
+    const empty = new Promise<true>((resolve) => this.#onEmpty.push(() => resolve(true)));
+    while (this.#queue.length > 0) {
+      const before = this.#queued;
+      if (await Promise.race([empty, sleep(patienceMs, false, { ref: false })])) return;
+      if (this.#queued === before) this.#queue.length = 0;
+    }
   }
 
   /** At exit: writes what is not being written yet. */

@@ -52,6 +52,15 @@ t.test('every line reaches a reader that begins late', async (t) => {
   check(t, text);
 });
 
+t.test('a reader that takes nothing does not keep the process', async (t) => {
+  const program = PROGRAM.replace('flushLog(log)', 'flushLog(log, 100)').replace('const {', 'process.stderr;\nconst {');
+  const child = spawn(process.execPath, ['--input-type=module', '--eval', program], {
+    stdio: ['ignore', 'inherit', 'pipe'],
+  });
+  t.teardown(() => child.kill('SIGKILL'));
+  t.equal((await once(child, 'exit'))[0], 0); // its standard error is never read
+});
+
 t.test('lines of several workers in one pipe stay whole', async (t) => {
   const program = `
     import { spawn } from 'node:child_process';
