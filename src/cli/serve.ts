@@ -10,7 +10,7 @@ const DEFAULT_DATA_DIR = './data';
 
 /**
  * `tollgate serve`: runs until SIGTERM or SIGINT, then lets open requests finish and returns. With several workers
- * this process supervises them.
+ * this process supervises them, and SIGHUP replaces them; otherwise SIGHUP is as SIGTERM.
  * @param demo create a demo company and print a key that works, or how to get in again (`make run`)
  * @param announce takes the addresses, and a key and password that are shown only once
  * @returns the exit code: 0 when every usage record was written, 1 otherwise
@@ -20,7 +20,9 @@ export async function serve(config: Config, demo: boolean, announce: (started: O
   const workers = await workersOf(config);
   if (workers === null) tuneHeap();
   let app: App | null = null;
-  const stop = stopSignal(() => app?.kill?.());
+  const stop = stopSignal(workers === null ? ['SIGTERM', 'SIGINT', 'SIGHUP'] : ['SIGTERM', 'SIGINT'], () =>
+    app?.kill?.(),
+  );
   const log = openLog(config.logLevel);
   if (workers !== null) process.on('SIGHUP', () => void app?.replace?.());
   app = workers === null ? await openApp(config, log, { collectYoung }) : await workers(log);
@@ -53,11 +55,11 @@ async function workersOf(config: Config): Promise<((log: Logger) => Promise<App>
   return count === 1 ? null : (log) => openWorkers(config, log, count);
 }
 
-/** Resolves with the first SIGTERM or SIGINT; a second one ends the process at once. @param kill called just before */
-function stopSignal(kill: () => void): Promise<string> {
+/** Resolves with the first of these signals; a second one ends the process at once. @param kill called just before */
+function stopSignal(signals: readonly NodeJS.Signals[], kill: () => void): Promise<string> {
   return new Promise((resolve) => {
     let signalled = false;
-    for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+    for (const signal of signals) {
       process.on(signal, () => {
         if (signalled) {
           kill();

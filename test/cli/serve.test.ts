@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
+import { open } from '../support/client.ts';
 import { testDatabase } from '../support/postgres.ts';
 
 const skip = spawnSync('curl', ['--version']).status === 0 ? false : 'curl is not installed';
@@ -31,8 +32,8 @@ async function serve(t: Test, env: Record<string, string>, until: string) {
     printed += piece;
     if (printed.includes(until)) break;
   }
-  const stop = async (): Promise<number | null> => {
-    child.kill('SIGTERM');
+  const stop = async (signal: NodeJS.Signals = 'SIGTERM'): Promise<number | null> => {
+    child.kill(signal);
     return (await once(child, 'exit'))[0] as number | null;
   };
   return { printed, stop };
@@ -53,6 +54,17 @@ t.test(
     t.equal(await stop(), 0);
   },
 );
+
+t.test('SIGHUP ends a gateway without workers as SIGTERM does: open requests finish', async (t) => {
+  const { printed, stop } = await serve(t, { WORKERS: 'auto', MAX_MEMORY_MB: '512' }, 'Try it');
+  const url = /Base URL +(\S+)/.exec(printed)?.[1] as string;
+  const key = /API key +(\S+)/.exec(printed)?.[1] as string;
+  const body = { model: 'demo-chat', messages: [{ role: 'user', content: 'Hello' }], stream: true };
+  const answer = await open(`${url}/chat/completions`, { key, body });
+  const [code, text] = await Promise.all([stop('SIGHUP'), answer.text()]);
+  t.equal(code, 0);
+  t.match(text, /data: \[DONE\]/);
+});
 
 t.test('the printed curl line works on a Unix socket', { skip }, async (t) => {
   const socket = join(mkdtempSync(join(tmpdir(), 'tollgate-socket-')), 'api.sock');
