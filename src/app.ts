@@ -1,6 +1,6 @@
 import { once } from 'node:events';
-import { rm } from 'node:fs/promises';
-import { type AddressInfo, type ListenOptions, Server } from 'node:net';
+import { lstat, rm } from 'node:fs/promises';
+import { type AddressInfo, connect, type ListenOptions, Server } from 'node:net';
 import { createSecureContext } from 'node:tls';
 import type { PagesOrigin } from './admin/forward.ts';
 import { createAdminListener, type Health } from './admin/listener.ts';
@@ -179,11 +179,35 @@ function schemeOf({ tlsCert }: Config): string {
   return tlsCert === null ? 'http' : 'https';
 }
 
-/** Makes the API's server listen. Rejects when the address is taken or not this machine's. */
+/** Makes the API's server listen. Rejects when the address is taken or not this machine's. @throws ConfigError */
 export async function listenTo({ host, port, reusePort, listenSocket }: Config, server: Server): Promise<void> {
   if (listenSocket === null) return await listening(server, { host, port, reusePort });
-  await rm(listenSocket, { force: true }); // left behind by a killed process
+  await freeSocket(listenSocket);
   await listening(server, { path: listenSocket });
+}
+
+/** Removes a socket that a killed process left behind. @throws ConfigError where something else is there */
+async function freeSocket(path: string): Promise<void> {
+  const there = await lstat(path).catch(() => null); // listening tells what is wrong with the folder
+  if (there === null) return;
+  const name = JSON.stringify(path);
+  if (!there.isSocket()) throw new ConfigError([`LISTEN_SOCKET: ${name} is there and no socket; name another path`]);
+  const inUse = `LISTEN_SOCKET: another program listens on ${name}; stop it, or name another path`;
+  if (await answers(path)) throw new ConfigError([inUse]);
+  await rm(path, { force: true });
+}
+
+/** Whether a program listens on a Unix socket. */
+async function answers(path: string): Promise<boolean> {
+  const socket = connect({ path });
+  try {
+    await once(socket, 'connect');
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EAGAIN'; // too many connections wait for it
+  } finally {
+    socket.destroy();
+  }
 }
 
 /**

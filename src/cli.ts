@@ -134,10 +134,17 @@ async function runServe({ json, values }: Parsed, config: Config, { stdout, serv
   }
 }
 
-/** What to do about an address in use, to follow the message; '' for other errors. */
-function listenRemedy({ code, port }: NodeJS.ErrnoException & { port?: number }, { adminPort }: Config): string {
-  if (code !== 'EADDRINUSE') return '';
-  return `; stop the program there, or set ${port !== undefined && port === adminPort ? 'ADMIN_PORT' : 'PORT'}`;
+/** What to do about an address that cannot be listened on, to follow the message; '' for other errors. */
+function listenRemedy(error: NodeJS.ErrnoException & { port?: number; hostname?: string }, config: Config): string {
+  const { code, syscall, port, hostname } = error;
+  const isAdmin = hostname === undefined ? port === config.adminPort : hostname !== config.host;
+  if (code === 'EADDRINUSE') return `; stop the program there, or set ${isAdmin ? 'ADMIN_PORT' : 'PORT'}`;
+  if (code === 'EADDRNOTAVAIL' || syscall === 'getaddrinfo')
+    return `; set ${isAdmin ? 'ADMIN_HOST' : 'HOST'} to an address of this machine`;
+  if (syscall !== 'listen') return '';
+  return port === -1
+    ? '; set LISTEN_SOCKET to a path of at most 103 bytes, in a folder that is there and can be written to'
+    : `; set ${isAdmin ? 'ADMIN_PORT' : 'PORT'} to another port`;
 }
 
 /** Help or version. @throws UsageError when the arguments name no command */

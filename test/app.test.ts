@@ -1,6 +1,12 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { Writable } from 'node:stream';
 import t, { type Test } from 'tap';
-import { type App, openApp } from '../src/app.ts';
+import { type App, listenTo, openApp } from '../src/app.ts';
 import { readConfig } from '../src/config.ts';
 import { createLog } from '../src/log.ts';
 import { ask, open, thrownBy } from './support/client.ts';
@@ -106,4 +112,28 @@ t.test('ADMIN_PORT=off leaves the API alone', async (t) => {
   const app = await replica(t, world, { ADMIN_PORT: 'off' });
   t.equal(app.adminUrl, null);
   t.match(await ask(`${app.apiUrl}/models`, { key: world.customer.key }), { status: 200 });
+});
+
+t.test('LISTEN_SOCKET takes the place of a socket that a killed process left, and of nothing else', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'tollgate-socket-'));
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+  const [path, file] = [join(folder, 'api.sock'), join(folder, 'notes.txt')];
+  const listening = async (LISTEN_SOCKET: string) => {
+    const server = createServer((socket) => socket.destroy());
+    t.teardown(() => server.close());
+    await listenTo(readConfig({ LISTEN_SOCKET }), server);
+  };
+  const program = `require('node:net').createServer().listen(${JSON.stringify(path)}, () => process.kill(process.pid, 'SIGKILL'))`;
+  await once(spawn(process.execPath, ['--eval', program]), 'exit');
+  t.ok(existsSync(path), 'left behind');
+  await listening(path);
+  t.match(await thrownBy(listening(path)), {
+    message: /^LISTEN_SOCKET: another program listens on ".*"; stop it, or /,
+  });
+
+  writeFileSync(file, 'kept');
+  for (const other of [file, folder]) {
+    t.match(await thrownBy(listening(other)), { message: /^LISTEN_SOCKET: ".*" is there and no socket; name another/ });
+  }
+  t.ok(existsSync(file));
 });
