@@ -6,6 +6,7 @@ import { gunzipSync } from 'node:zlib';
 import t from 'tap';
 import { startDemo } from '../../src/demo/server.ts';
 import { startProcess } from '../faults/gateway.ts';
+import { CHILD_ENV } from '../support/child.ts';
 import { ROOT, tollgate } from '../support/cli.ts';
 import { ask } from '../support/client.ts';
 import { emptyDatabase, testDatabase } from '../support/postgres.ts';
@@ -51,7 +52,7 @@ t.test('from embedded to an own server, by the commands of the documentation, wh
   const target = await emptyDatabase(t);
   const { stdout } = await run('sh', ['-ec', documented(target.url)], {
     cwd: folder,
-    env: { PATH: process.env.PATH, ...env },
+    env: { ...CHILD_ENV, ...env },
   });
   writing.abort();
   await writer;

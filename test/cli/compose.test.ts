@@ -5,6 +5,7 @@ import t from 'tap';
 import { parse } from 'yaml';
 import { Person } from '../admin/people.ts';
 import { freePort } from '../faults/pooler.ts';
+import { CHILD_ENV } from '../support/child.ts';
 import { ROOT } from '../support/cli.ts';
 import { ask } from '../support/client.ts';
 import { emptyDatabase } from '../support/postgres.ts';
@@ -71,7 +72,7 @@ function run(name: string): { child: ChildProcess; exit: Promise<number | null>;
   mkdirSync(spool, { recursive: true });
   const env = {
     ...Object.fromEntries(Object.entries(environment).map(([key, value]) => [key, local(value)])),
-    ...{ PATH: process.env.PATH, PORT: `${api}`, ADMIN_PORT: `${admin}`, SPOOL_DIR: spool },
+    ...{ ...CHILD_ENV, PORT: `${api}`, ADMIN_PORT: `${admin}`, SPOOL_DIR: spool },
   };
   const child = spawn(program === 'node' ? process.execPath : program, args, {
     env,

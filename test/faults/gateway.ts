@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
+import { CHILD_ENV } from '../support/child.ts';
 import type { Life } from './world.ts';
 
 /** A real gateway process, to be killed, stopped or suspended. */
@@ -25,9 +26,8 @@ const START_MS = 30_000;
  * @param main the program; this version's unless given
  */
 export async function startProcess(life: Life, env: Record<string, string>, main = MAIN): Promise<GatewayProcess> {
-  const { PATH = '', NODE_COMPILE_CACHE } = process.env;
   const child = spawn(process.execPath, [main, 'serve'], {
-    env: { PATH, NODE_COMPILE_CACHE, PORT: '0', ADMIN_PORT: '0', LOG_LEVEL: 'warn', DRAIN_SECONDS: '20', ...env },
+    env: { ...CHILD_ENV, PORT: '0', ADMIN_PORT: '0', LOG_LEVEL: 'warn', DRAIN_SECONDS: '20', ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   life.teardown(() => end(child));

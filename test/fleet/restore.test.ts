@@ -33,11 +33,11 @@ t.test(
     const poor = await world.newCompany({ budget: '0.0001' });
 
     // the old server's transaction ids are far ahead of a new one's
-    await world.sql.unsafe(`create temp table past (n integer); do $$ begin for i in 1 .. 20000 loop
+    await world.sql.unsafe(`create temp table past (n integer); do $$ begin for i in 1 .. 5000 loop
     begin insert into past values (i); exception when others then null; end; end loop; end $$`);
     const before = await world.gateway(env);
     const load = startLoad({ urls: () => [before.url], key: world.key, workers: 8, restMs: 5 });
-    await load.more(100, 'before the dump');
+    await load.more(40, 'before the dump');
     await world.sql`update companies set name = 'Renamed' where id = ${world.company}`;
     await send(undefined, before.url, 'plain', { key: poor.key });
     const clients = await load.stop();
@@ -51,7 +51,7 @@ t.test(
     // then the server dies, and a gateway with records that the dump does not have
     old.signal('SIGKILL');
     const orphans = startLoad({ urls: () => [before.url], key: world.key, workers: 8, restMs: 5 });
-    await orphans.more(50, 'that no dump has');
+    await orphans.more(30, 'that no dump has');
     clients.push(...(await orphans.stop()));
     before.signal('SIGKILL');
     await before.exited;
@@ -78,7 +78,7 @@ t.test(
     t.same(await ahead(), [0, 0], 'a replica that starts repairs that');
 
     const again = startLoad({ urls: () => [gateway.url], key: world.key, workers: 8, restMs: 5 });
-    await again.more(100, 'at the restored database');
+    await again.more(40, 'at the restored database');
     t.equal(
       (await send(undefined, gateway.url, 'plain', { key: poor.key })).status,
       402,

@@ -1,25 +1,23 @@
+import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
 import { addDays, type DayRange, daysIn, monthOf, stepOf } from '../../src/domain/day-range.ts';
 import { formatEur, parseEur } from '../../src/domain/money.ts';
 import { NO_FILTERS, readUsage, type UsageFilters } from '../../src/store/daily.ts';
-import { type Database, openDatabase, type Sql, type Work } from '../../src/store/database.ts';
+import type { Sql, Work } from '../../src/store/database.ts';
 import { copyLedger } from '../../src/store/export.ts';
 import { columnsOf, KEY_DAYS, type KeyDays } from '../../src/store/key-days.ts';
-import { migrate } from '../../src/store/migrate.ts';
 import { SUMS_NAMES, verifySums } from '../../src/store/verify.ts';
 import { insertUsage } from '../admin/rows.ts';
-import { privateServer } from '../support/postgres.ts';
+import { testDatabase } from '../support/postgres.ts';
 import { addUsage } from '../support/usage.ts';
 
 /** Usage of any range and filter is the sum of its ledger rows, in every table; days and hours are those of the zone. */
 
 const ZONE = 'Europe/Berlin';
-const server = await privateServer(t, { fsync: 'off' });
-const db: Database = openDatabase({ url: server.url });
-t.teardown(() => db.close());
-await migrate(db, { billingTimezone: ZONE });
+const { db } = await testDatabase(t);
 const run = <T>(work: Work<T>) => db.run(60_000, work);
+await run((sql) => sql`update settings set value = ${ZONE} where name = 'billing_timezone'`);
 const newCompany = async (): Promise<string> =>
   (await run((sql) => sql`insert into companies (name) values ('Acme') returning id`))[0]?.id;
 
@@ -29,6 +27,8 @@ const keys = [randomUUID(), randomUUID(), randomUUID()];
 for (const [seed, month] of ['2025-12-01', '2026-01-01', '2026-03-01', '2026-04-01', '2026-10-01'].entries()) {
   await run((sql) => insertUsage(sql, { companies: [company, other], keys, rows: 1500, seed, month }));
 }
+
+await run((sql) => sql`analyze`);
 
 let seed = 7;
 const random = (below: number): number => {
@@ -94,7 +94,7 @@ const sumsOf = (
 t.test('every table of any range with any filter adds up to the ledger rows, and so do their exports', async (t) => {
   const steps = new Set<string>();
   let filled = 0;
-  for (let round = 0; round < 120; round++) {
+  for (let round = 0; round < 40; round++) {
     const range = randomRange();
     const filters = randomFilters();
     const usage = await run((sql) => readUsage(sql, company, range, filters));
@@ -145,7 +145,7 @@ t.test('every table of any range with any filter adds up to the ledger rows, and
     if (ledger?.requests > 0) filled++;
   }
   t.same([...steps].sort(), ['day', 'hour', 'month']);
-  t.ok(filled > 40, `${filled} of them had calls`);
+  t.ok(filled > 10, `${filled} of them had calls`);
 });
 
 t.test('a key with free calls alone is shown on the days of its calls', async (t) => {
@@ -181,12 +181,9 @@ t.test('columns of a key add up to any days of a month, each day once', (t) => {
           return Array.from({ length: last - first + 1 }, (_, at) => first + at);
         });
         const days = covered.filter((day) => day <= length).sort((a, b) => a - b);
-        t.equal(new Set(covered).size, covered.length);
-        t.equal(
-          days.join(),
-          Array.from({ length: to - from + 1 }, (_, at) => from + at).join(),
-          `${month} ${from} ${to}`,
-        );
+        const wanted = Array.from({ length: to - from + 1 }, (_, at) => from + at);
+        assert.deepEqual(days, wanted, `${month} ${from} ${to}`);
+        assert.equal(new Set(covered).size, covered.length, `${month} ${from} ${to}`);
       }
     }
   }
@@ -282,13 +279,15 @@ t.test('days and hours hold in zones with odd offsets and with midnights that do
       await sql`begin`;
       await sql`update settings set value = ${zone} where name = 'billing_timezone'`;
       const [own] = await sql`insert into companies (name) values ('Odd') returning id`;
-      // each half hour of a year with clock changes in all of them
+      // each half hour of a day and of those about the clock changes of a year
       await sql`
         insert into api_usage (billing_month, request_id, company_id, api_key_id, model_slug, upstream_model, endpoint,
           prompt_tokens, completion_tokens, cost_eur, price_input, price_output, usage_source, outcome, occurred_at)
         select date_trunc('month', at at time zone ${zone})::date, gen_random_uuid(), ${own?.id}, ${own?.id}, 'm', 'i', 'messages',
           1, 0, 0, 0, 0, 'upstream', 'completed', at
-        from generate_series('2018-01-01T00:00Z'::timestamptz, '2018-12-31T00:00Z', '30 minutes') at`;
+        from generate_series('2018-01-01T00:00Z'::timestamptz, '2018-12-31T00:00Z', '30 minutes') at
+        where (at at time zone ${zone})::date = '2018-06-15' or (at + interval '36 hours') at time zone ${zone}
+          - (at - interval '36 hours') at time zone ${zone} <> interval '72 hours'`;
       const days = await sql`
         select day::text, count(*)::integer as hours, sum(requests)::integer as requests from usage_hourly
         where company_id = ${own?.id} and api_key_id = '00000000-0000-0000-0000-000000000000' group by day order by day`;

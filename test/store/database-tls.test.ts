@@ -49,7 +49,8 @@ async function answerOf(address: string): Promise<unknown> {
     t.equal(row?.md5, createHash('md5').update(text).digest('hex'));
     let bytes = 0;
     await db.run(MS, async (sql) => {
-      for await (const piece of sql.copyOut(`copy (select generate_series(1, 50000)) to stdout`)) bytes += piece.length;
+      for await (const piece of sql.copyOut(`copy (select repeat('x', 5777) from generate_series(1, 50)) to stdout`))
+        bytes += piece.length;
     });
     const [behind] = await db.run(MS, (sql) => sql`select ${bytes}::integer as bytes`);
     return behind?.bytes;
@@ -60,7 +61,7 @@ async function answerOf(address: string): Promise<unknown> {
   }
 }
 
-const BYTES = 288_894;
+const BYTES = 50 * 5778;
 
 t.test('a server without TLS', async (t) => {
   for (const mode of ['disable', 'allow', 'prefer']) t.equal(await answerOf(`${plain}?sslmode=${mode}`), BYTES, mode);

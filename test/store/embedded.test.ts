@@ -18,6 +18,7 @@ import { createInterface } from 'node:readline';
 import t, { type Test } from 'tap';
 import { openDatabase } from '../../src/store/database.ts';
 import { type Embedded, findEmbedded, startEmbedded } from '../../src/store/embedded.ts';
+import { CHILD_ENV } from '../support/child.ts';
 import { until } from '../support/until.ts';
 
 const MS = 10_000;
@@ -222,9 +223,8 @@ async function starter(t: Test, dataDir: string): Promise<Starter> {
     const server = await startEmbedded({ dataDir: ${JSON.stringify(dataDir)}, log: { info() {} } });
     console.log(JSON.stringify(server));
     process.stdin.on('end', () => server.stop()).resume();`;
-  const { PATH, NODE_COMPILE_CACHE } = process.env; // without the variables of the test runner
   const child = spawn(process.execPath, ['--input-type=module', '--eval', program], {
-    env: { PATH, NODE_COMPILE_CACHE },
+    env: CHILD_ENV,
     stdio: ['pipe', 'pipe', 'inherit'],
   });
   t.teardown(() => child.kill('SIGKILL'));

@@ -10,6 +10,7 @@ import { parseAddress } from '../../src/store/address.ts';
 import { createCompany } from '../../src/store/company.ts';
 import { type Database, openDatabase, type Sql } from '../../src/store/database.ts';
 import { ensureTenantRole, within } from '../../src/store/tenant-role.ts';
+import { CHILD_ENV } from '../support/child.ts';
 import { tollgate } from '../support/cli.ts';
 import { ask } from '../support/client.ts';
 import { emptyDatabase, testDatabase } from '../support/postgres.ts';
@@ -24,6 +25,7 @@ const PROGRAM = ['/usr/sbin/pgbouncer', '/usr/bin/pgbouncer', '/usr/local/bin/pg
 );
 const skip = PROGRAM === undefined && 'pgbouncer is not installed';
 const MAIN = new URL('../../src/main.ts', import.meta.url).pathname;
+const CALLS = 40;
 const SERVERS = 3; // fewer than its clients want at once
 
 /** A PgBouncer in front of a database. @returns the database's address by way of it */
@@ -87,7 +89,7 @@ async function serve(t: Test, env: Record<string, string>): Promise<{ url: strin
     ...env,
   };
   const child = spawn(process.execPath, [MAIN, 'serve', '--json'], {
-    env: { PATH: process.env.PATH ?? '', ...settings },
+    env: { ...CHILD_ENV, ...settings },
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   t.teardown(() => end(child, 'SIGKILL'));
@@ -110,18 +112,18 @@ t.test('behind PgBouncer replicas serve, meter, hear of a revoked key by polling
 
   // every request needs something looked up, while batches are written and both replicas poll
   const statuses = await Promise.all(
-    Array.from({ length: 120 }, async (_, i) => {
+    Array.from({ length: CALLS }, async (_, i) => {
       const key = await world.key(customer.company);
       return (await chat(replicas[i % 2]?.url as string, key)).status;
     }),
   );
   t.same(new Set(statuses), new Set([200]));
-  t.equal((await world.ledger(customer.company, 120)).length, 120);
+  t.equal((await world.ledger(customer.company, CALLS)).length, CALLS);
 
   const key = await world.key(customer.company);
   for (const { url } of replicas) t.equal((await chat(url, key)).status, 200);
   await sql`update api_keys set revoked_at = now() where digest = sha256(${key}::bytea)`;
-  let served = 122; // and what was answered before the revocation arrived
+  let served = CALLS + 2; // and what was answered before the revocation arrived
   for (const { url } of replicas) {
     const refused = async () => {
       const { status } = await chat(url, key);
@@ -170,7 +172,7 @@ t.test('the tenant role works through PgBouncer, and ends with its transaction',
 
   await Promise.all(
     clients.map(async (client, c) => {
-      for (let n = 0; n < 40; n++) {
+      for (let n = 0; n < 12; n++) {
         const company = companies[(c + n) % companies.length] as string;
         const seen = await within(client, company, MS, async (sql) => {
           const first = await owners(sql);
