@@ -1,6 +1,7 @@
 import { scryptSync } from 'node:crypto';
 import type { Test } from 'tap';
 import type { Role } from '../../src/domain/user.ts';
+import { type Ask, ask } from '../support/client.ts';
 import { until } from '../support/until.ts';
 import { startWorld, type World } from '../support/world.ts';
 
@@ -33,6 +34,8 @@ export async function startOffice(t: Test, env: Record<string, string> = {}): Pr
 export class Person {
   readonly base: string;
   readonly cookies = new Map<string, string>();
+  /** The form token of the session that a cookie is of. */
+  readonly #csrf = new Map<string, string>();
 
   constructor(base: string) {
     this.base = base;
@@ -52,14 +55,20 @@ export class Person {
     for (const [name, value] of Object.entries({ csrf: await this.csrf(), ...fields })) {
       for (const each of [value].flat()) body.append(name, each);
     }
-    return this.#send(path, { method: 'POST', headers: { origin: this.base, ...headers }, body });
+    const type = { 'content-type': 'application/x-www-form-urlencoded;charset=UTF-8' };
+    return this.#send(path, { method: 'POST', headers: { origin: this.base, ...type, ...headers }, body: `${body}` });
   }
 
-  /** The form token of the session, read from a page; empty when there is no session. */
+  /** The form token of the session, read once from a page; empty when there is no session. */
   async csrf(): Promise<string> {
-    if (![...this.cookies.keys()].some((name) => name.endsWith('tollgate'))) return '';
+    const session = [...this.cookies].find(([name]) => name.endsWith('tollgate'))?.[1];
+    if (session === undefined) return '';
+    const known = this.#csrf.get(session);
+    if (known !== undefined) return known;
     const { text } = await this.get('/account');
-    return /name="csrf" value="([^"]+)"/.exec(text)?.[1] ?? '';
+    const csrf = /name="csrf" value="([^"]+)"/.exec(text)?.[1] ?? '';
+    if (csrf !== '') this.#csrf.set(session, csrf);
+    return csrf;
   }
 
   async signIn(email: string, password = PASSWORD): Promise<Page> {
@@ -67,29 +76,27 @@ export class Person {
   }
 
   /** Sends a request, and again while the pages refuse it: tests are faster than their rate limit. */
-  #send(path: string, init: RequestInit): Promise<Page> {
+  #send(path: string, asked: Ask): Promise<Page> {
     return until(
-      () => this.#sendOnce(path, init),
+      () => this.#sendOnce(path, asked),
       `the rate limit lets a request of ${path} pass`,
       ({ text }) => text !== 'too many requests\n',
     );
   }
 
-  async #sendOnce(path: string, init: RequestInit): Promise<Page> {
+  async #sendOnce(path: string, asked: Ask): Promise<Page> {
     const cookie = [...this.cookies].map(([name, value]) => `${name}=${value}`).join('; ');
-    const response = await fetch(new URL(path, this.base), {
-      redirect: 'manual',
-      ...init,
-      headers: { ...(init.headers as Record<string, string>), ...(cookie === '' ? {} : { cookie }) },
+    const { status, headers, text } = await ask(new URL(path, this.base), {
+      ...asked,
+      headers: { ...asked.headers, ...(cookie === '' ? {} : { cookie }) },
     });
-    const text = await response.text();
-    const setCookies = response.headers.getSetCookie();
+    const setCookies = headers.getSetCookie();
     for (const each of setCookies) {
       const [, name = '', value = ''] = /^([^=]+)=([^;]*)/.exec(each) ?? [];
       if (value === '') this.cookies.delete(name);
       else this.cookies.set(name, value);
     }
-    return { status: response.status, headers: response.headers, setCookies, text };
+    return { status, headers, setCookies, text };
   }
 }
 

@@ -1,3 +1,5 @@
+import { Headers as HeaderList, request } from 'undici';
+
 /** A plain HTTP client of the gateway: it shows what came, byte for byte. */
 
 export interface Ask {
@@ -18,36 +20,38 @@ export interface Answer {
   readonly json: any;
 }
 
-/** One request. A body makes it a POST with a JSON content type unless told otherwise. */
-export async function ask(url: string, { method, key, headers = {}, body, signal }: Ask = {}): Promise<Answer> {
-  const response = await open(url, { method, key, headers, body, signal } as Ask);
-  const text = await response.text();
-  const isJson = /json/.test(response.headers.get('content-type') ?? '');
-  return {
-    status: response.status,
-    headers: response.headers,
-    text,
-    json: isJson && text !== '' ? JSON.parse(text) : undefined,
-  };
+/**
+ * One request. A body makes it a POST with a JSON content type unless told otherwise. On undici's own call, which takes
+ * a quarter of the CPU of fetch.
+ */
+export async function ask(url: string | URL, asked: Ask = {}): Promise<Answer> {
+  const { statusCode, headers: told, body } = await request(url, { ...sent(asked), signal: asked.signal ?? null });
+  const headers = new HeaderList() as Headers;
+  for (const [name, value = []] of Object.entries(told)) {
+    for (const each of [value].flat()) headers.append(name, each);
+  }
+  const text = await body.text();
+  const isJson = /json/.test(headers.get('content-type') ?? '');
+  return { status: statusCode, headers, text, json: isJson && text !== '' ? JSON.parse(text) : undefined };
 }
 
 /** Like `ask`, but resolves with the answer's head; the body is still on its way. */
-export function open(url: string, { method, key, headers = {}, body, signal }: Ask = {}): Promise<Response> {
+export function open(url: string | URL, asked: Ask = {}): Promise<Response> {
+  return fetch(url, { ...(sent(asked) as RequestInit), redirect: 'manual', signal: asked.signal ?? null });
+}
+
+function sent({ method, key, headers, body }: Ask) {
   const raw =
-    typeof body === 'string' || body instanceof Uint8Array
-      ? (body as NonNullable<RequestInit['body']>)
-      : JSON.stringify(body);
-  return fetch(url, {
+    body === undefined || typeof body === 'string' || body instanceof Uint8Array ? body : JSON.stringify(body);
+  return {
     method: method ?? (body === undefined ? 'GET' : 'POST'),
     headers: {
       ...(body === undefined ? {} : { 'content-type': 'application/json' }),
       ...(key === undefined ? {} : { authorization: `Bearer ${key}` }),
       ...headers,
     },
-    redirect: 'manual',
-    ...(body === undefined ? {} : { body: raw }),
-    ...(signal === undefined ? {} : { signal }),
-  });
+    body: raw ?? null,
+  };
 }
 
 /** The data of each event of a stream, `[DONE]` included. */

@@ -1,4 +1,5 @@
 import { createToken, type NewToken } from '../../../src/store/admin-token.ts';
+import { ask } from '../../support/client.ts';
 import type { Office } from '../people.ts';
 
 /** A token for administration over HTTP. */
@@ -8,7 +9,7 @@ export async function newToken(office: Office, asked: Partial<NewToken> = {}): P
   return token;
 }
 
-/** An answer, parsed where it is JSON; null for none. */
+/** An answer, parsed where it is JSON; null for an empty one. */
 export interface Told {
   readonly status: number;
   readonly headers: Headers;
@@ -24,17 +25,7 @@ export async function send(
   body?: object,
   headers: Record<string, string> = {},
 ): Promise<Told> {
-  const response = await fetch(`${office.adminUrl}/api/v1${path}`, {
-    method,
-    headers: {
-      ...(token === '' ? {} : { authorization: `Bearer ${token}` }),
-      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
-      ...headers,
-    },
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-  });
-  const { status, headers: told } = response;
-  const isJson = /json/.test(told.get('content-type') ?? '');
-  const text = isJson ? await response.text() : Buffer.from(await response.arrayBuffer());
-  return { status, headers: told, body: text.length === 0 ? null : isJson ? JSON.parse(text as string) : text };
+  const asked = { method, headers, body, key: token === '' ? undefined : token };
+  const { status, headers: told, text, json } = await ask(`${office.adminUrl}/api/v1${path}`, asked);
+  return { status, headers: told, body: text === '' ? null : (json ?? text) };
 }
