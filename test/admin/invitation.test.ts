@@ -3,7 +3,7 @@ import { startMailbox } from '../support/receiver.ts';
 import { until } from '../support/until.ts';
 import { type Office, PASSWORD, Person, signedIn, startOffice } from './people.ts';
 
-t.setTimeout(120_000); // eight gateways are started
+t.setTimeout(120_000); // four gateways are started
 
 /** Invitations: a link that works once, for a week, for one address. */
 
@@ -129,8 +129,9 @@ t.test('who has an account, or is invited already, is refused; of another compan
   t.match(late.text, 'There is a user both@customer.example already');
 });
 
+const guarded = await startOffice(t, { ADMIN_PROXIES: '1' });
+
 t.test('guesses are throttled like wrong passwords, and a good link with them', async (t) => {
-  const guarded = await startOffice(t, { ADMIN_PROXIES: '1' });
   const guess = (address: string) =>
     new Person(guarded.adminUrl).get(`/invitation/${crypto.randomUUID()}-${'x'.repeat(6)}`, {
       'x-forwarded-for': address,
@@ -143,18 +144,17 @@ t.test('guesses are throttled like wrong passwords, and a good link with them', 
 });
 
 t.test('a company cannot send a flood of invitations', async (t) => {
-  const busy = await startOffice(t);
-  const person = await signedIn(busy, 'owner');
-  const path = `/companies/${busy.customer.company}/people`;
+  const person = await signedIn(guarded, 'owner');
+  const path = `/companies/${guarded.customer.company}/people`;
   const csrf = await person.csrf();
   for (let i = 0; i < 30; i++) await person.post(path, { csrf, email: `n${i}@customer.example`, role: 'member' });
   const { status, text } = await person.post(path, { csrf, email: 'more@customer.example', role: 'member' });
   t.equal(status, 422);
   t.match(text, /many invitations in a short time. Try again in 15 minutes/);
-  const [first] = await busy.sql`select id from invitations limit 1`;
-  const renewal = await person.post(`/companies/${busy.customer.company}/invitations/${first?.id}/renew`, { csrf });
+  const [first] = await guarded.sql`select id from invitations limit 1`;
+  const renewal = await person.post(`/companies/${guarded.customer.company}/invitations/${first?.id}/renew`, { csrf });
   t.match(renewal.text, /many invitations in a short time/);
-  t.equal((await busy.sql`select from invitations`).length, 30);
+  t.equal((await guarded.sql`select from invitations`).length, 30);
 });
 
 t.test('where e-mails are set up the link is sent, and only below ADMIN_URL', async (t) => {

@@ -12,6 +12,8 @@ import { type Person, signedIn, startOffice } from './people.ts';
 
 const FIELDS = 520_000; // of a form of 1 MB
 
+const office = await startOffice(t);
+
 /** Processes of pages that a process started. */
 function pagesOf(parent: number): number[] {
   const lines = execFileSync('ps', ['-A', '-o', 'pid=,ppid=,stat=,args='], { encoding: 'utf8' }).split('\n');
@@ -41,21 +43,17 @@ function post(person: Person, path: string, body: string): Promise<Response> {
 }
 
 t.test('a gateway without visitors has no process of pages; its visitors share one', async (t) => {
-  const office = await startOffice(t);
-  const before = pagesOf(process.pid);
   for (const path of ['/livez', '/readyz', '/metrics']) t.equal((await fetch(office.adminUrl + path)).status, 200);
-  t.same(pagesOf(process.pid), before);
+  t.same(pagesOf(process.pid), []);
   const answers = await Promise.all(Array.from({ length: 5 }, () => fetch(`${office.adminUrl}/sign-in`)));
   for (const { status } of answers) t.equal(status, 200);
-  t.equal(pagesOf(process.pid).length, before.length + 1);
+  t.equal(pagesOf(process.pid).length, 1);
 });
 
 t.test('while the pages stand still, the API, health and metrics go on', async (t) => {
-  const office = await startOffice(t);
-  const before = pagesOf(process.pid);
   const owner = await signedIn(office, 'owner');
   const csrf = await owner.csrf();
-  const [pages] = pagesOf(process.pid).filter((pid) => !before.includes(pid)) as [number];
+  const [pages] = pagesOf(process.pid) as [number];
   const done: string[] = [];
   process.kill(pages, 'SIGSTOP');
   t.teardown(() => isRunning(pages) && process.kill(pages, 'SIGCONT'));
@@ -78,7 +76,6 @@ t.test('while the pages stand still, the API, health and metrics go on', async (
 });
 
 t.test('forms of many fields, long forms and bodies without an end are refused', async (t) => {
-  const office = await startOffice(t);
   const owner = await signedIn(office, 'owner');
   const csrf = await owner.csrf();
   const base = `/companies/${office.customer.company}`;
@@ -103,12 +100,10 @@ t.test('forms of many fields, long forms and bodies without an end are refused',
 });
 
 t.test('after a crash it is started again, with pauses that double', async (t) => {
-  const office = await startOffice(t);
-  const before = pagesOf(process.pid);
   const ask = () => fetch(`${office.adminUrl}/sign-in`);
   for (const pause of [500, 1000]) {
     await until(async () => (await ask()).status === 200, 'a page');
-    const [pages] = pagesOf(process.pid).filter((pid) => !before.includes(pid)) as [number];
+    const [pages] = pagesOf(process.pid) as [number];
     process.kill(pages, 'SIGSTOP');
     const interrupted = ask();
     process.kill(pages, 'SIGKILL');
@@ -174,7 +169,6 @@ t.test('it answers nobody but its gateway', async (t) => {
 });
 
 t.test('it ends with its gateway: SIGTERM while it stands still, and kill -9', async (t) => {
-  const office = await startOffice(t);
   for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
     const env = {
       ...process.env,
