@@ -21,7 +21,7 @@ setGlobalDispatcher(new Agent({ keepAliveTimeout: 1000, keepAliveMaxTimeout: 100
 const upstream = await demoUpstream(t);
 const first = await startGateway(t, upstream.url); // has the database and the company
 const company = await first.company();
-await first.model('stream', { upstream: 'internal-x!events-60!pace-10', company });
+await first.model('stream', { upstream: 'internal-x!events-12!pace-50', company });
 await first.model('quick', { upstream: 'internal-x', company });
 const key = await first.key(company);
 
@@ -91,11 +91,11 @@ t.test('replicas restart in turn: no stream breaks, no request is refused', asyn
           ? `plain: ${answer.message} ${(answer.cause as Error)?.message}`
           : `plain ${answer.status}`,
       );
-      await sleep(5); // paced traffic
+      await sleep(20); // paced traffic
     }
   };
-  const clients = [...Array.from({ length: 20 }, streaming), ...Array.from({ length: 5 }, asking)];
-  const busy = () => (outcomes['plain 200'] ?? 0) > 50 && (outcomes['whole stream'] ?? 0) >= 20;
+  const clients = [...Array.from({ length: 6 }, streaming), ...Array.from({ length: 2 }, asking)];
+  const busy = () => (outcomes['plain 200'] ?? 0) > 10 && (outcomes['whole stream'] ?? 0) >= 6;
   await until(busy, 'both kinds of requests are answered');
   for (const i of [0, 1]) {
     const leaving = replicas[i] as App;

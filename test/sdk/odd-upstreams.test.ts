@@ -60,11 +60,11 @@ t.test('base64 embeddings are right although the upstream sends numbers', async 
   t.same(odd.data, even.data);
 });
 
-t.test('two hundred calls at once, streamed and not: each gets its own answer and one row', async (t) => {
+t.test('fifty calls at once, streamed and not: each gets its own answer and one row', async (t) => {
   const customer = await world.newCustomer();
   const client = new OpenAI({ baseURL: world.url, apiKey: customer.key, maxRetries: 0 });
   const answers = await Promise.all(
-    Array.from({ length: 200 }, async (_, i) => {
+    Array.from({ length: 50 }, async (_, i) => {
       const body = { model: CHAT, messages: [{ role: 'user' as const, content: `I am number ${i}.` }] };
       const answer =
         i % 2 === 0
@@ -74,8 +74,8 @@ t.test('two hundred calls at once, streamed and not: each gets its own answer an
       return answer;
     }),
   );
-  const rows = await world.ledger(customer.company, 200);
-  t.equal(rows.length, 200);
+  const rows = await world.ledger(customer.company, 50);
+  t.equal(rows.length, 50);
   const sum = (counts: readonly (number | undefined)[]) => counts.reduce<number>((all, count = 0) => all + count, 0);
   t.equal(sum(rows.map((row) => row.prompt_tokens)), sum(answers.map(({ usage }) => usage?.prompt_tokens)));
   t.equal(sum(rows.map((row) => row.completion_tokens)), sum(answers.map(({ usage }) => usage?.completion_tokens)));
