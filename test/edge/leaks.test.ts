@@ -228,7 +228,9 @@ const plays: Record<string, string | Buffer | null | ((asked: string) => Buffer)
   ...typedStreams('message_stop', 'content_block_delta', 'message'),
 };
 for (const status of [400, 401, 403, 404, 408, 413, 418, 422, 429, 451, 500, 502, 503, 529]) {
-  TEXTS.forEach((message, i) => {
+  // statuses that may quote the upstream get every text, the others one of each shape
+  const texts = [400, 413, 422].includes(status) ? TEXTS : TEXTS.slice(0, 4);
+  texts.forEach((message, i) => {
     const shapes = [
       { error: { message, type: 'canary', code: 'canary', param: 'canary', provider_specific_fields: 'canary' } },
       { error: message, canary: 'canary' },

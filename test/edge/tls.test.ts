@@ -57,7 +57,7 @@ function makeCertificate(folder: string, name: string): { cert: string; key: str
   return { cert, key };
 }
 
-async function serve(t: Test) {
+async function serve() {
   const folder = newFolder(t);
   const first = makeCertificate(folder, 'first');
   const [cert, key] = [join(folder, 'tls.pem'), join(folder, 'tls.key')];
@@ -68,6 +68,8 @@ async function serve(t: Test) {
   const apiKey = await gateway.key(await gateway.company());
   return { gateway, apiKey, folder, cert, key };
 }
+
+type Served = Awaited<ReturnType<typeof serve>>;
 
 /** One streamed chat. @returns status, body, and the name in the server's certificate */
 function chat(url: string, key: string, agent: Agent): Promise<{ status: number; text: string; name: string }> {
@@ -86,8 +88,10 @@ function chat(url: string, key: string, agent: Agent): Promise<{ status: number;
   });
 }
 
+const served = skip ? null : await serve();
+
 t.test('the API speaks TLS 1.2 and newer, on connections that are used again', { skip }, async (t) => {
-  const { gateway, apiKey } = await serve(t);
+  const { gateway, apiKey } = served as Served;
   t.match(gateway.url, /^https:/);
   const agent = new Agent({ rejectUnauthorized: false, keepAlive: true, maxSockets: 1 });
   for (let n = 0; n < 4; n++) {
@@ -113,7 +117,7 @@ t.test('the API speaks TLS 1.2 and newer, on connections that are used again', {
 });
 
 t.test('a new certificate is used without a restart, a broken one is not', { skip }, async (t) => {
-  const { gateway, apiKey, folder, cert, key } = await serve(t);
+  const { gateway, apiKey, folder, cert, key } = served as Served;
   const fresh = (): Agent => new Agent({ rejectUnauthorized: false });
   t.equal((await chat(gateway.url, apiKey, fresh())).name, 'first');
   const second = makeCertificate(folder, 'second');
@@ -134,13 +138,13 @@ t.test('a new certificate is used without a restart, a broken one is not', { ski
 });
 
 t.test('the admin listener speaks TLS too, health as well as pages', { skip }, async (t) => {
-  const { gateway } = await serve(t);
+  const { gateway } = served as Served;
   t.match(gateway.adminUrl, /^https:/);
   for (const path of ['/livez', '/sign-in']) t.equal((await fetch(gateway.adminUrl + path)).status, 200, path);
 });
 
 t.test('an assistant runs over TLS, in the API and in the trial of the pages', { skip }, async (t) => {
-  const { gateway } = await serve(t);
+  const { gateway } = served as Served;
   const company = await gateway.company();
   const key = await gateway.key(company);
   const assistant = await gateway.assistant(company, { model: 'fast' });

@@ -249,44 +249,40 @@ t.test('behind proxies the address is the one that the outermost of them saw', a
 });
 
 t.test('on a Unix socket there is no address: only a forwarded one can be in a network', async (t) => {
-  for (const [proxies, forwarded, status] of [
-    ['0', '192.0.2.7', 401],
-    ['1', '192.0.2.7', 200],
-    ['1', '198.51.100.1', 401],
+  for (const [proxies, statuses] of [
+    ['0', { '192.0.2.7': 401 }],
+    ['1', { '192.0.2.7': 200, '198.51.100.1': 401 }],
   ] as const) {
     const folder = mkdtempSync(join(tmpdir(), 'tollgate-'));
     t.teardown(() => rmSync(folder, { recursive: true, force: true }));
     const socketPath = join(folder, 'api.sock');
-    const gateway = await startWorldOn(socketPath, proxies);
+    const gateway = await startGateway(t, world.upstream.url, { LISTEN_SOCKET: socketPath, API_PROXIES: proxies });
     const key = await gateway.key(await gateway.company());
     await narrow(gateway, key, { networks: ['192.0.2.0/24'] });
-    const headers = { authorization: `Bearer ${key}`, 'x-forwarded-for': forwarded };
-    const answered = await new Promise((resolve, reject) => {
-      request({ socketPath, path: '/v1/models', headers, agent: false }, (res) => resolve(res.resume().statusCode))
-        .on('error', reject)
-        .end();
-    });
-    t.equal(answered, status, `${proxies} proxies, ${forwarded}`);
-  }
-
-  function startWorldOn(socketPath: string, proxies: string): Promise<TestGateway> {
-    return startGateway(t, world.upstream.url, { LISTEN_SOCKET: socketPath, API_PROXIES: proxies });
+    for (const [forwarded, status] of Object.entries(statuses)) {
+      const headers = { authorization: `Bearer ${key}`, 'x-forwarded-for': forwarded };
+      const answered = await new Promise((resolve, reject) => {
+        request({ socketPath, path: '/v1/models', headers, agent: false }, (res) => resolve(res.resume().statusCode))
+          .on('error', reject)
+          .end();
+      });
+      t.equal(answered, status, `${proxies} proxies, ${forwarded}`);
+    }
   }
 });
 
 t.test('whatever a key is narrowed to, it may do nothing that its company may not', async (t) => {
   const lists: (readonly string[] | null)[] = [null, [CHAT], [EMBED, OVERSEAS], [NOBODY]];
-  const restrictions = lists.flatMap((models) =>
-    (['100', '0.000000000000001'] as const).flatMap((budget) =>
-      [['127.0.0.0/8'], ['10.0.0.0/8']].map((networks) => ({ models, budget, networks })),
-    ),
+  const inside = lists.flatMap((models) =>
+    ['100', '0.000000000000001'].map((budget) => ({ models, budget, networks: ['127.0.0.0/8'] })),
   );
+  const outside = [null, [CHAT]].map((models) => ({ models, networks: ['10.0.0.0/8'] }));
   let allowed = 0;
   for (const settings of [{}, { allowNonEu: true }, { disabled: [CHAT] }, { budget: '0.000000000000001' }]) {
     const owner = await world.newCustomer(settings);
     await owner.embed(); // what a budget needs to be reached
     const plain = await outcomes(owner);
-    for (const narrowed of restrictions) {
+    for (const narrowed of [...inside, ...outside]) {
       const key = await keyOf(world, owner, narrowed);
       if (narrowed.models?.includes(EMBED) !== false) await key.embed();
       for (const [what, status] of await outcomes(key)) {
