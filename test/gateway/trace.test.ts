@@ -5,8 +5,10 @@ import { until } from '../support/until.ts';
 import { MASTER_KEY, scriptedUpstream } from '../support/upstream.ts';
 import { CHAT, EMBED, INTERNAL, startWorld, type World } from '../support/world.ts';
 
-t.setTimeout(60_000); // a database for each test
+t.setTimeout(60_000);
 const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736';
+/** Of a caller that leaves. */
+const LEFT = '5bf92f3577b34da6a3ce929d0e0e4737';
 const PARENT = '00f067aa0ba902b7';
 const MESSAGES = [{ role: 'user', content: 'My secret diary' }];
 
@@ -21,6 +23,9 @@ async function tracedWorld(t: Test, env: Record<string, string> = {}): Promise<{
   return { world, collector };
 }
 
+/** Of the tests that need no settings of their own. */
+const shared = await tracedWorld(t);
+
 /** The spans of one trace, the server's first, as soon as there are so many. */
 async function trace(collector: Collector, id: string, count: number): Promise<Span[]> {
   const spans = await until(
@@ -34,7 +39,7 @@ async function trace(collector: Collector, id: string, count: number): Promise<S
 const traceOf = (requestId: string | null): string => String(requestId).replaceAll('-', '');
 
 t.test('a call is two spans after the conventions for HTTP and for generative AI', async (t) => {
-  const { world, collector } = await tracedWorld(t);
+  const { world, collector } = shared;
   const answer = await world.customer.chat();
   const requestId = answer.headers.get('x-request-id') as string;
   const [server, client] = (await trace(collector, traceOf(requestId), 2)) as [Span, Span];
@@ -75,7 +80,7 @@ function splitAdded({ attributes }: Span) {
 }
 
 t.test('each endpoint by its own name', async (t) => {
-  const { world, collector } = await tracedWorld(t);
+  const { world, collector } = shared;
   const { customer } = world;
   const assistant = await world.assistant(customer.company, { model: CHAT });
   const seen = async (answer: { headers: Headers }, count: number) =>
@@ -115,7 +120,7 @@ t.test('each endpoint by its own name', async (t) => {
 });
 
 t.test('refusals and failures', async (t) => {
-  const { world, collector } = await tracedWorld(t);
+  const { world, collector } = shared;
   const { customer } = world;
   const seen = async (answer: { headers: Headers }, count: number) =>
     trace(collector, traceOf(answer.headers.get('x-request-id')), count);
@@ -178,13 +183,13 @@ t.test('a request shed by overload has its span, in the trace of its caller', as
 });
 
 t.test("a caller's trace is continued, and nothing else of its headers goes upstream", async (t) => {
-  const { world, collector } = await tracedWorld(t);
+  const { world, collector } = shared;
   const traced = { traceparent: `00-${TRACE}-${PARENT}-01`, tracestate: 'vendor=secret', baggage: 'user=secret' };
   const body = { model: CHAT, messages: MESSAGES };
   await ask(`${world.url}/chat/completions`, { key: world.customer.key, body, headers: traced });
   const [server, client] = (await trace(collector, TRACE, 2)) as [Span, Span];
   t.equal(server.parentSpanId, PARENT);
-  const [received] = world.upstream.received();
+  const received = world.upstream.received().at(-1);
   t.equal(received?.headers.traceparent, `00-${TRACE}-${client.spanId}-01`);
   t.equal(received?.headers.tracestate, undefined);
   t.equal(received?.headers.baggage, undefined);
@@ -208,7 +213,7 @@ t.test('a trace that is not recorded is passed on, and not recorded', async (t) 
 });
 
 t.test('what is no valid traceparent, or is there twice, begins a new trace', async (t) => {
-  const { world } = await tracedWorld(t);
+  const { world } = shared;
   const { key } = world.customer;
   const body = { model: CHAT, messages: MESSAGES };
   const twice = `00-${TRACE}-${PARENT}-01, 00-${TRACE}-${PARENT}-01`;
@@ -230,11 +235,11 @@ t.test('without a collector nothing of the headers goes upstream', async (t) => 
 });
 
 t.test('a client that leaves is told of', async (t) => {
-  const { world, collector } = await tracedWorld(t);
+  const { world, collector } = shared;
   const { customer } = world;
   await world.part(customer, 'slow', world.upstream.parts.long);
   const leaving = new AbortController();
-  const headers = { traceparent: `00-${TRACE}-${PARENT}-01`, authorization: `Bearer ${customer.key}` };
+  const headers = { traceparent: `00-${LEFT}-${PARENT}-01`, authorization: `Bearer ${customer.key}` };
   const answer = await fetch(`${world.url}/chat/completions`, {
     method: 'POST',
     headers: { ...headers, 'content-type': 'application/json' },
@@ -243,7 +248,7 @@ t.test('a client that leaves is told of', async (t) => {
   });
   await answer.body?.getReader().read();
   leaving.abort();
-  const [server, client] = await trace(collector, TRACE, 2);
+  const [server, client] = await trace(collector, LEFT, 2);
   t.match(client, { attributes: { 'tollgate.outcome': 'client_aborted' }, status: undefined });
   t.equal(server?.status, undefined);
 });
