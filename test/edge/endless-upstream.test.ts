@@ -11,7 +11,7 @@ import { chunk, httpAnswer, rawUpstream, STREAM_HEAD } from './raw.ts';
 
 t.setTimeout(120_000);
 const upstream = await rawUpstream(t);
-const TOTAL_SECONDS = 2; // for so long each of three floods runs at full speed
+const TOTAL_SECONDS = 2; // for so long each of three floods lasts
 const gateway = await startGateway(t, upstream.url, {
   FIRST_BYTE_SECONDS: '1',
   IDLE_SECONDS: '1',
@@ -37,20 +37,23 @@ const TOKEN = event({ choices: [{ index: 0, delta: { role: 'assistant', content:
 const STREAM = `${TOKEN}${event({ choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] })}${event({ choices: [], usage })}data: [DONE]\n\n`;
 const JSON_HEAD = 'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n';
 
-/** Sends as fast as the gateway reads, until it closes the connection. @returns how many bytes it took */
-function flood(
-  first: string,
-  more: string,
-): { play(socket: Socket): void; readonly sent: number; readonly over: boolean } {
+/** Sends as fast as the gateway reads up to `most` bytes, then slowly, until it closes the connection. */
+function flood(first: string, more: string, most: number) {
   const flood = {
     sent: 0,
     over: false,
     play(socket: Socket) {
+      let timer: NodeJS.Timeout | undefined;
       const write = (): void => {
-        while (!socket.destroyed && socket.write(more)) flood.sent += more.length;
-        flood.sent += more.length;
+        let isRead = true;
+        while (isRead && flood.sent < most && !socket.destroyed) {
+          isRead = socket.write(more);
+          flood.sent += more.length;
+        }
+        if (flood.sent >= most) timer ??= setInterval(() => socket.write(more), 200);
       };
       socket.on('drain', write).on('close', () => {
+        clearInterval(timer);
         flood.over = true;
       });
       socket.write(first);
@@ -91,7 +94,7 @@ t.test('a coding nobody asked for is a broken answer, whole or streamed; identit
 });
 
 t.test('a small compressed body that would be large is not unpacked', async (t) => {
-  const bomb = gzipSync(Buffer.alloc(200_000_000, ' '));
+  const bomb = Buffer.concat(Array<Buffer>(200).fill(gzipSync(Buffer.alloc(1_000_000, ' '))));
   upstream.answer((socket) => void socket.write(httpAnswer(200, 'application/json', bomb, ['content-encoding: gzip'])));
   const before = process.memoryUsage.rss();
   t.equal((await customer.chat()).status, 502);
@@ -99,7 +102,7 @@ t.test('a small compressed body that would be large is not unpacked', async (t) 
 });
 
 t.test('a JSON answer without end is given up, and so is its connection', async (t) => {
-  const endless = flood(JSON_HEAD + chunk('{"choices":['), chunk(`${'0,'.repeat(30_000)}`));
+  const endless = flood(JSON_HEAD + chunk('{"choices":['), chunk(`${'0,'.repeat(30_000)}`), 400e6);
   upstream.answer(endless.play);
   t.match(await customer.chat(), { status: 502, json: { error: { code: 'upstream_error' } } });
   await until(() => endless.over, 'the connection is closed');
@@ -121,15 +124,16 @@ t.test('a stream without end lasts as long as any call may, then ends in an erro
 });
 
 t.test('what never ends never fills the memory: an event, a comment, blank lines', async (t) => {
-  const plays: Record<string, readonly [first: string, more: string]> = {
-    'an event': ['data: {"choices":[{"delta":{"content":"', 'x'.repeat(50_000)],
-    'a line without a name': ['', 'x'.repeat(50_000)],
-    'a comment': [':', ' '.repeat(50_000)],
-    'blank lines': ['', '\n'.repeat(50_000)],
-    comments: ['', ': x\n\n'.repeat(10_000)],
+  const plays: Record<string, readonly [first: string, more: string, most: number]> = {
+    'an event': ['data: {"choices":[{"delta":{"content":"', 'x'.repeat(50_000), 400e6],
+    'a line without a name': ['', 'x'.repeat(50_000), 400e6],
+    'a comment': [':', ' '.repeat(50_000), 400e6],
+    // millions of these: kept, each would take 100 bytes
+    'blank lines': ['', '\n'.repeat(50_000), 10e6],
+    comments: ['', ': x\n\n'.repeat(10_000), 12e6],
   };
-  for (const [name, [first, more]] of Object.entries(plays)) {
-    const endless = flood(STREAM_HEAD + chunk(TOKEN + first), chunk(more));
+  for (const [name, [first, more, most]] of Object.entries(plays)) {
+    const endless = flood(STREAM_HEAD + chunk(TOKEN + first), chunk(more), most);
     upstream.answer(endless.play);
     const before = process.memoryUsage.rss();
     const { status, text } = await customer.chat({ stream: true }); // comments do reach the client
