@@ -10,6 +10,7 @@ import type { Clock } from './domain/ports.ts';
 import { refusedNames, SteeringFilter } from './domain/steering.ts';
 import { EventSender } from './events/sender.ts';
 import { Deadlines } from './gateway/deadlines.ts';
+import { HeldMemory } from './gateway/held-memory.ts';
 import { Overload } from './gateway/overload.ts';
 import { RequestLog } from './gateway/request-log.ts';
 import type { Services } from './gateway/services.ts';
@@ -58,6 +59,7 @@ export interface Engine {
 }
 
 const CLOSE_MS = 10_000; // how long closing waits for the database to take the last records
+const HELD_MEMORY = 0.5; // part of all memory that large bodies and answers may take
 const NOTICE_MS = 1000; // how long it waits for clients that were cut to be noticed
 const NO_TENANT_ROLE =
   'row-level security between companies is off: the database user may not make the role tollgate_tenant; let an administrator of the server run "create role tollgate_tenant nologin; grant tollgate_tenant to <this user>", then restart';
@@ -112,11 +114,14 @@ export async function openEngine(
     },
   });
   const trail = openTrail(config, own ?? db, metrics, log);
-  const { maxRequests, maxDelayMs, maxMemoryBytes } = config;
-  const overload = new Overload({ maxRequests, maxDelayMs, maxMemoryBytes: maxMemoryBytes ?? mostMemory() });
+  const { maxRequests, maxDelayMs, maxBodyBytes } = config;
+  const maxMemoryBytes = config.maxMemoryBytes ?? mostMemory();
+  const overload = new Overload({ maxRequests, maxDelayMs, maxMemoryBytes });
+  // each company finds room for its largest body, even where another holds all it may
+  const heldMemory = new HeldMemory(Math.max(HELD_MEMORY * maxMemoryBytes, 8 * maxBodyBytes));
   const deadlines = new Deadlines(config);
   const heartbeat = heartbeatOf(gatewayStore(db, writer, name, programVersion()), ledger, limiter, overload);
-  measure(metrics, { ledger, directory, changes, overload, limiter });
+  measure(metrics, { ledger, directory, changes, overload, heldMemory, limiter });
 
   return {
     db,
@@ -134,6 +139,7 @@ export async function openEngine(
       log,
       metrics,
       overload,
+      heldMemory,
       deadlines,
       settings: config,
       estimator: new Estimator(),
@@ -325,13 +331,15 @@ interface Measured {
   readonly directory: CachedDirectory;
   readonly changes: Changes;
   readonly overload: Overload;
+  readonly heldMemory: HeldMemory;
   readonly limiter: LeasedLimiter;
 }
 
-function measure(metrics: Metrics, { ledger, directory, changes, overload, limiter }: Measured): void {
+function measure(metrics: Metrics, parts: Measured): void {
+  const { ledger, directory, changes, overload, heldMemory, limiter } = parts;
   measureLedger(metrics, ledger);
   measureDirectory(metrics, directory, changes);
-  measureLoad(metrics, overload);
+  measureLoad(metrics, overload, heldMemory);
   metrics.counter('tollgate_requests_limited_total', 'Requests refused with 429 for a limit of theirs', (add) => {
     for (const [limit, refused] of Object.entries(limiter.refused)) add({ limit }, refused);
   });
@@ -365,11 +373,14 @@ function measureDirectory(metrics: Metrics, { keys, companies, assistants }: Cac
   metrics.gauge('tollgate_changes_listening', listening, () => (changes.listening ? 1 : 0), 'min');
 }
 
-function measureLoad(metrics: Metrics, overload: Overload): void {
+function measureLoad(metrics: Metrics, overload: Overload, held: HeldMemory): void {
   metrics.gauge('tollgate_requests_in_flight', 'Requests being answered', () => overload.inFlight);
   const shed = 'Requests refused with 503, by what there was too little of';
   metrics.counter('tollgate_requests_shed_total', shed, (add) => {
-    for (const [reason, count] of Object.entries(overload.refused)) add({ reason }, count);
+    const { requests, memory, delay } = overload.refused;
+    add({ reason: 'requests' }, requests);
+    add({ reason: 'memory' }, memory + held.refused);
+    add({ reason: 'delay' }, delay);
   });
   const delay = 'Event-loop delay, smoothed';
   metrics.gauge('tollgate_event_loop_delay_seconds', delay, () => overload.delayMs / 1000, 'max');

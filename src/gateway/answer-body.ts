@@ -41,6 +41,11 @@ export class AnswerBody {
     }
   }
 
+  /** Bytes that came so far. */
+  get size(): number {
+    return this.#size;
+  }
+
   get bytes(): Buffer {
     if (this.#rest !== null) return Buffer.concat(this.#rest);
     return this.#first ?? Buffer.alloc(0);

@@ -1,4 +1,5 @@
 import { performance } from 'node:perf_hooks';
+import { GatewayError } from '../domain/errors.ts';
 import { STORED_FILES } from '../domain/stateless.ts';
 import type { BodySink, ClientRequest } from '../http/exchange.ts';
 import type { JsonFault, Members, ParsedObject } from '../json/members.ts';
@@ -6,11 +7,21 @@ import { parseObject } from '../json/parser.ts';
 import { type Edit, splicePieces } from '../json/splice.ts';
 import { ObjectStreamParser } from '../json/stream-parser.ts';
 import { type BodyMemory, free, LentSlabs } from '../runtime/body-memory.ts';
+import { SMALL_BYTES } from './held-memory.ts';
 
 /** A body up to this size is parsed when it is whole; a larger one while it arrives. */
 const PARSE_BYTES = 65_536;
 /** How much of a larger one is read before other bodies have their turn; else the system gives up to 2 MiB of each. */
 const TURN_BYTES = 131_072;
+/** A piece costs as much time as so many bytes of a larger one. */
+const PIECE_BYTES = 1024;
+/**
+ * A chunked body may have so many chunks of any size; more of them need LEAST_CHUNK bytes each, on average. A megabyte
+ * in chunks of one byte takes 1.4 s, of which others wait for a third before they have a turn.
+ */
+const FREE_CHUNKS = 4096;
+const LEAST_CHUNK = 16;
+const SMALL_CHUNKS = 'The request body is sent in chunks of a few bytes: send larger ones.';
 
 /** A request body: its bytes as they arrived, and the object that a strict parser reads from them. */
 export class RequestBody {
@@ -80,8 +91,12 @@ export interface ValidBody<T> {
 export interface BodyListener {
   /** The body is whole; whether it is an acceptable object is in `body.object`. */
   onBody(body: RequestBody): void;
-  /** The body is larger than allowed: 413. */
-  onTooLarge(): void;
+  /** The body is not taken: 413 for its size, 503 for want of memory, 400 for chunks of a few bytes. */
+  onNoBody(error: GatewayError): void;
+  /** Takes memory for so many more bytes of a large body. @returns false: it is not to be read */
+  hold(bytes: number): boolean;
+  /** So many bytes were read of a body whose size was not announced; small pieces count as larger ones. */
+  worked(bytes: number): void;
 }
 
 /**
@@ -92,11 +107,12 @@ export function readBody(req: ClientRequest, limit: number, memory: BodyMemory, 
   const body = req.takeBody();
   if (body === null) {
     const { contentLength } = req.head;
-    if (contentLength > limit) return listener.onTooLarge();
+    if (contentLength > limit) return listener.onNoBody(new GatewayError('request_too_large'));
+    if (contentLength > SMALL_BYTES && !listener.hold(contentLength)) return listener.onNoBody(noMemory());
     return req.readBody(new BodyReader(req, limit, memory, listener));
   }
   memory.noteSmall(body.length);
-  if (body.length > limit) return listener.onTooLarge();
+  if (body.length > limit) return listener.onNoBody(new GatewayError('request_too_large'));
   listener.onBody(new RequestBody([body], body.length, parseObject(body, STORED_FILES), performance.now()));
 }
 
@@ -111,9 +127,18 @@ class BodyReader implements BodySink {
   /** Memory of a large body. A small one borrows none, because slabs are large. */
   #slabs: LentSlabs | null = null;
   readonly #parser: ObjectStreamParser | null;
+  readonly #isAnnounced: boolean;
   #size = 0;
-  /** Size at which reading pauses, so that other bodies have their turn. */
+  #chunks = 0;
+  /** What reading took, in bytes: the size, with small pieces as larger ones. */
+  #cost = 0;
+  /** Cost at which reading pauses, so that other bodies have their turn. */
   #turnEnds = TURN_BYTES;
+  /** Cost that was told to the listener, and size for which memory was taken. */
+  #told = 0;
+  #held = 0;
+  /** Nothing more is read: the system would give up to 2 MiB before the connection closes. */
+  #isStopped = false;
 
   constructor(req: ClientRequest, limit: number, memory: BodyMemory, listener: BodyListener) {
     const announced = req.head.contentLength;
@@ -121,6 +146,7 @@ class BodyReader implements BodySink {
     this.#limit = limit;
     this.#memory = memory;
     this.#listener = listener;
+    this.#isAnnounced = announced >= 0;
     this.#parser = announced >= 0 && announced <= PARSE_BYTES ? null : new ObjectStreamParser(STORED_FILES);
   }
 
@@ -128,23 +154,40 @@ class BodyReader implements BodySink {
     const listener = this.#listener;
     if (listener === null) return true; // the rest of a body that is too large
     this.#size += piece.length;
-    if (this.#size > this.#limit) {
+    this.#cost += Math.max(piece.length, PIECE_BYTES);
+    const refusal = this.#refusal(listener);
+    if (refusal !== null) {
       this.#listener = null;
       this.#pieces.length = 0;
       this.#slabs?.giveBack();
-      listener.onTooLarge();
-      return true;
+      listener.onNoBody(refusal);
+      this.#isStopped = this.#size <= this.#limit;
+      return !this.#isStopped;
     }
     this.#parser?.push(piece);
     this.#pieces.push(piece);
     if (this.#size > PARSE_BYTES) this.#move(owned);
-    if (this.#size < this.#turnEnds) return true;
+    if (this.#cost < this.#turnEnds) return true;
     this.#turnEnds = Number.POSITIVE_INFINITY; // a piece that was read already may still come
     this.#memory.turns.enter(() => {
-      this.#turnEnds = this.#size + TURN_BYTES;
-      this.#req.readOn();
+      this.#turnEnds = this.#cost + TURN_BYTES;
+      if (!this.#isStopped) this.#req.readOn();
     });
     return false;
+  }
+
+  /** Why the body is not to be read any further; null: it is. */
+  #refusal(listener: BodyListener): GatewayError | null {
+    if (this.#size > this.#limit) return new GatewayError('request_too_large');
+    if (this.#isAnnounced) return null;
+    if (++this.#chunks > FREE_CHUNKS + this.#size / LEAST_CHUNK)
+      return new GatewayError('invalid_request', SMALL_CHUNKS);
+    if (this.#cost - this.#told < TURN_BYTES) return null;
+    listener.worked(this.#cost - this.#told);
+    this.#told = this.#cost;
+    const more = this.#size - this.#held;
+    this.#held = this.#size;
+    return listener.hold(more) ? null : noMemory();
   }
 
   onWhole(): void {
@@ -178,4 +221,8 @@ class BodyReader implements BodySink {
     this.#memory.noteSmall(body.length);
     return new RequestBody([body], body.length, this.#parser?.end() ?? parseObject(body, STORED_FILES), wholeAt);
   }
+}
+
+function noMemory(): GatewayError {
+  return new GatewayError('service_unavailable');
 }

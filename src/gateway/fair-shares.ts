@@ -27,6 +27,11 @@ export interface CompanyLoad {
   work: number;
 }
 
+/** Adds the work of reading so many bytes. */
+export function addWork(load: CompanyLoad, bytes: number): void {
+  load.work += bytes / WORK_BYTES;
+}
+
 /** The loads of all companies during an overload, and the level above which their requests are refused. */
 export class FairShares {
   /** The load of requests whose company was not looked for. */
@@ -66,7 +71,8 @@ export class FairShares {
       load = { inFlight: 0, work: 0 };
       this.#loads.set(company, load);
     }
-    load.work += 1 + Math.max(0, bodyBytes) / WORK_BYTES;
+    load.work++;
+    if (bodyBytes > 0) addWork(load, bodyBytes);
     return load;
   }
 

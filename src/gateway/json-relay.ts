@@ -1,6 +1,6 @@
 import { performance } from 'node:perf_hooks';
 import { CHAT_ANSWER } from '../domain/answer-members.ts';
-import type { GatewayError } from '../domain/errors.ts';
+import { GatewayError } from '../domain/errors.ts';
 import { type Generated, NOTHING_SEEN } from '../domain/estimate.ts';
 import { type AnswerScan, scanAnswer } from '../json/answer.ts';
 import type { MemberTable } from '../json/member-table.ts';
@@ -10,6 +10,8 @@ import { brokenAnswer, connectionFailure, type Deadline, deadlineFailure } from 
 import { type AnswerHead, Stopped } from '../upstream/upstream.ts';
 import { AnswerBody, isJson } from './answer-body.ts';
 import type { CallMeter } from './call-meter.ts';
+import { addWork } from './fair-shares.ts';
+import { type Holding, SMALL_BYTES } from './held-memory.ts';
 import { modelNames } from './model-names.ts';
 import { Relay } from './relay.ts';
 import type { Reply } from './reply.ts';
@@ -35,6 +37,9 @@ export class JsonRelay extends Relay {
   readonly #body = new AnswerBody(MAX_ANSWER_BYTES);
   #isJson = false;
   #rendered: Buffer | null = null;
+  /** The memory of a large answer, and for how many bytes it was taken. */
+  #holding: Holding | null = null;
+  #kept = 0;
 
   constructor(reply: Reply, meter: CallMeter, render: Render, table = CHAT_ANSWER) {
     super(reply, meter);
@@ -51,9 +56,21 @@ export class JsonRelay extends Relay {
   onData(bytes: Buffer, last: boolean): void {
     this.watch.active = true;
     this.#body.push(bytes, last);
-    if (!this.#body.overflown) return;
+    if (this.#body.overflown) {
+      this.call?.abort(this);
+      this.onError(new Error('the answer is larger than the gateway keeps'));
+    } else if (this.#body.size > SMALL_BYTES) this.#keep();
+  }
+
+  /** Takes the memory of a large answer, and counts its work. It is refused where its company holds too much. */
+  #keep(): void {
+    const bytes = this.#body.size - this.#kept;
+    this.#kept = this.#body.size;
+    addWork(this.meter.load, bytes);
+    this.#holding ??= this.meter.newHolding();
+    if (this.settled || this.#holding.take(bytes)) return;
     this.call?.abort(this);
-    this.onError(new Error('the answer is larger than the gateway keeps'));
+    this.#fail(new GatewayError('service_unavailable'));
   }
 
   onEnd(): void {
@@ -112,7 +129,10 @@ export class JsonRelay extends Relay {
   }
 
   onClientClose(): void {
-    if (this.settled || this.reply.res.writableFinished) return this.watch.close();
+    if (this.settled || this.reply.res.writableFinished) {
+      this.#holding?.end();
+      return this.watch.close();
+    }
     this.clientGone = true;
     if (this.call === null)
       this.watch.close(); // onConnected gives up
@@ -129,7 +149,9 @@ export class JsonRelay extends Relay {
   #settle(): void {
     this.settled = true;
     this.watch.settled();
-    if (this.clientGone) this.watch.close();
+    if (!this.clientGone) return; // the answer waits for the client
+    this.watch.close();
+    this.#holding?.end();
   }
 }
 

@@ -15,7 +15,8 @@ import { newRequestId } from '../runtime/request-id.ts';
 import { type BodyListener, type RequestBody, readBody } from './body.ts';
 import type { Call, Lookup, Operation } from './call.ts';
 import { CallMeter } from './call-meter.ts';
-import type { CompanyLoad } from './fair-shares.ts';
+import { addWork, type CompanyLoad } from './fair-shares.ts';
+import { Holding } from './held-memory.ts';
 import { Reply, type ReplyListener } from './reply.ts';
 import { requireJson, requireOneMeaning } from './request-checks.ts';
 import { RequestSummary } from './request-log.ts';
@@ -56,6 +57,8 @@ class ApiRequest implements BodyListener, ReplyListener {
   #key: ApiKey | null = null;
   /** What the request took of its limits; null: none apply. */
   #hold: Hold | null = null;
+  /** The memory of its body; null: the body is small. */
+  #holding: Holding | null = null;
 
   constructor(services: Services, req: ClientRequest, res: ClientResponse, load: CompanyLoad) {
     const at = Date.now();
@@ -115,8 +118,17 @@ class ApiRequest implements BodyListener, ReplyListener {
     readBody(this.#req, maxBodyBytes, bodyMemory, this); // 413
   }
 
-  onTooLarge(): void {
-    this.#refuse(new GatewayError('request_too_large'));
+  onNoBody(error: GatewayError): void {
+    this.#refuse(error);
+  }
+
+  hold(bytes: number): boolean {
+    this.#holding ??= new Holding(this.#services.heldMemory, (this.#key as ApiKey).companyId);
+    return this.#holding.take(bytes);
+  }
+
+  worked(bytes: number): void {
+    addWork(this.#load, bytes);
   }
 
   onBody(body: RequestBody): void {
@@ -168,13 +180,19 @@ class ApiRequest implements BodyListener, ReplyListener {
         body: sent,
         handler: relay,
         traceparent: summary.trace?.outgoing,
-        onSent: meter.keepsSent ? null : () => body.release(),
+        onSent: meter.keepsSent ? null : () => this.#release(body),
         headers: call.headers ?? NO_HEADERS,
       });
       summary.sentAt = performance.now();
     } catch (error) {
       this.#refuse(error);
     }
+  }
+
+  /** The body was sent. */
+  #release(body: RequestBody): void {
+    body.release();
+    this.#holding?.end();
   }
 
   async #lookUp(lookup: Lookup, id: string, arrived: boolean): Promise<void> {
@@ -234,6 +252,7 @@ class ApiRequest implements BodyListener, ReplyListener {
 
   onReplyClosed(): void {
     if (this.#summary.meter === null) this.#hold?.end(); // otherwise the meter settles it when the call is over
+    this.#holding?.end();
     this.#services.overload.leave(this.#load);
     this.#services.requestLog.ended(this.#summary);
   }

@@ -7,6 +7,7 @@ import type { Metrics } from '../metrics.ts';
 import type { BodyMemory } from '../runtime/body-memory.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import type { Deadlines } from './deadlines.ts';
+import type { HeldMemory } from './held-memory.ts';
 import type { Overload } from './overload.ts';
 import type { RequestLog } from './request-log.ts';
 import type { Tracer } from './trace.ts';
@@ -55,6 +56,7 @@ export interface Services {
   readonly bodyMemory: BodyMemory;
   readonly deadlines: Deadlines;
   readonly overload: Overload;
+  readonly heldMemory: HeldMemory;
   /** Which request members could choose another model, host or key. */
   readonly steering: SteeringFilter;
 }

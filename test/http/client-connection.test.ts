@@ -74,7 +74,9 @@ function answer(req: ClientRequest, res: ClientResponse, seen: Seen): void {
       };
       (ways[text[0] as string] ?? (() => reply.json(heard)))();
     },
-    onTooLarge: () => reply.error(new GatewayError('request_too_large'), true),
+    onNoBody: (error) => reply.error(error, true),
+    hold: () => true,
+    worked: () => {},
   });
 }
 
