@@ -1,5 +1,5 @@
 import { hash, randomBytes } from 'node:crypto';
-import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
+import type { ClientRequest, IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import { pipeline } from 'node:stream';
 import { clientAddress } from '../domain/client-address.ts';
 import type { Clock } from '../domain/ports.ts';
@@ -15,6 +15,9 @@ const NOT_FORWARDED = new Set([
   ...[CLIENT_HEADER, SESSION_HEADER],
 ]);
 const MAX_BODY_BYTES = 1 << 20; // system prompts are long
+/** A body without a length may come in so many chunks of any size; more need LEAST_CHUNK bytes each, on average. */
+const FREE_CHUNKS = 256;
+const LEAST_CHUNK = 256;
 const METHODS = ['GET', 'HEAD', 'POST', 'PATCH', 'DELETE'];
 const WITH_BODY = ['POST', 'PATCH'];
 const SESSION_COOKIE = /(?:^|;\s*)(?:__Host-)?tollgate=([\w-]{43})(?:;|$)/;
@@ -52,6 +55,9 @@ export function openForwarder({ settings, log, clock, proxies }: PagesOrigin, se
       const address = addressOf(req, proxies);
       const session = sessionOf(req.headers);
       const release = allowance.take(address, session);
+      // its chunks would be read and parsed until the connection is closed in order
+      if (req.headers['transfer-encoding'] !== undefined)
+        res.once('finish', () => req.complete || req.socket.destroy());
       if (release === null) {
         return send(res, 503, 'too many requests\n', { connection: 'close', 'retry-after': '1' });
       }
@@ -102,17 +108,33 @@ function exchange(req: IncomingMessage, res: ServerResponse, headers: IncomingHt
     sent.end();
     return promise;
   }
-  let left = MAX_BODY_BYTES;
-  const count = (bytes: number): void => {
-    left -= bytes;
-    if (left >= 0) return;
+  const length = Number(req.headers['content-length'] ?? 0);
+  if (length > MAX_BODY_BYTES) {
+    reject(new BodyTooLarge());
+    sent.destroy();
+    return promise;
+  }
+  if (req.headers['content-length'] === undefined) boundChunks(req, sent, reject);
+  req.pipe(sent);
+  return promise;
+}
+
+/**
+ * Gives up a body without a length that is too large, or comes in chunks of a few bytes: each of them takes this event
+ * loop, which is also the API's, as long as many bytes do.
+ */
+function boundChunks(req: IncomingMessage, sent: ClientRequest, reject: (error: Error) => void): void {
+  let size = 0;
+  let chunks = 0;
+  const count = ({ length }: Buffer): void => {
+    size += length;
+    if (size <= MAX_BODY_BYTES && ++chunks <= FREE_CHUNKS + size / LEAST_CHUNK) return;
+    req.off('data', count).unpipe(sent);
+    req.pause();
     reject(new BodyTooLarge());
     sent.destroy();
   };
-  count(Number(req.headers['content-length'] ?? 0));
-  if (req.headers['content-length'] === undefined) req.on('data', (chunk) => count(chunk.length));
-  if (left >= 0) req.pipe(sent);
-  return promise;
+  req.on('data', count);
 }
 
 /** What the allowance is counted by, once the pages found it valid: a session, or the digest of a token. */

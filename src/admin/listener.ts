@@ -5,6 +5,9 @@ import { createServerOver } from '../runtime/node-http.ts';
 import type { TlsFiles } from '../runtime/tls-files.ts';
 import type { Forwarder, PagesOrigin } from './forward.ts';
 
+/** What is read of a body before somebody wants it, and what waits for a slow client. */
+const BUFFER_BYTES = 16_384;
+
 /** What /livez, /readyz and /metrics answer from. */
 export interface Health {
   readonly log: Logger;
@@ -34,7 +37,7 @@ export function createAdminListener(health: Health, origin: (() => PagesOrigin) 
     await (await pages).answer(req, res);
   }
 
-  const server = createServerOver(tls, { headersTimeout: 15_000, requestTimeout: 30_000 });
+  const server = createServerOver(tls, { headersTimeout: 15_000, requestTimeout: 30_000, highWaterMark: BUFFER_BYTES });
   server.on('request', (req: IncomingMessage, res: ServerResponse) => {
     const path = (req.url as string).split('?', 1)[0] as string;
     answer(path, req, res).catch((error: Error) => {

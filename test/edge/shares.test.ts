@@ -87,3 +87,12 @@ t.test('a body in chunks of a few bytes is not read to its end', async (t) => {
   t.match(refused.body, /chunks of a few bytes/);
   t.equal((await speak(gateway.url, [chunked(32)])).status, 200, 'small chunks are read');
 });
+
+t.test('the admin listener does not read a form in chunks of a few bytes to its end', async (t) => {
+  const { gateway } = await start(t);
+  const { adminUrl } = gateway;
+  const post = (chunk: string, count: number) =>
+    `POST /sign-in HTTP/1.1\r\nhost: ${new URL(adminUrl).host}\r\norigin: ${adminUrl}\r\ncontent-type: application/x-www-form-urlencoded\r\ntransfer-encoding: chunked\r\n\r\n${`${chunk.length.toString(16)}\r\n${chunk}\r\n`.repeat(count)}0\r\n\r\n`;
+  t.equal((await speak(adminUrl, [post('a', 5000)], { quietMs: 20_000 })).status, 413);
+  t.equal((await speak(adminUrl, [post('a=1&', 100)], { quietMs: 20_000 })).status, 401, 'a few are read');
+});
