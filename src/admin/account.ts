@@ -1,7 +1,7 @@
 import { html } from 'hono/html';
 import { readPassword, verifyPassword } from '../domain/password.ts';
 import { findUser } from '../store/user.ts';
-import { type PageContext, type Route, read } from './context.ts';
+import { type PageContext, type Route, read, sharerOf } from './context.ts';
 import { csrfInput, field, formState } from './field.ts';
 import type { Form } from './form.ts';
 import { page } from './layout.ts';
@@ -43,7 +43,9 @@ async function setPassword(c: PageContext, form: Form): Promise<Response> {
   const wanted = form.required('new', readPassword);
   form.check();
   const user = await read(c, (sql) => findUser(sql, email));
-  const isRight = await c.var.services.hashing.run(() => verifyPassword(current, user?.password_hash ?? null));
+  const isRight = await c.var.services.hashing.run(sharerOf(c), () =>
+    verifyPassword(current, user?.password_hash ?? null),
+  );
   if (!isRight) form.refuse('current', 'is wrong.');
   form.check();
   await replacePassword(c, user_id, wanted);

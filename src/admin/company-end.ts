@@ -3,7 +3,7 @@ import { FieldError } from '../domain/field.ts';
 import { archiveCompany } from '../store/archive.ts';
 import { type CompanyRow, closeCompany, findCompany, reopenCompany } from '../store/company.ts';
 import { snapshot } from '../store/tenant-role.ts';
-import { changeAsOperator, mayNow, type PageContext, param, type Route, read } from './context.ts';
+import { changeAsOperator, mayNow, type PageContext, param, type Route, read, sharerOf } from './context.ts';
 import { download } from './download.ts';
 import { csrfInput, field, formState } from './field.ts';
 import type { Form } from './form.ts';
@@ -77,7 +77,7 @@ async function archive(c: PageContext): Promise<Response> {
   const { name } = await read(c, (sql) => findCompany(sql, id));
   const asked = { company: { id, name }, internal: false };
   const file = { name: `company-${id}.tar.gz`, type: 'application/gzip' };
-  return download(c, c.var.services, file, (write) =>
+  return download(c, c.var.services, sharerOf(c), file, (write) =>
     snapshot(c.var.services.db, id, EXPORT_MS, (sql) => archiveCompany(sql, asked, write)),
   );
 }

@@ -111,6 +111,12 @@ export function clientOf(c: PageContext): string {
   return (c.req.header(CLIENT_HEADER) as string).split(' ')[1] ?? '';
 }
 
+/** Who shares permits: all people of one company, or one operator. */
+export function sharerOf(c: PageContext): string {
+  const { company_id, user_id } = c.var.session.user;
+  return company_id ?? user_id;
+}
+
 /** The id of the company in the path; null when there is none. */
 export function companyOf(c: PageContext): string | null {
   return c.req.param('company') === undefined ? null : param(c, 'company');

@@ -4,6 +4,9 @@ import type { Write } from '../store/export.ts';
 import type { PageServices } from './context.ts';
 import type { FormBindings } from './form.ts';
 
+/** How long a client may read nothing of a file before its connection is closed: a database connection waits with it. */
+const STALL_MS = 60_000;
+
 interface File {
   readonly name: string;
   /** Its media type. */
@@ -19,22 +22,25 @@ export function nameFile(c: Context, { name, type }: File): void {
 /**
  * Streams a file to be saved, which may take minutes. After a failure the connection is destroyed, because Hono would
  * end the answer as if it were complete.
+ * @param sharer who shares permits
  * @param fill writes the file; its promise settles when it is done
  */
 export async function download<E extends { Bindings: FormBindings }>(
   c: Context<E>,
   services: Pick<PageServices, 'slow' | 'log'>,
+  sharer: string,
   file: File,
   fill: (write: Write) => Promise<unknown>,
 ): Promise<Response> {
   nameFile(c, file);
   if (c.req.method === 'HEAD') return c.body(null); // Hono would leave the stream unread, and its permit taken
-  const release = await services.slow.acquire();
+  const release = await services.slow.acquire(sharer);
   return stream(
     c,
     async (output) => {
       const write = async (bytes: Buffer): Promise<boolean> => {
-        await output.write(bytes);
+        const timer = setTimeout(() => c.env.outgoing.destroy(), STALL_MS);
+        await output.write(bytes).finally(() => clearTimeout(timer));
         return !output.aborted;
       };
       await fill(write).finally(release);

@@ -20,7 +20,7 @@ import { auditRoutes } from './audit.ts';
 import { companyRoutes } from './company.ts';
 import { companyEndRoutes } from './company-end.ts';
 import { companyModelRoutes } from './company-model.ts';
-import { companyOf, type PageContext, type PageEnv, type PageServices, type Route, read } from './context.ts';
+import { companyOf, type PageContext, type PageEnv, type PageServices, type Route, read, sharerOf } from './context.ts';
 import { demoRoutes } from './demo.ts';
 import { signInAgain, toSignIn } from './ended-session.ts';
 import { eventRoutes } from './event.ts';
@@ -149,7 +149,7 @@ export function startPages(given: Given): RequestListener {
     const semaphore = route.permits === undefined ? pages : services[route.permits];
     if (route.method === 'GET') {
       app.get(path, guard(route, pages), (c) =>
-        semaphore.run(() => route.handle(c, new Form(undefined, null, c.var.format.language))),
+        semaphore.run(sharerOf(c), () => route.handle(c, new Form(undefined, null, c.var.format.language))),
       );
     } else {
       app.post(path, guard(route, pages), async (c) => {
@@ -158,7 +158,7 @@ export function startPages(given: Given): RequestListener {
           : readForm(c, route.long ? MAX_LONG_FORM_BYTES : MAX_FORM_BYTES);
         c.set('format', formats.memo(form.language));
         const page = pagesOfForms.has(route.path) ? c.req.path : c.req.path.replace(/\/[^/]*$/, '') || '/';
-        return semaphore.run(() => submit(route, c, form, page));
+        return semaphore.run(sharerOf(c), () => submit(route, c, form, page));
       });
     }
   }
@@ -205,7 +205,7 @@ function requireSession(
   formats: LRUCache<string, Format>,
 ): MiddlewareHandler<PageEnv> {
   return async (c, next) => {
-    const live = await pages.run(() => c.var.services.sessions.find(c));
+    const live = await pages.run(c.req.header('cookie') ?? '', () => c.var.services.sessions.find(c));
     const session = live ?? (c.req.method === 'POST' ? await signInAgain(c, signIn) : toSignIn(c));
     if (session instanceof Response) return session;
     c.set('session', session);
@@ -226,7 +226,8 @@ function guard(route: Route, pages: Semaphore): MiddlewareHandler<PageEnv> {
     if (!may(user, route.action, company)) {
       throw new HTTPException(403, { message: 'Your role does not include this page.' });
     }
-    const closedAt = company === null ? null : await pages.run(() => read(c, (sql) => readClosing(sql, company)));
+    const closedAt =
+      company === null ? null : await pages.run(sharerOf(c), () => read(c, (sql) => readClosing(sql, company)));
     c.set('closedAt', closedAt);
     if (closedAt !== null && !isReading(route.action) && route.whileClosed !== true) {
       throw new HTTPException(409, { message: CLOSED });

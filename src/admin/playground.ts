@@ -8,7 +8,7 @@ import { RefusedChange } from '../domain/refused-change.ts';
 import { readCompany } from '../store/directory.ts';
 import { allowPlayground, isPlaygroundRevoked } from '../store/playground-key.ts';
 import { callApi } from './api.ts';
-import { change, type PageContext, param, type Route, read } from './context.ts';
+import { change, type PageContext, param, type Route, read, sharerOf } from './context.ts';
 import { csrfInput, field, formState } from './field.ts';
 import type { Form } from './form.ts';
 import type { Html } from './html.ts';
@@ -121,7 +121,7 @@ async function run(c: PageContext, form: Form): Promise<Response> {
 async function runStreamed(c: PageContext, form: Form): Promise<Response> {
   const { trials, log } = c.var.services;
   const call = readCall(form);
-  const release = await trials.acquire();
+  const release = await trials.acquire(sharerOf(c));
   const left = new AbortController();
   c.header('content-type', 'application/x-ndjson');
   return stream(c, async (output) => {

@@ -6,7 +6,7 @@ import { readUsage, type Usage, type UsageGroup, type UsageSums } from '../store
 import { copyLedger } from '../store/export.ts';
 import { type Quality, type QualityGroup, readQuality } from '../store/quality.ts';
 import { type DetailSums, readUsageDetails, type UsageDetails } from '../store/usage-details.ts';
-import { type PageContext, param, read } from './context.ts';
+import { type PageContext, param, read, sharerOf } from './context.ts';
 import { download, nameFile } from './download.ts';
 import { isMonth, readUsageAddress, type UsageAddress } from './usage-address.ts';
 
@@ -79,7 +79,9 @@ export async function downloadLedger(c: PageContext): Promise<Response> {
   const { range, filters } = addressOf(c);
   const asked = { companyId, range, filters, internal: c.var.session.user.role === 'operator' };
   const file = { name: `ledger-${nameOf(range)}.csv`, type: CSV };
-  return download(c, c.var.services, file, (write) => read(c, (sql) => copyLedger(sql, asked, write), EXPORT_MS));
+  return download(c, c.var.services, sharerOf(c), file, (write) =>
+    read(c, (sql) => copyLedger(sql, asked, write), EXPORT_MS),
+  );
 }
 
 /** @throws FieldError for what the page would show a message about */

@@ -6,7 +6,7 @@ import { findUserById, pageOfUsers, type UserSort } from '../store/page.ts';
 import { deleteSessionsOf } from '../store/session.ts';
 import { insertUser, removeUser, setPasswordHash, type UserRow } from '../store/user.ts';
 import { companyField, readCompanyChoice } from './choice.ts';
-import { change, type PageContext, param, type Route, read } from './context.ts';
+import { change, type PageContext, param, type Route, read, sharerOf } from './context.ts';
 import { createCard, csrfInput, type FormState, field, formState, select } from './field.ts';
 import type { Form } from './form.ts';
 import { badge, confirmation, muted, page } from './layout.ts';
@@ -55,7 +55,7 @@ async function create(c: PageContext, form: Form): Promise<Response> {
   if (role !== 'operator' && company_id === null) form.refuse('company', 'must be chosen for this role.');
   form.check();
   // before the transaction: a hash takes a third of a second
-  const hash = password === null ? null : await c.var.services.hashing.run(() => hashPassword(password));
+  const hash = password === null ? null : await c.var.services.hashing.run(sharerOf(c), () => hashPassword(password));
   await change(c, (sql) => insertUser(sql, { email, role, company_id }, hash));
   return c.redirect('/users?done=created', 303);
 }
@@ -84,7 +84,7 @@ async function setPassword(c: PageContext, form: Form): Promise<Response> {
 /** Stores a user's new password and ends the user's sessions, but for the one of this request. */
 export async function replacePassword(c: PageContext, userId: string, password: string): Promise<void> {
   const { services, session } = c.var;
-  const hash = await services.hashing.run(() => hashPassword(password));
+  const hash = await services.hashing.run(sharerOf(c), () => hashPassword(password));
   await change(c, async (sql) => {
     await setPasswordHash(sql, userId, hash);
     await deleteSessionsOf(sql, userId, session.digest);

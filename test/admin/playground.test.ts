@@ -248,3 +248,23 @@ t.test('no page, log, metric or table has the text of a key', async (t) => {
     await sql`select to_jsonb(a)::text as text from audit_log a union all select to_jsonb(k)::text from api_keys k`;
   t.notMatch(rows.map(({ text }) => text).join('\n'), KEY);
 });
+
+t.test('one company holds half of the trials at most: another company still has some', async (t) => {
+  const owner = await signedIn(office, 'owner');
+  const operator = await signedIn(office, 'operator');
+  const cookie = [...owner.cookies].map(([name, value]) => `${name}=${value}`).join('; ');
+  const left = new AbortController();
+  t.teardown(() => left.abort());
+  const body = new URLSearchParams({ csrf: await owner.csrf(), model: 'stalling', prompt: 'Hello' });
+  const trials = Array.from({ length: 12 }, () =>
+    fetch(`${office.adminUrl}${base}/stream`, {
+      method: 'POST',
+      headers: { cookie, origin: office.adminUrl },
+      body,
+      signal: left.signal,
+    }),
+  );
+  const statuses = (await Promise.all(trials)).map(({ status }) => status).sort();
+  t.same(statuses, [...Array(8).fill(200), ...Array(4).fill(503)]);
+  t.equal((await send(operator, {})).status, 200);
+});

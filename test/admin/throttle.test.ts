@@ -35,13 +35,13 @@ t.test('a semaphore runs so many tasks, queues so many more in order, and refuse
   const gates = [0, 1, 2].map(() => Promise.withResolvers<void>());
   const begun: number[] = [];
   const runs = gates.map(({ promise }, i) =>
-    semaphore.run(async () => {
+    semaphore.run(`${i}`, async () => {
       begun.push(i);
       await promise;
     }),
   );
   await t.rejects(
-    semaphore.run(async () => t.fail('never run')),
+    semaphore.run('who', async () => t.fail('never run')),
     Busy,
   );
   t.same(begun, [0]);
@@ -55,5 +55,28 @@ t.test('a semaphore runs so many tasks, queues so many more in order, and refuse
   t.same(begun, [0, 1, 2]);
   gates[2]?.resolve();
   await runs[2];
-  t.equal(await semaphore.run(async () => 'free again'), 'free again');
+  t.equal(await semaphore.run('who', async () => 'free again'), 'free again');
+});
+
+t.test('one company gets half of the permits and of the queue; the rest is for others', async (t) => {
+  const semaphore = new Semaphore({ permits: 4, queue: 4 });
+  const releases = [await semaphore.acquire('greedy'), await semaphore.acquire('greedy')];
+  const begun: string[] = [];
+  const wait = (who: string) => semaphore.acquire(who).then((release) => [begun.push(who), releases.push(release)]);
+  const waiting = [wait('greedy'), wait('greedy')];
+  await t.rejects(semaphore.acquire('greedy'), Busy, 'its part of the queue is full');
+  await Promise.all([wait('one'), wait('other')]);
+  t.same(begun, ['one', 'other'], 'the others do not wait behind it');
+  releases.pop()?.();
+  await tick();
+  t.same(begun, ['one', 'other'], 'what others leave is not for it while it has its part');
+  releases.shift()?.();
+  releases.shift()?.();
+  await Promise.all(waiting);
+  for (const release of releases) release();
+  const exports = new Semaphore({ permits: 3, queue: 0 });
+  await exports.acquire('greedy');
+  await exports.acquire('greedy');
+  await t.rejects(exports.acquire('greedy'), Busy);
+  await exports.acquire('other');
 });

@@ -46,7 +46,7 @@ export function serveOperations(services: PageServices): Hono<ApiEnv> {
   app.get('/openapi.json', (c) => c.body(document, 200, { 'content-type': 'application/json' }));
   app.use(async (c, next) => {
     const bearer = /^Bearer (\S+)$/i.exec(c.req.header('authorization') ?? '')?.[1] ?? '';
-    const token = await semaphore.run(() => services.db.run(USUAL_MS, (sql) => findToken(sql, bearer)));
+    const token = await semaphore.run(bearer, () => services.db.run(USUAL_MS, (sql) => findToken(sql, bearer)));
     if (token === null)
       throw new Problem(401, 'Send an active token of "tollgate token create" as Authorization: Bearer.');
     c.header(SESSION_HEADER, hash('sha256', bearer, 'base64url'));
@@ -57,7 +57,9 @@ export function serveOperations(services: PageServices): Hono<ApiEnv> {
   for (const operation of OPERATIONS) {
     const path = operation.path.replaceAll(/\{(\w+)\}/g, `:$1{${UUID}}`);
     const permits = operation.isLong ? services.slow : semaphore;
-    app.on(operation.method.toUpperCase(), path, (c) => permits.run(() => handle(services, operation, c)));
+    app.on(operation.method.toUpperCase(), path, (c) =>
+      permits.run(sharerOf(c.var.token), () => handle(services, operation, c)),
+    );
   }
   app.all('*', () => {
     throw new Problem(404, 'There is no such operation, or an id in its path is none.');
@@ -94,8 +96,14 @@ async function handle(services: PageServices, operation: Operation, c: ApiContex
   const done = await within(services.db, company, deadlineOf(operation), (sql) => operation.run(sql, call));
   const { file } = operation;
   if (file === undefined) return answer(c, operation, done);
+  const sharer = sharerOf(token);
   const described = { name: file.name(call), type: file.type };
-  return download(c, services, described, (write) => file.write(services.db, call, write));
+  return download(c, services, sharer, described, (write) => file.write(services.db, call, write));
+}
+
+/** Who shares permits: all tokens of one company, or one of an operator. */
+function sharerOf({ company_id, id }: TokenRow): string {
+  return company_id ?? id;
 }
 
 function deadlineOf({ isLong }: Operation): number {
