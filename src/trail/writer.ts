@@ -7,6 +7,11 @@ export interface TrailOptions {
   /** How many days are kept. */
   readonly days: number;
   readonly log: { warn(fields: object, text: string): void; info(fields: object, text: string): void };
+  /**
+   * How many requests a second are kept of which no company is known, and fifty times as many after a while without
+   * any. Whoever reaches the listener can make them, and each is a row for days. Default: all.
+   */
+  readonly strangers?: number;
   /** How long requests wait for others to share their statement; milliseconds. */
   readonly gatherMs?: number;
 }
@@ -17,6 +22,8 @@ const HOUR_MS = 3_600_000;
 const MAX_BLOCKS = 32;
 const MAX_FREE = 2;
 const CLOSE_MS = 2000;
+/** Seconds' worth of requests without a company that are kept at once. */
+const STRANGERS_AT_ONCE = 50;
 
 /**
  * Writes the trail (sql/0030_requests.sql) beside the ledger and never in its way: about once a second, in one
@@ -43,6 +50,9 @@ export class TrailWriter implements Trail {
   #trims = true;
   #failing = false;
   #closed = false;
+  /** Requests without a company that may be kept now, and when that was counted; milliseconds since the epoch. */
+  #strangers = 0;
+  #countedAt = Number.NEGATIVE_INFINITY;
 
   constructor(options: TrailOptions) {
     this.#options = options;
@@ -56,12 +66,23 @@ export class TrailWriter implements Trail {
   }
 
   add(request: EndedRequest, ms: number, added: number, firstEvent: number): void {
-    if (this.#closed) return void this.dropped++;
+    if (this.#closed || (request.companyId === null && !this.#takesStranger(request.at))) return void this.dropped++;
     if (this.#rows.count === 0) this.#interval.wake();
     if (this.#rows.add(request, ms, added, firstEvent)) return;
     if (this.#waiting.length >= MAX_BLOCKS) return void this.dropped++;
     this.#send();
     this.#rows.add(request, ms, added, firstEvent);
+  }
+
+  #takesStranger(at: number): boolean {
+    const { strangers = Number.POSITIVE_INFINITY } = this.#options;
+    if (strangers === Number.POSITIVE_INFINITY) return true;
+    const seconds = Math.max(0, at - this.#countedAt) / 1000;
+    this.#strangers = Math.min(STRANGERS_AT_ONCE * strangers, this.#strangers + seconds * strangers);
+    this.#countedAt = at;
+    if (this.#strangers < 1) return false;
+    this.#strangers--;
+    return true;
   }
 
   /** Writes what waits, trying for CLOSE_MS at most. */
