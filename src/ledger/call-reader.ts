@@ -7,6 +7,7 @@ import type { Timing } from './timing.ts';
 const PAUSE_MS = 50; // between two looks
 const PATIENCE_MS = 1000; // a record is in the database some 200 ms after its call, whichever gateway booked it
 const MAX_WAITING = 200; // calls looked for in one statement
+const MAX_OF_COMPANY = 100; // with all its keys
 const MAX_OF_KEY = 10;
 
 interface Waiting extends WantedCall {
@@ -39,9 +40,10 @@ export class CallReader implements Calls {
     const ofKey = this.#waiting.filter((waiting) => waiting.payer.id === payer.id);
     const same = ofKey.find((waiting) => waiting.requestId === requestId);
     if (same !== undefined) return same.promise;
+    const ofCompany = this.#waiting.filter((waiting) => waiting.payer.companyId === payer.companyId).length;
     const { promise, resolve, reject } = Promise.withResolvers<BookedCall | null>();
     if (ofKey.length >= MAX_OF_KEY) reject(new GatewayError('rate_limit_exceeded', TOO_MANY));
-    else if (!this.#isAvailable() || this.#waiting.length >= MAX_WAITING)
+    else if (!this.#isAvailable() || this.#waiting.length >= MAX_WAITING || ofCompany >= MAX_OF_COMPANY)
       reject(new GatewayError('service_unavailable'));
     else {
       this.#waiting.push({ payer, requestId, months, since: this.#timing.uptime(), promise, resolve, reject });

@@ -11,6 +11,7 @@ const KEPT_MS = 1000; // how long sums serve before they are read again
 const PAUSE_MS = 50; // between two readings
 const PATIENCE_MS = 2000; // how long a request waits
 const MAX_WAITING = 500; // keys read in one statement
+const MAX_OF_COMPANY = 250;
 
 /** What the readers of the database need. The ledger calls them between batches. */
 export interface ReaderOptions {
@@ -56,7 +57,8 @@ export class KeyUsageReader {
     const same = this.#waiting.get(name);
     if (same !== undefined) return same.promise;
     const { promise, resolve, reject } = Promise.withResolvers<KeyUsage>();
-    if (!isAvailable() || this.#waiting.size >= MAX_WAITING) {
+    const ofCompany = [...this.#waiting.values()].filter((waiting) => waiting.companyId === companyId).length;
+    if (!isAvailable() || this.#waiting.size >= MAX_WAITING || ofCompany >= MAX_OF_COMPANY) {
       reject(new GatewayError('service_unavailable'));
       return promise;
     }

@@ -87,3 +87,17 @@ t.test('with the database away the answer is 503, and nobody waits while that is
   const broken = open(() => Promise.reject(new TypeError('a defect')));
   t.match(await thrownBy(broken.reader.find(newPayer(), randomUUID(), MONTHS)), { message: 'a defect' });
 });
+
+t.test('one company with many keys leaves some looks to others', async (t) => {
+  const { clock, reader } = open(async () => []);
+  const companyId = randomUUID();
+  const asked: Promise<unknown>[] = [];
+  for (let n = 0; n < 200; n++) {
+    asked.push(reader.find({ id: randomUUID(), companyId }, randomUUID(), MONTHS).then(String, ({ name }) => name));
+  }
+  const other = reader.find(newPayer(), randomUUID(), MONTHS);
+  clock.now += 1000;
+  t.equal(await other, null, 'it is looked for');
+  const refused = (await Promise.all(asked)).filter((answer) => answer === 'service_unavailable');
+  t.equal(refused.length, 100);
+});
