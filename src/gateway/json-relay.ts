@@ -114,7 +114,6 @@ export class JsonRelay extends Relay {
   }
 
   protected onDeadline(deadline: Deadline): void {
-    if (this.settled) return;
     this.meter.upstreamFailed(`too slow: ${deadline}`);
     if (this.clientGone) return this.#leave();
     this.#fail(deadlineFailure(deadline));

@@ -82,7 +82,6 @@ export class StreamRelay extends Relay implements SpanSink {
   }
 
   protected onDeadline(deadline: Deadline): void {
-    if (this.settled) return;
     this.meter.upstreamFailed(`too slow: ${deadline}`);
     this.#fail(deadlineFailure(deadline));
   }
