@@ -243,6 +243,14 @@ for (const start of UPSTREAMS) {
       }
     });
 
+    t.test('what is not there is refused while its body is still sent', async (t) => {
+      for (let kilobytes = 0; kilobytes < 20; kilobytes++) {
+        const file = new File(['x'.repeat(kilobytes * 1000)], 'x');
+        const error = await thrownBy(client.files.create({ file, purpose: 'user_data' }));
+        t.type(error, NotFoundError, (error as Error).message);
+      }
+    });
+
     t.test('a stream that breaks off throws, and is not mistaken for a whole one', async (t) => {
       const stream = await client.chat.completions.create({ model: SLUGS.broken, messages, stream: true });
       let text = '';

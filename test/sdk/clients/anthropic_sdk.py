@@ -1,5 +1,5 @@
 import os
-from anthropic import Anthropic
+from anthropic import Anthropic, beta_tool
 
 word = os.environ["WORD"]
 client = Anthropic(base_url=os.environ["TOLLGATE_URL"].removesuffix("/v1"), api_key=os.environ["TOLLGATE_KEY"])
@@ -15,4 +15,14 @@ with client.messages.stream(messages=messages, **ask) as stream:
     for text in stream.text_stream:
         print(text, end="")
 print()
+
+
+@beta_tool
+def get_weather(city: str) -> str:
+    """Weather of a city"""
+    return word
+
+
+runner = client.beta.messages.tool_runner(messages=[question], tools=[get_weather], **ask)
+assert word in runner.until_done().content[0].text
 assert client.messages.count_tokens(model="demo-chat", messages=messages).input_tokens > 0

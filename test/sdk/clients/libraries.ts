@@ -56,7 +56,24 @@ export const LIBRARIES: readonly Client[] = [
     ['openai'],
     'a stream, tools by chat completions and responses, embeddings',
   ),
-  library('anthropic-python', 'anthropic_sdk.py', ['anthropic'], 'tools, a stream, the count of tokens'),
+  library(
+    'anthropic-python',
+    'anthropic_sdk.py',
+    ['anthropic'],
+    'tools, a stream, the tool runner, the count of tokens',
+  ),
+  library(
+    'openai-agents',
+    'openai_agents.mjs',
+    ['@openai/agents', 'openai', 'zod'],
+    'an agent with a tool, two turns, a stream and an object by chat completions and responses',
+  ),
+  library(
+    'langgraph',
+    'langgraph.mjs',
+    ['@langchain/langgraph', 'langchain', '@langchain/core', '@langchain/openai', '@langchain/anthropic', 'zod'],
+    'an agent with a tool and memory by chat completions, responses and messages',
+  ),
   library(
     'llamaindex',
     'llamaindex.mjs',
