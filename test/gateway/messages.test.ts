@@ -172,6 +172,12 @@ t.test('of the headers, the version and some features go upstream, and nothing e
       'claude-code-20250219,effort-2025-11-24',
     ],
     ['context-1m-2025-08-07,,x', undefined],
+    // without them, the `thinking.display`, `thinking.block_binding` and `output_config` that SDKs send with them are 400
+    ...[
+      'thinking-display-updates-2026-08-18',
+      'thinking-binding-controls-2026-08-01',
+      'mid-conversation-output-config-2026-07-01',
+    ].map((beta) => [beta, beta] as const),
   ] as const) {
     t.equal((await sent({ 'anthropic-beta': betas }))['anthropic-beta'], expected);
   }
