@@ -94,12 +94,14 @@ async function show({ read, json }: Context, company: string, month: string, csv
 async function closeAll({ read, transact, progress }: Context, month: string): Promise<Outcome> {
   const companies = await read((sql) => companiesToClose(sql, month));
   const closed: { company_id: string; number: number }[] = [];
+  const names = new Map<string, string>();
   if (companies.length > 0) {
     const seals = await transact(checkpointSeals);
     let toldAt = Date.now();
     for (const company of companies) {
       const { number } = await transact((sql) => closeMonth(sql, { company, month, seals }), FOREVER);
       closed.push({ company_id: company, number });
+      names.set(company, (await read((sql) => findCompany(sql, company))).name);
       if (Date.now() - toldAt < PROGRESS_MS && closed.length < companies.length) continue;
       progress(`${closed.length} of ${companies.length} companies closed`);
       toldAt = Date.now();
@@ -107,7 +109,11 @@ async function closeAll({ read, transact, progress }: Context, month: string): P
   }
   const text = listing(
     closed,
-    { COMPANY: ({ company_id }) => company_id, STATEMENT: ({ number }) => number },
+    {
+      COMPANY: ({ company_id }) => names.get(company_id),
+      STATEMENT: ({ number }) => number,
+      ID: ({ company_id }) => company_id,
+    },
     `All calls of ${month.slice(0, 7)} are on statements already.`,
     ['STATEMENT'],
   );

@@ -178,3 +178,10 @@ t.test('verify names a row that entered a closed month behind the triggers', { s
   t.match((await tollgate('ledger', 'verify')).out, new RegExp(`row added +${'[0-9a-f-]{36}'} +- +2026-10 +${hidden}`));
   t.ok(out);
 });
+
+t.test('closing a month of all companies names them', async (t) => {
+  const id = await newCompany('Möwe');
+  await add({ company: id, month: '2026-07-01', prompt: 1, input: '1' });
+  const { out } = await tollgate('statement', 'close', '--all-companies', '--month', '2026-07');
+  t.match(out, new RegExp(`^COMPANY +STATEMENT +ID\n(.*\n)*Möwe +1 +${id}\n`));
+});
