@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import type { ConnectionOptions } from 'node:tls';
+import { type ConnectionOptions, createSecureContext } from 'node:tls';
 
 export type Target = { readonly host: string; readonly port: number } | { readonly path: string };
 
@@ -9,6 +9,9 @@ export type Tls = false | 'prefer' | ConnectionOptions;
 export type Address = Readonly<ReturnType<typeof parseAddress>>;
 
 const URL_FORM = /^postgres(?:ql)?:\/\/(?:([^/?#]*)@)?([^/?#]*)(?:\/([^?#]*))?(?:\?([^#]*))?$/;
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+const CONTROL = /[\0-\x1f\x7f]/;
 
 /** Which of several servers to use. */
 const ROLES: Readonly<Record<string, 'any' | 'primary' | 'standby'>> = {
@@ -20,11 +23,21 @@ const ROLES: Readonly<Record<string, 'any' | 'primary' | 'standby'>> = {
 };
 
 /** Parameters of libpq that are ignored: there are deadlines for everything, and the rest concerns the driver. */
-const IGNORED = ['connect_timeout', 'channel_binding', 'gssencmode', 'keepalives', 'load_balance_hosts', 'pgbouncer'];
+const IGNORED = [
+  ...[
+    'connect_timeout',
+    'tcp_user_timeout',
+    'keepalives',
+    'keepalives_idle',
+    'keepalives_interval',
+    'keepalives_count',
+  ],
+  ...['channel_binding', 'gssencmode', 'load_balance_hosts', 'pgbouncer'],
+];
 
 /**
  * Parses a libpq connection URI, with several hosts (target_session_attrs then defaults to primary), Unix-socket folders,
- * IPv6 in brackets, sslmode and sslrootcert. Other parameters become settings of the session. The driver's own parser
+ * IPv6 in brackets, sslmode, sslrootcert, sslcert and sslkey. Other parameters become settings of the session. The driver's own parser
  * supports neither folders nor IPv6 among several hosts.
  * @throws TypeError that does not repeat the URL, which may contain a password
  */
@@ -32,6 +45,7 @@ export function parseAddress(url: string) {
   const match = URL_FORM.exec(url);
   if (match === null)
     throw new TypeError('the database URL must look like postgres://user:password@host:port/database');
+  if (CONTROL.test(url)) throw new TypeError('the database URL has a line break or another control character in it');
   const [, userinfo = '', authority = '', path = '', search = ''] = match;
   const query = new Map(new URLSearchParams(search));
   const take = (name: string): string | undefined => {
@@ -57,7 +71,11 @@ export function parseAddress(url: string) {
     user: take('user') ?? (decode(user ?? '') || undefined),
     password: take('password') ?? (decode(password.join(':')) || undefined),
     database: take('dbname') ?? (decode(path) || undefined),
-    tls: tlsOf(take('sslmode') ?? take('ssl') ?? 'disable', take('sslrootcert')),
+    tls: withClientCertificate(
+      tlsOf(take('sslmode') ?? take('ssl') ?? 'disable', take('sslrootcert')),
+      take('sslcert'),
+      take('sslkey'),
+    ),
     /** Settings of the session, `application_name` among them. */
     settings: { application_name: 'tollgate', ...Object.fromEntries(query) },
   };
@@ -73,7 +91,7 @@ function target(text: string, fallbackPort: string): Target {
 }
 
 function tlsOf(mode: string, rootcert: string | undefined): Tls {
-  const ca = rootcert === undefined || rootcert === 'system' ? {} : { ca: readFileSync(rootcert, 'utf8') };
+  const ca = rootcert === undefined || rootcert === 'system' ? {} : { ca: read('sslrootcert', rootcert) };
   switch (mode) {
     case 'disable':
     case 'false':
@@ -93,6 +111,32 @@ function tlsOf(mode: string, rootcert: string | undefined): Tls {
       throw new TypeError(
         "the database URL's sslmode must be disable, allow, prefer, require, verify-ca or verify-full",
       );
+  }
+}
+
+/** Adds the certificate by which the server knows the user. */
+function withClientCertificate(tls: Tls, cert: string | undefined, key: string | undefined): Tls {
+  if (cert === undefined && key === undefined) return tls;
+  if (cert === undefined || key === undefined)
+    throw new TypeError("the database URL's sslcert and sslkey are set together");
+  if (typeof tls !== 'object')
+    throw new TypeError("the database URL's sslcert needs sslmode=require, verify-ca or verify-full");
+  const pair = { cert: read('sslcert', cert), key: read('sslkey', key) };
+  try {
+    createSecureContext(pair);
+  } catch (error) {
+    throw new TypeError(`the database URL's sslcert and sslkey cannot be used: ${(error as Error).message}`);
+  }
+  return { ...tls, ...pair };
+}
+
+/** The file that a parameter names. */
+function read(parameter: string, path: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    throw new TypeError(`the database URL's ${parameter} ${JSON.stringify(path)} cannot be read: ${code}`);
   }
 }
 

@@ -54,9 +54,22 @@ t.test('TLS as libpq reads it', async (t) => {
   t.match(tls(`sslmode=require&sslrootcert=${file}/root.pem`), { ca: 'certificate', checkServerIdentity: Function });
 });
 
+t.test('a client certificate needs its key, and TLS for certain', async (t) => {
+  const folder = t.testdir({ 'no.pem': 'no certificate' });
+  const refused = (query: string) => (t.throws(() => parseAddress(`postgres://u@h/db?${query}`)) as Error).message;
+  const pair = `sslcert=${folder}/no.pem&sslkey=${folder}/no.pem`;
+  for (const mode of ['', 'sslmode=disable&', 'sslmode=prefer&'])
+    t.match(refused(`${mode}${pair}`), /sslcert needs sslmode=require, verify-ca or verify-full/);
+  t.match(refused(`sslmode=require&sslcert=${folder}/no.pem`), /sslcert and sslkey are set together/);
+  t.match(refused(`sslmode=require&sslkey=${folder}/no.pem`), /sslcert and sslkey are set together/);
+  t.match(refused(`sslmode=require&sslcert=/none&sslkey=${folder}/no.pem`), /sslcert "\/none" cannot be read: ENOENT/);
+  t.match(refused(`sslmode=require&sslrootcert=/none`), /sslrootcert "\/none" cannot be read: ENOENT/);
+  t.match(refused(`sslmode=require&${pair}`), /sslcert and sslkey cannot be used: /);
+});
+
 t.test('the rest of the query is settings of the session', async (t) => {
   const { settings } = parseAddress(
-    'postgres://u@h/db?application_name=x&search_path=app&connect_timeout=3&channel_binding=require',
+    'postgres://u@h/db?application_name=x&search_path=app&connect_timeout=3&channel_binding=require&keepalives_idle=10&tcp_user_timeout=9',
   );
   t.same(settings, { application_name: 'x', search_path: 'app' });
 });
@@ -68,6 +81,8 @@ t.test('a URL that cannot be read is refused without being repeated', async (t) 
     'postgres://u:secret@h:99999/db',
     'postgres://u:secret@h:x/db',
     'u:secret@h',
+    'postgres://u:secret@h/db\n',
+    'postgres://u:secret\r@h/db',
   ]) {
     const error = t.throws(() => parseAddress(url)) as Error;
     t.type(error, TypeError);

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { type AddressInfo, connect, createServer } from 'node:net';
 import { join } from 'node:path';
-import { TLSSocket } from 'node:tls';
+import { TLSSocket, type TLSSocketOptions } from 'node:tls';
 import t from 'tap';
 import { parseAddress, type Target } from '../../src/store/address.ts';
 import { openDatabase } from '../../src/store/database.ts';
@@ -16,14 +16,15 @@ const { url } = await testDatabase(t);
 const plain = (await startProxy(t, url)).url;
 const skip = spawnSync('openssl', ['version']).status !== 0 && 'no openssl to make a certificate';
 
-/** Speaks TLS in front of the database, with a certificate for 127.0.0.1. */
-async function startTls() {
+/** Speaks TLS in front of the database, with a certificate for 127.0.0.1. @param more options of the server's side */
+async function startTls(more: (cert: Buffer) => TLSSocketOptions = () => ({})) {
   const folder = t.testdir();
   const [cert, key] = [join(folder, 'cert.pem'), join(folder, 'key.pem')];
   const made = ['-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-days', '2'];
   const names = ['-subj', '/CN=postgres', '-addext', 'subjectAltName=IP:127.0.0.1'];
   execFileSync('openssl', ['req', ...made, ...names, '-out', cert, '-keyout', key], { stdio: 'ignore' });
-  const secure = { isServer: true, cert: readFileSync(cert), key: readFileSync(key) };
+  const pem = readFileSync(cert);
+  const secure = { isServer: true, cert: pem, key: readFileSync(key), ...more(pem) };
   const server = createServer((socket) => {
     socket.on('error', () => {});
     socket.once('data', () => {
@@ -38,7 +39,7 @@ async function startTls() {
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   t.teardown(() => server.close());
-  return { port: (server.address() as AddressInfo).port, cert };
+  return { port: (server.address() as AddressInfo).port, cert, key };
 }
 
 async function answerOf(address: string): Promise<unknown> {
@@ -86,4 +87,13 @@ t.test('a server with TLS', { skip }, async (t) => {
   t.equal(await answerOf(at('localhost', `sslmode=verify-ca&sslrootcert=${cert}`)), BYTES, 'another name');
   t.equal(await answerOf(at('localhost', `sslmode=verify-full&sslrootcert=${cert}`)), 'ERR_TLS_CERT_ALTNAME_INVALID');
   t.equal(await answerOf(at('127.0.0.1', 'sslmode=verify-full')), 'DEPTH_ZERO_SELF_SIGNED_CERT');
+});
+
+t.test('a server that asks for a certificate of the client', { skip }, async (t) => {
+  const { port, cert, key } = await startTls((pem) => ({ requestCert: true, rejectUnauthorized: true, ca: pem }));
+  const at = (query: string) => `postgres://tollgate@127.0.0.1:${port}${new URL(plain).pathname}?${query}`;
+  for (const mode of ['require', `verify-full&sslrootcert=${cert}`]) {
+    t.equal(await answerOf(at(`sslmode=${mode}&sslcert=${cert}&sslkey=${key}`)), BYTES, mode);
+  }
+  t.not(await answerOf(at('sslmode=require')), BYTES, 'without');
 });
