@@ -65,6 +65,10 @@ const NOTICE_MS = 1000; // how long it waits for clients that were cut to be not
 const NO_TENANT_ROLE =
   'row-level security between companies is off: the database user may not make the role tollgate_tenant; let an administrator of the server run "create role tollgate_tenant nologin; grant tollgate_tenant to <this user>", then restart';
 
+const MEBIBYTE = 1_048_576;
+/** Below this a gateway refuses requests soon: under a light load it has some 100 MB. */
+const LEAST_MEMORY = 120 * MEBIBYTE;
+
 /** Database connections of the API: queries, and the change feed's LISTEN. */
 const QUERY_CONNECTIONS = 2;
 const API_CONNECTIONS = QUERY_CONNECTIONS + 1;
@@ -116,7 +120,7 @@ export async function openEngine(
   });
   const trail = openTrail(config, own ?? db, metrics, log);
   const { maxRequests, maxDelayMs, maxBodyBytes } = config;
-  const maxMemoryBytes = config.maxMemoryBytes ?? mostMemory();
+  const maxMemoryBytes = memoryOf(config, log);
   const overload = new Overload({ maxRequests, maxDelayMs, maxMemoryBytes });
   // each company finds room for its largest body, even where another holds all it may
   const heldMemory = new HeldMemory(Math.max(HELD_MEMORY * maxMemoryBytes, 8 * maxBodyBytes));
@@ -174,6 +178,19 @@ async function untilNoticed(overload: Overload): Promise<void> {
   for (const end = performance.now() + NOTICE_MS; overload.inFlight > 0 && performance.now() < end; ) {
     await setImmediate();
   }
+}
+
+/** Bytes of memory from which on everything is refused. Warns where that is hardly more than a gateway needs at rest. */
+function memoryOf(config: Config, log: Logger): number {
+  const most = config.maxMemoryBytes ?? mostMemory();
+  if (most < LEAST_MEMORY) {
+    const megabytes = Math.floor(most / MEBIBYTE);
+    log.warn(
+      {},
+      `requests get 503 beyond ${megabytes} MB of memory (MAX_MEMORY_MB), and a gateway has about that at rest: give the container or MAX_MEMORY_MB more`,
+    );
+  }
+  return most;
 }
 
 /** The upstream of the configuration, or the demo. */

@@ -118,6 +118,11 @@ t.test('a company that takes all places it can get leaves some to a company that
 
 t.test('beyond MAX_MEMORY_MB everything is refused with 503, before the key is looked at', async (t) => {
   const gateway = await startGateway(t, upstream.url, { MAX_MEMORY_MB: '64' });
+  t.match(
+    gateway.logged.filter((line) => /"level":40.*MAX_MEMORY_MB/.test(line)),
+    [/64 MB.*give the container or MAX_MEMORY_MB more/],
+    'the start warns',
+  );
   const customer = await furnish(gateway);
   await until(async () => (await customer.chat()).status === 503, 'the gateway has looked at its memory');
   const refused = await ask(`${gateway.url}/models`, { key: 'svc_unknown' });
