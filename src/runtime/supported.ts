@@ -13,7 +13,7 @@ const OLDEST_MINOR = 19;
 export function unsupportedRuntime(versions: Readonly<Record<string, string | undefined>>): string | null {
   const other = versions.bun ? 'Bun' : versions.deno ? 'Deno' : null;
   if (other !== null) {
-    return `needs Node, this is ${other}: the program relies on Node's own HTTP server (on Bun the first request ends the process)`;
+    return `needs Node, this is ${other}: the program relies on Node's own HTTP server; run it with Node from nodejs.org`;
   }
   const { node = 'unknown' } = versions;
   const [major = 0, minor = 0] = node.split('.').map(Number);
