@@ -8,8 +8,9 @@ import type { Deadline } from '../upstream/failure.ts';
 const TICK_MS = 100;
 /** Clients are checked every so many ticks: reading their state costs more, and their limit is long. */
 const CLIENT_TICKS = 10;
-/** The most calls whose clients left and whose answers are still awaited. */
+/** The most calls whose clients left and whose answers are still awaited: of all companies, and of one. */
 const MAX_ABANDONED = 1000;
+const MAX_OF_COMPANY = 500;
 
 // the states of a call
 const CONNECTING = 0;
@@ -71,7 +72,25 @@ export class Deadlines {
 
 /** The calls under watch, and how many of them have lost their client. */
 class WatchedCalls extends ActiveSet<Watch> {
-  abandoned = 0;
+  #abandoned = 0;
+  readonly #byCompany = new Map<string, number>();
+
+  /** @returns false when too many answers are awaited like that already */
+  abandon(company: string): boolean {
+    const own = this.#byCompany.get(company) ?? 0;
+    if (this.#abandoned >= MAX_ABANDONED || own >= MAX_OF_COMPANY) return false;
+    this.#abandoned++;
+    this.#byCompany.set(company, own + 1);
+    return true;
+  }
+
+  /** The answer is awaited no longer. */
+  forget(company: string): void {
+    this.#abandoned--;
+    const own = (this.#byCompany.get(company) as number) - 1;
+    if (own === 0) this.#byCompany.delete(company);
+    else this.#byCompany.set(company, own);
+  }
 }
 
 /** One call under watch. */
@@ -85,7 +104,8 @@ export class Watch implements ActiveMember {
   readonly #res: ClientResponse;
   readonly #onDeadline: (deadline: Deadline) => void;
   readonly #open: WatchedCalls;
-  #abandoned = false;
+  /** The company whose client left while its answer is still awaited. */
+  #abandoned: string | null = null;
   #began = -1;
   #since = -1;
   #waiting = 0;
@@ -118,17 +138,16 @@ export class Watch implements ActiveMember {
    * Keeps waiting for the answer after the client left, within the same limits.
    * @returns false when too many answers are awaited like that already
    */
-  abandon(): boolean {
-    if (this.#open.abandoned >= MAX_ABANDONED) return false;
-    this.#open.abandoned++;
-    this.#abandoned = true;
+  abandon(company: string): boolean {
+    if (!this.#open.abandon(company)) return false;
+    this.#abandoned = company;
     return true;
   }
 
   /** The client's side is over, and nothing more is awaited. */
   close(): void {
-    if (this.#abandoned) this.#open.abandoned--;
-    this.#abandoned = false;
+    if (this.#abandoned !== null) this.#open.forget(this.#abandoned);
+    this.#abandoned = null;
     this.#open.leave(this);
   }
 

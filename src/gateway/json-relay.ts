@@ -135,7 +135,7 @@ export class JsonRelay extends Relay {
     this.clientGone = true;
     if (this.call === null)
       this.watch.close(); // onConnected gives up
-    else if (!this.watch.abandon()) this.#leave();
+    else if (!this.watch.abandon(this.meter.admission.payer.companyId)) this.#leave();
   }
 
   /** Stops waiting for an answer whose client left. */

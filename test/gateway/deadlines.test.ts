@@ -121,17 +121,18 @@ t.test('so many answers are awaited though their clients left, and no more', asy
   deadlines.close();
   const watch = () => deadlines.watch({ writableLength: 0 } as ClientResponse, () => {});
   const abandoned = Array.from({ length: 1000 }, watch);
-  t.ok(abandoned.every((each) => each.abandon()));
-  t.notOk(watch().abandon());
+  t.ok(abandoned.every((each, n) => each.abandon(n < 500 ? 'one' : 'two')));
+  t.notOk(watch().abandon('three'));
   abandoned[17]?.close();
-  t.ok(watch().abandon(), 'one has come');
-  t.notOk(watch().abandon());
+  t.notOk(watch().abandon('two'), 'a company has half of them at most');
+  t.ok(watch().abandon('three'), 'one has come');
+  t.notOk(watch().abandon('three'));
 });
 
 t.test('an answer awaited though its client left has the deadlines of all', async (t) => {
   const { watch, told, pass } = start();
   watch.sent();
-  t.ok(watch.abandon());
+  t.ok(watch.abandon('one'));
   pass(6000);
   t.same(told, ['first_byte']);
 });

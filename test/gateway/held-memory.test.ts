@@ -76,7 +76,15 @@ function relayOf(memory: HeldMemory) {
   const watch = { sent() {}, answered() {}, settled() {}, close() {}, abandon: () => true };
   const load = { inFlight: 1, work: 0 };
   const newHolding = () => new Holding(memory, 'one');
-  const meter = { load, newHolding, watch: () => watch, settle() {}, upstreamFailed() {} } as unknown as CallMeter;
+  const admission = { payer: { companyId: 'one' } };
+  const meter = {
+    admission,
+    load,
+    newHolding,
+    watch: () => watch,
+    settle() {},
+    upstreamFailed() {},
+  } as unknown as CallMeter;
   const error = ({ name }: Error) => {
     became.error = name;
   };
