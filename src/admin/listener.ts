@@ -1,4 +1,5 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
 import type { Logger } from '../log.ts';
 import { Metrics } from '../metrics.ts';
 import { createServerOver } from '../runtime/node-http.ts';
@@ -7,6 +8,10 @@ import type { Forwarder, PagesOrigin } from './forward.ts';
 
 /** What is read of a body before somebody wants it, and what waits for a slow client. */
 const BUFFER_BYTES = 16_384;
+
+/** Connections at once, and those of one address: each takes a descriptor, which the API needs too. */
+const MAX_CONNECTIONS = 1000;
+const MAX_OF_ADDRESS = 500;
 
 /** What /livez, /readyz and /metrics answer from. */
 export interface Health {
@@ -38,6 +43,7 @@ export function createAdminListener(health: Health, origin: (() => PagesOrigin) 
   }
 
   const server = createServerOver(tls, { headersTimeout: 15_000, requestTimeout: 30_000, highWaterMark: BUFFER_BYTES });
+  boundConnections(server);
   server.on('request', (req: IncomingMessage, res: ServerResponse) => {
     const path = (req.url as string).split('?', 1)[0] as string;
     answer(path, req, res).catch((error: Error) => {
@@ -56,6 +62,23 @@ export function createAdminListener(health: Health, origin: (() => PagesOrigin) 
       await (await pages)?.close();
     },
   };
+}
+
+/** Closes connections beyond the bounds. Half of all are left to other addresses, such as the prober of an orchestrator. */
+function boundConnections(server: Server): void {
+  const open = new Map<string, number>();
+  server.maxConnections = MAX_CONNECTIONS;
+  server.on('connection', (socket: Socket) => {
+    const { remoteAddress = '' } = socket;
+    const count = (change: number): number => {
+      const now = (open.get(remoteAddress) ?? 0) + change;
+      if (now > 0) open.set(remoteAddress, now);
+      else open.delete(remoteAddress);
+      return now;
+    };
+    socket.once('close', () => count(-1));
+    if (count(1) > MAX_OF_ADDRESS) socket.destroy();
+  });
 }
 
 async function answerHealth(health: Health, path: string, req: IncomingMessage, res: ServerResponse): Promise<void> {

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import t, { type Test } from 'tap';
 import { ask } from '../support/client.ts';
@@ -95,4 +96,22 @@ t.test('the admin listener does not read a form in chunks of a few bytes to its 
     `POST /sign-in HTTP/1.1\r\nhost: ${new URL(adminUrl).host}\r\norigin: ${adminUrl}\r\ncontent-type: application/x-www-form-urlencoded\r\ntransfer-encoding: chunked\r\n\r\n${`${chunk.length.toString(16)}\r\n${chunk}\r\n`.repeat(count)}0\r\n\r\n`;
   t.equal((await speak(adminUrl, [post('a', 5000)], { quietMs: 20_000 })).status, 413);
   t.equal((await speak(adminUrl, [post('a=1&', 100)], { quietMs: 20_000 })).status, 401, 'a few are read');
+});
+
+t.test('connections to the admin listener are bounded, and those of one address leave some to others', async (t) => {
+  const { gateway } = await start(t);
+  const { hostname, port } = new URL(gateway.adminUrl);
+  let closed = 0;
+  for (let n = 0; n < 510; n++) {
+    const socket = connect(Number(port), hostname).on('error', () => {});
+    t.teardown(() => socket.destroy());
+    socket.resume().on('close', () => closed++);
+  }
+  await until(() => closed === 10, 'ten are closed');
+  const prober = connect({ host: hostname, port: Number(port), localAddress: '127.0.0.2' });
+  t.teardown(() => prober.destroy());
+  prober.write('GET /livez HTTP/1.1\r\nhost: x\r\n\r\n');
+  const [answer] = await once(prober, 'data');
+  t.match(String(answer), /^HTTP\/1\.1 200/);
+  t.equal(closed, 10);
 });
