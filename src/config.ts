@@ -406,10 +406,11 @@ function upstreamHeaders(text: string): Record<string, string> {
 }
 
 /** Headers of upstream calls that the gateway sets itself, or HTTP for one connection. */
+// biome-ignore format: one row per subject
 const OWN_HEADERS: ReadonlySet<string> = new Set([
-  ...['host', 'content-type', 'content-length', 'content-encoding', 'accept', 'accept-encoding', 'authorization'],
-  ...['x-request-id', 'traceparent', 'tracestate', 'anthropic-version', 'anthropic-beta'],
-  ...['connection', 'proxy-connection', 'keep-alive', 'te', 'trailer', 'transfer-encoding', 'upgrade', 'expect'],
+  'host', 'content-type', 'content-length', 'content-encoding', 'accept', 'accept-encoding', 'authorization',
+  'x-request-id', 'traceparent', 'tracestate', 'anthropic-version', 'anthropic-beta',
+  'connection', 'proxy-connection', 'keep-alive', 'te', 'trailer', 'transfer-encoding', 'upgrade', 'expect',
 ]);
 
 /** Names in lowercase and decoded values; '' and null where they are malformed. */

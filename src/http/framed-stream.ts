@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net';
+import { CR, LF } from '../json/bytes.ts';
 import { BufferPool } from '../runtime/buffer-pool.ts';
 import type { ResponseListener, ResponseStream } from './exchange.ts';
 
@@ -9,8 +10,6 @@ const HEAD = 9;
 const TAIL = 7;
 const NOTHING = Buffer.alloc(0);
 const HEX = '0123456789abcdef';
-const CR = 0x0d;
-const LF = 0x0a;
 const LAST_CHUNK = Buffer.from('0\r\n\r\n');
 
 /** The response whose body a stream writes. */

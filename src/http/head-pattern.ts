@@ -1,4 +1,4 @@
-import { CR, LF } from '../json/bytes.ts';
+import { CR, DIGIT_0, LF, SPACE } from '../json/bytes.ts';
 
 /** The longest head that is kept with its connection. */
 const MOST_BYTES = 4096;
@@ -85,11 +85,11 @@ export class HeadPattern {
     const from = at;
     let length = 0;
     for (; at < end && at - from < 8; at++) {
-      const digit = (bytes[at] as number) - ZERO;
+      const digit = (bytes[at] as number) - DIGIT_0;
       if (digit < 0 || digit > 9) break;
       length = length * 10 + digit;
     }
-    if (at === from || (bytes[from] === ZERO && at > from + 1)) return -1;
+    if (at === from || (bytes[from] === DIGIT_0 && at > from + 1)) return -1;
     this.contentLength = length;
     return at;
   }
@@ -110,8 +110,6 @@ interface Hole {
   readonly to: number;
 }
 
-const ZERO = 0x30;
-const SPACE = 0x20;
 const DELETE = 0x7f;
 const LENGTH_NAME = /\r\ncontent-length/gi;
 const LENGTH = /\r\ncontent-length: (0|[1-9]\d{0,7})(?=\r\n)/gi;

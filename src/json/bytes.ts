@@ -7,11 +7,22 @@ export const LF = 0x0a;
 export const CR = 0x0d;
 export const SPACE = 0x20;
 export const QUOTE = 0x22;
+export const PLUS_SIGN = 0x2b;
 export const COMMA = 0x2c;
+export const MINUS_SIGN = 0x2d;
+export const DOT = 0x2e;
+export const DIGIT_0 = 0x30;
+export const DIGIT_9 = 0x39;
 export const COLON = 0x3a;
+export const CAPITAL_E = 0x45;
 export const OPEN_BRACKET = 0x5b;
 export const BACKSLASH = 0x5c;
 export const CLOSE_BRACKET = 0x5d;
+export const LETTER_E = 0x65;
+export const LETTER_F = 0x66;
+export const LETTER_N = 0x6e;
+export const LETTER_T = 0x74;
+export const LETTER_U = 0x75;
 export const OPEN_BRACE = 0x7b;
 export const CLOSE_BRACE = 0x7d;
 
@@ -53,19 +64,19 @@ export function skipSpace(bytes: Uint8Array, i: number, end: number): number {
 
 /** The end of the number that begins at i, or -1. Does not check what follows. */
 export function numberEnd(b: Buffer, i: number, end: number): number {
-  if (i < end && b[i] === 0x2d) i++;
+  if (i < end && b[i] === MINUS_SIGN) i++;
   let from = i;
-  if (i < end && b[i] === 0x30) i++;
+  if (i < end && b[i] === DIGIT_0) i++;
   else i = digitsEnd(b, i, end);
   if (i === from) return -1;
-  if (i < end && b[i] === 0x2e) {
+  if (i < end && b[i] === DOT) {
     from = ++i;
     i = digitsEnd(b, i, end);
     if (i === from) return -1;
   }
-  if (i < end && (b[i] === 0x65 || b[i] === 0x45)) {
+  if (i < end && (b[i] === LETTER_E || b[i] === CAPITAL_E)) {
     i++;
-    if (i < end && (b[i] === 0x2b || b[i] === 0x2d)) i++;
+    if (i < end && (b[i] === PLUS_SIGN || b[i] === MINUS_SIGN)) i++;
     from = i;
     i = digitsEnd(b, i, end);
     if (i === from) return -1;
@@ -74,7 +85,7 @@ export function numberEnd(b: Buffer, i: number, end: number): number {
 }
 
 function digitsEnd(b: Buffer, i: number, end: number): number {
-  while (i < end && (b[i] as number) >= 0x30 && (b[i] as number) <= 0x39) i++;
+  while (i < end && (b[i] as number) >= DIGIT_0 && (b[i] as number) <= DIGIT_9) i++;
   return i;
 }
 
@@ -98,7 +109,7 @@ function longStringEnd(b: Buffer, i: number, end: number): number {
       const c = b[i];
       if (c === QUOTE) return i;
       if (c !== BACKSLASH || i + 1 >= end) return -1;
-      if (b[i + 1] === 0x75) {
+      if (b[i + 1] === LETTER_U) {
         if (!isHex(b, i + 2, Math.min(i + 6, end))) return -1;
         i += 6;
       } else if (ESCAPED[b[i + 1] as number] === 1) i += 2;
@@ -142,7 +153,7 @@ export function unescaped(b: Buffer, start: number, end: number): string {
     let c = b[i++] as number;
     if (c === BACKSLASH) {
       c = LETTERS[b[i++] as number] as number;
-      if (c === 0x75) {
+      if (c === LETTER_U) {
         c = (hex(b, i) << 8) | hex(b, i + 2);
         i += 4;
       }

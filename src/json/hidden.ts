@@ -1,4 +1,4 @@
-import { BACKSLASH, COLON, HEX, QUOTE, SPACE } from './bytes.ts';
+import { BACKSLASH, COLON, HEX, LETTER_U, QUOTE, SPACE } from './bytes.ts';
 
 /** Something that no string of an answer may hold. */
 interface Needle {
@@ -132,7 +132,7 @@ function endOf(units: readonly number[], b: Buffer, i: number, to: number): numb
     const c = b[i] as number;
     let unit = c;
     if (c === BACKSLASH) {
-      const isHex = b[i + 1] === 0x75;
+      const isHex = b[i + 1] === LETTER_U;
       unit = isHex ? hexUnit(b, i + 2) : (b[i + 1] as number);
       i += isHex ? 6 : 2;
     } else if (c < 0x80) i++;

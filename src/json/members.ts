@@ -3,6 +3,7 @@ import {
   CLOSE_BRACE,
   CLOSE_BRACKET,
   COMMA,
+  LETTER_U,
   OPEN_BRACE,
   OPEN_BRACKET,
   QUOTE,
@@ -76,7 +77,7 @@ export function beginning(b: Buffer, start: number): string {
   let end = start;
   for (;;) {
     const c = b[end] as number;
-    const length = c !== BACKSLASH ? sequenceLength(c) : b[end + 1] === 0x75 ? 6 : 2;
+    const length = c !== BACKSLASH ? sequenceLength(c) : b[end + 1] === LETTER_U ? 6 : 2;
     if (end + length > start + SHOWN) break;
     end += length;
   }

@@ -1,3 +1,5 @@
+import { CAPITAL_E, DIGIT_0, DIGIT_9, DOT, LETTER_E, MINUS_SIGN, PLUS_SIGN } from './bytes.ts';
+
 /** States of a parser within a number. A number may end in the four states marked so. */
 export const MINUS = 13;
 export const ZERO = 14; // may end
@@ -13,13 +15,14 @@ export const FAULT = 8;
 
 /** The state of a number after one more byte; FAULT if the byte does not continue it. */
 export function nextNumberState(state: number, c: number): number {
-  if (c >= 0x30 && c <= 0x39) {
+  if (c >= DIGIT_0 && c <= DIGIT_9) {
     if (state === DIGITS || state === FRACTION || state === EXPONENT_DIGITS) return state;
-    if (state === MINUS) return c === 0x30 ? ZERO : DIGITS;
+    if (state === MINUS) return c === DIGIT_0 ? ZERO : DIGITS;
     return state === ZERO ? FAULT : state === POINT ? FRACTION : EXPONENT_DIGITS;
   }
-  if (c === 0x2e) return state === ZERO || state === DIGITS ? POINT : FAULT;
-  if (c === 0x65 || c === 0x45) return state === ZERO || state === DIGITS || state === FRACTION ? EXPONENT : FAULT;
-  if (c === 0x2b || c === 0x2d) return state === EXPONENT ? EXPONENT_SIGN : FAULT;
+  if (c === DOT) return state === ZERO || state === DIGITS ? POINT : FAULT;
+  if (c === LETTER_E || c === CAPITAL_E)
+    return state === ZERO || state === DIGITS || state === FRACTION ? EXPONENT : FAULT;
+  if (c === PLUS_SIGN || c === MINUS_SIGN) return state === EXPONENT ? EXPONENT_SIGN : FAULT;
   return FAULT;
 }

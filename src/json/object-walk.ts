@@ -4,7 +4,11 @@ import {
   COLON,
   COMMA,
   CR,
+  DIGIT_9,
   equals,
+  LETTER_F,
+  LETTER_N,
+  LETTER_T,
   LF,
   numberEnd,
   OPEN_BRACE,
@@ -54,7 +58,6 @@ const AFTER_VALUE = 5;
 /** Most levels of brackets whose kinds fit in the bits of `stack`. */
 const MAX_LEVELS = 31;
 
-const DIGIT_9 = 0x39; // the sign and all digits are at most this
 const FINISH_REASON = Buffer.from('finish_reason');
 const USAGE_KEY = Buffer.from('usage');
 const ERROR_KEY = Buffer.from('error');
@@ -222,7 +225,7 @@ export class ObjectWalk implements HiddenSpans {
       this.hasModel = true;
       this.addEdit(start, end, REPLACE);
     } else if (kind === ERROR) {
-      if (first === 0x6e) return; // null
+      if (first === LETTER_N) return; // null
       this.errorStart = start;
       this.errorEnd = end;
     } else if (kind === USAGE) {
@@ -245,7 +248,7 @@ export class ObjectWalk implements HiddenSpans {
   /** Takes the error behind the colon before i: OpenRouter tells it in the choice. */
   #noteChoiceError(b: Buffer, i: number, end: number, lineEnds: boolean): void {
     const value = spaceEnd(b, i, end, lineEnds);
-    if (b[value] === 0x6e) return; // null
+    if (b[value] === LETTER_N) return; // null
     this.errorStart = value;
     this.errorEnd = b[value] === OPEN_BRACE ? containerEnd(b, value, value, 1, end, lineEnds, null) : value;
   }
@@ -305,7 +308,7 @@ export class ObjectWalk implements HiddenSpans {
     }
     if (first !== OPEN_BRACE && first !== OPEN_BRACKET) {
       const last = scalarEnd(b, i, end);
-      if (values !== null && first <= DIGIT_9) values.push(i, last, NUMBER);
+      if (values !== null && first <= DIGIT_9) values.push(i, last, NUMBER); // the sign and the digits come before letters
       return last;
     }
 
@@ -376,9 +379,9 @@ export class ObjectWalk implements HiddenSpans {
 /** The end of a number, true, false or null, or -1. Does not check what follows. */
 function scalarEnd(b: Buffer, i: number, end: number): number {
   const first = b[i] as number;
-  if (first === 0x6e) return i + 4 <= end && equals(b, i, 4, NULL) ? i + 4 : -1;
-  if (first === 0x74) return i + 4 <= end && equals(b, i, 4, TRUE) ? i + 4 : -1;
-  if (first === 0x66) return i + 5 <= end && equals(b, i, 5, FALSE) ? i + 5 : -1;
+  if (first === LETTER_N) return i + 4 <= end && equals(b, i, 4, NULL) ? i + 4 : -1;
+  if (first === LETTER_T) return i + 4 <= end && equals(b, i, 4, TRUE) ? i + 4 : -1;
+  if (first === LETTER_F) return i + 5 <= end && equals(b, i, 5, FALSE) ? i + 5 : -1;
   return numberEnd(b, i, end);
 }
 

@@ -4,8 +4,12 @@ import {
   CLOSE_BRACKET,
   COLON,
   COMMA,
+  DIGIT_0,
   decodeString,
   equals,
+  LETTER_F,
+  LETTER_N,
+  LETTER_T,
   LONG_STRING,
   numberEnd,
   OPEN_BRACE,
@@ -35,7 +39,6 @@ const NONE = Buffer.alloc(0);
 const TRUE = Buffer.from('true');
 const FALSE = Buffer.from('false');
 const NULL = Buffer.from('null');
-const DIGIT_0 = 0x30;
 const NO_INDICES: readonly number[] = [];
 
 /** Recent short keys, each at the index of its hash: a known key is not decoded again, which saves 2 to 5 % of a small request. */
@@ -95,11 +98,11 @@ class ObjectParser {
         return this.#object(depth + 1);
       case OPEN_BRACKET:
         return this.#array(depth + 1);
-      case 0x74:
+      case LETTER_T:
         return this.#word(TRUE) ? true : undefined;
-      case 0x66:
+      case LETTER_F:
         return this.#word(FALSE) ? false : undefined;
-      case 0x6e:
+      case LETTER_N:
         return this.#word(NULL) ? null : undefined;
       default:
         return this.#number(depth);

@@ -1,15 +1,13 @@
 import type { Femto } from '../domain/money.ts';
 import { RecordWriter, readRecordCost } from '../domain/record.ts';
 import type { UsageRecord } from '../domain/usage.ts';
+import { CLOSE_BRACKET, COMMA, OPEN_BRACKET } from '../json/bytes.ts';
 import type { MonthSpend } from './spend.ts';
 import { finishLine, HEAD_BYTES, lineLength, recordOfLine, writeLine } from './spool-line.ts';
 
 const BLOCK_BYTES = 262_144;
 /** Empty blocks kept for reuse: what a second of high load takes. */
 const MAX_FREE = 32;
-const COMMA = 0x2c;
-const LEFT_BRACKET = 0x5b;
-const RIGHT_BRACKET = 0x5d;
 
 type Block = ReturnType<typeof newBlock>;
 
@@ -126,13 +124,13 @@ export class BatchJson {
     for (const { from, to } of records) room += to - from - HEAD_BYTES;
     if (room > this.#bytes.length) this.#bytes = Buffer.allocUnsafeSlow(2 * room);
     const bytes = this.#bytes;
-    bytes[0] = LEFT_BRACKET;
+    bytes[0] = OPEN_BRACKET;
     let at = 1;
     for (const { block, from, to } of records) {
       at += block.bytes.copy(bytes, at, from + HEAD_BYTES, to);
       bytes[at - 1] = COMMA; // in place of the end of the line
     }
-    bytes[at - 1] = RIGHT_BRACKET;
+    bytes[at - 1] = CLOSE_BRACKET;
     return bytes.subarray(0, at);
   }
 

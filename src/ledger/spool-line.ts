@@ -1,4 +1,5 @@
 import { crc32 } from 'node:zlib';
+import { LF, SPACE } from '../json/bytes.ts';
 
 /**
  * How a record stands in a spool file: one line of ASCII. Length and checksum reveal a line that was cut or
@@ -10,8 +11,6 @@ import { crc32 } from 'node:zlib';
 
 /** Bytes before the record. */
 export const HEAD_BYTES = 18;
-const LF = 0x0a;
-const SPACE = 0x20;
 
 /** A line of a spool file. */
 export interface SpoolLine {

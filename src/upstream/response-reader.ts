@@ -1,4 +1,4 @@
-import { COLON, CR, HEX, LF, SPACE, TAB } from '../json/bytes.ts';
+import { COLON, CR, DIGIT_0, HEX, LF, SPACE, TAB } from '../json/bytes.ts';
 
 export type ResponseState = 'open' | 'done' | 'broken';
 
@@ -146,7 +146,7 @@ export class ResponseReader {
     }
     let status = 0;
     for (let k = from + 9; k < from + 12; k++) {
-      const digit = (b[k] as number) - ZERO;
+      const digit = (b[k] as number) - DIGIT_0;
       if (digit < 0 || digit > 9) return this.#break('no HTTP/1.1 answer');
       status = status * 10 + digit;
     }
@@ -313,7 +313,6 @@ const CONTENT_ENCODING = Buffer.from('content-encoding');
 const TRANSFER_ENCODING = Buffer.from('transfer-encoding');
 const RESPONSE_COST = Buffer.from('x-litellm-response-cost');
 
-const ZERO = 0x30;
 const SEMICOLON = 0x3b;
 
 /** Control characters, which a line may have at its end alone. */
