@@ -13,4 +13,5 @@ async function run(): Promise<void> {
   const { runCli } = await import('./cli.ts');
   const { argv, env, stdin, stdout, stderr } = process;
   process.exitCode = await runCli({ argv: argv.slice(2), env, stdin, stdout, stderr });
+  if (process.channel) process.channel.unref(); // a process manager's, which would keep the process in node:cluster
 }

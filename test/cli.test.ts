@@ -237,6 +237,19 @@ t.test('an address that cannot be listened on is one line that names the variabl
   }
 });
 
+t.test('a process ends when its command is done, in a worker of node:cluster too', async (t) => {
+  // process managers start programs in one; its channel alone would keep the process
+  const main = fileURLToPath(new URL('src/main.ts', ROOT));
+  const primary = `
+    const cluster = require('node:cluster');
+    cluster.setupPrimary({ exec: ${JSON.stringify(main)}, execArgv: [], args: ['--version'] });
+    cluster.fork().on('exit', (code) => process.exit(code));`;
+  const child = spawn(process.execPath, ['--eval', primary], { timeout: 20_000, stdio: ['ignore', 'pipe', 'inherit'] });
+  const [printed, [code]] = await Promise.all([text(child.stdout), once(child, 'close')]);
+  t.match(printed, /^tollgate \d/);
+  t.equal(code, 0);
+});
+
 t.test('only a bug rejects and has a stack trace', async (t) => {
   const serve = async (): Promise<number> => {
     throw new TypeError('a bug');
