@@ -8,6 +8,7 @@ import { text as readText } from 'node:stream/consumers';
 import { connect, type TLSSocket } from 'node:tls';
 import t, { type Test } from 'tap';
 import { Person } from '../admin/people.ts';
+import { faultWorld } from '../faults/world.ts';
 import { testDatabase } from '../support/postgres.ts';
 import { until } from '../support/until.ts';
 
@@ -22,7 +23,7 @@ function newFolder(t: Test): string {
   return folder;
 }
 
-function start(t: Test, env: Record<string, string>, args = ['--workers', '2', '--demo', '--json']) {
+function start(t: Test, env: Record<string, string>, args = ['--workers', '2', '--json']) {
   const base = { DATA_DIR: newFolder(t), PORT: '0', ADMIN_PORT: '0', LOG_LEVEL: 'info' };
   const child = spawn(process.execPath, [MAIN, 'serve', ...args], {
     env: { ...process.env, ...base, ...env },
@@ -32,9 +33,12 @@ function start(t: Test, env: Record<string, string>, args = ['--workers', '2', '
   return { child, exited: once(child, 'exit').then(([code]) => code as number | null) };
 }
 
+/** Starts with a customer's key; with the embedded database, it is the key of the demo company. */
 async function serve(t: Test, env: Record<string, string> = {}) {
-  const { DATABASE_URL = (await testDatabase(t)).url, ...others } = env;
-  const { child, exited } = start(t, { DATABASE_URL, ...others });
+  const isDemo = env.DATABASE_URL === '';
+  const world = isDemo ? null : await faultWorld(t);
+  const own = world === null ? {} : { DATABASE_URL: world.databaseUrl, UPSTREAM_URL: world.demo.url };
+  const { child, exited } = start(t, { ...own, ...env }, ['--workers', '2', '--json', ...(isDemo ? ['--demo'] : [])]);
   let log = '';
   child.stderr.setEncoding('utf8').on('data', (piece) => {
     log += piece;
@@ -52,7 +56,7 @@ async function serve(t: Test, env: Record<string, string> = {}) {
     return exited;
   };
   const metrics = async (): Promise<string> => (await fetch(`${facts.admin_url}/metrics`)).text();
-  return { ...facts, child, lines, stop, metrics };
+  return { ...facts, key: world?.key ?? facts.key, child, lines, stop, metrics };
 }
 
 /** Asks for the models on a connection of its own, which stays open. @returns status lines come as they arrive */
@@ -186,7 +190,8 @@ t.test('what a worker cannot start with ends the program, with one line', async 
     [{ HOST: '192.0.2.1' }, 1, /^tollgate: listen EADDRNOTAVAIL/],
   ];
   for (const [env, code, line] of cases) {
-    const { child, exited } = start(t, { DATABASE_URL: url, LOG_LEVEL: 'silent', ...env });
+    const own = { DATABASE_URL: url, UPSTREAM_URL: 'http://127.0.0.1:1/v1', LOG_LEVEL: 'silent' };
+    const { child, exited } = start(t, { ...own, ...env });
     child.stdout.resume();
     const [written, exit] = await Promise.all([readText(child.stderr), exited]);
     t.equal(exit, code, Object.keys(env).join());

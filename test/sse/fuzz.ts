@@ -31,7 +31,7 @@ export function cutAt(buffer: Buffer, places: readonly number[]): Buffer[] {
 }
 
 /** Between two cuts of one set: several events are whole in a chunk. */
-const APART = 701;
+const APART = 401;
 
 /**
  * Sets of places for `cutAt` that together cut a stream once at every byte; with line ends that have a CR,
