@@ -8,7 +8,7 @@ import { openDatabase } from '../../src/store/database.ts';
 import { eventStore } from '../../src/store/event.ts';
 import { until } from '../support/until.ts';
 import { CHAT, OVERSEAS } from '../support/world.ts';
-import { examine, openTab, signInTab, startBrowser, type Tab } from './browser.ts';
+import { examine, openTab, signedInTab, signInTab, startBrowser, type Tab } from './browser.ts';
 import { paint } from './paint.ts';
 import { PASSWORD, startOffice } from './people.ts';
 
@@ -24,17 +24,12 @@ const base = `/companies/${company}`;
 
 const kept = new Map<string, Tab>();
 
-/** A tab of somebody at the first page. Without options it is that of the tests before: to sign in costs as much as four pages. */
-async function begin(t: Test, email: string, options?: BrowserContextOptions): Promise<Tab> {
+/** A tab of somebody at the first page. Without options it is that of the tests before. */
+async function begin(email: string, options?: BrowserContextOptions): Promise<Tab> {
   const known = options === undefined ? kept.get(email) : undefined;
-  if (known !== undefined) {
-    await known.page.goto('/');
-    return known;
-  }
-  const tab = await openTab(browser, office.adminUrl, options);
-  await signInTab(tab, email, PASSWORD);
+  const tab = known ?? (await signedInTab(t, browser, office.adminUrl, email, options));
   if (options === undefined) kept.set(email, tab);
-  else t.teardown(() => tab.page.context().close());
+  await tab.page.goto('/');
   return tab;
 }
 
@@ -54,7 +49,7 @@ const statusOf = (call: Promise<unknown>) =>
   );
 
 // the owner's tests share one window and one key
-const owner = await begin(t, office.people.owner, { acceptDownloads: true });
+const owner = await begin(office.people.owner, { acceptDownloads: true });
 let key = 'svc_none_yet';
 let client = clientOf(key);
 
@@ -238,7 +233,7 @@ await t.test('the owner creates a key that may do little, and lets it do more', 
 });
 
 await t.test('the owner sees the limits of the company, which an operator sets', async (t) => {
-  const { page, complaints } = await begin(t, office.people.operator);
+  const { page, complaints } = await begin(office.people.operator);
   await page.goto(`${base}/settings`);
   await page.getByLabel('Tokens a minute').fill('0');
   await page.getByRole('button', { name: 'Save limits' }).click();
@@ -287,7 +282,7 @@ await t.test('the owner exports the ledger', async (t) => {
 });
 
 await t.test('the administrator: an assistant, its eligibility, a run of it', async (t) => {
-  const { page, complaints } = await begin(t, office.people.administrator);
+  const { page, complaints } = await begin(office.people.administrator);
   await section(page, 'Assistants').click();
   await page.getByRole('link', { name: 'New assistant' }).click();
   await page.getByLabel('Name').fill('Blurb writer');
@@ -321,7 +316,7 @@ await t.test('the administrator: an assistant, its eligibility, a run of it', as
 });
 
 await t.test('the operator: companies, models and prices, users, the audit log', async (t) => {
-  const { page, complaints } = await begin(t, office.people.operator);
+  const { page, complaints } = await begin(office.people.operator);
   await page.getByRole('heading', { name: 'Overview' }).waitFor();
   await page.getByRole('link', { name: 'Companies' }).click();
   await page.getByText('Create a company', { exact: true }).click();
@@ -369,7 +364,7 @@ await t.test('the operator: companies, models and prices, users, the audit log',
 });
 
 await t.test('onboarding a company: its operator fills in one form, its owner two', async (t) => {
-  const { page, complaints } = await begin(t, office.people.operator);
+  const { page, complaints } = await begin(office.people.operator);
   let forms = 0; // what people have to send
   const send = async (on: Page, button: string) => {
     await on.getByRole('button', { name: button, exact: true }).click();
@@ -403,7 +398,7 @@ await t.test('onboarding a company: its operator fills in one form, its owner tw
 });
 
 await t.test('the owner invites, names and removes people, and reads the audit log', async (t) => {
-  const { page, complaints } = await begin(t, office.people.owner);
+  const { page, complaints } = await begin(office.people.owner);
   await section(page, 'People').click();
   await page.getByLabel('E-mail address').fill('nora@customer.example');
   await page.getByLabel('Role').selectOption('member');
@@ -441,7 +436,7 @@ await t.test('the owner invites, names and removes people, and reads the audit l
 });
 
 await t.test('the operator sets ceilings, which the owner reads', async (t) => {
-  const { page } = await begin(t, office.people.operator);
+  const { page } = await begin(office.people.operator);
   await page.goto(`${base}/settings`);
   await page.getByLabel('Credit limit in EUR a month').fill('100000');
   await page.getByLabel('Lock the EU gate').check();
@@ -457,7 +452,7 @@ await t.test('the operator sets ceilings, which the owner reads', async (t) => {
 });
 
 await t.test('the operator: prices per million, one from a date, its history, an import and the margin', async (t) => {
-  const { page, complaints } = await begin(t, office.people.operator);
+  const { page, complaints } = await begin(office.people.operator);
   await page.getByRole('link', { name: 'Models', exact: true }).first().click();
   await page.getByRole('link', { name: 'Per 1,000,000 tokens' }).click();
   t.match(digits(await page.getByRole('row', { name: 'feather' }).innerText()), digits('0.125'), '0.000125 per 1000');
@@ -521,7 +516,10 @@ await t.test('the operator: prices per million, one from a date, its history, an
 });
 
 await t.test('the member: signs in, sees nothing of access or usage', async (t) => {
-  const { page } = await begin(t, office.people.member);
+  const tab = await openTab(browser, office.adminUrl);
+  const { page } = tab;
+  t.teardown(() => page.context().close());
+  await signInTab(tab, office.people.member, PASSWORD);
   await page.waitForURL('**/account');
   t.equal(await page.getByRole('link', { name: /Access|Usage|Settings|Companies/ }).count(), 0);
   await look(t, page, 'account-member');
@@ -534,7 +532,7 @@ await t.test('the member: signs in, sees nothing of access or usage', async (t) 
 });
 
 await t.test('without JavaScript everything works', async (t) => {
-  const { page } = await begin(t, office.people.owner, { javaScriptEnabled: false });
+  const { page } = await begin(office.people.owner, { javaScriptEnabled: false });
   await page.goto(`${base}/access`);
   await page.getByText('Create a key', { exact: true }).click();
   await page.getByLabel('Name').fill('No script');
@@ -547,7 +545,7 @@ await t.test('pages of a company with two months of data, for screenshots', asyn
   await paint(office.sql, company);
   await office.sql`update api_keys set monthly_budget_eur = 1 where name = 'Newsroom CMS'`;
   await reachBudgets(office.databaseUrl);
-  const operator = await begin(t, office.people.operator);
+  const operator = await begin(office.people.operator);
   // another gateway, which was killed
   await office.sql`insert into gateways (id, name, version, last_seen_at, backlog)
     values (gen_random_uuid(), 'tollgate-2', '0.0.9', now() - interval '5 minutes', 12)`;
@@ -596,7 +594,7 @@ await t.test('the owner searches, sorts and turns the pages of a long list', asy
     insert into api_keys (company_id, name, digest, prefix, scopes, created_by, created_at)
     select ${company}, 'Shop ' || i, sha256(('shop ' || i)::bytea), 'svc_' || left(md5(i::text), 4), '{chat,embeddings}',
       'owen@customer.example', now() - i * interval '1 hour' from generate_series(1, 120) as i`;
-  const { page, complaints } = await begin(t, office.people.owner);
+  const { page, complaints } = await begin(office.people.owner);
   await section(page, 'Access').click();
   const keys = page.getByRole('table', { name: 'API keys' });
   const names = () => keys.getByRole('rowheader').locator('strong').allInnerTexts();

@@ -5,6 +5,7 @@ import axe from 'axe-core';
 import { type Browser, type BrowserContextOptions, type Page, chromium as playwright } from 'playwright-core';
 import type { Test } from 'tap';
 import { until } from '../support/until.ts';
+import { PASSWORD, Person } from './people.ts';
 
 /** A real Chromium, and the checks of every page in it. With SCREENSHOTS=1 it writes pictures to .tap/screenshots. */
 
@@ -57,6 +58,27 @@ export async function openTab(browser: Browser, base: string, options: BrowserCo
   return { page, complaints };
 }
 
+/**
+ * A tab of somebody who is signed in, until the end of the test. Nothing is drawn for that: the sign-in page and the
+ * first page after it cost as much as two others.
+ */
+export async function signedInTab(
+  t: Test,
+  browser: Browser,
+  base: string,
+  email: string,
+  { password = PASSWORD, ...options }: BrowserContextOptions & { password?: string } = {},
+): Promise<Tab> {
+  const person = new Person(base);
+  const { status } = await person.signIn(email, password);
+  if (status !== 303) throw new Error(`${email} could not sign in: ${status}`);
+  const tab = await openTab(browser, base, options);
+  t.teardown(() => tab.page.context().close());
+  await tab.page.context().addCookies([...person.cookies].map(([name, value]) => ({ name, value, url: base })));
+  return tab;
+}
+
+/** Signs in as people do. */
 export async function signInTab({ page }: Tab, email: string, password: string): Promise<void> {
   await page.goto('/sign-in');
   await page.getByLabel('E-mail address').fill(email);

@@ -6,7 +6,7 @@ import { isReading } from '../../src/admin/permission.ts';
 import { ask } from '../support/client.ts';
 import { until } from '../support/until.ts';
 import { customerWith } from '../support/world.ts';
-import { examine, openTab, signInTab, startBrowser } from './browser.ts';
+import { examine, signedInTab, startBrowser } from './browser.ts';
 import { newToken, send } from './operations/tokens.ts';
 import { PASSWORD, signedIn, startOffice } from './people.ts';
 
@@ -208,8 +208,8 @@ t.test('every table of a company refuses changes while it is closed', async (t) 
 });
 
 t.test('an owner downloads everything, an administrator does not', async (t) => {
-  const owner = await openTab(browser, office.adminUrl, { acceptDownloads: true });
-  await signInTab(owner, office.people.owner, `${PASSWORD} 2`);
+  const options = { acceptDownloads: true, password: `${PASSWORD} 2` };
+  const owner = await signedInTab(t, browser, office.adminUrl, office.people.owner, options);
   await owner.page.goto(`${base}/settings`);
   const [download] = await Promise.all([
     owner.page.waitForEvent('download'),
@@ -224,10 +224,8 @@ t.test('an owner downloads everything, an administrator does not', async (t) => 
 });
 
 t.test('an operator closes a company by typing its name, and opens it again', async (t) => {
-  const tab = await openTab(browser, office.adminUrl);
+  const tab = await signedInTab(t, browser, office.adminUrl, office.people.operator);
   const { page } = tab;
-  await signInTab(tab, office.people.operator, PASSWORD);
-  await page.getByRole('heading', { name: 'Overview' }).waitFor();
   await page.goto(`${base}/settings`);
   await page.getByRole('link', { name: 'Close this company…' }).click();
   await page.getByLabel('Name of the company').fill('Nordlicht');

@@ -1,6 +1,6 @@
 import type { Page } from 'playwright-core';
 import t, { type Test } from 'tap';
-import { examine, openTab, signInTab, startBrowser } from './browser.ts';
+import { examine, signedInTab, startBrowser } from './browser.ts';
 import { PASSWORD, startOffice } from './people.ts';
 
 /** Forms in a real browser: nothing that was typed is lost, and nothing happens unasked. */
@@ -16,12 +16,7 @@ const stored = async () =>
     await office.sql`select name, trim_scale(monthly_budget_eur)::text as monthly_budget_eur from companies where id = ${company}`
   )[0];
 
-async function begin(t: Test, email: string, options = {}) {
-  const tab = await openTab(browser, office.adminUrl, options);
-  await signInTab(tab, email, PASSWORD);
-  t.teardown(() => tab.page.context().close());
-  return tab;
-}
+const begin = (t: Test, email: string, options = {}) => signedInTab(t, browser, office.adminUrl, email, options);
 
 const budgetOf = (page: Page) => page.getByLabel('Monthly budget in EUR');
 const save = (page: Page) => page.getByRole('button', { name: 'Save settings' }).click();

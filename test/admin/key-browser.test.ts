@@ -2,8 +2,8 @@ import OpenAI from 'openai';
 import type { Page } from 'playwright-core';
 import t, { type Test } from 'tap';
 import { until } from '../support/until.ts';
-import { examine, openTab, signInTab, startBrowser, type Tab } from './browser.ts';
-import { PASSWORD, startOffice } from './people.ts';
+import { examine, signedInTab, startBrowser } from './browser.ts';
+import { startOffice } from './people.ts';
 
 t.setTimeout(120_000);
 
@@ -14,12 +14,7 @@ const browser = await startBrowser(t);
 const { company } = office.customer;
 const base = `/companies/${company}/access`;
 
-async function begin(t: Test, email: string, options = {}): Promise<Tab> {
-  const tab = await openTab(browser, office.adminUrl, options);
-  await signInTab(tab, email, PASSWORD);
-  t.teardown(() => tab.page.context().close());
-  return tab;
-}
+const begin = (t: Test, email: string, options = {}) => signedInTab(t, browser, office.adminUrl, email, options);
 
 async function look(t: Test, page: Page, name: string): Promise<void> {
   t.same(await examine(page, name), [], `${name}: axe-core finds nothing, and nothing is wider than the window`);

@@ -1,7 +1,7 @@
 import type { Page } from 'playwright-core';
 import t from 'tap';
-import { openTab, signInTab, startBrowser, type Tab } from './browser.ts';
-import { PASSWORD, startOffice } from './people.ts';
+import { signedInTab, startBrowser } from './browser.ts';
+import { startOffice } from './people.ts';
 
 /** The narrowest phones, 320 px wide, with names of 120 letters without a space on every page that links lead to. */
 
@@ -27,17 +27,16 @@ await sql`
   insert into monthly_spend (company_id, billing_month, api_cost_eur, chat_cost_eur)
   values (${company}, billing_month(now()), 0.123456789012345, 123456789012.1)`;
 
-async function begin(email: string): Promise<Tab> {
-  const tab = await openTab(browser, office.adminUrl, { viewport: { width: 320, height: 640 } });
-  await signInTab(tab, email, PASSWORD);
-  t.teardown(() => tab.page.context().close());
-  return tab;
-}
+const begin = (email: string) =>
+  signedInTab(t, browser, office.adminUrl, email, { viewport: { width: 320, height: 640 } });
+
+/** Widths of windows; every other page is drawn in the opposite order, so that it begins as wide as the one before. */
+const widths = [1280, 1200, 1040, 800, 320];
 
 /** How much a page is wider than its window, and what is. */
 async function overflow(page: Page): Promise<string[]> {
   const found: string[] = [];
-  for (const width of [1280, 1200, 1040, 800, 320]) {
+  for (const width of widths.reverse()) {
     await page.setViewportSize({ width, height: 640 });
     found.push(
       ...(await page.evaluate<string[]>(`

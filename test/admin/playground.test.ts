@@ -2,8 +2,8 @@ import type { Page } from 'playwright-core';
 import t, { type Test } from 'tap';
 import { until } from '../support/until.ts';
 import { CHAT, EMBED, OVERSEAS } from '../support/world.ts';
-import { examine, openTab, signInTab, startBrowser } from './browser.ts';
-import { PASSWORD, type Person, signedIn, startOffice } from './people.ts';
+import { examine, signedInTab, startBrowser } from './browser.ts';
+import { type Person, signedIn, startOffice } from './people.ts';
 
 t.setTimeout(180_000);
 
@@ -146,12 +146,7 @@ t.test('a revoked playground stays so until it is allowed again; it is listed ap
 
 await t.test('in a browser', async (t) => {
   const browser = await startBrowser(t);
-  const begin = async (t: Test, options = {}) => {
-    const tab = await openTab(browser, office.adminUrl, options);
-    await signInTab(tab, people.administrator, PASSWORD);
-    t.teardown(() => tab.page.context().close());
-    return tab;
-  };
+  const begin = (t: Test, options = {}) => signedInTab(t, browser, office.adminUrl, people.administrator, options);
   const look = async (page: Page, name: string) => t.same(await examine(page, name), [], name);
   const answer = (page: Page) => page.locator('[data-answer]');
   const figures = (page: Page) => page.locator('[data-figures]');

@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap';
 import { until } from '../support/until.ts';
-import { examine, openTab, signInTab, startBrowser, type Tab } from './browser.ts';
-import { PASSWORD, startOffice } from './people.ts';
+import { examine, signedInTab, startBrowser } from './browser.ts';
+import { startOffice } from './people.ts';
 
 t.setTimeout(300_000); // pages are checked several times: minutes on a busy machine
 
@@ -13,17 +13,14 @@ const { customer, upstream } = office;
 const base = `/companies/${customer.company}`;
 const failing = await office.part(customer, 'fails', upstream.parts.failing);
 
-async function begin(t: Test, email: string, options = {}): Promise<Tab> {
-  const tab = await openTab(browser, office.adminUrl, { locale: 'en', ...options });
-  await signInTab(tab, email, PASSWORD);
-  t.teardown(() => tab.page.context().close());
-  return tab;
-}
+const begin = (t: Test, email: string, options = {}) =>
+  signedInTab(t, browser, office.adminUrl, email, { locale: 'en', ...options });
 
 const idOf = ({ headers }: { headers: Headers }): string => headers.get('x-request-id') as string;
 
 t.test('the owner watches a request fail, and reads what to do about it', async (t) => {
   const { page, complaints } = await begin(t, office.people.owner);
+  await page.goto('/');
   await customer.chat();
   await page.getByRole('navigation', { name: 'Company' }).getByRole('link', { name: 'Requests' }).click();
   await page.getByRole('button', { name: 'Pause' }).waitFor();
@@ -52,6 +49,7 @@ t.test('the operator finds the same request by its id, and reads what the upstre
   const id = idOf(await customer.chat({ model: failing }));
   await until(async () => (await office.sql`select from request_trail where request_id = ${id}`).length > 0, 'its row');
   const { page, complaints } = await begin(t, office.people.operator);
+  await page.goto('/');
   await page.getByRole('navigation', { name: 'Administration' }).getByRole('link', { name: 'Requests' }).click();
   await page.getByLabel('x-request-id').fill(` ${id} `);
   await page.getByRole('button', { name: 'Find' }).click();

@@ -4,9 +4,9 @@ import t from 'tap';
 import { openDatabase, type Sql } from '../../src/store/database.ts';
 import { closeStatement } from '../support/statement.ts';
 import { addUsage } from '../support/usage.ts';
-import { examine, openTab, signInTab, startBrowser } from './browser.ts';
+import { examine, signedInTab, startBrowser } from './browser.ts';
 import { newToken, send } from './operations/tokens.ts';
-import { PASSWORD, signedIn, startOffice } from './people.ts';
+import { signedIn, startOffice } from './people.ts';
 
 t.setTimeout(180_000);
 
@@ -84,9 +84,7 @@ t.test('the JSON is the sealed document, and the CSV has all lines', async (t) =
 
 t.test('the pages are accessible on every window, and print without what one can click', async (t) => {
   const browser = await startBrowser(t);
-  const tab = await openTab(browser, office.adminUrl);
-  await signInTab(tab, office.people.owner, PASSWORD);
-  await tab.page.waitForURL('**/usage');
+  const tab = await signedInTab(t, browser, office.adminUrl, office.people.owner);
   await tab.page.goto(base);
   t.same(await examine(tab.page, 'statements'), []);
   await tab.page

@@ -1,11 +1,11 @@
-import type { Locator, Page } from 'playwright-core';
+import type { Locator } from 'playwright-core';
 import t, { type Test } from 'tap';
 import { addDays } from '../../src/domain/day-range.ts';
 import { openDatabase } from '../../src/store/database.ts';
 import { trailStore } from '../../src/store/request-trail.ts';
 import { addRequests } from '../support/requests.ts';
-import { examine, openTab, signInTab, startBrowser } from './browser.ts';
-import { PASSWORD, signedIn, startOffice } from './people.ts';
+import { examine, signedInTab, startBrowser } from './browser.ts';
+import { signedIn, startOffice } from './people.ts';
 
 t.setTimeout(300_000);
 
@@ -35,12 +35,8 @@ await office.sql`
   select ${company}, ${`${today}T00:00:00Z`}, 'swift', ${key?.id}, 'messages', 4, 0, 1, 1, 4000, 400,
     array_fill(0, array[9]) || array[4] || array_fill(0, array[13]), array_fill(0, array[15])`;
 
-async function begin(t: Test, options = {}): Promise<{ page: Page; complaints: string[] }> {
-  const tab = await openTab(browser, office.adminUrl, { locale: 'en-IE', ...options });
-  t.teardown(() => tab.page.context().close());
-  await signInTab(tab, office.people.owner, PASSWORD);
-  return tab;
-}
+const begin = (t: Test, options = {}) =>
+  signedInTab(t, browser, office.adminUrl, office.people.owner, { locale: 'en-IE', ...options });
 
 const firstsOf = (table: Locator) => table.getByRole('rowheader').allInnerTexts();
 
