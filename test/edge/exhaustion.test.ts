@@ -22,11 +22,12 @@ upstream.answer((res) => {
   res.end('{"choices":[{"message":{"content":"hi"}}],"usage":{"prompt_tokens":1,"completion_tokens":1}}');
 });
 
+const other = await startGateway(t, upstream.url); // has a database to share
+await other.model('quick', { upstream: 'internal' });
+
 /** Starts a gateway by a shell command, in which "$0" and "$@" stand for the gateway's own. */
 async function serve(t: Test, shell: string, args: readonly string[], env: Record<string, string>) {
-  const other = await startGateway(t, upstream.url); // has a database to share
   const company = await other.company();
-  await other.model('quick', { upstream: 'internal', company });
   const key = await other.key(company);
   const child: ChildProcess = spawn(
     args[0] as string,

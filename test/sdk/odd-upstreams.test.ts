@@ -81,20 +81,20 @@ t.test('fifty calls at once, streamed and not: each gets its own answer and one 
   t.equal(sum(rows.map((row) => row.completion_tokens)), sum(answers.map(({ usage }) => usage?.completion_tokens)));
 });
 
+const hasty = await startWorld(t, { FIRST_BYTE_SECONDS: '1', IDLE_SECONDS: '1' });
+
 t.test('an SDK does not repeat a call that may have run: too slow an upstream is asked once', async (t) => {
-  const slow = await startWorld(t, { FIRST_BYTE_SECONDS: '1' });
-  await slow.part(slow.customer, 'slow', 'internal-slow!slow-first-byte-60000');
-  const client = new OpenAI({ baseURL: slow.url, apiKey: slow.customer.key, maxRetries: 2 });
+  await hasty.part(hasty.customer, 'slow', 'internal-slow!slow-first-byte-60000');
+  const client = new OpenAI({ baseURL: hasty.url, apiKey: hasty.customer.key, maxRetries: 2 });
   const error = await thrownBy(client.chat.completions.create({ model: 'slow', messages }));
   t.type(error, InternalServerError);
   t.match(error, { status: 504, code: 'upstream_timeout' });
-  t.equal(slow.upstream.received().length, 1);
+  t.equal(hasty.upstream.received().length, 1);
 });
 
 t.test('a stream that stalls is ended with an error, not left hanging', async (t) => {
-  const stalling = await startWorld(t, { IDLE_SECONDS: '1' });
-  await stalling.part(stalling.customer, 'stalling', 'internal-stalling!stall-after-3');
-  const client = new OpenAI({ baseURL: stalling.url, apiKey: stalling.customer.key, maxRetries: 0 });
+  await hasty.part(hasty.customer, 'stalling', 'internal-stalling!stall-after-3');
+  const client = new OpenAI({ baseURL: hasty.url, apiKey: hasty.customer.key, maxRetries: 0 });
   const stream = await client.chat.completions.create({ model: 'stalling', messages, stream: true });
   let text = '';
   const error = await thrownBy(

@@ -1,5 +1,6 @@
 import type { Test } from 'tap';
 import type { LedgerRow } from './gateway.ts';
+import { until } from './until.ts';
 import type { TestUpstream } from './upstream.ts';
 import { aimockUpstream, demoUpstream } from './upstream.ts';
 import { CHAT, type Customer, EMBED, startWorld, type World } from './world.ts';
@@ -51,8 +52,11 @@ export async function startSdkDay(t: Test, upstream: TestUpstream): Promise<SdkD
       calls.push(line(endpoint, usage.prompt_tokens, usage.completion_tokens ?? 0));
     },
     async compare() {
-      const rows = await world.ledger(customer.company, calls.length);
-      const complete = rows.filter(({ outcome }) => outcome === 'completed');
+      const complete = await until(
+        async () => (await world.ledger(customer.company, 0)).filter(({ outcome }) => outcome === 'completed'),
+        'each call is in the ledger',
+        ({ length }) => length >= calls.length,
+      );
       return {
         ledger: complete.map((row) => line(row.endpoint, row.prompt_tokens, row.completion_tokens)).sort(),
         told: calls.toSorted(),
