@@ -1,6 +1,6 @@
 import { readCostCenter } from '../domain/cost-center.ts';
 import { twoReadings } from '../domain/errors.ts';
-import type { Member, Members } from '../json/members.ts';
+import { type Member, type Members, memberNamed } from '../json/members.ts';
 import type { Edit } from '../json/splice.ts';
 import type { ValidBody } from './body.ts';
 import { bytesWithin, membersWithin } from './members-within.ts';
@@ -22,9 +22,8 @@ const NOTHING = Buffer.alloc(0);
  */
 export function costCenterOf({ body, members }: ValidBody<unknown>, member: string | null): NamedCostCenter {
   if (member === null) return NONE;
-  const metadata = members.findIndex(({ name }) => name === 'metadata');
-  if (metadata < 0) return NONE;
-  const outer = members[metadata] as Member;
+  const outer = memberNamed(members, 'metadata');
+  if (outer === undefined) return NONE;
   const value = bytesWithin(body, outer);
   const inner = membersWithin(value, outer);
   const at = inner === null ? -1 : inner.findIndex(({ name }) => name === member);
@@ -34,8 +33,9 @@ export function costCenterOf({ body, members }: ValidBody<unknown>, member: stri
   const name = readCostCenter(value.toString('utf8', valueStart, valueEnd), `metadata.${member}`);
   if (name === '') return NONE;
   if (inner.length > 1) return { name, removal: [without(value, inner, at, outer.valueStart)] };
-  const next = members[metadata + 1]?.valueStart ?? outer.valueEnd; // there is another: `model`
-  return { name, removal: [without(body.slice(0, next), members, metadata, 0)] };
+  const index = members.indexOf(outer);
+  const next = members[index + 1]?.valueStart ?? outer.valueEnd; // there is another: `model`
+  return { name, removal: [without(body.slice(0, next), members, index, 0)] };
 }
 
 /** Removes one of several members of an object, with the comma before it; of the first, with the comma behind it. */

@@ -25,8 +25,8 @@ export type Route = {
 const MODELS = routeOf('/models', modelList);
 const USAGE = routeOf('/usage', keyUsage);
 
-/** Paths without an identifier. */
-const FIXED: ReadonlyMap<string, Route> = new Map([
+/** Paths without an identifier, the most frequent first: to compare a path costs less than to hash it. */
+const FIXED: readonly (readonly [path: string, route: Route])[] = [
   ['/chat/completions', routeOf('/chat/completions', chat)],
   ['/embeddings', routeOf('/embeddings', embeddings)],
   ['/responses', routeOf('/responses', responses)],
@@ -36,7 +36,7 @@ const FIXED: ReadonlyMap<string, Route> = new Map([
   ['/models/', MODELS],
   ['/usage', USAGE],
   ['/usage/', USAGE],
-]);
+];
 
 /** Paths with one. */
 const WITH_ID: readonly (readonly [path: RegExp, route: Route])[] = [
@@ -66,8 +66,7 @@ export function findRoute(method: string, target: string, basePath: string, head
   const query = target.indexOf('?');
   let path = query < 0 ? target.slice(basePath.length) : target.slice(basePath.length, query);
   if (path.startsWith('//')) path = path.slice(1);
-  const fixed = FIXED.get(path);
-  if (fixed !== undefined) return requireMethod(fixed, method, head);
+  for (const [fixed, route] of FIXED) if (path === fixed) return requireMethod(route, method, head);
   requireOneMeaning(target);
   for (const [pattern, route] of WITH_ID) {
     const id = pattern.exec(path)?.[1];
