@@ -67,15 +67,20 @@ await db.close();
 await server.sql`alter system set enable_seqscan = off`;
 await server.sql`select pg_reload_conf()`;
 
+const seen = new Map<string, Statement>();
+let readBytes = 0; // of the log: it has megabytes, and is looked at again and again
+
 /** Every statement that gateways sent, each once. */
 function sent(): Statement[] {
-  const log = readFileSync(server.log, 'utf8');
-  const statements = new Map<string, Statement>();
-  for (const [, json] of log.matchAll(/^tollgate\|LOG: {2}duration: [\d.]+ ms {2}plan:\n((?:\t.*\n)+)/gm)) {
-    const { 'Query Text': text, Plan: plan } = JSON.parse((json as string).replaceAll('\n\t', '\n'));
-    statements.set(text, { text, plan });
+  const log = readFileSync(server.log).subarray(readBytes).toString();
+  let end = 0;
+  for (const found of log.matchAll(/^tollgate\|LOG: {2}duration: [\d.]+ ms {2}plan:\n((?:\t.*\n)+)/gm)) {
+    const { 'Query Text': text, Plan: plan } = JSON.parse((found[1] as string).replaceAll('\n\t', '\n'));
+    seen.set(text, { text, plan });
+    end = found.index + found[0].length;
   }
-  return [...statements.values()];
+  readBytes += Buffer.byteLength(log.slice(0, end));
+  return [...seen.values()];
 }
 
 function nodesOf(node: Node): Node[] {
