@@ -65,7 +65,10 @@ export class RequestBody {
     return found;
   }
 
-  /** The body with edits made, as views of its pieces and the bytes of the edits. @param edits in any order, not overlapping */
+  /**
+   * The body with edits made, as views of its pieces and the bytes of the edits.
+   * @param edits in any order, not overlapping
+   */
   edited(edits: readonly Edit[]): Buffer[] {
     return splicePieces(
       this.#pieces,

@@ -2,8 +2,15 @@ import { type ErrorName, GatewayError, twoReadings, unsupportedParameter } from 
 import { FILE_ID, requireNoFiles } from '../domain/stateless.ts';
 import type { SteeringFilter } from '../domain/steering.ts';
 import { QUOTE } from '../json/bytes.ts';
-import { ambiguous, type JsonFault, MAX_MEMBERS, MAX_NAMES, type Member, type ParsedObject } from '../json/members.ts';
-import { MAX_VALUES } from '../json/stream-parser.ts';
+import {
+  ambiguous,
+  type JsonFault,
+  MAX_MEMBERS,
+  MAX_NAMES,
+  MAX_VALUES,
+  type Member,
+  type ParsedObject,
+} from '../json/members.ts';
 import type { RequestBody, ValidBody } from './body.ts';
 import { bytesWithin, membersWithin } from './members-within.ts';
 import { validateTools } from './tools.ts';

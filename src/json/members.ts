@@ -25,7 +25,7 @@ export const MAX_MEMBERS = 1024;
 /** Most different names below the top level: each costs V8 0.5 µs. */
 export const MAX_NAMES = 2048;
 
-/** Longer strings below the top level, in bytes as written, are shortened in the value: only roles and types are looked up. */
+/** As LONG_STRING, for strings below the top level, where only roles and types are looked up. */
 export const SHORT_STRING = 32;
 /** What stands for such a string. */
 export const SHORTENED = '...';
@@ -38,6 +38,16 @@ const SHOWN = 64;
 
 /** The bytes that a JSON value other than an object begins with. */
 export const OTHER_VALUE = Buffer.from('["-0123456789tfn');
+
+/** In a longer array of a large body, an item of the same type as the last one kept is left out, unless it is an object. */
+export const REDUCED_ITEMS = 16_384;
+/** As REDUCED_ITEMS, below the second level: 2,048 lists of tokens are no more than 32,768 values. */
+export const REDUCED_DEEP_ITEMS = 16;
+/**
+ * Most values in the reduced value. Each costs a validator about 20 ns, and an object with this
+ * many members pauses for 5 ms whenever its hash table grows. 20,000 messages fit.
+ */
+export const MAX_VALUES = 65_536;
 
 /** One top-level member, and the byte offsets of its value. */
 export interface Member {

@@ -16,7 +16,10 @@ const PART_LEVEL = 5;
 const TYPE = 'type';
 const NONE: readonly number[] = [];
 
-/** Notes the top-level members in which the name occurs, also so deep that names are not decoded, or in which an item has two types. */
+/**
+ * Notes the top-level members in which the name occurs, also so deep that names are not decoded, or in which an item
+ * has two types.
+ */
 export class NameWatcher {
   /** Indices of members. */
   found: readonly number[] = NONE;

@@ -11,8 +11,8 @@ export function splice(body: Buffer, edits: readonly Edit[]): Buffer {
 }
 
 /**
- * Makes the edits in a body that is in pieces. The result consists of views of the pieces, with the bytes of the edits between them:
- * nothing is copied.
+ * Makes the edits in a body that is in pieces. The result consists of views of the pieces, with the bytes of the edits
+ * between them: nothing is copied.
  * @param edits sorted by start, not overlapping; offsets in the whole body
  */
 export function splicePieces(pieces: readonly Buffer[], edits: readonly Edit[]): Buffer[] {

@@ -29,10 +29,13 @@ import {
   MAX_DEPTH,
   MAX_MEMBERS,
   MAX_NAMES,
+  MAX_VALUES,
   type Member,
   OTHER_VALUE,
   type ParsedObject,
+  REDUCED_DEEP_ITEMS,
   REDUCED_DEPTH,
+  REDUCED_ITEMS,
   REDUCED_NUMBER,
   SHORT_STRING,
   SHORTENED,
@@ -42,16 +45,6 @@ import { NameWatcher, type WatchedName } from './name-watcher.ts';
 import { DIGITS, EXPONENT_DIGITS, FAULT, FRACTION, MINUS, nextNumberState, ZERO } from './number-state.ts';
 import { load, MAX_LOAD, pass } from './strings.ts';
 import { Utf8Check } from './utf8-check.ts';
-
-/** In a longer array, an item of the same type as the last one kept is left out, unless it is an object. */
-export const REDUCED_ITEMS = 16_384;
-/** As REDUCED_ITEMS, below the second level: 2,048 lists of tokens are no more than 32,768 values. */
-export const REDUCED_DEEP_ITEMS = 16;
-/**
- * Most values in the reduced value. Each costs a validator about 20 ns, and an object with this
- * many members pauses for 5 ms whenever its hash table grows. 20,000 messages fit.
- */
-export const MAX_VALUES = 65_536;
 
 // What comes next. FAULT is 8; MINUS, 13, and what is above are states of a number. Between tokens:
 const START = 0; // the object's opening brace

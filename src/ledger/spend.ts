@@ -78,7 +78,10 @@ export class SpendTable {
     return key;
   }
 
-  /** What a company or key has spent, in femto-EUR; undefined when the figure has to be read first. @param id see MonthSpend */
+  /**
+   * What a company or key has spent, in femto-EUR; undefined when the figure has to be read first.
+   * @param id see MonthSpend
+   */
   get(id: string, month: string): Femto | undefined {
     return figureOf(this.#months.get(month)?.get(id));
   }

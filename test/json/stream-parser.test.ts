@@ -7,14 +7,17 @@ import {
   MAX_DEPTH,
   MAX_MEMBERS,
   MAX_NAMES,
+  MAX_VALUES,
   type ParsedObject,
+  REDUCED_DEEP_ITEMS,
   REDUCED_DEPTH,
+  REDUCED_ITEMS,
   REDUCED_NUMBER,
   SHORT_STRING,
 } from '../../src/json/members.ts';
 import type { WatchedName } from '../../src/json/name-watcher.ts';
 import { parseObject } from '../../src/json/parser.ts';
-import { MAX_VALUES, ObjectStreamParser, REDUCED_DEEP_ITEMS, REDUCED_ITEMS } from '../../src/json/stream-parser.ts';
+import { ObjectStreamParser } from '../../src/json/stream-parser.ts';
 import { cutAt, fuzz, places } from '../sse/fuzz.ts';
 
 function scan(chunks: readonly Buffer[]): ParsedObject | JsonFault {
