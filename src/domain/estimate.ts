@@ -2,11 +2,14 @@ import type { Piece, TextSample } from '../json/text-sample.ts';
 import { MAX_TOKENS, type TokenCounts } from '../json/usage.ts';
 import { type Prompt, promptTokens } from './prompt.ts';
 import { countTokens, countWeighted } from './tokens.ts';
+import type { Admission } from './usage.ts';
 
-const FIRST_SAMPLES = 8; // of each model; later ones are SAMPLE_MS apart
+const FIRST_SAMPLES = 8; // of a company's calls of a model; later ones are SAMPLE_MS apart
 const SAMPLE_MS = 5000;
+const PAUSE_MS = 10; // between samples of whatever company: one takes 30 µs
 const MIN_TOKENS = 16;
-const MAX_MODELS = 10_000;
+const MAX_COMPANIES = 10_000; // the one that began to learn first is forgotten
+const MAX_MODELS = 100; // of a company; no more are learned
 const DECAY = 0.9; // weight of all earlier samples against the last
 const MAX_SPLIT = 0.02; // share of events with several words up to which an event is one token
 const MAX_PER_EVENT = 1.5; // the same for the tokens of the mean event
@@ -26,27 +29,25 @@ export const NOTHING_SEEN: Generated = { textEvents: 0, generatedBytes: 0, sampl
 /**
  * Estimates token counts when the upstream reports none. An answer has two counts: the tokens of its
  * text (tokens.ts) and its events, often one token each. Calls with a known usage calibrate both for
- * each model; the estimate uses the count that would have predicted those calls better.
+ * each model of a company; the estimate uses the count that would have predicted those calls better.
+ * Calls of other companies tell nothing: what one asks for must not change what another pays.
  */
 export class Estimator {
-  readonly #models = new Map<string, Rates>();
+  /** By company, then by internal model name. */
+  readonly #companies = new Map<string, Map<string, Rates>>();
+  #sampledAt = Number.NEGATIVE_INFINITY;
 
   /**
-   * Calibrates with a call whose usage is known. Counting takes longer than the rest of a request, so
+   * Calibrates with a call whose usage is known. Counting takes as long as the rest of a request, so
    * most calls cost one comparison of times.
-   * @param model internal model name
-   * @param at milliseconds since the epoch
    */
-  learn(model: string, at: number, prompt: Prompt, generated: Generated, tokens: TokenCounts): void {
-    let rates = this.#models.get(model);
-    if (rates === undefined) {
-      if (this.#models.size >= MAX_MODELS) this.#models.clear();
-      rates = new Rates();
-      this.#models.set(model, rates);
-    }
-    if (rates.samples >= FIRST_SAMPLES && Math.abs(at - rates.sampledAt) < SAMPLE_MS) return;
+  learn({ payer, model, at }: Admission, prompt: Prompt, generated: Generated, tokens: TokenCounts): void {
+    if (Math.abs(at - this.#sampledAt) < PAUSE_MS) return;
+    const rates = this.#ratesFor(payer.companyId, model.upstream);
+    if (rates === null || (rates.samples >= FIRST_SAMPLES && Math.abs(at - rates.sampledAt) < SAMPLE_MS)) return;
     rates.samples++;
     rates.sampledAt = at;
+    this.#sampledAt = at;
     rates.prompt.learn(promptTokens(prompt), tokens.prompt);
     if (tokens.completion < MIN_TOKENS) return; // a short answer is mostly framing
     const { textEvents, generatedBytes, sample } = generated;
@@ -54,12 +55,31 @@ export class Estimator {
     if (sample !== null) rates.counted.learn(countWeighted(sample.read(generatedBytes)), tokens.completion);
   }
 
-  estimate(model: string, prompt: Prompt, generated: Generated): TokenCounts {
-    const rates = this.#models.get(model) ?? UNKNOWN_RATES;
+  estimate({ payer, model }: Admission, prompt: Prompt, generated: Generated): TokenCounts {
+    const rates = this.#companies.get(payer.companyId)?.get(model.upstream) ?? UNKNOWN_RATES;
     return {
       prompt: Math.max(1, rounded(promptTokens(prompt) * (rates.prompt.rate ?? 1))),
       completion: rounded(completion(generated, rates)),
     };
+  }
+
+  /** null: too many models of the company were learned. */
+  #ratesFor(company: string, model: string): Rates | null {
+    let models = this.#companies.get(company);
+    const known = models?.get(model);
+    if (known !== undefined) return known;
+    if (models === undefined) {
+      for (const first of this.#companies.keys()) {
+        if (this.#companies.size < MAX_COMPANIES) break;
+        this.#companies.delete(first);
+      }
+      models = new Map();
+      this.#companies.set(company, models);
+    }
+    if (models.size >= MAX_MODELS) return null;
+    const rates = new Rates();
+    models.set(model, rates);
+    return rates;
   }
 }
 

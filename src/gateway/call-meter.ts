@@ -111,11 +111,7 @@ export class CallMeter {
   /** The token counts of a call: what the upstream told, and an estimate of what it did not. */
   tokensOf(usage: ToldUsage | null, generated: Generated): TokenCounts {
     if (isWhole(usage)) return usage;
-    const { prompt, completion } = this.#services.estimator.estimate(
-      this.admission.model.upstream,
-      this.#prompt,
-      generated,
-    );
+    const { prompt, completion } = this.#services.estimator.estimate(this.admission, this.#prompt, generated);
     return { prompt: usage?.prompt ?? prompt, completion: usage?.completion ?? completion };
   }
 
@@ -127,14 +123,14 @@ export class CallMeter {
    */
   settle(outcome: Outcome, usage: ToldUsage | null, generated: Generated, listener: BookingListener | null): void {
     this.outcome = outcome;
-    const { endpoint, model, at } = this.admission;
+    const { endpoint } = this.admission;
     if ((usage === null && outcome === 'upstream_failed') || endpoint === FREE_ENDPOINT) {
       this.drop();
       return listener?.onBooked();
     }
     const { estimator, metrics, ledger, settings } = this.#services;
     const isTold = isWhole(usage);
-    if (isTold && outcome === 'completed') estimator.learn(model.upstream, at, this.#prompt, generated, usage);
+    if (isTold && outcome === 'completed') estimator.learn(this.admission, this.#prompt, generated, usage);
     this.tokens = this.tokensOf(usage, generated);
     const source = isTold ? 'upstream' : 'estimated';
     const details = withCost(usage === null ? null : usage.details, this.toldCost);

@@ -1,6 +1,7 @@
 import t, { type Test } from 'tap';
 import { Estimator, type Generated, NOTHING_SEEN } from '../../src/domain/estimate.ts';
 import { keepPrompt, type Prompt } from '../../src/domain/prompt.ts';
+import type { Admission } from '../../src/domain/usage.ts';
 import { TextSample } from '../../src/json/text-sample.ts';
 
 /** An answer of these events. */
@@ -22,48 +23,56 @@ const prompt = (text: string): Prompt =>
   keepPrompt([Buffer.from(JSON.stringify({ model: 'm', messages: [{ role: 'user', content: text }] }))]);
 const SHORT = prompt('Where does the river go?');
 
+/** A call of a model, by a company. */
+const call = (upstream = 'm', at = 0, companyId = 'one'): Admission =>
+  ({ payer: { companyId }, model: { upstream }, at }) as Admission;
+
 const near = (t: Test, found: number, wanted: number): boolean =>
   t.ok(Math.abs(found - wanted) <= Math.max(3, wanted / 10), `${found}, not far from ${wanted}`);
 
 t.test('untaught, an event of a word is a token, however the text is counted', async (t) => {
   const estimator = new Estimator();
-  t.equal(estimator.estimate('m', SHORT, answer(...words(500))).completion, 500);
+  t.equal(estimator.estimate(call(), SHORT, answer(...words(500))).completion, 500);
   const halves = words(500)
     .flatMap((word) => [word.slice(0, 2), word.slice(2)])
     .filter((half) => half !== '');
-  t.equal(estimator.estimate('m', SHORT, answer(...halves)).completion, halves.length, 'a small vocabulary');
+  t.equal(estimator.estimate(call(), SHORT, answer(...halves)).completion, halves.length, 'a small vocabulary');
 });
 
 t.test('untaught, events of several words are counted by their text', async (t) => {
   const estimator = new Estimator();
-  near(t, estimator.estimate('m', SHORT, answer(...chunks(100, 6))).completion, 600);
-  near(t, estimator.estimate('m', SHORT, answer(...chunks(1, 5000))).completion, 5000);
-  near(t, estimator.estimate('m', SHORT, { ...answer(words(400).join('')), textEvents: 0 }).completion, 400);
+  near(t, estimator.estimate(call(), SHORT, answer(...chunks(100, 6))).completion, 600);
+  near(t, estimator.estimate(call(), SHORT, answer(...chunks(1, 5000))).completion, 5000);
+  near(t, estimator.estimate(call(), SHORT, { ...answer(words(400).join('')), textEvents: 0 }).completion, 400);
 });
 
 t.test('a text that changes its kind is counted by all of it', async (t) => {
   const digits = Array.from({ length: 300 }, (_, n) => `${1000 + n},`); // three tokens each
-  near(t, new Estimator().estimate('m', SHORT, answer(...chunks(50, 6), ...digits)).completion, 300 + 900);
+  near(t, new Estimator().estimate(call(), SHORT, answer(...chunks(50, 6), ...digits)).completion, 300 + 900);
 });
 
 t.test('nothing generated is nothing', async (t) => {
   const estimator = new Estimator();
-  t.equal(estimator.estimate('m', SHORT, NOTHING_SEEN).completion, 0);
-  t.equal(estimator.estimate('m', SHORT, answer('')).completion, 0, 'the role alone');
+  t.equal(estimator.estimate(call(), SHORT, NOTHING_SEEN).completion, 0);
+  t.equal(estimator.estimate(call(), SHORT, answer('')).completion, 0, 'the role alone');
 });
 
 t.test('a model’s own calls teach how it counts, and each model has its own way', async (t) => {
   const estimator = new Estimator();
   const text = answer(...chunks(40, 7));
   const long = prompt(words(300).join(''));
-  const untaught = estimator.estimate('m', long, text);
+  const untaught = estimator.estimate(call(), long, text);
   for (let n = 0; n < 8; n++) {
-    estimator.learn('m', n, long, text, { prompt: untaught.prompt * 2, completion: untaught.completion * 3 });
+    estimator.learn(call('m', n * 10), long, text, {
+      prompt: untaught.prompt * 2,
+      completion: untaught.completion * 3,
+    });
   }
-  const taught = estimator.estimate('m', long, answer(...chunks(20, 14)));
+  const taught = estimator.estimate(call(), long, answer(...chunks(20, 14)));
   near(t, taught.prompt, untaught.prompt * 2);
   near(t, taught.completion, untaught.completion * 3);
-  t.same(estimator.estimate('other', long, text), untaught);
+  t.same(estimator.estimate(call('other'), long, text), untaught);
+  t.same(estimator.estimate(call('m', 0, 'other'), long, text), untaught, 'calls of a company teach nothing of others');
 });
 
 t.test('of events and text, what told the last calls better decides', async (t) => {
@@ -71,25 +80,41 @@ t.test('of events and text, what told the last calls better decides', async (t) 
   const byText = new Estimator();
   for (let n = 0; n < 8; n++) {
     const wild = chunks(50, 3 + ((n * 5) % 7));
-    byEvents.learn('m', n, SHORT, answer(...wild), { prompt: 9, completion: 50 }); // whatever an event holds
-    byText.learn('m', n, SHORT, answer(...wild), { prompt: 9, completion: wild.join('').split(' ').length - 1 });
+    byEvents.learn(call('m', n * 10), SHORT, answer(...wild), { prompt: 9, completion: 50 }); // whatever an event holds
+    byText.learn(call('m', n * 10), SHORT, answer(...wild), {
+      prompt: 9,
+      completion: wild.join('').split(' ').length - 1,
+    });
   }
-  t.equal(byEvents.estimate('m', SHORT, answer(...chunks(30, 9))).completion, 30);
-  near(t, byText.estimate('m', SHORT, answer(...chunks(30, 9))).completion, 270);
+  t.equal(byEvents.estimate(call(), SHORT, answer(...chunks(30, 9))).completion, 30);
+  near(t, byText.estimate(call(), SHORT, answer(...chunks(30, 9))).completion, 270);
 });
 
 t.test('after the first lessons a call teaches every five seconds at most', async (t) => {
   const estimator = new Estimator();
   const lesson = (at: number, tokens: number): void =>
-    estimator.learn('m', at, SHORT, NOTHING_SEEN, { prompt: tokens, completion: 0 });
-  for (let n = 0; n < 8; n++) lesson(1000, 100);
-  t.equal(estimator.estimate('m', SHORT, NOTHING_SEEN).prompt, 100);
+    estimator.learn(call('m', at), SHORT, NOTHING_SEEN, { prompt: tokens, completion: 0 });
+  for (let n = 0; n < 8; n++) lesson(930 + 10 * n, 100);
+  t.equal(estimator.estimate(call(), SHORT, NOTHING_SEEN).prompt, 100);
   lesson(5999, 900);
-  t.equal(estimator.estimate('m', SHORT, NOTHING_SEEN).prompt, 100);
+  t.equal(estimator.estimate(call(), SHORT, NOTHING_SEEN).prompt, 100);
   lesson(6000, 900);
-  t.ok(estimator.estimate('m', SHORT, NOTHING_SEEN).prompt > 150);
+  t.ok(estimator.estimate(call(), SHORT, NOTHING_SEEN).prompt > 150);
+});
+
+t.test('of the calls of all companies one teaches every ten milliseconds at most', async (t) => {
+  const estimator = new Estimator();
+  const lesson = (at: number, company: string): void =>
+    estimator.learn(call('m', at, company), SHORT, NOTHING_SEEN, { prompt: 900, completion: 0 });
+  lesson(1000, 'one');
+  lesson(1009, 'two');
+  lesson(1010, 'three');
+  const learned = ['one', 'two', 'three'].map(
+    (company) => estimator.estimate(call('m', 0, company), SHORT, NOTHING_SEEN).prompt === 900,
+  );
+  t.same(learned, [true, false, true]);
 });
 
 t.test('a prompt of any size has a token at least', async (t) => {
-  t.equal(new Estimator().estimate('m', keepPrompt([Buffer.from('{"input":""}')]), NOTHING_SEEN).prompt, 1);
+  t.equal(new Estimator().estimate(call(), keepPrompt([Buffer.from('{"input":""}')]), NOTHING_SEEN).prompt, 1);
 });
