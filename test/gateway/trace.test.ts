@@ -121,7 +121,7 @@ t.test('each endpoint by its own name', async (t) => {
 
 t.test('refusals and failures', async (t) => {
   const { world, collector } = shared;
-  const { customer } = world;
+  const customer = await world.newCustomer();
   const seen = async (answer: { headers: Headers }, count: number) =>
     trace(collector, traceOf(answer.headers.get('x-request-id')), count);
 
@@ -236,7 +236,7 @@ t.test('without a collector nothing of the headers goes upstream', async (t) => 
 
 t.test('a client that leaves is told of', async (t) => {
   const { world, collector } = shared;
-  const { customer } = world;
+  const customer = await world.newCustomer();
   await world.part(customer, 'slow', world.upstream.parts.long);
   const leaving = new AbortController();
   const headers = { traceparent: `00-${LEFT}-${PARENT}-01`, authorization: `Bearer ${customer.key}` };

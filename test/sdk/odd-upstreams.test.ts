@@ -93,8 +93,9 @@ t.test('an SDK does not repeat a call that may have run: too slow an upstream is
 });
 
 t.test('a stream that stalls is ended with an error, not left hanging', async (t) => {
-  await hasty.part(hasty.customer, 'stalling', 'internal-stalling!stall-after-3');
-  const client = new OpenAI({ baseURL: hasty.url, apiKey: hasty.customer.key, maxRetries: 0 });
+  const customer = await hasty.newCustomer();
+  await hasty.part(customer, 'stalling', 'internal-stalling!stall-after-3');
+  const client = new OpenAI({ baseURL: hasty.url, apiKey: customer.key, maxRetries: 0 });
   const stream = await client.chat.completions.create({ model: 'stalling', messages, stream: true });
   let text = '';
   const error = await thrownBy(
