@@ -84,7 +84,7 @@ t.test('one line a request: id, company, slug, status, tokens, added microsecond
     completion_tokens: 7,
   });
   t.equal(new Date(time).toISOString(), time);
-  t.ok(ms >= 790, 'client and upstream took their time');
+  t.ok(ms > 600, 'client and upstream took their time'); // 400 each; the client's begins before it is connected
   t.ok(Number.isInteger(added_us) && added_us > 0 && added_us < 790_000 / 2, 'which is not the gateway');
   t.notMatch(text, /secret|diary|internal|svc_/);
 });
