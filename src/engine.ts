@@ -60,7 +60,6 @@ export interface Engine {
 
 const CLOSE_MS = 10_000; // how long closing waits for the database to take the last records
 const HELD_MEMORY = 0.5; // part of all memory that large bodies and answers may take
-const STRANGERS = 20; // requests a second that the trail keeps although no company is known
 const NOTICE_MS = 1000; // how long it waits for clients that were cut to be noticed
 const NO_TENANT_ROLE =
   'row-level security between companies is off: the database user may not make the role tollgate_tenant; let an administrator of the server run "create role tollgate_tenant nologin; grant tollgate_tenant to <this user>", then restart';
@@ -311,7 +310,7 @@ function openOwn({ databaseConnections }: Config, databaseUrl: string): Database
 /** null: it is off. */
 function openTrail({ requestTrailDays: days }: Config, db: Database, metrics: Metrics, log: Logger) {
   if (days === 0) return null;
-  const trail = new TrailWriter({ store: trailStore(db), days, log, strangers: STRANGERS });
+  const trail = new TrailWriter({ store: trailStore(db), days, log });
   metrics.counter('tollgate_request_trail_total', 'Requests the trail holds, and those dropped', (add) => {
     add({ result: 'written' }, trail.written);
     add({ result: 'dropped' }, trail.dropped);

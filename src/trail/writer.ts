@@ -7,11 +7,6 @@ export interface TrailOptions {
   /** How many days are kept. */
   readonly days: number;
   readonly log: { warn(fields: object, text: string): void; info(fields: object, text: string): void };
-  /**
-   * How many requests a second are kept of which no company is known, and fifty times as many after a while without
-   * any. Whoever reaches the listener can make them, and each is a row for days. Default: all.
-   */
-  readonly strangers?: number;
   /** How long requests wait for others to share their statement; milliseconds. */
   readonly gatherMs?: number;
 }
@@ -22,8 +17,9 @@ const HOUR_MS = 3_600_000;
 const MAX_BLOCKS = 32;
 const MAX_FREE = 2;
 const CLOSE_MS = 2000;
-/** Seconds' worth of requests without a company that are kept at once. */
-const STRANGERS_AT_ONCE = 50;
+/** Requests without a company that are kept in a second, and at once: any stranger makes them, and each is a row for days. */
+const STRANGERS = 20;
+const STRANGERS_AT_ONCE = 1000;
 
 /**
  * Writes the trail (sql/0030_requests.sql) beside the ledger and never in its way: about once a second, in one
@@ -75,10 +71,8 @@ export class TrailWriter implements Trail {
   }
 
   #takesStranger(at: number): boolean {
-    const { strangers = Number.POSITIVE_INFINITY } = this.#options;
-    if (strangers === Number.POSITIVE_INFINITY) return true;
     const seconds = Math.max(0, at - this.#countedAt) / 1000;
-    this.#strangers = Math.min(STRANGERS_AT_ONCE * strangers, this.#strangers + seconds * strangers);
+    this.#strangers = Math.min(STRANGERS_AT_ONCE, this.#strangers + seconds * STRANGERS);
     this.#countedAt = at;
     if (this.#strangers < 1) return false;
     this.#strangers--;

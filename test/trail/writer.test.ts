@@ -138,16 +138,16 @@ t.test('old days and hours are looked for without any request', async (t) => {
 
 t.test('of requests without a company a number each second is kept, of the others all', async (t) => {
   const { store, batches } = fakeStore();
-  const writer = new TrailWriter({ store, days: 3, log, strangers: 2, gatherMs: 5 });
+  const writer = new TrailWriter({ store, days: 3, log, gatherMs: 5 });
   const add = (companyId: string | null, at: number) => writer.add(ended({ companyId, at }), 1, 0, Number.NaN);
-  for (let n = 0; n < 200; n++) {
+  for (let n = 0; n < 1200; n++) {
     add(null, AT);
     add('7d9c0000-0000-4000-8000-000000000000', AT);
   }
-  for (let n = 0; n < 10; n++) add(null, AT + 1000 + n);
+  for (let n = 0; n < 30; n++) add(null, AT + 1000);
   await writer.close();
   const rows = batches.flat();
-  t.equal(rows.filter(({ c }) => c === undefined).length, 100 + 2);
-  t.equal(rows.filter(({ c }) => c !== undefined).length, 200);
-  t.equal(writer.dropped, 100 + 8);
+  t.equal(rows.filter(({ c }) => c === undefined).length, 1000 + 20);
+  t.equal(rows.filter(({ c }) => c !== undefined).length, 1200);
+  t.equal(writer.dropped, 200 + 10);
 });
