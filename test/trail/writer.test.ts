@@ -36,6 +36,7 @@ function fakeStore() {
 }
 
 const log = { warn() {}, info() {} };
+const COMPANY = '7d9c0000-0000-4000-8000-000000000000';
 const AT = Date.parse('2026-11-22T23:59:59.999Z');
 
 function ended(change: Partial<EndedRequest> & { status?: number } = {}): EndedRequest {
@@ -84,7 +85,7 @@ t.test('while the database is away memory is bounded, requests beyond are counte
   fake.error = new DatabaseUnavailable('X', 'away');
   const writer = new TrailWriter({ store: fake.store, days: 3, log, gatherMs: 5 });
   t.teardown(() => writer.close());
-  const one = ended();
+  const one = ended({ companyId: COMPANY });
   const most = 250_000;
   for (let i = 0; i < most; i++) writer.add(one, 1, 1, Number.NaN);
   const { dropped } = writer;
@@ -142,7 +143,7 @@ t.test('of requests without a company a number each second is kept, of the other
   const add = (companyId: string | null, at: number) => writer.add(ended({ companyId, at }), 1, 0, Number.NaN);
   for (let n = 0; n < 1200; n++) {
     add(null, AT);
-    add('7d9c0000-0000-4000-8000-000000000000', AT);
+    add(COMPANY, AT);
   }
   for (let n = 0; n < 30; n++) add(null, AT + 1000);
   await writer.close();
