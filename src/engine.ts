@@ -303,8 +303,10 @@ async function openTracing(config: Config, instance: string, metrics: Metrics, l
 }
 
 /** A connection for what must not hold up the ledger; null where there is none to spare. */
-function openOwn({ databaseConnections }: Config, databaseUrl: string): Database | null {
-  return databaseConnections > API_CONNECTIONS ? openDatabase({ url: databaseUrl, maxConnections: 1 }) : null;
+function openOwn({ databaseConnections, fastHttp }: Config, databaseUrl: string): Database | null {
+  return databaseConnections > API_CONNECTIONS
+    ? openDatabase({ url: databaseUrl, maxConnections: 1, isFast: fastHttp })
+    : null;
 }
 
 /** null: it is off. */

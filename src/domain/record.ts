@@ -156,7 +156,7 @@ export function readRecordCost(json: string): RecordCost | null {
 
 type Matched = [string, string, string, string, string, string, string, string];
 const RECORD =
-  /^\{"billing_month":"([\d-]{10})","request_id":"([\da-f-]{36})","company_id":"([\da-f-]{36})","api_key_id":"([\da-f-]{36})",.*,"prompt_tokens":(\d+),"completion_tokens":(\d+),"cost_eur":(\d+(?:\.\d+)?),"price_input":/;
+  /^\{"billing_month":"([\d-]{10})","request_id":"([\da-f-]{36})","company_id":"([\da-f-]{36})","api_key_id":"([\da-f-]{36})",.*?,"prompt_tokens":(\d+),"completion_tokens":(\d+),"cost_eur":(\d+(?:\.\d+)?),"price_input":/;
 
 /** A JSON string of ASCII characters. */
 export function asciiJson(text: string): string {
