@@ -5,11 +5,13 @@ import { promisify } from 'node:util';
 import { gunzipSync } from 'node:zlib';
 import t from 'tap';
 import { startDemo } from '../../src/demo/server.ts';
+import { openDatabase } from '../../src/store/database.ts';
+import { findEmbedded } from '../../src/store/embedded.ts';
 import { startProcess } from '../faults/gateway.ts';
 import { CHILD_ENV } from '../support/child.ts';
 import { ROOT, tollgate } from '../support/cli.ts';
 import { ask } from '../support/client.ts';
-import { emptyDatabase, testDatabase } from '../support/postgres.ts';
+import { emptyDatabase, holds, testDatabase } from '../support/postgres.ts';
 import { until } from '../support/until.ts';
 
 t.setTimeout(120_000);
@@ -49,6 +51,9 @@ t.test('from embedded to an own server, by the commands of the documentation, wh
   const writer = (async () => {
     while (!writing.signal.aborted) await chat(gateway.url);
   })();
+  const source = openDatabase({ url: findEmbedded(env.DATA_DIR) as string, maxConnections: 1 });
+  t.teardown(() => source.close());
+  await until(() => holds(source, 'exists (select from ledger_seals)'), 'rows are sealed');
   const target = await emptyDatabase(t);
   const { stdout } = await run('sh', ['-ec', documented(target.url)], {
     cwd: folder,
