@@ -1,4 +1,4 @@
-import { createReadStream, existsSync, statSync } from 'node:fs';
+import { createReadStream, statSync } from 'node:fs';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip, createGzip } from 'node:zlib';
@@ -19,7 +19,6 @@ export const backupCommands: readonly Command[] = [
     notes:
       'One snapshot of all tables of Tollgate, compressed. Works for the embedded database and for any other on one server; a ledger that "tollgate database distribute" spread over several is backed up with the tools of Postgres. The file appears under its name when it is whole. It holds digests of keys and passwords, so only its owner may read it. Sessions are not in it: people sign in again. Records that wait in a spool are not in it either.',
     async run({ db, progress }, { to }) {
-      if (existsSync(to)) throw new Failure(`${to} exists already; remove it or choose another name`);
       const report = reporter(progress);
       let last: BackupProgress = { table: '', rows: 0, bytes: 0 };
       await intoFile(to, (file) =>

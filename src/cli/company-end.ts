@@ -39,7 +39,7 @@ export const companyEndCommands: readonly Command[] = [
     summary: 'write all that is stored about a company into one archive',
     operand,
     options: {
-      to: required('--to FILE.tar.gz', (text) => text, 'the archive; "-" is standard output'),
+      to: required('--to FILE.tar.gz', (text) => text, 'file to write; it must not exist yet; "-" is standard output'),
       internal: flag('--internal', 'include what only operators see, such as internal model names'),
     },
     notes:

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { createReadStream } from 'node:fs';
+import { createReadStream, existsSync } from 'node:fs';
 import { type FileHandle, open, rename, rm } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
 import { Failure } from './command.ts';
@@ -32,9 +32,10 @@ export function inputName(path: string): string {
 
 /**
  * Makes a file that nobody but its owner may read. It has another name until it is whole.
- * @throws Failure when it cannot be written
+ * @throws Failure when it cannot be written, or is there already
  */
 export async function intoFile<T>(path: string, fill: (file: FileHandle) => Promise<T>): Promise<T> {
+  if (existsSync(path)) throw new Failure(`${path} exists already; remove it or choose another name`);
   const draft = `${path}.${randomUUID()}.part`;
   try {
     const file = await open(draft, 'wx', 0o600);

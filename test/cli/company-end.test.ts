@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { PassThrough, Readable } from 'node:stream';
@@ -79,8 +79,15 @@ t.test('export writes an archive that tar reads, under its name when it is whole
   t.match(execFileSync('tar', ['tzf', file], { encoding: 'utf8' }), `company-${id}/manifest.json`);
   t.equal(statSync(file).mode & 0o777, 0o600);
   t.same(readdirSync(folder), ['acme.tar.gz'], 'no draft is left');
+  const before = readFileSync(file);
+  t.match(await tollgate('company', 'export', id, '--to', file), {
+    code: 1,
+    out: '',
+    err: `tollgate: ${file} exists already; remove it or choose another name\n`,
+  });
+  t.same(readFileSync(file), before, 'a file that is there is not overwritten');
   t.match(
-    (await tollgate('company', 'export', id, '--to', file)).out,
+    (await tollgate('company', 'export', id, '--to', join(folder, 'again.tar.gz'))).out,
     /FILE +ROWS +WHAT\n(.*\n)*users\.jsonl +1 +the people/,
   );
   t.match(await tollgate('company', 'export', id, '--to', join(folder, 'none', 'x')), {
