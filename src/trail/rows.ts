@@ -4,7 +4,7 @@ import { asciiJson } from '../domain/record.ts';
 import { nameOrNot } from '../domain/redact.ts';
 
 /** Bytes of a block: some 2000 requests, which are one statement. */
-const BLOCK_BYTES = 524_288;
+export const BLOCK_BYTES = 524_288;
 const MAX_REASON = 600; // characters of the upstream's words
 const OPEN = 0x5b; // [
 const CLOSE = 0x5d; // ]
@@ -35,8 +35,8 @@ export class TrailRows {
     return [dayOf(this.#firstAt), dayOf(this.#lastAt)];
   }
 
-  /** @returns false where there is no room for it */
-  add(request: EndedRequest, ms: number, added: number, firstEvent: number): boolean {
+  /** @returns its bytes; 0 where there is no room for it */
+  add(request: EndedRequest, ms: number, added: number, firstEvent: number): number {
     const { at, reply, endpoint, companyId, keyId, slug, meter } = request;
     let text = `,{"i":"${reply.requestId}","t":"${this.#iso.of(at)}","e":"${endpoint}","s":${reply.status},"d":${Math.round(ms)},"a":${Math.round(added * 1000)}`;
     if (companyId !== null) text += `,"c":"${companyId}"`;
@@ -46,12 +46,12 @@ export class TrailRows {
     if (meter !== null) text += callText(meter);
     if (reply.failure !== null) text += failureText(request, reply.failure);
     text += '}';
-    if (this.#used + text.length + 1 > BLOCK_BYTES) return false;
+    if (this.#used + text.length + 1 > BLOCK_BYTES) return 0;
     this.#used += this.#bytes.write(text, this.#used, 'latin1');
     this.#count++;
     if (at < this.#firstAt) this.#firstAt = at;
     if (at > this.#lastAt) this.#lastAt = at;
-    return true;
+    return text.length;
   }
 
   /** The array. Nothing may be added afterwards, until it is emptied. */

@@ -1,6 +1,7 @@
+import { mayTakePlace } from '../domain/fair-share.ts';
 import type { EndedRequest, Trail, TrailStore } from '../domain/ports.ts';
 import { IdleInterval } from '../runtime/idle-interval.ts';
-import { TrailRows } from './rows.ts';
+import { BLOCK_BYTES, TrailRows } from './rows.ts';
 
 export interface TrailOptions {
   readonly store: TrailStore;
@@ -13,7 +14,7 @@ export interface TrailOptions {
 
 const GATHER_MS = 1000;
 const HOUR_MS = 3_600_000;
-/** Blocks that may wait for the database: 16 MiB, some 60,000 requests. Later requests are dropped. */
+/** Blocks that may wait for the database: 16 MiB, some 60,000 requests. What finds no room is dropped. */
 const MAX_BLOCKS = 32;
 const MAX_FREE = 2;
 const CLOSE_MS = 2000;
@@ -49,6 +50,8 @@ export class TrailWriter implements Trail {
   /** Requests without a company that may be kept now, and when that was counted; milliseconds since the epoch. */
   #strangers = 0;
   #countedAt = Number.NEGATIVE_INFINITY;
+  /** Blocks that each company filled since some had to wait: a flood of one leaves room. '': of no company. */
+  readonly #filled = new Map<string, number>();
 
   constructor(options: TrailOptions) {
     this.#options = options;
@@ -64,10 +67,16 @@ export class TrailWriter implements Trail {
   add(request: EndedRequest, ms: number, added: number, firstEvent: number): void {
     if (this.#closed || (request.companyId === null && !this.#takesStranger(request.at))) return void this.dropped++;
     if (this.#rows.count === 0) this.#interval.wake();
-    if (this.#rows.add(request, ms, added, firstEvent)) return;
-    if (this.#waiting.length >= MAX_BLOCKS) return void this.dropped++;
-    this.#send();
-    this.#rows.add(request, ms, added, firstEvent);
+    const isLate = this.#waiting.length > 1;
+    const company = request.companyId ?? '';
+    const filled = isLate ? (this.#filled.get(company) ?? 0) : 0;
+    if (isLate && !mayTakePlace(filled, this.#waiting.length, MAX_BLOCKS)) return void this.dropped++;
+    let bytes = this.#rows.add(request, ms, added, firstEvent);
+    if (bytes === 0) {
+      this.#send();
+      bytes = this.#rows.add(request, ms, added, firstEvent);
+    }
+    if (isLate) this.#filled.set(company, filled + bytes / BLOCK_BYTES);
   }
 
   #takesStranger(at: number): boolean {
@@ -128,6 +137,7 @@ export class TrailWriter implements Trail {
           this.#free.push(rows);
         }
       }
+      this.#filled.clear();
       if (this.#trims && !this.#closed) await this.#trim();
       if (this.#failing) this.#options.log.info({}, 'requests: the trail is written again');
       this.#failing = false;

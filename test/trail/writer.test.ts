@@ -37,6 +37,7 @@ function fakeStore() {
 
 const log = { warn() {}, info() {} };
 const COMPANY = '7d9c0000-0000-4000-8000-000000000000';
+const OTHER = '7d9c0000-0000-4000-8000-000000000001';
 const AT = Date.parse('2026-11-22T23:59:59.999Z');
 
 function ended(change: Partial<EndedRequest> & { status?: number } = {}): EndedRequest {
@@ -98,6 +99,28 @@ t.test('while the database is away memory is bounded, requests beyond are counte
   writer.add(one, 1, 1, Number.NaN);
   await until(() => writer.written === most - dropped + 1, 'and what comes later');
   t.equal(writer.dropped, dropped);
+});
+
+t.test('a flood of one company leaves room for requests of another, in each outage', async (t) => {
+  const fake = fakeStore();
+  const writer = new TrailWriter({ store: fake.store, days: 3, log, gatherMs: 5 });
+  t.teardown(() => writer.close());
+  const flood = ended({ companyId: COMPANY, status: 404 });
+  const other = ended({ companyId: OTHER });
+  for (let outage = 1; outage <= 2; outage++) {
+    fake.error = new DatabaseUnavailable('X', 'away');
+    const before = writer.dropped + writer.written;
+    for (let i = 0; i < 200_000; i++) {
+      writer.add(flood, 1, 1, Number.NaN);
+      if (i % 100 === 0) writer.add(other, 1, 1, Number.NaN);
+    }
+    fake.error = null;
+    await until(() => writer.dropped + writer.written === before + 202_000, 'what was kept is written');
+    const rows = fake.batches.flat();
+    t.equal(rows.filter(({ c }) => c === OTHER).length, 2000, 'all of the other are kept');
+    t.ok(rows.length > 70_000, `${rows.length}: the flood has most of the room`);
+    fake.batches.length = 0;
+  }
 });
 
 t.test('rows that the database refuses are dropped, and hold up no others', async (t) => {
