@@ -109,7 +109,7 @@ export const companyCommands: readonly Command[] = [
           'DISABLED MODELS': ({ disabled_model_slugs }) => disabled_model_slugs.join(', ') || '-',
           ...limitColumn(companies, (company) => limitTexts(company, PLAIN)),
           ...(companies.some(({ closed_at }) => closed_at !== null) && {
-            CLOSED: ({ closed_at }) => minute(closed_at),
+            'CLOSED (UTC)': ({ closed_at }) => minute(closed_at),
           }),
         },
         'There are no companies; "tollgate company create" adds one.',

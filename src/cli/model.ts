@@ -109,7 +109,10 @@ async function setFrom(context: Context, slug: string, company_id: string | null
     );
   }
   const price = await context.transact((sql) => schedulePrice(sql, { slug, company_id, from, input, output }));
-  return { json: priceJson(price), text: showPrice('The price begins at its date, on every gateway.', price) };
+  return {
+    json: priceJson(price),
+    text: showPrice('The price begins at its date, on every gateway.', price, context.config.billingTimezone),
+  };
 }
 
 /** Warns of a price of 0, which may be a mistake. */

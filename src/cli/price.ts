@@ -10,7 +10,7 @@ import {
   withdrawPrice,
 } from '../store/price.ts';
 import { type Command, command, optional, required } from './command.ts';
-import { card, listing } from './text.ts';
+import { card, listing, zoned } from './text.ts';
 
 const slug = { shown: 'SLUG', meaning: 'public name of the model', read: readSlug };
 const NUMBERS = ['EUR/1K IN', 'EUR/1K OUT'];
@@ -29,14 +29,16 @@ export const priceCommands: readonly Command[] = [
         'on this day of the billing time zone, or at this ISO time; default: the whole history',
       ),
     },
-    notes: 'Prices are exact, in EUR per 1000 tokens. A call costs the price of the moment in which it is admitted.',
-    async run({ transact }, { company = null, at }, slug) {
+    notes:
+      'Prices are exact, in EUR per 1000 tokens. A call costs the price of the moment in which it is admitted. Times are those of BILLING_TIMEZONE; with --json they are in UTC.',
+    async run({ transact, config }, { company = null, at }, slug) {
+      const zone = config.billingTimezone;
       if (at !== undefined) {
         const answers = await transact((sql) => pricesOn(sql, slug, company, at));
-        return { json: answers.map(answerJson), text: showAnswers(answers) };
+        return { json: answers.map(answerJson), text: showAnswers(answers, zone) };
       }
       const rows = await transact((sql) => priceHistory(sql, slug, company));
-      return { json: rows.map(priceJson), text: showHistory(rows) };
+      return { json: rows.map(priceJson), text: showHistory(rows, zone) };
     },
   }),
   command({
@@ -47,9 +49,9 @@ export const priceCommands: readonly Command[] = [
       from: required('--from DATE', readMoment, 'when it would begin, as "tollgate model price" shows it'),
       company: optional('--company ID', readUuid, "a price of this company's own model instead of the shared one"),
     },
-    async run({ transact }, { from, company = null }, slug) {
+    async run({ transact, config }, { from, company = null }, slug) {
       const price = await transact(async (sql) => withdrawPrice(sql, await findComingPrice(sql, slug, company, from)));
-      return { json: priceJson(price), text: showPrice('The price is withdrawn.', price) };
+      return { json: priceJson(price), text: showPrice('The price is withdrawn.', price, config.billingTimezone) };
     },
   }),
   command({
@@ -83,8 +85,8 @@ export function priceJson({ slug, company_id, valid_from, input, output, changed
   return { slug, company_id, valid_from, input, output, changed_by, begun };
 }
 
-export function showPrice(sentence: string, price: PriceRow): string {
-  return priceCard(sentence, price, price.valid_from.toISOString());
+export function showPrice(sentence: string, price: PriceRow, zone: string): string {
+  return priceCard(sentence, price, zoned(price.valid_from, zone));
 }
 
 function priceCard(
@@ -96,9 +98,9 @@ function priceCard(
   return card(sentence, { slug, company: company_id ?? 'all', ...prices, from });
 }
 
-function showHistory(rows: readonly PriceRow[]): string {
+function showHistory(rows: readonly PriceRow[], zone: string): string {
   const columns = {
-    FROM: ({ valid_from }: PriceRow) => valid_from.toISOString(),
+    FROM: ({ valid_from }: PriceRow) => zoned(valid_from, zone),
     'EUR/1K IN': ({ input }: PriceRow) => input ?? 'removed',
     'EUR/1K OUT': ({ output }: PriceRow) => output ?? 'removed',
     COMPANY: ({ company_id }: PriceRow) => company_id ?? 'all',
@@ -112,14 +114,14 @@ function answerJson({ from, valid_from, company_id, input, output }: PriceAnswer
   return { from, valid_from, company_id, input, output };
 }
 
-function showAnswers(answers: readonly PriceAnswer[]): string {
+function showAnswers(answers: readonly PriceAnswer[], zone: string): string {
   const columns = {
-    AT: ({ from }: PriceAnswer) => from.toISOString(),
+    AT: ({ from }: PriceAnswer) => zoned(from, zone),
     'EUR/1K IN': ({ input }: PriceAnswer) => input ?? 'no model',
     'EUR/1K OUT': ({ output }: PriceAnswer) => output ?? 'no model',
     MODEL: ({ company_id, input }: PriceAnswer) =>
       input === null ? '-' : company_id === null ? 'shared' : "the company's own",
-    SINCE: ({ valid_from }: PriceAnswer) => valid_from?.toISOString(),
+    SINCE: ({ valid_from }: PriceAnswer) => valid_from && zoned(valid_from, zone),
   };
   return listing(answers, columns, '', NUMBERS);
 }

@@ -75,6 +75,15 @@ export function minute(at: Date | null): string {
   return at === null ? '-' : at.toISOString().slice(0, 16).replace('T', ' ');
 }
 
+/** "2027-01-01T00:00:00.000+01:00": an instant by the clock of a zone, exact. In UTC it ends in Z. */
+export function zoned(at: Date, timeZone: string): string {
+  if (timeZone === 'UTC') return at.toISOString();
+  const day = { year: 'numeric', month: '2-digit', day: '2-digit' } as const;
+  const time = { hour: '2-digit', minute: '2-digit', second: '2-digit', fractionalSecondDigits: 3 } as const;
+  const format = new Intl.DateTimeFormat('sv-SE', { timeZone, ...day, ...time, timeZoneName: 'longOffset' });
+  return format.format(at).replace(' GMT', '').replace(' ', 'T').replace(',', '.').replace('\u2212', '-');
+}
+
 export function yesNo(value: boolean): string {
   return value ? 'yes' : 'no';
 }

@@ -2,7 +2,7 @@ import { oneOf, orNone, readInstant, readName, readUuid } from '../domain/field.
 import { type Access, createToken, listTokens, revokeToken, type TokenRow } from '../store/admin-token.ts';
 import { type Command, command, optional, required } from './command.ts';
 import { ACTOR } from './database.ts';
-import { card, listing, minute } from './text.ts';
+import { card, instant, listing, minute } from './text.ts';
 
 const ACCESS_TEXTS: Readonly<Record<Access, string>> = { read: 'read', write: 'read and change' };
 
@@ -28,7 +28,7 @@ export const tokenCommands: readonly Command[] = [
         name,
         company: company ?? 'all',
         access: ACCESS_TEXTS[access],
-        expires: minute(expires),
+        expires: expires === null ? 'never' : instant(expires),
       });
       return { json: created, text };
     },

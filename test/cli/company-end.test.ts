@@ -26,7 +26,7 @@ await db.run(5000, (sql) => addUsage(sql, [{ company: id, prompt: 1000, input: '
 t.test('close and reopen say what they did', async (t) => {
   t.match(await tollgate('company', 'close', id), { code: 0, out: /^Company closed\.\n.*\n {2}closed +20/s });
   t.match((await tollgate('company', 'close', id)).out, /^The company was closed already\./);
-  t.match((await tollgate('company', 'list')).out, /CLOSED\n.*Acme .*20\d\d-/s);
+  t.match((await tollgate('company', 'list')).out, /CLOSED \(UTC\)\n.*Acme .*20\d\d-/s);
   t.match(await tollgate('company', 'reopen', id), { code: 0, out: /^Company reopened\./ });
   t.match(await tollgate('company', 'reopen', id, '--json'), { code: 0, json: { id, closed_at: null } });
   t.match((await tollgate('company', 'list')).out, /MODELS\n/, 'no column without any');

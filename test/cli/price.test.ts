@@ -178,6 +178,22 @@ t.test('model import: a dry run, the import, and once more', async (t) => {
   });
 });
 
+t.test('a price is shown on the clock of the billing time zone, and withdrawn as shown', async (t) => {
+  const berlin = { DATABASE_URL: (await testDatabase(t)).url, BILLING_TIMEZONE: 'Europe/Berlin' };
+  const inBerlin = (...argv: string[]) => run(['model', ...argv], { env: berlin });
+  await run(['migrate'], { env: berlin }); // which sets the zone
+  const prices = ['--input-price', '1', '--output-price', '2'];
+  await inBerlin('create', '--slug', 'far', '--upstream', 'x', '--kind', 'chat', '--eu-hosted', 'true', ...prices);
+  const shown = '2099-07-01T00:00:00.000+02:00';
+  const at = shown.replace(/[.+]/g, '\\$&');
+  const { out } = await inBerlin('set', 'far', '--input-price', '3', '--from', '2099-07-01');
+  t.match(out, ` from              ${shown}\n`);
+  t.match((await inBerlin('price', 'far')).out, `\n${shown} `);
+  t.match((await inBerlin('price', 'far', '--at', '2099-07-01')).out, new RegExp(`\n${at} .* ${at}\n`));
+  t.match((await inBerlin('price', 'far', '--json')).json, [{ valid_from: '2099-06-30T22:00:00.000Z' }, {}]);
+  t.match(await inBerlin('withdraw', 'far', '--from', shown), { code: 0, out: shown });
+});
+
 t.test('demo remove says when there is nothing', async (t) => {
   t.match(await tollgate('demo', 'remove'), { code: 0, out: 'There is nothing of the demo.\n' });
 });

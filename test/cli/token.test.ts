@@ -18,6 +18,12 @@ t.test('a token is created, listed without its text, and revoked', async (t) => 
   t.equal(await db.run(5000, (sql) => findToken(sql, json.token)), null);
 });
 
+t.test('a token that was created says when it ends, with the zone', async (t) => {
+  const create = async (...more: string[]) => (await tollgate('token', 'create', '--name', 'x', ...more)).out;
+  t.match(await create('--expires', '2099-01-31'), / expires +2099-01-31 00:00 UTC\n/);
+  t.match(await create(), / expires +never\n/);
+});
+
 t.test('a company that does not exist, an end in the past, a wrong access: refused in words', async (t) => {
   const create = (...more: string[]) => tollgate('token', 'create', '--name', 'x', ...more);
   t.match(await create('--company', '00000000-0000-4000-8000-000000000000'), { code: 1, err: /There is no company/ });
