@@ -98,10 +98,10 @@ function activeKeys(c: PageContext, base: string) {
     cells: {
       Key: ({ id, name, prefix }: KeyRow) =>
         html`<strong>${isWritable ? html`<a href="${base}/${id}">${name}</a>` : name}</strong><br><code>${prefix}…</code>`,
-      State: (key: KeyRow) => html`${keyState(key, now)}${restrictionsOf(key, format)}`,
+      State: (key: KeyRow) =>
+        html`${keyState(key, now)}${key.expires_at && html`<br>${muted(html`until ${format.instant(key.expires_at)}`)}`}${restrictionsOf(key, format)}`,
       ...originCells(format, now),
-      Expires: ({ expires_at: at }: KeyRow) => (at === null ? muted('never') : format.instant(at)),
-      [COST]: ({ spent }: { spent: string }) => format.eur(spent),
+      [COST]: ({ spent }: { spent: string }) => format.amount(spent),
       Actions: ({ id, name }: KeyRow) =>
         isWritable
           ? html`<span class="row-actions"><a class="button quiet" href="${base}/${id}/rotate">Rotate<span class="sr"> ${name}</span></a>
@@ -121,7 +121,7 @@ function playgrounds(c: PageContext, keys: readonly Trial[], base: string): Html
       html`<strong>${isWritable ? html`<a href="${base}/${id}">${name}</a>` : name}</strong>`,
     Limits: (key: KeyRow) => restrictionsOf(key, format) || muted('none'),
     'Last used': ({ last_used_at: at }: KeyRow) => (at === null ? muted('never') : format.ago(at, services.clock())),
-    [COST]: ({ spent }: Trial) => format.eur(spent),
+    [COST]: ({ spent }: Trial) => format.amount(spent),
     Actions: ({ id, name }: KeyRow) =>
       isWritable
         ? html`<a class="button danger" href="${base}/${id}/revoke">Revoke<span class="sr"> ${name}</span></a>`
@@ -146,7 +146,7 @@ function deadKeys(c: PageContext) {
       State: (key: KeyRow) =>
         html`${keyState(key, now)}<br>${muted(format.instant((key.revoked_at ?? key.expires_at) as Date))}`,
       ...originCells(format, now),
-      [COST]: ({ spent }: { spent: string }) => format.eur(spent),
+      [COST]: ({ spent }: { spent: string }) => format.amount(spent),
     },
   };
 }

@@ -91,7 +91,7 @@ function topSpenders(caption: string, spenders: readonly Spender[], format: Form
   const cells = {
     Company: ({ id, name }: Spender) =>
       name === null ? muted('a removed company') : html`<a href="/companies/${id}/usage">${name}</a>`,
-    Spent: ({ cost_eur }: Spender) => format.eur(cost_eur),
+    Spent: ({ cost_eur }: Spender) => format.amount(cost_eur),
     Share: ({ share }: Spender) => (share === null ? '' : format.percent(share)),
   };
   return table(caption, spenders, { cells, figures: ['Spent', 'Share'] });
@@ -105,8 +105,8 @@ function budgets({ total, used_up, nearest }: Overview['budgets'], format: Forma
       }`,
     Used: ({ percent }: NearBudget) =>
       html`${percent >= 100 ? badge('bad', 'used up') : ''} ${format.percent(percent)}`,
-    Spent: ({ spent_eur }: NearBudget) => format.eur(spent_eur),
-    Of: ({ budget_eur }: NearBudget) => format.eur(budget_eur),
+    Spent: ({ spent_eur }: NearBudget) => format.amount(spent_eur),
+    Of: ({ budget_eur }: NearBudget) => format.amount(budget_eur),
     Forecast: ({ forecast_percent, reached_on }: NearBudget) =>
       html`${forecast_percent === null ? muted('not yet') : format.percent(forecast_percent)}${
         reached_on === null ? '' : html`<br>${muted(`reached on ${format.day(reached_on)}`)}`

@@ -14,7 +14,11 @@ const browser = await startBrowser(t);
 const { company } = office.customer;
 const { sql } = office;
 await sql`update companies set name = ${LONG}, monthly_budget_eur = 123456789012.123456789012345 where id = ${company}`;
-await sql`update api_keys set name = ${LONG}, requests_per_minute = 1000000000, monthly_budget_eur = 0.000000000000001`;
+await sql`update api_keys set name = ${LONG}, requests_per_minute = 1000000000, monthly_budget_eur = 0.000000000000001,
+  created_by = ${office.people.owner}, expires_at = now() + interval '3 days', last_used_at = now() - interval '22 minutes'`;
+await sql`
+  insert into usage_key_months
+  select company_id, billing_month(now()), id, 'chat.completions', '', 1, 1, 1, 123456789012.123456789012345, 0, 0 from api_keys`;
 await sql`update users set email = ${`${LONG.toLowerCase()}@${'example'.repeat(9)}.com`} where role = 'member'`;
 await sql`update models set upstream_model = ${LONG}, cost_eur_per_1k_input = 123456.123456789012 where kind = 'chat'`;
 await sql`insert into models (slug, upstream_model, kind, eu_hosted, cost_eur_per_1k_input, cost_eur_per_1k_output)
@@ -44,7 +48,7 @@ async function overflow(page: Page): Promise<string[]> {
           .filter((each) => each.getBoundingClientRect().right > ${width + 1})
           .map((each) => [${width}, each.getBoundingClientRect().right, each.outerHTML.slice(0, 100)].join(' ')).slice(0, 8)`)),
       ...(await page.evaluate<string[]>(`[...document.querySelectorAll('table')]
-        .filter((each) => ${width} >= 1200 && each.getBoundingClientRect().right > each.parentElement.getBoundingClientRect().right + 1)
+        .filter((each) => ${width} > 1024 && each.getBoundingClientRect().right > each.parentElement.getBoundingClientRect().right + 1)
         .map((each) => '${width}: wider than its frame: ' + each.caption.textContent)`)),
     );
   }
