@@ -99,7 +99,7 @@ function activeKeys(c: PageContext, base: string) {
       Key: ({ id, name, prefix }: KeyRow) =>
         html`<strong>${isWritable ? html`<a href="${base}/${id}">${name}</a>` : name}</strong><br><code>${prefix}…</code>`,
       State: (key: KeyRow) =>
-        html`${keyState(key, now)}${key.expires_at && html`<br>${muted(html`until ${format.instant(key.expires_at)}`)}`}${restrictionsOf(key, format)}`,
+        html`${keyState(key, now)}${restrictionsOf(key, format)}${key.expires_at && html`<br>${muted(html`until ${format.instant(key.expires_at)}`)}`}`,
       ...originCells(format, now),
       [COST]: ({ spent }: { spent: string }) => format.amount(spent),
       Actions: ({ id, name }: KeyRow) =>

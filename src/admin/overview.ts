@@ -106,7 +106,7 @@ function budgets({ total, used_up, nearest }: Overview['budgets'], format: Forma
     Used: ({ percent }: NearBudget) =>
       html`${percent >= 100 ? badge('bad', 'used up') : ''} ${format.percent(percent)}`,
     Spent: ({ spent_eur }: NearBudget) => format.amount(spent_eur),
-    Of: ({ budget_eur }: NearBudget) => format.amount(budget_eur),
+    Of: ({ budget_eur }: NearBudget) => format.eur(budget_eur),
     Forecast: ({ forecast_percent, reached_on }: NearBudget) =>
       html`${forecast_percent === null ? muted('not yet') : format.percent(forecast_percent)}${
         reached_on === null ? '' : html`<br>${muted(`reached on ${format.day(reached_on)}`)}`
