@@ -131,12 +131,16 @@ export interface LeasedUnits {
 
 /** The limiter's part of the database. Calls reject when it is away. */
 export interface LimitStore {
-  /** @param leaseSeconds after which slots are free again unless they are asked for anew */
+  /**
+   * @param gateway names the run of a gateway that asks
+   * @param leaseSeconds after which slots are free again unless they are asked for anew
+   * @returns what was leased, and how many gateways lease
+   */
   lease(
-    owner: string,
+    gateway: string,
     leaseSeconds: number,
     asked: readonly AskedUnits[],
-  ): Promise<{ readonly owners: number; readonly leased: readonly LeasedUnits[] }>;
+  ): Promise<{ readonly gateways: number; readonly leased: readonly LeasedUnits[] }>;
   /** Deletes what no longer counts. */
   trim(): Promise<void>;
 }

@@ -34,7 +34,8 @@ export class LeasedLimiter implements Limiter, UnitSource {
   /** Requests refused, by limit. */
   readonly refused: Record<LimitKind, number> = { requests: 0, tokens: 0, calls: 0 };
   readonly #store: LimitStore;
-  readonly #owner: string;
+  /** Names this run of this gateway. */
+  readonly #gateway: string;
   readonly #log: Logger;
   readonly #subjects = new Map<string, Subject>();
   readonly #keys = new WeakMap<ApiKey, KeyShares>();
@@ -47,16 +48,15 @@ export class LeasedLimiter implements Limiter, UnitSource {
   #isAllDue = false;
   #leased: Promise<void> = Promise.resolve();
   #away = false;
-  /** Gateways that lease, as the database told last. */
-  #owners = 1;
+  /** How many gateways lease, as the database told last. */
+  #gateways = 1;
   #askedAt = 0;
   #sweptAt = 0;
   #trimmedAt = performance.now();
 
-  /** @param owner names this start of this gateway */
-  constructor(store: LimitStore, owner: string, log: Logger) {
+  constructor(store: LimitStore, gateway: string, log: Logger) {
     this.#store = store;
-    this.#owner = owner;
+    this.#gateway = gateway;
     this.#log = log;
   }
 
@@ -87,7 +87,7 @@ export class LeasedLimiter implements Limiter, UnitSource {
       this.#lease(true);
       await this.#leased;
     }
-    if (!this.#away) await this.#store.lease(this.#owner, 0, []).catch(() => {}); // counts no longer
+    if (!this.#away) await this.#store.lease(this.#gateway, 0, []).catch(() => {}); // counts no longer
   }
 
   takeAll(ofKey: KeyShares, shares: readonly Share[], units: number): MaybeAsync<void> {
@@ -121,7 +121,7 @@ export class LeasedLimiter implements Limiter, UnitSource {
     if (share.take(units)) return;
     const now = performance.now();
     if (this.#away) {
-      if (!share.takeAlone(units, this.#owners, now)) throw this.#refusal(ofKey, share, 1);
+      if (!share.takeAlone(units, this.#gateways, now)) throw this.#refusal(ofKey, share, 1);
       return;
     }
     const seconds = share.refusedSeconds(units, now);
@@ -244,20 +244,20 @@ export class LeasedLimiter implements Limiter, UnitSource {
     this.#askedAt = performance.now();
     const byName = new Map([...asked.keys()].map((share) => [`${share.subject} ${share.kind}`, share]));
     try {
-      const { owners, leased } = await this.#store.lease(this.#owner, LEASE_SECONDS, [...asked.values()]);
+      const { gateways, leased } = await this.#store.lease(this.#gateway, LEASE_SECONDS, [...asked.values()]);
       if (this.#away) this.#log.info('limits: shared with the other gateways again');
       this.#away = false;
-      this.#owners = Math.max(1, owners);
+      this.#gateways = Math.max(1, gateways);
       for (const each of leased) {
         const share = byName.get(`${each.subject} ${each.kind}`) as Share;
-        share.accept(each, this.#owners, performance.now());
+        share.accept(each, this.#gateways, performance.now());
         if (share.waiting.some(({ again }) => again)) setTimeout(() => this.#want(share), AGAIN_MS);
       }
     } catch (error) {
       if (!this.#away)
         this.#log.warn({ reason: (error as Error).message }, 'limits: this gateway goes on with its part');
       this.#away = true;
-      for (const [share, units] of asked) share.failed(units, this.#owners, performance.now());
+      for (const [share, units] of asked) share.failed(units, this.#gateways, performance.now());
     }
   }
 }

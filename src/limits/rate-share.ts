@@ -62,9 +62,9 @@ export class RateShare extends Share {
     count(this.#refunds, secondOf(takenAt), units);
   }
 
-  takeAlone(units: number, owners: number, now: number): boolean {
+  takeAlone(units: number, gateways: number, now: number): boolean {
     const used = this.#ownUnits(now);
-    const most = this.#ownThen + Math.floor((this.#leftThen ?? this.limit) / owners);
+    const most = this.#ownThen + Math.floor((this.#leftThen ?? this.limit) / gateways);
     if (used > 0 && used + units > most) return false;
     this.free -= units; // told to the database when it is back
     count(this.#own, secondOf(now), units);
@@ -91,9 +91,9 @@ export class RateShare extends Share {
     return { subject, kind, limit, want: Math.max(0, ahead - this.free) + this.askForWaiting(), owed, back, held: 0 };
   }
 
-  override failed(asked: AskedUnits, owners: number, now: number): void {
+  override failed(asked: AskedUnits, gateways: number, now: number): void {
     this.free -= asked.owed;
-    super.failed(asked, owners, now);
+    super.failed(asked, gateways, now);
   }
 
   get asksAgain(): boolean {
@@ -118,14 +118,14 @@ export class RateShare extends Share {
     return secondsUntilFree(this.#aged(now), this.limit, units);
   }
 
-  protected receive({ granted, units }: LeasedUnits, owners: number, now: number): void {
+  protected receive({ granted, units }: LeasedUnits, gateways: number, now: number): void {
     this.#units = units;
     this.#toldAt = now;
     this.free += granted;
     count(this.#own, secondOf(now), granted);
     this.#ownThen = this.#ownUnits(now);
     this.#leftThen = Math.max(0, this.limit - units.reduce((sum, each) => sum + each, 0));
-    this.#mostAhead = Math.floor((this.#leftThen / owners) * AHEAD_OF_LEFT);
+    this.#mostAhead = Math.floor((this.#leftThen / gateways) * AHEAD_OF_LEFT);
   }
 
   /** What all gateways leased in each of the seconds before now. */

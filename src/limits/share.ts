@@ -52,10 +52,10 @@ export abstract class Share {
 
   /**
    * Takes units with the database away: no more than this gateway's part.
-   * @param owners gateways that leased last, 1 at least
+   * @param gateways how many leased last, 1 at least
    * @returns whether there are so many
    */
-  abstract takeAlone(units: number, owners: number, now: number): boolean;
+  abstract takeAlone(units: number, gateways: number, now: number): boolean;
 
   /** Units were taken, and then another limit refused the request. */
   abstract untake(units: number): void;
@@ -80,9 +80,9 @@ export abstract class Share {
     return now < this.#refusedUntil ? this.secondsUntil(units, now) : 0;
   }
 
-  /** Takes what was leased, and settles those that wait. @param owners gateways that lease, 1 at least */
-  accept(leased: LeasedUnits, owners: number, now: number): void {
-    this.receive(leased, owners, now);
+  /** Takes what was leased, and settles those that wait. @param gateways how many lease, 1 at least */
+  accept(leased: LeasedUnits, gateways: number, now: number): void {
+    this.receive(leased, gateways, now);
     for (const waiting of this.#takeAsking()) {
       if (this.take(waiting.units)) waiting.settle(0);
       else if (this.asksAgain && !waiting.again) {
@@ -96,13 +96,13 @@ export abstract class Share {
   }
 
   /** The database is away: settles those that wait. What was to go back is lost until it counts no longer. */
-  failed(_asked: AskedUnits, owners: number, now: number): void {
+  failed(_asked: AskedUnits, gateways: number, now: number): void {
     for (const { units, settle } of this.#takeAsking()) {
-      settle(this.take(units) || this.takeAlone(units, owners, now) ? 0 : 1);
+      settle(this.take(units) || this.takeAlone(units, gateways, now) ? 0 : 1);
     }
   }
 
-  protected abstract receive(leased: LeasedUnits, owners: number, now: number): void;
+  protected abstract receive(leased: LeasedUnits, gateways: number, now: number): void;
 
   /** Seconds until so many units may be free; 0: they may be now. */
   protected abstract secondsUntil(units: number, now: number): number;

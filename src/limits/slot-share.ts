@@ -29,8 +29,8 @@ export class SlotShare extends Share {
     return true;
   }
 
-  takeAlone(units: number, owners: number): boolean {
-    const most = this.#leased + Math.floor((this.#unleased ?? this.limit) / owners);
+  takeAlone(units: number, gateways: number): boolean {
+    const most = this.#leased + Math.floor((this.#unleased ?? this.limit) / gateways);
     if (this.#inFlight >= Math.max(1, most)) return false;
     this.free -= units;
     this.#inFlight += units;
@@ -75,12 +75,12 @@ export class SlotShare extends Share {
     return this.#others + this.#inFlight < this.limit ? 0 : 1;
   }
 
-  protected receive({ granted, others }: LeasedUnits, owners: number): void {
+  protected receive({ granted, others }: LeasedUnits, gateways: number): void {
     this.free = granted - this.#inFlight; // below 0 after the limit was lowered
     this.#lowest = this.free;
     this.#others = others;
     this.#leased = granted;
     this.#unleased = this.limit - others - granted;
-    this.isScarce = owners > 1 && this.#unleased <= 0;
+    this.isScarce = gateways > 1 && this.#unleased <= 0;
   }
 }

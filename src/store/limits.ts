@@ -4,14 +4,14 @@ import type { Database } from './database.ts';
 const LEASE_MS = 2000; // requests wait for it: later the gateway decides alone
 const TRIM_MS = 2000;
 
-/** Limits over a fleet (sql/0025_limit_leases.sql). */
+/** Limits over all gateways (sql/0025_limit_leases.sql). */
 export function limitStore(db: Database): LimitStore {
   return {
-    async lease(owner, leaseSeconds, asked) {
+    async lease(gateway, leaseSeconds, asked) {
       const [row] = await db.run(
         LEASE_MS,
-        (sql) => sql<[{ owners: number; leased: readonly LeasedUnits[] }]>`
-          select owners, leased from lease_limits(${owner}::uuid, ${leaseSeconds}::integer, ${JSON.stringify(asked)}::text::json)`,
+        (sql) => sql<[{ gateways: number; leased: readonly LeasedUnits[] }]>`
+          select owners as gateways, leased from lease_limits(${gateway}::uuid, ${leaseSeconds}::integer, ${JSON.stringify(asked)}::text::json)`,
       );
       return row;
     },

@@ -9,9 +9,9 @@ const store = limitStore(db);
 const LEASE_SECONDS = 10;
 
 /** Asks for units of one limit. */
-async function lease(asked: Partial<AskedUnits> & Pick<AskedUnits, 'subject'>, owner: string = randomUUID()) {
+async function lease(asked: Partial<AskedUnits> & Pick<AskedUnits, 'subject'>, gateway: string = randomUUID()) {
   const all = { kind: 'requests' as const, limit: 10, want: 0, owed: 0, back: [], held: 0, ...asked };
-  const { leased } = await store.lease(owner, LEASE_SECONDS, [all]);
+  const { leased } = await store.lease(gateway, LEASE_SECONDS, [all]);
   const [{ granted, units, others }] = leased as [(typeof leased)[number]];
   return { granted, used: units.reduce((sum, each) => sum + each, 0), units, others };
 }
@@ -69,7 +69,7 @@ t.test('a lower limit grants nothing until less is used', async (t) => {
 t.test('slots are shared by gateways, and end with the lease', async (t) => {
   const subject = randomUUID();
   const [one, other] = [randomUUID(), randomUUID()];
-  const slots = (owner: string, held: number, want: number) => lease({ subject, kind: 'calls', held, want }, owner);
+  const slots = (gateway: string, held: number, want: number) => lease({ subject, kind: 'calls', held, want }, gateway);
   t.match(await slots(one, 0, 6), { granted: 6, others: 0 });
   t.match(await slots(other, 0, 6), { granted: 4, others: 6 });
   t.match(await slots(one, 2, 0), { granted: 2, others: 4 }, 'returned');
