@@ -136,7 +136,7 @@ export async function openEngine(
       directory,
       ledger,
       limiter,
-      calls: new CallReader(store, systemTiming(clock), () => ledger.available),
+      calls: new CallReader({ store, timing: systemTiming(clock), isAvailable: () => ledger.available }),
       upstream,
       calendar,
       clock,

@@ -15,7 +15,7 @@ import { type RecordCost, readRecordCost } from '../domain/record.ts';
 import type { KeyUsage, UsageRecord } from '../domain/usage.ts';
 import { reasonOf } from '../log.ts';
 import { Backlog, type BacklogOptions } from './backlog.ts';
-import { KeyUsageReader } from './key-usage.ts';
+import { KeyUsageReader } from './key-usage-reader.ts';
 import { LastUsed } from './last-used.ts';
 import { BatchJson, type PendingRecord, totalOf } from './record-block.ts';
 import { Reservations } from './reservations.ts';

@@ -2,13 +2,17 @@ import { GatewayError } from '../domain/errors.ts';
 import type { Payer } from '../domain/key.ts';
 import type { Calls, LedgerStore, WantedCall } from '../domain/ports.ts';
 import type { BookedCall } from '../domain/usage.ts';
-import type { Timing } from './timing.ts';
+import type { ReaderOptions } from './reader-options.ts';
 
 const PAUSE_MS = 50; // between two looks
 const PATIENCE_MS = 1000; // a record is in the database some 200 ms after its call, whichever gateway booked it
 const MAX_WAITING = 200; // calls looked for in one statement
 const MAX_OF_COMPANY = 100; // with all its keys
 const MAX_OF_KEY = 10;
+
+interface CallReaderOptions extends Pick<ReaderOptions, 'timing' | 'isAvailable'> {
+  readonly store: Pick<LedgerStore, 'calls'>;
+}
 
 interface Waiting extends WantedCall {
   /** When it was asked for, in milliseconds of `uptime`. */
@@ -23,30 +27,26 @@ interface Waiting extends WantedCall {
  * that is not there is looked for again for a second, because its record may still wait in a gateway.
  */
 export class CallReader implements Calls {
-  readonly #store: Pick<LedgerStore, 'calls'>;
-  readonly #timing: Timing;
-  readonly #isAvailable: () => boolean;
+  readonly #options: CallReaderOptions;
   #waiting: Waiting[] = [];
   #running = false;
 
-  /** @param isAvailable whether the database answered last time */
-  constructor(store: Pick<LedgerStore, 'calls'>, timing: Timing, isAvailable: () => boolean) {
-    this.#isAvailable = isAvailable;
-    this.#store = store;
-    this.#timing = timing;
+  constructor(options: CallReaderOptions) {
+    this.#options = options;
   }
 
   find(payer: Payer, requestId: string, months: readonly string[]): Promise<BookedCall | null> {
+    const { timing, isAvailable } = this.#options;
     const ofKey = this.#waiting.filter((waiting) => waiting.payer.id === payer.id);
     const same = ofKey.find((waiting) => waiting.requestId === requestId);
     if (same !== undefined) return same.promise;
     const ofCompany = this.#waiting.filter((waiting) => waiting.payer.companyId === payer.companyId).length;
     const { promise, resolve, reject } = Promise.withResolvers<BookedCall | null>();
     if (ofKey.length >= MAX_OF_KEY) reject(new GatewayError('rate_limit_exceeded', TOO_MANY));
-    else if (!this.#isAvailable() || this.#waiting.length >= MAX_WAITING || ofCompany >= MAX_OF_COMPANY)
+    else if (!isAvailable() || this.#waiting.length >= MAX_WAITING || ofCompany >= MAX_OF_COMPANY)
       reject(new GatewayError('service_unavailable'));
     else {
-      this.#waiting.push({ payer, requestId, months, since: this.#timing.uptime(), promise, resolve, reject });
+      this.#waiting.push({ payer, requestId, months, since: timing.uptime(), promise, resolve, reject });
       if (!this.#running) void this.#run();
     }
     return promise;
@@ -57,19 +57,20 @@ export class CallReader implements Calls {
     this.#running = true;
     while (this.#waiting.length > 0) {
       await this.#look([...this.#waiting]);
-      await new Promise<void>((resolve) => void this.#timing.after(PAUSE_MS, resolve));
+      await new Promise<void>((resolve) => void this.#options.timing.after(PAUSE_MS, resolve));
     }
     this.#running = false;
   }
 
   async #look(wanted: readonly Waiting[]): Promise<void> {
+    const { store, timing } = this.#options;
     const settled = new Set<Waiting>();
     try {
-      const found = await this.#store.calls(wanted);
+      const found = await store.calls(wanted);
       for (const waiting of wanted) {
         const { payer, requestId, since, resolve } = waiting;
         const call = found.find((one) => one.requestId === requestId && one.keyId === payer.id) ?? null;
-        if (call === null && this.#timing.uptime() - since < PATIENCE_MS) continue;
+        if (call === null && timing.uptime() - since < PATIENCE_MS) continue;
         settled.add(waiting);
         resolve(call);
       }

@@ -1,14 +1,14 @@
 import { GatewayError } from '../domain/errors.ts';
 import { type Femto, parseEur } from '../domain/money.ts';
-import type { ReaderOptions } from './key-usage.ts';
+import type { ReaderOptions } from './reader-options.ts';
 import type { SpendTable } from './spend.ts';
 
-const POLL_MS = 400; // how old another replica's spend may be while this one writes; the contract allows one second
+const POLL_MS = 400; // how old another gateway's spend may be while this one writes; the contract allows one second
 const IDLE_POLL_MS = 850; // the same while this one writes nothing and is told of no change
 const PATIENCE_MS = 2000; // how long a request waits for the spend of its company or key
 const MAX_READ = 1000; // figures in one statement; those of 1,000 keys are sums over some 50,000 rows
 
-export interface SpendReaderOptions extends ReaderOptions {
+interface SpendReaderOptions extends ReaderOptions {
   readonly table: SpendTable;
   /** The billing month of an instant. */
   readonly monthOf: (at: number) => string;
@@ -24,7 +24,7 @@ interface Waiting {
 }
 
 /**
- * Reads spend from the database into the table: figures that requests wait for, and figures that other replicas and
+ * Reads spend from the database into the table: figures that requests wait for, and figures that other gateways and
  * the application changed. When that of a company changed, those of its keys in use are read again, so that many idle
  * keys with budgets cost nothing. The ledger calls it between batches (see SpendTable).
  */

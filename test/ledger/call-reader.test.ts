@@ -24,7 +24,8 @@ function open(calls: typeof store.calls = store.calls) {
   };
   const state = { available: true };
   const timing = { ...systemTiming(Date.now), uptime: () => clock.now };
-  return { looks, clock, state, reader: new CallReader({ calls: counted }, timing, () => state.available) };
+  const options = { store: { calls: counted }, timing, isAvailable: () => state.available };
+  return { looks, clock, state, reader: new CallReader(options) };
 }
 
 t.test('a row that comes later is waited for, and looked for together with others', async (t) => {

@@ -1,27 +1,17 @@
 import { GatewayError } from '../domain/errors.ts';
 import { parseEur } from '../domain/money.ts';
-import type { KeyAndMonth, LedgerStore, MaybeAsync } from '../domain/ports.ts';
+import type { KeyAndMonth, MaybeAsync } from '../domain/ports.ts';
 import type { RecordCost } from '../domain/record.ts';
 import type { KeyUsage } from '../domain/usage.ts';
 import { KeyMonth } from './key-month.ts';
+import type { ReaderOptions } from './reader-options.ts';
 import type { KeyMemory } from './spend.ts';
-import type { Timing } from './timing.ts';
 
 const KEPT_MS = 1000; // how long sums serve before they are read again
 const PAUSE_MS = 50; // between two readings
 const PATIENCE_MS = 2000; // how long a request waits
 const MAX_WAITING = 500; // keys read in one statement
 const MAX_OF_COMPANY = 250;
-
-/** What the readers of the database need. The ledger calls them between batches. */
-export interface ReaderOptions {
-  readonly store: LedgerStore;
-  readonly timing: Timing;
-  /** Whether the database answered last time. */
-  readonly isAvailable: () => boolean;
-  /** Called when a request waits. */
-  readonly onRequest: () => void;
-}
 
 /** Requests that wait for the usage of one key in one month. */
 interface Waiting extends KeyAndMonth {
