@@ -117,9 +117,8 @@ export function linesOf(records: readonly PendingRecord[]): Buffer {
 export class BatchJson {
   #bytes = Buffer.alloc(0);
 
-  /** The bytes of the array, valid until the next call. */
+  /** The bytes of the array, valid until the next call. @param records one at least */
   of(records: readonly PendingRecord[]): Buffer {
-    if (records.length === 0) return Buffer.from('[]');
     let room = 1;
     for (const { from, to } of records) room += to - from - HEAD_BYTES;
     if (room > this.#bytes.length) this.#bytes = Buffer.allocUnsafeSlow(2 * room);

@@ -72,7 +72,6 @@ t.test('a batch is one JSON array of its records, wherever they lie', async (t) 
     );
   }
   t.equal(`${array.of(records)}`, all, 'again, with nothing left of a shorter one');
-  t.equal(`${array.of([])}`, '[]');
 });
 
 t.test('records in memory and such as were read back from the disk make one array', async (t) => {
