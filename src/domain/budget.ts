@@ -6,7 +6,7 @@ import type { Calendar } from './month.ts';
 const KEY_BUDGET_REACHED = 'This key has reached its monthly budget.';
 
 /** Whose budget it is. */
-type Owner = 'company' | 'key';
+type Whose = 'company' | 'key';
 
 /**
  * The budget gate (spec section 8, rules 1, 2 and 6; contract section 5): refuses once the spend of a month has
@@ -21,16 +21,16 @@ export function admitBudget(
   spent: Femto,
   calendar: Calendar,
   at: number,
-  owner: Owner = 'company',
+  whose: Whose = 'company',
 ): void {
-  if (budget !== null && spent >= budget) throw budgetReached(calendar, at, owner);
+  if (budget !== null && spent >= budget) throw budgetReached(calendar, at, whose);
 }
 
 /** 402, with `x-budget-resets-at`: when the month of an instant ends. */
-export function budgetReached(calendar: Calendar, at: number, owner: Owner = 'company'): GatewayError {
-  const error = new GatewayError('insufficient_quota', owner === 'key' ? KEY_BUDGET_REACHED : undefined);
+export function budgetReached(calendar: Calendar, at: number, whose: Whose = 'company'): GatewayError {
+  const error = new GatewayError('insufficient_quota', whose === 'key' ? KEY_BUDGET_REACHED : undefined);
   error.headers = ['x-budget-resets-at', calendar.monthEnd(at)];
-  return error.by(`${owner}.monthly_budget_eur`);
+  return error.by(`${whose}.monthly_budget_eur`);
 }
 
 /** What a request can use at most: a strict budget and a limit of tokens reserve it. */

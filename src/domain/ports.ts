@@ -167,7 +167,7 @@ export interface LedgerStore {
   /** Stores when keys were last used, milliseconds since the epoch. A key may occur twice. */
   touchKeys(lastUsed: readonly (readonly [keyId: string, at: number])[]): Promise<void>;
   /** Makes those reservations that fit their budgets and returns their request ids; they expire after the lease. */
-  reserve(owner: string, leaseSeconds: number, wanted: readonly Reservation[]): Promise<ReadonlySet<string>>;
+  reserve(writer: string, leaseSeconds: number, wanted: readonly Reservation[]): Promise<ReadonlySet<string>>;
   /** Ends some reservations and renews the lease of others. */
   keepReservations(ended: readonly string[], renewed: readonly string[], leaseSeconds: number): Promise<void>;
 }

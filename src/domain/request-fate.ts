@@ -92,11 +92,11 @@ const WORDS: Readonly<Record<string, string>> = {
 };
 
 function settingOf(param: string | null) {
-  const [owner = '', column = ''] = (param ?? '').split('.');
+  const [whose = '', column = ''] = (param ?? '').split('.');
   return {
-    whose: WORDS[owner],
+    whose: WORDS[whose],
     what: WORDS[column],
-    about: owner === 'key' ? ('key' as const) : ('settings' as const),
+    about: whose === 'key' ? ('key' as const) : ('settings' as const),
   };
 }
 

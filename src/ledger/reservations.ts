@@ -17,7 +17,7 @@ interface Wanted extends PromiseWithResolvers<boolean> {
  */
 export class Reservations {
   readonly #store: LedgerStore;
-  readonly #owner: string;
+  readonly #writer: string;
   readonly #timing: Timing;
   readonly #open = new Set<string>();
   #wanted: Wanted[] = [];
@@ -26,9 +26,9 @@ export class Reservations {
   #deletedAt = Number.NEGATIVE_INFINITY;
   #renewedAt = Number.NEGATIVE_INFINITY;
 
-  constructor(store: LedgerStore, owner: string, timing: Timing) {
+  constructor(store: LedgerStore, writer: string, timing: Timing) {
     this.#store = store;
-    this.#owner = owner;
+    this.#writer = writer;
     this.#timing = timing;
   }
 
@@ -78,7 +78,7 @@ export class Reservations {
       this.#wanted = [];
       const asked = wanted.map(({ reservation }) => reservation);
       try {
-        const fitting = await this.#store.reserve(this.#owner, LEASE_SECONDS, asked);
+        const fitting = await this.#store.reserve(this.#writer, LEASE_SECONDS, asked);
         for (const id of fitting) this.#open.add(id);
         for (const { reservation, resolve } of wanted) resolve(fitting.has(reservation.requestId));
       } catch {

@@ -57,7 +57,7 @@ export function ledgerStore(db: Database): LedgerStore {
     async touchKeys(lastUsed) {
       const ids = lastUsed.map(([id]) => id);
       const times = lastUsed.map(([, at]) => at);
-      // in the order of their ids, so that two replicas never wait for each other
+      // in the order of their ids, so that two gateways never wait for each other
       await db.run(
         READ_MS,
         (sql) => sql`
@@ -69,7 +69,7 @@ export function ledgerStore(db: Database): LedgerStore {
           where k.id = used.id`,
       );
     },
-    async reserve(owner, leaseSeconds, wanted) {
+    async reserve(writer, leaseSeconds, wanted) {
       const requests = wanted.map(({ requestId, companyId, month, amount, bounded }) => ({
         request_id: requestId,
         company_id: companyId,
@@ -80,7 +80,7 @@ export function ledgerStore(db: Database): LedgerStore {
       const rows = await db.run(
         READ_MS,
         (sql) => sql<{ id: string }[]>`
-          select reserve_budget(${owner}::uuid, ${leaseSeconds}::integer, ${JSON.stringify(requests)}::text::json)::text as id`,
+          select reserve_budget(${writer}::uuid, ${leaseSeconds}::integer, ${JSON.stringify(requests)}::text::json)::text as id`,
       );
       return new Set(rows.map(({ id }) => id));
     },
