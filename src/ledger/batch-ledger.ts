@@ -382,7 +382,7 @@ export class BatchLedger implements Ledger {
     return this.available && !this.#spendReader.isWanted && !this.#spendReader.isDue;
   }
 
-  /** Sleeps until a record comes, then FLUSH_MS while others join it; or until spend is to be read. */
+  /** Sleeps until a record comes, then while others join it; or until spend is to be read. */
   async #sleepUntilNeeded(): Promise<void> {
     if (this.#beatAt === Number.NEGATIVE_INFINITY) return; // asked to adopt meanwhile
     if (this.backlog === 0 && !this.#closing) {
@@ -393,10 +393,13 @@ export class BatchLedger implements Ledger {
       } while (this.#isAtRest);
       this.#idle = false;
     }
-    for (const ms of [FLUSH_MS, FEW_FLUSH_MS - FLUSH_MS]) {
-      const joins = this.backlog > 0 && (ms === FLUSH_MS || this.backlog < FEW);
-      if (joins && !this.#spendReader.isWanted && !this.#closing) await this.#sleep(ms);
-    }
+    if (this.#mayGather) await this.#sleep(FLUSH_MS);
+    if (this.#mayGather && this.backlog < FEW) await this.#sleep(FEW_FLUSH_MS - FLUSH_MS);
+  }
+
+  /** Records wait, and may wait for others. */
+  get #mayGather(): boolean {
+    return this.backlog > 0 && !this.#spendReader.isWanted && !this.#closing;
   }
 
   /** Shows every BEAT_MS that this process lives, and takes over what dead ones left. */

@@ -47,6 +47,7 @@ export interface KeyMemory {
  *          └─ company/key ─ MonthSpend { spent, pending, company }  <┄┄'
  */
 export class SpendTable {
+  /** By month, then by the id of a MonthSpend. */
   readonly #months = new Map<string, Map<string, MonthSpend>>();
   /** Those of keys, those of them that were asked for since the last poll, and those that others may have changed. */
   readonly #ofKeys = new Set<MonthSpend>();
@@ -177,16 +178,16 @@ export class SpendTable {
   unread(month: string): string[] {
     const current = this.#months.get(month);
     const known = new Set<string>();
-    for (const [name, companies] of this.#months) {
-      if (name < month) for (const id of companies.keys()) if (current?.get(id)?.read !== true) known.add(id);
+    for (const [other, spends] of this.#months) {
+      if (other < month) for (const id of spends.keys()) if (current?.get(id)?.read !== true) known.add(id);
     }
     return [...known];
   }
 
   /** Makes exactly the given records pending. */
   resetPending(records: Iterable<{ spend: MonthSpend | null; companyId: string; month: string; cost: Femto }>): void {
-    for (const companies of this.#months.values()) {
-      for (const spend of companies.values()) {
+    for (const spends of this.#months.values()) {
+      for (const spend of spends.values()) {
         spend.spent -= spend.pending;
         spend.pending = ZERO;
       }
@@ -212,17 +213,17 @@ export class SpendTable {
 
   /** Forgets earlier months, and what is beyond the limit, where nothing is pending. */
   prune(month: string): void {
-    for (const [name, companies] of this.#months) {
-      let surplus = name < month ? companies.size : companies.size - this.#limit;
-      for (const [id, spend] of companies) {
+    for (const [other, spends] of this.#months) {
+      let surplus = other < month ? spends.size : spends.size - this.#limit;
+      for (const [id, spend] of spends) {
         if (surplus <= 0) break;
         if (spend.pending !== ZERO || this.#assumed.has(spend)) continue;
         spend.forgotten = true;
-        companies.delete(id);
+        spends.delete(id);
         for (const set of [this.#ofKeys, this.#asked, this.#doubted]) set.delete(spend);
         surplus -= 1;
       }
-      if (companies.size === 0) this.#months.delete(name);
+      if (spends.size === 0) this.#months.delete(other);
     }
   }
 
@@ -236,17 +237,17 @@ export class SpendTable {
 
   /** Creates it where it is missing. */
   #find(id: string, month: string): MonthSpend {
-    let companies = this.#months.get(month);
-    if (companies === undefined) {
-      companies = new Map();
-      this.#months.set(month, companies);
+    let spends = this.#months.get(month);
+    if (spends === undefined) {
+      spends = new Map();
+      this.#months.set(month, spends);
     }
-    let spend = companies.get(id);
+    let spend = spends.get(id);
     if (spend === undefined) {
       const slash = id.indexOf('/');
       const companyId = slash < 0 ? id : id.slice(0, slash);
       spend = { id, companyId, month, spent: ZERO, pending: ZERO, read: false, forgotten: false, company: null };
-      companies.set(id, spend);
+      spends.set(id, spend);
       if (slash > 0) this.#ofKeys.add(spend);
     }
     return spend;

@@ -53,8 +53,7 @@ export class Spool {
   /** A new file to append to. @throws when the disk refuses */
   newFile(): { path: string; file: SpoolFile } {
     if (this.#options.uptime() - this.#beatAt > 2 * BEAT_MS) this.beat(); // this process was suspended: is the folder still ours?
-    this.#files += 1;
-    const path = `${this.#own}/${String(this.#files).padStart(8, '0')}${SUFFIX}`;
+    const path = this.#nextPath();
     return { path, file: this.#options.disk.open(path) };
   }
 
@@ -112,6 +111,12 @@ export class Spool {
     disk.removeFolder(this.#own);
   }
 
+  /** Where the next file goes. */
+  #nextPath(): string {
+    this.#files += 1;
+    return `${this.#own}/${String(this.#files).padStart(8, '0')}${SUFFIX}`;
+  }
+
   #makeFolder(): void {
     const { disk, processes } = this.#options;
     disk.makeFolder(this.#own);
@@ -150,8 +155,7 @@ export class Spool {
       const path = `${folder}/${name}`;
       if (name === OWNER) disk.remove(path);
       else if (name.endsWith(SUFFIX)) {
-        this.#files += 1;
-        const target = `${this.#own}/${String(this.#files).padStart(8, '0')}${SUFFIX}`;
+        const target = this.#nextPath();
         disk.rename(path, target);
         moved.push(target);
       } else if (name.endsWith('.unreadable')) {
