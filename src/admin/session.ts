@@ -2,6 +2,7 @@ import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { Context } from 'hono';
 import { deleteCookie, getCookie, setCookie } from 'hono/cookie';
 import type { CookieOptions } from 'hono/utils/cookie';
+import { digestBytes } from '../domain/key.ts';
 import type { Database } from '../store/database.ts';
 import { pruneReveals } from '../store/key-reveal.ts';
 import { createSession, deleteSession, findSession, pruneSessions, type SessionRow } from '../store/session.ts';
@@ -39,9 +40,9 @@ export class Sessions {
   async begin(c: Context, userId: string): Promise<Session> {
     const former = this.#token(c);
     const token = randomBytes(32).toString('base64url');
-    const digest = digestOf(token);
+    const digest = digestBytes(token);
     const user = await this.#db.run(READ_MS, async (sql) => {
-      if (former !== null) await deleteSession(sql, digestOf(former));
+      if (former !== null) await deleteSession(sql, digestBytes(former));
       await pruneSessions(sql, LIMITS);
       await pruneReveals(sql);
       await createSession(sql, digest, userId);
@@ -56,7 +57,7 @@ export class Sessions {
   async find(c: Context): Promise<Session | null> {
     const token = this.#token(c);
     if (token === null) return null;
-    const digest = digestOf(token);
+    const digest = digestBytes(token);
     const user = await this.#db.run(READ_MS, (sql) => findSession(sql, digest, LIMITS));
     if (user === null) return null;
     c.header(SESSION_HEADER, token);
@@ -91,10 +92,6 @@ export function cookieOptions(secure: boolean): CookieOptions {
 export function isSameSecret(expected: string, given: string): boolean {
   const [one, other] = [Buffer.from(expected), Buffer.from(given)];
   return one.length === other.length && timingSafeEqual(one, other);
-}
-
-function digestOf(token: string): Buffer {
-  return hash('sha256', token, 'buffer');
 }
 
 /** Derived from the token, so only the session's own pages know it and nothing is stored. */

@@ -85,3 +85,8 @@ export function possibleKeysIn(text: string, prefix: string): string[] {
 export function digestOf(key: string): string {
   return hash('sha256', key, 'hex');
 }
+
+/** SHA-256 of a key or another secret in bytes, as the database has it. */
+export function digestBytes(secret: string): Buffer {
+  return hash('sha256', secret, 'buffer');
+}

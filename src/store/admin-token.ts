@@ -1,4 +1,4 @@
-import { digestOf, mintKey } from '../domain/key.ts';
+import { digestBytes, mintKey } from '../domain/key.ts';
 import { RefusedChange } from '../domain/refused-change.ts';
 import { unknownCompany } from './company.ts';
 import type { Sql } from './database.ts';
@@ -39,7 +39,7 @@ export async function createToken(sql: Sql, asked: NewToken): Promise<TokenRow &
   const [row] = await explaining(
     sql<TokenRow[]>`
       insert into admin_tokens (name, company_id, digest, access, created_by, expires_at)
-      select ${name}, ${company}::uuid, ${Buffer.from(digestOf(token), 'hex')}, ${access}, ${created_by}, ${expires}::timestamptz
+      select ${name}, ${company}::uuid, ${digestBytes(token)}, ${access}, ${created_by}, ${expires}::timestamptz
       where coalesce(${expires}::timestamptz > now(), true)
       returning ${columns(sql)}`,
     { admin_tokens_company_id_fkey: () => unknownCompany(company as string) },
@@ -59,7 +59,7 @@ export async function findToken(sql: Sql, text: string): Promise<TokenRow | null
   if (!FORM.test(text)) return null;
   const [row] = await sql<(TokenRow & { stale: boolean })[]>`
     select ${columns(sql)}, coalesce(last_used_at < now() - interval '1 minute', true) as stale from admin_tokens
-    where digest = ${Buffer.from(digestOf(text), 'hex')} and revoked_at is null and coalesce(expires_at > now(), true)`;
+    where digest = ${digestBytes(text)} and revoked_at is null and coalesce(expires_at > now(), true)`;
   if (row === undefined) return null;
   const { stale, ...token } = row;
   if (stale) await sql`update admin_tokens set last_used_at = now() where id = ${token.id}`;

@@ -1,5 +1,5 @@
-import { hash } from 'node:crypto';
 import { decryptText, encryptText } from '../domain/encrypted-text.ts';
+import { digestBytes } from '../domain/key.ts';
 import type { Sql } from './database.ts';
 
 /** How long an answer is repeated, and what it showed once. */
@@ -38,12 +38,12 @@ export async function claim(sql: Sql, repeatable: Repeatable): Promise<Answered 
     where secret is not null and created_at between now() - ${KEPT}::interval and now() - ${SECRET_KEPT}::interval`;
   const { count } = await sql`
     insert into idempotent_answers (token_id, key_digest, request, answer)
-    values (${tokenId}, ${digestOf(key)}, ${digestOf(request)}, '{}') on conflict do nothing`;
+    values (${tokenId}, ${digestBytes(key)}, ${digestBytes(request)}, '{}') on conflict do nothing`;
   if (count > 0) return null;
   const [row] = await sql<[{ answer: object; secret: Buffer | null; request: Buffer }]>`
-    select answer, secret, request from idempotent_answers where token_id = ${tokenId} and key_digest = ${digestOf(key)}`;
+    select answer, secret, request from idempotent_answers where token_id = ${tokenId} and key_digest = ${digestBytes(key)}`;
   const secret = row.secret === null ? null : decryptText(row.secret, token, key);
-  return { answer: row.answer, secret, isOther: !row.request.equals(digestOf(request)) };
+  return { answer: row.answer, secret, isOther: !row.request.equals(digestBytes(request)) };
 }
 
 /** Keeps the answer of a request that was claimed. */
@@ -52,9 +52,5 @@ export async function keep(sql: Sql, repeatable: Repeatable, answer: object, sec
   await sql`
     update idempotent_answers set answer = ${sql.json(answer as never)},
       secret = ${secret === null ? null : encryptText(secret, token, key)}
-    where token_id = ${tokenId} and key_digest = ${digestOf(key)}`;
-}
-
-function digestOf(text: string): Buffer {
-  return hash('sha256', text, 'buffer');
+    where token_id = ${tokenId} and key_digest = ${digestBytes(key)}`;
 }

@@ -1,4 +1,5 @@
-import { hash, randomBytes } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
+import { digestBytes } from '../domain/key.ts';
 import { RefusedChange } from '../domain/refused-change.ts';
 import type { CompanyRole } from '../domain/user.ts';
 import { unknownCompany } from './company.ts';
@@ -36,7 +37,7 @@ export async function createInvitation(sql: Sql, asked: NewInvitation): Promise<
   const [row] = await explaining(
     sql<InvitationRow[]>`
       insert into invitations (company_id, email, role, digest, created_by, expires_at)
-      select ${company_id}, ${email}, ${role}, ${digestOf(token)}, ${created_by}, now() + make_interval(days => ${DAYS})
+      select ${company_id}, ${email}, ${role}, ${digestBytes(token)}, ${created_by}, now() + make_interval(days => ${DAYS})
       where not has_account(${email})
       returning ${columns(sql)}`,
     {
@@ -60,7 +61,7 @@ export async function createInvitation(sql: Sql, asked: NewInvitation): Promise<
 export async function renewInvitation(sql: Sql, company: string, id: string, by: string): Promise<MadeInvitation> {
   const token = newToken();
   const [row] = await sql<InvitationRow[]>`
-    update invitations set digest = ${digestOf(token)}, created_by = ${by}, created_at = now(),
+    update invitations set digest = ${digestBytes(token)}, created_by = ${by}, created_at = now(),
       expires_at = now() + make_interval(days => ${DAYS})
     where id = ${id} and company_id = ${company} returning ${columns(sql)}`;
   return { ...(row ?? unknownInvitation()), token };
@@ -82,7 +83,7 @@ export async function listInvitations(sql: Sql, company: string): Promise<Invita
 export async function findInvitation(sql: Sql, token: string) {
   const [row] = await sql<(InvitationRow & { readonly company_name: string })[]>`
     select i.*, c.name as company_name
-    from (select ${columns(sql)} from invitations where digest = ${digestOf(token)} and expires_at > now()) i
+    from (select ${columns(sql)} from invitations where digest = ${digestBytes(token)} and expires_at > now()) i
     join companies c on c.id = i.company_id`;
   return row ?? null;
 }
@@ -95,7 +96,7 @@ export async function findInvitation(sql: Sql, token: string) {
  */
 export async function acceptInvitation(sql: Sql, token: string, hash: string | null) {
   const [row] = await sql<InvitationRow[]>`
-    delete from invitations where digest = ${digestOf(token)} and expires_at > now() returning ${columns(sql)}`;
+    delete from invitations where digest = ${digestBytes(token)} and expires_at > now() returning ${columns(sql)}`;
   if (row === undefined) return null;
   const { email, role, company_id } = row;
   return insertUser(sql, { email, role, company_id }, hash);
@@ -103,10 +104,6 @@ export async function acceptInvitation(sql: Sql, token: string, hash: string | n
 
 function newToken(): string {
   return randomBytes(32).toString('base64url');
-}
-
-function digestOf(token: string): Buffer {
-  return hash('sha256', token, 'buffer');
 }
 
 function columns(sql: Sql) {

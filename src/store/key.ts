@@ -1,5 +1,4 @@
-import type { RestrictionColumns } from '../domain/key.ts';
-import { digestOf, mintKey } from '../domain/key.ts';
+import { digestBytes, mintKey, type RestrictionColumns } from '../domain/key.ts';
 import type { LimitColumns } from '../domain/limits.ts';
 import { RefusedChange } from '../domain/refused-change.ts';
 import type { Scope } from '../domain/scope.ts';
@@ -61,7 +60,7 @@ export async function createKey(sql: Sql, keyPrefix: string, asked: NewKey): Pro
     sql<KeyRow[]>`
       insert into api_keys (id, company_id, name, digest, prefix, scopes, created_by, expires_at, requests_per_minute,
         tokens_per_minute, max_concurrent, monthly_budget_eur, allowed_model_slugs, allowed_cidrs, rotated_from)
-      select coalesce(${asked.id ?? null}::uuid, gen_random_uuid()), ${asked.company_id}::uuid, ${asked.name}, ${Buffer.from(digestOf(key), 'hex')}, ${key.slice(0, 8)},
+      select coalesce(${asked.id ?? null}::uuid, gen_random_uuid()), ${asked.company_id}::uuid, ${asked.name}, ${digestBytes(key)}, ${key.slice(0, 8)},
              ${[...new Set(asked.scopes)]}::text[], ${asked.created_by}, ${expires}::timestamptz,
              ${asked.requests_per_minute ?? null}::integer, ${asked.tokens_per_minute ?? null}::bigint,
              ${asked.max_concurrent ?? null}::integer, ${asked.monthly_budget_eur ?? null}::numeric,

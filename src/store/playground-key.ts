@@ -1,4 +1,4 @@
-import { digestOf, mintKey } from '../domain/key.ts';
+import { digestBytes, mintKey } from '../domain/key.ts';
 import { RefusedChange } from '../domain/refused-change.ts';
 import type { Scope } from '../domain/scope.ts';
 import type { Sql } from './database.ts';
@@ -40,9 +40,9 @@ export async function isPlaygroundRevoked(sql: Sql, { company_id, email }: Playe
 
 async function mint(sql: Sql, keyPrefix: string, { company_id, email }: Player): Promise<string> {
   const key = mintKey(keyPrefix);
-  const [digest, prefix] = [Buffer.from(digestOf(key), 'hex'), key.slice(0, 8)];
+  const [digest, prefix] = [digestBytes(key), key.slice(0, 8)];
   const end = sql`now() + make_interval(secs => ${LIFE})`;
-  // not "excluded.digest": behind the wall no digest can be read, not even one just given
+  // not "excluded.digest": under the tenant role no digest can be read, not even one just given
   await sql`
     insert into api_keys (company_id, name, purpose, created_by, scopes, digest, prefix, expires_at)
     values (${company_id}, ${`Playground of ${email}`}, 'playground', ${email}, ${[...SCOPES]}::text[],

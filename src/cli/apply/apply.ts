@@ -1,5 +1,5 @@
 import { FieldError, type Read } from '../../domain/field.ts';
-import { digestOf } from '../../domain/key.ts';
+import { digestBytes } from '../../domain/key.ts';
 import { hashPassword, readPassword } from '../../domain/password.ts';
 import type { Scope } from '../../domain/scope.ts';
 import type { CompanyRole, Role } from '../../domain/user.ts';
@@ -228,8 +228,8 @@ class Application {
     const key = this.#secret(value, at, readKeyText);
     if (key === null) return;
     const { count } = await this.#sql`
-      update api_keys set digest = ${Buffer.from(digestOf(key), 'hex')}, prefix = ${key.slice(0, 8)}
-      where id = ${id} and digest <> ${Buffer.from(digestOf(key), 'hex')}`;
+      update api_keys set digest = ${digestBytes(key)}, prefix = ${key.slice(0, 8)}
+      where id = ${id} and digest <> ${digestBytes(key)}`;
     if (count > 0) this.steps.push({ done: 'change', what, changes: ['its text: another one'] });
   }
 
