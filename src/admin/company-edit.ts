@@ -10,7 +10,7 @@ interface CompanyEdit {
   readonly changes: Changes<CompanyRow>;
   /** May throw a FormQuestion. */
   readonly ask?: (sql: Sql, present: CompanyRow) => Promise<void> | void;
-  /** Default: behind the tenant wall. */
+  /** Default: under the tenant role. */
   readonly by?: typeof change;
 }
 

@@ -18,13 +18,13 @@ export const requestRoutes: readonly Route[] = [
 
 const USAGE_SOURCES = { upstream: 'reported by the upstream', estimated: 'estimated' };
 
-/** One request. What the upstream said is on the operators' page alone: the company's page is behind the tenant wall. */
+/** One request. What the upstream said is on the operators' page alone: the company's page is made under the tenant role. */
 async function requestPage(c: PageContext): Promise<Response> {
   const company = companyOf(c);
   const id = param(c, 'request');
   const { heading, request } = await read(c, async (sql) => ({
     heading: company === null ? null : await findCompany(sql, company),
-    request: await findRequest(sql, id, company, company === null),
+    request: await findRequest(sql, id, company),
   }));
   const list = company === null ? '/requests' : `/companies/${company}/requests`;
   if (request === null) c.status(404);

@@ -47,7 +47,7 @@ export function rotateKeyOnce(
   );
 }
 
-/** Deletes texts that can no longer be shown: behind the tenant wall those of one company, otherwise all. */
+/** Deletes texts that can no longer be shown: under the tenant role those of one company, otherwise all. */
 export async function pruneReveals(sql: Sql): Promise<void> {
   await sql`delete from key_reveals where expires_at <= now()`;
 }

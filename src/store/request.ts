@@ -155,21 +155,16 @@ async function endOfWindow(sql: Sql, query: RequestsQuery): Promise<RequestCurso
 
 /**
  * One request, from the trail and the ledger; null when neither has it.
- * @param company looks among its requests alone
- * @param internal whether to read what the upstream said, which the tenant role may not
+ * @param company looks among its requests alone; null: of all, with what the upstream said, which the tenant role may not read
  */
-export async function findRequest(
-  sql: Sql,
-  id: string,
-  company: string | null,
-  internal: boolean,
-): Promise<RequestDetail | null> {
+export async function findRequest(sql: Sql, id: string, company: string | null): Promise<RequestDetail | null> {
+  const isInternal = company === null;
   const at = requestIdTime(id);
   if (at === null) return null;
   const time = new Date(at);
   const [row] = await sql<RequestDetail[]>`
     with trail as (
-      select ${sql.unsafe(TRAIL)}, ${internal ? sql`upstream_status, upstream_reason` : sql`null::smallint as upstream_status, null::text as upstream_reason`}
+      select ${sql.unsafe(TRAIL)}, ${isInternal ? sql`upstream_status, upstream_reason` : sql`null::smallint as upstream_status, null::text as upstream_reason`}
       from request_trail t
       where occurred_at = ${time} and request_id = ${id} ${matching(sql, { company_id: company })}
     ),
@@ -179,7 +174,7 @@ export async function findRequest(
         and request_id = ${id} ${matching(sql, { company_id: company })}
     ),
     told as (
-      ${internal ? sql`select * from upstream_costs join booked using (company_id, billing_month, request_id)` : sql`select null::numeric as cost, null::text as currency`}
+      ${isInternal ? sql`select * from upstream_costs join booked using (company_id, billing_month, request_id)` : sql`select null::numeric as cost, null::text as currency`}
     ),
     t as (
       select ${sql.unsafe(BOTH)} from trail r full join booked b on true

@@ -98,11 +98,10 @@ t.test('one request, with its names, from the trail and the ledger', async (t) =
   const { company } = await companyWith([
     { id, status: 200, outcome: 'client_aborted', model: 'fast', upstreamStatus: 500, reason: 'words' },
   ]);
-  const find = (request: string, of: string | null, internal = false) =>
-    within(db, of, 10_000, (sql) => findRequest(sql, request, of, internal));
+  const find = (request: string, of: string | null) => within(db, of, 10_000, (sql) => findRequest(sql, request, of));
   t.match(await find(id, company), { in_trail: true, status: 200, prompt_tokens: null, company_name: 'Acme' });
   t.match(await find(id, company), { upstream_status: null, upstream_reason: null }, 'not for a company');
-  t.match(await find(id, null, true), { upstream_status: 500, upstream_reason: 'words' });
+  t.match(await find(id, null), { upstream_status: 500, upstream_reason: 'words' });
   const at = new Date(NOON).toISOString();
   await run((sql) =>
     addUsage(sql, [

@@ -159,7 +159,7 @@ function placeOf(cursor: string): RequestCursor {
 
 async function find(sql: Sql, { params }: Call): Promise<object> {
   const { company = null, request: id } = params;
-  const request = await findRequest(sql, id as string, company, company === null);
+  const request = await findRequest(sql, id as string, company);
   if (request === null) throw new Problem(404, `Nothing is known of request ${id}.`);
   const { about: _, ...fate } = fateOf(request);
   return { ...request, ...fate };
