@@ -97,7 +97,7 @@ export interface BodyListener {
   /** The body is not taken: 413 for its size, 503 for want of memory, 400 for chunks of a few bytes. */
   onNoBody(error: GatewayError): void;
   /** Takes memory for so many more bytes of a large body. @returns false: it is not to be read */
-  hold(bytes: number): boolean;
+  takeMemory(bytes: number): boolean;
   /** So many bytes were read of a body whose size was not announced; small pieces count as larger ones. */
   worked(bytes: number): void;
 }
@@ -111,7 +111,7 @@ export function readBody(req: ClientRequest, limit: number, memory: BodyMemory, 
   if (body === null) {
     const { contentLength } = req.head;
     if (contentLength > limit) return listener.onNoBody(new GatewayError('request_too_large'));
-    if (contentLength > SMALL_BYTES && !listener.hold(contentLength)) return listener.onNoBody(noMemory());
+    if (contentLength > SMALL_BYTES && !listener.takeMemory(contentLength)) return listener.onNoBody(noMemory());
     return req.readBody(new BodyReader(req, limit, memory, listener));
   }
   memory.noteSmall(body.length);
@@ -190,7 +190,7 @@ class BodyReader implements BodySink {
     this.#told = this.#cost;
     const more = this.#size - this.#held;
     this.#held = this.#size;
-    return listener.hold(more) ? null : noMemory();
+    return listener.takeMemory(more) ? null : noMemory();
   }
 
   onWhole(): void {

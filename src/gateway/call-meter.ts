@@ -12,7 +12,7 @@ import type { Metrics } from '../metrics.ts';
 import type { Deadline } from '../upstream/failure.ts';
 import type { Watch } from './deadlines.ts';
 import type { CompanyLoad } from './fair-shares.ts';
-import { Holding } from './held-memory.ts';
+import { RequestMemory } from './held-memory.ts';
 import { hiddenOf } from './model-names.ts';
 import type { Services } from './services.ts';
 
@@ -71,8 +71,8 @@ export class CallMeter {
   }
 
   /** For the memory of a large answer. */
-  newHolding(): Holding {
-    return new Holding(this.#services.heldMemory, this.admission.payer.companyId);
+  newMemory(): RequestMemory {
+    return new RequestMemory(this.#services.heldMemory, this.admission.payer.companyId);
   }
 
   get metrics(): Metrics {

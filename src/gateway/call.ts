@@ -1,6 +1,6 @@
 import type { Bound } from '../domain/budget.ts';
 import type { Company } from '../domain/company.ts';
-import type { ErrorFormat } from '../domain/errors.ts';
+import type { ErrorFormat, SlugParam } from '../domain/errors.ts';
 import type { ApiKey } from '../domain/key.ts';
 import type { Model, ModelKind } from '../domain/model.ts';
 import type { Scope } from '../domain/scope.ts';
@@ -45,8 +45,7 @@ export interface Lookup {
 /** One request, read and checked: the model it names, what goes upstream, and what relays the answer. */
 export interface Call {
   readonly slug: string;
-  /** The member that named the slug, for error answers; null where the assistant did. */
-  readonly slugParam: 'model' | 'model_slug' | null;
+  readonly slugParam: SlugParam;
   /** What the caller named in `metadata`; empty: nothing. */
   readonly costCenter: string;
   /** Checks that the model takes what the request holds. @throws GatewayError 400 */

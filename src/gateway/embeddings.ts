@@ -46,8 +46,9 @@ const RULES = { check: checkEmbedding, governed: ['model', 'input', 'encoding_fo
 function renderEmbeddings(body: Buffer, scan: AnswerScan, base64: boolean): Buffer | null {
   const rendered = splice(body, scan.edits);
   // a base64 vector is a string, a float vector an array; the first one shows which
-  const first = /"embedding"\s*:\s*(["[])/.exec(rendered.toString('latin1', 0, 65_536));
-  if (first === null) return /"data"\s*:\s*\[/.test(rendered.toString('latin1', 0, 65_536)) ? rendered : null;
+  const start = rendered.toString('latin1', 0, 65_536);
+  const first = /"embedding"\s*:\s*(["[])/.exec(start);
+  if (first === null) return /"data"\s*:\s*\[/.test(start) ? rendered : null;
   if ((first[1] === '"') === base64) return rendered;
   const answer = JSON.parse(rendered.toString()) as { data: { embedding: string | number[] }[] };
   if (!Array.isArray(answer.data)) return null;

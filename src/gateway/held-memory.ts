@@ -45,8 +45,8 @@ export class HeldMemory {
   }
 }
 
-/** What one request holds. */
-export class Holding {
+/** The memory that one request holds for a large body or answer. */
+export class RequestMemory {
   readonly #memory: HeldMemory;
   readonly #company: string;
   #bytes = 0;

@@ -11,7 +11,7 @@ import { type AnswerHead, Stopped } from '../upstream/upstream.ts';
 import { AnswerBody, isJson } from './answer-body.ts';
 import type { CallMeter } from './call-meter.ts';
 import { addWork } from './fair-shares.ts';
-import { type Holding, SMALL_BYTES } from './held-memory.ts';
+import { type RequestMemory, SMALL_BYTES } from './held-memory.ts';
 import { modelNames } from './model-names.ts';
 import { Relay } from './relay.ts';
 import type { Reply } from './reply.ts';
@@ -38,7 +38,7 @@ export class JsonRelay extends Relay {
   #isJson = false;
   #rendered: Buffer | null = null;
   /** The memory of a large answer, and for how many bytes it was taken. */
-  #holding: Holding | null = null;
+  #memory: RequestMemory | null = null;
   #kept = 0;
 
   constructor(reply: Reply, meter: CallMeter, render: Render, table = CHAT_ANSWER) {
@@ -67,8 +67,8 @@ export class JsonRelay extends Relay {
     const bytes = this.#body.size - this.#kept;
     this.#kept = this.#body.size;
     addWork(this.meter.load, bytes);
-    this.#holding ??= this.meter.newHolding();
-    if (this.settled || this.#holding.take(bytes)) return;
+    this.#memory ??= this.meter.newMemory();
+    if (this.settled || this.#memory.take(bytes)) return;
     this.call?.abort(this);
     this.#fail(new GatewayError('service_unavailable'));
   }
@@ -129,7 +129,7 @@ export class JsonRelay extends Relay {
 
   onClientClose(): void {
     if (this.settled || this.reply.res.writableFinished) {
-      this.#holding?.end();
+      this.#memory?.end();
       return this.watch.close();
     }
     this.clientGone = true;
@@ -150,7 +150,7 @@ export class JsonRelay extends Relay {
     this.watch.settled();
     if (!this.clientGone) return; // the answer waits for the client
     this.watch.close();
-    this.#holding?.end();
+    this.#memory?.end();
   }
 }
 

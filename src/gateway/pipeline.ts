@@ -16,7 +16,7 @@ import { type BodyListener, type RequestBody, readBody } from './body.ts';
 import type { Call, Lookup, Operation } from './call.ts';
 import { CallMeter } from './call-meter.ts';
 import { addWork, type CompanyLoad } from './fair-shares.ts';
-import { Holding } from './held-memory.ts';
+import { RequestMemory } from './held-memory.ts';
 import { Reply, type ReplyListener } from './reply.ts';
 import { requireJson, requireOneMeaning } from './request-checks.ts';
 import { RequestSummary } from './request-log.ts';
@@ -58,7 +58,7 @@ class ApiRequest implements BodyListener, ReplyListener {
   /** What the request took of its limits; null: none apply. */
   #hold: Hold | null = null;
   /** The memory of its body; null: the body is small. */
-  #holding: Holding | null = null;
+  #memory: RequestMemory | null = null;
 
   constructor(services: Services, req: ClientRequest, res: ClientResponse, load: CompanyLoad) {
     const at = Date.now();
@@ -122,9 +122,9 @@ class ApiRequest implements BodyListener, ReplyListener {
     this.#refuse(error);
   }
 
-  hold(bytes: number): boolean {
-    this.#holding ??= new Holding(this.#services.heldMemory, (this.#key as ApiKey).companyId);
-    return this.#holding.take(bytes);
+  takeMemory(bytes: number): boolean {
+    this.#memory ??= new RequestMemory(this.#services.heldMemory, (this.#key as ApiKey).companyId);
+    return this.#memory.take(bytes);
   }
 
   worked(bytes: number): void {
@@ -141,10 +141,10 @@ class ApiRequest implements BodyListener, ReplyListener {
     const summary = this.#summary;
     const { reply } = summary;
     try {
-      const payer = companyOf(services, key);
-      const company = payer instanceof Promise ? await payer : payer;
-      const read = operation.read(services, body, key.companyId, this.#id, this.#req.head); // 400, or 404 for an assistant
-      const call = read instanceof Promise ? await read : read;
+      let company = companyOf(services, key);
+      if (company instanceof Promise) company = await company;
+      let call = operation.read(services, body, key.companyId, this.#id, this.#req.head); // 400, or 404 for an assistant
+      if (call instanceof Promise) call = await call;
       summary.asked = call.slug;
       const { restriction } = key;
       const allowed = restriction === null ? null : restriction.models;
@@ -192,7 +192,7 @@ class ApiRequest implements BodyListener, ReplyListener {
   /** The body was sent. */
   #release(body: RequestBody): void {
     body.release();
-    this.#holding?.end();
+    this.#memory?.end();
   }
 
   async #lookUp(lookup: Lookup, id: string, arrived: boolean): Promise<void> {
@@ -252,7 +252,7 @@ class ApiRequest implements BodyListener, ReplyListener {
 
   onReplyClosed(): void {
     if (this.#summary.meter === null) this.#hold?.end(); // otherwise the meter settles it when the call is over
-    this.#holding?.end();
+    this.#memory?.end();
     this.#services.overload.leave(this.#load);
     this.#services.requestLog.ended(this.#summary);
   }

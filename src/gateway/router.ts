@@ -60,14 +60,14 @@ function routeOf(template: string, endpoint: Operation | Lookup): Route {
 export function findRoute(method: string, target: string, basePath: string, head: RequestHead): Route {
   if (target.charCodeAt(0) !== SLASH) target = originForm(target, head.host);
   if (!target.startsWith(basePath)) {
-    requireOneMeaning(target);
+    requirePlainTarget(target);
     throw unknownPath(target, basePath);
   }
   const query = target.indexOf('?');
   let path = query < 0 ? target.slice(basePath.length) : target.slice(basePath.length, query);
   if (path.startsWith('//')) path = path.slice(1);
   for (const [fixed, route] of FIXED) if (path === fixed) return requireMethod(route, method, head);
-  requireOneMeaning(target);
+  requirePlainTarget(target);
   for (const [pattern, route] of WITH_ID) {
     const id = pattern.exec(path)?.[1];
     if (id !== undefined) return requireMethod({ ...route, id }, method, head);
@@ -94,7 +94,7 @@ function originForm(target: string, host: string | undefined): string {
 }
 
 /** Called only for targets that are none of the fixed paths: those cannot have two meanings. */
-function requireOneMeaning(target: string): void {
+function requirePlainTarget(target: string): void {
   const query = target.indexOf('?');
   const path = query < 0 ? target : target.slice(0, query);
   // a fragment, a backslash, characters no address has, a dot segment however it is written

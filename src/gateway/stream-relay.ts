@@ -69,7 +69,7 @@ export class StreamRelay extends Relay implements SpanSink {
   onEnd(): void {
     this.#stopTimer();
     if (this.settled) return;
-    if (this.#whole !== null) return this.#refuse(this.#whole.bytes);
+    if (this.#whole !== null) return this.#fail(this.statusError(this.#whole.bytes)); // an error, or JSON in place of events
     this.#scanner.end();
     this.#finish(true);
   }
@@ -128,11 +128,6 @@ export class StreamRelay extends Relay implements SpanSink {
     const event = Buffer.from(this.reply.errors.event(error, this.reply.requestId, this.#scanner.events));
     this.#out.add(event, 0, event.length);
     this.#out.end();
-  }
-
-  /** Refuses an answer that is not a stream: an error, or JSON for a client that waits for events. */
-  #refuse(body: Buffer): void {
-    this.#fail(this.statusError(body));
   }
 
   #settle(outcome: Outcome, listener: BookingListener | null, usage: ToldUsage | null = this.#scanner.usage()): void {

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { type BodyListener, readBody } from '../../src/gateway/body.ts';
 import type { CallMeter } from '../../src/gateway/call-meter.ts';
-import { HeldMemory, Holding } from '../../src/gateway/held-memory.ts';
+import { HeldMemory, RequestMemory } from '../../src/gateway/held-memory.ts';
 import { JsonRelay } from '../../src/gateway/json-relay.ts';
 import type { Reply } from '../../src/gateway/reply.ts';
 import type { BodySink, ClientRequest } from '../../src/http/exchange.ts';
@@ -9,12 +9,12 @@ import { BodyMemory } from '../../src/runtime/body-memory.ts';
 
 t.test('one company holds seven eighths of the memory, and leaves the rest to others', async (t) => {
   const memory = new HeldMemory(800);
-  const one = new Holding(memory, 'one');
+  const one = new RequestMemory(memory, 'one');
   t.notOk(one.take(700));
   t.ok(one.take(699));
   t.notOk(one.take(1));
   t.match(memory, { all: 699, refused: 2 });
-  const other = new Holding(memory, 'other');
+  const other = new RequestMemory(memory, 'other');
   t.ok(other.take(80));
   one.end();
   one.end();
@@ -43,7 +43,7 @@ t.test('a body without a length counts as work and as memory while it comes', as
     onNoBody: ({ name }) => {
       seen.refused = name;
     },
-    hold(bytes) {
+    takeMemory(bytes) {
       seen.held += bytes;
       return seen.held < 1_000_000;
     },
@@ -75,12 +75,12 @@ function relayOf(memory: HeldMemory) {
   const became = { error: '', aborted: false, left: () => {} };
   const watch = { sent() {}, answered() {}, settled() {}, close() {}, abandon: () => true };
   const load = { inFlight: 1, work: 0 };
-  const newHolding = () => new Holding(memory, 'one');
+  const newMemory = () => new RequestMemory(memory, 'one');
   const admission = { payer: { companyId: 'one' } };
   const meter = {
     admission,
     load,
-    newHolding,
+    newMemory,
     watch: () => watch,
     settle() {},
     upstreamFailed() {},

@@ -75,7 +75,7 @@ function answer(req: ClientRequest, res: ClientResponse, seen: Seen): void {
       (ways[text[0] as string] ?? (() => reply.json(heard)))();
     },
     onNoBody: (error) => reply.error(error, true),
-    hold: () => true,
+    takeMemory: () => true,
     worked: () => {},
   });
 }
