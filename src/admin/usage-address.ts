@@ -1,4 +1,4 @@
-import { addDays, addMonths, type DayRange, daysIn, monthOf, readRange } from '../domain/day-range.ts';
+import { addDays, addMonths, type DayRange, daysIn, readRange, wholeMonth } from '../domain/day-range.ts';
 import { FieldError, oneOf, type Read, readDay, readMonth, readSlug, readUuid, refuse } from '../domain/field.ts';
 import type { UsageFilters } from '../store/daily.ts';
 import type { PageContext } from './context.ts';
@@ -42,7 +42,7 @@ export function readUsageAddress(c: PageContext): UsageAddress {
   const messages = new Map<string, string>();
   const query = (name: string): string | null => c.req.query(name) || null; // an empty field of a form is no wish
   const month = query('month');
-  const range = month === null ? rangeOf(query('from'), query('to'), today, messages) : monthOf(readMonth(month));
+  const range = month === null ? rangeOf(query('from'), query('to'), today, messages) : wholeMonth(readMonth(month));
   const filter = (name: FilterName): string | null => {
     const text = query(name);
     return text === null ? null : READERS[name](text);
@@ -53,11 +53,11 @@ export function readUsageAddress(c: PageContext): UsageAddress {
     endpoint: filter('endpoint'),
     cost_center: filter('cost_center'),
   };
-  return { range: messages.size > 0 ? monthOf(today) : range, filters, messages };
+  return { range: messages.size > 0 ? wholeMonth(today) : range, filters, messages };
 }
 
 function rangeOf(from: string | null, to: string | null, today: string, messages: Map<string, string>): DayRange {
-  const fallback = monthOf(today);
+  const fallback = wholeMonth(today);
   const read = <T>(field: string, work: () => T): T | null => {
     try {
       return work();
@@ -69,7 +69,7 @@ function rangeOf(from: string | null, to: string | null, today: string, messages
   };
   if (from === null && to === null) return fallback;
   const last = to === null ? today : read('to', () => readDay(to));
-  const first = from === null ? last && monthOf(last).from : read('from', () => readDay(from));
+  const first = from === null ? last && wholeMonth(last).from : read('from', () => readDay(from));
   if (first === null || last === null) return fallback;
   return read('to', () => readRange(first, to === null && last < first ? first : last)) ?? fallback;
 }
@@ -115,8 +115,8 @@ export function presets(today: string): readonly (readonly [string, DayRange])[]
     ['Today', { from: today, to: today }],
     ['Yesterday', { from: yesterday, to: yesterday }],
     ['Last 7 days', { from: addDays(today, -6), to: today }],
-    ['This month', monthOf(today)],
-    ['Last month', monthOf(addMonths(today, -1))],
+    ['This month', wholeMonth(today)],
+    ['Last month', wholeMonth(addMonths(today, -1))],
   ];
 }
 
@@ -127,5 +127,5 @@ export function rangeText({ from, to }: DayRange, format: Format): string {
 }
 
 export function isMonth({ from, to }: DayRange): boolean {
-  return monthOf(from).from === from && monthOf(from).to === to;
+  return wholeMonth(from).from === from && wholeMonth(from).to === to;
 }

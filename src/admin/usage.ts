@@ -1,5 +1,5 @@
 import { html } from 'hono/html';
-import { type DayRange, monthOf, type Step, stepOf, stepsOf } from '../domain/day-range.ts';
+import { type DayRange, type Step, stepOf, stepsOf, wholeMonth } from '../domain/day-range.ts';
 import { readUsage, type Usage } from '../store/daily.ts';
 import { readQuality } from '../store/quality.ts';
 import { readUsageDetails } from '../store/usage-details.ts';
@@ -68,7 +68,8 @@ function chart(usage: Usage, address: UsageAddress, hasTrail: boolean, format: F
   return costChart(
     {
       title: `Cost per ${step} ${when}`,
-      axis: step === 'day' && monthOf(range.from).to >= range.to ? `Day of ${format.month(range.from)}` : PERIODS[step],
+      axis:
+        step === 'day' && wholeMonth(range.from).to >= range.to ? `Day of ${format.month(range.from)}` : PERIODS[step],
       period: PERIODS[step],
       bars: bars.map((bar) => ({ ...bar, costs: costs.get(bar.at) ?? [] })),
       models: usage.by_model.lines.map(({ name }) => name),
@@ -81,8 +82,8 @@ type Place = Omit<Bar, 'costs'> & { readonly at: string };
 
 /** A day leads to its hours, a month to its days. */
 function barOf(at: string, step: 'day' | 'month', address: UsageAddress, format: Format): Place {
-  const { from, to }: DayRange = step === 'day' ? { from: at, to: at } : monthOf(at);
-  const isOneMonth = monthOf(address.range.from).to >= address.range.to;
+  const { from, to }: DayRange = step === 'day' ? { from: at, to: at } : wholeMonth(at);
+  const isOneMonth = wholeMonth(address.range.from).to >= address.range.to;
   const label =
     step === 'month' ? format.shortMonth(at) : isOneMonth ? String(Number(at.slice(8))) : format.shortDay(at);
   return {

@@ -1,4 +1,5 @@
 import { FieldError } from './field.ts';
+import { dayOf } from './iso.ts';
 
 /** Ranges of calendar days, "2026-11-21", both ends in them. */
 export interface DayRange {
@@ -35,7 +36,7 @@ export function addMonths(day: string, months: number): string {
 }
 
 /** The whole month of a day. */
-export function monthOf(day: string): DayRange {
+export function wholeMonth(day: string): DayRange {
   return { from: `${day.slice(0, 7)}-01`, to: addDays(addMonths(day, 1), -1) };
 }
 
@@ -51,7 +52,7 @@ export function stepOf(range: DayRange): Step {
 /** The days or months of a range; a month is its first day. */
 export function stepsOf(range: DayRange, step: 'day' | 'month'): string[] {
   const steps: string[] = [];
-  const first = step === 'day' ? range.from : monthOf(range.from).from;
+  const first = step === 'day' ? range.from : wholeMonth(range.from).from;
   for (let at = first; at <= range.to; at = step === 'day' ? addDays(at, 1) : addMonths(at, 1)) steps.push(at);
   return steps;
 }
@@ -61,7 +62,7 @@ export function monthsIn(range: DayRange): { whole: string[]; parts: MonthDays[]
   const whole: string[] = [];
   const parts: MonthDays[] = [];
   for (const month of stepsOf(range, 'month')) {
-    const { from, to } = monthOf(month);
+    const { from, to } = wholeMonth(month);
     if (range.from <= from && to <= range.to) whole.push(month);
     else parts.push({ month, from: from < range.from ? range.from : from, to: to > range.to ? range.to : to });
   }
@@ -77,7 +78,7 @@ export type MonthDays = DayRange & { readonly month: string };
  */
 export function monthsLessDays(range: DayRange): { months: string[]; added: MonthDays[]; taken: MonthDays[] } {
   const { whole, parts } = monthsIn(range);
-  const isMost = (part: MonthDays) => daysIn(part) * 2 > daysIn(monthOf(part.month));
+  const isMost = (part: MonthDays) => daysIn(part) * 2 > daysIn(wholeMonth(part.month));
   const most = parts.filter(isMost);
   return {
     months: [...whole, ...most.map(({ month }) => month)],
@@ -87,8 +88,4 @@ export function monthsLessDays(range: DayRange): { months: string[]; added: Mont
       { month, from: addDays(to, 1), to: 'infinity' },
     ]),
   };
-}
-
-function dayOf(at: number): string {
-  return new Date(at).toISOString().slice(0, 10);
 }

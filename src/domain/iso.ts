@@ -2,6 +2,11 @@ import { writePadded } from '../json/decimal.ts';
 
 const Z = 0x5a;
 
+/** The day of an instant in UTC, "2026-11-21". @param at milliseconds since the epoch */
+export function dayOf(at: number): string {
+  return new Date(at).toISOString().slice(0, 10);
+}
+
 /**
  * Formats ISO 8601 times in UTC, such as 2026-11-21T10:15:30.123Z. Remembers the text of the last
  * second: 40 ns instead of the 400 ns of Date.prototype.toISOString.

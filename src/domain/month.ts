@@ -1,3 +1,5 @@
+import { dayOf } from './iso.ts';
+
 /**
  * Billing months (contract, BILLING_TIMEZONE): the calendar month in a time zone, named by its first
  * day ("2026-11-01"), and the calendar date that assistants are told.
@@ -67,6 +69,6 @@ export class Calendar {
   }
 
   #dateAt(at: number): string {
-    return this.#date?.format(at) ?? new Date(at).toISOString().slice(0, 10);
+    return this.#date?.format(at) ?? dayOf(at);
   }
 }

@@ -1,11 +1,11 @@
 import {
   type DayRange,
   type MonthDays,
-  monthOf,
   monthsIn,
   monthsLessDays,
   type Step,
   stepOf,
+  wholeMonth,
 } from '../domain/day-range.ts';
 import { matching } from './columns.ts';
 import { unknownCompany } from './company.ts';
@@ -108,7 +108,7 @@ export interface UsageGroup extends UsageSums {
 /** @throws RefusedChange not_found */
 export async function readPresentMonth(sql: Sql, companyId: string): Promise<Usage> {
   const [row] = await sql<[{ month: string }]>`select to_char(billing_month(now()), 'YYYY-MM-DD') as month`;
-  return readUsage(sql, companyId, monthOf(row.month), NO_FILTERS);
+  return readUsage(sql, companyId, wholeMonth(row.month), NO_FILTERS);
 }
 
 /**

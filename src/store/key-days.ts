@@ -1,4 +1,4 @@
-import { type DayRange, monthOf } from '../domain/day-range.ts';
+import { type DayRange, wholeMonth } from '../domain/day-range.ts';
 
 /** A column of `usage_key_days`: what the days from `first` to `last` of a month cost. */
 export interface KeyDays {
@@ -26,7 +26,7 @@ export const KEY_DAYS: readonly KeyDays[] = [...DAYS, ...FIVES];
 export function columnsOf({ from, to }: DayRange): string[] {
   const first = Number(from.slice(8));
   // no calls are on days that a month does not have
-  const last = to === monthOf(to).to ? 31 : Number(to.slice(8));
+  const last = to === wholeMonth(to).to ? 31 : Number(to.slice(8));
   const fives = FIVES.filter((five) => first <= five.first && five.last <= last);
   const days = DAYS.filter(
     (day) =>

@@ -1,4 +1,4 @@
-import { monthOf } from '../domain/day-range.ts';
+import { wholeMonth } from '../domain/day-range.ts';
 import type { Endpoint } from '../domain/usage.ts';
 import { NO_FILTERS, readPresentMonth, readUsage, type Usage, type UsageSums } from './daily.ts';
 import type { Sql } from './database.ts';
@@ -13,9 +13,9 @@ export async function summarizeUsage(sql: Sql, companyId: string, month: string 
   const usage =
     month === null
       ? await readPresentMonth(sql, companyId)
-      : await readUsage(sql, companyId, monthOf(month), NO_FILTERS);
+      : await readUsage(sql, companyId, wholeMonth(month), NO_FILTERS);
   const shown = month ?? usage.budget.month;
-  const details = await readUsageDetails(sql, companyId, monthOf(shown), NO_FILTERS);
+  const details = await readUsageDetails(sql, companyId, wholeMonth(shown), NO_FILTERS);
   return summaryOf(companyId, usage, shown.slice(0, 7), details);
 }
 

@@ -1,14 +1,12 @@
-import { IsoTime } from '../domain/iso.ts';
+import { dayOf, IsoTime } from '../domain/iso.ts';
 import type { EndedRequest } from '../domain/ports.ts';
 import { asciiJson } from '../domain/record.ts';
 import { nameOrNot } from '../domain/redact.ts';
+import { CLOSE_BRACKET, OPEN_BRACKET } from '../json/bytes.ts';
 
 /** Bytes of a block: some 2000 requests, which are one statement. */
 export const BLOCK_BYTES = 524_288;
 const MAX_REASON = 600; // characters of the upstream's words
-const OPEN = 0x5b; // [
-const CLOSE = 0x5d; // ]
-const DAY_LENGTH = 10;
 
 /**
  * Requests as a JSON array in a block of memory outside V8's heap, written when they end. Members have one letter
@@ -56,8 +54,8 @@ export class TrailRows {
 
   /** The array. Nothing may be added afterwards, until it is emptied. */
   close(): Buffer {
-    this.#bytes[0] = OPEN;
-    this.#bytes[this.#used] = CLOSE;
+    this.#bytes[0] = OPEN_BRACKET;
+    this.#bytes[this.#used] = CLOSE_BRACKET;
     return this.#bytes.subarray(0, this.#used + 1);
   }
 
@@ -90,8 +88,4 @@ function failureText(
   if (about !== null) text += `,"p":${asciiJson(nameOrNot(about))}`;
   if (asked !== null && slug === null) text += `,"q":${asciiJson(nameOrNot(asked))}`;
   return text;
-}
-
-function dayOf(at: number): string {
-  return new Date(at).toISOString().slice(0, DAY_LENGTH);
 }

@@ -1,5 +1,7 @@
 import { mayTakePlace } from '../domain/fair-share.ts';
+import { dayOf } from '../domain/iso.ts';
 import type { EndedRequest, Trail, TrailStore } from '../domain/ports.ts';
+import { reasonOf } from '../log.ts';
 import { IdleInterval } from '../runtime/idle-interval.ts';
 import { BLOCK_BYTES, TrailRows } from './rows.ts';
 
@@ -168,15 +170,14 @@ export class TrailWriter implements Trail {
 
   async #trim(): Promise<void> {
     const { store, days } = this.#options;
-    const today = new Date().toISOString().slice(0, 10);
+    const today = dayOf(Date.now());
     await store.keep(days, today, today);
     this.#trims = await store.trimHours();
   }
 
   /** Logs when writing begins to fail. */
   #warn(error: unknown): void {
-    if (!this.#failing)
-      this.#options.log.warn({ reason: (error as Error).message }, 'requests: the trail cannot be written');
+    if (!this.#failing) this.#options.log.warn({ reason: reasonOf(error) }, 'requests: the trail cannot be written');
     this.#failing = true;
   }
 }

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-import { daysIn, monthOf } from '../../src/domain/day-range.ts';
+import { daysIn, wholeMonth } from '../../src/domain/day-range.ts';
 import { formatEur, parseEur } from '../../src/domain/money.ts';
 import { NO_FILTERS, readPresentMonth, readUsage } from '../../src/store/daily.ts';
 import { openDatabase } from '../../src/store/database.ts';
@@ -83,10 +83,10 @@ t.test(
     const elapsed = (Date.now() - Date.parse(`${month}T00:00:00Z`)) / 86_400_000;
     if (elapsed < 1) t.equal(budget.forecast_eur, null);
     else {
-      const expected = (Number(total_cost_eur) * daysIn(monthOf(month))) / elapsed;
+      const expected = (Number(total_cost_eur) * daysIn(wholeMonth(month))) / elapsed;
       t.ok(Math.abs(Number(budget.forecast_eur) - expected) < 0.02, `${budget.forecast_eur} is about ${expected}`);
     }
-    const past = await db.run(5000, (sql) => readUsage(sql, company, monthOf('2020-02-01'), NO_FILTERS));
+    const past = await db.run(5000, (sql) => readUsage(sql, company, wholeMonth('2020-02-01'), NO_FILTERS));
     t.match(past, {
       requests: 0,
       total_cost_eur: '0',
@@ -121,7 +121,7 @@ t.test('the export of sums is what the page shows', async (t) => {
   const { headers, text } = await owner.get(`/companies/${company}/usage.csv?month=${month.slice(0, 7)}&model=solid`);
   t.match(headers.get('content-disposition'), `filename="usage-${month.slice(0, 7)}.csv"`);
   const lines = parsed(text) as { by: string; name: string; detail: string; cost_eur: string; requests: string }[];
-  const range = monthOf(month);
+  const range = wholeMonth(month);
   const usage = await db.run(5000, (sql) => readUsage(sql, company, range, { ...NO_FILTERS, model: 'solid' }));
   for (const by of ['all', 'day', 'model', 'key', 'endpoint', 'cost_center', 'ending']) {
     t.equal(eur(lines.filter((line) => line.by === by)), usage.api_cost_eur, by);
@@ -186,7 +186,7 @@ t.test(
 t.test('a connection is as good as new after an export, however slow its reader', async (t) => {
   const single = openDatabase({ url: office.databaseUrl, maxConnections: 1 });
   t.teardown(() => single.close());
-  const asked = { companyId: company, range: monthOf(month), filters: NO_FILTERS, internal: true };
+  const asked = { companyId: company, range: wholeMonth(month), filters: NO_FILTERS, internal: true };
   for (let round = 0; round < 5; round++) {
     let bytes = 0;
     await single.run(20_000, (sql) =>

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
-import { addDays, type DayRange, daysIn, monthOf, stepOf } from '../../src/domain/day-range.ts';
+import { addDays, type DayRange, daysIn, stepOf, wholeMonth } from '../../src/domain/day-range.ts';
 import { formatEur, parseEur } from '../../src/domain/money.ts';
 import { NO_FILTERS, readUsage, type UsageFilters } from '../../src/store/daily.ts';
 import type { Sql, Work } from '../../src/store/database.ts';
@@ -172,7 +172,7 @@ t.test('a key with free calls alone is shown on the days of its calls', async (t
 
 t.test('columns of a key add up to any days of a month, each day once', (t) => {
   for (const month of ['2026-02', '2026-04', '2026-12', '2028-02']) {
-    const length = daysIn(monthOf(`${month}-01`));
+    const length = daysIn(wholeMonth(`${month}-01`));
     const dateOf = (day: number) => `${month}-${String(day).padStart(2, '0')}`;
     for (let from = 1; from <= length; from++) {
       for (let to = from; to <= length; to++) {

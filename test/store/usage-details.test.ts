@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
-import { monthOf } from '../../src/domain/day-range.ts';
+import { wholeMonth } from '../../src/domain/day-range.ts';
 import { createCompany } from '../../src/store/company.ts';
 import { NO_FILTERS } from '../../src/store/daily.ts';
 import { ledgerStore } from '../../src/store/ledger.ts';
@@ -53,7 +53,7 @@ t.test('details are booked once, summed by day, and are no part of the seals', a
   await book([told, told]);
 
   const read = (month: string, filters = NO_FILTERS) =>
-    run((sql) => readUsageDetails(sql, company, monthOf(month), filters));
+    run((sql) => readUsageDetails(sql, company, wholeMonth(month), filters));
   const fast = { requests: 2, cached_tokens: 60, cache_write_tokens: 10, audio_prompt_tokens: 1, reasoning_tokens: 30 };
   t.same(await read('2026-05-01'), {
     total: { ...fast, requests: 3, reasoning_tokens: 35, audio_completion_tokens: 7, cached_percent: 30 },

@@ -1,4 +1,4 @@
-import { type DayRange, monthOf, readRange } from '../../domain/day-range.ts';
+import { type DayRange, readRange, wholeMonth } from '../../domain/day-range.ts';
 import { FieldError } from '../../domain/field.ts';
 import { TOKEN_DETAILS } from '../../domain/usage.ts';
 import { findCompany } from '../../store/company.ts';
@@ -122,7 +122,7 @@ export const usageOperations: readonly Operation[] = [
 /** @throws Problem 400 */
 function rangeOf({ query: { month, from, to }, services }: Call<never, Query>): DayRange {
   if (from === undefined && to === undefined) {
-    return monthOf(month === undefined ? services.calendar.date(services.clock()) : `${month}-01`);
+    return wholeMonth(month === undefined ? services.calendar.date(services.clock()) : `${month}-01`);
   }
   const wrong = (pointer: string, detail: string) => new Problem(400, 'The query is not valid.', [{ pointer, detail }]);
   if (month !== undefined) throw wrong('?month', 'must be left out where from and to are given');
