@@ -21,7 +21,7 @@ import { systemProcesses } from './ledger/processes.ts';
 import { Spool } from './ledger/spool.ts';
 import { systemTiming } from './ledger/timing.ts';
 import { LeasedLimiter } from './limits/limiter.ts';
-import { type Log, type Logger, lineSink } from './log.ts';
+import { type Log, type Logger, lineSink, reasonOf } from './log.ts';
 import { Metrics } from './metrics.ts';
 import { BodyMemory } from './runtime/body-memory.ts';
 import { programVersion } from './runtime/version.ts';
@@ -280,7 +280,7 @@ function openSpool(config: Config, id: string, log: Logger): Spool | null {
     const uptime = () => performance.now();
     return new Spool({ disk: fileDisk(config.spoolFsync), processes: systemProcesses(), folder, id, uptime, log });
   } catch (error) {
-    const reason = (error as Error).message;
+    const reason = reasonOf(error);
     throw new ConfigError([
       `SPOOL_DIR: ${folder} cannot be written (${reason}); make it writable, choose another folder, or set it empty to do without`,
     ]);

@@ -1,5 +1,6 @@
 import { html } from 'hono/html';
 import { INVITATION_PATH, invitationMail } from '../domain/invitation.ts';
+import { reasonOf } from '../log.ts';
 import { findCompany } from '../store/company.ts';
 import type { InvitationRow, MadeInvitation } from '../store/invitation.ts';
 import { type PageContext, read } from './context.ts';
@@ -55,7 +56,7 @@ async function send(c: PageContext, company: string, invitation: InvitationRow, 
     await mailer(mail, MAIL_MS)({ to, ...invitationMail({ company, role, link, until }) });
     return true;
   } catch (error) {
-    log.warn({ reason: (error as Error).message }, 'admin: an invitation could not be sent by e-mail');
+    log.warn({ reason: reasonOf(error) }, 'admin: an invitation could not be sent by e-mail');
     return false;
   }
 }

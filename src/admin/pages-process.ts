@@ -2,7 +2,7 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import type { Agent as HttpAgent } from 'node:http';
 import { extname } from 'node:path';
-import type { Logger } from '../log.ts';
+import { type Logger, reasonOf } from '../log.ts';
 import { SMALL_HEAP } from '../runtime/heap.ts';
 import { Agent } from '../runtime/node-http.ts';
 import type { PagesMessage, PagesSettings } from './settings.ts';
@@ -81,7 +81,7 @@ export class PagesProcess {
       });
     } catch (error) {
       // under --permission it needs --allow-child-process
-      throw this.#crashed(began, { reason: (error as Error).message });
+      throw this.#crashed(began, { reason: reasonOf(error) });
     }
     this.#child = child;
     const { promise, resolve, reject } = Promise.withResolvers<PagesAddress>();

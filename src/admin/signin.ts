@@ -2,6 +2,7 @@ import { Hono } from 'hono';
 import { html } from 'hono/html';
 import { HTTPException } from 'hono/http-exception';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
+import { reasonOf } from '../log.ts';
 import { actingAs } from '../store/actor.ts';
 import { acceptInvitation, findInvitation } from '../store/invitation.ts';
 import { findUser } from '../store/user.ts';
@@ -62,7 +63,7 @@ async function finishOidc(c: PageContext, oidc: Oidc): Promise<Response> {
   try {
     found = await oidc.finish(c);
   } catch (error) {
-    log.warn({ reason: (error as Error).message }, 'admin: single sign-on failed');
+    log.warn({ reason: reasonOf(error) }, 'admin: single sign-on failed');
     return refuse(c, 401, 'Single sign-on did not succeed. Please try again.', form);
   }
   const { email, next, invitation } = found;

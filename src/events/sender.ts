@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Channel, type CompanyEvent, type Delivery, pauseAfter } from '../domain/event.ts';
 import type { EventReceivers, EventStore } from '../domain/ports.ts';
+import { reasonOf } from '../log.ts';
 
 /** Sends an event to one receiver. Rejects with a short reason that holds no secret. */
 export type Send = (event: CompanyEvent, recipient: string) => Promise<void>;
@@ -101,7 +102,7 @@ export class EventSender {
         this.#cursor = this.dead = null; // another server may answer next
         this.#leaseUntil = Math.min(this.#leaseUntil, performance.now() + RENEW_SECONDS * 1000); // and not know the lease
         if (!this.#failing && !signal.aborted)
-          this.#options.log.warn({ reason: (error as Error).message }, 'events: cannot look');
+          this.#options.log.warn({ reason: reasonOf(error) }, 'events: cannot look');
         this.#failing = true;
       }
     }
@@ -160,7 +161,7 @@ export class EventSender {
       this.counts[channel].delivered++;
       write = () => store.delivered(delivery);
     } catch (error) {
-      const reason = (error as Error).message;
+      const reason = reasonOf(error);
       const pause = pauseAfter(attempts + 1, Math.random());
       this.counts[channel].failed++;
       if (pause === null) log.warn({ event: event.id, channel, reason }, 'events: one could not be delivered');

@@ -11,7 +11,7 @@ import {
   limitText,
 } from '../domain/limits.ts';
 import type { AskedUnits, Hold, Limiter, LimitStore, MaybeAsync } from '../domain/ports.ts';
-import type { Logger } from '../log.ts';
+import { type Logger, reasonOf } from '../log.ts';
 import { IdleInterval } from '../runtime/idle-interval.ts';
 import { RequestHold, type UnitSource } from './request-hold.ts';
 import type { Share } from './share.ts';
@@ -193,7 +193,7 @@ export class LeasedLimiter implements Limiter, UnitSource {
       this.#trimmedAt = now;
       this.#store
         .trim()
-        .catch((error: Error) => this.#log.warn({ reason: error.message }, 'limits: could not delete old rows'));
+        .catch((error) => this.#log.warn({ reason: reasonOf(error) }, 'limits: could not delete old rows'));
     }
     return this.#active.size > 0;
   }
@@ -254,8 +254,7 @@ export class LeasedLimiter implements Limiter, UnitSource {
         if (share.waiting.some(({ again }) => again)) setTimeout(() => this.#want(share), AGAIN_MS);
       }
     } catch (error) {
-      if (!this.#away)
-        this.#log.warn({ reason: (error as Error).message }, 'limits: this gateway goes on with its part');
+      if (!this.#away) this.#log.warn({ reason: reasonOf(error) }, 'limits: this gateway goes on with its part');
       this.#away = true;
       for (const [share, units] of asked) share.failed(units, this.#gateways, performance.now());
     }

@@ -1,4 +1,4 @@
-import type { Logger } from '../log.ts';
+import { type Logger, reasonOf } from '../log.ts';
 import type { Database, Listening, Sql } from './database.ts';
 import { literal, SERVER_IDENTITY } from './server.ts';
 
@@ -157,8 +157,7 @@ export class Changes {
       this.#follower.polled();
       this.#trim(now);
     } catch (error) {
-      if (this.available && !this.#closed)
-        this.#log.warn({ reason: (error as Error).message }, 'change feed: interrupted');
+      if (this.available && !this.#closed) this.#log.warn({ reason: reasonOf(error) }, 'change feed: interrupted');
       this.available = false;
     }
   }
@@ -193,8 +192,8 @@ export class Changes {
       .then(({ count }) => {
         if (count < TRIM_ROWS) this.#horizon = now;
       })
-      .catch((error: Error) => {
-        this.#log.warn({ reason: error.message }, 'change feed: could not delete old rows');
+      .catch((error) => {
+        this.#log.warn({ reason: reasonOf(error) }, 'change feed: could not delete old rows');
         this.#horizon = now; // tries again in an hour
       })
       .finally(() => {

@@ -8,7 +8,7 @@ import type { ComingPrice, Model } from '../domain/model.ts';
 import { parseEur, parsePrices } from '../domain/money.ts';
 import type { Directory, MaybeAsync } from '../domain/ports.ts';
 import { scopeSet } from '../domain/scope.ts';
-import type { Logger } from '../log.ts';
+import { type Logger, reasonOf } from '../log.ts';
 import { Cache } from './cache.ts';
 import type { Follower } from './changes.ts';
 import { unknownCompany } from './company.ts';
@@ -149,8 +149,7 @@ export class CachedDirectory implements Directory, Follower {
       this.#failing = false;
       return answer;
     } catch (error) {
-      if (!this.#failing)
-        this.#log.warn({ reason: (error as Error).message }, 'directory: the database cannot be read');
+      if (!this.#failing) this.#log.warn({ reason: reasonOf(error) }, 'directory: the database cannot be read');
       this.#failing = true;
       throw new GatewayError('service_unavailable');
     }

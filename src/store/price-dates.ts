@@ -1,4 +1,4 @@
-import type { Logger } from '../log.ts';
+import { type Logger, reasonOf } from '../log.ts';
 import type { Follower } from './changes.ts';
 import type { Database } from './database.ts';
 
@@ -57,8 +57,7 @@ export class PriceDates implements Follower {
       this.#failing = false;
     } catch (error) {
       this.#dueAt = Number.NEGATIVE_INFINITY; // the next poll tries again
-      if (!this.#failing)
-        this.#log.warn({ reason: (error as Error).message }, 'prices: models cannot be brought up to date');
+      if (!this.#failing) this.#log.warn({ reason: reasonOf(error) }, 'prices: models cannot be brought up to date');
       this.#failing = true;
     }
   }

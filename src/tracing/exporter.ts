@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import type { Agent, IncomingMessage } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { reasonOf } from '../log.ts';
 import { clientFor } from '../runtime/node-http.ts';
 import { encodeRequest, text } from './otlp.ts';
 
@@ -140,7 +141,7 @@ export class SpanExporter {
       for await (const chunk of answer.setEncoding('utf8')) if (text.length < MAX_ANSWER_CHARACTERS) text += chunk;
       return readAnswer(answer.statusCode as number, answer.headers['retry-after'], text);
     } catch (error) {
-      return { rejected: 0, reason: (error as Error).message, retryable: true, after: null };
+      return { rejected: 0, reason: reasonOf(error), retryable: true, after: null };
     }
   }
 }

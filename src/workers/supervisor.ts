@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Handle } from '../http/handed-over.ts';
-import type { Logger } from '../log.ts';
+import { type Logger, reasonOf } from '../log.ts';
 import type { Metrics } from '../metrics.ts';
 import { JoinedMetrics } from './joined-metrics.ts';
 import type { WorkerStart } from './messages.ts';
@@ -168,7 +168,7 @@ export class Supervisor {
           await this.#fill(place);
           replaced++;
         } catch (error) {
-          log.error({ worker: place.number, reason: (error as Error).message }, 'a worker was not replaced');
+          log.error({ worker: place.number, reason: reasonOf(error) }, 'a worker was not replaced');
           if (place.current === null) void this.#restart(place); // it died meanwhile
           return;
         }
@@ -212,7 +212,7 @@ export class Supervisor {
         await this.#fill(place);
       } catch (error) {
         place.startedAt = performance.now();
-        this.#options.log.error({ worker: place.number, reason: (error as Error).message }, 'a worker cannot start');
+        this.#options.log.error({ worker: place.number, reason: reasonOf(error) }, 'a worker cannot start');
       }
     }
   }
