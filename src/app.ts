@@ -54,7 +54,7 @@ export async function openApp(config: Config, log: Log, options: EngineOptions =
   const health = {
     log,
     metrics: () => metrics.text(),
-    // not the database: without it known keys are served, and a balancer would take away all replicas at once
+    // not the database: without it known keys are served, and a balancer would take away all gateways at once
     waitingFor: () => (api.draining ? [STOPPING] : []),
   };
   const admin = openAdmin(config, health, tls, clock, () => ({ databaseUrl: engine.databaseUrl, apiUrl: apiUrl() }));

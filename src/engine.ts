@@ -25,7 +25,7 @@ import { type Log, type Logger, lineSink, reasonOf } from './log.ts';
 import { Metrics } from './metrics.ts';
 import { BodyMemory } from './runtime/body-memory.ts';
 import { programVersion } from './runtime/version.ts';
-import { Changes, followers } from './store/changes.ts';
+import { ChangeFeed, followers } from './store/change-feed.ts';
 import { type Database, openDatabase } from './store/database.ts';
 import { CachedDirectory } from './store/directory.ts';
 import { type Embedded, startEmbedded } from './store/embedded.ts';
@@ -111,7 +111,7 @@ export async function openEngine(
   const tracing = await openTracing(config, writer, metrics, log);
   const own = openOwn(config, databaseUrl);
   const events = await openEvents(config, db, own ?? db, writer, metrics, log);
-  const changes = new Changes(db, follower, log, {
+  const feed = new ChangeFeed(db, follower, log, {
     onSpend(changed) {
       ledger.heard(changed);
       if (changed) events.spent();
@@ -125,7 +125,7 @@ export async function openEngine(
   const heldMemory = new HeldMemory(Math.max(HELD_MEMORY * maxMemoryBytes, 8 * maxBodyBytes));
   const deadlines = new Deadlines(config);
   const heartbeat = heartbeatOf(gatewayStore(db, writer, name, programVersion()), ledger, limiter, overload);
-  measure(metrics, { ledger, directory, changes, overload, heldMemory, limiter });
+  measure(metrics, { ledger, directory, feed, overload, heldMemory, limiter });
 
   return {
     db,
@@ -161,7 +161,7 @@ export async function openEngine(
       const [lost] = await Promise.all([ledger.close(CLOSE_MS), events.close(), trail?.close(), heartbeat.close()]);
       await own?.close();
       await tracing?.exporter.close();
-      await changes.close();
+      await feed.close();
       await prices.close();
       await foundation.close();
       return lost;
@@ -348,16 +348,16 @@ async function openEvents(config: Config, db: Database, own: Database, holder: s
 interface Measured {
   readonly ledger: BatchLedger;
   readonly directory: CachedDirectory;
-  readonly changes: Changes;
+  readonly feed: ChangeFeed;
   readonly overload: Overload;
   readonly heldMemory: HeldMemory;
   readonly limiter: LeasedLimiter;
 }
 
 function measure(metrics: Metrics, parts: Measured): void {
-  const { ledger, directory, changes, overload, heldMemory, limiter } = parts;
+  const { ledger, directory, feed, overload, heldMemory, limiter } = parts;
   measureLedger(metrics, ledger);
-  measureDirectory(metrics, directory, changes);
+  measureDirectory(metrics, directory, feed);
   measureLoad(metrics, overload, heldMemory);
   metrics.counter('tollgate_requests_limited_total', 'Requests refused with 429 for a limit of theirs', (add) => {
     for (const [limit, refused] of Object.entries(limiter.refused)) add({ limit }, refused);
@@ -378,7 +378,7 @@ function measureLedger(metrics: Metrics, ledger: BatchLedger): void {
   metrics.gauge('tollgate_reservations', 'Requests of strict budgets in flight', () => ledger.reservations);
 }
 
-function measureDirectory(metrics: Metrics, { keys, companies, assistants }: CachedDirectory, changes: Changes): void {
+function measureDirectory(metrics: Metrics, { keys, companies, assistants }: CachedDirectory, feed: ChangeFeed): void {
   const caches = Object.entries({ keys, companies, assistants });
   const count = (name: string, help: string, read: (cache: (typeof caches)[number][1]) => number): void =>
     metrics.counter(name, help, (add) => {
@@ -389,7 +389,7 @@ function measureDirectory(metrics: Metrics, { keys, companies, assistants }: Cac
   count('tollgate_cache_reads_total', 'Queries that read them, many at once', ({ reads }) => reads);
   metrics.gauge('tollgate_cached_keys', 'Keys in memory', () => keys.size);
   const listening = '1 while changes are notified; else they are asked for';
-  metrics.gauge('tollgate_changes_listening', listening, () => (changes.listening ? 1 : 0), 'min');
+  metrics.gauge('tollgate_changes_listening', listening, () => (feed.listening ? 1 : 0), 'min');
 }
 
 function measureLoad(metrics: Metrics, overload: Overload, held: HeldMemory): void {

@@ -10,7 +10,7 @@ import type { PagesSettings } from './settings.ts';
 /**
  * Calls of the gateway's own API on behalf of the user who is signed in: all checks, the budget and the ledger hold as for any
  * client. The key is that of the person's playground in the company of the path. Its text is kept in memory alone,
- * and for less than it works. Another replica may have given the key another text meanwhile; then the API answers 401.
+ * and for less than it works. Another gateway may have given the key another text meanwhile; then the API answers 401.
  */
 
 const RUN_MS = 300_000;

@@ -2,7 +2,7 @@ import { readDay, readPrice, readSlug, readUuid } from '../domain/field.ts';
 import { readMoment } from '../domain/price.ts';
 import { setCostPrice } from '../store/margin.ts';
 import {
-  findComingPrice,
+  idOfComingPrice,
   type PriceAnswer,
   type PriceRow,
   priceHistory,
@@ -50,7 +50,7 @@ export const priceCommands: readonly Command[] = [
       company: optional('--company ID', readUuid, "a price of this company's own model instead of the shared one"),
     },
     async run({ transact, config }, { from, company = null }, slug) {
-      const price = await transact(async (sql) => withdrawPrice(sql, await findComingPrice(sql, slug, company, from)));
+      const price = await transact(async (sql) => withdrawPrice(sql, await idOfComingPrice(sql, slug, company, from)));
       return { json: priceJson(price), text: showPrice('The price is withdrawn.', price, config.billingTimezone) };
     },
   }),

@@ -54,8 +54,8 @@ With --company, calls that the ledger has for other companies are left out; a mi
     const result = company === undefined ? all : ofCompany(all, company);
     const models = totalsByModel(result, rate);
     const off = models.filter(({ difference_eur }) => exceeds(difference_eur, tolerance)).map(({ model }) => model);
-    const { matched, missing, extra, differing } = result;
-    const counts = `matched ${matched}, missing ${missing.length}, extra ${extra.length}, differing ${differing.length}`;
+    const { same, missing, extra, differing } = result;
+    const counts = `matched ${same.length}, missing ${missing.length}, extra ${extra.length}, differing ${differing.length}`;
     const rows = [
       ...missing.map((call) => ['missing', ...describe(call), '-']),
       ...extra.map((call) => ['extra', ...describe(call), '-']),
@@ -68,7 +68,7 @@ With --company, calls that the ledger has for other companies are left out; a mi
       totalsText(models, isCosted),
       off.length === 0 ? '' : `The upstream billed more or less than it should for: ${off.join(', ')}.`,
     );
-    const json = { matched, missing, extra, differing, models, models_off: off };
+    const json = { matched: same.length, missing, extra, differing, models, models_off: off };
     return { json, text, exit: rows.length + off.length === 0 ? 0 : 1 };
   },
 });

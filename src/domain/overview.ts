@@ -110,18 +110,18 @@ const MOST_MODELS = 5;
 
 /** What is wrong now, the worst first; empty when all is well. */
 export function problemsOf(overview: Overview): Problem[] {
+  const running = overview.gateways.filter(({ gone }) => !gone);
   return [
-    ...ofRecords(overview),
-    ...ofGateways(overview.gateways),
+    ...ofRecords(running, overview.set_aside),
+    ...ofGateways(running, overview.gateways),
     ...ofModels(overview.models),
     ...ofDeliveries(overview.dead_deliveries),
   ];
 }
 
-function ofRecords({ gateways, set_aside }: Overview): Problem[] {
+function ofRecords(running: readonly GatewayRow[], setAside: number): Problem[] {
   const problems: Problem[] = [];
   const add = (text: string, remedy: string) => problems.push({ text, remedy, path: '/#gateways' });
-  const running = gateways.filter(({ gone }) => !gone);
   for (const { name, lost } of running) {
     if (lost > 0)
       add(`${name} lost ${records(lost)}.`, 'Neither disk nor database took them. Look at its log and its disk.');
@@ -140,18 +140,17 @@ function ofRecords({ gateways, set_aside }: Overview): Problem[] {
         'Look at the load of Postgres.',
       );
   }
-  if (set_aside > 0) {
+  if (setAside > 0) {
     const remedy =
       'The table api_usage_set_aside has each record with its reason. Book it by hand, then delete the row.';
-    add(`The database refused ${records(set_aside)}, kept aside.`, remedy);
+    add(`The database refused ${records(setAside)}, kept aside.`, remedy);
   }
   return problems;
 }
 
-function ofGateways(gateways: readonly GatewayRow[]): Problem[] {
+function ofGateways(running: readonly GatewayRow[], gateways: readonly GatewayRow[]): Problem[] {
   const problems: Problem[] = [];
   const add = (text: string, remedy: string) => problems.push({ text, remedy, path: '/#gateways' });
-  const running = gateways.filter(({ gone }) => !gone);
   if (running.length === 0) add('No gateway runs.', 'Start one with "tollgate serve".');
   for (const { name, gone, backlog } of gateways) {
     if (!gone) continue;

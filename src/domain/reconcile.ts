@@ -28,7 +28,6 @@ interface Pair {
 }
 
 export interface Reconciliation {
-  readonly matched: number;
   /** The calls that both have with the same figures. */
   readonly same: readonly Pair[];
   /** Billed by the upstream, not in the ledger. */
@@ -73,14 +72,14 @@ export function reconcile(
   let [first, last] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
   for (const { at } of upstream) [first, last] = [Math.min(first, at), Math.max(last, at)];
   const extra = alike.ledger.filter(({ at }) => at >= first && at <= last);
-  return { matched: same.length, same, missing: alike.upstream, extra, differing };
+  return { same, missing: alike.upstream, extra, differing };
 }
 
 /** What of a comparison is about one company. Calls that the ledger does not have may be anybody's, and stay. */
 export function ofCompany({ same, missing, extra, differing }: Reconciliation, company: string): Reconciliation {
-  const own = same.filter(({ ledger }) => ledger.companyId === company);
   return {
-    ...{ matched: own.length, same: own, missing },
+    same: same.filter(({ ledger }) => ledger.companyId === company),
+    missing,
     extra: extra.filter(({ companyId }) => companyId === company),
     differing: differing.filter(({ ledger }) => ledger.companyId === company),
   };

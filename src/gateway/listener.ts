@@ -59,7 +59,7 @@ export interface Listener {
  */
 export function createListener(services: Services, parts: FastParts, tls: TlsFiles | null): Listener {
   const { settings, metrics, log, requestLog } = services;
-  const leaving = (): boolean => !server.listening; // draining: the next request is for another replica
+  const leaving = (): boolean => !server.listening; // draining: the next request is for another gateway
   const server = createServerOver(tls, { ...serverOptions(settings), ...messageClasses(parts) });
   const handler = createHandler(services, leaving);
   const connections = attach(server, { handler, leaving, parts, secure: tls !== null });

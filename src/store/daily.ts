@@ -319,7 +319,8 @@ function monthlyRows(sql: Sql, range: DayRange, from: Readonly<Record<'months' |
   return rows;
 }
 
-function isOf(sql: Sql, { month, from, to }: MonthDays) {
+/** Whether a row is of some days of a month. */
+export function isOf(sql: Sql, { month, from, to }: MonthDays) {
   return sql`billing_month = ${month}::date and day between ${from}::date and ${to}::date`;
 }
 

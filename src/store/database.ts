@@ -37,7 +37,7 @@ export interface Database {
   close(): Promise<void>;
 }
 
-export interface ListenHandlers {
+interface ListenHandlers {
   onNotice(payload: string): void;
   /** Listening from here on; what was sent before may have been missed. */
   onReady(): void;
@@ -62,17 +62,11 @@ interface DatabaseOptions {
  * @throws TypeError when the URL cannot be read; the message does not repeat it
  */
 export function openDatabase({ url, maxConnections = 2, isFast = false }: DatabaseOptions): Database {
-  const pool = new ConnectionPool(connectorTo(parseAddress(url), isFast), maxConnections);
-  return {
-    run: (deadlineMs, work) => pool.run(deadlineMs, work),
-    transaction: (deadlineMs, work) => pool.transaction(deadlineMs, work),
-    listen: (channel, handlers) => pool.listen(channel, handlers),
-    close: () => pool.close(),
-  };
+  return new ConnectionPool(connectorTo(parseAddress(url), isFast), maxConnections);
 }
 
 /** A pool in which each connection has one task at a time, so that a deadline cuts off exactly what exceeded it. */
-class ConnectionPool {
+class ConnectionPool implements Database {
   readonly #connect: Connect;
   /** The one used last is at the end and used next, so that the others may rest. */
   readonly #idle: DatabaseConnection[] = [];

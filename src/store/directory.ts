@@ -10,7 +10,7 @@ import type { Directory, MaybeAsync } from '../domain/ports.ts';
 import { scopeSet } from '../domain/scope.ts';
 import { type Logger, reasonOf } from '../log.ts';
 import { Cache } from './cache.ts';
-import type { Follower } from './changes.ts';
+import type { Follower } from './change-feed.ts';
 import { unknownCompany } from './company.ts';
 import type { Database, Sql } from './database.ts';
 import { DatabaseUnavailable } from './database-error.ts';
@@ -155,13 +155,13 @@ export class CachedDirectory implements Directory, Follower {
     }
   }
 
-  #warnOfFree(owner: string, models: ReadonlyMap<string, Model>): void {
+  #warnOfFree(company: string, models: ReadonlyMap<string, Model>): void {
     for (const { slug, prices } of models.values()) {
-      const name = `${owner}/${slug}`;
+      const name = `${company}/${slug}`;
       if (prices.input !== 0n || prices.output !== 0n) this.#free.delete(name);
       else if (!this.#free.has(name)) {
         this.#free.add(name);
-        this.#log.warn({ model: slug, company: owner || null }, 'this model has no price: its calls are free');
+        this.#log.warn({ model: slug, company: company || null }, 'this model has no price: its calls are free');
       }
     }
   }
@@ -275,11 +275,11 @@ async function readSharedModels(sql: Sql): Promise<Map<string, Model>> {
 
 // prices as text, because a float would not keep all their digits
 function modelColumns(sql: Sql, whose: 'shared' | 'own') {
-  const owner = whose === 'shared' ? sql`p.company_id is null` : sql`p.company_id = c.id`;
+  const sameCompany = whose === 'shared' ? sql`p.company_id is null` : sql`p.company_id = c.id`;
   return sql`slug, upstream_model as upstream, kind, eu_hosted as "euHosted", token_input = 'accept' as "acceptsTokens", cost_eur_per_1k_input::text as input,
     cost_eur_per_1k_output::text as output, floor(extract(epoch from created_at))::float8 as created,
     (select json_agg(json_build_array((extract(epoch from valid_from) * 1000)::float8, input::text, output::text) order by valid_from)
-     from model_prices p where p.slug = models.slug and ${owner} and not applied) as coming`;
+     from model_prices p where p.slug = models.slug and ${sameCompany} and not applied) as coming`;
 }
 
 function modelsBySlug(rows: readonly ModelColumns[]): Map<string, Model> {

@@ -30,9 +30,7 @@ export function createKeyOnce(
   asked: NewKey & { readonly id: string },
   claim: Claim,
 ): Promise<RevealedKey> {
-  return once(sql, asked.id, asked.company_id, [claim.holder, asked], claim.secret, () =>
-    createKey(sql, keyPrefix, asked),
-  );
+  return once(sql, asked.id, asked, claim, () => createKey(sql, keyPrefix, asked));
 }
 
 /** Rotates a key as `rotateKey` does, or returns the key that the same request made. Otherwise as `createKeyOnce`. */
@@ -42,9 +40,7 @@ export function rotateKeyOnce(
   asked: Rotation & { readonly company_id: string; readonly new_id: string },
   claim: Claim,
 ): Promise<RevealedKey> {
-  return once(sql, asked.new_id, asked.company_id, [claim.holder, asked], claim.secret, () =>
-    rotateKey(sql, keyPrefix, asked),
-  );
+  return once(sql, asked.new_id, asked, claim, () => rotateKey(sql, keyPrefix, asked));
 }
 
 /** Deletes texts that can no longer be shown: under the tenant role those of one company, otherwise all. */
@@ -52,16 +48,16 @@ export async function pruneReveals(sql: Sql): Promise<void> {
   await sql`delete from key_reveals where expires_at <= now()`;
 }
 
-/** @param id of the key @param request with whoever asks: the text is shown again for the same alone */
+/** @param id of the key @param asked with the holder of the claim: the text is shown again for the same alone */
 async function once(
   sql: Sql,
   id: string,
-  company: string,
-  request: readonly unknown[],
-  secret: string,
+  asked: { readonly company_id: string },
+  { holder, secret }: Claim,
   create: () => Promise<MintedKey>,
 ): Promise<RevealedKey> {
-  const context = JSON.stringify(request);
+  const { company_id: company } = asked;
+  const context = JSON.stringify([holder, asked]);
   // the second of two clicks waits here for the first
   await sql`select pg_advisory_xact_lock(hashtextextended(${id}, 0))`;
   await pruneReveals(sql);

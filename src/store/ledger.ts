@@ -141,7 +141,7 @@ async function readChangedSpend(db: Database, cursor: string | null): ReturnType
   // a transaction may commit long after it took its id: everything from the oldest transaction that
   // was running at the last reading is read again
   const [before, since] = cursor?.split(' ') ?? [null, null];
-  // as one text, see `readNews` in changes.ts: a gateway that writes asks this four times a second
+  // as one text, see `readNews` in change-feed.ts: a gateway that writes asks this four times a second
   const [{ server, horizon, sums }] = await db.run(READ_MS, (sql) =>
     sql.unsafe<[{ server: string; horizon: string; sums: MonthSum[] | null }]>(`
       select ${SERVER_IDENTITY} as server, spend_horizon()::text as horizon, (

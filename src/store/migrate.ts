@@ -20,7 +20,7 @@ export interface MigrateOptions {
 
 type Migration = ReturnType<typeof readMigrations>[number];
 
-const FILE_MS = 600_000; // for an index on a large ledger, or waiting for another replica to make it
+const FILE_MS = 600_000; // for an index on a large ledger, or waiting for another gateway to make it
 const CHECK_MS = 10_000;
 const RESET_MS = 120_000;
 
@@ -44,7 +44,7 @@ export async function migrate(db: Database, { billingTimezone, directory, upTo }
       if (next === undefined) return [];
       await sql`create table if not exists schema_migrations (
         name text primary key, sha256 text not null, applied_at timestamptz not null default now(), needs text)`;
-      // only if missing: its lock would keep other replicas from starting during a long file
+      // only if missing: its lock would keep other gateways from starting during a long file
       const { count } = await sql`
         select from pg_attribute where attrelid = 'schema_migrations'::regclass and attname = 'needs' and not attisdropped`;
       if (count === 0) await sql`alter table schema_migrations add column needs text`;
@@ -174,7 +174,7 @@ async function setBillingTimezone(sql: Sql, zone: string): Promise<void> {
 
 /**
  * Repairs a database restored from a dump of another server: transaction ids that this server has not reached
- * yet would look new to replicas at every poll until it has. Costs two index look-ups when nothing is to be done.
+ * yet would look new to gateways at every poll until it has. Costs two index look-ups when nothing is to be done.
  * @returns whether there was something @throws DatabaseUnavailable
  */
 export async function forgetOtherCluster(db: Database): Promise<boolean> {

@@ -29,7 +29,7 @@ export interface ImportResult {
  */
 export async function importModels(sql: Sql, models: readonly ImportedModel[], dryRun: boolean): Promise<ImportResult> {
   const mistakes: ImportMistake[] = [];
-  const owners = await readOwners(sql, models, mistakes);
+  const ids = await companyIds(sql, models, mistakes);
   const present = await listModels(sql);
   const lines: ImportedLine[] = [];
   const steps: (() => Promise<unknown>)[] = [];
@@ -40,49 +40,47 @@ export async function importModels(sql: Sql, models: readonly ImportedModel[], d
   const settled = new Set<string>();
   for (const model of ordered) {
     const { line, slug, company, input, output, cost, valid_from: from } = model;
-    const owner = company === null ? null : owners.get(company);
-    if (owner === undefined) continue; // a mistake, told already
+    const company_id = company === null ? null : ids.get(company);
+    if (company_id === undefined) continue; // a mistake, told already
     const changes: string[] = [];
     const change = (text: string, step: () => Promise<unknown>): void => {
       changes.push(text);
       steps.push(step);
     };
-    const existing = present.find((row) => row.slug === slug && row.company_id === owner);
+    const existing = present.find((row) => row.slug === slug && row.company_id === company_id);
     const isNew = existing === undefined && from === null;
-    const isSettled = settled.has(`${owner}/${slug}`);
+    const isSettled = settled.has(`${company_id}/${slug}`);
     if (existing === undefined && !isNew && !isSettled) {
       const message = 'the model is new: another line without a date has to give its price until then';
       mistakes.push({ line, column: 'valid_from', message });
       continue;
     }
-    settled.add(`${owner}/${slug}`);
+    settled.add(`${company_id}/${slug}`);
     if (isNew) {
       const { upstream_model, kind, eu_hosted, token_input } = model;
       const prices = { cost_eur_per_1k_input: input, cost_eur_per_1k_output: output };
       const settings = { upstream_model, kind, eu_hosted, ...prices, token_input: token_input ?? undefined };
-      change(`price: ${input} and ${output}`, () => createModel(sql, { slug, company_id: owner, ...settings }));
+      change(`price: ${input} and ${output}`, () => createModel(sql, { slug, company_id, ...settings }));
     } else if (existing !== undefined && !isSettled) {
       const settings = differing(model, existing, changes);
-      if (changes.length > 0) steps.push(() => setModel(sql, slug, owner, settings));
+      if (changes.length > 0) steps.push(() => setModel(sql, slug, company_id, settings));
     }
     if (from !== null) {
-      const dated = await datedPrice(sql, { slug, company_id: owner }, from);
+      const dated = await datedPrice(sql, { slug, company_id }, from);
       if (dated.input !== input || dated.output !== output) {
         if (dated.late) {
           mistakes.push({ line, column: 'valid_from', message: 'has passed, or is less than a minute away' });
         }
         const text = pricesText(model, dated.input === null ? undefined : dated);
-        change(`price from then on: ${text}`, () =>
-          schedulePrice(sql, { slug, company_id: owner, from, input, output }),
-        );
+        change(`price from then on: ${text}`, () => schedulePrice(sql, { slug, company_id, from, input, output }));
       }
     }
     if (cost !== null) {
       const day = from !== null && 'day' in from ? from.day : null;
-      const before = await readCost(sql, slug, owner, day);
+      const before = await readCost(sql, slug, company_id, day);
       if (before?.input !== cost.input || before.output !== cost.output) {
         const text = pricesText(cost, before);
-        change(`cost price: ${text}`, () => setCostPrice(sql, { slug, company_id: owner, ...cost }, day));
+        change(`cost price: ${text}`, () => setCostPrice(sql, { slug, company_id, ...cost }, day));
       }
     }
     lines.push({ line, slug, company, state: isNew ? 'new' : changes.length > 0 ? 'changed' : 'same', changes });
@@ -114,25 +112,25 @@ function differing(model: ImportedModel, existing: ModelRow, changes: string[]) 
 }
 
 /** Ids of the companies that the file names. */
-async function readOwners(sql: Sql, models: readonly ImportedModel[], mistakes: ImportMistake[]) {
-  const owners = new Map<string, string>();
+async function companyIds(sql: Sql, models: readonly ImportedModel[], mistakes: ImportMistake[]) {
+  const ids = new Map<string, string>();
   for (const [name, of] of Map.groupBy(models, ({ company }) => company)) {
     if (name === null) continue;
     const [id, other] = await companiesNamed(sql, name);
-    if (id !== undefined && other === undefined) owners.set(name, id);
+    if (id !== undefined && other === undefined) ids.set(name, id);
     else {
       const message = id === undefined ? 'is not known' : 'is the name of several companies: give its id';
       mistakes.push(...of.map(({ line }) => ({ line, column: 'company', message })));
     }
   }
-  return owners;
+  return ids;
 }
 
 /** The cost price that is in force on a day. */
-async function readCost(sql: Sql, slug: string, owner: string | null, day: string | null) {
+async function readCost(sql: Sql, slug: string, company: string | null, day: string | null) {
   const [row] = await sql<{ input: string; output: string }[]>`
     select trim_scale(input)::text as input, trim_scale(output)::text as output from model_cost_prices
-    where slug = ${slug} and company_id is not distinct from ${owner}
+    where slug = ${slug} and company_id is not distinct from ${company}
       and valid_from <= coalesce(${day}::date, (now() at time zone (select value from settings where name = 'billing_timezone'))::date)
     order by valid_from desc limit 1`;
   return row;

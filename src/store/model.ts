@@ -37,10 +37,10 @@ const SETTINGS = [
   'cost_eur_per_1k_output',
 ] as const;
 
-/** @throws RefusedChange when the owner already has a model of this slug, or does not exist */
+/** @throws RefusedChange when there is a model of this slug already, or no such company */
 export async function createModel(sql: Sql, model: NewModel): Promise<ModelRow> {
-  const { slug, company_id: owner } = model;
-  const what = owner === null ? `A shared model ${slug}` : `A model ${slug} of company ${owner}`;
+  const { slug, company_id: company } = model;
+  const what = company === null ? `A shared model ${slug}` : `A model ${slug} of company ${company}`;
   const taken = () => new RefusedChange('conflict', 'model', `${what} exists already.`);
   const [row] = await explaining(
     sql<ModelRow[]>`
@@ -48,7 +48,7 @@ export async function createModel(sql: Sql, model: NewModel): Promise<ModelRow> 
     {
       models_shared_slug: taken,
       models_company_slug: taken,
-      models_company_id_fkey: () => unknownCompany(owner as string),
+      models_company_id_fkey: () => unknownCompany(company as string),
     },
   );
   return row as ModelRow;
@@ -58,12 +58,17 @@ export async function createModel(sql: Sql, model: NewModel): Promise<ModelRow> 
  * Changes the shared model of a slug, or the own model of a company.
  * @throws RefusedChange not_found
  */
-export async function setModel(sql: Sql, slug: string, owner: string | null, changes: ModelChanges): Promise<ModelRow> {
+export async function setModel(
+  sql: Sql,
+  slug: string,
+  company: string | null,
+  changes: ModelChanges,
+): Promise<ModelRow> {
   const [row] = await sql<ModelRow[]>`
     update models set ${given(sql, changes, SETTINGS, { slug: sql`slug` })}
-    where slug = ${slug} and company_id is not distinct from ${owner}
+    where slug = ${slug} and company_id is not distinct from ${company}
     returning ${columns(sql)}`;
-  return row ?? modelNotFound(slug, owner);
+  return row ?? modelNotFound(slug, company);
 }
 
 /** Every model, or the shared ones and those of one company. */
@@ -75,10 +80,10 @@ export async function listModels(sql: Sql, company: string | null = null): Promi
 }
 
 /** @throws RefusedChange not_found */
-export async function removeModel(sql: Sql, slug: string, owner: string | null): Promise<ModelRow> {
+export async function removeModel(sql: Sql, slug: string, company: string | null): Promise<ModelRow> {
   const [row] = await sql<ModelRow[]>`
-    delete from models where slug = ${slug} and company_id is not distinct from ${owner} returning ${columns(sql)}`;
-  return row ?? modelNotFound(slug, owner);
+    delete from models where slug = ${slug} and company_id is not distinct from ${company} returning ${columns(sql)}`;
+  return row ?? modelNotFound(slug, company);
 }
 
 /** Which of some slugs name no model of a company, most likely by a typing error. */
@@ -91,8 +96,8 @@ export async function unknownSlugs(sql: Sql, company: string, slugs: readonly st
 }
 
 /** @throws RefusedChange */
-export function modelNotFound(slug: string, owner: string | null): never {
-  const what = owner === null ? `no shared model ${slug}` : `no model ${slug} of company ${owner} alone`;
+export function modelNotFound(slug: string, company: string | null): never {
+  const what = company === null ? `no shared model ${slug}` : `no model ${slug} of company ${company} alone`;
   throw new RefusedChange('not_found', 'model', `There is ${what}.`);
 }
 

@@ -127,13 +127,13 @@ function isActive(sql: Sql): Fragment {
   return sql`(revoked_at is null and coalesce(expires_at > now(), true))`;
 }
 
-/** Models of all companies, with the owner's name; null for shared ones. */
+/** Models of all companies, with the name of their company; null for shared ones. */
 export function pageOfModels(sql: Sql, query: ListQuery<ModelSort>): Promise<ListPage<Named<ModelRow>>> {
   const by = { slug: sql`slug`, upstream: sql`upstream_model`, company: sql`company_name` }[query.sort];
   return paged(sql, query, by, sql`slug, id`, (tail) => {
     return sql<Counted<Named<ModelRow>>[]>`
       select ${modelColumns(sql)}, company_name, count(*) over ()::integer as total
-      from models left join (select id as owner, name as company_name from companies) c on owner = company_id
+      from models left join (select id as owned_by, name as company_name from companies) c on owned_by = company_id
       where ${contains(sql, query, sql`slug, upstream_model, company_name`)} ${tail}`;
   });
 }

@@ -1,5 +1,5 @@
 import { type Logger, reasonOf } from '../log.ts';
-import type { Follower } from './changes.ts';
+import type { Follower } from './change-feed.ts';
 import type { Database } from './database.ts';
 
 const APPLY_MS = 2000;

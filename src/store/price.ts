@@ -58,14 +58,14 @@ export async function priceHistory(sql: Sql, slug: string, company: string | nul
 /** Prices of one model, the latest first, at most so many. @param after the last price that was read; null: from the latest */
 export async function pricesOfModel(
   sql: Sql,
-  { slug, company_id: owner }: Pick<NewPrice, 'slug' | 'company_id'>,
+  { slug, company_id: company }: Pick<NewPrice, 'slug' | 'company_id'>,
   after: string | null,
   limit: number,
 ): Promise<PriceRow[]> {
-  const before = after === null ? null : await findPrice(sql, { slug, company_id: owner }, after);
+  const before = after === null ? null : await findPrice(sql, { slug, company_id: company }, after);
   return sql<PriceRow[]>`
     ${prices(sql, sql`model_prices`)}
-    where p.slug = ${slug} and p.company_id is not distinct from ${owner}
+    where p.slug = ${slug} and p.company_id is not distinct from ${company}
       and (${before?.id ?? null}::uuid is null or valid_from < (select valid_from from model_prices where id = ${before?.id ?? null}))
     order by valid_from desc limit ${limit}`;
 }
@@ -73,12 +73,12 @@ export async function pricesOfModel(
 /** A price of a model. @throws RefusedChange not_found */
 export async function findPrice(
   sql: Sql,
-  { slug, company_id: owner }: Pick<NewPrice, 'slug' | 'company_id'>,
+  { slug, company_id: company }: Pick<NewPrice, 'slug' | 'company_id'>,
   id: string,
 ): Promise<PriceRow> {
   const [row] = await sql<PriceRow[]>`
     ${prices(sql, sql`model_prices`)}
-    where p.id = ${id} and p.slug = ${slug} and p.company_id is not distinct from ${owner}`;
+    where p.id = ${id} and p.slug = ${slug} and p.company_id is not distinct from ${company}`;
   return row ?? noPrice('There is no such price.');
 }
 
@@ -98,14 +98,14 @@ export interface DatedPrice {
 /** The price of a model that begins at a moment. Programs that write SQL may name a part of a millisecond, which is left out. */
 export async function datedPrice(
   sql: Sql,
-  { slug, company_id: owner }: Pick<NewPrice, 'slug' | 'company_id'>,
+  { slug, company_id: company }: Pick<NewPrice, 'slug' | 'company_id'>,
   moment: Moment,
 ): Promise<DatedPrice> {
   const [row] = await sql<[DatedPrice]>`
     select trim_scale(p.input)::text as input, trim_scale(p.output)::text as output,
       start as at, start <= now() as passed, start < now() + interval '1 minute' as late
     from (select ${instantOf(sql, moment)} as start) as asked
-    left join model_prices p on p.slug = ${slug} and p.company_id is not distinct from ${owner}
+    left join model_prices p on p.slug = ${slug} and p.company_id is not distinct from ${company}
       and date_trunc('milliseconds', p.valid_from) = start`;
   return row;
 }
@@ -148,14 +148,14 @@ function isSame(one: PriceAnswer, other: PriceAnswer): boolean {
 
 /** Lets a price begin at a date, in place of one that was to begin at the same instant. @throws RefusedChange */
 export async function schedulePrice(sql: Sql, price: NewPrice): Promise<PriceRow> {
-  const { slug, company_id: owner } = price;
+  const { slug, company_id: company } = price;
   const [row] = await explaining(
     sql<PriceRow[]>`
       with changed as (
         insert into model_prices (slug, company_id, valid_from, input, output)
         select slug, company_id, start, coalesce(${price.input ?? null}::numeric, before.input), coalesce(${price.output ?? null}::numeric, before.output)
         from (select m.slug, m.company_id, ${instantOf(sql, price.from)} as start from models m
-          where m.slug = ${slug} and m.company_id is not distinct from ${owner}) as model
+          where m.slug = ${slug} and m.company_id is not distinct from ${company}) as model
         left join lateral (select input, output from model_prices p
           where p.slug = model.slug and p.company_id is not distinct from model.company_id and p.valid_from < start
           order by valid_from desc limit 1) as before on true
@@ -165,7 +165,7 @@ export async function schedulePrice(sql: Sql, price: NewPrice): Promise<PriceRow
       ${prices(sql, sql`changed`)}`,
     { model_prices_begun: tooLate },
   );
-  return row ?? modelNotFound(slug, owner);
+  return row ?? modelNotFound(slug, company);
 }
 
 /** @throws RefusedChange not_found, or conflict when it has begun */
@@ -179,10 +179,10 @@ export async function withdrawPrice(sql: Sql, id: string): Promise<PriceRow> {
   return row ?? noPrice();
 }
 
-/** The price of a model that begins at a moment. @throws RefusedChange not_found */
-export async function findComingPrice(sql: Sql, slug: string, owner: string | null, from: Moment): Promise<string> {
+/** The id of the price of a model that begins at a moment. @throws RefusedChange not_found */
+export async function idOfComingPrice(sql: Sql, slug: string, company: string | null, from: Moment): Promise<string> {
   const [row] = await sql<{ id: string }[]>`
-    select id from model_prices where slug = ${slug} and company_id is not distinct from ${owner}
+    select id from model_prices where slug = ${slug} and company_id is not distinct from ${company}
       and valid_from = ${instantOf(sql, from)}`;
   return row?.id ?? noPrice();
 }

@@ -1,7 +1,7 @@
 import { type DayRange, monthsIn } from '../domain/day-range.ts';
 import { TOKEN_DETAILS } from '../domain/usage.ts';
 import { matching } from './columns.ts';
-import { filteredColumns, type UsageFilters } from './daily.ts';
+import { filteredColumns, isOf, type UsageFilters } from './daily.ts';
 import type { Sql } from './database.ts';
 
 /** Sums of what upstreams told about the tokens of some calls. */
@@ -30,13 +30,10 @@ export async function readUsageDetails(
 ): Promise<UsageDetails | null> {
   if (filters.key !== null) return null;
   const { whole, parts } = monthsIn(range);
-  const days = parts.map(
-    ({ month, from, to }) => sql`or (billing_month = ${month}::date and day between ${from}::date and ${to}::date)`,
-  );
   const rows = await sql<(DetailSums & { readonly model: string | null })[]>`
     select model_slug as model, sum(requests)::float8 as requests, ${detailSums(sql)}
     from usage_details
-    where company_id = ${companyId} and (billing_month = any(${whole}::date[]) ${days.reduce((all, part) => sql`${all} ${part}`, sql``)})
+    where company_id = ${companyId} and (billing_month = any(${whole}::date[]) ${parts.reduce((all, part) => sql`${all} or (${isOf(sql, part)})`, sql``)})
       ${matching(sql, filteredColumns(filters))}
     group by rollup (model_slug) having sum(requests) > 0
     order by grouping(model_slug) desc, sum(prompt_tokens) desc, model_slug`;

@@ -11,7 +11,7 @@ export interface ExporterOptions {
   /** Headers of each request, such as a collector's key. */
   readonly headers: Readonly<Record<string, string>>;
   readonly service: string;
-  /** The name of this process among its replicas. */
+  /** The name of this process among all gateways. */
   readonly instance: string;
   readonly log: { warn(fields: object, text: string): void; info(fields: object, text: string): void };
   /** How long spans wait for others, how long a request may take, and the first pause after a failed one; milliseconds. */
@@ -112,7 +112,7 @@ export class SpanExporter {
       if (reason === null) return Math.min(rejected, count);
       const { signal } = this.#closing;
       if (!retryable || tries === TRIES || signal.aborted) return count;
-      // with jitter, so that replicas do not all return at once
+      // with jitter, so that gateways do not all return at once
       const wait = after === null ? pause * (0.5 + Math.random()) : Math.min(after, MAX_PAUSE_MS);
       await sleep(wait, undefined, { ref: false, signal }).catch(() => {});
       pause = Math.min(pause * 2, MAX_PAUSE_MS);

@@ -5,7 +5,7 @@ import t, { type Test } from 'tap';
 import type { Company } from '../../src/domain/company.ts';
 import { GatewayError } from '../../src/domain/errors.ts';
 import { type Model, modelAt } from '../../src/domain/model.ts';
-import { Changes, type Follower } from '../../src/store/changes.ts';
+import { ChangeFeed, type Follower } from '../../src/store/change-feed.ts';
 import { type Database, openDatabase, type Sql } from '../../src/store/database.ts';
 import { CachedDirectory, type DirectoryOptions } from '../../src/store/directory.ts';
 import { testDatabase } from '../support/postgres.ts';
@@ -18,7 +18,7 @@ const SILENT = pino({ level: 'silent' });
 /** A directory on a database of its own that follows the changes plain SQL makes there. */
 interface Scene {
   readonly directory: CachedDirectory;
-  readonly changes: Changes;
+  readonly changes: ChangeFeed;
   /** The subjects of all changes that the feed told. */
   readonly told: readonly string[];
   /** Plain SQL, straight to the database. */
@@ -70,7 +70,7 @@ async function setScene(t: Test, { feed = 'both', delay, ...options }: SceneOpti
     missed: () => directory.missed(),
     polled: () => directory.polled(),
   };
-  const changes = new Changes(heard, follower, SILENT, { pollMs: feed === 'notifications' ? 2 ** 31 - 1 : 50 });
+  const changes = new ChangeFeed(heard, follower, SILENT, { pollMs: feed === 'notifications' ? 2 ** 31 - 1 : 50 });
   t.teardown(async () => {
     await changes.close();
     await way.close();

@@ -115,14 +115,14 @@ export const companyOperations: readonly Operation[] = [
 
 /** A model as its company may see it: without the name that the upstream knows it by. */
 function modelOf(catalogue: Catalogue, row: ModelRow): object {
-  const { upstream_model: _, company_id: owner, ...model } = row;
-  const models = owner === null ? catalogue.sharedModels : catalogue.ownModels;
+  const { upstream_model: _, company_id: company, ...model } = row;
+  const models = company === null ? catalogue.sharedModels : catalogue.ownModels;
   const coming: object[] = [];
   for (let next = models.get(row.slug)?.next; next != null; next = next.model.next) {
     const { inputText: input, outputText: output } = next.model.prices;
     coming.push({ valid_from: new Date(next.from), input, output });
   }
-  return { ...model, own: owner !== null, state: modelState(catalogue, row.slug, owner === null), coming };
+  return { ...model, own: company !== null, state: modelState(catalogue, row.slug, company === null), coming };
 }
 
 /** Refuses settings above the ceilings, which the same change may set. @throws RefusedChange conflict */

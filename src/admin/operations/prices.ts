@@ -105,8 +105,8 @@ export const priceOperations: readonly Operation[] = [
     ),
     answer: schema.object({ data: schema.array(answered) }),
     async run(sql, call) {
-      const { slug, company_id: owner } = await modelOf(sql, call);
-      const { at, company_id = owner } = call.query;
+      const { slug, company_id: own } = await modelOf(sql, call);
+      const { at, company_id = own } = call.query;
       return { data: await pricesOn(sql, slug, company_id, readMoment(at)) };
     },
   }),
@@ -151,6 +151,6 @@ function modelOf(sql: Sql, { params }: Pick<Call, 'params'>): Promise<ModelRow> 
 
 /** All cost prices of a model; each was set by hand, so they are few. */
 async function costsOf(sql: Sql, call: Pick<Call, 'params'>) {
-  const { slug, company_id: owner } = await modelOf(sql, call);
-  return (await costPrices(sql, slug)).filter(({ company_id }) => company_id === owner);
+  const { slug, company_id: own } = await modelOf(sql, call);
+  return (await costPrices(sql, slug)).filter(({ company_id }) => company_id === own);
 }

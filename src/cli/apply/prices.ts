@@ -2,7 +2,7 @@ import { FieldError } from '../../domain/field.ts';
 import { readMoment } from '../../domain/price.ts';
 import type { Sql } from '../../store/database.ts';
 import { costPrices, removeCostPrice, setCostPrice } from '../../store/margin.ts';
-import { datedPrice, findComingPrice, schedulePrice, withdrawPrice } from '../../store/price.ts';
+import { datedPrice, idOfComingPrice, schedulePrice, withdrawPrice } from '../../store/price.ts';
 import { differences } from './difference.ts';
 import type { WantedModel, WantedPrice } from './wanted.ts';
 
@@ -53,7 +53,7 @@ export async function priceStep(
   if (!absent) return { change, run: () => schedulePrice(sql, { ...owner, input, output, from }) };
   return {
     change,
-    run: async () => withdrawPrice(sql, await findComingPrice(sql, owner.slug, owner.company_id, from)),
+    run: async () => withdrawPrice(sql, await idOfComingPrice(sql, owner.slug, owner.company_id, from)),
   };
 }
 

@@ -31,10 +31,10 @@ export function followers(...all: readonly Follower[]): Follower {
   };
 }
 
-export interface ChangesOptions {
+export interface ChangeFeedOptions {
   /** Milliseconds between polls: how late a change without notification is at most. Default 750. */
   readonly pollMs?: number;
-  /** Seconds the feed's rows are kept, the same for all replicas; after a longer gap all is in doubt. Default one hour. */
+  /** Seconds the feed's rows are kept, the same for all gateways; after a longer gap all is in doubt. Default one hour. */
   readonly keepSeconds?: number;
   /** Called at every poll with whether any company's spend may have changed since the poll before. */
   readonly onSpend?: (changed: boolean) => void;
@@ -73,7 +73,7 @@ interface News extends Snapshot {
  * Whichever comes second passes nothing on. Polls are most of what an idle gateway costs, so this one
  * also tells the ledger whether there is spend to read.
  */
-export class Changes {
+export class ChangeFeed {
   /** Polls that succeeded. */
   polls = 0;
   /** Whether the last poll succeeded, and whether notifications arrive. */
@@ -83,7 +83,7 @@ export class Changes {
   readonly #db: Database;
   readonly #follower: Follower;
   readonly #log: Logger;
-  readonly #options: Required<ChangesOptions>;
+  readonly #options: Required<ChangeFeedOptions>;
   readonly #listener: Listening;
   readonly #running: Promise<void>;
   #closed = false;
@@ -97,7 +97,7 @@ export class Changes {
   /** An earlier poll: rows of transactions that had finished by then are deleted once it is old enough. */
   #horizon: Snapshot | null = null;
 
-  constructor(db: Database, follower: Follower, log: Logger, options: ChangesOptions = {}) {
+  constructor(db: Database, follower: Follower, log: Logger, options: ChangeFeedOptions = {}) {
     this.#db = db;
     this.#follower = follower;
     this.#log = log;

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
-import { Changes, type ChangesOptions, type Follower } from '../../src/store/changes.ts';
+import { ChangeFeed, type ChangeFeedOptions, type Follower } from '../../src/store/change-feed.ts';
 import { type Database, openDatabase, type Sql } from '../../src/store/database.ts';
 import { startEmbedded } from '../../src/store/embedded.ts';
 import { migrate } from '../../src/store/migrate.ts';
@@ -42,9 +42,9 @@ class Journal implements Follower {
 }
 
 /** Starts a journal that follows the feed. */
-async function follow(t: Test, db: Database, options: ChangesOptions = {}): Promise<Journal> {
+async function follow(t: Test, db: Database, options: ChangeFeedOptions = {}): Promise<Journal> {
   const journal = new Journal();
-  const changes = new Changes(db, journal, log, options);
+  const changes = new ChangeFeed(db, journal, log, options);
   t.teardown(() => changes.close());
   await journal.morePolls(1);
   return journal;
@@ -58,7 +58,12 @@ function open(t: Test, url: string): Database {
 
 /** The same database where LISTEN is never heard, as behind a transaction pooler. */
 function deaf(db: Database): Database {
-  return { ...db, listen: () => ({ close() {} }) };
+  return {
+    run: (deadlineMs, work) => db.run(deadlineMs, work),
+    transaction: (deadlineMs, work) => db.transaction(deadlineMs, work),
+    listen: () => ({ close() {} }),
+    close: () => db.close(),
+  };
 }
 
 const { url, db: direct } = await testDatabase(t);
@@ -281,7 +286,7 @@ t.test('closing ends every query, even while the database hangs', async (t) => {
   const proxy = await startProxy(t, url);
   const db = openDatabase({ url: proxy.url, maxConnections: 2 });
   const journal = new Journal();
-  const changes = new Changes(db, journal, log, { pollMs: 20 });
+  const changes = new ChangeFeed(db, journal, log, { pollMs: 20 });
   await journal.morePolls(1);
   t.equal(changes.available, true);
   proxy.freeze();
