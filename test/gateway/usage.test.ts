@@ -211,8 +211,8 @@ t.test('both routes: no other method, no scope, a key, a log line that names nei
 
 t.test('with the database away both are 503, and calls go on', async (t) => {
   const passage = await startProxy(t, world.databaseUrl);
+  const customer = await world.newCustomer(); // before the gateway, which would hear of its key late, and want to read it again
   const gateway = await startGateway(t, world.upstream.url, { DATABASE_URL: passage.url });
-  const customer = await world.newCustomer();
   const there = (path: string, body?: object) => ask(gateway.url + path, { key: customer.key, body });
   const id = idOf(await there('/chat/completions', { model: CHAT, messages: MESSAGES }));
   t.equal((await there('/usage')).status, 200);

@@ -7,6 +7,7 @@ import { ChangeFeed, type ChangeFeedOptions, type Follower } from '../../src/sto
 import { type Database, openDatabase, type Sql } from '../../src/store/database.ts';
 import { startEmbedded } from '../../src/store/embedded.ts';
 import { migrate } from '../../src/store/migrate.ts';
+import { deaf } from '../support/database.ts';
 import { holds, testDatabase } from '../support/postgres.ts';
 import { startProxy } from '../support/proxy.ts';
 import { until } from '../support/until.ts';
@@ -54,16 +55,6 @@ function open(t: Test, url: string): Database {
   const db = openDatabase({ url, maxConnections: 4 });
   t.teardown(() => db.close());
   return db;
-}
-
-/** The same database where LISTEN is never heard, as behind a transaction pooler. */
-function deaf(db: Database): Database {
-  return {
-    run: (deadlineMs, work) => db.run(deadlineMs, work),
-    transaction: (deadlineMs, work) => db.transaction(deadlineMs, work),
-    listen: () => ({ close() {} }),
-    close: () => db.close(),
-  };
 }
 
 const { url, db: direct } = await testDatabase(t);

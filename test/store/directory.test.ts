@@ -6,8 +6,9 @@ import type { Company } from '../../src/domain/company.ts';
 import { GatewayError } from '../../src/domain/errors.ts';
 import { type Model, modelAt } from '../../src/domain/model.ts';
 import { ChangeFeed, type Follower } from '../../src/store/change-feed.ts';
-import { type Database, openDatabase, type Sql } from '../../src/store/database.ts';
+import { openDatabase, type Sql } from '../../src/store/database.ts';
 import { CachedDirectory, type DirectoryOptions } from '../../src/store/directory.ts';
+import { deaf, replacing } from '../support/database.ts';
 import { testDatabase } from '../support/postgres.ts';
 import { type Passage, startProxy } from '../support/proxy.ts';
 import { until } from '../support/until.ts';
@@ -43,15 +44,14 @@ async function setScene(t: Test, { feed = 'both', delay, ...options }: SceneOpti
   const proxy = await startProxy(t, url);
   const way = openDatabase({ url: proxy.url, maxConnections: 4 });
   const queries = { count: 0 };
-  const counted: Database = {
-    ...way,
+  const counted = replacing(way, {
     async run(deadlineMs, work) {
       queries.count++;
       const answer = await way.run(deadlineMs, work);
       await delay?.();
       return answer;
     },
-  };
+  });
   const logged: string[] = [];
   const stream = new Writable({
     write: (line, _encoding, done) => {
@@ -60,7 +60,7 @@ async function setScene(t: Test, { feed = 'both', delay, ...options }: SceneOpti
     },
   });
   const directory = new CachedDirectory(counted, pino(stream), options);
-  const heard = feed === 'polls' ? { ...way, listen: () => ({ close() {} }) } : way;
+  const heard = feed === 'polls' ? deaf(way) : way;
   const told: string[] = [];
   const follower: Follower = {
     changed(kind, subject) {
