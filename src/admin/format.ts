@@ -10,6 +10,7 @@ const AGES = [
 
 /** Decimals of an amount in a column. */
 const MOST_DIGITS = 4;
+const MOST_PERCENT = 99_999;
 /** Stands for smaller amounts, which are not zero. */
 const LEAST = '0.0001';
 
@@ -94,8 +95,9 @@ export function formatFor(language: string, timeZone: string) {
       return counts.format(value);
     },
 
+    /** Shares of budgets that are almost nothing are cut off: their digits tell nothing, and are as wide as the page. */
     percent(value: number): string {
-      return percents.format(value / 100);
+      return value > MOST_PERCENT ? `> ${percents.format(MOST_PERCENT / 100)}` : percents.format(value / 100);
     },
 
     /** "320 ms", "1.4 s" or "75 s". */

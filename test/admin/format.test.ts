@@ -73,6 +73,12 @@ t.test('all that a page shows is English, and separates decimals in one way', as
   }
 });
 
+t.test('a percentage that is wider than a column is cut off', async (t) => {
+  const { percent } = formatFor('en-GB', 'UTC');
+  t.equal(percent(99_999), '99,999%');
+  t.equal(percent(1.6e31), '> 99,999%');
+});
+
 t.test('times are those of the billing time zone', async (t) => {
   const format = formatFor('en-GB', 'Pacific/Auckland');
   t.match(
