@@ -10,12 +10,12 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 
 /**
- * Runs test files, each in a process of its own: those named in the arguments, otherwise all;
- * six at once and more while cores are idle, or as many as --jobs=N says. Without FAST_HTTP in the
+ * Runs test files, some of a folder in one process: those named in the arguments, otherwise all;
+ * six processes at once and more while cores are idle, or as many as --jobs=N says. Without FAST_HTTP in the
  * environment, tests of what clients see run twice: with the fast path and without it.
  * Prints a line per file, what failed in it, and at the end the line `N passed, N failed`.
  *
- * Every file is run by plain node. The command `tap` would load its own module loader into
+ * They are run by plain node. The command `tap` would load its own module loader into
  * each of them and into every Node process they start, which costs 0.3 to 0.9 s of CPU a file.
  */
 const TIMEOUT_S = 120; // of a file that sets none with t.setTimeout
@@ -31,8 +31,12 @@ const LOOK_MS = 250; // at how much of the cores is idle
 const IDLE_SHARE = 0.25; // of all cores, from which on one more file is started
 /** Seconds that each run took when all were run last: the longest go first, so that none runs on alone at the end. */
 const TIMES = fileURLToPath(new URL('../.tap/times.json', import.meta.url));
-/** Where the longest files are, for the first time. */
-const LONGEST = ['test/admin/browser', 'test/fleet/', 'test/faults/', 'test/admin/', 'test/store/'];
+const UNKNOWN_S = 8; // the first time
+/** Seconds of files that share a process, one after the other: the start of one, and loading what is tried, costs 0.2 to 0.7 s of CPU. */
+const GROUP_S = 40;
+const TOGETHER = fileURLToPath(new URL('support/together.ts', import.meta.url));
+/** Files that have a process each: they are the longest, start processes themselves or look at their own. */
+const ALONE = /^test\/(?:faults|fleet)\/|^test\/[^/]+$/;
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -47,11 +51,10 @@ interface Run {
 const all = positionals.length === 0;
 const times: Record<string, number> = existsSync(TIMES) ? JSON.parse(readFileSync(TIMES, 'utf8')) : {};
 const files = all ? globSync('test/**/*.test.ts') : positionals;
-const runs = files.flatMap(ways);
-if (all) runs.sort(longestFirst);
+const groups = together(files.flatMap(ways));
 const totals = { pass: 0, fail: 0, skip: 0, todo: 0 };
 type Count = keyof typeof totals;
-const jobs = Array.from({ length: Number(values.jobs ?? JOBS) }, runFiles);
+const jobs = Array.from({ length: Number(values.jobs ?? JOBS) }, runGroups);
 const ownsCores = availableParallelism() === cpus().length; // a container may have the time of some of them alone
 await Promise.all(values.jobs === undefined && ownsCores ? [...jobs, useIdleCores()] : jobs);
 if (all) {
@@ -73,29 +76,42 @@ function ways(file: string): Run[] {
   }));
 }
 
-function longestFirst(a: Run, b: Run): number {
-  const place = ({ file }: Run): number => {
-    const found = LONGEST.findIndex((start) => file.startsWith(start));
-    return found < 0 ? LONGEST.length : found;
-  };
-  return (times[b.name] ?? 0) - (times[a.name] ?? 0) || place(a) - place(b) || a.name.localeCompare(b.name);
+/** Files of one folder, some in each group; the longest group is first. */
+function together(runs: readonly Run[]): Run[][] {
+  const groups: Run[][] = [];
+  const alone = (run: Run) => (ALONE.test(run.file) ? run.name : `${dirname(run.file)} ${run.fastHttp}`);
+  for (const [, room] of Map.groupBy(runs, alone)) {
+    let group: Run[] | undefined;
+    for (const run of room.toSorted((a, b) => secondsOf([b]) - secondsOf([a]))) {
+      if (group === undefined || secondsOf([...group, run]) > GROUP_S) {
+        group = [];
+        groups.push(group);
+      }
+      group.push(run);
+    }
+  }
+  return groups.sort((a, b) => secondsOf(b) - secondsOf(a));
 }
 
-async function runFiles(): Promise<void> {
-  for (let run = runs.shift(); run !== undefined; run = runs.shift()) await runFile(run);
+function secondsOf(group: readonly Run[]): number {
+  return group.reduce((sum, { name }) => sum + (times[name] ?? UNKNOWN_S), 0);
+}
+
+async function runGroups(): Promise<void> {
+  for (let group = groups.shift(); group !== undefined; group = groups.shift()) await runGroup(group);
 }
 
 /** Starts one more file at each look that finds cores idle, so a machine that is busy otherwise gets no more than JOBS. */
 async function useIdleCores(): Promise<void> {
   const more = new Set<Promise<void>>();
-  for (let before = coreTimes(); runs.length > 0; ) {
+  for (let before = coreTimes(); groups.length > 0; ) {
     await sleep(LOOK_MS);
     const now = coreTimes();
     const share = (now.idle - before.idle) / (now.all - before.all);
     before = now;
-    const run = share > IDLE_SHARE && more.size < MORE_JOBS ? runs.shift() : undefined;
-    if (run === undefined) continue;
-    const running = runFile(run).finally(() => more.delete(running));
+    const group = share > IDLE_SHARE && more.size < MORE_JOBS ? groups.shift() : undefined;
+    if (group === undefined) continue;
+    const running = runGroup(group).finally(() => more.delete(running));
     more.add(running);
   }
   await Promise.all(more);
@@ -108,43 +124,61 @@ function coreTimes(): { idle: number; all: number } {
   return { idle, all: times.reduce((sum, each) => sum + each.user + each.nice + each.sys + each.irq, idle) };
 }
 
-async function runFile({ file, fastHttp, name }: Run): Promise<void> {
-  const began = performance.now();
-  const child = spawn(process.execPath, ['--import', BEFORE, file], {
-    env: { NODE_COMPILE_CACHE: COMPILE_CACHE, ...process.env, TAP_TIMEOUT: `${TIMEOUT_S}`, FAST_HTTP: fastHttp },
+async function runGroup(group: readonly Run[]): Promise<void> {
+  const { fastHttp } = group[0] as Run;
+  let began = performance.now();
+  const child = spawn(process.execPath, ['--import', BEFORE, TOGETHER], {
+    env: {
+      ...{ NODE_COMPILE_CACHE: COMPILE_CACHE, ...process.env, TAP_TIMEOUT: `${TIMEOUT_S}`, FAST_HTTP: fastHttp },
+      TEST_FILES: group.map(({ file }) => file).join(' '),
+    },
     stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
   }) as ChildProcessByStdio<null, Readable, null>;
   const exit = once(child, 'exit') as Promise<[number | null, NodeJS.Signals | null]>;
-  let timer = setTimeout(() => child.kill('SIGKILL'), TIMEOUT_S * 1000 + GRACE_MS);
-  child.on('message', ({ setTimeout: ms }: { setTimeout?: number }) => {
-    if (ms === undefined) return; // tap sends its timeout, others may send what they like
+  let timer: NodeJS.Timeout | undefined;
+  child.on('message', ({ timeout }: { timeout?: number }) => {
+    if (timeout === undefined) return; // tap sends what it likes
     clearTimeout(timer);
-    timer = setTimeout(() => child.kill('SIGKILL'), ms + GRACE_MS);
+    timer = setTimeout(() => child.kill('SIGKILL'), timeout + GRACE_MS);
   });
 
-  const lines: string[] = [];
+  let lines: string[] = []; // of the file that runs
+  const waiting = [...group];
   let counted: string | undefined;
   const output = createInterface({ input: child.stdout });
   child.once('exit', async () => {
-    await sleep(1000, undefined, { ref: false }); // a process that the file left behind may hold the output open
+    await sleep(1000, undefined, { ref: false }); // a process that a file left behind may hold the output open
     output.close();
     child.stdout.destroy();
   });
   for await (const line of output) {
+    if (line.startsWith('# Subtest: ')) lines = [];
     lines.push(line);
     counted = /^# \{ (total: .*) \}$/.exec(line)?.[1] ?? counted;
+    const [run] = waiting;
+    if (run === undefined || !/^(not )?ok \d/.test(line) || !line.includes(` - ${run.file}`)) continue;
+    waiting.shift();
+    const { name } = run;
+    const seconds = (performance.now() - began) / 1000;
+    began = performance.now();
+    times[name] = seconds;
+    const good = line.startsWith('ok');
+    console.log(`${good ? 'ok    ' : 'FAILED'} ${name} (${seconds.toFixed(1)} s)`);
+    if (!good) console.log(failures(lines).join('\n'));
   }
   const [code, signal] = await exit;
   clearTimeout(timer);
 
-  const good = code === 0 && counted !== undefined;
   for (const [, kind, count] of counted?.matchAll(/(pass|fail|skip|todo): (\d+)/g) ?? [])
     totals[kind as Count] += Number(count);
-  if (!good && !counted?.includes('fail:')) totals.fail += 1; // a crash before the first test, say
-  const seconds = (performance.now() - began) / 1000;
-  times[name] = seconds;
-  console.log(`${good ? 'ok    ' : 'FAILED'} ${name} (${seconds.toFixed(1)} s)`);
-  if (!good) console.log([...failures(lines), `ended with ${signal ?? `exit code ${code}`}`].join('\n'));
+  if (code === 0 && counted !== undefined) return;
+  const [culprit] = waiting.length < group.length ? [] : waiting.splice(0, 1);
+  if (culprit !== undefined || (waiting.length === 0 && !counted?.includes('fail:'))) {
+    totals.fail += 1;
+    console.log(`FAILED ${(culprit ?? (group.at(-1) as Run)).name}`);
+    console.log([...failures(lines), `ended with ${signal ?? `exit code ${code}`}`].join('\n'));
+  }
+  if (waiting.length > 0) await runGroup(waiting); // what ended the process was none of theirs
 }
 
 /** The failed assertions of a file with their diagnostics, and all it printed that is not TAP. */

@@ -23,7 +23,15 @@ const SCREENSHOTS = fileURLToPath(new URL('../../.tap/screenshots/', import.meta
 /** The rules of axe-core that judge colours: dark pages differ from light ones in nothing else. */
 const COLOURS = ['color-contrast', 'link-in-text-block'];
 
-export async function startBrowser(t: Test): Promise<Browser> {
+let running: Promise<Browser> | undefined;
+
+/** The browser of this process; each test has tabs of its own. */
+export function startBrowser(t: Test): Promise<Browser> {
+  running ??= launchBrowser(t);
+  return running;
+}
+
+async function launchBrowser(t: Test): Promise<Browser> {
   // the package has a browser for Linux on x64; elsewhere an installed one is used
   const executablePath = process.env.CHROMIUM ?? (await chromium.executablePath());
   if (!existsSync(executablePath)) throw new Error('no browser: set CHROMIUM to the path of one');
@@ -34,7 +42,9 @@ export async function startBrowser(t: Test): Promise<Browser> {
       return null;
     });
   const browser = (await until(launch, 'the browser is unpacked')) as Browser;
-  t.teardown(() => browser.close());
+  let last = t;
+  while (last.parent !== undefined) last = last.parent as Test;
+  last.teardown(() => browser.close());
   return browser;
 }
 
