@@ -49,9 +49,7 @@ const shows = (gateway: GatewayProcess, name: string, value: number) =>
 
 const ended = (pids: readonly number[]) => until(() => pids.map(commandOf).join('') === '', 'the workers have ended');
 
-/** A gateway of two workers. On a busy machine the load shedder would refuse some requests itself. */
-const twoWorkers = (world: FaultWorld, env = {}) =>
-  world.gateway({ WORKERS: '2', LOG_LEVEL: 'info', MAX_DELAY_MS: '60000', ...env });
+const twoWorkers = (world: FaultWorld, env = {}) => world.gateway({ WORKERS: '2', LOG_LEVEL: 'info', ...env });
 
 t.test('two workers that run through all of this', { skip }, async (t) => {
   const world = await faultWorld(t);

@@ -106,6 +106,7 @@ export async function startGateway(
     UPSTREAM_API_KEY: MASTER_KEY,
     SPOOL_DIR: '',
     DRAIN_SECONDS: '1',
+    MAX_DELAY_MS: '60000', // on a busy machine the load shedder would refuse some requests itself
     FAST_HTTP,
     ...env,
   });

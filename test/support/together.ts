@@ -1,6 +1,6 @@
 /**
  * Runs the files of TEST_FILES one after the other in this process (run.ts). What a file imports as tap is a subtest,
- * so its tests, its timeout and what it gives `teardown` are its own.
+ * so its tests, its timeout and what it gives `teardown` are its own, and so is its environment.
  */
 import { registerHooks } from 'node:module';
 import { pathToFileURL } from 'node:url';
@@ -38,6 +38,11 @@ for (const file of TEST_FILES.split(' ')) {
       set(ms);
     };
     subtest.setTimeout(Number(TAP_TIMEOUT) * 1000);
+    const env = { ...process.env };
+    subtest.teardown(() => {
+      for (const name of Object.keys(process.env)) if (!(name in env)) delete process.env[name];
+      Object.assign(process.env, env);
+    });
     subtests.set(href, subtest);
     await import(href);
   });
