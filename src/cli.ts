@@ -1,9 +1,11 @@
 import type { Readable, Writable } from 'node:stream';
+import type { WriteStream } from 'node:tty';
 import { type Command, type Context, Failure, flag, optional, parseCommand, UsageError } from './cli/command.ts';
 import { COMMANDS } from './cli/commands.ts';
 import { withDatabase } from './cli/database.ts';
 import { commandHelp, overview, serveNotes } from './cli/help.ts';
 import type { serve as Serve } from './cli/serve.ts';
+import { fitted } from './cli/text.ts';
 import { type Config, ConfigError, readConfig } from './config.ts';
 import { type Noun, RefusedChange } from './domain/refused-change.ts';
 import { programVersion } from './runtime/version.ts';
@@ -112,7 +114,8 @@ async function runCommand(command: Command, parsed: Parsed, config: Config, invo
       });
       return 0;
     }
-    await write(stdout, `${json ? JSON.stringify(outcome.json) : outcome.text}\n`);
+    const { columns } = stdout as Partial<WriteStream>; // of a terminal; some say 0
+    await write(stdout, `${json ? JSON.stringify(outcome.json) : fitted(outcome.text, columns || undefined)}\n`);
     return outcome.exit ?? 0;
   });
   for (const line of warnings) await write(stderr, `tollgate: warning: ${line}\n`);

@@ -6,10 +6,16 @@ import type { Erased } from '../store/erasure.ts';
 /** Rows that `firstRows` shows. */
 export const MOST_SHOWN = 50;
 
+/** Before each cell of a table until `fitted` draws it: a control character, which no cell has. */
+const CELL = '\u001f';
+
 /** A value in a table or on a card; a dash stands for none. */
 export type Cell = string | number | null | undefined;
 
-/** An aligned table with a heading. Columns named in `right`, the numbers, are aligned to the right. */
+/**
+ * An aligned table with a heading, for `fitted` to draw. Columns named in `right`, the numbers, are aligned to the
+ * right.
+ */
 export function table(heading: readonly string[], rows: readonly (readonly Cell[])[], right: readonly string[] = []) {
   const lines = [heading, ...rows].map((row) => row.map(printable));
   const widths = heading.map((_, column) => Math.max(...lines.map((line) => length(line[column] as string))));
@@ -17,7 +23,30 @@ export function table(heading: readonly string[], rows: readonly (readonly Cell[
     const space = ' '.repeat((widths[column] as number) - length(cell));
     return right.includes(heading[column] as string) ? space + cell : cell + space;
   };
-  return lines.map((line) => line.map(padded).join('  ').trimEnd()).join('\n');
+  return lines
+    .map((line) =>
+      line
+        .map((cell, column) => CELL + padded(cell, column))
+        .join('')
+        .trimEnd(),
+    )
+    .join('\n');
+}
+
+/** Draws the tables of a text. Where one is wider than the terminal, its lines go on below, indented. */
+export function fitted(text: string, columns: number = Number.POSITIVE_INFINITY): string {
+  const lines = text.split('\n').flatMap((row) => {
+    const [words, first, ...cells] = row.split(CELL) as [string, ...string[]];
+    if (first === undefined) return words;
+    const drawn = [first];
+    for (const cell of cells) {
+      const longer = `${drawn.at(-1)}  ${cell}`;
+      if (length(longer) > columns) drawn.push(`    ${cell}`);
+      else drawn[drawn.length - 1] = longer;
+    }
+    return drawn.map((line) => line.trimEnd());
+  });
+  return lines.join('\n');
 }
 
 /** A sentence, then names and values, one pair a line. */

@@ -74,6 +74,23 @@ t.test('disabling an unknown model works and gives a warning', async (t) => {
   t.match(err, /^tollgate: warning: the company has no model tpyo.*\n$/);
 });
 
+t.test('a list that is wider than the terminal is folded, not broken at its edge', async (t) => {
+  await tollgate('company', 'create', '--name', 'A company with a long name', '--budget', '12.5');
+  for (const columns of [80, 100]) {
+    const { out } = await run(['company', 'list'], { env, columns });
+    t.notOk(
+      out.split('\n').find((line) => line.length > columns),
+      String(columns),
+    );
+    t.match(out, columns === 80 ? /A company with a long name +12\.5\n {4}no +-\n/ : /A company .* 12\.5 +no +-\n/);
+  }
+  t.equal(
+    (await run(['company', 'list'], { env, columns: 0 })).out,
+    (await tollgate('company', 'list')).out,
+    'of a terminal that does not know',
+  );
+});
+
 t.test('list shows all companies as a table or as JSON', async (t) => {
   const list = await tollgate('company', 'list');
   t.match(list, { code: 0, err: '', out: /^ID +NAME +EUR PER MONTH +NON-EU +DISABLED MODELS\n/ });

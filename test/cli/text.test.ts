@@ -1,5 +1,5 @@
 import t from 'tap';
-import { card, instant, listing, minute, table } from '../../src/cli/text.ts';
+import { card, fitted, instant, listing, minute, table } from '../../src/cli/text.ts';
 
 t.test('a table is aligned, numbers to the right, without blanks at line ends', async (t) => {
   const text = table(
@@ -10,12 +10,31 @@ t.test('a table is aligned, numbers to the right, without blanks at line ends', 
     ],
     ['EUR'],
   );
-  t.same(text.split('\n'), ['NAME         EUR  STATE', 'Ü           12.5  active', 'long name  0.001  -']);
+  t.same(fitted(text).split('\n'), ['NAME         EUR  STATE', 'Ü           12.5  active', 'long name  0.001  -']);
+});
+
+t.test('a table that is wider than the terminal goes on below each line, indented', async (t) => {
+  const text = table(
+    ['ID', 'NAME', 'EUR', 'LIMITS'],
+    [
+      ['1', 'Ümläut', '12.5', '60 requests a minute'],
+      ['2', 'B', '7', '-'],
+    ],
+    ['EUR'],
+  );
+  const folded = ['ID  NAME     EUR  LIMITS', '1   Ümläut  12.5', '    60 requests a minute', '2   B          7  -'];
+  t.same(fitted(text, 37).split('\n'), folded);
+  t.same(fitted(text, 10).split('\n').slice(0, 4), ['ID  NAME', '     EUR', '    LIMITS', '1   Ümläut']);
+  t.notMatch(fitted(text, 38), /\n {4}/, 'it fits');
+  t.equal(
+    fitted('Two  spaces stay,\n  and lines of 30 characters', 5),
+    'Two  spaces stay,\n  and lines of 30 characters',
+  );
 });
 
 t.test('an empty list is a sentence', async (t) => {
   t.equal(listing([], { NAME: String }, 'There is nothing.'), 'There is nothing.');
-  t.equal(listing(['x'], { NAME: String }, 'There is nothing.'), 'NAME\nx');
+  t.equal(fitted(listing(['x'], { NAME: String }, 'There is nothing.')), 'NAME\nx');
 });
 
 t.test('a card has a sentence and aligned members', async (t) => {
@@ -24,7 +43,7 @@ t.test('a card has a sentence and aligned members', async (t) => {
 
 t.test('control characters in names do not reach the terminal', async (t) => {
   const nasty = 'a\u001b[2Jb\nc\u009b';
-  t.notMatch(table(['N'], [[nasty]]).split('\n')[1], /\p{Cc}/u);
+  t.notMatch(fitted(table(['N'], [[nasty, 'b\u001fc']])).split('\n')[1], /\p{Cc}/u);
   t.notMatch(card('Made.', { name: nasty }).split('\n').at(-1), /\p{Cc}/u);
 });
 

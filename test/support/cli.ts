@@ -14,6 +14,8 @@ export interface Ran {
 export interface CliOptions {
   readonly env?: Record<string, string>;
   readonly stdin?: string;
+  /** Width of the terminal; default: it is none. */
+  readonly columns?: number;
   readonly serve?: Invocation['serve'];
 }
 
@@ -22,9 +24,9 @@ export const ROOT = new URL('../../', import.meta.url);
 /** Runs a command line within this process. `json` is what it printed, parsed; undefined: it is no JSON. */
 export async function tollgate(
   argv: readonly string[],
-  { env = {}, stdin = '', serve }: CliOptions = {},
+  { env = {}, stdin = '', columns, serve }: CliOptions = {},
 ): Promise<Ran> {
-  const stdout = new PassThrough();
+  const stdout = Object.assign(new PassThrough(), { columns });
   const stderr = new PassThrough();
   const printed = [text(stdout), text(stderr)] as const;
   const streams = { stdin: Readable.from([Buffer.from(stdin)]), stdout, stderr };
