@@ -1,6 +1,7 @@
 import { readUuid } from '../domain/field.ts';
 import { type AlertRow, listAlerts, retryAlerts } from '../store/alert.ts';
 import { type Command, command, flag, optional } from './command.ts';
+import { rowsOf } from './company.ts';
 import { listing, minute } from './text.ts';
 
 const MOST_LISTED = 1000;
@@ -22,7 +23,9 @@ export const alertCommands: readonly Command[] = [
   forgotten   what became of it is no longer kept
 Prints at most ${MOST_LISTED} lines.`,
     async run({ transact }, { company = null, undelivered }) {
-      const rows = await transact((sql) => listAlerts(sql, { company, undelivered, limit: MOST_LISTED }));
+      const rows = await transact(async (sql) =>
+        rowsOf(sql, company, await listAlerts(sql, { company, undelivered, limit: MOST_LISTED })),
+      );
       const text = listing(
         rows,
         {

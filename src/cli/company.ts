@@ -13,9 +13,20 @@ import {
   readUuid,
 } from '../domain/field.ts';
 import { limitTexts } from '../domain/limit-text.ts';
-import { type CompanyRow, createCompany, listCompanies, setCompany } from '../store/company.ts';
+import { type CompanyRow, createCompany, findCompany, listCompanies, setCompany } from '../store/company.ts';
+import type { Sql } from '../store/database.ts';
 import { unknownSlugs } from '../store/model.ts';
-import { type Command, command, flag, optional, repeated, required, someChange, UsageError } from './command.ts';
+import {
+  type Command,
+  type Context,
+  command,
+  flag,
+  optional,
+  repeated,
+  required,
+  someChange,
+  UsageError,
+} from './command.ts';
 import { card, instant, listing, minute, yesNo } from './text.ts';
 
 const budget = optional('--budget EUR|none', orNone(readBudget), 'monthly budget; none and 0 are no limit');
@@ -57,8 +68,9 @@ export const companyCommands: readonly Command[] = [
       eu_locked: flag('--eu-locked', EU_LOCKED),
       ...limitOptions,
     },
-    async run({ transact }, values) {
+    async run({ transact, warn }, values) {
       const company = await transact((sql) => createCompany(sql, values));
+      warnOfCeiling(warn, company);
       return { json: company, text: show('Company created.', company) };
     },
   }),
@@ -84,9 +96,7 @@ export const companyCommands: readonly Command[] = [
       if (both !== undefined) throw new UsageError(`${both} is both disabled and enabled; choose one`);
       const changes = someChange(values);
       const company = await transact((sql) => setCompany(sql, id, changes));
-      const { monthly_budget_eur: budget, effective_budget_eur: effective } = company;
-      if (isLimited(budget) && effective !== budget)
-        warn(`the budget is above the credit limit: ${effective} EUR hold`);
+      warnOfCeiling(warn, company);
       for (const slug of await transact((sql) => unknownSlugs(sql, id, disable))) {
         warn(`the company has no model ${slug}; the slug is disabled in case one is created`);
       }
@@ -120,6 +130,12 @@ export const companyCommands: readonly Command[] = [
   }),
 ];
 
+/** Rows of a company, or of all. @throws RefusedChange when there are none because there is no such company */
+export async function rowsOf<T>(sql: Sql, company: string | null, rows: T[]): Promise<T[]> {
+  if (rows.length === 0 && company !== null) await findCompany(sql, company);
+  return rows;
+}
+
 export function budgetText(budget: string | null): string {
   return isLimited(budget) ? budget : 'unlimited';
 }
@@ -130,6 +146,11 @@ export const PLAIN = { count: String, eurText: (amount: string) => `${amount} EU
 /** A column of a list, if any of its rows has limits. */
 export function limitColumn<T>(rows: readonly T[], texts: (row: T) => string[]): Record<string, (row: T) => string> {
   return rows.some((row) => texts(row).length > 0) ? { LIMITS: (row) => texts(row).join(', ') || '-' } : {};
+}
+
+function warnOfCeiling(warn: Context['warn'], company: CompanyRow): void {
+  const { monthly_budget_eur: budget, effective_budget_eur: effective } = company;
+  if (isLimited(budget) && effective !== budget) warn(`the budget is above the credit limit: ${effective} EUR hold`);
 }
 
 /** A sentence and a company's settings. */

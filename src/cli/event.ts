@@ -1,7 +1,9 @@
 import { EVENT_DAYS, EVENT_KINDS } from '../domain/event.ts';
 import { oneOf, readInstant, readUuid } from '../domain/field.ts';
+import { findCompany } from '../store/company.ts';
 import { type EventFilter, type EventRow, listEvents, replayEvents } from '../store/event.ts';
 import { type Command, command, flag, optional, UsageError, type Values } from './command.ts';
+import { rowsOf } from './company.ts';
 import { listing, minute } from './text.ts';
 
 const MOST_LISTED = 1000;
@@ -33,7 +35,9 @@ States:
 A receiver is a line of its own. Events are kept for ${EVENT_DAYS} days. Prints at most ${MOST_LISTED} events.`,
     async run({ transact }, values) {
       const page = { after: null, limit: MOST_LISTED };
-      const rows = await transact((sql) => listEvents(sql, filterOf(values), page));
+      const rows = await transact(async (sql) =>
+        rowsOf(sql, values.company ?? null, await listEvents(sql, filterOf(values), page)),
+      );
       const text = listing(
         rows.flatMap(linesOf),
         {
@@ -71,7 +75,11 @@ A receiver is a line of its own. Events are kept for ${EVENT_DAYS} days. Prints 
         throw new UsageError('missing ID, --since or --dead');
       if (id !== undefined && Object.values(values).some((value) => value !== undefined && value !== false))
         throw new UsageError('an ID stands alone: the options are for many events');
-      const events = await transact((sql) => replayEvents(sql, id === undefined ? filterOf(values) : { id }));
+      const events = await transact(async (sql) => {
+        const count = await replayEvents(sql, id === undefined ? filterOf(values) : { id });
+        if (count === 0 && values.company !== undefined) await findCompany(sql, values.company);
+        return count;
+      });
       const text = events === 0 ? 'There are no such events.' : `Events that are sent again: ${events}.`;
       return { json: { events }, text };
     },

@@ -1,5 +1,6 @@
 import { readBoolean, readKind, readName, readPrice, readSlug, readTokenInput, readUuid } from '../domain/field.ts';
 import { type Moment, readMoment } from '../domain/price.ts';
+import { findCompany } from '../store/company.ts';
 import { createModel, listModels, type ModelChanges, type ModelRow, removeModel, setModel } from '../store/model.ts';
 import { schedulePrice } from '../store/price.ts';
 import { type Command, type Context, command, optional, required, someChange, UsageError } from './command.ts';
@@ -68,7 +69,10 @@ export const modelCommands: readonly Command[] = [
     summary: 'list all models with upstream names and prices',
     options: { company: optional('--company ID', readUuid, 'list only shared models and those of this company') },
     async run({ transact }, { company }) {
-      const models = await transact((sql) => listModels(sql, company));
+      const models = await transact(async (sql) => {
+        if (company !== undefined) await findCompany(sql, company);
+        return listModels(sql, company);
+      });
       const text = listing(
         models,
         {

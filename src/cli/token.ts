@@ -1,6 +1,7 @@
 import { oneOf, orNone, readInstant, readName, readUuid } from '../domain/field.ts';
 import { type Access, createToken, listTokens, revokeToken, type TokenRow } from '../store/admin-token.ts';
 import { type Command, command, optional, required } from './command.ts';
+import { rowsOf } from './company.ts';
 import { ACTOR } from './database.ts';
 import { card, instant, listing, minute } from './text.ts';
 
@@ -38,7 +39,7 @@ export const tokenCommands: readonly Command[] = [
     summary: 'list tokens for administration over HTTP, newest first',
     options: { company: optional('--company ID', readUuid, 'tokens of this company only') },
     async run({ transact }, { company = null }) {
-      const rows = await transact((sql) => listTokens(sql, company));
+      const rows = await transact(async (sql) => rowsOf(sql, company, await listTokens(sql, company)));
       const cells = {
         ID: ({ id }: TokenRow) => id,
         NAME: ({ name }: TokenRow) => name,

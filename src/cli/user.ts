@@ -11,14 +11,20 @@ import { createInvitation } from '../store/invitation.ts';
 import { deleteSessionsOf } from '../store/session.ts';
 import { findUser, insertUser, listUsers, removeUser, setPasswordHash, unknownUser } from '../store/user.ts';
 import { type Command, command, Failure, flag, named, optional, required, UsageError } from './command.ts';
+import { rowsOf } from './company.ts';
 import { ACTOR } from './database.ts';
 import { card, erasedText, instant, listing, minute } from './text.ts';
 
+const INVITED = 'Invitation made. Nothing is sent: pass the link on, which is shown only this once and works once.';
 /** Bytes of standard input that are read at most. */
 const MOST_INPUT = 8192;
 
 const email = required('--email ADDRESS', readEmail, 'e-mail address that the user signs in with');
-const password = flag('--password-stdin', 'read the password from standard input, without a newline at its end', true);
+const password = flag(
+  '--password-stdin',
+  'read the password from standard input; a newline at its end is no part of it',
+  true,
+);
 
 export const userCommands: readonly Command[] = [
   command({
@@ -59,15 +65,15 @@ export const userCommands: readonly Command[] = [
       const { token, ...invitation } = await transact((sql) => createInvitation(sql, asked));
       const link = new URL(INVITATION_PATH + token, base).href;
       const until = instant(invitation.expires_at);
-      return { json: { ...invitation, link }, text: card('Invitation made.', { email, role, link, until }) };
+      return { json: { ...invitation, link }, text: card(INVITED, { email, role, link, until }) };
     },
   }),
   command({
     name: 'user list',
     summary: 'list users, their roles and when they last signed in',
     options: { company: optional('--company ID', readUuid, 'only the people of this company') },
-    async run({ transact }, { company }) {
-      const users = await transact((sql) => listUsers(sql, company ?? null));
+    async run({ transact }, { company = null }) {
+      const users = await transact(async (sql) => rowsOf(sql, company, await listUsers(sql, company)));
       const text = listing(
         users,
         {
@@ -77,7 +83,9 @@ export const userCommands: readonly Command[] = [
           COMPANY: ({ company_name }) => company_name ?? 'all',
           'LAST SIGN-IN (UTC)': ({ last_sign_in_at }) => minute(last_sign_in_at),
         },
-        'There are no users; "tollgate user create" adds one.',
+        company === null
+          ? 'There are no users; "tollgate user create" adds one.'
+          : 'The company has no people; "tollgate user invite" makes a link for one.',
       );
       return { json: users, text };
     },

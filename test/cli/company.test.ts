@@ -52,6 +52,8 @@ t.test('ceilings are set, shown and lifted; what holds is the smaller of budget 
   };
   t.match(made, { code: 0, err: '', json: ceilings });
   const { id } = made.json;
+  const higher = await tollgate('company', 'create', '--name', 'High', '--budget', '20', '--credit-limit', '10');
+  t.match(higher, { code: 0, err: /warning: the budget is above the credit limit: 10 EUR hold/ });
   const set = (...args: string[]) => tollgate('company', 'set', id, ...args);
   const above = await set('--budget', '1000', '--allow-non-eu', 'true');
   t.match(above, { code: 0, err: /warning: the budget is above the credit limit: 500\.5 EUR hold/ });
@@ -96,6 +98,17 @@ t.test('list shows all companies as a table or as JSON', async (t) => {
   t.match(list, { code: 0, err: '', out: /^ID +NAME +EUR PER MONTH +NON-EU +DISABLED MODELS\n/ });
   t.match(list.out, /Acme +25\.5 +yes +-\n/);
   t.ok((await tollgate('company', 'list', '--json')).json.some(({ name }: { name: string }) => name === 'Acme'));
+});
+
+t.test('a list of a company that does not exist is refused; it looked like one of a company without any', async (t) => {
+  const { json: company } = await tollgate('company', 'create', '--name', 'Bare', '--json');
+  const replay = ['event', 'replay', '--dead'];
+  for (const list of [...['alert', 'event', 'model', 'token', 'user'].map((noun) => [noun, 'list']), replay]) {
+    t.match(await tollgate(...list, '--company', company.id), { code: 0, err: '' }, list.join(' '));
+    const unknown = await tollgate(...list, '--company', randomUUID());
+    t.match(unknown, { code: 1, out: '', err: /There is no company .* See "tollgate company list"/ }, list.join(' '));
+  }
+  t.match((await tollgate('user', 'list', '--company', company.id)).out, /no people; "tollgate user invite"/);
 });
 
 t.test('contract 5: limits are set, shown and lifted', async (t) => {
