@@ -221,6 +221,28 @@ companies:
   t.match(await run(['apply', join(folder, 'missing.yml')], { env }), { code: 1, err: /cannot read .*ENOENT/ });
 });
 
+t.test(
+  'a value of the wrong kind is told in words and with an example, mistakes in the order of the file',
+  async (t) => {
+    const { err } = await apply(`
+companies:
+  - name: Numbers
+    monthly_budget_eur: 250
+    budget: 3
+    allow_non_eu_models: please
+    requests_per_minute: many
+    keys: none
+`);
+    t.match(err.split('\n'), [
+      / companies\[0\]\.monthly_budget_eur must be an amount in EUR as exact decimal text, such as "99\.50"/,
+      / companies\[0\]\.budget is not known/,
+      / must be true or false$/,
+      / must be a whole number or null$/,
+      / must be a list$/,
+    ]);
+  },
+);
+
 t.test('all that the present state does not allow is told at once, and nothing is done', async (t) => {
   const { code, err } = await apply(`
 models: [{ slug: new }, { slug: new }]

@@ -90,14 +90,31 @@ function mistakeOf(error: AjvError, schema: ObjectSchema, root: '#' | '?'): Mist
     const values = (params.allowedValues as unknown[]).map((each) => JSON.stringify(each));
     return { pointer: at, detail: `must be one of ${values.join(', ')}` };
   }
-  const wanted = keyword === 'pattern' ? descriptionAt(error.schemaPath, schema) : undefined;
-  return { pointer: at, detail: wanted === undefined ? error.message : `must be ${wanted}` };
+  const { pattern, description } = partAt(error.schemaPath, schema) ?? {};
+  // with a pattern, the description says of what form the text is
+  if (pattern !== undefined && description !== undefined && (keyword === 'pattern' || keyword === 'type'))
+    return { pointer: at, detail: `must be ${description}` };
+  if (keyword === 'type') return { pointer: at, detail: `must be ${[params.type].flat().map(typeText).join(' or ')}` };
+  return { pointer: at, detail: error.message };
 }
 
-/** The description beside a keyword of a schema. @param path such as "#/properties/name/pattern" */
-function descriptionAt(path: string, schema: ObjectSchema): unknown {
+const TYPES: Readonly<Record<string, string>> = {
+  string: 'a text',
+  boolean: 'true or false',
+  integer: 'a whole number',
+  number: 'a number',
+  array: 'a list',
+  object: 'an object',
+};
+
+function typeText(type: unknown): string {
+  return TYPES[type as string] ?? String(type);
+}
+
+/** The schema that a keyword is of. @param path such as "#/properties/name/pattern" */
+function partAt(path: string, schema: ObjectSchema): Schema | undefined {
   const parents = path.split('/').slice(1, -1);
-  return parents.reduce<Schema | undefined>((part, name) => part?.[name] as Schema | undefined, schema)?.description;
+  return parents.reduce<Schema | undefined>((part, name) => part?.[name] as Schema | undefined, schema);
 }
 
 /** A name as part of a JSON Pointer (RFC 6901), at most 60 characters of it. */

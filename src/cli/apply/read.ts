@@ -34,7 +34,9 @@ export function readWanted(text: string, name: string): WantedFile {
   const wanted: unknown = document.toJS({ maxAliasCount: 100 }) ?? {};
   const mistakes = mistakesIn(wanted, isWanted, CONFIGURATION);
   if (mistakes.length > 0) {
-    throw new Failure(...mistakes.map(({ pointer, detail }) => describe(place, pointer.slice(1), detail)));
+    const told = mistakes.map(({ pointer, detail }) => ({ pointer: pointer.slice(1), detail }));
+    told.sort((one, other) => offsetOf(document, one.pointer) - offsetOf(document, other.pointer));
+    throw new Failure(...told.map(({ pointer, detail }) => describe(place, pointer, detail)));
   }
   return { wanted: wanted as Wanted, place };
 }
