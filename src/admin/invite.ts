@@ -50,10 +50,12 @@ async function send(c: PageContext, company: string, invitation: InvitationRow, 
   const { mail, adminUrl, log } = c.var.services;
   if (mail === null || adminUrl === null) return null;
   const { role, email: to, expires_at } = invitation;
+  const { user } = c.var.session;
+  const by = user.role === 'operator' ? null : user.email;
   const until = `${expires_at.toISOString().slice(0, 16).replace('T', ' ')} UTC`;
   try {
     const { mailer } = await import('../events/mail.ts');
-    await mailer(mail, MAIL_MS)({ to, ...invitationMail({ company, role, link, until }) });
+    await mailer(mail, MAIL_MS)({ to, ...invitationMail({ company, by, role, link, until }) });
     return true;
   } catch (error) {
     log.warn({ reason: reasonOf(error) }, 'admin: an invitation could not be sent by e-mail');

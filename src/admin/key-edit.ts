@@ -1,4 +1,5 @@
 import { html } from 'hono/html';
+import { actorName } from '../domain/change-text.ts';
 import { readName } from '../domain/field.ts';
 import { readSpent } from '../store/daily.ts';
 import { readCompany } from '../store/directory.ts';
@@ -7,7 +8,9 @@ import { askIfUsedUp } from './budget-question.ts';
 import { change, type PageContext, param, type Route, read, readOfCompany } from './context.ts';
 import { csrfInput, field, formState } from './field.ts';
 import type { Form } from './form.ts';
-import { readScopes, scopeFields } from './key.ts';
+import type { Format } from './format.ts';
+import type { Html } from './html.ts';
+import { keyActions, keyState, readScopes, scopeFields } from './key.ts';
 import { companyHeading, confirmation, page } from './layout.ts';
 import { RESTRICTION_LABELS, readRestrictions, restrictionFields } from './restriction.ts';
 import { type Labels, lockEdited, seenInput } from './stale.ts';
@@ -34,15 +37,29 @@ async function editPage(c: PageContext, form: Form): Promise<Response> {
   const base = `/companies/${id}/access`;
   const path = `${base}/${key.id}`;
   const state = formState(form, path);
-  const body = html`${companyHeading(c, company)}<h1>Edit ${key.name} <code>${key.prefix}…</code></h1>
-<section class="card">${state.summary}
+  const body = html`${companyHeading(c, company)}<div class="title-row"><h1>${key.state === 'revoked' ? 'Key' : 'Edit'} ${key.name} <code>${key.prefix}…</code></h1>
+${keyActions(base, key)}</div>
+<p class="lead">${keyState(key, c.var.services.clock())} ${history(key, c.var.format)}</p>
+${
+  key.state === 'revoked'
+    ? html`${state.summary}<p><a href="${base}">All keys</a></p>`
+    : html`<section class="card">${state.summary}
 <form method="post" action="${path}" class="stack">${csrfInput(c)}${seenInput(state, key, LABELS)}
 ${field(state, { name: 'name', label: 'Name', value: key.name, required: true })}
 ${scopeFields(state, key.scopes)}
 <h2>Limits and restrictions</h2>
 ${restrictionFields(state, company, key)}
-<div class="actions"><button class="primary">Save key</button> <a class="button quiet" href="${base}">Cancel</a></div></form></section>`;
-  return page(c, `Edit ${key.name}`, body);
+<div class="actions"><button class="primary">Save key</button> <a class="button quiet" href="${base}">Cancel</a></div></form></section>`
+}`;
+  return page(c, `Key ${key.name}`, body);
+}
+
+/** When a key was made, used and ended. */
+function history({ created_at, created_by, last_used_at, expires_at, revoked_at }: KeyRow, format: Format): Html {
+  const end = revoked_at ?? expires_at;
+  return html`Created ${format.instant(created_at)} by ${actorName(created_by)}, ${
+    last_used_at === null ? 'never used' : html`last used ${format.instant(last_used_at)}`
+  }${end && html`, ${revoked_at === null ? 'until' : 'revoked'} ${format.instant(end)}`}.`;
 }
 
 async function edit(c: PageContext, form: Form): Promise<Response> {

@@ -50,6 +50,7 @@ async function accessPage(c: PageContext, form: Form): Promise<Response> {
   const life: KeyLife = c.req.query('state') === 'dead' ? 'dead' : 'active';
   const query = listQuery<KeySort>(c, SORTS);
   const isWritable = mayNow(c, 'key.write');
+  const isNew = c.req.query('done') === 'joined'; // the person, who was told to create a key
   const { company, keys, counts, trials, usage } = await read(c, async (sql) => ({
     company: await readCompany(sql, id),
     keys: await pageOfKeys(sql, id, life, query),
@@ -62,7 +63,7 @@ async function accessPage(c: PageContext, form: Form): Promise<Response> {
   const body = html`${companyHeading(c, company)}<div class="title-row"><h1>Access</h1>
 ${isWritable ? html`<a class="button quiet" href="${base}/find">Find a leaked key</a>` : ''}</div>
 <p class="lead">Applications reach the API at <code>${services.publicUrl}</code> with one of these keys. Keep them on servers, like passwords.</p>
-${isWritable ? createForm(c, form, company, life === 'active' && counts.active === 0) : ''}
+${isWritable ? createForm(c, form, company, isNew || (life === 'active' && counts.active === 0)) : ''}
 <nav class="tabs views" aria-label="Keys">${view('active', 'Active keys')}${view('dead', 'Revoked and expired')}</nav>
 ${list(
   c,
@@ -102,13 +103,16 @@ function activeKeys(c: PageContext, base: string) {
         html`${keyState(key, now)}${restrictionsOf(key, format)}${key.expires_at && html`<br>${muted(html`until ${format.instant(key.expires_at)}`)}`}`,
       ...originCells(format, now),
       [COST]: ({ spent }: { spent: string }) => format.amount(spent),
-      Actions: ({ id, name }: KeyRow) =>
-        isWritable
-          ? html`<span class="row-actions"><a class="button quiet" href="${base}/${id}/rotate">Rotate<span class="sr"> ${name}</span></a>
-<a class="button danger" href="${base}/${id}/revoke">Revoke<span class="sr"> ${name}</span></a></span>`
-          : muted('none'),
+      Actions: (key: KeyRow) => (isWritable ? keyActions(base, key) : muted('none')),
     },
   };
+}
+
+/** Links to what ends a key. */
+export function keyActions(base: string, { id, name, state, purpose }: KeyRow): Html {
+  const isShown = purpose === null;
+  return html`<span class="row-actions">${state === 'active' && isShown ? html`<a class="button quiet" href="${base}/${id}/rotate">Rotate<span class="sr"> ${name}</span></a> ` : ''}
+${state === 'revoked' ? '' : html`<a class="button danger" href="${base}/${id}/revoke">Revoke<span class="sr"> ${name}</span></a>`}</span>`;
 }
 
 /** Keys of persons who tried models and assistants on the pages. */
@@ -122,10 +126,7 @@ function playgrounds(c: PageContext, keys: readonly Trial[], base: string): Html
     Limits: (key: KeyRow) => restrictionsOf(key, format) || muted('none'),
     'Last used': ({ last_used_at: at }: KeyRow) => (at === null ? muted('never') : format.ago(at, services.clock())),
     [COST]: ({ spent }: Trial) => format.amount(spent),
-    Actions: ({ id, name }: KeyRow) =>
-      isWritable
-        ? html`<a class="button danger" href="${base}/${id}/revoke">Revoke<span class="sr"> ${name}</span></a>`
-        : muted('none'),
+    Actions: (key: KeyRow) => (isWritable ? keyActions(base, key) : muted('none')),
   };
   return html`<section aria-labelledby="playgrounds"><h2 id="playgrounds">Playgrounds</h2>
 <p class="muted">Who tried models and assistants on these pages. These keys are never shown, and work for minutes at a time.</p>

@@ -13,6 +13,8 @@ export const ROLE_TEXTS: Readonly<Record<CompanyRole, string>> = {
 /** What an invitation says. */
 interface Invitation {
   readonly company: string;
+  /** Who of the company invites; null: an operator, whom companies do not know by address. */
+  readonly by: string | null;
   readonly role: CompanyRole;
   readonly link: string;
   /** The last day on which the link works, in words. */
@@ -20,13 +22,13 @@ interface Invitation {
 }
 
 /** Subject and plain text of the e-mail that brings an invitation. */
-export function invitationMail({ company, role, link, until }: Invitation) {
+export function invitationMail({ company, by, role, link, until }: Invitation) {
   // anyone may have written the name in the database, and none may add lines of its own
   const name = company.replace(/\p{Cc}/gu, ' ');
   return {
     subject: `[Tollgate] You are invited to ${name}`,
     text: `${[
-      `You are invited to ${name} as ${role === 'member' ? 'a' : 'an'} ${role}.`,
+      `${by === null ? 'You are invited' : `${by} invites you`} to ${name} as ${role === 'member' ? 'a' : 'an'} ${role}.`,
       '',
       'Open this link to get your account. It works once, until the end of the time below, and for you alone: do not pass it on.',
       '',

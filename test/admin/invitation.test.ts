@@ -46,6 +46,8 @@ t.test('the link shows once, sets a password once, and signs in', async (t) => {
   t.match(short.text, '<title>Error: Invitation');
   const { person, headers } = await join(path, 'a password of her own');
   t.equal(headers.get('location'), `/companies/${customer.company}/access?done=joined`);
+  const first = await person.get(headers.get('location') as string);
+  t.match(first.text, /<details class="card create" id="create" open>.*Create key/s, 'the form of a key is open');
   t.match((await person.get('/account')).text, /nina@customer\.example.*administrator/s);
   t.equal((await new Person(office.adminUrl).signIn('nina@customer.example', 'a password of her own')).status, 303);
 
@@ -176,7 +178,21 @@ t.test('where e-mails are set up the link is sent, and only below ADMIN_URL', as
   t.same(sent?.to, ['far@customer.example']);
   const text = sent?.text.replaceAll('=\r\n', '').replaceAll('=3D', '=');
   t.match(text, link);
+  t.match(
+    text?.replace(/\r?\n/g, ' '),
+    `${sending.people.owner} invites you to Evil`,
+    'a stranger’s link would be ignored',
+  );
   t.notMatch(text, /^Bcc:/m);
+  const operator = await signedIn(sending, 'operator');
+  await operator.post(path, { email: 'second@customer.example', role: 'owner' });
+  const [, byOperator] = await until(
+    async () => mailbox.mails,
+    'the second e-mail is there',
+    (mails) => mails.length === 2,
+  );
+  t.match(byOperator?.text, /You are invited to Evil/);
+  t.notMatch(byOperator?.text, sending.people.operator, 'companies do not know the addresses of operators');
   mailbox.refuse('gone@customer.example');
   const failed = await person.post(path, { email: 'gone@customer.example', role: 'member' });
   t.match(failed.text, 'The e-mail could not be sent');
@@ -189,7 +205,7 @@ t.test('where e-mails are set up the link is sent, and only below ADMIN_URL', as
     role: 'owner',
   });
   t.match(asked.text, 'Give this link to');
-  t.equal(mailbox.mails.length, 1);
+  t.equal(mailbox.mails.length, 2);
 });
 
 t.test('an operator creates a company and invites its owner in one step', async (t) => {

@@ -88,6 +88,29 @@ t.test('a reload after a leaked key was replaced shows the new one, and stops no
   t.equal((await owner.post(path, { ...once(), overlap: '5' })).status, 422);
 });
 
+t.test('the page of a key tells its history and leads to what ends it; a revoked key has no form', async (t) => {
+  const { form } = await create('Opened');
+  const path = `${base}/${form.id}`;
+  const open = (await owner.get(path)).text;
+  t.match(open, new RegExp(`active</span> Created .* by ${office.people.owner}, never used\\.`));
+  t.match(open, `href="${path}/rotate"`);
+  t.match(open, `href="${path}/revoke"`);
+  await owner.post(`${path}/revoke`);
+  const revoked = (await owner.get(path)).text;
+  t.match(revoked, /<h1>Key Opened .*revoked<\/span> Created .*, revoked /s);
+  t.notMatch(revoked, /Save key|\/rotate"|\/revoke"/);
+  const late = await owner.post(path, { name: 'Other', scope: 'chat' });
+  t.match(late.text, /role="alert"[^>]*>[^<]*revoked/, 'who saves after that is told so');
+
+  await sql`insert into api_keys (company_id, name, digest, prefix, scopes, purpose, created_by)
+    values (${company}, 'Trials', sha256('trials'), 'svc_play', '{chat}', 'playground', 'p@customer.example')`;
+  const [{ id }] = await sql<[{ id: string }]>`select id from api_keys where name = 'Trials'`;
+  const playground = (await owner.get(`${base}/${id}`)).text;
+  t.match(playground, `${id}/revoke"`);
+  t.notMatch(playground, `${id}/rotate"`, 'its text is never shown');
+  await sql`delete from api_keys where id = ${id}`;
+});
+
 t.test('keys that work come first, the others are behind a filter that search and pages keep', async (t) => {
   const { form } = await create('Long gone');
   await owner.post(`${base}/${form.id}/revoke`);
