@@ -129,7 +129,7 @@ function modelTable(models: readonly ModelHealth[], format: Format): Html {
   const share = (count: number, requests: number) =>
     html`${format.count(count)}${count === 0 ? '' : html` ${muted(format.percent((count / requests) * 100))}`}`;
   const cells = {
-    Model: ({ slug }: ModelHealth) => (slug === '' ? muted('none found') : html`<code>${slug}</code>`),
+    Model: ({ slug }: ModelHealth) => (slug === '' ? muted('without a model') : html`<code>${slug}</code>`),
     Requests: ({ requests }: ModelHealth) => format.count(requests),
     Failed: ({ failed, requests }: ModelHealth) => share(failed, requests),
     'Upstream failed': ({ upstream_failed, requests }: ModelHealth) => share(upstream_failed, requests),

@@ -188,8 +188,9 @@ function rowsOf(c: PageContext, { rows, next }: RequestsPage, path: string, form
     Cost: ({ cost_eur: cost }: RequestRow) => (cost === null ? muted('–') : format.eur(cost)),
     Duration: ({ duration_ms: ms }: RequestRow) => (ms === null ? muted('–') : durationText(ms, format)),
   };
-  const empty =
-    next === null ? 'There are no such requests.' : 'None of the requests looked at matches. Older ones may.';
+  const isAll = Object.entries(query).every(([name, value]) => name === 'company' || value === null);
+  const none = isAll ? 'No requests are kept.' : 'There are no such requests.';
+  const empty = next === null ? none : 'None of the requests looked at matches. Older ones may.';
   const more = next === null ? '' : filteredAddress(form, FILTERS, { before: next.id });
   return html`${rows.length === 0 ? emptyText(empty) : table('Requests', rows, { cells, figures: ['Tokens', 'Cost', 'Duration'] }, true)}
 ${more === '' ? '' : html`<nav class="pager" aria-label="Pages"><a class="button quiet" rel="next" href="${more}">Older requests</a></nav>`}`;

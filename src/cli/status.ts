@@ -56,7 +56,7 @@ function facts({ today, month, budgets, models, gateways, set_aside, dead_delive
     listing(
       models,
       {
-        'MODEL, LAST 24 H': ({ slug }) => slug || '(none found)',
+        'MODEL, LAST 24 H': ({ slug }) => slug || '(without a model)',
         REQUESTS: ({ requests }) => requests,
         FAILED: ({ failed }) => failed,
         'UPSTREAM FAILED': ({ upstream_failed }) => upstream_failed,
