@@ -11,7 +11,7 @@ const MOST_LISTED = 1000;
 const FILTERS = {
   company: optional('--company ID', readUuid, 'events of this company only'),
   kind: optional('--kind KIND', oneOf(...EVENT_KINDS), 'only events of this kind, or of a group of kinds such as key'),
-  since: optional('--since ISO_TIME', readInstant, 'what happened since then'),
+  since: optional('--since ISO_TIME', readInstant, 'what happened since then; a date is its beginning in UTC'),
   dead: flag('--dead', 'only those that were given up'),
 };
 

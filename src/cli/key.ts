@@ -65,7 +65,7 @@ export const keyCommands: readonly Command[] = [
       expires_at: optional(
         '--expires ISO_TIME',
         readInstant,
-        'when the key expires, such as 2027-01-31T18:00:00Z; default: never',
+        'when the key expires, such as 2027-01-31T18:00:00Z; a date is its beginning in UTC; default: never',
       ),
       ...restrictions,
     },
@@ -85,7 +85,11 @@ export const keyCommands: readonly Command[] = [
     options: {
       name: optional('--name NAME', readName, 'new name'),
       scopes: repeated('--scope SCOPE', readScope, 'its scopes from now on; may be repeated'),
-      expires_at: optional('--expires ISO_TIME|none', orNone(readInstant), 'when the key expires'),
+      expires_at: optional(
+        '--expires ISO_TIME|none',
+        orNone(readInstant),
+        'when the key expires; a date is its beginning in UTC',
+      ),
       ...restrictions,
     },
     notes:

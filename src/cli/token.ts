@@ -15,7 +15,11 @@ export const tokenCommands: readonly Command[] = [
       name: required('--name NAME', readName, 'what will use it'),
       company: optional('--company ID', readUuid, 'acts like an owner of this company; default: like an operator'),
       access: optional('--access ACCESS', oneOf('read', 'write'), 'read, or write (default), which may change things'),
-      expires: optional('--expires ISO_TIME|none', orNone(readInstant), 'such as 2027-01-31; default: never'),
+      expires: optional(
+        '--expires ISO_TIME|none',
+        orNone(readInstant),
+        'when it stops working, such as 2027-01-31T18:00:00Z; a date is its beginning in UTC; default: never',
+      ),
     },
     notes: `Programs send it as "Authorization: Bearer TOKEN" to {admin address}/api/v1/…;
 {admin address}/api/v1/openapi.json describes the operations.`,
