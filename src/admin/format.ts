@@ -10,9 +10,10 @@ const AGES = [
 
 /** Decimals of an amount in a column. */
 const MOST_DIGITS = 4;
-const MOST_PERCENT = 99_999;
 /** Stands for smaller amounts, which are not zero. */
 const LEAST = '0.0001';
+/** A share of a tiny budget may be larger, and then its digits tell nothing. */
+const MOST_PERCENT = 1_000_000;
 
 /**
  * Numbers and times in the English of one reader's region. Amounts stay decimal text: Intl formats every
@@ -95,9 +96,8 @@ export function formatFor(language: string, timeZone: string) {
       return counts.format(value);
     },
 
-    /** Shares of budgets that are almost nothing are cut off: their digits tell nothing, and are as wide as the page. */
     percent(value: number): string {
-      return value > MOST_PERCENT ? `> ${percents.format(MOST_PERCENT / 100)}` : percents.format(value / 100);
+      return value > MOST_PERCENT ? `over ${percents.format(MOST_PERCENT / 100)}` : percents.format(value / 100);
     },
 
     /** "320 ms", "1.4 s" or "75 s". */

@@ -112,7 +112,7 @@ function budgets({ total, used_up, nearest }: Overview['budgets'], format: Forma
         reached_on === null ? '' : html`<br>${muted(`reached on ${format.day(reached_on)}`)}`
       }`,
     Change: ({ company, key }: NearBudget) =>
-      html`<a href="/companies/${company.id}/${key === null ? 'settings' : 'access'}">Change<span class="sr"> the budget of ${company.name}</span></a>`,
+      html`<a href="/companies/${company.id}/${key === null ? 'settings' : `access/${key.id}`}">Change<span class="sr"> the budget of ${company.name}</span></a>`,
   };
   const figures = ['Used', 'Spent', 'Of', 'Forecast'];
   const rest = total > nearest.length ? html` The ${format.count(nearest.length)} nearest are shown.` : '';

@@ -37,7 +37,7 @@ export const userCommands: readonly Command[] = [
       password,
     },
     notes:
-      'Example:\n  tollgate user create --email ada@example.com --role operator \\\n    --password-stdin < password.txt',
+      'At a terminal, type the password and press Enter. Example:\n  tollgate user create --email ada@example.com --role operator \\\n    --password-stdin < password.txt',
     async run({ transact, stdin }, values) {
       const { email, role, company } = values;
       if (role === 'operator' && company !== undefined)

@@ -19,7 +19,8 @@ await sql`update api_keys set name = ${LONG}, requests_per_minute = 1000000000, 
 await sql`
   insert into usage_key_months
   select company_id, billing_month(now()), id, 'chat.completions', '', 1, 1, 1, 123456789012.123456789012345, 0, 0 from api_keys`;
-await sql`insert into budget_alerts (company_id, api_key_id, billing_month, threshold, budget_eur, spent_eur)
+await sql`
+  insert into budget_alerts (company_id, api_key_id, billing_month, threshold, budget_eur, spent_eur)
   select company_id, id, billing_month(now()), '100', monthly_budget_eur, 123456789012 from api_keys on conflict do nothing`;
 await sql`update users set email = ${`${LONG.toLowerCase()}@${'example'.repeat(9)}.com`} where role = 'member'`;
 await sql`update models set upstream_model = ${LONG}, cost_eur_per_1k_input = 123456.123456789012 where kind = 'chat'`;

@@ -47,6 +47,17 @@ t.test('an operator sees that all is well, and who spends most', async (t) => {
   });
 });
 
+t.test('the budget of a key is changed on the page of the key', async (t) => {
+  const [{ id }] = await office.sql<[{ id: string }]>`
+    update api_keys set monthly_budget_eur = 0.0000001 where company_id = ${company} returning id`;
+  await office.sql`
+    insert into budget_alerts (company_id, api_key_id, billing_month, threshold, budget_eur, spent_eur)
+    values (${company}, ${id}, billing_month(now()), '100', 0.0000001, 1) on conflict do nothing`;
+  t.match(await first(), `<a href="/companies/${company}/access/${id}">Change`);
+  await office.sql`delete from budget_alerts where api_key_id = ${id}`;
+  await office.sql`update api_keys set monthly_budget_eur = null where id = ${id}`;
+});
+
 t.test('what is wrong stands on top, with a link to where it is mended', async (t) => {
   const store = eventStore(db, db);
   await store.look(null, { webhook: true, email: false, operators: [] });
