@@ -124,7 +124,7 @@ async function questionCard(c: PageContext, { id, slug }: ModelRow, unit: PriceU
   };
   return html`<section class="card" id="question"><h2>What was the price?</h2>${state.summary}
 <form method="get" action="${path}#question" class="stack">
-${field(state, { name: 'day', label: 'Day', required: true, hint: `A date such as 2026-11-30, in ${c.var.services.calendar.timeZone}.` })}
+${field(state, { name: 'day', label: 'Day', type: 'date', required: true, hint: `In ${c.var.services.calendar.timeZone}.` })}
 ${await companyField(c, state, 'Company', 'Name or id; empty for one without a model of its own.')}
 <div class="actions"><button>Show the price</button></div></form>
 ${answers.length === 0 ? '' : table(`Prices on ${day}, in EUR per ${UNIT_TOKENS[unit]} tokens`, answers, { cells, figures: ['Prompt', 'Completion'] })}</section>`;
@@ -147,7 +147,7 @@ function costCard(c: PageContext, form: Form, model: ModelRow, rows: readonly Co
 <p class="muted">What you pay the provider, in EUR per ${UNIT_TOKENS[unit]} tokens, from a day on. Companies never see it. <a href="/margin">Margin</a></p>
 ${own.length === 0 ? '' : table('Cost prices', own, { cells, figures: ['Prompt', 'Completion'] }, true)}${state.summary}
 <form method="post" action="${path}" class="stack">${csrfInput(c)}${unitInput(unit)}
-${field(state, { name: 'since', label: 'First day', hint: 'A date, past or to come; empty for today.' })}
+${field(state, { name: 'since', label: 'First day', type: 'date', hint: 'Past or to come; empty for today.' })}
 ${priceFields(state, 'cost_', 'Your cost', unit)}
 <div class="actions"><button>Save cost price</button></div></form></section>`;
 }

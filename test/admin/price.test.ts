@@ -122,6 +122,12 @@ t.test('the page answers what a price was on a day, for a company', async (t) =>
   await office.sql`delete from models where company_id = ${company}`;
 });
 
+t.test('a field that takes nothing but a day is one of days', async (t) => {
+  const { text } = await operator.get(path);
+  for (const name of ['day', 'since']) t.match(text, new RegExp(`name="${name}" type="date"`), name);
+  t.match(text, /name="from" type="text"/, 'a price may begin at a time too');
+});
+
 t.test('what the operator pays and the margin are for operators alone', async (t) => {
   await office.customer.chat();
   await office.customer.chat();
