@@ -17,9 +17,12 @@ export const accountRoutes: readonly Route[] = [
 function accountPage(c: PageContext, form: Form): Promise<Response> {
   const { user } = c.var.session;
   const state = formState(form, '/account/password');
-  const company = user.company_name === null ? '' : html` of <strong>${user.company_name}</strong>`;
+  const company =
+    user.company_name === null
+      ? '.'
+      : html` of <strong>${user.company_name}</strong>. When you leave it, another of its owners, or the operator of this service, removes this account.`;
   const body = html`<h1>Your account</h1>
-<p class="lead">${user.email}, ${user.role}${company}.</p>
+<p class="lead">${user.email}, ${user.role}${company}</p>
 ${
   user.role === 'member'
     ? html`<p class="empty">Keys, usage and settings are for owners and administrators of your company. There is nothing else for you to do here.</p>`

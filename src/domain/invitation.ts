@@ -17,7 +17,7 @@ interface Invitation {
   readonly by: string | null;
   readonly role: CompanyRole;
   readonly link: string;
-  /** The last day on which the link works, in words. */
+  /** When the link ends, in words. */
   readonly until: string;
 }
 
@@ -30,11 +30,10 @@ export function invitationMail({ company, by, role, link, until }: Invitation) {
     text: `${[
       `${by === null ? 'You are invited' : `${by} invites you`} to ${name} as ${role === 'member' ? 'a' : 'an'} ${role}.`,
       '',
-      'Open this link to get your account. It works once, until the end of the time below, and for you alone: do not pass it on.',
+      `Open this link to get your account. It works once, until ${until}, and for you alone: do not pass it on.`,
       '',
       link,
       '',
-      `It works until ${until}.`,
       'If you did not expect this message, ignore it.',
     ].join('\n')}\n`,
   };

@@ -178,6 +178,7 @@ t.test('where e-mails are set up the link is sent, and only below ADMIN_URL', as
   t.same(sent?.to, ['far@customer.example']);
   const text = sent?.text.replaceAll('=\r\n', '').replaceAll('=3D', '=');
   t.match(text, link);
+  t.match(text?.replace(/\r?\n/g, ' '), /It works once, until \d{4}-\d\d-\d\d \d\d:\d\d UTC, and for you alone/);
   t.match(
     text?.replace(/\r?\n/g, ' '),
     `${sending.people.owner} invites you to Evil`,
