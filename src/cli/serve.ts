@@ -125,11 +125,15 @@ function waysIn(app: App, { companyId, operator }: Welcome, config: Config): str
     `  Sign in as ${operator ?? 'an operator'}. The password was shown at the first start; this sets a new one:`,
     '',
     `  ${password}`,
-    '',
-    `  A new key${app.adminUrl === null ? '' : `, also on ${app.adminUrl}/companies/${companyId}/access`}:`,
-    '',
-    `  ${tollgate} key create --company ${companyId} --name 'my key' --scope chat --scope embeddings --scope assistants`,
-    ...(databaseUrl === null ? [] : ['', '  Both commands need the DATABASE_URL of this start.']),
+    ...(companyId === null
+      ? []
+      : [
+          '',
+          `  A new key${app.adminUrl === null ? '' : `, also on ${app.adminUrl}/companies/${companyId}/access`}:`,
+          '',
+          `  ${tollgate} key create --company ${companyId} --name 'my key' --scope chat --scope embeddings --scope assistants`,
+        ]),
+    ...(databaseUrl === null ? [] : ['', '  Commands need the DATABASE_URL of this start.']),
   ];
 }
 

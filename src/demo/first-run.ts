@@ -10,7 +10,8 @@ import { createUser, findUser, listUsers } from '../store/user.ts';
 
 /** What `make run` prints: what is shown once, on the first start, and later how to get in again. */
 export interface Welcome {
-  readonly companyId: string;
+  /** The demo company; null where there are only others. */
+  readonly companyId: string | null;
   /** Only on a first start; the database has the digest of the key and the hash of the password. */
   readonly first: { readonly key: string; readonly login: Login | null } | null;
   /** E-mail address of the first operator; null when all were removed. */
@@ -26,20 +27,18 @@ const OPERATOR = 'operator@localhost';
 
 /**
  * Creates a demo company with models, an assistant, an operator and a key on the first start.
- * Later starts change nothing.
- * @returns null when the database has companies but no demo company; it is then not changed
+ * Later starts, and a database with other companies, change nothing.
  */
-export async function welcome(db: Database, keyPrefix: string): Promise<Welcome | null> {
+export async function welcome(db: Database, keyPrefix: string): Promise<Welcome> {
   return actingAs(db, ACTOR, 10_000, async (sql) => {
     // so that two first starts at the same time create one company
     await sql`select pg_advisory_xact_lock(hashtext('tollgate first run'))`;
     const companies = await listCompanies(sql);
-    const existing = companies.find(({ name }) => name === COMPANY);
-    if (existing !== undefined) {
+    if (companies.length > 0) {
+      const existing = companies.find(({ name }) => name === COMPANY);
       const operator = (await listUsers(sql, null)).find(({ role }) => role === 'operator');
-      return { companyId: existing.id, first: null, operator: operator?.email ?? null };
+      return { companyId: existing?.id ?? null, first: null, operator: operator?.email ?? null };
     }
-    if (companies.length > 0) return null;
     const company = await createCompany(sql, { name: COMPANY, monthly_budget_eur: '50' });
     await createDemoModels(sql);
     await createAssistant(sql, {

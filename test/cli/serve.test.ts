@@ -107,5 +107,16 @@ t.test('a second start shows nothing again; the commands that it prints let its 
     });
   t.equal((await signIn('a wholly new password')).status, 303);
   t.equal((await signIn(password)).status, 401);
+  const [company] = /(?<=--company )[\w-]{36}/.exec(lines[1] as string) ?? [];
+  const rename = (lines[1] as string).replace(/ key create .*/, ` company set ${company} --name Acme`);
+  t.match(run(rename), { status: 0 });
   t.equal(await stop(), 0);
+
+  const third = await serve(t, own, 'set-password');
+  t.notMatch(third.printed, /key create/, 'the company is the demo no more');
+  t.match(
+    third.printed,
+    /Sign in as operator@localhost\. .*\n\n {2}DATA_DIR=\S+ npx tollgate user set-password .*\n$/s,
+  );
+  t.equal(await third.stop(), 0);
 });

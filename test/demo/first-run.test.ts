@@ -9,7 +9,7 @@ t.test(
   'the first start creates a demo company, models, an assistant, an operator and a key, and shows the password once',
   async (t) => {
     const { db } = await testDatabase(t);
-    const welcomed = (await welcome(db, 'svc_')) as Welcome;
+    const welcomed = await welcome(db, 'svc_');
     const first = welcomed.first as NonNullable<Welcome['first']>;
     t.match(first, { key: /^svc_[a-z2-7]{32}$/, login: { email: 'operator@localhost', password: /.{16}/ } });
     const made = await db.run(5000, async (sql) => {
@@ -37,14 +37,22 @@ t.test(
   },
 );
 
+t.test('where the demo company was renamed, a later start still says who can sign in', async (t) => {
+  const { db } = await testDatabase(t);
+  await welcome(db, 'svc_');
+  await db.run(5000, (sql) => sql`update companies set name = 'Acme'`);
+  t.same(await welcome(db, 'svc_'), { companyId: null, first: null, operator: 'operator@localhost' });
+});
+
 t.test('two first starts at once create one demo company', async (t) => {
   const { db } = await testDatabase(t);
   const both = await Promise.all([welcome(db, 'svc_'), welcome(db, 'svc_')]);
   t.equal(both[0]?.companyId, both[1]?.companyId);
 });
 
-t.test('a database with other companies is not changed', async (t) => {
+t.test('a database with other companies is not changed, and says who can sign in', async (t) => {
   const { db } = await testDatabase(t);
   await db.run(5000, (sql) => createCompany(sql, { name: 'Acme' }));
-  t.equal(await welcome(db, 'svc_'), null);
+  t.same(await welcome(db, 'svc_'), { companyId: null, first: null, operator: null });
+  t.same([...(await db.run(5000, (sql) => sql`select name from companies`))], [{ name: 'Acme' }]);
 });

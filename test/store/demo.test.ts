@@ -1,5 +1,5 @@
 import t from 'tap';
-import { type Welcome, welcome } from '../../src/demo/first-run.ts';
+import { welcome } from '../../src/demo/first-run.ts';
 import { createAssistant } from '../../src/store/assistant.ts';
 import { createCompany } from '../../src/store/company.ts';
 import type { Sql } from '../../src/store/database.ts';
@@ -22,7 +22,7 @@ const MODEL = {
 t.test('what the first start created goes, and nothing else; a later start creates it again', async (t) => {
   const { db } = await testDatabase(t);
   t.equal(await db.run(MS, hasDemo), false);
-  const { companyId } = (await welcome(db, 'svc_')) as Welcome;
+  const companyId = (await welcome(db, 'svc_')).companyId as string;
   await welcome(db, 'svc_'); // one more key
   await db.run(MS, (sql) => createModel(sql, { ...MODEL, slug: 'mine' }));
   await db.run(MS, (sql) => addUsage(sql, [{ company: companyId, model: 'demo-chat', prompt: 5 }]));
@@ -41,7 +41,7 @@ t.test('what the first start created goes, and nothing else; a later start creat
 
 t.test('what others use is kept, and it says for whom', async (t) => {
   const { db } = await testDatabase(t);
-  const { companyId } = (await welcome(db, 'svc_')) as Welcome;
+  const companyId = (await welcome(db, 'svc_')).companyId as string;
   await db.run(MS, async (sql) => {
     const { id } = await createCompany(sql, { name: 'Acme' });
     await createAssistant(sql, { company_id: id, name: 'A', system_prompt: 'x', model_slug: 'demo-chat' });
