@@ -116,7 +116,9 @@ export const companyCommands: readonly Command[] = [
           NAME: ({ name }) => name,
           'EUR PER MONTH': ({ effective_budget_eur }) => budgetText(effective_budget_eur),
           'NON-EU': ({ allow_non_eu_models, eu_locked }) => yesNo(allow_non_eu_models && !eu_locked),
-          'DISABLED MODELS': ({ disabled_model_slugs }) => disabled_model_slugs.join(', ') || '-',
+          ...(companies.some(({ disabled_model_slugs: slugs }) => slugs.length > 0) && {
+            'DISABLED MODELS': ({ disabled_model_slugs }) => disabled_model_slugs.join(', ') || '-',
+          }),
           ...limitColumn(companies, (company) => limitTexts(company, PLAIN)),
           ...(companies.some(({ closed_at }) => closed_at !== null) && {
             'CLOSED (UTC)': ({ closed_at }) => minute(closed_at),

@@ -16,6 +16,12 @@ t.test('create prints the company, as JSON with its id', async (t) => {
   const human = await tollgate('company', 'create', '--name', 'Human');
   t.match(human, { code: 0, err: '', out: /^Company created\.\n\n {2}id +[0-9a-f-]{36}\n/ });
   t.match(human.out, /EUR per month +unlimited\n/);
+  const { out } = await run(['company', 'list'], { env, columns: 80 });
+  t.match(
+    out,
+    /^ID +NAME +EUR PER MONTH +NON-EU\n[^ ]+ +Acme +25\.5 +yes\n/,
+    'one line for each, without empty columns',
+  );
 });
 
 t.test('set changes budget, gate and models; none lifts the budget', async (t) => {
