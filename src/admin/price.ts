@@ -2,7 +2,7 @@ import { html } from 'hono/html';
 import { actorName } from '../domain/change-text.ts';
 import { readDay } from '../domain/field.ts';
 import { type PriceUnit, readMoment, readPriceIn, UNIT_TOKENS } from '../domain/price.ts';
-import { RefusedChange } from '../domain/refused-change.ts';
+import { throwNotFound } from '../domain/refused-change.ts';
 import { type CostPriceRow, costPrices, removeCostPrice, setCostPrice } from '../store/margin.ts';
 import type { ModelRow } from '../store/model.ts';
 import { findModelById } from '../store/page.ts';
@@ -164,7 +164,7 @@ export async function setCost(c: PageContext, form: Form): Promise<Response> {
 export async function removeCostPage(c: PageContext): Promise<Response> {
   const model = await modelOfPath(c);
   const found = (await read(c, (sql) => costPrices(sql, model.slug))).find(({ id }) => id === param(c, 'cost'));
-  if (found === undefined) throw new RefusedChange('not_found', 'model', 'There is no such cost price.');
+  if (found === undefined) throwNotFound('price', 'There is no such cost price.');
   const back = `/models/${model.id}`;
   const body = html`<h1>Remove this cost price?</h1>
 ${confirmation(c, {

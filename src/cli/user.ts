@@ -4,12 +4,13 @@ import type { Config } from '../config.ts';
 import { oneOf, readEmail, readUuid } from '../domain/field.ts';
 import { INVITATION_PATH } from '../domain/invitation.ts';
 import { hashPassword, readPassword } from '../domain/password.ts';
+import { throwNotFound } from '../domain/refused-change.ts';
 import { COMPANY_ROLES, ROLES } from '../domain/user.ts';
 import type { Sql } from '../store/database.ts';
 import { erasePerson } from '../store/erasure.ts';
 import { createInvitation } from '../store/invitation.ts';
 import { deleteSessionsOf } from '../store/session.ts';
-import { findUser, insertUser, listUsers, removeUser, setPasswordHash, unknownUser } from '../store/user.ts';
+import { findUser, insertUser, listUsers, removeUser, setPasswordHash } from '../store/user.ts';
 import { type Command, command, Failure, flag, named, optional, required, UsageError } from './command.ts';
 import { rowsOf } from './company.ts';
 import { ACTOR } from './database.ts';
@@ -137,7 +138,7 @@ export const userCommands: readonly Command[] = [
 /** The id of the user with an address. @throws RefusedChange not_found */
 async function idOf(sql: Sql, email: string): Promise<string> {
   const user = await findUser(sql, email);
-  return user === null ? unknownUser() : user.id;
+  return user === null ? throwNotFound('user') : user.id;
 }
 
 /** Where people reach the administration pages. @throws Failure when nobody can know */

@@ -28,3 +28,11 @@ export class RefusedChange extends Error {
     this.noun = noun;
   }
 }
+
+export function throwNotFound(noun: Noun, message = `There is no such ${noun}.`): never {
+  throw new RefusedChange('not_found', noun, message);
+}
+
+export function throwConflict(noun: Noun, message: string): never {
+  throw new RefusedChange('conflict', noun, message);
+}

@@ -1,5 +1,5 @@
 import { digestBytes, mintKey } from '../domain/key.ts';
-import { RefusedChange } from '../domain/refused-change.ts';
+import { throwConflict, throwNotFound } from '../domain/refused-change.ts';
 import { unknownCompany } from './company.ts';
 import type { Sql } from './database.ts';
 import { explaining } from './database-error.ts';
@@ -45,11 +45,7 @@ export async function createToken(sql: Sql, asked: NewToken): Promise<TokenRow &
     { admin_tokens_company_id_fkey: () => unknownCompany(company as string) },
   );
   if (row === undefined) {
-    throw new RefusedChange(
-      'conflict',
-      'token',
-      'A token that has expired already would never work: give a later time.',
-    );
+    throwConflict('token', 'A token that has expired already would never work: give a later time.');
   }
   return { ...row, token };
 }
@@ -78,8 +74,7 @@ export async function revokeToken(sql: Sql, id: string, company: string | null =
   const [row] = await sql<TokenRow[]>`
     update admin_tokens set revoked_at = coalesce(revoked_at, now())
     where id = ${id} and (${company}::uuid is null or company_id = ${company}) returning ${columns(sql)}`;
-  if (row === undefined) throw new RefusedChange('not_found', 'token', `There is no token ${id}.`);
-  return row;
+  return row ?? throwNotFound('token', `There is no token ${id}.`);
 }
 
 function columns(sql: Sql) {

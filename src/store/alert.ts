@@ -1,7 +1,7 @@
 import type { BudgetAlert } from '../domain/alert.ts';
 import type { Channel } from '../domain/event.ts';
 import type { EventLook } from '../domain/ports.ts';
-import { RefusedChange } from '../domain/refused-change.ts';
+import { throwNotFound } from '../domain/refused-change.ts';
 import type { Sql } from './database.ts';
 import { inlined } from './server.ts';
 
@@ -176,6 +176,6 @@ export async function retryAlerts(sql: Sql, id: string | null): Promise<number> 
     where state <> 'delivered' and event_id in (select id from budget_alerts where ${id === null ? sql`true` : sql`id = ${id}`})`;
   if (count > 0 || id === null) return count;
   const known = await sql`select from budget_alerts where id = ${id}`;
-  if (known.length === 0) throw new RefusedChange('not_found', 'alert', `There is no alert ${id}.`);
+  if (known.length === 0) throwNotFound('alert', `There is no alert ${id}.`);
   return 0;
 }

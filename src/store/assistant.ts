@@ -1,5 +1,5 @@
 import type { Visibility } from '../domain/assistant.ts';
-import { RefusedChange } from '../domain/refused-change.ts';
+import { throwNotFound } from '../domain/refused-change.ts';
 import { given } from './columns.ts';
 import { type Changes, findCompany, unknownCompany } from './company.ts';
 import type { Sql } from './database.ts';
@@ -79,7 +79,7 @@ export async function removeAssistant(sql: Sql, id: string, company: string | nu
 }
 
 function unknownAssistant(id: string): never {
-  throw new RefusedChange('not_found', 'assistant', `There is no assistant ${id}.`);
+  throwNotFound('assistant', `There is no assistant ${id}.`);
 }
 
 export function columns(sql: Sql) {

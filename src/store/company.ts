@@ -1,5 +1,5 @@
 import type { LimitColumns } from '../domain/limits.ts';
-import { RefusedChange } from '../domain/refused-change.ts';
+import { throwConflict, throwNotFound } from '../domain/refused-change.ts';
 import { given } from './columns.ts';
 import type { Sql } from './database.ts';
 
@@ -101,7 +101,7 @@ export async function reopenCompany(sql: Sql, id: string): Promise<{ company: Co
   const company = await findCompany(sql, id);
   if (company.erased_at === null) return { company, already: true };
   const text = 'The people and assistants of this company were erased: it stays closed. Create a new company instead.';
-  throw new RefusedChange('conflict', 'company', text);
+  throwConflict('company', text);
 }
 
 /** Since when a company is closed; null: it is open, or there is none. */
@@ -111,7 +111,7 @@ export async function readClosing(sql: Sql, id: string): Promise<Date | null> {
 }
 
 export function unknownCompany(id: string): never {
-  throw new RefusedChange('not_found', 'company', `There is no company ${id}.`);
+  throwNotFound('company', `There is no company ${id}.`);
 }
 
 export function columns(sql: Sql) {

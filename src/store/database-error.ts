@@ -63,12 +63,12 @@ export function stopping(): DatabaseUnavailable {
 /** Throws the refusal of the constraint that a statement violated. */
 export async function explaining<T>(
   statement: PromiseLike<T>,
-  refusals: Readonly<Record<string, () => RefusedChange>>,
+  refusals: Readonly<Record<string, () => never>>,
 ): Promise<T> {
   try {
     return await statement;
   } catch (error) {
-    if (!(error instanceof postgres.PostgresError)) throw error;
-    throw refusals[error.constraint_name ?? '']?.() ?? error;
+    if (error instanceof postgres.PostgresError) refusals[error.constraint_name ?? '']?.();
+    throw error;
   }
 }

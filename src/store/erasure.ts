@@ -1,4 +1,4 @@
-import { RefusedChange } from '../domain/refused-change.ts';
+import { throwConflict, throwNotFound } from '../domain/refused-change.ts';
 import { findCompany } from './company.ts';
 import type { Sql } from './database.ts';
 
@@ -19,14 +19,10 @@ export interface Erased {
 export async function eraseCompany(sql: Sql, id: string, name: string | null): Promise<Erased> {
   const company = await findCompany(sql, id);
   if (company.closed_at === null) {
-    throw new RefusedChange('conflict', 'company', `The company is open: run "tollgate company close ${id}" first.`);
+    throwConflict('company', `The company is open: run "tollgate company close ${id}" first.`);
   }
   if (name !== null && name !== company.name) {
-    throw new RefusedChange(
-      'conflict',
-      'company',
-      `The company's name is ${JSON.stringify(company.name)}: give it to confirm.`,
-    );
+    throwConflict('company', `The company's name is ${JSON.stringify(company.name)}: give it to confirm.`);
   }
   // of an erased company nobody is left to read anything
   if (name !== null)
@@ -46,7 +42,7 @@ export async function erasePerson(sql: Sql, email: string, dry: boolean): Promis
   const [row] = await sql<[{ erased: Erased }]>`select erase_person(${email}, ${dry}) as erased`;
   const erased = reached(row.erased);
   if (Object.keys(erased.rows).length === 0) {
-    throw new RefusedChange('not_found', 'user', `The address ${email} is stored nowhere.`);
+    throwNotFound('user', `The address ${email} is stored nowhere.`);
   }
   return erased;
 }

@@ -1,6 +1,6 @@
 import { type Channel, type CompanyEvent, type Delivery, EVENT_DAYS } from '../domain/event.ts';
 import type { EventLook, EventReceivers, EventStore } from '../domain/ports.ts';
-import { RefusedChange } from '../domain/refused-change.ts';
+import { throwNotFound } from '../domain/refused-change.ts';
 import { lookAtBudgets } from './alert.ts';
 import type { Database, Sql } from './database.ts';
 
@@ -217,6 +217,6 @@ export async function replayEvents(sql: Sql, which: EventFilter | { readonly id:
     insert into event_deliveries as d (event_id, channel, recipient) select id, 'webhook', '' from chosen
     on conflict (event_id, channel, recipient)
       do update set state = 'pending', attempts = 0, next_attempt_at = now(), delivered_at = null`;
-  if (count === 0 && 'id' in which) throw new RefusedChange('not_found', 'event', `There is no event ${which.id}.`);
+  if (count === 0 && 'id' in which) throwNotFound('event', `There is no event ${which.id}.`);
   return count;
 }

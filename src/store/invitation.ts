@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { digestBytes } from '../domain/key.ts';
-import { RefusedChange } from '../domain/refused-change.ts';
+import { throwConflict, throwNotFound } from '../domain/refused-change.ts';
 import type { CompanyRole } from '../domain/user.ts';
 import { unknownCompany } from './company.ts';
 import type { Sql } from './database.ts';
@@ -42,17 +42,13 @@ export async function createInvitation(sql: Sql, asked: NewInvitation): Promise<
       returning ${columns(sql)}`,
     {
       invitations_once: () =>
-        new RefusedChange('conflict', 'invitation', `${email} is invited already. Renew or withdraw the invitation.`),
+        throwConflict('invitation', `${email} is invited already. Renew or withdraw the invitation.`),
       invitations_company_id_fkey: () => unknownCompany(company_id),
     },
   );
   // the same for an account in this company and in another one, which nobody here may know of
   if (row === undefined) {
-    throw new RefusedChange(
-      'conflict',
-      'invitation',
-      `${email} cannot be invited: the address has an account already.`,
-    );
+    throwConflict('invitation', `${email} cannot be invited: the address has an account already.`);
   }
   return { ...row, token };
 }
@@ -64,13 +60,13 @@ export async function renewInvitation(sql: Sql, company: string, id: string, by:
     update invitations set digest = ${digestBytes(token)}, created_by = ${by}, created_at = now(),
       expires_at = now() + make_interval(days => ${DAYS})
     where id = ${id} and company_id = ${company} returning ${columns(sql)}`;
-  return { ...(row ?? unknownInvitation()), token };
+  return { ...(row ?? throwNotFound('invitation')), token };
 }
 
 /** @throws RefusedChange not_found */
 export async function withdrawInvitation(sql: Sql, company: string, id: string): Promise<void> {
   const { count } = await sql`delete from invitations where id = ${id} and company_id = ${company}`;
-  if (count === 0) unknownInvitation();
+  if (count === 0) throwNotFound('invitation');
 }
 
 /** Open invitations of a company, and those whose time is over; the newest first. */
@@ -108,8 +104,4 @@ function newToken(): string {
 
 function columns(sql: Sql) {
   return sql`id, company_id, email, role, created_at, created_by, expires_at`;
-}
-
-function unknownInvitation(): never {
-  throw new RefusedChange('not_found', 'invitation', 'There is no such invitation.');
 }

@@ -1,6 +1,6 @@
 import { digestBytes, mintKey, type RestrictionColumns } from '../domain/key.ts';
 import type { LimitColumns } from '../domain/limits.ts';
-import { RefusedChange } from '../domain/refused-change.ts';
+import { throwConflict, throwNotFound } from '../domain/refused-change.ts';
 import type { Scope } from '../domain/scope.ts';
 import { given } from './columns.ts';
 import { type Changes, findCompany, unknownCompany } from './company.ts';
@@ -70,11 +70,11 @@ export async function createKey(sql: Sql, keyPrefix: string, asked: NewKey): Pro
       returning ${columns(sql)}`,
     {
       api_keys_company_id_fkey: () => unknownCompany(asked.company_id),
-      api_keys_digest_key: () => new RefusedChange('conflict', 'key', 'There is a key with this text already.'),
-      api_keys_pkey: () => new RefusedChange('conflict', 'key', 'A key with this id exists already.'),
+      api_keys_digest_key: () => throwConflict('key', 'There is a key with this text already.'),
+      api_keys_pkey: () => throwConflict('key', 'A key with this id exists already.'),
     },
   );
-  if (row === undefined) throw wouldNeverWork(expires);
+  if (row === undefined) throwExpired(expires);
   return { ...row, key };
 }
 
@@ -110,8 +110,8 @@ export async function setKey(
     returning ${columns(sql)}`;
   if (row !== undefined) return row;
   const { state } = await findKey(sql, id, company);
-  if (state !== 'revoked') throw wouldNeverWork(expires_at ?? null);
-  throw new RefusedChange('conflict', 'key', 'This key is revoked: create a new one instead.');
+  if (state !== 'revoked') throwExpired(expires_at ?? null);
+  throwConflict('key', 'This key is revoked: create a new one instead.');
 }
 
 /** All keys of a company, including revoked ones, newest first. @throws RefusedChange not_found */
@@ -124,9 +124,7 @@ export async function listKeys(sql: Sql, company: string): Promise<KeyRow[]> {
 
 /** @param company if given, keys of other companies count as not found @throws RefusedChange not_found */
 export async function findKey(sql: Sql, id: string, company: string | null = null): Promise<KeyRow> {
-  const row = await readKey(sql, id, company);
-  if (row === null) throw new RefusedChange('not_found', 'key', `There is no key ${id}.`);
-  return row;
+  return (await readKey(sql, id, company)) ?? throwNotFound('key', `There is no key ${id}.`);
 }
 
 /** As `findKey`, with null for a key that does not exist. */
@@ -199,9 +197,8 @@ export async function rotateKey(sql: Sql, keyPrefix: string, asked: Rotation): P
   const { id, company_id, overlap, created_by, new_id } = asked;
   await sql`select from api_keys where ${isKey(sql, id, company_id)} for update`;
   const old = await findKey(sql, id, company_id);
-  if (old.state !== 'active')
-    throw new RefusedChange('conflict', 'key', `This key is ${old.state}: create a new one instead.`);
-  if (old.purpose !== null) throw new RefusedChange('conflict', 'key', 'The key of a playground is never shown.');
+  if (old.state !== 'active') throwConflict('key', `This key is ${old.state}: create a new one instead.`);
+  if (old.purpose !== null) throwConflict('key', 'The key of a playground is never shown.');
   // first, so that the event of the new key tells when the old one ends
   if (overlap === 0) await sql`update api_keys set revoked_at = now() where id = ${id}`;
   else {
@@ -214,9 +211,9 @@ function isKey(sql: Sql, id: string, company: string | null) {
   return company === null ? sql`id = ${id}` : sql`id = ${id} and company_id = ${company}`;
 }
 
-function wouldNeverWork(expires: Date | null): RefusedChange {
+function throwExpired(expires: Date | null): never {
   const text = `A key that expired at ${expires?.toISOString()} would never work: give a later time.`;
-  return new RefusedChange('conflict', 'key', text);
+  throwConflict('key', text);
 }
 
 /** Without repetitions. */

@@ -1,5 +1,5 @@
 import type { ModelKind, TokenInput } from '../domain/model.ts';
-import { RefusedChange } from '../domain/refused-change.ts';
+import { throwConflict, throwNotFound } from '../domain/refused-change.ts';
 import { given } from './columns.ts';
 import { type Changes, unknownCompany } from './company.ts';
 import type { Sql } from './database.ts';
@@ -41,7 +41,7 @@ const SETTINGS = [
 export async function createModel(sql: Sql, model: NewModel): Promise<ModelRow> {
   const { slug, company_id: company } = model;
   const what = company === null ? `A shared model ${slug}` : `A model ${slug} of company ${company}`;
-  const taken = () => new RefusedChange('conflict', 'model', `${what} exists already.`);
+  const taken = () => throwConflict('model', `${what} exists already.`);
   const [row] = await explaining(
     sql<ModelRow[]>`
       insert into models ${given(sql, model, ['slug', 'company_id', ...SETTINGS])} returning ${columns(sql)}`,
@@ -68,7 +68,7 @@ export async function setModel(
     update models set ${given(sql, changes, SETTINGS, { slug: sql`slug` })}
     where slug = ${slug} and company_id is not distinct from ${company}
     returning ${columns(sql)}`;
-  return row ?? modelNotFound(slug, company);
+  return row ?? unknownModel(slug, company);
 }
 
 /** Every model, or the shared ones and those of one company. */
@@ -83,7 +83,7 @@ export async function listModels(sql: Sql, company: string | null = null): Promi
 export async function removeModel(sql: Sql, slug: string, company: string | null): Promise<ModelRow> {
   const [row] = await sql<ModelRow[]>`
     delete from models where slug = ${slug} and company_id is not distinct from ${company} returning ${columns(sql)}`;
-  return row ?? modelNotFound(slug, company);
+  return row ?? unknownModel(slug, company);
 }
 
 /** Which of some slugs name no model of a company, most likely by a typing error. */
@@ -96,9 +96,9 @@ export async function unknownSlugs(sql: Sql, company: string, slugs: readonly st
 }
 
 /** @throws RefusedChange */
-export function modelNotFound(slug: string, company: string | null): never {
+export function unknownModel(slug: string, company: string | null): never {
   const what = company === null ? `no shared model ${slug}` : `no model ${slug} of company ${company} alone`;
-  throw new RefusedChange('not_found', 'model', `There is ${what}.`);
+  throwNotFound('model', `There is ${what}.`);
 }
 
 export function columns(sql: Sql) {

@@ -1,5 +1,5 @@
 import { digestBytes, mintKey } from '../domain/key.ts';
-import { RefusedChange } from '../domain/refused-change.ts';
+import { throwConflict } from '../domain/refused-change.ts';
 import type { Scope } from '../domain/scope.ts';
 import type { Sql } from './database.ts';
 
@@ -20,8 +20,7 @@ export interface Player {
  * @throws RefusedChange conflict when the key was revoked, until `allowPlayground` makes another
  */
 export async function mintPlaygroundKey(sql: Sql, keyPrefix: string, player: Player): Promise<string> {
-  if (await isPlaygroundRevoked(sql, player))
-    throw new RefusedChange('conflict', 'key', 'Your playground in this company was revoked.');
+  if (await isPlaygroundRevoked(sql, player)) throwConflict('key', 'Your playground in this company was revoked.');
   return mint(sql, keyPrefix, player);
 }
 

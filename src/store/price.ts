@@ -1,8 +1,10 @@
 import type { Moment } from '../domain/price.ts';
-import { RefusedChange } from '../domain/refused-change.ts';
+import { throwConflict, throwNotFound } from '../domain/refused-change.ts';
 import type { Sql } from './database.ts';
 import { explaining } from './database-error.ts';
-import { modelNotFound } from './model.ts';
+import { unknownModel } from './model.ts';
+
+const NO_COMING_PRICE = 'There is no such price to come.';
 
 /** A price of a model since an instant. Prices are exact decimal text, EUR per 1000 tokens. */
 export interface PriceRow {
@@ -79,7 +81,7 @@ export async function findPrice(
   const [row] = await sql<PriceRow[]>`
     ${prices(sql, sql`model_prices`)}
     where p.id = ${id} and p.slug = ${slug} and p.company_id is not distinct from ${company}`;
-  return row ?? noPrice('There is no such price.');
+  return row ?? throwNotFound('price');
 }
 
 /** What a model costs from a moment on, and whether that can be changed. */
@@ -165,7 +167,7 @@ export async function schedulePrice(sql: Sql, price: NewPrice): Promise<PriceRow
       ${prices(sql, sql`changed`)}`,
     { model_prices_begun: tooLate },
   );
-  return row ?? modelNotFound(slug, company);
+  return row ?? unknownModel(slug, company);
 }
 
 /** @throws RefusedChange not_found, or conflict when it has begun */
@@ -176,7 +178,7 @@ export async function withdrawPrice(sql: Sql, id: string): Promise<PriceRow> {
       ${prices(sql, sql`gone`)}`,
     { model_prices_begun: tooLate },
   );
-  return row ?? noPrice();
+  return row ?? throwNotFound('price', NO_COMING_PRICE);
 }
 
 /** The id of the price of a model that begins at a moment. @throws RefusedChange not_found */
@@ -184,17 +186,14 @@ export async function idOfComingPrice(sql: Sql, slug: string, company: string | 
   const [row] = await sql<{ id: string }[]>`
     select id from model_prices where slug = ${slug} and company_id is not distinct from ${company}
       and valid_from = ${instantOf(sql, from)}`;
-  return row?.id ?? noPrice();
+  return row?.id ?? throwNotFound('price', NO_COMING_PRICE);
 }
 
-function noPrice(text = 'There is no such price to come.'): never {
-  throw new RefusedChange('not_found', 'price', text);
-}
-
-function tooLate(): RefusedChange {
-  const message =
-    'A price begins five seconds from now or later, and one that has begun cannot be changed or withdrawn.';
-  return new RefusedChange('conflict', 'price', message);
+function tooLate(): never {
+  throwConflict(
+    'price',
+    'A price begins five seconds from now or later, and one that has begun cannot be changed or withdrawn.',
+  );
 }
 
 /** The instant of a moment; of a day its beginning in the billing time zone. @param days later, for a day */

@@ -1,4 +1,4 @@
-import { RefusedChange } from '../domain/refused-change.ts';
+import { throwConflict } from '../domain/refused-change.ts';
 import { makeStatement, type SealCheckpoint, statementDigest, statementText } from '../domain/statement.ts';
 import type { Sql } from './database.ts';
 import { correctionsOf, type LateMonth, readLines, zoneOf } from './statement.ts';
@@ -23,7 +23,7 @@ export async function requireClosable(sql: Sql, month: string, anyway = false): 
     select now() >= (${month}::date + interval '1 month') at time zone value as over, value as zone
     from settings where name = 'billing_timezone'`;
   const name = month.slice(0, 7);
-  if (!over) throw new RefusedChange('conflict', 'statement', `${name} is not over yet in ${zone}.`);
+  if (!over) throwConflict('statement', `${name} is not over yet in ${zone}.`);
   if (anyway) return;
   const waiting = await sql<{ gateway: string; seen: string; records: number }[]>`
     select gateway, to_char(seen_at at time zone 'UTC', 'YYYY-MM-DD HH24:MI') as seen, records from on_its_way(${month}::date)`;
@@ -31,8 +31,7 @@ export async function requireClosable(sql: Sql, month: string, anyway = false): 
   const gateways = waiting
     .slice(0, 5)
     .map(({ gateway, seen, records }) => `${gateway} (seen ${seen} UTC, ${records} records waiting)`);
-  throw new RefusedChange(
-    'conflict',
+  throwConflict(
     'statement',
     `Records of ${name} may still be on their way from ${gateways.join(', ')}${waiting.length > 5 ? ' and others' : ''}: ` +
       'wait until an hour after the month, and until these gateways have booked or were started again.',

@@ -1,5 +1,5 @@
 import { hashPassword } from '../domain/password.ts';
-import { RefusedChange } from '../domain/refused-change.ts';
+import { throwConflict, throwNotFound } from '../domain/refused-change.ts';
 import type { CompanyRole, Role } from '../domain/user.ts';
 import { unknownCompany } from './company.ts';
 import type { Sql } from './database.ts';
@@ -36,7 +36,7 @@ export async function insertUser(sql: Sql, user: NewUser, hash: string | null): 
       values (${user.email}, ${user.company_id}, ${user.role}, ${hash})
       returning ${columns(sql)}`,
     {
-      users_email_key: () => new RefusedChange('conflict', 'user', `There is a user ${user.email} already.`),
+      users_email_key: () => throwConflict('user', `There is a user ${user.email} already.`),
       users_company_id_fkey: () => unknownCompany(user.company_id as string),
     },
   );
@@ -53,14 +53,14 @@ export async function findUser(sql: Sql, email: string) {
 /** @param hash of `hashPassword` @throws RefusedChange not_found */
 export async function setPasswordHash(sql: Sql, id: string, hash: string): Promise<void> {
   const { count } = await sql`update users set password_hash = ${hash} where id = ${id}`;
-  if (count === 0) unknownUser();
+  if (count === 0) throwNotFound('user');
 }
 
 /** Removes a user and ends the user's sessions. @throws RefusedChange not_found */
 export async function removeUser(sql: Sql, id: string): Promise<UserRow> {
   const [row] = await sql<UserRow[]>`
     delete from users where id = ${id} returning ${columns(sql)}`;
-  return row ?? unknownUser();
+  return row ?? throwNotFound('user');
 }
 
 /** One of the people of a company. */
@@ -74,7 +74,7 @@ export interface PersonRow extends UserRow {
 export async function findPerson(sql: Sql, company: string, id: string): Promise<PersonRow> {
   const [row] = await sql<PersonRow[]>`
     select ${columns(sql)}, last_sign_in_at from users where id = ${id} and company_id = ${company}`;
-  return row ?? unknownUser();
+  return row ?? throwNotFound('user');
 }
 
 /**
@@ -87,18 +87,14 @@ export async function keepAnOwner(sql: Sql, company: string, id: string): Promis
   const owners = await sql<{ id: string }[]>`
     select id from users where company_id = ${company} and role = 'owner' order by id for update`;
   if (owners.length === 1 && owners[0]?.id === id) {
-    throw new RefusedChange(
-      'conflict',
-      'user',
-      'This is the last owner of the company. Make somebody else an owner first.',
-    );
+    throwConflict('user', 'This is the last owner of the company. Make somebody else an owner first.');
   }
 }
 
 /** @throws RefusedChange not_found */
 export async function setRole(sql: Sql, company: string, id: string, role: CompanyRole): Promise<void> {
   const { count } = await sql`update users set role = ${role} where id = ${id} and company_id = ${company}`;
-  if (count === 0) unknownUser();
+  if (count === 0) throwNotFound('user');
 }
 
 /** Users of a company, or all of them, by company and address; operators first. */
@@ -108,10 +104,6 @@ export async function listUsers(sql: Sql, company: string | null) {
     select u.id, email, company_id, role, u.created_at, last_sign_in_at, c.name as company_name
     from users u left join companies c on c.id = company_id
     where ${company}::uuid is null or company_id = ${company} order by c.name nulls first, company_id, email`;
-}
-
-export function unknownUser(): never {
-  throw new RefusedChange('not_found', 'user', 'There is no such user.');
 }
 
 /** Of a UserRow. */

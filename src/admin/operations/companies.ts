@@ -1,6 +1,6 @@
 import { checkCeilings } from '../../domain/ceiling.ts';
 import { type Catalogue, modelState } from '../../domain/gate.ts';
-import { RefusedChange } from '../../domain/refused-change.ts';
+import { throwConflict } from '../../domain/refused-change.ts';
 import { companiesAfter, modelsAfter } from '../../store/after.ts';
 import {
   type CompanyChanges,
@@ -129,6 +129,6 @@ function modelOf(catalogue: Catalogue, row: ModelRow): object {
 function requireBelow(company: CompanyRow, changes: CompanyChanges): void {
   const { credit_limit_eur = company.credit_limit_eur, eu_locked = company.eu_locked } = changes;
   const { budget, nonEu } = checkCeilings({ ...company, credit_limit_eur, eu_locked }, changes);
-  if (budget !== null) throw new RefusedChange('conflict', 'company', `monthly_budget_eur ${budget}.`);
-  if (nonEu !== null) throw new RefusedChange('conflict', 'company', `allow_non_eu_models ${nonEu}.`);
+  if (budget !== null) throwConflict('company', `monthly_budget_eur ${budget}.`);
+  if (nonEu !== null) throwConflict('company', `allow_non_eu_models ${nonEu}.`);
 }

@@ -1,5 +1,5 @@
 import { readMoment } from '../../domain/price.ts';
-import { RefusedChange } from '../../domain/refused-change.ts';
+import { throwNotFound } from '../../domain/refused-change.ts';
 import type { Sql } from '../../store/database.ts';
 import { costPrices, removeCostPrice, setCostPrice } from '../../store/margin.ts';
 import type { ModelRow } from '../../store/model.ts';
@@ -138,7 +138,7 @@ export const priceOperations: readonly Operation[] = [
     async run(sql, call) {
       const id = call.params.cost as string;
       if (!(await costsOf(sql, call)).some((cost) => cost.id === id)) {
-        throw new RefusedChange('not_found', 'price', 'There is no such cost price.');
+        throwNotFound('price', 'There is no such cost price.');
       }
       await removeCostPrice(sql, id);
     },

@@ -1,4 +1,4 @@
-import { RefusedChange } from '../../domain/refused-change.ts';
+import { throwNotFound } from '../../domain/refused-change.ts';
 import { parseStatement } from '../../domain/statement.ts';
 import { findCompany } from '../../store/company.ts';
 import type { Sql } from '../../store/database.ts';
@@ -57,7 +57,7 @@ export const statementOperations: readonly Operation[] = [
       const stored = await statementOf(sql, params.company as string, `${query.month}-01`);
       if (stored !== null) return told(stored);
       await findCompany(sql, params.company as string);
-      throw new RefusedChange('not_found', 'statement', `${query.month} of the company is not closed.`);
+      throwNotFound('statement', `${query.month} of the company is not closed.`);
     },
   }),
   post<{ readonly month: string; readonly anyway?: boolean }>('closeStatement', LIST, {
