@@ -1,12 +1,4 @@
-import {
-  type DayRange,
-  type MonthDays,
-  monthsIn,
-  monthsLessDays,
-  type Step,
-  stepOf,
-  wholeMonth,
-} from '../domain/day-range.ts';
+import { type DayRange, type MonthDays, monthsIn, monthsLessDays, type Step, stepOf } from '../domain/day-range.ts';
 import { matching } from './columns.ts';
 import { unknownCompany } from './company.ts';
 import type { Sql } from './database.ts';
@@ -105,10 +97,10 @@ export interface UsageGroup extends UsageSums {
   readonly unfinished: number;
 }
 
-/** @throws RefusedChange not_found */
-export async function readPresentMonth(sql: Sql, companyId: string): Promise<Usage> {
+/** First day of the present month in the billing time zone, "2026-11-01". */
+export async function presentMonth(sql: Sql): Promise<string> {
   const [row] = await sql<[{ month: string }]>`select to_char(billing_month(now()), 'YYYY-MM-DD') as month`;
-  return readUsage(sql, companyId, wholeMonth(row.month), NO_FILTERS);
+  return row.month;
 }
 
 /**

@@ -126,12 +126,9 @@ async function readDue(sql: Sql, channel: Channel, limit: number): Promise<Deliv
     where d.state = 'pending' and d.channel = ${channel} and d.next_attempt_at <= now()
       and (c.closed_at is null or e.kind not like 'budget.%')
     order by d.next_attempt_at limit ${limit}`;
-  return rows.map((row) => ({
-    event: eventOf(row),
-    channel: row.channel,
-    recipient: row.recipient,
-    attempts: row.attempts,
-  }));
+  return rows.map(({ channel, recipient, attempts, ...event }) => {
+    return { event: eventOf(event), channel, recipient, attempts };
+  });
 }
 
 /** Which events; null: whatever it is. */
@@ -183,9 +180,8 @@ export async function listEvents(
     where ${matches(sql, filter)}
       and (${after}::uuid is null or (e.at, e.id) < (select at, id from events where id = ${after}))
     order by e.at desc, e.id desc limit ${limit}`;
-  return rows.map((row) => {
-    const { id, subject, told, deliveries } = row;
-    return { id, subject, event: eventOf(row), told, deliveries };
+  return rows.map(({ subject, told, deliveries, ...row }) => {
+    return { id: row.id, subject, event: eventOf(row), told, deliveries };
   });
 }
 

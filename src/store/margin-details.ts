@@ -64,7 +64,7 @@ interface Row extends ToldSums {
 }
 
 /**
- * The margin of a month, with what upstreams told about it.
+ * The margin of a month, with what upstreams told about it: of the same lines, companies and models.
  * @param month as `readMargin` takes it
  * @param worth how this report counts the upstream's own cost; the ledger keeps what was told
  */
@@ -74,11 +74,7 @@ export async function readDetailedMargin(
   worth: UpstreamCurrency,
   extent?: MarginExtent,
 ): Promise<DetailedMargin> {
-  return withDetails(sql, await readMargin(sql, month, extent), worth);
-}
-
-/** Adds to a margin what upstreams told about the calls of its month: to the same lines, companies and models. */
-async function withDetails(sql: Sql, margin: MarginMonth, worth: UpstreamCurrency): Promise<DetailedMargin> {
+  const margin = await readMargin(sql, month, extent);
   const sets = sql`grouping sets ((), (model_slug), (company_id) ${margin.lines.length > 0 ? sql`, (company_id, model_slug)` : sql``})`;
   // "company/model", each empty where it stands for all
   const place = sql`grouping(company_id, model_slug) as of, company_id, concat(company_id, '/', model_slug) as place`;

@@ -83,15 +83,11 @@ export async function readRequestHours(sql: Sql, filter: HoursFilter, by: HoursG
       ${matching(sql, { company_id: company, model_slug: model, api_key_id: key, endpoint })}
     group by 1 having sum(requests) > 0
     order by ${by === 'hour' || by === 'day' ? sql`1` : sql`sum(requests) desc, 1`}`;
-  return rows.map((row) => ({
-    group: row.group,
-    requests: row.requests,
-    refused: row.refused,
-    failed: row.failed,
-    upstream_failed: row.upstream_failed,
-    error_rate: row.failed / row.requests,
-    duration_ms: percentilesOf(DURATION_BOUNDS_MS, row.duration_buckets, row.duration_ms),
-    added_us: percentilesOf(ADDED_BOUNDS_US, row.added_buckets, row.added_us),
+  return rows.map(({ duration_buckets, duration_ms, added_buckets, added_us, ...counts }) => ({
+    ...counts,
+    error_rate: counts.failed / counts.requests,
+    duration_ms: percentilesOf(DURATION_BOUNDS_MS, duration_buckets, duration_ms),
+    added_us: percentilesOf(ADDED_BOUNDS_US, added_buckets, added_us),
   }));
 }
 

@@ -1,6 +1,5 @@
 import { wholeMonth } from '../domain/day-range.ts';
-import type { Endpoint } from '../domain/usage.ts';
-import { NO_FILTERS, readPresentMonth, readUsage, type Usage, type UsageSums } from './daily.ts';
+import { NO_FILTERS, presentMonth, readUsage, type Usage, type UsageSums } from './daily.ts';
 import type { Sql } from './database.ts';
 import { readUsageDetails, type UsageDetails } from './usage-details.ts';
 
@@ -10,11 +9,8 @@ import { readUsageDetails, type UsageDetails } from './usage-details.ts';
  * @throws RefusedChange not_found
  */
 export async function summarizeUsage(sql: Sql, companyId: string, month: string | null) {
-  const usage =
-    month === null
-      ? await readPresentMonth(sql, companyId)
-      : await readUsage(sql, companyId, wholeMonth(month), NO_FILTERS);
-  const shown = month ?? usage.budget.month;
+  const shown = month ?? (await presentMonth(sql));
+  const usage = await readUsage(sql, companyId, wholeMonth(shown), NO_FILTERS);
   const details = await readUsageDetails(sql, companyId, wholeMonth(shown), NO_FILTERS);
   return summaryOf(companyId, usage, shown.slice(0, 7), details);
 }
@@ -35,10 +31,7 @@ export function summaryOf(companyId: string, usage: Usage, month: string, detail
     /** null: no upstream told any. */
     token_details: details?.total ?? null,
     by_model: usage.by_model.lines.map(({ name, ...group }) => ({ model_slug: name, ...sumsOf(group) })),
-    by_endpoint: usage.by_endpoint.lines.map(({ name, ...group }) => ({
-      endpoint: name as Endpoint,
-      ...sumsOf(group),
-    })),
+    by_endpoint: usage.by_endpoint.lines.map(({ name, ...group }) => ({ endpoint: name, ...sumsOf(group) })),
     /** Empty: calls that name none. */
     by_cost_center: usage.by_cost_center.lines.map(({ name, ...group }) => ({ cost_center: name, ...sumsOf(group) })),
   };

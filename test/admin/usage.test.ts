@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { daysIn, wholeMonth } from '../../src/domain/day-range.ts';
 import { formatEur, parseEur } from '../../src/domain/money.ts';
-import { NO_FILTERS, readPresentMonth, readUsage } from '../../src/store/daily.ts';
+import { NO_FILTERS, presentMonth, readUsage } from '../../src/store/daily.ts';
 import { openDatabase } from '../../src/store/database.ts';
 import { copyLedger } from '../../src/store/export.ts';
 import { until } from '../support/until.ts';
@@ -23,7 +23,8 @@ await db.run(30_000, (sql) =>
   insertUsage(sql, { companies: [company, ...others], keys: [ownKey?.id, randomUUID()], rows: 3000, seed: 1, month }),
 );
 
-const read = (id: string) => db.run(5000, (sql) => readPresentMonth(sql, id));
+const read = (id: string) =>
+  db.run(5000, async (sql) => readUsage(sql, id, wholeMonth(await presentMonth(sql)), NO_FILTERS));
 const eur = (lines: readonly { cost_eur: string }[]) =>
   formatEur(lines.reduce((sum, { cost_eur }) => sum + parseEur(cost_eur), 0n));
 const requests = (lines: readonly { requests: number }[]) => lines.reduce((sum, each) => sum + each.requests, 0);
