@@ -4,7 +4,7 @@ import type { Sql } from './database.ts';
 export type EditedTable = 'companies' | 'models' | 'api_keys' | 'assistants';
 
 /** Keeps a row as it is until the transaction ends: what is read next is what is changed. */
-export async function lockRow(sql: Sql, table: EditedTable, id: string): Promise<void> {
+export async function lockRow(sql: Sql, table: string, id: string): Promise<void> {
   await sql`select from ${sql(table)} where id = ${id} for update`;
 }
 

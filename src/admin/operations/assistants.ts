@@ -8,7 +8,7 @@ import {
 } from '../../store/assistant.ts';
 import { findAssistant } from '../../store/page.ts';
 import type { Operation, PageQuery, Resource } from './operation.ts';
-import { get, pageOf, patch, post, remove } from './operation.ts';
+import { get, getOne, pageOf, patch, post, remove } from './operation.ts';
 import * as schema from './schemas.ts';
 
 const ASSISTANT: Resource = {
@@ -35,12 +35,10 @@ export const assistantOperations: readonly Operation[] = [
     status: 201,
     run: (sql, { params, body }) => createAssistant(sql, { ...body, company_id: params.company as string }),
   }),
-  get('getAssistant', PATH, {
+  getOne('getAssistant', PATH, ASSISTANT, {
     summary: 'Read an assistant',
     action: 'assistant.read',
     answer: schema.assistant,
-    resource: ASSISTANT,
-    run: ASSISTANT.find,
   }),
   patch<AssistantChanges>('changeAssistant', PATH, {
     summary: 'Change an assistant; members that are left out stay as they are',

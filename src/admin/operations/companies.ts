@@ -14,7 +14,7 @@ import { readCompany } from '../../store/directory.ts';
 import type { ModelRow } from '../../store/model.ts';
 import { leaveCompany } from '../../store/tenant-role.ts';
 import type { Operation, PageQuery, Resource } from './operation.ts';
-import { get, pageOf, patch, post } from './operation.ts';
+import { get, getOne, pageOf, patch, post } from './operation.ts';
 import * as schema from './schemas.ts';
 
 type Change = CompanyChanges & { readonly disabled_model_slugs?: readonly string[] };
@@ -60,13 +60,7 @@ export const companyOperations: readonly Operation[] = [
       return disable.length === 0 ? created : setCompany(sql, created.id, { disable });
     },
   }),
-  get('getCompany', PATH, {
-    summary: 'Read a company',
-    action: 'company.read',
-    answer: schema.company,
-    resource: COMPANY,
-    run: COMPANY.find,
-  }),
+  getOne('getCompany', PATH, COMPANY, { summary: 'Read a company', action: 'company.read', answer: schema.company }),
   patch<Change>('changeCompany', PATH, {
     summary: 'Change settings of a company; members that are left out stay as they are',
     action: 'company.set',

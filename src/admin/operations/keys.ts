@@ -15,7 +15,7 @@ import {
 } from '../../store/key.ts';
 import { enterCompany, leaveCompany } from '../../store/tenant-role.ts';
 import type { Call, Operation, PageQuery, Resource } from './operation.ts';
-import { get, pageOf, patch, post, remove } from './operation.ts';
+import { get, getOne, pageOf, patch, post, remove } from './operation.ts';
 import { Problem } from './problem.ts';
 import * as schema from './schemas.ts';
 
@@ -66,13 +66,7 @@ export const keyOperations: readonly Operation[] = [
         created_by: actor,
       }),
   }),
-  get('getKey', PATH, {
-    summary: 'Read a key, without its text',
-    action: 'key.read',
-    answer: schema.key,
-    resource: KEY,
-    run: KEY.find,
-  }),
+  getOne('getKey', PATH, KEY, { summary: 'Read a key, without its text', action: 'key.read', answer: schema.key }),
   patch<Told<KeyChanges>>('changeKey', PATH, {
     summary: 'Change a key that is not revoked; members that are left out stay as they are',
     action: 'key.write',

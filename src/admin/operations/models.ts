@@ -2,7 +2,7 @@ import { modelsAfter } from '../../store/after.ts';
 import { createModel, type ModelChanges, type NewModel, removeModel, setModel } from '../../store/model.ts';
 import { findModelById } from '../../store/page.ts';
 import type { Operation, PageQuery, Resource } from './operation.ts';
-import { get, pageOf, patch, post, remove } from './operation.ts';
+import { get, getOne, pageOf, patch, post, remove } from './operation.ts';
 import * as schema from './schemas.ts';
 
 const MODEL: Resource = {
@@ -33,13 +33,7 @@ export const modelOperations: readonly Operation[] = [
     status: 201,
     run: (sql, { body: { company_id = null, ...body } }) => createModel(sql, { ...body, company_id }),
   }),
-  get('getModel', PATH, {
-    summary: 'Read a model',
-    action: 'model.read',
-    answer: schema.model,
-    resource: MODEL,
-    run: MODEL.find,
-  }),
+  getOne('getModel', PATH, MODEL, { summary: 'Read a model', action: 'model.read', answer: schema.model }),
   patch<ModelChanges>('changeModel', PATH, {
     summary: 'Change a model; members that are left out stay as they are',
     action: 'model.write',

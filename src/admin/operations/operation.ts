@@ -87,6 +87,16 @@ export function get<Q = unknown>(id: string, path: string, parts: Parts<never, Q
   return define('get', id, path, parts);
 }
 
+/** An operation that reads one thing. */
+export function getOne(
+  id: string,
+  path: string,
+  resource: Resource,
+  parts: Pick<Operation, 'summary' | 'action' | 'answer'>,
+): Operation {
+  return define('get', id, path, { ...parts, resource, run: resource.find });
+}
+
 /** An operation that makes or does something; `B` is its body. */
 export function post<B = unknown>(id: string, path: string, parts: Parts<B, unknown>): Operation {
   return define('post', id, path, parts);

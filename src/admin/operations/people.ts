@@ -12,7 +12,7 @@ import {
 } from '../../store/invitation.ts';
 import { findPerson, keepAnOwner, removeUser, setRole } from '../../store/user.ts';
 import type { Call, Operation, PageQuery, Resource } from './operation.ts';
-import { get, pageOf, pageOfAll, patch, post, remove } from './operation.ts';
+import { get, getOne, pageOf, pageOfAll, patch, post, remove } from './operation.ts';
 import * as schema from './schemas.ts';
 
 /** The people of a company, and who is invited to it. */
@@ -58,12 +58,10 @@ export const peopleOperations: readonly Operation[] = [
       return pageOf(query, (range) => peopleAfter(sql, id, range));
     },
   }),
-  get('getPerson', PERSON, {
+  getOne('getPerson', PERSON, FOUND, {
     summary: 'Read one of the people of a company',
     action: 'people.read',
     answer: person,
-    resource: FOUND,
-    run: FOUND.find,
   }),
   patch<{ readonly role: CompanyRole }>('changePerson', PERSON, {
     summary: "Change the role of one of the people of a company. A company's token leaves it an owner",

@@ -6,7 +6,7 @@ import type { ModelRow } from '../../store/model.ts';
 import { findModelById } from '../../store/page.ts';
 import { findPrice, pricesOfModel, pricesOn, schedulePrice, withdrawPrice } from '../../store/price.ts';
 import type { Call, Operation, PageQuery, Resource } from './operation.ts';
-import { get, pageOf, pageOfAll, post, remove } from './operation.ts';
+import { get, getOne, pageOf, pageOfAll, post, remove } from './operation.ts';
 import * as schema from './schemas.ts';
 
 /** The prices of one model: since when, and from when on. What has begun is never changed. */
@@ -77,12 +77,10 @@ export const priceOperations: readonly Operation[] = [
       return schedulePrice(sql, { slug, company_id, from: readMoment(valid_from), ...amounts });
     },
   }),
-  get('getPrice', `${PATH}/{price}`, {
+  getOne('getPrice', `${PATH}/{price}`, PRICE, {
     summary: 'Read a price of a model',
     action: 'model.read',
     answer: price,
-    resource: PRICE,
-    run: PRICE.find,
   }),
   remove('withdrawPrice', `${PATH}/{price}`, {
     summary: 'Withdraw a price that has not begun',

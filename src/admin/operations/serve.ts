@@ -7,6 +7,7 @@ import { findToken, type TokenRow } from '../../store/admin-token.ts';
 import type { Sql } from '../../store/database.ts';
 import { DatabaseUnavailable } from '../../store/database-error.ts';
 import { claim, keep, type Repeatable } from '../../store/idempotency.ts';
+import { lockRow } from '../../store/last-change.ts';
 import { enterCompany, leaveCompany, within } from '../../store/tenant-role.ts';
 import type { PageServices } from '../context.ts';
 import { download } from '../download.ts';
@@ -137,7 +138,7 @@ async function change(services: PageServices, operation: Operation, call: Call, 
 async function requireUnchanged(sql: Sql, { resource }: Operation, call: Call, ifMatch: string): Promise<void> {
   if (resource === undefined) throw new Problem(400, 'This operation has no If-Match.');
   const id = call.params[resource.param] as string;
-  await sql`select from ${sql(resource.table)} where id = ${id} for update`;
+  await lockRow(sql, resource.table, id);
   const etag = etagOf(await resource.find(sql, call));
   const tags = ifMatch.split(',').map((tag) => tag.trim());
   if (!tags.includes(etag) && !tags.includes('*'))

@@ -4,7 +4,7 @@ import type { Sql } from '../../store/database.ts';
 import { findUserById } from '../../store/page.ts';
 import { insertUser, removeUser, type UserRow } from '../../store/user.ts';
 import type { Call, Operation, PageQuery, Resource } from './operation.ts';
-import { get, pageOf, post, remove } from './operation.ts';
+import { get, getOne, pageOf, post, remove } from './operation.ts';
 import { Problem } from './problem.ts';
 import * as schema from './schemas.ts';
 
@@ -34,13 +34,7 @@ export const userOperations: readonly Operation[] = [
       return insertUser(sql, { email: email.toLowerCase(), role, company_id }, null);
     },
   }),
-  get('getUser', PATH, {
-    summary: 'Read a user',
-    action: 'user.read',
-    answer: schema.user,
-    resource: USER,
-    run: find,
-  }),
+  getOne('getUser', PATH, USER, { summary: 'Read a user', action: 'user.read', answer: schema.user }),
   remove('removeUser', PATH, {
     summary: 'Remove a user, who is signed out at once',
     action: 'user.write',
