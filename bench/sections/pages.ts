@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { addDays, addMonths } from '../../src/domain/day-range.ts';
 import { openDatabase } from '../../src/store/database.ts';
 import { createSession } from '../../src/store/session.ts';
-import { insertUser } from '../../src/store/user.ts';
+import { createUser } from '../../src/store/user.ts';
 import { freePort } from '../../test/faults/pooler.ts';
 import { type Figures, reading } from '../results.ts';
 import { fillPages, idOf } from '../run/pages-data.ts';
@@ -82,7 +82,7 @@ export async function signIn(databaseUrl: string): Promise<string> {
   const db = openDatabase({ url: databaseUrl, maxConnections: 1 });
   const token = randomBytes(32).toString('base64url');
   await db.run(SETUP_MS, async (sql) => {
-    const { id } = await insertUser(sql, { email: 'bench@example.com', role: 'operator', company_id: null }, null);
+    const { id } = await createUser(sql, { email: 'bench@example.com', role: 'operator', company_id: null }, null);
     await createSession(sql, hash('sha256', token, 'buffer'), id);
   });
   await db.close();

@@ -4,7 +4,7 @@ import { hashPassword, readPassword } from '../domain/password.ts';
 import { ROLES } from '../domain/user.ts';
 import { findUserById, pageOfUsers, type UserSort } from '../store/page.ts';
 import { deleteSessionsOf } from '../store/session.ts';
-import { insertUser, removeUser, setPasswordHash, type UserRow } from '../store/user.ts';
+import { createUser, removeUser, setPasswordHash, type UserRow } from '../store/user.ts';
 import { companyField, readCompanyChoice } from './choice.ts';
 import { change, type PageContext, param, type Route, read, sharerOf } from './context.ts';
 import { createCard, csrfInput, type FormState, field, formState, select } from './field.ts';
@@ -56,7 +56,7 @@ async function create(c: PageContext, form: Form): Promise<Response> {
   form.check();
   // before the transaction: a hash takes a third of a second
   const hash = password === null ? null : await c.var.services.hashing.run(sharerOf(c), () => hashPassword(password));
-  await change(c, (sql) => insertUser(sql, { email, role, company_id }, hash));
+  await change(c, (sql) => createUser(sql, { email, role, company_id }, hash));
   return c.redirect('/users?done=created', 303);
 }
 

@@ -10,7 +10,7 @@ import type { Sql } from '../store/database.ts';
 import { erasePerson } from '../store/erasure.ts';
 import { createInvitation } from '../store/invitation.ts';
 import { deleteSessionsOf } from '../store/session.ts';
-import { findUser, insertUser, listUsers, removeUser, setPasswordHash } from '../store/user.ts';
+import { createUser, findUser, listUsers, removeUser, setPasswordHash } from '../store/user.ts';
 import { type Command, command, Failure, flag, named, optional, required, UsageError } from './command.ts';
 import { rowsOf } from './company.ts';
 import { ACTOR } from './database.ts';
@@ -46,7 +46,7 @@ export const userCommands: readonly Command[] = [
       if (role !== 'operator' && company === undefined)
         throw new UsageError(`missing --company: the company of the ${role}`);
       const hash = await hashPassword(await passwordFrom(stdin));
-      const user = await transact((sql) => insertUser(sql, { email, role, company_id: company ?? null }, hash));
+      const user = await transact((sql) => createUser(sql, { email, role, company_id: company ?? null }, hash));
       const text = card('User created.', { id: user.id, email, role, company: user.company_id ?? 'all' });
       return { json: user, text };
     },

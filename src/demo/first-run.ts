@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { DEMO_ACTOR as ACTOR, DEMO_COMPANY as COMPANY, DEMO_ASSISTANT, DEMO_MODELS } from '../domain/demo.ts';
+import { hashPassword } from '../domain/password.ts';
 import { actingAs } from '../store/actor.ts';
 import { createAssistant } from '../store/assistant.ts';
 import { createCompany, listCompanies } from '../store/company.ts';
@@ -62,7 +63,8 @@ export async function welcome(db: Database, keyPrefix: string): Promise<Welcome>
 async function createOperator(sql: Sql): Promise<Login | null> {
   if ((await findUser(sql, OPERATOR)) !== null) return null;
   const password = randomBytes(12).toString('base64url');
-  await createUser(sql, { email: OPERATOR, password, role: 'operator', company_id: null });
+  const hash = await hashPassword(password);
+  await createUser(sql, { email: OPERATOR, role: 'operator', company_id: null }, hash);
   return { email: OPERATOR, password };
 }
 

@@ -5,7 +5,7 @@ import type { CompanyRole } from '../domain/user.ts';
 import { unknownCompany } from './company.ts';
 import type { Sql } from './database.ts';
 import { explaining } from './database-error.ts';
-import { insertUser } from './user.ts';
+import { createUser } from './user.ts';
 
 /** How long a link works. */
 const DAYS = 7;
@@ -95,7 +95,7 @@ export async function acceptInvitation(sql: Sql, token: string, hash: string | n
     delete from invitations where digest = ${digestBytes(token)} and expires_at > now() returning ${columns(sql)}`;
   if (row === undefined) return null;
   const { email, role, company_id } = row;
-  return insertUser(sql, { email, role, company_id }, hash);
+  return createUser(sql, { email, role, company_id }, hash);
 }
 
 function newToken(): string {

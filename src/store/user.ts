@@ -1,4 +1,3 @@
-import { hashPassword } from '../domain/password.ts';
 import { throwConflict, throwNotFound } from '../domain/refused-change.ts';
 import type { CompanyRole, Role } from '../domain/user.ts';
 import { unknownCompany } from './company.ts';
@@ -18,18 +17,10 @@ export interface UserRow {
 type NewUser = Pick<UserRow, 'email' | 'role' | 'company_id'>;
 
 /**
- * @param user with a plaintext password, of which only the hash is stored; null for people who sign in by OpenID Connect
- * @throws RefusedChange when the address is taken or the company does not exist
- */
-export async function createUser(sql: Sql, user: NewUser & { readonly password: string | null }): Promise<UserRow> {
-  return insertUser(sql, user, user.password === null ? null : await hashPassword(user.password));
-}
-
-/**
  * @param hash of `hashPassword`; null for people who sign in by OpenID Connect
  * @throws RefusedChange when the address is taken or the company does not exist
  */
-export async function insertUser(sql: Sql, user: NewUser, hash: string | null): Promise<UserRow> {
+export async function createUser(sql: Sql, user: NewUser, hash: string | null): Promise<UserRow> {
   const [row] = await explaining(
     sql<UserRow[]>`
       insert into users (email, company_id, role, password_hash)

@@ -5,7 +5,7 @@ import { createCompany } from '../../src/store/company.ts';
 import type { Sql } from '../../src/store/database.ts';
 import { hasDemo, removeDemo } from '../../src/store/demo.ts';
 import { createModel } from '../../src/store/model.ts';
-import { insertUser } from '../../src/store/user.ts';
+import { createUser } from '../../src/store/user.ts';
 import { testDatabase } from '../support/postgres.ts';
 import { addUsage } from '../support/usage.ts';
 
@@ -46,7 +46,7 @@ t.test('what others use is kept, and it says for whom', async (t) => {
     const { id } = await createCompany(sql, { name: 'Acme' });
     await createAssistant(sql, { company_id: id, name: 'A', system_prompt: 'x', model_slug: 'demo-chat' });
     await sql`insert into api_keys (company_id, name, digest, prefix, scopes, allowed_model_slugs) values (${id}, 'k', ${Buffer.alloc(32)}, 'svc_aaaa', '{chat}', '{demo-chat-us}')`;
-    await insertUser(sql, { email: 'own@example.com', role: 'owner', company_id: companyId }, null);
+    await createUser(sql, { email: 'own@example.com', role: 'owner', company_id: companyId }, null);
   });
   const { removed, kept } = await db.transaction(MS, removeDemo);
   t.match(kept, [

@@ -11,7 +11,7 @@ import { createModel } from '../../src/store/model.ts';
 import { pageOfPeople } from '../../src/store/page.ts';
 import { trailStore } from '../../src/store/request-trail.ts';
 import { ensureTenantRole, enterCompany, within } from '../../src/store/tenant-role.ts';
-import { insertUser, removeUser, setRole } from '../../src/store/user.ts';
+import { createUser, removeUser, setRole } from '../../src/store/user.ts';
 import { inDatabase, privateServer, testDatabase } from '../support/postgres.ts';
 import { addRequests } from '../support/requests.ts';
 import { addStatementRows } from '../support/statement.ts';
@@ -36,7 +36,7 @@ async function fullCompany(db: Database, name: string): Promise<{ id: string; ke
       cost_eur_per_1k_input: '1',
       cost_eur_per_1k_output: '1',
     });
-    await insertUser(sql, { email: `${name}@example.com`, role: 'owner', company_id: id }, null);
+    await createUser(sql, { email: `${name}@example.com`, role: 'owner', company_id: id }, null);
     await createInvitation(sql, {
       company_id: id,
       email: `new-${name}@example.com`,
@@ -75,7 +75,7 @@ const NEVER_READ = { code: '42501' }; // insufficient_privilege
 t.test('with every WHERE forgotten', async (t) => {
   const { url, db } = await testDatabase(t);
   const [one, two] = [await fullCompany(db, 'one'), await fullCompany(db, 'two')];
-  await db.run(MS, (sql) => insertUser(sql, { email: 'op@example.com', role: 'operator', company_id: null }, null));
+  await db.run(MS, (sql) => createUser(sql, { email: 'op@example.com', role: 'operator', company_id: null }, null));
   const all = await db.run(MS, tables);
   const owned = all.filter(({ owner, name }) => owner !== null && !PURCHASE.includes(name)) as {
     name: string;

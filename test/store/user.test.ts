@@ -1,6 +1,6 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import t from 'tap';
-import { verifyPassword } from '../../src/domain/password.ts';
+import { hashPassword, verifyPassword } from '../../src/domain/password.ts';
 import { createCompany } from '../../src/store/company.ts';
 import { openDatabase, type Sql } from '../../src/store/database.ts';
 import { pageOfPeople } from '../../src/store/page.ts';
@@ -15,9 +15,8 @@ const { id: acme } = await run((sql) => createCompany(sql, { name: 'Acme' }));
 const password = 'correct horse battery';
 
 t.test('a user is stored with a hash of the password, never the password', async (t) => {
-  const user = await run((sql) =>
-    createUser(sql, { email: 'ada@example.com', password, role: 'owner', company_id: acme }),
-  );
+  const hash = await hashPassword(password);
+  const user = await run((sql) => createUser(sql, { email: 'ada@example.com', role: 'owner', company_id: acme }, hash));
   t.match(user, { email: 'ada@example.com', role: 'owner', company_id: acme });
   t.same(Object.keys(user).sort(), ['company_id', 'created_at', 'email', 'id', 'role']);
   const [row] = await run(
@@ -28,22 +27,22 @@ t.test('a user is stored with a hash of the password, never the password', async
 });
 
 t.test('an operator has no company, and someone who signs in elsewhere no password', async (t) => {
-  const user = { email: 'op@example.com', password: null, role: 'operator', company_id: null } as const;
-  const { id, company_id } = await run((sql) => createUser(sql, user));
+  const user = { email: 'op@example.com', role: 'operator', company_id: null } as const;
+  const { id, company_id } = await run((sql) => createUser(sql, user, null));
   t.equal(company_id, null);
   const [row] = await run((sql) => sql`select password_hash from users where id = ${id}`);
   t.equal(row?.password_hash, null);
 });
 
 t.test('a taken address and an unknown company are refused', async (t) => {
-  const user = { email: 'twice@example.com', password: null, role: 'member' } as const;
-  await run((sql) => createUser(sql, { ...user, company_id: acme }));
+  const user = { email: 'twice@example.com', role: 'member' } as const;
+  await run((sql) => createUser(sql, { ...user, company_id: acme }, null));
   await t.rejects(
-    run((sql) => createUser(sql, { ...user, company_id: acme })),
+    run((sql) => createUser(sql, { ...user, company_id: acme }, null)),
     { name: 'RefusedChange', reason: 'conflict', noun: 'user' },
   );
   await t.rejects(
-    run((sql) => createUser(sql, { ...user, email: 'lost@example.com', company_id: randomUUID() })),
+    run((sql) => createUser(sql, { ...user, email: 'lost@example.com', company_id: randomUUID() }, null)),
     {
       name: 'RefusedChange',
       reason: 'not_found',
@@ -54,8 +53,7 @@ t.test('a taken address and an unknown company are refused', async (t) => {
 
 t.test('of two owners who remove each other at once, one stays', async (t) => {
   const { id: duo } = await run((sql) => createCompany(sql, { name: 'Duo' }));
-  const owner = (email: string) =>
-    run((sql) => createUser(sql, { email, password: null, role: 'owner', company_id: duo }));
+  const owner = (email: string) => run((sql) => createUser(sql, { email, role: 'owner', company_id: duo }, null));
   const [one, two] = [await owner('one@duo.example'), await owner('two@duo.example')];
   const [removed, commit] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   const first = db.transaction(10_000, async (sql) => {
@@ -102,8 +100,8 @@ async function peopleOf(company: string) {
 
 t.test('a sign-in is remembered, and no entry of the audit log', async (t) => {
   const { id: solo } = await run((sql) => createCompany(sql, { name: 'Solo' }));
-  const asked = { email: 'solo@example.com', password: null, role: 'member', company_id: solo } as const;
-  const { id } = await run((sql) => createUser(sql, asked));
+  const asked = { email: 'solo@example.com', role: 'member', company_id: solo } as const;
+  const { id } = await run((sql) => createUser(sql, asked, null));
   const entries = () => run(async (sql) => (await sql`select from audit_log where subject_id = ${id}`).length);
   t.equal((await peopleOf(solo))[0]?.last_sign_in_at, null);
   await run((sql) => createSession(sql, randomBytes(32), id));

@@ -2,7 +2,7 @@ import type { Role } from '../../domain/user.ts';
 import { usersAfter } from '../../store/after.ts';
 import type { Sql } from '../../store/database.ts';
 import { findUserById } from '../../store/page.ts';
-import { insertUser, removeUser, type UserRow } from '../../store/user.ts';
+import { createUser, removeUser, type UserRow } from '../../store/user.ts';
 import type { Call, Operation, PageQuery, Resource } from './operation.ts';
 import { get, getOne, pageOf, post, remove } from './operation.ts';
 import { Problem } from './problem.ts';
@@ -31,7 +31,7 @@ export const userOperations: readonly Operation[] = [
         const detail = 'must be left out for an operator, and given for every other role';
         throw new Problem(400, 'The body is not valid.', [{ pointer: '#/company_id', detail }]);
       }
-      return insertUser(sql, { email: email.toLowerCase(), role, company_id }, null);
+      return createUser(sql, { email: email.toLowerCase(), role, company_id }, null);
     },
   }),
   getOne('getUser', PATH, USER, { summary: 'Read a user', action: 'user.read', answer: schema.user }),

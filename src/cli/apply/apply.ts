@@ -9,7 +9,7 @@ import { type CompanyRow, createCompany, findCompany, setCompany } from '../../s
 import type { Sql } from '../../store/database.ts';
 import { createKey, listKeys, revokeKey, setKey } from '../../store/key.ts';
 import { createModel, listModels, type NewModel, removeModel, setModel, unknownSlugs } from '../../store/model.ts';
-import { insertUser, removeUser, setRole, type UserRow } from '../../store/user.ts';
+import { createUser, removeUser, setRole, type UserRow } from '../../store/user.ts';
 import { Failure } from '../command.ts';
 import { ACTOR } from '../database.ts';
 import { differences, shown } from './difference.ts';
@@ -254,7 +254,7 @@ class Application {
         const text = password && this.#secret(password, `${at}/${n}/password`, readPassword);
         if (text === null) continue;
         const hash = text === undefined ? null : await hashPassword(text);
-        await insertUser(this.#sql, { email, role: role as Role, company_id: owner?.id ?? null }, hash);
+        await createUser(this.#sql, { email, role: role as Role, company_id: owner?.id ?? null }, hash);
         this.#step('create', what, {}, { role });
       } else if (owner !== null && role !== undefined && this.#step('change', what, row, { role })) {
         await setRole(this.#sql, owner.id, row.id, role as CompanyRole);
