@@ -71,9 +71,9 @@ export const companyEndCommands: readonly Command[] = [
       'People, assistants, key names, the name of the company and their traces in the audit log are erased: addresses get random pseudonyms that nothing ties to them. Ledger, sums and seals stay and can be verified. This cannot be undone, and the company cannot be reopened: export it first. sql/PRIVACY.md is written for data-protection officers.',
     async run({ transact }, { yes }, id) {
       const erased = await transact((sql) => eraseCompany(sql, id, yes ?? null), Number.POSITIVE_INFINITY);
-      const dry = yes === undefined;
-      const text = erasedText(dry ? 'This would be erased; add --yes NAME to do it.' : 'Company erased.', erased);
-      return { json: { ...erased, dry_run: dry }, text };
+      const dryRun = yes === undefined;
+      const text = erasedText(dryRun ? 'This would be erased; add --yes NAME to do it.' : 'Company erased.', erased);
+      return { json: { ...erased, dry_run: dryRun }, text };
     },
   }),
 ];

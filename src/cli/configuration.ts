@@ -24,29 +24,29 @@ export const configurationCommands: readonly Command[] = [
     name: 'apply',
     summary: 'make companies, models, keys, assistants and users what a file says, all of it or nothing',
     operand: { shown: 'FILE', meaning: 'a YAML or JSON file; - for standard input', read: readText },
-    options: { dry: flag('--dry-run', 'only print what would be done') },
+    options: { dryRun: flag('--dry-run', 'only print what would be done') },
     unmigrated: true,
     notes: `Migrates the database first. What the file does not name stays as it is; "absent: true" removes. A second run changes nothing.
 Secrets are references: "value: { env: NAME }" or "value: { file: PATH }".
 "tollgate export-config" prints such a file from what is there.`,
-    async run({ db, migrate, transact, config, env, stdin }, { dry }, path) {
+    async run({ db, migrate, transact, config, env, stdin }, { dryRun }, path) {
       // loaded only here: no other command needs the parser
       const [{ apply }, { readWanted }] = await Promise.all([import('./apply/apply.ts'), import('./apply/read.ts')]);
       const file = readWanted(await readInput(path, stdin, MOST_BYTES), inputName(path));
-      if (!dry) await migrate();
+      if (!dryRun) await migrate();
       else if ((await pendingMigrations(db)).length > 0) {
         throw new Failure('the database is not at this version; run "tollgate migrate", then try again');
       }
       const work = transact(async (sql) => {
         const steps = await apply(sql, file, { keyPrefix: config.keyPrefix, env });
-        if (dry) throw new DryRun(steps);
+        if (dryRun) throw new DryRun(steps);
         return steps;
       }, DEADLINE_MS);
       const steps = await work.catch((error: unknown) => {
         if (error instanceof DryRun) return error.steps;
         throw error;
       });
-      return { json: { dry_run: dry, steps }, text: describe(steps, dry) };
+      return { json: { dry_run: dryRun, steps }, text: describe(steps, dryRun) };
     },
   }),
   command({
@@ -61,12 +61,12 @@ Secrets are references: "value: { env: NAME }" or "value: { file: PATH }".
   }),
 ];
 
-function describe(steps: readonly Step[], isDry: boolean): string {
+function describe(steps: readonly Step[], dryRun: boolean): string {
   if (steps.length === 0) return 'Nothing to change.';
   const lines = steps.flatMap(({ done, what, changes }) => [
     `${SIGNS[done]} ${what}`,
     ...changes.map((change) => `    ${change}`),
   ]);
   const counts = `${steps.length} ${steps.length === 1 ? 'change' : 'changes'}`;
-  return [...lines, '', isDry ? `${counts} would be made.` : `${counts} made.`].join('\n');
+  return [...lines, '', dryRun ? `${counts} would be made.` : `${counts} made.`].join('\n');
 }

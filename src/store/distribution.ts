@@ -32,7 +32,7 @@ export interface DistributeOptions {
   /** Parts that the companies are divided into; more than there will ever be workers. Fixed once tables are spread. */
   readonly shards: number;
   /** Says what would be done and changes nothing. */
-  readonly dry: boolean;
+  readonly dryRun: boolean;
 }
 
 export interface Distribution {
@@ -50,12 +50,12 @@ const DISTRIBUTE_MS = 12 * 3_600_000;
  * records wait in the spools. A second call does what is not done yet.
  * @throws DistributionRefused, DatabaseUnavailable, DatabaseRefused
  */
-export async function distribute(db: Database, { shards, dry }: DistributeOptions): Promise<Distribution> {
+export async function distribute(db: Database, { shards, dryRun }: DistributeOptions): Promise<Distribution> {
   return db.transaction(DISTRIBUTE_MS, async (sql) => {
     await sql`select pg_advisory_xact_lock(hashtext('tollgate migrations'))`;
     const workers = await workersOf(sql);
     const statements = await pending(sql, shards);
-    if (dry || statements.length === 0) return { statements, workers };
+    if (dryRun || statements.length === 0) return { statements, workers };
     await run(sql, statements);
     return { statements, workers };
   });

@@ -35,11 +35,11 @@ export async function eraseCompany(sql: Sql, id: string, name: string | null): P
  * Erases one person: the address leaves every table and the audit log, and the person can no longer sign in.
  * Reads the whole audit log. Also finds what is left of somebody whose user was removed before.
  * @param email in lower case
- * @param dry only counts, and changes nothing
+ * @param dryRun only counts, and changes nothing
  * @throws RefusedChange when the address is found nowhere
  */
-export async function erasePerson(sql: Sql, email: string, dry: boolean): Promise<Erased> {
-  const [row] = await sql<[{ erased: Erased }]>`select erase_person(${email}, ${dry}) as erased`;
+export async function erasePerson(sql: Sql, email: string, dryRun: boolean): Promise<Erased> {
+  const [row] = await sql<[{ erased: Erased }]>`select erase_person(${email}, ${dryRun}) as erased`;
   const erased = reached(row.erased);
   if (Object.keys(erased.rows).length === 0) {
     throwNotFound('user', `The address ${email} is stored nowhere.`);

@@ -81,10 +81,10 @@ async function fillBoth(t: Test, { coordinator, workers }: CitusCluster) {
   await join(servers);
   const copy = openDatabase({ url: several });
   const began = performance.now();
-  await distribute(copy, { shards: SHARDS, dry: false });
+  await distribute(copy, { shards: SHARDS, dryRun: false });
   const seconds = ((performance.now() - began) / 1000).toFixed(1);
   t.comment(`spread ${DATA.ledgerRows} rows and their sums in ${seconds} s`);
-  t.same((await distribute(copy, { shards: SHARDS, dry: true })).statements, [], 'nothing is left to do');
+  t.same((await distribute(copy, { shards: SHARDS, dryRun: true })).statements, [], 'nothing is left to do');
   await copy.close();
   await onEach(servers, async (sql: Sql) => {
     const [row] = await sql<[{ jit: string }]>`select current_setting('jit') as jit`;

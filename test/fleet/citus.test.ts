@@ -118,7 +118,7 @@ async function migrateSpread(t: Test, cluster: CitusCluster): Promise<void> {
   const db = openDatabase({ url });
   t.teardown(() => db.close());
   t.same(await migrate(db, { billingTimezone: 'Europe/Berlin', directory }), ['9999_later.sql']);
-  t.same((await distribute(db, { shards: 1, dry: true })).statements, [], 'nothing is left to do');
+  t.same((await distribute(db, { shards: 1, dryRun: true })).statements, [], 'nothing is left to do');
   await db.run(10_000, (sql) =>
     addUsage(sql, [{ company: randomUUID(), at: '2026-10-31T23:30:00Z', month: '2026-11-01' }]),
   );

@@ -79,7 +79,7 @@ t.test('what is spread by company has the company in every unique key, and refer
 
 t.test('a server without Citus is refused in words, and nothing is changed', async (t) => {
   const { db, url } = await testDatabase(t);
-  await t.rejects(distribute(db, { shards: 8, dry: false }), new DistributionRefused(REFUSED));
+  await t.rejects(distribute(db, { shards: 8, dryRun: false }), new DistributionRefused(REFUSED));
   const { code, err } = await tollgate(['database', 'distribute', '--dry-run'], { env: { DATABASE_URL: url } });
   t.equal(code, 1);
   t.equal(err, `tollgate: ${REFUSED}\n`);

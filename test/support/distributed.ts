@@ -42,7 +42,7 @@ export async function spread(urls: readonly string[]): Promise<void> {
   const db = openDatabase({ url: coordinator, maxConnections: 1 });
   try {
     await migrate(db, { billingTimezone: 'UTC' });
-    await distribute(db, { shards: SHARDS, dry: false });
+    await distribute(db, { shards: SHARDS, dryRun: false });
   } finally {
     await db.close();
   }
