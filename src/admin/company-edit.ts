@@ -1,13 +1,10 @@
-import { type Changes, type CompanyRow, findCompany, setCompany } from '../store/company.ts';
+import { type CompanyRow, findCompany, setCompany } from '../store/company.ts';
 import type { Sql } from '../store/database.ts';
 import { change, type PageContext, param } from './context.ts';
 import type { Form } from './form.ts';
-import { type Labels, lockEdited } from './stale.ts';
+import { type Edit, lockEdited } from './stale.ts';
 
-interface CompanyEdit {
-  /** What the form edits, and what it would save. */
-  readonly labels: Labels<CompanyRow>;
-  readonly changes: Changes<CompanyRow>;
+interface CompanyEdit extends Pick<Edit<CompanyRow>, 'labels' | 'changes'> {
   /** May throw a FormQuestion. */
   readonly ask?: (sql: Sql, present: CompanyRow) => Promise<void> | void;
   /** Default: under the tenant role. */
@@ -21,10 +18,16 @@ export async function saveCompany(c: PageContext, form: Form, edit: CompanyEdit)
   const page = `/companies/${id}/settings`;
   await by(c, async (sql) => {
     const find = () => findCompany(sql, id);
-    await ask(
-      sql,
-      await lockEdited(c, sql, form, { table: 'companies', id, company: id, labels, changes, find, page }),
-    );
+    const present = await lockEdited(c, sql, form, {
+      table: 'companies',
+      id,
+      company: id,
+      labels,
+      changes,
+      find,
+      page,
+    });
+    await ask(sql, present);
     await setCompany(sql, id, changes);
   });
   return c.redirect(`${page}?done=saved`, 303);

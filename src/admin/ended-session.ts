@@ -46,7 +46,7 @@ export async function signInAgain(c: PageContext, signIn: SignIn): Promise<Sessi
 }
 
 function againPage(c: PageContext, form: Form, status: ContentfulStatusCode): Promise<Response> {
-  const { oidc, adminUrl } = c.var.services;
+  const { oidc } = c.var.services;
   const state = formState(form, c.req.path);
   const email = 'sign-in.email';
   const password = 'sign-in.password';
@@ -57,7 +57,7 @@ ${field(state, { name: email, label: 'E-mail address', type: 'email', required: 
 ${field(state, { name: password, label: 'Password', type: 'password', required: true, autocomplete: 'current-password' })}
 <button class="primary">Sign in</button>
 ${
-  oidc !== null && adminUrl !== null
+  oidc !== null
     ? html`<p class="or">or</p><p><a class="button wide" href="/sign-in/oidc?next=/sign-in/done" target="_blank" rel="noopener">Sign in with your organisation <span class="muted">(in a new tab)</span></a></p>
 <p>Then come back to this tab:</p><button formnovalidate>Go on with what I typed</button>`
     : ''

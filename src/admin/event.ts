@@ -38,6 +38,12 @@ const KINDS: Readonly<Record<(typeof EVENT_KINDS)[number], string>> = {
 };
 const STATES = { undelivered: 'Failing or given up', dead: 'Given up' } as const;
 const FILTERS = ['kind', 'state', 'company'];
+const DELIVERY = {
+  pending: ['plain', 'on its way'],
+  failing: ['warn', 'failing'],
+  delivered: ['good', 'delivered'],
+  dead: ['bad', 'given up'],
+} as const;
 const CHANNELS = { webhook: 'Webhook', email: 'E-mail' };
 
 /**
@@ -111,20 +117,13 @@ function whatOf({ subject, event }: EventRow, format: Format): Html {
 }
 
 function deliveriesOf({ told, deliveries }: EventRow, format: Format): Html {
-  if (!told && deliveries.length === 0) return badge('plain', 'on its way');
+  if (!told && deliveries.length === 0) return badge(...DELIVERY.pending);
   if (deliveries.length === 0) return html`${badge('plain', 'not sent')}<br>${muted('there was no webhook')}`;
   return html`${deliveries.map(({ channel, recipient, state, attempts, last_error, next_attempt_at }, at) => {
-    const [tone, text] =
-      state === 'delivered'
-        ? (['good', 'delivered'] as const)
-        : state === 'dead'
-          ? (['bad', 'given up'] as const)
-          : attempts > 0
-            ? (['warn', 'failing'] as const)
-            : (['plain', 'on its way'] as const);
+    const isFailing = state === 'pending' && attempts > 0;
+    const [tone, text] = DELIVERY[isFailing ? 'failing' : state];
     const error = state === 'delivered' || attempts === 0 ? '' : html` <code>${last_error}</code>`;
-    const tries =
-      text === 'failing' ? html` ${muted(html`next attempt ${format.instant(new Date(next_attempt_at))}`)}` : '';
+    const tries = isFailing && html` ${muted(html`next attempt ${format.instant(new Date(next_attempt_at))}`)}`;
     return html`${at === 0 ? '' : html`<br>`}${recipient || CHANNELS[channel]} ${badge(tone, text)}${error}${tries}`;
   })}`;
 }

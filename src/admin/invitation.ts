@@ -65,7 +65,7 @@ function notice(c: PageContext, status: ContentfulStatusCode, title: string, tex
 }
 
 function invitationPage(c: PageContext, invitation: Invitation, form: Form, status?: ContentfulStatusCode) {
-  const { oidc, adminUrl } = c.var.services;
+  const { oidc } = c.var.services;
   const { email, role, company_name } = invitation;
   const state = formState(form, c.req.path);
   const body = html`<div class="narrow"><h1>Join ${company_name}</h1>
@@ -75,7 +75,7 @@ ${state.summary}
 ${field(state, { name: 'password', label: 'Choose a password', type: 'password', required: true, autocomplete: 'new-password', hint: 'At least 12 characters. A few random words make a good one.' })}
 <button class="primary">Join</button>
 </form>
-${oidc !== null && adminUrl !== null ? html`<p class="or">or</p><p><a class="button wide" href="/sign-in/oidc?invitation=${tokenOf(c)}">Sign in with your organisation</a></p>` : ''}
+${oidc !== null ? html`<p class="or">or</p><p><a class="button wide" href="/sign-in/oidc?invitation=${tokenOf(c)}">Sign in with your organisation</a></p>` : ''}
 </div>`;
   return plainPage(c, 'Invitation', body, status);
 }

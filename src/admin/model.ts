@@ -13,7 +13,7 @@ import type { Html } from './html.ts';
 import { badge, confirmation, page } from './layout.ts';
 import { list, listQuery } from './list.ts';
 import { modelOfPath, priceCards, removeCost, removeCostPage, schedule, setCost, withdraw } from './price.ts';
-import { priceLabels, priceText, priceUnitOf, sentUnit, shownUnit, unitInput, unitSwitch } from './price-unit.ts';
+import { priceLabels, priceText, sentUnit, shownUnit, unitInput, unitSwitch } from './price-unit.ts';
 import { type Labels, lockEdited, seenInput } from './stale.ts';
 
 /** All models and prices, for operators. */
@@ -33,7 +33,6 @@ export const modelRoutes: readonly Route[] = [
 
 const SORTS = { slug: 'Slug', upstream: 'Internal name', company: 'Company' };
 
-/** What the form of a model edits. */
 const LABELS: Labels<ModelRow> = {
   upstream_model: 'Internal name',
   kind: 'Kind',
@@ -46,7 +45,7 @@ const LABELS: Labels<ModelRow> = {
 async function listPage(c: PageContext, form: Form): Promise<Response> {
   const query = listQuery<ModelSort>(c, SORTS);
   const [models, demo] = await read(c, async (sql) => [await pageOfModels(sql, query), await hasDemo(sql)] as const);
-  const unit = shownUnit(c, form, '/models');
+  const unit = shownUnit(c, form);
   const labels = priceLabels(unit);
   const cells = {
     Slug: ({ id, slug }: ModelRow) => html`<a href="/models/${id}"><code>${slug}</code></a>`,
@@ -127,7 +126,7 @@ async function editPage(c: PageContext, form: Form): Promise<Response> {
   const model = await modelOfPath(c);
   const path = `/models/${model.id}`;
   const state = formState(form, path);
-  const unit = form.path === null ? priceUnitOf(c) : sentUnit(form);
+  const unit = shownUnit(c, form);
   const body = html`<h1>Model <code>${model.slug}</code></h1>
 <p class="lead">${model.company_id === null ? 'Shared by all companies.' : 'For one company alone.'} A new price holds for calls from now on; the ledger keeps the price each call was made at.</p>
 ${unitSwitch(path, unit)}

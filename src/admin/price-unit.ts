@@ -22,8 +22,8 @@ export function priceUnitOf(c: PageContext): PriceUnit {
 }
 
 /** The unit in which a form shows its prices: that in which they were typed, after a refusal. */
-export function shownUnit(c: PageContext, form: Form, path: string): PriceUnit {
-  return form.path === path ? sentUnit(form) : priceUnitOf(c);
+export function shownUnit(c: PageContext, form: Form): PriceUnit {
+  return form.path === null ? priceUnitOf(c) : sentUnit(form);
 }
 
 /** The unit in which a form was filled in: the reader may have switched in another window since. */

@@ -98,7 +98,7 @@ function refuse(c: PageContext, status: ContentfulStatusCode, message: string, f
 }
 
 function signInPage(c: PageContext, form: Form, status?: ContentfulStatusCode): Promise<Response> {
-  const { oidc, adminUrl } = c.var.services;
+  const { oidc } = c.var.services;
   const state = formState(form, '/sign-in');
   const next = state.value('next', '');
   const body = html`<div class="narrow"><h1>Sign in</h1>
@@ -109,7 +109,7 @@ ${field(state, { name: 'email', label: 'E-mail address', type: 'email', required
 ${field(state, { name: 'password', label: 'Password', type: 'password', required: true, autocomplete: 'current-password' })}
 <button class="primary">Sign in</button>
 </form>
-${oidc !== null && adminUrl !== null ? html`<p class="or">or</p><p><a class="button wide" href="/sign-in/oidc${next === '' ? '' : `?${new URLSearchParams({ next })}`}">Sign in with your organisation</a></p>` : ''}
+${oidc !== null ? html`<p class="or">or</p><p><a class="button wide" href="/sign-in/oidc${next === '' ? '' : `?${new URLSearchParams({ next })}`}">Sign in with your organisation</a></p>` : ''}
 </div>`;
   return plainPage(c, 'Sign in', body, status);
 }

@@ -26,7 +26,8 @@ export function seenInput<T extends object>(state: FormState, row: T, labels: La
   return html`<input type="hidden" name="seen" value="${state.value('seen', digestOf(row as Row, Object.keys(labels)))}">`;
 }
 
-interface Edit<T> {
+/** What somebody saves with a form. */
+export interface Edit<T> {
   readonly table: EditedTable;
   readonly id: string;
   /** Whose row it is; null for shared models. */
