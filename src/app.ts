@@ -118,12 +118,10 @@ export async function openApi(config: Config, log: Log, tls: TlsFiles | null, op
     get draining(): boolean {
       return draining;
     },
-    /** Accepts no new connection and lets open requests finish for up to `seconds`; returns how many connections were cut. */
     async drain(seconds: number): Promise<number> {
       draining = true;
       return await stopServer(listener, seconds * 1000);
     },
-    /** Closes all connections. */
     cut(): void {
       if (server.listening) server.close();
       server.closeAllConnections();

@@ -202,9 +202,9 @@ function combine(values: Values, mistakes: string[]) {
     otlpHeaders: rest.otlpHeaders ?? {},
     /** null: people sign in with passwords only. */
     oidc: issuer === null || clientId === null ? null : { issuer, clientId, clientSecret },
-    /** Where budget alerts are posted to; null: nowhere. */
+    /** Where events are posted to; null: nowhere. */
     alertWebhook: webhookUrl === null || signingKey === null ? null : { url: webhookUrl, secret: signingKey },
-    /** How they are sent by e-mail; null: not at all. */
+    /** How budget alerts are sent by e-mail; null: not at all. */
     alertMail: smtpUrl === null || alertFrom === null ? null : { url: smtpUrl, from: alertFrom, to: alertTo ?? [] },
   };
 }

@@ -51,7 +51,6 @@ const VISIBILITIES = {
   projects: 'Some projects',
 } as const;
 
-/** What the form of an assistant edits. */
 const LABELS: Labels<AssistantRow> = {
   name: 'Name',
   system_prompt: 'System prompt',

@@ -79,7 +79,6 @@ export function openForwarder({ settings, log, clock, proxies }: PagesOrigin, se
         else send(res, 502, 'the administration pages did not answer: try again\n', { connection: 'close' });
       }
     },
-    /** Ends the process of the pages within half a second. */
     close: () => pages.close(),
   };
 }

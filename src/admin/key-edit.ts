@@ -25,7 +25,6 @@ export const keyEditRoutes: readonly Route[] = [
   { method: 'POST', path: `${PATH}/revoke`, action: 'key.write', handle: revoke },
 ];
 
-/** What the form of a key edits. */
 const LABELS: Labels<KeyRow> = { name: 'Name', scopes: 'Scopes', ...RESTRICTION_LABELS };
 
 async function editPage(c: PageContext, form: Form): Promise<Response> {

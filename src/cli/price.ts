@@ -35,7 +35,7 @@ export const priceCommands: readonly Command[] = [
       const zone = config.billingTimezone;
       if (at !== undefined) {
         const answers = await transact((sql) => pricesOn(sql, slug, company, at));
-        return { json: answers.map(answerJson), text: showAnswers(answers, zone) };
+        return { json: answers, text: showAnswers(answers, zone) };
       }
       const rows = await transact((sql) => priceHistory(sql, slug, company));
       return { json: rows.map(priceJson), text: showHistory(rows, zone) };
@@ -108,10 +108,6 @@ function showHistory(rows: readonly PriceRow[], zone: string): string {
     BY: ({ changed_by }: PriceRow) => changed_by,
   };
   return listing(rows, columns, 'There was never a model of this name.', NUMBERS);
-}
-
-function answerJson({ from, valid_from, company_id, input, output }: PriceAnswer) {
-  return { from, valid_from, company_id, input, output };
 }
 
 function showAnswers(answers: readonly PriceAnswer[], zone: string): string {

@@ -22,7 +22,6 @@ export class RepeatedRequest implements ClientRequest {
   /** The headers of the known head; the key among them may be another. */
   readonly rawHeaders: readonly string[];
   readonly head: RequestHead;
-  readonly httpVersionMajor = 1;
   readonly httpVersionMinor = 1;
   readonly complete = true;
   readonly socket: Socket;
