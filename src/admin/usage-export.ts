@@ -1,8 +1,8 @@
 import { csvLine, harmless } from '../domain/csv.ts';
 import { type DayRange, stepOf } from '../domain/day-range.ts';
 import { FieldError } from '../domain/field.ts';
-import { TOKEN_DETAILS } from '../domain/usage.ts';
-import { readUsage, type Usage, type UsageGroup, type UsageSums } from '../store/daily.ts';
+import { TOKEN_DETAILS, type UsageSums } from '../domain/usage.ts';
+import { readUsage, type Usage, type UsageGroup } from '../store/daily.ts';
 import { copyLedger } from '../store/export.ts';
 import { type Quality, type QualityGroup, readQuality } from '../store/quality.ts';
 import { type DetailSums, readUsageDetails, type UsageDetails } from '../store/usage-details.ts';

@@ -1,5 +1,6 @@
 import { readMonth, readUuid } from '../domain/field.ts';
-import { type Statement, type StatementSums, statementCsv, statementText, sumsBy } from '../domain/statement.ts';
+import { type Statement, statementCsv, statementText, sumsBy } from '../domain/statement.ts';
+import type { UsageSums } from '../domain/usage.ts';
 import { findCompany } from '../store/company.ts';
 import type { Sql } from '../store/database.ts';
 import {
@@ -197,10 +198,10 @@ function sealsOf({ opening_seals, closing_seals, previous }: Statement, stored: 
 }
 
 const SUMS = {
-  REQUESTS: ({ requests }: StatementSums) => requests,
-  PROMPT: ({ prompt_tokens }: StatementSums) => prompt_tokens,
-  COMPLETION: ({ completion_tokens }: StatementSums) => completion_tokens,
-  EUR: ({ cost_eur }: StatementSums) => cost_eur,
+  REQUESTS: ({ requests }: UsageSums) => requests,
+  PROMPT: ({ prompt_tokens }: UsageSums) => prompt_tokens,
+  COMPLETION: ({ completion_tokens }: UsageSums) => completion_tokens,
+  EUR: ({ cost_eur }: UsageSums) => cost_eur,
 };
 const NUMBERS = Object.keys(SUMS);
 

@@ -1,5 +1,5 @@
 import { readMonth, readUuid } from '../domain/field.ts';
-import type { UsageSums } from '../store/daily.ts';
+import type { UsageSums } from '../domain/usage.ts';
 import { summarizeUsage } from '../store/usage.ts';
 import type { DetailSums } from '../store/usage-details.ts';
 import { command, optional, required } from './command.ts';

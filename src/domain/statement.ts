@@ -1,17 +1,10 @@
 import { hash } from 'node:crypto';
 import { csvLine, harmless } from './csv.ts';
 import { type Femto, formatEur, parseEur } from './money.ts';
-
-/** What some calls came to. EUR is exact decimal text. */
-export interface StatementSums {
-  readonly requests: number;
-  readonly prompt_tokens: number;
-  readonly completion_tokens: number;
-  readonly cost_eur: string;
-}
+import type { UsageSums } from './usage.ts';
 
 /** The calls of a key with a model, under a cost centre; empty: none was named. */
-export interface StatementLine extends StatementSums {
+export interface StatementLine extends UsageSums {
   /** The slug: internal model names are in no statement. */
   readonly model: string;
   readonly key: string;
@@ -19,7 +12,7 @@ export interface StatementLine extends StatementSums {
 }
 
 /** Calls of an earlier month that were booked after it was closed. */
-export interface Correction extends StatementSums {
+export interface Correction extends UsageSums {
   /** "2026-09", and the number of its statement. */
   readonly month: string;
   readonly statement: number;
@@ -51,11 +44,11 @@ interface StatementFacts {
   /** The digest of the ledger rows that it covers, in hex; null: a preview. */
   readonly rows: string | null;
   readonly lines: readonly StatementLine[];
-  readonly corrections: readonly Omit<Correction, keyof StatementSums>[];
+  readonly corrections: readonly Omit<Correction, keyof UsageSums>[];
 }
 
 /** The document. It holds ids and no names, so it stays as it is when names change or are erased. */
-export interface Statement extends Omit<StatementFacts, 'corrections'>, StatementSums {
+export interface Statement extends Omit<StatementFacts, 'corrections'>, UsageSums {
   readonly format: 'tollgate statement';
   readonly version: 1;
   readonly corrections: readonly Correction[];
@@ -94,7 +87,7 @@ export function statementDigest(text: string): string {
 }
 
 /** The exact sum of some lines. */
-export function sumOf(lines: readonly StatementSums[]): StatementSums {
+export function sumOf(lines: readonly UsageSums[]): UsageSums {
   const of = (member: 'requests' | 'prompt_tokens' | 'completion_tokens') =>
     lines.reduce((sum, line) => sum + line[member], 0);
   const cost = lines.reduce((sum, line): Femto => sum + parseEur(line.cost_eur), 0n);
@@ -108,7 +101,7 @@ export function sumOf(lines: readonly StatementSums[]): StatementSums {
 export function sumsBy(
   lines: readonly StatementLine[],
   member: 'model' | 'key' | 'cost_center',
-): (StatementSums & { readonly name: string })[] {
+): (UsageSums & { readonly name: string })[] {
   const groups = [...Map.groupBy(lines, (line) => line[member])].map(([name, own]) => ({ name, ...sumOf(own) }));
   return groups.sort((a, b) => {
     const difference = parseEur(b.cost_eur) - parseEur(a.cost_eur);

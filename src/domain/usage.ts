@@ -95,3 +95,11 @@ export function usageRecord(
   const cost = costOf(admission.model.prices, tokens.prompt, tokens.completion);
   return { admission, tokens, cost, source, outcome, details, currency };
 }
+
+/** What some calls came to. EUR is exact decimal text. */
+export interface UsageSums {
+  readonly requests: number;
+  readonly prompt_tokens: number;
+  readonly completion_tokens: number;
+  readonly cost_eur: string;
+}

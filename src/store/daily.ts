@@ -1,16 +1,9 @@
 import { type DayRange, type MonthDays, monthsIn, monthsLessDays, type Step, stepOf } from '../domain/day-range.ts';
+import type { UsageSums } from '../domain/usage.ts';
 import { matching } from './columns.ts';
 import { unknownCompany } from './company.ts';
 import type { Sql } from './database.ts';
 import { columnsOf } from './key-days.ts';
-
-/** Sums over ledger rows. EUR is exact decimal text. */
-export interface UsageSums {
-  readonly requests: number;
-  readonly prompt_tokens: number;
-  readonly completion_tokens: number;
-  readonly cost_eur: string;
-}
 
 /** Which calls; null: all. The empty cost centre is of calls that name none. */
 export interface UsageFilters {

@@ -1,5 +1,6 @@
 import { wholeMonth } from '../domain/day-range.ts';
-import { NO_FILTERS, presentMonth, readUsage, type Usage, type UsageSums } from './daily.ts';
+import type { UsageSums } from '../domain/usage.ts';
+import { NO_FILTERS, presentMonth, readUsage, type Usage } from './daily.ts';
 import type { Sql } from './database.ts';
 import { readUsageDetails, type UsageDetails } from './usage-details.ts';
 
