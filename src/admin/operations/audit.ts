@@ -1,8 +1,7 @@
 import { pageOfAudit } from '../../store/audit.ts';
 import type { Sql } from '../../store/database.ts';
 import { asOwnersSee } from '../audit.ts';
-import type { Call, Operation } from './operation.ts';
-import { get } from './operation.ts';
+import { type Call, get, type Operation } from './operation.ts';
 import * as schema from './schemas.ts';
 
 interface Query {

@@ -13,8 +13,7 @@ import {
 import { readCompany } from '../../store/directory.ts';
 import type { ModelRow } from '../../store/model.ts';
 import { leaveCompany } from '../../store/tenant-role.ts';
-import type { Operation, PageQuery, Resource } from './operation.ts';
-import { get, getOne, pageOf, patch, post } from './operation.ts';
+import { get, getOne, type Operation, type PageQuery, pageOf, patch, post, type Resource } from './operation.ts';
 import * as schema from './schemas.ts';
 
 type Change = CompanyChanges & { readonly disabled_model_slugs?: readonly string[] };

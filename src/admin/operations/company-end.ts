@@ -3,8 +3,7 @@ import { closeCompany, findCompany, reopenCompany } from '../../store/company.ts
 import type { Sql } from '../../store/database.ts';
 import { eraseCompany } from '../../store/erasure.ts';
 import { leaveCompany, snapshot } from '../../store/tenant-role.ts';
-import type { Call, Operation } from './operation.ts';
-import { get, post } from './operation.ts';
+import { type Call, get, type Operation, post } from './operation.ts';
 import * as schema from './schemas.ts';
 
 const PATH = '/companies/{company}';

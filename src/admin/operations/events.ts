@@ -1,7 +1,6 @@
 import { EVENT_KINDS } from '../../domain/event.ts';
 import { type EventFilter, listEvents, replayEvents } from '../../store/event.ts';
-import type { Operation, PageQuery } from './operation.ts';
-import { get, pageOf, post } from './operation.ts';
+import { get, type Operation, type PageQuery, pageOf, post } from './operation.ts';
 import * as schema from './schemas.ts';
 
 interface Chosen {

@@ -1,8 +1,7 @@
 import { problemsOf } from '../../domain/overview.ts';
 import { readDetailedMargin } from '../../store/margin-details.ts';
 import { readOverview } from '../../store/overview.ts';
-import type { Operation } from './operation.ts';
-import { get } from './operation.ts';
+import { get, type Operation } from './operation.ts';
 import * as schema from './schemas.ts';
 
 const sumOrNull = schema.orNull(schema.sum);

@@ -5,8 +5,7 @@ import type { Sql } from '../../store/database.ts';
 import { findRequest, pageOfRequests, type RequestCursor, type RequestRow } from '../../store/request.ts';
 import { type HoursGroup, readRequestHours } from '../../store/request-hours.ts';
 import { ENDPOINTS } from '../requests.ts';
-import type { Call, Operation, Page, PageQuery } from './operation.ts';
-import { get } from './operation.ts';
+import { type Call, get, type Operation, type Page, type PageQuery } from './operation.ts';
 import { Problem } from './problem.ts';
 import * as schema from './schemas.ts';
 

@@ -1,8 +1,7 @@
 import { listTokens, revokeToken, type TokenRow } from '../../store/admin-token.ts';
 import { findCompany } from '../../store/company.ts';
 import type { Sql } from '../../store/database.ts';
-import type { Call, Operation, PageQuery } from './operation.ts';
-import { get, pageOfAll, post } from './operation.ts';
+import { type Call, get, type Operation, type PageQuery, pageOfAll, post } from './operation.ts';
 import * as schema from './schemas.ts';
 
 const token = schema.object({

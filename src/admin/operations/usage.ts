@@ -9,8 +9,7 @@ import { snapshot } from '../../store/tenant-role.ts';
 import { summaryOf } from '../../store/usage.ts';
 import { readUsageDetails } from '../../store/usage-details.ts';
 import { ENDPOINTS, isMonth } from '../usage-address.ts';
-import type { Call, Operation, Schema } from './operation.ts';
-import { get } from './operation.ts';
+import { type Call, get, type Operation, type Schema } from './operation.ts';
 import { Problem } from './problem.ts';
 import * as schema from './schemas.ts';
 
