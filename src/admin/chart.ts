@@ -4,7 +4,7 @@ import type { Format } from './format.ts';
 import type { Html } from './html.ts';
 
 /** Costs by the hour, day or month, and model. */
-export interface CostChart {
+interface CostChart {
   /** What the chart shows, such as "Cost per day in November 2026". */
   readonly title: string;
   /** Names the axis of time. */

@@ -12,7 +12,7 @@ const MAX_SEARCH = 200; // characters
  * What a list can be sorted by, in words. A name with a minus sorts downwards. The first is used
  * unless the address says otherwise.
  */
-export type Sorts = Readonly<Record<string, string>>;
+type Sorts = Readonly<Record<string, string>>;
 
 /** A search and an order, whatever the page. */
 type Order = Pick<ListQuery, 'search' | 'sort' | 'descending'>;

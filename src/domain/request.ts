@@ -42,7 +42,7 @@ export interface MessagesRequest {
   readonly thread?: unknown;
 }
 
-export interface EmbeddingRequest {
+interface EmbeddingRequest {
   readonly model: string;
   /** Texts, or token ids, or arrays of these. */
   readonly input: string | readonly (string | number | readonly number[])[];

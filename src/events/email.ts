@@ -3,7 +3,7 @@ import { type BudgetAlert, mailOf } from '../domain/alert.ts';
 import { type MailSettings, mailer } from './mail.ts';
 import { ATTEMPT_MS, type Send } from './sender.ts';
 
-export interface EmailSettings extends MailSettings {
+interface EmailSettings extends MailSettings {
   /** Base address of the administration pages, for a link; null: none. */
   readonly pages: URL | null;
 }

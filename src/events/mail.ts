@@ -16,7 +16,7 @@ export interface Mail {
 }
 
 /** Sends a plain text e-mail. Rejects with a short reason that holds no address and no secret. */
-export type SendMail = (mail: Mail) => Promise<void>;
+type SendMail = (mail: Mail) => Promise<void>;
 
 /** Sends by SMTP. @param timeoutMs how long one message may take */
 export function mailer({ url, from }: MailSettings, timeoutMs: number): SendMail {

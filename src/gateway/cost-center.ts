@@ -6,7 +6,7 @@ import type { ValidBody } from './body.ts';
 import { bytesWithin, membersWithin } from './members-within.ts';
 
 /** The cost centre of a call, and the edits that remove it from a body whose format has no place for it. */
-export interface NamedCostCenter {
+interface NamedCostCenter {
   /** Empty: the body names none. */
   readonly name: string;
   readonly removal: readonly Edit[];

@@ -19,7 +19,7 @@ const ANSWERING = 2;
 const SETTLED = 3;
 
 /** How long each part of a request may take, in milliseconds. */
-export interface TimeLimits {
+interface TimeLimits {
   /** Until there is a connection to the upstream. */
   readonly connectMs: number;
   /** Until the upstream's answer begins, connecting included. */

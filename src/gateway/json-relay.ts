@@ -19,7 +19,7 @@ import type { Reply } from './reply.ts';
 const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
 
 /** Makes the client's body from the upstream's; null when that is not the answer that was asked for. */
-export type Render = (body: Buffer, scan: AnswerScan) => Buffer | null;
+type Render = (body: Buffer, scan: AnswerScan) => Buffer | null;
 
 /** The answer with its edits made; null where it has no result. */
 export function renderEdited(body: Buffer, scan: AnswerScan): Buffer | null {

@@ -5,7 +5,7 @@ import { type Member, type Members, memberNamed } from '../json/members.ts';
 import type { Edit } from '../json/splice.ts';
 
 /** The names of a model as JSON strings, quotes included. */
-export interface ModelNames {
+interface ModelNames {
   readonly slug: Buffer;
   readonly upstream: Buffer;
 }

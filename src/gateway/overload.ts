@@ -26,7 +26,7 @@ const CALM_SAMPLES = 50;
 type ShedReason = keyof Overload['refused'];
 
 /** What the gateway takes on before it refuses requests. */
-export interface LoadLimits {
+interface LoadLimits {
   /** Requests in flight at once. */
   readonly maxRequests: number;
   /** Mean event-loop delay in milliseconds. */

@@ -23,7 +23,7 @@ export interface ListenerLimits {
 }
 
 /** The settings of one gateway that requests are answered by. */
-export interface ApiSettings extends ListenerLimits {
+interface ApiSettings extends ListenerLimits {
   /** Path prefix of the API, such as "/v1". */
   readonly basePath: string;
   readonly ownedBy: string;

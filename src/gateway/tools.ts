@@ -22,7 +22,7 @@ const MOST_TOOLS = 1_048_576;
 const MOST_LISTED = 524_288;
 
 /** What decides about a tool. */
-export interface ToolRule {
+interface ToolRule {
   readonly steering: SteeringFilter;
   /** What a tool without a type is in the dialect. */
   readonly untypedTool: string | null;

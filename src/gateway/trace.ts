@@ -5,7 +5,7 @@ import { boolean, CLIENT, double, encodeSpan, integer, SERVER, text } from '../t
 import { formatTraceparent, parseTraceparent, SAMPLED, type TraceContext } from '../tracing/traceparent.ts';
 import type { RequestSummary, RequestTrace } from './request-log.ts';
 
-export interface TracerOptions {
+interface TracerOptions {
   readonly exporter: SpanExporter;
   readonly basePath: string;
   /** The name given as provider; the real one is not told. */

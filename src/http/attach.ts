@@ -29,7 +29,7 @@ export function messageClasses(parts: FastParts): ServerOptions {
 }
 
 /** How the requests of a server are answered. */
-export interface AttachOptions {
+interface AttachOptions {
   readonly handler: RequestHandler;
   /** Whether answers close their connections now. */
   readonly leaving: () => boolean;

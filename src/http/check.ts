@@ -10,7 +10,7 @@ const CHECK_MS = 2000;
 const MARK = '~';
 
 /** The parts of the fast path that work on this Node. */
-export interface CheckedParts {
+interface CheckedParts {
   readonly parts: FastParts;
   /** The parts that do not work. */
   readonly failed: readonly FastPart[];

@@ -16,7 +16,7 @@ const MAX_GATHERED = 65_536;
 const GATHER_MS = 1000;
 
 /** What all connections of a server share. */
-export interface ConnectionSetting {
+interface ConnectionSetting {
   readonly server: Server;
   readonly handler: RequestHandler;
   /** Whether answers close their connections now: then every request goes to Node's parser. */

@@ -40,7 +40,7 @@ export interface MemberTable {
 }
 
 /** What a member table is made of. */
-export interface MemberNames {
+interface MemberNames {
   /** The top-level members of the dialect and their kinds. */
   readonly format: Readonly<Record<string, number>>;
   /** Top-level members to remove. */

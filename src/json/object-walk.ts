@@ -39,7 +39,7 @@ import {
 /** Kinds of edits. */
 export const REMOVE = 0;
 export const REPLACE = 1;
-export const REPLACE_WITHIN = 2; // without the slug's quotes
+const REPLACE_WITHIN = 2; // without the slug's quotes
 export const ADD_CHOICE = 3; // an empty choice
 
 /** Kinds of `values`. */

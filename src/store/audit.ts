@@ -12,7 +12,7 @@ export interface AuditRow extends ChangedRow {
   readonly company_id: string | null;
 }
 
-export interface AuditQuery {
+interface AuditQuery {
   /** Changes by, of, or in a company of this name or id, in any case; empty: all. */
   readonly search: string;
   readonly newestFirst: boolean;

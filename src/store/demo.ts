@@ -2,7 +2,7 @@ import { DEMO_ACTOR, DEMO_ASSISTANT, DEMO_COMPANY, DEMO_MODELS } from '../domain
 import type { Sql } from './database.ts';
 
 /** What was removed of the demo, and what is kept because something else uses it: one sentence each. */
-export interface RemovedDemo {
+interface RemovedDemo {
   readonly removed: readonly string[];
   readonly kept: readonly string[];
 }

@@ -28,14 +28,14 @@ export const BESIDE: Readonly<Record<string, string>> = { usage_model_days: 'bil
 /** This database cannot be spread over several servers as it is; the message says what is missing. */
 export class DistributionRefused extends Error {}
 
-export interface DistributeOptions {
+interface DistributeOptions {
   /** Parts that the companies are divided into; more than there will ever be workers. Fixed once tables are spread. */
   readonly shards: number;
   /** Says what would be done and changes nothing. */
   readonly dryRun: boolean;
 }
 
-export interface Distribution {
+interface Distribution {
   /** Statements in their order; empty: all is done already. */
   readonly statements: readonly string[];
   /** Addresses of the workers that have rows, as `host:port`. */

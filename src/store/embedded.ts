@@ -19,7 +19,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Binaries, findBinaries, type Identity, identityFor, launch } from './launch.ts';
 
-export interface EmbeddedOptions {
+interface EmbeddedOptions {
   /** Holds the cluster in the folder `postgres`, and the server's log in `postgres.log`. */
   readonly dataDir: string;
   readonly log: { info(fields: object, text: string): void };

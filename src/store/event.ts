@@ -142,7 +142,7 @@ export interface EventFilter {
 }
 
 /** What became of an event at one receiver. */
-export interface DeliveryState {
+interface DeliveryState {
   readonly channel: Channel;
   readonly recipient: string;
   readonly state: 'pending' | 'delivered' | 'dead';

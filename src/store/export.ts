@@ -64,7 +64,7 @@ export async function* exportLedger(
     order by api_usage.occurred_at, request_id`.cursor(batch);
 }
 
-export interface LedgerSelection {
+interface LedgerSelection {
   readonly companyId: string;
   readonly range: DayRange;
   readonly filters: UsageFilters;

@@ -11,7 +11,7 @@ import {
 /** What upstreams told beside a margin: their own cost, and which share of the prompt tokens came from their caches. */
 
 /** What the upstream's own cost is told in, and what it is worth. */
-export interface UpstreamCurrency {
+interface UpstreamCurrency {
   /** "USD". */
   readonly currency: string;
   /** EUR for one unit, exact decimal text; null: not known. */
@@ -26,7 +26,7 @@ export interface ToldSums {
   readonly upstream: UpstreamSums | null;
 }
 
-export interface UpstreamSums {
+interface UpstreamSums {
   /** Calls of which it told a cost, and what they cost the companies. */
   readonly requests: number;
   readonly revenue_eur: string;

@@ -11,7 +11,7 @@ export const SQL_DIRECTORY = fileURLToPath(new URL('../../sql', import.meta.url)
 /** This program cannot use the database; the message is for the operator. Nothing was changed. */
 export class MigrationRefused extends Error {}
 
-export interface MigrateOptions {
+interface MigrateOptions {
   readonly billingTimezone: string;
   readonly directory?: string;
   /** The last file to apply; default: the newest of this program. */

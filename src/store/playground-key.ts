@@ -8,7 +8,7 @@ const LIFE = 600;
 const SCOPES: readonly Scope[] = ['chat', 'assistants'];
 
 /** Whose key, and in which company. */
-export interface Player {
+interface Player {
   readonly company_id: string;
   /** An e-mail address. */
   readonly email: string;

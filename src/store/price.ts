@@ -37,7 +37,7 @@ export interface PriceAnswer {
 }
 
 /** A price that begins at a date. */
-export interface NewPrice {
+interface NewPrice {
   readonly slug: string;
   readonly company_id: string | null;
   readonly from: Moment;
@@ -85,7 +85,7 @@ export async function findPrice(
 }
 
 /** What a model costs from a moment on, and whether that can be changed. */
-export interface DatedPrice {
+interface DatedPrice {
   /** The price that begins then, exact decimal text; null, like output: none does. */
   readonly input: string | null;
   readonly output: string | null;

@@ -8,7 +8,7 @@ import type { Sql } from './database.ts';
 export const NIL_ID = '00000000-0000-0000-0000-000000000000';
 
 /** Which hours. Both instants are rounded down to whole hours. */
-export interface HoursFilter {
+interface HoursFilter {
   /** null: all companies, and requests without one; for operators. */
   readonly company: string | null;
   readonly from: Date;
@@ -22,14 +22,14 @@ export interface HoursFilter {
 export type HoursGroup = 'all' | 'hour' | 'day' | 'model' | 'key' | 'endpoint' | 'company';
 
 /** Estimates from a histogram; null where no request was served. */
-export interface Percentiles {
+interface Percentiles {
   readonly mean: number;
   readonly p50: number;
   readonly p95: number;
   readonly p99: number;
 }
 
-export interface RequestSums {
+interface RequestSums {
   /**
    * What the group is: an hour ("2026-11-22T10:00:00Z"), a day of the billing time zone ("2026-11-22"), a slug, an id or
    * an endpoint. null: without a model, key or company that is known; and the only group of 'all'.

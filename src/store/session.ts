@@ -12,7 +12,7 @@ export interface SessionRow {
 }
 
 /** How long a session lasts without use, and in total. Seconds. */
-export interface SessionLimits {
+interface SessionLimits {
   readonly idle: number;
   readonly absolute: number;
 }

@@ -3,7 +3,7 @@ import { digestOfRow } from './digest.ts';
 import { type Found, type FoundRow, MOST } from './verify.ts';
 
 /** What is wrong with a statement, or with a row of a closed month. */
-export interface StatementFinding {
+interface StatementFinding {
   readonly what: /** its text, its figures or the chain is not as it was closed */
     | 'statement edited'
     | 'statement missing'
@@ -148,7 +148,7 @@ function linesOf(sql: Sql) {
 }
 
 /** A checkpoint of the seals, or a seal that one names, that is not as it was. */
-export interface CheckpointFinding {
+interface CheckpointFinding {
   readonly what: 'checkpoint edited' | 'checkpoint missing' | 'seal edited' | 'seal missing';
   /** Of the checkpoint. */
   readonly checkpoint: number;

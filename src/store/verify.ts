@@ -140,7 +140,7 @@ export interface Difference {
 }
 
 /** A figure of a table of sums that is not the sum of its rows. */
-export interface SumsDifference extends Omit<Difference, 'company_id' | 'month'> {
+interface SumsDifference extends Omit<Difference, 'company_id' | 'month'> {
   /** null: of all companies. */
   readonly company_id: string | null;
   /** One of them. "2026-11-21" or "2026-11" in the billing time zone; "2026-11-21T10:00Z", when an hour begins. */
@@ -206,7 +206,7 @@ async function compare(sql: Sql, sums: Sums, most: number | null): Promise<SumsC
 }
 
 /** A row or a seal that was tampered with. */
-export interface Finding {
+interface Finding {
   readonly what: 'row edited' | 'row missing' | 'seal edited' | 'seal missing';
   /** The writer and the number of the seal. */
   readonly writer: string;

@@ -5,7 +5,7 @@ import { reasonOf } from '../log.ts';
 import { IdleInterval } from '../runtime/idle-interval.ts';
 import { BLOCK_BYTES, TrailRows } from './rows.ts';
 
-export interface TrailOptions {
+interface TrailOptions {
   readonly store: TrailStore;
   /** How many days are kept. */
   readonly days: number;

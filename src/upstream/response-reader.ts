@@ -1,6 +1,6 @@
 import { COLON, CR, DIGIT_0, HEX, LF, SPACE, TAB } from '../json/bytes.ts';
 
-export type ResponseState = 'open' | 'done' | 'broken';
+type ResponseState = 'open' | 'done' | 'broken';
 
 /**
  * Reads HTTP/1.1 answers to POST requests (RFC 9112), one after the other. After each read of the socket it has the

@@ -5,7 +5,7 @@ import { type Mistake, Problem } from './problem.ts';
 import * as validators from './validators.generated.ts';
 
 /** A mistake as ajv tells it. */
-export interface AjvError {
+interface AjvError {
   readonly instancePath: string;
   /** Where the keyword stands in the schema, as a JSON Pointer. */
   readonly schemaPath: string;
