@@ -5,6 +5,7 @@ import { actingAs } from '../store/actor.ts';
 import { createAssistant } from '../store/assistant.ts';
 import { createCompany, listCompanies } from '../store/company.ts';
 import type { Database, Sql } from '../store/database.ts';
+import { lockFirstRun } from '../store/demo.ts';
 import { createKey } from '../store/key.ts';
 import { createModel } from '../store/model.ts';
 import { createUser, findUser, listUsers } from '../store/user.ts';
@@ -32,8 +33,7 @@ const OPERATOR = 'operator@localhost';
  */
 export async function welcome(db: Database, keyPrefix: string): Promise<Welcome> {
   return actingAs(db, ACTOR, 10_000, async (sql) => {
-    // so that two first starts at the same time create one company
-    await sql`select pg_advisory_xact_lock(hashtext('tollgate first run'))`;
+    await lockFirstRun(sql); // two first starts at the same time create one company
     const companies = await listCompanies(sql);
     if (companies.length > 0) {
       const existing = companies.find(({ name }) => name === COMPANY);

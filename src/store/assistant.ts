@@ -59,11 +59,15 @@ export async function setAssistant(
   return row ?? unknownAssistant(id);
 }
 
-/** All assistants of a company, including those that the API does not show. @throws RefusedChange not_found */
-export async function listAssistants(sql: Sql, company: string): Promise<AssistantRow[]> {
+/**
+ * All assistants of a company, including those that the API does not show.
+ * @param company null: of all companies
+ * @throws RefusedChange not_found
+ */
+export async function listAssistants(sql: Sql, company: string | null): Promise<AssistantRow[]> {
   const rows = await sql<AssistantRow[]>`
-    select ${columns(sql)} from assistants where company_id = ${company} order by name, id`;
-  if (rows.length === 0) await findCompany(sql, company);
+    select ${columns(sql)} from assistants ${company === null ? sql`` : sql`where company_id = ${company}`} order by name, id`;
+  if (rows.length === 0 && company !== null) await findCompany(sql, company);
   return rows;
 }
 

@@ -7,6 +7,11 @@ interface RemovedDemo {
   readonly kept: readonly string[];
 }
 
+/** Of two first starts at the same time the second waits here, until the end of the first one's transaction. */
+export async function lockFirstRun(sql: Sql): Promise<void> {
+  await sql`select pg_advisory_xact_lock(hashtext('tollgate first run'))`;
+}
+
 /** Whether something has the names of the demo. Who made it is looked up when it is to be removed: that reads the audit log. */
 export async function hasDemo(sql: Sql): Promise<boolean> {
   const [{ found }] = await sql<[{ found: boolean }]>`

@@ -114,6 +114,20 @@ export async function setKey(
   throwConflict('key', 'This key is revoked: create a new one instead.');
 }
 
+/** Gives a key another text: the old one stops working at once. @returns whether it is another one */
+export async function setKeyText(sql: Sql, id: string, key: string): Promise<boolean> {
+  const { count } = await sql`
+    update api_keys set digest = ${digestBytes(key)}, prefix = ${key.slice(0, 8)}
+    where id = ${id} and digest <> ${digestBytes(key)}`;
+  return count > 0;
+}
+
+/** Keys of all companies that work, but those of playgrounds. */
+export async function listActiveKeys(sql: Sql): Promise<KeyRow[]> {
+  const rows = await sql<KeyRow[]>`select ${columns(sql)} from api_keys where purpose is null order by name, id`;
+  return rows.filter(({ state }) => state === 'active');
+}
+
 /** All keys of a company, including revoked ones, newest first. @throws RefusedChange not_found */
 export async function listKeys(sql: Sql, company: string): Promise<KeyRow[]> {
   const rows = await sql<KeyRow[]>`

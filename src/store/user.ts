@@ -36,8 +36,8 @@ export async function createUser(sql: Sql, user: NewUser, hash: string | null): 
 
 /** The user with an address (in lower case), and the hash of their password. */
 export async function findUser(sql: Sql, email: string) {
-  const [row] = await sql<{ readonly id: string; readonly password_hash: string | null }[]>`
-    select id, password_hash from users where email = ${email}`;
+  const [row] = await sql<(UserRow & { readonly password_hash: string | null })[]>`
+    select ${columns(sql)}, password_hash from users where email = ${email}`;
   return row ?? null;
 }
 

@@ -1,5 +1,4 @@
 import { FieldError, type Read } from '../../domain/field.ts';
-import { digestBytes } from '../../domain/key.ts';
 import { hashPassword, readPassword } from '../../domain/password.ts';
 import type { Scope } from '../../domain/scope.ts';
 import type { CompanyRole, Role } from '../../domain/user.ts';
@@ -7,9 +6,9 @@ import { companiesAfter } from '../../store/after.ts';
 import { createAssistant, listAssistants, removeAssistant, setAssistant } from '../../store/assistant.ts';
 import { type CompanyRow, createCompany, findCompany, setCompany } from '../../store/company.ts';
 import type { Sql } from '../../store/database.ts';
-import { createKey, listKeys, revokeKey, setKey } from '../../store/key.ts';
+import { createKey, listKeys, revokeKey, setKey, setKeyText } from '../../store/key.ts';
 import { createModel, listModels, type NewModel, removeModel, setModel, unknownSlugs } from '../../store/model.ts';
-import { createUser, removeUser, setRole, type UserRow } from '../../store/user.ts';
+import { createUser, findUser, removeUser, setRole } from '../../store/user.ts';
 import { Failure } from '../command.ts';
 import { ACTOR } from '../database.ts';
 import { differences, shown } from './difference.ts';
@@ -226,11 +225,8 @@ class Application {
   /** A key whose text is another now gets it: the old text stops working at once. */
   async #keepKeyText(id: string, what: string, value: SecretReference, at: string): Promise<void> {
     const key = this.#secret(value, at, readKeyText);
-    if (key === null) return;
-    const { count } = await this.#sql`
-      update api_keys set digest = ${digestBytes(key)}, prefix = ${key.slice(0, 8)}
-      where id = ${id} and digest <> ${digestBytes(key)}`;
-    if (count > 0) this.steps.push({ done: 'change', what, changes: ['its text: another one'] });
+    const changed = key !== null && (await setKeyText(this.#sql, id, key));
+    if (changed) this.steps.push({ done: 'change', what, changes: ['its text: another one'] });
   }
 
   async #users(all: readonly WantedUser[], owner: CompanyRow | null, at: string): Promise<void> {
@@ -240,16 +236,14 @@ class Application {
       const email = given.toLowerCase();
       const role = asked ?? (owner === null ? 'operator' : undefined);
       const what = `user ${email}${of(owner)}`;
-      const [row] = await this.#sql<
-        UserRow[]
-      >`select id, email, company_id, role, created_at from users where email = ${email}`;
-      if (row !== undefined && row.company_id !== (owner?.id ?? null)) {
+      const row = await findUser(this.#sql, email);
+      if (row !== null && row.company_id !== (owner?.id ?? null)) {
         this.#mistake(`${at}/${n}/email`, 'is the address of a user elsewhere');
       } else if (absent) {
-        if (row === undefined) continue;
+        if (row === null) continue;
         await removeUser(this.#sql, row.id);
         this.#step('remove', what, {}, {});
-      } else if (row === undefined) {
+      } else if (row === null) {
         if (!this.#has({ role }, ['role'], `${at}/${n}`)) continue;
         const text = password && this.#secret(password, `${at}/${n}/password`, readPassword);
         if (text === null) continue;

@@ -1,8 +1,8 @@
 import { stringify } from 'yaml';
-import { type AssistantRow, columns as assistantColumns } from '../../store/assistant.ts';
+import { listAssistants } from '../../store/assistant.ts';
 import { type CompanyRow, listCompanies } from '../../store/company.ts';
 import type { Sql } from '../../store/database.ts';
-import { type KeyRow, columns as keyColumns } from '../../store/key.ts';
+import { listActiveKeys } from '../../store/key.ts';
 import { listModels, type ModelRow } from '../../store/model.ts';
 import { type ListedPrice, listDatedPrices } from '../../store/price.ts';
 import { listUsers } from '../../store/user.ts';
@@ -29,16 +29,8 @@ export async function exportConfiguration(sql: Sql): Promise<object> {
   }));
   const models = ofCompany(rows, FILE.models);
   const users = ofCompany(await listUsers(sql, null), FILE.operators);
-  const assistants = ofCompany(
-    await sql<AssistantRow[]>`select ${assistantColumns(sql)} from assistants order by name, id`,
-    COMPANY.assistants,
-  );
-  const keys = ofCompany(
-    (await sql<KeyRow[]>`select ${keyColumns(sql)} from api_keys where purpose is null order by name, id`).filter(
-      ({ state }) => state === 'active',
-    ),
-    COMPANY.keys,
-  );
+  const assistants = ofCompany(await listAssistants(sql, null), COMPANY.assistants);
+  const keys = ofCompany(await listActiveKeys(sql), COMPANY.keys);
   const isUnique = withoutNamesakes(companies);
   const told = companies.map((row) => {
     const { id, ...settings } = pick(row, { items: { properties: COMPANY } }) as CompanyRow;
