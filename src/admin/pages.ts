@@ -36,7 +36,7 @@ import { languageOf } from './locale.ts';
 import { marginRoutes } from './margin.ts';
 import { modelRoutes } from './model.ts';
 import { modelImportRoutes } from './model-import.ts';
-import { serveOperations } from './operations/serve.ts';
+import { serveOperations, UUID_IN_PATH } from './operations/serve.ts';
 import { overviewRoutes } from './overview.ts';
 import { peopleRoutes } from './people.ts';
 import { canSee, isReading, may } from './permission.ts';
@@ -80,7 +80,6 @@ export const ROUTES: readonly Route[] = [
   ...tokenRoutes,
 ];
 
-const UUID = '[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}';
 const MAX_FORM_BYTES = 16_384;
 const MAX_LONG_FORM_BYTES = 1 << 20;
 const PAGES = { permits: 4, queue: 64 };
@@ -145,7 +144,7 @@ export function startPages(given: Given): RequestListener {
   app.use(requireSession(pages, signIn, formats));
   const pagesOfForms = new Set(ROUTES.filter(({ method }) => method === 'GET').map(({ path }) => path));
   for (const route of ROUTES) {
-    const path = route.path.replaceAll(/:\w+/g, `$&{${UUID}}`);
+    const path = route.path.replaceAll(/:\w+/g, `$&{${UUID_IN_PATH}}`);
     const semaphore = route.permits === undefined ? pages : services[route.permits];
     if (route.method === 'GET') {
       app.get(path, guard(route, pages), (c) =>

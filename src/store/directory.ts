@@ -2,6 +2,7 @@ import { BlockList } from 'node:net';
 import { type Assistant, isEligible } from '../domain/assistant.ts';
 import type { Company } from '../domain/company.ts';
 import { GatewayError } from '../domain/errors.ts';
+import { UUID } from '../domain/field.ts';
 import type { ApiKey, Restriction } from '../domain/key.ts';
 import type { Limits } from '../domain/limits.ts';
 import type { ComingPrice, Model } from '../domain/model.ts';
@@ -22,7 +23,6 @@ const READ_MS = 2000;
 const MAX_PROMPT_CHARACTERS = 64 * 1024 * 1024; // of all cached assistants together
 const NONE: ReadonlySet<string> = new Set();
 const NO_MODELS: ReadonlyMap<string, Model> = new Map();
-const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 /**
  * Keys, companies, models and assistants in memory. Nothing expires: the change feed tells of changes. The

@@ -140,7 +140,7 @@ export interface PageQuery {
   readonly cursor?: string;
 }
 
-const DEFAULT_LIMIT = 50;
+export const DEFAULT_LIMIT = 50;
 
 /**
  * Makes a page of rows that are ordered by what is their cursor.

@@ -1,3 +1,4 @@
+import { UUID } from '../../domain/field.ts';
 import { SCOPES } from '../../domain/scope.ts';
 import { ROLES } from '../../domain/user.ts';
 import type { ObjectSchema, Schema } from './operation.ts';
@@ -7,9 +8,7 @@ import type { ObjectSchema, Schema } from './operation.ts';
  * openapi.json shows them. Their limits are those of `sql/`, so that the database accepts every value.
  */
 
-const UUID = '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$';
-
-export const id: Schema = { type: 'string', pattern: UUID, description: 'a UUID in lower case' };
+export const id: Schema = { type: 'string', pattern: UUID.source, description: 'a UUID in lower case' };
 export const instant: Schema = {
   type: 'string',
   format: 'date-time',

@@ -21,7 +21,8 @@ import { openApi } from './openapi.ts';
 import type { Call, Operation } from './operation.ts';
 import { answerProblem, Problem } from './problem.ts';
 
-const UUID = '[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}';
+/** An id in a path, where capital letters may be typed. */
+export const UUID_IN_PATH = '[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}';
 const USUAL_MS = 5000;
 const LONG_MS = 600_000;
 const PERMITS = { permits: 3, queue: 64 };
@@ -56,7 +57,7 @@ export function serveOperations(services: PageServices): Hono<ApiEnv> {
     return next();
   });
   for (const operation of OPERATIONS) {
-    const path = operation.path.replaceAll(/\{(\w+)\}/g, `:$1{${UUID}}`);
+    const path = operation.path.replaceAll(/\{(\w+)\}/g, `:$1{${UUID_IN_PATH}}`);
     const permits = operation.isLong ? services.slow : semaphore;
     app.on(operation.method.toUpperCase(), path, (c) =>
       permits.run(sharerOf(c.var.token), () => handle(services, operation, c)),

@@ -5,7 +5,7 @@ import type { Sql } from '../../store/database.ts';
 import { listStatements, type StoredStatement, statementOf } from '../../store/statement.ts';
 import { checkpointSeals, closeMonth, requireClosable } from '../../store/statement-close.ts';
 import { leaveCompany } from '../../store/tenant-role.ts';
-import { get, type Operation, type PageQuery, post } from './operation.ts';
+import { DEFAULT_LIMIT, get, type Operation, type PageQuery, post } from './operation.ts';
 import * as schema from './schemas.ts';
 
 const digest = { type: 'string', pattern: '^[0-9a-f]{64}$', description: 'SHA-256 in hex' };
@@ -31,7 +31,6 @@ const statement = schema.object({
   },
 });
 const LIST = '/companies/{company}/statements';
-const DEFAULT_LIMIT = 50;
 
 export const statementOperations: readonly Operation[] = [
   get<Omit<PageQuery, 'cursor'> & { readonly cursor?: number }>('listStatements', LIST, {
