@@ -16,7 +16,7 @@ import {
 import { enterCompany, leaveCompany } from '../../store/tenant-role.ts';
 import type { Call, Operation, PageQuery, Resource } from './operation.ts';
 import { get, getOne, pageOf, patch, post, remove } from './operation.ts';
-import { Problem } from './problem.ts';
+import { wrongAt } from './problem.ts';
 import * as schema from './schemas.ts';
 
 /** As JSON has it: the expiry is a text. */
@@ -117,8 +117,7 @@ export const keyOperations: readonly Operation[] = [
 async function find(sql: Sql, { services, params, body }: Call<{ readonly text: string }>): Promise<object> {
   const digests = possibleKeysIn(body.text, services.keyPrefix).map(digestOf);
   if (digests.length > MOST_FOUND) {
-    const detail = `has more than ${MOST_FOUND} parts that may be keys: send less of it`;
-    throw new Problem(400, 'The body is not valid.', [{ pointer: '#/text', detail }]);
+    throw wrongAt('#/text', `has more than ${MOST_FOUND} parts that may be keys: send less of it`);
   }
   const { company } = params;
   if (company !== undefined) await leaveCompany(sql);

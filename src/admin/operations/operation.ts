@@ -3,7 +3,7 @@ import type { Database, Sql } from '../../store/database.ts';
 import type { Write } from '../../store/export.ts';
 import type { PageServices } from '../context.ts';
 import type { Action } from '../permission.ts';
-import { Problem } from './problem.ts';
+import { wrongAt } from './problem.ts';
 
 /** A JSON Schema, as OpenAPI 3.1 and ajv read it. */
 export type Schema = Readonly<Record<string, unknown>>;
@@ -163,8 +163,7 @@ export function pageOfAll<T extends { readonly id: string }>(query: PageQuery, a
   return pageOf(query, async ({ after, limit }) => {
     const at = after === null ? 0 : all.findIndex(({ id }) => id === after) + 1;
     if (after !== null && at === 0) {
-      const mistake = { pointer: '?cursor', detail: 'is not known, or its row is gone: begin at the first page' };
-      throw new Problem(400, 'The query is not valid.', [mistake]);
+      throw wrongAt('?cursor', 'is not known, or its row is gone: begin at the first page');
     }
     return all.slice(at, at + limit);
   });

@@ -37,6 +37,11 @@ export class Problem extends Error {
   }
 }
 
+/** The refusal of one member; pointer and detail as `Mistake` has them. */
+export function wrongAt(pointer: string, detail: string): Problem {
+  return new Problem(400, `The ${pointer.startsWith('#') ? 'body' : 'query'} is not valid.`, [{ pointer, detail }]);
+}
+
 /** Answers with problem details (RFC 9457). */
 export function answerProblem(c: Context, { status, message, mistakes }: Problem): Response {
   if (status === 401) c.header('www-authenticate', 'Bearer');

@@ -6,7 +6,7 @@ import { findRequest, pageOfRequests, type RequestCursor, type RequestRow } from
 import { type HoursGroup, readRequestHours } from '../../store/request-hours.ts';
 import { ENDPOINTS } from '../requests.ts';
 import { type Call, get, type Operation, type Page, type PageQuery } from './operation.ts';
-import { Problem } from './problem.ts';
+import { Problem, wrongAt } from './problem.ts';
 import * as schema from './schemas.ts';
 
 interface SumsQuery {
@@ -153,7 +153,7 @@ async function list(sql: Sql, { params, query }: Call<never, Filters>): Promise<
 function placeOf(cursor: string): RequestCursor {
   const at = requestIdTime(cursor);
   if (at !== null) return { at: new Date(at), id: cursor };
-  throw new Problem(400, 'The query is not valid.', [{ pointer: '?cursor', detail: 'must be a next_cursor' }]);
+  throw wrongAt('?cursor', 'must be a next_cursor');
 }
 
 async function find(sql: Sql, { params }: Call): Promise<object> {

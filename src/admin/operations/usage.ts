@@ -10,7 +10,7 @@ import { summaryOf } from '../../store/usage.ts';
 import { readUsageDetails } from '../../store/usage-details.ts';
 import { ENDPOINTS, isMonth } from '../usage-address.ts';
 import { type Call, get, type Operation, type Schema } from './operation.ts';
-import { Problem } from './problem.ts';
+import { wrongAt } from './problem.ts';
 import * as schema from './schemas.ts';
 
 interface Query extends Partial<DayRange & { readonly [K in keyof UsageFilters]: string }> {
@@ -123,14 +123,13 @@ function rangeOf({ query: { month, from, to }, services }: Call<never, Query>): 
   if (from === undefined && to === undefined) {
     return wholeMonth(month === undefined ? services.calendar.date(services.clock()) : `${month}-01`);
   }
-  const wrong = (pointer: string, detail: string) => new Problem(400, 'The query is not valid.', [{ pointer, detail }]);
-  if (month !== undefined) throw wrong('?month', 'must be left out where from and to are given');
-  if (from === undefined) throw wrong('?from', 'is missing');
-  if (to === undefined) throw wrong('?to', 'is missing');
+  if (month !== undefined) throw wrongAt('?month', 'must be left out where from and to are given');
+  if (from === undefined) throw wrongAt('?from', 'is missing');
+  if (to === undefined) throw wrongAt('?to', 'is missing');
   try {
     return readRange(from, to);
   } catch (error) {
-    throw error instanceof FieldError ? wrong('?to', error.message) : error;
+    throw error instanceof FieldError ? wrongAt('?to', error.message) : error;
   }
 }
 

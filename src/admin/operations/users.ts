@@ -5,7 +5,7 @@ import { findUserById } from '../../store/page.ts';
 import { createUser, removeUser, type UserRow } from '../../store/user.ts';
 import type { Call, Operation, PageQuery, Resource } from './operation.ts';
 import { get, getOne, pageOf, post, remove } from './operation.ts';
-import { Problem } from './problem.ts';
+import { wrongAt } from './problem.ts';
 import * as schema from './schemas.ts';
 
 const USER: Resource = { table: 'users', param: 'user', find };
@@ -28,8 +28,7 @@ export const userOperations: readonly Operation[] = [
     status: 201,
     run(sql, { body: { email, role, company_id = null } }) {
       if ((role === 'operator') !== (company_id === null)) {
-        const detail = 'must be left out for an operator, and given for every other role';
-        throw new Problem(400, 'The body is not valid.', [{ pointer: '#/company_id', detail }]);
+        throw wrongAt('#/company_id', 'must be left out for an operator, and given for every other role');
       }
       return createUser(sql, { email: email.toLowerCase(), role, company_id }, null);
     },
