@@ -4,6 +4,7 @@ import chromium from '@sparticuz/chromium';
 import axe from 'axe-core';
 import { type Browser, type BrowserContextOptions, type Page, chromium as playwright } from 'playwright-core';
 import type { Test } from 'tap';
+import { atEnd } from '../support/at-end.ts';
 import { until } from '../support/until.ts';
 import { PASSWORD, Person } from './people.ts';
 
@@ -42,9 +43,7 @@ async function launchBrowser(t: Test): Promise<Browser> {
       return null;
     });
   const browser = (await until(launch, 'the browser is unpacked')) as Browser;
-  let last = t;
-  while (last.parent !== undefined) last = last.parent as Test;
-  last.teardown(() => browser.close());
+  atEnd(t, () => browser.close());
   return browser;
 }
 

@@ -10,6 +10,7 @@ import { type Database, openDatabase, type Sql } from '../../src/store/database.
 import { DatabaseUnavailable } from '../../src/store/database-error.ts';
 import { type Embedded, findEmbedded, startEmbedded } from '../../src/store/embedded.ts';
 import { migrate, SQL_DIRECTORY } from '../../src/store/migrate.ts';
+import { atEnd } from './at-end.ts';
 import { freezeTemplate, onEach, spread, WORKERS } from './distributed.ts';
 import { until } from './until.ts';
 
@@ -45,13 +46,17 @@ async function newDatabase(t: Test, source: (sql: Sql, server: string) => Promis
   const name = `tollgate_test_${process.pid}_${randomUUID().slice(0, 8)}`;
   const server = await retrying(async () => {
     const url = await sharedServer();
-    await administer(url, async (sql) => {
-      await sql`select pg_advisory_lock_shared(hashtext('tollgate test server'))`; // else it may just be stopping
-      const template = await source(sql, url);
-      await sql`create database ${sql(name)} template ${sql(template)} ${(await copiesFiles(sql)) ? sql`strategy file_copy` : sql``}`;
-      if (template !== 'template1' && WORKERS.length > 0) {
-        await onEach(WORKERS, (sql) => sql`create database ${sql(name)} template ${sql(template)}`);
-        await onEach([url, ...WORKERS], (sql) => sql`alter database ${sql(name)} set jit = off`); // is not copied
+    await administratorOf(t, url).run(START_MS, async (sql) => {
+      try {
+        await sql`select pg_advisory_lock_shared(hashtext('tollgate test server'))`; // else it may just be stopping
+        const template = await source(sql, url);
+        await sql`create database ${sql(name)} template ${sql(template)} ${(await copiesFiles(sql)) ? sql`strategy file_copy` : sql``}`;
+        if (template !== 'template1' && WORKERS.length > 0) {
+          await onEach(WORKERS, (sql) => sql`create database ${sql(name)} template ${sql(template)}`);
+          await onEach([url, ...WORKERS], (sql) => sql`alter database ${sql(name)} set jit = off`); // is not copied
+        }
+      } finally {
+        await sql`select pg_advisory_unlock_all()`;
       }
     });
     return url;
@@ -60,10 +65,9 @@ async function newDatabase(t: Test, source: (sql: Sql, server: string) => Promis
   const db = openDatabase({ url });
   t.teardown(async () => {
     await db.close();
-    for (const each of [server, ...WORKERS]) {
-      // Citus may just look into it
-      await retrying(() => administer(each, (sql) => sql`drop database if exists ${sql(name)} with (force)`));
-    }
+    const drop = (sql: Sql) => sql`drop database if exists ${sql(name)} with (force)`;
+    await retrying(() => administratorOf(t, server).run(START_MS, drop)); // Citus may just look into it
+    if (WORKERS.length > 0) await retrying(() => onEach(WORKERS, drop));
   });
   return { url, db };
 }
@@ -75,13 +79,16 @@ async function copiesFiles(sql: Sql): Promise<boolean> {
   return able;
 }
 
-async function administer(url: string, work: (sql: Sql) => PromiseLike<unknown>): Promise<void> {
-  const db = openDatabase({ url, maxConnections: 1 });
-  try {
-    await db.run(START_MS, work);
-  } finally {
-    await db.close();
+let administrator: { readonly url: string; readonly db: Database } | undefined;
+
+/** The connection by which this process makes databases and drops them: to open one each time is as much work as to make one. */
+function administratorOf(t: Test, url: string): Database {
+  if (administrator?.url !== url) {
+    const db = openDatabase({ url, maxConnections: 1 });
+    atEnd(t, () => db.close());
+    administrator = { url, db };
   }
+  return administrator.db;
 }
 
 /** Starts a server with an empty database, to stop, freeze or kill; it is removed at teardown. */
@@ -189,7 +196,7 @@ async function ensureTemplate(sql: Sql, server: string): Promise<string> {
   const name = `tollgate_template_${hash.digest('hex').slice(0, 12)}`;
   if (await exists(sql, name)) return name;
 
-  await sql`select pg_advisory_lock(hashtext('tollgate test template'))`; // held until this connection ends
+  await sql`select pg_advisory_lock(hashtext('tollgate test template'))`;
   if (await exists(sql, name)) return name;
   const draft = WORKERS.length > 0 ? name : 'tollgate_template_draft';
   const servers = [server, ...WORKERS];
