@@ -4,7 +4,7 @@ import { pipeline } from 'node:stream';
 import { clientAddress } from '../domain/client-address.ts';
 import type { Clock } from '../domain/ports.ts';
 import type { Logger } from '../log.ts';
-import { request } from '../runtime/node-http.ts';
+import { networkOf, request } from '../runtime/node-http.ts';
 import { Allowance } from './allowance.ts';
 import { type PagesAddress, PagesProcess, PagesUnavailable } from './pages-process.ts';
 import { CLIENT_HEADER, type PagesSettings, SESSION_HEADER } from './settings.ts';
@@ -143,9 +143,8 @@ function sessionOf({ authorization = '', cookie = '' }: IncomingHttpHeaders): st
   return SESSION_COOKIE.exec(cookie)?.[1] ?? null;
 }
 
-/** The address of the client, or of the peer where the proxies name none. One IPv6 network (/64) counts as one. */
+/** The network of the client, or of the peer where the proxies name none. */
 function addressOf({ rawHeaders, socket }: IncomingMessage, proxies: number): string {
   const peer = socket.remoteAddress;
-  const address = clientAddress(proxies, peer, rawHeaders) ?? peer ?? '';
-  return address.includes(':') && !address.includes('.') ? address.split(':').slice(0, 4).join(':') : address;
+  return networkOf(clientAddress(proxies, peer, rawHeaders) ?? peer);
 }

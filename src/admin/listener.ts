@@ -2,7 +2,7 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Logger } from '../log.ts';
 import { Metrics } from '../metrics.ts';
-import { createServerOver } from '../runtime/node-http.ts';
+import { createServerOver, networkOf } from '../runtime/node-http.ts';
 import type { TlsFiles } from '../runtime/tls-files.ts';
 import type { Forwarder, PagesOrigin } from './forward.ts';
 
@@ -69,11 +69,11 @@ function boundConnections(server: Server): void {
   const open = new Map<string, number>();
   server.maxConnections = MAX_CONNECTIONS;
   server.on('connection', (socket: Socket) => {
-    const { remoteAddress = '' } = socket;
+    const network = networkOf(socket.remoteAddress);
     const count = (change: number): number => {
-      const now = (open.get(remoteAddress) ?? 0) + change;
-      if (now > 0) open.set(remoteAddress, now);
-      else open.delete(remoteAddress);
+      const now = (open.get(network) ?? 0) + change;
+      if (now > 0) open.set(network, now);
+      else open.delete(network);
       return now;
     };
     socket.once('close', () => count(-1));

@@ -1,5 +1,6 @@
 import type * as http from 'node:http';
 import type * as https from 'node:https';
+import type { Socket } from 'node:net';
 import type { TlsFiles } from './tls-files.ts';
 
 /**
@@ -10,15 +11,48 @@ import type { TlsFiles } from './tls-files.ts';
 export const { Agent, createServer, IncomingMessage, request, ServerResponse, STATUS_CODES, validateHeaderValue } =
   process.getBuiltinModule('node:http');
 
+/** TLS handshakes under way at once: each takes some 75 KB, and any stranger begins them. */
+const MAX_HANDSHAKES = 1000;
+
 /**
- * A server, over TLS where there are files for it.
+ * A server, over TLS where there are files for it. A handshake may take as long as the head of a request.
  * @param options of `http.createServer`
  */
 export function createServerOver(tls: TlsFiles | null, options: http.ServerOptions): http.Server {
   if (tls === null) return createServer(options);
-  const server = process.getBuiltinModule('node:https').createServer({ ...options, ...tls.options });
+  const server = process.getBuiltinModule('node:https').createServer({
+    handshakeTimeout: options.headersTimeout,
+    ...options,
+    ...tls.options,
+  });
   tls.keepFresh(server);
+  boundHandshakes(server);
   return server;
+}
+
+/** Of more handshakes, the network with the most of them gives up its oldest: one flood ends no handshake of others. */
+function boundHandshakes(server: https.Server): void {
+  const underWay = new Map<string, { id: string; network: string; socket: Socket }>(); // the oldest first
+  const idOf = (socket: Socket): string => `${socket.remoteAddress} ${socket.remotePort} ${socket.localAddress}`;
+  server.on('connection', (socket: Socket) => {
+    const begun = { id: idOf(socket), network: networkOf(socket.remoteAddress), socket };
+    underWay.set(begun.id, begun);
+    socket.once('close', () => underWay.delete(begun.id));
+    if (underWay.size <= MAX_HANDSHAKES) return;
+    let most: (typeof begun)[] = [];
+    for (const own of Map.groupBy(underWay.values(), ({ network }) => network).values()) {
+      if (own.length > most.length) most = own;
+    }
+    const [oldest = begun] = most;
+    underWay.delete(oldest.id);
+    oldest.socket.destroy();
+  });
+  server.on('secureConnection', (socket) => underWay.delete(idOf(socket)));
+}
+
+/** What clients are counted by: an IPv4 address, or the network of an IPv6 address (/64), of which one client has all. */
+export function networkOf(address = ''): string {
+  return address.split(':', 4).join(':');
 }
 
 /** node:http, or node:https, for requests. @param url an address, or its protocol */

@@ -1,6 +1,8 @@
 import { execFileSync } from 'node:child_process';
+import { once } from 'node:events';
 import { copyFileSync, mkdtempSync, renameSync, rmSync } from 'node:fs';
 import { Agent, request } from 'node:https';
+import { connect as connectTcp, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { connect } from 'node:tls';
@@ -135,6 +137,33 @@ t.test('a new certificate is used without a restart, a broken one is not', { ski
   t.equal(errors.length, 1);
   t.same(contexts, [], 'the certificate before stays in use');
   files.close();
+});
+
+t.test('handshakes that nobody goes on with are given up, the oldest of those who begin most', { skip }, async (t) => {
+  const { gateway, apiKey } = served as Served;
+  const closed: number[] = [];
+  const open = (url: string, n: number, localAddress: string): Socket => {
+    const socket = connectTcp({ host: '127.0.0.1', port: Number(new URL(url).port), localAddress });
+    t.teardown(() => socket.destroy());
+    return socket.on('error', () => {}).on('close', () => closed.push(n));
+  };
+  const slow = open(gateway.url, -1, '127.0.0.1');
+  await once(slow, 'connect');
+  for (let n = 0; n < 1020; n++) open(gateway.url, n, '127.0.0.2').resume();
+  await until(() => closed.length >= 21, 'more than 1000 are too many');
+  const given = closed.slice(0, 21).sort((a, b) => a - b);
+  t.same(
+    given,
+    Array.from({ length: 21 }, (_, n) => n),
+  );
+  const agent = new Agent({ rejectUnauthorized: false });
+  agent.createConnection = () => connect({ socket: slow, rejectUnauthorized: false });
+  t.equal((await chat(gateway.url, apiKey, agent)).status, 200, 'the handshake of somebody else goes on');
+
+  const { cert, key } = makeCertificate(newFolder(t), 'hasty');
+  const hasty = await startGateway(t, upstream.url, { TLS_CERT: cert, TLS_KEY: key, HEADER_SECONDS: '1' });
+  open(hasty.url, -2, '127.0.0.1').resume();
+  await until(() => closed.includes(-2), 'each has the time of HEADER_SECONDS');
 });
 
 t.test('the admin listener speaks TLS too, health as well as pages', { skip }, async (t) => {
