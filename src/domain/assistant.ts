@@ -2,7 +2,8 @@
 export interface Assistant {
   readonly id: string;
   readonly companyId: string;
-  readonly systemPrompt: string;
+  /** The text of the system message up to the date, as JSON, in pieces. Runs share its bytes: a prompt may be a megabyte. */
+  readonly prompt: readonly Buffer[];
   readonly modelSlug: string | null;
   readonly temperature: number | null;
   readonly maxTokens: number | null;
@@ -20,11 +21,21 @@ export interface Message {
   readonly content: unknown;
 }
 
+/** Pieces of a request are at most so large: each is one write to the upstream. */
+const PIECE_BYTES = 131_072;
+
+/** The beginning of a JSON string that ends with `dateText`. @param text as it is stored */
+export function promptPieces(text: string): readonly Buffer[] {
+  const prompt = text.trim();
+  const bytes = Buffer.from(JSON.stringify(prompt === '' ? '' : `${prompt}\n\n`).slice(0, -1));
+  const count = Math.ceil(bytes.length / PIECE_BYTES);
+  return Array.from({ length: count }, (_, n) => bytes.subarray(n * PIECE_BYTES, (n + 1) * PIECE_BYTES));
+}
+
 /**
- * The system message of a run: the prompt and the current date (spec section 4.4, behaviour 1).
+ * The end of the system message of a run: the prompt is followed by the current date (spec section 4.4, behaviour 1).
  * @param date calendar date in the billing time zone, "2026-11-21"
  */
-export function systemMessage(assistant: Assistant, date: string): Message {
-  const prompt = assistant.systemPrompt.trim();
-  return { role: 'system', content: `${prompt}${prompt === '' ? '' : '\n\n'}Current date: ${date}` };
+export function dateText(date: string): string {
+  return `Current date: ${date}"`;
 }

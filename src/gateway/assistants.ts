@@ -1,4 +1,4 @@
-import { type Assistant, systemMessage } from '../domain/assistant.ts';
+import { type Assistant, dateText } from '../domain/assistant.ts';
 import { boundChat } from '../domain/budget.ts';
 import { GatewayError, REFERENCE_ERRORS } from '../domain/errors.ts';
 import type { Model } from '../domain/model.ts';
@@ -61,7 +61,8 @@ function runCall(
     costCenter,
     bound(model) {
       const limits = { max_tokens: request.max_tokens ?? assistant.maxTokens, messages: request.messages };
-      return boundChat(limits, body.length + Buffer.byteLength(assistant.systemPrompt) + DATE_BYTES, model.prices);
+      const promptBytes = assistant.prompt.reduce((sum, piece) => sum + piece.length, 0);
+      return boundChat(limits, body.length + promptBytes + DATE_BYTES, model.prices);
     },
     forward: (model) => forwardRun(valid, assistant, model, services.calendar.date(services.clock())),
     answer: (reply, meter) =>
@@ -81,12 +82,13 @@ function forwardRun(
   const messages = memberNamed(members, 'messages') as { valueStart: number; valueEnd: number };
   const temperature = request.temperature ?? assistant.temperature;
   const maxTokens = request.max_tokens ?? assistant.maxTokens;
-  const head = `{"model":${JSON.stringify(model.upstream)},"messages":[${JSON.stringify(systemMessage(assistant, date))},`;
   const tail =
     (temperature === null ? '' : `,"temperature":${temperature}`) +
     (maxTokens === null ? '' : `,"max_tokens":${maxTokens}`);
   return [
-    Buffer.from(head),
+    Buffer.from(`{"model":${JSON.stringify(model.upstream)},"messages":[{"role":"system","content":`),
+    ...assistant.prompt,
+    Buffer.from(`${dateText(date)}},`),
     ...body.views(messages.valueStart + 1, messages.valueEnd), // without "[", with "]"; there is at least one message
     Buffer.from(`${tail}}`),
   ];

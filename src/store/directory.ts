@@ -1,5 +1,5 @@
 import { BlockList } from 'node:net';
-import { type Assistant, isEligible } from '../domain/assistant.ts';
+import { type Assistant, isEligible, promptPieces } from '../domain/assistant.ts';
 import type { Company } from '../domain/company.ts';
 import { GatewayError } from '../domain/errors.ts';
 import { UUID } from '../domain/field.ts';
@@ -20,7 +20,7 @@ import { DatabaseUnavailable } from './database-error.ts';
 export type DirectoryOptions = { readonly [most in 'maxKeys' | 'maxCompanies' | 'maxAssistants']?: number };
 
 const READ_MS = 2000;
-const MAX_PROMPT_CHARACTERS = 64 * 1024 * 1024; // of all cached assistants together
+const MAX_PROMPT_BYTES = 64 * 1024 * 1024; // of all cached assistants together
 const NONE: ReadonlySet<string> = new Set();
 const NO_MODELS: ReadonlyMap<string, Model> = new Map();
 
@@ -51,8 +51,8 @@ export class CachedDirectory implements Directory, Follower {
     this.companies = new Cache((ids) => this.#readCompanies(ids), { max: maxCompanies });
     this.assistants = new Cache((ids) => this.#read((sql) => readAssistants(sql, ids)), {
       max: maxAssistants,
-      maxWeight: MAX_PROMPT_CHARACTERS,
-      weigh: ({ systemPrompt }) => systemPrompt.length + 200,
+      maxWeight: MAX_PROMPT_BYTES,
+      weigh: ({ prompt }) => prompt.reduce((sum, { length }) => sum + length, 200),
     });
   }
 
@@ -295,11 +295,22 @@ function modelOf({ input, output, coming, ...model }: ModelColumns): Model {
   return { ...model, prices: parsePrices(input, output), next };
 }
 
+interface AssistantColumns extends Omit<Assistant, 'prompt'> {
+  readonly systemPrompt: string;
+  readonly visibility: string;
+  readonly projectId: string | null;
+}
+
 async function readAssistants(sql: Sql, ids: readonly string[]): Promise<Map<string, Assistant>> {
-  const rows = await sql<(Assistant & { readonly visibility: string; readonly projectId: string | null })[]>`
+  const rows = await sql<AssistantColumns[]>`
     select id, company_id as "companyId", system_prompt as "systemPrompt", model_slug as "modelSlug",
       temperature::float8 as temperature, max_tokens as "maxTokens", visibility, project_id as "projectId"
     from assistants where id = any(${ids as string[]}::uuid[])`;
   const eligible = rows.filter(({ visibility, projectId }) => isEligible(visibility, projectId));
-  return new Map(eligible.map(({ visibility, projectId, ...assistant }) => [assistant.id, assistant]));
+  return new Map(
+    eligible.map(({ visibility, projectId, systemPrompt, ...assistant }) => [
+      assistant.id,
+      { ...assistant, prompt: promptPieces(systemPrompt) },
+    ]),
+  );
 }

@@ -2,6 +2,7 @@ import { hash, randomUUID } from 'node:crypto';
 import { Writable } from 'node:stream';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
+import { promptPieces } from '../../src/domain/assistant.ts';
 import type { Company } from '../../src/domain/company.ts';
 import { GatewayError } from '../../src/domain/errors.ts';
 import { type Model, modelAt } from '../../src/domain/model.ts';
@@ -273,7 +274,7 @@ t.test('an assistant of another company, an ineligible, unknown or malformed one
   const expected = {
     id: ids.good,
     companyId: ours,
-    systemPrompt: 'Be brief.',
+    prompt: promptPieces('Be brief.'),
     modelSlug: 'm',
     temperature: 0.25,
     maxTokens: 7,
@@ -495,7 +496,7 @@ t.test('every kind of change made by plain SQL is true once the feed has told it
         await change(
           'prompt of an assistant',
           (sql) => sql`update assistants set system_prompt = 'Be long.' where id = ${assistant}`,
-          ({ assistant }) => assistant?.systemPrompt === 'Be long.',
+          ({ assistant }) => assistant?.prompt.join('') === '"Be long.\\n\\n',
         );
         await change(
           'assistant made private',
