@@ -98,7 +98,7 @@ const TABLE = {
   maxDelayMs: variable('MAX_DELAY_MS', '250', whole(1, 60_000),
     'mean event-loop delay above which companies with more than their share of the work get 503'),
   maxMemoryBytes: optional('MAX_MEMORY_MB', '80 % of all memory', whole(64, 16_777_216, MEBIBYTE),
-    'resident memory above which new requests get 503'),
+    'resident memory above which most new requests get 503'),
   headerMs: variable('HEADER_SECONDS', '15', whole(1, 3600, SECOND),
     'how long a client may take to send the head of a request'),
   bodyMs: variable('BODY_SECONDS', '120', whole(1, 86_400, SECOND),

@@ -14,6 +14,11 @@ const RESOLUTION_MS = 25;
 const MAX_HEAP = 0.9;
 /** Beyond this part of its memory limit, the gateway refuses a growing share of requests. */
 const MEMORY_ROOM = 15 / 16;
+/**
+ * So many of MAX_REQUESTS may be in flight where the memory is full. The system may keep what a rush took, for ever:
+ * refusing does not make it less, and those that come use it again.
+ */
+const FEW = 1 / 64;
 /** Once requests are refused, the delay is held at this part of MAX_DELAY_MS: a request meets it several times. */
 const HELD_DELAY = 1 / 5;
 /** Beyond this part of MAX_DELAY_MS requests of companies that ask for more than others wait for their turn. */
@@ -64,7 +69,7 @@ export class Overload {
   #entered = 0;
   #memory = 0;
   #heap = 0;
-  /** The share of all work to refuse for want of memory: 1 where the memory is full. */
+  /** The share of all work to refuse for want of memory: 1 where it is full. */
   #memoryExcess = 0;
   /** Samples since the load was last at a limit, or near one. */
   #calm = CALM_SAMPLES;
@@ -82,6 +87,11 @@ export class Overload {
   }
   get delayMs(): number {
     return this.#delayMs;
+  }
+
+  /** Whether all the memory is taken: large bodies are refused then. */
+  get isFull(): boolean {
+    return this.#memoryExcess === 1;
   }
 
   /** Whether `enter` needs the company that sends a request: the load is near a limit, or was a moment ago. */
@@ -137,7 +147,8 @@ export class Overload {
     const isBusy = this.#delayMs > BUSY_DELAY * maxDelayMs;
     const isNear = isBusy || this.#memoryExcess > 0 || this.#inFlight >= COUNTED * maxRequests;
     this.#calm = isNear || this.#shares.short ? 0 : this.#calm + 1;
-    if (this.#calm < CALM_SAMPLES) this.#shares.sample(excess, this.#memoryExcess, Math.max(1, ms / SAMPLE_MS));
+    const memoryExcess = this.#inFlight < FEW * maxRequests ? 0 : this.#memoryExcess;
+    if (this.#calm < CALM_SAMPLES) this.#shares.sample(excess, memoryExcess, Math.max(1, ms / SAMPLE_MS));
     else this.#shares.rest();
   }
 
@@ -147,13 +158,20 @@ export class Overload {
 
   /** The resource that is used up, so that every request is refused; null: none is. */
   #shortage(): ShedReason | null {
-    if (this.#inFlight >= this.#limits.maxRequests) return 'requests';
-    return this.#memoryExcess === 1 ? 'memory' : null;
+    return this.#inFlight < this.#places ? null : this.#missing;
+  }
+
+  get #places(): number {
+    return (this.isFull ? FEW : 1) * this.#limits.maxRequests;
+  }
+
+  get #missing(): ShedReason {
+    return this.isFull ? 'memory' : 'requests';
   }
 
   /** The resource for which the company's next request is refused, having used more than its fair share; null: none. */
   #excess(load: CompanyLoad): ShedReason | null {
-    if (!mayTakePlace(load.inFlight, this.#inFlight, this.#limits.maxRequests)) return 'requests';
+    if (!mayTakePlace(load.inFlight, this.#inFlight, this.#places)) return this.#missing;
     const share = this.#shares.refusedShare(load);
     if (share === 0) return null;
     this.#refusalDue += share;

@@ -123,6 +123,7 @@ class ApiRequest implements BodyListener, ReplyListener {
   }
 
   takeMemory(bytes: number): boolean {
+    if (this.#services.overload.isFull) return false;
     this.#memory ??= new RequestMemory(this.#services.heldMemory, (this.#key as ApiKey).companyId);
     return this.#memory.take(bytes);
   }

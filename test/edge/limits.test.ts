@@ -116,19 +116,30 @@ t.test('a company that takes all places it can get leaves some to a company that
   leave.abort();
 });
 
-t.test('beyond MAX_MEMORY_MB everything is refused with 503, before the key is looked at', async (t) => {
-  const gateway = await startGateway(t, upstream.url, { MAX_MEMORY_MB: '64' });
-  t.match(
-    gateway.logged.filter((line) => /"level":40.*MAX_MEMORY_MB/.test(line)),
-    [/64 MB.*give the container or MAX_MEMORY_MB more/],
-    'the start warns',
-  );
-  const customer = await furnish(gateway);
-  await until(async () => (await customer.chat()).status === 503, 'the gateway has looked at its memory');
-  const refused = await ask(`${gateway.url}/models`, { key: 'svc_unknown' });
-  t.match(refused, { status: 503, json: { error: { code: 'service_unavailable' } } });
-  t.ok(refused.headers.get('retry-after'), 'with retry-after');
-});
+t.test(
+  'beyond MAX_MEMORY_MB few requests at once are served; others get 503 before the key is looked at',
+  async (t) => {
+    const waiting = await scriptedUpstream(t);
+    const gateway = await startGateway(t, waiting.url, { MAX_MEMORY_MB: '64', MAX_REQUESTS: '64' });
+    t.match(
+      gateway.logged.filter((line) => /"level":40.*MAX_MEMORY_MB/.test(line)),
+      [/64 MB.*give the container or MAX_MEMORY_MB more/],
+      'the start warns',
+    );
+    const customer = await furnish(gateway);
+    const large = () => customer.chat({ messages: [{ role: 'user', content: 'x'.repeat(70_000) }] });
+    await until(async () => (await large()).status === 503, 'the gateway has looked at its memory');
+    t.equal((await ask(`${gateway.url}/models`, { key: customer.key })).status, 200, 'one at a time');
+    const leave = new AbortController();
+    waiting.answer((res) => void res.writeHead(200, HEAD).write(EVENT));
+    const body = { model: CHAT, messages: [{ role: 'user', content: 'x' }], stream: true };
+    await open(`${gateway.url}/chat/completions`, { key: customer.key, body, signal: leave.signal });
+    const refused = await ask(`${gateway.url}/models`, { key: 'svc_unknown' });
+    t.match(refused, { status: 503, json: { error: { code: 'service_unavailable' } } });
+    t.ok(refused.headers.get('retry-after'), 'with retry-after');
+    leave.abort();
+  },
+);
 
 t.test('connections beyond MAX_CONNECTIONS are closed, and counted', async (t) => {
   const gateway = await startGateway(t, upstream.url, { MAX_CONNECTIONS: '5' });

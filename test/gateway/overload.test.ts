@@ -58,6 +58,7 @@ t.test('nobody is asked while there is room', async (t) => {
 
 t.test('little memory left refuses more and more, none left refuses all, until there is some', async (t) => {
   const overload = start(t);
+  const held = begin(overload, 'one', 2); // with fewer in flight nothing is refused
   const entered = [900, 950, 970, 990, 1000].map((memory) => {
     for (let n = 0; n < 3; n++) {
       entering(overload);
@@ -72,12 +73,34 @@ t.test('little memory left refuses more and more, none left refuses all, until t
   );
   t.ok((entered[3] as number) < 40, `${entered}`);
   t.equal(entered[4], 0);
+  t.ok(overload.isFull);
   t.notOk(overload.needsCompany, 'where all are refused, nobody is asked');
   overload.observe(0, 900, 0);
   t.equal(entering(overload), 100);
   overload.observe(0, 0, 0.95);
   t.equal(entering(overload), 0, 'the heap as well');
+  for (const load of held) overload.leave(load);
 });
+
+t.test(
+  'memory that stays full when nothing is in flight is used again: few at once get in, of all companies',
+  async (t) => {
+    const overload = start(t, { maxRequests: 1000 });
+    const rush = begin(overload, 'greedy', 100);
+    for (let n = 0; n < 3; n++) overload.observe(0, 1000, 0);
+    t.equal(entering(overload, 'quiet'), 0, 'while the rush holds the memory');
+    for (const load of rush) overload.leave(load);
+    for (let n = 0; n < 50; n++) {
+      overload.observe(0, 1000, 0); // the system keeps it
+      t.equal(entering(overload, 'quiet', 10), 10);
+    }
+    const few = begin(overload, 'greedy', 100);
+    t.ok(few.length > 5 && few.length < 1000 / 64, `${few.length} of 100`);
+    t.equal(entering(overload, 'quiet', 10), 10, 'the greedy one leaves room');
+    t.ok(overload.refused.memory > 100);
+    t.equal(overload.refused.requests, 0);
+  },
+);
 
 t.test('a long event-loop delay refuses more and more, a short one lets all in again within 5 s', async (t) => {
   const overload = start(t);
