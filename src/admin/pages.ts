@@ -86,7 +86,7 @@ const PAGES = { permits: 4, queue: 64 };
 const SLOW = { permits: 3, queue: 0 }; // exports and e-mails; each holds at most one database connection
 const TRIALS = { permits: 16, queue: 0 };
 const TEXTS = { max: 1000, ttl: 120_000 }; // with the longest call less than the ten minutes that a text works
-const HASHING = { permits: 1, queue: 4 };
+const HASHING = { permits: 1, queue: 16 };
 
 const CLOSED = 'This company is closed: its pages can be read, and nothing of it can be changed.';
 /** Titles of error pages, and texts for errors without a message. The only such 403 comes from `hono/csrf`. */

@@ -10,15 +10,15 @@ interface Waiting {
 }
 
 /**
- * Runs at most `permits` tasks at once, lets at most `queue` more wait in order, and refuses the rest. One company, or
- * one user of none, gets half of both at most, so what takes minutes keeps nobody else waiting. Libraries such as
- * p-limit queue without a bound; a bound around one is as long as this class.
+ * Runs at most `permits` tasks at once, lets at most `queue` more wait, and refuses the rest. One company, or one user
+ * of none, gets half of the permits and as many places in the queue as it leaves free; who waits with fewest tasks is
+ * next. So what takes minutes keeps nobody else waiting. Libraries such as p-limit queue without a bound; a bound
+ * around one is as long as this class.
  */
 export class Semaphore {
   #free: number;
   readonly #queue: number;
   readonly #mostPermits: number;
-  readonly #mostWaiting: number;
   readonly #waiting: Waiting[] = [];
   /** Permits by who holds them. */
   readonly #held = new Map<string, number>();
@@ -27,7 +27,6 @@ export class Semaphore {
     this.#free = options.permits;
     this.#queue = options.queue;
     this.#mostPermits = Math.ceil(options.permits / 2);
-    this.#mostWaiting = Math.ceil(options.queue / 2);
   }
 
   /** Runs a task when it gets a permit. @throws Busy; errors of the task pass through */
@@ -44,8 +43,7 @@ export class Semaphore {
   async acquire(who: string): Promise<() => void> {
     if (this.#mayTake(who)) this.#take(who);
     else {
-      const own = this.#waiting.filter((waiting) => waiting.who === who).length;
-      if (own >= this.#mostWaiting || this.#waiting.length >= this.#queue) throw new Busy('too many at once');
+      if (this.#waitingOf(who) >= this.#queue - this.#waiting.length) throw new Busy('too many at once');
       await new Promise<void>((begin) => this.#waiting.push({ who, begin }));
     }
     return () => this.#release(who);
@@ -60,15 +58,20 @@ export class Semaphore {
     this.#held.set(who, (this.#held.get(who) ?? 0) + 1);
   }
 
-  /** Gives a permit back: the first task that may have it begins. */
+  #waitingOf(who: string): number {
+    return this.#waiting.filter((waiting) => waiting.who === who).length;
+  }
+
+  /** Gives a permit back: of the tasks that may have it, the first of those who wait with fewest begins. */
   #release(who: string): void {
     const held = (this.#held.get(who) as number) - 1;
     if (held === 0) this.#held.delete(who);
     else this.#held.set(who, held);
     this.#free++;
-    const index = this.#waiting.findIndex((waiting) => this.#mayTake(waiting.who));
-    const [next] = index < 0 ? [] : this.#waiting.splice(index, 1);
+    const able = this.#waiting.filter((waiting) => this.#mayTake(waiting.who));
+    const [next] = able.toSorted((a, b) => this.#waitingOf(a.who) - this.#waitingOf(b.who));
     if (next === undefined) return;
+    this.#waiting.splice(this.#waiting.indexOf(next), 1);
     this.#take(next.who);
     next.begin();
   }

@@ -49,7 +49,8 @@ export function passwordSignIn(attempts: Attempts): SignIn {
 /** The user's id; null when the e-mail address or the password is wrong. @throws Busy */
 async function findByPassword(c: PageContext, email: string, password: string): Promise<string | null> {
   const { db, hashing } = c.var.services;
-  return hashing.run(email, async () => {
+  // by address: a stranger has as many e-mail addresses as there may be
+  return hashing.run(clientOf(c), async () => {
     const user = await db.run(READ_MS, (sql) => findUser(sql, email));
     const isRight = await verifyPassword(password, user?.password_hash ?? null);
     return isRight && user !== null ? user.id : null;

@@ -80,3 +80,25 @@ t.test('one company gets half of the permits and of the queue; the rest is for o
   await t.rejects(exports.acquire('greedy'), Busy);
   await exports.acquire('other');
 });
+
+t.test('whoever waits with fewest tasks is next, and many who wait leave a place to another', async (t) => {
+  const semaphore = new Semaphore({ permits: 1, queue: 16 });
+  const begun: string[] = [];
+  const refused = new Map<string, number>();
+  const gate = Promise.withResolvers<void>();
+  const ask = (who: string) =>
+    semaphore
+      .run(who, async () => {
+        begun.push(who);
+        await gate.promise;
+      })
+      .catch(() => refused.set(who, (refused.get(who) ?? 0) + 1));
+  const asked = ['a', 'b', 'c'].flatMap((who) => Array.from({ length: 20 }, () => ask(who)));
+  asked.push(ask('late'));
+  gate.resolve();
+  await Promise.all(asked);
+  t.same(Object.fromEntries(refused), { a: 11, b: 16, c: 18 }, 'each may fill half of what is free');
+  t.same(begun.slice(0, 2), ['a', 'late']);
+  t.equal(begun.length, 1 + 8 + 4 + 2 + 1);
+  t.same(begun.slice(2, 6), ['c', 'c', 'b', 'b']);
+});
