@@ -193,6 +193,28 @@ t.test('an event is told once, however often and by however many it is looked at
   t.equal((await store.look(null, everybody)).told, 1, 'e-mails are for budget alerts');
 });
 
+t.test('events of a company do not wait until thousands of another one are sent', async (t) => {
+  const { run, company, store } = await begin(t);
+  const { id: other } = await run((sql) => createCompany(sql, { name: 'Other' }));
+  const addEvents = (id: string, count: number) =>
+    run(
+      (sql) =>
+        sql`insert into events (company_id, kind, subject, body) select ${id}, 'key.created', n::text, '{}' from generate_series(1, ${count}::integer) as n`,
+    );
+  const dueOf = async (id: string) => (await store.due('webhook', 5000)).filter(({ event }) => event.company.id === id);
+  await addEvents(company, 3000);
+  t.equal((await store.look(null, WEBHOOK)).told, 3000);
+  await addEvents(other, 3);
+  await store.look(null, WEBHOOK);
+  t.equal((await dueOf(other)).length, 3);
+  t.ok((await dueOf(company)).length < 1000, 'the rest are due one after the other');
+  const [found] = await run(
+    (sql) => sql`select extract(epoch from max(next_attempt_at) - min(next_attempt_at))::integer as seconds
+      from event_deliveries join events e on e.id = event_id where e.company_id = ${company}`,
+  );
+  t.equal(found?.seconds, 297);
+});
+
 t.test('a list is filtered, and read page by page', async (t) => {
   const { run, asAnn, company, asked, list, store } = await begin(t);
   const other = await run((sql) => createCompany(sql, { name: 'Other' }));
