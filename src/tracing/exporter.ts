@@ -138,7 +138,10 @@ export class SpanExporter {
     try {
       const [answer] = (await once(post.end(body), 'response')) as [IncomingMessage];
       let text = '';
-      for await (const chunk of answer.setEncoding('utf8')) if (text.length < MAX_ANSWER_CHARACTERS) text += chunk;
+      for await (const chunk of answer.setEncoding('utf8')) {
+        text += chunk;
+        if (text.length > MAX_ANSWER_CHARACTERS) break; // closes the connection: it may never end
+      }
       return readAnswer(answer.statusCode as number, answer.headers['retry-after'], text);
     } catch (error) {
       return { rejected: 0, reason: reasonOf(error), retryable: true, after: null };

@@ -101,6 +101,27 @@ t.test('one that says nothing is given up', async (t) => {
   t.match(logged[0], /aborted/);
 });
 
+t.test(
+  'an answer without end is left once enough of it was read: its status says that the spans were taken',
+  async (t) => {
+    const collector = await startCollector(t);
+    const { exporter } = exporterTo(t, collector.url);
+    const left = Promise.withResolvers<void>();
+    collector.answer((res) => {
+      const piece = Buffer.alloc(16_384, ' ');
+      const more = () => {
+        while (!res.destroyed && res.write(piece));
+      };
+      res.on('drain', more).on('close', left.resolve);
+      res.writeHead(200);
+      more();
+    });
+    exporter.add(span(0));
+    await left.promise;
+    await until(() => exporter.exported === 1, 'the span is taken');
+  },
+);
+
 t.test('the queue is bounded', async (t) => {
   const { exporter, logged } = exporterTo(t, 'http://127.0.0.1:1', { pauseMs: 60_000 });
   for (let i = 0; i < 10_000; i++) exporter.add(span(i));
