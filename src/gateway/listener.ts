@@ -5,7 +5,7 @@ import { type ErrorName, GatewayError } from '../domain/errors.ts';
 import { attach, type FastParts, messageClasses } from '../http/attach.ts';
 import type { ClientRequest, ClientResponse, Connections, RequestHandler } from '../http/exchange.ts';
 import { IdleInterval } from '../runtime/idle-interval.ts';
-import { createServerOver } from '../runtime/node-http.ts';
+import { createServerOver, largestGroup, networkOf } from '../runtime/node-http.ts';
 import { newRequestId } from '../runtime/request-id.ts';
 import type { TlsFiles } from '../runtime/tls-files.ts';
 import { Turns } from '../runtime/turns.ts';
@@ -30,6 +30,10 @@ const LINGER_MS = 2000;
 const DELAYED_MS = 3;
 /** How often the refusals that are due are sent. */
 const SHED_MS = 50;
+
+/** Where there is no place for a connection, so many of MAX_CONNECTIONS are made free, once in so many milliseconds. */
+const ROOM = 1 / 64;
+const ROOM_MS = 1000;
 
 /** The errors of node:http that have an answer of their own. */
 const ERRORS: Readonly<Record<string, ErrorName>> = {
@@ -78,7 +82,14 @@ export function createListener(services: Services, parts: FastParts, tls: TlsFil
   server.on('clientError', ({ code = '' }: Error & { code?: string }, socket) =>
     refuse(socket, code === 'ECONNRESET' ? null : (ERRORS[code] ?? 'invalid_request')),
   );
-  server.on('drop', () => metrics.dropped());
+  let madeRoomAt = Number.NEGATIVE_INFINITY;
+  server.on('drop', () => {
+    metrics.dropped();
+    const now = performance.now();
+    if (now - madeRoomAt < ROOM_MS) return;
+    madeRoomAt = now;
+    makeRoom(connections, ROOM * settings.maxConnections);
+  });
   // for example without free descriptors: connections wait in the kernel until there are some
   server.on('error', (error) => {
     if (server.listening) log.error({ err: error }, 'cannot accept connections'); // else the start fails with it
@@ -123,6 +134,14 @@ export function createHandler(services: Services, leaving: () => boolean): Reque
     if (!(company instanceof Promise)) return enter(req, res, company, complete);
     void company.then((found) => void (res.destroyed || enter(req, res, found, complete))); // the client may have left
   };
+}
+
+/** Closes the oldest idle connections of the network that has most of them: kept open they would keep others out. */
+function makeRoom({ open, answering }: Connections, count: number): void {
+  // those that sent nothing yet have just come, or soon reach their deadline
+  const idle = [...open].filter((socket) => socket.bytesRead > 0 && answering(socket) === null);
+  const most = largestGroup(idle, ({ remoteAddress }) => networkOf(remoteAddress));
+  for (const socket of most.slice(0, Math.ceil(count))) socket.destroy();
 }
 
 /** What a server has to be created with for the limits to hold. */

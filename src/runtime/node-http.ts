@@ -39,11 +39,7 @@ function boundHandshakes(server: https.Server): void {
     underWay.set(begun.id, begun);
     socket.once('close', () => underWay.delete(begun.id));
     if (underWay.size <= MAX_HANDSHAKES) return;
-    let most: (typeof begun)[] = [];
-    for (const own of Map.groupBy(underWay.values(), ({ network }) => network).values()) {
-      if (own.length > most.length) most = own;
-    }
-    const [oldest = begun] = most;
+    const [oldest = begun] = largestGroup(underWay.values(), ({ network }) => network);
     underWay.delete(oldest.id);
     oldest.socket.destroy();
   });
@@ -53,6 +49,13 @@ function boundHandshakes(server: https.Server): void {
 /** What clients are counted by: an IPv4 address, or the network of an IPv6 address (/64), of which one client has all. */
 export function networkOf(address = ''): string {
   return address.split(':', 4).join(':');
+}
+
+/** The group with the most members, in their order. */
+export function largestGroup<T>(all: Iterable<T>, groupOf: (each: T) => string): readonly T[] {
+  let largest: readonly T[] = [];
+  for (const group of Map.groupBy(all, groupOf).values()) if (group.length > largest.length) largest = group;
+  return largest;
 }
 
 /** node:http, or node:https, for requests. @param url an address, or its protocol */

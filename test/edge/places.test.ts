@@ -52,3 +52,24 @@ for (const [name, bytes] of Object.entries(WAYS)) {
     t.pass();
   });
 }
+
+t.test('connections that are kept idle keep nobody out', async (t) => {
+  const gateway = await startGateway(t, upstream.url, { MAX_CONNECTIONS: `${PLACES}` });
+  const key = await gateway.key(await gateway.company());
+  const request = `GET /v1/models HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${key}\r\n\r\n`;
+  const { hostname, port } = new URL(gateway.url);
+  const open = () => connect(Number(port), hostname).on('error', () => {});
+  for (let n = 0; n < PLACES; n++) {
+    const socket = open();
+    t.teardown(() => socket.destroy());
+    socket.write(request);
+    t.match(String((await once(socket, 'data'))[0]), /^HTTP\/1\.1 200/);
+  }
+  const answered = async (): Promise<boolean> => {
+    const socket = open();
+    t.teardown(() => socket.destroy());
+    socket.write(request);
+    return await new Promise((resolve) => socket.once('data', () => resolve(true)).once('close', () => resolve(false)));
+  };
+  await until(answered, 'somebody else is served');
+});
