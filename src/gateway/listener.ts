@@ -141,7 +141,7 @@ function makeRoom({ open, answering }: Connections, count: number): void {
   // those that sent nothing yet have just come, or soon reach their deadline
   const idle = [...open].filter((socket) => socket.bytesRead > 0 && answering(socket) === null);
   const most = largestGroup(idle, ({ remoteAddress }) => networkOf(remoteAddress));
-  for (const socket of most.slice(0, Math.ceil(count))) socket.destroy();
+  for (const socket of most.slice(0, Math.ceil(count))) socket.setTimeout(1); // unless the next request is coming
 }
 
 /** What a server has to be created with for the limits to hold. */
