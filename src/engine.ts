@@ -82,7 +82,11 @@ export interface EngineOptions {
   readonly collectYoung?: () => void;
   /** The gateway's name for operators. Default: that of the machine. */
   readonly name?: string;
+  readonly prepare?: Prepare | undefined;
 }
+
+/** Does what the migrated database needs before anything uses it. */
+export type Prepare = (db: Database) => Promise<void>;
 
 /**
  * Puts one gateway together: database (embedded without DATABASE_URL), migrations, caches,
@@ -92,10 +96,10 @@ export interface EngineOptions {
 export async function openEngine(
   config: Config,
   log: Log,
-  { clock = Date.now, collectYoung, name = hostname() || 'unnamed' }: EngineOptions = {},
+  { clock = Date.now, collectYoung, name = hostname() || 'unnamed', prepare }: EngineOptions = {},
 ): Promise<Engine> {
   const writer = randomUUID();
-  const foundation = await openFoundation(config, writer, log);
+  const foundation = await openFoundation(config, writer, log, prepare);
   const { db, databaseUrl, spool, demo } = foundation;
   const upstream = await upstreamOf(config, demo, log);
   const calendar = new Calendar(config.billingTimezone);
@@ -221,12 +225,13 @@ function heartbeatOf(store: GatewayStore, ledger: BatchLedger, limiter: LeasedLi
  * Opens spool, database and demo upstream, and migrates the database. The spool is the ledger's to close.
  * @throws as `openEngine` does
  */
-async function openFoundation(config: Config, writer: string, log: Logger) {
+async function openFoundation(config: Config, writer: string, log: Logger, prepare?: Prepare) {
   const spool = openSpool(config, writer, log);
   try {
     const base = await openBase(config, log, QUERY_CONNECTIONS, async (db) => {
       await migrate(db, { billingTimezone: config.billingTimezone });
       if (!(await ensureTenantRole(db))) log.warn({}, NO_TENANT_ROLE);
+      await prepare?.(db);
     });
     return { ...base, spool };
   } catch (error) {

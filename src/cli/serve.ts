@@ -1,6 +1,7 @@
 import { type App, openApp } from '../app.ts';
 import type { Config } from '../config.ts';
-import { type Welcome, welcome } from '../demo/first-run.ts';
+import { prepareDemo, type Welcome, welcome } from '../demo/first-run.ts';
+import type { Prepare } from '../engine.ts';
 import { flushLog, type Logger, openLog } from '../log.ts';
 import { collectYoung, reclaimAtRest } from '../runtime/collection.ts';
 import { tuneHeap } from '../runtime/heap.ts';
@@ -25,7 +26,8 @@ export async function serve(config: Config, demo: boolean, announce: (started: O
   );
   const log = openLog(config.logLevel);
   if (workers !== null) process.on('SIGHUP', () => void app?.replace?.());
-  app = workers === null ? await openApp(config, log, { collectYoung }) : await workers(log);
+  const prepare = demo ? prepareDemo : undefined;
+  app = workers === null ? await openApp(config, log, { collectYoung, prepare }) : await workers(log, prepare);
   try {
     await app.listen();
     const greeting = demo ? await welcome(app.db, config.keyPrefix) : null;
@@ -48,11 +50,11 @@ export async function serve(config: Config, demo: boolean, announce: (started: O
 }
 
 /** Opens several workers; null: there is one, and this process is it. The code for several is loaded only where they are. */
-async function workersOf(config: Config): Promise<((log: Logger) => Promise<App>) | null> {
+async function workersOf(config: Config): Promise<((log: Logger, prepare?: Prepare) => Promise<App>) | null> {
   if (config.workers === 1) return null;
   const { countWorkers, openWorkers } = await import('../workers/open.ts');
   const count = countWorkers(config);
-  return count === 1 ? null : (log) => openWorkers(config, log, count);
+  return count === 1 ? null : (log, prepare) => openWorkers(config, log, count, prepare);
 }
 
 /** Resolves with the first of these signals; a second one ends the process at once. @param kill called just before */

@@ -6,7 +6,7 @@ import { createAssistant } from '../store/assistant.ts';
 import { createCompany, listCompanies } from '../store/company.ts';
 import type { Database, Sql } from '../store/database.ts';
 import { lockFirstRun } from '../store/demo.ts';
-import { createKey } from '../store/key.ts';
+import { createKey, listKeys } from '../store/key.ts';
 import { createModel } from '../store/model.ts';
 import { createUser, findUser, listUsers } from '../store/user.ts';
 
@@ -26,20 +26,16 @@ interface Login {
 }
 
 const OPERATOR = 'operator@localhost';
+const MS = 10_000;
 
 /**
- * Creates a demo company with models, an assistant, an operator and a key on the first start.
- * Later starts, and a database with other companies, change nothing.
+ * Creates a demo company with models and an assistant in a database without companies. Gateways are opened after it:
+ * one that was open would not know the models for some milliseconds, while its key is printed already.
  */
-export async function welcome(db: Database, keyPrefix: string): Promise<Welcome> {
-  return actingAs(db, ACTOR, 10_000, async (sql) => {
+export async function prepareDemo(db: Database): Promise<void> {
+  await actingAs(db, ACTOR, MS, async (sql) => {
     await lockFirstRun(sql); // two first starts at the same time create one company
-    const companies = await listCompanies(sql);
-    if (companies.length > 0) {
-      const existing = companies.find(({ name }) => name === COMPANY);
-      const operator = (await listUsers(sql, null)).find(({ role }) => role === 'operator');
-      return { companyId: existing?.id ?? null, first: null, operator: operator?.email ?? null };
-    }
+    if ((await listCompanies(sql)).length > 0) return;
     const company = await createCompany(sql, { name: COMPANY, monthly_budget_eur: '50' });
     await createDemoModels(sql);
     await createAssistant(sql, {
@@ -48,14 +44,26 @@ export async function welcome(db: Database, keyPrefix: string): Promise<Welcome>
       system_prompt: 'Summarise what you are given in three sentences, in the language it is written in.',
       model_slug: 'demo-chat',
     });
+  });
+}
+
+/** Creates an operator and a key where the demo company has none yet: at the first start that listens. */
+export async function welcome(db: Database, keyPrefix: string): Promise<Welcome> {
+  return actingAs(db, ACTOR, MS, async (sql) => {
+    await lockFirstRun(sql);
+    const companyId = (await listCompanies(sql)).find(({ name }) => name === COMPANY)?.id ?? null;
+    if (companyId === null || (await listKeys(sql, companyId)).length > 0) {
+      const operator = (await listUsers(sql, null)).find(({ role }) => role === 'operator');
+      return { companyId, first: null, operator: operator?.email ?? null };
+    }
     const login = await createOperator(sql);
     const { key } = await createKey(sql, keyPrefix, {
-      company_id: company.id,
+      company_id: companyId,
       name: 'first key',
       scopes: ['chat', 'embeddings', 'assistants'],
       created_by: ACTOR,
     });
-    return { companyId: company.id, first: { key, login }, operator: OPERATOR };
+    return { companyId, first: { key, login }, operator: OPERATOR };
   });
 }
 

@@ -1,8 +1,8 @@
 import t from 'tap';
-import { welcome } from '../../src/demo/first-run.ts';
+import { prepareDemo, type Welcome, welcome } from '../../src/demo/first-run.ts';
 import { createAssistant } from '../../src/store/assistant.ts';
 import { createCompany } from '../../src/store/company.ts';
-import type { Sql } from '../../src/store/database.ts';
+import type { Database, Sql } from '../../src/store/database.ts';
 import { hasDemo, removeDemo } from '../../src/store/demo.ts';
 import { createModel } from '../../src/store/model.ts';
 import { createUser } from '../../src/store/user.ts';
@@ -19,11 +19,16 @@ const MODEL = {
   cost_eur_per_1k_output: '1',
 } as const;
 
+async function start(db: Database): Promise<Welcome> {
+  await prepareDemo(db);
+  return welcome(db, 'svc_');
+}
+
 t.test('what the first start created goes, and nothing else; a later start creates it again', async (t) => {
   const { db } = await testDatabase(t);
   t.equal(await db.run(MS, hasDemo), false);
-  const companyId = (await welcome(db, 'svc_')).companyId as string;
-  await welcome(db, 'svc_'); // one more key
+  const companyId = (await start(db)).companyId as string;
+  await start(db);
   await db.run(MS, (sql) => createModel(sql, { ...MODEL, slug: 'mine' }));
   await db.run(MS, (sql) => addUsage(sql, [{ company: companyId, model: 'demo-chat', prompt: 5 }]));
   t.equal(await db.run(MS, hasDemo), true);
@@ -36,12 +41,12 @@ t.test('what the first start created goes, and nothing else; a later start creat
     (select count(*)::int from api_keys) as keys, (select count(*)::int from api_usage) as calls, (select count(*)::int from users) as users`;
   t.same([...(await db.run(MS, left))], [{ companies: 0, models: 'mine', keys: 0, calls: 1, users: 1 }]);
   t.same(await db.transaction(MS, removeDemo), { removed: [], kept: [] });
-  t.match(await welcome(db, 'svc_'), { first: { login: null, key: /^svc_/ } }, 'the operator is still there');
+  t.match(await start(db), { first: { login: null, key: /^svc_/ } }, 'the operator is still there');
 });
 
 t.test('what others use is kept, and it says for whom', async (t) => {
   const { db } = await testDatabase(t);
-  const companyId = (await welcome(db, 'svc_')).companyId as string;
+  const companyId = (await start(db)).companyId as string;
   await db.run(MS, async (sql) => {
     const { id } = await createCompany(sql, { name: 'Acme' });
     await createAssistant(sql, { company_id: id, name: 'A', system_prompt: 'x', model_slug: 'demo-chat' });
