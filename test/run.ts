@@ -127,10 +127,12 @@ function coreTimes(): { idle: number; all: number } {
 async function runGroup(group: readonly Run[]): Promise<void> {
   const { fastHttp } = group[0] as Run;
   let began = performance.now();
+  const { TAP_GREP } = process.env;
   const child = spawn(process.execPath, ['--import', BEFORE, TOGETHER], {
     env: {
       ...{ NODE_COMPILE_CACHE: COMPILE_CACHE, ...process.env, TAP_TIMEOUT: `${TIMEOUT_S}`, FAST_HTTP: fastHttp },
       TEST_FILES: group.map(({ file }) => file).join(' '),
+      ...(TAP_GREP && { TAP_GREP: `.\n${TAP_GREP}` }), // of the tests in each file
     },
     stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
   }) as ChildProcessByStdio<null, Readable, null>;
