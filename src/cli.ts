@@ -146,7 +146,7 @@ function listenRemedy(error: NodeJS.ErrnoException & { port?: number; hostname?:
     return `; set ${isAdmin ? 'ADMIN_HOST' : 'HOST'} to an address of this machine`;
   if (syscall !== 'listen') return '';
   return port === -1
-    ? '; set LISTEN_SOCKET to a path of at most 103 bytes, in a folder that is there and can be written to'
+    ? '; set LISTEN_SOCKET to a path in a folder that is there and can be written to'
     : `; set ${isAdmin ? 'ADMIN_PORT' : 'PORT'} to another port`;
 }
 

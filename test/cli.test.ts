@@ -221,14 +221,12 @@ t.test('a port in use is one line that names the variable to change', async (t) 
 });
 
 t.test('an address that cannot be listened on is one line that names the variable to change', async (t) => {
-  const long = `/tmp/${'s'.repeat(120)}`;
   const nowhere = { host: 'a b', port: 0 };
   for (const [env, where, told] of [
     [{ HOST: '203.0.113.1' }, { host: '203.0.113.1', port: 0 }, /EADDRNOTAVAIL.*; set HOST to an address of this/],
     [{ HOST: 'a b' }, nowhere, /^tollgate: getaddrinfo .*; set HOST to an address of this machine$/m],
     [{ ADMIN_HOST: 'a b' }, nowhere, /^tollgate: getaddrinfo .*; set ADMIN_HOST to an address of this machine$/m],
-    [{ LISTEN_SOCKET: '/no/s' }, { path: '/no/s' }, /EACCES.*; set LISTEN_SOCKET to .* in a folder that is there/],
-    [{ LISTEN_SOCKET: long }, { path: long }, /EINVAL.*; set LISTEN_SOCKET to a path of at most 10\d bytes/],
+    [{ LISTEN_SOCKET: '/no/s' }, { path: '/no/s' }, /EACCES.*; set LISTEN_SOCKET to a path in a folder that is there/],
   ] as const) {
     const server = createServer();
     const [error] = await once(server.listen(where), 'error');

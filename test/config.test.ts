@@ -253,6 +253,10 @@ t.test('time zones are those the runtime knows', async (t) => {
   t.match(mistakes({ BILLING_TIMEZONE: 'Europe/Atlantis' }), [/^BILLING_TIMEZONE: must be an IANA time zone/]);
 });
 
+t.test('a path of a socket that is too long is refused, where Node may cut it off', async (t) => {
+  t.match(mistakes({ LISTEN_SOCKET: `/${'s'.repeat(120)}` }), [/^LISTEN_SOCKET: must be a path of at most 10\d bytes/]);
+});
+
 t.test('FAST_HTTP is on unless it is switched off', async (t) => {
   t.equal(readConfig({}).fastHttp, true);
   t.equal(readConfig({ FAST_HTTP: 'off' }).fastHttp, false);

@@ -1,6 +1,6 @@
-import { randomUUIDv7 } from 'node:crypto';
 import t from 'tap';
 import { type BilledCall, readExport, reconcile, spanOf } from '../../src/domain/reconcile.ts';
+import { newRequestId } from '../../src/runtime/request-id.ts';
 
 const HOUR = 3_600_000;
 const call = (requestId: string | null, at: number): BilledCall => ({
@@ -14,8 +14,8 @@ const call = (requestId: string | null, at: number): BilledCall => ({
 });
 
 t.test('a call is found by our id though the upstream tells its end, hours later', async (t) => {
-  const id = randomUUIDv7();
   const began = Date.now();
+  const id = newRequestId(began);
   const billed = [call(id, began + 3 * HOUR)];
   const [first, last] = spanOf(billed);
   t.ok(first <= began && first > began - 60_000);
