@@ -157,15 +157,15 @@ class PlainStream implements ResponseStream {
   readonly #onSent: () => void;
   readonly #onDrain: () => void;
   #gathers = false;
-  /** Whether `onDrain` will be called. */
-  #waits = false;
+  /** What `onDrain` waits for. */
+  #full: ServerResponse | Socket | null = null;
 
   constructor(res: ServerResponse, begin: () => void, onDrain: () => void, onSent: () => void) {
     this.#res = res;
     this.#begin = begin;
     this.#onSent = onSent;
     this.#onDrain = () => {
-      this.#waits = false;
+      this.#full = null;
       onDrain();
     };
   }
@@ -192,6 +192,7 @@ class PlainStream implements ResponseStream {
   end(): void {
     if (!this.#res.headersSent) this.#begin();
     this.flush(); // Node 22 and 24 send the end of the body before corked bytes
+    this.#full?.off('drain', this.#onDrain);
     this.#res.end();
     this.#onSent();
   }
@@ -201,11 +202,12 @@ class PlainStream implements ResponseStream {
   }
 
   #flows(): boolean {
-    const flows = !this.#res.writableNeedDrain;
-    if (!flows && !this.#waits) {
-      this.#waits = true;
-      this.#res.once('drain', this.#onDrain);
-    }
-    return flows;
+    if (this.#full !== null) return false;
+    const res = this.#res;
+    if (res.writableNeedDrain) this.#full = res;
+    // where less was corked than a response takes, Node 22 and 24 do not tell that its connection is full
+    else if (res.socket?.writableNeedDrain) this.#full = res.socket;
+    this.#full?.once('drain', this.#onDrain);
+    return this.#full === null;
   }
 }
