@@ -180,7 +180,7 @@ class PlainStream implements ResponseStream {
     if (!this.#gathers) res.cork();
     this.#gathers = true;
     res.write(Buffer.from(buffer.subarray(start, end)));
-    return this.#flows();
+    return res.writableNeedDrain ? this.flush() : this.#flows();
   }
 
   flush(): boolean {
@@ -201,13 +201,13 @@ class PlainStream implements ResponseStream {
     this.#gathers = false;
   }
 
+  /** By the connection, once the response has it: on Node 22 and 24 a response that was corked does not tell. */
   #flows(): boolean {
     if (this.#full !== null) return false;
-    const res = this.#res;
-    if (res.writableNeedDrain) this.#full = res;
-    // where less was corked than a response takes, Node 22 and 24 do not tell that its connection is full
-    else if (res.socket?.writableNeedDrain) this.#full = res.socket;
-    this.#full?.once('drain', this.#onDrain);
-    return this.#full === null;
+    const way = this.#res.socket ?? this.#res;
+    if (!way.writableNeedDrain) return true;
+    this.#full = way;
+    way.once('drain', this.#onDrain);
+    return false;
   }
 }
