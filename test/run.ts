@@ -24,11 +24,11 @@ const BOTH_WAYS = /\btest\/(spec|edge|sdk)\//;
 /** What V8 compiled is kept for the next file and process: without it each spends 0.3 to 0.5 s of CPU on that. */
 const COMPILE_CACHE = fileURLToPath(new URL('../.tap/compile-cache', import.meta.url));
 const BEFORE = new URL('support/no-async-hooks.ts', import.meta.url).href;
-const JOBS = 6; // at once; on two cores: a file computes for a third of its time and waits for the rest
+const JOBS = 6; // at once; on two cores: a process computes for a third of its time and waits for the rest
 /** Most that run beside these while cores are idle: the six may all be waiting for a timeout or for a database. */
 const MORE_JOBS = 6;
 const LOOK_MS = 250; // at how much of the cores is idle
-const IDLE_SHARE = 0.25; // of all cores, from which on one more file is started
+const IDLE_SHARE = 0.25; // of all cores, from which on one more process is started
 /** Seconds that each run took when all were run last: the longest go first, so that none runs on alone at the end. */
 const TIMES = fileURLToPath(new URL('../.tap/times.json', import.meta.url));
 const UNKNOWN_S = 8; // the first time
@@ -79,8 +79,8 @@ function ways(file: string): Run[] {
 /** Files of one folder, some in each group; the longest group is first. */
 function together(runs: readonly Run[]): Run[][] {
   const groups: Run[][] = [];
-  const alone = (run: Run) => (ALONE.test(run.file) ? run.name : `${dirname(run.file)} ${run.fastHttp}`);
-  for (const [, room] of Map.groupBy(runs, alone)) {
+  const roomOf = (run: Run) => (ALONE.test(run.file) ? run.name : `${dirname(run.file)} ${run.fastHttp}`);
+  for (const room of Map.groupBy(runs, roomOf).values()) {
     let group: Run[] | undefined;
     for (const run of room.toSorted((a, b) => secondsOf([b]) - secondsOf([a]))) {
       if (group === undefined || secondsOf([...group, run]) > GROUP_S) {
@@ -101,7 +101,7 @@ async function runGroups(): Promise<void> {
   for (let group = groups.shift(); group !== undefined; group = groups.shift()) await runGroup(group);
 }
 
-/** Starts one more file at each look that finds cores idle, so a machine that is busy otherwise gets no more than JOBS. */
+/** Starts one more process at each look that finds cores idle, so a machine that is busy otherwise gets no more than JOBS. */
 async function useIdleCores(): Promise<void> {
   const more = new Set<Promise<void>>();
   for (let before = coreTimes(); groups.length > 0; ) {

@@ -1,7 +1,7 @@
 import { readUuid } from '../domain/field.ts';
 import { type AlertRow, listAlerts, retryAlerts } from '../store/alert.ts';
+import { rowsOf } from '../store/company.ts';
 import { type Command, command, flag, optional } from './command.ts';
-import { rowsOf } from './company.ts';
 import { listing, minute } from './text.ts';
 
 const MOST_LISTED = 1000;

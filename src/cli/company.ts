@@ -13,8 +13,7 @@ import {
   readUuid,
 } from '../domain/field.ts';
 import { limitTexts } from '../domain/limit-text.ts';
-import { type CompanyRow, createCompany, findCompany, listCompanies, setCompany } from '../store/company.ts';
-import type { Sql } from '../store/database.ts';
+import { type CompanyRow, createCompany, listCompanies, setCompany } from '../store/company.ts';
 import { unknownSlugs } from '../store/model.ts';
 import {
   type Command,
@@ -131,12 +130,6 @@ export const companyCommands: readonly Command[] = [
     },
   }),
 ];
-
-/** Rows of a company, or of all. @throws RefusedChange when there are none because there is no such company */
-export async function rowsOf<T>(sql: Sql, company: string | null, rows: T[]): Promise<T[]> {
-  if (rows.length === 0 && company !== null) await findCompany(sql, company);
-  return rows;
-}
 
 export function budgetText(budget: string | null): string {
   return isLimited(budget) ? budget : 'unlimited';

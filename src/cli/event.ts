@@ -1,9 +1,8 @@
 import { EVENT_DAYS, EVENT_KINDS } from '../domain/event.ts';
 import { oneOf, readInstant, readUuid } from '../domain/field.ts';
-import { findCompany } from '../store/company.ts';
+import { findCompany, rowsOf } from '../store/company.ts';
 import { type EventFilter, type EventRow, listEvents, replayEvents } from '../store/event.ts';
 import { type Command, command, flag, optional, UsageError, type Values } from './command.ts';
-import { rowsOf } from './company.ts';
 import { listing, minute } from './text.ts';
 
 const MOST_LISTED = 1000;

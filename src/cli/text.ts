@@ -21,16 +21,9 @@ export function table(heading: readonly string[], rows: readonly (readonly Cell[
   const widths = heading.map((_, column) => Math.max(...lines.map((line) => length(line[column] as string))));
   const padded = (cell: string, column: number): string => {
     const space = ' '.repeat((widths[column] as number) - length(cell));
-    return right.includes(heading[column] as string) ? space + cell : cell + space;
+    return CELL + (right.includes(heading[column] as string) ? space + cell : cell + space);
   };
-  return lines
-    .map((line) =>
-      line
-        .map((cell, column) => CELL + padded(cell, column))
-        .join('')
-        .trimEnd(),
-    )
-    .join('\n');
+  return lines.map((line) => line.map(padded).join('')).join('\n');
 }
 
 /** Draws the tables of a text. Where one is wider than the terminal, its lines go on below, indented. */
@@ -41,7 +34,7 @@ export function fitted(text: string, columns: number = Number.POSITIVE_INFINITY)
     const drawn = [first];
     for (const cell of cells) {
       const longer = `${drawn.at(-1)}  ${cell}`;
-      if (length(longer) > columns) drawn.push(`    ${cell}`);
+      if (length(longer.trimEnd()) > columns) drawn.push(`    ${cell}`);
       else drawn[drawn.length - 1] = longer;
     }
     return drawn.map((line) => line.trimEnd());

@@ -1,7 +1,7 @@
 import { oneOf, orNone, readInstant, readName, readUuid } from '../domain/field.ts';
 import { type Access, createToken, listTokens, revokeToken, type TokenRow } from '../store/admin-token.ts';
+import { rowsOf } from '../store/company.ts';
 import { type Command, command, optional, required } from './command.ts';
-import { rowsOf } from './company.ts';
 import { ACTOR } from './database.ts';
 import { card, instant, listing, minute } from './text.ts';
 

@@ -6,13 +6,13 @@ import { INVITATION_PATH } from '../domain/invitation.ts';
 import { hashPassword, readPassword } from '../domain/password.ts';
 import { throwNotFound } from '../domain/refused-change.ts';
 import { COMPANY_ROLES, ROLES } from '../domain/user.ts';
+import { rowsOf } from '../store/company.ts';
 import type { Sql } from '../store/database.ts';
 import { erasePerson } from '../store/erasure.ts';
 import { createInvitation } from '../store/invitation.ts';
 import { deleteSessionsOf } from '../store/session.ts';
 import { createUser, findUser, listUsers, removeUser, setPasswordHash } from '../store/user.ts';
 import { type Command, command, Failure, flag, named, optional, required, UsageError } from './command.ts';
-import { rowsOf } from './company.ts';
 import { ACTOR } from './database.ts';
 import { card, erasedText, instant, listing, minute } from './text.ts';
 

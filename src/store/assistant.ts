@@ -1,7 +1,7 @@
 import type { Visibility } from '../domain/assistant.ts';
 import { throwNotFound } from '../domain/refused-change.ts';
 import { given } from './columns.ts';
-import { type Changes, findCompany, unknownCompany } from './company.ts';
+import { type Changes, rowsOf, unknownCompany } from './company.ts';
 import type { Sql } from './database.ts';
 import { explaining } from './database-error.ts';
 
@@ -67,8 +67,7 @@ export async function setAssistant(
 export async function listAssistants(sql: Sql, company: string | null): Promise<AssistantRow[]> {
   const rows = await sql<AssistantRow[]>`
     select ${columns(sql)} from assistants ${company === null ? sql`` : sql`where company_id = ${company}`} order by name, id`;
-  if (rows.length === 0 && company !== null) await findCompany(sql, company);
-  return rows;
+  return rowsOf(sql, company, rows);
 }
 
 /**

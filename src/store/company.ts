@@ -110,6 +110,12 @@ export async function readClosing(sql: Sql, id: string): Promise<Date | null> {
   return row?.closed_at ?? null;
 }
 
+/** Rows of a company, or of all. @throws RefusedChange not_found when there are none because there is no such company */
+export async function rowsOf<T>(sql: Sql, company: string | null, rows: T[]): Promise<T[]> {
+  if (rows.length === 0 && company !== null) await findCompany(sql, company);
+  return rows;
+}
+
 export function unknownCompany(id: string): never {
   throwNotFound('company', `There is no company ${id}.`);
 }

@@ -3,7 +3,7 @@ import type { LimitColumns } from '../domain/limits.ts';
 import { throwConflict, throwNotFound } from '../domain/refused-change.ts';
 import type { Scope } from '../domain/scope.ts';
 import { given } from './columns.ts';
-import { type Changes, findCompany, unknownCompany } from './company.ts';
+import { type Changes, rowsOf, unknownCompany } from './company.ts';
 import type { Sql } from './database.ts';
 import { explaining } from './database-error.ts';
 
@@ -132,8 +132,7 @@ export async function listActiveKeys(sql: Sql): Promise<KeyRow[]> {
 export async function listKeys(sql: Sql, company: string): Promise<KeyRow[]> {
   const rows = await sql<KeyRow[]>`
     select ${columns(sql)} from api_keys where company_id = ${company} order by created_at desc, id`;
-  if (rows.length === 0) await findCompany(sql, company);
-  return rows;
+  return rowsOf(sql, company, rows);
 }
 
 /** @param company if given, keys of other companies count as not found @throws RefusedChange not_found */
