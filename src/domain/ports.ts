@@ -168,8 +168,13 @@ export interface LedgerStore {
   touchKeys(lastUsed: readonly (readonly [keyId: string, at: number])[]): Promise<void>;
   /** Makes those reservations that fit their budgets and returns their request ids; they expire after the lease. */
   reserve(writer: string, leaseSeconds: number, wanted: readonly Reservation[]): Promise<ReadonlySet<string>>;
-  /** Ends some reservations and renews the lease of others. */
-  keepReservations(ended: readonly string[], renewed: readonly string[], leaseSeconds: number): Promise<void>;
+  /** Ends some reservations and renews the lease of others; makes those of them again that expired and were deleted. */
+  keepReservations(
+    writer: string,
+    ended: readonly string[],
+    renewed: readonly Reservation[],
+    leaseSeconds: number,
+  ): Promise<void>;
 }
 
 /** A record that the database can never take. */

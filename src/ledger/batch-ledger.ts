@@ -250,13 +250,13 @@ export class BatchLedger implements Ledger {
     while (!this.#abandoned && (!this.#closing || this.#backlog.size > 0)) {
       try {
         this.#beat();
+        await this.#reservations.keep(false).catch(() => {}); // tried again; leases run out also where no batch is taken
         await this.#insertNext();
         if (this.#uncertain !== null) continue;
+        await this.#spendReader.poll(); // the first one before anything is read: later ones tell what changed since
         await this.#spendReader.answer();
-        await this.#spendReader.poll();
         await this.#answerUsage();
         await this.#lastUsed.store(false);
-        await this.#reservations.keep(false);
         if (!this.available) this.#options.log.warn({ records: this.backlog }, 'ledger: the database is back');
         this.available = true;
         const isBusy = this.#backlog.size >= this.#batchSize || this.#backlog.isLong || this.#spendReader.isWanted;

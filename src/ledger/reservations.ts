@@ -11,7 +11,7 @@ interface Wanted extends PromiseWithResolvers<boolean> {
 }
 
 /**
- * Reservations of requests of companies with a strict budget (sql/0010_strict_budgets.sql).
+ * Reservations of requests of companies with a strict budget (reserve_budget in sql/0044_distribution.sql).
  * Requests that arrive during a round trip share the next one, so none waits for more than two.
  * Inserting a record ends its reservation in the database; requests without a record release it here.
  */
@@ -19,7 +19,7 @@ export class Reservations {
   readonly #store: LedgerStore;
   readonly #writer: string;
   readonly #timing: Timing;
-  readonly #open = new Set<string>();
+  readonly #open = new Map<string, Reservation>();
   #wanted: Wanted[] = [];
   #ended: string[] = [];
   #asking = false;
@@ -65,8 +65,13 @@ export class Reservations {
     const renew = this.#open.size > 0 && now - this.#renewedAt >= RENEW_MS;
     if (!renew && (this.#ended.length === 0 || (!final && now - this.#deletedAt < DELETE_MS))) return;
     const ended = this.#ended;
-    await this.#store.keepReservations(ended, renew ? [...this.#open] : [], LEASE_SECONDS);
-    this.#ended = this.#ended.slice(ended.length);
+    this.#ended = [];
+    try {
+      await this.#store.keepReservations(this.#writer, ended, renew ? [...this.#open.values()] : [], LEASE_SECONDS);
+    } catch (error) {
+      this.#ended.push(...ended);
+      throw error;
+    }
     this.#deletedAt = now;
     if (renew) this.#renewedAt = now;
   }
@@ -78,9 +83,15 @@ export class Reservations {
       this.#wanted = [];
       const asked = wanted.map(({ reservation }) => reservation);
       try {
+        // leases that ran out while the database was away are renewed first: this request could take their place
+        if (this.#timing.uptime() - this.#renewedAt >= LEASE_SECONDS * 1000) await this.keep(false);
+        if (this.#open.size === 0) this.#renewedAt = this.#timing.uptime();
         const fitting = await this.#store.reserve(this.#writer, LEASE_SECONDS, asked);
-        for (const id of fitting) this.#open.add(id);
-        for (const { reservation, resolve } of wanted) resolve(fitting.has(reservation.requestId));
+        for (const { reservation, resolve } of wanted) {
+          const fits = fitting.has(reservation.requestId);
+          if (fits) this.#open.set(reservation.requestId, reservation);
+          resolve(fits);
+        }
       } catch {
         this.#ended.push(...asked.map(({ requestId }) => requestId)); // the database may have made them although its answer was lost
         for (const { reject } of wanted) reject(new GatewayError('service_unavailable'));

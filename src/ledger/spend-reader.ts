@@ -14,11 +14,17 @@ interface SpendReaderOptions extends ReaderOptions {
   readonly monthOf: (at: number) => string;
 }
 
-/** Requests that wait for the spend of one company or key in one month. */
-interface Waiting {
+/** The spend of one company or key in one month. */
+interface Figure {
   /** See MonthSpend. */
   readonly id: string;
   readonly month: string;
+}
+
+/** Requests that wait for it. */
+interface Waiting extends Figure {
+  /** It is read at once: no batch can change it, and what others change later, a poll will tell. */
+  readonly atOnce: boolean;
   readonly promise: Promise<Femto>;
   readonly settle: (error: GatewayError | null) => void;
 }
@@ -26,11 +32,16 @@ interface Waiting {
 /**
  * Reads spend from the database into the table: figures that requests wait for, and figures that other gateways and
  * the application changed. When that of a company changed, those of its keys in use are read again, so that many idle
- * keys with budgets cost nothing. The ledger calls it between batches (see SpendTable).
+ * keys with budgets cost nothing. The ledger calls it between batches (see SpendTable), but for figures that no batch
+ * can change: those are read at once.
  */
 export class SpendReader {
   readonly #options: SpendReaderOptions;
-  #waiting: Waiting[] = [];
+  /** By id and month. */
+  readonly #waiting = new Map<string, Waiting>();
+  #isReading = false;
+  /** Polls so far. */
+  #polls = 0;
   #cursor: string | null = null;
   #polledAt = Number.NEGATIVE_INFINITY;
   #pollMs = IDLE_POLL_MS;
@@ -41,8 +52,9 @@ export class SpendReader {
     this.#options = options;
   }
 
+  /** A request waits for a figure that is to be read between batches. */
   get isWanted(): boolean {
-    return this.#waiting.length > 0;
+    return this.#wanted(false).length > 0;
   }
 
   /** When the next poll is due, in milliseconds of `uptime`. */
@@ -70,13 +82,14 @@ export class SpendReader {
 
   /** The figure once it is read. Rejects with GatewayError 503 when that takes longer than PATIENCE_MS. */
   request(id: string, month: string): Promise<Femto> {
-    const same = this.#waiting.find((waiting) => waiting.id === id && waiting.month === month);
+    const name = `${id} ${month}`;
+    const same = this.#waiting.get(name);
     if (same !== undefined) return same.promise;
     const { table, timing, isAvailable, onRequest } = this.#options;
     const { promise, resolve, reject } = Promise.withResolvers<Femto>();
     const settle = (error: GatewayError | null): void => {
       cancel();
-      this.#waiting = this.#waiting.filter((waiting) => waiting.promise !== promise);
+      this.#waiting.delete(name);
       // a month that begins while the database is away begins at zero for those whose earlier month is known
       if (error !== null && table.get(id, month) === undefined && this.#mayAssume(id, month)) table.assume(id, month);
       const spent = table.get(id, month); // a figure in doubt serves where it cannot be read again
@@ -84,16 +97,18 @@ export class SpendReader {
       else reject(error ?? new GatewayError('service_unavailable'));
     };
     const cancel = timing.after(PATIENCE_MS, () => settle(new GatewayError('service_unavailable')));
-    this.#waiting.push({ id, month, promise, settle });
+    const atOnce = this.#polls > 0 && table.isUntouched(id, month);
+    this.#waiting.set(name, { id, month, atOnce, promise, settle });
     const serves = table.get(id, month) !== undefined || this.#mayAssume(id, month);
     if (!isAvailable() && serves) settle(new GatewayError('service_unavailable'));
+    else if (atOnce) void this.#readAtOnce();
     else onRequest();
     return promise;
   }
 
   /** Reads what requests wait for, and what was assumed. @throws as the store does */
   async answer(): Promise<void> {
-    const waiting = [...this.#waiting]; // more may come while these are read
+    const waiting = this.#wanted(false); // more may come while these are read
     const wanted = [...waiting, ...this.#options.table.assumed()];
     if (wanted.length === 0) return;
     await this.#readInto(wanted);
@@ -108,6 +123,7 @@ export class SpendReader {
     const month = monthOf(timing.now());
     this.#pollMs = IDLE_POLL_MS; // before reading: what is heard meanwhile may not be in it
     const { cursor, sums } = await store.changedSpend(this.#cursor);
+    this.#polls++;
     for (const { id, month, eur } of sums) table.refresh(id, month, parseEur(eur));
     await this.#readInto(table.doubtKeys(sums));
     this.#cursor = cursor;
@@ -116,10 +132,34 @@ export class SpendReader {
     this.#polledAt = now;
   }
 
-  /** The database failed: refuses the requests that wait, and polls as soon as the database is back. */
+  /** A batch failed: refuses the requests that wait for one, and polls as soon as the database takes batches again. */
   fail(): void {
     this.#polledAt = Number.NEGATIVE_INFINITY;
-    for (const { settle } of this.#waiting) settle(new GatewayError('service_unavailable'));
+    for (const { settle } of this.#wanted(false)) settle(new GatewayError('service_unavailable'));
+  }
+
+  #wanted(atOnce: boolean): Waiting[] {
+    return [...this.#waiting.values()].filter((waiting) => waiting.atOnce === atOnce);
+  }
+
+  /** Reads the figures of which no record of this process waits for the database, also while it takes no batch. */
+  async #readAtOnce(): Promise<void> {
+    if (this.#isReading) return;
+    this.#isReading = true;
+    for (;;) {
+      const wanted = this.#wanted(true);
+      if (wanted.length === 0) break;
+      const polls = this.#polls;
+      try {
+        const figures = await this.#read(wanted);
+        if (polls !== this.#polls) continue; // what the poll told of them may be missing here
+        this.#keep(wanted, figures);
+        for (const { settle } of wanted) settle(null);
+      } catch {
+        for (const { settle } of wanted) settle(new GatewayError('service_unavailable'));
+      }
+    }
+    this.#isReading = false;
   }
 
   /** Reads a new month's figures for all companies at once, so that no request has to wait for them. */
@@ -129,16 +169,25 @@ export class SpendReader {
   }
 
   /** Reads figures into the table. */
-  async #readInto(wanted: readonly { readonly id: string; readonly month: string }[]): Promise<void> {
-    const { store, table } = this.#options;
+  async #readInto(wanted: readonly Figure[]): Promise<void> {
+    this.#keep(wanted, await this.#read(wanted));
+  }
+
+  #keep(wanted: readonly Figure[], figures: ReadonlyMap<string, Femto>): void {
+    for (const { id, month } of wanted) this.#options.table.set(id, month, figures.get(`${id} ${month}`) ?? 0n);
+  }
+
+  /** @returns figures by id and month; none where nothing was spent. @throws as the store does */
+  async #read(wanted: readonly Figure[]): Promise<Map<string, Femto>> {
+    const figures = new Map<string, Femto>();
     for (let from = 0; from < wanted.length; from += MAX_READ) {
       const some = wanted.slice(from, from + MAX_READ);
       const ids = new Set(some.map(({ id }) => id));
       const months = new Set(some.map(({ month }) => month));
-      const sums = await store.spend([...ids], [...months]);
-      const found = new Map(sums.map(({ id, month, eur }) => [`${id} ${month}`, parseEur(eur)]));
-      for (const { id, month } of some) table.set(id, month, found.get(`${id} ${month}`) ?? 0n);
+      const sums = await this.#options.store.spend([...ids], [...months]);
+      for (const { id, month, eur } of sums) figures.set(`${id} ${month}`, parseEur(eur));
     }
+    return figures;
   }
 
   /** Whether zero may stand for the figure: the month began while the database was away, and an earlier one is known. */

@@ -87,6 +87,15 @@ export class SpendTable {
     return figureOf(this.#months.get(month)?.get(id));
   }
 
+  /** Whether the figure was not read yet, and no record of this process that counts in it waits for the database. */
+  isUntouched(id: string, month: string): boolean {
+    const spends = this.#months.get(month);
+    const slash = id.indexOf('/');
+    if (slash > 0 && spends?.get(id.slice(0, slash))?.pending) return false;
+    const spend = spends?.get(id);
+    return spend === undefined || (!spend.read && spend.pending === ZERO);
+  }
+
   /** What the company of a key has spent, in femto-EUR; undefined when the figure has to be read first. */
   of(key: KeyMemory, month: string): Femto | undefined {
     if (!isCurrent(key.spend, month)) key.spend = this.#months.get(month)?.get(key.companyId) ?? null;

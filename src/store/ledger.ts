@@ -1,5 +1,5 @@
 import { formatEur } from '../domain/money.ts';
-import type { LedgerStore, MonthSum, RefusedRecord } from '../domain/ports.ts';
+import type { LedgerStore, MonthSum, RefusedRecord, Reservation } from '../domain/ports.ts';
 import { type BookedCall, TOKEN_DETAILS } from '../domain/usage.ts';
 import type { Database, Sql } from './database.ts';
 import { literal, SERVER_IDENTITY } from './server.ts';
@@ -57,47 +57,65 @@ export function ledgerStore(db: Database): LedgerStore {
     async touchKeys(lastUsed) {
       const ids = lastUsed.map(([id]) => id);
       const times = lastUsed.map(([, at]) => at);
-      // in the order of their ids, so that two gateways never wait for each other
+      // never waits for a transaction that changes a key: the next use of that key tells its time again
       await db.run(
         READ_MS,
         (sql) => sql`
+          with free as materialized (
+            select id from api_keys where id = any(${ids}::uuid[]) order by id for no key update skip locked
+          )
           update api_keys k set last_used_at = greatest(k.last_used_at, used.at)
           from (
             select id, max(to_timestamp(at / 1000)) as at
-            from unnest(${ids}::uuid[], ${times}::float8[]) as t (id, at) group by id order by id
-          ) as used
+            from unnest(${ids}::uuid[], ${times}::float8[]) as t (id, at) group by id
+          ) as used join free using (id)
           where k.id = used.id`,
       );
     },
     async reserve(writer, leaseSeconds, wanted) {
-      const requests = wanted.map(({ requestId, companyId, month, amount, bounded }) => ({
-        request_id: requestId,
-        company_id: companyId,
-        billing_month: month,
-        amount_eur: formatEur(amount),
-        bounded,
-      }));
       const rows = await db.run(
         READ_MS,
         (sql) => sql<{ id: string }[]>`
-          select reserve_budget(${writer}::uuid, ${leaseSeconds}::integer, ${JSON.stringify(requests)}::text::json)::text as id`,
+          select reserve_budget(${writer}::uuid, ${leaseSeconds}::integer, ${jsonOf(wanted)}::text::json)::text as id`,
       );
       return new Set(rows.map(({ id }) => id));
     },
-    async keepReservations(ended, renewed, leaseSeconds) {
-      await db.run(
-        READ_MS,
-        (sql) => sql`
+    async keepReservations(writer, ended, renewed, leaseSeconds) {
+      const ids = renewed.map(({ requestId }) => requestId);
+      await db.run(READ_MS, async (sql) => {
+        const expiry = sql`clock_timestamp() + make_interval(secs => ${leaseSeconds}::integer)`;
+        const kept = await sql<{ id: string }[]>`
           with ended as (
             delete from budget_reservations
             where request_id = any(${[...ended]}::uuid[])
-              or (expires_at < clock_timestamp() and request_id <> all(${[...renewed]}::uuid[]))
+              or (expires_at < clock_timestamp() and request_id <> all(${ids}::uuid[]))
           )
-          update budget_reservations set expires_at = clock_timestamp() + make_interval(secs => ${leaseSeconds}::integer)
-          where request_id = any(${[...renewed]}::uuid[])`,
-      );
+          update budget_reservations set expires_at = ${expiry} where request_id = any(${ids}::uuid[])
+          returning request_id::text as id`;
+        if (kept.length === ids.length) return;
+        const there = new Set(kept.map(({ id }) => id));
+        await sql`
+          insert into budget_reservations (request_id, company_id, billing_month, owner, amount_eur, expires_at)
+          select request_id, company_id, billing_month, ${writer}::uuid, amount_eur, ${expiry}
+          from json_to_recordset(${jsonOf(renewed.filter(({ requestId }) => !there.has(requestId)))}::text::json)
+            as r (request_id uuid, company_id uuid, billing_month date, amount_eur numeric)
+          on conflict do nothing`;
+      });
     },
   };
+}
+
+/** Reservations as `reserve_budget` takes them (sql/0044_distribution.sql). */
+function jsonOf(reservations: readonly Reservation[]): string {
+  return JSON.stringify(
+    reservations.map(({ requestId, companyId, month, amount, bounded }) => ({
+      request_id: requestId,
+      company_id: companyId,
+      billing_month: month,
+      amount_eur: formatEur(amount),
+      bounded,
+    })),
+  );
 }
 
 async function setAside(db: Database, refused: readonly RefusedRecord[]): Promise<void> {

@@ -752,3 +752,69 @@ t.test('the first records after a rest are written as soon as any: few wait long
   await clock.pass(10);
   t.equal(asked.inserts, 2);
 });
+
+t.test(
+  'while the database takes no batch, the spend of other companies is read and reservations are kept',
+  async (t) => {
+    const { company } = await strictCompany(db, '10');
+    const month = calendar.month(Date.now());
+    let kept = 0;
+    const stuck: LedgerStore = {
+      ...store,
+      insert: () => Promise.reject(failure(true, 'DEADLINE')),
+      keepReservations: (...args) => {
+        kept++;
+        return store.keepReservations(...args);
+      },
+    };
+    const { ledger } = open(t, { store: stuck });
+    ledger.start();
+    const someone = payer(randomUUID());
+    t.equal(await ledger.spentOf(someone, month), 0n);
+    ledger.book(record(someone.companyId, { payer: someone }), null);
+    await until(() => !ledger.available, 'a batch failed');
+    t.equal(await ledger.spentOf(payer(randomUUID()), month), 0n, 'of a company with no record in that batch');
+    const reservation = { requestId: randomUUID(), companyId: company, month, amount: COST, bounded: true };
+    t.equal(await ledger.reserve(reservation), true);
+    ledger.release(reservation.requestId);
+    await until(() => kept > 0, 'a reservation that ended is deleted');
+    await ledger.close(0);
+  },
+);
+
+t.test('reservations whose leases may have run out are renewed before another one is made', async (t) => {
+  const clock = new Clock();
+  const done: string[] = [];
+  let away = false;
+  const answer = async <T>(what: string, result: T): Promise<T> => {
+    if (away) throw failure(true);
+    done.push(what);
+    return result;
+  };
+  const log: LedgerStore = {
+    ...store,
+    changedSpend: () => answer('poll', { cursor: 'c', sums: [] }),
+    reserve: (_writer, _lease, wanted) => answer('reserve', new Set(wanted.map(({ requestId }) => requestId))),
+    keepReservations: (_writer, _ended, renewed) => answer(`renew ${renewed.length}`, undefined),
+  };
+  const { ledger } = open(t, { store: log, timing: clock, clock: () => clock.now() });
+  const ask = () =>
+    ledger.reserve({
+      requestId: randomUUID(),
+      companyId: randomUUID(),
+      month: '2026-11-01',
+      amount: COST,
+      bounded: true,
+    });
+  ledger.start();
+  await clock.pass(100);
+  t.equal(await ask(), true);
+  away = true;
+  await clock.pass(61_000);
+  await t.rejects(ask(), { name: 'service_unavailable' });
+  away = false;
+  done.length = 0;
+  t.equal(await ask(), true);
+  t.same(done.filter((what) => what !== 'poll').slice(0, 2), ['renew 1', 'reserve']);
+  await Promise.all([ledger.close(1000), clock.pass(5000)]);
+});

@@ -78,3 +78,50 @@ t.test('rows of calls: in the months that are named, of the key and company that
   });
   t.same(await ask([late], [NOVEMBER]), []);
 });
+
+t.test('a key that somebody is changing is passed over when uses are stored, and nobody waits for it', async (t) => {
+  const [changed, free] = await db.run(
+    10_000,
+    (sql) => sql<{ id: string }[]>`
+      with company as (insert into companies (name, monthly_budget_eur) values ('used', 1) returning id)
+      insert into api_keys (company_id, name, digest, prefix, scopes)
+      select id, 'key ' || n, sha256(convert_to('used' || n, 'UTF8')), 'svc_xxxx', array['chat'] from company, generate_series(1, 2) n
+      returning id::text`,
+  );
+  const at = Date.parse('2026-11-21T10:15:30Z');
+  const used = [changed, free].map((row) => [(row as { id: string }).id, at] as const);
+  await db.transaction(10_000, async (sql) => {
+    await sql`update api_keys set name = 'renamed' where id = ${used[0]?.[0] as string}`;
+    await store.touchKeys(used);
+  });
+  const told = () =>
+    db.run(
+      10_000,
+      (sql) => sql`select name from api_keys where last_used_at is not null and name like any('{renamed,key %}')`,
+    );
+  t.same(await told(), [{ name: 'key 2' }]);
+  await store.touchKeys(used);
+  t.equal((await told()).length, 2);
+});
+
+t.test('a reservation that expired and was deleted is made again when its lease is renewed', async (t) => {
+  const [writer, requestId, ended] = [randomUUID(), randomUUID(), randomUUID()];
+  const reservation = { requestId, companyId: company, month: NOVEMBER, amount: parseEur('1.5'), bounded: true };
+  const kept = () =>
+    db.run(
+      10_000,
+      (sql) => sql`
+        select request_id::text as id, owner::text, amount_eur::float8 as eur, expires_at > now() + interval '50 s' as lasts
+        from budget_reservations where company_id = ${company}`,
+    );
+  const row = { id: requestId, owner: writer, eur: 1.5, lasts: true };
+  await store.keepReservations(writer, [], [reservation, { ...reservation, requestId: ended }], 60);
+  t.equal((await kept()).length, 2);
+  await store.keepReservations(writer, [ended], [reservation], 60);
+  t.same(await kept(), [row]);
+  await db.run(10_000, (sql) => sql`update budget_reservations set expires_at = now() - interval '1 s'`);
+  await store.keepReservations(writer, [], [], 60);
+  t.same(await kept(), [], 'another gateway found it expired');
+  await store.keepReservations(writer, [], [reservation], 60);
+  t.same(await kept(), [row]);
+});
