@@ -126,12 +126,13 @@ async function companyIds(sql: Sql, models: readonly ImportedModel[], mistakes: 
   return ids;
 }
 
-/** The cost price that is in force on a day. */
+/** The cost price that begins on a day; without a day the one in force today. */
 async function readCost(sql: Sql, slug: string, company: string | null, day: string | null) {
+  const today = sql`(now() at time zone (select value from settings where name = 'billing_timezone'))::date`;
   const [row] = await sql<{ input: string; output: string }[]>`
     select trim_scale(input)::text as input, trim_scale(output)::text as output from model_cost_prices
     where slug = ${slug} and company_id is not distinct from ${company}
-      and valid_from <= coalesce(${day}::date, (now() at time zone (select value from settings where name = 'billing_timezone'))::date)
+      and ${day === null ? sql`valid_from <= ${today}` : sql`valid_from = ${day}`}
     order by valid_from desc limit 1`;
   return row;
 }

@@ -178,6 +178,26 @@ t.test('model import: a dry run, the import, and once more', async (t) => {
   });
 });
 
+t.test(
+  'model import: a dated cost price is kept where it is the one of today, which the same file changes',
+  async (t) => {
+    const head =
+      'slug,upstream_model,kind,eu_hosted,input_per_1k,output_per_1k,cost_input_per_1k,cost_output_per_1k,valid_from';
+    const line = (cost: string, from: string) => `steady,x,chat,true,5,5,${cost},${cost},${from}`;
+    const file = (...lines: string[]) => ({ env, stdin: [head, ...lines, ''].join('\n') });
+    t.equal((await run(['model', 'import', '-'], file(line('1', '')))).code, 0);
+    const changed = file(line('2', ''), line('1', '2099-01-01'));
+    t.match(await run(['model', 'import', '-'], changed), { code: 0, out: /2 changed, 0 the same/ });
+    const costs = await db.run(
+      10_000,
+      (sql) =>
+        sql`select trim_scale(input)::text as cost from model_cost_prices where slug = 'steady' order by valid_from`,
+    );
+    t.same([...costs], [{ cost: '2' }, { cost: '1' }]);
+    t.match(await run(['model', 'import', '-'], changed), { code: 0, out: /0 changed, 2 the same/ });
+  },
+);
+
 t.test('a price is shown on the clock of the billing time zone, and withdrawn as shown', async (t) => {
   const berlin = { DATABASE_URL: (await testDatabase(t)).url, BILLING_TIMEZONE: 'Europe/Berlin' };
   const inBerlin = (...argv: string[]) => run(['model', ...argv], { env: berlin });
