@@ -128,7 +128,7 @@ export async function openEngine(
   // each company finds room for its largest body, even where another holds all it may
   const heldMemory = new HeldMemory(Math.max(HELD_MEMORY * maxMemoryBytes, 8 * maxBodyBytes));
   const deadlines = new Deadlines(config);
-  const heartbeat = heartbeatOf(gatewayStore(db, writer, name, programVersion()), ledger, limiter, overload);
+  const heartbeat = heartbeatOf(gatewayStore(db, writer, name, programVersion()), spool, ledger, limiter, overload);
   measure(metrics, { ledger, directory, feed, overload, heldMemory, limiter });
 
   return {
@@ -162,7 +162,8 @@ export async function openEngine(
       deadlines.close();
       overload.close();
       await limiter.close();
-      const [lost] = await Promise.all([ledger.close(CLOSE_MS), events.close(), trail?.close(), heartbeat.close()]);
+      const closing = ledger.close(CLOSE_MS);
+      const [lost] = await Promise.all([closing, events.close(), trail?.close(), heartbeat.close(closing)]);
       await own?.close();
       await tracing?.exporter.close();
       await feed.close();
@@ -210,7 +211,13 @@ function upstreamOf(config: Config, demo: Demo | null, log: Logger) {
   );
 }
 
-function heartbeatOf(store: GatewayStore, ledger: BatchLedger, limiter: LeasedLimiter, overload: Overload): Heartbeat {
+function heartbeatOf(
+  store: GatewayStore,
+  spool: Spool | null,
+  ledger: BatchLedger,
+  limiter: LeasedLimiter,
+  overload: Overload,
+): Heartbeat {
   return new Heartbeat(store, () => ({
     backlog: ledger.backlog,
     lag: ledger.lag,
@@ -218,6 +225,7 @@ function heartbeatOf(store: GatewayStore, ledger: BatchLedger, limiter: LeasedLi
     spoolFailing: !ledger.spooling,
     limitsAlone: limiter.isAlone,
     inFlight: overload.inFlight,
+    adopted: spool?.adopted ?? new Set(),
   }));
 }
 

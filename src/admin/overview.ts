@@ -159,7 +159,7 @@ function gatewayTable({ gateways, set_aside }: Overview, format: Format, now: nu
       html`${format.count(backlog)}${backlog === 0 ? '' : html`<br>${muted(`oldest ${format.count(oldest_seconds)} s`)}`}`,
   };
   return html`${table('Gateways', gateways, { cells, figures: ['In flight', 'Records waiting'] }, true)}
-<p class="muted">Records that the database refused: ${format.count(set_aside)}. A gateway that was not seen for a minute is gone; after a day it is forgotten.</p>`;
+<p class="muted">Records that the database refused: ${format.count(set_aside)}. A gateway that was not seen for a minute is gone; after a day it is forgotten, unless records waited in its spool.</p>`;
 }
 
 function changes({ changes: rows }: Overview, format: Format, now: number): Html {

@@ -154,11 +154,12 @@ function ofGateways(running: readonly GatewayRow[], gateways: readonly GatewayRo
   if (running.length === 0) add('No gateway runs.', 'Start one with "tollgate serve".');
   for (const { name, gone, backlog } of gateways) {
     if (!gone) continue;
-    const left = backlog === 0 ? '' : ` Its spool had ${records(backlog)}: start a gateway with the same SPOOL_DIR.`;
-    add(
-      `${name} is gone without a stop.`,
-      `Start it again, or wait a day until it is forgotten if that was meant.${left}`,
-    );
+    if (backlog === 0) {
+      add(`${name} is gone without a stop.`, 'Start it again, or wait a day until it is forgotten if that was meant.');
+    } else {
+      const remedy = 'Start a gateway with its SPOOL_DIR. If that is lost, delete its row in the table gateways.';
+      add(`${name} is gone, and its spool had ${records(backlog)}.`, remedy);
+    }
   }
   for (const { name, limits_alone } of running) {
     if (limits_alone) add(`${name} counts limits alone.`, 'It cannot reach the database for the limits of the others.');

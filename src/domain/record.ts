@@ -158,6 +158,11 @@ type Matched = [string, string, string, string, string, string, string, string];
 const RECORD =
   /^\{"billing_month":"([\d-]{10})","request_id":"([\da-f-]{36})","company_id":"([\da-f-]{36})","api_key_id":"([\da-f-]{36})",.*?,"prompt_tokens":(\d+),"completion_tokens":(\d+),"cost_eur":(\d+(?:\.\d+)?),"price_input":/;
 
+/** When the call of a record was admitted, milliseconds since the epoch; null for anything that RecordWriter did not write. */
+export function readRecordTime(json: string): number | null {
+  return Date.parse(/"occurred_at":"([^"]+)"/.exec(json)?.[1] ?? '') || null;
+}
+
 /** A JSON string of ASCII characters. */
 export function asciiJson(text: string): string {
   if (PLAIN.test(text)) return `"${text}"`;

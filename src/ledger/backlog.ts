@@ -1,4 +1,4 @@
-import { readRecordCost } from '../domain/record.ts';
+import { readRecordCost, readRecordTime } from '../domain/record.ts';
 import { reasonOf } from '../log.ts';
 import type { SpoolFile } from './disk.ts';
 import { linesOf, type PendingRecord, RecordBlocks } from './record-block.ts';
@@ -29,7 +29,7 @@ interface Segment {
   /** Records that are not settled. */
   waiting: number;
   bytes: number;
-  /** When the first of its records was appended, milliseconds since the epoch. */
+  /** When the first of its records was appended, milliseconds since the epoch; of one left by others, its call's time. */
   since: number;
   /** Left by another process. */
   foreign: boolean;
@@ -66,8 +66,9 @@ export class Backlog {
 
   /** When the oldest record was booked, milliseconds since the epoch; null when none waits. */
   get since(): number | null {
-    const oldest = this.#segments.find(isWaiting);
-    return oldest === undefined ? null : (oldest.memory?.[0]?.at ?? oldest.since);
+    // its own are in order, those of others in any
+    const first = this.#segments.filter(isWaiting).filter(({ foreign }, at) => at === 0 || foreign);
+    return first.length === 0 ? null : Math.min(...first.map(({ memory, since }) => memory?.[0]?.at ?? since));
   }
 
   /** Appends records. When it returns they survive the death of the process, if `spooling` says so. Never throws. */
@@ -138,7 +139,8 @@ export class Backlog {
         continue;
       }
       const bytes = lines.reduce((sum, { record }) => sum + lineLength(record.length), 0);
-      const segment = { path, file: null, memory: null, damaged: [], bytes, since: clock(), foreign: true };
+      const since = readRecordTime(lines.find(({ damage }) => damage === null)?.record ?? '') ?? clock();
+      const segment = { path, file: null, memory: null, damaged: [], bytes, since, foreign: true };
       this.#segments.unshift({ ...segment, waiting: lines.length });
       this.size += lines.length;
       this.bytes += bytes;

@@ -1,3 +1,4 @@
+import { basename } from 'node:path';
 import type { Disk, SpoolFile } from './disk.ts';
 import type { Processes, ProcessIdentity } from './processes.ts';
 
@@ -30,6 +31,8 @@ const SUFFIX = '.spool';
  */
 export class Spool {
   readonly #options: SpoolOptions;
+  /** Folders that were taken over, for whoever wants to know. */
+  readonly adopted = new Set<string>();
   #id: string;
   #files = 0;
   /** How often another gateway took this one for dead. */
@@ -165,6 +168,7 @@ export class Spool {
       }
     }
     disk.removeFolder(folder);
+    this.adopted.add(basename(folder));
     return moved;
   }
 }

@@ -3,8 +3,9 @@ import type { Database } from './database.ts';
 const BEAT_MS = 2000;
 const MARK_MS = 10_000;
 const REMOVE_MS = 1000;
+const ID_LENGTH = 36;
 
-/** What a gateway tells of itself (sql/0032_gateways.sql). */
+/** What a gateway tells of itself (sql/0047_gone_backlogs.sql). */
 export interface GatewayState {
   /** Usage records not yet in the database, and for how many milliseconds the oldest of them has waited. */
   readonly backlog: number;
@@ -15,6 +16,8 @@ export interface GatewayState {
   /** Limits: it goes on without the other gateways. */
   readonly limitsAlone: boolean;
   readonly inFlight: number;
+  /** Spool folders that it took over; emptied when it has told of them. They begin with the ids of gateways. */
+  readonly adopted: Set<string>;
 }
 
 export type GatewayStore = ReturnType<typeof gatewayStore>;
@@ -22,14 +25,17 @@ export type GatewayStore = ReturnType<typeof gatewayStore>;
 /** @param id this start of this gateway @param name of its machine or pod */
 export function gatewayStore(db: Database, id: string, name: string, version: string) {
   return {
-    /** Writes the gateway's row, and forgets gateways that are long gone. @returns whether a mark is due */
-    async beat({ backlog, lag, lost, spoolFailing, limitsAlone, inFlight }: GatewayState) {
+    /** Writes the gateway's row, and forgets gateways that it replaces or that are long gone. @returns whether a mark is due */
+    async beat({ backlog, lag, lost, spoolFailing, limitsAlone, inFlight, adopted }: GatewayState) {
+      const told = [...adopted];
       const [row] = await db.run(
         BEAT_MS,
         (sql) => sql<[{ due: boolean }]>`
           select beat_gateway(${id}::uuid, ${name}, ${version}, ${backlog}::integer, ${lag / 1000}::float8,
-            ${lost}::bigint, ${spoolFailing}::boolean, ${limitsAlone}::boolean, ${inFlight}::integer) as due`,
+            ${lost}::bigint, ${spoolFailing}::boolean, ${limitsAlone}::boolean, ${inFlight}::integer,
+            ${told.map((folder) => folder.slice(0, ID_LENGTH))}::text[]) as due`,
       );
+      for (const folder of told) adopted.delete(folder);
       return row.due;
     },
     /** Keeps what was used up to now, for comparisons. */

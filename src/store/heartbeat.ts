@@ -5,7 +5,7 @@ const EVERY_MS = 15_000;
 
 /**
  * Tells the other gateways' operators that this gateway lives: writes its row every 15 seconds, and removes it
- * at a clean stop. A beat that fails is left out; the ledger's log already says that the database is away.
+ * at a clean stop, unless records stay in its spool. A beat that fails is left out; the ledger's log already says that the database is away.
  */
 export class Heartbeat {
   readonly #store: GatewayStore;
@@ -21,11 +21,13 @@ export class Heartbeat {
     this.#running = this.#run();
   }
 
-  /** Resolves when the row is removed, or cannot be. */
-  async close(): Promise<void> {
+  /** Resolves when the row is removed, or cannot be. @param booked when it settles, nothing more is booked */
+  async close(booked: Promise<unknown>): Promise<void> {
     this.#closing.abort();
     await this.#running;
-    await this.#store.remove().catch(() => {});
+    await booked;
+    const state = this.#state();
+    await (state.backlog > 0 ? this.#store.beat(state) : this.#store.remove()).catch(() => {});
   }
 
   async #run(): Promise<void> {

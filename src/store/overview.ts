@@ -187,7 +187,7 @@ function gateways(sql: Sql): Fragment {
         'oldest_seconds', coalesce(round(extract(epoch from now() - oldest_at)), 0), 'lost', lost, 'spool_failing', spool_failing,
         'limits_alone', limits_alone, 'requests_in_flight', requests_in_flight)
       order by name, started_at, id)
-    from gateways where last_seen_at > now() - interval '1 day'), '[]')`;
+    from gateways where last_seen_at > now() - interval '1 day' or backlog > 0), '[]')`;
 }
 
 function instant(sql: Sql, at: Fragment): Fragment {

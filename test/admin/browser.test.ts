@@ -570,7 +570,7 @@ await t.test('pages of a company with two months of data, for screenshots', asyn
     await look(t, operator.page, name);
   }
   await operator.page.goto('/');
-  await operator.page.getByRole('link', { name: 'tollgate-2 is gone without a stop.' }).click();
+  await operator.page.getByRole('link', { name: 'tollgate-2 is gone, and its spool had 12 usage records.' }).click();
   t.match(
     await operator.page.locator('#gateways').innerText(),
     /tollgate-2.*gone/s,

@@ -57,8 +57,8 @@ async function spoolFound(): Promise<void> {
   await gateway.exited;
 }
 
-const close = (company: string, month: string) =>
-  run('statement', 'close', '--company', company, '--month', month, '--json');
+const close = (company: string, month: string, ...more: string[]) =>
+  run('statement', 'close', '--company', company, '--month', month, '--json', ...more);
 
 /** Sums of all statements of a company and of its rows in the ledger. */
 async function agree(t: Test, company: string): Promise<{ requests: number; late: number }> {
@@ -101,6 +101,28 @@ t.test(
   },
 );
 
+t.test('a month is not closed while records of it wait: at an heir of the spool, and after its stop', async (t) => {
+  const { company } = await killedWithSpool(t);
+  await sql.unsafe(`
+    create function refuse() returns trigger language plpgsql as $$
+      begin raise exception 'no space' using errcode = 'disk_full'; end $$;
+    create trigger refuse before insert on api_usage for each statement execute function refuse()`);
+  const heir = await world.gateway();
+  const rows = () => sql`select from gateways where backlog > 0 and oldest_at < '2026-11-01'`;
+  await until(async () => (await rows()).length === 1, 'the heir tells since when records wait');
+  t.ok((await metric(heir, 'tollgate_ledger_lag_seconds')) > 86_400);
+  const refused = { code: 1, err: /Records of 2026-10 may still be on their way from .* records waiting/ };
+  t.match(await close(company, '2026-10'), refused);
+  heir.signal('SIGTERM');
+  await heir.exited;
+  t.equal((await rows()).length, 1);
+  t.match(await close(company, '2026-10'), refused, 'a clean stop that leaves records says so');
+  await sql.unsafe('drop function refuse cascade');
+  await spoolFound();
+  t.equal((await rows()).length, 0, 'who takes a spool over takes the row with it');
+  t.equal((await close(company, '2026-10')).code, 0);
+});
+
 t.test('a month is closed while the spool of a killed gateway is booked: each record is in it or late', async (t) => {
   for (let round = 0; round < ROUNDS; round++) {
     const { company } = await killedWithSpool(t);
@@ -109,7 +131,7 @@ t.test('a month is closed while the spool of a killed gateway is booked: each re
       async () => (await sql`select from gateways where last_seen_at > now() - interval '5 seconds'`).length > 0,
       'the other gateway runs',
     );
-    t.equal((await close(company, '2026-10')).code, 0);
+    t.equal((await close(company, '2026-10', '--anyway')).code, 0);
     await found;
     await close(company, '2026-09');
     corrected += (await agree(t, company)).late;

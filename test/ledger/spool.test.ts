@@ -118,6 +118,27 @@ t.test('what a dead process left is adopted whole, torn tail and all, and counts
   t.same(readdirSync(folder), []);
 });
 
+t.test('what a dead process left has waited since its calls, whichever of its files comes first', async (t) => {
+  const { folder, backlog: open } = bench(t);
+  const ofDays = (...days: string[]): PendingRecord[] =>
+    days
+      .map((day, n) => record(n).json.replace('}', `,"occurred_at":"1969-${day}T00:00:00.000Z"}`))
+      .map((json) => blocks.restore(json, 0n, 0));
+  const a = open('a', { maxFileBytes: 1 });
+  a.append(ofDays('10-05'));
+  a.append(ofDays('11-05', '10-01'));
+  a.append(records(0, 1));
+  alive.delete('a');
+  const backlog = open('b');
+  backlog.append(ofDays('01-01'));
+  backlog.adopt();
+  t.equal(files(folder).length, 4);
+  const since = backlog.since as number;
+  t.equal(new Date(since).toISOString(), '1969-10-05T00:00:00.000Z', 'its own since they were booked, at 0');
+  t.equal(drain(backlog, 1).ids.length, 5);
+  t.equal(backlog.since, null);
+});
+
 t.test('a damaged record is reported and costs the others nothing', async (t) => {
   const { folder, backlog: open } = bench(t);
   open('a').append(records(0, 3));

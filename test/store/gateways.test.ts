@@ -9,7 +9,15 @@ import { testDatabase } from '../support/postgres.ts';
 import { until } from '../support/until.ts';
 
 t.setTimeout(90_000);
-const STATE = { backlog: 3, lag: 2500, lost: 1, spoolFailing: true, limitsAlone: true, inFlight: 7 };
+const STATE = {
+  backlog: 3,
+  lag: 2500,
+  lost: 1,
+  spoolFailing: true,
+  limitsAlone: true,
+  inFlight: 7,
+  adopted: new Set<string>(),
+};
 const MS = 10_000;
 
 t.test(
@@ -80,8 +88,33 @@ t.test('gateways that are long gone are forgotten, others are not', async (t) =>
   );
 });
 
+t.test('gateways that are gone with records are remembered until another one takes over their spool', async (t) => {
+  const { db } = await testDatabase(t);
+  const [adopted, evicted, lost] = [randomUUID(), randomUUID(), randomUUID()];
+  await db.run(MS, async (sql) => {
+    for (const id of [adopted, evicted, lost]) {
+      await sql`insert into gateways (id, name, version, started_at, last_seen_at, backlog)
+        values (${id}, 'pod-1', '1', now() - interval '40 days', now() - interval '30 days', 3)`;
+    }
+  });
+  const left = async () => {
+    const rows = await db.run(MS, (sql) => sql<{ id: string }[]>`select id from gateways where name = 'pod-1'`);
+    return rows.map(({ id }) => id).sort();
+  };
+  const folders = new Set<string>();
+  const store = gatewayStore(db, randomUUID(), 'pod-2', '2');
+  await store.beat({ ...STATE, adopted: folders });
+  await gatewayStore(db, lost, 'pod-1', '1').remove();
+  t.same(await left(), [adopted, evicted].sort(), 'an operator, or the gateway itself, removes a row');
+  for (const folder of [adopted, `${evicted}-1`, 'lost+found']) folders.add(folder);
+  await store.beat({ ...STATE, adopted: folders });
+  t.same(await left(), []);
+  t.equal(folders.size, 0, 'told once: one that was taken for dead and lives beats again');
+});
+
 t.test('the heart goes on beating when a beat fails, and takes a mark when one is due', async (t) => {
   const calls: string[] = [];
+  let backlog = 0;
   const heartbeat = new Heartbeat(
     {
       async beat() {
@@ -92,14 +125,20 @@ t.test('the heart goes on beating when a beat fails, and takes a mark when one i
       mark: async () => void calls.push('mark'),
       remove: async () => void calls.push('remove'),
     },
-    () => STATE,
+    () => ({ ...STATE, backlog }),
     1,
   );
   await until(() => calls.length > 3, 'four calls');
-  await heartbeat.close();
+  const booked = Promise.withResolvers<void>();
+  const closed = heartbeat.close(booked.promise);
+  booked.resolve();
+  await closed;
   t.same(calls.slice(0, 4), ['beat', 'beat', 'mark', 'beat']);
   t.equal(calls.at(-1), 'remove');
   const { length } = calls;
-  await heartbeat.close();
+  await heartbeat.close(booked.promise);
   t.same(calls.slice(length), ['remove'], 'no beat after it was closed');
+  backlog = 2;
+  await heartbeat.close(booked.promise);
+  t.same(calls.slice(length + 1), ['beat'], 'what stays in the spool is told instead');
 });
