@@ -43,7 +43,7 @@ ${budgetBar(chat_percent, total_percent, forecast_percent)}
 }
 
 function forecast({ forecast_eur, forecast_percent }: BudgetState, format: Format): Html {
-  if (forecast_eur === null) return html`<p class="muted">A forecast appears after the month's first day.</p>`;
+  if (forecast_eur === null) return html`<p class="muted">A forecast appears from the month's third day on.</p>`;
   const share =
     forecast_percent === null
       ? '.'

@@ -3,12 +3,11 @@ import type { Channel } from '../domain/event.ts';
 import type { EventLook } from '../domain/ports.ts';
 import { throwNotFound } from '../domain/refused-change.ts';
 import type { Sql } from './database.ts';
+import { forecast, presentMonth } from './present-month.ts';
+import { nilId } from './request-hours.ts';
 import { inlined } from './server.ts';
 
 /** Budget alerts (sql/0026_budget_alerts.sql). A trigger makes each that is told an event. */
-
-/** Seconds of a month in which a forecast would say nothing. */
-export const EARLY = 2 * 86_400;
 
 type Fragment = ReturnType<typeof alertColumn>;
 
@@ -20,13 +19,7 @@ type Fragment = ReturnType<typeof alertColumn>;
  */
 function states(sql: Sql, only: Fragment) {
   return sql`
-    month as materialized (
-      select first, begins, zone, extract(epoch from now() - begins) as elapsed, extract(epoch from ends - begins) as length
-      from (
-        select first, zone, first::timestamp at time zone zone as begins,
-          (first + interval '1 month')::timestamp at time zone zone as ends
-        from (select billing_month(now()) as first, value as zone from settings where name = 'billing_timezone') m) m
-    ),
+    month as materialized (${presentMonth(sql)}),
     spends as materialized (
       select company_id, api_cost_eur + chat_cost_eur as spent from monthly_spend s
       where billing_month = (select first from month) and ${only}
@@ -51,8 +44,7 @@ function states(sql: Sql, only: Fragment) {
       from keys k left join key_spends d on d.company_id = k.company_id and d.api_key_id = k.id
     ),
     states as (
-      select b.*, case when m.elapsed >= ${EARLY} then round(b.spent * m.length / m.elapsed, 2) end as forecast
-      from budgets b cross join month m
+      select b.*, ${forecast(sql)} as forecast from budgets b cross join month
     )`;
 }
 
@@ -60,7 +52,6 @@ function states(sql: Sql, only: Fragment) {
 export async function lookAtBudgets(sql: Sql, cursor: string | null): Promise<Pick<EventLook, 'cursor' | 'reached'>> {
   // a transaction may commit long after it took its id: the cursor is the oldest that was running
   const only = cursor === null ? sql`true` : sql`s.changed_xid >= ${inlined(sql, cursor)}::xid8`;
-  const none = sql`'00000000-0000-0000-0000-000000000000'::uuid`;
   const [found] = await sql<[Pick<EventLook, 'cursor' | 'reached'>]>`
     with ${states(sql, only)},
     reached as (
@@ -76,7 +67,7 @@ export async function lookAtBudgets(sql: Sql, cursor: string | null): Promise<Pi
       select r.*, r.rank < max(r.rank) over (partition by r.company_id, r.api_key_id) as superseded from reached r
       where not exists (
         select from budget_alerts a where a.company_id = r.company_id and a.billing_month = r.month
-          and a.threshold = r.threshold and coalesce(a.api_key_id, ${none}) = coalesce(r.api_key_id, ${none}))
+          and a.threshold = r.threshold and coalesce(a.api_key_id, ${nilId(sql)}) = coalesce(r.api_key_id, ${nilId(sql)}))
     ),
     written as (
       insert into budget_alerts (company_id, api_key_id, billing_month, threshold, budget_eur, spent_eur, forecast_eur, superseded)

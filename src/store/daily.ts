@@ -4,6 +4,8 @@ import { matching } from './columns.ts';
 import { unknownCompany } from './company.ts';
 import type { Sql } from './database.ts';
 import { columnsOf } from './key-days.ts';
+import { forecast, presentMonth } from './present-month.ts';
+import { NIL_ID } from './request-hours.ts';
 
 /** Which calls; null: all. The empty cost centre is of calls that name none. */
 export interface UsageFilters {
@@ -14,9 +16,6 @@ export interface UsageFilters {
 }
 
 type Fragment = ReturnType<typeof chosenRows>;
-
-/** Stands for all keys together in `usage_hourly`. */
-const ALL_KEYS = '00000000-0000-0000-0000-000000000000';
 
 export const NO_FILTERS: UsageFilters = { model: null, key: null, endpoint: null, cost_center: null };
 
@@ -68,7 +67,7 @@ export interface BudgetState {
   readonly spent_eur: string;
   /** null when unlimited. */
   readonly budget_eur: string | null;
-  /** The month's cost if it goes on like this, to the cent; null during its first day. */
+  /** The month's cost if it goes on like this, to the cent; null in its first two days. */
   readonly forecast_eur: string | null;
   /** Percent of the budget with one decimal: in-app chat, both, forecast. Null without a budget. */
   readonly chat_percent: number | null;
@@ -91,7 +90,7 @@ export interface UsageGroup extends UsageSums {
 }
 
 /** First day of the present month in the billing time zone, "2026-11-01". */
-export async function presentMonth(sql: Sql): Promise<string> {
+export async function readPresentMonth(sql: Sql): Promise<string> {
   const [row] = await sql<[{ month: string }]>`select to_char(billing_month(now()), 'YYYY-MM-DD') as month`;
   return row.month;
 }
@@ -181,21 +180,17 @@ export async function readUsage(
  */
 function budgetTables(sql: Sql, companyId: string) {
   return sql`asked as materialized (
-      select c.id, c.name, company_budget(c) as budget, z.value as zone, billing_month(now()) as month
-      from companies c, settings z where c.id = ${companyId} and z.name = 'billing_timezone'
+      select c.id, c.name, company_budget(c) as budget, zone, first as month, elapsed, length
+      from companies c, (${presentMonth(sql)}) m where c.id = ${companyId}
     ),
     months as materialized (select * from monthly_spend where company_id = ${companyId}),
     present as (
       select a.*, coalesce(api_cost_eur, 0) as api, coalesce(chat_cost_eur, 0) as chat,
         coalesce(api_cost_eur + chat_cost_eur, 0) as spent, coalesce(requests, 0) as requests,
-        coalesce(prompt_tokens, 0) as prompt_tokens, coalesce(completion_tokens, 0) as completion_tokens,
-        extract(epoch from now() - a.month::timestamp at time zone a.zone) as elapsed,
-        extract(epoch from (a.month + interval '1 month')::timestamp at time zone a.zone - a.month::timestamp at time zone a.zone) as length
+        coalesce(prompt_tokens, 0) as prompt_tokens, coalesce(completion_tokens, 0) as completion_tokens
       from asked a left join months s on s.billing_month = a.month
     ),
-    budget as (
-      select *, case when elapsed >= 86400 then round(spent * length / elapsed, 2) end as forecast from present
-    )`;
+    budget as (select *, ${forecast(sql)} as forecast from present)`;
 }
 
 /** The BudgetState of the table `budget`, called `b`. */
@@ -323,8 +318,8 @@ function drawnRows(sql: Sql, companyId: string, range: DayRange, filters: UsageF
     return sql`select day as at, model_slug, ${sums} from usage_company_days
       where ${chosenRows(sql, companyId, filters)} and ${days} group by day, model_slug`;
   }
-  // of one key, its hours are found by the key; its days are not
-  const chosen = chosenRows(sql, companyId, { ...filters, key: filters.key ?? ALL_KEYS });
+  // of one key, its hours are found by the key; its days are not. The nil id stands for all keys together
+  const chosen = chosenRows(sql, companyId, { ...filters, key: filters.key ?? NIL_ID });
   return sql`select ${at} as at, model_slug, ${sums} from usage_hourly where ${chosen} and ${days} group by ${at}, model_slug`;
 }
 

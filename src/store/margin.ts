@@ -1,4 +1,5 @@
 import type { Sql } from './database.ts';
+import { nilId } from './request-hours.ts';
 
 /** What the operator pays, and what is left of the revenue. For operators only: no tenant may read these tables. */
 
@@ -70,7 +71,7 @@ export async function setCostPrice(
     insert into model_cost_prices as p (slug, company_id, valid_from, input, output)
     values (${price.slug}, ${price.company_id}, coalesce(${day}::date,
       (now() at time zone (select value from settings where name = 'billing_timezone'))::date), ${price.input}, ${price.output})
-    on conflict (slug, coalesce(company_id, '00000000-0000-0000-0000-000000000000'), valid_from)
+    on conflict (slug, coalesce(company_id, ${nilId(sql)}), valid_from)
     do update set input = excluded.input, output = excluded.output, changed_by = excluded.changed_by
     returning id, slug, company_id, (select name from companies where id = p.company_id) as company_name,
       valid_from::text as valid_from, trim_scale(input)::text as input, trim_scale(output)::text as output, changed_by`;

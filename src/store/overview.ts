@@ -1,8 +1,8 @@
 import { describeChange } from '../domain/change-text.ts';
 import type { ModelHealth, Overview } from '../domain/overview.ts';
-import { EARLY } from './alert.ts';
 import { pageOfAudit } from './audit.ts';
 import type { Sql } from './database.ts';
+import { forecast, presentMonth } from './present-month.ts';
 
 const MOST_CHANGES = 10;
 const MOST_MODELS = 30;
@@ -44,13 +44,8 @@ function readModels(sql: Sql): Promise<ModelHealth[]> {
 async function readFacts(sql: Sql): Promise<Facts> {
   const [row] = await sql<{ overview: Facts }[]>`
     with clock as materialized (
-      select zone, today, month, month_length, extract(epoch from now() - month_begins) as elapsed, month_begins
-      from (
-        select value as zone, (now() at time zone value)::date as today, billing_month(now()) as month,
-          billing_month(now())::timestamp at time zone value as month_begins,
-          extract(epoch from (billing_month(now()) + interval '1 month')::timestamp at time zone value
-            - billing_month(now())::timestamp at time zone value) as month_length
-        from settings where name = 'billing_timezone') z
+      select zone, (now() at time zone zone)::date as today, first as month, begins as month_begins, elapsed, length
+      from (${presentMonth(sql)}) m
     ),
     models as materialized (
       select requests, prompt_tokens + completion_tokens as tokens, cost_eur as cost from usage_model_days
@@ -86,9 +81,8 @@ async function readFacts(sql: Sql): Promise<Facts> {
       where k.monthly_budget_eur > 0 and k.revoked_at is null and coalesce(k.expires_at > now(), true)
     ),
     near as materialized (
-      select b.*, case when elapsed >= ${EARLY} then spent * month_length / elapsed end as forecast
-      from budgets b, clock
-      where spent >= budget * ${NEAR_PERCENT}::numeric / 100 or (elapsed >= ${EARLY} and spent * month_length / elapsed > budget)
+      select * from (select b.*, ${forecast(sql)} as forecast from budgets b, clock) f
+      where spent >= budget * ${NEAR_PERCENT}::numeric / 100 or forecast > budget
     ),
     nearest as (select * from near order by spent / budget desc, name, key_id nulls first limit ${MOST_BUDGETS})
     select jsonb_build_object(

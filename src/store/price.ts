@@ -3,6 +3,7 @@ import { throwConflict, throwNotFound } from '../domain/refused-change.ts';
 import type { Sql } from './database.ts';
 import { explaining } from './database-error.ts';
 import { unknownModel } from './model.ts';
+import { nilId } from './request-hours.ts';
 
 const NO_COMING_PRICE = 'There is no such price to come.';
 
@@ -161,7 +162,7 @@ export async function schedulePrice(sql: Sql, price: NewPrice): Promise<PriceRow
         left join lateral (select input, output from model_prices p
           where p.slug = model.slug and p.company_id is not distinct from model.company_id and p.valid_from < start
           order by valid_from desc limit 1) as before on true
-        on conflict (slug, coalesce(company_id, '00000000-0000-0000-0000-000000000000'), valid_from)
+        on conflict (slug, coalesce(company_id, ${nilId(sql)}), valid_from)
         do update set input = excluded.input, output = excluded.output
         returning *)
       ${prices(sql, sql`changed`)}`,

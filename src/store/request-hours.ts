@@ -4,8 +4,13 @@ import type { Sql } from './database.ts';
 
 /** Sums of requests by the hour, which outlive the trail (sql/0030_requests.sql). */
 
-/** Stands for a company or key that is not known. */
+/** Stands for a company or key that is not known, for all keys together in `usage_hourly`, and for none in unique indexes. */
 export const NIL_ID = '00000000-0000-0000-0000-000000000000';
+
+/** The same as text of a statement: Postgres finds an index over an expression by the constant, not by a parameter. */
+export function nilId(sql: Sql) {
+  return sql.unsafe(`'${NIL_ID}'`);
+}
 
 /** Which hours. Both instants are rounded down to whole hours. */
 interface HoursFilter {

@@ -1,6 +1,6 @@
 import { wholeMonth } from '../domain/day-range.ts';
 import type { UsageSums } from '../domain/usage.ts';
-import { NO_FILTERS, presentMonth, readUsage, type Usage } from './daily.ts';
+import { NO_FILTERS, readPresentMonth, readUsage, type Usage } from './daily.ts';
 import type { Sql } from './database.ts';
 import { readUsageDetails, type UsageDetails } from './usage-details.ts';
 
@@ -10,7 +10,7 @@ import { readUsageDetails, type UsageDetails } from './usage-details.ts';
  * @throws RefusedChange not_found
  */
 export async function summarizeUsage(sql: Sql, companyId: string, month: string | null) {
-  const shown = month ?? (await presentMonth(sql));
+  const shown = month ?? (await readPresentMonth(sql));
   const usage = await readUsage(sql, companyId, wholeMonth(shown), NO_FILTERS);
   const details = await readUsageDetails(sql, companyId, wholeMonth(shown), NO_FILTERS);
   return summaryOf(companyId, usage, shown.slice(0, 7), details);

@@ -1,0 +1,19 @@
+import type { Sql } from './database.ts';
+
+/** Seconds of a month in which a forecast would say nothing. */
+const EARLY = 2 * 86_400;
+
+/** One row: the present month's `first` day, when it `begins`, its time `zone`, and its seconds, `elapsed` of `length`. */
+export function presentMonth(sql: Sql) {
+  return sql`
+    select first, begins, zone, extract(epoch from now() - begins) as elapsed, extract(epoch from ends - begins) as length
+    from (
+      select first, zone, first::timestamp at time zone zone as begins,
+        (first + interval '1 month')::timestamp at time zone zone as ends
+      from (select billing_month(now()) as first, value as zone from settings where name = 'billing_timezone') m) m`;
+}
+
+/** What `spent` comes to at the end of the month of `elapsed` and `length` if it goes on like this; null where it is too early. */
+export function forecast(sql: Sql) {
+  return sql`case when elapsed >= ${EARLY} then round(spent * length / elapsed, 2) end`;
+}
