@@ -8,6 +8,7 @@ import { archiveCompany } from '../../src/store/archive.ts';
 import { ARCHIVED, NOT_ARCHIVED } from '../../src/store/archived-tables.ts';
 import type { Sql } from '../../src/store/database.ts';
 import type { Write } from '../../src/store/export.ts';
+import { SQL_DIRECTORY } from '../../src/store/migrate.ts';
 import { trailStore } from '../../src/store/request-trail.ts';
 import { snapshot } from '../../src/store/tenant-role.ts';
 import { testDatabase } from '../support/postgres.ts';
@@ -195,6 +196,26 @@ t.test("an operator's archive has the internal names, and the digest that the se
       sql`select encode(row_digests, 'hex') as digests from ledger_seals where ${row.request_id}::uuid = any(request_ids)`,
   );
   t.same([...seals], [{ digests: row.digest }]);
+});
+
+t.test('PRIVACY.md tells how the digest of a row is made, with a cost centre and without', async (t) => {
+  await run((sql) => addUsage(sql, [{ company: acme.id, prompt: 3, input: '0.10', center: 'Mark"eting ü' }]));
+  const privacy = readFileSync(join(SQL_DIRECTORY, 'PRIVACY.md'), 'utf8');
+  const [, always = '', sometimes = ''] =
+    /SHA-256 of the JSON array of (.*?) and the time in seconds(, and, .*?)?[,;] as Postgres prints/.exec(privacy) ??
+    [];
+  const named = (text: string) => [...text.matchAll(/`(\w+)`/g)].map(([, name]) => name);
+  const members = [...named(always), 'extract(epoch from occurred_at)'];
+  const { rows } = await unpacked(t, true);
+  for (const { request_id, cost_center, digest } of rows('api_usage')) {
+    const array = `json_build_array(${[...members, ...(cost_center === '' ? [] : named(sometimes))]})::text`;
+    const [made] = await run(
+      (sql) => sql`select encode(substr(sha256(convert_to(${sql.unsafe(array)}, 'UTF8')), 1, 16), 'hex') as digest
+        from api_usage where request_id = ${request_id}`,
+    );
+    t.equal(made?.digest, digest, `cost centre "${cost_center}"`);
+  }
+  t.equal(rows('api_usage').length, 3);
 });
 
 t.test('all files are of one instant, whatever is written meanwhile', async (t) => {
