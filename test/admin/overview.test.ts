@@ -63,16 +63,19 @@ t.test('what is wrong stands on top, with a link to where it is mended', async (
   await store.look(null, { webhook: true, email: false, operators: [] });
   await office.sql`update event_deliveries set state = 'dead' where event_id in (select id from budget_alerts)`;
   await office.sql`insert into api_usage_set_aside (record, reason) values ('{}', 'wrong')`;
-  await office.sql`insert into gateways (id, name, version, last_seen_at) values
-    (gen_random_uuid(), 'pod <i>', '0.0.9', now() - interval '2 minutes')`;
+  await office.sql`insert into gateways (id, name, version, last_seen_at, backlog) values
+    (gen_random_uuid(), 'pod <i>', '0.0.9', now() - interval '2 minutes', 0),
+    (gen_random_uuid(), 'pod-2', '0.0.9', now() - interval '20 days', 4),
+    (gen_random_uuid(), 'pod-4', '0.0.9', now() - interval '20 days', 0)`;
   await office.sql`insert into gateways (id, name, version) values (gen_random_uuid(), 'pod-3', '0.0.8')`;
   const html = await first();
   const [, wrong = ''] = /<section class="problem"(.*?)<\/section>/s.exec(html) ?? [];
-  t.match(plain(wrong), /4 things are wrong/);
+  t.match(plain(wrong), /5 things are wrong/);
   const links = [...wrong.matchAll(/<li><a href="([^"]+)">([^<]+)<\/a>/g)].map(([, href, text]) => `${href} ${text}`);
   t.same(links, [
     '/#gateways The database refused 1 usage record, kept aside.',
     '/#gateways pod &lt;i&gt; is gone without a stop.',
+    '/#gateways pod-2 is gone, and its spool had 4 usage records.',
     '/#gateways Gateways of different versions run: 0.0.8, 0.1.0.',
     '/events?state=dead A delivery of an event was given up.',
   ]);
@@ -81,5 +84,5 @@ t.test('what is wrong stands on top, with a link to where it is mended', async (
   const run = await status();
   t.match(run, { code: 1, out: /^- The database refused 1 usage record/ });
   t.match(run.out, /\npod <i> +gone +0\.0\.9 /);
-  t.match(await status('--json'), { code: 1, json: { ok: false, problems: { length: 4 } } });
+  t.match(await status('--json'), { code: 1, json: { ok: false, problems: { length: 5 } } });
 });
