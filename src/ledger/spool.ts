@@ -31,7 +31,7 @@ const SUFFIX = '.spool';
  */
 export class Spool {
   readonly #options: SpoolOptions;
-  /** Folders that were taken over, for whoever wants to know. */
+  /** Names of the folders that were taken over, until a beat has told of them (store/gateways.ts). */
   readonly adopted = new Set<string>();
   #id: string;
   #files = 0;
