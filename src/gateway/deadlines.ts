@@ -1,5 +1,6 @@
 import { performance } from 'node:perf_hooks';
 import type { ClientResponse } from '../http/exchange.ts';
+import { writeQueue } from '../http/write-queue.ts';
 import { type ActiveMember, ActiveSet } from '../runtime/active-set.ts';
 import { IdleInterval } from '../runtime/idle-interval.ts';
 import type { Deadline } from '../upstream/failure.ts';
@@ -109,6 +110,7 @@ export class Watch implements ActiveMember {
   #began = -1;
   #since = -1;
   #waiting = 0;
+  #queue = 0;
   #waitingSince = -1;
 
   constructor(res: ClientResponse, onDeadline: (deadline: Deadline) => void, open: WatchedCalls) {
@@ -181,8 +183,10 @@ export class Watch implements ActiveMember {
   /** Whether the client has read nothing for too long although bytes wait for it. */
   #stalls(now: number, stallMs: number): boolean {
     const waiting = this.#res.writableLength;
-    if (waiting === 0 || waiting < this.#waiting) this.#waitingSince = -1;
+    const queue = waiting === 0 ? 0 : writeQueue(this.#res.socket);
+    if (waiting === 0 || waiting < this.#waiting || queue !== this.#queue) this.#waitingSince = -1;
     this.#waiting = waiting;
+    this.#queue = queue;
     if (waiting === 0) return false;
     if (this.#waitingSince < 0) this.#waitingSince = now;
     return now - this.#waitingSince >= stallMs;

@@ -58,8 +58,10 @@ export interface ClientResponse {
   readonly destroyed: boolean;
   /** Whether the system has taken the whole answer. */
   readonly writableFinished: boolean;
-  /** Bytes that wait for the client. */
+  /** Bytes that wait for the client; a write counts until all of it is out. */
   readonly writableLength: number;
+  /** null: an earlier answer is still being sent on the same connection, or this one is out. */
+  readonly socket: Socket | null;
   listen(listener: ResponseListener): void;
   /** Closes the connection after this answer. A client that still sends its body can read the answer first. */
   closeAfter(): void;

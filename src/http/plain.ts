@@ -108,6 +108,9 @@ export class PlainResponse implements ClientResponse {
   get writableLength(): number {
     return this.#res.writableLength;
   }
+  get socket(): Socket | null {
+    return this.#res.socket;
+  }
 
   listen(listener: ResponseListener): void {
     this.#listener = listener;
