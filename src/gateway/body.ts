@@ -15,6 +15,8 @@ const PARSE_BYTES = 65_536;
 const TURN_BYTES = 131_072;
 /** A piece costs as much time as so many bytes of a larger one. */
 const PIECE_BYTES = 1024;
+/** So many pieces become one: each takes 120 bytes or more, however few it has. A body in pieces of 1 KiB has fewer. */
+const MOST_PIECES = 65;
 /**
  * A chunked body may have so many chunks of any size; more of them need LEAST_CHUNK bytes each, on average. A megabyte
  * in chunks of one byte takes 1.4 s, of which others wait for a third before they have a turn.
@@ -98,7 +100,7 @@ export interface BodyListener {
   onNoBody(error: GatewayError): void;
   /** Takes memory for so many more bytes of a large body. @returns false: it is not to be read */
   takeMemory(bytes: number): boolean;
-  /** So many bytes were read of a body whose size was not announced; small pieces count as larger ones. */
+  /** So many bytes were read beyond the announced ones; small pieces count as larger ones. */
   worked(bytes: number): void;
 }
 
@@ -137,8 +139,8 @@ class BodyReader implements BodySink {
   #cost = 0;
   /** Cost at which reading pauses, so that other bodies have their turn. */
   #turnEnds = TURN_BYTES;
-  /** Cost that was told to the listener, and size for which memory was taken. */
-  #told = 0;
+  /** Cost that was told to the listener, and size for which memory was taken. What was announced is known already. */
+  #told: number;
   #held = 0;
   /** Nothing more is read: the system would give up to 2 MiB before the connection closes. */
   #isStopped = false;
@@ -150,6 +152,7 @@ class BodyReader implements BodySink {
     this.#memory = memory;
     this.#listener = listener;
     this.#isAnnounced = announced >= 0;
+    this.#told = Math.max(0, announced);
     this.#parser = announced >= 0 && announced <= PARSE_BYTES ? null : new ObjectStreamParser(STORED_FILES);
   }
 
@@ -170,6 +173,7 @@ class BodyReader implements BodySink {
     this.#parser?.push(piece);
     this.#pieces.push(piece);
     if (this.#size > PARSE_BYTES) this.#move(owned);
+    else if (this.#pieces.length === MOST_PIECES) this.#pieces = [Buffer.concat(this.#pieces)];
     if (this.#cost < this.#turnEnds) return true;
     this.#turnEnds = Number.POSITIVE_INFINITY; // a piece that was read already may still come
     this.#memory.turns.enter(() => {
@@ -182,12 +186,12 @@ class BodyReader implements BodySink {
   /** Why the body is not to be read any further; null: it is. */
   #refusal(listener: BodyListener): GatewayError | null {
     if (this.#size > this.#limit) return new GatewayError('request_too_large');
-    if (this.#isAnnounced) return null;
-    if (++this.#chunks > FREE_CHUNKS + this.#size / LEAST_CHUNK)
+    if (!this.#isAnnounced && ++this.#chunks > FREE_CHUNKS + this.#size / LEAST_CHUNK)
       return new GatewayError('invalid_request', SMALL_CHUNKS);
     if (this.#cost - this.#told < TURN_BYTES) return null;
     listener.worked(this.#cost - this.#told);
     this.#told = this.#cost;
+    if (this.#isAnnounced) return null;
     const more = this.#size - this.#held;
     this.#held = this.#size;
     return listener.takeMemory(more) ? null : noMemory();

@@ -1,3 +1,5 @@
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import t from 'tap';
 import { type BodyListener, readBody } from '../../src/gateway/body.ts';
 import type { CallMeter } from '../../src/gateway/call-meter.ts';
@@ -68,6 +70,39 @@ t.test('a body without a length counts as work and as memory while it comes', as
   t.equal(seen.held, 0);
   readBody(large.req, 10_000_000, new BodyMemory(), listener);
   t.equal(seen.held, 65_537, 'one with a length takes its memory before it is read');
+});
+
+t.test('a body in pieces of a few bytes holds no more memory than others, and its pieces count as work', async (t) => {
+  setFlagsFromString('--expose-gc');
+  const collect = runInNewContext('gc') as NodeJS.GCFunction;
+  for (const [announced, size] of [
+    [65_536, 1],
+    [-1, 8],
+  ] as const) {
+    let [work, taken] = [0, 0];
+    const { req, push } = requestOf(announced);
+    const listener: BodyListener = {
+      onBody() {},
+      onNoBody: ({ name }) => t.fail(name),
+      takeMemory(bytes) {
+        taken += bytes;
+        return true;
+      },
+      worked(bytes) {
+        work += bytes;
+      },
+    };
+    readBody(req, 10_000_000, new BodyMemory(), listener);
+    collect();
+    const before = process.memoryUsage().heapUsed;
+    for (let n = 0; n < 65_528; n += size) push(size);
+    collect();
+    const kept = process.memoryUsage().heapUsed - before;
+    t.ok(kept < 400_000, `${kept} bytes`); // 2 to 15 million where each piece is kept
+    const cost = (65_528 / size) * 1024 - Math.max(0, announced);
+    t.ok(work > cost - 131_072 && work <= cost, `${work} of ${cost}`);
+    t.ok(announced < 0 || taken === 0, 'a small body that is announced takes no memory of large ones');
+  }
 });
 
 /** A relay of one company's answer, and what became of it. */
