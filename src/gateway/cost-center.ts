@@ -34,8 +34,9 @@ export function costCenterOf({ body, members }: ValidBody<unknown>, member: stri
   if (name === '') return NONE;
   if (inner.length > 1) return { name, removal: [without(value, inner, at, outer.valueStart)] };
   const index = members.indexOf(outer);
-  const next = members[index + 1]?.valueStart ?? outer.valueEnd; // there is another: `model`
-  return { name, removal: [without(body.slice(0, next), members, index, 0)] };
+  // of the bytes only those around the first member are needed; there is another one: `model`
+  const bytes = index === 0 ? body.slice(0, (members[1] as Member).valueStart) : NOTHING;
+  return { name, removal: [without(bytes, members, index, 0)] };
 }
 
 /** Removes one of several members of an object, with the comma before it; of the first, with the comma behind it. */

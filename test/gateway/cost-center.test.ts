@@ -1,5 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
+import { RequestBody } from '../../src/gateway/body.ts';
+import { costCenterOf } from '../../src/gateway/cost-center.ts';
+import type { ParsedObject } from '../../src/json/members.ts';
+import { parseObject } from '../../src/json/parser.ts';
 import { ask } from '../support/client.ts';
 import { startGateway } from '../support/gateway.ts';
 import { type Scripted, scriptedUpstream } from '../support/upstream.ts';
@@ -122,6 +126,22 @@ t.test('metadata that held nothing else leaves no trace where the format has non
   t.equal((await post('/messages', body)).status, 200, 'a body that is scanned as it arrives');
   t.equal(sent(), body.replace('"metadata":{"cost_center":"e"},', '').replace('"fast"', '"internal"'));
   t.same(await booked(5), ['a', 'b', 'c', 'd', 'e']);
+});
+
+t.test('a large body is not copied to remove it', async (t) => {
+  const text = Buffer.from(`{"model":"fast",${HELLO},"x":"${'x'.repeat(1_000_000)}","metadata":{"cost_center":"a"}}`);
+  const object = parseObject(text) as ParsedObject;
+  let copied = 0;
+  class Body extends RequestBody {
+    override slice(start: number, end: number): Buffer {
+      copied += end - start;
+      return super.slice(start, end);
+    }
+  }
+  const body = new Body([text.subarray(0, 99), text.subarray(99)], text.length, object);
+  const { removal } = costCenterOf({ request: null, body, members: object.members }, 'cost_center');
+  t.equal(`${Buffer.concat(body.edited(removal))}`, `${text}`.replace(',"metadata":{"cost_center":"a"}', ''));
+  t.ok(copied < 100, `${copied} bytes`);
 });
 
 t.test('what is no label is no cost centre, and disturbs nobody', async (t) => {
