@@ -30,7 +30,7 @@ export class RequestBody {
   #pieces: readonly Buffer[];
   readonly length: number;
   readonly object: ParsedObject | JsonFault;
-  /** When the body was whole; monotonic milliseconds. */
+  /** When the body was whole, before it was parsed; monotonic milliseconds, NaN: it came with the head. */
   readonly wholeAt: number;
   readonly #slabs: LentSlabs | null;
 
@@ -39,7 +39,7 @@ export class RequestBody {
     pieces: readonly Buffer[],
     length: number,
     object: ParsedObject | JsonFault,
-    wholeAt = 0,
+    wholeAt = Number.NaN,
     slabs: LentSlabs | null = null,
   ) {
     this.#pieces = pieces;
@@ -92,8 +92,10 @@ export interface ValidBody<T> {
   readonly members: Members;
 }
 
-/** Receives a request body: one of the two methods is called, once. */
+/** Receives a request body: `onBody` or `onNoBody` is called, once. */
 export interface BodyListener {
+  /** The body did not come with the head: from now on the client is waited for. */
+  onWait(): void;
   /** The body is whole; whether it is an acceptable object is in `body.object`. */
   onBody(body: RequestBody): void;
   /** The body is not taken: 413 for its size, 503 for want of memory, 400 for chunks of a few bytes. */
@@ -114,11 +116,12 @@ export function readBody(req: ClientRequest, limit: number, memory: BodyMemory, 
     const { contentLength } = req.head;
     if (contentLength > limit) return listener.onNoBody(new GatewayError('request_too_large'));
     if (contentLength > SMALL_BYTES && !listener.takeMemory(contentLength)) return listener.onNoBody(noMemory());
+    listener.onWait();
     return req.readBody(new BodyReader(req, limit, memory, listener));
   }
   memory.noteSmall(body.length);
   if (body.length > limit) return listener.onNoBody(new GatewayError('request_too_large'));
-  listener.onBody(new RequestBody([body], body.length, parseObject(body, STORED_FILES), performance.now()));
+  listener.onBody(new RequestBody([body], body.length, parseObject(body, STORED_FILES)));
 }
 
 class BodyReader implements BodySink {

@@ -114,8 +114,11 @@ class ApiRequest implements BodyListener, ReplyListener {
     if (head.expectsContinue && httpVersionMinor > 0 && head.contentLength <= maxBodyBytes) {
       this.#summary.reply.res.writeContinue();
     }
-    this.#summary.askedAt = performance.now();
     readBody(this.#req, maxBodyBytes, bodyMemory, this); // 413
+  }
+
+  onWait(): void {
+    this.#summary.askedAt = performance.now();
   }
 
   onNoBody(error: GatewayError): void {

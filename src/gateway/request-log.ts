@@ -28,7 +28,7 @@ export class RequestSummary implements EndedRequest {
   readonly at: number;
   /** The request's head was read. */
   readonly began = performance.now();
-  /** The body was asked for; the body was whole. */
+  /** The body was waited for; it was whole. NaN where it came with the head. */
   askedAt = Number.NaN;
   wholeAt = Number.NaN;
   /** The request was handed to the upstream's client. */

@@ -41,6 +41,7 @@ function requestOf(contentLength: number) {
 t.test('a body without a length counts as work and as memory while it comes', async (t) => {
   const seen = { worked: 0, held: 0, refused: '' };
   const listener: BodyListener = {
+    onWait() {},
     onBody: () => t.fail('it never ends'),
     onNoBody: ({ name }) => {
       seen.refused = name;
@@ -82,6 +83,7 @@ t.test('a body in pieces of a few bytes holds no more memory than others, and it
     let [work, taken] = [0, 0];
     const { req, push } = requestOf(announced);
     const listener: BodyListener = {
+      onWait() {},
       onBody() {},
       onNoBody: ({ name }) => t.fail(name),
       takeMemory(bytes) {

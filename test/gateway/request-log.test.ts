@@ -1,7 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
+import { readBody as readRequestBody } from '../../src/gateway/body.ts';
 import type { Reply } from '../../src/gateway/reply.ts';
 import { RequestSummary } from '../../src/gateway/request-log.ts';
+import type { BodySink, ClientRequest } from '../../src/http/exchange.ts';
+import { BodyMemory } from '../../src/runtime/body-memory.ts';
 import { ask } from '../support/client.ts';
 import { until } from '../support/until.ts';
 import { scriptedUpstream } from '../support/upstream.ts';
@@ -34,6 +37,7 @@ t.test('what the gateway adds is neither the wait for the body nor that for the 
   t.equal(added({ asked: 1, whole: 101, sent: 104, left: 900 }), 4, 'the upstream never ended: too slow');
   t.equal(added({ asked: 1, whole: 101, left: 103 }), 3, 'refused with its body read');
   t.equal(added({ left: 2 }), 2, 'refused, or answered, without a body');
+  t.equal(added({ sent: 4, ended: 2000, left: 2002 }), 6, 'a call whose body came with its head');
   t.equal(added({ asked: 1, left: 500 }), 1, 'refused for its body');
   t.equal(added({ asked: 1 }), 1, 'its client left halfway');
   t.equal(added({}), 0, 'its client left at once');
@@ -87,6 +91,26 @@ t.test('one line a request: id, company, slug, status, tokens, added microsecond
   t.ok(ms > 600, 'client and upstream took their time'); // 400 each; the client's begins before it is connected
   t.ok(Number.isInteger(added_us) && added_us > 0 && added_us < 790_000 / 2, 'which is not the gateway');
   t.notMatch(text, /secret|diary|internal|svc_/);
+});
+
+t.test('a body that came with its head was not waited for: what parsing it takes is added', async (t) => {
+  const body = Buffer.from('{}');
+  for (const cameWithHead of [true, false]) {
+    const readBody = (sink: BodySink): void => {
+      sink.onPiece(body, false);
+      sink.onWhole();
+    };
+    const req = { head: { contentLength: 2 }, takeBody: () => (cameWithHead ? body : null), readBody };
+    const waits: boolean[] = [];
+    readRequestBody(req as unknown as ClientRequest, 99, new BodyMemory(), {
+      onWait: () => waits.push(true),
+      onBody: ({ wholeAt }) => waits.push(wholeAt > 0),
+      onNoBody: ({ name }) => t.fail(name),
+      takeMemory: () => true,
+      worked() {},
+    });
+    t.same(waits, cameWithHead ? [false] : [true, true]);
+  }
 });
 
 t.test('a refusal tells its code, parameter, key and the model asked for, as far as that is a name', async (t) => {

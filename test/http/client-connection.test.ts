@@ -74,6 +74,7 @@ function answer(req: ClientRequest, res: ClientResponse, seen: Seen): void {
       };
       (ways[text[0] as string] ?? (() => reply.json(heard)))();
     },
+    onWait() {},
     onNoBody: (error) => reply.error(error, true),
     takeMemory: () => true,
     worked: () => {},
