@@ -172,9 +172,10 @@ class ApiRequest implements BodyListener, ReplyListener {
       const sent = call.forward(model);
       const hold = this.#hold;
       const meter = new CallMeter(services, { admission, company, sent, hold, load: this.#load });
-      if (hold?.countsTokens && endpoint !== FREE_ENDPOINT)
-        await hold.reserve(meter.promptTokens, call.bound(model).completion); // 429
-      if (company.strict && company.budget !== null) await reserve(services, admission, call); // 402
+      if (endpoint !== FREE_ENDPOINT) {
+        if (hold?.countsTokens) await hold.reserve(meter.promptTokens, call.bound(model).completion); // 429
+        if (company.strict && company.budget !== null) await reserve(services, admission, call); // 402
+      }
       if (reply.res.destroyed) return meter.drop(); // the client left while something was looked up
       summary.meter = meter;
       const relay = call.answer(reply, meter);

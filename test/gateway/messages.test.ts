@@ -224,6 +224,20 @@ t.test('a request that is shed is told so in the shape of this dialect', async (
   await first;
 });
 
+t.test('counting tokens waits for no reservation of a strict budget', async (t) => {
+  const { company, key, post } = await newClient({ budget: '1' });
+  await gateway.sql`update companies set budget_mode = 'strict' where id = ${company}`;
+  const reserved: number[] = [];
+  upstream.answer(async (res) => {
+    reserved.push((await gateway.sql`select from budget_reservations where company_id = ${company}`).length);
+    res.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ ...MESSAGE, input_tokens: 42 }));
+  });
+  const body = { model: 'fast', messages: TURNS };
+  t.equal((await ask(`${gateway.url}/messages/count_tokens`, { key, body })).status, 200);
+  t.equal((await post({ max_tokens: 100 })).status, 200);
+  t.same(reserved, [0, 1]);
+});
+
 t.test('tokens are counted behind all gates, for nothing', async (t) => {
   const { company, key, post } = await newClient({ budget: '0.01' });
   const narrow = await gateway.key(company, ['embeddings']);
