@@ -3,10 +3,12 @@ import { REFERENCE_ERRORS } from '../domain/errors.ts';
 import { admitTokenIds } from '../domain/gate.ts';
 import { checkEmbedding } from '../domain/request.ts';
 import type { AnswerScan } from '../json/answer.ts';
-import { splice } from '../json/splice.ts';
+import { CLOSE_BRACKET, COLON, OPEN_BRACKET, QUOTE, skipSpace } from '../json/bytes.ts';
+import { type Edit, splice } from '../json/splice.ts';
+import type { Turns } from '../runtime/turns.ts';
 import type { Call, Operation } from './call.ts';
 import { costCenterOf } from './cost-center.ts';
-import { JsonRelay } from './json-relay.ts';
+import { JsonRelay, type Rendered } from './json-relay.ts';
 import { modelEdit } from './model-names.ts';
 import { validateBody } from './validate.ts';
 
@@ -32,28 +34,59 @@ export const embeddings: Operation = {
       bound: (model) => boundEmbedding(body.length, model.prices),
       // the format has no metadata: providers refuse it
       forward: (model) => body.edited([modelEdit(valid.members, model), ...removal]),
-      answer: (reply, meter) => new JsonRelay(reply, meter, (answer, scan) => renderEmbeddings(answer, scan, base64)),
+      answer: (reply, meter) =>
+        new JsonRelay(reply, meter, (answer, scan) =>
+          renderEmbeddings(answer, scan, base64, services.bodyMemory.turns),
+        ),
     };
   },
 };
 
 const RULES = { check: checkEmbedding, governed: ['model', 'input', 'encoding_format'] };
 
+/** How much of an answer is converted before others have their turn. */
+const TURN_BYTES = 262_144;
+const NAME = Buffer.from('"embedding"');
+
 /**
  * Gives the client the encoding it asked for. Some upstreams ignore `encoding_format`, and official
  * SDKs decode what they asked for without checking.
  */
-function renderEmbeddings(body: Buffer, scan: AnswerScan, base64: boolean): Buffer | null {
+function renderEmbeddings(body: Buffer, scan: AnswerScan, base64: boolean, turns: Turns): Rendered {
   const rendered = splice(body, scan.edits);
   // a base64 vector is a string, a float vector an array; the first one shows which
   const start = rendered.toString('latin1', 0, 65_536);
   const first = /"embedding"\s*:\s*(["[])/.exec(start);
   if (first === null) return /"data"\s*:\s*\[/.test(start) ? rendered : null;
-  if ((first[1] === '"') === base64) return rendered;
-  const answer = JSON.parse(rendered.toString()) as { data: { embedding: string | number[] }[] };
-  if (!Array.isArray(answer.data)) return null;
-  for (const entry of answer.data) entry.embedding = convert(entry.embedding);
-  return Buffer.from(JSON.stringify(answer));
+  return (first[1] === '"') === base64 ? rendered : converted(rendered, base64, turns);
+}
+
+/** Converts one vector after the other: 40 MB at once would keep all requests waiting for a third of a second. */
+async function converted(answer: Buffer, base64: boolean, turns: Turns): Promise<Buffer | null> {
+  const edits: Edit[] = [];
+  let turnEnds = TURN_BYTES;
+  for (let start = vectorAfter(answer, 0), end = 0; start >= 0; start = vectorAfter(answer, end)) {
+    const isText = answer[start] === QUOTE;
+    if (!isText && answer[start] !== OPEN_BRACKET) return null;
+    end = answer.indexOf(isText ? QUOTE : CLOSE_BRACKET, start + 1) + 1;
+    if (isText !== base64) {
+      const vector = convert(JSON.parse(answer.toString('latin1', start, end)));
+      edits.push({ start, end, bytes: Buffer.from(JSON.stringify(vector)) });
+    }
+    if (end < turnEnds) continue;
+    await new Promise<void>((resolve) => turns.enter(resolve));
+    turnEnds = end + TURN_BYTES;
+  }
+  return splice(answer, edits);
+}
+
+/** Where the next vector begins; -1: there is none. The name with its quotes stands in no string, whose quotes are escaped. */
+function vectorAfter(answer: Buffer, from: number): number {
+  for (let at = answer.indexOf(NAME, from); at >= 0; at = answer.indexOf(NAME, at)) {
+    at = skipSpace(answer, at + NAME.length, answer.length);
+    if (answer[at] === COLON) return skipSpace(answer, at + 1, answer.length);
+  }
+  return -1;
 }
 
 /** Floats to base64 of little-endian 32-bit floats, or back. */

@@ -2,6 +2,7 @@ import { performance } from 'node:perf_hooks';
 import { CHAT_ANSWER } from '../domain/answer-members.ts';
 import { GatewayError } from '../domain/errors.ts';
 import { type Generated, NOTHING_SEEN } from '../domain/estimate.ts';
+import type { MaybeAsync } from '../domain/ports.ts';
 import { type AnswerScan, scanAnswer } from '../json/answer.ts';
 import type { MemberTable } from '../json/member-table.ts';
 import { splice } from '../json/splice.ts';
@@ -18,8 +19,9 @@ import type { Reply } from './reply.ts';
 
 const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
 
-/** Makes the client's body from the upstream's; null when that is not the answer that was asked for. */
-type Render = (body: Buffer, scan: AnswerScan) => Buffer | null;
+/** The client's body, made from the upstream's; null when that is not the answer that was asked for. */
+export type Rendered = MaybeAsync<Buffer | null>;
+type Render = (body: Buffer, scan: AnswerScan) => Rendered;
 
 /** The answer with its edits made; null where it has no result. */
 export function renderEdited(body: Buffer, scan: AnswerScan): Buffer | null {
@@ -81,6 +83,11 @@ export class JsonRelay extends Relay {
     const { slug } = modelNames(this.meter.admission.model);
     const scan = this.#isJson ? scanAnswer(body, slug, this.#table, this.meter.hidden) : null;
     const rendered = scan === null || scan.error ? null : this.#renderOrNull(body, scan);
+    if (!(rendered instanceof Promise)) return this.#finish(body, scan, rendered);
+    rendered.catch(nullWhereBroken).then((made) => this.settled || this.#finish(body, scan, made));
+  }
+
+  #finish(body: Buffer, scan: AnswerScan | null, rendered: Buffer | null): void {
     if (scan === null || rendered === null) {
       this.meter.upstreamFailed('an answer of 200 that is not what was asked for', 200);
       return this.#fail(brokenAnswer());
@@ -92,12 +99,11 @@ export class JsonRelay extends Relay {
   }
 
   /** An endpoint that looks into the answer may find something other than it asked for. */
-  #renderOrNull(body: Buffer, scan: AnswerScan): Buffer | null {
+  #renderOrNull(body: Buffer, scan: AnswerScan): Rendered {
     try {
       return this.#render(body, scan);
     } catch (error) {
-      if (error instanceof SyntaxError || error instanceof TypeError) return null;
-      throw error;
+      return nullWhereBroken(error);
     }
   }
 
@@ -152,6 +158,11 @@ export class JsonRelay extends Relay {
     this.watch.close();
     this.#memory?.end();
   }
+}
+
+function nullWhereBroken(error: unknown): null {
+  if (error instanceof SyntaxError || error instanceof TypeError) return null;
+  throw error;
 }
 
 /** The text of a whole answer. */
