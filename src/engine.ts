@@ -11,6 +11,7 @@ import { refusedNames, SteeringFilter } from './domain/steering.ts';
 import { EventSender } from './events/sender.ts';
 import { Deadlines } from './gateway/deadlines.ts';
 import { HeldMemory } from './gateway/held-memory.ts';
+import { Names } from './gateway/model-names.ts';
 import { Overload } from './gateway/overload.ts';
 import { RequestLog } from './gateway/request-log.ts';
 import type { Services } from './gateway/services.ts';
@@ -151,6 +152,7 @@ export async function openEngine(
       deadlines,
       settings: config,
       estimator: new Estimator(),
+      names: new Names(upstream.secrets),
       requestLog: new RequestLog(lineSink(log), metrics, clock, trail),
       tracer: tracing?.tracer ?? null,
       bodyMemory: new BodyMemory(collectYoung),

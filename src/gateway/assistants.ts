@@ -1,7 +1,6 @@
 import { type Assistant, dateText } from '../domain/assistant.ts';
 import { boundChat } from '../domain/budget.ts';
 import { GatewayError, REFERENCE_ERRORS } from '../domain/errors.ts';
-import type { Model } from '../domain/model.ts';
 import { type AssistantRunRequest, checkAssistantRun, unsupportedInRun } from '../domain/request.ts';
 import { memberNamed } from '../json/members.ts';
 import type { TokenCounts } from '../json/usage.ts';
@@ -64,7 +63,7 @@ function runCall(
       const promptBytes = assistant.prompt.reduce((sum, piece) => sum + piece.length, 0);
       return boundChat(limits, body.length + promptBytes + DATE_BYTES, model.prices);
     },
-    forward: (model) => forwardRun(valid, assistant, model, services.calendar.date(services.clock())),
+    forward: (upstream) => forwardRun(valid, assistant, upstream, services.calendar.date(services.clock())),
     answer: (reply, meter) =>
       new JsonRelay(reply, meter, (answer, scan) =>
         renderRun(answer, slug, meter.tokensOf(scan.usage, new WholeAnswer(answer, scan))),
@@ -76,7 +75,7 @@ function runCall(
 function forwardRun(
   { request, body, members }: ValidBody<AssistantRunRequest>,
   assistant: Assistant,
-  model: Model,
+  upstream: Buffer,
   date: string,
 ): Buffer[] {
   const messages = memberNamed(members, 'messages') as { valueStart: number; valueEnd: number };
@@ -86,7 +85,7 @@ function forwardRun(
     (temperature === null ? '' : `,"temperature":${temperature}`) +
     (maxTokens === null ? '' : `,"max_tokens":${maxTokens}`);
   return [
-    Buffer.from(`{"model":${JSON.stringify(model.upstream)},"messages":[{"role":"system","content":`),
+    Buffer.from(`{"model":${upstream},"messages":[{"role":"system","content":`),
     ...assistant.prompt,
     Buffer.from(`${dateText(date)}},`),
     ...body.views(messages.valueStart + 1, messages.valueEnd), // without "[", with "]"; there is at least one message

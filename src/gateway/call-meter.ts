@@ -6,14 +6,13 @@ import { keepPrompt, type Prompt, roughPromptTokens } from '../domain/prompt.ts'
 import { scrub } from '../domain/redact.ts';
 import { type Admission, FREE_ENDPOINT, type Outcome, usageRecord } from '../domain/usage.ts';
 import type { ClientResponse } from '../http/exchange.ts';
-import type { Hidden } from '../json/hidden.ts';
 import { type TokenCounts, type ToldUsage, withCost } from '../json/usage.ts';
 import type { Metrics } from '../metrics.ts';
 import type { Deadline } from '../upstream/failure.ts';
 import type { Watch } from './deadlines.ts';
 import type { CompanyLoad } from './fair-shares.ts';
 import { RequestMemory } from './held-memory.ts';
-import { hiddenOf } from './model-names.ts';
+import type { ModelNames } from './model-names.ts';
 import type { Services } from './services.ts';
 
 /** An admitted call, and what it holds. */
@@ -79,9 +78,9 @@ export class CallMeter {
     return this.#services.metrics;
   }
 
-  /** What no string of this model's answer may hold. */
-  get hidden(): Hidden {
-    return hiddenOf(this.admission.model, this.#services.upstream.secrets);
+  /** The names of the call's model. */
+  get names(): ModelNames {
+    return this.#services.names.of(this.admission.model);
   }
 
   /** What no answer to a client may hold, besides what `redact` finds by its form. */

@@ -52,8 +52,11 @@ export interface Call {
   readonly check?: (model: Model) => void;
   /** The most that the call can use; needed only where the budget is strict or tokens are limited. */
   bound(model: Model): Bound;
-  /** The upstream's body, in pieces. */
-  forward(model: Model): readonly Buffer[];
+  /**
+   * The upstream's body, in pieces.
+   * @param name the internal model identifier as a JSON string
+   */
+  forward(name: Buffer): readonly Buffer[];
   /** Headers of the caller that go upstream: names and values alternate. */
   readonly headers?: readonly string[];
   /** Makes the relay of the answer. */

@@ -1,7 +1,6 @@
 import { CHAT_ANSWER } from '../domain/answer-members.ts';
 import { boundChat } from '../domain/budget.ts';
 import { REFERENCE_ERRORS, twoReadings } from '../domain/errors.ts';
-import type { Model } from '../domain/model.ts';
 import { type ChatRequest, checkChat } from '../domain/request.ts';
 import { ambiguous, type Member, type Members, memberNamed } from '../json/members.ts';
 import type { Edit } from '../json/splice.ts';
@@ -49,9 +48,9 @@ function chatCall(services: Services, valid: ValidBody<ChatRequest>): Call {
     slugParam: 'model',
     costCenter: costCenterOf(valid, services.settings.costCenterMember).name,
     bound: (model) => boundChat(request, body.length, model.prices),
-    forward(model: Model): readonly Buffer[] {
-      const slug = modelEdit(valid.members, model);
-      return body.edited(usage === null ? [slug] : [slug, usage]);
+    forward(upstream) {
+      const model = modelEdit(valid.members, upstream);
+      return body.edited(usage === null ? [model] : [model, usage]);
     },
     answer: (reply, meter) =>
       streamed

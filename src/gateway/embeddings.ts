@@ -33,7 +33,7 @@ export const embeddings: Operation = {
       ...(hasTokenIds ? { check: admitTokenIds } : {}),
       bound: (model) => boundEmbedding(body.length, model.prices),
       // the format has no metadata: providers refuse it
-      forward: (model) => body.edited([modelEdit(valid.members, model), ...removal]),
+      forward: (upstream) => body.edited([modelEdit(valid.members, upstream), ...removal]),
       answer: (reply, meter) =>
         new JsonRelay(reply, meter, (answer, scan) =>
           renderEmbeddings(answer, scan, base64, services.bodyMemory.turns),

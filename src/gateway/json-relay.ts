@@ -13,7 +13,6 @@ import { AnswerBody, isJson } from './answer-body.ts';
 import type { CallMeter } from './call-meter.ts';
 import { addWork } from './fair-shares.ts';
 import { type RequestMemory, SMALL_BYTES } from './held-memory.ts';
-import { modelNames } from './model-names.ts';
 import { Relay } from './relay.ts';
 import type { Reply } from './reply.ts';
 
@@ -80,8 +79,8 @@ export class JsonRelay extends Relay {
     this.reply.endedAt = performance.now();
     const body = this.#body.bytes;
     if (this.status !== 200) return this.#fail(this.statusError(body));
-    const { slug } = modelNames(this.meter.admission.model);
-    const scan = this.#isJson ? scanAnswer(body, slug, this.#table, this.meter.hidden) : null;
+    const { slug, hidden } = this.meter.names;
+    const scan = this.#isJson ? scanAnswer(body, slug, this.#table, hidden) : null;
     const rendered = scan === null || scan.error ? null : this.#renderOrNull(body, scan);
     if (!(rendered instanceof Promise)) return this.#finish(body, scan, rendered);
     rendered.catch(nullWhereBroken).then((made) => this.settled || this.#finish(body, scan, made));

@@ -2,7 +2,6 @@ import { MESSAGES_ANSWER, MESSAGES_EVENT } from '../domain/answer-members.ts';
 import { allowedBetas } from '../domain/betas.ts';
 import { boundChat } from '../domain/budget.ts';
 import { MESSAGES_ERRORS } from '../domain/errors.ts';
-import type { Model } from '../domain/model.ts';
 import { checkCountTokens, checkMessages, type MessagesRequest } from '../domain/request.ts';
 import { requireStateless, STORED_MEMBERS } from '../domain/stateless.ts';
 import type { RequestHead } from '../http/request-head.ts';
@@ -77,7 +76,7 @@ function messagesCall(services: Services, body: RequestBody, head: RequestHead, 
     costCenter: name,
     headers: headersOf(head),
     // the format has no metadata but a user's id, and providers refuse other members
-    forward: (model: Model) => body.edited([modelEdit(members, model), ...removal]),
+    forward: (upstream: Buffer) => body.edited([modelEdit(members, upstream), ...removal]),
   };
 }
 

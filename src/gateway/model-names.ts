@@ -4,47 +4,42 @@ import type { Hidden } from '../json/hidden.ts';
 import { type Member, type Members, memberNamed } from '../json/members.ts';
 import type { Edit } from '../json/splice.ts';
 
-/** The names of a model as JSON strings, quotes included. */
-interface ModelNames {
+export interface ModelNames {
+  /** The names as JSON strings, quotes included. */
   readonly slug: Buffer;
   readonly upstream: Buffer;
+  /** What no answer of the model may hold. */
+  readonly hidden: Hidden;
 }
 
-const made = new WeakMap<Model, ModelNames>();
-const hidden = new WeakMap<readonly string[], WeakMap<Model, Hidden>>();
+/** The names of models, made once for each: companies share the models read from the database. */
+export class Names {
+  readonly #made = new WeakMap<Model, ModelNames>();
+  readonly #secrets: readonly string[];
 
-/** The names of a model, made once per model: companies share the models read from the database. */
-export function modelNames(model: Model): ModelNames {
-  let names = made.get(model);
-  if (names === undefined) {
-    names = { slug: quoted(model.slug), upstream: quoted(model.upstream) };
-    made.set(model, names);
+  /** @param secrets of the upstream */
+  constructor(secrets: readonly string[]) {
+    this.#secrets = secrets;
   }
-  return names;
+
+  of(model: Model): ModelNames {
+    let names = this.#made.get(model);
+    if (names === undefined) {
+      const [slug, upstream] = [quoted(model.slug), quoted(model.upstream)];
+      names = { slug, upstream, hidden: hiddenBehind(model, this.#secrets) };
+      this.#made.set(model, names);
+    }
+    return names;
+  }
 }
 
 /**
- * What no answer of a model may hold, made once for each.
- * @param secrets of the upstream, always the same array
+ * The slug becomes the internal model identifier (spec section 1, rule 2).
+ * @param name the identifier as a JSON string
  */
-export function hiddenOf(model: Model, secrets: readonly string[]): Hidden {
-  let ofUpstream = hidden.get(secrets);
-  if (ofUpstream === undefined) {
-    ofUpstream = new WeakMap();
-    hidden.set(secrets, ofUpstream);
-  }
-  let found = ofUpstream.get(model);
-  if (found === undefined) {
-    found = hiddenBehind(model, secrets);
-    ofUpstream.set(model, found);
-  }
-  return found;
-}
-
-/** The slug becomes the internal model identifier (spec section 1, rule 2). */
-export function modelEdit(members: Members, model: Model): Edit {
+export function modelEdit(members: Members, name: Buffer): Edit {
   const { valueStart, valueEnd } = memberNamed(members, 'model') as Member;
-  return { start: valueStart, end: valueEnd, bytes: modelNames(model).upstream };
+  return { start: valueStart, end: valueEnd, bytes: name };
 }
 
 function quoted(text: string): Buffer {

@@ -169,7 +169,7 @@ class ApiRequest implements BodyListener, ReplyListener {
       const { requestId } = reply;
       const { endpoint } = operation;
       const admission: Admission = { requestId, payer: key, model, endpoint, at, month, costCenter: call.costCenter };
-      const sent = call.forward(model);
+      const sent = call.forward(services.names.of(model).upstream);
       const hold = this.#hold;
       const meter = new CallMeter(services, { admission, company, sent, hold, load: this.#load });
       if (endpoint !== FREE_ENDPOINT) {

@@ -33,7 +33,7 @@ export const responses: Operation = {
       slugParam: 'model',
       costCenter: costCenterOf(valid, services.settings.costCenterMember).name,
       bound: (model) => boundChat(bounding(request), body.length, model.prices),
-      forward: (model) => body.edited([modelEdit(valid.members, model), storeEdit(valid)]),
+      forward: (upstream) => body.edited([modelEdit(valid.members, upstream), storeEdit(valid)]),
       answer: (reply, meter) =>
         request.stream === true
           ? new StreamRelay(reply, meter, openResponse)

@@ -8,6 +8,7 @@ import type { BodyMemory } from '../runtime/body-memory.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import type { Deadlines } from './deadlines.ts';
 import type { HeldMemory } from './held-memory.ts';
+import type { Names } from './model-names.ts';
 import type { Overload } from './overload.ts';
 import type { RequestLog } from './request-log.ts';
 import type { Tracer } from './trace.ts';
@@ -57,6 +58,7 @@ export interface Services {
   readonly deadlines: Deadlines;
   readonly overload: Overload;
   readonly heldMemory: HeldMemory;
+  readonly names: Names;
   /** Which request members could choose another model, host or key. */
   readonly steering: SteeringFilter;
 }

@@ -10,7 +10,6 @@ import { brokenAnswer, connectionFailure, type Deadline, deadlineFailure } from 
 import type { AnswerHead } from '../upstream/upstream.ts';
 import { AnswerBody, isEventStream } from './answer-body.ts';
 import type { CallMeter } from './call-meter.ts';
-import { modelNames } from './model-names.ts';
 import { Relay } from './relay.ts';
 import type { Reply } from './reply.ts';
 
@@ -41,8 +40,8 @@ export class StreamRelay extends Relay implements SpanSink {
   constructor(reply: Reply, meter: CallMeter, open: OpenStream) {
     super(reply, meter);
     this.#out = reply.stream(() => this.#onDrain());
-    const { slug } = modelNames(meter.admission.model);
-    this.#scanner = open({ slug, sink: this, maxEventBytes: meter.maxEventBytes, hidden: meter.hidden });
+    const { slug, hidden } = meter.names;
+    this.#scanner = open({ slug, sink: this, maxEventBytes: meter.maxEventBytes, hidden });
     meter.metrics.openStreams++;
   }
 

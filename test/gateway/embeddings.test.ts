@@ -35,9 +35,9 @@ function relayTo(encoding: 'base64' | 'float') {
     },
   };
   const meter = {
-    admission: { payer: { companyId: 'one' }, model: { slug: 'brand', upstream: 'internal' } },
+    admission: { payer: { companyId: 'one' } },
     load: { work: 0 },
-    hidden: null,
+    names: { slug: Buffer.from('"brand"'), hidden: null },
     newMemory: () => ({ take: () => true, end() {} }),
     watch(_res: unknown, onDeadline: (which: 'total') => void) {
       became.deadline = onDeadline;

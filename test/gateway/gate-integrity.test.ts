@@ -120,7 +120,7 @@ function bodyOf(bytes: Buffer, cuts: readonly number[] | null): RequestBody {
 function forwarded(operation: typeof chat, body: RequestBody): { call: Call; sent: Buffer } | GatewayError {
   try {
     const call = operation.read(SERVICES, body, 'company', '', new RequestHead([])) as Call;
-    return { call, sent: Buffer.concat(call.forward(MODEL)) };
+    return { call, sent: Buffer.concat(call.forward(Buffer.from(JSON.stringify(MODEL.upstream)))) };
   } catch (error) {
     if (error instanceof GatewayError) return error;
     throw error;
