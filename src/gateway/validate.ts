@@ -34,7 +34,7 @@ export interface BodyRules<T> {
  */
 export function validateBody<T>(body: RequestBody, rules: BodyRules<T>, steering: SteeringFilter | null): ValidBody<T> {
   const { object } = body;
-  if (typeof object === 'string') throw new GatewayError(FAULTS[object], FAULT_TEXTS[object]);
+  if (typeof object === 'string') throw new GatewayError(...FAULTS[object]);
   const { members, watched, retyped } = object;
   const twice = ambiguous(members, rules.governed) ?? ambiguous(members, WITH_MEMBERS);
   if (twice !== null) throw twoReadings(twice);
@@ -99,20 +99,14 @@ function beforeNul(name: string): string {
   return name.split('\0', 1)[0] as string;
 }
 
-const FAULTS: Readonly<Record<JsonFault, ErrorName>> = {
-  invalid_json: 'invalid_json',
-  not_an_object: 'invalid_type',
-  too_deep: 'invalid_request',
-  too_many_members: 'invalid_request',
-  too_many_names: 'invalid_request',
-  too_many_values: 'invalid_request',
-};
-
-const FAULT_TEXTS: Readonly<Record<JsonFault, string | undefined>> = {
-  invalid_json: undefined,
-  not_an_object: 'The request body must be a JSON object.',
-  too_deep: 'The request body is nested too deeply.',
-  too_many_members: `The request body has more than ${MAX_MEMBERS} members.`,
-  too_many_names: `The objects in the request body have more than ${MAX_NAMES} different member names.`,
-  too_many_values: `The request body has more than ${MAX_VALUES} values.`,
+const FAULTS: Readonly<Record<JsonFault, readonly [ErrorName, text?: string]>> = {
+  invalid_json: ['invalid_json'],
+  not_an_object: ['invalid_type', 'The request body must be a JSON object.'],
+  too_deep: ['invalid_request', 'The request body is nested too deeply.'],
+  too_many_members: ['invalid_request', `The request body has more than ${MAX_MEMBERS} members.`],
+  too_many_names: [
+    'invalid_request',
+    `The objects in the request body have more than ${MAX_NAMES} different member names.`,
+  ],
+  too_many_values: ['invalid_request', `The request body has more than ${MAX_VALUES} values.`],
 };
