@@ -15,11 +15,14 @@ const MAX_HEAP = 0.9;
 /** Beyond this part of its memory limit, the gateway refuses a growing share of requests. */
 const MEMORY_ROOM = 15 / 16;
 /**
- * So many of MAX_REQUESTS may be in flight where the memory is full. The system may keep what a rush took, for ever:
- * refusing does not make it less, and those that come use it again.
+ * Share of MAX_REQUESTS still served while memory is full. malloc may never return a rush's memory to the system, so
+ * refusing everything would not lower it, and new requests reuse it.
  */
 const FEW = 1 / 64;
-/** Once requests are refused, the delay is held at this part of MAX_DELAY_MS: a request meets it several times. */
+/**
+ * Target delay while requests are refused, as a part of MAX_DELAY_MS. A request waits for the event loop several
+ * times, so its whole wait is a multiple of the delay.
+ */
 const HELD_DELAY = 1 / 5;
 /** Beyond this part of MAX_DELAY_MS requests of companies that ask for more than others wait for their turn. */
 const BUSY_DELAY = 1 / 100;

@@ -28,8 +28,8 @@ const NO_HEADERS: readonly string[] = [];
 
 /**
  * Answers one API request. Never throws: every failure is answered and logged.
- * @param arrived whether the whole request came together with its head. Whether a refused key closes the connection
- *   depends on this alone, and so does not show how long the key was looked up
+ * @param arrived whether head and body came together. If not, refusing the key closes the connection. The state on
+ *   arrival decides: the present one would tell how long the lookup took, and so whether the key was in memory
  */
 export function handle(
   services: Services,
