@@ -28,7 +28,8 @@ export async function callApi(
   signal?: AbortSignal,
 ): Promise<IncomingMessage> {
   const { services, session } = c.var;
-  const player = { company_id: param(c, 'company'), email: session.user.email };
+  const { email, role } = session.user;
+  const player = { company_id: param(c, 'company'), email, role };
   const name = `${player.company_id} ${player.email}`;
   const mint = async (): Promise<string> => {
     const text = await change(c, (sql) => mintPlaygroundKey(sql, services.keyPrefix, player));

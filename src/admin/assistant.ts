@@ -16,6 +16,7 @@ import { type AssistantRow, createAssistant, removeAssistant, setAssistant } fro
 import { readCompany } from '../store/directory.ts';
 import { listModels } from '../store/model.ts';
 import { type AssistantSort, findAssistant, pageOfAssistants } from '../store/page.ts';
+import { playgroundName } from '../store/playground-key.ts';
 import { callApi } from './api.ts';
 import { change, mayNow, type PageContext, param, type Route, read, readOfCompany } from './context.ts';
 import { csrfInput, field, formState, select } from './field.ts';
@@ -217,7 +218,7 @@ async function runPage(c: PageContext, form: Form, result: Html | string = ''): 
   const state = formState(form, path);
   const before = assistant.model_slug === null ? [] : [['', `The default, ${assistant.model_slug}`] as const];
   const body = html`${companyHeading(c, company)}<h1>Try ${assistant.name}</h1>
-<p class="lead">A real run through the API: the same checks, the same answer, and it is charged to the company like any other, under the key “Playground of ${c.var.session.user.email}”. <a href="/companies/${id}/playground">Try a model without an assistant</a>.</p>
+<p class="lead">A real run through the API: the same checks, the same answer, and it is charged to the company like any other, under the key “${playgroundName(c.var.session.user)}”. <a href="/companies/${id}/playground">Try a model without an assistant</a>.</p>
 ${isEligible(assistant.visibility, assistant.project_id) ? '' : html`<p class="notice warn-notice">The API does not show this assistant: the run will get 404.</p>`}
 <section class="card">${state.summary}
 <form method="post" action="${path}" class="stack">${csrfInput(c)}

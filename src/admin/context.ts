@@ -77,7 +77,7 @@ export interface Route {
 
 /** Runs a query for a page. Under a company's path, row-level security shows that company's rows only. */
 export function read<T>(c: PageContext, query: Work<T>, deadlineMs = DEADLINE_MS): Promise<T> {
-  return within(c.var.services.db, companyOf(c), deadlineMs, query);
+  return within(c.var.services.db, companyOf(c), deadlineMs, query, c.var.session.user.role);
 }
 
 /** Reads the company of the path, and something of it. @throws RefusedChange not_found */
@@ -90,7 +90,7 @@ export function readOfCompany<T>(c: PageContext, query: (sql: Sql, company: stri
 export function change<T>(c: PageContext, work: (sql: Sql) => PromiseLike<T>): Promise<T> {
   return changeAsOperator(c, async (sql) => {
     const company = companyOf(c);
-    if (company !== null) await enterCompany(sql, company);
+    if (company !== null) await enterCompany(sql, company, c.var.session.user.role);
     return work(sql);
   });
 }

@@ -6,7 +6,7 @@ import type { Company } from '../domain/company.ts';
 import { readMaxTokens, readSlug, readText } from '../domain/field.ts';
 import { RefusedChange } from '../domain/refused-change.ts';
 import { readCompany } from '../store/directory.ts';
-import { allowPlayground, isPlaygroundRevoked } from '../store/playground-key.ts';
+import { allowPlayground, isPlaygroundRevoked, playgroundName } from '../store/playground-key.ts';
 import { callApi } from './api.ts';
 import { change, type PageContext, param, type Route, read, sharerOf } from './context.ts';
 import { csrfInput, field, formState } from './field.ts';
@@ -56,7 +56,7 @@ async function playgroundPage(
   );
   const path = `/companies/${id}/playground`;
   const body = html`${companyHeading(c, company)}<h1>Playground</h1>
-<p class="lead">One prompt to a model, by the API: the same checks and the same answer as for an application. The call is charged to the company, under the key “Playground of ${email}”.</p>
+<p class="lead">One prompt to a model, by the API: the same checks and the same answer as for an application. The call is charged to the company, under the key “${playgroundName(c.var.session.user)}”.</p>
 <section class="card">${isRevoked ? allowForm(c, path) : promptForm(c, form, company, path)}</section>
 <section class="card" id="result"${raw(answer === null ? ' hidden' : '')}><h2>Answer</h2>
 <p class="answer" data-answer>${answer?.text ?? ''}</p>
@@ -84,7 +84,8 @@ ${field(state, { name: 'max_tokens', label: 'Maximum tokens of the answer', inpu
 }
 
 async function allow(c: PageContext): Promise<Response> {
-  const player = { company_id: param(c, 'company'), email: c.var.session.user.email };
+  const { email, role } = c.var.session.user;
+  const player = { company_id: param(c, 'company'), email, role };
   await change(c, (sql) => allowPlayground(sql, c.var.services.keyPrefix, player));
   return c.redirect(`/companies/${player.company_id}/playground`, 303);
 }

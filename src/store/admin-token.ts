@@ -3,6 +3,7 @@ import { throwConflict, throwNotFound } from '../domain/refused-change.ts';
 import { unknownCompany } from './company.ts';
 import type { Sql } from './database.ts';
 import { explaining } from './database-error.ts';
+import { CREATED_BY } from './made-by.ts';
 
 /** Every token for administration over HTTP begins so. Scanners for leaked secrets find it by that. */
 const TOKEN_PREFIX = 'tga-';
@@ -78,6 +79,6 @@ export async function revokeToken(sql: Sql, id: string, company: string | null =
 }
 
 function columns(sql: Sql) {
-  return sql`id, name, company_id, access, created_at, created_by, expires_at, last_used_at, revoked_at,
+  return sql`id, name, company_id, access, created_at, ${sql.unsafe(CREATED_BY)} as created_by, expires_at, last_used_at, revoked_at,
     case when revoked_at is not null then 'revoked' when expires_at <= now() then 'expired' else 'active' end as state`;
 }

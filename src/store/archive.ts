@@ -3,9 +3,10 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGzip } from 'node:zlib';
 import { createTarPacker } from 'modern-tar';
-import { ARCHIVED, type ArchivedTable, INTERNAL_MEMBERS, NOT_ARCHIVED } from './archived-tables.ts';
+import { ACTORS, ARCHIVED, type ArchivedTable, INTERNAL_MEMBERS, NOT_ARCHIVED } from './archived-tables.ts';
 import type { ConnectionSql, Sql } from './database.ts';
 import { copyOut, type Write } from './export.ts';
+import { shownActor, shownRow } from './made-by.ts';
 
 /** One file of an archive. */
 interface ArchivedFile {
@@ -36,7 +37,7 @@ export interface Manifest {
  * Writes all that is stored about a company as a .tar.gz of JSON Lines, in the memory of a few buffers. The database
  * makes the lines, and is asked for each table twice: tar wants the size of a file before the file.
  * @param sql a `snapshot` limited to the company, so that all files are of one instant
- * @param internal whether to include what only operators see
+ * @param internal whether to include what only operators see, such as who of them did something
  * @param write takes a piece; resolves false when nobody reads any more
  * @throws DatabaseUnavailable when the reader left; the error of `write`
  */
@@ -119,7 +120,9 @@ async function linesOf(sql: Sql, spec: ArchivedTable, company: string, internal:
   const members = [...spec.columns, ...(internal ? (spec.internal ?? []) : [])].map((name) => {
     const type = types.get(name);
     if (type === 'numeric') return `trim_scale(t.${name})::text as ${name}`;
-    if (type === 'jsonb' && !internal) return `t.${name} - '{${INTERNAL_MEMBERS.join(',')}}'::text[] as ${name}`;
+    if (internal) return `t.${name}`;
+    if (type === 'jsonb') return `(${shownRow(`t.${name}`)}) - '{${INTERNAL_MEMBERS.join(',')}}'::text[] as ${name}`;
+    if (ACTORS.includes(name)) return `${shownActor(`t.${name}`)} as ${name}`;
     return `t.${name}`;
   });
   for (const [name, expression] of Object.entries((internal && spec.computed) || {})) {

@@ -206,6 +206,9 @@ export const NOT_ARCHIVED: Readonly<Record<string, string>> = {
   sessions: 'digests of random tokens of people who are signed in, for twelve hours at most',
 };
 
+/** Columns that tell who did something: who never belonged to the company is "operator" in its own archive. */
+export const ACTORS: readonly string[] = ['actor', 'created_by'];
+
 /** Members of JSON columns that only operators see. */
 export const INTERNAL_MEMBERS: readonly string[] = ['upstream_model'];
 

@@ -1,5 +1,6 @@
 import type { ChangedRow } from '../domain/change-text.ts';
 import type { Sql } from './database.ts';
+import { shownActor, shownRow } from './made-by.ts';
 import { PAGE_ROWS } from './page.ts';
 
 /** Changes that one search of the audit log looks at; the next page goes on from there. */
@@ -19,11 +20,14 @@ interface AuditQuery {
   /** Where the page before ended; null: at the beginning. */
   readonly from: number | null;
   /**
-   * Changes of this company, as its owner sees them: an actor who never was one of its people or tokens is "operator", also for
-   * the search. null: all changes.
+   * Changes of this company, which the transaction entered, as its owner sees them: an actor who never was one of its people or
+   * tokens is "operator", also for the search. null: all changes.
    */
   readonly company: string | null;
 }
+
+const SHOWN = `${shownActor('a.actor')} as actor, null as db_role,
+  ${shownRow('a.before')} as before, ${shownRow('a.after')} as after`;
 
 /** A page of the audit log, and where the next one begins; null at the end. */
 export async function pageOfAudit(
@@ -38,10 +42,9 @@ export async function pageOfAudit(
     coalesce(after, before) ->> 'email', subject_id, company_id)`;
   type Told = Omit<AuditRow, 'before' | 'after'> & Readonly<Record<'before' | 'after', string | null>>;
   const told = await sql<Told[]>`
-    with known as (${company === null ? sql`select null as address` : peopleEver(sql, company)})
     select id, at, actor, db_role, action, subject, subject_id, company_id, company_name, before::text, after::text from (
-      select a.id, a.at, ${company === null ? sql`a.actor, a.db_role` : sql`${named(sql, 'actor')} as actor, null as db_role`},
-        a.action, a.subject, a.subject_id, a.company_id, c.name as company_name, a.before, a.after
+      select a.id, a.at, a.action, a.subject, a.subject_id, a.company_id, c.name as company_name,
+        ${company === null ? sql`a.actor, a.db_role, a.before, a.after` : sql.unsafe(SHOWN)}
       from (select a.* ${entries} limit ${search === '' ? PAGE_ROWS + 1 : AUDIT_WINDOW}) a
       left join companies c on c.id = a.company_id) named
     where strpos(lower(${search === '' ? sql`''` : text}), lower(${search})) > 0
@@ -65,16 +68,4 @@ function exactValues(json: string | null): AuditRow['before'] {
     return source.includes('.') ? source.replace(/\.?0+$/, '') : source;
   };
   return JSON.parse(json, exact as Parameters<typeof JSON.parse>[1]);
-}
-
-/** Addresses of all who are or were people of a company, and its tokens, as the audit log names them. */
-function peopleEver(sql: Sql, company: string) {
-  return sql`select email as address from users where company_id = ${company}
-    union select coalesce(after, before) ->> 'email' from audit_log where company_id = ${company} and subject = 'users'
-    union select 'token ' || (coalesce(after, before) ->> 'name') from audit_log
-      where company_id = ${company} and subject = 'admin_tokens'`;
-}
-
-function named(sql: Sql, column: string) {
-  return sql`case when a.${sql(column)} in (select address from known) then a.${sql(column)} else 'operator' end`;
 }

@@ -5,6 +5,7 @@ import type { CompanyRole } from '../domain/user.ts';
 import { unknownCompany } from './company.ts';
 import type { Sql } from './database.ts';
 import { explaining } from './database-error.ts';
+import { CREATED_BY } from './made-by.ts';
 import { createUser } from './user.ts';
 
 /** How long a link works. */
@@ -103,5 +104,5 @@ function newToken(): string {
 }
 
 function columns(sql: Sql) {
-  return sql`id, company_id, email, role, created_at, created_by, expires_at`;
+  return sql`id, company_id, email, role, created_at, ${sql.unsafe(CREATED_BY)} as created_by, expires_at`;
 }

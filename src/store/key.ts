@@ -6,6 +6,7 @@ import { given } from './columns.ts';
 import { type Changes, rowsOf, unknownCompany } from './company.ts';
 import type { Sql } from './database.ts';
 import { explaining } from './database-error.ts';
+import { CREATED_BY } from './made-by.ts';
 
 /** What may be shown of a key after its creation (spec section 2.7). Members are columns of the table. */
 export interface KeyRow extends LimitColumns, RestrictionColumns {
@@ -235,8 +236,8 @@ function sorted(list: readonly string[] | null | undefined): string[] | null {
 }
 
 export function columns(sql: Sql) {
-  return sql`id, company_id, name, prefix, scopes, created_at, created_by, expires_at, last_used_at, revoked_at, requests_per_minute,
-    tokens_per_minute, max_concurrent, trim_scale(monthly_budget_eur)::text as monthly_budget_eur, allowed_model_slugs,
+  return sql`id, company_id, name, prefix, scopes, created_at, ${sql.unsafe(CREATED_BY)} as created_by, expires_at, last_used_at, revoked_at,
+    requests_per_minute, tokens_per_minute, max_concurrent, trim_scale(monthly_budget_eur)::text as monthly_budget_eur, allowed_model_slugs,
     allowed_cidrs::text[] as allowed_cidrs, purpose,
     case when revoked_at is not null then 'revoked' when expires_at <= now() then 'expired' else 'active' end as state`;
 }

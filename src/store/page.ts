@@ -3,6 +3,7 @@ import { type AssistantRow, columns as assistantColumns } from './assistant.ts';
 import { type CompanyRow, columns as companyColumns } from './company.ts';
 import type { Sql } from './database.ts';
 import { type KeyRow, columns as keyColumns } from './key.ts';
+import { CREATED_BY } from './made-by.ts';
 import { type ModelRow, columns as modelColumns } from './model.ts';
 import { type PersonRow, type UserRow, columns as userColumns } from './user.ts';
 
@@ -69,7 +70,7 @@ export async function pageOfKeys(
     cost: sql`coalesce(d.cost, 0)`,
   }[query.sort];
   const chosen = sql`company_id = ${company} and purpose is null and ${isActive(sql)} = ${life === 'active'}
-    and ${contains(sql, query, sql`name, prefix, created_by, id`)}`;
+    and ${contains(sql, query, sql`name, prefix, ${sql.unsafe(CREATED_BY)}, id`)}`;
   if (query.sort !== 'cost') {
     return paged(sql, query, by, sql`id`, (tail) => {
       const keys = sql`select ${keyColumns(sql)}, count(*) over ()::integer as total from api_keys where ${chosen} ${tail}`;

@@ -1,6 +1,7 @@
 import { digestBytes, mintKey } from '../domain/key.ts';
 import { throwConflict } from '../domain/refused-change.ts';
 import type { Scope } from '../domain/scope.ts';
+import type { Role } from '../domain/user.ts';
 import type { Sql } from './database.ts';
 
 /** Seconds that a minted text works. */
@@ -12,6 +13,12 @@ interface Player {
   readonly company_id: string;
   /** An e-mail address. */
   readonly email: string;
+  readonly role: Role;
+}
+
+/** What the key is called, for everybody who sees the company's keys: not by the address of an operator. */
+export function playgroundName({ role, email }: Omit<Player, 'company_id'>): string {
+  return `Playground of ${role === 'operator' ? 'operator' : email}`;
 }
 
 /**
@@ -30,21 +37,22 @@ export async function allowPlayground(sql: Sql, keyPrefix: string, player: Playe
 }
 
 /** Whether a person's key for trials was revoked, and no other made since. */
-export async function isPlaygroundRevoked(sql: Sql, { company_id, email }: Player): Promise<boolean> {
+export async function isPlaygroundRevoked(sql: Sql, { company_id, email }: Omit<Player, 'role'>): Promise<boolean> {
   const [row] = await sql<[{ revoked: boolean }]>`
     select coalesce(bool_and(revoked_at is not null), false) as revoked from api_keys
     where company_id = ${company_id} and purpose = 'playground' and created_by = ${email}`;
   return row.revoked;
 }
 
-async function mint(sql: Sql, keyPrefix: string, { company_id, email }: Player): Promise<string> {
+async function mint(sql: Sql, keyPrefix: string, player: Player): Promise<string> {
+  const { company_id, email } = player;
   const key = mintKey(keyPrefix);
   const [digest, prefix] = [digestBytes(key), key.slice(0, 8)];
   const end = sql`now() + make_interval(secs => ${LIFE})`;
   // not "excluded.digest": under the tenant role no digest can be read, not even one just given
   await sql`
     insert into api_keys (company_id, name, purpose, created_by, scopes, digest, prefix, expires_at)
-    values (${company_id}, ${`Playground of ${email}`}, 'playground', ${email}, ${[...SCOPES]}::text[],
+    values (${company_id}, ${playgroundName(player)}, 'playground', ${email}, ${[...SCOPES]}::text[],
       ${digest}, ${prefix}, ${end})
     on conflict (company_id, created_by) where purpose = 'playground' and revoked_at is null
     do update set digest = ${digest}, prefix = ${prefix}, expires_at = ${end}`;

@@ -1,3 +1,4 @@
+import type { Role } from '../domain/user.ts';
 import type { Database, Sql, Work } from './database.ts';
 
 const CREATE_MS = 10_000;
@@ -6,9 +7,10 @@ const CREATE_MS = 10_000;
  * Switches the transaction to the tenant role, which row-level security restricts to one company's rows
  * (sql/0020_tenant_wall.sql). One round trip. Has no effect where the role does not exist.
  * @param company a well-formed id
+ * @param reader what whoever reads is: rows do not tell people of the company who of the operator made them (made-by.ts)
  */
-export async function enterCompany(sql: Sql, company: string): Promise<void> {
-  await sql`select enter_company(${company})`;
+export async function enterCompany(sql: Sql, company: string, reader: Role = 'operator'): Promise<void> {
+  await sql`select enter_company(${company}), set_config('tollgate.reader', ${reader}, true)`;
 }
 
 /** Switches the transaction back to the user it was opened by: for tables that the tenant role may not read. */
@@ -17,10 +19,16 @@ export async function leaveCompany(sql: Sql): Promise<void> {
 }
 
 /** One transaction about one company, under the tenant role. @param company null: a query about any of them */
-export function within<T>(db: Database, company: string | null, deadlineMs: number, work: Work<T>): Promise<T> {
+export function within<T>(
+  db: Database,
+  company: string | null,
+  deadlineMs: number,
+  work: Work<T>,
+  reader?: Role,
+): Promise<T> {
   if (company === null) return db.run(deadlineMs, work);
   return db.transaction(deadlineMs, async (sql) => {
-    await enterCompany(sql, company);
+    await enterCompany(sql, company, reader);
     return work(sql);
   });
 }

@@ -133,7 +133,7 @@ t.test('behind the tenant wall events are written, and those of another company 
 
 t.test("a playground's key is an event when it is made and revoked, not with each of its texts", async (t) => {
   const { asAnn, company, list } = await begin(t);
-  const player = { company_id: company, email: ANN };
+  const player = { company_id: company, email: ANN, role: 'owner' } as const;
   for (let n = 0; n < 3; n++) await asAnn((sql) => mintPlaygroundKey(sql, 'svc_', player));
   const [row, ...more] = await list();
   t.same(more, []);

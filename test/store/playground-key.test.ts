@@ -22,7 +22,7 @@ const behind = <T>(company: string, work: (sql: Sql) => Promise<T>) =>
     return work(sql);
   });
 const mint = (email: string, company_id = acme) =>
-  behind(company_id, (sql) => mintPlaygroundKey(sql, 'svc_', { company_id, email }));
+  behind(company_id, (sql) => mintPlaygroundKey(sql, 'svc_', { company_id, email, role: 'owner' }));
 const idOf = async (key: string) => (await run((sql) => idsOfDigests(sql, [digestOf(key)])))[0];
 const keysOf = (email: string) => run((sql) => sql`select * from api_keys where created_by = ${email}`);
 
@@ -60,7 +60,7 @@ t.test('what is set for the key stays with it', async (t) => {
 });
 
 t.test('a revoked key gets no text until it is allowed again', async (t) => {
-  const player = { company_id: acme, email: 'rev@example.com' };
+  const player = { company_id: acme, email: 'rev@example.com', role: 'owner' } as const;
   t.equal(await run((sql) => isPlaygroundRevoked(sql, player)), false, 'nothing was ever there');
   const id = (await idOf(await mint(player.email))) as string;
   await run((sql) => revokeKey(sql, id));
@@ -97,7 +97,9 @@ t.test('the wall keeps the digest unreadable, and the keys of others unchanged',
     { code: '42501' },
   );
   await t.rejects(
-    behind(acme, (sql) => mintPlaygroundKey(sql, 'svc_', { company_id: other, email: 'eve@example.com' })),
+    behind(acme, (sql) =>
+      mintPlaygroundKey(sql, 'svc_', { company_id: other, email: 'eve@example.com', role: 'owner' }),
+    ),
     { code: '42501' },
   );
   const changed = await behind(acme, (sql) => sql`update api_keys set prefix = 'changed' where company_id = ${other}`);

@@ -114,7 +114,7 @@ export const keyOperations: readonly Operation[] = [
 ];
 
 /** Keys whose digests are those of parts of a text: the tenant role may not read digests, and then sees its own keys alone. */
-async function find(sql: Sql, { services, params, body }: Call<{ readonly text: string }>): Promise<object> {
+async function find(sql: Sql, { services, params, body, role }: Call<{ readonly text: string }>): Promise<object> {
   const digests = possibleKeysIn(body.text, services.keyPrefix).map(digestOf);
   if (digests.length > MOST_FOUND) {
     throw wrongAt('#/text', `has more than ${MOST_FOUND} parts that may be keys: send less of it`);
@@ -122,7 +122,7 @@ async function find(sql: Sql, { services, params, body }: Call<{ readonly text: 
   const { company } = params;
   if (company !== undefined) await leaveCompany(sql);
   const ids = await idsOfDigests(sql, digests);
-  if (company !== undefined) await enterCompany(sql, company);
+  if (company !== undefined) await enterCompany(sql, company, role);
   return { looked_up: digests.length, data: await keysWithCompany(sql, ids, company ?? null) };
 }
 

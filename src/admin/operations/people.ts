@@ -26,7 +26,7 @@ const person = schema.object({
 const invitation = schema.object({
   ...{ id: schema.id, company_id: schema.id, email: schema.email, role },
   created_at: schema.instant,
-  created_by: schema.textOrNull,
+  created_by: schema.createdBy,
   expires_at: schema.instant,
 });
 const made = schema.object({

@@ -56,6 +56,10 @@ export const price: Schema = {
 export const text: Schema = { type: 'string', pattern: '^[^\\u0000]*$', description: 'any text without NUL' };
 export const string: Schema = { type: 'string' };
 export const textOrNull: Schema = { type: ['string', 'null'] };
+export const createdBy: Schema = {
+  ...textOrNull,
+  description: 'to a token of a company: “operator” for whoever never was one of its people or tokens',
+};
 export const boolean: Schema = { type: 'boolean' };
 export const count: Schema = { type: 'integer', minimum: 0 };
 /** A sum that an operation answers with. */
@@ -175,7 +179,7 @@ export const key = object({
   ...keySettings,
   prefix: { type: 'string', description: 'the first 8 characters' },
   created_at: instant,
-  created_by: textOrNull,
+  created_by: createdBy,
   last_used_at: orNull(instant),
   revoked_at: orNull(instant),
   purpose: orNull(oneOf(['playground'], 'null: for programs; playground: of a person who tries models on the pages')),

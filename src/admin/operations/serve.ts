@@ -95,7 +95,8 @@ async function handle(services: PageServices, operation: Operation, c: ApiContex
     body,
   };
   if (isChange) return change(services, operation, call, c);
-  const done = await within(services.db, company, deadlineOf(operation), (sql) => operation.run(sql, call));
+  const run = (sql: Sql) => operation.run(sql, call);
+  const done = await within(services.db, company, deadlineOf(operation), run, call.role);
   const { file } = operation;
   if (file === undefined) return answer(c, operation, done);
   const sharer = sharerOf(token);
@@ -121,7 +122,7 @@ async function change(services: PageServices, operation: Operation, call: Call, 
     const before = repeatable === null ? null : await claim(sql, repeatable);
     if (before?.isOther === true) throw new Problem(422, 'Use another idempotency key for another request.');
     if (before !== null) return withSecret(operation, before.answer, before.secret);
-    if (company !== undefined) await enterCompany(sql, company);
+    if (company !== undefined) await enterCompany(sql, company, call.role);
     if (ifMatch !== undefined) await requireUnchanged(sql, operation, call, ifMatch);
     const done = await operation.run(sql, call);
     if (repeatable !== null && done !== null) {

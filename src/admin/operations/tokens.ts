@@ -10,7 +10,7 @@ const token = schema.object({
   company_id: { ...schema.orNull(schema.id), description: 'whose owner it acts like; null: like an operator' },
   access: schema.oneOf(['read', 'write']),
   created_at: schema.instant,
-  created_by: schema.textOrNull,
+  created_by: schema.createdBy,
   expires_at: schema.orNull(schema.instant),
   last_used_at: schema.orNull(schema.instant),
   revoked_at: schema.orNull(schema.instant),

@@ -1,0 +1,21 @@
+/** Who did something, as rows tell it: people of a company do not learn which person of the operator it was. */
+
+/** The company that the transaction entered. */
+const ENTERED = `nullif(current_setting('tollgate.company_id', true), '')::uuid`;
+const PEOPLE = `(select people_ever(${ENTERED}))`;
+
+/** An expression for an actor as the people of the company that was entered may know it. @param actor an expression */
+export function shownActor(actor: string): string {
+  return `case when ${actor} is null or ${actor} in ${PEOPLE} then ${actor} else 'operator' end`;
+}
+
+/** The same for a row in JSON: who made it, and whose playground a key was called before 0046. @param row an expression */
+export function shownRow(row: string): string {
+  const maker = `(${row} ->> 'created_by')`;
+  return `case when ${maker} is null or ${maker} in ${PEOPLE} then ${row} else ${row} || jsonb_strip_nulls(
+    jsonb_build_object('created_by', 'operator', 'name', replace(${row} ->> 'name', 'Playground of ' || ${maker}, 'Playground of operator'))) end`;
+}
+
+/** The column `created_by`, for whoever reads (`enterCompany`). */
+export const CREATED_BY = `case when current_setting('tollgate.reader', true) in ('owner', 'administrator', 'member')
+  then ${shownActor('created_by')} else created_by end`;
