@@ -34,10 +34,16 @@ export async function pageOfAudit(
   sql: Sql,
   { search, newestFirst, from, company }: AuditQuery,
 ): Promise<{ readonly rows: readonly AuditRow[]; readonly next: number | null }> {
-  const beyond = newestFirst ? sql`a.id < ${from}` : sql`a.id > ${from}`;
-  const entries = sql`from audit_log a where (${from}::bigint is null or ${beyond})
-    and ${company === null ? sql`true` : sql`a.company_id = ${company}`}
-    order by a.id ${newestFirst ? sql`desc` : sql`asc`}`;
+  const direction = newestFirst ? sql`desc` : sql`asc`;
+  const first = newestFirst || from === null ? 0 : from + 1;
+  const last = newestFirst && from !== null ? from - 1 : Number.MAX_SAFE_INTEGER;
+  // a company that is only compared with "=" lets Postgres read the changes of all, in their order
+  const entries = sql`from audit_log a where ${
+    company === null
+      ? sql`a.id between ${first} and ${last} order by a.id ${direction}`
+      : sql`(a.company_id, a.id) between (${company}::uuid, ${first}::bigint) and (${company}::uuid, ${last}::bigint)
+        order by a.company_id ${direction}, a.id ${direction}`
+  }`;
   const text = sql`concat_ws(' ', actor, company_name, coalesce(after, before) ->> 'name', coalesce(after, before) ->> 'slug',
     coalesce(after, before) ->> 'email', subject_id, company_id)`;
   type Told = Omit<AuditRow, 'before' | 'after'> & Readonly<Record<'before' | 'after', string | null>>;
@@ -48,13 +54,13 @@ export async function pageOfAudit(
       from (select a.* ${entries} limit ${search === '' ? PAGE_ROWS + 1 : AUDIT_WINDOW}) a
       left join companies c on c.id = a.company_id) named
     where strpos(lower(${search === '' ? sql`''` : text}), lower(${search})) > 0
-    order by id ${newestFirst ? sql`desc` : sql`asc`} limit ${PAGE_ROWS + 1}`;
+    order by id ${direction} limit ${PAGE_ROWS + 1}`;
   const rows = told.map((row) => ({ ...row, before: exactValues(row.before), after: exactValues(row.after) }));
   const shown = rows.slice(0, PAGE_ROWS);
   if (rows.length > PAGE_ROWS) return { rows: shown, next: (shown.at(-1) as AuditRow).id };
-  const [last] =
+  const [end] =
     search === '' ? [] : await sql<{ id: number }[]>`select a.id ${entries} offset ${AUDIT_WINDOW - 1} limit 1`;
-  return { rows: shown, next: last?.id ?? null };
+  return { rows: shown, next: end?.id ?? null };
 }
 
 /** Members that hold an amount in EUR. */

@@ -31,6 +31,10 @@ t.test('a playground of an operator loses the address in its name, and what is k
     }
     await addPlayground(id, OLGA);
   }
+  const erased = await run((sql) =>
+    createUser(sql, { email: 'e@acme.example', role: 'member', company_id: acme.id }, null),
+  );
+  await run((sql) => sql`select erase_person(${erased.email}, false)`);
   await run((sql) => sql`update companies set closed_at = now() where id = ${closed.id}`);
 
   await migrate(db, { billingTimezone: 'UTC' });
