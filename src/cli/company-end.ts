@@ -40,7 +40,10 @@ export const companyEndCommands: readonly Command[] = [
     operand,
     options: {
       to: required('--to FILE.tar.gz', (text) => text, 'file to write; it must not exist yet; "-" is standard output'),
-      internal: flag('--internal', 'include what only operators see, such as internal model names'),
+      internal: flag(
+        '--internal',
+        'include what only operators see: internal model names, and who of them did something',
+      ),
     },
     notes:
       'The archive holds one file of JSON lines for each table, all of one instant, and manifest.json, which lists them with row counts and SHA-256. EUR amounts are exact decimal texts. Secrets (digests of keys, password hashes) are never in it. FILE is there when it is whole, and not before. Safe while gateways run.',
