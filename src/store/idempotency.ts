@@ -27,15 +27,26 @@ export interface Answered {
 }
 
 /**
+ * Forgets what is kept no longer, of all tokens. Runs outside the transaction of a request: that may be long, and the
+ * requests of others would wait for it. Rows that somebody is changing are left for the next time.
+ */
+export async function forgetOld(sql: Sql): Promise<void> {
+  await sql`
+    with old as (
+      delete from idempotent_answers where ctid = any(array(
+        select ctid from idempotent_answers where created_at < now() - ${KEPT}::interval for update skip locked)))
+    update idempotent_answers set secret = null where ctid = any(array(
+      select ctid from idempotent_answers
+      where secret is not null and created_at between now() - ${KEPT}::interval and now() - ${SECRET_KEPT}::interval
+      for update skip locked))`;
+}
+
+/**
  * Takes the key for this request, in the transaction that does the work: a repetition waits for its end.
  * @returns null: it is the first; else what was answered
  */
 export async function claim(sql: Sql, repeatable: Repeatable): Promise<Answered | null> {
   const { tokenId, token, key, request } = repeatable;
-  await sql`
-    with old as (delete from idempotent_answers where created_at < now() - ${KEPT}::interval)
-    update idempotent_answers set secret = null
-    where secret is not null and created_at between now() - ${KEPT}::interval and now() - ${SECRET_KEPT}::interval`;
   const { count } = await sql`
     insert into idempotent_answers (token_id, key_digest, request, answer)
     values (${tokenId}, ${digestBytes(key)}, ${digestBytes(request)}, '{}') on conflict do nothing`;

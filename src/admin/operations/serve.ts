@@ -6,7 +6,7 @@ import { actingAs } from '../../store/actor.ts';
 import { findToken, type TokenRow } from '../../store/admin-token.ts';
 import type { Sql } from '../../store/database.ts';
 import { DatabaseUnavailable } from '../../store/database-error.ts';
-import { claim, keep, type Repeatable } from '../../store/idempotency.ts';
+import { claim, forgetOld, keep, type Repeatable } from '../../store/idempotency.ts';
 import { lockRow } from '../../store/last-change.ts';
 import { enterCompany, leaveCompany, within } from '../../store/tenant-role.ts';
 import type { PageServices } from '../context.ts';
@@ -113,11 +113,12 @@ function deadlineOf({ isLong }: Operation): number {
   return isLong ? LONG_MS : USUAL_MS;
 }
 
-/** One transaction: the idempotency key, If-Match, the change. */
+/** One transaction: the idempotency key, If-Match, the change. What old keys left is forgotten before it. */
 async function change(services: PageServices, operation: Operation, call: Call, c: ApiContext): Promise<Response> {
   const repeatable = repeatableOf(operation, c);
   const ifMatch = c.req.header('if-match');
   const { company } = call.params;
+  if (repeatable !== null) await services.db.run(USUAL_MS, forgetOld);
   const result = await actingAs(services.db, call.actor, deadlineOf(operation), async (sql) => {
     const before = repeatable === null ? null : await claim(sql, repeatable);
     if (before?.isOther === true) throw new Problem(422, 'Use another idempotency key for another request.');

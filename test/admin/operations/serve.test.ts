@@ -224,6 +224,33 @@ t.test('an idempotency key: the same answer again, the text of a key for a minut
   );
 });
 
+t.test('a request under an idempotency key waits for no request of another token', async (t) => {
+  const { company: other } = await office.newCustomer();
+  const theirs = await newToken(office, { company_id: other });
+  const create = (key: string, by = owners, of = company) =>
+    send(office, by, ['POST', `/companies/${of}/keys`], KEY, { 'idempotency-key': key });
+  const age = (key: string, by: string) =>
+    office.sql`update idempotent_answers set created_at = now() - ${by}::interval where key_digest = sha256(${key}::bytea)`;
+  await create('two days ago');
+  await create('two minutes ago');
+  t.equal((await age('two days ago', '2 days')).count + (await age('two minutes ago', '2 minutes')).count, 2);
+  let waiting: ReturnType<typeof create> | undefined;
+  await office.sql.begin(async (sql) => {
+    await sql`select from companies where id = ${company} for update`;
+    waiting = create('now');
+    await until(
+      () => office.sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+      'the request waits for its company',
+      ({ length }) => length > 0,
+    );
+    t.equal((await create('now', theirs, other)).status, 201);
+    const old = await office.sql`select from idempotent_answers where created_at < now() - interval '1 day'
+      or (secret is not null and created_at < now() - interval '1 minute')`;
+    t.equal(old.length, 0, 'what is kept no longer is gone all the same');
+  });
+  t.equal((await waiting)?.status, 201);
+});
+
 t.test('a list is read page by page: none is skipped or repeated while others are created', async (t) => {
   const { company: large } = await office.newCustomer();
   await office.sql`insert into api_keys (company_id, name, digest, prefix, scopes)
