@@ -14,7 +14,7 @@ import { BackupRefused } from './store/backup.ts';
 import { DatabaseRefused, DatabaseUnavailable } from './store/database-error.ts';
 import { DistributionRefused } from './store/distribution.ts';
 import { MigrationRefused } from './store/migrate.ts';
-import { RestoreRefused } from './store/restore.ts';
+import { RestoreRefused, RestoreUnfinished } from './store/restore.ts';
 
 /** One run of the program: its arguments, environment and streams. */
 export interface Invocation {
@@ -61,7 +61,14 @@ const HINTS: Readonly<Record<RefusedChange['reason'], Readonly<Partial<Record<No
 };
 
 /** Refusals whose message says all. */
-const EXPECTED = [MigrationRefused, DatabaseRefused, DistributionRefused, BackupRefused, RestoreRefused];
+const EXPECTED = [
+  MigrationRefused,
+  DatabaseRefused,
+  DistributionRefused,
+  BackupRefused,
+  RestoreRefused,
+  RestoreUnfinished,
+];
 
 /**
  * Runs a command line (contract section 1). Each mistake or refusal is one line on standard
@@ -98,9 +105,9 @@ async function runCommand(command: Command, parsed: Parsed, config: Config, invo
   const { stdin, stdout, stderr } = invocation;
   const { json, values, operand } = parsed;
   const warnings: string[] = [];
-  const exit = await withDatabase(config, command, async (database) => {
+  const progress = (line: string) => void stderr.write(`tollgate: ${line}\n`);
+  const exit = await withDatabase(config, command, progress, async (database) => {
     const warn = (line: string) => void warnings.push(line);
-    const progress = (line: string) => void stderr.write(`tollgate: ${line}\n`);
     const context: Context = { ...database, config, env: invocation.env, stdin, json, warn, progress };
     const outcome = await command.run(context, values, operand);
     if ('print' in outcome) {

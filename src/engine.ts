@@ -239,7 +239,7 @@ async function openFoundation(config: Config, writer: string, log: Logger, prepa
   const spool = openSpool(config, writer, log);
   try {
     const base = await openBase(config, log, QUERY_CONNECTIONS, async (db) => {
-      await migrate(db, { billingTimezone: config.billingTimezone });
+      await migrate(db, { billingTimezone: config.billingTimezone, onProgress: (text) => log.warn({}, text) });
       if (!(await ensureTenantRole(db))) log.warn({}, NO_TENANT_ROLE);
       await prepare?.(db);
     });

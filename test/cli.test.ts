@@ -15,7 +15,7 @@ import { openDatabase } from '../src/store/database.ts';
 import { DatabaseUnavailable } from '../src/store/database-error.ts';
 import { MigrationRefused } from '../src/store/migrate.ts';
 import { ROOT, tollgate } from './support/cli.ts';
-import { inDatabase, testDatabase } from './support/postgres.ts';
+import { emptyDatabase, inDatabase, testDatabase } from './support/postgres.ts';
 
 const VERBS = {
   company: ['create', 'set ID', 'list'],
@@ -168,6 +168,20 @@ t.test('commands ask for a migration until the database is migrated', async (t) 
   );
   await bare.close();
   t.match(await tollgate(['company', 'list'], { env }), { code: 1, out: '', err: /^tollgate: .*newer.*\n$/ });
+});
+
+t.test('a migration that lasts says so on standard error', async (t) => {
+  const { db, url } = await emptyDatabase(t);
+  const stderr = new PassThrough();
+  const streams = { stdin: Readable.from([]), stdout: new PassThrough(), stderr };
+  let code: Promise<number> | undefined;
+  await db.transaction(60_000, async (sql) => {
+    await sql`select pg_advisory_xact_lock(hashtext('tollgate migrations'))`;
+    code = runCli({ argv: ['migrate', '--json'], env: { DATABASE_URL: url }, ...streams });
+    const [told] = await once(stderr, 'data');
+    t.match(`${told}`, /^tollgate: waiting for another program .*so far\n$/);
+  });
+  t.equal(await code, 0);
 });
 
 t.test('serve gets the configuration, and its exit code is that of the program', async (t) => {

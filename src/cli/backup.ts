@@ -51,7 +51,7 @@ export const backupCommands: readonly Command[] = [
       const pieces = input.pipe(createGunzip());
       input.once('error', (error) => pieces.destroy(error));
       try {
-        const rows = await restore(db, new BackupReader(pieces), config.billingTimezone, report);
+        const rows = await restore(db, new BackupReader(pieces), config.billingTimezone, report, progress);
         const total = Object.values(rows).reduce((sum, count) => sum + count, 0);
         return { json: { file: from, rows }, text: `Loaded ${total} rows. "tollgate ledger verify" checks them.` };
       } catch (error) {

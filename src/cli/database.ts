@@ -19,12 +19,13 @@ const TRANSACTION_MS = 60_000;
 export async function withDatabase<T>(
   config: Config,
   command: Command,
+  onProgress: Context['progress'],
   work: (access: Pick<Context, 'transact' | 'read' | 'snapshot' | 'db' | 'migrate'>) => Promise<T>,
 ): Promise<T> {
   const { databaseUrl, dataDir, billingTimezone } = config;
   const embedded = databaseUrl === null ? await openEmbedded(dataDir) : null;
   const db = openDatabase({ url: databaseUrl ?? (embedded as Embedded).url });
-  const applyPending = () => migrate(db, { billingTimezone });
+  const applyPending = () => migrate(db, { billingTimezone, limitMs: Number.POSITIVE_INFINITY, onProgress });
   try {
     const pending = await pendingMigrations(db);
     if (pending.length > 0 && !command.unmigrated) {

@@ -1,7 +1,9 @@
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { duration } from '../domain/overview.ts';
 import type { Database, Sql } from './database.ts';
 import { DatabaseUnavailable } from './database-error.ts';
 import { adopt } from './distribution.ts';
@@ -16,11 +18,25 @@ interface MigrateOptions {
   readonly directory?: string;
   /** The last file to apply; default: the newest of this program. */
   readonly upTo?: string;
+  /** Milliseconds for all files; Infinity: no limit. Default: twelve hours, for gateways that start. */
+  readonly limitMs?: number;
+  /** Takes what lasts long, in words: which file is running, and whom it is waiting for. */
+  readonly onProgress?: (text: string) => void;
 }
 
 type Migration = ReturnType<typeof readMigrations>[number];
 
-const FILE_MS = 600_000; // for an index on a large ledger, or waiting for another gateway to make it
+const LIMIT_MS = 12 * 3_600_000;
+const TOLD_FIRST_MS = 3000;
+const TOLD_AGAIN_MS = 60_000;
+/**
+ * For a lock. Whoever needs the table queues behind it, and a look-up of a key has two seconds (directory.ts). After one
+ * second Postgres ends an autovacuum that is in the way.
+ */
+const LOCK_MS = 1500;
+const LOCKED = ['55P03', '40P01']; // others have locks: the file can be applied later
+const LOOK_MS = 1000;
+const HELD_MS = 300_000; // until the next attempt, though those who had locks are not done
 const CHECK_MS = 10_000;
 const RESET_MS = 120_000;
 
@@ -31,35 +47,103 @@ const RESET_MS = 120_000;
  * @throws MigrationRefused when a file changed since it was applied, the database needs a newer program, or the billing zone differs
  * @throws DatabaseUnavailable, DatabaseRefused
  */
-export async function migrate(db: Database, { billingTimezone, directory, upTo }: MigrateOptions): Promise<string[]> {
+export async function migrate(
+  db: Database,
+  { billingTimezone, directory, upTo, limitMs = LIMIT_MS, onProgress = () => {} }: MigrateOptions,
+): Promise<string[]> {
   const migrations = readMigrations(directory ?? SQL_DIRECTORY).filter(
     ({ name }) => upTo === undefined || name <= upTo,
   );
   const done: string[] = [];
+  const end = performance.now() + limitMs;
   let pending = await db.run(CHECK_MS, (sql) => pendingOf(sql, migrations));
-  while (pending.length > 0) {
-    pending = await db.transaction(FILE_MS, async (sql) => {
-      await sql`select pg_advisory_xact_lock(hashtext('tollgate migrations'))`;
-      const [next, ...later] = await pendingOf(sql, migrations);
-      if (next === undefined) return [];
-      await sql`create table if not exists schema_migrations (
-        name text primary key, sha256 text not null, applied_at timestamptz not null default now(), needs text)`;
-      // only if missing: its lock would keep other gateways from starting during a long file
-      const { count } = await sql`
-        select from pg_attribute where attrelid = 'schema_migrations'::regclass and attname = 'needs' and not attisdropped`;
-      if (count === 0) await sql`alter table schema_migrations add column needs text`;
-      await adopt(sql, async () => {
-        await sql.unsafe(next.text);
-        await sql`insert into schema_migrations (name, sha256, needs) values (${next.name}, ${next.hash}, ${next.needs})`;
-      });
-      done.push(next.name);
-      return later;
-    });
+  const progress = startProgress(onProgress);
+  let lockedSince: number | undefined;
+  try {
+    while (pending.length > 0) {
+      try {
+        pending = await db.transaction(Math.max(1, end - performance.now()), async (sql) => {
+          progress.now('waiting for another program that changes the tables of this database');
+          await sql`select pg_advisory_xact_lock(hashtext('tollgate migrations'))`;
+          pending = await pendingOf(sql, migrations);
+          const [next, ...later] = pending;
+          if (next === undefined) return [];
+          progress.now(`${next.name} is running`);
+          await sql.unsafe(`set local lock_timeout = ${LOCK_MS}`);
+          await apply(sql, next);
+          done.push(next.name);
+          return later;
+        });
+        lockedSince = undefined;
+      } catch (error) {
+        if (!(error instanceof DatabaseUnavailable && LOCKED.includes(error.code))) throw error;
+        lockedSince ??= performance.now();
+        const holders = await db.run(CHECK_MS, holdersOf);
+        const names = holders.map(({ name }) => name).join(', ') || 'others';
+        progress.now(`${pending[0]?.name} is waiting for ${names} to be done with its tables`, lockedSince);
+        await untilOver(db, holders, Math.min(end, performance.now() + HELD_MS));
+        if (performance.now() > end) throw error;
+      }
+    }
+  } finally {
+    progress.end();
   }
   await db.transaction(CHECK_MS, (sql) => setBillingTimezone(sql, billingTimezone));
   await ensurePartitions(db);
   await forgetOtherCluster(db);
   return done;
+}
+
+async function apply(sql: Sql, { name, text, hash, needs }: Migration): Promise<void> {
+  await sql`create table if not exists schema_migrations (
+    name text primary key, sha256 text not null, applied_at timestamptz not null default now(), needs text)`;
+  // only if missing: its lock would keep other gateways from starting during a long file
+  const { count } = await sql`
+    select from pg_attribute where attrelid = 'schema_migrations'::regclass and attname = 'needs' and not attisdropped`;
+  if (count === 0) await sql`alter table schema_migrations add column needs text`;
+  await adopt(sql, async () => {
+    await sql.unsafe(text);
+    await sql`insert into schema_migrations (name, sha256, needs) values (${name}, ${hash}, ${needs})`;
+  });
+}
+
+/** Says what is being done once that has lasted three seconds, and then every minute. */
+function startProgress(tell: (text: string) => void) {
+  let timer: NodeJS.Timeout | undefined;
+  const end = () => clearTimeout(timer);
+  return {
+    end,
+    now(text: string, since = performance.now()): void {
+      end();
+      const say = (): void => {
+        tell(`${text}, for ${duration((performance.now() - since) / 1000)} so far`);
+        timer = setTimeout(say, TOLD_AGAIN_MS);
+      };
+      timer = setTimeout(say, TOLD_FIRST_MS);
+    },
+  };
+}
+
+/** Transactions that have used our tables for longer than a file waits for them, such as a dump. */
+async function holdersOf(sql: Sql): Promise<{ id: string; name: string }[]> {
+  // whoever may not see when a transaction began sees no instant
+  return sql<{ id: string; name: string }[]>`
+    select l.virtualtransaction as id,
+      format('%s (process %s%s)', coalesce(nullif(a.application_name, ''), a.backend_type), a.pid, ' of user ' || a.usename) as name
+    from pg_locks l join pg_stat_activity a using (pid)
+    where l.granted and l.database = (select oid from pg_database where datname = current_database())
+      and coalesce(pg_partition_root(l.relation), l.relation)::regclass::text = any(${await ownTables(sql)})
+      and coalesce(a.xact_start < clock_timestamp() - make_interval(secs => ${LOCK_MS / 1000}), true)
+    group by 1, 2`;
+}
+
+/** Resolves when these transactions are over, or at an instant. An attempt before would hold up whoever needs the tables. */
+async function untilOver(db: Database, holders: readonly { id: string }[], at: number): Promise<void> {
+  let present: readonly { id: string }[];
+  do {
+    await sleep(LOOK_MS);
+    present = await db.run(CHECK_MS, holdersOf);
+  } while (performance.now() < at && present.some(({ id }) => holders.some((holder) => holder.id === id)));
 }
 
 /**

@@ -1,5 +1,6 @@
 import type { Writable } from 'node:stream';
 import { setImmediate } from 'node:timers/promises';
+import { reasonOf } from '../log.ts';
 import {
   type BackupEnd,
   type BackupHead,
@@ -17,6 +18,9 @@ import { appliedMigrations, isKnownMigration, migrate, ownTables } from './migra
 /** A backup that cannot be restored here; the message is for the operator. Nothing was changed. */
 export class RestoreRefused extends Error {}
 
+/** All rows were loaded, but the database could not be brought to this version; the message is for the operator. */
+export class RestoreUnfinished extends Error {}
+
 const FOREVER = Number.POSITIVE_INFINITY;
 /** Have rows as soon as they are made. */
 const MADE_WITH_ROWS = ['settings', 'tenant_grants', 'alert_lease', 'changes', 'personal_data'];
@@ -24,14 +28,17 @@ const MADE_WITH_ROWS = ['settings', 'tenant_grants', 'alert_lease', 'changes', '
 /**
  * Loads a backup into an empty database: migrates it to the version of the backup, loads all tables in one
  * transaction with their triggers off, and migrates on to this program's version.
+ * @param onMigration takes what lasts long of a migration, in words
  * @returns rows by table
  * @throws RestoreRefused, BackupDamaged, MigrationRefused, DatabaseUnavailable, DatabaseRefused; no row was loaded then
+ * @throws RestoreUnfinished
  */
 export async function restore(
   db: Database,
   reader: BackupReader,
   billingTimezone: string,
   onProgress: (progress: BackupProgress) => void,
+  onMigration: (text: string) => void,
 ): Promise<BackupEnd['rows']> {
   const head = readHead(await reader.line());
   const { billing_timezone: zone, migration } = head;
@@ -41,10 +48,15 @@ export async function restore(
     );
   }
   await db.run(FOREVER, (sql) => requireEmpty(sql, migration));
-  await migrate(db, { billingTimezone, upTo: migration });
+  const options = { billingTimezone, limitMs: FOREVER, onProgress: onMigration };
+  await migrate(db, { ...options, upTo: migration });
   const rows = await db.transaction(FOREVER, (sql) => load(sql, head, reader, onProgress));
-  await migrate(db, { billingTimezone });
-  await db.run(FOREVER, (sql) => sql`analyze`);
+  try {
+    await migrate(db, options);
+    await db.run(FOREVER, (sql) => sql`analyze`);
+  } catch (error) {
+    throw new RestoreUnfinished(`all rows are loaded, but then: ${reasonOf(error)}; go on with "tollgate migrate"`);
+  }
   return rows;
 }
 

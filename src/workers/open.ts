@@ -111,7 +111,9 @@ function openFoundation(config: Config, log: Logger, count: number, prepareMore?
   // a replacement has its connections beside the one that it replaces
   const settings = { max_connections: String(SPARE_CONNECTIONS + OWN_CONNECTIONS * (count + 1)) };
   const prepare = async (db: Database): Promise<void> => {
-    const [works] = await Promise.all([canHandOver(), migrate(db, { billingTimezone: config.billingTimezone })]);
+    const { billingTimezone } = config;
+    const migrated = migrate(db, { billingTimezone, onProgress: (text) => log.warn({}, text) });
+    const [works] = await Promise.all([canHandOver(), migrated]);
     if (!works) throw new Error('this Node cannot share a port between workers: set WORKERS=1');
     await prepareMore?.(db);
   };

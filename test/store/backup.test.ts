@@ -65,7 +65,13 @@ const backup = (of: Database) =>
     return Buffer.concat(pieces);
   });
 const load = (to: Database, bytes: Buffer, zone = 'UTC') =>
-  restore(to, new BackupReader(Readable.from([bytes])), zone, () => {});
+  restore(
+    to,
+    new BackupReader(Readable.from([bytes])),
+    zone,
+    () => {},
+    () => {},
+  );
 /** A digest of all rows of each table, without transaction ids. */
 const contents = (of: Database) =>
   of.run(MS, async (sql) => {
@@ -206,6 +212,22 @@ t.test('a backup of an older version is migrated on', async (t) => {
   }
   t.same(await migrate(copy, { billingTimezone: 'UTC' }), [], 'it is at this version');
   t.same((await copy.run(MS, verifyLedger)).differences, []);
+});
+
+t.test('a backup that is loaded but cannot be migrated on says how to go on', async (t) => {
+  const { db: older } = await emptyDatabase(t);
+  await migrate(older, { billingTimezone: 'UTC', upTo: '0027_tenant_grants.sql' });
+  await older.run(MS, (sql) => sql`insert into companies (id, name) values (${company}, 'Old')`);
+  const copy = (await emptyDatabase(t)).db;
+  await copy.run(MS, (sql) => sql`create table gateways (n int)`);
+  await t.rejects(load(copy, await backup(older)), {
+    message:
+      'all rows are loaded, but then: database refused: relation "gateways" already exists; go on with "tollgate migrate"',
+  });
+  await copy.run(MS, (sql) => sql`drop table gateways`);
+  await migrate(copy, { billingTimezone: 'UTC' });
+  const [row] = await copy.run(MS, (sql) => sql`select name from companies`);
+  t.equal(row?.name, 'Old');
 });
 
 t.test('a ledger that is spread over several servers is not copied: rows on workers would be missing', async (t) => {

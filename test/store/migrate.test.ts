@@ -1,9 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { readdirSync } from 'node:fs';
 import t from 'tap';
-import { openDatabase } from '../../src/store/database.ts';
+import { type Database, openDatabase } from '../../src/store/database.ts';
 import { migrate, pendingMigrations, SQL_DIRECTORY } from '../../src/store/migrate.ts';
 import { emptyDatabase, testDatabase } from '../support/postgres.ts';
+import { until } from '../support/until.ts';
 
 const MS = 10_000;
 const SETTINGS = `create table settings (name text primary key, value text);
@@ -35,6 +36,51 @@ t.test('many replicas at once apply each file once', async (t) => {
   );
   const [row] = await db.run(MS, (sql) => sql`select value from settings where name = 'billing_timezone'`);
   t.equal(row?.value, 'Europe/Berlin');
+});
+
+t.test('a file waits until those who use its tables are done, and nobody waits behind it', async (t) => {
+  const { url, db } = await emptyDatabase(t);
+  await migrate(db, { billingTimezone: 'UTC', upTo: '0035_model_prices.sql' });
+  const dump = openDatabase({ url: `${url}&application_name=pg_dump` });
+  t.teardown(() => dump.close());
+  const texts: string[] = [];
+  let migrated: ReturnType<typeof migrate> | undefined;
+  await dump.transaction(60_000, async (sql) => {
+    await sql`lock table companies, api_keys in access share mode`;
+    migrated = migrate(db, { billingTimezone: 'UTC', onProgress: (text) => texts.push(text) });
+    await until(() => texts.length, 'it says whom it waits for');
+    t.match(
+      texts[0],
+      /^0036_company_end\.sql is waiting for pg_dump \(process \d+ of user \w+\) to be done with its tables, for \d+ seconds so far$/,
+    );
+    await t.resolves(db.run(MS, (sql) => sql`select from api_keys`));
+  });
+  t.match(await migrated, ['0036_company_end.sql', '0037_playground_keys.sql']);
+});
+
+t.test('a file that runs long says so, as does who waits for it; until the limit', async (t) => {
+  const { url, db } = await emptyDatabase(t);
+  const other = openDatabase({ url });
+  t.teardown(() => other.close());
+  const directory = t.testdir({
+    '0001_a.sql': `${SETTINGS} create table released ();`,
+    '0002_b.sql': `create table b (n int);
+      do $$ begin while not exists (select from released) loop perform pg_sleep(0.02); end loop; end $$`,
+  });
+  const texts = new Map<string, Database>();
+  const start = (of: Database, limitMs = 60_000) =>
+    migrate(of, { billingTimezone: 'UTC', directory, limitMs, onProgress: (text) => texts.set(text, of) });
+  await t.rejects(start(db, 500), { code: 'DEADLINE' });
+  t.same(await pendingMigrations(db, directory), ['0002_b.sql'], 'what was cut leaves nothing behind');
+  const both = Promise.all([start(db, Number.POSITIVE_INFINITY), start(other)]);
+  await until(() => texts.size === 2, 'both say what they do');
+  t.match([...texts.keys()].sort(), [
+    /^0002_b.sql is running, for \d+ seconds so far$/,
+    /^waiting for another program that changes the tables of this database, for \d+ seconds so far$/,
+  ]);
+  t.equal(new Set(texts.values()).size, 2);
+  await db.run(MS, (sql) => sql`insert into released default values`);
+  t.same((await both).flat(), ['0002_b.sql']);
 });
 
 t.test('a file that fails leaves nothing behind, and those before it stay', async (t) => {
