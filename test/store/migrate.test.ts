@@ -41,11 +41,12 @@ t.test('many replicas at once apply each file once', async (t) => {
 t.test('a file waits until those who use its tables are done, and nobody waits behind it', async (t) => {
   const { url, db } = await emptyDatabase(t);
   await migrate(db, { billingTimezone: 'UTC', upTo: '0035_model_prices.sql' });
-  const dump = openDatabase({ url: `${url}&application_name=pg_dump` });
+  const dump = openDatabase({ url });
   t.teardown(() => dump.close());
   const texts: string[] = [];
   let migrated: ReturnType<typeof migrate> | undefined;
   await dump.transaction(60_000, async (sql) => {
+    await sql`set local application_name = 'pg_dump'`;
     await sql`lock table companies, api_keys in access share mode`;
     migrated = migrate(db, { billingTimezone: 'UTC', onProgress: (text) => texts.push(text) });
     await until(() => texts.length, 'it says whom it waits for');
