@@ -140,7 +140,7 @@ export function decodeString(b: Buffer, start: number, end: number): string {
 /** UTF-16 of the string being decoded, low bytes first. */
 const UNITS = Buffer.alloc(2 * LONG_STRING + 2);
 /** What the escape of one letter stands for. */
-const LETTERS = Uint8Array.from({ length: 256 }, (_, c) => c);
+export const LETTERS = Uint8Array.from({ length: 256 }, (_, c) => c);
 for (const [k, letter] of Buffer.from('bfnrt').entries()) LETTERS[letter] = '\b\f\n\r\t'.charCodeAt(k);
 
 /**
@@ -175,6 +175,6 @@ export function unescaped(b: Buffer, start: number, end: number): string {
 }
 
 /** The byte written in the two hexadecimal digits at i. */
-function hex(b: Buffer, i: number): number {
+export function hex(b: Buffer, i: number): number {
   return ((HEX[b[i] as number] as number) << 4) | (HEX[b[i + 1] as number] as number);
 }

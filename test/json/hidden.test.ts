@@ -1,9 +1,12 @@
+import assert from 'node:assert/strict';
+import fc from 'fast-check';
 import t from 'tap';
 import { CHAT_ANSWER, hiddenBehind } from '../../src/domain/answer-members.ts';
 import { parsePrices } from '../../src/domain/money.ts';
 import { scanAnswer } from '../../src/json/answer.ts';
 import { splice } from '../../src/json/splice.ts';
 import { ChatStream } from '../../src/sse/chat-stream.ts';
+import { fuzz } from '../sse/fuzz.ts';
 
 const model = (slug: string, upstream: string) =>
   ({
@@ -62,6 +65,33 @@ const CASES: readonly (readonly [string, string, string, string])[] = [
   ['azure/fast-7b', 'acme', '"id":"breakfast-7bx"', '"id":"breakfast-7bx"'],
   ['azure/fast-7b', 'acme', '"a":"http://router.internal:4000/v1"', '"a":"http:///v1"'],
   ['azure/fast-7b', 'acme', '"a":["router.internal","sk-master-1234"]', '"a":["",""]'],
+  // an escape before or behind is what it stands for: .NET writes ' as \u0027, Go writes < as \u003c
+  ['azure/fast-7b', 'acme', '"a":"key \\u0027sk-master-1234\\u0027"', '"a":"key \\u0027\\u0027"'],
+  ['azure/fast-7b', 'acme', '"a":"to \\u003cfast-7b\\u003e"', '"a":"to \\u003cacme\\u003e"'],
+  ['azure/fast-7b', 'acme', '"a":"say \\"fast-7b\\" \\tfast-7b"', '"a":"say \\"acme\\" \\tacme"'],
+  ['azure/fast-7b', 'acme', '"a":"\\u0061fast-7b fast-7b\\u0061"', '"a":"\\u0061fast-7b fast-7b\\u0061"'],
+  // a name does not begin within an escape
+  ['azure/fast-7b', 'acme', '"a":"C:\\\\fast-7b"', '"a":"C:\\\\acme"'],
+  ['azure/fast-7b', 'acme', '"a":"\\\\\\\\router.internal\\\\share"', '"a":"\\\\\\\\\\\\share"'],
+  ['nano-5x', 'acme', '"a":"x\\nano-5x y"', '"a":"x\\nano-5x y"'],
+  ['nano-5x', 'acme', '"a":"x\\\\nano-5x \\\\\\nano-5x"', '"a":"x\\\\acme \\\\\\nano-5x"'],
+  ['003c-7b', 'acme', '"a":"\\u003c-7b"', '"a":"\\u003c-7b"'],
+  // letters of other scripts, and quotation marks, do not continue a name
+  ['azure/fast-7b', 'acme', '"a":"“fast-7b” 模型fast-7b不可用"', '"a":"“acme” 模型acme不可用"'],
+  ['azure/fast-7b', 'acme', '"a":"éfast-7b fast-7b\\u00e9"', '"a":"éfast-7b fast-7b\\u00e9"'],
+  // case
+  ['azure/fast-7b', 'acme', '"a":"Azure/Fast-7B","b":"on ROUTER.internal:4000"', '"a":"acme","b":"on "'],
+  ['Azure/Schön-7B', 'acme', '"a":"azure/schÖn-7b","b":"SCH\\u00d6N-7b!"', '"a":"acme","b":"acme!"'],
+  ['openai/gpt-4o', 'GPT-4o', '"a":"gpt-4o","b":"see gpt-4o"', '"a":"GPT-4o","b":"see gpt-4o"'],
+  // ordinary words are in no key: the format's own may be such words
+  [
+    'embedding',
+    'acme',
+    '"data":[{"object":"embedding","embedding":[1,2]}]',
+    '"data":[{"object":"embedding","embedding":[1,2]}]',
+  ],
+  ['openai/embedding', 'acme', '"data":[{"embedding":[1,2]}]', '"data":[{"embedding":[1,2]}]'],
+  ['openai/embedding', 'acme', '"embedding":"an embedding"', '"embedding":"an embedding"'],
   [
     'azure/fast-7b',
     'acme',
@@ -129,4 +159,41 @@ t.test('a string that differs from event to event is looked at each time', async
   t.notMatch(out, /azure/);
   t.equal(out.match(/"by":"acme"/g)?.length, 5);
   t.equal(out.match(/"content":"fast-7b/g)?.length, 40, 'generated text stays');
+});
+
+t.test('a router named like a key of the format leaves the key', (t) => {
+  const answer = '{"model":"x","choices":[{"message":{"content":"hi"},"by":"message","at":"http://message:4000/"}]}';
+  t.equal(
+    whole(answer, 'x', 'azure/fast-7b', ['message:4000', 'message']),
+    '{"model":"x","choices":[{"message":{"content":"hi"},"by":"","at":"http:///"}]}',
+  );
+  t.end();
+});
+
+t.test('a long string is searched unless it is generated, or a vector', (t) => {
+  const text = `${'x'.repeat(5000)} fast-7b ${'y'.repeat(5000)}`;
+  t.equal(
+    whole(`{"model":"x","a":"${text}","data":[{"embedding":"${text}"}],"b":["${text}"]}`, 'acme', 'azure/fast-7b'),
+    `{"model":"acme","a":"${text.replace('fast-7b', 'acme')}","data":[{"embedding":"${text}"}],"b":["${text.replace('fast-7b', 'acme')}"]}`,
+  );
+  t.end();
+});
+
+t.test('however a string is written, no name is left in it, and nothing else is changed', (t) => {
+  const names = ['azure/nano-5x', 'nano-5x', 'sk-u0027-n', 'u005c-host:80'];
+  const hides = new RegExp(`(?<![a-z0-9])(?:${names.join('|')})(?![a-z0-9])`, 'gi');
+  const parts = ['\\\\', '\\n', '\\u0027', '\\u005C', '\\u0061', 'n', 'u0027', '0027', '-', ' ', '模', ...names];
+  const escaped = names.map((name) => [...name].map((c) => `\\u00${c.charCodeAt(0).toString(16)}`).join(''));
+  fuzz(
+    t,
+    fc.property(fc.array(fc.constantFrom(...parts, ...escaped, 'NANO-5X'), { maxLength: 12 }), (written) => {
+      const sent = written.join('');
+      const text = JSON.parse(`"${sent}"`) as string;
+      const expected = text.replace(hides, (found) => (/nano/i.test(found) ? 'acme' : ''));
+      const left = whole(`{"a":["${sent}"],"model":"acme"}`, 'acme', 'azure/nano-5x', ['sk-u0027-n', 'u005c-host:80']);
+      assert.equal((JSON.parse(left) as { a: [string] }).a[0], expected, sent);
+      if (expected === text) assert.equal(left, `{"a":["${sent}"],"model":"acme"}`);
+    }),
+  );
+  t.end();
 });
