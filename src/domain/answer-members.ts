@@ -23,8 +23,8 @@ const GENERATED_MEMBERS: readonly string[] = [
   ...['content', 'text', 'refusal'],
   // reasoning, as DeepSeek and vLLM name it, and as OpenRouter does
   ...['reasoning_content', 'reasoning'],
-  // tool calls
-  'arguments',
+  // tool calls; of messages, `input` is an object
+  ...['arguments', 'input'],
 ];
 
 /** Members of a usage that tell what the operator pays: they are removed. One of them at least has "cost" in its name. */
@@ -34,21 +34,20 @@ export const PRICE_MEMBERS: readonly string[] = [
 ];
 
 /**
- * Members whose string values stay though they hold an internal name: words of the format, which a
- * model may be named like, and generated text that is in no estimate.
+ * Members whose string values stay though they hold an internal name: words of the format, which a model may be
+ * named like, and what the model or the caller wrote. Strings within an object or array under such a name do not.
  */
 const UNTOUCHED_MEMBERS: ReadonlySet<string> = new Set([
   ...GENERATED_MEMBERS,
   // the format's words
   ...['object', 'role', 'type', 'finish_reason', 'native_finish_reason', 'stop_reason', 'service_tier', 'format'],
-  // the caller's tools and their input, tokens, thoughts, sounds, vectors
-  ...['input', 'partial_json', 'token', 'delta', 'thinking', 'summary', 'signature', 'thought_signature'],
+  // the caller's tools, tokens, thoughts, sounds, vectors
+  ...['partial_json', 'token', 'delta', 'thinking', 'summary', 'signature', 'thought_signature'],
   ...['encrypted_content', 'data', 'transcript', 'embedding', 'b64_json', 'cited_text', 'title', 'obfuscation'],
 ]);
 
-const MESSAGES_GENERATED = [...GENERATED_MEMBERS, 'partial_json', 'thinking'];
-
 const LISTS = { leaking: LEAKING_MEMBERS, generated: GENERATED_MEMBERS, price: PRICE_MEMBERS };
+const MESSAGES_LISTS = { ...LISTS, generated: [...GENERATED_MEMBERS, 'partial_json', 'thinking'], inputs: ['input'] };
 
 /** An answer of POST /chat/completions or /embeddings, and each event of a stream. Groq has the usage in an object of its own. */
 export const CHAT_ANSWER = memberTable({
@@ -74,16 +73,14 @@ export const RESPONSES_EVENT = memberTable({
 
 /** An answer of POST /messages, and of /messages/count_tokens. */
 export const MESSAGES_ANSWER = memberTable({
-  ...LISTS,
-  generated: MESSAGES_GENERATED,
+  ...MESSAGES_LISTS,
   format: { model: MODEL, error: ERROR, usage: USAGE, content: RESULT },
   usage: messagesUsage,
 });
 
 /** Its events. */
 export const MESSAGES_EVENT = memberTable({
-  ...LISTS,
-  generated: MESSAGES_GENERATED,
+  ...MESSAGES_LISTS,
   format: { type: TYPE, message: NESTED, model: MODEL, usage: USAGE, error: ERROR },
   nested: MESSAGES_ANSWER,
   usage: messagesUsage,

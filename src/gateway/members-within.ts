@@ -3,8 +3,6 @@ import { MAX_MEMBERS, MAX_NAMES, type Member, type Members, type ParsedObject } 
 import { parseObject } from '../json/parser.ts';
 import type { RequestBody } from './body.ts';
 
-/** Members of a request body that are read once more, because their own members are checked. */
-
 /** The largest value that is read once more, in bytes; for tools there is another limit. */
 const MOST_BYTES = 65_536;
 

@@ -15,8 +15,10 @@ export const RESULT = 7;
 export const NESTED = 8;
 /** The type of an event. */
 export const TYPE = 9;
-/** Generated text at the top level. */
+/** Generated text. */
 export const DELTA = 10;
+/** The same, and so is an object with all in it: the input of a tool. */
+export const INPUT = 11;
 
 interface Entry {
   readonly bytes: Buffer;
@@ -47,6 +49,8 @@ interface MemberNames {
   readonly leaking?: readonly string[];
   /** Nested members whose string values are generated text. */
   readonly generated?: readonly string[];
+  /** Of these, those whose objects are generated too. */
+  readonly inputs?: readonly string[];
   /** Members of a usage to remove. */
   readonly price?: readonly string[];
   readonly nested?: MemberTable;
@@ -56,12 +60,15 @@ interface MemberNames {
 const NO_ENTRIES: readonly Entry[] = [];
 
 export function memberTable(names: MemberNames): MemberTable {
-  const { format, leaking = [], generated = [], price = [], nested = null, usage = chatUsage } = names;
+  const { format, leaking = [], generated = [], inputs = [], price = [], nested = null, usage = chatUsage } = names;
   const topLevel = [...leaking.map((name) => [name, LEAKING] as const), ...Object.entries(format)];
   return {
     topLevel: byLength(topLevel),
     byName: new Map(topLevel),
-    generated: byLength(generated.map((name) => [name, OTHER])),
+    generated: byLength([
+      ...inputs.map((name) => [name, INPUT] as const),
+      ...generated.map((name) => [name, DELTA] as const),
+    ]),
     price: price.length === 0 ? null : memberTable({ format: {}, leaking: price }),
     nested,
     usage,
@@ -89,10 +96,13 @@ export function kindOf(table: MemberTable, b: Buffer, start: number, length: num
   return OTHER;
 }
 
-/** Whether string values of this nested key are generated text. */
-export function isGenerated(generated: ByLength, b: Buffer, start: number, length: number): boolean {
-  if (length >= generated.length) return false;
+/** DELTA if string values of this nested key are generated text, INPUT if objects are too, else OTHER. */
+export function generatedKind(generated: ByLength, b: Buffer, start: number, length: number): number {
+  if (length >= generated.length) return OTHER;
   const entries = generated[length] as readonly Entry[];
-  for (let k = 0; k < entries.length; k++) if (equals(b, start, length, (entries[k] as Entry).bytes)) return true;
-  return false;
+  for (let k = 0; k < entries.length; k++) {
+    const { bytes, kind } = entries[k] as Entry;
+    if (equals(b, start, length, bytes)) return kind;
+  }
+  return OTHER;
 }

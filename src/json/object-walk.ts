@@ -24,7 +24,8 @@ import {
   DELTA,
   ERROR,
   GROQ,
-  isGenerated,
+  generatedKind,
+  INPUT,
   kindOf,
   LEAKING,
   type MemberTable,
@@ -61,7 +62,6 @@ const MAX_LEVELS = 31;
 const FINISH_REASON = Buffer.from('finish_reason');
 const USAGE_KEY = Buffer.from('usage');
 const ERROR_KEY = Buffer.from('error');
-const COST = Buffer.from('cost');
 const NULL = Buffer.from('null');
 const TRUE = Buffer.from('true');
 const FALSE = Buffer.from('false');
@@ -268,9 +268,7 @@ export class ObjectWalk implements HiddenSpans {
   /** Removes the members of a usage that tell its price. */
   #hidePrice(b: Buffer, start: number, end: number, lineEnds: boolean, editCount: number): void {
     const { price } = this.#table;
-    if (price === null) return;
-    const at = b.indexOf(COST, start);
-    if (at < 0 || at >= end) return;
+    if (price === null || !b.toString('latin1', start, end).includes('cost')) return;
     this.#priced ??= new ObjectWalk(price, this.hidden);
     this.#walkAgain(this.#priced, b, start, end, lineEnds, editCount);
   }
@@ -291,12 +289,13 @@ export class ObjectWalk implements HiddenSpans {
     this.textEnd = end;
   }
 
-  /** The end of a top-level value, or -1. */
+  /** The end of a value at the top level or of a tool's input, or -1. */
   #valueEnd(b: Buffer, i: number, end: number, kind: number, lineEnds: boolean): number {
     if (i >= end) return -1;
     const start = i;
     const first = b[i] as number;
-    const values = this.collecting ? this.values : null;
+    const isInput = kind === INPUT;
+    const values = this.collecting && !isInput ? this.values : null;
     if (first === QUOTE) {
       const last = stringEnd(b, i + 1, end);
       if (last < 0) return -1;
@@ -316,7 +315,7 @@ export class ObjectWalk implements HiddenSpans {
     let depth = 1; // open brackets
     let stack = first === OPEN_BRACKET ? 1 : 0; // their kinds, innermost lowest: 1 is an array
     let next = first === OPEN_BRACKET ? VALUE_OR_CLOSE : KEY_OR_CLOSE;
-    let generated = false; // the key before this value is one of generated text
+    let generated = OTHER; // DELTA or INPUT where the key before this value is one of generated text
     let from = 0; // the content of the last string, which a colon makes a key
     let to = 0;
     for (i++; i < end; i++) {
@@ -328,14 +327,14 @@ export class ObjectWalk implements HiddenSpans {
         from = i + 1;
         i = to = stringEnd(b, from, end);
         if (i < 0) return -1;
-        if (generated) this.#noteText(from, to);
-        else if (to - from >= this.#shortest) this.hidden?.find(b, from, to, next === COLON_ONLY, this);
-        if (values !== null && next === AFTER_VALUE) values.push(from, to, generated ? GENERATED : TEXT);
-        generated = false;
+        if (generated !== OTHER) this.#noteText(from, to);
+        else if (to - from >= this.#shortest && !isInput) this.hidden?.find(b, from, to, next === COLON_ONLY, this);
+        if (values !== null && next === AFTER_VALUE) values.push(from, to, generated !== OTHER ? GENERATED : TEXT);
+        generated = OTHER;
       } else if (c === COLON) {
         if (next !== COLON_ONLY) return -1;
         next = VALUE;
-        generated = isGenerated(names, b, from, to - from);
+        generated = isInput ? OTHER : generatedKind(names, b, from, to - from);
         if (kind === CHOICES && depth === 2) {
           if (equals(b, from, to - from, FINISH_REASON)) {
             const value = spaceEnd(b, i + 1, end, lineEnds);
@@ -347,13 +346,22 @@ export class ObjectWalk implements HiddenSpans {
       } else if (c === COMMA) {
         if (next !== AFTER_VALUE) return -1;
         next = (stack & 1) === 1 ? VALUE : KEY;
-        generated = false;
+        generated = OTHER;
       } else if (c === OPEN_BRACE || c === OPEN_BRACKET) {
         if (next > VALUE_OR_CLOSE) return -1;
+        if (generated === INPUT) {
+          from = i + 1;
+          i = this.#valueEnd(b, i, end, INPUT, lineEnds) - 1;
+          if (i < 0) return -1;
+          this.#noteText(from, i);
+          next = AFTER_VALUE;
+          generated = OTHER;
+          continue;
+        }
         next = c === OPEN_BRACKET ? VALUE_OR_CLOSE : KEY_OR_CLOSE;
-        generated = false;
+        generated = OTHER;
         // no usual answer is so deep: a stack of any size would cost every answer
-        if (++depth > MAX_LEVELS) return containerEnd(b, start, i, depth, end, lineEnds, this);
+        if (++depth > MAX_LEVELS) return containerEnd(b, start, i, depth, end, lineEnds, isInput ? null : this);
         stack = (stack << 1) | (c === OPEN_BRACKET ? 1 : 0);
       } else if (c === CLOSE_BRACE || c === CLOSE_BRACKET) {
         if (next !== AFTER_VALUE && next !== (c === CLOSE_BRACKET ? VALUE_OR_CLOSE : KEY_OR_CLOSE)) return -1;

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import t from 'tap';
-import { CHAT_ANSWER, hiddenBehind } from '../../src/domain/answer-members.ts';
+import { CHAT_ANSWER, hiddenBehind, MESSAGES_ANSWER } from '../../src/domain/answer-members.ts';
 import { parsePrices } from '../../src/domain/money.ts';
+import { openMessage } from '../../src/gateway/messages.ts';
 import { scanAnswer } from '../../src/json/answer.ts';
 import { splice } from '../../src/json/splice.ts';
 import { ChatStream } from '../../src/sse/chat-stream.ts';
@@ -23,10 +24,10 @@ const model = (slug: string, upstream: string) =>
 const SECRETS = ['sk-master-1234', 'router.internal:4000', 'router.internal'];
 
 /** What the client gets of a whole answer, without its inserted model. */
-function whole(json: string, slug: string, upstream: string, secrets = SECRETS): string {
+function whole(json: string, slug: string, upstream: string, secrets = SECRETS, table = CHAT_ANSWER): string {
   const body = Buffer.from(json);
   const hidden = hiddenBehind(model(slug, upstream), secrets);
-  const scan = scanAnswer(body, Buffer.from(JSON.stringify(slug)), CHAT_ANSWER, hidden);
+  const scan = scanAnswer(body, Buffer.from(JSON.stringify(slug)), table, hidden);
   if (scan === null) throw new Error(`no answer: ${json}`);
   return splice(body, scan.edits).toString();
 }
@@ -176,6 +177,45 @@ t.test('a long string is searched unless it is generated, or a vector', (t) => {
     whole(`{"model":"x","a":"${text}","data":[{"embedding":"${text}"}],"b":["${text}"]}`, 'acme', 'azure/fast-7b'),
     `{"model":"acme","a":"${text.replace('fast-7b', 'acme')}","data":[{"embedding":"${text}"}],"b":["${text.replace('fast-7b', 'acme')}"]}`,
   );
+  t.end();
+});
+
+t.test('the input of a tool is generated text, whole and streamed', (t) => {
+  const input = '{"fast-7b":[1,{"query":"compare fast-7b and others","content":["fast-7b"]}]}';
+  const block = `{"type":"tool_use","id":"fast-7b","name":"fast-7b","input":${input}}`;
+  const left = `{"type":"tool_use","id":"acme","name":"fast-7b","input":${input}}`;
+  t.equal(
+    whole(`{"content":[${block},${block}],"model":"x"}`, 'acme', 'azure/fast-7b', SECRETS, MESSAGES_ANSWER),
+    `{"content":[${left},${left}],"model":"acme"}`,
+  );
+  const generated = (json: string) =>
+    scanAnswer(Buffer.from(json), Buffer.from('"acme"'), MESSAGES_ANSWER)?.generatedBytes;
+  t.equal(generated(`{"content":[{"input":${input}},{"text":"abc"}]}`), input.length - 2 + 3);
+  t.equal(generated('{"content":[{"input":{}}]}'), 0);
+  for (const broken of ['{"a":[1}', '{"a"}', '[1,]', '{"a":tru}', '{"a":"\\x"}']) {
+    t.equal(generated(`{"content":[{"input":${broken}}]}`), undefined, broken);
+  }
+  const deep = `${'['.repeat(40)}"fast-7b"${']'.repeat(40)}`;
+  const answer = `{"model":"acme","content":[{"input":${deep}}]}`;
+  t.equal(whole(answer, 'acme', 'azure/fast-7b', SECRETS, MESSAGES_ANSWER), answer);
+
+  let out = '';
+  const sink = {
+    bytes(b: Buffer, start: number, end: number) {
+      out += b.toString('utf8', start, end);
+    },
+  };
+  const hidden = hiddenBehind(model('acme', 'azure/fast-7b'), SECRETS);
+  const stream = openMessage({ slug: Buffer.from('"acme"'), sink, maxEventBytes: 100_000, hidden });
+  const event = (type: string, members: string) =>
+    stream.push(Buffer.from(`event: ${type}\ndata: {"type":"${type}","index":0,${members}}\n\n`));
+  event('content_block_start', `"content_block":${block}`);
+  for (let i = 0; i < 9; i++) {
+    event('content_block_delta', `"delta":{"type":"input_json_delta","partial_json":"fast-7b ${i}"}`);
+  }
+  t.match(out, left);
+  t.equal(out.match(/"partial_json":"fast-7b/g)?.length, 9);
+  t.equal(stream.textEvents, 10);
   t.end();
 });
 
