@@ -142,7 +142,7 @@ export class Hidden {
   /** Whether one begins at i: the longest. */
   #isAt(b: Buffer, i: number, from: number, to: number): boolean {
     const char = charAt(b, i);
-    if (char < 0x80 && this.#first[char] === 0) return false; // an escape of another character
+    if (char < 0x80 && ((this.#first[char] as number) & ~ESCAPE) === 0) return false; // an escape of another character
     for (const needle of this.#needles) {
       const end = endOf(needle, b, i, to);
       if (end === 0) continue;
