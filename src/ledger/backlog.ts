@@ -1,7 +1,7 @@
 import { readRecordCost, readRecordTime } from '../domain/record.ts';
 import { reasonOf } from '../log.ts';
 import type { SpoolFile } from './disk.ts';
-import { linesOf, type PendingRecord, RecordBlocks } from './record-block.ts';
+import { copyOfLines, linesOf, type PendingRecord, RecordBlocks } from './record-block.ts';
 import type { Spool, SpoolOptions } from './spool.ts';
 import { lineLength, readLines, type SpoolLine } from './spool-line.ts';
 
@@ -14,7 +14,7 @@ export interface BacklogOptions {
   readonly maxInMemory?: number;
   /** Records kept in memory that are nowhere else; more are lost. Default 200,000. */
   readonly maxUnspooled?: number;
-  /** Size of a spool file after which the next one begins. Default 4 MiB. */
+  /** Bytes of a segment after which the next one begins. Default 4 MiB. */
   readonly maxFileBytes?: number;
 }
 
@@ -28,6 +28,7 @@ interface Segment {
   damaged: SpoolLine[];
   /** Records that are not settled. */
   waiting: number;
+  /** Of its lines, settled ones too. */
   bytes: number;
   /** When the first of its records was appended, milliseconds since the epoch; of one left by others, its call's time. */
   since: number;
@@ -47,13 +48,14 @@ export class Backlog {
   readonly blocks = new RecordBlocks();
   #segments: Segment[] = [];
   #inMemory = 0;
-  /** Pending records, and the bytes of the spool files they wait in. */
+  /** Pending records. */
   size = 0;
-  bytes = 0;
-  /** Records lost because neither disk nor memory had room, since the start. */
+  /** Records lost since the start because neither disk nor memory had room, or no disk when it was closed. */
   lost = 0;
-  /** Whether the last records reached the disk; true without a spool. */
+  /** False from a record that the disk refused until all that wait are on the disk; true without a spool. */
   spooling = true;
+  /** Whether the disk refused the last records. */
+  #refused = false;
 
   constructor(options: BacklogOptions) {
     this.#options = { maxInMemory: 50_000, maxUnspooled: 200_000, maxFileBytes: 4 * 1024 * 1024, ...options };
@@ -62,6 +64,11 @@ export class Backlog {
   /** Whether records wait in several files. */
   get isLong(): boolean {
     return this.#segments.filter(isWaiting).length > 1;
+  }
+
+  /** Bytes of the spool files in which records wait. */
+  get bytes(): number {
+    return this.#segments.reduce((sum, { path, bytes }) => (path === null ? sum : sum + bytes), 0);
   }
 
   /** When the oldest record was booked, milliseconds since the epoch; null when none waits. */
@@ -73,7 +80,7 @@ export class Backlog {
 
   /** Appends records. When it returns they survive the death of the process, if `spooling` says so. Never throws. */
   append(records: readonly PendingRecord[]): void {
-    const { spool, clock, maxUnspooled } = this.#options;
+    const { spool, clock, maxUnspooled, maxFileBytes } = this.#options;
     const spooled = spool !== null && this.#write(spool, records);
     if (!spooled) {
       if (this.#inMemory + records.length > maxUnspooled) {
@@ -81,9 +88,11 @@ export class Backlog {
         for (const record of records) record.release();
         return;
       }
-      const newest = this.#segments.at(-1);
-      const isUnspooled = newest !== undefined && newest.path === null && newest.memory !== null;
-      if (!isUnspooled) this.#newSegment({ path: null, file: null, memory: [] });
+      let newest = this.#segments.at(-1);
+      if (newest === undefined || newest.path !== null || newest.bytes >= maxFileBytes) {
+        newest = this.#newSegment({ path: null, file: null, memory: [] });
+      }
+      if (spool !== null) newest.bytes += linesOf(records).length;
     }
     const segment = this.#segments.at(-1) as Segment;
     if (!isWaiting(segment)) segment.since = clock();
@@ -143,7 +152,6 @@ export class Backlog {
       const segment = { path, file: null, memory: null, damaged: [], bytes, since, foreign: true };
       this.#segments.unshift({ ...segment, waiting: lines.length });
       this.size += lines.length;
-      this.bytes += bytes;
       records += lines.length;
     }
     if (records > 0) log.warn({ records }, 'spool: took over the records of a gateway that is gone');
@@ -153,36 +161,33 @@ export class Backlog {
   /** Shows that this process lives. @returns false when another process has taken over its files */
   beat(): boolean {
     const { spool, log } = this.#options;
+    if (spool === null) return true;
+    let isOurs: boolean;
     try {
-      if (spool === null || spool.beat()) return true;
+      isOurs = spool.beat();
     } catch (error) {
       log.error({ reason: reasonOf(error) }, 'spool: the folder cannot be written');
       return true;
     }
-    // records in memory may now be written by both processes: the database takes each of them once
-    for (const segment of this.#segments) {
-      this.#closeFile(segment);
-      this.bytes -= segment.bytes;
-      segment.bytes = 0;
-      segment.path = null;
-      if (segment.memory === null) {
-        this.size -= segment.waiting;
-        segment.waiting = 0;
-      }
-    }
-    this.#segments = this.#segments.filter(isWaiting);
-    return false;
+    if (!isOurs) this.#leaveFiles();
+    this.#writeRest(spool);
+    return isOurs;
   }
 
-  /** Closes the files. Those that still hold records stay. */
-  close(): void {
+  /** Closes the files, of which those that still hold records stay. @returns how many records they hold */
+  close(): number {
     const { spool } = this.#options;
+    if (spool !== null) this.#writeRest(spool);
+    let kept = 0;
     for (const segment of this.#segments) {
       this.#closeFile(segment);
-      const { path } = segment;
+      const { path, waiting } = segment;
+      if (path === null) this.lost += waiting;
+      else kept += waiting;
       if (!isWaiting(segment) && path !== null) this.#attempt(() => spool?.discard(path));
     }
     this.#attempt(() => spool?.close());
+    return kept;
   }
 
   /** All records in memory. */
@@ -199,21 +204,68 @@ export class Backlog {
       segment = this.#openSegment(spool, records.length);
       (segment.file as SpoolFile).append(lines, length);
       segment.bytes += length;
-      this.bytes += length;
-      if (!this.spooling) this.#options.log.warn({}, 'spool: records reach the disk again');
-      this.spooling = true;
-      return true;
     } catch (error) {
-      if (this.spooling) {
-        this.#options.log.error(
-          { reason: reasonOf(error) },
-          'spool: the disk refuses records; until it takes them, they are lost if this process dies',
-        );
-      }
-      this.spooling = false;
+      this.#refused = true;
+      this.#tellRefusal(error);
       if (segment !== undefined) this.#abandonFile(segment);
       return false;
     }
+    if (this.#refused) {
+      this.#refused = false;
+      this.#writeRest(spool);
+    }
+    return true;
+  }
+
+  /** Writes the records that are in memory only to new files. What the disk refuses is tried again at the next beat. */
+  #writeRest(spool: Spool): void {
+    try {
+      for (const segment of this.#segments) {
+        if (segment.path === null) this.#writeFile(spool, segment);
+      }
+    } catch (error) {
+      this.#tellRefusal(error);
+      return;
+    }
+    if (this.spooling || this.#refused) return;
+    this.spooling = true;
+    this.#options.log.warn({}, 'spool: records reach the disk again');
+  }
+
+  /** Writes a segment that is in memory only to a new file. @throws when the disk refuses */
+  #writeFile(spool: Spool, segment: Segment): void {
+    const lines = copyOfLines(segment.memory as PendingRecord[]);
+    const { path, file } = spool.newFile();
+    try {
+      file.append(lines, lines.length);
+    } catch (error) {
+      this.#attempt(() => spool.discard(path));
+      throw error;
+    } finally {
+      this.#attempt(() => file.close());
+    }
+    segment.path = path;
+    segment.bytes = lines.length;
+    this.#refused = false;
+  }
+
+  #tellRefusal(error: unknown): void {
+    const text = 'spool: the disk refuses records; until it takes them, they are lost if this process dies';
+    if (this.spooling) this.#options.log.error({ reason: reasonOf(error) }, text);
+    this.spooling = false;
+  }
+
+  /** Another process has the files. What is in memory may be written by both: the database takes each record once. */
+  #leaveFiles(): void {
+    for (const segment of this.#segments) {
+      this.#closeFile(segment);
+      segment.path = null;
+      if (segment.memory === null) {
+        this.size -= segment.waiting;
+        segment.waiting = 0;
+      }
+    }
+    this.#segments = this.#segments.filter(isWaiting);
   }
 
   /** The segment to append to, with a file: the newest one unless it is full. @throws when the disk refuses */
@@ -222,7 +274,10 @@ export class Backlog {
     const newest = this.#segments.at(-1);
     const overflows = this.#inMemory + count > maxInMemory;
     const fits = newest?.file != null && newest.bytes < maxFileBytes && !(overflows && newest.memory !== null);
-    if (fits) return newest as Segment;
+    if (fits) {
+      if (newest.memory === null) spool.check(); // else memory has the records too
+      return newest;
+    }
     const opened = spool.newFile();
     if (newest !== undefined) this.#closeFile(newest);
     const segment = this.#newSegment({ ...opened, memory: overflows ? null : [] });
@@ -249,7 +304,6 @@ export class Backlog {
     const lines = this.#read(this.#options.spool as Spool, segment.path as string);
     if (lines === null) {
       this.size -= segment.waiting;
-      this.bytes -= segment.bytes;
       this.#segments.splice(this.#segments.indexOf(segment), 1);
       return false;
     }
@@ -285,7 +339,6 @@ export class Backlog {
   /** Everything in a segment is in the database. The newest one's file is emptied and used again. */
   #emptied(segment: Segment): void {
     const { spool } = this.#options;
-    this.bytes -= segment.bytes;
     segment.bytes = 0;
     if (segment === this.#segments.at(-1) && segment.file !== null) {
       segment.memory = [];

@@ -138,7 +138,7 @@ export class BatchLedger implements Ledger {
     return this.#backlog.bytes;
   }
 
-  /** False while the disk refuses records. */
+  /** False while records wait that the disk refused. */
   get spooling(): boolean {
     return this.#backlog.spooling;
   }
@@ -202,7 +202,7 @@ export class BatchLedger implements Ledger {
   /**
    * Writes what waits and stops. What the database does not take in time stays in the spool.
    * @param patienceMs how long to go on while the database fails
-   * @returns the number of records lost for want of a spool
+   * @returns the number of records lost because neither database nor disk took them
    */
   async close(patienceMs: number): Promise<number> {
     this.#commit();
@@ -214,12 +214,9 @@ export class BatchLedger implements Ledger {
     cancel();
     this.#abandoned = true;
     this.#wake();
-    const left = this.#backlog.size;
-    this.#backlog.close();
-    if (left === 0) return this.lost;
-    const spooled = (this.#options.spool ?? null) !== null && this.spooling;
-    if (spooled) this.#options.log.warn({ records: left }, 'ledger: records stay in the spool for the next start');
-    return this.lost + (spooled ? 0 : left);
+    const records = this.#backlog.close();
+    if (records > 0) this.#options.log.warn({ records }, 'ledger: records stay in the spool for the next start');
+    return this.lost;
   }
 
   /** Appends the records of this turn, then tells their listeners. */

@@ -109,7 +109,11 @@ export class PendingRecord {
 export function linesOf(records: readonly PendingRecord[]): Buffer {
   const first = records[0] as PendingRecord;
   const last = records.at(-1) as PendingRecord;
-  if (first.block === last.block) return first.block.bytes.subarray(first.from, last.to);
+  return first.block === last.block ? first.block.bytes.subarray(first.from, last.to) : copyOfLines(records);
+}
+
+/** The spool lines of records between which others may have been added. */
+export function copyOfLines(records: readonly PendingRecord[]): Buffer {
   return Buffer.concat(records.map(({ block, from, to }) => block.bytes.subarray(from, to)));
 }
 

@@ -45,7 +45,7 @@ export class Spool {
   constructor(options: SpoolOptions) {
     this.#options = options;
     this.#id = options.id;
-    this.#makeFolder();
+    this.#makeFolder(options.id);
     this.#beatAt = options.uptime();
   }
 
@@ -53,25 +53,33 @@ export class Spool {
     return `${this.#options.folder}/${this.#id}`;
   }
 
-  /** A new file to append to. @throws when the disk refuses */
+  /** A new file to append to. @throws when the disk refuses, or another gateway has the folder */
   newFile(): { path: string; file: SpoolFile } {
-    if (this.#options.uptime() - this.#beatAt > 2 * BEAT_MS) this.beat(); // this process was suspended: is the folder still ours?
+    this.check();
     const path = this.#nextPath();
     return { path, file: this.#options.disk.open(path) };
+  }
+
+  /** @throws where this process was suspended and another gateway has the folder; the next beat makes a new one */
+  check(): void {
+    if (this.#options.uptime() - this.#beatAt <= 2 * BEAT_MS || this.#touch()) return;
+    throw new Error('another gateway has taken over the folder');
   }
 
   /**
    * Shows that this process is alive; to be called every BEAT_MS.
    * @returns false when another gateway took it for dead and has adopted its files
+   * @throws when the disk refuses
    */
   beat(): boolean {
-    const { disk, log, uptime } = this.#options;
+    const { log, uptime } = this.#options;
     this.#beatAt = uptime();
-    if (disk.touch(`${this.#own}/${OWNER}`)) return true;
-    log.error({}, 'spool: another gateway took this one for dead and has its records; going on in a new folder');
+    if (this.#touch()) return true;
+    const id = `${this.#options.id}-${this.#evictions + 1}`;
+    this.#makeFolder(id); // where the disk refuses, the next beat tries again
+    this.#id = id;
     this.#evictions += 1;
-    this.#id = `${this.#options.id}-${this.#evictions}`;
-    this.#makeFolder();
+    log.error({}, 'spool: another gateway took this one for dead and has its records; going on in a new folder');
     return false;
   }
 
@@ -120,10 +128,14 @@ export class Spool {
     return `${this.#own}/${String(this.#files).padStart(8, '0')}${SUFFIX}`;
   }
 
-  #makeFolder(): void {
-    const { disk, processes } = this.#options;
-    disk.makeFolder(this.#own);
-    disk.write(`${this.#own}/${OWNER}`, `${JSON.stringify(processes.self)}\n`);
+  #touch(): boolean {
+    return this.#options.disk.touch(`${this.#own}/${OWNER}`);
+  }
+
+  #makeFolder(id: string): void {
+    const { disk, processes, folder } = this.#options;
+    disk.makeFolder(`${folder}/${id}`);
+    disk.write(`${folder}/${id}/${OWNER}`, `${JSON.stringify(processes.self)}\n`);
   }
 
   #isDead(name: string): boolean {

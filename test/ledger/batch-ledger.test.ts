@@ -12,7 +12,7 @@ import { BatchLedger, type LedgerOptions } from '../../src/ledger/batch-ledger.t
 import { fileDisk } from '../../src/ledger/disk.ts';
 import { systemProcesses } from '../../src/ledger/processes.ts';
 import { Spool } from '../../src/ledger/spool.ts';
-import type { Timing } from '../../src/ledger/timing.ts';
+import { systemTiming, type Timing } from '../../src/ledger/timing.ts';
 import type { Database, Sql } from '../../src/store/database.ts';
 import { ledgerStore } from '../../src/store/ledger.ts';
 import { verifyLedger, verifySeals } from '../../src/store/verify.ts';
@@ -213,6 +213,92 @@ t.test('what is booked in the turn in which another gateway has the spool is cou
   await until(() => ledger.backlog === 0, 'the record is written');
   t.equal(await ledger.spentOf(payer(company), calendar.month(Date.now())), COST);
   await ledger.close(5000);
+});
+
+t.test('what another gateway took over is counted once by one that was only suspended', async (t) => {
+  const company = randomUUID();
+  const month = calendar.month(Date.now());
+  const folder = mkdtempSync(join(tmpdir(), 'tollgate-spool-'));
+  const logged: string[] = [];
+  const write = (fields: object, text: string): void => void logged.push(`${text} ${JSON.stringify(fields)}`);
+  const log = { warn: write, error: write };
+  const state = { away: false, suspendedMs: 0 };
+  const answer = <T>(work: () => Promise<T>): Promise<T> => (state.away ? Promise.reject(failure(true)) : work());
+  const flaky: LedgerStore = {
+    ...store,
+    insert: (...args) => answer(() => store.insert(...args)),
+    spend: (...args) => answer(() => store.spend(...args)),
+    changedSpend: (...args) => answer(() => store.changedSpend(...args)),
+  };
+  const uptime = () => performance.now() + state.suspendedMs;
+  const { self, isAlive } = systemProcesses();
+  const processes = { self: { ...self, started: 'earlier' }, isAlive }; // others see a former process of this id
+  const spool = new Spool({ disk: fileDisk(false), processes, folder, id: randomUUID(), uptime, log });
+  const timing = { ...systemTiming(Date.now), uptime };
+  const { ledger } = open(t, { store: flaky, folder, spool, timing, log, maxInMemory: 4, maxFileBytes: 1000 });
+  const book = async (count: number): Promise<void> => {
+    for (let n = 0; n < count; n++) {
+      ledger.book(record(company), null);
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+  };
+  ledger.start();
+  t.equal(await ledger.spentOf(payer(company), month), 0n);
+  state.away = true;
+  await until(() => !ledger.available, 'the outage is noticed');
+  await book(12);
+  const other = open(t, { folder });
+  other.ledger.start();
+  await until(async () => (await rowsOf(company)).rows === 12, 'another gateway has taken them over');
+  state.suspendedMs = 40_000;
+  await book(3); // which need a new file
+  state.away = false;
+  const spent = async () => String(await ledger.spentOf(payer(company), month));
+  await until(async () => (await rowsOf(company)).rows === 15 && ledger.backlog === 0, 'all is written');
+  await until(spent, 'nothing of it counts as pending for good', (sum) => sum === String(15n * COST));
+  t.notMatch(logged.join(), /ENOENT/, 'and nothing is looked for where it is no longer');
+  for (const each of [ledger, other.ledger]) t.equal(await each.close(5000), 0);
+});
+
+t.test('the end loses what the disk refused only where it still does, and says so', async (t) => {
+  const away: LedgerStore = { ...store, insert: () => Promise.reject(failure(true)) };
+  const turn = () => new Promise((resolve) => setImmediate(resolve));
+  for (const full of [false, true]) {
+    const company = randomUUID();
+    const folder = mkdtempSync(join(tmpdir(), 'tollgate-spool-'));
+    const real = fileDisk(false);
+    let refuses = false;
+    const disk = {
+      ...real,
+      open(path: string) {
+        const file = real.open(path);
+        const append = (bytes: Buffer, length: number): void => {
+          if (refuses) throw new Error('ENOSPC: no space left on device');
+          file.append(bytes, length);
+        };
+        return { ...file, append };
+      },
+    };
+    const { self, isAlive } = systemProcesses();
+    const log = { warn() {}, error() {} };
+    const processes = { self: { ...self, started: 'earlier' }, isAlive };
+    const spool = new Spool({ disk, processes, folder, id: randomUUID(), uptime: () => performance.now(), log });
+    const { ledger, logged } = open(t, { store: away, folder, spool });
+    ledger.start();
+    for (const state of [false, true, true]) {
+      refuses = state;
+      ledger.book(record(company), null);
+      await turn();
+    }
+    t.notOk(ledger.spooling);
+    refuses = full;
+    t.equal(await ledger.close(100), full ? 2 : 0);
+    t.match(logged.join(), new RegExp(`stay in the spool.*"records":${full ? 1 : 3}}`));
+    const next = open(t, { folder });
+    next.ledger.start();
+    await until(async () => (await rowsOf(company)).rows === (full ? 1 : 3), 'what is told to be there is there');
+    await next.ledger.close(5000);
+  }
 });
 
 t.test('a deadlock is tried again, without a line in the log', async (t) => {

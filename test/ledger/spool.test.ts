@@ -6,18 +6,22 @@ import {
   mkdtempSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
+  statSync,
   utimesSync,
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
+import { readRecordCost } from '../../src/domain/record.ts';
 import { Backlog } from '../../src/ledger/backlog.ts';
 import { type Disk, fileDisk, type SpoolFile } from '../../src/ledger/disk.ts';
 import { type Processes, systemProcesses } from '../../src/ledger/processes.ts';
 import { type PendingRecord, RecordBlocks } from '../../src/ledger/record-block.ts';
 import { Spool } from '../../src/ledger/spool.ts';
+import { readLines } from '../../src/ledger/spool-line.ts';
 
 interface Bench {
   readonly folder: string;
@@ -79,6 +83,33 @@ function drain(backlog: Backlog, max = 7): { ids: number[]; damaged: string[]; c
     }
     if (batch.records.length > 0) backlog.settle(batch.records.length);
   }
+}
+
+/** A world whose disk refuses files beyond `room` bytes, having written half of what does not fit. */
+function narrow(t: Test): Bench & { room: number } {
+  const world = Object.assign(bench(t), { room: Number.POSITIVE_INFINITY });
+  const real = world.disk;
+  world.disk = {
+    ...real,
+    open(path): SpoolFile {
+      const file = real.open(path);
+      return {
+        ...file,
+        append(bytes, length) {
+          const fits = length <= world.room;
+          file.append(bytes, fits ? length : length >> 1);
+          if (!fits) throw new Error('ENOSPC: no space left on device');
+        },
+      };
+    },
+  };
+  return world;
+}
+
+/** The records in the files of a folder. */
+function onDisk(folder: string): number[] {
+  const lines = files(folder).flatMap((name) => readLines(readFileSync(join(folder, name))));
+  return lines.map(({ record }) => Number(readRecordCost(record)?.requestId.slice(-12))).sort((a, b) => a - b);
 }
 
 const range = (from: number, to: number): number[] => Array.from({ length: to - from }, (_, n) => from + n);
@@ -224,41 +255,148 @@ t.test('memory stays bounded; the rest waits on the disk and comes back in order
 });
 
 t.test('a disk that refuses is told loudly, loses nothing while the process lives, and is used again', async (t) => {
-  const world = bench(t);
-  const real = world.disk;
-  let full = false;
-  world.disk = {
-    ...real,
-    open(path): SpoolFile {
-      const file = real.open(path);
-      return {
-        ...file,
-        append(bytes, length) {
-          file.append(bytes, full ? length >> 1 : length); // half of it, then no more space
-          if (full) throw new Error('ENOSPC: no space left on device');
-        },
-      };
-    },
-  };
+  const world = narrow(t);
   const backlog = world.backlog('a');
   backlog.append(records(0, 5));
-  full = true;
+  world.room = 0;
   backlog.append(records(5, 10));
   t.equal(backlog.spooling, false);
   t.match(world.logged.join(), /the disk refuses records.*ENOSPC/);
   backlog.append(records(10, 15));
   t.equal(world.logged.length, 1, 'once');
-  full = false;
+  world.room = Number.POSITIVE_INFINITY;
   backlog.append(records(15, 20));
   t.equal(backlog.spooling, true);
   t.same(drain(backlog).ids, range(0, 20));
 
-  full = true;
+  world.room = 0;
   for (let n = 0; n < 300; n += 10) backlog.append(records(n, n + 10));
   t.equal(backlog.lost, 200, 'with the database away too, memory is bounded, and what is lost is counted');
-  full = false;
+  world.room = Number.POSITIVE_INFINITY;
   backlog.append(records(500, 501));
   t.same(drain(backlog).ids, [...range(0, 100), 500]);
+});
+
+t.test('what the disk refused is on it once it takes records again', async (t) => {
+  const world = narrow(t);
+  const backlog = world.backlog('a', { maxFileBytes: 3000 });
+  backlog.append(records(0, 1));
+  world.room = 0;
+  for (let n = 1; n < 40; n++) backlog.append(records(n, n + 1));
+  t.equal(backlog.next(5)?.records.length, 1, 'a batch is on its way meanwhile');
+  world.room = 5000;
+  backlog.append(records(40, 41));
+  t.same(onDisk(world.folder), range(0, 41));
+  t.equal(backlog.spooling, true);
+  const sizes = files(world.folder).map((name) => statSync(join(world.folder, name)).size);
+  t.ok(Math.max(...sizes) < 3500, `in files that a later process can read one by one: ${sizes}`);
+  t.equal(
+    backlog.bytes,
+    sizes.reduce((sum, size) => sum + size, 0),
+  );
+  t.same(drain(backlog).ids, range(0, 41));
+  backlog.close();
+  t.same(readdirSync(world.folder), []);
+});
+
+t.test('while the disk takes new records but not those it refused, spooling stays false', async (t) => {
+  const world = narrow(t);
+  const backlog = world.backlog('a');
+  world.room = 0;
+  for (let n = 0; n < 10; n++) backlog.append(records(n, n + 1));
+  world.room = 1000; // room for a few
+  backlog.append(records(10, 11));
+  t.equal(backlog.spooling, false);
+  t.same(onDisk(world.folder), [10], 'what was written of the rest is taken back');
+  world.room = Number.POSITIVE_INFINITY;
+  t.equal(backlog.beat(), true);
+  t.same(onDisk(world.folder), range(0, 11), 'they are tried again every few seconds, also while nobody calls');
+  t.equal(backlog.spooling, true);
+  t.equal(world.logged.length, 2, `told once each: ${world.logged}`);
+
+  world.room = 0;
+  backlog.append(records(11, 12));
+  world.room = 1000;
+  backlog.append(records(12, 13));
+  t.equal(backlog.spooling, true, 'a single one fits');
+});
+
+t.test('a disk that refused is not known to work because the database took what waited', async (t) => {
+  const world = narrow(t);
+  const backlog = world.backlog('a');
+  world.room = 0;
+  backlog.append(records(0, 3));
+  drain(backlog);
+  backlog.beat();
+  t.equal(backlog.spooling, false);
+  world.room = Number.POSITIVE_INFINITY;
+  backlog.append(records(3, 4));
+  t.equal(backlog.spooling, true);
+});
+
+t.test('the end writes what the disk refused, and counts as lost what it still refuses', async (t) => {
+  for (const room of [0, 1000, 5000]) {
+    const world = narrow(t);
+    const backlog = world.backlog('a', { maxFileBytes: 2000 });
+    backlog.append(records(0, 2));
+    world.room = 0;
+    for (let n = 2; n < 4; n++) backlog.append(records(n, n + 1));
+    world.room = room;
+    const kept = backlog.close();
+    t.equal(kept, onDisk(world.folder).length, 'as many as are on the disk');
+    t.equal(backlog.lost, 4 - kept);
+    t.equal(kept, room === 0 ? 2 : 4);
+  }
+});
+
+t.test('one that is taken for dead has its records on the disk again, in a folder of its own', async (t) => {
+  for (const finds of ['an append', 'a beat']) {
+    const world = bench(t);
+    const backlog = world.backlog('a', { maxInMemory: 10, maxFileBytes: 1500 });
+    for (let n = 0; n < 30; n++) backlog.append(records(n, n + 1));
+    const kept = [...backlog.records()].length;
+    t.ok(kept < 30, 'some are on the disk only');
+    mkdirSync(join(world.folder, 'b'));
+    renameSync(join(world.folder, 'a'), join(world.folder, 'b', 'a'));
+    world.uptime = 40_000;
+    const more = finds === 'a beat' ? 0 : 10;
+    for (let n = 30; n < 30 + more; n++) backlog.append(records(n, n + 1));
+    if (more > 0) t.equal(backlog.spooling, false, 'it has no folder until the next beat');
+    t.equal(backlog.beat(), false, `told by the next beat, although ${finds} found it`);
+    t.equal(backlog.beat(), true, 'once');
+    t.equal(backlog.spooling, true);
+    t.notMatch(world.logged.join(), /ENOENT/);
+    const own = onDisk(join(world.folder, 'a-1'));
+    t.equal(own.length, backlog.size, 'what it still has, it has on the disk');
+    t.same(drain(backlog).ids, own);
+    const late = own.filter((n) => n >= 30);
+    t.same(late, range(30, 30 + more), 'nothing went to a file that another process may have read and removed');
+    t.same(
+      [...new Set([...onDisk(join(world.folder, 'b')), ...own])].sort((x, y) => x - y),
+      range(0, 30 + more),
+    );
+  }
+});
+
+t.test('where the new folder cannot be made, a beat that can tells that the old one was taken', async (t) => {
+  const world = bench(t);
+  const real = world.disk;
+  let full = false;
+  world.disk = {
+    ...real,
+    write(path, text) {
+      real.write(path, full ? '' : text); // the file is there, and empty
+      if (full) throw new Error('ENOSPC: no space left on device');
+    },
+  };
+  const backlog = world.backlog('a');
+  backlog.append(records(0, 3));
+  renameSync(join(world.folder, 'a'), join(world.folder, 'taken'));
+  full = true;
+  t.equal(backlog.beat(), true, 'nothing is given up yet');
+  full = false;
+  t.equal(backlog.beat(), false);
+  t.same(onDisk(join(world.folder, 'a-1')), [0, 1, 2]);
 });
 
 t.test('a folder that cannot be written is an error at the start', async (t) => {
