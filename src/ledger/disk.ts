@@ -1,6 +1,7 @@
 import {
   closeSync,
   fdatasyncSync,
+  fsyncSync,
   ftruncateSync,
   mkdirSync,
   openSync,
@@ -30,17 +31,21 @@ export type SpoolFile = ReturnType<Disk['open']>;
 export function fileDisk(sync: boolean) {
   return {
     /** Creates a folder and those above it. */
-    makeFolder,
+    makeFolder: (path: string): void => makeFolder(path, sync),
     /** Names in a folder; none when there is no such folder. */
     list: (path: string): string[] => ifGone(() => readdirSync(path).sort(), []),
     /** Opens a file to append to; creates it where it is missing. */
     open(path: string) {
       const fd = openSync(path, 'a', 0o600);
+      let named = !sync; // whether its name is on the disk, or need not be
       return {
         /** Appends the first `length` bytes; may throw having written some of them. */
         append(bytes: Buffer, length: number): void {
           for (let at = 0; at < length; ) at += writeSync(fd, bytes, at, length - at);
           if (sync) fdatasyncSync(fd);
+          if (named) return;
+          syncFolder(dirname(path));
+          named = true;
         },
         truncate: (size: number): void => ftruncateSync(fd, size),
         close: (): void => closeSync(fd),
@@ -64,15 +69,28 @@ export function fileDisk(sync: boolean) {
 }
 
 /** Replaces mkdir's `recursive`, which loops for ever where creating a folder always fails with ENOENT (Node 26.10). */
-function makeFolder(path: string): void {
+function makeFolder(path: string, sync: boolean): void {
   try {
     mkdirSync(path);
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'EEXIST') return;
     if (code !== 'ENOENT' || dirname(path) === path) throw error;
-    makeFolder(dirname(path));
+    makeFolder(dirname(path), sync);
     mkdirSync(path);
+  }
+  if (sync) syncFolder(dirname(path));
+}
+
+/** Waits until the names in a folder are on the disk: a power failure could lose a new file with all that is in it. */
+function syncFolder(path: string): void {
+  const fd = openSync(path, 'r');
+  try {
+    fsyncSync(fd);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EINVAL') throw error; // some file systems cannot sync a folder
+  } finally {
+    closeSync(fd);
   }
 }
 

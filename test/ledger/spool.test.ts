@@ -1,17 +1,19 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import {
+import fs, {
   appendFileSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
+  readlinkSync,
   renameSync,
   rmSync,
   statSync,
   utimesSync,
   writeFileSync,
 } from 'node:fs';
+import { syncBuiltinESMExports } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
@@ -397,6 +399,42 @@ t.test('where the new folder cannot be made, a beat that can tells that the old 
   full = false;
   t.equal(backlog.beat(), false);
   t.same(onDisk(join(world.folder, 'a-1')), [0, 1, 2]);
+});
+
+t.test('with SPOOL_FSYNC the name of a new file is on the disk before its first record counts', async (t) => {
+  const { folder } = bench(t);
+  const synced: string[] = [];
+  const real = { fsyncSync: fs.fsyncSync, fdatasyncSync: fs.fdatasyncSync };
+  let refusal: string | null = null;
+  const watch =
+    (sync: (fd: number) => void) =>
+    (fd: number): void => {
+      const path = readlinkSync(`/proc/self/fd/${fd}`);
+      synced.push(path.slice(folder.length));
+      sync(fd);
+      if (refusal !== null && path === folder) throw Object.assign(new Error(refusal), { code: refusal });
+    };
+  const patch = (fsyncSync: typeof fs.fsyncSync, fdatasyncSync: typeof fs.fdatasyncSync): void => {
+    Object.assign(fs, { fsyncSync, fdatasyncSync });
+    syncBuiltinESMExports();
+  };
+  patch(watch(real.fsyncSync), watch(real.fdatasyncSync));
+  t.teardown(() => patch(real.fsyncSync, real.fdatasyncSync));
+  const line = Buffer.from('a line\n');
+  const use = (sync: boolean, name: string): string[] => {
+    const disk = fileDisk(sync);
+    disk.makeFolder(join(folder, name, 'own'));
+    const file = disk.open(join(folder, name, 'own/1.spool'));
+    for (let n = 0; n < 2; n++) file.append(line, line.length);
+    file.close();
+    return synced.splice(0);
+  };
+  t.same(use(true, 'a'), ['', '/a', '/a/own/1.spool', '/a/own', '/a/own/1.spool'], 'the folder once');
+  t.same(use(false, 'b'), []);
+  refusal = 'EINVAL';
+  t.equal(use(true, 'c').length, 5, 'a file system that cannot do it is used without');
+  refusal = 'EIO';
+  t.throws(() => use(true, 'd'), /EIO/);
 });
 
 t.test('a folder that cannot be written is an error at the start', async (t) => {
