@@ -12,7 +12,7 @@ import type { Timing } from '../../src/ledger/timing.ts';
 
 /**
  * The metering core with clock, disk and database played by a seed: replicas book records
- * while processes die, disks fill up, statements fail before or after they took effect, and
+ * while processes die or stop, disks fill up, statements fail before or after they took effect, and
  * clocks step. Nothing here waits for real time.
  */
 export interface Outcome {
@@ -37,7 +37,8 @@ export async function simulate(seed: number): Promise<Outcome> {
   const disk = new VirtualDisk(random);
   const database = new VirtualDatabase(random, time);
   const violations: string[] = [];
-  const world: World = { random, time, disk, database, violations, booked: [], bookedBy: new Map(), clockOffset: 0 };
+  const books = { booked: [], bookedBy: new Map(), lost: new Map() };
+  const world: World = { random, time, disk, database, violations, ...books, clockOffset: 0 };
   const replicas = Array.from({ length: REPLICAS }, (_, n) => new Replica(world, n));
   let kills = 0;
 
@@ -67,6 +68,7 @@ export async function simulate(seed: number): Promise<Outcome> {
         disk.full = false;
       });
     } else if (what < 0.7) world.clockOffset += (random() < 0.5 ? -1 : 1) * 7_200_000 * random();
+    else if (what < 0.8) void replica.close(1500 * random()).then(() => later(3000, () => replica.start()));
     else database.wildUntil = time.now + 2000;
     later(3000, disturb);
   };
@@ -85,7 +87,7 @@ export async function simulate(seed: number): Promise<Outcome> {
   database.wildUntil = 0;
   for (const replica of replicas) replica.start();
   await time.run(LOAD_MS + 120_000); // those whose death cannot be looked up are adopted after 30 s
-  for (const replica of replicas) void replica.close();
+  for (const replica of replicas) void replica.close(10_000);
   await time.run(LOAD_MS + 140_000);
   return {
     booked: world.booked.length,
@@ -104,6 +106,8 @@ interface World {
   readonly booked: Booked[];
   /** The same by the month and each id under which the ledger keeps its cost. */
   readonly bookedBy: Map<string, Booked[]>;
+  /** How many records each process said it had lost when it stopped. */
+  readonly lost: Map<string, number>;
   clockOffset: number;
 }
 
@@ -112,19 +116,30 @@ interface Booked {
   readonly at: number;
   /** The process that booked it. */
   readonly life: string;
-  /** The waiter was told that it survives, and the disk had taken it. */
+  /** Its answer was ended. */
+  told: boolean;
+  /** The ledger said since then that all that waits is on the disk. */
   promised: boolean;
 }
 
-/** After everything healed: the database holds each promised record once, and nothing that was not booked. */
-function settle({ booked, database, disk }: World): string[] {
+/**
+ * After everything healed: the database holds each promised record once, all that those who stopped did not report as
+ * lost, and nothing that was not booked.
+ */
+function settle({ booked, lost, database, disk }: World): string[] {
   const wrong: string[] = [];
   const known = new Map(booked.map((one) => [one.record.admission.requestId, one]));
-  for (const [id, { record, promised }] of known) {
+  const missing = new Map<string, number>();
+  for (const [id, { record, life, told, promised }] of known) {
     const poisoned = record.admission.model.slug === POISON;
     const there = poisoned ? database.refused.has(id) : database.rows.has(id);
     if (promised && !there) wrong.push(`${id} was promised and is not there`);
+    if (told && !there) missing.set(life, (missing.get(life) ?? 0) + 1);
     if (poisoned && database.rows.has(id)) wrong.push(`${id} can never be booked and is there`);
+  }
+  for (const [life, said] of lost) {
+    const count = missing.get(life) ?? 0;
+    if (count > said) wrong.push(`${life} stopped and lost ${count}, and said ${said}`);
   }
   for (const [id, row] of database.rows) {
     const { record } = known.get(id) ?? {};
@@ -149,7 +164,9 @@ class Replica {
   /** A key of each company, and the budgeted one of each. */
   #payers: Payer[] = [];
   #budgeted: Payer[] = [];
-  #life: { dead: boolean; name: string } = { dead: true, name: '' };
+  #life = { dead: true, stopping: false, name: '' };
+  /** Booked in this life, ended, and not promised. */
+  #told: Booked[] = [];
   #lives = 0;
   #startedAt = 0;
 
@@ -163,8 +180,9 @@ class Replica {
     const { time, disk, database, random } = this.#world;
     if (disk.full) return void time.at(time.now + 500, () => this.start()); // it says so and does not start
     this.#lives += 1;
-    const life = { dead: false, name: `${this.#number}-${this.#lives}` };
+    const life = { dead: false, stopping: false, name: `${this.#number}-${this.#lives}` };
     this.#life = life;
+    this.#told = [];
     const log = { warn: () => {}, error: () => {} };
     const timing: Timing = {
       now: () => START + time.now + this.#world.clockOffset,
@@ -209,19 +227,32 @@ class Replica {
   /** kill -9, perhaps in the middle of a write. */
   kill(): void {
     if (this.#life.dead) return;
+    this.#promise();
     this.#life.dead = true;
     this.#world.disk.living.delete(this.#life.name);
     this.#world.disk.tear(this.#life.name);
   }
 
-  async close(): Promise<void> {
+  /** A clean stop, whatever disk and database do. */
+  async close(patienceMs: number): Promise<void> {
     const life = this.#life;
-    await this.#ledger?.close(10_000);
+    if (life.dead || life.stopping) return;
+    life.stopping = true;
+    const lost = await (this.#ledger as BatchLedger).close(patienceMs);
+    if (life.dead) return; // killed meanwhile
+    this.#world.lost.set(life.name, lost);
     life.dead = true;
+    this.#world.disk.living.delete(life.name);
+  }
+
+  #promise(): void {
+    if (this.#ledger?.spooling !== true) return;
+    for (const one of this.#told) one.promised = true;
+    this.#told = [];
   }
 
   book(): void {
-    if (this.#life.dead) return;
+    if (this.#life.dead || this.#life.stopping) return;
     const { random, time, booked, bookedBy, clockOffset } = this.#world;
     const index = Math.floor(random() * COMPANIES.length);
     const changed = random() < 0.01 ? this.#budgeted[index] : undefined;
@@ -254,6 +285,7 @@ class Replica {
       record: usageRecord(admission, tokens, 'upstream', 'completed'),
       at: time.now,
       life: this.#life.name,
+      told: false,
       promised: false,
     };
     booked.push(one);
@@ -266,7 +298,9 @@ class Replica {
     const ledger = this.#ledger as BatchLedger;
     ledger.book(one.record, {
       onBooked: () => {
-        one.promised = ledger.spooling;
+        one.told = true;
+        this.#told.push(one);
+        this.#promise();
       },
     });
   }
@@ -274,7 +308,8 @@ class Replica {
   /** What the budget gate would read is never above the truth, and not below what is a second old. */
   check(): void {
     const ledger = this.#ledger;
-    if (ledger === null || this.#life.dead) return;
+    if (ledger === null || this.#life.dead || this.#life.stopping) return;
+    this.#promise();
     const { random, time, violations } = this.#world;
     const present = new Calendar('UTC').month(START + time.now + this.#world.clockOffset);
     for (const [index, company] of COMPANIES.entries()) {
