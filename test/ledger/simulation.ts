@@ -12,7 +12,7 @@ import type { Timing } from '../../src/ledger/timing.ts';
 
 /**
  * The metering core with clock, disk and database played by a seed: replicas book records
- * while processes die or stop, disks fill up, statements fail before or after they took effect, and
+ * while processes die, stop or are suspended, disks fill up, statements fail before or after they took effect, and
  * clocks step. Nothing here waits for real time.
  */
 export interface Outcome {
@@ -25,6 +25,7 @@ export interface Outcome {
 
 const REPLICAS = 3;
 const LOAD_MS = 20_000; // virtual
+const SUSPENDED_MS = 60_000; // so long that others take a process for dead
 const START = Date.UTC(2026, 11, 31, 23, 59, 50); // the year turns in the middle of it
 const COMPANIES = ['0', '1', '2'].map((n) => `00000000-0000-4000-8000-00000000000${n}`);
 /** Of every company, by turns with and without a budget of its own; the rest have none. */
@@ -68,6 +69,7 @@ export async function simulate(seed: number): Promise<Outcome> {
         disk.full = false;
       });
     } else if (what < 0.7) world.clockOffset += (random() < 0.5 ? -1 : 1) * 7_200_000 * random();
+    else if (what < 0.75) replica.suspend();
     else if (what < 0.8) void replica.close(1500 * random()).then(() => later(3000, () => replica.start()));
     else database.wildUntil = time.now + 2000;
     later(3000, disturb);
@@ -87,7 +89,10 @@ export async function simulate(seed: number): Promise<Outcome> {
   database.wildUntil = 0;
   for (const replica of replicas) replica.start();
   await time.run(LOAD_MS + 120_000); // those whose death cannot be looked up are adopted after 30 s
-  for (const replica of replicas) void replica.close(10_000);
+  for (const replica of replicas) {
+    replica.check();
+    void replica.close(10_000);
+  }
   await time.run(LOAD_MS + 140_000);
   return {
     booked: world.booked.length,
@@ -156,6 +161,14 @@ function settle({ booked, lost, database, disk }: World): string[] {
   return wrong;
 }
 
+interface Life {
+  dead: boolean;
+  stopping: boolean;
+  /** When it is no longer suspended. */
+  resumesAt: number;
+  readonly name: string;
+}
+
 /** One gateway, life after life. */
 class Replica {
   readonly #world: World;
@@ -164,7 +177,7 @@ class Replica {
   /** A key of each company, and the budgeted one of each. */
   #payers: Payer[] = [];
   #budgeted: Payer[] = [];
-  #life = { dead: true, stopping: false, name: '' };
+  #life: Life = { dead: true, stopping: false, resumesAt: 0, name: '' };
   /** Booked in this life, ended, and not promised. */
   #told: Booked[] = [];
   #lives = 0;
@@ -175,12 +188,18 @@ class Replica {
     this.#number = number;
   }
 
+  /** Neither dead nor stopping nor suspended. */
+  get #isActive(): boolean {
+    const { dead, stopping, resumesAt } = this.#life;
+    return !dead && !stopping && resumesAt <= this.#world.time.now;
+  }
+
   start(): void {
     if (!this.#life.dead) return;
     const { time, disk, database, random } = this.#world;
     if (disk.full) return void time.at(time.now + 500, () => this.start()); // it says so and does not start
     this.#lives += 1;
-    const life = { dead: false, stopping: false, name: `${this.#number}-${this.#lives}` };
+    const life: Life = { dead: false, stopping: false, resumesAt: 0, name: `${this.#number}-${this.#lives}` };
     this.#life = life;
     this.#told = [];
     const log = { warn: () => {}, error: () => {} };
@@ -189,12 +208,12 @@ class Replica {
       uptime: () => time.now,
       after(ms, call) {
         let cancelled = false;
-        time.at(time.now + ms, () => cancelled || life.dead || call());
+        time.at(time.now + ms, () => time.callIn(life, () => cancelled || call()));
         return () => {
           cancelled = true;
         };
       },
-      soon: (call) => time.at(time.now + random(), () => life.dead || call()),
+      soon: (call) => time.at(time.now + random(), () => time.callIn(life, call)),
     };
     // whether a dead process is seen to be dead at once, or only after its silence
     const place = random() < 0.5 ? 'here' : life.name;
@@ -233,10 +252,21 @@ class Replica {
     this.#world.disk.tear(this.#life.name);
   }
 
+  /** The process stands still; then it books before it does anything else. */
+  suspend(): void {
+    const { time } = this.#world;
+    if (!this.#isActive) return;
+    this.#life.resumesAt = time.now + SUSPENDED_MS;
+    this.#startedAt = this.#life.resumesAt;
+    time.at(this.#life.resumesAt, () => {
+      for (let n = 0; n < 20; n++) this.book();
+    });
+  }
+
   /** A clean stop, whatever disk and database do. */
   async close(patienceMs: number): Promise<void> {
     const life = this.#life;
-    if (life.dead || life.stopping) return;
+    if (!this.#isActive) return;
     life.stopping = true;
     const lost = await (this.#ledger as BatchLedger).close(patienceMs);
     if (life.dead) return; // killed meanwhile
@@ -252,7 +282,7 @@ class Replica {
   }
 
   book(): void {
-    if (this.#life.dead || this.#life.stopping) return;
+    if (!this.#isActive) return;
     const { random, time, booked, bookedBy, clockOffset } = this.#world;
     const index = Math.floor(random() * COMPANIES.length);
     const changed = random() < 0.01 ? this.#budgeted[index] : undefined;
@@ -308,7 +338,7 @@ class Replica {
   /** What the budget gate would read is never above the truth, and not below what is a second old. */
   check(): void {
     const ledger = this.#ledger;
-    if (ledger === null || this.#life.dead || this.#life.stopping) return;
+    if (ledger === null || !this.#isActive) return;
     this.#promise();
     const { random, time, violations } = this.#world;
     const present = new Calendar('UTC').month(START + time.now + this.#world.clockOffset);
@@ -410,6 +440,12 @@ class VirtualTime {
     this.#events.splice(low, 0, event); // the next one stands last
   }
 
+  /** Calls back in a process: not when it is dead, and not while it is suspended. */
+  callIn(life: Life, call: () => void): void {
+    if (life.resumesAt > this.now) this.at(life.resumesAt + 1, () => this.callIn(life, call));
+    else if (!life.dead) call();
+  }
+
   async run(until: number): Promise<void> {
     for (;;) {
       const next = this.#events.at(-1);
@@ -425,7 +461,7 @@ class VirtualTime {
 
 /** A disk in memory that survives its processes and fills up at times. */
 class VirtualDisk implements Disk {
-  readonly files = new Map<string, Buffer>();
+  readonly files = new Map<string, { bytes: Buffer }>();
   readonly living = new Set<string>();
   readonly #times = new Map<string, number>();
   readonly #random: () => number;
@@ -444,43 +480,38 @@ class VirtualDisk implements Disk {
 
   open(path: string) {
     if (this.full) throw new Error('ENOSPC');
-    let name = path;
-    this.files.set(name, Buffer.alloc(0));
-    const moved = (): string => {
-      // an open file follows its folder
-      if (!this.files.has(name)) name = [...this.files.keys()].find((other) => other.endsWith(name.slice(5))) ?? name;
-      return name;
-    };
+    const file = { bytes: Buffer.alloc(0) };
+    this.files.set(path, file);
     return {
       append: (bytes: Buffer, length: number): void => {
         const written = this.full ? Math.floor(this.#random() * length) : length;
-        const at = moved();
-        this.files.set(at, Buffer.concat([this.files.get(at) ?? Buffer.alloc(0), bytes.subarray(0, written)]));
+        file.bytes = Buffer.concat([file.bytes, bytes.subarray(0, written)]);
         if (this.full) throw new Error('ENOSPC');
       },
-      truncate: (size: number): void =>
-        void this.files.set(moved(), (this.files.get(moved()) as Buffer).subarray(0, size)),
+      truncate(size: number): void {
+        file.bytes = file.bytes.subarray(0, size);
+      },
       close: (): void => {},
     };
   }
 
   read(path: string): Buffer {
-    const bytes = this.files.get(path);
-    if (bytes === undefined) throw new Error('ENOENT');
-    return bytes;
+    const file = this.files.get(path);
+    if (file === undefined) throw new Error('ENOENT');
+    return file.bytes;
   }
 
   write(path: string, text: string): void {
-    this.files.set(path, Buffer.from(text));
+    this.files.set(path, { bytes: Buffer.from(text) });
     this.touch(path);
   }
 
   rename(from: string, to: string): void {
     const moving = [...this.files].filter(([name]) => name === from || name.startsWith(`${from}/`));
     if (moving.length === 0) throw new Error('ENOENT');
-    for (const [name, bytes] of moving) {
+    for (const [name, file] of moving) {
       this.files.delete(name);
-      this.files.set(to + name.slice(from.length), bytes);
+      this.files.set(to + name.slice(from.length), file);
     }
   }
 
@@ -508,7 +539,8 @@ class VirtualDisk implements Disk {
     if (path === undefined || this.#random() < 0.5) return;
     const line = '000001c3 5f0a9c21 {"billing_month":"2026-12-01","request_id":"torn';
     const torn = Buffer.from(line.slice(0, Math.floor(this.#random() * line.length)));
-    this.files.set(path, Buffer.concat([this.files.get(path) as Buffer, torn]));
+    const file = this.files.get(path) as { bytes: Buffer };
+    file.bytes = Buffer.concat([file.bytes, torn]);
   }
 }
 
@@ -550,7 +582,7 @@ class VirtualDatabase {
     return this.#history.findLast((one) => one.key === key && one.at <= at)?.femto ?? 0n;
   }
 
-  storeFor(life: { readonly dead: boolean }): LedgerStore {
+  storeFor(life: Life): LedgerStore {
     const run = <T>(work: () => T): Promise<T> => this.#run(life, work);
     return {
       insert: (_writer, records, total) => run(() => this.#insert(records, total)),
@@ -577,11 +609,11 @@ class VirtualDatabase {
     };
   }
 
-  #run<T>(life: { readonly dead: boolean }, work: () => T): Promise<T> {
+  #run<T>(life: Life, work: () => T): Promise<T> {
     const wild = this.#time.now < this.wildUntil;
     const fate = wild ? this.#random() : 1;
     return new Promise((resolve, reject) => {
-      const answer = (settle: () => void): void => void (life.dead || settle());
+      const answer = (settle: () => void): void => this.#time.callIn(life, settle);
       const away = (code: string) => Object.assign(new Error(code), { unavailable: true, code });
       this.#time.at(this.#time.now + 1 + this.#random() * 30, () => {
         if (this.#failing) return answer(() => reject(away('ECONNREFUSED')));
