@@ -107,6 +107,11 @@ export class CallMeter {
     this.#services.log.warn({ request_id: requestId, reason: this.failure.reason }, 'upstream failed');
   }
 
+  /** Logs a fault of our own in handling the answer. */
+  threw(error: unknown): void {
+    this.#services.log.error({ request_id: this.admission.requestId, err: error }, 'request failed');
+  }
+
   /** The token counts of a call: what the upstream told, and an estimate of what it did not. */
   tokensOf(usage: ToldUsage | null, generated: Generated): TokenCounts {
     if (isWhole(usage)) return usage;

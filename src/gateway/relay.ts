@@ -1,6 +1,6 @@
 import type { GatewayError } from '../domain/errors.ts';
 import type { BookingListener } from '../domain/ports.ts';
-import { type Deadline, statusFailure } from '../upstream/failure.ts';
+import { brokenAnswer, type Deadline, statusFailure } from '../upstream/failure.ts';
 import type { AnswerHead, UpstreamCall, UpstreamHandler } from '../upstream/upstream.ts';
 import type { CallMeter } from './call-meter.ts';
 import type { Watch } from './deadlines.ts';
@@ -26,7 +26,7 @@ export abstract class Relay implements UpstreamHandler, BookingListener {
     this.reply = reply;
     this.meter = meter;
     reply.relay = this;
-    this.watch = meter.watch(reply.res, (deadline) => this.onDeadline(deadline));
+    this.watch = meter.watch(reply.res, (deadline) => this.guarded(() => this.onDeadline(deadline)));
   }
 
   onConnected(call: UpstreamCall): boolean {
@@ -50,6 +50,30 @@ export abstract class Relay implements UpstreamHandler, BookingListener {
   abstract onData(bytes: Buffer, last: boolean): void;
   abstract onEnd(): void;
   abstract onError(error: Error): void;
+
+  /** Ends the call as a broken answer does; where even that throws, without a record. */
+  onThrown(error: unknown): void {
+    const { meter, reply } = this;
+    meter.threw(error);
+    try {
+      if (!this.settled) return this.onError(new Error('the gateway could not handle the answer'));
+    } catch {} // for the same reason as before
+    this.settled = true;
+    meter.drop();
+    this.call?.abort(this);
+    if (reply.res.headersSent) reply.res.destroy();
+    else reply.error(brokenAnswer());
+  }
+
+  /** Does a part of the call that a timer begins. */
+  protected guarded(part: () => void): void {
+    try {
+      part();
+    } catch (error) {
+      this.onThrown(error);
+    }
+  }
+
   abstract onBooked(): void;
   /** The client's side is over. */
   abstract onClientClose(): void;

@@ -151,7 +151,7 @@ export class StreamRelay extends Relay implements SpanSink {
   }
 
   #readOn(): void {
-    this.#readOnTimer ??= setTimeout(() => this.#leave(), READ_ON_MS).unref();
+    this.#readOnTimer ??= setTimeout(() => this.guarded(() => this.#leave()), READ_ON_MS).unref();
   }
 
   /** Stops reading for the usage. */

@@ -85,15 +85,23 @@ function readError(body: Buffer): { message: string; code: string; param: string
     (t) => typeof t === 'string',
   );
   const message = (text as string | undefined) ?? violation(inner.detail ?? outer.detail);
-  return { message, code: String(inner.code ?? ''), param: String(inner.param ?? '') };
+  return { message, code: textOf(inner.code), param: textOf(inner.param) };
 }
 
 /** The first of FastAPI's violations: {"loc":["body","top_k"],"msg":"must be positive"}. */
 function violation(detail: unknown): string {
   const { loc, msg } = members(Array.isArray(detail) ? detail[0] : null);
   if (typeof msg !== 'string') return '';
-  const path = Array.isArray(loc) ? loc.filter((part) => part !== 'body').join('.') : '';
-  return path === '' ? msg : `${path}: ${msg}`;
+  const steps = Array.isArray(loc) ? loc.filter((step) => step !== 'body' && isStep(step)) : [];
+  return steps.length === 0 ? msg : `${steps.join('.')}: ${msg}`;
+}
+
+function isStep(value: unknown): boolean {
+  return typeof value === 'string' || typeof value === 'number';
+}
+
+function textOf(value: unknown): string {
+  return typeof value === 'string' ? value : '';
 }
 
 function members(value: unknown): Record<string, unknown> {

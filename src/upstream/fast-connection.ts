@@ -94,12 +94,24 @@ export class FastConnection implements Sender, UpstreamCall {
     this.#request = null;
     this.#socket?.destroy();
     this.#pool.onGone(this);
-    handler?.onError(reason);
+    try {
+      handler?.onError(reason);
+    } catch (error) {
+      handler?.onThrown(error);
+    }
   }
 
   /** Takes the bytes [0, end) of the buffer that all connections share. */
   read(buffer: Buffer, end: number): void {
     const handler = this.#handler;
+    try {
+      this.#read(handler, buffer, end);
+    } catch (error) {
+      this.#threw(handler, error);
+    }
+  }
+
+  #read(handler: UpstreamHandler | null, buffer: Buffer, end: number): void {
     if (handler === null || this.#request !== null) return this.close(new Error('bytes before any request'));
     const reader = this.#reader;
     const hadHead = reader.hasHead;
@@ -158,7 +170,18 @@ export class FastConnection implements Sender, UpstreamCall {
     const reader = this.#reader;
     reader.close();
     if (handler === null || reader.state !== 'done') return this.close(new Error(reader.reason));
-    this.#done(handler);
+    try {
+      this.#done(handler);
+    } catch (error) {
+      this.#threw(handler, error);
+    }
+  }
+
+  /** The handler of an answer threw, perhaps when the connection was free again already. */
+  #threw(handler: UpstreamHandler | null, error: unknown): void {
+    if (this.#handler === handler) this.#handler = null;
+    if (this.#handler === null) this.close();
+    handler?.onThrown(error);
   }
 }
 

@@ -103,31 +103,42 @@ class UndiciCall implements Dispatcher.DispatchHandler, UpstreamCall {
     headers: Record<string, string | string[] | undefined>,
   ): void {
     if (status < 200) return;
-    this.#handler?.onHead({
+    const head = {
       status,
       contentType: only(headers['content-type']),
       contentEncoding: only(headers['content-encoding']),
       retryAfter: only(headers['retry-after']),
       responseCost: only(headers['x-litellm-response-cost']),
-    });
+    };
+    this.#tell(this.#handler, (handler) => handler.onHead(head));
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
     this.#hasBody = true;
-    this.#handler?.onData(chunk, false);
+    this.#tell(this.#handler, (handler) => handler.onData(chunk, false));
   }
 
   onResponseEnd(): void {
     const handler = this.#handler;
     this.#handler = null;
     if (!this.#hasBody) this.closeConnection?.(); // another answer to the same request may follow
-    handler?.onEnd();
+    this.#tell(handler, (handler) => handler.onEnd());
   }
 
   onResponseError(_controller: Dispatcher.DispatchController | undefined, error: Error): void {
     const handler = this.#handler;
     this.#handler = null;
-    handler?.onError(error);
+    this.#tell(handler, (handler) => handler.onError(error));
+  }
+
+  #tell(handler: UpstreamHandler | null, tell: (handler: UpstreamHandler) => void): void {
+    if (handler === null) return;
+    try {
+      tell(handler);
+    } catch (error) {
+      this.abort();
+      handler.onThrown(error);
+    }
   }
 
   pause(): void {

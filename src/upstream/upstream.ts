@@ -74,7 +74,7 @@ export interface UpstreamOptions {
   readonly connectMs: number;
 }
 
-/** Handles one answer. `onEnd` or `onError` is called last, unless the handler gave up by itself. */
+/** Handles one answer. `onEnd`, `onError` or `onThrown` is called last, unless the handler gave up by itself. */
 export interface UpstreamHandler {
   /**
    * There is a connection, and the request is about to be sent: until now nothing ran.
@@ -91,6 +91,8 @@ export interface UpstreamHandler {
   onEnd(): void;
   /** No connection could be opened, or it broke, or the answer is malformed, or the gateway stops (`Stopped`). */
   onError(error: Error): void;
+  /** One of the methods from `onHead` on threw: a fault of the gateway, which ends this call and no other. */
+  onThrown(error: unknown): void;
 }
 
 /** Controls one call. Has no effect after the answer has ended: `handler` says which call is meant. */

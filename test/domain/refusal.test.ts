@@ -26,6 +26,15 @@ const error = (message: string, more: object = {}) => ({
   error: { message, type: null, param: null, code: '400', ...more },
 });
 
+t.test('members of an error that are no text are none', async (t) => {
+  for (const odd of [{ toString: 1 }, [{ toString: 1 }], 7, true]) {
+    t.match(failure({ error: { message: 'too hot', code: odd, param: odd } }), { status: 400, message: 'too hot' });
+    t.match(failure({ error: { message: odd }, message: 'too hot' }), { status: 400, message: 'too hot' });
+  }
+  const detail = [{ loc: ['body', { toString: 1 }, 'messages', 0], msg: 'too hot' }];
+  t.equal(failure({ detail }).message, 'messages.0: too hot');
+});
+
 /** What routers and providers say of a request that the caller can mend, and what the caller reads. */
 const REASONS: readonly (readonly [unknown, string])[] = [
   [

@@ -58,6 +58,10 @@ export class Call implements UpstreamHandler {
   onError(error: Error): void {
     this.#reject(error);
   }
+
+  onThrown(error: unknown): void {
+    this.#reject(new Error('thrown', { cause: error }));
+  }
 }
 
 export function post(upstream: Upstream, body: readonly Buffer[] = [Buffer.from('{}')]): Call {

@@ -6,6 +6,7 @@ import connectorOf from 'undici/lib/core/connect.js';
 import { FastPool } from '../../src/upstream/fast-pool.ts';
 import { UndiciPool } from '../../src/upstream/undici-pool.ts';
 import { Stopped, type Upstream, type UpstreamOptions } from '../../src/upstream/upstream.ts';
+import { until } from '../support/until.ts';
 import { Call, post, send, serve as serveWith } from './calls.ts';
 
 const OK = 'HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 2\r\n\r\nok';
@@ -118,6 +119,32 @@ async function testPool(t: Test, open: (options: UpstreamOptions) => Upstream): 
     const [socket] = sockets as [Socket];
     if (!socket.destroyed) await once(socket, 'close');
     t.equal(call.text, '');
+  });
+
+  t.test('a handler that throws ends its own call and its connection, and no other call', async (t) => {
+    const answer = (closes: boolean) => `HTTP/1.1 200 OK\r\n${closes ? '' : 'content-length: 2\r\n'}\r\nok`;
+    for (const method of ['onHead', 'onData', 'onEnd', 'onError'] as const) {
+      for (const closes of [false, true]) {
+        const { upstream, sockets } = await serve(t, (socket) => {
+          if (sockets.length === 1) return; // the other call waits
+          if (method === 'onError') socket.destroy();
+          else if (closes) socket.end(answer(true));
+          else socket.write(answer(false));
+        });
+        const other = post(upstream);
+        await until(() => sockets.length === 1, 'the other call has its connection');
+        const call = new Call();
+        call[method] = () => {
+          throw new Error(`of ${method}`);
+        };
+        send(upstream, call, {});
+        await t.rejects(call.ended, { message: 'thrown', cause: { message: `of ${method}` } });
+        const [waiting, socket] = sockets as [Socket, Socket];
+        if (method !== 'onEnd' && !socket.closed) await once(socket, 'close');
+        waiting.write(answer(false));
+        t.equal(await other.ended, 'ok', `${method} ${closes}`);
+      }
+    }
   });
 
   t.test('a paused call reads no more than what was on its way, and all of it later', async (t) => {
