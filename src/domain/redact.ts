@@ -2,6 +2,8 @@ import { internalNames, type Model } from './model.ts';
 import { innerReason, TELLING } from './refusal.ts';
 
 const MAX_LOGGED = 1000;
+/** Of a longer first line the words within so many characters are read: some patterns take time by the square of it. */
+const MAX_LINE = 1000;
 /** Text of a caller's that may be logged: it looks like a name, and not like a key. */
 const NAME = /^(?!.*[a-z2-7]{24})[\w.:/@+-]{1,64}$/;
 /** Keys, whole or masked. */
@@ -19,12 +21,13 @@ export function redact(text: string, model: Model, secrets: readonly string[] = 
   if (/^\s*Traceback\b/.test(text)) return '';
   let line = innerReason(text).split(/[\r\n]/, 1)[0] as string;
   if (/^Traceback\b/.test(line)) return '';
+  if (line.length > MAX_LINE) line = line.slice(0, Math.max(0, line.lastIndexOf(' ', MAX_LINE)));
   for (const secret of secrets) {
     for (const name of internalNames(secret)) line = replaceIgnoringCase(line, name, '…');
   }
   for (const name of internalNames(model.upstream)) line = replaceIgnoringCase(line, name, model.slug);
   line = line.replace(
-    /\b(deployment|provider|router|upstream|backend)([ =:]+)(["'`]?)[\w./@:-]*[\d_./@:-][\w./@:-]*\3/gi,
+    /\b(deployment|provider|router|upstream|backend)([ =:]+)(["'`]?)(?=[\w./@:-]*[\d_./@:-])[\w./@:-]+\3/gi,
     '$1$2…',
   );
   for (const pattern of SECRETS) line = line.replace(pattern, '…');

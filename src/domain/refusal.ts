@@ -5,8 +5,8 @@
 
 /** Most wrappings of one text: routers may stand behind routers. */
 const MOST_WRAPPED = 5;
-/** Longer texts hold no reason. */
-const LONGEST = 4000;
+/** Longer texts hold no reason, but perhaps a request of megabytes; some patterns below take time by the square of it. */
+export const MAX_REASON = 4000;
 
 /** "litellm.BadRequestError: AzureException BadRequestError - ", "Error code: 400 - ", "azure-openai error: " */
 const WRAPPING =
@@ -17,11 +17,11 @@ const MESSAGE = /[{,]\s*(['"])(?:message|msg)\1\s*:\s*(['"])((?:(?!\2)[^\\]|\\.)
 
 /** What routers append about fallbacks and attempts. */
 const ROUTING =
-  /[\s,.;]*\b(?:received model group|available model group|no fallback model|(?:context_window_)?fallbacks?\s*=|model_group\s*=|litellm retried).*$/is;
+  /(?<![\s,.;])[\s,.;]*\b(?:received model group|available model group|no fallback model|(?:context_window_)?fallbacks?\s*=|model_group\s*=|litellm retried).*$/is;
 
-/** The reason inside a text: without class names, status codes, dicts around it, and what is said about routing. */
+/** The reason inside a text of at most MAX_REASON characters: without class names, status codes, dicts around it, and what is said about routing. */
 export function innerReason(text: string): string {
-  let reason = text.slice(0, LONGEST).trim();
+  let reason = text.trim();
   for (let n = 0; n < MOST_WRAPPED; n++) {
     const bare = reason
       .replace(WRAPPING, '')

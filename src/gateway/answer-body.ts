@@ -13,6 +13,9 @@ function isIdentity({ contentEncoding }: AnswerHead): boolean {
   return contentEncoding === undefined || contentEncoding.toLowerCase() === 'identity';
 }
 
+/** How much is kept of an answer that tells a failure: it has the reason. */
+export const MAX_FAILURE_BYTES = 1024 * 1024;
+
 /** Collects a whole body, up to a limit. `bytes` may be a view of the buffer pushed last, and lives as long as that. */
 export class AnswerBody {
   readonly #limit: number;

@@ -9,7 +9,7 @@ import { splice } from '../json/splice.ts';
 import { TextSample } from '../json/text-sample.ts';
 import { brokenAnswer, connectionFailure, type Deadline, deadlineFailure } from '../upstream/failure.ts';
 import { type AnswerHead, Stopped } from '../upstream/upstream.ts';
-import { AnswerBody, isJson } from './answer-body.ts';
+import { AnswerBody, isJson, MAX_FAILURE_BYTES } from './answer-body.ts';
 import type { CallMeter } from './call-meter.ts';
 import { addWork } from './fair-shares.ts';
 import { type RequestMemory, SMALL_BYTES } from './held-memory.ts';
@@ -35,7 +35,7 @@ export function renderEdited(body: Buffer, scan: AnswerScan): Buffer | null {
 export class JsonRelay extends Relay {
   readonly #render: Render;
   readonly #table: MemberTable;
-  readonly #body = new AnswerBody(MAX_ANSWER_BYTES);
+  #body = new AnswerBody(MAX_ANSWER_BYTES);
   #isJson = false;
   #rendered: Buffer | null = null;
   /** The memory of a large answer, and for how many bytes it was taken. */
@@ -51,6 +51,7 @@ export class JsonRelay extends Relay {
   override onHead(head: AnswerHead): void {
     super.onHead(head);
     this.#isJson = isJson(head);
+    if (head.status !== 200) this.#body = new AnswerBody(MAX_FAILURE_BYTES);
     this.meter.toldCost = head.responseCost;
   }
 
@@ -59,7 +60,8 @@ export class JsonRelay extends Relay {
     this.#body.push(bytes, last);
     if (this.#body.overflown) {
       this.call?.abort(this);
-      this.onError(new Error('the answer is larger than the gateway keeps'));
+      if (this.status !== 200) this.onEnd();
+      else this.onError(new Error('the answer is larger than the gateway keeps'));
     } else if (this.#body.size > SMALL_BYTES) this.#keep();
   }
 

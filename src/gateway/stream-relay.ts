@@ -8,13 +8,11 @@ import type { DialectStream, StreamOptions } from '../sse/dialect-stream.ts';
 import type { SpanSink } from '../sse/scanner.ts';
 import { brokenAnswer, connectionFailure, type Deadline, deadlineFailure } from '../upstream/failure.ts';
 import type { AnswerHead } from '../upstream/upstream.ts';
-import { AnswerBody, isEventStream } from './answer-body.ts';
+import { AnswerBody, isEventStream, MAX_FAILURE_BYTES } from './answer-body.ts';
 import type { CallMeter } from './call-meter.ts';
 import { Relay } from './relay.ts';
 import type { Reply } from './reply.ts';
 
-/** How much is kept of an answer that is not a stream: it has the reason of a failure. */
-const MAX_WHOLE_BYTES = 1024 * 1024;
 /** How long, and how many bytes, the upstream is still read after the client left or the stream ended. */
 const READ_ON_MS = 3000;
 const READ_ON_BYTES = 256 * 1024;
@@ -47,13 +45,16 @@ export class StreamRelay extends Relay implements SpanSink {
 
   override onHead(head: AnswerHead): void {
     super.onHead(head);
-    if (head.status !== 200 || !isEventStream(head)) this.#whole = new AnswerBody(MAX_WHOLE_BYTES);
+    if (head.status !== 200 || !isEventStream(head)) this.#whole = new AnswerBody(MAX_FAILURE_BYTES);
   }
 
   onData(bytes: Buffer, last: boolean): void {
     this.watch.active = true;
     this.meter.load.work++;
-    if (this.#whole !== null) return this.#whole.push(bytes, last);
+    if (this.#whole !== null) {
+      this.#whole.push(bytes, last);
+      return this.#whole.overflown ? this.onEnd() : undefined;
+    }
     if (this.settled || this.clientGone) this.#surplus += bytes.length;
     if (this.settled) {
       if (this.#surplus > READ_ON_BYTES) this.call?.abort(this); // the upstream goes on after the end of the stream

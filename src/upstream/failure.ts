@@ -1,7 +1,7 @@
 import { GatewayError } from '../domain/errors.ts';
 import type { Model } from '../domain/model.ts';
 import { redact } from '../domain/redact.ts';
-import { isFiltered, isUnknownModel } from '../domain/refusal.ts';
+import { isFiltered, isUnknownModel, MAX_REASON } from '../domain/refusal.ts';
 
 /**
  * The client's error for each failure of the upstream (contract section 4, "Errors"). The upstream's own words go to
@@ -84,8 +84,8 @@ function readError(body: Buffer): { message: string; code: string; param: string
   const text = [outer.error, inner.message, inner.detail, outer.message, outer.detail].find(
     (t) => typeof t === 'string',
   );
-  const message = (text as string | undefined) ?? violation(inner.detail ?? outer.detail);
-  return { message, code: textOf(inner.code), param: textOf(inner.param) };
+  const whole = (text as string | undefined) ?? violation(inner.detail ?? outer.detail);
+  return { message: whole.slice(0, MAX_REASON), code: textOf(inner.code), param: textOf(inner.param) };
 }
 
 /** The first of FastAPI's violations: {"loc":["body","top_k"],"msg":"must be positive"}. */

@@ -35,4 +35,9 @@ t.test('the reason of a refusal keeps its sense and loses what stands behind', a
 
 t.test('a reason is 300 characters at most', async (t) => {
   t.equal(redact('word '.repeat(200), MODEL).length, 300);
+  const address = `https://a/${'b'.repeat(900)}`;
+  for (let shift = 0; shift < 100; shift++) {
+    const line = `bad ${'c'.repeat(shift)} ${address} from router.internal/ab router.internal/ab router.internal/ab`;
+    t.notMatch(redact(line, MODEL), /rout/, 'no part of a name is left where a long line was cut');
+  }
 });

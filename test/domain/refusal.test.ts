@@ -35,6 +35,11 @@ t.test('members of an error that are no text are none', async (t) => {
   t.equal(failure({ detail }).message, 'messages.0: too hot');
 });
 
+t.test('a reason is looked for at the beginning of a long text, which may repeat the request', async (t) => {
+  t.match(failure(error(`bad tool ${'x'.repeat(4000)} invalid model: a`)), { status: 400 });
+  t.match(failure(error(`invalid model: a ${'x'.repeat(4000)}`)), { status: 502 });
+});
+
 /** What routers and providers say of a request that the caller can mend, and what the caller reads. */
 const REASONS: readonly (readonly [unknown, string])[] = [
   [

@@ -109,6 +109,23 @@ t.test('a JSON answer without end is given up, and so is its connection', async 
   t.ok(endless.sent < 80_000_000, `${endless.sent} bytes were taken`);
 });
 
+t.test(
+  'a refusal without end is answered once a part of it came, whole or streamed, and its connection is closed',
+  async (t) => {
+    for (const stream of [false, true]) {
+      const endless = flood(
+        JSON_HEAD.replace('200 OK', '400 No') + chunk('{"error":"'),
+        chunk('no '.repeat(20_000)),
+        400e6,
+      );
+      upstream.answer(endless.play);
+      t.match(await customer.chat({ stream }), { status: 400, json: { error: { type: 'invalid_request_error' } } });
+      await until(() => endless.over, 'the connection is closed');
+      t.ok(endless.sent < 20_000_000, `${endless.sent} bytes were taken`);
+    }
+  },
+);
+
 t.test('a stream without end lasts as long as any call may, then ends in an error', async (t) => {
   upstream.answer((socket) => {
     socket.write(STREAM_HEAD);
