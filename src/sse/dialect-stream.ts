@@ -4,7 +4,7 @@ import { ADD_CHOICE, ObjectWalk, REMOVE, REPLACE } from '../json/object-walk.ts'
 import { TextSample } from '../json/text-sample.ts';
 import type { ToldUsage } from '../json/usage.ts';
 import { EventPattern } from './event-pattern.ts';
-import { blankLineEnd, quoted, skipBlank } from './fields.ts';
+import { blankLineEnd, isError, quoted, skipBlank } from './fields.ts';
 import { EventScanner, type SpanSink } from './scanner.ts';
 
 const EMPTY_CHOICE = Buffer.from('{"index":0,"delta":{},"finish_reason":null}');
@@ -68,7 +68,7 @@ export abstract class DialectStream extends EventScanner {
       const { walk } = this;
       walk.collecting = this.#pattern.isLearning;
       const end = walk.walk(chunk, start, length, false);
-      if (end < 0 || end - i > room || walk.errorStart >= 0 || !this.isPlain(chunk)) return 0;
+      if (end < 0 || end - i > room || this.#mayBeError() || !this.isPlain(chunk)) return 0;
       next = blankLineEnd(chunk, end);
       if (next === 0) return 0;
       if (this.isRepeated(chunk)) this.#pattern.learn(chunk, i, next);
@@ -87,8 +87,16 @@ export abstract class DialectStream extends EventScanner {
       this.fail('an event that is not a JSON object');
     } else if (walk.errorStart >= 0) {
       this.fail(`an error in the stream: ${quoted(payload, walk.errorStart, walk.errorEnd)}`);
+    } else if (this.#mayBeError() && isError(payload, start, end)) {
+      this.fail(`an error in the stream: ${quoted(payload, start, end)}`);
     }
     return this.state === 'open';
+  }
+
+  /** Whether the event in the walk has an error, or lacks what those of its dialect have: choices, or a type. */
+  #mayBeError(): boolean {
+    const { errorStart, hasResult, typeStart } = this.walk;
+    return errorStart >= 0 || !(hasResult || typeStart >= 0);
   }
 
   /** Notes what the event in the walk tells. */

@@ -61,6 +61,12 @@ export function faultOf(b: Buffer, start: number, end: number): string {
   return '';
 }
 
+/** Whether the JSON object is an error itself: {"object":"error","message":"…","code":500}. */
+export function isError(b: Buffer, start: number, end: number): boolean {
+  const { object, type } = JSON.parse(b.toString('utf8', start, end));
+  return object === 'error' || type === 'error';
+}
+
 export function quoted(b: Buffer, start: number, end: number): string {
   return b.toString('utf8', start, Math.min(end, start + MAX_QUOTED));
 }

@@ -6,6 +6,7 @@ import { dataStart, eventNameEnd, nameStart, quoted, startsWith } from './fields
 
 const DELTA = Buffer.from('delta');
 const DONE = Buffer.from('[DONE]');
+const ERROR = /error$/i;
 
 /** What the types of events mean in a dialect. */
 export interface EventTypes {
@@ -118,10 +119,10 @@ export class TypedStream extends DialectStream {
     return b.toString('latin1', typeStart, typeEnd);
   }
 
-  /** An object with an error is a failure too. */
+  /** An object with an error is a failure too, and so is a type such as "server_error", which no dialect has. */
   #isFailure(type: string): boolean {
     const { nested } = this.walk;
-    return this.#types.failed.has(type) || (nested !== null && nested.errorStart >= 0);
+    return this.#types.failed.has(type) || ERROR.test(type) || (nested !== null && nested.errorStart >= 0);
   }
 
   /** Whether the event in the walk has no `event` line, or one that names the type of its data. */

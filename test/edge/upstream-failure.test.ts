@@ -159,6 +159,13 @@ const FAILURES: Record<string, Failure> = {
     expected: BROKEN,
     only: ['stream'],
   },
+  'an error event without a member for it': {
+    play: streamOf(
+      `data: {"object":"error","message":"litellm.APIError: internal-chat at 10.0.0.7","code":500}\n\n${DONE}`,
+    ),
+    expected: BROKEN,
+    only: ['stream'],
+  },
   'an error field': { play: streamOf('error: {"message":"internal"}\n\n'), expected: BROKEN, only: ['stream'] },
   'a bare JSON line': { play: streamOf('{"error":{"message":"internal"}}\n'), expected: BROKEN, only: ['stream'] },
   'HTML in a stream': { play: streamOf('<html>internal</html>\n\n'), expected: BROKEN, only: ['stream'] },

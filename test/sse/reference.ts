@@ -47,6 +47,10 @@ export function reference(stream: string, ended: boolean, slug: string, maxEvent
         const members = membersOf(payload);
         if (members === null) return over('broken');
         if (members.some(({ name, text }) => name === 'error' && text !== 'null')) return over('broken');
+        if (!members.some(({ name, text }) => name === 'choices' && Array.isArray(JSON.parse(text)))) {
+          const { object, type } = JSON.parse(payload);
+          if (object === 'error' || type === 'error') return over('broken');
+        }
         for (const { name, text } of members) {
           const choices = name === 'choices' ? JSON.parse(text) : null;
           for (const choice of Array.isArray(choices) ? choices : []) {

@@ -250,6 +250,13 @@ export const RESPONSE_STREAMS: readonly StreamFixture[] = [
   ),
   broken('an error without a type', `${HELLO}event: error⏎data: {"message":"internal-7b"}⏎⏎${COMPLETED}`, HELLO),
   broken('an error whose type is another', `${HELLO}event: error⏎data: {"type":"internal"}⏎⏎${COMPLETED}`, HELLO),
+  ...['null', '"InternalServerError"', '"server_error"'].map((type) =>
+    broken(
+      `an error without a member for it, of type ${type}`,
+      `${HELLO}data: {"object":"error","message":"internal-7b","type":${type},"code":500}⏎⏎${COMPLETED}`,
+      HELLO,
+    ),
+  ),
   broken('an error without data', `${HELLO}event: error⏎⏎${COMPLETED}`, HELLO),
   broken('an error with empty data', `${HELLO}event: error⏎data:⏎⏎${COMPLETED}`, HELLO),
   broken(
