@@ -34,6 +34,7 @@ import {
   setMember,
 } from './members.ts';
 import { NameWatcher, type WatchedName } from './name-watcher.ts';
+import { ObjectStreamParser } from './stream-parser.ts';
 
 const NONE = Buffer.alloc(0);
 const TRUE = Buffer.from('true');
@@ -45,12 +46,16 @@ const NO_INDICES: readonly number[] = [];
 const RECENT_KEYS: string[] = Array.from({ length: 256 }, () => '');
 
 /**
- * Parses a small JSON object in one pass. Accepts and returns what ObjectStreamParser does, without its
- * limit of values, which takes a body of 131 KB. A body of 1 KiB takes 1.2 µs instead of the 2.2 of
+ * Parses a small JSON object in one pass. Accepts what ObjectStreamParser accepts, and returns the same, but has no
+ * limit of values: a body of 64 KiB cannot reach it. A body of 1 KiB takes 1.2 µs instead of the 2.2 of
  * ObjectStreamParser, one with 8 messages 2.9 instead of 5.2.
  */
 export function parseObject(body: Buffer, watch: WatchedName | null = null): ParsedObject | JsonFault {
-  return PARSER.parse(body, watch);
+  const parsed = PARSER.parse(body, watch);
+  if (parsed !== 'too_many_names') return parsed;
+  const parser = new ObjectStreamParser(watch); // which tells names apart
+  parser.push(body);
+  return parser.end();
 }
 
 class ObjectParser {
@@ -61,7 +66,7 @@ class ObjectParser {
   #fault: JsonFault = 'invalid_json';
   #members: Member[] = [];
   #watcher: NameWatcher | null = null;
-  /** Names that were decoded. */
+  /** How often a name was decoded; names found in RECENT_KEYS do not count. */
   #names = 0;
 
   parse(body: Buffer, watch: WatchedName | null): ParsedObject | JsonFault {

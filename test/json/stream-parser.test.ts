@@ -293,6 +293,15 @@ t.test('so many values and no more, wherever they stand; what is left out does n
   t.end();
 });
 
+t.test('a name counts once, however often it occurs and however it is written', (t) => {
+  for (const item of ['{"call_id":1,"file_id":2}', '{"größe":1}', `{"${'long '.repeat(9)}":1}`, '{"\\u0061":1}']) {
+    const body = Buffer.from(`{"a":[${Array(MAX_NAMES + 300).fill(item)}]}`);
+    t.strictSame(scan([body]), parseObject(body), item);
+    t.type(parseObject(body), 'object', item);
+  }
+  t.end();
+});
+
 t.test('so many names below the top level and no more', (t) => {
   const names = (count: number) => Array.from({ length: count }, (_, n) => `"name ${n}":0`).join();
   for (const body of [(list: string) => `{"a":{${list}}}`, (list: string) => `{"a":[{"b":{${list}}},1]}`]) {
