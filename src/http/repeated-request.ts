@@ -35,6 +35,7 @@ export class RepeatedRequest implements ClientRequest {
     this.#body = body;
     this.rawHeaders = known.rawHeaders;
     this.head = token === null ? known.head : known.head.withBearer(token);
+    this.head.contentLength = body.length;
   }
 
   /** Returns the body and keeps no reference: a streamed answer lasts longer than the body is needed. */

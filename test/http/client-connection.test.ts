@@ -48,7 +48,8 @@ function answer(req: ClientRequest, res: ClientResponse, seen: Seen): void {
     onBody(body) {
       const text = body.slice(0, body.length).toString('latin1');
       const from = clientAddress(2, undefined, req.rawHeaders);
-      const heard = JSON.stringify({ method: req.method, url: req.url, from, key: req.head.authorization, text });
+      const { authorization: key, contentLength: announced } = req.head;
+      const heard = JSON.stringify({ method: req.method, url: req.url, from, key, announced, text });
       const error = new GatewayError('not_found');
       const ways: Record<string, () => unknown> = {
         l: () => setTimeout(() => reply.json(heard), 3),
@@ -183,9 +184,9 @@ t.test('requests that repeat a head, with another body or key too, pass the pars
   t.equal(seen.repeated, 5);
   await until(() => seen.closed === 6, 'six answers are over');
   t.equal(seen.closed, 6, 'each answer was over once');
-  t.match(answers[2], /"key":"Bearer svc_two","text":"xc"/);
+  t.match(answers[2], /"key":"Bearer svc_two","announced":2,"text":"xc"/);
   t.match(answers[3], /^HTTP\/1\.1 404/);
-  t.match(answers[5], /"key":"Bearer svc_one","text":"dd"/);
+  t.match(answers[5], /"key":"Bearer svc_one","announced":2,"text":"dd"/);
   heard.socket.destroy();
 });
 
