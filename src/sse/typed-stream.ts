@@ -60,7 +60,7 @@ export class TypedStream extends DialectStream {
     return dataStart(chunk, line, length);
   }
 
-  /** The last event is not: `readEvent` writes its blank line. */
+  /** The last event of a stream is never plain: `readEvent` writes its blank line itself. */
   protected override isPlain(b: Buffer): boolean {
     const { last } = this.#types;
     const type = this.#typeOf(b);
@@ -137,11 +137,12 @@ export class TypedStream extends DialectStream {
     return true;
   }
 
-  /** Adds what an event tells. Counts never fall: a null or a zero says nothing new. */
+  /** Adds what an event tells. A null or a zero does not replace an earlier value; any other does, a smaller one too. */
   #addUsage(b: Buffer, start: number, end: number): void {
     const members = usageMembers(b.toString('latin1', start, end));
     if (members === null) return;
     for (const [name, value] of Object.entries(members)) if (value || !this.#usage[name]) this.#usage[name] = value;
-    if (members.output_tokens != null && this.#types.usage.has(this.#typeOf(b))) this.#isUsageWhole = true;
+    if (!this.#types.usage.has(this.#typeOf(b))) return;
+    if (this.#table.usage(members).completion !== null) this.#isUsageWhole = true;
   }
 }

@@ -134,6 +134,11 @@ export const RESPONSE_STREAMS: readonly StreamFixture[] = [
     { usage: { prompt: 37, completion: null }, generated: 21 },
   ),
   relayed(
+    'a usage with a total in place of output tokens',
+    BEGUN + of('response.completed', response('completed', { usage: '{"input_tokens":10,"total_tokens":30}' })),
+    { usage: { prompt: 10, completion: 20 }, generated: 21 },
+  ),
+  relayed(
     'a usage that tells its price',
     of('response.completed', response('completed', { usage: USAGE.replace('{', '{"cost":0.00071,') })),
     { usage: USED },
@@ -382,6 +387,10 @@ export const MESSAGE_STREAMS: readonly StreamFixture[] = [
       usage: MESSAGE_USED,
     },
   ),
+  relayed('a total at the end, which the format has not', START + SAID + ended('{"total_tokens":1140}') + STOP, {
+    usage: PROMPT,
+    generated: 18,
+  }),
   relayed('no usage at the end', START + SAID + ended('') + STOP, { usage: PROMPT, generated: 18 }),
   relayed('no end but the stop', START + SAID + STOP, { usage: PROMPT, generated: 18 }),
   relayed('an empty usage at the end', START + SAID + ended('{}') + STOP, { usage: PROMPT, generated: 18 }),
