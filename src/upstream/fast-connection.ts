@@ -50,10 +50,6 @@ export class FastConnection implements Sender, UpstreamCall {
 
   /** Sends a request with this head. The connection has to be free, or new. */
   send(request: UpstreamRequest, head: string): void {
-    if (this.#socket !== null) {
-      if (!request.handler.onConnected(this)) return this.#free(IDLE_MS);
-      this.#handler = request.handler;
-    }
     this.#request = request;
     this.#head = head;
     if (this.#socket !== null) this.#pool.writer.enter(this);
@@ -63,6 +59,8 @@ export class FastConnection implements Sender, UpstreamCall {
     const request = this.#request;
     this.#request = null;
     if (request === null) return; // the connection was closed meanwhile
+    if (!request.handler.onConnected(this)) return this.#free(IDLE_MS);
+    this.#handler = request.handler;
     this.#rest = this.#pool.writer.write(this.#socket as Socket, this.#head, request.body, request.onSent);
   }
 
@@ -81,7 +79,6 @@ export class FastConnection implements Sender, UpstreamCall {
   abort(handler: UpstreamHandler): void {
     if (handler !== this.#handler) return;
     this.#handler = null;
-    this.#request = null;
     this.close();
   }
 
@@ -112,7 +109,7 @@ export class FastConnection implements Sender, UpstreamCall {
   }
 
   #read(handler: UpstreamHandler | null, buffer: Buffer, end: number): void {
-    if (handler === null || this.#request !== null) return this.close(new Error('bytes before any request'));
+    if (handler === null) return this.close(new Error('bytes before any request'));
     const reader = this.#reader;
     const hadHead = reader.hasHead;
     reader.read(buffer, 0, end);
@@ -136,9 +133,7 @@ export class FastConnection implements Sender, UpstreamCall {
     socket.on('error', (error) => this.close(error));
     socket.on('end', () => this.#ended());
     socket.on('close', () => this.close(new Error('the connection closed')));
-    const request = this.#request;
-    this.#request = null;
-    if (request !== null) this.send(request, this.#head);
+    if (this.#request !== null) this.#pool.writer.enter(this);
   }
 
   /** The answer is whole. The connection is freed before the handler is told, which may send another request at once. */

@@ -74,15 +74,13 @@ export class FastPool extends Upstream {
   }
 
   #take(): FastConnection {
-    const connection = this.#free.pop();
-    if (connection === undefined) {
-      const opened = new FastConnection(this, this.#connect, this.#where);
-      this.#all.add(opened);
-      return opened;
+    for (let free = this.#free.pop(); free !== undefined; free = this.#free.pop()) {
+      if (performance.now() < free.freeUntil) return free;
+      free.close();
     }
-    if (performance.now() < connection.freeUntil) return connection;
-    connection.close();
-    return this.#take();
+    const opened = new FastConnection(this, this.#connect, this.#where);
+    this.#all.add(opened);
+    return opened;
   }
 
   #trim(): void {
