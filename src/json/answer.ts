@@ -19,8 +19,6 @@ export interface AnswerScan {
   readonly error: boolean;
   /** `choices`, or what takes its place in another dialect, is an array. */
   readonly hasResult: boolean;
-  /** A choice has a finish_reason. */
-  readonly finished: boolean;
   /** Bytes of generated text, as written in JSON. */
   readonly generatedBytes: number;
   /** The longest generated text, without its quotes. */
@@ -61,7 +59,6 @@ export function scanAnswer(
     usage: walk.usageStart < 0 ? null : readUsage(body.toString('utf8', walk.usageStart, walk.usageEnd), table.usage),
     error: walk.errorStart >= 0,
     hasResult: walk.hasResult,
-    finished: walk.finished,
     generatedBytes: walk.generated,
     textStart: walk.textStart,
     textEnd: walk.textEnd,

@@ -3,6 +3,7 @@ import { COLON, CR, equals, LF, OPEN_BRACE, OPEN_BRACKET, QUOTE, SPACE, TAB } fr
 const DATA = Buffer.from('data:');
 const EVENT = Buffer.from('event:');
 const ERROR = Buffer.from('error:');
+const ERROR_NAME = Buffer.from('error');
 const LESS_THAN = 0x3c;
 
 /** Bytes of an upstream's error that are quoted in a reason. */
@@ -51,7 +52,7 @@ export function faultOf(b: Buffer, start: number, end: number): string {
   if (isField(b, start, end, ERROR)) return `an error line: ${quoted(b, start, end)}`;
   if (isField(b, start, end, EVENT)) {
     const value = valueStart(b, start, end, EVENT);
-    return end - value === 5 && startsWith(b, value, end, ERROR.subarray(0, 5)) ? 'an error event' : '';
+    return end - value === 5 && startsWith(b, value, end, ERROR_NAME) ? 'an error event' : '';
   }
   const content = skipBlank(b, start, end);
   const first = content < end ? b[content] : SPACE;
