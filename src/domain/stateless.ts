@@ -54,7 +54,10 @@ const STORED_ITEMS: ReadonlySet<unknown> = new Set([
 /** Makes the tool runners of Anthropic's SDKs, which ask for a thread by default, send the whole history instead. */
 const UNTHREADED = { error_code: 'thread_unsupported_request', unsupported: ['thread'] };
 
-/** @throws GatewayError 400 unless a response depends on its request alone */
+/**
+ * `include` and `input` are none of a message's, and may be anything there.
+ * @throws GatewayError 400 unless an answer depends on its request alone
+ */
 export function requireStateless(request: Partial<ResponsesRequest & MessagesRequest>): void {
   for (const name of STORED_MEMBERS) {
     const value = request[name];
@@ -64,11 +67,11 @@ export function requireStateless(request: Partial<ResponsesRequest & MessagesReq
     throw error;
   }
   const { include, input } = request;
-  const shown = include?.findIndex((name) => !INCLUDED.has(name)) ?? -1;
+  const shown = Array.isArray(include) ? include.findIndex((name) => !INCLUDED.has(name)) : -1;
   if (shown >= 0) throw stored(`include[${shown}]`);
   if (!Array.isArray(input)) return;
   // an item with neither a type nor a role is a reference too
-  const item = input.findIndex(({ type, role }) => STORED_ITEMS.has(type) || (type == null && role == null));
+  const item = input.findIndex((item) => STORED_ITEMS.has(item?.type) || (item?.type == null && item?.role == null));
   if (item >= 0) throw stored(`input[${item}]`, BY_REFERENCE);
   const folded = input.findIndex((item) => Object.keys(item).some((name) => name !== 'type' && foldsTo(name, 'type')));
   if (folded >= 0) throw twoReadings(`input[${folded}].type`);
