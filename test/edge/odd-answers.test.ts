@@ -193,34 +193,54 @@ t.test('vectors of which one is neither floats nor base64 are a broken answer', 
   }
 });
 
+/** What `act` makes while a method throws. */
+async function withFault<T>({ prototype }: { prototype: object }, method: string, act: () => Promise<T>): Promise<T> {
+  const original = Object.getOwnPropertyDescriptor(prototype, method);
+  const value = (): never => {
+    throw new TypeError('a fault');
+  };
+  Object.defineProperty(prototype, method, { configurable: true, writable: true, value });
+  try {
+    return await act();
+  } finally {
+    if (original !== undefined) Object.defineProperty(prototype, method, original);
+    else Reflect.deleteProperty(prototype, method); // inherited
+  }
+}
+
+const OK = httpAnswer(200, 'application/json', '{"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":1}}');
+const UPSTREAM_ERROR = { status: 502, json: { error: { code: 'upstream_error' } } };
+
 t.test('a fault of the gateway in one call ends that call: it is logged, and its slot is free again', async (t) => {
-  const ok = httpAnswer(200, 'application/json', '{"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":1}}');
   const stream = Buffer.from(
     `${STREAM_HEAD}${chunk('data: {"choices":[{"delta":{"content":"a"}}]}\n\ndata: [DONE]\n\n')}`,
   );
   const call = (body: object) => ask(`${gateway.url}/chat/completions`, { key, body });
-  const upstreamError = { status: 502, json: { error: { code: 'upstream_error' } } };
   const faulty: readonly (readonly [type: { prototype: object }, method: string, answer: Buffer, body: object])[] = [
     [Relay, 'statusError', httpAnswer(400, 'application/json', '{}'), chat],
-    [CallMeter, 'settle', ok, chat],
+    [CallMeter, 'settle', OK, chat],
     [CallMeter, 'upstreamFailed', httpAnswer(500, 'application/json', '{}'), chat],
     [ChatStream, 'note', stream, { ...chat, stream: true }],
     [ChatStream, 'usage', stream, { ...chat, stream: true }],
   ];
-  for (const [{ prototype }, method, answer, body] of faulty) {
+  for (const [type, method, answer, body] of faulty) {
     upstream.answer((socket) => void socket.write(answer));
     const logged = gateway.logged.length;
-    const original = Object.getOwnPropertyDescriptor(prototype, method);
-    const value = (): never => {
-      throw new TypeError('a fault');
-    };
-    Object.defineProperty(prototype, method, { configurable: true, writable: true, value });
-    const got = await call(body).catch(() => 'broken off'); // a stream may have begun, and its usage be needed to end it
-    if (method !== 'usage' || got !== 'broken off') t.match(got, upstreamError, method);
-    if (original !== undefined) Object.defineProperty(prototype, method, original);
-    else Reflect.deleteProperty(prototype, method); // inherited
+    const got = await withFault(type, method, () => call(body).catch(() => 'broken off'));
+    // the usage is needed to end a stream, which may have begun
+    if (method !== 'usage' || got !== 'broken off') t.match(got, UPSTREAM_ERROR, method);
     t.match(gateway.logged.slice(logged).join(''), /"level":50.*a fault/, method);
-    upstream.answer((socket) => void socket.write(ok));
+    upstream.answer((socket) => void socket.write(OK));
     t.equal((await call(chat)).status, 200, `the next call after ${method}`);
   }
+});
+
+t.test('a fault at a deadline ends its call', async (t) => {
+  const hasty = await startGateway(t, upstream.url, { FIRST_BYTE_SECONDS: '1' });
+  const company = await hasty.company();
+  await hasty.model('brand-chat', { upstream: 'internal-chat', company });
+  const key = await hasty.key(company);
+  upstream.answer(() => {});
+  const call = () => ask(`${hasty.url}/chat/completions`, { key, body: chat });
+  t.match(await withFault(CallMeter, 'upstreamFailed', call), UPSTREAM_ERROR);
 });
