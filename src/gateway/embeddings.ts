@@ -89,13 +89,12 @@ function vectorAfter(answer: Buffer, from: number): number {
   return -1;
 }
 
-/** Floats to base64 of little-endian 32-bit floats, or back. @throws TypeError for anything else */
+/** Floats to base64 of little-endian 32-bit floats, or back. @throws TypeError where an array holds anything else */
 function convert(embedding: string | number[]): string | number[] {
   if (typeof embedding === 'string') {
     const bytes = Buffer.from(embedding, 'base64');
     return Array.from({ length: bytes.length >> 2 }, (_, i) => bytes.readFloatLE(i * 4));
   }
-  if (!Array.isArray(embedding)) throw new TypeError('neither floats nor base64'); // its length may be anything
   const bytes = Buffer.alloc(embedding.length * 4);
   embedding.forEach((value, i) => {
     bytes.writeFloatLE(value, i * 4);

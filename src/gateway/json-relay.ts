@@ -85,7 +85,10 @@ export class JsonRelay extends Relay {
     const scan = this.#isJson ? scanAnswer(body, slug, this.#table, hidden) : null;
     const rendered = scan === null || scan.error ? null : this.#renderOrNull(body, scan);
     if (!(rendered instanceof Promise)) return this.#finish(body, scan, rendered);
-    rendered.catch(nullWhereBroken).then((made) => this.settled || this.#finish(body, scan, made));
+    rendered
+      .catch(nullWhereBroken)
+      .then((made) => this.settled || this.#finish(body, scan, made))
+      .catch((error) => this.onThrown(error));
   }
 
   #finish(body: Buffer, scan: AnswerScan | null, rendered: Buffer | null): void {
