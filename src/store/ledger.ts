@@ -55,22 +55,21 @@ export function ledgerStore(db: Database): LedgerStore {
             and request_id = any(${wanted.map(({ requestId }) => requestId)}::uuid[])`,
       ),
     async touchKeys(lastUsed) {
-      const ids = lastUsed.map(([id]) => id);
-      const times = lastUsed.map(([, at]) => at);
       // never waits for a transaction that changes a key: the next use of that key tells its time again
-      await db.run(
-        READ_MS,
-        (sql) => sql`
-          with free as materialized (
-            select id from api_keys where id = any(${ids}::uuid[]) order by id for no key update skip locked
-          )
+      await db.transaction(READ_MS, async (sql) => {
+        const free = await sql<{ id: string }[]>`
+          select id::text from api_keys where id = any(${lastUsed.map(([id]) => id)}::uuid[])
+          order by id for no key update skip locked`;
+        const ids = new Set(free.map(({ id }) => id));
+        const used = lastUsed.filter(([id]) => ids.has(id));
+        await sql`
           update api_keys k set last_used_at = greatest(k.last_used_at, used.at)
           from (
             select id, max(to_timestamp(at / 1000)) as at
-            from unnest(${ids}::uuid[], ${times}::float8[]) as t (id, at) group by id
-          ) as used join free using (id)
-          where k.id = used.id`,
-      );
+            from unnest(${used.map(([id]) => id)}::uuid[], ${used.map(([, at]) => at)}::float8[]) as t (id, at) group by id
+          ) as used
+          where k.id = used.id`;
+      });
     },
     async reserve(writer, leaseSeconds, wanted) {
       const rows = await db.run(

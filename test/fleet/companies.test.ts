@@ -74,7 +74,7 @@ let readBytes = 0; // of the log: it has megabytes, and is looked at again and a
 function sent(): Statement[] {
   const log = readFileSync(server.log).subarray(readBytes).toString();
   let end = 0;
-  for (const found of log.matchAll(/^tollgate\|LOG: {2}duration: [\d.]+ ms {2}plan:\n((?:\t.*\n)+)/gm)) {
+  for (const found of log.matchAll(/^tollgate\|LOG: {2}duration: [\d.]+ ms {2}plan:\n(\t\{\n(?:\t .*\n)+\t\}\n)/gm)) {
     const { 'Query Text': text, Plan: plan } = JSON.parse((found[1] as string).replaceAll('\n\t', '\n'));
     seen.set(text, { text, plan });
     end = found.index + found[0].length;
@@ -146,6 +146,7 @@ t.test('no statement of a serving gateway joins across companies', async (t) => 
     values (${assistant}, ${world.company}, 'A', 'Be brief.', 'brand-chat')`;
   await world.sql`insert into models (slug, company_id, upstream_model, kind, eu_hosted, cost_eur_per_1k_input, cost_eur_per_1k_output)
     values ('own', ${world.company}, 'internal-own', 'chat', true, 1, 1)`;
+  await world.model('failing', 'internal-failing!error-500');
   const gateway = await world.gateway();
 
   const loads = [world.key, strict.key].map((key) =>
@@ -165,6 +166,8 @@ t.test('no statement of a serving gateway joins across companies', async (t) => 
   t.equal((await ask(`/usage/${run.headers.get('x-request-id')}`)).status, 200);
   t.equal((await send(undefined, gateway.url, 'plain', { key: 'svc_unknown' })).status, 401);
   t.equal((await send(undefined, gateway.url, 'plain', { key: strict.key, chatModel: 'none' })).status, 404);
+  const failed = await send(undefined, gateway.url, 'plain', { key: strict.key, chatModel: 'failing' });
+  t.equal(failed.status, 502, 'what was reserved for it ends without a record');
   await world.sql`insert into chat_usage (company_id, cost_eur) values (${world.company}, 1)`;
   await world.sql`update companies set name = 'Renamed'`;
   for (const load of loads) await load.stop();
