@@ -52,7 +52,10 @@ export class KeyShares {
   readonly company: Subject | null;
   readonly companyLimits: Limits | null;
   readonly all: readonly Share[];
-  /** Taken by each request: of requests, and of calls in flight. */
+  /**
+   * Taken by each request, in this order. The key's come first: what a key is refused takes nothing from its company.
+   * Of either, slots come first: one is asked for again after a second, requests after up to a minute.
+   */
   readonly entry: readonly Share[];
   readonly calls: readonly SlotShare[];
   readonly tokens: readonly RateShare[];
@@ -63,8 +66,8 @@ export class KeyShares {
     this.companyLimits = companyLimits;
     this.tokens = [key?.tokens, company?.tokens].filter((share) => share != null);
     this.calls = [key?.calls, company?.calls].filter((share) => share != null);
-    const requests = [key?.requests, company?.requests].filter((share) => share != null);
-    this.entry = [...requests, ...this.calls];
+    const entry = [key?.calls, key?.requests, company?.calls, company?.requests];
+    this.entry = entry.filter((share) => share != null);
     this.all = [...this.entry, ...this.tokens];
   }
 
