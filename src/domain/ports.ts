@@ -82,9 +82,9 @@ export interface Limiter {
   enter(key: ApiKey, company: Company): MaybeAsync<Hold | null>;
   /**
    * What is left to a key. Asks the database; tells what this gateway knows if it is away.
-   * @param isAsked the database was asked a moment ago: tells what this gateway knows
+   * @param isFresh the database told a moment ago: do not ask again
    */
-  left(key: ApiKey, company: Company, isAsked?: boolean): Promise<LimitsLeft>;
+  left(key: ApiKey, company: Company, isFresh?: boolean): Promise<LimitsLeft>;
 }
 
 /** What one request holds of its limits. */

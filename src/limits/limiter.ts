@@ -39,7 +39,7 @@ export class LeasedLimiter implements Limiter, UnitSource {
   readonly #log: Logger;
   readonly #subjects = new Map<string, Subject>();
   readonly #keys = new WeakMap<ApiKey, KeyShares>();
-  /** Shares that hold or want something; and those of them that requests wait for. */
+  /** Shares that hold or want something, those asked for last at the end; and those of them that requests wait for. */
   readonly #active = new Set<Share>();
   readonly #wanted = new Set<Share>();
   readonly #interval = new IdleInterval(PLAN_MS, () => this.#tick());
@@ -72,9 +72,9 @@ export class LeasedLimiter implements Limiter, UnitSource {
     return taken instanceof Promise ? taken.then(() => new RequestHold(shares, this)) : new RequestHold(shares, this);
   }
 
-  async left(key: ApiKey, company: Company, isAsked = false): Promise<LimitsLeft> {
+  async left(key: ApiKey, company: Company, isFresh = false): Promise<LimitsLeft> {
     const shares = this.#sharesOf(key, company);
-    if (!isAsked) await Promise.all(shares.all.map((share) => this.#await(share, 0)));
+    if (!isFresh) await Promise.all(shares.all.map((share) => this.#await(share, 0)));
     return shares.left(performance.now());
   }
 
@@ -212,8 +212,9 @@ export class LeasedLimiter implements Limiter, UnitSource {
     try {
       for (;;) {
         const asked = new Map<Share, AskedUnits>();
-        this.#plan(this.#wanted, asked);
-        if (this.#isAllDue) this.#plan(this.#active, asked);
+        // half is for renewals, however many requests wait
+        this.#plan(this.#wanted, asked, this.#isAllDue ? MAX_ASKED / 2 : MAX_ASKED);
+        if (this.#isAllDue) this.#plan(this.#active, asked, MAX_ASKED);
         this.#isAllDue &&= asked.size === MAX_ASKED;
         if (asked.size > 0) await this.#ask(asked);
         if (!this.#isAllDue && this.#wanted.size === 0) return;
@@ -223,16 +224,19 @@ export class LeasedLimiter implements Limiter, UnitSource {
     }
   }
 
-  /** Adds what to ask for, up to MAX_ASKED. */
-  #plan(shares: ReadonlySet<Share>, asked: Map<Share, AskedUnits>): void {
+  /** Adds what to ask for, until there are so many. */
+  #plan(shares: ReadonlySet<Share>, asked: Map<Share, AskedUnits>, most: number): void {
     const now = performance.now();
     for (const share of shares) {
-      if (asked.size === MAX_ASKED) return;
+      if (asked.size === most) return;
       if (asked.has(share)) continue;
       this.#wanted.delete(share);
       const units = share.plan(now);
-      if (units !== null) asked.set(share, units);
-      else if (share.isIdle) {
+      if (units !== null) {
+        asked.set(share, units);
+        this.#active.delete(share);
+        this.#active.add(share);
+      } else if (share.isIdle) {
         share.active = false;
         share.rest();
         this.#active.delete(share);

@@ -17,8 +17,9 @@ export class SlotShare extends Share {
   isScarce = false;
   #askedAt = 0;
   #askedLimit = 0;
-  /** Slots that no gateway had when the database told last, and those that this one had then; null: it never told. */
+  /** Slots no gateway had when the database last told; null: it never told. */
   #unleased: number | null = null;
+  /** Slots this gateway had then. */
   #leased = 0;
 
   take(units: number): boolean {
@@ -47,7 +48,7 @@ export class SlotShare extends Share {
     const surplus = Math.max(0, this.isScarce ? this.free : Math.min(this.#lowest, this.free));
     this.#lowest = this.free;
     const held = this.#inFlight;
-    const isDue = (now - this.#askedAt >= RENEW_MS && held + this.free > 0) || this.#askedLimit !== this.limit;
+    const isDue = (now - this.#askedAt >= RENEW_MS && (held > 0 || this.free > 0)) || this.#askedLimit !== this.limit;
     if (surplus === 0 && this.waiting.length === 0 && !isDue) return null;
     this.free -= surplus;
     this.#askedAt = now;
