@@ -20,6 +20,8 @@ const NO_UNITS: readonly number[] = [];
 export class RateShare extends Share {
   /** What a call takes, smoothed. */
   typical = 500;
+  /** Requests that may still take, settle or return units. */
+  holds = 0;
   /** Units taken since the last measurement, and what a second takes, smoothed. */
   #taken = 0;
   #demand = 0;
@@ -28,7 +30,7 @@ export class RateShare extends Share {
   #refunds: Map<number, number> | null = null;
   /** Units this gateway leased, by second of the monotonic clock, the oldest first. */
   readonly #own = new Map<number, number>();
-  /** What all gateways leased in each of the last seconds, and when that was told. */
+  /** What all gateways leased in each of the last seconds, and when that was told. Leading zeros may be missing. */
   #units = NO_UNITS;
   #toldAt = 0;
   #mostAhead = 0;
@@ -101,13 +103,13 @@ export class RateShare extends Share {
   }
 
   get isIdle(): boolean {
-    return (
-      this.free === 0 && this.#demand === 0 && this.#taken === 0 && this.#refunds === null && this.waiting.length === 0
-    );
+    const isUsed = this.holds > 0 || this.#demand > 0 || this.#taken > 0 || this.waiting.length > 0;
+    return !isUsed && this.free === 0 && this.#refunds === null;
   }
 
   rest(): void {
-    this.#units = NO_UNITS;
+    // most were leased in the last few seconds; where none were, one zero is kept
+    this.#units = this.#units.slice(this.#units.findIndex((leased) => leased > 0));
   }
 
   left(now: number): LimitLeft {
@@ -128,10 +130,10 @@ export class RateShare extends Share {
     this.#mostAhead = Math.floor((this.#leftThen / gateways) * AHEAD_OF_LEFT);
   }
 
-  /** What all gateways leased in each of the seconds before now. */
+  /** What all gateways leased in each of the last seconds, up to when that was told. */
   #aged(now: number): readonly number[] {
-    const seconds = Math.min(this.#units.length, Math.floor((now - this.#toldAt) / 1000));
-    return seconds === 0 ? this.#units : [...this.#units.slice(seconds), ...new Array<number>(seconds).fill(0)];
+    const gone = Math.floor((now - this.#toldAt) / 1000) + this.#units.length - WINDOW_SECONDS;
+    return gone >= 0 ? this.#units.slice(gone) : [...new Array<number>(-gone).fill(0), ...this.#units];
   }
 
   /** What this gateway leased in the last minute and did not return. */

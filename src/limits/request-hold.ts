@@ -24,6 +24,7 @@ export class RequestHold implements Hold {
   constructor(shares: KeyShares, source: UnitSource) {
     this.#shares = shares;
     this.#source = source;
+    for (const share of shares.tokens) share.holds++;
   }
 
   get countsTokens(): boolean {
@@ -50,6 +51,7 @@ export class RequestHold implements Hold {
     if (this.#ended) return;
     this.#ended = true;
     for (const share of this.#shares.calls) this.#source.release(share);
+    for (const share of this.#shares.tokens) share.holds--;
     this.#refund();
   }
 

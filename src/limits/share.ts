@@ -60,7 +60,7 @@ export abstract class Share {
   /** Units were taken, and then another limit refused the request. */
   abstract untake(units: number): void;
 
-  /** Whether a request that was refused is to ask once more: units come back as soon as they are free. */
+  /** Whether a refused request waits 40 ms and asks once more, because another gateway may be giving a slot back. */
   abstract get asksAgain(): boolean;
 
   /** What to ask the database for; null: nothing, `isIdle` tells whether ever. What goes back is free no longer. */
@@ -69,7 +69,7 @@ export abstract class Share {
   /** Nothing is held, and nobody waits. */
   abstract get isIdle(): boolean;
 
-  /** It is idle: what the database will tell anew is forgotten. */
+  /** It is idle, and may be for long: keeps no more than it needs to tell what is left. */
   abstract rest(): void;
 
   /** What is left of the limit, as far as this gateway knows. */

@@ -1,4 +1,6 @@
 import { randomUUID } from 'node:crypto';
+import { performance } from 'node:perf_hooks';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import type { Company } from '../../src/domain/company.ts';
@@ -24,10 +26,16 @@ const NONE: Limits = { requestsPerMinute: null, tokensPerMinute: null, maxConcur
 
 /** Gateways that share limits, over a database that can be taken away. */
 function fleet(t: Test, size: number) {
-  const network = { isCut: false };
+  const network = { isCut: false, statements: 0, trims: 0 };
   const store: LimitStore = {
-    lease: (...asked) => (network.isCut ? Promise.reject(new Error('away')) : real.lease(...asked)),
-    trim: () => real.trim(),
+    lease(...asked) {
+      network.statements++;
+      return network.isCut ? Promise.reject(new Error('away')) : real.lease(...asked);
+    },
+    trim() {
+      network.trims++;
+      return real.trim();
+    },
   };
   const limiters = Array.from({ length: size }, () => new LeasedLimiter(store, randomUUID(), log));
   t.teardown(() => Promise.all(limiters.map((limiter) => limiter.close())));
@@ -39,6 +47,29 @@ function limited(limits: Partial<Limits>): [ApiKey, Company] {
   const id = randomUUID();
   const key = { id: randomUUID(), companyId: id, limits: null } as unknown as ApiKey;
   return [key, { id, limits: { ...NONE, ...limits } } as Company];
+}
+
+/** Sets the clock of the gateways forward, in milliseconds. */
+function clock(t: Test): (ms: number) => void {
+  const { now } = performance;
+  let ahead = 0;
+  performance.now = () => now.call(performance) + ahead;
+  t.teardown(() => {
+    performance.now = now;
+  });
+  return (ms) => {
+    ahead += ms;
+  };
+}
+
+/** Units of a company that count. */
+async function counted([, { id }]: [ApiKey, Company]): Promise<number> {
+  const [row] = await db.run(
+    5000,
+    (sql) => sql<[{ units: number }]>`
+      select coalesce(sum(u), 0)::integer as units from limit_windows, unnest(units) as u where subject = ${id}`,
+  );
+  return row.units;
 }
 
 /** Requests one after the other, round and round. @returns what the admitted ones hold */
@@ -107,15 +138,7 @@ t.test('with the database away each gateway goes on with its part, and tells wha
   // what each knows of the other is as old as its last lease
   t.ok(together <= 80, `${together}: 40 were used before`);
   network.isCut = false;
-  const told = async () => {
-    const [row] = await db.run(
-      5000,
-      (sql) => sql<[{ units: number }]>`
-        select sum(u)::integer as units from limit_windows, unnest(units) as u where subject = ${customer[1].id}`,
-    );
-    return row.units;
-  };
-  await until(async () => (await told()) === 40 + together, 'all that was used is told');
+  await until(async () => (await counted(customer)) === 40 + together, 'all that was used is told');
   t.equal((await requests(limiters, customer, 50)).holds.length, Math.max(0, 60 - together));
 });
 
@@ -144,6 +167,108 @@ t.test(
     t.equal((await requests(limiters, slots, 40)).holds.length, 10);
   },
 );
+
+t.test('slots that were taken with the database away are told when it is back', async (t) => {
+  const pass = clock(t);
+  const { network, limiters } = fleet(t, 2);
+  const [first, second] = limiters as [LeasedLimiter, LeasedLimiter];
+  await requests(limiters, limited({ requestsPerMinute: 100 }), 4);
+  network.isCut = true;
+  const customer = limited({ maxConcurrent: 10 });
+  const { holds } = await requests([first], customer, 20);
+  t.ok(first.isAlone);
+  network.isCut = false;
+  pass(5000);
+  await until(() => !first.isAlone, 'told');
+  t.equal(holds.length + (await requests([second], customer, 20)).holds.length, 10);
+});
+
+t.test('the tokens of a call count at its end, however long it took', async (t) => {
+  const pass = clock(t);
+  const { network, limiters } = fleet(t, 1);
+  const [limiter] = limiters as [LeasedLimiter];
+  const customer = limited({ tokensPerMinute: 10_000 });
+  const hold = (await limiter.enter(...customer)) as Hold;
+  await hold.reserve(100, null);
+  for (let hour = 1; hour <= 4; hour++) {
+    pass(3_600_000);
+    await requests(limiters, limited({ requestsPerMinute: 10 }), 1); // keeps the gateway awake
+    await until(() => network.trims === hour, 'what is long idle is forgotten');
+  }
+  const before = await counted(customer);
+  hold.settle(50_000);
+  await until(async () => (await counted(customer)) >= before + 49_000, 'told');
+  const next = (await limiter.enter(...customer)) as Hold;
+  await t.rejects(async () => next.reserve(100, 100), { code: 'rate_limit_exceeded' });
+  next.end();
+});
+
+t.test('what a key is refused by its own limits takes nothing from the other keys of its company', async (t) => {
+  const { limiters } = fleet(t, 1);
+  const [limiter] = limiters as [LeasedLimiter];
+  const [other, company] = limited({ requestsPerMinute: 20 });
+  const key: ApiKey = { ...other, id: randomUUID(), limits: { ...NONE, maxConcurrent: 1 } };
+  t.equal((await requests([limiter], [key, company], 1)).holds.length, 1);
+  const flood = Promise.all(Array.from({ length: 50 }, () => requests([limiter], [key, company], 1)));
+  t.equal((await requests([limiter], [other, company], 10)).holds.length, 10);
+  const refusals = (await flood).flatMap(({ refusals }) => refusals);
+  t.equal(refusals.length, 50);
+  for (const { retryAfter, message } of refusals) t.match([retryAfter, message], ['1', 'requests at once']);
+});
+
+t.test('what is left is known for a while without asking the database', async (t) => {
+  const { network, limiters } = fleet(t, 1);
+  const [limiter] = limiters as [LeasedLimiter];
+  const customer = limited({ requestsPerMinute: 10, tokensPerMinute: 1000 });
+  for (let n = 0; n < 10; n++) {
+    const hold = (await limiter.enter(...customer)) as Hold;
+    await hold.reserve(50, 10);
+    hold.settle(60);
+  }
+  await until(async () => (await counted(customer)) === 610, 'what was leased ahead is back');
+  const left = (isFresh: boolean) => limiter.left(...customer, isFresh);
+  const told = { requests: { remaining: 0 }, tokens: { remaining: 400 } };
+  t.match(await left(false), told);
+  await requests(limiters, limited({ maxConcurrent: 1 }), 1); // its renewals show that time passes
+  const pass = clock(t);
+  for (let round = 0; round < 8; round++) {
+    const before = network.statements;
+    pass(3500);
+    await until(() => network.statements > before, 'renewed');
+  }
+  t.match(await left(true), told);
+  const [refusal] = (await requests(limiters, customer, 1)).refusals;
+  t.match(refusal?.headers?.join(' '), 'x-ratelimit-remaining-tokens 400');
+});
+
+t.test('slots are renewed, however many requests wait, and however many limits are in use', async (t) => {
+  const pass = clock(t);
+  const slots = limited({ maxConcurrent: 1 });
+  let renewed = 0;
+  const store: LimitStore = {
+    async lease(_gateway, _seconds, asked) {
+      await nextTurn();
+      renewed += asked.filter(({ subject }) => subject === slots[1].id).length;
+      const leased = asked.map(({ subject, kind, want, held }) => {
+        return { subject, kind, granted: held + want, units: [], others: 0 };
+      });
+      return { gateways: 1, leased };
+    },
+    trim: () => real.trim(),
+  };
+  const limiter = new LeasedLimiter(store, randomUUID(), log);
+  t.teardown(() => limiter.close());
+  let busy = true;
+  const others = Array.from({ length: 1200 }, async () => {
+    while (busy) await through(limiter, limited({ requestsPerMinute: 1 }));
+  });
+  t.equal((await requests([limiter], slots, 1)).holds.length, 1);
+  const before = renewed;
+  pass(5000);
+  await until(() => renewed > before, 'renewed');
+  busy = false;
+  await Promise.all(others);
+});
 
 t.test('slots are renewed while other requests wait for units all the time', async (t) => {
   const { limiters } = fleet(t, 1);
