@@ -126,7 +126,6 @@ export class WorkerProcess implements Taker<Handle> {
    */
   async leave(seconds: number): Promise<void> {
     this.leaving = true;
-    await this.ready.catch(() => {});
     const timer = setTimeout(
       () => {
         this.#log.error({ worker: this.number }, 'a worker did not end in time and was killed');
@@ -134,6 +133,7 @@ export class WorkerProcess implements Taker<Handle> {
       },
       seconds * 1000 + CLOSE_MS,
     );
+    await this.ready.catch(() => {});
     await this.#emptied();
     this.#send({ leave: seconds });
     await this.ended;
