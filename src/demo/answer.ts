@@ -8,6 +8,8 @@ import { sample } from './sample.ts';
 
 /** Characters of the request that an answer repeats at most. */
 const ECHO = 200;
+/** Characters at the end of a tool's name in which its last word is looked for. */
+const NAME_END = 64;
 
 /** An answer, before a dialect makes JSON or events of it. */
 export interface Answer {
@@ -109,17 +111,18 @@ function clip(text: string): string {
 
 /** The tools to call: the one that the request names, or those that the user mentions, or the first if one must be called. */
 function toolsFor({ tools, choice, parallel, turns }: Question, said: string): Tool[] {
-  if (choice === 'none') return [];
+  if (choice === 'none' || tools.length === 0) return [];
   if (typeof choice === 'object') return tools.filter(({ name }) => name === choice.name).slice(0, 1);
-  const mentioned = lastSaid(turns).role === 'user' ? tools.filter(({ name }) => isMentioned(name, said)) : [];
+  const words = new Set<string>(said.toLowerCase().match(/[\p{L}\p{N}]+/gu));
+  const mentioned = lastSaid(turns).role === 'user' ? tools.filter(({ name }) => words.has(lastWord(name))) : [];
   if (mentioned.length === 0) return choice === 'any' ? tools.slice(0, 1) : [];
   return parallel ? mentioned : mentioned.slice(0, 1);
 }
 
-/** Whether the last word of a name such as `get_weather` or `getWeather` is a word of the text. */
-function isMentioned(name: string, text: string): boolean {
-  const word = /(\p{Lu}?\p{Ll}+|\p{Lu}+|\p{N}+)[^\p{L}\p{N}]*$/u.exec(name)?.[1]?.toLowerCase();
-  return word !== undefined && new Set<string>(text.toLowerCase().match(/[\p{L}\p{N}]+/gu)).has(word);
+/** The last word of a name such as `get_weather` or `getWeather`, in small letters; '' where it has none. */
+function lastWord(name: string): string {
+  const found = /(\p{Lu}?\p{Ll}+|\p{Lu}+|\p{N}+)[^\p{L}\p{N}]*$/u.exec(name.slice(-NAME_END));
+  return found?.[1]?.toLowerCase() ?? '';
 }
 
 function inputOf({ schema }: Tool, said: string): string {

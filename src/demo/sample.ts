@@ -4,8 +4,10 @@ import type { Json } from './request.ts';
 const DEEP = 6;
 /** Levels after which a sample ends, whatever the schema says. */
 const MOST_DEPTH = 32;
-/** Values, items and characters after which it ends. */
+/** Values after which it ends; items of one list, and characters of one string. */
 const MOST_VALUES = 10_000;
+/** Characters after which it ends. */
+const MOST_TEXT = 200_000;
 
 type Numbers = Readonly<Record<string, number | undefined>>;
 
@@ -30,16 +32,23 @@ const FORMATS: Readonly<Record<string, string>> = {
  */
 export function sample(root: unknown, text: string): unknown {
   let made = 0;
+  let written = 0;
   return valueFor(root, 0);
 
+  function counted<T>(value: T): T {
+    written += JSON.stringify(value)?.length ?? 0;
+    return value;
+  }
+
   function valueFor(schema: unknown, depth: number): unknown {
-    if (typeof schema !== 'object' || schema === null || depth > MOST_DEPTH || made++ > MOST_VALUES) return {};
+    if (typeof schema !== 'object' || schema === null || depth > MOST_DEPTH) return {};
+    if (made++ > MOST_VALUES || written > MOST_TEXT) return {};
     const isDeep = depth > DEEP;
     const shape = schema as Json;
     const inner = (part: unknown) => valueFor(part, depth + 1);
     if (typeof shape.$ref === 'string') return inner(target(shape.$ref, root));
-    if ('const' in shape) return shape.const;
-    if (Array.isArray(shape.enum)) return shape.enum[0];
+    if ('const' in shape) return counted(shape.const);
+    if (Array.isArray(shape.enum)) return counted(shape.enum[0]);
     const options = shape.anyOf ?? shape.oneOf;
     if (Array.isArray(options)) return inner((isDeep ? options.find(isPlain) : undefined) ?? options[0]);
     if (Array.isArray(shape.allOf)) return allOf(shape, inner);
@@ -47,7 +56,7 @@ export function sample(root: unknown, text: string): unknown {
     const types = [shape.type].flat();
     switch (isDeep && types.includes('null') ? 'null' : (types.find((type) => type !== 'null') ?? types[0])) {
       case 'string':
-        return stringFor(shape, text);
+        return counted(stringFor(shape, text));
       case 'integer':
       case 'number':
         return numberFor(shape);
@@ -64,7 +73,7 @@ export function sample(root: unknown, text: string): unknown {
       default: {
         const { properties = {}, required = [] } = shape as { properties?: Json; required?: string[] };
         const names = isDeep || required.length > 0 ? required : Object.keys(properties);
-        return Object.fromEntries(names.map((name) => [name, inner(properties[name])]));
+        return Object.fromEntries(counted(names).map((name) => [name, inner(properties[name])]));
       }
     }
   }

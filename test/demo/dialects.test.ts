@@ -72,6 +72,20 @@ t.test('chat: several tools are called at once, unless the request wants one', a
   t.equal(one.choices[0]?.message.tool_calls?.length, 1);
 });
 
+t.test('chat: of the name of a tool the end is looked at, however long it is', async (t) => {
+  const names = [`${'a'.repeat(200_000)}B1b`, `${'a'.repeat(200_000)}_weather`];
+  const tools = names.map((name) => ({ type: 'function' as const, function: { name, parameters: CITY } }));
+  const answer = await openai.chat.completions.create({
+    model,
+    tools,
+    messages: [{ role: 'user', content: QUESTION }],
+  });
+  t.match(
+    answer.choices[0]?.message.tool_calls?.map((call) => call.type === 'function' && call.function.name),
+    names.slice(1),
+  );
+});
+
 t.test('chat: a custom tool gets text', async (t) => {
   const tools = [{ type: 'custom' as const, custom: { name: 'shell' } }];
   const messages = [{ role: 'user' as const, content: 'Ask the shell for `ls`' }];

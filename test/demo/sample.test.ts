@@ -74,3 +74,16 @@ t.test('a schema that can have no sample ends all the same', async (t) => {
   t.ok(sample({ type: 'array', minItems: 1e12, items: { type: 'string', minLength: 1e12 } }, 'x'));
   t.ok(sample({ $ref: '#/nowhere' }, 'x'));
 });
+
+t.test('a sample of long texts ends all the same', async (t) => {
+  const long = 'x'.repeat(10_000);
+  for (const items of [
+    { type: 'string', minLength: 10_000 },
+    { const: long },
+    { enum: [long] },
+    { required: [long] },
+  ]) {
+    const { length } = JSON.stringify(sample({ type: 'array', minItems: 1000, items }, 'x'));
+    t.ok(length > 100_000 && length < 1_000_000, `${length} characters of ${Object.keys(items)}`);
+  }
+});
