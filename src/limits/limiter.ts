@@ -74,7 +74,7 @@ export class LeasedLimiter implements Limiter, UnitSource {
 
   async left(key: ApiKey, company: Company, isFresh = false): Promise<LimitsLeft> {
     const shares = this.#sharesOf(key, company);
-    if (!isFresh) await Promise.all(shares.all.map((share) => this.#await(share, 0)));
+    if (!isFresh) await this.#update(shares);
     return shares.left(performance.now());
   }
 
@@ -126,8 +126,10 @@ export class LeasedLimiter implements Limiter, UnitSource {
     }
     const seconds = share.refusedSeconds(units, now);
     if (seconds > 0) throw this.#refusal(ofKey, share, seconds);
-    return this.#await(share, units).then((seconds) => {
-      if (seconds > 0) throw this.#refusal(ofKey, share, seconds);
+    return this.#await(share, units).then(async (seconds) => {
+      if (seconds === 0) return;
+      await this.#update(ofKey);
+      throw this.#refusal(ofKey, share, seconds);
     });
   }
 
@@ -137,6 +139,11 @@ export class LeasedLimiter implements Limiter, UnitSource {
     share.waiting.push({ units, again: false, settle: resolve });
     this.#want(share);
     return promise;
+  }
+
+  /** Asks the database what is left: other gateways lease too. */
+  #update({ all }: KeyShares): Promise<unknown> {
+    return Promise.all(all.map((share) => this.#await(share, 0)));
   }
 
   #want(share: Share): void {

@@ -241,6 +241,21 @@ t.test('what is left is known for a while without asking the database', async (t
   t.match(refusal?.headers?.join(' '), 'x-ratelimit-remaining-tokens 400');
 });
 
+t.test('a refusal tells what is left of all limits, whichever gateway used them', async (t) => {
+  const { limiters } = fleet(t, 2);
+  const [first, second] = limiters as [LeasedLimiter, LeasedLimiter];
+  const customer = limited({ requestsPerMinute: 3, tokensPerMinute: 1000 });
+  for (let n = 0; n < 3; n++) {
+    const hold = (await first.enter(...customer)) as Hold;
+    await hold.reserve(90, 10);
+    hold.settle(100);
+  }
+  await until(async () => (await counted(customer)) === 303, 'what was leased ahead is back');
+  const [refusal] = (await requests([second], customer, 1)).refusals;
+  t.match(refusal?.headers?.join(' '), 'x-ratelimit-remaining-requests 0');
+  t.match(refusal?.headers?.join(' '), 'x-ratelimit-remaining-tokens 700');
+});
+
 t.test('slots are renewed, however many requests wait, and however many limits are in use', async (t) => {
   const pass = clock(t);
   const slots = limited({ maxConcurrent: 1 });
