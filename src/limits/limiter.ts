@@ -74,7 +74,7 @@ export class LeasedLimiter implements Limiter, UnitSource {
 
   async left(key: ApiKey, company: Company, isFresh = false): Promise<LimitsLeft> {
     const shares = this.#sharesOf(key, company);
-    if (!isFresh) await this.#update(shares);
+    if (!isFresh) await this.#update(shares.all);
     return shares.left(performance.now());
   }
 
@@ -128,7 +128,7 @@ export class LeasedLimiter implements Limiter, UnitSource {
     if (seconds > 0) throw this.#refusal(ofKey, share, seconds);
     return this.#await(share, units).then(async (seconds) => {
       if (seconds === 0) return;
-      await this.#update(ofKey);
+      await this.#update(ofKey.all.filter((other) => other !== share)); // for the headers
       throw this.#refusal(ofKey, share, seconds);
     });
   }
@@ -142,8 +142,8 @@ export class LeasedLimiter implements Limiter, UnitSource {
   }
 
   /** Asks the database what is left: other gateways lease too. */
-  #update({ all }: KeyShares): Promise<unknown> {
-    return Promise.all(all.map((share) => this.#await(share, 0)));
+  #update(shares: readonly Share[]): Promise<unknown> {
+    return Promise.all(shares.map((share) => this.#await(share, 0)));
   }
 
   #want(share: Share): void {
