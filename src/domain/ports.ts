@@ -112,7 +112,7 @@ export interface AskedUnits {
   readonly want: number;
   /** Units that were used without a lease. */
   readonly owed: number;
-  /** Units returned, with the age of their lease in seconds. */
+  /** Units returned, with the age of their lease in seconds; below 0: used without a lease so long ago. */
   readonly back: readonly (readonly [age: number, units: number])[];
   /** Calls in flight; 0 for other kinds. */
   readonly held: number;

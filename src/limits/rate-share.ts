@@ -26,10 +26,11 @@ export class RateShare extends Share {
   #taken = 0;
   #demand = 0;
   #measuredAt = 0;
-  /** Units to return that are not in `free`, by the second they were leased in; null: none. */
+  /** Units to return that are not in `free`, by the second of their lease; below 0: taken without one. null: none. */
   #refunds: Map<number, number> | null = null;
   /** Units this gateway leased, by second of the monotonic clock, the oldest first. */
   readonly #own = new Map<number, number>();
+  #plannedAt = 0;
   /** What all gateways leased in each of the last seconds, and when that was told. Leading zeros may be missing. */
   #units = NO_UNITS;
   #toldAt = 0;
@@ -60,6 +61,7 @@ export class RateShare extends Share {
   /** Units that were taken at an instant and not used. */
   refund(units: number, takenAt: number): void {
     if (units === 0) return;
+    count(this.#own, secondOf(takenAt), -units);
     this.#refunds ??= new Map();
     count(this.#refunds, secondOf(takenAt), units);
   }
@@ -68,12 +70,12 @@ export class RateShare extends Share {
     const used = this.#ownUnits(now);
     const most = this.#ownThen + Math.floor((this.#leftThen ?? this.limit) / gateways);
     if (used > 0 && used + units > most) return false;
-    this.free -= units; // told to the database when it is back
-    count(this.#own, secondOf(now), units);
+    this.refund(-units, now); // told to the database when it is back, as long as they count
     return true;
   }
 
   plan(now: number): AskedUnits | null {
+    this.#plannedAt = now;
     const elapsed = now - this.#measuredAt;
     if (elapsed >= MEASURED_MS) {
       this.#demand = (this.#demand + (1000 * this.#taken) / elapsed) / 2;
@@ -95,6 +97,11 @@ export class RateShare extends Share {
 
   override failed(asked: AskedUnits, gateways: number, now: number): void {
     this.free -= asked.owed;
+    for (const [age, units] of asked.back) {
+      if (units >= 0) continue;
+      this.#refunds ??= new Map();
+      count(this.#refunds, secondOf(this.#plannedAt) - age, units);
+    }
     super.failed(asked, gateways, now);
   }
 
@@ -153,7 +160,6 @@ export class RateShare extends Share {
       const age = secondOf(now) - second;
       if (age >= WINDOW_SECONDS) continue; // they count no longer
       back.push([age, units]);
-      count(this.#own, second, -units);
     }
     this.#refunds = null;
     return back;

@@ -142,6 +142,39 @@ t.test('with the database away each gateway goes on with its part, and tells wha
   t.equal((await requests(limiters, customer, 50)).holds.length, Math.max(0, 60 - together));
 });
 
+t.test('what is used with the database away counts no longer than a minute', async (t) => {
+  const pass = clock(t);
+  let isCut = true;
+  let failed = 0;
+  const store: LimitStore = {
+    lease(...asked) {
+      if (!isCut) return real.lease(...asked);
+      pass(40_000);
+      failed++;
+      return Promise.reject(new Error('away'));
+    },
+    trim: () => real.trim(),
+  };
+  const limiter = new LeasedLimiter(store, randomUUID(), log);
+  t.teardown(() => limiter.close());
+  const [customer, tokens] = [limited({ requestsPerMinute: 60 }), limited({ tokensPerMinute: 10_000 })];
+  for (let minute = 0; minute < 3; minute++) {
+    t.equal((await requests([limiter], customer, 50)).holds.length, 50);
+    const before = failed;
+    await until(() => failed >= before + 2, 'more than a minute passes');
+  }
+  await requests([limiter], customer, 20);
+  for (let n = 0; n < 5; n++) {
+    const hold = (await limiter.enter(...tokens)) as Hold;
+    await hold.reserve(50, 4000);
+    hold.settle(100);
+  }
+  isCut = false;
+  await until(async () => (await counted(tokens)) > 0 && (await counted(customer)) > 0, 'told');
+  t.equal(await counted(customer), 20);
+  t.equal(await counted(tokens), 500, 'what was used, not what was reserved');
+});
+
 t.test('slots with the database away', async (t) => {
   const { network, limiters } = fleet(t, 2);
   const customer = limited({ maxConcurrent: 10 });

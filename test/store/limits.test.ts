@@ -54,9 +54,12 @@ t.test('units come back to the second they were leased in, and no more than were
   t.match(await lease({ subject, back: [[1, 5]] }), { used: 0 }, 'of a gateway whose second began just before');
 });
 
-t.test('what was used without a lease counts beyond the limit', async (t) => {
+t.test('what was used without a lease counts beyond the limit, from then on', async (t) => {
   const subject = randomUUID();
   t.match(await lease({ subject, owed: 25, want: 1 }), { granted: 0, used: 25 });
+  const { used, units } = await lease({ subject, back: [[20, -30]] });
+  t.equal(used, 55);
+  t.equal(units.at(-20), 30);
 });
 
 t.test('a lower limit grants nothing until less is used', async (t) => {
