@@ -193,11 +193,11 @@ function budgetTables(sql: Sql, companyId: string) {
     budget as (select *, ${forecast(sql)} as forecast from present)`;
 }
 
-/** The BudgetState of the table `budget`, called `b`. */
+/** The BudgetState of the table `budget`, called `b`. What is spent is rounded down: 100 % is a budget that is reached. */
 function budgetJson(sql: Sql) {
   return sql`jsonb_build_object('month', to_char(b.month, 'YYYY-MM-DD'), 'spent_eur', trim_scale(b.spent)::text,
         'budget_eur', trim_scale(b.budget)::text, 'forecast_eur', b.forecast::text,
-        'chat_percent', round(b.chat * 100 / b.budget, 1), 'total_percent', round(b.spent * 100 / b.budget, 1),
+        'chat_percent', trunc(b.chat * 100 / b.budget, 1), 'total_percent', trunc(b.spent * 100 / b.budget, 1),
         'forecast_percent', round(b.forecast * 100 / b.budget, 1))`;
 }
 

@@ -76,6 +76,20 @@ t.test('in-app chat counts toward the budget, and is told apart', async (t) => {
   t.equal((await read(company)).budget.budget_eur, null, '0 is unlimited');
 });
 
+t.test('a budget is reached when all of it is spent, and not when the rest is rounded away', async (t) => {
+  const { company } = await office.newCustomer();
+  await office.sql`update companies set monthly_budget_eur = 1000 where id = ${company}`;
+  const operator = await signedIn(office, 'operator');
+  const page = async (spent: string) => {
+    await office.sql`insert into chat_usage (company_id, cost_eur) values (${company}, ${spent})`;
+    return (await operator.get(`/companies/${company}/usage`)).text;
+  };
+  const nearly = await page('999.99');
+  t.match(nearly, '99.9%');
+  t.notMatch(nearly, 'reached: calls get 402', 'a cent is left');
+  t.match(await page('0.01'), 'reached: calls get 402');
+});
+
 t.test(
   'the forecast goes on at the pace so far; the budget is that of the present month, whatever is shown',
   async (t) => {
