@@ -66,7 +66,8 @@ export async function pageOfKeys(
   query: ListQuery<KeySort>,
 ): Promise<ListPage<Spent<KeyRow>>> {
   const by = {
-    ...{ created: sql`created_at`, name: sql`name`, used: sql`last_used_at`, expires: sql`expires_at` },
+    ...{ created: sql`created_at`, name: sql`name`, used: sql`last_used_at` },
+    expires: sql`coalesce(expires_at, 'infinity')`, // what never ends comes last
     cost: sql`coalesce(d.cost, 0)`,
   }[query.sort];
   const chosen = sql`company_id = ${company} and purpose is null and ${isActive(sql)} = ${life === 'active'}

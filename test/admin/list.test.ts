@@ -92,6 +92,18 @@ t.test('search and order', async (t) => {
   }
 });
 
+t.test(
+  'of keys by their end, those that end come first, the next of them first; then those that never end',
+  async (t) => {
+    const company = (await office.newCustomer()).company; // with one key that never ends
+    await sql`insert into api_keys (company_id, name, digest, prefix, scopes, expires_at)
+    select ${company}, 'Ends in ' || days, sha256(('ends ' || days)::bytea), 'svc_ends', '{chat}', now() + make_interval(days => days)
+    from unnest(array[30, 1, 7]) as days`;
+    const names = firsts(await get(operator, `/companies/${company}/access?sort=expires`));
+    t.same(names, ['Ends in 1', 'Ends in 7', 'Ends in 30', 'test']);
+  },
+);
+
 t.test('the audit log is searched by person, name and company, and goes on where it ended', async (t) => {
   t.match(await get(operator, '/audit?q=company+1234'), /<strong>Company 1234<\/strong>/);
   t.equal(firsts(await get(operator, '/audit?sort=id')).length, 50);
