@@ -32,9 +32,10 @@ export async function download<E extends { Bindings: FormBindings }>(
   file: File,
   fill: (write: Write) => Promise<unknown>,
 ): Promise<Response> {
-  nameFile(c, file);
-  if (c.req.method === 'HEAD') return c.body(null); // Hono would leave the stream unread, and its permit taken
-  const release = await services.slow.acquire(sharer);
+  const isHead = c.req.method === 'HEAD'; // Hono would leave the stream unread, and its permit taken
+  const release = isHead ? null : await services.slow.acquire(sharer);
+  nameFile(c, file); // not before: who gets no permit gets a page
+  if (release === null) return c.body(null);
   return stream(
     c,
     async (output) => {

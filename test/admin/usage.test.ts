@@ -7,7 +7,7 @@ import { NO_FILTERS, readPresentMonth, readUsage } from '../../src/store/daily.t
 import { openDatabase } from '../../src/store/database.ts';
 import { copyLedger } from '../../src/store/export.ts';
 import { until } from '../support/until.ts';
-import { signedIn, startOffice } from './people.ts';
+import { type Page, signedIn, startOffice } from './people.ts';
 import { insertUsage } from './rows.ts';
 
 /** The usage of a month equals the ledger in every grouping, and so does its export. */
@@ -278,4 +278,20 @@ t.test('an export that fails destroys the connection: a part must not look compl
   };
   await t.rejects(readAll());
   t.equal((await owner.get(`/companies/${company}/ledger.csv`)).status, 200, 'the next one works');
+});
+
+t.test('an export that is refused because others run is a page and no file', async (t) => {
+  const owner = await signedIn(office, 'owner');
+  const path = `/companies/${company}/ledger.csv`;
+  let exports: Promise<Page>[] = [];
+  await office.sql.begin(async (sql) => {
+    await sql`lock table api_usage in access exclusive mode`; // the exports wait for it
+    exports = Array.from({ length: 3 }, () => owner.get(path));
+    const { status, headers, text } = await Promise.race(exports);
+    t.equal(status, 503, 'one company runs two at once');
+    t.match(headers.get('content-type'), 'text/html');
+    t.equal(headers.get('content-disposition'), null);
+    t.match(text, 'Try again in a moment');
+  });
+  t.same((await Promise.all(exports)).map(({ status }) => status).sort(), [200, 200, 503]);
 });
