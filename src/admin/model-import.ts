@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import { html } from 'hono/html';
 import { readText } from '../domain/field.ts';
 import { IMPORT_COLUMNS, type ImportMistake, readModels } from '../domain/model-import.ts';
@@ -17,6 +18,7 @@ export const modelImportRoutes: readonly Route[] = [
 const PATH = '/models/import';
 const MOST_SHOWN = 200;
 const MOST_ECHOED = 64 * 1024; // characters of a file that a page sends back; a longer one is chosen again
+const CHANGED = html`<div class="problem" role="alert">Nothing is imported yet: the file, or what is stored, is not what the preview compared. This is what would change now.</div>`;
 const TONES = { new: 'good', changed: 'warn', same: 'plain' } as const;
 const EXAMPLE = `slug,upstream_model,kind,eu_hosted,input_per_1m,output_per_1m
 fast,azure/gpt-4o-mini-eu,chat,true,0.15,0.60`;
@@ -26,12 +28,25 @@ async function importFile(c: PageContext, form: Form): Promise<Response> {
   const read = readModels(text);
   if (read.mistakes.length > 0) return importPage(c, form, problems(read.mistakes), 422);
   const isSure = form.checked('sure');
-  const result = await change(c, (sql) => importModels(sql, read.models, !isSure));
+  const seen = form.values.get('seen');
+  const isWanted = (lines: readonly ImportedLine[]) => isSure && (seen === null || seen === digestOf(lines));
+  const result = await change(c, (sql) => importModels(sql, read.models, isWanted));
   if (result.mistakes.length > 0) return importPage(c, form, problems(result.mistakes), 422);
-  return isSure ? c.redirect('/models?done=imported', 303) : importPage(c, form, preview(c, result, text));
+  if (isWanted(result.lines)) return c.redirect('/models?done=imported', 303);
+  return importPage(c, form, html`${isSure ? CHANGED : ''}${preview(c, result, text)}`, isSure ? 409 : 200);
 }
 
-async function importPage(c: PageContext, form: Form, told: Html = html``, status: 200 | 422 = 200): Promise<Response> {
+/** What a preview shows: it is imported only if it would still do the same. */
+function digestOf(lines: readonly ImportedLine[]): string {
+  return hash('sha256', JSON.stringify(lines), 'base64url');
+}
+
+async function importPage(
+  c: PageContext,
+  form: Form,
+  told: Html = html``,
+  status: 200 | 409 | 422 = 200,
+): Promise<Response> {
   const isEchoed = status === 422 && (form.values.get('csv') ?? '').length <= MOST_ECHOED;
   const state = formState(isEchoed ? form : new Form(), PATH);
   c.status(status);
@@ -39,7 +54,7 @@ async function importPage(c: PageContext, form: Form, told: Html = html``, statu
   const body = html`<h1>Import models</h1>
 <p class="lead">A CSV file with a heading. Models that it does not name stay; a second import of the same file changes nothing.</p>
 ${told}
-<section class="card"><h2>${status === 200 && form.path === PATH ? 'Another file' : 'File'}</h2>
+<section class="card"><h2>${status !== 422 && form.path === PATH ? 'Another file' : 'File'}</h2>
 <form method="post" action="${PATH}" enctype="multipart/form-data" class="stack">${csrfInput(c)}
 ${field(state, { name: 'file', type: 'file', label: 'CSV file', hint: 'Up to 1 MiB, as UTF-8.' })}
 ${field(state, { name: 'csv', type: 'textarea', label: 'Or its text', rows: 8 })}
@@ -80,7 +95,7 @@ ${changing.length > MOST_SHOWN ? html`<p class="muted">The first ${MOST_SHOWN}.<
 ${
   changing.length === 0
     ? html`<p>Everything is as the file says.</p>`
-    : html`<form method="post" action="${PATH}" enctype="multipart/form-data" class="actions">${csrfInput(c)}<input type="hidden" name="sure" value="true">${
+    : html`<form method="post" action="${PATH}" enctype="multipart/form-data" class="actions">${csrfInput(c)}<input type="hidden" name="sure" value="true"><input type="hidden" name="seen" value="${digestOf(lines)}">${
         text.length > MOST_ECHOED
           ? field(formState(new Form(), PATH), {
               name: 'file',

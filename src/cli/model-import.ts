@@ -15,7 +15,7 @@ Prices are plain decimal numbers with a dot, in EUR per 1000 or 1,000,000 tokens
   async run({ transact, stdin }, { dryRun }, file) {
     const { models, mistakes } = readModels(await readInput(file, stdin, IMPORT_BYTES));
     refuse(file, mistakes);
-    const result = await transact((sql) => importModels(sql, models, dryRun));
+    const result = await transact((sql) => importModels(sql, models, () => !dryRun));
     refuse(file, result.mistakes);
     return { json: { dry_run: dryRun, lines: result.lines }, text: show(result.lines, dryRun) };
   },

@@ -25,9 +25,13 @@ export interface ImportResult {
 /**
  * Compares models with those in the database, and makes the difference unless there are mistakes. To be run in a
  * transaction. A second run changes nothing.
- * @param dryRun only compares
+ * @param isWanted whether to make this difference
  */
-export async function importModels(sql: Sql, models: readonly ImportedModel[], dryRun: boolean): Promise<ImportResult> {
+export async function importModels(
+  sql: Sql,
+  models: readonly ImportedModel[],
+  isWanted: (lines: readonly ImportedLine[]) => boolean,
+): Promise<ImportResult> {
   const mistakes: ImportMistake[] = [];
   const ids = await companyIds(sql, models, mistakes);
   const present = await listModels(sql);
@@ -85,8 +89,9 @@ export async function importModels(sql: Sql, models: readonly ImportedModel[], d
     }
     lines.push({ line, slug, company, state: isNew ? 'new' : changes.length > 0 ? 'changed' : 'same', changes });
   }
-  if (mistakes.length === 0 && !dryRun) for (const step of steps) await step();
-  return { lines: lines.sort((a, b) => a.line - b.line), mistakes: mistakes.sort((a, b) => a.line - b.line) };
+  lines.sort((a, b) => a.line - b.line);
+  if (mistakes.length === 0 && isWanted(lines)) for (const step of steps) await step();
+  return { lines, mistakes: mistakes.sort((a, b) => a.line - b.line) };
 }
 
 type Prices = Readonly<Record<'input' | 'output', string | null>>;

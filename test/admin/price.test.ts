@@ -206,6 +206,31 @@ feather,internal-own,chat,false,1,2,Nordlicht Verlag,,,`;
   t.equal(await count(), before, 'a second import changes nothing');
 });
 
+t.test(
+  'what somebody else saves between the preview of an import and its confirmation is shown, and not overwritten',
+  async (t) => {
+    const heading = 'slug,upstream_model,kind,eu_hosted,input_per_1k,output_per_1k';
+    const csv = `${heading}\nrival,internal-rival,chat,true,1,2`;
+    await upload(operator, '/models/import', null, { csv, sure: 'true' });
+    const input = async () =>
+      (await office.sql`select trim_scale(cost_eur_per_1k_input)::text as eur from models where slug = 'rival'`)[0]
+        ?.eur;
+    const wanted = csv.replace('1,2', '3,2');
+    const sent = ({ text }: { text: string }) => ({
+      ...{ csv: wanted, sure: 'true' },
+      seen: /name="seen" value="([^"]+)"/.exec(text)?.[1] ?? '',
+    });
+    const shown = await upload(operator, '/models/import', wanted);
+    t.match(textOf(shown), /input price: 3, was 1/);
+    await office.sql`update models set cost_eur_per_1k_input = 4 where slug = 'rival'`;
+    const again = await upload(operator, '/models/import', null, sent(shown));
+    t.equal(await input(), '4');
+    t.match([again.status, textOf(again)], [409, /Nothing is imported yet.*input price: 3, was 4/]);
+    t.equal((await upload(operator, '/models/import', null, sent(again))).status, 303);
+    t.equal(await input(), '3');
+  },
+);
+
 t.test('a file with mistakes is refused with all of them, by line and column', async (t) => {
   const csv = `slug,upstream_model,kind,eu_hosted,input_per_1k,output_per_1k,company,valid_from
 good,x,chat,true,1,2,,
