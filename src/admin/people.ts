@@ -161,7 +161,7 @@ ${confirmation(c, {
   action,
   button: `Remove ${person.email}`,
   back: base,
-  text: html`<p>${person.email} is ${person.role} of ${company.name}, is signed out at once and cannot sign in again. Keys that this person created keep working.</p>`,
+  text: html`<p>${person.email} is ${person.role} of ${company.name}, is signed out at once and cannot sign in again. Keys, tokens and open invitations that this person made keep working: revoke or withdraw those that should not.</p>`,
 })}`;
   return page(c, `Remove ${person.email}`, body);
 }

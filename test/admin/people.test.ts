@@ -97,6 +97,23 @@ t.test('nobody removes or demotes himself, and an owner not the last owner', asy
   t.equal(await roleOf(office.people.owner), 'owner');
 });
 
+t.test('what a removed person made works on, and the question before says so', async (t) => {
+  const leaving = await addOwner(office, 'leaving@customer.example');
+  const made = await leaving.post(`${base}/tokens`, { name: 'Kept', access: 'write' });
+  const token = /<pre[^>]* id="token"[^>]*>([^<]+)</.exec(made.text)?.[1];
+  await leaving.post(people, { email: 'back-door@elsewhere.example', role: 'owner' });
+  const path = `${people}/${await idOf('leaving@customer.example')}/remove`;
+  t.match((await owner.get(path)).text, 'Keys, tokens and open invitations that this person made keep working');
+  t.equal((await owner.post(path)).status, 303);
+  const headers = { authorization: `Bearer ${token}` };
+  t.equal((await fetch(`${office.adminUrl}/api/v1${base}`, { headers })).status, 200);
+  t.match(
+    (await owner.get(people)).text,
+    'back-door@elsewhere.example',
+    'the invitation is still there to be withdrawn',
+  );
+});
+
 t.test('whoever is removed is signed out at once, and asked about on a page of its own', async (t) => {
   const { member } = office.people;
   const person = await signedIn(office, 'member');
