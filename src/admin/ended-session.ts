@@ -2,7 +2,7 @@ import { html } from 'hono/html';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import type { PageContext } from './context.ts';
 import { field, formState, keptInputs } from './field.ts';
-import { type Form, readForm } from './form.ts';
+import { type Form, isUploaded, readForm } from './form.ts';
 import { plainPage } from './layout.ts';
 import type { Session } from './session.ts';
 import type { SignIn } from './sign-in-attempt.ts';
@@ -13,11 +13,11 @@ const MAX_FORM_BYTES = 1 << 20;
 const MAX_ADDRESS = 2000; // characters
 const ENDED = 'Your session ended. Sign in to go on; what you typed is kept.';
 
-/** To the sign-in page, which leads back to the address of a page. */
-export function toSignIn(c: PageContext): Response {
+/** To the sign-in page, which leads back to the address of a page. @param isUpload a file was sent, to the address of its form */
+export function toSignIn(c: PageContext, isUpload = false): Response {
   const query = new URLSearchParams();
   const address = c.req.path + new URL(c.req.url).search;
-  const isPage = c.req.method !== 'POST' && address !== '/' && address.length <= MAX_ADDRESS;
+  const isPage = (c.req.method !== 'POST' || isUpload) && address !== '/' && address.length <= MAX_ADDRESS;
   if (isPage) query.set('next', address);
   if (c.var.services.sessions.isSent(c)) query.set('done', 'ended');
   return c.redirect(query.size === 0 ? '/sign-in' : `/sign-in?${query}`, 303);
@@ -31,6 +31,7 @@ export function toSignIn(c: PageContext): Response {
  * @returns the new session of the user whose form it is, or an answer
  */
 export async function signInAgain(c: PageContext, signIn: SignIn): Promise<Session | Response> {
+  if (isUploaded(c)) return toSignIn(c, true); // a browser puts no file into a form that is shown again
   const form = readForm(c, MAX_FORM_BYTES);
   const { values } = form;
   if (!values.has('user')) return toSignIn(c); // not from a page of ours

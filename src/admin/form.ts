@@ -115,12 +115,17 @@ export function readForm(c: FormRequest, maxBytes: number): Form {
   return new Form(new URLSearchParams(text), c.req.path, languageOf(c.req.header('accept-language')));
 }
 
+/** Whether a form was sent that may have a file. */
+export function isUploaded(c: FormRequest): boolean {
+  return /^multipart\/form-data\b/i.test(c.req.header('content-type') ?? '');
+}
+
 /**
  * A form with a file: the file's text is the value of `csv`, in place of what was typed there.
  * @throws HTTPException 415 for another form, 413 for a large one, 400 for one that cannot be read
  */
 export async function readUpload(c: FormRequest, maxBytes: number): Promise<Form> {
-  if (!/^multipart\/form-data\b/i.test(c.req.header('content-type') ?? '')) {
+  if (!isUploaded(c)) {
     throw new HTTPException(415, { message: 'This form is sent as multipart/form-data.' });
   }
   if (c.env.incoming.rawBody.length > maxBytes) throw new HTTPException(413, { message: 'The form is too large.' });

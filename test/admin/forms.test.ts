@@ -232,6 +232,19 @@ t.test('a form of the same user’s former session is shown again, that of anoth
   t.equal((await operator.post(action, { ...fields, budget: '4321' })).status, 403);
 });
 
+t.test('a file that is sent after the session ended leads to the sign-in, and then to its form', async (t) => {
+  const person = await signedIn(office, 'operator');
+  await end(person);
+  const body = new FormData();
+  body.append('csv', 'slug');
+  const cookie = `tollgate=${person.cookies.get('tollgate')}`;
+  const { status, headers } = await fetch(`${office.adminUrl}/models/import`, {
+    ...{ method: 'POST', body, redirect: 'manual' },
+    headers: { cookie, origin: office.adminUrl },
+  });
+  t.same([status, headers.get('location')], [303, '/sign-in?next=%2Fmodels%2Fimport&done=ended']);
+});
+
 t.test('a page whose session ended is reached again with its whole address, and no other site', async (t) => {
   const person = await signedIn(office, 'owner');
   await end(person);
