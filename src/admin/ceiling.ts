@@ -39,7 +39,8 @@ export function budgetField(
   state: FormState,
   { value = '', ceiling = '' }: { value?: string; ceiling?: string },
 ): Html {
-  const empty = ceiling === '' ? 'empty for unlimited' : `at most ${ceiling}, which also holds when this is empty`;
+  const empty =
+    ceiling === '' ? 'empty or 0 for unlimited' : `at most ${ceiling}, which also holds when this is empty or 0`;
   return field(state, {
     name: 'budget',
     label: BUDGET,

@@ -65,7 +65,7 @@ export function restrictionFields(state: FormState, company: Catalogue, key: Key
   };
   return html`<p class="muted">A key can only be narrower than its company: the company’s own limits and budget hold as well. An empty field limits nothing.</p>
 <div class="pair">${limitFields(state, key)}
-${field(state, { name: 'budget', label: RESTRICTION_LABELS.monthly_budget_eur, inputmode: 'decimal', value: isLimited(budget) ? budget : '' })}</div>
+${field(state, { name: 'budget', label: RESTRICTION_LABELS.monthly_budget_eur, inputmode: 'decimal', value: isLimited(budget) ? budget : '', hint: 'Such as 25 or 9.50; empty or 0 for unlimited. To stop a key, revoke it.' })}</div>
 ${modelField(state, company, allowed_model_slugs ?? [])}
 ${field(state, networks)}`;
 }

@@ -232,6 +232,21 @@ t.test('a form of the same user’s former session is shown again, that of anoth
   t.equal((await operator.post(action, { ...fields, budget: '4321' })).status, 403);
 });
 
+t.test('a budget of 0 is told to be unlimited where it is typed: it stops nothing', async (t) => {
+  const action = `${base}/access/create`;
+  const fields = await fieldsOf(owner, `${base}/access`, action);
+  await owner.post(action, { ...fields, name: 'Nothing to spend', scope: 'chat', budget: '0' });
+  const [key] =
+    await office.sql`select id, monthly_budget_eur::text as budget from api_keys where name = 'Nothing to spend'`;
+  t.equal(Number(key?.budget), 0);
+  const hint = /empty or 0 for unlimited/;
+  t.match((await owner.get(`${base}/access/${key?.id}`)).text, hint);
+  t.match((await owner.get(`${base}/settings`)).text, hint);
+  await office.sql`update companies set credit_limit_eur = 10 where id = ${company}`;
+  t.match((await owner.get(`${base}/settings`)).text, /at most €10\.00, which also holds when this is empty or 0/);
+  await office.sql`update companies set credit_limit_eur = null where id = ${company}`;
+});
+
 t.test('a file that is sent after the session ended leads to the sign-in, and then to its form', async (t) => {
   const person = await signedIn(office, 'operator');
   await end(person);
