@@ -27,6 +27,8 @@ export function playgroundName({ role, email }: Omit<Player, 'company_id'>): str
  * @throws RefusedChange conflict when the key was revoked, until `allowPlayground` makes another
  */
 export async function mintPlaygroundKey(sql: Sql, keyPrefix: string, player: Player): Promise<string> {
+  // waits for whoever revokes it now, and lets nobody revoke it before it has its new text
+  await sql`select from api_keys where ${isOf(sql, player)} for update`;
   if (await isPlaygroundRevoked(sql, player)) throwConflict('key', 'Your playground in this company was revoked.');
   return mint(sql, keyPrefix, player);
 }
@@ -37,11 +39,15 @@ export async function allowPlayground(sql: Sql, keyPrefix: string, player: Playe
 }
 
 /** Whether a person's key for trials was revoked, and no other made since. */
-export async function isPlaygroundRevoked(sql: Sql, { company_id, email }: Omit<Player, 'role'>): Promise<boolean> {
+export async function isPlaygroundRevoked(sql: Sql, player: Omit<Player, 'role'>): Promise<boolean> {
   const [row] = await sql<[{ revoked: boolean }]>`
-    select coalesce(bool_and(revoked_at is not null), false) as revoked from api_keys
-    where company_id = ${company_id} and purpose = 'playground' and created_by = ${email}`;
+    select coalesce(bool_and(revoked_at is not null), false) as revoked from api_keys where ${isOf(sql, player)}`;
   return row.revoked;
+}
+
+/** The person's keys for trials: one that works, and those that were revoked. */
+function isOf(sql: Sql, { company_id, email }: Omit<Player, 'role'>) {
+  return sql`company_id = ${company_id} and purpose = 'playground' and created_by = ${email}`;
 }
 
 async function mint(sql: Sql, keyPrefix: string, player: Player): Promise<string> {

@@ -144,6 +144,26 @@ t.test('a revoked playground stays so until it is allowed again; it is listed ap
   t.equal((await owner.post(`/companies/${company}/access/${fresh?.id}/rotate`, rotation)).status, 422);
 });
 
+t.test('a playground that is revoked while its person asks for a new text stays revoked', async (t) => {
+  const owner = await signedIn(office, 'owner');
+  await send(owner, {});
+  const live = sql`created_by = ${people.owner} and purpose = 'playground' and revoked_at is null`;
+  await sql`update api_keys set digest = sha256('of a third replica') where ${live}`;
+  let sent: ReturnType<typeof send> | undefined;
+  await sql.begin(async (revoking) => {
+    await revoking`update api_keys set revoked_at = now() where ${live}`;
+    sent = send(owner, {});
+    const waiting = () =>
+      sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+    await until(async () => (await waiting()).length > 0, 'the trial waits for the revocation');
+  });
+  const refused = await sent;
+  t.equal(refused?.status, 422);
+  t.match(refused?.text, 'was revoked');
+  t.equal((await sql`select from api_keys where ${live}`).length, 0);
+  await owner.post(`${base}/allow`);
+});
+
 await t.test('in a browser', async (t) => {
   const browser = await startBrowser(t);
   const begin = (t: Test, options = {}) => signedInTab(t, browser, office.adminUrl, people.administrator, options);
