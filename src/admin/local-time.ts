@@ -17,7 +17,9 @@ export function readLocal(text: string, timeZone: string): Date {
   const clock = readInstant(text.includes('T') ? `${text}Z` : text).getTime();
   // twice, because the offset may have changed in between
   const about = clock - offsetAt(clock, timeZone);
-  return new Date(clock - offsetAt(about, timeZone));
+  const at = clock - offsetAt(about, timeZone);
+  // clocks skip some times, midnight in some zones: such a time is the later of both readings, as Postgres reads it
+  return new Date(at + offsetAt(at, timeZone) === clock ? at : Math.max(at, about));
 }
 
 /** The instant at which a day ends on the clock of a zone. @throws FieldError */
