@@ -1,10 +1,11 @@
 import { html } from 'hono/html';
 import { readPassword, verifyPassword } from '../domain/password.ts';
 import { findUser } from '../store/user.ts';
-import { type PageContext, type Route, read, sharerOf } from './context.ts';
+import { clientOf, type PageContext, type Route, read, sharerOf } from './context.ts';
 import { csrfInput, field, formState } from './field.ts';
 import type { Form } from './form.ts';
 import { page } from './layout.ts';
+import { waitText } from './throttle.ts';
 import { replacePassword } from './user.ts';
 
 /** For every user who may sign in: the own account, signing out. */
@@ -45,14 +46,26 @@ async function setPassword(c: PageContext, form: Form): Promise<Response> {
   const current = form.required('current', (text) => text);
   const wanted = form.required('new', readPassword);
   form.check();
-  const user = await read(c, (sql) => findUser(sql, email));
-  const isRight = await c.var.services.hashing.run(sharerOf(c), () =>
-    verifyPassword(current, user?.password_hash ?? null),
-  );
+  // as at sign-in: a session that is left open is no way to guess the password
+  const attempt = c.var.services.attempts(clientOf(c), email);
+  const seconds = attempt.closedFor();
+  if (seconds > 0) form.refuse('current', `was wrong too often. ${waitText(seconds)}`);
+  form.check();
+  attempt.count();
+  const isRight = await isPassword(c, email, current).catch((error: Error) => {
+    attempt.forgive(); // the failure is ours
+    throw error;
+  });
   if (!isRight) form.refuse('current', 'is wrong.');
   form.check();
+  attempt.forgive();
   await replacePassword(c, user_id, wanted);
   return c.redirect('/account?done=password', 303);
+}
+
+async function isPassword(c: PageContext, email: string, password: string): Promise<boolean> {
+  const user = await read(c, (sql) => findUser(sql, email));
+  return c.var.services.hashing.run(sharerOf(c), () => verifyPassword(password, user?.password_hash ?? null));
 }
 
 async function signOut(c: PageContext): Promise<Response> {
