@@ -133,7 +133,7 @@ async function rolePage(c: PageContext, form: Form): Promise<Response> {
   const body = html`${companyHeading(c, company)}<h1>Role of ${person.email}</h1>
 <section class="card">${state.summary}
 <form method="post" action="${base}/${person.id}" class="stack">${csrfInput(c)}
-${select(state, { name: 'role', label: 'Role', choices: CHOICES, value: person.role, hint: 'Holds from the next page on that this person opens.' })}
+${select(state, { name: 'role', label: 'Role', choices: CHOICES, value: person.role, hint: 'Holds from the next page on that this person opens. Tokens and open invitations that the person made stay as they are.' })}
 ${roles}
 <div class="actions"><button class="primary">Save role</button> <a class="button quiet" href="${base}">Cancel</a></div></form></section>`;
   return page(c, `Role of ${person.email}`, body);

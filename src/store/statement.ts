@@ -55,7 +55,7 @@ export interface ShownMonth {
 export async function readMonthOf(sql: Sql, company: string, month: string): Promise<ShownMonth> {
   const stored = await statementOf(sql, company, month);
   const statement = stored === null ? await previewStatement(sql, company, month) : parseStatement(stored.text);
-  return { stored, statement, names: await keyNames(sql, company) };
+  return { stored, statement, names: await keyNames(sql, company, statement) };
 }
 
 /** The latest statements of a company, and its months that lack one. */
@@ -103,10 +103,11 @@ export async function previewStatement(sql: Sql, company: string, month: string)
   });
 }
 
-/** Present names of keys by id. They are not in the document: names change, and may be erased. */
-async function keyNames(sql: Sql, company: string): Promise<Map<string, KeyName>> {
+/** Present names of a statement's keys by id. They are not in the document: names change, and may be erased. */
+async function keyNames(sql: Sql, company: string, { lines }: Statement): Promise<Map<string, KeyName>> {
+  const ids = [...new Set(lines.map(({ key }) => key))];
   const rows = await sql<(KeyName & { id: string })[]>`
-    select id, name, prefix from api_keys where company_id = ${company}`;
+    select id, name, prefix from api_keys where company_id = ${company} and id = any(${ids}::uuid[])`;
   return new Map(rows.map(({ id, ...key }) => [id, key]));
 }
 
