@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { lstat, rm } from 'node:fs/promises';
-import { type AddressInfo, connect, type ListenOptions, Server } from 'node:net';
+import { type AddressInfo, type ListenOptions, Server } from 'node:net';
 import { createSecureContext } from 'node:tls';
 import type { PagesOrigin } from './admin/forward.ts';
 import { createAdminListener, type Health } from './admin/listener.ts';
@@ -12,6 +12,7 @@ import { FAST_PARTS, type FastParts } from './http/attach.ts';
 import { checkFastParts } from './http/check.ts';
 import type { Log, Logger } from './log.ts';
 import { TlsFiles } from './runtime/tls-files.ts';
+import { answers } from './runtime/unix-socket.ts';
 import type { Database } from './store/database.ts';
 
 /** How long a draining gateway keeps idle connections: a balancer may just be sending a request on one. */
@@ -193,19 +194,6 @@ async function freeSocket(path: string): Promise<void> {
   const inUse = `LISTEN_SOCKET: another program listens on ${name}; stop it, or name another path`;
   if (await answers(path)) throw new ConfigError([inUse]);
   await rm(path, { force: true });
-}
-
-/** Whether a program listens on a Unix socket. */
-async function answers(path: string): Promise<boolean> {
-  const socket = connect({ path });
-  try {
-    await once(socket, 'connect');
-    return true;
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EAGAIN'; // too many connections wait for it
-  } finally {
-    socket.destroy();
-  }
 }
 
 /**

@@ -17,6 +17,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { answers } from '../runtime/unix-socket.ts';
 import { type Binaries, findBinaries, type Identity, identityFor, launch } from './launch.ts';
 
 interface EmbeddedOptions {
@@ -166,6 +167,9 @@ function isServer(pid: number, cluster: string): boolean {
 async function startServer(paths: Paths, settings: Readonly<Record<string, string>>): Promise<string | null> {
   const binaries = await findBinaries();
   const identity = identityFor(paths.cluster, binaries);
+  // a server in another container: Postgres too would look for its process and memory in vain, and two would write
+  if (await answers(join(paths.socketDir, `.s.PGSQL.${PORT}`)))
+    return `${paths.cluster} is in use by a server in another container: run the command there, or stop it first`;
   if (!existsSync(join(paths.cluster, 'PG_VERSION'))) await createCluster(paths, binaries, identity);
   checkVersion(paths);
   removeStalePidFile(paths);

@@ -126,6 +126,26 @@ t.test('a stale pid file that names another program is no obstacle', async (t) =
   t.ok(isAlive(other.pid as number), 'the other program still runs');
 });
 
+t.test('a server whose process is in another container is not joined by a second one', async (t) => {
+  const dataDir = made;
+  const cluster = join(dataDir, 'postgres');
+  const server = await startEmbedded({ dataDir, log });
+  const file = join(cluster, 'postmaster.pid');
+  const text = readFileSync(file, 'utf8');
+  const gone = spawn('true');
+  await once(gone, 'exit');
+  writeFileSync(file, text.replace(/^\d+/, `${gone.pid}`)); // its number means nothing here
+  try {
+    await t.rejects(startEmbedded({ dataDir, log, shortLived: true }), {
+      message: `${cluster} is in use by a server in another container: run the command there, or stop it first`,
+    });
+    t.equal(readFileSync(file, 'utf8'), text.replace(/^\d+/, `${gone.pid}`), 'its pid file is left alone');
+  } finally {
+    writeFileSync(file, text);
+    await server.stop();
+  }
+});
+
 t.test('a gateway takes over the server of a command', async (t) => {
   const dataDir = made;
   const command = await startEmbedded({ dataDir, log, shortLived: true });
