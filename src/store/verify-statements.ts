@@ -83,7 +83,7 @@ export async function verifyStatements(sql: Sql): Promise<StatementCheck> {
       group by company_id, billing_month, request_id having count(*) > 1
       union all
       select 'statement edited', company_id, number, billing_month, null from chain
-      where not intact or (torn and not gap) or not ${figuresAgree(sql)}
+      where not intact or (torn and not gap) or ${figuresAgree(sql)} is not true
       union all
       select 'statement missing', company_id, number, max(billing_month), null from (
         select company_id, number - 1 as number, null::date as billing_month from chain where gap
@@ -127,12 +127,12 @@ function figuresAgree(sql: Sql) {
         select coalesce(sum(l.requests), 0), coalesce(sum(l.cost_eur), 0) from json_to_recordset(d.lines) as l (requests bigint, cost_eur numeric))
       and d.total_eur = d.cost_eur + (select coalesce(sum(l.cost_eur), 0) from json_array_elements(d.corrections) c,
         json_to_recordset(c -> 'lines') as l (cost_eur numeric))
-      and coalesce(d.previous, '') = encode(chain.previous, 'hex')
+      and d.closed_at = chain.closed_at and coalesce(d.previous, '') = encode(chain.previous, 'hex')
       and d.rows = encode(statement_rows_digest(chain.company_id, chain.number), 'hex')
       and exists (select from seal_checkpoints m where m.number = (d.closing_seals ->> 'checkpoint')::bigint
         and encode(m.digest, 'hex') = d.closing_seals ->> 'digest')
     from json_to_record(content::json) as d (company_id uuid, number bigint, month text, requests bigint, cost_eur numeric,
-      total_eur numeric, lines json, corrections json, previous text, rows text, closing_seals json)) end`;
+      total_eur numeric, lines json, corrections json, previous text, rows text, closing_seals json, closed_at timestamptz)) end`;
 }
 
 /** The lines that statements tell, of their months and of corrections. */

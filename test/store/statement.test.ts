@@ -337,6 +337,14 @@ t.test('nobody changes statements, and verify names what somebody changed behind
     'statement differs from its rows 2',
     'statement edited 3 2026-08',
   ]);
+  const without = (member: string) => `update statements set content = c, digest = sha256(convert_to(c, 'UTF8'))
+    from (select (content::jsonb - '${member}')::text as c from statements where number = 3) x where number = 3`;
+  for (const member of ['rows', 'closing_seals', 'closed_at']) {
+    t.same(await found(without(member)), ['statement edited 3 2026-08'], `a text that says nothing of ${member}`);
+  }
+  t.same(await found(`update statements set closed_at = closed_at - interval '1 day' where number = 3`), [
+    'statement edited 3 2026-08',
+  ]);
   t.same(await found('delete from statements where number = 2'), ['statement missing 2 2026-10']);
   t.same(await found('delete from statements where number = 3', 'delete from statement_rows where number = 3'), [
     'statement missing 3 2026-08',
