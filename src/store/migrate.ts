@@ -39,6 +39,8 @@ const LOOK_MS = 1000;
 const HELD_MS = 300_000; // until the next attempt, though those who had locks are not done
 const CHECK_MS = 10_000;
 const RESET_MS = 120_000;
+/** One in winter and one in summer. */
+const CLOCKS = ['2026-01-31T22:30:00Z', '2026-07-31T22:30:00Z'];
 
 /**
  * Brings the database to this version, one transaction and lock for each file; sql/README.md describes upgrades.
@@ -244,6 +246,7 @@ async function pendingOf(sql: Sql, migrations: readonly Migration[]): Promise<Mi
 async function setBillingTimezone(sql: Sql, zone: string): Promise<void> {
   const [setting] = await sql<[{ value: string }]>`select value from settings where name = 'billing_timezone'`;
   if (setting.value === zone) return;
+  await requireSameClock(sql, zone);
   await adopt(sql, async () => {
     await sql`select value from settings where name = 'billing_timezone' for update`;
     const [used] = await sql<[{ used: boolean }]>`select exists (select 1 from monthly_spend) as used`;
@@ -254,6 +257,21 @@ async function setBillingTimezone(sql: Sql, zone: string): Promise<void> {
     }
     await sql`update settings set value = ${zone} where name = 'billing_timezone'`;
   });
+}
+
+/**
+ * Postgres has names of its own: its "CET" knows no summer time, and its "+02:00" is west of Greenwich.
+ * @throws MigrationRefused, DatabaseRefused where it does not know the zone
+ */
+async function requireSameClock(sql: Sql, zone: string): Promise<void> {
+  const clock = new Intl.DateTimeFormat('sv-SE', { timeZone: zone, dateStyle: 'short', timeStyle: 'medium' });
+  const rows = await sql<{ at: Date; there: string }[]>`
+    select at, to_char(at at time zone ${zone}, 'YYYY-MM-DD HH24:MI:SS') as there from unnest(${CLOCKS}::timestamptz[]) as at`;
+  if (rows.some(({ at, there }) => clock.format(at) !== there)) {
+    throw new MigrationRefused(
+      `BILLING_TIMEZONE is ${zone}, which Postgres takes for another zone: name the zone by a city, such as Europe/Berlin`,
+    );
+  }
 }
 
 /**

@@ -49,7 +49,7 @@ export async function restore(
   }
   await db.run(FOREVER, (sql) => requireEmpty(sql, migration));
   const options = { billingTimezone, limitMs: FOREVER, onProgress: onMigration };
-  await migrate(db, { ...options, upTo: migration });
+  await migrate(db, { ...options, billingTimezone: 'UTC', upTo: migration }); // the backup brings its zone
   const rows = await db.transaction(FOREVER, (sql) => load(sql, head, reader, onProgress));
   try {
     await migrate(db, options);

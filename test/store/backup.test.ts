@@ -199,6 +199,15 @@ t.test('what cannot be restored is refused in words, and leaves no rows', async 
   });
 });
 
+t.test('a backup keeps a billing zone that new databases are refused', async (t) => {
+  const { db: old } = await testDatabase(t);
+  await old.run(MS, (sql) => sql`update settings set value = 'CET' where name = 'billing_timezone'`);
+  const copy = (await emptyDatabase(t)).db;
+  await load(copy, await backup(old), 'CET');
+  const [row] = await copy.run(MS, (sql) => sql`select value from settings where name = 'billing_timezone'`);
+  t.equal(row?.value, 'CET');
+});
+
 t.test('a backup of an older version is migrated on', async (t) => {
   const { db: older } = await emptyDatabase(t);
   await migrate(older, { billingTimezone: 'UTC', upTo: '0027_tenant_grants.sql' });

@@ -153,6 +153,22 @@ t.test('a database from before files could need a program learns to', async (t) 
   await t.rejects(migrate(db, { directory: t.testdir(files), billingTimezone: 'UTC' }), { message: /newer than this/ });
 });
 
+t.test('a billing zone that Postgres takes for another one is refused', async (t) => {
+  const { db } = await testDatabase(t);
+  for (const zone of ['CET', '+02:00', 'IST']) {
+    await t.rejects(migrate(db, { billingTimezone: zone }), {
+      message: `BILLING_TIMEZONE is ${zone}, which Postgres takes for another zone: name the zone by a city, such as Europe/Berlin`,
+    });
+  }
+  await t.rejects(migrate(db, { billingTimezone: 'AET' }), { message: /time zone "AET" not recognized/ });
+  for (const zone of ['Asia/Kathmandu', 'Australia/Lord_Howe', 'America/St_Johns', 'Europe/Berlin']) {
+    await migrate(db, { billingTimezone: zone });
+  }
+  const chosen = (value: string) => db.run(MS, (sql) => sql`update settings set value = ${value}`);
+  await chosen('CET');
+  t.same(await migrate(db, { billingTimezone: 'CET' }), [], 'a database that has such a zone keeps it');
+});
+
 t.test('the billing zone can be chosen until there is usage', async (t) => {
   const { db } = await testDatabase(t);
   const zone = async () => {
