@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer';
 import { randomUUID } from 'node:crypto';
 import { createReadStream, existsSync } from 'node:fs';
 import { type FileHandle, open, rename, rm } from 'node:fs/promises';
@@ -7,9 +8,16 @@ import { Failure } from './command.ts';
 /**
  * The text of a file, or of standard input for "-".
  * @param most bytes; a larger text is refused before it is read whole
- * @throws Failure when it cannot be read or is too large
+ * @throws Failure when it cannot be read, is too large, or has another encoding: names would lose their umlauts
  */
 export async function readInput(path: string, stdin: Readable, most: number): Promise<string> {
+  const bytes = await readBytes(path, stdin, most);
+  if (!isUtf8(bytes)) throw new Failure(`${inputName(path)} is not in UTF-8: save it with this encoding`);
+  return bytes.toString();
+}
+
+/** As `readInput`, in any encoding. */
+export async function readBytes(path: string, stdin: Readable, most: number): Promise<Buffer> {
   const pieces: Buffer[] = [];
   let left = most;
   try {
@@ -22,7 +30,7 @@ export async function readInput(path: string, stdin: Readable, most: number): Pr
     throw new Failure(`cannot read ${inputName(path)}: ${(error as Error).message}`);
   }
   if (left < 0) throw new Failure(`${inputName(path)} is larger than ${most / 1_048_576} MiB; split it`);
-  return Buffer.concat(pieces).toString();
+  return Buffer.concat(pieces);
 }
 
 /** What messages call a file, or standard input. */

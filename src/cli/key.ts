@@ -37,7 +37,7 @@ import {
 } from './command.ts';
 import { budgetText, limitColumn, limitOptions, PLAIN } from './company.ts';
 import { ACTOR } from './database.ts';
-import { readInput } from './files.ts';
+import { readBytes } from './files.ts';
 import { card, instant, listing, minute } from './text.ts';
 
 /** What a key may do less than its company. */
@@ -158,7 +158,7 @@ export const keyCommands: readonly Command[] = [
     notes:
       'Only digests are looked up, and nothing of the text is printed. Example:\n  tollgate key find --stdin < leaked.env\n\nTo replace a key that leaked: tollgate key rotate KEY_ID --leaked',
     async run({ read, config, stdin }) {
-      const input = await readInput('-', stdin, MOST_TEXT);
+      const input = (await readBytes('-', stdin, MOST_TEXT)).toString();
       const digests = possibleKeysIn(input, config.keyPrefix).map(digestOf);
       const keys = await read(async (sql) => keysWithCompany(sql, await idsOfDigests(sql, digests), null));
       const text = listing(

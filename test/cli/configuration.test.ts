@@ -194,6 +194,25 @@ t.test('mistakes of prices have a place too', async (t) => {
   t.match(more.err, /6:\d+: models\[0\]\.prices\[2\] names "2097-01-01" a second time/);
 });
 
+t.test('a file that cannot be meant is refused in one line, and nothing is done', async (t) => {
+  const before = await query('select name from companies order by 1');
+  for (const [text, reason] of [
+    ['', 'tollgate.yml is empty'],
+    ['\n\n', 'tollgate.yml is empty'],
+    ['companies: *those\n', 'Unresolved alias (the anchor must be set before the alias): those'],
+    ['companies:\n  - name: !env NAME\n', 'Unresolved tag: !env'],
+    [Buffer.from('companies:\n  - name: Müller\n', 'latin1'), 'is not in UTF-8: save it with this encoding'],
+    [Buffer.from('\ufeffcompanies:\n  - name: Müller\n', 'utf16le'), 'is not in UTF-8: save it with this encoding'],
+  ] as const) {
+    writeFileSync(path, text);
+    const { code, err } = await run(['apply', path], { env });
+    t.equal(code, 1);
+    t.match(err, reason);
+    t.match(err, /^tollgate: [^\n]*\n$/);
+  }
+  t.same(await query('select name from companies order by 1'), before);
+});
+
 t.test('all mistakes of the form are told at once, with line and column', async (t) => {
   const { code, err } = await apply(`models:
   - slug: "bad slug"

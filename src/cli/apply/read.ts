@@ -27,11 +27,14 @@ export function readWanted(text: string, name: string): WantedFile {
     return `${name}:${line}:${col}`;
   };
   const place = (pointer: string): string => at(offsetOf(document, pointer));
-  if (document.errors.length > 0) {
+  // a warning is a tag of another program, such as "!env NAME", which would be taken as the text NAME
+  const faults = [...document.errors, ...document.warnings];
+  if (text.trim() === '') throw new Failure(`${name} is empty`); // what should have written it failed
+  if (faults.length > 0) {
     // the first line: the rest quotes the file
-    throw new Failure(...document.errors.map(({ message, pos }) => `${at(pos[0])}: ${message.split('\n', 1)[0]}`));
+    throw new Failure(...faults.map(({ message, pos }) => `${at(pos[0])}: ${message.split('\n', 1)[0]}`));
   }
-  const wanted: unknown = document.toJS({ maxAliasCount: 100 }) ?? {};
+  const wanted = contentOf(document, name);
   const mistakes = mistakesIn(wanted, isWanted, CONFIGURATION);
   if (mistakes.length > 0) {
     const told = mistakes.map(({ pointer, detail }) => ({ pointer: pointer.slice(1), detail }));
@@ -39,6 +42,16 @@ export function readWanted(text: string, name: string): WantedFile {
     throw new Failure(...told.map(({ pointer, detail }) => describe(place, pointer, detail)));
   }
   return { wanted: wanted as Wanted, place };
+}
+
+/** @throws Failure for an alias of nothing, or too many of them */
+function contentOf(document: Document, name: string): unknown {
+  try {
+    return document.toJS({ maxAliasCount: 100 }) ?? {};
+  } catch (error) {
+    if (!(error instanceof ReferenceError)) throw error;
+    throw new Failure(`${name}: ${error.message}`);
+  }
 }
 
 /** "file.yml:3:5: companies[0].name must be …". */
