@@ -8,6 +8,7 @@ import type { Database } from '../../src/store/database.ts';
 import { ledgerStore } from '../../src/store/ledger.ts';
 import { migrate, ownTables } from '../../src/store/migrate.ts';
 import { restore } from '../../src/store/restore.ts';
+import { requireClosable } from '../../src/store/statement-close.ts';
 import { SUMS_NAMES, verifyLedger, verifySeals, verifySums } from '../../src/store/verify.ts';
 import { tollgate } from '../support/cli.ts';
 import { emptyDatabase, testDatabase } from '../support/postgres.ts';
@@ -198,6 +199,28 @@ t.test('what cannot be restored is refused in words, and leaves no rows', async 
     message: /^the database was migrated to 0004_usage_daily\.sql, the backup to 00/,
   });
 });
+
+t.test(
+  'a gateway that is gone with records is still waited for after a restore; those that run are not copied',
+  async (t) => {
+    const { db: old } = await testDatabase(t);
+    await old.run(
+      MS,
+      (sql) => sql`insert into gateways (id, name, version, started_at, last_seen_at, backlog, oldest_at) values
+      (gen_random_uuid(), 'gone', '1', '2026-10-01T00:00Z', '2026-10-09T00:00Z', 3, '2026-10-08T00:00Z'),
+      (gen_random_uuid(), 'gone with nothing', '1', '2026-10-01T00:00Z', '2026-10-09T00:00Z', 0, null),
+      (gen_random_uuid(), 'running', '1', '2026-10-01T00:00Z', now(), 7, '2026-10-08T00:00Z')`,
+    );
+    const copy = (await emptyDatabase(t)).db;
+    await load(copy, await backup(old));
+    const waited = await copy.run(MS, (sql) => sql`select name, backlog from gateways`);
+    t.same(waited, [{ name: 'gone', backlog: 3 }]);
+    await t.rejects(
+      copy.run(MS, (sql) => requireClosable(sql, '2026-10-01')),
+      { message: /on their way from gone \(seen 2026-10-09 00:00 UTC, 3 records waiting\)/ },
+    );
+  },
+);
 
 t.test('a backup keeps a billing zone that new databases are refused', async (t) => {
   const { db: old } = await testDatabase(t);
