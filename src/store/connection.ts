@@ -1,4 +1,5 @@
 import { connect, isIP, type Socket } from 'node:net';
+import type { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect as connectTls, type ConnectionOptions as TlsOptions } from 'node:tls';
 import postgres from 'postgres';
@@ -33,6 +34,13 @@ export interface ConnectionSql extends Sql {
 
 /** What is done with one connection. */
 export type Work<T> = (sql: ConnectionSql) => PromiseLike<T>;
+
+/** A "copy … to stdout" of the driver. */
+interface CopyQuery {
+  /** Called by the driver when the copy begins. */
+  resolve: (stream: Readable) => void;
+  readable(): Promise<AsyncIterable<Buffer>>;
+}
 
 export type QueryDeadline = ReturnType<typeof startDeadline>;
 
@@ -203,18 +211,25 @@ export class DatabaseConnection {
   }
 
   async *#copyOut(text: string): AsyncGenerator<Buffer, void, undefined> {
+    const query = this.sql.unsafe(text) as unknown as CopyQuery;
+    const { resolve } = query;
+    // the driver (3.4.9) emits an error that comes in the packet of the first rows before we can listen for it
+    query.resolve = (stream) => {
+      query.resolve = resolve; // called again at the end
+      resolve(stream.on('error', () => {}));
+    };
     let isLeft = false;
     try {
-      for await (const piece of await this.sql.unsafe(text).readable()) {
+      for await (const piece of await query.readable()) {
         isLeft = true;
-        yield piece as Buffer;
+        yield piece;
         isLeft = false;
       }
-      // with a full buffer the driver (3.4.9) pauses the socket, also where it has the end of the rows already:
-      // nobody would read the end of the statement
-      this.#socket?.resume();
     } finally {
       if (isLeft) this.cut(true);
+      // with a full buffer the driver (3.4.9) pauses the socket, also where it has the end of the rows or their error
+      // already: nobody would read the end of the statement
+      else this.#socket?.resume();
     }
   }
 }

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { openDatabase } from '../../src/store/database.ts';
-import { testDatabase } from '../support/postgres.ts';
+import { holds, testDatabase } from '../support/postgres.ts';
 
 const MS = 20_000;
 const { url, db } = await testDatabase(t);
@@ -36,4 +36,20 @@ t.test('a copy that is left early ends with the error of who left, and takes its
   await t.rejects(left, { message: 'the disk is full' });
   const [row] = await one.run(MS, (sql) => sql`select 1 as one`);
   t.equal(row?.one, 1);
+});
+
+t.test('a statement that fails while it is copied, early or late, is an error of whoever reads it', async (t) => {
+  const one = openDatabase({ url, maxConnections: 1 });
+  t.teardown(() => one.close());
+  for (const rows of [1, 3, 100, 1500, 2000, 2500, 3000, 3500]) {
+    const read = one.run(MS, async (sql) => {
+      const text = `copy (select 1 / (${rows} - i), repeat('x', 30) from generate_series(1, ${rows}) i) to stdout`;
+      for await (const _ of sql.copyOut(text)) {
+        // meanwhile the rest has come, as in the first test
+        for (let n = 0; n < 10; n++) await db.run(MS, (other) => other`select 1`);
+      }
+    });
+    await t.rejects(read, { message: /division by zero/ }, `after ${rows - 1} rows`);
+    t.ok(await holds(one, 'true'), 'the connection goes on');
+  }
 });
