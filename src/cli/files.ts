@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import { randomUUID } from 'node:crypto';
-import { createReadStream, existsSync } from 'node:fs';
+import { createReadStream, existsSync, rmSync } from 'node:fs';
 import { type FileHandle, open, rename, rm } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
 import { Failure } from './command.ts';
@@ -38,13 +38,23 @@ export function inputName(path: string): string {
   return path === '-' ? 'standard input' : path;
 }
 
+const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+
 /**
  * Makes a file that nobody but its owner may read. It has another name until it is whole.
+ * Nothing is left of one that does not become whole.
  * @throws Failure when it cannot be written, or is there already
  */
 export async function intoFile<T>(path: string, fill: (file: FileHandle) => Promise<T>): Promise<T> {
   if (existsSync(path)) throw new Failure(`${path} exists already; remove it or choose another name`);
   const draft = `${path}.${randomUUID()}.part`;
+  // as without us, a signal ends the program
+  const end = (signal: NodeJS.Signals): void => {
+    rmSync(draft, { force: true });
+    for (const each of SIGNALS) process.off(each, end);
+    process.kill(process.pid, signal);
+  };
+  for (const each of SIGNALS) process.on(each, end);
   try {
     const file = await open(draft, 'wx', 0o600);
     try {
@@ -59,5 +69,7 @@ export async function intoFile<T>(path: string, fill: (file: FileHandle) => Prom
     await rm(draft, { force: true });
     if (error instanceof Error && 'syscall' in error) throw new Failure(`cannot write ${path}: ${error.message}`);
     throw error;
+  } finally {
+    for (const each of SIGNALS) process.off(each, end);
   }
 }

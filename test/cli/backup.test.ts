@@ -1,4 +1,5 @@
-import { execFile } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -110,4 +111,23 @@ t.test('files that cannot be written or read are named in one line', async (t) =
   t.match(await restore(join(folder, 'half')), { code: 1, err: /tollgate: .*half: unexpected end of file\n$/ });
   t.match(await restore(file), { code: 0, out: /^Loaded \d+ rows\./ });
   t.match(await tollgate(['database', 'backup'], { env }), { code: 64, err: /missing --to/ });
+});
+
+t.test('a backup that is ended by a signal leaves nothing behind', async (t) => {
+  const { db, url } = await testDatabase(t);
+  const into = t.testdir();
+  const main = new URL('src/main.ts', ROOT).pathname;
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+    await db.transaction(60_000, async (sql) => {
+      await sql`lock table companies`; // the backup waits for it
+      const child = spawn(process.execPath, [main, 'database', 'backup', '--to', join(into, 'a.backup')], {
+        env: { ...CHILD_ENV, DATABASE_URL: url },
+      });
+      const exited = once(child, 'exit');
+      await until(() => readdirSync(into).some((name) => name.endsWith('.part')), 'it writes');
+      child.kill(signal);
+      t.same(await exited, [null, signal]);
+      t.same(readdirSync(into), [], signal);
+    });
+  }
 });
