@@ -14,12 +14,16 @@ type Cost = typeof COST;
 const STORED = /^\$scrypt\$ln=(\d{1,2}),r=(\d{1,2}),p=(\d{1,2})\$([A-Za-z0-9+/]+)\$([A-Za-z0-9+/]+)$/;
 const MAX_MEMORY = 256 * 1024 * 1024;
 
-/** Checks a new password. @throws FieldError when it is too short or too long */
+/** What nobody types: a second line, what an editor writes first, and what stands for bytes that are not UTF-8. */
+const UNTYPED = /[\p{Cc}\ufeff\ufffd]/u;
+
+/** Checks a new password. @throws FieldError when it is too short or too long, or nobody could sign in with it */
 export function readPassword(text: string): string {
   const { length } = [...text];
   if (length < MIN_CHARACTERS || length > 1024) {
     throw new FieldError(`must have at least ${MIN_CHARACTERS} characters and at most 1024`);
   }
+  if (UNTYPED.test(text)) throw new FieldError('must be one line of text in UTF-8');
   return text;
 }
 

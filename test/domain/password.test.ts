@@ -36,4 +36,8 @@ t.test('a new password has 12 to 1024 characters, counted as people count', asyn
   t.throws(() => readPassword('eleven char'), { name: 'FieldError' });
   t.throws(() => readPassword('😀'.repeat(11)), { name: 'FieldError' }, 'eleven, though twenty-two code units');
   t.throws(() => readPassword('x'.repeat(1025)), { name: 'FieldError' });
+  t.equal(readPassword('Zwölf Zeichen 👩‍💻'), 'Zwölf Zeichen 👩‍💻');
+  for (const untyped of ['twelve chars\n', 'twelve\r\nchars', '\ufefftwelve chars', 'tw\ufffdlve chars']) {
+    t.throws(() => readPassword(untyped), { message: 'must be one line of text in UTF-8' }, JSON.stringify(untyped));
+  }
 });
