@@ -81,7 +81,7 @@ export async function runCli(invocation: Invocation): Promise<number> {
   const command = [SERVE, ...COMMANDS].find(({ name }) => name === argv.slice(0, name.split(' ').length).join(' '));
   // A reader may close the pipe early, as head does: write() below sees that error.
   const ignore = (): void => {};
-  stdout.on('error', ignore);
+  for (const stream of [stdout, stderr]) stream.on('error', ignore);
   try {
     if (command === undefined) return await print(stdout, aboutProgram(argv));
     const parsed = parseCommand(command, argv.slice(command.name.split(' ').length));
@@ -92,10 +92,10 @@ export async function runCli(invocation: Invocation): Promise<number> {
     return await runServe(parsed, config, invocation);
   } catch (error) {
     const { lines, exit } = explain(error, command?.name);
-    for (const line of lines) await write(stderr, `tollgate: ${line.replaceAll(/\s*\n\s*/g, '; ')}\n`);
+    for (const line of lines) await tell(stderr, line.replaceAll(/\s*\n\s*/g, '; '));
     return exit;
   } finally {
-    stdout.off('error', ignore);
+    for (const stream of [stdout, stderr]) stream.off('error', ignore);
   }
 }
 
@@ -105,7 +105,7 @@ async function runCommand(command: Command, parsed: Parsed, config: Config, invo
   const { stdin, stdout, stderr } = invocation;
   const { json, values, operand } = parsed;
   const warnings: string[] = [];
-  const progress = (line: string) => void stderr.write(`tollgate: ${line}\n`);
+  const progress = (line: string) => void tell(stderr, line);
   const exit = await withDatabase(config, command, progress, async (database) => {
     const warn = (line: string) => void warnings.push(line);
     const context: Context = { ...database, config, env: invocation.env, stdin, json, warn, progress };
@@ -125,7 +125,7 @@ async function runCommand(command: Command, parsed: Parsed, config: Config, invo
     await write(stdout, `${json ? JSON.stringify(outcome.json) : fitted(outcome.text, columns || undefined)}\n`);
     return outcome.exit ?? 0;
   });
-  for (const line of warnings) await write(stderr, `tollgate: warning: ${line}\n`);
+  for (const line of warnings) await tell(stderr, `warning: ${line}`);
   return exit;
 }
 
@@ -216,4 +216,9 @@ function write(stream: Writable, text: string | Buffer): Promise<boolean> {
       else resolve(!gone);
     });
   });
+}
+
+/** Writes a line about the command. Where nobody can read it, the command does what it does all the same. */
+function tell(stderr: Writable, line: string): Promise<void> {
+  return new Promise((resolve) => stderr.write(`tollgate: ${line}\n`, () => resolve()));
 }

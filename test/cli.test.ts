@@ -282,6 +282,26 @@ t.test('a reader that closes the pipe early, as head does, is not an error', asy
   t.equal(stderr.readableLength, 0);
 });
 
+t.test('a command whose standard error nobody reads does what it does, and says so by its exit code', async (t) => {
+  const { db, url } = await emptyDatabase(t);
+  const unread = () => {
+    const stderr = new PassThrough();
+    stderr._transform = (_chunk, _encoding, done) =>
+      done(Object.assign(new Error('write EPIPE'), { code: 'EPIPE', syscall: 'write' }));
+    return { env: { DATABASE_URL: url }, stdin: Readable.from([]), stdout: new PassThrough().resume(), stderr };
+  };
+  t.equal(await runCli({ argv: ['nosuch'], ...unread() }), 64);
+  t.equal(await runCli({ argv: ['company', 'list'], ...unread() }), 1, 'it is not migrated');
+  let code: Promise<number> | undefined;
+  await db.transaction(60_000, async (sql) => {
+    await sql`select pg_advisory_xact_lock(hashtext('tollgate migrations'))`;
+    const invocation = unread();
+    code = runCli({ argv: ['migrate'], ...invocation });
+    await once(invocation.stderr, 'error'); // it says that it waits
+  });
+  t.equal(await code, 0);
+});
+
 t.test('the program itself: exit codes, output, the embedded database in DATA_DIR', async (t) => {
   const dataDir = mkdtempSync(join(tmpdir(), 'tollgate-cli-'));
   chmodSync(dataDir, 0o755); // root's server runs as another user
