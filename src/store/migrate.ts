@@ -269,7 +269,7 @@ async function requireSameClock(sql: Sql, zone: string): Promise<void> {
     select at, to_char(at at time zone ${zone}, 'YYYY-MM-DD HH24:MI:SS') as there from unnest(${CLOCKS}::timestamptz[]) as at`;
   if (rows.some(({ at, there }) => clock.format(at) !== there)) {
     throw new MigrationRefused(
-      `BILLING_TIMEZONE is ${zone}, which Postgres takes for another zone: name the zone by a city, such as Europe/Berlin`,
+      `BILLING_TIMEZONE is ${zone}, which Postgres takes for another zone: name the zone by a city, such as Europe/Berlin, or bring the time zones of Postgres up to date`,
     );
   }
 }

@@ -157,7 +157,7 @@ t.test('a billing zone that Postgres takes for another one is refused', async (t
   const { db } = await testDatabase(t);
   for (const zone of ['CET', '+02:00', 'IST']) {
     await t.rejects(migrate(db, { billingTimezone: zone }), {
-      message: `BILLING_TIMEZONE is ${zone}, which Postgres takes for another zone: name the zone by a city, such as Europe/Berlin`,
+      message: `BILLING_TIMEZONE is ${zone}, which Postgres takes for another zone: name the zone by a city, such as Europe/Berlin, or bring the time zones of Postgres up to date`,
     });
   }
   await t.rejects(migrate(db, { billingTimezone: 'AET' }), { message: /time zone "AET" not recognized/ });
