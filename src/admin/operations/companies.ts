@@ -11,6 +11,7 @@ import {
   setCompany,
 } from '../../store/company.ts';
 import { readCompany } from '../../store/directory.ts';
+import { lockRow } from '../../store/last-change.ts';
 import type { ModelRow } from '../../store/model.ts';
 import { leaveCompany } from '../../store/tenant-role.ts';
 import { get, getOne, type Operation, type PageQuery, pageOf, patch, post, type Resource } from './operation.ts';
@@ -81,6 +82,7 @@ export const companyOperations: readonly Operation[] = [
     resource: COMPANY,
     async run(sql, { params, body: { disabled_model_slugs: slugs, ...changes } }) {
       const id = params.company as string;
+      await lockRow(sql, COMPANY.table, id); // or two changes at once would add up their lists of slugs
       const company = await findCompany(sql, id);
       requireBelow(company, changes);
       const enable = slugs === undefined ? [] : company.disabled_model_slugs.filter((slug) => !slugs.includes(slug));

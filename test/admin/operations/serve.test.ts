@@ -194,6 +194,26 @@ t.test('If-Match: what somebody changed meanwhile is not overwritten', async (t)
   t.same(both.map(({ status }) => status).sort(), [200, 412], 'of two at once one wins');
 });
 
+t.test('of two lists of disabled models at once the later one holds: they are not added up', async (t) => {
+  const { company: busy } = await office.newCustomer();
+  const set = (slug: string) => send(office, token, ['PATCH', `/companies/${busy}`], { disabled_model_slugs: [slug] });
+  let both: ReturnType<typeof set>[] = [];
+  await office.sql.begin(async (sql) => {
+    await sql`select from companies where id = ${busy} for update`;
+    both = [set('one'), set('two')];
+    await until(
+      () => office.sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+      'both wait for the company',
+      ({ length }) => length === 2,
+    );
+  });
+  const lists = (await Promise.all(both)).map(({ body }) => body.disabled_model_slugs);
+  t.same(lists, [['one'], ['two']], 'each is answered with its own');
+  const [{ now }] = await office.sql<[{ now: string[] }]>`
+    select disabled_model_slugs as now from companies where id = ${busy}`;
+  t.ok(now.length === 1, `${now}`);
+});
+
 t.test('an idempotency key: the same answer again, the text of a key for a minute', async (t) => {
   const headers = { 'idempotency-key': 'order 4711' };
   const create = () => send(office, token, ['POST', `/companies/${company}/keys`], KEY, headers);
