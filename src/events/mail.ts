@@ -29,7 +29,8 @@ export function mailer({ url, from }: MailSettings, timeoutMs: number): SendMail
     const { promise: late, reject } = Promise.withResolvers<never>();
     const timer = setTimeout(() => reject(new Error('no answer in time')), timeoutMs);
     try {
-      const sent = transport.sendMail({ ...mail, from, headers: { 'auto-submitted': 'auto-generated' } });
+      const to = { name: '', address: mail.to }; // one address: a text with a comma would be read as several
+      const sent = transport.sendMail({ ...mail, to, from, headers: { 'auto-submitted': 'auto-generated' } });
       sent.catch(() => {}); // after its time
       await Promise.race([sent, late]);
     } catch (error) {
