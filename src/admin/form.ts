@@ -92,6 +92,7 @@ export class Form {
 
   #read<T>(name: string, text: string, read: Read<T>): T | undefined {
     try {
+      if (text.includes('\0')) throw new FieldError('must not hold NUL characters'); // the database stores none
       return read(text.replaceAll('\r\n', '\n')); // browsers send line ends as CRLF
     } catch (error) {
       if (!(error instanceof FieldError)) throw error;

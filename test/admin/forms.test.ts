@@ -297,6 +297,15 @@ t.test('a page whose session ended is reached again with its whole address, and 
   }
 });
 
+t.test('a NUL in whatever field is refused with the form', async (t) => {
+  const filled = { email: 'new@customer.example', role: 'owner', company };
+  for (const name of ['email', 'company', 'password']) {
+    const { status, text } = await operator.post('/users', { ...filled, [name]: 'a\0b@customer.example' });
+    t.equal(status, 422, name);
+    t.match(text, 'must not hold NUL characters', name);
+  }
+});
+
 t.test('everything that ends something asks on a page of its own', async (t) => {
   const pages = new Set(ROUTES.filter(({ method }) => method === 'GET').map(({ path }) => path));
   const ending = ROUTES.filter(

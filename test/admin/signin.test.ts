@@ -73,7 +73,7 @@ t.test('a session ends: idle, old, signed out, with a new password', async (t) =
 
 t.test('unknown people and wrong passwords get one answer', async (t) => {
   const answers = await Promise.all(
-    [owner, 'nobody@customer.example', 'x', ''].map(async (email) => {
+    [owner, 'nobody@customer.example', 'no\0body@customer.example', 'x', ''].map(async (email) => {
       const { status, text, headers } = await new Person(office.adminUrl).signIn(email, 'wrong');
       return { status, text: text.replace(/ value="[^"]*"/g, ''), headers: [...headers.keys()].join() };
     }),

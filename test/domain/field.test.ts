@@ -136,7 +136,7 @@ const CASES: [string, Read<unknown>, [string, unknown][], string[]][] = [
     'an address',
     readEmail,
     [['Ada@Example.com', 'ada@example.com']],
-    ['', 'ada', 'ada@', '@example.com', 'a b@example.com', 'a@b@c', '"a"@b'],
+    ['', 'ada', 'ada@', '@example.com', 'a b@example.com', 'a@b@c', '"a"@b', 'a\0b@example.com', 'a@exa\u0007mple.com'],
   ],
   [
     'an instant',

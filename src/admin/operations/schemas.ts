@@ -207,7 +207,7 @@ export const assistant = object({ id, company_id: id, ...assistantSettings, crea
 
 export const email: Schema = {
   type: 'string',
-  pattern: '^[^\\s@<>"]{1,120}@[^\\s@<>"]{1,120}$',
+  pattern: '^[^\\s\\p{Cc}@<>"]{1,120}@[^\\s\\p{Cc}@<>"]{1,120}$',
   description: 'an address such as ada@example.com',
 };
 export const role = oneOf(ROLES);

@@ -174,6 +174,11 @@ t.test('all mistakes of a body and a query are told at once, with pointers', asy
   t.match(await ask(companies, { key: token, body: 'name=x', headers: { 'content-type': 'text/plain' } }), {
     status: 415,
   });
+  const people = `/companies/${company}/invitations`;
+  for (const email of ['a\0b@customer.example', 'a@customer\u0007.example']) {
+    const refused = await send(office, token, ['POST', people], { email, role: 'member' });
+    t.match(refused, { status: 400, body: { errors: [{ pointer: '#/email' }] } });
+  }
   t.match(await send(office, token, ['GET', '/companies/me']), { status: 404 });
   t.match(await send(office, token, ['PATCH', `/companies/${company}`], {}), { status: 400 });
 });
